@@ -6,7 +6,7 @@ import type { Asset } from '../dashboard/dashboard.ts';
 /** What a page of the provider's looks like. Nothing of it is secret: pages need it before they have a token. */
 export interface Brand {
   /** `{"name", "logo"}`: what it is called, and where its picture is. */
-  readonly facts: Asset;
+  readonly about: Asset;
   /** The colours, as a style sheet: the page allows no other styles than files. */
   readonly style: Asset;
   readonly logo?: Asset;
@@ -17,9 +17,9 @@ const ON_ACCENT = ['#ffffff', '#10151c'] as const;
 
 export function brandOf({ name, logo, colors }: PortalSettings): Brand {
   const picture = logo === undefined ? undefined : logoOf(logo);
-  const facts = { ...(name !== undefined && { name }), logo: picture !== undefined };
+  const about = { ...(name !== undefined && { name }), logo: picture !== undefined };
   return {
-    facts: asset(JSON.stringify(facts), 'application/json; charset=utf-8'),
+    about: asset(JSON.stringify(about), 'application/json; charset=utf-8'),
     style: asset(styleOf(colors ?? {}), 'text/css; charset=utf-8'),
     ...(picture !== undefined && { logo: picture }),
   };

@@ -59,7 +59,7 @@ export function portalPageRoutes(
       sendAsset(response, page);
     }),
     file('/brand.json', 'what the page is called', (response) =>
-      sendAsset(response, brand(portal()).facts),
+      sendAsset(response, brand(portal()).about),
     ),
     file('/brand.css', 'the colours of the page', (response) =>
       sendAsset(response, brand(portal()).style),
