@@ -33,6 +33,9 @@ export interface AccountOptions {
   readonly pricesOf: PricesOf;
 }
 
+/** A line with its name, by which usage finds it again ({@link monthOfLine}). */
+export type NamedLine = readonly [name: string, line: Omit<BudgetLine, 'divisor' | 'live'>];
+
 /** One nano-unit counts one where a budget is of a metric. */
 const ONE_EACH: FlatCharge = { kind: 'flat', picos: 1n, includedNanos: 0n };
 const STANDING: LiveSlope = { constant: 0n, slope: 0n };
@@ -49,6 +52,7 @@ export class BudgetAccount implements Summands {
   readonly #lines = new Map<string, BudgetLine>();
   readonly #live = new Map<string, readonly LiveCharge[]>();
   readonly #uncounted = new Set<string>();
+  #settled = 0n;
 
   constructor(options: AccountOptions) {
     this.#options = options;
@@ -57,6 +61,27 @@ export class BudgetAccount implements Summands {
   /** Metrics of which something has no price, or one in another currency: it counts for nothing. */
   get uncounted(): readonly string[] {
     return [...this.#uncounted].toSorted();
+  }
+
+  /** What the ledger has, by line. */
+  lines(): readonly NamedLine[] {
+    return [...this.#lines].map(([name, { charge, before, used }]) => [
+      name,
+      { charge, before, used },
+    ]);
+  }
+
+  /** Takes over what an account came to: `settled` in the units of the budget, and lines that it had. */
+  resume(settled: bigint, lines: readonly NamedLine[]): void {
+    this.#settled += settled;
+    for (const [name, line] of lines) {
+      this.#lines.set(name, { ...line, divisor: 1n, live: STANDING });
+    }
+  }
+
+  /** Whether some usage has a price, or is of the metric that counts. Usage that is not counted is noted. */
+  counts(usage: CountedUsage, windowStart: number): boolean {
+    return this.#lineOf(usage, windowStart) !== undefined;
   }
 
   /**
@@ -112,7 +137,7 @@ export class BudgetAccount implements Summands {
 
   /** What is used at a moment if everything goes on as now; in the units of the budget. */
   usedAt(at: number): bigint {
-    let used = 0n;
+    let used = this.#settled;
     for (const line of this.#lines.values()) used += lineCost(line, at);
     return used;
   }
@@ -144,6 +169,7 @@ export class BudgetAccount implements Summands {
   /** The account as it will be at the beginning of a day if everything goes on, with the prices of that day. */
   #onDay(midnight: number): BudgetAccount {
     const next = new BudgetAccount(this.#options);
+    next.#settled = this.#settled;
     for (const [name, line] of this.#lines) {
       next.#lines.set(name, { ...line, used: quantityAt(line, midnight), live: STANDING });
     }
@@ -196,7 +222,8 @@ export class BudgetAccount implements Summands {
       this.#uncounted.add(usage.metric);
       return undefined;
     }
-    const line = [prices.plan, price.name, price.from, usage.unit, day.slice(0, 7)];
+    const month = day.slice(0, 7);
+    const line = [month, prices.plan, price.name, price.from, usage.unit];
     return this.#open(JSON.stringify(line), price.charge);
   }
 
@@ -206,4 +233,9 @@ export class BudgetAccount implements Summands {
     }
     return name;
   }
+}
+
+/** The calendar month of UTC of a line, `2026-11`; undefined of one that all months share. */
+export function monthOfLine(name: string): string | undefined {
+  return /^\["(\d{4}-\d{2})"/.exec(name)?.[1];
 }

@@ -35,7 +35,7 @@ function keptOf(nanos: number, budget = BUDGET): KeptBudget {
   account.setLive('a', [
     { usage, windowStart: at, amount: BigInt(nanos), at, rate: 0n, divisor: 1n },
   ]);
-  return { budget, override: 'acme', period: MONTH, account };
+  return { budget, override: 'acme', period: MONTH, account, madeOf: 0 };
 }
 
 /** What outlives a process: the ledger, the API server's events by id, and what enforcement has recorded. */

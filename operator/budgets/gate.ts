@@ -12,7 +12,8 @@ import { Turn } from '../telemetry/turn.ts';
 import type { GivenBudget } from './budget-of.ts';
 import type { KeptBudget } from './make-accounts.ts';
 import { loadMemories, memoryRecord } from './memories.ts';
-import { amountTexts, unitText } from './standing.ts';
+import { amountTexts } from './standing.ts';
+import { unitText } from './unit.ts';
 import { type BudgetMemory, type Crossing, judge, periodOf } from './verdict.ts';
 
 /** A threshold that a tenant has reached. */
@@ -247,7 +248,11 @@ function idOf(tenant: string, budget: GivenBudget['budget'], crossing: Crossing)
 }
 
 function reasonOf(kept: KeptBudget | undefined): string {
-  return kept === undefined ? '' : `the budget of ${amountOf(kept.budget)} is used up`;
+  if (kept === undefined) return '';
+  const { budget } = kept;
+  return budget.period.kind === 'prepaid'
+    ? `the prepaid balance in ${unitText(budget)} is used up`
+    : `the budget of ${amountOf(budget)} is used up`;
 }
 
 /** `500.00 EUR` */

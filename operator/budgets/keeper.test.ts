@@ -28,8 +28,10 @@ import {
   settled,
   startProcess,
 } from '../windows/testing/harness.ts';
+import { Credits } from './credits.ts';
 import { BudgetGate } from './gate.ts';
 import { type BudgetKeeper, createBudgetKeeper } from './keeper.ts';
+import { PrepaidBalances } from './prepaid.ts';
 import type { BudgetStanding } from './standing.ts';
 
 const CPU = 'tenant_cpu_core_hours';
@@ -64,6 +66,7 @@ interface World extends AsyncDisposable {
   readonly process: Process;
   readonly keeper: BudgetKeeper;
   readonly settings: ReturnType<typeof createSettingsStore>;
+  readonly credits: Credits;
   /** The namespaces of each measurement so far. */
   readonly measured: string[][];
   standing(): BudgetStanding;
@@ -100,10 +103,19 @@ async function start(options: WorldOptions): Promise<World> {
     logger,
   });
   const { collector } = process;
-  const keeper = createBudgetKeeper({
+  const credits = new Credits({ ledger, clock, windowMs: () => 60_000 });
+  const sources = {
     ledger,
     totals: () => totals,
     settings,
+    credits,
+    isCharged: () => true,
+    clock,
+    logger,
+  };
+  const keeper = createBudgetKeeper({
+    ...sources,
+    prepaid: new PrepaidBalances(sources),
     discovery: {
       known: () => true,
       clusters: () => known,
@@ -129,9 +141,6 @@ async function start(options: WorldOptions): Promise<World> {
       },
     },
     pricesKnown: () => true,
-    isCharged: () => true,
-    clock,
-    logger,
   });
   const stop = new AbortController();
   const ended = keeper.run(stop.signal);
@@ -140,6 +149,7 @@ async function start(options: WorldOptions): Promise<World> {
     process,
     keeper,
     settings,
+    credits,
     measured,
     standing: () => {
       const [standing] = keeper.list();

@@ -1,29 +1,38 @@
 import type { SettingsStore } from '../config/settings.ts';
 import type { Discovery } from '../discovery/discovery.ts';
 import { type Ledger, LedgerReadError } from '../ledger/ledger.ts';
+import type { BudgetCounts } from '../model/budget.ts';
 import { errorText } from '../model/error-text.ts';
 import { least } from '../model/extremes.ts';
+import { omitUndefined } from '../model/omit-undefined.ts';
 import type { Clock } from '../telemetry/clock.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import { Turn } from '../telemetry/turn.ts';
+import type { PricesOf } from '../usage/plan-prices.ts';
 import type { Collector } from '../windows/collector.ts';
 import type { LiveCharge } from './account.ts';
 import { tenantsByNamespace } from './budget-of.ts';
+import type { Credits } from './credits.ts';
 import type { BudgetGate } from './gate.ts';
 import { liveCharge } from './live.ts';
 import {
   type AccountSources,
   type KeptBudget,
   makeAccounts,
+  prepaidAccount,
   tenantsText,
 } from './make-accounts.ts';
+import type { PrepaidBalances } from './prepaid.ts';
 import { type BudgetStanding, standingOf } from './standing.ts';
+import { unitText } from './unit.ts';
 
 export interface BudgetKeeperOptions extends AccountSources {
   readonly ledger: Pick<Ledger, 'head' | 'read' | 'changed' | 'records'>;
   readonly settings: Pick<SettingsStore, 'current' | 'subscribe'>;
   readonly discovery: Pick<Discovery, 'known' | 'clusters' | 'tenants' | 'subscribe'>;
   readonly windows: Pick<Collector, 'live' | 'closedUntil' | 'closedHead'>;
+  readonly credits: Pick<Credits, 'subscribe'>;
+  readonly prepaid: PrepaidBalances;
   /** Acts on what the accounts come to. */
   readonly gate: BudgetGate;
   /** False while prices have not been read. */
@@ -38,6 +47,13 @@ export interface BudgetKeeper {
   list(override?: string): readonly BudgetStanding[];
   /** That of one tenant; undefined where it has none, and where its account is not made yet. */
   of(tenant: string): BudgetStanding | undefined;
+  /**
+   * What a tenant has used since it was first credited in this unit, in the units of a budget; undefined while that is not
+   * known.
+   */
+  prepaidUsed(tenant: string, counts: BudgetCounts): bigint | undefined;
+  /** What a tenant's prepaid budget counts; undefined where it has none. */
+  prepaidCounts(tenant: string): BudgetCounts | undefined;
   /** Something in a namespace of this cluster has come, changed or gone. */
   changed(namespace: string): void;
   /** Keeps accounts until the signal is aborted. Never rejects: what fails is tried again. */
@@ -60,7 +76,7 @@ export function createBudgetKeeper(options: BudgetKeeperOptions): BudgetKeeper {
 
 class LiveBudgetKeeper implements BudgetKeeper {
   readonly #options: BudgetKeeperOptions;
-  #kept: ReadonlyMap<string, KeptBudget> = new Map();
+  #kept = new Map<string, KeptBudget>();
   /** What the accounts were made by; another one makes them anew. */
   #madeBy: string | undefined;
   /** The prices and budgets that they were made by. */
@@ -75,6 +91,10 @@ class LiveBudgetKeeper implements BudgetKeeper {
   #position = 0;
   /** Up to where windows were closed when the accounts last heard of it, by scope. */
   #closedUntil: ReadonlyMap<string, number> = new Map();
+  #pricesOf: PricesOf = () => undefined;
+  #isLoaded = false;
+  /** Whose credits are to be looked at. */
+  readonly #credited = new Set<string>();
   #tenantsIn: ReadonlyMap<string, ReadonlySet<string>> = new Map();
   readonly #dirty = new Set<string>();
   #wake = new AbortController();
@@ -100,6 +120,22 @@ class LiveBudgetKeeper implements BudgetKeeper {
     return kept && standingOf({ tenant, ...kept, state }, clock.now());
   }
 
+  prepaidUsed(tenant: string, counts: BudgetCounts): bigint | undefined {
+    if (this.#madeBy === undefined) return undefined;
+    const { clock, prepaid } = this.#options;
+    const kept = this.#balanceIn(tenant, counts);
+    const account =
+      kept !== undefined && Number.isFinite(kept.period.from)
+        ? kept.account
+        : prepaid.book(tenant, counts)?.account(this.#pricesOf);
+    return account?.usedAt(clock.now()) ?? 0n;
+  }
+
+  prepaidCounts(tenant: string): BudgetCounts | undefined {
+    const budget = this.#kept.get(tenant)?.budget;
+    return budget?.period.kind === 'prepaid' ? budget.counts : undefined;
+  }
+
   changed(namespace: string): void {
     const tenants = this.#tenantsIn.get(namespace);
     if (tenants === undefined) return;
@@ -108,12 +144,20 @@ class LiveBudgetKeeper implements BudgetKeeper {
   }
 
   async run(signal: AbortSignal): Promise<void> {
-    const { discovery, settings, clock, gate } = this.#options;
+    const { discovery, settings, credits, prepaid, clock, gate } = this.#options;
     const look = (): void => {
       this.#isLookedAt = false;
       this.#wake.abort();
     };
-    const endings = [discovery.subscribe(look), settings.subscribe(look)];
+    const credited = (tenant: string): void => {
+      this.#credited.add(tenant);
+      this.#wake.abort();
+    };
+    const endings = [
+      discovery.subscribe(look),
+      settings.subscribe(look),
+      credits.subscribe(credited),
+    ];
     const beside = Promise.all([this.#followHead(signal), gate.run(signal)]);
     while (!signal.aborted) {
       const pauseMs = await this.#tryRound(signal);
@@ -124,6 +168,8 @@ class LiveBudgetKeeper implements BudgetKeeper {
     }
     for (const end of endings) end();
     await beside;
+    // Whatever fails here is read once more by the next process.
+    if (this.#isLoaded) await prepaid.save(this.#pricesOf, true).catch(() => undefined);
   }
 
   async #followHead(signal: AbortSignal): Promise<void> {
@@ -158,18 +204,59 @@ class LiveBudgetKeeper implements BudgetKeeper {
   }
 
   async #round(signal: AbortSignal): Promise<number> {
-    const { discovery, pricesKnown, clock, gate } = this.#options;
+    const { discovery, pricesKnown, prepaid, clock, gate } = this.#options;
     if (!discovery.known() || !pricesKnown()) return RETRY_MS;
+    if (!this.#isLoaded) await prepaid.load();
+    this.#isLoaded = true;
+    await this.#lookAtCredits();
     if (this.#isOutdated()) {
       if (!(await this.#remake(signal))) return RETRY_MS;
     } else {
       await this.#follow();
     }
-    const isMeasured = await this.#measure(signal);
+    const isOpen = await this.#openBooks(signal);
+    const isMeasured = (await this.#measure(signal)) && isOpen;
     await this.#judge();
+    await prepaid.save(this.#pricesOf);
     const ends = least([...this.#kept.values()].map(({ period }) => period.to));
     const wait = Math.min(ends, this.#remakeAt, gate.nextAt) - GATHER_MS - clock.now();
     return Math.max(0, Math.min(wait, isMeasured ? LONGEST_SLEEP_MS : RETRY_MS));
+  }
+
+  async #lookAtCredits(): Promise<void> {
+    const { prepaid, gate } = this.#options;
+    for (const tenant of [...this.#credited]) {
+      await prepaid.look(tenant);
+      this.#credited.delete(tenant);
+      const kept = this.#kept.get(tenant);
+      if (kept?.budget.period.kind !== 'prepaid') continue;
+      const credited = prepaid.credited(tenant, kept.budget.counts);
+      this.#kept.set(tenant, { ...kept, credited });
+      gate.reset([tenant]);
+    }
+  }
+
+  /** A tenant's prepaid budget, where it counts in this unit. */
+  #balanceIn(tenant: string, counts: BudgetCounts): KeptBudget | undefined {
+    const kept = this.#kept.get(tenant);
+    if (kept?.budget.period.kind !== 'prepaid') return undefined;
+    return unitText(kept.budget) === unitText({ counts }) ? kept : undefined;
+  }
+
+  /** Begins to count for whoever was credited for the first time; false where that cannot be done yet. */
+  async #openBooks(signal: AbortSignal): Promise<boolean> {
+    const { prepaid } = this.#options;
+    const opened = await prepaid.open(signal);
+    for (const { tenant, counts } of opened ?? []) {
+      const given = this.#balanceIn(tenant, counts);
+      if (given === undefined) continue;
+      const { budget, override } = given;
+      const from = { tenant, given: { budget, ...omitUndefined({ override }) } };
+      const kept = prepaidAccount(prepaid, { ...from, pricesOf: this.#pricesOf });
+      this.#kept.set(tenant, kept);
+      this.#dirty.add(tenant);
+    }
+    return opened !== undefined;
   }
 
   /** What is not measured yet is judged when it is: until then a window may count twice, or not at all. */
@@ -192,7 +279,10 @@ class LiveBudgetKeeper implements BudgetKeeper {
     if (now >= this.#remakeAt) return true;
     if (!this.#isLookedAt && this.#madeBy !== tenantsText(this.#options)) return true;
     this.#isLookedAt = true;
-    return [...this.#kept.values()].some(({ period }) => now < period.from || now >= period.to);
+    return [...this.#kept.values()].some(
+      ({ budget, period }) =>
+        budget.period.kind !== 'prepaid' && (now < period.from || now >= period.to),
+    );
   }
 
   /** Makes all accounts anew; false where that cannot be done yet. */
@@ -205,7 +295,8 @@ class LiveBudgetKeeper implements BudgetKeeper {
     if (this.#madeBy !== undefined && this.#madeBy !== madeBy) {
       this.#remakeAt = now + PLANS_RECORDED_MS;
     } else if (now >= this.#remakeAt) this.#remakeAt = Number.POSITIVE_INFINITY;
-    this.#kept = made.kept;
+    this.#kept = new Map(made.kept);
+    this.#pricesOf = made.pricesOf;
     this.#position = made.head;
     this.#madeBy = madeBy;
     this.#pricing = pricing;
@@ -219,17 +310,22 @@ class LiveBudgetKeeper implements BudgetKeeper {
 
   /** Adds what has come into the ledger. */
   async #follow(): Promise<void> {
-    const { ledger, isCharged } = this.#options;
-    if (this.#kept.size === 0) return;
+    const { ledger, prepaid, isCharged } = this.#options;
+    if (this.#kept.size === 0 && prepaid.isEmpty) {
+      this.#position = ledger.head();
+      await prepaid.follow(this.#position);
+      return;
+    }
     for (;;) {
       const page = await ledger.read(this.#position, PAGE_EVENTS);
       if (page.kind === 'failed') throw new LedgerReadError(page);
       if (page.events.length === 0) return;
       // Nothing waits from here on, so that no window counts twice: as what goes on, and as what it came to.
       this.#closeWindows();
-      for (const { event } of page.events) {
+      for (const { sequence, event } of page.events) {
+        prepaid.add(sequence, event);
         const kept = isCharged(event.metric) ? this.#kept.get(event.tenant) : undefined;
-        if (kept === undefined) continue;
+        if (kept === undefined || sequence <= kept.madeOf) continue;
         kept.account.add(event);
         this.#dirty.add(event.tenant);
       }

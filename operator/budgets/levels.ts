@@ -10,13 +10,14 @@ export interface BudgetLevels {
 /**
  * What is told and stopped at. A month or some days have the budget's amount. A prepaid balance has all that was ever
  * credited, and its thresholds are about what is left: 80 percent is told when a fifth of the amount is left.
- * `credited` is 0 where nothing was.
+ * `credited` is 0 where nothing was: then nothing is left, and no threshold is reached by that.
  */
 export function levelsOf(
   { amount, period, thresholds }: Pick<Budget, 'amount' | 'period' | 'thresholds'>,
   credited: bigint,
 ): BudgetLevels {
   const limit = period.kind === 'prepaid' ? credited : amount;
+  if (period.kind === 'prepaid' && credited === 0n) return { limit, thresholds: [] };
   return {
     limit,
     thresholds: thresholds.map((percent) => {

@@ -3,12 +3,14 @@ import type { Discovery } from '../discovery/discovery.ts';
 import { namespacesOf } from '../discovery/tenant-cluster.ts';
 import type { Ledger } from '../ledger/ledger.ts';
 import { least } from '../model/extremes.ts';
+import type { PricesOf } from '../usage/plan-prices.ts';
 import { pricesInForce } from '../usage/prices-in-force.ts';
 import type { TimeRange } from '../usage/usage-sums.ts';
 import type { UsageTotals } from '../usage/usage-totals.ts';
 import { BudgetAccount } from './account.ts';
 import { budgetsOf, type GivenBudget } from './budget-of.ts';
 import { monthOf, nextDay, periodAt } from './period.ts';
+import type { PrepaidBalances } from './prepaid.ts';
 
 export interface AccountSources {
   readonly ledger: Pick<Ledger, 'head' | 'records'>;
@@ -17,19 +19,25 @@ export interface AccountSources {
   readonly settings: Pick<SettingsStore, 'current'>;
   readonly discovery: Pick<Discovery, 'clusters' | 'tenants'>;
   readonly isCharged: (metric: string) => boolean;
+  readonly prepaid: Pick<PrepaidBalances, 'book' | 'credited' | 'follow' | 'position'>;
 }
 
 /** A tenant's budget with what is used of it in the period that it is. */
 export interface KeptBudget extends GivenBudget {
   readonly account: BudgetAccount;
   readonly period: TimeRange;
+  /** What a prepaid balance was credited with; absent of other budgets. */
+  readonly credited?: bigint;
+  /** The last event that the account was made with. */
+  readonly madeOf: number;
 }
 
 /** Accounts of what the ledger has. */
 export interface MadeAccounts {
   readonly kept: ReadonlyMap<string, KeptBudget>;
-  /** The last event that they have. */
+  /** The last event that all of them have. */
   readonly head: number;
+  readonly pricesOf: PricesOf;
 }
 
 /** Everything of tenants that accounts depend on. */
@@ -47,10 +55,11 @@ export function tenantsText({
 
 /** The accounts of all tenants that have a budget; undefined where what they have used cannot be told yet. */
 export async function makeAccounts(
-  { ledger, totals, settings, discovery, isCharged }: AccountSources,
+  sources: AccountSources,
   now: number,
   signal: AbortSignal,
 ): Promise<MadeAccounts | undefined> {
+  const { ledger, settings, discovery, prepaid } = sources;
   const { pricing, overrides, billing } = settings.current();
   const clusters = discovery.clusters();
   const pricesOf = await pricesInForce({
@@ -58,14 +67,63 @@ export async function makeAccounts(
     settings: { pricing, billing },
     tenants: discovery.tenants(),
   });
-  const kept = new Map<string, KeptBudget>();
-  for (const [tenant, given] of budgetsOf(clusters, overrides, pricing)) {
+  const budgets = [...budgetsOf(clusters, overrides, pricing)];
+  const [balances, others] = [budgets.filter(isPrepaid), budgets.filter((one) => !isPrepaid(one))];
+  const made = await makeOthers(sources, { budgets: others, pricesOf, now }, signal);
+  if (made === undefined) return undefined;
+  await prepaid.follow(made.head);
+  const kept = new Map(made.kept);
+  for (const [tenant, given] of balances) {
+    kept.set(tenant, prepaidAccount(prepaid, { tenant, given, pricesOf }));
+  }
+  return { kept, head: made.head, pricesOf };
+}
+
+function isPrepaid([, { budget }]: readonly [tenant: string, given: GivenBudget]): boolean {
+  return budget.period.kind === 'prepaid';
+}
+
+/** The account of a prepaid balance, of what its book has; where nothing was credited nothing counts. */
+export function prepaidAccount(
+  prepaid: AccountSources['prepaid'],
+  {
+    tenant,
+    given,
+    pricesOf,
+  }: { readonly tenant: string; readonly given: GivenBudget; readonly pricesOf: PricesOf },
+): KeptBudget {
+  const { counts, period: kind } = given.budget;
+  const book = prepaid.book(tenant, counts);
+  const since = book?.since ?? Number.POSITIVE_INFINITY;
+  const period = periodAt(kind, since, since);
+  const account =
+    book?.account(pricesOf) ?? new BudgetAccount({ tenant, counts, period, pricesOf });
+  const credited = prepaid.credited(tenant, counts);
+  return { ...given, account, period, credited, madeOf: prepaid.position };
+}
+
+/** Those of months and days, by the sums of what the ledger has. */
+async function makeOthers(
+  { ledger, totals, isCharged }: AccountSources,
+  {
+    budgets,
+    pricesOf,
+    now,
+  }: {
+    readonly budgets: readonly (readonly [tenant: string, given: GivenBudget])[];
+    readonly pricesOf: PricesOf;
+    readonly now: number;
+  },
+  signal: AbortSignal,
+): Promise<Omit<MadeAccounts, 'pricesOf'> | undefined> {
+  const kept = new Map<string, Omit<KeptBudget, 'madeOf'>>();
+  for (const [tenant, given] of budgets) {
     const { counts } = given.budget;
     const period = periodAt(given.budget.period, now, now);
     const account = new BudgetAccount({ tenant, counts, period, pricesOf });
     kept.set(tenant, { ...given, period, account });
   }
-  if (kept.size === 0) return { kept, head: ledger.head() };
+  if (kept.size === 0) return { kept: new Map(), head: ledger.head() };
   const begins = [...kept.values()].map(({ period }) => monthOf(period.from));
   const outcome = await totals()?.addTo(
     { add: (item) => kept.get(item.tenant)?.account.add(item) ?? true },
@@ -78,5 +136,6 @@ export async function makeAccounts(
     },
   );
   if (outcome?.kind !== 'added' || outcome.head === undefined) return undefined;
-  return { kept, head: outcome.head };
+  const { head } = outcome;
+  return { kept: new Map([...kept].map(([tenant, one]) => [tenant, { ...one, madeOf: head }])), head };
 }

@@ -33,14 +33,20 @@ export function memoryRecord(tenant: string, memory: BudgetMemory | undefined): 
 function parseMemory(text: string): BudgetMemory | undefined {
   try {
     const value: unknown = JSON.parse(text);
-    return isMemory(value) ? value : undefined;
+    if (!isMemory(value)) return undefined;
+    // JSON has no Infinity, which prepaid balances end at.
+    const { from, to } = value;
+    return { ...value, from: from ?? Number.POSITIVE_INFINITY, to: to ?? Number.POSITIVE_INFINITY };
   } catch {
     return undefined;
   }
 }
 
+type StoredMemory = Omit<BudgetMemory, 'from' | 'to'> &
+  Readonly<Record<'from' | 'to', number | null>>;
+
 /** Only this module writes under the prefix, so a few fields tell a whole record from a damaged one. */
-function isMemory(value: unknown): value is BudgetMemory {
+function isMemory(value: unknown): value is StoredMemory {
   const isWhole =
     isRecord(value) && ['from', 'to', 'terms', 'crossed', 'state'].every((field) => field in value);
   return isWhole && Array.isArray(value['crossed']);

@@ -5,7 +5,8 @@ const DAY_MS = 86_400_000;
 
 /**
  * The usage that counts at a moment, by the start of its window: `from` inclusive, `to` exclusive and `Infinity` where
- * nothing ends it. A prepaid balance counts since its first credit. All milliseconds since the epoch.
+ * nothing ends it. A prepaid balance counts since its first credit, `Infinity` where there was none. All milliseconds
+ * since the epoch.
  */
 export function periodAt(period: BudgetPeriod, now: number, prepaidSince: number): TimeRange {
   if (period.kind === 'prepaid') return { from: prepaidSince, to: Number.POSITIVE_INFINITY };
@@ -24,9 +25,14 @@ export function monthOf(at: number): number {
   return Date.UTC(day.getUTCFullYear(), day.getUTCMonth());
 }
 
+/** The first instant of the UTC day. */
+export function dayStart(at: number): number {
+  return Math.floor(at / DAY_MS) * DAY_MS;
+}
+
 /** The first instant of the next UTC day, from which on prices may be others. */
 export function nextDay(at: number): number {
-  return (Math.floor(at / DAY_MS) + 1) * DAY_MS;
+  return dayStart(at) + DAY_MS;
 }
 
 /** `2026-11-21` */

@@ -1,4 +1,3 @@
-import type { Budget } from '../model/budget.ts';
 import { divideHalfUp, signedFromNanos } from '../model/decimal.ts';
 import { COST_PLACES } from '../pricing/charges.ts';
 import { currencyDigits, moneyText } from '../pricing/money.ts';
@@ -12,11 +11,12 @@ import type { BudgetMemory } from './verdict.ts';
 export interface BudgetStanding extends GivenBudget {
   readonly tenant: string;
   readonly period: TimeRange;
+  /** Of a prepaid balance all that was credited. */
   readonly limit: bigint;
   readonly used: bigint;
   /**
-   * When nothing is left if everything goes on; the moment itself where nothing is; undefined where the period ends before.
-   * Takes a while: it looks at every day until then.
+   * When nothing is left if everything goes on; the moment itself where nothing is; undefined where the period ends
+   * before, or 31 days do. Takes a while: it looks at every day until then.
    */
   readonly usedUpAt: () => number | undefined;
   /** Metrics of which something has no price in the budget's currency. */
@@ -25,28 +25,33 @@ export interface BudgetStanding extends GivenBudget {
   readonly state: BudgetMemory['state'];
 }
 
+/** As far as the longest month. */
+const LONGEST_FORECAST_MS = 31 * 86_400_000;
+
 export function standingOf(
   {
     tenant,
     account,
     period,
+    credited = 0n,
     ...given
   }: GivenBudget & {
     readonly tenant: string;
     readonly account: BudgetAccount;
     readonly period: TimeRange;
+    readonly credited?: bigint;
     readonly state: BudgetMemory['state'];
   },
   now: number,
 ): BudgetStanding {
-  const { limit } = levelsOf(given.budget, 0n);
+  const { limit } = levelsOf(given.budget, credited);
   return {
     ...given,
     tenant,
     period,
     limit,
     used: account.usedAt(now),
-    usedUpAt: () => account.forecast(limit, now, period.to),
+    usedUpAt: () => account.forecast(limit, now, Math.min(period.to, now + LONGEST_FORECAST_MS)),
     uncounted: account.uncounted,
   };
 }
@@ -73,9 +78,4 @@ export function amountTexts({
 function minorUnits(amount: bigint, digits: number): bigint {
   const size = divideHalfUp(amount < 0n ? -amount : amount, 10n ** BigInt(COST_PLACES - digits));
   return amount < 0n ? -size : size;
-}
-
-/** What a budget is counted in, for people: `EUR`, or a metric. */
-export function unitText({ counts }: Pick<Budget, 'counts'>): string {
-  return counts.kind === 'money' ? counts.currency : counts.metric;
 }

@@ -7,12 +7,15 @@ export function thresholdEvent(
   { tenant, percent, budget, since }: ReachedThreshold,
   regarding: KubernetesEvent['regarding'],
 ): KubernetesEvent {
-  const period = `the period since ${formatInstant(since)}`;
+  const what =
+    budget.period.kind === 'prepaid'
+      ? `has ${100 - percent} % of ${amountOf(budget)} or less left of its prepaid balance`
+      : `has used ${percent} % of its budget of ${amountOf(budget)} in the period since ${formatInstant(since)}`;
   return {
     regarding,
     type: percent < 100 ? 'Normal' : 'Warning',
     reason: 'BudgetThresholdReached',
     action: 'Budget',
-    note: `tenant "${tenant}" has used ${percent} % of its budget of ${amountOf(budget)} in ${period}`,
+    note: `tenant "${tenant}" ${what}`,
   };
 }

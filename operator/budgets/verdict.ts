@@ -30,6 +30,8 @@ export interface BudgetMemory {
 
 export interface Judged {
   readonly budget: Budget;
+  /** What a prepaid balance was credited with; absent of other budgets. */
+  readonly credited?: bigint;
   readonly period: TimeRange;
   readonly account: Pick<BudgetAccount, 'usedAt' | 'reaches'>;
   /** False for a tenant that is only warned, whatever its budget says. */
@@ -61,12 +63,12 @@ const SEVERITY: readonly BudgetSaying['state'][] = ['active', 'warning', 'suspen
  * them, and the state rises at once. It falls with a new period, with other terms, and where less is used for good.
  */
 export function judge(judged: Judged, now: number): Verdict {
-  const { budget, period, account, isWhole } = judged;
+  const { budget, credited = 0n, period, account, isWhole } = judged;
   const memory = judged.memory;
   const terms = termsOf(judged);
   const isOther = memory !== undefined && (memory.terms !== terms || memory.from !== period.from);
   if (isOther && !isWhole) return { memory, again: now + WHOLE_SOON_MS };
-  const levels = levelsOf(budget, 0n);
+  const levels = levelsOf(budget, credited);
   const used = account.usedAt(now);
   // Another month has nothing of the one before.
   const isNew = budget.period.kind === 'month' && memory?.from !== period.from;
@@ -93,9 +95,14 @@ export function judge(judged: Judged, now: number): Verdict {
   return { memory: next, again: againAt(judged, { next, levels, used, now }) };
 }
 
-/** What thresholds and states are about: with another budget they are looked at anew. */
-export function termsOf({ budget, maySuspend }: Pick<Judged, 'budget' | 'maySuspend'>): string {
-  return JSON.stringify([budget, maySuspend], (_, value: unknown) =>
+/** What thresholds and states are about: with another budget, or more credit, they are looked at anew. */
+export function termsOf({
+  budget,
+  credited,
+  maySuspend,
+}: Pick<Judged, 'budget' | 'credited' | 'maySuspend'>): string {
+  const terms = [budget, maySuspend, ...(budget.period.kind === 'prepaid' ? [credited] : [])];
+  return JSON.stringify(terms, (_, value: unknown) =>
     typeof value === 'bigint' ? `${value}` : value,
   );
 }
@@ -163,7 +170,10 @@ function againAt(
   return Math.max(now + 1, Math.min(...moments));
 }
 
-/** The period in which a threshold was reached: what is told once is told once in it. */
+/**
+ * The period in which a threshold was reached: what is told once is told once in it. A prepaid balance has none, and
+ * reaches a threshold again after each top-up.
+ */
 export function periodOf(budget: Budget, { at }: Crossing): number {
-  return periodAt(budget.period, at, 0).from;
+  return periodAt(budget.period, at, at).from;
 }

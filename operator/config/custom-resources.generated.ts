@@ -190,7 +190,7 @@ export interface TenantOverrideSpec {
     amount: string;
     currency?: string;
     metric?: string;
-    period: 'month' | 'rolling';
+    period: 'month' | 'rolling' | 'prepaid';
     days?: number;
     thresholds?: number[];
     atLimit?: 'none' | 'warn' | 'suspend';
@@ -241,8 +241,8 @@ export interface TenantOverrideStatus {
       used: string;
       left: string;
       unit: string;
-      periodStart: string;
-      periodEnd: string;
+      periodStart?: string;
+      periodEnd?: string;
       usedUpAt?: string;
       state?: 'active' | 'warning' | 'suspended';
       uncounted?: string[];
@@ -309,7 +309,7 @@ export interface MeteringPolicySpec {
     amount: string;
     currency?: string;
     metric?: string;
-    period: 'month' | 'rolling';
+    period: 'month' | 'rolling' | 'prepaid';
     days?: number;
     thresholds?: number[];
     atLimit?: 'none' | 'warn' | 'suspend';
@@ -383,8 +383,8 @@ export interface MeteringPolicyStatus {
       used: string;
       left: string;
       unit: string;
-      periodStart: string;
-      periodEnd: string;
+      periodStart?: string;
+      periodEnd?: string;
       usedUpAt?: string;
       state?: 'active' | 'warning' | 'suspended';
       uncounted?: string[];

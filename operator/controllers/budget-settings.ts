@@ -122,9 +122,10 @@ function translatePeriod(
   { period, days }: BudgetSpec,
   report: (problem: string) => void,
 ): BudgetPeriod | undefined {
-  if (period === 'month') {
-    if (days === undefined) return { kind: 'month' };
-    report(`.days: of a month: "${days}"; leave it out, or make the period rolling`);
+  if (period !== 'rolling') {
+    if (days === undefined) return { kind: period };
+    const what = period === 'month' ? 'a month' : 'a prepaid balance';
+    report(`.days: of ${what}: "${days}"; leave it out, or make the period rolling`);
     return undefined;
   }
   if (days !== undefined && Number.isInteger(days) && days >= 1 && days <= MOST_DAYS) {

@@ -1,4 +1,5 @@
-import { amountTexts, type BudgetStanding, unitText } from '../budgets/standing.ts';
+import { amountTexts, type BudgetStanding } from '../budgets/standing.ts';
+import { unitText } from '../budgets/unit.ts';
 import type { TenantOverrideStatus } from '../config/custom-resources.generated.ts';
 import { formatInstant } from '../model/window.ts';
 
@@ -29,8 +30,8 @@ function itemOf(standing: BudgetStanding): Item {
     tenant,
     ...amountTexts(standing),
     unit: unitText(budget),
-    periodStart: formatInstant(period.from),
-    periodEnd: formatInstant(period.to),
+    ...(Number.isFinite(period.from) && { periodStart: formatInstant(period.from) }),
+    ...(Number.isFinite(period.to) && { periodEnd: formatInstant(period.to) }),
     ...(usedUpAt !== undefined && { usedUpAt: formatInstant(usedUpAt) }),
     state: standing.state,
     ...(uncounted.length > 0 && { uncounted: uncounted.slice(0, MOST_METRICS) }),

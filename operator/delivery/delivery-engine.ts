@@ -1,6 +1,7 @@
 import type { DestinationSettings } from '../config/settings.ts';
 import type { AskStanding, Destination } from '../destinations/destination.ts';
 import { sameDestination } from '../destinations/registry.ts';
+import { isOwnCursor } from '../ledger/own-cursors.ts';
 import { errorText } from '../model/error-text.ts';
 import { askPublicKeys, askStanding, askTenants } from './asking.ts';
 import type { Delivery, DeliveryOptions, UnknownDestination } from './delivery.ts';
@@ -181,7 +182,7 @@ class DeliveryEngine implements Delivery {
     const existing = new Set((this.#options.existing?.() ?? []).map(({ name }) => name));
     for (const { destination, retiredAt } of ledger.cursors()) {
       if (this.#feeders.has(destination) || existing.has(destination)) continue;
-      if (retiredAt !== undefined) continue;
+      if (retiredAt !== undefined || isOwnCursor(destination)) continue;
       const outcome = await ledger.retireCursor(destination, clock.now());
       if (outcome.kind === 'failed') logger.warn(`[${destination}] ${outcome.message}`);
       else logger.info(`[${destination}] destination is gone, its cursor is retired`);

@@ -1,4 +1,5 @@
 import type { BudgetStanding } from '../budgets/standing.ts';
+import type { Credit, CreditOutcome, CreditRequest } from '../budgets/credits.ts';
 import type { Settings } from '../config/settings.ts';
 import type { DestinationProblem } from '../delivery/destination-status.ts';
 import type { CorrectionOutlook } from '../delivery/operations/correction-outlook.ts';
@@ -14,6 +15,7 @@ import type { HeldUsage } from '../ingest/held-usage.ts';
 import type { Enforcement } from '../enforcement/enforcement.ts';
 import type { Explanation } from '../metering/explanation.ts';
 import type { StoredEvent } from '../ledger/ledger.ts';
+import type { BudgetCounts } from '../model/budget.ts';
 import type { Catalog } from '../model/catalog.ts';
 import type { UsageEvent } from '../model/event.ts';
 import type { Tenant } from '../model/tenant.ts';
@@ -31,6 +33,7 @@ export interface Views {
   readonly destinations: DestinationsView;
   readonly enforcement: EnforcementView;
   readonly budgets: BudgetsView;
+  readonly credits: CreditsView;
   /** What must hold before `/readyz` says ok, in the order it is shown. */
   readiness(): readonly ReadinessCheck[];
 }
@@ -127,6 +130,17 @@ export interface BudgetsView {
 
 /** Billing states, and what follows from them. */
 export type EnforcementView = Omit<Enforcement, 'run' | 'heedBudgets' | 'heldByBudgets'>;
+
+/** Prepaid balances (docs/budgets.md#prepaid). */
+export interface CreditsView {
+  add(request: CreditRequest): Promise<CreditOutcome>;
+  /** In no particular order; throws where the ledger cannot be read. */
+  list(tenant: string): AsyncIterable<Credit>;
+  /** What is used since the first credit, in the units of a budget; undefined while that is not known. */
+  used(tenant: string, counts: BudgetCounts): bigint | undefined;
+  /** What the tenant's prepaid budget counts; undefined where it has none, or that is not known. */
+  counts(tenant: string): BudgetCounts | undefined;
+}
 
 /** The delivery engine as operators see it. */
 export interface DestinationsView {

@@ -1,7 +1,9 @@
 import { join } from 'node:path';
 import { Gauge, type Registry } from 'prom-client';
+import { Credits } from '../budgets/credits.ts';
 import { BudgetGate } from '../budgets/gate.ts';
 import { type BudgetKeeper, createBudgetKeeper } from '../budgets/keeper.ts';
+import { PrepaidBalances } from '../budgets/prepaid.ts';
 import { thresholdEvent } from '../budgets/threshold-event.ts';
 import { type Controllers, createControllers } from '../controllers/controllers.ts';
 import { createHttpServer, type HttpServer } from '../http/server.ts';
@@ -29,9 +31,20 @@ export interface Surface {
 
 export function buildSurface(context: BuildContext, engine: Engine): Surface {
   const { registry, ledger, environment, logger, clock, random, version } = context;
+  const credits = new Credits({
+    ledger,
+    clock,
+    windowMs: () => context.settings.current().metering.windowMs,
+  });
   const views = httpViews(engine, {
     pricesKnown: () => controllers.pricesKnown(),
-    budgetOf: (tenant) => budgets.of(tenant),
+    budgets: { of: (tenant) => budgets.of(tenant) },
+    credits: {
+      add: (request) => credits.add(request),
+      list: (tenant) => credits.list(tenant),
+      used: (tenant, counts) => budgets.prepaidUsed(tenant, counts),
+      counts: (tenant) => budgets.prepaidCounts(tenant),
+    },
   });
   const http = createHttpServer({
     clock,
@@ -56,17 +69,23 @@ export function buildSurface(context: BuildContext, engine: Engine): Surface {
       return events.recordOnce(thresholdEvent(reached, regarding), reached.id);
     },
   });
-  const budgets = createBudgetKeeper({
+  const sources = {
     ledger,
     clock,
     logger,
-    gate,
+    credits,
     totals: http.totals,
     settings: context.settings,
+    isCharged: (metric: string) =>
+      engine.metering.catalog().find(metric)?.informational !== true,
+  };
+  const budgets = createBudgetKeeper({
+    ...sources,
+    gate,
+    prepaid: new PrepaidBalances(sources),
     discovery: engine.cluster.discovery,
     windows: engine.metering.windows,
     pricesKnown: () => controllers.pricesKnown(),
-    isCharged: (metric) => engine.metering.catalog().find(metric)?.informational !== true,
   });
   createStatusMetrics(registry, views, engine.cluster.tenantApis, { budgets, gate });
   const changed = ({ namespace }: Projected): void => budgets.changed(namespace);

@@ -6,7 +6,7 @@ import type {
   TenantsView,
   WindowsView as WindowsStatusView,
 } from '../controllers/views.ts';
-import type { BudgetsView, ReadinessCheck, Unattributed, Views } from '../http/views.ts';
+import type { ReadinessCheck, Unattributed, Views } from '../http/views.ts';
 import type { HeldUsage } from '../ingest/held-usage.ts';
 import type { Ledger } from '../ledger/ledger.ts';
 import { omitUndefined } from '../model/omit-undefined.ts';
@@ -33,7 +33,7 @@ export interface Engine {
 /** What the HTTP API shows. */
 export function httpViews(
   engine: Engine,
-  { pricesKnown, budgetOf }: Pick<Views, 'pricesKnown'> & { readonly budgetOf: BudgetsView['of'] },
+  { pricesKnown, budgets, credits }: Pick<Views, 'pricesKnown' | 'budgets' | 'credits'>,
 ): Views {
   const { settings, metering } = engine;
   const { discovery } = engine.cluster;
@@ -82,7 +82,8 @@ export function httpViews(
       correctionOutlook: (name, stored) => delivery.correctionOutlook(name, stored),
     },
     enforcement,
-    budgets: { of: budgetOf },
+    budgets,
+    credits,
     readiness: () => readiness(engine),
   };
 }

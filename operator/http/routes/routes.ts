@@ -5,6 +5,7 @@ import type { Route, RouteContext } from '../route.ts';
 import { billingStateRoutes } from './billing-states.ts';
 import { catalogRoute } from './catalog.ts';
 import { correctionRoutes } from './corrections.ts';
+import { creditRoutes } from './credits.ts';
 import { costsRoute } from './costs.ts';
 import { destinationPlanRoute } from './destination-plan.ts';
 import { destinationRoutes } from './destinations.ts';
@@ -59,6 +60,7 @@ export function createRoutes(context: RouteContext, page: Asset): readonly Route
     gapsRoute(context),
     ...tenantRoutes(context),
     ...portalTokenRoutes(context, memory),
+    ...creditRoutes(context, memory),
     ...heldTenantRoutes(context, memory),
     ...destinationRoutes(context, memory),
     destinationPlanRoute(context, comparisons),

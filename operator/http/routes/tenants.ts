@@ -1,4 +1,5 @@
-import { amountTexts, type BudgetStanding, unitText } from '../../budgets/standing.ts';
+import { amountTexts, type BudgetStanding } from '../../budgets/standing.ts';
+import { unitText } from '../../budgets/unit.ts';
 import type { BillingState } from '../../config/settings.ts';
 import type { CustomerIds, Tenant } from '../../model/tenant.ts';
 import { CUSTOMER_ID_KEYS } from '../../destinations/registry.ts';

@@ -1,4 +1,5 @@
 import { Registry } from 'prom-client';
+import { Credits } from '../../budgets/credits.ts';
 import { loadEnvironment } from '../../config/load-environment.ts';
 import type { Settings } from '../../config/settings.ts';
 import type { Tenant } from '../../model/tenant.ts';
@@ -78,7 +79,18 @@ export async function startTestServer(options: TestServerOptions = {}): Promise<
     unknownTenants: () => state.settings.ingest.unknownTenants,
     isDiscovered: (id) => views.discovery.tenants().some((tenant) => tenant.id === id),
   });
-  const views: Views = { ...quietViews(() => state.settings), held, ...options.views };
+  const credits = new Credits({ ledger, clock: testClock, windowMs: () => 60_000 });
+  const views: Views = {
+    ...quietViews(() => state.settings),
+    held,
+    credits: {
+      add: (request) => credits.add(request),
+      list: (tenant) => credits.list(tenant),
+      used: () => 0n,
+      counts: () => undefined,
+    },
+    ...options.views,
+  };
   const write = (level: string) => (message: string, fields?: object) => {
     log.push(`${level} ${message} ${JSON.stringify(fields)}`);
   };
@@ -193,6 +205,14 @@ export function quietViews(settings: () => Settings): Omit<Views, 'held'> {
     settings,
     catalog: () => catalogOf(settings().metering.customMetrics),
     pricesKnown: () => true,
+    credits: {
+      add: async (request) => {
+        return { kind: 'credited', credit: { ...request, at: NOW, countsFrom: NOW }, isNew: true };
+      },
+      list: async function* none() {},
+      used: () => 0n,
+      counts: () => undefined,
+    },
     readiness: () => [{ name: 'discovery', ok: true }],
     discovery: quietDiscovery(),
     metering: {
