@@ -137,5 +137,8 @@ async function makeOthers(
   );
   if (outcome?.kind !== 'added' || outcome.head === undefined) return undefined;
   const { head } = outcome;
-  return { kept: new Map([...kept].map(([tenant, one]) => [tenant, { ...one, madeOf: head }])), head };
+  return {
+    kept: new Map([...kept].map(([tenant, one]) => [tenant, { ...one, madeOf: head }])),
+    head,
+  };
 }

@@ -51,8 +51,6 @@ export class PrepaidBalances {
   readonly #unsaved = new Set<PrepaidBook>();
   /** The last event that the books have. */
   #position = 0;
-  /** Of the cursor; undefined while there is none. */
-  #saved: number | undefined;
   #savedAt = Number.NEGATIVE_INFINITY;
 
   constructor(options: PrepaidOptions) {
@@ -74,18 +72,16 @@ export class PrepaidBalances {
     const { ledger, credits, logger } = this.#options;
     for (const known of [this.#books, this.#byTenant, this.#credited, this.#damaged]) known.clear();
     for (const sum of await sumCredits(credits.list())) this.#credited.set(nameOf(sum), sum);
-    this.#saved = ledger
-      .cursors()
-      .find(({ destination }) => destination === PREPAID_CURSOR)?.sequence;
+    const cursor = ledger.cursors().find(({ destination }) => destination === PREPAID_CURSOR);
     for await (const [key, text] of ledger.records(BOOK_PREFIX)) {
-      const book = this.#saved === undefined ? undefined : parseBook(text);
+      const book = cursor === undefined ? undefined : parseBook(text);
       if (book !== undefined) this.#keep(book);
       else {
         logger.error(`[budgets] damaged record, nobody is judged by it: ${key}: ${quote(text)}`);
         this.#damaged.add(key);
       }
     }
-    this.#position = this.#saved ?? ledger.head();
+    this.#position = cursor?.sequence ?? ledger.head();
   }
 
   /** Looks at a tenant's credits once more. */
@@ -179,11 +175,8 @@ export class PrepaidBalances {
       records.push(bookRecord(book));
       if (turn.isOver) await turn.next();
     }
-    const position = this.#position;
-    const from = this.#saved === undefined ? {} : { from: this.#saved };
-    const outcome = await ledger.commitCursor(PREPAID_CURSOR, position, { ...from, records });
+    const outcome = await ledger.commitCursor(PREPAID_CURSOR, this.#position, { records });
     if (outcome.kind === 'failed') throw new Error(outcome.message);
-    this.#saved = position;
     this.#savedAt = clock.monotonic();
     this.#unsaved.clear();
   }

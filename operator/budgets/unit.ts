@@ -11,9 +11,7 @@ export function unitText({ counts }: Pick<Budget, 'counts'>): string {
 
 /** The reverse of {@link unitText}. */
 export function countsOf(unit: string): BudgetCounts {
-  return CURRENCY.test(unit)
-    ? { kind: 'money', currency: unit }
-    : { kind: 'metric', metric: unit };
+  return CURRENCY.test(unit) ? { kind: 'money', currency: unit } : { kind: 'metric', metric: unit };
 }
 
 /** An amount in the units of a budget as plain decimal text with every digit it has: `371.2`. */

@@ -76,8 +76,7 @@ export function buildSurface(context: BuildContext, engine: Engine): Surface {
     credits,
     totals: http.totals,
     settings: context.settings,
-    isCharged: (metric: string) =>
-      engine.metering.catalog().find(metric)?.informational !== true,
+    isCharged: (metric: string) => engine.metering.catalog().find(metric)?.informational !== true,
   };
   const budgets = createBudgetKeeper({
     ...sources,

@@ -136,7 +136,8 @@ function readCredit(context: RouteContext, request: Request): CreditRequest {
     );
   }
   const key = readText(body['key'], 'key', LONGEST_KEY);
-  if (key === undefined) throw badRequest('missing: key: name the credit, by the id of the payment');
+  if (key === undefined)
+    throw badRequest('missing: key: name the credit, by the id of the payment');
   return {
     tenant,
     key,
@@ -165,7 +166,9 @@ function readCounts(
   { currency, metric }: Readonly<Record<string, unknown>>,
 ): BudgetCounts {
   if ((currency === undefined) === (metric === undefined)) {
-    throw badRequest('give one of them: currency, metric: currency for money, metric for a quantity');
+    throw badRequest(
+      'give one of them: currency, metric: currency for money, metric for a quantity',
+    );
   }
   if (currency !== undefined) {
     if (
@@ -179,9 +182,7 @@ function readCounts(
   }
   const known = typeof metric === 'string' ? views.catalog().find(metric) : undefined;
   if (known === undefined || known.informational === true) {
-    throw badRequest(
-      `not a metric that is charged: metric: ${quote(metric)}: see /api/v1/catalog`,
-    );
+    throw badRequest(`not a metric that is charged: metric: ${quote(metric)}: see /api/v1/catalog`);
   }
   return { kind: 'metric', metric: known.code };
 }
@@ -189,7 +190,9 @@ function readCounts(
 function readText(value: unknown, field: string, longest: number): string | undefined {
   if (value === undefined) return undefined;
   if (typeof value === 'string' && value.length <= longest && CLEAN_TEXT.test(value)) return value;
-  throw badRequest(`not a text of 1 to ${longest} characters: ${field}: ${quote(value)}: shorten it`);
+  throw badRequest(
+    `not a text of 1 to ${longest} characters: ${field}: ${quote(value)}: shorten it`,
+  );
 }
 
 /** A tenant that is known here, or that was credited before. */
