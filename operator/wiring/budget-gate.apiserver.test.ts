@@ -115,6 +115,53 @@ test(
   },
 );
 
+test(
+  'a tenant without credit gets no pods, gets them within 2 s of a top-up and until that is used up, while its biller is down',
+  TEST_TIMEOUT,
+  async () => {
+    const clock = systemClock;
+    // Nobody listens there: not a single event reaches a billing system in all of this.
+    const down = { ADAPTERS: 'webhook', WEBHOOK_URL: 'http://127.0.0.1:9/down' };
+    await using world = await startBudgetWorld(host, { ...ENFORCE, ...down });
+    await world.runPod('one');
+    await world.setBudget(budget('0.01', { period: 'prepaid' }));
+    await answered(world, clock, 403);
+
+    const topUp = async (key: string, amount: string): Promise<number> => {
+      const before = clock.now();
+      await world.credit(key, amount);
+      const admitted = (await answered(world, clock, 201)) - before;
+      expect(admitted).toBeLessThanOrEqual(SOON_MS);
+      return before;
+    };
+    const refusedWhenUsedUp = async (): Promise<void> => {
+      const moment = clock.now() + (await world.left()) * 3_600_000;
+      expect(moment).toBeGreaterThan(clock.now() + 5_000);
+      await until(clock, moment - 500);
+      expect(await world.tryPod()).toBe(201);
+      const refused = (await answered(world, clock, 403)) - moment;
+      expect(refused).toBeGreaterThanOrEqual(-200);
+      expect(refused).toBeLessThanOrEqual(SOON_MS);
+      expect(await world.left()).toBeGreaterThan(-Number(seconds(3)));
+    };
+    await topUp('first', seconds(30));
+    await topUp('first', seconds(30));
+    await refusedWhenUsedUp();
+
+    // Used up again after a restart, by what was credited meanwhile.
+    await world.stop();
+    await world.start();
+    await expect.poll(() => world.tryPod(), PATIENCE).toBe(403);
+    await topUp('second', seconds(60));
+    await refusedWhenUsedUp();
+    const told = await world.told();
+    expect(told).toHaveLength(4);
+    expect(new Set(told).size).toBe(2);
+    await expect.poll(() => world.item(), PATIENCE).toMatchObject({ state: 'suspended' });
+    expect(await world.item()).not.toHaveProperty('periodEnd');
+  },
+);
+
 test('a suspended tenant gets pods within 2 s of a new period', TEST_TIMEOUT, async () => {
   const midnight = Math.ceil((Date.now() + 80_000) / 86_400_000) * 86_400_000;
   const ahead = midnight - 80_000 - Date.now();

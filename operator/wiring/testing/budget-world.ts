@@ -36,6 +36,10 @@ export interface BudgetWorld extends AsyncDisposable {
   readonly address: string;
   /** The one budget of the tenant, in a TenantOverride, from now on. */
   setBudget(budget: object): Promise<void>;
+  /** Credits the tenant with core-hours; once for each key. */
+  credit(key: string, amount: string): Promise<void>;
+  /** What is left of the core-hours that it was credited with. */
+  left(): Promise<number>;
   /** Makes a pod of the tenant with one core that has begun in this second, and gives that moment. */
   runPod(name: string): Promise<number>;
   /** What the API server answers when the tenant's syncer tries to make a pod; nothing is kept of it. */
@@ -49,6 +53,7 @@ export interface BudgetWorld extends AsyncDisposable {
 }
 
 const NAME = 'shop';
+const API_TOKEN = 'api-canary-5b1e90d2';
 const EVENTS = '/apis/events.k8s.io/v1/namespaces/default/events';
 const OVERRIDES = '/apis/meterfeed.io/v1alpha1/tenantoverrides';
 
@@ -73,6 +78,7 @@ export async function startBudgetWorld(
     COLLECTION_INTERVAL: '10s',
     RECONCILE_INTERVAL: '1s',
     CPU_MEMORY_BASIS: 'requests',
+    API_TOKEN,
     ...environment,
     DATA_DIR: join(directory, 'data'),
     LISTEN_ADDR: `127.0.0.1:${port}`,
@@ -109,13 +115,14 @@ export async function startBudgetWorld(
     await process?.running;
   };
   await start();
+  const tenant = `tenant-${namespace}-${NAME}`;
   return {
     start,
     stop,
     namespace,
     own,
     address,
-    tenant: `tenant-${namespace}-${NAME}`,
+    tenant,
     setBudget: async (budget) => {
       const spec = { match: { namespace, name: NAME }, budget };
       const { status } = await host.request('POST', OVERRIDES, {
@@ -125,6 +132,18 @@ export async function startBudgetWorld(
         spec,
       });
       if (status !== 201) await replaceSpec(host, override, spec);
+    },
+    credit: async (key, amount) => {
+      await callCredits(address, tenant, {
+        method: 'POST',
+        body: JSON.stringify({ key, amount, metric: 'tenant_cpu_core_hours' }),
+      });
+    },
+    left: async () => {
+      const { balances } = (await callCredits(address, tenant)) as {
+        balances: readonly { readonly left: string }[];
+      };
+      return Number(balances[0]?.left);
     },
     runPod: (name) => runPod(host, { namespace, name, now: clock.now() }),
     tryPod: async () => (await syncer.tryPod(namespace, synced(NAME))).status,
@@ -180,6 +199,18 @@ async function runPod(
   const status = { phase: 'Running', containerStatuses };
   await host.call('PUT', `${path}/${name}/status`, { ...made, status });
   return at;
+}
+
+async function callCredits(
+  address: string,
+  tenant: string,
+  request: { readonly method?: string; readonly body?: string } = {},
+): Promise<unknown> {
+  const headers = { authorization: `Bearer ${API_TOKEN}`, 'content-type': 'application/json' };
+  const path = `${address}/api/v1/tenants/${tenant}/credits`;
+  const response = await fetch(path, { ...request, headers });
+  if (!response.ok) throw new Error(`credits: ${response.status}: ${await response.text()}`);
+  return response.json();
 }
 
 async function ready(address: string): Promise<void> {
