@@ -7,7 +7,7 @@ import type { Ledger } from '../ledger/ledger.ts';
 import { createMemoryLedger } from '../ledger/testing/memory-ledger.ts';
 import type { Budget } from '../model/budget.ts';
 import { BudgetAccount } from './account.ts';
-import { BudgetGate, type ReachedThreshold } from './gate.ts';
+import { BudgetGate, type BudgetGateOptions, type ReachedThreshold } from './gate.ts';
 import type { KeptBudget } from './make-accounts.ts';
 
 const GPU = 'tenant_gpu_hours';
@@ -51,9 +51,11 @@ type Mishap = 'told' | 'unheard' | 'unanswered';
 interface ProcessOptions extends Outside {
   readonly mishaps?: Mishap[];
   readonly isSpared?: boolean;
+  readonly tell?: BudgetGateOptions['tell'];
 }
 
-function startGate({ ledger, events, states, mishaps = [], isSpared = false }: ProcessOptions) {
+function startGate(options: ProcessOptions) {
+  const { ledger, events, states, mishaps = [], isSpared = false } = options;
   const clock = createManualClock(NOON);
   const logger = createCapturingLogger();
   const gate = new BudgetGate({
@@ -67,11 +69,15 @@ function startGate({ ledger, events, states, mishaps = [], isSpared = false }: P
         [...states].flatMap(([tenant, state]) => (state === 'active' ? [] : [tenant])),
     },
     isSpared: () => isSpared,
-    tell: async (reached) => {
-      const mishap = mishaps.shift() ?? 'told';
-      if (mishap !== 'unheard') events.set(reached.id, reached);
-      return mishap === 'told';
-    },
+    tell:
+      options.tell ??
+      (async (reached) => {
+        const mishap = mishaps.shift() ?? 'told';
+        if (mishap !== 'unheard') events.set(reached.id, reached);
+        return mishap === 'told'
+          ? { kind: 'told' }
+          : { kind: 'waiting', toldTo: [], reason: 'away' };
+      }),
     clock,
     random: () => 0,
     logger,
@@ -155,6 +161,29 @@ test('each threshold is told once, wherever the process ends or a write fails', 
     }),
     { numRuns: 100 },
   );
+});
+
+test('a destination that has it is not told again while another is down, across a restart', async () => {
+  const world = outside();
+  const asked: (readonly string[])[] = [];
+  let isDown = true;
+  const tell: BudgetGateOptions['tell'] = async (_, toldTo) => {
+    asked.push([...toldTo]);
+    if (!isDown) return { kind: 'told' };
+    return { kind: 'waiting', toldTo: ['up'], reason: 'down: it does not answer' };
+  };
+  const first = startGate({ ...world, tell });
+  await first.judge(new Map([['acme', keptOf(500)]]));
+  await first.passed(1);
+  await first.kill();
+  expect(first.lines.join()).toContain('not told yet: down: it does not answer');
+  asked.length = 0;
+  isDown = false;
+  const last = startGate({ ...world, tell });
+  await last.judge(new Map([['acme', keptOf(500)]]));
+  await last.passed(1);
+  await last.kill();
+  expect(asked).toStrictEqual([['up']]);
 });
 
 test('a tenant without a budget is let go, and one that is spared is only warned', async () => {

@@ -22,17 +22,24 @@ export interface ReachedThreshold extends GivenBudget {
   readonly percent: number;
   /** The beginning of the period, milliseconds since the epoch. */
   readonly since: number;
+  /** When that was seen, milliseconds since the epoch. */
+  readonly at: number;
   /** Of this threshold in this period: the same after a restart, and of no other. */
   readonly id: string;
 }
+
+/** What became of telling one: all have it, or some, and why not others. */
+export type Telling =
+  | { readonly kind: 'told' }
+  | { readonly kind: 'waiting'; readonly toldTo: readonly string[]; readonly reason: string };
 
 export interface BudgetGateOptions {
   readonly ledger: Pick<Ledger, 'records' | 'writeRecords'>;
   readonly enforcement: Pick<Enforcement, 'heedBudgets' | 'heldByBudgets'>;
   /** Whether a tenant is only warned, whatever its budget says. */
   readonly isSpared: (tenant: string) => boolean;
-  /** Tells one; false where it has to be tried again. What was told already under the same id is not told twice. */
-  readonly tell: (reached: ReachedThreshold) => Promise<boolean>;
+  /** Tells one, those that have it already excepted; where others have not, it is tried again under the same id. */
+  readonly tell: (reached: ReachedThreshold, toldTo: ReadonlySet<string>) => Promise<Telling>;
   readonly clock: Clock;
   readonly random: () => number;
   readonly logger: Pick<Logger, 'info' | 'warn' | 'error'>;
@@ -116,10 +123,13 @@ export class BudgetGate {
         this.#again.delete(tenant);
         if (turn.isOver) await turn.next();
       }
+      const isNews = [...decided].some(([tenant, { memory }]) => {
+        return memory.crossed.some((one) => !one.told && !isIn(one, memories.get(tenant)));
+      });
       await this.#remember(new Map([...decided].map(([tenant, { memory }]) => [tenant, memory])));
       await this.#hold([...decided.keys()]);
       for (const [tenant, { again }] of decided) this.#again.set(tenant, again);
-      this.#wake.abort();
+      if (isNews) this.#wake.abort();
     });
   }
 
@@ -147,7 +157,7 @@ export class BudgetGate {
       if (failure === '') backoff.reset();
       const either = AbortSignal.any([signal, this.#wake.signal]);
       const wait = failure === '' ? IDLE_MS : backoff.next();
-      await clock.sleep(wait, failure === '' ? either : signal).catch(() => undefined);
+      await clock.sleep(wait, either).catch(() => undefined);
     }
   }
 
@@ -203,40 +213,65 @@ export class BudgetGate {
     if (outcome.kind === 'failed') throw new Error(outcome.message);
   }
 
-  #untold(): readonly ReachedThreshold[] {
+  #untold(): readonly Untold[] {
     return [...this.#kept].flatMap(([tenant, { budget, override }]) => {
       const crossed = this.#memories?.get(tenant)?.crossed ?? [];
       return crossed.flatMap((crossing) => {
         if (crossing.told) return [];
-        const { percent } = crossing;
+        const { percent, at, toldTo = [] } = crossing;
         const [id, since] = [idOf(tenant, budget, crossing), periodOf(budget, crossing)];
-        return [{ tenant, percent, id, since, budget, ...omitUndefined({ override }) }];
+        const reached = { tenant, percent, at, id, since, budget, ...omitUndefined({ override }) };
+        return [{ reached, toldTo: new Set(toldTo) }];
       });
     });
   }
 
   /** Why it could not be told; undefined where it is, and that is on record. */
-  async #tell(reached: ReachedThreshold): Promise<string | undefined> {
+  async #tell({ reached, toldTo }: Untold): Promise<string | undefined> {
     const { tenant, percent } = reached;
     const what = `threshold of ${percent} % of tenant "${tenant}"`;
     try {
-      if (!(await this.#options.tell(reached))) return `${what} is not told yet`;
-      await this.#inTurn(async () => {
-        const memory = this.#memories?.get(tenant);
-        if (memory === undefined) return;
-        const crossed = memory.crossed.map((one) =>
-          one.percent === percent && idOf(tenant, reached.budget, one) === reached.id
-            ? { ...one, told: true }
-            : one,
-        );
-        await this.#remember(new Map([[tenant, { ...memory, crossed }]]));
-      });
-      this.#options.logger.info(`[budgets] ${what} is reached`, { tenant, percent });
-      return undefined;
+      const outcome = await this.#options.tell(reached, toldTo);
+      if (outcome.kind === 'told') {
+        await this.#note(reached, { told: true });
+        this.#options.logger.info(`[budgets] ${what} is reached`, { tenant, percent });
+        return undefined;
+      }
+      if (outcome.toldTo.length > toldTo.size) {
+        await this.#note(reached, { told: false, toldTo: outcome.toldTo });
+      }
+      return `${what} is not told yet: ${outcome.reason}`;
     } catch (error) {
       return `${what} is not told yet: ${errorText(error)}`;
     }
   }
+
+  /** Durably notes who has been told. */
+  #note(
+    { tenant, percent, budget, id }: ReachedThreshold,
+    told: Pick<Crossing, 'told' | 'toldTo'>,
+  ): Promise<void> {
+    return this.#inTurn(async () => {
+      const memory = this.#memories?.get(tenant);
+      if (memory === undefined) return;
+      const crossed = memory.crossed.map((one): Crossing => {
+        const { percent: reached, at } = one;
+        const isMeant = reached === percent && idOf(tenant, budget, one) === id;
+        return isMeant ? { percent, at, ...told } : one;
+      });
+      await this.#remember(new Map([[tenant, { ...memory, crossed }]]));
+    });
+  }
+}
+
+/** A threshold with the destinations that have it. */
+interface Untold {
+  readonly reached: ReachedThreshold;
+  readonly toldTo: ReadonlySet<string>;
+}
+
+function isIn({ percent, at }: Crossing, memory: BudgetMemory | undefined): boolean {
+  return memory?.crossed.some((one) => one.percent === percent && one.at === at) ?? false;
 }
 
 /** Nothing is to be told until something wakes. */

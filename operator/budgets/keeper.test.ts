@@ -97,7 +97,7 @@ async function start(options: WorldOptions): Promise<World> {
     ledger,
     enforcement: { heedBudgets: async () => ({ kind: 'written' }), heldByBudgets: () => [] },
     isSpared: () => false,
-    tell: async () => true,
+    tell: async () => ({ kind: 'told' }),
     clock,
     random: () => 0.5,
     logger,

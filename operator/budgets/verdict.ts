@@ -11,7 +11,10 @@ export interface Crossing {
   readonly percent: number;
   /** When that was seen, milliseconds since the epoch. */
   readonly at: number;
+  /** Everybody has it. */
   readonly told: boolean;
+  /** The destinations that have it, while others have not. */
+  readonly toldTo?: readonly string[];
 }
 
 /** What is remembered of a tenant's budget, durably. Immutable, and as it is stored. */

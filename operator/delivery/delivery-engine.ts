@@ -8,6 +8,7 @@ import type { Delivery, DeliveryOptions, UnknownDestination } from './delivery.t
 import { createDeliveryMetrics, type DeliveryMetrics } from './delivery-metrics.ts';
 import type { DestinationStatus, ExistingDestination } from './destination-status.ts';
 import { comparePriceBooks } from './operations/price-comparison.ts';
+import { Notifying } from './notifying.ts';
 import { createFeeder, type Feeder } from './feeder/feeder.ts';
 import {
   createInvalidDestinationFeeder,
@@ -25,12 +26,14 @@ class DeliveryEngine implements Delivery {
   readonly #metrics: DeliveryMetrics;
   readonly #feeders = new Map<string, Feeder>();
   readonly #destinations = new Map<string, Destination>();
+  readonly #notifying: Notifying;
   #wanted: readonly DestinationSettings[] = [];
   #running = false;
   #changes: Promise<void> = Promise.resolve();
 
   constructor(options: DeliveryOptions) {
     this.#options = options;
+    this.#notifying = new Notifying(options);
     this.#metrics = createDeliveryMetrics(options.registry, () => {
       const lags = this.statuses().map(
         ({ name, lagEvents: events, lagSeconds: seconds }) => [name, { events, seconds }] as const,
@@ -87,6 +90,18 @@ class DeliveryEngine implements Delivery {
     const asked = [...this.#feeders.values(), ...waiting];
     const outcomes = await Promise.all(asked.map((feeder) => feeder.offboard(tenant)));
     return outcomes.find(({ kind }) => kind === 'failed') ?? { kind: 'written' };
+  };
+
+  readonly notify: Delivery['notify'] = async (notice, told) => {
+    if (!this.#running) return { told: [], waiting: ['destinations have not started'] };
+    const isSuspended = (name: string): boolean =>
+      this.#feeders.get(name)?.settings.suspend === true;
+    const listening = [...this.#destinations.values()].filter(({ notify }) => notify !== undefined);
+    const asleep = listening.filter(({ name }) => isSuspended(name) && !told.has(name));
+    const awake = listening.filter((destination) => !asleep.includes(destination));
+    const outcome = await this.#notifying.notify(awake, notice, told);
+    const waiting = asleep.map(({ name }) => `${name}: it is suspended`);
+    return { ...outcome, waiting: [...outcome.waiting, ...waiting] };
   };
 
   readonly deadLetters: Delivery['deadLetters'] = async (name, after, limit) =>

@@ -7,6 +7,7 @@ import type {
 } from '../destinations/destination.ts';
 import type { CreateDestination } from '../destinations/registry.ts';
 import type { Ledger, LedgerFailure, WriteOutcome } from '../ledger/ledger.ts';
+import type { BudgetNotice } from '../model/budget-notice.ts';
 import type { Catalog } from '../model/catalog.ts';
 import type { DestinationType } from '../model/destination-type.ts';
 import type { Tenant } from '../model/tenant.ts';
@@ -15,6 +16,7 @@ import type { Logger } from '../telemetry/logger.ts';
 import type { QueuedEvent } from './delivery-result.ts';
 import type { DestinationStatus, ExistingDestination } from './destination-status.ts';
 import type { TenantSource } from './lanes/tenant-directory.ts';
+import type { NoticeOutcome } from './notifying.ts';
 import type { CorrectionOutlook } from './operations/correction-outlook.ts';
 import type {
   DeadLetterPage,
@@ -50,6 +52,12 @@ export interface Delivery {
   statuses(): readonly DestinationStatus[];
   /** Durably asks every destination to offboard a tenant once its last event is through. */
   offboard(tenant: Tenant): Promise<WriteOutcome>;
+
+  /**
+   * Tells destinations of a threshold, those that are `told` already excepted. Nobody has it before the destinations
+   * are known, and one that is suspended waits.
+   */
+  notify(notice: BudgetNotice, told: ReadonlySet<string>): Promise<NoticeOutcome>;
 
   /** Undefined when there is no such destination. */
   deadLetters(name: string, after: number, limit: number): Promise<DeadLetterPage | undefined>;

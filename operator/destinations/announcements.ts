@@ -1,15 +1,17 @@
+import type { BudgetNotice } from '../model/budget-notice.ts';
 import type { MetricDefinition } from '../model/catalog.ts';
 import type { Tenant } from '../model/tenant.ts';
 import type { Clock } from '../telemetry/clock.ts';
 import type { Logger } from '../telemetry/logger.ts';
-import { catalogData, type LifecycleEvent, tenantData } from './cloud-events.ts';
+import { catalogData, type LifecycleEvent, noticeData, tenantData } from './cloud-events.ts';
 import type { StepOutcome } from './destination.ts';
 
-/** What receivers of CloudEvents are told beside usage: the catalogue and tenants. */
+/** What receivers of CloudEvents are told beside usage: the catalogue, tenants and thresholds. */
 export interface Announcements {
   bootstrap(catalog: readonly MetricDefinition[], signal: AbortSignal): Promise<StepOutcome>;
   provision(tenant: Tenant, signal: AbortSignal): Promise<StepOutcome>;
   offboard(tenant: Tenant, signal: AbortSignal): Promise<StepOutcome>;
+  notify(notice: BudgetNotice, signal: AbortSignal): Promise<StepOutcome>;
 }
 
 /** What became of one; `split` is a refusal. */
@@ -45,19 +47,18 @@ export function createAnnouncements(options: AnnouncementsOptions): Announcement
     return { ...announced, id: `${key}-${Math.floor(time / 1000)}`, source, time };
   }
 
-  async function announce(
-    key: string,
-    announced: Announced,
-    signal: AbortSignal,
-  ): Promise<StepOutcome> {
-    const told = await tell(eventOf(key, announced), signal);
+  async function send(event: LifecycleEvent, signal: AbortSignal): Promise<StepOutcome> {
+    const told = await tell(event, signal);
     if (told.kind === 'retry' || told.kind === 'hold') return told;
     // Who takes usage only must not lose it over an announcement that it refuses.
     if (told.kind === 'split') {
-      logger.warn(`[${name}] ${announced.type} refused: ${told.reason}`);
+      logger.warn(`[${name}] ${event.type} refused: ${told.reason}`);
     }
     return { kind: 'done' };
   }
+
+  const announce = (key: string, announced: Announced, signal: AbortSignal): Promise<StepOutcome> =>
+    send(eventOf(key, announced), signal);
 
   return {
     bootstrap: (catalog, signal) =>
@@ -85,6 +86,12 @@ export function createAnnouncements(options: AnnouncementsOptions): Announcement
         said.delete(`tenant-${tenant.id}`);
       }
       return outcome;
+    },
+    // It has an id of its own, which outlives the process.
+    notify: (notice, signal) => {
+      const { id, tenant, at } = notice;
+      const named = { id: `budget-${id}`, source, subject: tenant, time: at };
+      return send({ ...named, type: 'budget.v1.threshold', data: noticeData(notice) }, signal);
     },
   };
 }

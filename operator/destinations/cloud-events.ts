@@ -1,6 +1,7 @@
 import type { MetricDefinition } from '../model/catalog.ts';
 import { encodeEvent, type UsageEvent } from '../model/event.ts';
 import type { Tenant } from '../model/tenant.ts';
+import type { BudgetNotice } from '../model/budget-notice.ts';
 import { quote } from '../model/quote.ts';
 
 /** Event types: one for each metric, so that a meter at the receiver maps to one metric. */
@@ -13,7 +14,7 @@ const URI_REFERENCE = /^[A-Za-z0-9\-._~:/?#[\]@!$&'()*+,;=%]+$/;
 export interface LifecycleEvent {
   readonly id: string;
   readonly source: string;
-  readonly type: 'tenant.v1' | 'tenant.offboarded.v1' | 'catalog.v1';
+  readonly type: 'tenant.v1' | 'tenant.offboarded.v1' | 'catalog.v1' | 'budget.v1.threshold';
   readonly subject: string;
   /** Milliseconds since the epoch. */
   readonly time: number;
@@ -96,4 +97,18 @@ export function catalogData(catalog: readonly MetricDefinition[]): Record<string
     dimensions: metric.dimensions,
   }));
   return { metrics };
+}
+
+/** The `data` of `io.meterfeed.budget.v1.threshold` (docs/budgets.md#thresholds). */
+export function noticeData(notice: BudgetNotice): Record<string, unknown> {
+  const { tenant, percent, amount, counts, period, periodStart, at } = notice;
+  return {
+    tenant,
+    percent,
+    amount,
+    ...(counts.kind === 'money' ? { currency: counts.currency } : { metric: counts.metric }),
+    period,
+    ...(periodStart !== undefined && { period_start: new Date(periodStart).toISOString() }),
+    reached_at: new Date(at).toISOString(),
+  };
 }

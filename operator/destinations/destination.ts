@@ -1,3 +1,4 @@
+import type { BudgetNotice } from '../model/budget-notice.ts';
 import type { MetricDefinition } from '../model/catalog.ts';
 import type { DestinationType } from '../model/destination-type.ts';
 import type { UsageEvent } from '../model/event.ts';
@@ -62,6 +63,8 @@ export interface Destination {
   quietUntil?(now: number): number | undefined;
   /** Sends one batch. `outcomes[i]` belongs to `events[i]`. Never throws for anything the other side did. */
   send(events: readonly UsageEvent[], signal: AbortSignal): Promise<readonly DeliveryOutcome[]>;
+  /** Tells of a threshold that a tenant has reached. Absent where the billing system is told of usage only. */
+  notify?(notice: BudgetNotice, signal: AbortSignal): Promise<StepOutcome>;
   /** Ends the tenant's subscription after its last event was delivered. Idempotent. */
   offboard(tenant: Tenant, signal: AbortSignal): Promise<StepOutcome>;
   /**

@@ -4,7 +4,7 @@ import { Credits } from '../budgets/credits.ts';
 import { BudgetGate } from '../budgets/gate.ts';
 import { type BudgetKeeper, createBudgetKeeper } from '../budgets/keeper.ts';
 import { PrepaidBalances } from '../budgets/prepaid.ts';
-import { thresholdEvent } from '../budgets/threshold-event.ts';
+import { thresholdEvent, thresholdNotice } from '../budgets/threshold-event.ts';
 import { type Controllers, createControllers } from '../controllers/controllers.ts';
 import { createHttpServer, type HttpServer } from '../http/server.ts';
 import type { Views } from '../http/views.ts';
@@ -63,10 +63,16 @@ export function buildSurface(context: BuildContext, engine: Engine): Surface {
     logger,
     enforcement: engine.billing.enforcement,
     isSpared: (tenant) => context.settings.current().enforcement.neverSuspend.includes(tenant),
-    tell: async (reached) => {
+    tell: async (reached, toldTo) => {
       const regarding = controllers.giverOf(reached.override);
-      if (regarding === undefined) return false;
-      return events.recordOnce(thresholdEvent(reached, regarding), reached.id);
+      const [isRecorded, { told, waiting }] = await Promise.all([
+        regarding !== undefined &&
+          events.recordOnce(thresholdEvent(reached, regarding), reached.id),
+        engine.billing.delivery.notify(thresholdNotice(reached), toldTo),
+      ]);
+      if (isRecorded && waiting.length === 0) return { kind: 'told' };
+      const reason = waiting[0] ?? 'the API server does not take its Event';
+      return { kind: 'waiting', toldTo: told, reason };
     },
   });
   const sources = {

@@ -244,6 +244,9 @@ describe('tenants and the catalogue', () => {
     const metrics = COLLECTOR_METRICS;
     expect(await kafka.bootstrap(metrics, signal)).toStrictEqual({ kind: 'done' });
     for (const _ of [1, 2]) await kafka.provision(testTenant({ id: 'acme' }), signal);
+    const notice = { id: 'a1', tenant: 'acme', percent: 100, amount: '5', at: 0 };
+    const counts = { kind: 'metric', metric: 'tenant_gpu_hours' } as const;
+    await kafka.notify?.({ ...notice, counts, period: 'prepaid' }, signal);
     expect(await kafka.offboard(testTenant({ id: 'acme' }), signal)).toStrictEqual({
       kind: 'done',
     });
@@ -252,6 +255,7 @@ describe('tenants and the catalogue', () => {
       ['control-plane', 'io.meterfeed.catalog.v1'],
       ['acme', 'io.meterfeed.tenant.v1'],
       ['acme', 'io.meterfeed.tenant.v1'],
+      ['acme', 'io.meterfeed.budget.v1.threshold'],
       ['acme', 'io.meterfeed.tenant.offboarded.v1'],
     ]);
     const [, first, second] = target.records.map((record) => eventOf(record).id);

@@ -347,6 +347,29 @@ describe('lifecycle events', () => {
     expect(new Set(ids).size).toBe(3);
   });
 
+  test('tell of a threshold under one id at every attempt, also after a restart', async () => {
+    const server = await receiver(answering(503));
+    const at = TEST_WINDOW_START;
+    const notice = {
+      ...{ id: '0123456789abcdef0123', tenant: 'acme', percent: 80, amount: '500', at },
+      ...({ period: 'month', periodStart: Date.UTC(2026, 10, 1) } as const),
+      counts: { kind: 'money', currency: 'EUR' } as const,
+    };
+    for (const _ of [1, 2]) {
+      expect(await webhookTo(server.url).notify?.(notice, signal)).toMatchObject({ kind: 'retry' });
+    }
+    const [first, second] = [0, 1].map((index) => parse(server, index)[0]?.toJSON());
+    expect(second).toStrictEqual(first);
+    expect(first).toMatchObject({
+      ...{ id: 'budget-0123456789abcdef0123', type: 'io.meterfeed.budget.v1.threshold' },
+      ...{ subject: 'acme', time: '2026-11-21T09:00:00.000Z' },
+      data: {
+        ...{ tenant: 'acme', percent: 80, amount: '500', currency: 'EUR', period: 'month' },
+        ...{ period_start: '2026-11-01T00:00:00.000Z', reached_at: '2026-11-21T09:00:00.000Z' },
+      },
+    });
+  });
+
   test('that a receiver does not understand do not stop its usage', async () => {
     const server = await receiver(answering(422));
     expect(await webhookTo(server.url).provision(testTenant(), signal)).toStrictEqual({

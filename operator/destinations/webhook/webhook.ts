@@ -1,3 +1,4 @@
+import type { BudgetNotice } from '../../model/budget-notice.ts';
 import type { MetricDefinition } from '../../model/catalog.ts';
 import type { UsageEvent } from '../../model/event.ts';
 import { omitUndefined } from '../../model/omit-undefined.ts';
@@ -127,6 +128,10 @@ class Webhook implements Destination {
 
   offboard(tenant: Tenant, signal: AbortSignal): Promise<StepOutcome> {
     return this.#announcements.offboard(tenant, signal);
+  }
+
+  notify(notice: BudgetNotice, signal: AbortSignal): Promise<StepOutcome> {
+    return this.#announcements.notify(notice, signal);
   }
 
   async send(
