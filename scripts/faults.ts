@@ -17,6 +17,7 @@ import { planOf, SCENARIOS } from '../e2e/faults/scenarios.ts';
  * and in the end what was lost, duplicated or silently wrong, and how many units are on no invoice, or on two,
  * without a word. Ends with 1 when anything was. `--scenario TEXT` takes only those whose name contains it;
  * `--without-sync`, `--without-in-flight` and `--without-line` take something away, to see that it is missed.
+ * `--budgets`: every tenant has a prepaid balance, which must be what was credited less ledger × price, to the last digit.
  * `--kafka`: every run feeds a topic of three brokers of Apache Kafka besides another destination, one run at a time.
  * `--ledger postgres`: accidents of three PostgreSQL servers, one after the other; there `--without-standby`
  * confirms commits that no standby has.
@@ -28,6 +29,7 @@ const { values } = parseArgs({
     jobs: { type: 'string', default: String(availableParallelism()) },
     scenario: { type: 'string', default: '' },
     kafka: { type: 'boolean', default: false },
+    budgets: { type: 'boolean', default: false },
     ledger: { type: 'string', default: 'files' },
     'without-standby': { type: 'boolean', default: false },
     'without-sync': { type: 'boolean', default: false },
@@ -63,6 +65,7 @@ async function runOnFiles(): Promise<void> {
     withoutSync: values['without-sync'],
     withoutInFlight: values['without-in-flight'],
     withoutLine: values['without-line'],
+    budgets: values.budgets,
   };
   const failed: Described[] = [];
   const onRun = ({ plan, ...report }: SuiteRun): void => {

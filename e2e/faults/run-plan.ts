@@ -1,5 +1,6 @@
 import { join } from 'node:path';
 import type { UsageEvent } from '../../operator/model/event.ts';
+import { wrongBalances } from './balances.ts';
 import { createEstate, type Estate } from './estate.ts';
 import type { DestinationName } from './destinations.ts';
 import type { Life, Plan } from './plan.ts';
@@ -19,6 +20,8 @@ export interface RunOptions {
   /** For copies, unwatched. */
   readonly copyRoot: string;
   readonly withoutInFlight: boolean;
+  /** Every tenant has a prepaid balance, which is checked in the end. */
+  readonly budgets: boolean;
 }
 
 export interface RunReport extends Verification {
@@ -54,7 +57,11 @@ export async function runPlan(plan: Plan, options: RunOptions): Promise<RunRepor
     const verification = verify({ acknowledged, offered, ledger, bills, inOrder: inOrder() });
     return {
       ...verification,
-      wrong: [...progress.wrong, ...verification.wrong],
+      wrong: [
+        ...progress.wrong,
+        ...verification.wrong,
+        ...wrongBalances(ledger?.balances, acknowledged.values()),
+      ],
       events: acknowledged.size,
       repeats: bills.reduce((sum, { repeats }) => sum + repeats, 0),
       ends: progress.ends,
@@ -74,7 +81,7 @@ function eventsIn(plan: Plan, numbers: Iterable<number>): Map<string, UsageEvent
   return found;
 }
 
-interface RunParts extends Pick<RunOptions, 'subjects' | 'withoutInFlight'> {
+interface RunParts extends Pick<RunOptions, 'subjects' | 'withoutInFlight' | 'budgets'> {
   readonly estate: Estate;
   readonly progress: Progress;
   readonly vendors: readonly Vendor[];
@@ -98,6 +105,7 @@ function createRun(plan: Plan, parts: RunParts) {
     retentionMs: plan.retentionMs,
     segmentEvents: plan.segmentEvents,
     withoutInFlight: parts.withoutInFlight,
+    budgets: parts.budgets,
     last: false,
     inspect: false,
     ...change,

@@ -18,6 +18,8 @@ export interface Omissions {
   readonly withoutInFlight: boolean;
   /** An invoice lacks a line, of which nobody but the vendor knows. */
   readonly withoutLine: boolean;
+  /** Nothing that is taken away: tenants have prepaid balances as well. */
+  readonly budgets?: boolean;
 }
 
 export const NOTHING_OMITTED: Omissions = {
@@ -48,7 +50,7 @@ export interface Suite {
 
 /** `brokers` are needed by plans that feed Kafka, and are not closed with the suite. */
 export function startSuite(
-  { withoutSync, withoutInFlight, withoutLine }: Omissions,
+  { withoutSync, withoutInFlight, withoutLine, budgets = false }: Omissions,
   brokers?: KafkaBrokers,
 ): Suite {
   const scratch = mkdtempSync(join(memoryDirectory(), 'faults-'));
@@ -67,7 +69,7 @@ export function startSuite(
       const startedAt = performance.now();
       const report =
         plan.month === undefined
-          ? await runPlan(plan, { dataRoot, copyRoot, open, subjects, withoutInFlight })
+          ? await runPlan(plan, { dataRoot, copyRoot, open, subjects, withoutInFlight, budgets })
           : await liveMonths(plan.month, withoutLine);
       return { ...report, plan, seconds: (performance.now() - startedAt) / 1_000 };
     },

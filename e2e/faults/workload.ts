@@ -8,6 +8,11 @@ import { createRandom } from './random.ts';
 import { BEGINNING } from './subject/idle-clock.ts';
 
 const TENANTS = 5;
+/** Of everybody that uses anything. */
+export const TENANT_IDS: readonly string[] = Array.from(
+  { length: TENANTS },
+  (_, index) => `tenant-vcluster-${index}-main`,
+);
 export const WINDOW_MS = 60_000;
 
 const DAY_MS = 86_400_000;

@@ -5,10 +5,12 @@ import type { Ledger, OpenLedgerOutcome } from '../../../operator/ledger/ledger.
 import { openLevelLedger } from '../../../operator/ledger/leveldb/open-level-ledger.ts';
 import { silentLogger } from '../../../operator/ledger/testing/level-ledger.ts';
 import { buildCatalog } from '../../../operator/model/catalog.ts';
+import { CREDIT_KEYS } from '../balances.ts';
 import { faultDestination } from '../destinations.ts';
 import { createRandom } from '../random.ts';
 import { tenantOf } from '../workload.ts';
 import { copyQuietDirectory } from './copy-directory.ts';
+import { createBalances } from './balances.ts';
 import { createDestinations } from './create-destinations.ts';
 import { createIdleClock, type IdleClock } from './idle-clock.ts';
 import type { End, LifeOptions, LifeOrder } from './messages.ts';
@@ -77,11 +79,13 @@ async function run(
   const destinations = createDestinations(order, mortal, clock);
   closers.push(() => destinations.close());
   const delivery = startDelivery(order, ledger, clock, destinations.create);
-  const script = createScript({ ...options, ledger, delivery, clock });
+  const balances = order.budgets ? createBalances(ledger, clock) : undefined;
+  const script = createScript({ ...options, ledger, delivery, clock, balances });
   const failure = await script.run();
   const stuck = order.last && failure === undefined ? await script.drain() : undefined;
+  if (order.last && failure === undefined) for (const _ of CREDIT_KEYS) await balances?.round();
   const found = order.inspect
-    ? await clock.during(() => readLedger(opened.ledger, delivery))
+    ? await clock.during(() => readLedger(opened.ledger, delivery, balances?.read()))
     : { reported: opened.ledger.stats().problems };
   if (mortality.dead) return FOREVER;
   await delivery.close();

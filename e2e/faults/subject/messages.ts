@@ -25,6 +25,8 @@ export interface LifeOrder {
   readonly retentionMs: number;
   readonly segmentEvents: number;
   readonly withoutInFlight: boolean;
+  /** Every tenant has a prepaid balance. */
+  readonly budgets: boolean;
   /** The last life: deliver everything. */
   readonly last: boolean;
   /** Read everything in the end, and tell what is there. */
@@ -67,6 +69,14 @@ export interface LedgerEnd {
   readonly deadLetters: readonly string[];
   /** What ended before it may have been deleted, milliseconds since the epoch; 0 while nothing was. */
   readonly horizon: number;
+  /** Prepaid balances in 10⁻²¹ of the currency's unit, where tenants have some. */
+  readonly balances?: readonly {
+    readonly tenant: string;
+    /** The first usage that counts, milliseconds since the epoch. */
+    readonly since: number;
+    readonly credited: string;
+    readonly used: string;
+  }[];
 }
 
 /** What one life of the operator works with. */

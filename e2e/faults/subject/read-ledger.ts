@@ -1,6 +1,7 @@
 import type { Delivery } from '../../../operator/delivery/delivery.ts';
 import type { Ledger } from '../../../operator/ledger/ledger.ts';
 import { encodeEvent } from '../../../operator/model/event.ts';
+import { omitUndefined } from '../../../operator/model/omit-undefined.ts';
 import type { LedgerEnd } from './messages.ts';
 
 const PAGE = 1_000;
@@ -9,6 +10,7 @@ const PAGE = 1_000;
 export async function readLedger(
   ledger: Ledger,
   delivery: Delivery,
+  balances?: LedgerEnd['balances'],
 ): Promise<{ readonly ledger: LedgerEnd; readonly reported: readonly string[] }> {
   const reported: string[] = [];
   const events: (readonly [number, string, string])[] = [];
@@ -31,7 +33,12 @@ export async function readLedger(
     for (const letter of page?.deadLetters ?? []) deadLetters.add(`${name}: ${letter.reason}`);
   }
   return {
-    ledger: { events, deadLetters: [...deadLetters], horizon: ledger.stats().horizon },
+    ledger: {
+      events,
+      deadLetters: [...deadLetters],
+      horizon: ledger.stats().horizon,
+      ...omitUndefined({ balances }),
+    },
     reported: [...new Set([...reported, ...errors, ...ledger.stats().problems])],
   };
 }

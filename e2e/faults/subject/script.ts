@@ -5,12 +5,14 @@ import type { DestinationName } from '../destinations.ts';
 import type { Action } from '../plan.ts';
 import { eventsOf, WINDOW_MS } from '../workload.ts';
 import { BEGINNING, type IdleClock } from './idle-clock.ts';
+import type { LiveBalances } from './balances.ts';
 import type { LifeOptions } from './messages.ts';
 
 export interface ScriptOptions extends LifeOptions {
   readonly ledger: Ledger;
   readonly delivery: Delivery;
   readonly clock: IdleClock;
+  readonly balances: LiveBalances | undefined;
 }
 
 /** What happens to the operator within one life. */
@@ -21,13 +23,14 @@ export interface Script {
   drain(): Promise<string | undefined>;
 }
 
+const NOTHING = Promise.resolve();
 const RETRY_MS = 5_000;
 const TRIES = 3;
 const CHECK_MS = 60_000;
 const DRAIN_MS = 14 * 86_400_000;
 
 export function createScript(options: ScriptOptions): Script {
-  const { order, ledger, delivery, clock, disk, tell } = options;
+  const { order, ledger, delivery, clock, balances, disk, tell } = options;
   const waiting: number[] = [...order.unacknowledged];
   let stopped: LedgerFailure | undefined;
 
@@ -108,10 +111,14 @@ export function createScript(options: ScriptOptions): Script {
           await clock.during(() => setWeather(url, { orders: [] }));
         }
       }
+      // What fails is tried again in the next round, as by the operator.
+      const count = (): Promise<void> => balances?.round().catch(() => undefined) ?? NOTHING;
+      await count();
       await appendWaiting();
       for (const action of order.actions) {
         if (stopped !== undefined) break;
         await act(action);
+        await count();
       }
       if (stopped === undefined) await appendWaiting();
       return stopped;

@@ -1,0 +1,68 @@
+import { createSettingsStore } from '../../../operator/config/settings-store.ts';
+import { testSettings } from '../../../operator/http/testing/test-server.ts';
+import { Credits } from '../../../operator/budgets/credits.ts';
+import { PrepaidBalances } from '../../../operator/budgets/prepaid.ts';
+import type { Ledger } from '../../../operator/ledger/ledger.ts';
+import { silentLogger } from '../../../operator/ledger/testing/level-ledger.ts';
+import { parseDecimal } from '../../../operator/model/decimal.ts';
+import { planPrices } from '../../../operator/usage/plan-prices.ts';
+import { CREDIT, CREDIT_KEYS, PRICE_BOOK } from '../balances.ts';
+import { TENANT_IDS, WINDOW_MS } from '../workload.ts';
+import type { IdleClock } from './idle-clock.ts';
+import type { LedgerEnd } from './messages.ts';
+
+/** Prepaid balances of all tenants, as the operator keeps them. */
+export interface LiveBalances {
+  /** Credits whatever is not, takes in what the ledger has, and writes it. Rejects where the ledger fails. */
+  round(): Promise<void>;
+  /** What is on record. */
+  read(): NonNullable<LedgerEnd['balances']>;
+}
+
+const EUR = { kind: 'money', currency: 'EUR' } as const;
+const NEVER = new AbortController().signal;
+
+export function createBalances(ledger: Ledger, clock: IdleClock): LiveBalances {
+  const credits = new Credits({ ledger, clock, windowMs: () => WINDOW_MS });
+  const prepaid = new PrepaidBalances({
+    ledger,
+    credits,
+    clock,
+    // No price has tiers that what was used before would fill.
+    totals: () => undefined,
+    settings: createSettingsStore(testSettings()),
+    isCharged: () => true,
+    logger: silentLogger,
+  });
+  const pricesOf = planPrices([PRICE_BOOK], () => PRICE_BOOK.name);
+  const amount = parseDecimal(CREDIT);
+  let isLoaded = false;
+  let rounds = 0;
+  return {
+    round: async () => {
+      if (!isLoaded) await prepaid.load();
+      isLoaded = true;
+      const key = CREDIT_KEYS[rounds % CREDIT_KEYS.length];
+      for (const tenant of TENANT_IDS) {
+        if (key === undefined || amount === undefined) continue;
+        const outcome = await credits.add({ tenant, key, amount, counts: EUR });
+        if (outcome.kind !== 'credited') throw new Error(JSON.stringify(outcome));
+        await prepaid.look(tenant);
+      }
+      rounds += 1;
+      await prepaid.follow(ledger.head());
+      await prepaid.open(NEVER);
+      await prepaid.save(pricesOf, true);
+    },
+    read: () =>
+      TENANT_IDS.map((tenant) => {
+        const book = prepaid.book(tenant, EUR);
+        return {
+          tenant,
+          since: book?.since ?? 0,
+          credited: `${prepaid.credited(tenant, EUR)}`,
+          used: `${book?.account(pricesOf).usedAt(0) ?? 0n}`,
+        };
+      }),
+  };
+}
