@@ -67,6 +67,8 @@ export class BudgetGate {
   #kept: ReadonlyMap<string, KeptBudget> = new Map();
   /** When tenants are to be judged again; of whom there is none, at once. */
   readonly #again = new Map<string, number>();
+  /** What was to be told when it was last looked. */
+  #tried: ReadonlySet<string> = new Set();
   #turn: Promise<unknown> = Promise.resolve();
   #wake = new AbortController();
 
@@ -123,13 +125,13 @@ export class BudgetGate {
         this.#again.delete(tenant);
         if (turn.isOver) await turn.next();
       }
-      const isNews = [...decided].some(([tenant, { memory }]) => {
-        return memory.crossed.some((one) => !one.told && !isIn(one, memories.get(tenant)));
-      });
       await this.#remember(new Map([...decided].map(([tenant, { memory }]) => [tenant, memory])));
       await this.#hold([...decided.keys()]);
       for (const [tenant, { again }] of decided) this.#again.set(tenant, again);
-      if (isNews) this.#wake.abort();
+      const untold = this.#untold().map(({ reached }) => reached.id);
+      // What cannot be told waits for its turn; what is new does not.
+      if (untold.some((id) => !this.#tried.has(id))) this.#wake.abort();
+      this.#tried = new Set(untold);
     });
   }
 
@@ -268,10 +270,6 @@ export class BudgetGate {
 interface Untold {
   readonly reached: ReachedThreshold;
   readonly toldTo: ReadonlySet<string>;
-}
-
-function isIn({ percent, at }: Crossing, memory: BudgetMemory | undefined): boolean {
-  return memory?.crossed.some((one) => one.percent === percent && one.at === at) ?? false;
 }
 
 /** Nothing is to be told until something wakes. */
