@@ -112,24 +112,28 @@ function inOrder(customerIds: CustomerIds) {
   return Object.fromEntries([...CUSTOMER_ID_KEYS.keys()].map((type) => [type, customerIds[type]]));
 }
 
-/** How its budget stands; what has no end, or is not used up, is left out. */
+/** How its budget stands; when it is used up is left out where that is never. */
 function showBudget(standing: BudgetStanding | undefined) {
   if (standing === undefined) return undefined;
   const { budget, period, state, uncounted } = standing;
   const usedUpAt = standing.usedUpAt();
-  const isEndless = !Number.isFinite(period.to);
   return {
     ...amountTexts(standing),
     unit: unitText(budget),
     counts: budget.counts.kind,
     period: budget.period.kind,
-    period_start: isoTime(period.from),
-    period_end: isEndless ? undefined : isoTime(period.to),
+    period_start: boundary(period.from),
+    period_end: boundary(period.to),
     used_up_at: isoTime(usedUpAt),
     at_limit: budget.atLimit,
     state,
     uncounted,
   };
+}
+
+/** A prepaid balance has no end, and no beginning before it is credited. */
+function boundary(ms: number): string | undefined {
+  return Number.isFinite(ms) ? isoTime(ms) : undefined;
 }
 
 /** What the tenant itself may know: names of overrides are the operators'. */

@@ -8,6 +8,7 @@ const STATES = {
   warning: 'used up, or about to be',
   suspended: 'used up: nothing new starts until the next period, or until the provider grants more',
 };
+const PREPAID_USED_UP = 'used up: nothing new starts until more is paid in';
 const PERIODS = {
   month: 'the calendar month (UTC)',
   rolling: 'the last days (UTC)',
@@ -37,17 +38,23 @@ export function BudgetCard({ budget }) {
   const { amount, used, left, unit, counts, period, state, uncounted } = budget;
   const share = Number(amount) > 0 ? Math.min(1, Math.max(0, Number(used) / Number(amount))) : 1;
   const ofMetric = counts === 'metric';
+  const isPrepaid = period === 'prepaid';
   const what = ofMetric ? `${names.metric(unit)}: ` : '';
   const code = names.metrics.find((metric) => metric.code === unit);
   const facts = [
     ['Used', amountText(budget, used)],
     ['Left', amountText(budget, left)],
-    ['Budget', `${amountText(budget, amount)}${ofMetric ? ` ${unitText(code?.unit ?? '')}` : ''}`],
+    [isPrepaid ? 'Paid in' : 'Budget', `${amountText(budget, amount)}${ofMetric ? ` ${unitText(code?.unit ?? '')}` : ''}`],
     ['Of', PERIODS[/** @type {keyof typeof PERIODS} */ (period)]],
-    ['Since', time(budget.period_start)],
+    ['Since', budget.period_start && time(budget.period_start)],
     ['Until', budget.period_end && time(budget.period_end)],
     ['Used up if it goes on so', budget.used_up_at && time(budget.used_up_at)],
-    ['State', STATES[/** @type {keyof typeof STATES} */ (state)]],
+    [
+      'State',
+      isPrepaid && state === 'suspended'
+        ? PREPAID_USED_UP
+        : STATES[/** @type {keyof typeof STATES} */ (state)],
+    ],
     [
       'Not counted, for it has no price',
       uncounted.map((/** @type {string} */ metric) => names.metric(metric)).join(', '),

@@ -1,0 +1,25 @@
+import { expect, test } from 'vitest';
+import type { BudgetStanding } from '../budgets/standing.ts';
+import { budgetOf } from './portal/testing/budget.ts';
+import { API_TOKEN, quietDiscovery, startTestServer, testTenant } from './testing/test-server.ts';
+
+test('a tenant whose prepaid balance was never credited cannot be looked at', async () => {
+  const standing = budgetOf('acme');
+  const prepaid: BudgetStanding = {
+    ...standing,
+    budget: { ...standing.budget, period: { kind: 'prepaid' } },
+    period: { from: Infinity, to: Infinity },
+  };
+  const server = await startTestServer({
+    views: {
+      discovery: quietDiscovery({ tenants: () => [testTenant('acme')] }),
+      budgets: { of: () => prepaid },
+    },
+  });
+  const { status, json } = await server.call('GET', '/api/v1/tenants/acme', { token: API_TOKEN });
+  await server.close();
+  expect(status).toBe(200);
+  const { budget } = json as { readonly budget: Record<string, unknown> };
+  expect(budget).toMatchObject({ period: 'prepaid', amount: '500.00', state: 'active' });
+  expect(Object.keys(budget)).not.toContain('period_start');
+});
