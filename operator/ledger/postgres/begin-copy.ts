@@ -6,6 +6,7 @@ import { sameRegion, type StreamName } from './register.ts';
 import { openSession, type Session } from './session.ts';
 import { type Contents, readContents } from './state.ts';
 import { beginText, commit, rollback } from './transaction.ts';
+import { registerWriter } from './writers.ts';
 
 /** The ledger that a stream becomes a copy of. */
 export interface CopyOrigin {
@@ -83,13 +84,24 @@ async function takeCopy(
     stream === undefined
       ? await insertStream(session, { source, region }, origin, owner)
       : await resume(session, stream, owner);
+  await session.run(registerWriter(taken, owner));
   const contents = await readContents(session, taken);
   await commit(session);
   return contents;
 }
 
 async function deleteStream(session: Session, stream: number): Promise<void> {
-  const tables = ['event', 'series', 'segment', 'batch', 'record', 'cursor', 'stream'];
+  const tables = [
+    'event',
+    'series',
+    'segment',
+    'batch',
+    'record',
+    'cursor',
+    'writer',
+    'lease',
+    'stream',
+  ];
   await session.run(
     tables.map((name) => ({
       text: `delete from meterfeed.${name} where stream = $1`,

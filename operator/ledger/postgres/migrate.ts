@@ -4,11 +4,12 @@ import { SQL as LEDGER } from './migrations/0001-ledger.ts';
 import { SQL as COPIES } from './migrations/0002-copies.ts';
 import { SQL as FINANCE } from './migrations/0003-finance.ts';
 import { SQL as SHARED_PROPERTIES } from './migrations/0004-shared-properties.ts';
+import { SQL as REPLICAS } from './migrations/0005-replicas.ts';
 import type { Row, Session } from './session.ts';
 import { beginText, commit } from './transaction.ts';
 
 /** In order; the version of a database is how many of them it has seen. They only go forward. */
-const MIGRATIONS: readonly string[] = [LEDGER, COPIES, FINANCE, SHARED_PROPERTIES];
+const MIGRATIONS: readonly string[] = [LEDGER, COPIES, FINANCE, SHARED_PROPERTIES, REPLICAS];
 
 const OLDEST_SERVER = 150_000;
 /** Taken by whoever changes tables or partitions. */

@@ -12,7 +12,7 @@ import { toLedgerFailure } from './failures.ts';
 import { migrate } from './migrate.ts';
 import { createPostgresLedger } from './postgres-ledger.ts';
 import { createReaders, type Readers } from './reading.ts';
-import { type StreamName, takeStream } from './register.ts';
+import { enterStream, type StreamName } from './register.ts';
 import { SeriesCache } from './series.ts';
 import { openSession } from './session.ts';
 import type { Contents } from './state.ts';
@@ -56,7 +56,7 @@ async function takeOver(options: PostgresLedgerOptions, owner: string): Promise<
   const session = await openSession(database, answerMs);
   try {
     await migrate(session);
-    return await takeStream(session, options, owner, retentionMs, clock.now());
+    return await enterStream(session, options, owner, retentionMs, clock.now(), 'lead');
   } finally {
     await session.end();
   }
@@ -90,6 +90,7 @@ function build(
     database,
     durability,
     owner,
+    epoch: contents.state.epoch,
     contents,
     series: new SeriesCache(),
     reads: readers,
@@ -104,5 +105,5 @@ function build(
       });
     },
   });
-  return createPostgresLedger({ ...options, store, readers, problems, metrics });
+  return createPostgresLedger({ ...options, store, readers, problems, metrics })('meter');
 }

@@ -3,16 +3,18 @@ import { damage, ledgerFailure } from '../failures.ts';
 import type { Cursor, EventOutcome, LedgerFailure, RecordChange } from '../ledger.ts';
 import { AcceptedEvents } from '../accepted-events.ts';
 import type { EncodedEvent, Request, RequestOutcome } from '../writer.ts';
+import type { Fenced } from './fences.ts';
 import type { Contents } from './state.ts';
 
-/** What the store is asked for. */
-export type PostgresRequest =
+/** What the store is asked for, and by which right. */
+export type PostgresRequest = Fenced & (
+
   | Request
   /**
    * Numbers up to `head` were given before and are left out; the chain goes on from `chain` where it is given.
    * Comes in a batch of its own.
    */
-  | { readonly kind: 'skip'; readonly head: number; readonly chain?: string };
+  | { readonly kind: 'skip'; readonly head: number; readonly chain?: string });
 
 /** The stored events that have the ids of a batch, by id; or why one cannot be read. */
 export type StoredById = ReadonlyMap<string, UsageEvent | LedgerFailure>;
@@ -36,14 +38,15 @@ export interface BatchPlan {
   readonly lastWindowEnd: number | undefined;
 }
 
-/** Turns waiting requests into one batch: each sees what those before it change. */
+/** Turns waiting requests into one batch: each sees what those before it change, but for those that are refused. */
 export function planBatch(
   requests: readonly PostgresRequest[],
   before: Contents,
   stored: StoredById,
+  refusal: (request: Fenced) => LedgerFailure | undefined,
 ): BatchPlan {
   const draft = new BatchDraft(before, stored);
-  const outcomes = requests.map((request) => draft.add(request));
+  const outcomes = requests.map((request) => refusal(request) ?? draft.add(request));
   return { ...draft.changes(), outcomes };
 }
 

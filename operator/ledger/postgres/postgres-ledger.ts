@@ -5,7 +5,7 @@ import { compareWithAnchor } from '../anchor.ts';
 import { planCommit, planMove, planRetire } from '../cursor-moves.ts';
 import type { Problems } from '../failures.ts';
 import { createHeadWaiters, type HeadWaiters } from '../head-waiters.ts';
-import type { Ledger, WriteOutcome } from '../ledger.ts';
+import type { Ledger, LedgerStats, WriteOutcome } from '../ledger.ts';
 import type { LedgerMetrics } from '../ledger-metrics.ts';
 import {
   createWriter,
@@ -14,6 +14,8 @@ import {
   type RequestOutcome,
   type Writer,
 } from '../writer.ts';
+import type { Fence } from './fences.ts';
+import type { PostgresRequest } from './plan-batch.ts';
 import {
   chainAt,
   findEvent,
@@ -38,31 +40,83 @@ export interface PostgresLedgerParts {
   readonly metrics: LedgerMetrics;
 }
 
-/** The ledger over a stream that this process writes. */
-export function createPostgresLedger(parts: PostgresLedgerParts): Ledger {
-  return new PostgresLedger(parts);
+/** A stream that this process writes, as the ledger of whoever writes by a right of its own. Closing one closes all. */
+export type LedgerBy = (fence: Fence) => Ledger;
+
+export function createPostgresLedger(parts: PostgresLedgerParts): LedgerBy {
+  const core = new LedgerCore(parts);
+  return (fence) => new PostgresLedger(core, fence);
+}
+
+/** What all ledgers over one stream share. */
+class LedgerCore {
+  readonly parts: PostgresLedgerParts;
+  readonly writer: Writer<PostgresRequest>;
+  readonly waiters: HeadWaiters;
+  readonly retain: Retain;
+  retentionMs: number;
+  bytes = 0;
+  #closing: Promise<void> | undefined;
+
+  constructor(parts: PostgresLedgerParts) {
+    const { store } = parts;
+    this.parts = parts;
+    this.writer = createWriter<PostgresRequest>((requests) => store.write(requests));
+    this.waiters = createHeadWaiters(store.contents().state.head);
+    this.retain = createRetention(parts);
+    this.retentionMs = parts.retentionMs;
+    parts.metrics.observe(() => this.stats());
+  }
+
+  close(): Promise<void> {
+    this.#closing ??= this.#close();
+    return this.#closing;
+  }
+
+  async #close(): Promise<void> {
+    const { metrics, readers, store } = this.parts;
+    await this.writer.stop();
+    this.waiters.end(new Error('ledger: closed'));
+    metrics.close();
+    await store.close();
+    await readers.end();
+  }
+
+  stats(): LedgerStats {
+    const { metrics, problems, clock, store } = this.parts;
+    const { state, segments } = store.contents();
+    return {
+      ledgerId: state.ledgerId,
+      sequence: state.head,
+      bytes: this.bytes,
+      segments: segments.length,
+      chain: state.chain,
+      ...omitUndefined({ lastWindowEnd: state.lastWindowEnd }),
+      oldestAt: segments[0]?.openedAt ?? Math.max(state.createdAt, state.horizon),
+      conflicts: metrics.conflicts(),
+      horizon: state.horizon,
+      problems: problems.list(),
+      disk: {
+        level: 'normal',
+        usedRatio: 0,
+        retentionShortened: state.horizon > clock.now() - this.retentionMs,
+      },
+    };
+  }
 }
 
 /** What is public is bound to it, so that it may be handed out one by one. */
 class PostgresLedger implements Ledger {
+  readonly #core: LedgerCore;
+  readonly #fence: Fence;
   readonly #parts: PostgresLedgerParts;
   readonly #store: Store;
-  readonly #writer: Writer<Request>;
-  readonly #waiters: HeadWaiters;
-  readonly #retain: Retain;
-  #retentionMs: number;
-  #bytes = 0;
-  #closing: Promise<void> | undefined;
 
-  constructor(parts: PostgresLedgerParts) {
-    const { store, metrics } = parts;
-    this.#parts = parts;
-    this.#store = store;
-    this.#writer = createWriter<Request>((requests) => store.write(requests));
-    this.#waiters = createHeadWaiters(this.head());
-    this.#retain = createRetention(parts);
-    this.#retentionMs = parts.retentionMs;
-    metrics.observe(() => this.stats());
+  constructor(core: LedgerCore, fence: Fence) {
+    this.#core = core;
+    this.#fence = fence;
+    this.#parts = core.parts;
+    this.#store = core.parts.store;
   }
 
   readonly append: Ledger['append'] = async ({ events, records = [], windowEnd }) => {
@@ -98,7 +152,7 @@ class PostgresLedger implements Ledger {
   readonly lowWater = (): number => this.#store.contents().state.lowWater;
 
   readonly changed: Ledger['changed'] = (afterSequence, signal) =>
-    this.#waiters.wait(afterSequence, signal);
+    this.#core.waiters.wait(afterSequence, signal);
 
   readonly cursors: Ledger['cursors'] = () => [...this.#store.contents().cursors.values()];
 
@@ -146,57 +200,25 @@ class PostgresLedger implements Ledger {
   };
 
   readonly retain: Ledger['retain'] = async (now) => {
-    await this.#retain(now, this.#retentionMs);
+    await this.#core.retain(now, this.#core.retentionMs);
     await this.#measure().catch(() => undefined);
   };
 
   readonly setRetention: Ledger['setRetention'] = (retentionMs) => {
-    this.#retentionMs = retentionMs;
+    this.#core.retentionMs = retentionMs;
   };
 
   readonly verify: Ledger['verify'] = (signal) =>
     verifyStream(this.#store.view(), this.#parts.problems, signal);
 
-  readonly stats: Ledger['stats'] = () => {
-    const { metrics, problems, clock } = this.#parts;
-    const { state, segments } = this.#store.contents();
-    return {
-      ledgerId: state.ledgerId,
-      sequence: state.head,
-      bytes: this.#bytes,
-      segments: segments.length,
-      chain: state.chain,
-      ...omitUndefined({ lastWindowEnd: state.lastWindowEnd }),
-      oldestAt: segments[0]?.openedAt ?? Math.max(state.createdAt, state.horizon),
-      conflicts: metrics.conflicts(),
-      horizon: state.horizon,
-      problems: problems.list(),
-      disk: {
-        level: 'normal',
-        usedRatio: 0,
-        retentionShortened: state.horizon > clock.now() - this.#retentionMs,
-      },
-    };
-  };
+  readonly stats: Ledger['stats'] = () => this.#core.stats();
 
-  readonly close: Ledger['close'] = () => {
-    this.#closing ??= this.#close();
-    return this.#closing;
-  };
-
-  async #close(): Promise<void> {
-    const { metrics, readers } = this.#parts;
-    await this.#writer.stop();
-    this.#waiters.end(new Error('ledger: closed'));
-    metrics.close();
-    await this.#store.close();
-    await readers.end();
-  }
+  readonly close: Ledger['close'] = () => this.#core.close();
 
   /** Not through the queue, where events would come into the same batch. */
   async #skipTo(head: number): Promise<WriteOutcome> {
     const [outcome] = await this.#store.write([{ kind: 'skip', head }]);
-    this.#waiters.advance(this.head());
+    this.#core.waiters.advance(this.head());
     return outcome === undefined || outcome.kind === 'appended' ? { kind: 'written' } : outcome;
   }
 
@@ -206,8 +228,9 @@ class PostgresLedger implements Ledger {
   }
 
   async #submit(request: Request, bounded: boolean): Promise<RequestOutcome> {
-    const outcome = await this.#writer.submit(request, bounded);
-    this.#waiters.advance(this.head());
+    const fenced = { ...request, fence: this.#fence };
+    const outcome = await this.#core.writer.submit(fenced, bounded);
+    this.#core.waiters.advance(this.head());
     return outcome;
   }
 
@@ -220,6 +243,6 @@ class PostgresLedger implements Ledger {
         values: [],
       }),
     );
-    this.#bytes = Number(row?.['bytes'] ?? 0);
+    this.#core.bytes = Number(row?.['bytes'] ?? 0);
   }
 }

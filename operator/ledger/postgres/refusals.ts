@@ -7,6 +7,23 @@ export const TAKEN_OVER = ledgerFailure(
   'ledger: another process has taken the stream over',
 );
 
+export const LEASE_LOST = ledgerFailure(
+  'fenced',
+  'ledger: another process has taken the lease over, or nobody has it',
+);
+
+/** Its transaction begins anew, with what is there now. */
+export const BEGIN_ANEW = ledgerFailure(
+  'retryable',
+  'ledger: another process writes the stream on another day',
+);
+
+/** It has written nothing for so long that it was taken for gone, or the server has lost what it confirmed. */
+export const FORGOTTEN = ledgerFailure(
+  'fenced',
+  'ledger: stream: it does not know this process any more; start the operator again',
+);
+
 export const NO_STANDBY = ledgerFailure(
   'retryable',
   'ledger: LEDGER_DURABILITY: no synchronous standby is configured: "synchronous_standby_names is empty"; set it, or LEDGER_DURABILITY=storage where the storage itself is replicated',

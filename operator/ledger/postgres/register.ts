@@ -3,9 +3,10 @@ import { FIRST_CHAIN } from '../event-chain.ts';
 import { ledgerFailure } from '../failures.ts';
 import { LedgerReadError } from '../ledger.ts';
 import { LOCK_TABLES } from './migrate.ts';
-import type { Session } from './session.ts';
+import type { Session, Statement } from './session.ts';
 import { type Contents, readContents } from './state.ts';
 import { beginText, commit } from './transaction.ts';
+import { registerWriter } from './writers.ts';
 
 /** Which stream of a database a process writes. */
 export interface StreamName {
@@ -17,17 +18,20 @@ export interface StreamName {
 
 const LOCK_TIMEOUT_MS = 15_000;
 
+/** What a process that comes to a stream does: `lead` makes it the meter, and whoever was it before is refused from now on. */
+export type Entry = 'lead' | 'join';
+
 /**
- * Makes a process the writer of a stream, and the stream where there is none: whoever wrote it before is
- * refused from now on. Throws a LedgerReadError when another stream has this region, or when this one is a copy
+ * Makes a process a writer of a stream, and the stream where there is none. Throws a LedgerReadError when another stream has this region, or when this one is a copy
  * that is not finished.
  */
-export async function takeStream(
+export async function enterStream(
   session: Session,
   { source, region }: StreamName,
   owner: string,
   retentionMs: number,
   now: number,
+  entry: Entry,
 ): Promise<Contents> {
   const [, others] = await session.run([
     { text: `${beginText(LOCK_TIMEOUT_MS)}; ${LOCK_TABLES}` },
@@ -40,7 +44,7 @@ export async function takeStream(
   const other = others?.rows[0]?.['source'];
   if (other === source) throw unfinishedCopy(source);
   if (typeof other === 'string') throw sameRegion(source, other, region);
-  const [, taken] = await session.run([
+  await session.run([
     {
       text: `insert into meterfeed.stream (stream, source, region, ledger_id, created_at, epoch,
           owner, head, batch, chain, series_head, low_water, horizon, retention_ms)
@@ -49,15 +53,23 @@ export async function takeStream(
         on conflict (source) do nothing`,
       values: [source, region, randomUUID(), now, FIRST_CHAIN, retentionMs],
     },
-    {
-      text: `update meterfeed.stream set epoch = epoch + 1, owner = $2, region = $3, retention_ms = $4
-        where source = $1 returning stream`,
-      values: [source, owner, region, retentionMs],
-      rows: 1,
-    },
   ]);
+  const lead: Statement = {
+    text: `update meterfeed.stream set epoch = epoch + 1, owner = $2, region = $3, retention_ms = $4
+      where source = $1 returning stream`,
+    values: [source, owner, region, retentionMs],
+    rows: 1,
+  };
+  const join: Statement = {
+    text: 'select stream from meterfeed.stream where source = $1 for update',
+    values: [source],
+    rows: 1,
+  };
+  const [entered] = await session.run([entry === 'lead' ? lead : join]);
+  const stream = Number(entered?.rows[0]?.['stream']);
+  await session.run(registerWriter(stream, owner));
   // Within the transaction: whoever takes it over after the commit has another epoch.
-  const contents = await readContents(session, Number(taken?.rows[0]?.['stream']));
+  const contents = await readContents(session, stream);
   await commit(session);
   return contents;
 }

@@ -3,6 +3,7 @@ import type { Cursor } from '../ledger.ts';
 import { omitUndefined } from '../../model/omit-undefined.ts';
 import { formatInstant } from '../../model/window.ts';
 import type { Row, Session, Statement } from './session.ts';
+import { rollback } from './transaction.ts';
 
 /** A closed range of times, milliseconds since the epoch. */
 export interface TimeRange {
@@ -115,7 +116,15 @@ export function cursorOf(row: Row): Cursor {
   };
 }
 
-/** All that is kept in memory of a stream, as one transaction or a single moment sees it. */
+/** All that is kept in memory of a stream, as it is at one moment. Not within a transaction. */
+export async function readContentsNow(session: Session, stream: number): Promise<Contents> {
+  await session.run([{ text: 'begin isolation level repeatable read read only' }]);
+  const contents = await readContents(session, stream);
+  await rollback(session);
+  return contents;
+}
+
+/** All that is kept in memory of a stream, as the transaction sees it, which holds its row or one moment. */
 export async function readContents(session: Session, stream: number): Promise<Contents> {
   const [streams, segments, cursors] = await session.run([
     {

@@ -75,6 +75,7 @@ class CopiedStream implements StreamCopy {
       database,
       durability,
       owner,
+      epoch: contents.state.epoch,
       contents,
       series: new SeriesCache(),
       reads: this.#readers,

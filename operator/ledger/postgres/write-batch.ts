@@ -11,6 +11,7 @@ import { type NumberedEvents, numberSeries } from './number-series.ts';
 import type { BatchPlan } from './plan-batch.ts';
 import type { NumberedSeries, SeriesCache } from './series.ts';
 import type { Row, Session, Statement } from './session.ts';
+import { updateWriter } from './writers.ts';
 import {
   cursorOf,
   type Contents,
@@ -31,6 +32,8 @@ export interface BatchContext {
   readonly before: Contents;
   readonly plan: BatchPlan;
   readonly cache: SeriesCache;
+  /** Who this process is among those that write the stream. */
+  readonly owner: string;
   /** The day of appending, `2026-11-21`. */
   readonly day: string;
   /** Milliseconds since the epoch. */
@@ -39,7 +42,7 @@ export interface BatchContext {
 
 /** Writes a batch but for the commit. Asks for series that are not remembered, within the transaction. */
 export async function writeBatch(session: Session, context: BatchContext): Promise<BatchWrite> {
-  const { before, plan, cache, day } = context;
+  const { before, plan, cache, day, owner } = context;
   const { stream, seriesHead } = before.state;
   const place = { stream, day, head: seriesHead, cache };
   const numbered = await numberSeries(session, place, plan.accepted);
@@ -59,6 +62,7 @@ export async function writeBatch(session: Session, context: BatchContext): Promi
       : [insertBatch(context, segment, numbered.rows), upsertSegment(stream, segment)]),
     ...recordStatements(stream, plan.records),
     updateStream(state),
+    updateWriter(stream, owner, state.batch),
     ...cursorStatements(stream, plan.cursors, before),
   ]);
   const [answers] = await Promise.all([marks, stored?.answer]);
