@@ -1,4 +1,5 @@
 import type { UsageEvent } from '../model/event.ts';
+import type { Lease } from './leases.ts';
 
 /**
  * The ledger: a durable, ordered, deduplicated sequence of usage events with one cursor per
@@ -125,10 +126,23 @@ export interface LedgerFailure {
   readonly message: string;
 }
 
-/** What came of opening a ledger. */
+/** What came of opening a ledger. `replica` where other processes may have it open as well. */
 export type OpenLedgerOutcome =
-  | { readonly kind: 'opened'; readonly ledger: Ledger }
+  | { readonly kind: 'opened'; readonly ledger: Ledger; readonly replica?: Replica }
   | LedgerFailure;
+
+/**
+ * One of several processes that have a ledger open (docs/ledger-format.md#several-replicas). The ledger that was opened is
+ * that of the meter: everything may be read from it, and nothing written but by the process that led last.
+ */
+export interface Replica {
+  /** Makes this process the meter: whoever was it before is refused from now on. */
+  lead(): Promise<WriteOutcome>;
+  /** For what any process may write at any time: pushed usage. */
+  readonly open: Ledger;
+  /** For what belongs to a lease: refused as soon as another process has that. */
+  heldBy(lease: Lease): Ledger;
+}
 
 /** Thrown by iterations over the ledger, which have no other way to say why they end early. */
 export class LedgerReadError extends Error {

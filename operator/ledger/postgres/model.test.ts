@@ -1,3 +1,6 @@
+import { describe } from 'vitest';
+import type { LedgerDatabase } from '../../config/settings.ts';
+import type { Ledger } from '../ledger.ts';
 import { TEST_WINDOW_START } from '../testing/events.ts';
 import {
   type LedgerSubject,
@@ -5,15 +8,22 @@ import {
   MODEL_RETENTION_MS,
 } from '../testing/ledger-model.ts';
 import { openTestStream, usePostgres } from '../testing/postgres-ledger.ts';
+import { joinInTurns } from '../testing/postgres-replicas.ts';
 import { createStepClock } from '../testing/step-clock.ts';
+import type { PostgresLedgerOptions } from './open-postgres-ledger.ts';
 
 const used = usePostgres();
 
+type Open = (
+  database: LedgerDatabase,
+  options: Partial<PostgresLedgerOptions>,
+) => Promise<Ledger>;
+
 /** A ledger whose crashes leave the old process's connections behind, as a process that is cut off does. */
-async function openSubject(): Promise<LedgerSubject> {
+async function openSubject(openStream: Open): Promise<LedgerSubject> {
   const clock = createStepClock(TEST_WINDOW_START);
   const database = await used.server().createDatabase();
-  const open = () => openTestStream(database, { clock, retentionMs: MODEL_RETENTION_MS });
+  const open = () => openStream(database, { clock, retentionMs: MODEL_RETENTION_MS });
   const subject: LedgerSubject = {
     ledger: await open(),
     clock,
@@ -30,4 +40,6 @@ async function openSubject(): Promise<LedgerSubject> {
   return subject;
 }
 
-ledgerLikeModel(openSubject);
+describe('one process', () => ledgerLikeModel(() => openSubject(openTestStream)));
+
+describe('two processes in turns', () => ledgerLikeModel(() => openSubject(joinInTurns)));

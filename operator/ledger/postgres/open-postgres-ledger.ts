@@ -5,14 +5,14 @@ import type { LedgerDatabase, LedgerDurability } from '../../config/settings.ts'
 import type { Clock } from '../../telemetry/clock.ts';
 import type { Logger } from '../../telemetry/logger.ts';
 import { createProblems } from '../failures.ts';
-import type { Ledger, LedgerFailure, OpenLedgerOutcome } from '../ledger.ts';
+import type { LedgerFailure, OpenLedgerOutcome, Replica } from '../ledger.ts';
 import { createLedgerMetrics } from '../ledger-metrics.ts';
 import { missingRanges, type SequenceRange } from '../missing-ranges.ts';
 import { toLedgerFailure } from './failures.ts';
 import { migrate } from './migrate.ts';
 import { createPostgresLedger } from './postgres-ledger.ts';
 import { createReaders, type Readers } from './reading.ts';
-import { enterStream, type StreamName } from './register.ts';
+import { enterStream, type Entry, type StreamName } from './register.ts';
 import { SeriesCache } from './series.ts';
 import { openSession } from './session.ts';
 import type { Contents } from './state.ts';
@@ -26,6 +26,11 @@ export interface PostgresLedgerOptions extends StreamName {
   readonly clock: Clock;
   readonly logger: Logger;
   readonly registry?: Registry;
+  /**
+   * `lead`, the default: from the beginning this process is the meter. `join`: it is one of several, and the meter only
+   * when it is told to lead.
+   */
+  readonly entry?: Entry;
   /** How long the server may take to answer before the connection counts as lost; by default 30 seconds. */
   readonly answerMs?: number;
 }
@@ -33,8 +38,8 @@ export interface PostgresLedgerOptions extends StreamName {
 const ANSWER_MS = 30_000;
 
 /**
- * Opens a stream of a database, or sets both up where they are missing. From then on this process writes
- * it, and the one before is `fenced`. `invalid`: the database cannot be used as it is; the message says why.
+ * Opens a stream of a database, or sets both up where they are missing. Unless it only joins, this process is
+ * the meter from then on, and the one before is `fenced`. `invalid`: the database cannot be used as it is; the message says why.
  */
 export async function openPostgresLedger(
   options: PostgresLedgerOptions,
@@ -43,20 +48,20 @@ export async function openPostgresLedger(
   const readers = createReaders(options.database);
   try {
     const owner = `${hostname()} ${randomUUID()}`;
-    const contents = await takeOver(options, owner);
-    return { kind: 'opened', ledger: build(options, owner, contents, readers) };
+    const contents = await enter(options, owner);
+    return { kind: 'opened', ...build(options, owner, contents, readers) };
   } catch (error) {
     await readers.end();
     return toLedgerFailure(`${host}:${port}/${name}`, error);
   }
 }
 
-async function takeOver(options: PostgresLedgerOptions, owner: string): Promise<Contents> {
-  const { database, answerMs = ANSWER_MS, retentionMs, clock } = options;
+async function enter(options: PostgresLedgerOptions, owner: string): Promise<Contents> {
+  const { database, answerMs = ANSWER_MS, retentionMs, clock, entry = 'lead' } = options;
   const session = await openSession(database, answerMs);
   try {
     await migrate(session);
-    return await enterStream(session, options, owner, retentionMs, clock.now(), 'lead');
+    return await enterStream(session, options, owner, retentionMs, clock.now(), entry);
   } finally {
     await session.end();
   }
@@ -74,8 +79,8 @@ function build(
   owner: string,
   contents: Contents,
   readers: Readers,
-): Ledger {
-  const { database, durability, clock, logger, answerMs = ANSWER_MS } = options;
+): Pick<Extract<OpenLedgerOutcome, { kind: 'opened' }>, 'ledger' | 'replica'> {
+  const { database, durability, clock, logger, entry = 'lead', answerMs = ANSWER_MS } = options;
   const metrics = createLedgerMetrics(options.registry);
   const problems = createProblems(logger);
   for (const text of missingRanges(rangesOf(contents))) problems.add(text);
@@ -90,7 +95,7 @@ function build(
     database,
     durability,
     owner,
-    epoch: contents.state.epoch,
+    epoch: entry === 'lead' ? contents.state.epoch : undefined,
     contents,
     series: new SeriesCache(),
     reads: readers,
@@ -105,5 +110,14 @@ function build(
       });
     },
   });
-  return createPostgresLedger({ ...options, store, readers, problems, metrics })('meter');
+  const shared = entry === 'join';
+  const ledgerBy = createPostgresLedger({ ...options, store, readers, problems, metrics, shared });
+  const ledger = ledgerBy('meter');
+  if (!shared) return { ledger };
+  const replica: Replica = {
+    lead: async () => (await store.lead()) ?? { kind: 'written' },
+    open: ledgerBy('anybody'),
+    heldBy: ledgerBy,
+  };
+  return { ledger, replica };
 }

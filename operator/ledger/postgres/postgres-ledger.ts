@@ -16,6 +16,7 @@ import {
 } from '../writer.ts';
 import type { Fence } from './fences.ts';
 import type { PostgresRequest } from './plan-batch.ts';
+import { pollStream } from './poll.ts';
 import {
   chainAt,
   findEvent,
@@ -38,6 +39,8 @@ export interface PostgresLedgerParts {
   readonly readers: Readers;
   readonly problems: Problems;
   readonly metrics: LedgerMetrics;
+  /** Other processes write the stream as well. */
+  readonly shared: boolean;
 }
 
 /** A stream that this process writes, as the ledger of whoever writes by a right of its own. Closing one closes all. */
@@ -56,6 +59,8 @@ class LedgerCore {
   readonly retain: Retain;
   retentionMs: number;
   bytes = 0;
+  readonly #ending = new AbortController();
+  #polling: Promise<void> | undefined;
   #closing: Promise<void> | undefined;
 
   constructor(parts: PostgresLedgerParts) {
@@ -66,6 +71,14 @@ class LedgerCore {
     this.retain = createRetention(parts);
     this.retentionMs = parts.retentionMs;
     parts.metrics.observe(() => this.stats());
+    if (parts.shared) this.#polling = this.#poll();
+  }
+
+  #poll(): Promise<void> {
+    const { store, readers, clock } = this.parts;
+    const onChange = (): void => this.waiters.advance(store.contents().state.head);
+    const options = { store, query: readers.query, clock, onChange };
+    return pollStream(options, this.#ending.signal);
   }
 
   close(): Promise<void> {
@@ -76,6 +89,8 @@ class LedgerCore {
   async #close(): Promise<void> {
     const { metrics, readers, store } = this.parts;
     await this.writer.stop();
+    this.#ending.abort();
+    await this.#polling;
     this.waiters.end(new Error('ledger: closed'));
     metrics.close();
     await store.close();
