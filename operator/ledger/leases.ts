@@ -139,8 +139,7 @@ export function planLeases({ owner, wanted, held, sightings, now }: LeaseSituati
   const free = wanted.flatMap((name) => {
     const row = sightings.row(name);
     if (row === undefined || held.includes(name)) return [];
-    const isFree =
-      row.owner === '' || row.owner === owner || sightings.isSilent(name, now, expiry);
+    const isFree = row.owner === '' || row.owner === owner || sightings.isSilent(name, now, expiry);
     return isFree ? [row] : [];
   });
   return {

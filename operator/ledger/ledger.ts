@@ -1,5 +1,5 @@
 import type { UsageEvent } from '../model/event.ts';
-import type { Lease } from './leases.ts';
+import type { Lease, Leases } from './leases.ts';
 
 /**
  * The ledger: a durable, ordered, deduplicated sequence of usage events with one cursor per
@@ -142,6 +142,8 @@ export interface Replica {
   readonly open: Ledger;
   /** For what belongs to a lease: refused as soon as another process has that. */
   heldBy(lease: Lease): Ledger;
+  /** Shared out among the processes that are told to run them. */
+  readonly leases: Leases;
 }
 
 /** Thrown by iterations over the ledger, which have no other way to say why they end early. */

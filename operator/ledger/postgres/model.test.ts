@@ -14,10 +14,7 @@ import type { PostgresLedgerOptions } from './open-postgres-ledger.ts';
 
 const used = usePostgres();
 
-type Open = (
-  database: LedgerDatabase,
-  options: Partial<PostgresLedgerOptions>,
-) => Promise<Ledger>;
+type Open = (database: LedgerDatabase, options: Partial<PostgresLedgerOptions>) => Promise<Ledger>;
 
 /** A ledger whose crashes leave the old process's connections behind, as a process that is cut off does. */
 async function openSubject(openStream: Open): Promise<LedgerSubject> {

@@ -9,6 +9,7 @@ import type { LedgerFailure, OpenLedgerOutcome, Replica } from '../ledger.ts';
 import { createLedgerMetrics } from '../ledger-metrics.ts';
 import { missingRanges, type SequenceRange } from '../missing-ranges.ts';
 import { toLedgerFailure } from './failures.ts';
+import { createPostgresLeases } from './leases.ts';
 import { migrate } from './migrate.ts';
 import { createPostgresLedger } from './postgres-ledger.ts';
 import { createReaders, type Readers } from './reading.ts';
@@ -31,6 +32,8 @@ export interface PostgresLedgerOptions extends StreamName {
    * when it is told to lead.
    */
   readonly entry?: Entry;
+  /** Where the other processes reach this one, for one that joins. */
+  readonly address?: string;
   /** How long the server may take to answer before the connection counts as lost; by default 30 seconds. */
   readonly answerMs?: number;
 }
@@ -80,7 +83,8 @@ function build(
   contents: Contents,
   readers: Readers,
 ): Pick<Extract<OpenLedgerOutcome, { kind: 'opened' }>, 'ledger' | 'replica'> {
-  const { database, durability, clock, logger, entry = 'lead', answerMs = ANSWER_MS } = options;
+  const { database, durability, clock, logger, entry = 'lead', address = '' } = options;
+  const { answerMs = ANSWER_MS } = options;
   const metrics = createLedgerMetrics(options.registry);
   const problems = createProblems(logger);
   for (const text of missingRanges(rangesOf(contents))) problems.add(text);
@@ -118,6 +122,14 @@ function build(
     lead: async () => (await store.lead()) ?? { kind: 'written' },
     open: ledgerBy('anybody'),
     heldBy: ledgerBy,
+    leases: createPostgresLeases({
+      database,
+      stream: contents.state.stream,
+      owner,
+      address,
+      clock,
+      logger,
+    }),
   };
   return { ledger, replica };
 }

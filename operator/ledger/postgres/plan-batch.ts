@@ -7,14 +7,15 @@ import type { Fenced } from './fences.ts';
 import type { Contents } from './state.ts';
 
 /** What the store is asked for, and by which right. */
-export type PostgresRequest = Fenced & (
-
-  | Request
-  /**
-   * Numbers up to `head` were given before and are left out; the chain goes on from `chain` where it is given.
-   * Comes in a batch of its own.
-   */
-  | { readonly kind: 'skip'; readonly head: number; readonly chain?: string });
+export type PostgresRequest = Fenced &
+  (
+    | Request
+    /**
+     * Numbers up to `head` were given before and are left out; the chain goes on from `chain` where it is given.
+     * Comes in a batch of its own.
+     */
+    | { readonly kind: 'skip'; readonly head: number; readonly chain?: string }
+  );
 
 /** The stored events that have the ids of a batch, by id; or why one cannot be read. */
 export type StoredById = ReadonlyMap<string, UsageEvent | LedgerFailure>;

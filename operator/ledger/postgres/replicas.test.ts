@@ -80,12 +80,17 @@ describe('of two replicas', () => {
     const blocker = used
       .server()
       .query(
-        "begin; select from meterfeed.stream for update; select pg_sleep(1); commit",
+        'begin; select from meterfeed.stream for update; select pg_sleep(1); commit',
         database.name,
       );
     await expect
       .poll(
-        () => used.server().query("select pid from pg_stat_activity where query like 'begin; select from%' and state = 'active' and pid <> pg_backend_pid()"),
+        () =>
+          used
+            .server()
+            .query(
+              "select pid from pg_stat_activity where query like 'begin; select from%' and state = 'active' and pid <> pg_backend_pid()",
+            ),
         WITHIN,
       )
       .toHaveLength(1);

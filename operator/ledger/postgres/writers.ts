@@ -50,6 +50,15 @@ export function touchWriter(stream: number, owner: string): Statement {
   };
 }
 
+/** Says once a day that a process is still there which has nothing to write. */
+export function touchIdleWriter(stream: number, owner: string): Statement {
+  return {
+    text: `update meterfeed.writer set at = now()
+      where stream = $1 and owner = $2 and at < now() - interval '1 day'`,
+    values: [stream, owner],
+  };
+}
+
 /** A transaction that forgets a process which ends in good order. Nobody waits for a standby because of it. */
 export function forgetWriter(stream: number, owner: string): readonly Statement[] {
   return [
