@@ -1,6 +1,8 @@
 import type { DestinationSettings } from '../config/settings.ts';
 import type { AskStanding, Destination } from '../destinations/destination.ts';
 import { sameDestination } from '../destinations/registry.ts';
+import type { Ledger } from '../ledger/ledger.ts';
+import type { HeldLease } from '../ledger/leases.ts';
 import { isOwnCursor } from '../ledger/own-cursors.ts';
 import { errorText } from '../model/error-text.ts';
 import { askPublicKeys, askStanding, askTenants } from './asking.ts';
@@ -10,11 +12,14 @@ import type { DestinationStatus, ExistingDestination } from './destination-statu
 import { comparePriceBooks } from './operations/price-comparison.ts';
 import { Notifying } from './notifying.ts';
 import { createFeeder, type Feeder } from './feeder/feeder.ts';
+import { createElsewhere, feederLease, guarded } from './shared-feeders.ts';
 import {
   createInvalidDestinationFeeder,
   createStandIn,
   type StandIn,
 } from './feeder/invalid-destination.ts';
+
+const LOOK_AGAIN_MS = 60_000;
 
 export function createDelivery(options: DeliveryOptions): Delivery {
   return new DeliveryEngine(options);
@@ -25,6 +30,8 @@ class DeliveryEngine implements Delivery {
   readonly #options: DeliveryOptions;
   readonly #metrics: DeliveryMetrics;
   readonly #feeders = new Map<string, Feeder>();
+  /** By which lease each feeder lives, where several processes deliver. */
+  readonly #held = new Map<string, HeldLease>();
   readonly #destinations = new Map<string, Destination>();
   readonly #notifying: Notifying;
   #wanted: readonly DestinationSettings[] = [];
@@ -34,12 +41,17 @@ class DeliveryEngine implements Delivery {
   constructor(options: DeliveryOptions) {
     this.#options = options;
     this.#notifying = new Notifying(options);
-    this.#metrics = createDeliveryMetrics(options.registry, () => {
-      const lags = this.statuses().map(
-        ({ name, lagEvents: events, lagSeconds: seconds }) => [name, { events, seconds }] as const,
-      );
-      return new Map(lags);
-    });
+    this.#metrics = createDeliveryMetrics(
+      options.registry,
+      () => {
+        const lags = this.statuses().map(
+          ({ name, lagEvents: events, lagSeconds: seconds }) =>
+            [name, { events, seconds }] as const,
+        );
+        return new Map(lags);
+      },
+      () => new Map(this.#wanted.map(({ name }) => [name, this.#feeders.has(name)])),
+    );
   }
 
   readonly apply: Delivery['apply'] = (destinations) => {
@@ -51,19 +63,22 @@ class DeliveryEngine implements Delivery {
     if (signal.aborted) return;
     this.#running = true;
     await this.#inTurn(() => this.#applyWanted());
+    const leave = this.#options.shared?.leases.subscribe(() => this.#leasesChanged());
+    const looking = this.#options.shared && this.#lookAgain(signal);
     await new Promise<void>((resolve) => {
       signal.addEventListener('abort', () => resolve(), { once: true });
       if (signal.aborted) resolve();
     });
+    leave?.();
+    await looking;
     await this.close();
   };
 
   readonly close: Delivery['close'] = () =>
     this.#inTurn(async () => {
       this.#running = false;
-      await Promise.all([...this.#feeders.values()].map((feeder) => feeder.stop()));
-      this.#feeders.clear();
-      this.#destinations.clear();
+      this.#options.shared?.leases.want([]);
+      await Promise.all([...this.#feeders.keys()].map((name) => this.#stop(name)));
     });
 
   readonly status: Delivery['status'] = (name) =>
@@ -78,16 +93,18 @@ class DeliveryEngine implements Delivery {
       if (problem === undefined) return status;
       return { ...status, ready: false, problem: { ...problem, inForce: true } };
     });
-    const others = existing.filter(({ name }) => !this.#feeders.has(name));
-    return [...fed, ...others.flatMap((one) => this.#standIn(one)?.status() ?? [])];
+    const elsewhere = this.#wanted.flatMap((one) => this.#elsewhere(one)?.status() ?? []);
+    const others = existing.filter(({ name }) => !this.#feeders.has(name) && !this.#isShared(name));
+    return [...fed, ...elsewhere, ...others.flatMap((one) => this.#standIn(one)?.status() ?? [])];
   };
 
   readonly offboard: Delivery['offboard'] = async (tenant) => {
     // Whoever is not told now is not told again: those that have not started remember it, too.
     const waiting = (this.#options.existing?.() ?? [])
-      .filter(({ name }) => !this.#feeders.has(name))
+      .filter(({ name }) => !this.#feeders.has(name) && !this.#isShared(name))
       .map((one) => createStandIn(one, one.problem?.message ?? 'not started yet', this.#options));
-    const asked = [...this.#feeders.values(), ...waiting];
+    const elsewhere = this.#wanted.flatMap((one) => this.#elsewhere(one) ?? []);
+    const asked = [...this.#feeders.values(), ...elsewhere, ...waiting];
     const outcomes = await Promise.all(asked.map((feeder) => feeder.offboard(tenant)));
     return outcomes.find(({ kind }) => kind === 'failed') ?? { kind: 'written' };
   };
@@ -156,49 +173,117 @@ class DeliveryEngine implements Delivery {
   async #applyWanted(): Promise<void> {
     if (!this.#running) return;
     const byName = new Map(this.#wanted.map((settings) => [settings.name, settings]));
-    const stale = [...this.#feeders].filter(([name, feeder]) => {
+    this.#options.shared?.leases.want([...byName.keys()].map(feederLease));
+    const stale = [...this.#feeders].flatMap(([name, feeder]) => {
       const settings = byName.get(name);
-      return settings === undefined || !sameDestination(settings, feeder.settings);
+      const isStale =
+        settings === undefined ||
+        !sameDestination(settings, feeder.settings) ||
+        this.#held.get(name)?.ending.aborted === true;
+      return isStale ? [name] : [];
     });
-    await Promise.all(stale.map(([, feeder]) => feeder.stop()));
-    for (const [name] of stale) {
-      this.#feeders.delete(name);
-      this.#destinations.delete(name);
-      if (!byName.has(name)) this.#metrics.remove(name);
-    }
+    await Promise.all(stale.map((name) => this.#stop(name, byName.get(name))));
+    for (const name of stale) if (!byName.has(name)) this.#metrics.remove(name);
     for (const [name, settings] of byName) {
       const feeder = this.#feeders.get(name);
-      if (feeder === undefined) this.#start(settings);
+      if (feeder === undefined) await this.#begin(settings);
       else feeder.wake();
     }
     await this.#retireOthers();
   }
 
-  #start(settings: DestinationSettings): void {
+  /** Ends a feeder, and gives its lease up unless the same destination goes on with other settings. */
+  async #stop(name: string, next?: DestinationSettings): Promise<void> {
+    const held = this.#held.get(name);
+    const feeder = this.#feeders.get(name);
+    const stopped = feeder?.stop(held?.lost.aborted === true ? 'at once' : undefined);
+    // Whoever loses its lease while it ends does not take its time.
+    const atOnce = (): void => void feeder?.stop('at once');
+    held?.lost.addEventListener('abort', atOnce, { once: true });
+    await stopped;
+    held?.lost.removeEventListener('abort', atOnce);
+    this.#feeders.delete(name);
+    this.#destinations.delete(name);
+    this.#held.delete(name);
+    if (held !== undefined && (next === undefined || held.ending.aborted)) await held.release();
+  }
+
+  /** Begins feeding, where that is this process's. */
+  async #begin(settings: DestinationSettings): Promise<void> {
+    const { shared, logger } = this.#options;
+    if (shared === undefined) {
+      this.#start(settings);
+      return;
+    }
+    const held = shared.leases.held().get(feederLease(settings.name));
+    if (held === undefined) return;
+    if (held.ending.aborted) {
+      await held.release();
+      return;
+    }
+    const given = await shared.heldBy(held);
+    if (given.kind === 'held') {
+      this.#held.set(settings.name, held);
+      this.#start(settings, { ledger: given.ledger, held });
+      return;
+    }
+    logger.warn(`[${settings.name}] ${given.message}`);
+    // It is claimed again with the next look, by this process or another.
+    await held.release();
+  }
+
+  /** What another replica has given up since the last change may be retired now. */
+  async #lookAgain(signal: AbortSignal): Promise<void> {
+    while (!signal.aborted) {
+      await this.#options.clock.sleep(LOOK_AGAIN_MS, signal).catch(() => undefined);
+      if (!signal.aborted) await this.#inTurn(() => this.#applyWanted());
+    }
+  }
+
+  /** A lease that is lost ends its feeder at once, whatever else is being changed. */
+  #leasesChanged(): void {
+    for (const [name, held] of this.#held) {
+      if (held.lost.aborted) void this.#feeders.get(name)?.stop('at once');
+    }
+    void this.#inTurn(() => this.#applyWanted());
+  }
+
+  #start(
+    settings: DestinationSettings,
+    life?: { readonly ledger: Ledger; readonly held: HeldLease },
+  ): void {
     const { createDestination, logger } = this.#options;
     const { name } = settings;
+    const options =
+      life === undefined
+        ? this.#options
+        : { ...this.#options, ledger: life.ledger, othersAsk: true };
     const outcome = createDestination(settings);
     if (outcome.kind === 'invalid') {
       logger.error(`[${name}] cannot be used: ${outcome.reason}`);
-      const standIn = createInvalidDestinationFeeder(settings, outcome.reason, this.#options);
+      const standIn = createInvalidDestinationFeeder(settings, outcome.reason, options);
       this.#feeders.set(name, standIn);
       return;
     }
-    const { destination } = outcome;
+    const destination =
+      life === undefined ? outcome.destination : guarded(outcome.destination, life.held);
     const metrics = this.#metrics;
-    const feeder = createFeeder({ ...this.#options, settings, metrics, destination });
+    const feeder = createFeeder({ ...options, settings, metrics, destination });
     this.#feeders.set(name, feeder);
     this.#destinations.set(name, destination);
     feeder.start();
   }
 
   async #retireOthers(): Promise<void> {
-    const { ledger, clock, logger } = this.#options;
+    const { ledger, clock, logger, shared } = this.#options;
     const existing = new Set((this.#options.existing?.() ?? []).map(({ name }) => name));
     for (const { destination, retiredAt } of ledger.cursors()) {
       if (this.#feeders.has(destination) || existing.has(destination)) continue;
       if (retiredAt !== undefined || isOwnCursor(destination)) continue;
+      if (this.#isShared(destination)) continue;
       const outcome = await ledger.retireCursor(destination, clock.now());
+      // Of several replicas the meter does it.
+      if (outcome.kind === 'failed' && outcome.cause === 'fenced' && shared !== undefined) return;
       if (outcome.kind === 'failed') logger.warn(`[${destination}] ${outcome.message}`);
       else logger.info(`[${destination}] destination is gone, its cursor is retired`);
     }
@@ -215,8 +300,26 @@ class DeliveryEngine implements Delivery {
   #find(name: string): Feeder | StandIn | undefined {
     const feeder = this.#feeders.get(name);
     if (feeder !== undefined) return feeder;
+    const wanted = this.#wanted.find((candidate) => candidate.name === name);
+    const elsewhere = wanted && this.#elsewhere(wanted);
+    if (elsewhere !== undefined) return elsewhere;
     const existing = this.#options.existing?.().find((candidate) => candidate.name === name);
     return existing && this.#standIn(existing);
+  }
+
+  /** Whether a destination is to be fed by one of several processes. */
+  #isShared(name: string): boolean {
+    return (
+      this.#options.shared !== undefined && this.#wanted.some((wanted) => wanted.name === name)
+    );
+  }
+
+  /** In place of a destination that another process feeds; undefined where none does. */
+  #elsewhere(settings: DestinationSettings): StandIn | undefined {
+    const { shared, clock } = this.#options;
+    if (shared === undefined || this.#feeders.has(settings.name)) return undefined;
+    const address = shared.leases.addressOf(feederLease(settings.name));
+    return createElsewhere(settings, address, { open: shared.open, clock });
   }
 
   /** In place of a destination that cannot start; undefined while nobody knows of a reason. */

@@ -24,6 +24,7 @@ import type {
   MoveOutcome,
   ReplayOutcome,
 } from './operations/outcomes.ts';
+import type { SharedFeeders } from './shared-feeders.ts';
 import type { PriceComparison, PriceQuestion } from './operations/price-comparison.ts';
 import type { ReconcileQuery, ReconcileOutcome } from './operations/reconcile.ts';
 
@@ -112,6 +113,8 @@ export interface Delivery {
 
 export interface DeliveryOptions {
   readonly ledger: Ledger;
+  /** Where several processes deliver from one ledger; without it all feeders are this one's. */
+  readonly shared?: SharedFeeders;
   readonly createDestination: CreateDestination;
   readonly tenants: TenantSource;
   readonly catalog: () => Catalog;

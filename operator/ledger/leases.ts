@@ -47,7 +47,7 @@ export interface LeaseRow {
 /** Times of leases, milliseconds. */
 export const LEASE_TIMES = {
   /** Between two looks at what there is. */
-  look: 500,
+  look: 250,
   /** Between two renewals. */
   renew: 3_000,
   /** How long a holder trusts its lease from the sending of a renewal: less than others leave it alone. */

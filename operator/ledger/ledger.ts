@@ -131,6 +131,9 @@ export type OpenLedgerOutcome =
   | { readonly kind: 'opened'; readonly ledger: Ledger; readonly replica?: Replica }
   | LedgerFailure;
 
+/** What came of asking for the ledger of a lease. */
+export type HeldLedgerOutcome = { readonly kind: 'held'; readonly ledger: Ledger } | LedgerFailure;
+
 /**
  * One of several processes that have a ledger open (docs/ledger-format.md#several-replicas). The ledger that was opened is
  * that of the meter: everything may be read from it, and nothing written but by the process that led last.
@@ -140,8 +143,11 @@ export interface Replica {
   lead(): Promise<WriteOutcome>;
   /** For what any process may write at any time: pushed usage. */
   readonly open: Ledger;
-  /** For what belongs to a lease: refused as soon as another process has that. */
-  heldBy(lease: Lease): Ledger;
+  /**
+   * For what belongs to a lease, as it stands after everything that its last holder has written: refused as soon as
+   * another process has the lease.
+   */
+  heldBy(lease: Lease): Promise<HeldLedgerOutcome>;
   /** Shared out among the processes that are told to run them. */
   readonly leases: Leases;
 }

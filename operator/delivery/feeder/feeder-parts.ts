@@ -42,6 +42,8 @@ export interface FeederOptions {
   readonly settings: DestinationSettings;
   readonly destination: Destination;
   readonly ledger: Ledger;
+  /** Other processes ask for things in the ledger as well. */
+  readonly othersAsk?: boolean;
   readonly tenants: TenantSource;
   readonly catalog: () => Catalog;
   readonly maxBackfillMs: () => number;

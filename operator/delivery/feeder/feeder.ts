@@ -36,8 +36,8 @@ export interface Feeder {
   readonly invoices?: InvoiceReconcile;
   /** Begins delivering; a suspended one only finds its place. */
   start(): void;
-  /** Ends after the batch under way, within ten seconds, and closes the destination. */
-  stop(): Promise<void>;
+  /** Ends after the batch under way, within ten seconds or at once, and closes the destination. */
+  stop(atOnce?: 'at once'): Promise<void>;
   status(): DestinationStatus;
   offboard(tenant: Tenant): Promise<WriteOutcome>;
   /** The catalogue may have changed. */
@@ -109,10 +109,10 @@ class DestinationFeeder implements Feeder {
     this.#loop.start();
   }
 
-  async stop(): Promise<void> {
+  async stop(atOnce?: 'at once'): Promise<void> {
     this.#unsubscribe();
     this.#parts.arrived.stop();
-    await this.#loop.stop();
+    await this.#loop.stop(atOnce);
     await this.#options.destination.close();
   }
 

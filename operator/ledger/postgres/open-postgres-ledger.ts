@@ -121,7 +121,7 @@ function build(
   const replica: Replica = {
     lead: async () => (await store.lead()) ?? { kind: 'written' },
     open: ledgerBy('anybody'),
-    heldBy: ledgerBy,
+    heldBy: async (lease) => (await store.refresh()) ?? { kind: 'held', ledger: ledgerBy(lease) },
     leases: createPostgresLeases({
       database,
       stream: contents.state.stream,

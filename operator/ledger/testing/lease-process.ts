@@ -34,7 +34,9 @@ if (process.argv[1] === import.meta.filename) {
     }
     // Asked for no leave but the ledger's, as a process is that was asleep between a look at the clock and a write.
     const change = { key: 'written by', value: String(held.epoch) };
-    const outcome = await heldBy(held).writeRecords([change]);
+    const given = await heldBy(held);
+    if (given.kind === 'failed') continue;
+    const outcome = await given.ledger.writeRecords([change]);
     say(outcome.kind === 'written' ? 'written' : outcome.cause, held.epoch);
   }
 }
