@@ -119,7 +119,7 @@ function build(
   const ledger = ledgerBy('meter');
   if (!shared) return { ledger };
   const replica: Replica = {
-    lead: async () => (await store.lead()) ?? { kind: 'written' },
+    lead: async () => (await store.lead(options.region)) ?? { kind: 'written' },
     open: ledgerBy('anybody'),
     heldBy: async (lease) => (await store.refresh()) ?? { kind: 'held', ledger: ledgerBy(lease) },
     leases: createPostgresLeases({

@@ -25,7 +25,7 @@ import {
 } from './state.ts';
 import { beginText, commit, rollback, UnknownOutcomeError } from './transaction.ts';
 import { type BatchWrite, writeBatch } from './write-batch.ts';
-import { forgetWriter, selectWriter, touchWriter } from './writers.ts';
+import { forgetWriter, selectWriter, touchIdleWriter, touchWriter } from './writers.ts';
 
 /** A stream, and the only place of this process that writes to it: one transaction at a time. */
 export interface Store {
@@ -35,8 +35,8 @@ export interface Store {
   write(requests: readonly PostgresRequest[]): Promise<readonly RequestOutcome[]>;
   /** Runs something else of the meter on the writer's connection, between two batches; then reads what there is. */
   between<T>(work: (session: Session) => Promise<T>): Promise<T>;
-  /** Makes this process the meter: whoever was it before is refused from now on. Gives why it could not. */
-  lead(): Promise<LedgerFailure | undefined>;
+  /** Makes this process the meter, whose events have this REGION: whoever was it before is refused from now on. Gives why it could not. */
+  lead(region: string): Promise<LedgerFailure | undefined>;
   /** Reads what other processes have written. Gives why it could not. */
   refresh(): Promise<LedgerFailure | undefined>;
   close(): Promise<void>;
@@ -115,9 +115,9 @@ class StreamStore implements Store {
       try {
         const result = await work(session);
         this.#days.clear();
-        const { owner } = this.#options;
-        await session.run([touchWriter(this.#contents.state.stream, owner)]);
-        this.#contents = await readContentsNow(session, this.#contents.state.stream);
+        const { stream } = this.#contents.state;
+        await session.run([touchIdleWriter(stream, this.#options.owner)]);
+        this.#contents = await readContentsNow(session, stream);
         const taken = this.#notMeter();
         if (taken !== undefined) throw new LedgerReadError(taken);
         return result;
@@ -128,15 +128,16 @@ class StreamStore implements Store {
     });
   }
 
-  lead(): Promise<LedgerFailure | undefined> {
+  lead(region: string): Promise<LedgerFailure | undefined> {
     return this.#alone('taking the stream over', async (session) => {
       const { owner } = this.#options;
       const { stream } = this.#contents.state;
       await session.run([
         { text: beginText(LOCK_TIMEOUT_MS) },
         {
-          text: 'update meterfeed.stream set epoch = epoch + 1, owner = $2 where stream = $1',
-          values: [stream, owner],
+          text: `update meterfeed.stream set epoch = epoch + 1, owner = $2, region = $3
+            where stream = $1`,
+          values: [stream, owner, region],
           rows: 1,
         },
       ]);
