@@ -22,7 +22,7 @@ const WITHIN = { timeout: 20_000, interval: 10 };
 interface Running {
   readonly leases: Leases;
   /** In good order: what is held is released. */
-  stop(): Promise<void>;
+  readonly stop: () => Promise<void>;
 }
 
 let database: LedgerDatabase;
@@ -168,7 +168,8 @@ describe('leases on one server', () => {
       const twice = watchTwice([one, other]);
       proxy.swallow('everything');
       await delay((seconds * 1_000) / FACTOR);
-      if (seconds > 10) expect(trusted(one)).toEqual([]);
+      // Less than three seconds may have passed since a renewal, and eight are trusted.
+      expect(trusted(one).length).toBeLessThanOrEqual(seconds < 8 ? 2 : 0);
       proxy.restore();
       await expect.poll(() => [one, other].map((of) => trusted(of).length), WITHIN).toEqual([2, 2]);
       expect(await twice()).toEqual([]);

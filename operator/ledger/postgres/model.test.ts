@@ -37,6 +37,10 @@ async function openSubject(openStream: Open): Promise<LedgerSubject> {
   return subject;
 }
 
-describe('one process', () => ledgerLikeModel(() => openSubject(openTestStream)));
+describe('one process', () => {
+  ledgerLikeModel(() => openSubject(openTestStream));
+});
 
-describe('two processes in turns', () => ledgerLikeModel(() => openSubject(joinInTurns)));
+describe('two processes in turns', () => {
+  ledgerLikeModel(() => openSubject(joinInTurns));
+});

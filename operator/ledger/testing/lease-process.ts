@@ -23,7 +23,8 @@ if (process.argv[1] === import.meta.filename) {
     tls: { mode: 'disable' },
   } as const;
   const clock = createScaledClock(Number(factor));
-  const { leases, heldBy } = await joinTestStream(database, { clock });
+  const replica = await joinTestStream(database, { clock });
+  const { leases } = replica;
   leases.want(['feeder/a']);
   void leases.run(new AbortController().signal);
   for (;;) {
@@ -34,7 +35,7 @@ if (process.argv[1] === import.meta.filename) {
     }
     // Asked for no leave but the ledger's, as a process is that was asleep between a look at the clock and a write.
     const change = { key: 'written by', value: String(held.epoch) };
-    const given = await heldBy(held);
+    const given = await replica.heldBy(held);
     if (given.kind === 'failed') continue;
     const outcome = await given.ledger.writeRecords([change]);
     say(outcome.kind === 'written' ? 'written' : outcome.cause, held.epoch);
