@@ -91,7 +91,8 @@ function contentOf({ since, settled, lines, rows }: StoredBook): BookContent {
     rows: rows.map(([start, metric, unit, nanos, sku, region, dimensions]): BookRow => {
       const optional = { sku: sku ?? undefined, region: region ?? undefined };
       const usage = {
-        ...{ metric, unit },
+        metric,
+        unit,
         ...omitUndefined({ ...optional, dimensions: dimensions ?? undefined }),
       };
       return { usage, start, nanos: BigInt(nanos) };

@@ -159,7 +159,12 @@ function readCredit(text: string): Credit | undefined {
     return undefined;
   }
   return {
-    ...{ tenant, key, amount, at, countsFrom, counts: countsOf(unit) },
+    tenant,
+    key,
+    amount,
+    at,
+    countsFrom,
+    counts: countsOf(unit),
     ...omitUndefined({ note: textOf(note), reference: textOf(reference) }),
   };
 }

@@ -225,9 +225,15 @@ class LiveBudgetKeeper implements BudgetKeeper {
 
   async #lookAtCredits(): Promise<void> {
     const { prepaid, gate } = this.#options;
-    for (const tenant of [...this.#credited]) {
-      await prepaid.look(tenant);
+    for (const tenant of this.#credited) {
+      // Before the look, so that a credit that comes during it has another one.
       this.#credited.delete(tenant);
+      try {
+        await prepaid.look(tenant);
+      } catch (error) {
+        this.#credited.add(tenant);
+        throw error;
+      }
       const kept = this.#kept.get(tenant);
       if (kept?.budget.period.kind !== 'prepaid') continue;
       const credited = prepaid.credited(tenant, kept.budget.counts);

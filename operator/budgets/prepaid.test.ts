@@ -84,7 +84,7 @@ function failingLedger(horizon: () => number): Ledger & { mishap?: Step['kind'] 
   const inner = createMemoryLedger();
   const ledger: Ledger & { mishap?: Step['kind'] } = {
     ...inner,
-    head: inner.head,
+    head: () => inner.head(),
     stats: () => ({ ...inner.stats(), horizon: horizon() }),
     lowWater: () => inner.cursors()[0]?.sequence ?? 0,
     commitCursor: async (...call) => {
@@ -125,7 +125,9 @@ describe('what is used of a prepaid balance', () => {
           const append = async (used: readonly Usage[], now: number): Promise<void> => {
             const events = used.map(({ agoMs, nanos, change }, index) => {
               return usageOf(`e${stored.length + index}`, {
-                ...{ start: now - agoMs, nanos, ...change },
+                start: now - agoMs,
+                nanos,
+                ...change,
               });
             });
             await ledger.append({ events });

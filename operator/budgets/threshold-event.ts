@@ -27,7 +27,11 @@ export function thresholdNotice(reached: ReachedThreshold): BudgetNotice {
   const { id, tenant, percent, at, since, budget } = reached;
   const { counts, amount, period } = budget;
   return {
-    ...{ id, tenant, percent, counts, at },
+    id,
+    tenant,
+    percent,
+    counts,
+    at,
     amount: exactText(counts, amount),
     period: period.kind,
     ...(period.kind !== 'prepaid' && { periodStart: since }),

@@ -113,7 +113,7 @@ class DeliveryEngine implements Delivery {
     if (!this.#running) return { told: [], waiting: ['destinations have not started'] };
     const isSuspended = (name: string): boolean =>
       this.#feeders.get(name)?.settings.suspend === true;
-    const listening = [...this.#destinations.values()].filter(({ notify }) => notify !== undefined);
+    const listening = [...this.#destinations.values()].filter((one) => 'notify' in one);
     const asleep = listening.filter(({ name }) => isSuspended(name) && !told.has(name));
     const awake = listening.filter((destination) => !asleep.includes(destination));
     const outcome = await this.#notifying.notify(awake, notice, told);

@@ -7,7 +7,12 @@ import { createTestContext } from '../destinations/testing/context.ts';
 import { Notifying } from './notifying.ts';
 
 const NOTICE: BudgetNotice = {
-  ...{ id: 'a', tenant: 'acme', percent: 80, amount: '5', period: 'prepaid', at: 0 },
+  id: 'a',
+  tenant: 'acme',
+  percent: 80,
+  amount: '5',
+  period: 'prepaid',
+  at: 0,
   counts: { kind: 'money', currency: 'EUR' },
 };
 

@@ -27,8 +27,13 @@ describe('a credit', () => {
     const first = await server.call('POST', PATH, { token, body });
     expect(first).toMatchObject({ status: 200 });
     expect(first.json).toStrictEqual({
-      ...{ tenant: 'acme', key: 'payment-1', amount: '100.5', currency: 'EUR' },
-      ...{ note: 'by card', reference: 'INV-1', at: '2026-11-21T09:05:00Z' },
+      tenant: 'acme',
+      key: 'payment-1',
+      amount: '100.5',
+      currency: 'EUR',
+      note: 'by card',
+      reference: 'INV-1',
+      at: '2026-11-21T09:05:00Z',
     });
     const again = await server.call('POST', PATH, { token, body: { ...body, amount: '100.5' } });
     expect([again.status, again.text]).toStrictEqual([200, first.text]);
@@ -36,15 +41,22 @@ describe('a credit', () => {
       tenant: 'acme',
       balances: [
         {
-          ...{ currency: 'EUR', credited: '100.5', used: '0', left: '100.5' },
+          currency: 'EUR',
+          credited: '100.5',
+          used: '0',
+          left: '100.5',
           since: '2026-11-21T09:05:00Z',
         },
       ],
       total: 1,
       credits: [
         {
-          ...{ key: 'payment-1', amount: '100.5', currency: 'EUR' },
-          ...{ note: 'by card', reference: 'INV-1', at: '2026-11-21T09:05:00Z' },
+          key: 'payment-1',
+          amount: '100.5',
+          currency: 'EUR',
+          note: 'by card',
+          reference: 'INV-1',
+          at: '2026-11-21T09:05:00Z',
         },
       ],
     });

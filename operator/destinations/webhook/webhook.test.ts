@@ -351,7 +351,11 @@ describe('lifecycle events', () => {
     const server = await receiver(answering(503));
     const at = TEST_WINDOW_START;
     const notice = {
-      ...{ id: '0123456789abcdef0123', tenant: 'acme', percent: 80, amount: '500', at },
+      id: '0123456789abcdef0123',
+      tenant: 'acme',
+      percent: 80,
+      amount: '500',
+      at,
       ...({ period: 'month', periodStart: Date.UTC(2026, 10, 1) } as const),
       counts: { kind: 'money', currency: 'EUR' } as const,
     };
@@ -361,11 +365,18 @@ describe('lifecycle events', () => {
     const [first, second] = [0, 1].map((index) => parse(server, index)[0]?.toJSON());
     expect(second).toStrictEqual(first);
     expect(first).toMatchObject({
-      ...{ id: 'budget-0123456789abcdef0123', type: 'io.meterfeed.budget.v1.threshold' },
-      ...{ subject: 'acme', time: '2026-11-21T09:00:00.000Z' },
+      id: 'budget-0123456789abcdef0123',
+      type: 'io.meterfeed.budget.v1.threshold',
+      subject: 'acme',
+      time: '2026-11-21T09:00:00.000Z',
       data: {
-        ...{ tenant: 'acme', percent: 80, amount: '500', currency: 'EUR', period: 'month' },
-        ...{ period_start: '2026-11-01T00:00:00.000Z', reached_at: '2026-11-21T09:00:00.000Z' },
+        tenant: 'acme',
+        percent: 80,
+        amount: '500',
+        currency: 'EUR',
+        period: 'month',
+        period_start: '2026-11-01T00:00:00.000Z',
+        reached_at: '2026-11-21T09:00:00.000Z',
       },
     });
   });

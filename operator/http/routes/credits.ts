@@ -181,7 +181,7 @@ function readCounts(
     throw badRequest(`not a currency: currency: ${quote(currency)}: send a code such as EUR`);
   }
   const known = typeof metric === 'string' ? views.catalog().find(metric) : undefined;
-  if (known === undefined || known.informational === true) {
+  if (known === undefined || known.informational) {
     throw badRequest(`not a metric that is charged: metric: ${quote(metric)}: see /api/v1/catalog`);
   }
   return { kind: 'metric', metric: known.code };
