@@ -44,7 +44,10 @@ export function BudgetCard({ budget }) {
   const facts = [
     ['Used', amountText(budget, used)],
     ['Left', amountText(budget, left)],
-    [isPrepaid ? 'Paid in' : 'Budget', `${amountText(budget, amount)}${ofMetric ? ` ${unitText(code?.unit ?? '')}` : ''}`],
+    [
+      isPrepaid ? 'Paid in' : 'Budget',
+      `${amountText(budget, amount)}${ofMetric ? ` ${unitText(code?.unit ?? '')}` : ''}`,
+    ],
     ['Of', PERIODS[/** @type {keyof typeof PERIODS} */ (period)]],
     ['Since', budget.period_start && time(budget.period_start)],
     ['Until', budget.period_end && time(budget.period_end)],
