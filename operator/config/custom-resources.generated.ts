@@ -8,6 +8,7 @@ export interface BillingDestinationSpec {
   planChange?: 'now' | 'period-end';
   aggregate?: 'none' | '1h';
   late?: 'send' | 'next' | 'credit' | 'hold';
+  managePrices?: boolean;
   metrics?: {
     include?: string[];
     exclude?: string[];

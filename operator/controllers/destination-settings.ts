@@ -67,6 +67,7 @@ export function translateDestination(
         planChange: spec.planChange,
         aggregate: spec.aggregate,
         late: spec.late,
+        managePrices: spec.managePrices,
         metrics: spec.metrics,
       }),
       ...(webhookSecrets.value.length > 0 && { webhookSecrets: webhookSecrets.value }),

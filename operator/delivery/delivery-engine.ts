@@ -9,7 +9,11 @@ import { askPublicKeys, askStanding, askTenants } from './asking.ts';
 import type { Delivery, DeliveryOptions, UnknownDestination } from './delivery.ts';
 import { createDeliveryMetrics, type DeliveryMetrics } from './delivery-metrics.ts';
 import type { DestinationStatus, ExistingDestination } from './destination-status.ts';
-import { comparePriceBooks } from './operations/price-comparison.ts';
+import {
+  comparePriceBooks,
+  type ComparedDestination,
+  managePriceBooks,
+} from './operations/price-comparison.ts';
 import { Notifying } from './notifying.ts';
 import { createFeeder, type Feeder } from './feeder/feeder.ts';
 import { createElsewhere, feederLease, guarded } from './shared-feeders.ts';
@@ -137,15 +141,16 @@ class DeliveryEngine implements Delivery {
     this.#with(name, (feeder) => feeder.reconcile(query, signal));
 
   readonly comparePrices: Delivery['comparePrices'] = async (name, question, signal) => {
-    const found = this.#find(name);
-    if (found === undefined) return { kind: 'unknown-destination' };
-    const destination = this.#destinations.get(name);
-    if (destination === undefined) {
-      return { kind: 'failed', reason: found.status().lastError ?? 'it has not started' };
-    }
-    const filter = this.#feeders.get(name)?.settings.metrics;
-    const catalog = this.#options.catalog().metrics;
-    return comparePriceBooks({ destination, filter, catalog }, question, signal);
+    const compared = this.#compared(name);
+    if ('kind' in compared) return compared;
+    return comparePriceBooks(compared, question, signal);
+  };
+
+  readonly managePrices: Delivery['managePrices'] = async (name, question, signal) => {
+    const compared = this.#compared(name);
+    if ('kind' in compared) return compared;
+    if (this.#feeders.get(name)?.settings.managePrices !== true) return { kind: 'unmanaged' };
+    return managePriceBooks(compared, question, signal);
   };
 
   readonly lookAtInvoices: Delivery['lookAtInvoices'] = async (name, tenants, signal) =>
@@ -161,6 +166,19 @@ class DeliveryEngine implements Delivery {
     askPublicKeys(this.#destinations.values(), ...asked);
 
   readonly standing: AskStanding = (...asked) => askStanding(this.#destinations.values(), ...asked);
+
+  #compared(
+    name: string,
+  ): ComparedDestination | UnknownDestination | { readonly kind: 'failed'; readonly reason: string } {
+    const found = this.#find(name);
+    if (found === undefined) return { kind: 'unknown-destination' };
+    const destination = this.#destinations.get(name);
+    if (destination === undefined) {
+      return { kind: 'failed', reason: found.status().lastError ?? 'it has not started' };
+    }
+    const filter = this.#feeders.get(name)?.settings.metrics;
+    return { destination, filter, catalog: this.#options.catalog().metrics };
+  }
 
   /** One change at a time; a failure of one does not stop those after it. */
   #inTurn(action: () => Promise<void>): Promise<void> {

@@ -50,7 +50,12 @@ export async function buildDelivery(
   const { outbound, customResources, queueMetrics, instance, tracer } = context;
   const common = { clock, random, logger, ledger, registry };
   const maxBackfillMs = () => settings.current().metering.maxBackfillMs;
-  const create = createDestinationRegistry({ clock, logger, outbound });
+  const create = createDestinationRegistry({
+    clock,
+    logger,
+    outbound,
+    books: () => settings.current().pricing.books,
+  });
   const delivery = createDelivery({
     ...common,
     catalog: metering.catalog,

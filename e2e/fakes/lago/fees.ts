@@ -1,4 +1,5 @@
 import { type Exact, exact, parseExact, share, sum, times, ZERO } from '../exact.ts';
+import { amountOf } from './charge-models.ts';
 import { cycleOf } from './billing-period.ts';
 import { dayOf, periodOf } from './calendar.ts';
 import {
@@ -94,8 +95,7 @@ export function chargeFee(
   { from, to }: { readonly from: number; readonly to: number },
 ): Fee {
   const units = sum(events.map((event) => unitsOf(state, event) ?? ZERO));
-  const price = (filter ?? charge).properties['amount'];
-  const amount = typeof price === 'string' ? (parseExact(price) ?? ZERO) : ZERO;
+  const { properties } = filter ?? charge;
   return {
     lago_id: state.nextId(),
     type: 'charge',
@@ -104,8 +104,9 @@ export function chargeFee(
     filters: filter?.values ?? null,
     subscription: subscription.lago_id,
     units,
-    cents: times(times(units, amount), CENTS),
-    each: amount,
+    cents: times(amountOf(charge.charge_model, properties, units), CENTS),
+    // Of a price with tiers that of a single unit; only prices of one amount are asked for it.
+    each: amountOf(charge.charge_model, properties, exact('1')),
     events: events.map(({ lago_id }) => lago_id),
     from,
     to,

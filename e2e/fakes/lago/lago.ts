@@ -33,7 +33,16 @@ import {
 } from './invoice-routes.ts';
 import { invoiceLines, invoicePage } from './invoices.ts';
 import { runJobs } from './jobs.ts';
-import { addCharge, createPlan, listCharges, listPlans, showPlan, updatePlan } from './plans.ts';
+import {
+  addCharge,
+  createPlan,
+  listCharges,
+  listPlans,
+  showCharge,
+  showPlan,
+  updateCharge,
+  updatePlan,
+} from './plans.ts';
 import { createLagoState, type LagoRules, type LagoState } from './state.ts';
 import {
   createSubscription,
@@ -149,28 +158,37 @@ function route(state: LagoState, request: FakeRequest, options: FakeLagoOptions)
   const [resource = '', id, action] = segments.map(decodeURIComponent);
   // Rails takes the part behind a dot for a format; subscription routes alone allow for dots.
   const cut = resource === 'customers' && segments[1]?.includes('.') === true;
-  if (cut || segments.length > 3) return notFound('resource');
-  return dispatch(state, request, options, { resource, id, action });
+  if (cut || segments.length > (resource === 'plans' ? 4 : 3)) return notFound('resource');
+  const [, , , part] = segments.map(decodeURIComponent);
+  return dispatch(state, request, options, { resource, id, action, part });
 }
 
 interface Target {
   readonly resource: string;
   readonly id: string | undefined;
   readonly action: string | undefined;
+  /** Of the action, such as the charge of a plan. */
+  readonly part: string | undefined;
 }
 
 function dispatch(
   state: LagoState,
   request: FakeRequest,
   options: FakeLagoOptions,
-  { resource, id, action }: Target,
+  { resource, id, action, part }: Target,
 ): FakeResponse {
   const { at, query } = request;
   const rules = {
     store: options.store ?? 'postgres',
     batchMax: options.batchMax ?? DEFAULT_BATCH_MAX,
   };
-  const shape = [request.method, resource, id === undefined ? '' : '*', action ?? '']
+  const shape = [
+    request.method,
+    resource,
+    id === undefined ? '' : '*',
+    action ?? '',
+    part === undefined ? '' : '*',
+  ]
     .filter((part) => part !== '')
     .join(' ');
   const key = id ?? '';
@@ -208,6 +226,11 @@ function dispatch(
     case 'POST plans * charges':
       if (options.legacy === true) return notFound('resource');
       return withRoot('charge', (input) => addCharge(state, key, input, at));
+    case 'GET plans * charges *':
+      return options.legacy === true ? notFound('resource') : showCharge(state, key, part ?? '');
+    case 'PUT plans * charges *':
+      if (options.legacy === true) return notFound('resource');
+      return withRoot('charge', (input) => updateCharge(state, key, part ?? '', input));
     case 'GET customers':
       return listCustomers(state, request);
     case 'POST customers':

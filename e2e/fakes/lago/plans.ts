@@ -1,10 +1,10 @@
 import type { FakeRequest, FakeResponse } from '../fake-server.ts';
 import { invalid, isObject, notFound, ok, page, text } from './answers.ts';
-import type { Charge, ChargeFilter, LagoState, Plan } from './state.ts';
+import { propertiesProblem } from './charge-models.ts';
+import type { Charge, ChargeFilter, LagoState, Metric, Plan } from './state.ts';
 
 const INTERVALS = new Set(['weekly', 'monthly', 'quarterly', 'semiannual', 'yearly']);
 const CHARGE_MODELS = new Set(['standard', 'graduated', 'package', 'percentage', 'volume']);
-const AMOUNT = /^\d+(\.\d+)?$/;
 
 export function listPlans(state: LagoState, { query }: FakeRequest): FakeResponse {
   return page('plans', [...state.plans.values()], query);
@@ -93,6 +93,40 @@ export function addCharge(
   return ok({ charge });
 }
 
+/**
+ * Replaces a charge's prices at once: filters that are left out are deleted, the others are told apart by their values
+ * (lago-api app/services/charges/update_service.rb). The model stays once the plan has subscriptions.
+ */
+export function updateCharge(
+  state: LagoState,
+  code: string,
+  chargeCode: string,
+  input: Readonly<Record<string, unknown>>,
+): FakeResponse {
+  const plan = state.plans.get(code);
+  if (plan === undefined) return notFound('plan');
+  const charge = plan.charges.find((one) => one.code === chargeCode);
+  const metric = charge && state.metrics.get(charge.billable_metric_code);
+  if (charge === undefined || metric === undefined) return notFound('charge');
+  const isUsed = state.subscriptions.some(({ plan_code }) => plan_code === code);
+  const model = isUsed ? charge.charge_model : String(input['charge_model']);
+  const properties = isObject(input['properties']) ? input['properties'] : { amount: '0' };
+  const filters = input['filters'] === undefined ? charge.filters : readFilters(input['filters']);
+  const problem = priceProblem(metric, model, properties, filters);
+  if (problem !== undefined) return problem;
+  charge.charge_model = model;
+  charge.properties = properties;
+  charge.filters = filters;
+  return ok({ charge });
+}
+
+export function showCharge(state: LagoState, code: string, chargeCode: string): FakeResponse {
+  const plan = state.plans.get(code);
+  if (plan === undefined) return notFound('plan');
+  const charge = plan.charges.find((one) => one.code === chargeCode);
+  return charge === undefined ? notFound('charge') : ok({ charge });
+}
+
 export function listCharges(state: LagoState, code: string, request: FakeRequest): FakeResponse {
   const plan = state.plans.get(code);
   return plan === undefined ? notFound('plan') : page('charges', plan.charges, request.query);
@@ -110,9 +144,9 @@ function readCharge(
   const model = String(input['charge_model']);
   if (!CHARGE_MODELS.has(model)) return invalid({ charge_model: ['value_is_invalid'] });
   const properties = isObject(input['properties']) ? input['properties'] : { amount: '0' };
-  if (model === 'standard' && !isAmount(properties['amount'])) {
-    return invalid({ amount: ['invalid_amount'] });
-  }
+  const filters = readFilters(input['filters']);
+  const problem = priceProblem(metric, model, properties, filters);
+  if (problem !== undefined) return problem;
   const taken = new Set(others.map(({ code }) => code));
   let code = text(input['code']) ?? metric.code;
   for (let number = 2; taken.has(code); number += 1) code = `${metric.code}_${number}`;
@@ -125,11 +159,32 @@ function readCharge(
     pay_in_advance: input['pay_in_advance'] === true,
     created_at: new Date(at).toISOString(),
     properties,
-    filters: (input['filters'] ?? []) as ChargeFilter[],
+    filters,
   };
 }
 
-/** A JSON number is refused: only text is an amount. */
-function isAmount(value: unknown): boolean {
-  return typeof value === 'string' && AMOUNT.test(value);
+function readFilters(input: unknown): readonly ChargeFilter[] {
+  return (Array.isArray(input) ? input : []) as ChargeFilter[];
+}
+
+/** What is wrong with prices: amounts that are no text, ranges that leave something out, values that the metric lacks. */
+function priceProblem(
+  { filters: allowed }: Pick<Metric, 'filters'>,
+  model: string,
+  properties: Readonly<Record<string, unknown>>,
+  filters: readonly ChargeFilter[],
+): FakeResponse | undefined {
+  for (const own of [properties, ...filters.map((filter) => filter.properties)]) {
+    const details = propertiesProblem(model, own);
+    if (details !== undefined) return invalid(details);
+  }
+  const isKnown = (key: string, value: string): boolean =>
+    value.startsWith('__') ||
+    allowed.some((filter) => filter.key === key && filter.values.includes(value));
+  const isAllowed = filters.every(
+    ({ values }) =>
+      Object.keys(values).length > 0 &&
+      Object.entries(values).every(([key, all]) => all.every((value) => isKnown(key, value))),
+  );
+  return isAllowed ? undefined : invalid({ values: ['value_is_invalid'] });
 }

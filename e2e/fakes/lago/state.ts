@@ -69,7 +69,7 @@ export interface Charge {
   readonly lago_billable_metric_id: string;
   readonly billable_metric_code: string;
   readonly code: string;
-  readonly charge_model: string;
+  charge_model: string;
   readonly pay_in_advance: boolean;
   readonly created_at: string;
   properties: Readonly<Record<string, unknown>>;

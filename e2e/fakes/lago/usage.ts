@@ -1,7 +1,8 @@
 import type { FakeResponse } from '../fake-server.ts';
-import { exact, parseExact, plus, textOf, times, whole, ZERO } from '../exact.ts';
+import { exact, plus, sum, textOf, times, whole, ZERO } from '../exact.ts';
 import { notAllowed, notFound, ok } from './answers.ts';
 import { periodAt } from './billing-period.ts';
+import { amountOf } from './charge-models.ts';
 import { filterOf, unitsOf } from './fees.ts';
 import {
   activeSubscription,
@@ -44,11 +45,10 @@ export function chargesOf(
     const events = mine.filter(({ code }) => code === charge.billable_metric_code);
     let units = ZERO;
     let cents = ZERO;
-    for (const event of events) {
-      const value = unitsOf(state, event) ?? ZERO;
-      const price = (filterOf(charge, event) ?? charge).properties['amount'];
-      units = plus(units, value);
-      cents = plus(cents, times(times(value, parseExact(String(price)) ?? ZERO), CENTS));
+    for (const [price, own] of Map.groupBy(events, (event) => filterOf(charge, event) ?? charge)) {
+      const used = sum(own.map((event) => unitsOf(state, event) ?? ZERO));
+      units = plus(units, used);
+      cents = plus(cents, times(amountOf(charge.charge_model, price.properties, used), CENTS));
     }
     return { charge, units: textOf(units), events: events.length, amountCents: whole(cents) };
   });

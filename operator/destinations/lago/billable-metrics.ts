@@ -159,6 +159,7 @@ export class FilterValues {
   /** By metric; metrics of servers that have no filters are left out, and left alone. */
   readonly #known = new Map<string, Map<string, Set<string>>>();
   #retryAt = 0;
+  #lastChange: Promise<unknown> = Promise.resolve();
 
   constructor(client: LagoClient, clock: Clock, logger: Logger) {
     this.#client = client;
@@ -182,6 +183,18 @@ export class FilterValues {
     }
   }
 
+  /** Whether a metric has values of a key now, which are added where it lacks them. */
+  async offer(
+    code: string,
+    key: string,
+    values: readonly string[],
+    signal: AbortSignal,
+  ): Promise<boolean> {
+    const known = this.#known.get(code)?.get(key);
+    const missing = values.filter((value) => known?.has(value) !== true);
+    return missing.length === 0 || this.#add(code, new Map([[key, new Set(missing)]]), signal);
+  }
+
   #missingIn(events: readonly UsageEvent[]): ReadonlyMap<string, Values> {
     const missing = new Map<string, Map<string, Set<string>>>();
     for (const event of events) {
@@ -200,8 +213,14 @@ export class FilterValues {
     return missing;
   }
 
-  /** Whether the metric has the values now. */
-  async #add(code: string, values: Values, signal: AbortSignal): Promise<boolean> {
+  /** Whether the metric has the values now. One after another: each change has all that it read before. */
+  #add(code: string, values: Values, signal: AbortSignal): Promise<boolean> {
+    const added = this.#lastChange.then(() => this.#change(code, values, signal));
+    this.#lastChange = added.catch(() => undefined);
+    return added;
+  }
+
+  async #change(code: string, values: Values, signal: AbortSignal): Promise<boolean> {
     const path = `/billable_metrics/${encodeURIComponent(code)}`;
     const answer = await this.#client.get(path, signal);
     const object = answer.kind === 'ok' ? answer.body['billable_metric'] : undefined;

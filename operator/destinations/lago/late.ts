@@ -10,6 +10,7 @@ import type { LateBiller, LateLine, LateOutcome, LatePrice, LatePricing } from '
 import { idsOf, type LagoIds } from './customers.ts';
 import { failedStep, isTaken, type LagoClient } from './lago-client.ts';
 import { ANY_VALUE } from './plans.ts';
+import type { RateNames } from '../../pricing/rate-name.ts';
 import { lagoEvent } from './send-events.ts';
 
 const DAY_MS = 86_400_000;
@@ -23,6 +24,7 @@ export interface LagoLateOptions {
   readonly client: LagoClient;
   /** The property that Lago sums, by metric. */
   readonly fieldOf: (metric: string) => string | undefined;
+  readonly rateNames: RateNames;
 }
 
 /** A final invoice with its fees for usage. */
@@ -71,11 +73,11 @@ export class LagoLate implements LateBiller {
     invoices: readonly FinalUsage[],
     signal: AbortSignal,
   ): Promise<LatePricing> {
-    const { client, fieldOf } = this.#options;
+    const { client, fieldOf, rateNames } = this.#options;
     const known = await client.get(`/events/${encodeURIComponent(event.id)}`, signal);
     if (known.kind === 'ok') return { kind: 'delivered' };
     if (known.kind !== 'refused' || known.status !== 404) return failedStep(known);
-    const { properties } = lagoEvent(event, ids.subscription, fieldOf(event.metric) ?? '');
+    const { properties } = lagoEvent(event, ids.subscription, fieldOf(event.metric) ?? '', rateNames);
     const at = Date.parse(event.window_start);
     for (const { invoice, fees } of invoices) {
       const own = fees.filter((fee) => concerns(fee, event.metric, at));

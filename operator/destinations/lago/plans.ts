@@ -87,20 +87,12 @@ export class LagoPlans {
     signal: AbortSignal,
   ): Promise<PlanOutcome> {
     const found = await this.#read(wanted.code, signal);
-    if (found.kind === 'missing') return this.#create(wanted, metrics, signal);
+    if (found.kind === 'missing') return this.make(wanted, metrics, signal);
     return found.kind === 'plan' ? this.#addCharges(found.plan, metrics, signal) : found;
   }
 
-  async #read(code: string, signal: AbortSignal): Promise<PlanOutcome> {
-    const answer = await this.#client.get(`/plans/${encodeURIComponent(code)}`, signal);
-    if (answer.kind === 'refused' && answer.code === 'plan_not_found') return { kind: 'missing' };
-    if (answer.kind !== 'ok') return answer;
-    const plan = readPlan(objectOf(answer.body, 'plan'));
-    this.#cache.set(code, { plan, at: this.#clock.monotonic() });
-    return { kind: 'plan', plan };
-  }
-
-  async #create(
+  /** A plan without a base fee that has one charge of 0 for each metric; one that is there already is left as it is. */
+  async make(
     { code, currency }: WantedPlan,
     metrics: readonly LagoMetric[],
     signal: AbortSignal,
@@ -118,6 +110,15 @@ export class LagoPlans {
     if (answer.kind === 'ok') this.#logger.info(`[bootstrap] created plan "${code}"`);
     else if (answer.kind !== 'refused' || !isTaken(answer, 'code')) return answer;
     return this.#read(code, signal);
+  }
+
+  async #read(code: string, signal: AbortSignal): Promise<PlanOutcome> {
+    const answer = await this.#client.get(`/plans/${encodeURIComponent(code)}`, signal);
+    if (answer.kind === 'refused' && answer.code === 'plan_not_found') return { kind: 'missing' };
+    if (answer.kind !== 'ok') return answer;
+    const plan = readPlan(objectOf(answer.body, 'plan'));
+    this.#cache.set(code, { plan, at: this.#clock.monotonic() });
+    return { kind: 'plan', plan };
   }
 
   /** Adds what the plan lacks. An older server cannot: then the plan is left to its owner. */

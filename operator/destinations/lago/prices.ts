@@ -1,5 +1,5 @@
-import { parseDecimal, nanosFromDecimal } from '../../model/decimal.ts';
-import type { Charge, PriceBook } from '../../model/price-book.ts';
+import { decimalFromNanos, parseDecimal, nanosFromDecimal } from '../../model/decimal.ts';
+import type { Charge, Price, PriceBook } from '../../model/price-book.ts';
 import { parseAmount } from '../../pricing/amount.ts';
 import { dependsOnMonth } from '../../pricing/charges.ts';
 import {
@@ -9,16 +9,20 @@ import {
   usagePlace,
   wantedByUsage,
 } from '../../pricing/compare.ts';
+import { rateName } from '../../pricing/rate-name.ts';
 import { plainCharge } from '../../pricing/same-charge.ts';
 import { type JsonObject, objectOf, objectsOf, textOf, textsOf } from '../json.ts';
 import type { ComparedBook, PricesOutcome, PricesQuery } from '../prices.ts';
 import type { LagoClient } from './lago-client.ts';
+import { fits, ownChargeCode, priceKey } from './own-charges.ts';
 import { ANY_VALUE } from './plans.ts';
 
 /** A filter of several values stands for as many prices; beyond this nobody reads them one by one. */
 const MAX_VALUES = 1000;
 const LONGEST_TEXT = 200;
 const WHOLE_UNIT = 1_000_000_000n;
+/** A JSON number has so many decimal digits for certain. */
+const MAX_DIGITS = 15;
 
 /** Holds price books against the charges of their plans at Lago (docs/destinations/lago.md#prices-of-a-pricebook). */
 export async function pricesAtLago(
@@ -35,7 +39,7 @@ export async function pricesAtLago(
     if (answer.kind !== 'ok' && !isMissing) return { kind: 'failed', reason: answer.reason };
     const object = answer.kind === 'ok' ? objectOf(answer.body, 'plan') : undefined;
     const wanted = wantedByUsage(book, day, (price) => whyImpossible(book, price, object));
-    const there = object === undefined ? [] : pricesThere(object, metrics);
+    const there = object === undefined ? [] : pricesThere(object, metrics, book, day);
     const differences = comparePrices(wanted, there);
     const exists = object !== undefined;
     compared.push({ book: book.name, currency: book.currency, plan, exists, differences });
@@ -43,10 +47,10 @@ export async function pricesAtLago(
   return { kind: 'compared', books: compared };
 }
 
-/** Why Lago cannot have a price; undefined where it can. */
-function whyImpossible(
-  { currency }: PriceBook,
-  { charge }: PriceOnDay,
+/** Why Lago cannot have a price; undefined where it can. `plan` is undefined where there is none yet. */
+export function whyImpossible(
+  { currency }: Pick<PriceBook, 'currency'>,
+  { metric, charge }: Pick<PriceOnDay, 'metric' | 'charge'>,
   plan: JsonObject | undefined,
 ): string | undefined {
   if (charge === undefined) return undefined;
@@ -55,6 +59,14 @@ function whyImpossible(
   const plain = plainCharge(charge);
   if (plain.kind === 'volume' && plain.includedNanos > 0n) {
     return 'Lago has no included quantity beside volume tiers';
+  }
+  const tiers = plain.kind === 'flat' ? [] : plain.tiers;
+  if (tiers.some(({ upToNanos }) => digitsOf(upToNanos) > MAX_DIGITS)) {
+    return `Lago’s tiers end at numbers of ${MAX_DIGITS} digits`;
+  }
+  const model = plan && ownModel(plan, metric);
+  if (model !== undefined && !fits(charge, model)) {
+    return `the charge "${ownChargeCode(metric)}" is ${model}, which Lago does not change once the plan has subscriptions`;
   }
   if (plain.kind === 'volume' && plain.tiers.some(({ upToNanos }) => upToNanos % WHOLE_UNIT > 0n)) {
     return 'Lago’s volume tiers end at whole units';
@@ -68,18 +80,39 @@ function usageInterval(plan: JsonObject): string {
   return plan['bill_charges_monthly'] === true ? 'monthly' : (textOf(plan, 'interval') ?? '');
 }
 
-/** What the charges of a plan put a price on. */
-function pricesThere(plan: JsonObject, metrics: ReadonlySet<string>): readonly PriceThere[] {
+function digitsOf(nanos: bigint): number {
+  return decimalFromNanos(nanos).replace('.', '').length;
+}
+
+/** The model of the charge that meterfeed has made for a metric; undefined where it has made none. */
+export function ownModel(plan: JsonObject, metric: string): string | undefined {
+  const own = chargeWithCode(plan, ownChargeCode(metric));
+  return own && textOf(own, 'charge_model');
+}
+
+/** The charge of a plan that has a code. */
+export function chargeWithCode(plan: JsonObject, code: string): JsonObject | undefined {
+  return objectsOf(plan, 'charges').find((charge) => textOf(charge, 'code') === code);
+}
+
+/** What the charges of a plan put a price on as of a day. */
+function pricesThere(
+  plan: JsonObject,
+  metrics: ReadonlySet<string>,
+  book: PriceBook,
+  day: string,
+): readonly PriceThere[] {
   const first = new Map<string, JsonObject>();
-  const charges = objectsOf(plan, 'charges').filter((charge) =>
+  const all = objectsOf(plan, 'charges').filter((charge) =>
     metrics.has(textOf(charge, 'billable_metric_code') ?? ''),
   );
+  const charges = all.filter((charge) => !isOwnCharge(charge));
   for (const charge of charges) {
     const metric = textOf(charge, 'billable_metric_code') ?? '';
     const isOwn = textOf(charge, 'code') === metric;
     if (isOwn || !first.has(metric)) first.set(metric, charge);
   }
-  return charges.flatMap((charge) => {
+  const others = charges.flatMap((charge) => {
     const metric = textOf(charge, 'billable_metric_code') ?? '';
     // Every charge bills all usage of its metric: a second one bills it twice.
     const isSecond = first.get(metric) !== charge;
@@ -87,9 +120,45 @@ function pricesThere(plan: JsonObject, metrics: ReadonlySet<string>): readonly P
       isSecond ? { ...price, place: `${price.place} by charge "${price.id}"` } : price,
     );
   });
+  const own = all.filter(isOwnCharge).flatMap((charge) => pricesOfOwn(charge, book, day));
+  return [...own, ...others];
 }
 
-function pricesOfCharge(charge: JsonObject, metric: string): readonly PriceThere[] {
+export function isOwnCharge(charge: JsonObject): boolean {
+  return textOf(charge, 'code') === ownChargeCode(textOf(charge, 'billable_metric_code') ?? '');
+}
+
+/** The rate of a book that a filter of ours is for, by its name; undefined where it is for anything else. */
+export function rateOfFilter(filter: JsonObject, book: string): string | undefined {
+  const values = objectOf(filter, 'values');
+  const [rate, ...more] = textsOf(values, priceKey(book));
+  return Object.keys(values).length === 1 && more.length === 0 ? rate : undefined;
+}
+
+/** The prices of a charge of ours: its filters name rates of the book, of which only those of the day count. */
+function pricesOfOwn(charge: JsonObject, book: PriceBook, day: string): readonly PriceThere[] {
+  const metric = textOf(charge, 'billable_metric_code') ?? '';
+  const id = textOf(charge, 'code') ?? '';
+  const model = textOf(charge, 'charge_model') ?? '';
+  const rates = new Map<string, Price | undefined>();
+  for (const price of book.prices.filter((one) => one.metric === metric)) {
+    const now = price.rates.findLast(({ from }) => from <= day);
+    for (const rate of price.rates) {
+      rates.set(rateName({ ...price, from: rate.from }), rate === now ? price : undefined);
+    }
+  }
+  return objectsOf(charge, 'filters').flatMap((filter) => {
+    const rate = rateOfFilter(filter, book.name) ?? '';
+    const price = rates.get(rate);
+    if (rates.has(rate) && price === undefined) return [];
+    const read = readCharge(model, objectOf(filter, 'properties'));
+    if (price !== undefined) return [{ place: usagePlace(metric, price.match), id, charge: read }];
+    const matches = matchesOf(objectOf(filter, 'values'));
+    return matches.map((match) => ({ place: placeOf(metric, match), id, charge: read }));
+  });
+}
+
+export function pricesOfCharge(charge: JsonObject, metric: string): readonly PriceThere[] {
   const id = textOf(charge, 'code') ?? textOf(charge, 'lago_id') ?? '';
   const model = textOf(charge, 'charge_model') ?? '';
   const otherwise = chargedOtherwise(charge);
@@ -140,7 +209,7 @@ function placeOf(metric: string, match: Readonly<Record<string, string>>): strin
 }
 
 /** The charge that a model comes to; text where no price book has such a one. */
-function readCharge(model: string, properties: JsonObject): Charge | string {
+export function readCharge(model: string, properties: JsonObject): Charge | string {
   const text = textOfCharge(model, properties);
   if (model === 'standard') {
     const picos = parseAmount(textOf(properties, 'amount') ?? '');
@@ -158,6 +227,7 @@ function readCharge(model: string, properties: JsonObject): Charge | string {
     if (picos === undefined || parseAmount(textOf(range, 'flat_amount') ?? '0') !== 0n) return text;
     const to = range['to_value'];
     if (to === null || to === undefined) {
+      if (tiers.length === 0) return { kind: 'flat', picos, includedNanos: 0n };
       return { kind: model, tiers, beyondPicos: picos, includedNanos: 0n };
     }
     const upTo =

@@ -1,10 +1,12 @@
 import type { UsageEvent } from '../../model/event.ts';
 import { isRecord } from '../../model/is-record.ts';
+import type { RateNames } from '../../pricing/rate-name.ts';
 import type { DeliveryOutcome } from '../destination.ts';
 import type { ApiRefusal } from '../json-api/answer.ts';
 import { type LineItem, sendInLines } from '../lines.ts';
 import type { LagoMetric } from './billable-metrics.ts';
 import type { LagoClient } from './lago-client.ts';
+import { priceKey } from './own-charges.ts';
 import type { ActiveSubscriptions } from './subscriptions.ts';
 
 /** Lago's own limit of events in a call; its operator can change it. */
@@ -30,6 +32,7 @@ export interface LagoSenderOptions {
   readonly metric: (code: string) => LagoMetric | undefined;
   /** Why events of a metric cannot be billed. */
   readonly unusable: (code: string) => string | undefined;
+  readonly rateNames: RateNames;
 }
 
 /**
@@ -62,7 +65,7 @@ export class LagoSender {
 
   /** What can be said of an event without sending it: Lago would take it and never bill it. */
   #check(event: UsageEvent): DeliveryOutcome | LagoEvent {
-    const { subscriptions, subscriptionOf, metric, unusable } = this.#options;
+    const { subscriptions, subscriptionOf, metric, unusable, rateNames } = this.#options;
     const problem = unusable(event.metric);
     if (problem !== undefined) return { kind: 'rejected', reason: problem };
     const field = metric(event.metric)?.field;
@@ -73,7 +76,7 @@ export class LagoSender {
     const id = subscriptionOf(event.tenant);
     const subscription = subscriptions.find(id);
     if (subscription === undefined) return { kind: 'provision', reason: 'no active subscription' };
-    const payload = lagoEvent(event, id, field);
+    const payload = lagoEvent(event, id, field, rateNames);
     if (payload.timestamp * 1000 >= subscription.startedAt) return payload;
     const start = new Date(subscription.startedAt).toISOString();
     const what = `before the subscription began, ${start}, so Lago would never bill it`;
@@ -196,10 +199,15 @@ export interface LagoEvent {
 
 /**
  * A usage event with every dimension as a property, so that charges may price by
- * any of them. The quantity, under the property that Lago sums, is written last: nothing can stand in
- * its place.
+ * any of them, and the rate that each book prices it by. The quantity, under the property that Lago sums, is written
+ * last: nothing can stand in its place.
  */
-export function lagoEvent(event: UsageEvent, subscription: string, field: string): LagoEvent {
+export function lagoEvent(
+  event: UsageEvent,
+  subscription: string,
+  field: string,
+  rateNames: RateNames,
+): LagoEvent {
   const { region, project, sku, resource_id } = event;
   const named = Object.entries({ region, project, sku, resource_id }).flatMap(([key, value]) =>
     value === undefined ? [] : [[key, value] as const],
@@ -207,6 +215,7 @@ export function lagoEvent(event: UsageEvent, subscription: string, field: string
   const informational = Object.entries(event.properties ?? {}).map(
     ([key, value]) => [key, String(value)] as const,
   );
+  const rates = [...rateNames.of(event)].map(([book, rate]) => [priceKey(book), rate] as const);
   return {
     transaction_id: event.id,
     external_subscription_id: subscription,
@@ -216,6 +225,7 @@ export function lagoEvent(event: UsageEvent, subscription: string, field: string
       ...Object.fromEntries(informational),
       ...event.dimensions,
       ...Object.fromEntries(named),
+      ...Object.fromEntries(rates),
       [field]: event.quantity,
     },
   };

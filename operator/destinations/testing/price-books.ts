@@ -2,6 +2,7 @@ import { parseAmount } from '../../pricing/amount.ts';
 import { differenceText } from '../../pricing/compare.ts';
 import type { Charge, Price, PriceBook } from '../../model/price-book.ts';
 import type { Destination } from '../destination.ts';
+import type { ManagedOutcome } from '../prices.ts';
 
 /** The day of the tests' clock. */
 export const TODAY = '2026-11-21';
@@ -34,4 +35,17 @@ export async function differencesOf(
   if (outcome?.kind !== 'compared') throw new Error(outcome?.reason ?? 'no prices');
   const [compared] = outcome.books;
   return (compared?.differences ?? []).flatMap((one) => differenceText(one) ?? []);
+}
+
+/** Makes a destination's prices those of a book; what was done, and what was not. */
+export async function manage(
+  destination: Destination,
+  book: PriceBook,
+  day = TODAY,
+): Promise<Extract<ManagedOutcome, { kind: 'managed' }>> {
+  const metrics = new Set(book.prices.map(({ metric }) => metric));
+  const books = [{ book, isDefault: book.name === 'tenant-standard' }];
+  const outcome = await destination.managePrices?.({ books, metrics, day }, NEVER);
+  if (outcome?.kind !== 'managed') throw new Error(outcome?.reason ?? 'no prices');
+  return outcome;
 }
