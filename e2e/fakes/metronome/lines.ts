@@ -1,4 +1,4 @@
-import { type Exact, exact, parseExact, sum, times, ZERO } from '../exact.ts';
+import { type Exact, exact, minus, parseExact, plus, sum, times, ZERO } from '../exact.ts';
 import { isObject, text, texts } from './answers.ts';
 import { counts } from './metrics.ts';
 import { productAt } from './pricing.ts';
@@ -116,9 +116,22 @@ function line(
     values: rate.pricing_group_values ?? {},
     quantity,
     price,
-    total: times(quantity, price),
+    total: rate.tiers === undefined ? times(quantity, price) : graduated(rate.tiers, quantity),
     events,
   };
+}
+
+/** Each tier's part at its own price. */
+function graduated(tiers: NonNullable<Rate['tiers']>, quantity: Exact): Exact {
+  let rest = quantity;
+  let total = ZERO;
+  for (const { price, size } of tiers) {
+    const most = size === undefined ? rest : exact(String(size));
+    const own = minus(rest, most).digits < 0n ? rest : most;
+    total = plus(total, times(own, exact(String(price))));
+    rest = minus(rest, own);
+  }
+  return total;
 }
 
 function aggregated(metric: Metric | undefined, events: readonly StoredEvent[]): Exact {

@@ -100,11 +100,13 @@ export function createRateCard(
   const id = text(input['fiat_credit_type_id']) ?? USD.id;
   const fiat = FIAT.get(id);
   if (fiat === undefined) return refused(400, 'fiat_credit_type_id is not a fiat credit type');
+  const description = text(input['description']);
   const card = {
     id: state.nextId(),
     name,
     created_at: new Date(at).toISOString(),
     aliases: objects(input['aliases']),
+    ...(description !== undefined && { description }),
     fiat_credit_type: { id, name: fiat },
   };
   state.rateCards.push(card);
@@ -137,7 +139,10 @@ export function addRates(
     const product = state.products.find(({ id }) => id === input['product_id']);
     if (product === undefined) return refused(400, 'product_id is not a product');
     if (instant(input['starting_at']) === undefined) return refused(400, 'starting_at is required');
-    const price = Number(input['price']);
+    const isTiered = input['rate_type'] === 'TIERED';
+    const tiers = isTiered ? readTiers(input['tiers']) : undefined;
+    if (isTiered && tiers === undefined) return refused(400, 'tiers are not valid');
+    const price = Number(isTiered ? tiers?.[0]?.price : input['price']);
     if (!(price >= 0)) return refused(400, 'price must not be negative');
     const values = input['pricing_group_values'];
     made.push({
@@ -148,12 +153,25 @@ export function addRates(
         ending_before: String(input['ending_before']),
       }),
       entitled: input['entitled'] === true,
+      rate_type: isTiered ? 'TIERED' : 'FLAT',
       price,
+      ...(tiers !== undefined && { tiers }),
       ...(isObject(values) && { pricing_group_values: values as Record<string, string> }),
     });
   }
   state.rates.push(...made);
   return ok({ id: card.id });
+}
+
+function readTiers(input: unknown): Rate['tiers'] {
+  const tiers = objects(input).map(({ price, size }) => ({
+    price: Number(price),
+    ...(typeof size === 'number' && { size }),
+  }));
+  const isWhole = tiers.every(
+    ({ price, size }, index) => price >= 0 && (size === undefined) === (index === tiers.length - 1),
+  );
+  return tiers.length > 0 && isWhole ? tiers : undefined;
 }
 
 export function getRates(
@@ -172,14 +190,18 @@ export function getRates(
       (rate.ending_before === undefined || at < Date.parse(rate.ending_before)),
   );
   const found = latestOfEach(inForce);
-  const shown = found.map(({ rate_card_id: _card, price, ...rate }) => {
+  const shown = found.map(({ rate_card_id: _card, price, tiers, rate_type, ...rate }) => {
     const product = state.products.find(({ id }) => id === rate.product_id);
     return {
       ...rate,
       product_name: product?.initial.name ?? '',
       product_tags: [],
       product_custom_fields: {},
-      rate: { rate_type: 'FLAT', price, credit_type: card.fiat_credit_type },
+      rate: {
+        rate_type,
+        ...(tiers === undefined ? { price } : { tiers }),
+        credit_type: card.fiat_credit_type,
+      },
     };
   });
   return page(shown, query);

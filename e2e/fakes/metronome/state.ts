@@ -78,6 +78,7 @@ export interface RateCard {
   readonly name: string;
   readonly created_at: string;
   readonly aliases: readonly Readonly<Record<string, unknown>>[];
+  readonly description?: string;
   readonly fiat_credit_type: { readonly id: string; readonly name: string };
 }
 
@@ -87,7 +88,11 @@ export interface Rate {
   readonly starting_at: string;
   readonly ending_before?: string;
   readonly entitled: boolean;
+  readonly rate_type: 'FLAT' | 'TIERED';
+  /** Of TIERED the price of the first tier. */
   readonly price: number;
+  /** Only the last one has no size. */
+  readonly tiers?: readonly { readonly price: number; readonly size?: number }[];
   readonly pricing_group_values?: Readonly<Record<string, string>>;
 }
 

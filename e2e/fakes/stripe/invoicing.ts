@@ -1,9 +1,10 @@
-import { type Exact, exact, sum, times, ZERO } from '../exact.ts';
+import { type Exact, exact, minus, plus, sum, times, ZERO } from '../exact.ts';
 import { notify } from './notices.ts';
 import {
   type Invoice,
   type InvoiceItem,
   type InvoiceLine,
+  type Price,
   type MeterEvent,
   nextId,
   type Reading,
@@ -46,7 +47,7 @@ function read(
   customer: string,
   { price, from, to }: Reading,
 ): Pick<InvoiceLine, 'quantity' | 'cents' | 'events'> {
-  const { meter, unit_amount_decimal } = state.prices.get(price) ?? {};
+  const { meter, unit_amount_decimal, tiers, tiers_mode } = state.prices.get(price) ?? {};
   const events = state.events.filter(
     (event) =>
       event.customer === customer &&
@@ -57,7 +58,27 @@ function read(
   );
   const total = aggregated(state.meters.get(meter ?? '')?.formula, events);
   const quantity = total.digits < 0n ? ZERO : total;
-  return { quantity, cents: times(quantity, exact(unit_amount_decimal ?? '0')), events };
+  const cents =
+    tiers === undefined
+      ? times(quantity, exact(unit_amount_decimal ?? '0'))
+      : tieredCents(tiers, tiers_mode === 'volume', quantity);
+  return { quantity, cents, events };
+}
+
+/** Each tier's part at its own price, or all of it at that of the tier reached. */
+function tieredCents(tiers: NonNullable<Price['tiers']>, isVolume: boolean, quantity: Exact): Exact {
+  let below = ZERO;
+  let cents = ZERO;
+  for (const { up_to, unit_amount_decimal } of tiers) {
+    const each = exact(unit_amount_decimal);
+    const end = up_to === null ? quantity : exact(String(up_to));
+    const isReached = minus(quantity, end).digits <= 0n;
+    if (isReached && isVolume) return times(quantity, each);
+    cents = plus(cents, times(minus(isReached ? quantity : end, below), each));
+    if (isReached) return cents;
+    below = end;
+  }
+  return cents;
 }
 
 function aggregated(formula: string | undefined, events: readonly MeterEvent[]): Exact {

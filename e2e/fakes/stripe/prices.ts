@@ -1,7 +1,7 @@
 import type { FakeResponse } from '../fake-server.ts';
 import { invalid, missing, ok } from './answers.ts';
 import { mergeMetadata, metadataProblem } from './metadata.ts';
-import { type Form, nested, text, texts } from './form.ts';
+import { type Form, items, nested, text, texts } from './form.ts';
 import { page, PAGING, unknownParameter } from './lists.ts';
 import { nextId, type Price, type StripeState } from './state.ts';
 
@@ -18,6 +18,9 @@ const CREATE = [
   'nickname',
   'active',
   'currency_options',
+  'tiers',
+  'tiers_mode',
+  'lookup_key',
 ];
 
 export function createPrice(state: StripeState, form: Form, at: number): FakeResponse {
@@ -37,6 +40,14 @@ export function createPrice(state: StripeState, form: Form, at: number): FakeRes
     return invalid('Metered prices need a meter.');
   }
   if (meter !== null && !state.meters.has(meter)) return missing('billing.meter', meter);
+  const lookupKey = text(form, 'lookup_key') ?? null;
+  if (lookupKey !== null && [...state.prices.values()].some((one) => one.lookup_key === lookupKey)) {
+    return invalid(`A price already uses the lookup key: ${lookupKey}`);
+  }
+  const tiers = readTiers(form);
+  if (text(form, 'billing_scheme') === 'tiered' && tiers === undefined) {
+    return invalid('Invalid tiers');
+  }
   const price: Price = {
     id: nextId(state, 'price'),
     created: Math.floor(at / 1000),
@@ -44,6 +55,9 @@ export function createPrice(state: StripeState, form: Form, at: number): FakeRes
     currencyOptions: Object.keys(nested(form, 'currency_options')),
     product,
     unit_amount_decimal: amount ?? null,
+    tiers_mode: tiers === undefined ? null : text(form, 'tiers_mode') === 'volume' ? 'volume' : 'graduated',
+    tiers,
+    lookup_key: lookupKey,
     interval,
     meter,
     active: text(form, 'active') !== 'false',
@@ -52,6 +66,20 @@ export function createPrice(state: StripeState, form: Form, at: number): FakeRes
   };
   state.prices.set(price.id, price);
   return ok(showPrice(price));
+}
+
+/** Ascending, the last one without an end; undefined where they are not. */
+function readTiers(form: Form): Price['tiers'] {
+  const tiers = items(form, 'tiers').map((tier) => ({
+    up_to: text(tier, 'up_to') === 'inf' ? null : Number(text(tier, 'up_to')),
+    unit_amount_decimal: text(tier, 'unit_amount_decimal') ?? '0',
+  }));
+  const isWhole = tiers.every(({ up_to }, index) => {
+    const before = index === 0 ? 0 : (tiers[index - 1]?.up_to ?? 0);
+    if (index === tiers.length - 1) return up_to === null;
+    return Number.isSafeInteger(up_to) && Number(up_to) > before;
+  });
+  return tiers.length > 0 && isWhole ? tiers : undefined;
 }
 
 export function showOnePrice(state: StripeState, id: string): FakeResponse {
@@ -71,22 +99,37 @@ export function updatePrice(state: StripeState, id: string, form: Form): FakeRes
 }
 
 export function listPrices(state: StripeState, query: Form): FakeResponse {
-  const known = ['active', 'type', 'currency', 'product', 'recurring', 'expand', ...PAGING];
+  const known = [
+    'active',
+    'type',
+    'currency',
+    'product',
+    'recurring',
+    'expand',
+    'lookup_keys',
+    ...PAGING,
+  ];
   const unknown = unknownParameter(query, known);
   if (unknown !== undefined) return unknown;
   const active = text(query, 'active');
   const usage = text(query, 'recurring', 'usage_type');
   const meter = text(query, 'recurring', 'meter');
   const currency = text(query, 'currency');
+  const keys = Object.values(texts(query, 'lookup_keys'));
   const found = [...state.prices.values()].filter(
     (price) =>
       (active === undefined || String(price.active) === active) &&
       (usage === undefined || usageType(price) === usage) &&
       (meter === undefined || price.meter === meter) &&
-      (currency === undefined || price.currency === currency),
+      (currency === undefined || price.currency === currency) &&
+      (keys.length === 0 || keys.includes(price.lookup_key ?? '')),
   );
-  const isExpanded = Object.values(texts(query, 'expand')).includes('data.currency_options');
-  return page('/v1/prices', query, found, (price) => showPrice(price, isExpanded));
+  const expanded = Object.values(texts(query, 'expand'));
+  const isExpanded = expanded.includes('data.currency_options');
+  return page('/v1/prices', query, found, (price) => ({
+    ...showPrice(price, isExpanded),
+    ...(expanded.includes('data.tiers') && price.tiers !== undefined && { tiers: price.tiers }),
+  }));
 }
 
 function usageType({ meter }: Price): string {
@@ -94,8 +137,8 @@ function usageType({ meter }: Price): string {
 }
 
 /** `isExpanded` shows the currencies as well, which Stripe leaves out otherwise. */
-export function showPrice(price: Price, isExpanded = false): unknown {
-  const { interval, meter, unit_amount_decimal, currencyOptions, ...rest } = price;
+export function showPrice(price: Price, isExpanded = false): object {
+  const { interval, meter, unit_amount_decimal, currencyOptions, tiers, ...rest } = price;
   const amount = { unit_amount_decimal };
   const options = [rest.currency, ...currencyOptions].map((currency) => [currency, amount]);
   return {
@@ -103,7 +146,7 @@ export function showPrice(price: Price, isExpanded = false): unknown {
     ...(isExpanded && { currency_options: Object.fromEntries(options) }),
     object: 'price',
     type: 'recurring',
-    billing_scheme: 'per_unit',
+    billing_scheme: tiers === undefined ? 'per_unit' : 'tiered',
     livemode: false,
     unit_amount: unit_amount_decimal === null ? null : Math.round(Number(unit_amount_decimal)),
     unit_amount_decimal,

@@ -40,6 +40,12 @@ export interface Price {
   readonly currencyOptions: readonly string[];
   readonly product: string;
   readonly unit_amount_decimal: string | null;
+  readonly tiers_mode: 'graduated' | 'volume' | null;
+  /** Undefined of a price per unit. */
+  readonly tiers:
+    | readonly { readonly up_to: number | null; readonly unit_amount_decimal: string }[]
+    | undefined;
+  readonly lookup_key: string | null;
   readonly interval: string;
   readonly meter: string | null;
   active: boolean;

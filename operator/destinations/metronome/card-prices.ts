@@ -85,9 +85,9 @@ async function compareBook(
 }
 
 /** The products that bill each metric, by its code. */
-type Billing = ReadonlyMap<string, readonly Product[]>;
+export type Billing = ReadonlyMap<string, readonly Product[]>;
 
-function productsOf(
+export function productsOf(
   products: readonly Product[],
   metrics: readonly BillableMetric[],
   codes: ReadonlySet<string>,
@@ -102,9 +102,9 @@ function productsOf(
 }
 
 /** Why a rate card cannot have a price; undefined where it can. */
-function whyImpossible(
-  { currency }: PriceBook,
-  { match, charge }: PriceOnDay,
+export function whyImpossible(
+  { currency }: Pick<PriceBook, 'currency'>,
+  { match, charge }: Pick<PriceOnDay, 'match' | 'charge'>,
   card: RateCard | undefined,
   product: Product | undefined,
 ): string | undefined {
@@ -128,7 +128,7 @@ function whyImpossible(
 }
 
 /** Nothing for rates of products that bill none of our metrics. */
-function rateThere(object: JsonObject, card: RateCard, billing: Billing): readonly PriceThere[] {
+export function rateThere(object: JsonObject, card: RateCard, billing: Billing): readonly PriceThere[] {
   const id = textOf(object, 'product_id') ?? '';
   for (const [metric, products] of billing) {
     const index = products.findIndex((product) => product.id === id);
@@ -139,7 +139,10 @@ function rateThere(object: JsonObject, card: RateCard, billing: Billing): readon
     const place = usagePlace(metric, match);
     // Every product bills all usage of its metric: a second one bills it twice.
     const told = index === 0 ? place : `${place} by product "${product.name}"`;
-    return [{ place: told, id, charge: product.converts ?? readCharge(object, card) }];
+    const charge = product.converts ?? readCharge(object, card);
+    // Without entitlement it bills nothing: that is how a rate is ended.
+    const isUnset = object['entitled'] === true ? {} : { isUnset: true as const };
+    return [{ place: told, id, charge, ...isUnset }];
   }
   return [];
 }
@@ -152,7 +155,7 @@ export function readCharge(object: JsonObject, card: Pick<RateCard, 'currency'>)
   if (object['entitled'] !== true) return `not entitled: ${text}`;
   const unit = textOf(objectOf(rate, 'credit_type'), 'name') ?? `USD ${CENTS}`;
   if (!unit.startsWith(card.currency ?? '?')) return `in ${unit}: ${text}`;
-  const places = unit.includes(CENTS) ? 2 : 0;
+  const places = placesOf(unit);
   if (type === 'FLAT') {
     const picos = picosOf(rate['price'], places);
     return picos === undefined ? text : { kind: 'flat', picos, includedNanos: 0n };
@@ -173,6 +176,11 @@ export function readCharge(object: JsonObject, card: Pick<RateCard, 'currency'>)
     tiers.push({ upToNanos, picos });
   }
   return text;
+}
+
+/** Decimals by which a unit is smaller than its currency's main one: `USD (cents)`. */
+export function placesOf(unit: string): number {
+  return unit.includes(CENTS) ? 2 : 0;
 }
 
 /** Pico-units of a JSON number, in hundredths of the currency's unit where `places` is 2. */

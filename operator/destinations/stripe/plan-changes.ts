@@ -107,11 +107,17 @@ function sides({ tenant, prices, subscriptions }: Omit<PlanQuestion, 'since'>): 
   for (const price of prices) {
     if (taken.has(price.meter)) continue;
     const other = wanted.get(price.meter);
-    if (other === undefined || rank(price, charged) > rank(other, charged)) {
+    if (other === undefined || isBefore(other, price, charged)) {
       wanted.set(price.meter, price);
     }
   }
   return { wanted, own };
+}
+
+/** Of prices that meterfeed keeps the one that began last counts, charged or not. */
+function isBefore(a: StripePrice, b: StripePrice, charged: ReadonlySet<string>): boolean {
+  const isDated = a.from !== undefined && b.from !== undefined && a.from !== b.from;
+  return isDated ? Number(a.from) < Number(b.from) : rank(a, charged) < rank(b, charged);
 }
 
 function rank({ id, created }: StripePrice, charged: ReadonlySet<string>): number {
@@ -127,7 +133,7 @@ interface SortedItems {
 interface Edit {
   readonly subscription: StripeSubscription;
   readonly items: SortedItems;
-  /** Nothing of it would stay but what another subscription can have as well. */
+  /** Nothing of it would stay, or only what another subscription can have as well. */
   readonly isEnded: boolean;
 }
 
@@ -153,7 +159,9 @@ function sort(
     } else if (price.plan === undefined || goesOn) others += 1;
     else leaving.push(item);
   }
-  const isEnded = leaving.length > 0 && others === 0;
+  // Where removals are billed, what is as wanted goes on as it is: its tiers count the whole period.
+  const goesOn = kept.length > 0 && subscription.billsRemovals;
+  const isEnded = leaving.length > 0 && others === 0 && !goesOn;
   return { subscription, items: { kept, leaving }, isEnded };
 }
 

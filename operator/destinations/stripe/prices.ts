@@ -12,6 +12,9 @@ const REFRESH_MS = 300_000;
 const RETRY_MS = 60_000;
 /** The tag of prices that belong to a plan. */
 export const PLAN_KEY = 'vbilling_plan';
+/** Of a price that meterfeed has made: which of the book, and the UTC day from which on it holds. */
+export const PRICE_KEY = 'vbilling_price';
+export const FROM_KEY = 'vbilling_from';
 
 /** A recurring price that charges what a meter counts. */
 export interface StripePrice {
@@ -28,6 +31,8 @@ export interface StripePrice {
   readonly created: number;
   /** The plan that it is tagged with. */
   readonly plan: string | undefined;
+  /** From when on a price of meterfeed's own holds, seconds since the epoch; undefined of anybody else's. */
+  readonly from: number | undefined;
 }
 
 /** The active metered prices of the account. */
@@ -44,9 +49,10 @@ export class StripePrices {
     this.#clock = clock;
   }
 
-  /** Those read last; undefined when they were never read. */
+  /** Those read last that hold by now; undefined when they were never read. */
   current(): readonly StripePrice[] | undefined {
-    return this.#prices;
+    const now = this.#clock.now() / 1000;
+    return this.#prices?.filter(({ from }) => from === undefined || from <= now);
   }
 
   /** Reads them when that was long ago. */
@@ -95,7 +101,13 @@ export function readPrice(object: JsonObject): StripePrice | undefined {
     interval: every === 1 ? interval : `${every} ${interval}`,
     created: Number(object['created'] ?? 0),
     plan: textOf(metadata, PLAN_KEY),
+    from: ownSince(metadata),
   };
+}
+
+function ownSince(metadata: JsonObject): number | undefined {
+  const at = Date.parse(textOf(metadata, FROM_KEY) ?? '');
+  return textOf(metadata, PRICE_KEY) === undefined || Number.isNaN(at) ? undefined : at / 1000;
 }
 
 /**

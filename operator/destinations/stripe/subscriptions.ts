@@ -6,7 +6,7 @@ import type { ChangeOutcome, LateRefusal, ProvisionOutcome, StepOutcome } from '
 import type { FailedStep } from '../failed-step.ts';
 import { type ApiList, type ApiProblem, failedStep } from '../json-api/answer.ts';
 import { Losses } from './losses.ts';
-import { missingPrices, type PlanQuestion, planChanges } from './plan-changes.ts';
+import { missingPrices, type PlanQuestion, planChanges, type SubscriptionChange } from './plan-changes.ts';
 import { priceProblem, type StripePrice, type StripePrices } from './prices.ts';
 import type { StripeSettings } from './settings.ts';
 import type { StripeClient } from './stripe-client.ts';
@@ -88,7 +88,7 @@ export class StripeSubscriptions {
     if (answer.changes.every(({ kind }) => kind === 'note')) return DONE;
     const reason = `the subscriptions of tenant ${quote(tenant.id)} change: its usage has to be there first`;
     const current = ownPlan(question) ?? '';
-    const before = this.#options.clock.now();
+    const before = this.#changesAt(answer.changes, question);
     return { kind: 'drain', reason, before, current, wanted: question.plan };
   }
 
@@ -193,6 +193,24 @@ export class StripeSubscriptions {
     if (known === undefined || running === undefined) return undefined;
     const { periodStart, periodEnd } = running;
     return { customer: known.customer, start: periodStart * 1000, end: periodEnd * 1000 };
+  }
+
+  /** The moment from which usage belongs to the changes: that of a price that holds since, or now. */
+  #changesAt(
+    changes: readonly SubscriptionChange[],
+    { prices, subscriptions, tenant }: Omit<PlanQuestion, 'since'>,
+  ): number {
+    const now = this.#options.clock.now();
+    const lives = subscriptions.some((one) => one.live && one.tenant === tenant);
+    const added = new Set(
+      changes.flatMap((change) =>
+        change.kind === 'add' || change.kind === 'create' ? change.prices : [],
+      ),
+    );
+    const begun = prices.filter(({ id }) => added.has(id)).map(({ from }) => from);
+    const isKept = begun.length > 0 && begun.every((from) => from !== undefined);
+    if (!lives || !isKept) return now;
+    return Math.min(now, 1000 * Math.max(...begun.map(Number)));
   }
 
   #planOf({ plan }: Tenant): string {

@@ -1,6 +1,7 @@
 import type { Charge, PriceBook } from '../../model/price-book.ts';
 import { comparePrices, type PriceThere } from '../../pricing/compare.ts';
 import { type JsonObject, objectOf, objectsOf, textOf } from '../json.ts';
+import type { ApiProblem } from '../json-api/answer.ts';
 import { decimalsOf } from '../late.ts';
 import type { ComparedBook, PricesOutcome, PricesQuery } from '../prices.ts';
 import { isOfSplit, wantedAtMeters } from './book-prices.ts';
@@ -20,14 +21,24 @@ export interface TaggedPricesOptions {
   readonly meters: StripeMeters;
 }
 
-/** Holds price books against the prices of their plans at Stripe (docs/destinations/stripe.md#prices-of-a-pricebook). */
-export async function pricesAtStripe(
+/** Prices of plans, and the meters that they are of. */
+export interface PricesAtMeters {
+  /** The active metered prices that are tagged with a plan, the newest first. */
+  readonly tagged: (plan: string) => readonly JsonObject[];
+  /** The event name of the meter that a price is of; undefined for one of no metric that is delivered. */
+  readonly meterOf: (price: JsonObject) => string | undefined;
+  /** Event names of the meters that count a metric. */
+  readonly metersOf: (metric: string) => readonly string[];
+}
+
+/** Reads the account's prices, and the meters of the query's metrics. */
+export async function listTagged(
   { client, settings, meters }: TaggedPricesOptions,
-  { books, metrics, day }: PricesQuery,
+  { metrics }: Pick<PricesQuery, 'metrics'>,
   signal: AbortSignal,
-): Promise<PricesOutcome> {
+): Promise<PricesAtMeters | ApiProblem> {
   const failed = await meters.load(signal);
-  if (failed !== undefined) return { kind: 'failed', reason: failed.reason };
+  if (failed !== undefined) return failed;
   const filter = {
     active: true,
     type: 'recurring',
@@ -35,23 +46,53 @@ export async function pricesAtStripe(
     expand: ['data.currency_options', 'data.tiers'],
   };
   const list = await client.list('/v1/prices', filter, signal);
-  if (list.kind !== 'list') return { kind: 'failed', reason: list.reason };
-  const { splitMetersBy: splitBy, planCode } = settings;
-  const own = metersOfSplit(meters, metrics, splitBy);
-  const metersOf = (metric: string): readonly string[] =>
-    [...own.values()].flatMap((meter) => (meter.metric === metric ? [meter.eventName] : []));
+  if (list.kind !== 'list') return list;
+  const own = metersOfSplit(meters, metrics, settings.splitMetersBy);
   const newestFirst = list.items.toSorted((a, b) => Number(b['created']) - Number(a['created']));
+  return {
+    tagged: (plan) =>
+      newestFirst.filter((price) => textOf(objectOf(price, 'metadata'), PLAN_KEY) === plan),
+    meterOf: (price) => own.get(readPrice(price)?.meter ?? '')?.eventName,
+    metersOf: (metric) =>
+      [...own.values()].flatMap((meter) => (meter.metric === metric ? [meter.eventName] : [])),
+  };
+}
+
+/** Holds price books against the prices of their plans at Stripe (docs/destinations/stripe.md#prices-of-a-pricebook). */
+export async function pricesAtStripe(
+  options: TaggedPricesOptions,
+  { books, metrics, day }: PricesQuery,
+  signal: AbortSignal,
+): Promise<PricesOutcome> {
+  const listed = await listTagged(options, { metrics }, signal);
+  if ('reason' in listed) return { kind: 'failed', reason: listed.reason };
+  const { splitMetersBy: splitBy, planCode } = options.settings;
+  const { metersOf } = listed;
   const compared = books.map(({ book, isDefault }): ComparedBook => {
     const plan = isDefault ? planCode : book.name;
-    const tagged = newestFirst.filter(
-      (price) => textOf(objectOf(price, 'metadata'), PLAN_KEY) === plan,
-    );
-    const there = tagged.flatMap((price) => priceThere(price, book, own));
+    const tagged = listed.tagged(plan);
+    const there = inForce(tagged, day).flatMap((price) => priceThere(price, book, listed));
     const differences = comparePrices(wantedAtMeters(book, day, { splitBy, metersOf }), there);
     const exists = tagged.length > 0;
     return { book: book.name, currency: book.currency, plan, exists, differences };
   });
   return { kind: 'compared', books: compared };
+}
+
+/** Of the prices that meterfeed keeps the one of each meter that holds on a day, and everybody else's. */
+function inForce(prices: readonly JsonObject[], day: string): readonly JsonObject[] {
+  const read = prices.map((object) => ({ object, price: readPrice(object) }));
+  const begun = read.filter(
+    ({ price }) => price?.from === undefined || price.from * 1000 <= Date.parse(day),
+  );
+  return begun
+    .filter(({ price }) =>
+      begun.every(
+        ({ price: other }) =>
+          price?.from === undefined || other?.meter !== price.meter || !(Number(other.from) > price.from),
+      ),
+    )
+    .map(({ object }) => object);
 }
 
 interface MeterOfSplit {
@@ -78,12 +119,11 @@ function metersOfSplit(
 function priceThere(
   object: JsonObject,
   { currency }: PriceBook,
-  meters: ReadonlyMap<string, MeterOfSplit>,
+  { meterOf }: PricesAtMeters,
 ): readonly PriceThere[] {
   const price = readPrice(object);
-  const meter = price && meters.get(price.meter);
-  if (price === undefined || meter === undefined) return [];
-  const place = meter.eventName;
+  const place = meterOf(object);
+  if (price === undefined || place === undefined) return [];
   if (!price.currencies.includes(currency)) {
     return [{ place, id: price.id, charge: `an amount in ${price.currencies.join(', ')}` }];
   }
