@@ -10,6 +10,7 @@ import {
 import { testEvent } from '../../operator/ledger/testing/events.ts';
 import { createMemoryLedger } from '../../operator/ledger/testing/memory-ledger.ts';
 import type { UsageEvent } from '../../operator/model/event.ts';
+import { omitUndefined } from '../../operator/model/omit-undefined.ts';
 import type { Price, PriceBook } from '../../operator/model/price-book.ts';
 import { formatInstant } from '../../operator/model/window.ts';
 import { flat, tiered } from '../../operator/pricing/testing/price-books.ts';
@@ -17,7 +18,7 @@ import type { Account } from '../fakes/account.ts';
 import { exact, sum, times, whole } from '../fakes/exact.ts';
 import { time } from '../fakes/vectors.ts';
 import { type Engine, startEngine } from './engine.ts';
-import { type MonthVendor, startLago } from './vendors.ts';
+import { type MonthVendor, startLago, startMetronome, startStripe } from './vendors.ts';
 
 const MINUTE_MS = 60_000;
 const HOUR_MS = 60 * MINUTE_MS;
@@ -48,29 +49,32 @@ function priceOf(name: string, match: Price['match'], rates: Price['rates']): Pr
   return { name, metric: GPU, match, rates };
 }
 
-/** An event of every kind of usage each six hours, of odd quantities; one of each comes three hours late. */
-function usageOfJanuary(): readonly { readonly at: number; readonly event: UsageEvent }[] {
+/**
+ * An event of every kind of usage each six hours, some of which come late: by so long that prices have changed meanwhile.
+ * Quantities are whole, so that no line has a fraction of a cent.
+ */
+function usageOfJanuary(lateMs: number): readonly { readonly at: number; readonly event: UsageEvent }[] {
   const kinds = [
     { metric: GPU, sku: 'h100', capacity_type: 'on-demand' },
     { metric: GPU, sku: 'h100', capacity_type: 'spot' },
     { metric: GPU, sku: 'l4', capacity_type: 'on-demand' },
-    { metric: LB, sku: 'lb', capacity_type: 'on-demand' },
+    { metric: LB },
   ];
   const starts = Array.from({ length: 4 * 30 }, (_, index) => time('01T01') + index * 6 * HOUR_MS);
   return starts.flatMap((start, index) =>
     kinds.map(({ metric, sku, capacity_type }) => {
-      const quantity = `${(index % 3) + 0.25}`;
+      const quantity = `${(index % 3) + 1}`;
       const id = `${metric}-${sku}-${capacity_type}-${index}`;
-      const made = testEvent({ id, tenant: 'acme', sku, quantity, windowStart: start });
-      const at = start + (index % 20 === 3 ? 3 * HOUR_MS : 2 * MINUTE_MS);
-      const dimensions = { ...made.dimensions, capacity_type };
+      const made = testEvent({ id, tenant: 'acme', quantity, windowStart: start, ...omitUndefined({ sku }) });
+      const at = start + (index % 13 === 3 ? lateMs : 2 * MINUTE_MS);
+      const dimensions = { ...made.dimensions, ...omitUndefined({ capacity_type }) };
       return { at, event: { ...made, metric, dimensions, recorded_at: formatInstant(at) } };
     }),
   );
 }
 
 /** Lives through January with managed prices; what was used, and what became of it. */
-async function liveJanuary(vendor: MonthVendor): Promise<readonly UsageEvent[]> {
+async function liveJanuary(vendor: MonthVendor, lateMs: number): Promise<readonly UsageEvent[]> {
   const engine = await startEngine({
     settings: { ...vendor.settings, managePrices: true },
     books: [BOOK],
@@ -81,7 +85,7 @@ async function liveJanuary(vendor: MonthVendor): Promise<readonly UsageEvent[]> 
     await keepPrices(engine);
     const tenant = billedTenant({ id: 'acme', plan: 'a', createdAt: time('01T00') });
     engine.discover(tenant);
-    const usage = usageOfJanuary();
+    const usage = usageOfJanuary(lateMs);
     const steps = usage.map(({ at, event }) => ({ at, run: () => engine.append([event]) }));
     for (let at = time('01T00') + 5 * MINUTE_MS; at < time('Feb 03T00'); at += DAY_MS) {
       steps.push({ at, run: () => keepPrices(engine) });
@@ -122,20 +126,35 @@ async function costsOf(events: readonly UsageEvent[]): Promise<number> {
 
 /** What all final invoices come to, in cents, each line rounded by itself. */
 function invoiced({ invoices, events }: Account): number {
-  expect(events.map(({ fate }) => fate.kind)).not.toContain('never');
+  expect(events.filter(({ fate }) => fate.kind === 'never')).toStrictEqual([]);
   const lines = invoices.filter(({ isFinal }) => isFinal).flatMap((invoice) => invoice.lines);
   const cents = lines.map(({ amount }) => whole(times(exact(amount), exact('100'))));
   return whole(sum(cents.map((one) => exact(String(one)))));
 }
 
-describe('a month with a change of prices in its middle', () => {
-  test.for([0, 3])('is invoiced by Lago as it costs, with %d days of grace', async (graceDays) => {
-    const vendor = await startLago({ rules: { graceDays } });
-    try {
-      const events = await liveJanuary(vendor);
-      expect(invoiced(vendor.account())).toBe(await costsOf(events));
-    } finally {
-      await vendor.close();
-    }
-  });
+async function expectAsItCosts(start: () => Promise<MonthVendor>, lateMs: number): Promise<void> {
+  const vendor = await start();
+  try {
+    const events = await liveJanuary(vendor, lateMs);
+    const costs = await costsOf(events);
+    expect(costs).toBeGreaterThan(100_000);
+    expect(invoiced(vendor.account())).toBe(costs);
+  } finally {
+    await vendor.close();
+  }
+}
+
+describe('a month with a change of prices in its middle is invoiced as it costs', () => {
+  test.for([0, 3])('by Lago with %d days of grace', (graceDays) =>
+    expectAsItCosts(() => startLago({ rules: { graceDays } }), 8 * HOUR_MS),
+  );
+
+  test('by Metronome', () => expectAsItCosts(startMetronome, 8 * HOUR_MS));
+
+  // What comes later than the change of a subscription is charged by the new price there.
+  test('by Stripe where usage comes in time', () =>
+    expectAsItCosts(
+      () => startStripe({ mode: 'flexible' }, ['sku', 'capacity_type']),
+      2 * HOUR_MS,
+    ));
 });

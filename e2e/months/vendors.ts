@@ -96,7 +96,10 @@ export async function startLago({
   };
 }
 
-export async function startStripe(rules: Partial<StripeRules> = {}): Promise<MonthVendor> {
+export async function startStripe(
+  rules: Partial<StripeRules> = {},
+  splitMetersBy: readonly string[] = ['sku'],
+): Promise<MonthVendor> {
   const stripe = await startFakeStripe({ apiKey: 'sk_test_key', rules, keepsRequests: false });
   const call = callTo(stripe.url, 'sk_test_key');
   const made = new Map<string, string>();
@@ -126,7 +129,7 @@ export async function startStripe(rules: Partial<StripeRules> = {}): Promise<Mon
         url: stripe.url,
         apiKey: new Secret('sk_test_key'),
         apiVersion: '2026-09-30.endive',
-        splitMetersBy: ['sku'],
+        splitMetersBy,
         autoSubscribe: true,
         cancelOnRemove: true,
         maxRequestsPerSecond: 0,

@@ -101,6 +101,7 @@ async function bootstrapped(estate: Estate): Promise<Destination> {
 
 test.for(Object.entries(ESTATES))(
   'a process that dies while it makes the prices of %s leaves nothing twice',
+  { timeout: 120_000 },
   async ([, make]) => {
     const whole = await liveOn(make, AFTER, Number.POSITIVE_INFINITY);
     expect(whole.end).toBe('lived');
@@ -110,5 +111,4 @@ test.for(Object.entries(ESTATES))(
       if (end === 'lived') break;
     }
   },
-  120_000,
 );

@@ -1,7 +1,7 @@
 import { type Exact, exact, minus, parseExact, plus, sum, times, ZERO } from '../exact.ts';
 import { isObject, text, texts } from './answers.ts';
 import { counts } from './metrics.ts';
-import { productAt } from './pricing.ts';
+import { latestOfEach, productAt } from './pricing.ts';
 import {
   type Contract,
   customerOf,
@@ -77,22 +77,19 @@ export function rateOf(
   const metric = metricOf(state, product, at);
   if (metric === undefined || !counts(metric, event)) return undefined;
   const keys = ({ pricing_group_values = {} }: Rate) => Object.entries(pricing_group_values);
-  return state.rates
-    .filter(
-      (rate) =>
-        rate.rate_card_id === contract.rate_card_id &&
-        rate.product_id === product.id &&
-        rate.entitled &&
-        Date.parse(rate.starting_at) <= at &&
-        (rate.ending_before === undefined || at < Date.parse(rate.ending_before)) &&
-        keys(rate).every(([key, value]) => event.properties[key] === value),
-    )
-    .reduce<Rate | undefined>((best, rate) => {
-      if (best === undefined) return rate;
-      const more = keys(rate).length - keys(best).length;
-      const later = Date.parse(rate.starting_at) - Date.parse(best.starting_at);
-      return more > 0 || (more === 0 && later >= 0) ? rate : best;
-    }, undefined);
+  const inForce = state.rates.filter(
+    (rate) =>
+      rate.rate_card_id === contract.rate_card_id &&
+      rate.product_id === product.id &&
+      Date.parse(rate.starting_at) <= at &&
+      (rate.ending_before === undefined || at < Date.parse(rate.ending_before)) &&
+      keys(rate).every(([key, value]) => event.properties[key] === value),
+  );
+  // One without entitlement bills nothing, and takes the place of an earlier one as any other does.
+  return latestOfEach(inForce)
+    .filter(({ entitled }) => entitled)
+    .toSorted((a, b) => keys(b).length - keys(a).length)
+    .at(0);
 }
 
 export function metricOf(state: MetronomeState, product: Product, at: number): Metric | undefined {

@@ -208,7 +208,7 @@ export function getRates(
 }
 
 /** A rate that begins takes the place of an earlier one of the same product and values. */
-function latestOfEach(rates: readonly Rate[]): readonly Rate[] {
+export function latestOfEach(rates: readonly Rate[]): readonly Rate[] {
   const latest = new Map<string, Rate>();
   for (const rate of rates) {
     const values = Object.entries(rate.pricing_group_values ?? {}).toSorted(([a], [b]) =>

@@ -5,10 +5,12 @@ import {
   comparePrices,
   type PriceOnDay,
   type PriceThere,
+  pricesOn,
   usagePlace,
+  type WantedPrice,
   wantedByUsage,
 } from '../../pricing/compare.ts';
-import { plainCharge } from '../../pricing/same-charge.ts';
+import { plainCharge, sameCharge } from '../../pricing/same-charge.ts';
 import { type JsonObject, objectOf, objectsOf, textOf } from '../json.ts';
 import type { ApiProblem } from '../json-api/answer.ts';
 import type { ComparedBook, MeantBook, PricesOutcome, PricesQuery } from '../prices.ts';
@@ -81,7 +83,38 @@ async function compareBook(
   const list = await client.list('/v1/contract-pricing/rate-cards/getRates', body, signal);
   if (list.kind !== 'list') return list;
   const there = list.items.flatMap((rate) => rateThere(rate, card, billing));
-  return { ...own, exists: true, differences: comparePrices(wanted, there) };
+  const prices = new Map(book.prices.map((price) => [price.name, price]));
+  const followed = wanted.map((one): WantedPrice => {
+    const price = prices.get(one.price);
+    if (one.charge !== undefined || price === undefined) return one;
+    const instead = priceInstead(book, price, day)?.charge;
+    const isFollowed = there.some(
+      ({ place, charge }) =>
+        place === one.place &&
+        instead !== undefined &&
+        typeof charge !== 'string' &&
+        sameCharge(charge, instead),
+    );
+    return instead !== undefined && isFollowed ? { ...one, charge: instead } : one;
+  });
+  return { ...own, exists: true, differences: comparePrices(followed, there) };
+}
+
+/** The less specific price that holds on a day where one is withdrawn; undefined where there is none. */
+export function priceInstead(
+  book: PriceBook,
+  withdrawn: Pick<PriceOnDay, 'metric' | 'match'>,
+  day: string,
+): PriceOnDay | undefined {
+  return pricesOn(book, day)
+    .filter(
+      ({ metric, match, charge }) =>
+        charge !== undefined &&
+        metric === withdrawn.metric &&
+        Object.entries(match).every(([key, value]) => withdrawn.match[key] === value),
+    )
+    .toSorted((a, b) => Object.keys(b.match).length - Object.keys(a.match).length)
+    .at(0);
 }
 
 /** The products that bill each metric, by its code. */

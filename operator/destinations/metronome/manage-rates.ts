@@ -11,6 +11,7 @@ import { listBillableMetrics } from './billable-metrics.ts';
 import {
   type Billing,
   type CardPricesOptions,
+  priceInstead,
   placesOf,
   productsOf,
   rateThere,
@@ -208,9 +209,12 @@ interface DatedRate {
 
 function ratesOf(book: PriceBook, day: string): readonly DatedRate[] {
   const begun = new Map(book.prices.map(({ name, rates }) => [name, rates]));
-  return pricesOn(book, day).map(({ name, metric, match, charge }) => {
-    const from = begun.get(name)?.findLast((rate) => rate.from <= day)?.from ?? day;
-    return { metric, match, from, ...omitUndefined({ charge }) };
+  const since = (name: string): string =>
+    begun.get(name)?.findLast((rate) => rate.from <= day)?.from ?? day;
+  return pricesOn(book, day).map(({ name, metric, match, charge: own }) => {
+    const other = own === undefined ? priceInstead(book, { metric, match }, day) : undefined;
+    const from = [since(name), ...(other === undefined ? [] : [since(other.name)])].toSorted().at(-1);
+    return { metric, match, from: from ?? day, ...omitUndefined({ charge: own ?? other?.charge }) };
   });
 }
 
