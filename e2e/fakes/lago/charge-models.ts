@@ -63,13 +63,18 @@ function rangesOf(
 
 function readRange(range: Readonly<Record<string, unknown>>): Range | undefined {
   const { from_value, to_value, per_unit_amount, flat_amount } = range;
-  const from = parseExact(String(from_value));
+  const from = readNumber(from_value);
   const each = typeof per_unit_amount === 'string' ? parseExact(per_unit_amount) : undefined;
   const flat = typeof flat_amount === 'string' ? parseExact(flat_amount) : undefined;
   if (from === undefined || each === undefined || flat === undefined) return undefined;
   if (to_value === null || to_value === undefined) return { from, to: undefined, each, flat };
-  const to = parseExact(String(to_value));
+  const to = readNumber(to_value);
   return to === undefined ? undefined : { from, to, each, flat };
+}
+
+/** A JSON number, or text. */
+function readNumber(value: unknown): Exact | undefined {
+  return typeof value === 'number' || typeof value === 'string' ? parseExact(`${value}`) : undefined;
 }
 
 /** As lago-api app/services/charge_models/amount_details/range_graduated_service.rb counts a range's units. */

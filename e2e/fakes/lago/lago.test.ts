@@ -291,6 +291,38 @@ describe('answers that senders must tell apart', () => {
     ).toMatchObject({ error_details: { amount: ['invalid_amount'] } });
   });
 
+  test('a change of a charge’s model once its plan has subscriptions, and ranges that leave something out', async () => {
+    const lago = await start();
+    const client = await withSubscription(lago);
+    const id = lago.state.metrics.get('gpu_hours')?.lago_id ?? '';
+    const last = { per_unit_amount: '2', flat_amount: '0' };
+    const ranges = (from: number) => [
+      { from_value: 0, to_value: 10, per_unit_amount: '3', flat_amount: '0' },
+      { from_value: from, to_value: null, ...last },
+    ];
+    const model = { billable_metric_id: id, charge_model: 'graduated' as const, code: 'own' };
+    const charge = { ...model, properties: { graduated_ranges: ranges(11) } };
+    await client.plans.createPlanCharge('standard', { charge });
+    const gap = { ...charge, properties: { graduated_ranges: ranges(12) } };
+    const refused = await refusal(client.plans.updatePlanCharge('standard', 'own', { charge: gap }));
+    expect(refused.body).toMatchObject({
+      error_details: { graduated_ranges: ['invalid_graduated_ranges'] },
+    });
+    const filters = [{ values: { sku: ['h100'] }, properties: charge.properties }];
+    const unknown = { charge: { ...charge, filters } };
+    expect((await refusal(client.plans.updatePlanCharge('standard', 'own', unknown))).status).toBe(
+      422,
+    );
+    await client.billableMetrics.updateBillableMetric('gpu_hours', {
+      billable_metric: { ...metric, filters: [{ key: 'sku', values: ['h100'] }] },
+    });
+    await client.plans.updatePlanCharge('standard', 'own', unknown);
+    const other = { charge: { ...charge, charge_model: 'volume' as const } };
+    await client.plans.updatePlanCharge('standard', 'own', other);
+    const { data } = await client.plans.findPlanCharge('standard', 'own');
+    expect(data.charge).toMatchObject({ charge_model: 'graduated', filters });
+  });
+
   test('a customer id with a dot in a path', async () => {
     const client = await withSubscription(await start());
     await client.customers.createCustomer({ customer: { external_id: 'a.b' } });

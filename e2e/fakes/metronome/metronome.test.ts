@@ -238,6 +238,39 @@ describe('prices and contracts', () => {
     expect(cards.data[0]).toMatchObject({ id: card, fiat_credit_type: { name: 'USD (cents)' } });
   });
 
+  test('a rate takes the place of the one before, with tiers too, and its card says whose it is', async () => {
+    const { data: product } = await client.v1.contracts.products.create({
+      name: 'GPU',
+      type: 'USAGE',
+      billable_metric_id: await gpuMetric(),
+      pricing_group_key: ['sku'],
+      presentation_group_key: ['region'],
+    });
+    const { data: card } = await client.v1.contracts.rateCards.create({
+      name: 'gold',
+      aliases: [{ name: 'gold' }],
+      description: 'managed by meterfeed',
+    });
+    const own = { product_id: product.id, entitled: true };
+    const tiers = [{ price: 0, size: 10 }, { price: 250 }];
+    const at = (hours: number): string => new Date(START + hours * HOUR_MS).toISOString();
+    await client.v1.contracts.rateCards.rates.addMany({
+      rate_card_id: card.id,
+      rates: [
+        { ...own, starting_at: at(0), rate_type: 'FLAT', price: 200 },
+        { ...own, starting_at: at(1), rate_type: 'TIERED', tiers },
+        { ...own, starting_at: at(2), entitled: false, rate_type: 'FLAT', price: 0 },
+      ],
+    });
+    const ratesAt = async (hours: number) =>
+      (await client.v1.contracts.rateCards.rates.list({ rate_card_id: card.id, at: at(hours) })).data;
+    expect(await ratesAt(0)).toMatchObject([{ rate: { rate_type: 'FLAT', price: 200 } }]);
+    expect(await ratesAt(1)).toMatchObject([{ rate: { rate_type: 'TIERED', tiers } }]);
+    expect(await ratesAt(2)).toMatchObject([{ entitled: false }]);
+    const cards = await client.v1.contracts.rateCards.list({ body: {} });
+    expect(cards.data.at(-1)).toMatchObject({ description: 'managed by meterfeed' });
+  });
+
   test('a contract wants the customer’s id, and its key is spent for ever', async () => {
     const id = await customer('tenant-a');
     const rate_card_id = await rateCard();

@@ -371,3 +371,33 @@ describe('the event stream', () => {
     });
   });
 });
+
+test('a price with tiers is found by its lookup key, in the archive too, and shows its tiers when asked', async () => {
+  const { client, meter } = await world();
+  const price = await client.prices.create({
+    currency: 'usd',
+    product_data: { name: 'GPU' },
+    billing_scheme: 'tiered',
+    tiers_mode: 'graduated',
+    tiers: [
+      { up_to: 10, unit_amount_decimal: Stripe.Decimal.from('0') },
+      { up_to: 'inf', unit_amount_decimal: Stripe.Decimal.from('2.5') },
+    ],
+    recurring: { interval: 'month', usage_type: 'metered', meter: meter.id },
+    lookup_key: 'gold',
+    metadata: { vbilling_plan: 'gold' },
+  });
+  await client.prices.update(price.id, { active: false });
+  const found = await client.prices.list({ lookup_keys: ['gold'], expand: ['data.tiers'] });
+  expect(found.data.map(({ id }) => id)).toStrictEqual([price.id]);
+  expect(found.data[0]?.tiers?.map(({ up_to }) => up_to)).toStrictEqual([10, null]);
+  expect(found.data[0]).toMatchObject({ active: false, billing_scheme: 'tiered' });
+  const again = {
+    currency: 'usd',
+    product: String(price.product),
+    unit_amount_decimal: Stripe.Decimal.from('1'),
+    recurring: { interval: 'month', usage_type: 'metered', meter: meter.id } as const,
+    lookup_key: 'gold',
+  };
+  expect(await refusal(client.prices.create(again))).toMatchObject({ statusCode: 400 });
+});

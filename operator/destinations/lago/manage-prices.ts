@@ -116,17 +116,19 @@ async function writeCharge(
   const code = ownChargeCode(wanted.metric);
   const own = chargeWithCode(object, code);
   const book = meant.book.name;
-  if (own === undefined ? wanted.filters.length === 0 : isAsWanted(own, wanted, book)) return;
+  if (own === undefined ? wanted.filters.length === 0 : isAsWanted(own, wanted, book)) {
+    return undefined;
+  }
   const billable = metric(wanted.metric);
   const what = `charge "${code}" of plan "${plan}"`;
   if (billable === undefined) {
     told.failures.push(`${what}: Lago has no metric "${wanted.metric}" that sums one property`);
-    return;
+    return undefined;
   }
   const rates = wanted.filters.map(({ rate }) => rate);
   if (!(await filterValues.offer(wanted.metric, priceKey(book), rates, signal))) {
     told.failures.push(`${what}: the metric cannot be priced by ${priceKey(book)} now`);
-    return;
+    return undefined;
   }
   const charge = {
     billable_metric_id: billable.id,

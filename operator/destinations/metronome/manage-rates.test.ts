@@ -67,9 +67,14 @@ describe('prices that are kept at Metronome', () => {
     await manage(world.destination, BOOK);
     const withdrawn = bookFor([{ ...H100, rates: [...H100.rates, { from: TODAY }] }, ANY]);
     await manage(world.destination, withdrawn);
-    expect(rates()).toContainEqual(['ended', TODAY, 'h100']);
+    // The less specific price holds from then on, and where there is none, nothing does.
+    expect(rates()).toContainEqual([50, TODAY, 'h100']);
     expect(await differencesOf(world.destination, withdrawn)).toStrictEqual([]);
     expect((await manage(world.destination, withdrawn)).changes).toStrictEqual([]);
+    const alone = bookFor(withdrawn.prices.slice(0, 1));
+    await manage(world.destination, alone);
+    expect(rates()).toContainEqual(['ended', TODAY, 'h100']);
+    expect((await manage(world.destination, alone)).changes).toStrictEqual([]);
   });
 
   test('only fill what is open on a card of somebody else’s', async () => {

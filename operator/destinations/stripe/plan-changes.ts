@@ -116,8 +116,8 @@ function sides({ tenant, prices, subscriptions }: Omit<PlanQuestion, 'since'>): 
 
 /** Of prices that meterfeed keeps the one that began last counts, charged or not. */
 function isBefore(a: StripePrice, b: StripePrice, charged: ReadonlySet<string>): boolean {
-  const isDated = a.from !== undefined && b.from !== undefined && a.from !== b.from;
-  return isDated ? Number(a.from) < Number(b.from) : rank(a, charged) < rank(b, charged);
+  if (a.from !== undefined && b.from !== undefined && a.from !== b.from) return a.from < b.from;
+  return rank(a, charged) < rank(b, charged);
 }
 
 function rank({ id, created }: StripePrice, charged: ReadonlySet<string>): number {
