@@ -39,7 +39,9 @@ const prices: readonly Price[] = [
   ]),
   priceOf('gpu', {}, [{ from: '2026-12-01', charge: flat(0.5) }]),
   {
-    ...priceOf('lb', {}, [{ from: '2026-12-01', charge: tiered('graduated', [[20, 0.08]], 0.05, 5) }]),
+    ...priceOf('lb', {}, [
+      { from: '2026-12-01', charge: tiered('graduated', [[20, 0.08]], 0.05, 5) },
+    ]),
     metric: LB,
   },
 ];
@@ -53,7 +55,9 @@ function priceOf(name: string, match: Price['match'], rates: Price['rates']): Pr
  * An event of every kind of usage each six hours, some of which come late: by so long that prices have changed meanwhile.
  * Quantities are whole, so that no line has a fraction of a cent.
  */
-function usageOfJanuary(lateMs: number): readonly { readonly at: number; readonly event: UsageEvent }[] {
+function usageOfJanuary(
+  lateMs: number,
+): readonly { readonly at: number; readonly event: UsageEvent }[] {
   const kinds = [
     { metric: GPU, sku: 'h100', capacity_type: 'on-demand' },
     { metric: GPU, sku: 'h100', capacity_type: 'spot' },
@@ -65,7 +69,13 @@ function usageOfJanuary(lateMs: number): readonly { readonly at: number; readonl
     kinds.map(({ metric, sku, capacity_type }) => {
       const quantity = `${(index % 3) + 1}`;
       const id = `${metric}-${sku}-${capacity_type}-${index}`;
-      const made = testEvent({ id, tenant: 'acme', quantity, windowStart: start, ...omitUndefined({ sku }) });
+      const made = testEvent({
+        id,
+        tenant: 'acme',
+        quantity,
+        windowStart: start,
+        ...omitUndefined({ sku }),
+      });
       const at = start + (index % 13 === 3 ? lateMs : 2 * MINUTE_MS);
       const dimensions = { ...made.dimensions, ...omitUndefined({ capacity_type }) };
       return { at, event: { ...made, metric, dimensions, recorded_at: formatInstant(at) } };

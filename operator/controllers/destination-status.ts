@@ -262,7 +262,8 @@ function managedClaim({ differing, failures }: PriceReport): ConditionClaim | un
     return { type, status: 'False', reason: 'Failing', message };
   }
   if (differing > 0) {
-    const message = 'What meterfeed has made is as the PriceBooks say; PricesDiffer tells what else is there';
+    const message =
+      'What meterfeed has made is as the PriceBooks say; PricesDiffer tells what else is there';
     return { type, status: 'False', reason: 'NotAlone', message };
   }
   const message = 'The prices at the billing system are as the PriceBooks say';

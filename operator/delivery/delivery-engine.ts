@@ -169,7 +169,10 @@ class DeliveryEngine implements Delivery {
 
   #compared(
     name: string,
-  ): ComparedDestination | UnknownDestination | { readonly kind: 'failed'; readonly reason: string } {
+  ):
+    | ComparedDestination
+    | UnknownDestination
+    | { readonly kind: 'failed'; readonly reason: string } {
     const found = this.#find(name);
     if (found === undefined) return { kind: 'unknown-destination' };
     const destination = this.#destinations.get(name);

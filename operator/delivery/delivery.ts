@@ -25,7 +25,11 @@ import type {
   ReplayOutcome,
 } from './operations/outcomes.ts';
 import type { SharedFeeders } from './shared-feeders.ts';
-import type { PriceComparison, PriceManagement, PriceQuestion } from './operations/price-comparison.ts';
+import type {
+  PriceComparison,
+  PriceManagement,
+  PriceQuestion,
+} from './operations/price-comparison.ts';
 import type { ReconcileQuery, ReconcileOutcome } from './operations/reconcile.ts';
 
 export interface UnknownDestination {

@@ -52,7 +52,9 @@ const ESTATES: Readonly<Record<string, () => Promise<Estate>>> = {
     const world = await createStripeWorld();
     const state = (): unknown => {
       const { prices, meters } = world.stripe.state;
-      return shapeOf([...prices.values(), ...meters.values()].map((one) => ({ ...one, product: '' })));
+      return shapeOf(
+        [...prices.values(), ...meters.values()].map((one) => ({ ...one, product: '' })),
+      );
     };
     return { ...world, state };
   },

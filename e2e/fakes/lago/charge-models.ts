@@ -39,14 +39,17 @@ export function propertiesProblem(
   }
   if (!MODELS_WITH_RANGES.has(model)) return undefined;
   const ranges = rangesOf(model, properties);
-  const isInvalid = ranges === undefined || ranges.some((range, index) => !isBounded(ranges, range, index));
+  const isInvalid =
+    ranges === undefined || ranges.some((range, index) => !isBounded(ranges, range, index));
   return isInvalid ? { [`${model}_ranges`]: [`invalid_${model}_ranges`] } : undefined;
 }
 
 /** Each range begins where the one before ends, or a unit later (lago-api app/services/validators/range_bounds_validator.rb). */
 function isBounded(ranges: readonly Range[], { from, to }: Range, index: number): boolean {
   const before = ranges[index - 1]?.to ?? ZERO;
-  const begins = [before, ...(index === 0 ? [] : [plus(before, ONE)])].some((one) => isSame(one, from));
+  const begins = [before, ...(index === 0 ? [] : [plus(before, ONE)])].some((one) =>
+    isSame(one, from),
+  );
   const isLast = index === ranges.length - 1;
   return begins && (isLast ? to === undefined : to !== undefined && isBelow(from, to));
 }
@@ -57,7 +60,9 @@ function rangesOf(
 ): readonly Range[] | undefined {
   const given = properties[`${model}_ranges`];
   if (!Array.isArray(given) || given.length === 0) return undefined;
-  const ranges = (given as unknown[]).map((range) => (isObject(range) ? readRange(range) : undefined));
+  const ranges = (given as unknown[]).map((range) =>
+    isObject(range) ? readRange(range) : undefined,
+  );
   return ranges.every((range) => range !== undefined) ? ranges : undefined;
 }
 
@@ -74,12 +79,16 @@ function readRange(range: Readonly<Record<string, unknown>>): Range | undefined 
 
 /** A JSON number, or text. */
 function readNumber(value: unknown): Exact | undefined {
-  return typeof value === 'number' || typeof value === 'string' ? parseExact(`${value}`) : undefined;
+  return typeof value === 'number' || typeof value === 'string'
+    ? parseExact(`${value}`)
+    : undefined;
 }
 
 /** As lago-api app/services/charge_models/amount_details/range_graduated_service.rb counts a range's units. */
 function graduated(ranges: readonly Range[], units: Exact): Exact {
-  const isAdjacent = ranges.slice(1).every(({ from }, index) => isSame(from, ranges[index]?.to ?? ZERO));
+  const isAdjacent = ranges
+    .slice(1)
+    .every(({ from }, index) => isSame(from, ranges[index]?.to ?? ZERO));
   let total = ZERO;
   for (const { from, to, each, flat } of ranges) {
     const reached = to !== undefined && !isBelow(units, to) ? to : units;

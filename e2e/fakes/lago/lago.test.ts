@@ -304,7 +304,9 @@ describe('answers that senders must tell apart', () => {
     const charge = { ...model, properties: { graduated_ranges: ranges(11) } };
     await client.plans.createPlanCharge('standard', { charge });
     const gap = { ...charge, properties: { graduated_ranges: ranges(12) } };
-    const refused = await refusal(client.plans.updatePlanCharge('standard', 'own', { charge: gap }));
+    const refused = await refusal(
+      client.plans.updatePlanCharge('standard', 'own', { charge: gap }),
+    );
     expect(refused.body).toMatchObject({
       error_details: { graduated_ranges: ['invalid_graduated_ranges'] },
     });

@@ -263,7 +263,8 @@ describe('prices and contracts', () => {
       ],
     });
     const ratesAt = async (hours: number) =>
-      (await client.v1.contracts.rateCards.rates.list({ rate_card_id: card.id, at: at(hours) })).data;
+      (await client.v1.contracts.rateCards.rates.list({ rate_card_id: card.id, at: at(hours) }))
+        .data;
     expect(await ratesAt(0)).toMatchObject([{ rate: { rate_type: 'FLAT', price: 200 } }]);
     expect(await ratesAt(1)).toMatchObject([{ rate: { rate_type: 'TIERED', tiers } }]);
     expect(await ratesAt(2)).toMatchObject([{ entitled: false }]);

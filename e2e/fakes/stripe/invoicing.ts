@@ -66,7 +66,11 @@ function read(
 }
 
 /** Each tier's part at its own price, or all of it at that of the tier reached. */
-function tieredCents(tiers: NonNullable<Price['tiers']>, isVolume: boolean, quantity: Exact): Exact {
+function tieredCents(
+  tiers: NonNullable<Price['tiers']>,
+  isVolume: boolean,
+  quantity: Exact,
+): Exact {
   let below = ZERO;
   let cents = ZERO;
   for (const { up_to, unit_amount_decimal } of tiers) {

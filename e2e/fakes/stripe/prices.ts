@@ -41,7 +41,10 @@ export function createPrice(state: StripeState, form: Form, at: number): FakeRes
   }
   if (meter !== null && !state.meters.has(meter)) return missing('billing.meter', meter);
   const lookupKey = text(form, 'lookup_key') ?? null;
-  if (lookupKey !== null && [...state.prices.values()].some((one) => one.lookup_key === lookupKey)) {
+  if (
+    lookupKey !== null &&
+    [...state.prices.values()].some((one) => one.lookup_key === lookupKey)
+  ) {
     return invalid(`A price already uses the lookup key: ${lookupKey}`);
   }
   const tiers = readTiers(form);
@@ -55,7 +58,8 @@ export function createPrice(state: StripeState, form: Form, at: number): FakeRes
     currencyOptions: Object.keys(nested(form, 'currency_options')),
     product,
     unit_amount_decimal: amount ?? null,
-    tiers_mode: tiers === undefined ? null : text(form, 'tiers_mode') === 'volume' ? 'volume' : 'graduated',
+    tiers_mode:
+      tiers === undefined ? null : text(form, 'tiers_mode') === 'volume' ? 'volume' : 'graduated',
     tiers,
     lookup_key: lookupKey,
     interval,

@@ -155,7 +155,14 @@ class BackgroundPriceWatch implements PriceWatch {
     const keep = (found: PriceReport | undefined, afterMs: number, failure?: string): void => {
       const againAt = clock.monotonic() + afterMs;
       const report = withFailures(found, failures);
-      this.#compared.set(name, { by, day, againAt, managed, report, ...omitUndefined({ failure }) });
+      this.#compared.set(name, {
+        by,
+        day,
+        againAt,
+        managed,
+        report,
+        ...omitUndefined({ failure }),
+      });
     };
     // Until it has succeeded, what was found last holds.
     let failures = managed ? before?.failures : undefined;

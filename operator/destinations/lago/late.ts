@@ -77,7 +77,12 @@ export class LagoLate implements LateBiller {
     const known = await client.get(`/events/${encodeURIComponent(event.id)}`, signal);
     if (known.kind === 'ok') return { kind: 'delivered' };
     if (known.kind !== 'refused' || known.status !== 404) return failedStep(known);
-    const { properties } = lagoEvent(event, ids.subscription, fieldOf(event.metric) ?? '', rateNames);
+    const { properties } = lagoEvent(
+      event,
+      ids.subscription,
+      fieldOf(event.metric) ?? '',
+      rateNames,
+    );
     const at = Date.parse(event.window_start);
     for (const { invoice, fees } of invoices) {
       const own = fees.filter((fee) => concerns(fee, event.metric, at));

@@ -130,7 +130,15 @@ describe('prices that are kept at Lago', () => {
   test('make the plan of a book where there is none, and tiers from the beginning', async () => {
     world = await createLagoWorld();
     await world.ready();
-    const tiers = tiered('graduated', [[100, 3], [200.5, 2]], 1, 10);
+    const tiers = tiered(
+      'graduated',
+      [
+        [100, 3],
+        [200.5, 2],
+      ],
+      1,
+      10,
+    );
     const gold = bookFor([priceFor(GPU, {}, tiers)], { name: 'gold', currency: 'EUR' });
     const { failures } = await manage(world.destination, gold);
     expect(failures).toStrictEqual([]);

@@ -136,7 +136,10 @@ async function writeCharge(
     charge_model: wanted.model,
     invoice_display_name: own === undefined ? null : (own['invoice_display_name'] ?? null),
     properties: chargeProperties(wanted.otherwise, wanted.model),
-    filters: [...wanted.filters.map((filter) => filterOf(filter, wanted.model, book)), ...foreign(own, book)],
+    filters: [
+      ...wanted.filters.map((filter) => filterOf(filter, wanted.model, book)),
+      ...foreign(own, book),
+    ],
     // Plans that were derived from this one for a single subscription have what it had.
     cascade_updates: true,
   };
@@ -159,7 +162,9 @@ function failureOf(
   told: Told,
 ): ApiFailure | undefined {
   if (problem.kind !== 'refused' && problem.kind !== 'missing') return problem;
-  told.failures.push(`${what}: ${problem.kind === 'missing' ? 'it is gone again' : problem.reason}`);
+  told.failures.push(
+    `${what}: ${problem.kind === 'missing' ? 'it is gone again' : problem.reason}`,
+  );
   return undefined;
 }
 

@@ -161,7 +161,11 @@ export function whyImpossible(
 }
 
 /** Nothing for rates of products that bill none of our metrics. */
-export function rateThere(object: JsonObject, card: RateCard, billing: Billing): readonly PriceThere[] {
+export function rateThere(
+  object: JsonObject,
+  card: RateCard,
+  billing: Billing,
+): readonly PriceThere[] {
   const id = textOf(object, 'product_id') ?? '';
   for (const [metric, products] of billing) {
     const index = products.findIndex((product) => product.id === id);

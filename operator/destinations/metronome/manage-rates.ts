@@ -96,7 +96,11 @@ async function ensureProducts(
   return new Map(productsOf(again.products, listed.metrics, metrics, now));
 }
 
-function productCreation(metrics: readonly BillableMetric[], code: string, keys: readonly string[]) {
+function productCreation(
+  metrics: readonly BillableMetric[],
+  code: string,
+  keys: readonly string[],
+) {
   const suffix = ` [${code}]`;
   const metric = metrics.find((one) => one.name.endsWith(suffix) && one.sumsAllOf(code));
   const compound = metric?.compoundKeys.find((own) => keys.every((key) => own.includes(key)));
@@ -213,7 +217,9 @@ function ratesOf(book: PriceBook, day: string): readonly DatedRate[] {
     begun.get(name)?.findLast((rate) => rate.from <= day)?.from ?? day;
   return pricesOn(book, day).map(({ name, metric, match, charge: own }) => {
     const other = own === undefined ? priceInstead(book, { metric, match }, day) : undefined;
-    const from = [since(name), ...(other === undefined ? [] : [since(other.name)])].toSorted().at(-1);
+    const from = [since(name), ...(other === undefined ? [] : [since(other.name)])]
+      .toSorted()
+      .at(-1);
     return { metric, match, from: from ?? day, ...omitUndefined({ charge: own ?? other?.charge }) };
   });
 }

@@ -84,7 +84,7 @@ describe('prices that are kept at Stripe', () => {
         .flatMap(({ items }) => items.filter(({ to }) => to === undefined))
         .map(({ price }) => world.stripe.state.prices.get(price))
         .map((price) => price?.unit_amount_decimal);
-    expect(charged()).toStrictEqual(['240', '50']);
+    expect(new Set(charged())).toStrictEqual(new Set(['240', '50']));
     // Five minutes past midnight nothing of the new day has been sent yet.
     world.time.now = Date.parse(TOMORROW) + 300_000;
     const [outcome] = await destination.send([gpuEvent({ sku: 'h100' })], NEVER);
@@ -92,7 +92,7 @@ describe('prices that are kept at Stripe', () => {
     const asked = await destination.provision(tenant, NEVER);
     expect(asked).toMatchObject({ kind: 'drain', before: Date.parse(TOMORROW) });
     await settle(destination, tenant);
-    expect(charged()).toStrictEqual(['300', '50']);
+    expect(new Set(charged())).toStrictEqual(new Set(['300', '50']));
   });
 
   test('leave a meter to whoever has put a price on it', async () => {

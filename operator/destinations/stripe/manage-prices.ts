@@ -227,8 +227,9 @@ function lookupKey(
   currency: string,
   { from, charge }: { readonly from: string; readonly charge: Charge },
 ): string {
-  const text = JSON.stringify([plan, meter, currency, from, plainCharge(charge)], (_, value: unknown) =>
-    typeof value === 'bigint' ? String(value) : value,
+  const text = JSON.stringify(
+    [plan, meter, currency, from, plainCharge(charge)],
+    (_, value: unknown) => (typeof value === 'bigint' ? String(value) : value),
   );
   return `meterfeed_${createHash('sha256').update(text).digest('hex').slice(0, 40)}`;
 }

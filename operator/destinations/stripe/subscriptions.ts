@@ -6,7 +6,12 @@ import type { ChangeOutcome, LateRefusal, ProvisionOutcome, StepOutcome } from '
 import type { FailedStep } from '../failed-step.ts';
 import { type ApiList, type ApiProblem, failedStep } from '../json-api/answer.ts';
 import { Losses } from './losses.ts';
-import { missingPrices, type PlanQuestion, planChanges, type SubscriptionChange } from './plan-changes.ts';
+import {
+  missingPrices,
+  type PlanQuestion,
+  planChanges,
+  type SubscriptionChange,
+} from './plan-changes.ts';
 import { priceProblem, type StripePrice, type StripePrices } from './prices.ts';
 import type { StripeSettings } from './settings.ts';
 import type { StripeClient } from './stripe-client.ts';

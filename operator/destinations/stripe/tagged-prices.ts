@@ -89,7 +89,9 @@ function inForce(prices: readonly JsonObject[], day: string): readonly JsonObjec
     .filter(({ price }) =>
       begun.every(
         ({ price: other }) =>
-          price?.from === undefined || other?.meter !== price.meter || !(Number(other.from) > price.from),
+          price?.from === undefined ||
+          other?.meter !== price.meter ||
+          !(Number(other.from) > price.from),
       ),
     )
     .map(({ object }) => object);
