@@ -14,6 +14,8 @@ export interface Findings {
   readonly omittedSlices: Map<string, number>;
   /** Where the GPU time of each node went. */
   readonly gpuBalances: GpuBalance[];
+  /** What of all GPUs each tenant has, and what none has, by tenant and model. */
+  readonly gpuShares: Map<string, GpuShare>;
   /** Of a tenant cluster's own nodes only. */
   ownNodeWord?: OwnNodeWord;
 }
@@ -66,6 +68,23 @@ export interface GpuBalance {
   readonly unaccounted: bigint;
 }
 
+/**
+ * What a tenant had of one model in a window, in parts × milliseconds (docs/metering.md#delivered-healthy-reserved-in-use).
+ * Of all tenants and of none together, `delivered` is what is installed.
+ */
+export interface GpuShare {
+  /** Undefined for what no tenant has. */
+  readonly tenant: string | undefined;
+  readonly type: string;
+  readonly delivered: bigint;
+  /** Of it, what is not down. */
+  readonly healthy: bigint;
+  /** Of what is delivered, what nobody else can have. */
+  readonly reserved: bigint;
+  /** Of what is healthy, what the tenant's own pods hold. */
+  readonly inUse: bigint;
+}
+
 /** GPU time on one node and of one model that was charged in a window, parts × milliseconds. */
 export interface GpuUse {
   /** As GPU hours. */
@@ -95,6 +114,7 @@ export function createFindings(): Findings {
     gpuUses: new Map(),
     omittedSlices: new Map(),
     gpuBalances: [],
+    gpuShares: new Map(),
   };
 }
 

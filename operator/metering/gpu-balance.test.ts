@@ -1,7 +1,7 @@
 import * as fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { gpusOf, PARTS_PER_GPU } from '../model/gpu-parts.ts';
-import type { GpuBalance } from './findings.ts';
+import type { Findings, GpuBalance } from './findings.ts';
 import {
   A10G,
   gpuNode,
@@ -59,6 +59,27 @@ const asking = (name: string, count: number, resource = GPU, namespace = 'tenant
 
 const named = (fixture: NodeFixture): NodeFixture => ({ ...fixture, name: 'n1' });
 const dedicated = { 'vcluster.loft.sh/managed-by': 'tenant-a' };
+
+/** What tenants and nobody have of each model is what is installed, and nobody has more in use than is healthy. */
+function expectShares({
+  gpuBalances,
+  gpuShares,
+}: Pick<Findings, 'gpuBalances' | 'gpuShares'>): void {
+  const sum = <T>(rows: Iterable<T>, of: (row: T) => bigint): bigint =>
+    [...rows].reduce((total, row) => total + of(row), 0n);
+  const shares = [...gpuShares.values()];
+  for (const type of new Set([...gpuBalances, ...shares].map((row) => row.type))) {
+    const rows = gpuBalances.filter((row) => row.type === type);
+    const own = shares.filter((row) => row.type === type);
+    const installed = sum(rows, (row) => row.installed);
+    expect(sum(own, ({ delivered }) => delivered)).toBe(installed);
+    expect(sum(own, ({ healthy }) => healthy)).toBe(installed - sum(rows, (row) => row.downtime));
+  }
+  for (const { delivered, healthy, reserved, inUse } of shares) {
+    expect(inUse >= 0n && inUse <= healthy && healthy <= delivered).toBe(true);
+    expect(reserved >= 0n && reserved <= delivered).toBe(true);
+  }
+}
 
 describe('all GPU time that is installed is told apart', () => {
   const cases: [string, (world: World) => void, Record<string, number>][] = [
@@ -294,6 +315,7 @@ describe('in any cluster', () => {
               expect(part).toBeGreaterThanOrEqual(0n);
             }
           }
+          expectShares(findings);
           // The credits of late facts are apart; they begin with the second window.
           if (start > START) continue;
           const charged = findings.gpuBalances.reduce(
@@ -327,4 +349,27 @@ test('models of different vendors in one node are balanced apart', () => {
     ['n1', 'AMD_Instinct_MI300X_OAM', { installed: 2, billed: 1, idle: 1 }],
     ['n2', A10G, { installed: 4, idle: 4 }],
   ]);
+});
+
+test('what a tenant has of GPUs is told beside what nobody has', () => {
+  const world = createWorld();
+  world.clusters([cluster('a'), cluster('b', {}, { namespace: 'tenant-b' })]);
+  world.node(gpuNode(variant(N1, { labels: dedicated, allocatable: { [GPU]: '7' } })));
+  world.pod(asking('own', 4));
+  world.pod(asking('foreign', 2, GPU, 'tenant-b'));
+  world.node(gpuNode(variant(N1, { name: 'n9' })));
+  const labels = { 'vcluster.loft.sh/managed-by': 'b' };
+  const namespace = 'tenant-b';
+  world.pod(pod({ name: 'p', namespace, node: 'n9', labels, containers: [{ [GPU]: 3 }] }));
+  const { findings } = world.close(START, START + HOUR);
+  expectShares(findings);
+  const told = [...findings.gpuShares.values()].map(
+    ({ tenant, delivered, healthy, reserved, inUse }) => [
+      tenant === undefined,
+      ...[delivered, healthy, reserved, inUse].map((amount) => gpusOf(amount / BigInt(HOUR))),
+    ],
+  );
+  expect(told).toContainEqual([false, 8, 7, 8, 4]);
+  expect(told).toContainEqual([false, 3, 3, 3, 3]);
+  expect(told).toContainEqual([true, 5, 5, 0, 0]);
 });

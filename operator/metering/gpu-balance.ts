@@ -3,6 +3,7 @@ import type { NodeGpus } from '../observation/gpu-device.ts';
 import type { NodeState } from '../observation/node-state.ts';
 import { type Span, splitAtEdges } from '../observation/timeline.ts';
 import { draGpusOf, nodeGpus } from './gpu-stock.ts';
+import { addShares } from './gpu-shares.ts';
 import { type GpuHold, gpuHolds } from './gpu-holds.ts';
 import { type GpuBalance, gpuUse } from './findings.ts';
 import { isBilledHere, type Meter } from './meter.ts';
@@ -38,6 +39,11 @@ export const balanceGpus: Meter = function* (input) {
         noteStrays(stretch, now, BigInt(end - start));
         for (const moment of momentsOf(stretch, gpus, now)) {
           addMoment(rowOf(rows, name, moment.type), moment, BigInt(end - start));
+          const holding = now.filter(({ type }) => type === moment.type);
+          const owner = isBilledWhole(stretch) ? stretch.owner : undefined;
+          const isDown = state?.down === true;
+          const shared = { ...moment, owner, isDown, holds: holding };
+          addShares(findings.gpuShares, shared, BigInt(end - start));
         }
         yield;
       }

@@ -1,4 +1,4 @@
-import type { GpuBalance } from '../metering/findings.ts';
+import type { GpuBalance, GpuShare } from '../metering/findings.ts';
 import { PARTS_PER_GPU } from '../model/gpu-parts.ts';
 import { omitUndefined } from '../model/omit-undefined.ts';
 
@@ -27,11 +27,27 @@ export interface NodeGpuSeconds extends GpuSeconds {
   readonly tenantCluster?: string;
 }
 
+/** What a tenant had of the GPUs of a model, in GPU-seconds (docs/metering.md#delivered-healthy-reserved-in-use). */
+export interface TenantGpuSeconds {
+  /** `unassigned` for what no tenant has. */
+  readonly tenant: string;
+  readonly gpuType: string;
+  readonly delivered: number;
+  readonly healthy: number;
+  readonly reserved: number;
+  readonly inUse: number;
+}
+
+/** Stands for a tenant where there is none. */
+const UNASSIGNED = 'unassigned';
+
 export interface GpuReport {
   /** Of all nodes of this cluster, by model. */
   readonly models: readonly GpuSeconds[];
   /** Of the nodes that tenant clusters have of their own, by model; absent where there are none. */
   readonly ownNodes?: readonly GpuSeconds[];
+  /** By tenant and model, of this cluster's nodes and of tenant clusters' own; kept for the newest windows only. */
+  readonly tenants?: readonly TenantGpuSeconds[];
   /** By node and model; kept for the newest windows only. */
   readonly nodes?: readonly NodeGpuSeconds[];
 }
@@ -47,11 +63,13 @@ const AMOUNTS = [
   'unaccounted',
 ] as const;
 
-/** `own` are the balances of tenant clusters with nodes of their own, by their ids. */
+/** `own` are the balances of tenant clusters with nodes of their own, by their ids; `shares` are those of all nodes. */
 export function gpuReport(
   balances: readonly GpuBalance[],
   own: ReadonlyMap<string, readonly GpuBalance[]> = new Map(),
+  shares: readonly GpuShare[] = [],
 ): GpuReport {
+  const tenants = byTenant(shares);
   const ownNodes = byModel([...own.values()].flat());
   const nodes = [
     ...byNode(balances),
@@ -63,9 +81,30 @@ export function gpuReport(
     models: byModel(balances),
     ...omitUndefined({
       ownNodes: ownNodes.length === 0 ? undefined : ownNodes,
+      tenants: tenants.length === 0 ? undefined : tenants,
       nodes: nodes.length === 0 ? undefined : nodes,
     }),
   };
+}
+
+function byTenant(shares: readonly GpuShare[]): readonly TenantGpuSeconds[] {
+  const groups = Map.groupBy(shares, ({ tenant, type }) => JSON.stringify([tenant, type]));
+  return [...groups.values()]
+    .flatMap((rows) => {
+      const [first] = rows;
+      if (first === undefined) return [];
+      const sum = (key: 'delivered' | 'healthy' | 'reserved' | 'inUse'): number =>
+        toSeconds(rows.reduce((total, row) => total + row[key], 0n));
+      return {
+        tenant: first.tenant ?? UNASSIGNED,
+        gpuType: first.type,
+        delivered: sum('delivered'),
+        healthy: sum('healthy'),
+        reserved: sum('reserved'),
+        inUse: sum('inUse'),
+      };
+    })
+    .toSorted((a, b) => order(a.tenant, b.tenant) || order(a.gpuType, b.gpuType));
 }
 
 function byModel(balances: readonly GpuBalance[]): readonly GpuSeconds[] {

@@ -35,7 +35,16 @@ test('a window says where all GPU time went, and that none is unaccounted for', 
     carried: 0,
     unaccounted: 0,
   };
-  expect(report?.gpus).toEqual({ models: [row], nodes: [{ node: 'n1', ...row }] });
+  const own = { delivered: 120, healthy: 120, reserved: 120, inUse: 120 };
+  const rest = { delivered: 360, healthy: 360, reserved: 0, inUse: 0 };
+  expect(report?.gpus).toEqual({
+    models: [row],
+    tenants: [
+      { tenant: cluster('a').tenant, gpuType: H100, ...own },
+      { tenant: 'unassigned', gpuType: H100, ...rest },
+    ],
+    nodes: [{ node: 'n1', ...row }],
+  });
   expect((await process.metrics.unaccountedGpuSeconds.get()).values).toMatchObject([{ value: 0 }]);
   await process.kill();
 });

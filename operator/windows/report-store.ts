@@ -10,7 +10,7 @@ export interface ReportLimits {
   readonly windows: number;
   /** Characters of all of them as records. */
   readonly characters: number;
-  /** Rows by node, which are many: kept in memory of the newest windows, and never as records. */
+  /** Rows by node and by tenant, which are many: kept in memory of the newest windows, and never as records. */
   readonly nodeWindows: number;
   readonly nodeRows: number;
 }
@@ -119,11 +119,11 @@ class ReportStore implements WindowReports {
 }
 
 function nodeRows({ gpus }: WindowReport): number {
-  return gpus?.nodes?.length ?? 0;
+  return (gpus?.nodes?.length ?? 0) + (gpus?.tenants?.length ?? 0);
 }
 
 function withoutNodes({ gpus, ...report }: WindowReport): WindowReport {
   if (gpus === undefined) return report;
-  const { nodes: _, ...summed } = gpus;
+  const { nodes: _nodes, tenants: _tenants, ...summed } = gpus;
   return { ...report, gpus: summed };
 }

@@ -123,7 +123,7 @@ export function createWindowReporter(options: WindowReporterOptions): WindowRepo
       ...(findings.machines.size > 0 && { machines: firstOf(findings.machines) }),
       ...omitUndefined({
         ownNodeProblems: own > 0 && ownNodeProblems.length > 0 ? ownNodeProblems : undefined,
-        gpus: hasGpus ? gpuReport(findings.gpuBalances, ownBalances(ownFindings)) : undefined,
+        gpus: hasGpus ? gpusOf(findings, ownFindings) : undefined,
       }),
       contestedNodes: [...findings.contested].map(([node, tenantClusters]) => ({
         node,
@@ -176,6 +176,11 @@ export function createWindowReporter(options: WindowReporterOptions): WindowRepo
 
 function hasHostGpus(members: DueWindow['members']): boolean {
   return members.some(({ scope }) => scope.name === 'gpus');
+}
+
+function gpusOf(findings: Findings, own: ReadonlyMap<string, Findings>): GpuReport {
+  const shares = [findings, ...own.values()].flatMap(({ gpuShares }) => [...gpuShares.values()]);
+  return gpuReport(findings.gpuBalances, ownBalances(own), shares);
 }
 
 function ownBalances(

@@ -394,7 +394,7 @@ test('a price with tiers is found by its lookup key, in the archive too, and sho
   expect(found.data[0]).toMatchObject({ active: false, billing_scheme: 'tiered' });
   const again = {
     currency: 'usd',
-    product: String(price.product),
+    product_data: { name: 'GPU' },
     unit_amount_decimal: Stripe.Decimal.from('1'),
     recurring: { interval: 'month', usage_type: 'metered', meter: meter.id } as const,
     lookup_key: 'gold',
