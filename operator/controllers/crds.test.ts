@@ -666,6 +666,7 @@ describe('custom resources', () => {
     expect(answer['spec']).toEqual({
       type: 'noop',
       suspend: false,
+      managePrices: false,
       startFrom: 'now',
       mode: 'test',
       planChange: 'now',
