@@ -40,15 +40,15 @@ beforeEach(async () => {
 afterEach(() => stop.abort());
 
 describe('while watches catch up', () => {
-  test('the newest version is asked for so often that what nothing dates is known within two seconds', async () => {
+  test('the newest version is asked for so often that what nothing dates is known within two seconds on a slow machine', async () => {
     const begun = clock.now();
     await clock.advance(CATCHING_UP_MS);
     const until = [...asked, begun + CATCHING_UP_MS - READ_MS];
     for (const [index, at] of until.entries()) {
-      expect(at - (until[index - 1] ?? begun)).toBeLessThanOrEqual(2_000);
+      expect(at - (until[index - 1] ?? begun)).toBeLessThanOrEqual(1_000);
     }
     // Twice a second they would be sixty.
-    expect(asked.length).toBeLessThanOrEqual(21);
+    expect(asked.length).toBeLessThanOrEqual(31);
   });
 
   test('nothing is asked for as long as what arrives is dated', async () => {

@@ -28,6 +28,8 @@ const GATHER_MS = 200;
 const TICK_MS = 500;
 /** What arrives is dated in whole seconds. As long as something of late is, nothing has to be asked for. */
 const FRESH_MS = 1_400;
+/** An answer with the newest version is dated more closely; where nothing arrives the next one is asked for after this. */
+const TICKED_MS = 700;
 
 /** One reading of what was missed. */
 interface Reading {
@@ -58,8 +60,10 @@ class RevisionSurvey implements Revisions {
   #ticksUntil = Number.NEGATIVE_INFINITY;
   /** Readings under way: while no watch is open yet, nothing that arrives is dated. */
   #readings = 0;
-  /** The newest moment since which versions are known to have been given out. */
+  /** The newest moment since which versions are known to have been given out, as objects say. */
   #datedAt = Number.NEGATIVE_INFINITY;
+  /** When the newest version was asked for last. */
+  #tickedAt = Number.NEGATIVE_INFINITY;
   #last: LastReading | undefined;
 
   constructor(options: RevisionSurveyOptions) {
@@ -141,8 +145,10 @@ class RevisionSurvey implements Revisions {
     }
     this.#ticksUntil = until;
     while (clock.monotonic() < this.#ticksUntil && (await pause(clock, TICK_MS, signal))) {
-      const age = clock.now() - this.#datedAt;
-      if (this.#readings > 0 || age < 0 || age >= FRESH_MS) await this.#tick(signal);
+      const now = clock.now();
+      const isDated = isWithin(now - this.#datedAt, FRESH_MS);
+      const isTold = isDated || isWithin(now - this.#tickedAt, TICKED_MS);
+      if (this.#readings > 0 || !isTold) await this.#tick(signal);
     }
   }
 
@@ -153,8 +159,9 @@ class RevisionSurvey implements Revisions {
     const askedAt = clock.now();
     const version = await newestVersion(connection, path, signal);
     if (version === undefined) return;
-    this.observe(String(version), { until: clock.now() });
-    this.observe(String(version + 1n), { from: askedAt });
+    this.#revisions.observe(String(version), { until: clock.now() });
+    this.#revisions.observe(String(version + 1n), { from: askedAt });
+    this.#tickedAt = askedAt;
   }
 
   async #readLeases({ since }: Reading, signal: AbortSignal): Promise<void> {
@@ -219,6 +226,11 @@ class RevisionSurvey implements Revisions {
       link.release();
     }
   }
+}
+
+/** False for what lies ahead of the clock, too. */
+function isWithin(age: number, ms: number): boolean {
+  return age >= 0 && age < ms;
 }
 
 /** Decimal numbers of one etcd; what is none is not read from. */
