@@ -1,4 +1,4 @@
-import { existsSync, readFileSync } from 'node:fs';
+import { existsSync, readFileSync, statSync } from 'node:fs';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
@@ -7,6 +7,7 @@ import { type RunFiles, runFiles } from '../e2e/local/run-directory.ts';
 import { endRun, type RunProcess, startRun } from '../e2e/local/testing/run-process.ts';
 import { livingProcess, signalProcess } from '../e2e/processes/pid-file.ts';
 
+const PATIENCE = { timeout: 10_000 };
 const STUB = resolve(import.meta.dirname, '../e2e/local/testing/stub-operator.ts');
 
 describe('make run', () => {
@@ -46,6 +47,37 @@ describe('make run', () => {
       expect(existsSync(kept)).toBe(true);
     }
   }, 90_000);
+
+  test('whoever comes for the first time gets a token that works, and a tenant that can run out of money', async () => {
+    const status = async (authorization?: string): Promise<number> => {
+      const address = readFileSync(files.address, 'utf8').trim();
+      const headers = authorization === undefined ? {} : { authorization };
+      return (await fetch(`${address}/api/v1/tenants`, { headers })).status;
+    };
+    const run = start();
+    await run.ready;
+    const token = readFileSync(files.apiToken, 'utf8').trim();
+    expect(token).toMatch(/^[0-9a-f]{32}$/);
+    expect(statSync(files.apiToken).mode & 0o077).toBe(0);
+    expect([await status(), await status(`Bearer ${token}`)]).toEqual([401, 200]);
+    await expect.poll(() => run.output(), PATIENCE).toMatch(/http:\/\S+\/portal#token=of-the-stub/);
+    expect(run.output()).toContain(`asks for the token ${token},`);
+    expect(run.output()).toMatch(
+      /curl -H "Authorization: Bearer \$\(cat \S+api-token\)" -H .*credits'/,
+    );
+    expect(readFileSync(files.operatorLog, 'utf8')).toMatch(
+      /POST \/api\/v1\/tenants\/trial\/credits \{"key":"make run, .*","amount":"0\.100000000","currency":"EUR"\}/,
+    );
+    run.child.kill('SIGINT');
+    await expectExit(run, 0);
+
+    // What was typed with it is good at the next run.
+    const next = start();
+    await next.ready;
+    expect(await status(`Bearer ${token}`)).toBe(200);
+    next.child.kill('SIGINT');
+    await expectExit(next, 0);
+  }, 120_000);
 
   test('a kill -9 of everything costs neither the cluster nor a clean next start', async () => {
     const killed = start();

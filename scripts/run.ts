@@ -1,14 +1,17 @@
+import { mkdirSync } from 'node:fs';
 import { relative } from 'node:path';
+import { type ApiToken, apiTokenOf } from '../e2e/local/api-token.ts';
 import { type LocalCloud, startLocalCloud } from '../e2e/local/local-cloud.ts';
-import { makePortalLink, type PortalLink } from '../e2e/local/portal-link.ts';
 import { runFiles } from '../e2e/local/run-directory.ts';
+import { beginTrial, TRIAL } from '../e2e/local/trial-tenant.ts';
+import { omitUndefined } from '../operator/model/omit-undefined.ts';
 import { logTail } from '../e2e/processes/managed-process.ts';
 import { untilSignal } from './until-signal.ts';
 
 /**
  * `make run`: a whole control plane cluster on this machine, with tenant clusters that change all the
- * time, the operator metering them and a receiver for what it bills. Ctrl-C ends everything; the next
- * start goes on where this one was.
+ * time, the operator metering them and a receiver for what it bills. One tenant pays beforehand, and is stopped when its
+ * balance is used up. Ctrl-C ends everything; the next start goes on where this one was.
  */
 const files = runFiles(process.argv[2]);
 const began = performance.now();
@@ -21,12 +24,15 @@ const progress = (line: string): void => {
 process.exitCode = await main();
 
 async function main(): Promise<number> {
+  mkdirSync(files.directory, { recursive: true });
+  const apiToken = apiTokenOf(files, process.env['API_TOKEN']);
   const operatorProgram = process.env['OPERATOR_PROGRAM'];
   const cloud = await startLocalCloud({
     files,
     progress,
     signal: interrupted.signal,
-    ...(operatorProgram === undefined ? {} : { operatorProgram }),
+    apiToken,
+    ...omitUndefined({ operatorProgram }),
   }).catch((error: unknown) => {
     if (!interrupted.signal.aborted) {
       console.error(error instanceof Error ? error.message : error);
@@ -34,15 +40,12 @@ async function main(): Promise<number> {
     return undefined;
   });
   if (cloud === undefined) return interrupted.signal.aborted ? 0 : 1;
-  const token = process.env['API_TOKEN'];
-  const portal =
-    token === undefined
-      ? undefined
-      : await makePortalLink(cloud.operator.address, token, interrupted.signal).catch(
-          () => undefined,
-        );
-  announce(cloud, portal);
+  announce(cloud, apiToken);
+  const ending = new AbortController();
+  const trial = showTrial(cloud, apiToken, ending.signal);
   const failure = await Promise.race([cloud.failed, interrupted.promise]);
+  ending.abort();
+  await trial;
   if (failure !== undefined) {
     console.error(`${failure}. ${files.operatorLog} ends\n${logTail(files.operatorLog)}`);
   } else {
@@ -52,28 +55,61 @@ async function main(): Promise<number> {
   return failure === undefined ? 0 : 1;
 }
 
+/** Lets the tenant that pays beforehand begin, and says where it looks at its money and how it gets more. */
+async function showTrial(
+  { operator: { address } }: LocalCloud,
+  apiToken: ApiToken,
+  signal: AbortSignal,
+): Promise<void> {
+  const { tenant, amount, currency } = TRIAL;
+  const trial = await beginTrial(address, apiToken.value, signal).catch(() => undefined);
+  if (signal.aborted) return;
+  if (trial === undefined) {
+    return progress(
+      `the tenant ${tenant} was not credited; ${path(files.operatorLog)} may say why`,
+    );
+  }
+  const credit = `{"key":"'$(date +%s)'","amount":"${amount}","currency":"${currency}"}`;
+  progress(`the tenant ${tenant} pays beforehand and has ${amount} ${currency}`);
+  console.log(
+    [
+      '',
+      'In one to two minutes that is used up, and its new pods are refused (a line here says so). More lets them in again:',
+      `  ${curlWith(apiToken)} -H 'Content-Type: application/json' -d '${credit}' '${address}/api/v1/tenants/${tenant}/credits'`,
+      ...(trial.link === undefined
+        ? []
+        : ['What it sees of itself, its money too, for an hour:', `  ${trial.link}`]),
+      '',
+    ].join('\n'),
+  );
+}
+
+/** As typed into a shell: a token that the caller has given is in no output. */
+function curlWith({ isOwn }: ApiToken): string {
+  const value = isOwn ? `$(cat ${path(files.apiToken)})` : '$API_TOKEN';
+  return `curl -H "Authorization: Bearer ${value}"`;
+}
+
+function path(file: string): string {
+  return relative(process.cwd(), file) || '.';
+}
+
 function announce(
   { operator: { address }, invoices, prometheus }: LocalCloud,
-  portal: PortalLink | undefined,
+  apiToken: ApiToken,
 ): void {
-  const path = (file: string): string => relative(process.cwd(), file) || '.';
-  const locked = process.env['API_TOKEN'] !== undefined;
-  const curl = locked ? 'curl -H "Authorization: Bearer $API_TOKEN"' : 'curl';
+  const curl = curlWith(apiToken);
   const kubectl = `${path(files.kubectl)} --kubeconfig ${path(files.kubeconfig)}`;
   console.log(
     [
       'ready',
       '',
       `API and dashboard  ${address}`,
+      ...(apiToken.isOwn
+        ? [`  asks for the token ${apiToken.value}, which is in ${path(files.apiToken)}, too`]
+        : []),
       `Invoices           ${invoices} (a stand-in for Lago)`,
       ...(prometheus === undefined ? [] : [`Prometheus         ${prometheus}`]),
-      ...(portal === undefined
-        ? []
-        : [
-            '',
-            `What the tenant ${portal.tenant} sees of itself, for an hour:`,
-            `  ${portal.link}`,
-          ]),
       '',
       'Two things are amiss on purpose: the destinations kafka, lago, metronome, stripe and webhook are samples that',
       'want a Secret, and the kubeconfig of tenant cluster relic is one that the operator refuses.',
@@ -89,9 +125,9 @@ function announce(
       `  tail -f ${path(files.operatorLog)}`,
       'docs/first-steps.md goes on from here, with a destination of your own.',
       '',
-      locked
-        ? 'Reading and changing take the token of API_TOKEN; set it in that terminal, too.'
-        : 'Reading is open. To push events, to replay, and for a tenant’s own view: `API_TOKEN=try make run`.',
+      ...(apiToken.isOwn
+        ? []
+        : ['Reading and changing take the token of API_TOKEN; set it in that terminal, too.']),
       'Ctrl-C stops everything; `make run` goes on from there, `make clean` forgets it.',
     ].join('\n'),
   );

@@ -2,6 +2,7 @@ import { readFile } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
 import { parse } from 'yaml';
 import type { Kubectl } from '../control-plane/kubectl.ts';
+import { TRIAL } from './trial-tenant.ts';
 
 const ROOT = resolve(import.meta.dirname, '../..');
 
@@ -23,8 +24,9 @@ export interface LocalLago {
 
 /**
  * Applies what an administrator would: the custom resource definitions and a webhook destination that
- * points at the local receiver, one for the local Lago where there is one; in a new cluster also the samples, prices
- * for the plan that all tenants are on, an override that bills the tenant cluster of short-lived pods by requests and
+ * points at the local receiver, one for the local Lago where there is one; in a new cluster also the samples, the policy
+ * that refuses pods of who is suspended, prices for the plan that all tenants are on, an override that has one tenant pay
+ * beforehand, one that bills the tenant cluster of short-lived pods by requests and
  * namespace, so that each pod's seconds can be read off its events, and two that tell the traffic of tenant clusters
  * apart which share a namespace. What was changed or deleted in a kept cluster stays so.
  */
@@ -43,8 +45,9 @@ export async function applyCustomResources(
   const known = await kubectl(['get', 'namespace', OPERATOR_NAMESPACE, '--ignore-not-found']);
   if (known === '') {
     await apply('-k', join(ROOT, 'config/samples'));
+    await apply('-f', join(ROOT, 'config/components/suspension-policy/policy.yaml'));
     await applyObjects([await standardPrices()]);
-    await applyObjects([BURST_OVERRIDE, ...SHARED_NAMESPACE_OVERRIDES]);
+    await applyObjects([TRIAL_OVERRIDE, BURST_OVERRIDE, ...SHARED_NAMESPACE_OVERRIDES]);
     await applyObjects([NAMESPACE]);
   }
   await applyObjects(webhookDestination('local-receiver', receiver));
@@ -106,6 +109,22 @@ function lagoDestination(name: string, lago: LocalLago): readonly object[] {
 export function manifest(items: readonly object[]): string {
   return JSON.stringify({ apiVersion: 'v1', kind: 'List', items });
 }
+
+const TRIAL_OVERRIDE = {
+  apiVersion: 'meterfeed.io/v1alpha1',
+  kind: 'TenantOverride',
+  metadata: { name: 'trial' },
+  spec: {
+    match: { namespace: 'tenant-trial', name: 'trial' },
+    budget: {
+      amount: TRIAL.amount,
+      currency: TRIAL.currency,
+      period: 'prepaid',
+      thresholds: [50, 100],
+      atLimit: 'suspend',
+    },
+  },
+};
 
 const BURST_OVERRIDE = {
   apiVersion: 'meterfeed.io/v1alpha1',

@@ -15,6 +15,7 @@ import {
 import { startReceiver } from '../receiver/receiver.ts';
 import { ensureOwnNodeClusters } from '../simulator/own-nodes.ts';
 import { startSimulator } from '../simulator/simulator.ts';
+import type { ApiToken } from './api-token.ts';
 import { applyCustomResources } from './custom-resources.ts';
 import { createKubectl, findKubectl } from '../control-plane/kubectl.ts';
 import { startLocalTelemetry } from './local-telemetry.ts';
@@ -26,6 +27,8 @@ export interface LocalCloudOptions {
   readonly progress: (line: string) => void;
   /** Aborting it ends the start, and everything started so far. */
   readonly signal: AbortSignal;
+  /** Of the operator's API. */
+  readonly apiToken: ApiToken;
   /** Stands in for `operator/main.ts` in tests. */
   readonly operatorProgram?: string;
 }
@@ -111,7 +114,7 @@ export async function startLocalCloud(options: LocalCloudOptions): Promise<Local
       files,
       progress,
       kubeconfig: files.kubeconfig,
-      env: { ...LOCAL_SETTINGS, ...portalSettings(), ...telemetry.env },
+      env: { ...LOCAL_SETTINGS, ...accessSettings(options.apiToken), ...telemetry.env },
       signal,
       ...omitUndefined({ program: options.operatorProgram }),
     });
@@ -138,13 +141,20 @@ const LOCAL_SETTINGS: Readonly<Record<string, string>> = {
   RECONCILE_INTERVAL: '10s',
   // Where the tenant cluster with nodes of its own has its API server here.
   TENANT_API_ALLOWED_HOSTS: '127.0.0.1',
+  // Who has used up a prepaid balance is stopped.
+  ENFORCEMENT_MODE: 'enforce',
 };
 
-/** A key of tenants' tokens for this run; only beside API_TOKEN, since reading is not open where there is one. */
-function portalSettings(): Readonly<Record<string, string>> {
-  if (process.env['API_TOKEN'] === undefined || process.env['PORTAL_KEYS'] !== undefined) return {};
+/** The token, and a key of tenants' tokens for this run. */
+function accessSettings(token: ApiToken): Readonly<Record<string, string>> {
+  const access = token.isOwn ? { API_TOKEN: token.value } : {};
+  const { PORTAL_KEYS: keys, PORTAL_KEYS_FILE: file } = process.env;
+  if (keys !== undefined || file !== undefined) return access;
   const { privateKey } = generateKeyPairSync('ed25519');
-  return { PORTAL_KEYS: privateKey.export({ type: 'pkcs8', format: 'pem' }).toString() };
+  return {
+    ...access,
+    PORTAL_KEYS: privateKey.export({ type: 'pkcs8', format: 'pem' }).toString(),
+  };
 }
 
 /** One run at a time in a directory, and nothing left of an earlier one. */

@@ -14,6 +14,8 @@ export interface RunFiles {
   readonly lastOperatorLog: string;
   readonly operatorPid: string;
   readonly operatorPort: string;
+  /** The token of the operator's API that was made for this directory, one line. */
+  readonly apiToken: string;
   /** The address of the operator's API, one line. */
   readonly address: string;
   /** Every event that the receiver accepted, one per line. */
@@ -42,6 +44,7 @@ export function runFiles(directory: string = RUN_DIRECTORY): RunFiles {
     lastOperatorLog: file('operator.1.log'),
     operatorPid: file('operator.pid'),
     operatorPort: file('operator.port'),
+    apiToken: file('api-token'),
     address: file('address'),
     received: file('received.ndjson'),
     receiverPort: file('receiver.port'),

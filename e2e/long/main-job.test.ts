@@ -63,7 +63,8 @@ describe('the main job', () => {
 
   const api = async (path: string): Promise<Record<string, unknown>> => {
     const address = readFileSync(files.address, 'utf8').trim();
-    const response = await fetch(`${address}${path}`);
+    const authorization = `Bearer ${readFileSync(files.apiToken, 'utf8').trim()}`;
+    const response = await fetch(`${address}${path}`, { headers: { authorization } });
     expect({ path, status: response.status }).toEqual({ path, status: 200 });
     return (await response.json()) as Record<string, unknown>;
   };
@@ -148,6 +149,17 @@ describe('the main job', () => {
       { timeout: STATUS_MS, interval: 2_000 },
     );
   });
+
+  test('a tenant that pays beforehand is stopped when its balance is used up', async () => {
+    await vi.waitFor(() => expect(run.output()).toContain('is suspended: "trial"'), {
+      timeout: 150_000,
+      interval: 1_000,
+    });
+    expect(run.output()).toContain('/portal#token=');
+    const answer = await api('/api/v1/tenants/trial/credits');
+    expect(answer['balances']).toMatchObject([{ credited: '0.1', currency: 'EUR' }]);
+    expect(await api('/api/v1/tenants/trial')).toMatchObject({ billing_state: 'suspended' });
+  }, 180_000);
 
   test('a second webhook destination is delivered to within a window', async () => {
     const objects = webhookDestination('second', { url: second.url, secret: 'second-secret' });

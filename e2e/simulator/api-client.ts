@@ -5,9 +5,12 @@ import { collectionPath, isKubeObject, type KubeObject, objectPath } from './obj
 
 export type Body = Record<string, unknown>;
 
+/** The API server does not let an object in; its message says why. */
+export class RefusedError extends Error {}
+
 /** The few requests that the simulator makes of the API server. All wait out an API server that is away. */
 export interface ApiClient {
-  /** Creates the object, or finds it as it is. */
+  /** Creates the object, or finds it as it is. Rejects with a {@link RefusedError} where it is not there and not let in. */
   ensure(object: KubeObject): Promise<{ readonly object: KubeObject; readonly created: boolean }>;
   /** Undefined when there is no such object. */
   get(path: string): Promise<KubeObject | undefined>;
@@ -72,16 +75,25 @@ export function createApiClient(credentials: RestConfig, signal: AbortSignal): A
     if (answer.status < 300) return answer.body;
     if (answer.status === allowed) return undefined;
     const [method, path] = args;
-    throw new Error(`${method} ${path}: HTTP ${answer.status}: ${String(answer.body['message'])}`);
+    const message = String(answer.body['message']);
+    if (answer.status === 403) throw new RefusedError(message);
+    throw new Error(`${method} ${path}: HTTP ${answer.status}: ${message}`);
   };
 
   return {
     ensure: async (object) => {
       const path = collectionPath(object);
-      const created = await expect(409, 'POST', path, { ...object });
-      if (created !== undefined) return { object: objectOf(created, path), created: true };
-      const found = (await expect(0, 'GET', objectPath(object))) ?? {};
-      return { object: objectOf(found, path), created: false };
+      // Whether it is let in is asked before whether it is there.
+      const created = await expect(409, 'POST', path, { ...object }).catch((error: unknown) => {
+        if (error instanceof RefusedError) return error;
+        throw error;
+      });
+      if (created !== undefined && !(created instanceof RefusedError)) {
+        return { object: objectOf(created, path), created: true };
+      }
+      const found = await expect(404, 'GET', objectPath(object));
+      if (found !== undefined) return { object: objectOf(found, path), created: false };
+      throw created ?? new Error(`${objectPath(object)}: gone as soon as it was found`);
     },
     get: async (path) => {
       const found = await expect(404, 'GET', path);

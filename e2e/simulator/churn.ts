@@ -1,5 +1,5 @@
 import { setTimeout as delay } from 'node:timers/promises';
-import type { ApiClient } from './api-client.ts';
+import { type ApiClient, RefusedError } from './api-client.ts';
 import { type Churn, type SimulatedTenantCluster, tenantClusterId } from './cloud.ts';
 import { type KubeObject, objectPath } from './objects.ts';
 import {
@@ -30,10 +30,19 @@ const GRACE_SECONDS = 30;
 /** How long a pod that ended by itself stays to be looked at. */
 const LINGER_MS = 2_000;
 
-/** Ends the pods of an earlier run, then begins new ones at random intervals until the signal is aborted. */
+/**
+ * Ends the pods of an earlier run, then begins new ones at random intervals until the signal is aborted. While they are not let
+ * in, as those of a suspended tenant cluster, it goes on trying, and says so once.
+ */
 export async function runChurn(options: ChurnOptions): Promise<void> {
   const { api, cluster, churn, signal, random, log } = options;
   const lives = new Set<Promise<void>>();
+  let isRefused = false;
+  const tell = (refusal: string | undefined): void => {
+    if ((refusal !== undefined) === isRefused) return;
+    isRefused = refusal !== undefined;
+    log(`${cluster.name}: ${refusal ?? 'new pods are let in again'}`);
+  };
   const begin = (life: Promise<void>): void => {
     const watched = life
       .catch((error: unknown) => {
@@ -44,20 +53,29 @@ export async function runChurn(options: ChurnOptions): Promise<void> {
   };
   for (const pod of await leftovers(api, cluster, churn)) begin(endPod(options, pod));
   while (!signal.aborted) {
-    begin(live(options));
+    begin(live(options, tell));
     // Between half and one and a half times the mean.
     await delay(churn.everyMs * (0.5 + random()), undefined, { signal }).catch(() => {});
   }
   await Promise.all(lives);
 }
 
-/** One pod, from creation to removal; every third has an init container. */
-async function live(options: ChurnOptions): Promise<void> {
+/** One pod, from creation to removal; every third has an init container. Tells whether it was let in, or why not. */
+async function live(
+  options: ChurnOptions,
+  tell: (refusal: string | undefined) => void,
+): Promise<void> {
   const { api, churn, now, random, signal } = options;
   const [shortest, longest] = churn.lifetimeMs;
   const pause = (ms: number): Promise<void> => delay(ms, undefined, { signal });
   const withInit = random() < 1 / 3;
-  const { object: pod } = await api.ensure(newPod(options, withInit));
+  const made = await api.ensure(newPod(options, withInit)).catch((error: unknown) => {
+    if (error instanceof RefusedError) return error;
+    throw error;
+  });
+  if (made instanceof RefusedError) return tell(made.message);
+  tell(undefined);
+  const { object: pod } = made;
   await acceptPod(api, pod, now());
   await pause(200 + 800 * random());
   let initStartedAt: number | undefined;

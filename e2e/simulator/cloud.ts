@@ -63,7 +63,7 @@ export const BURST_REQUESTS: Requests = { cpu: '3600m', memory: '1Gi' };
 /**
  * A small GPU cloud. Shapes: two tenant clusters in one namespace, one as a Deployment; one that the
  * platform knows; one whose pods come and go every few seconds; one with the specification's own
- * label; one with a node to itself.
+ * label; one with a node to itself; one of a tenant that pays beforehand.
  */
 export const TENANT_CLUSTERS: readonly SimulatedTenantCluster[] = [
   {
@@ -191,6 +191,29 @@ export const TENANT_CLUSTERS: readonly SimulatedTenantCluster[] = [
     ],
     claims: [{ name: 'projects', storageClass: 'fast-ssd', size: '500Gi' }],
     loadBalancers: ['portal'],
+  },
+  {
+    name: 'trial',
+    namespace: 'tenant-trial',
+    kind: 'StatefulSet',
+    app: 'vcluster',
+    annotations: {
+      'meterfeed.io/tenant': 'trial',
+      'meterfeed.io/display-name': 'Trial customer',
+    },
+    tenant: 'trial',
+    pods: [],
+    claims: [{ name: 'notes', storageClass: 'standard', size: '10Gi' }],
+    loadBalancers: ['notes'],
+    // Two or three at a time, at most seven of the eight GPUs there.
+    churn: {
+      name: 'sample',
+      node: 'amd-1',
+      requests: { cpu: '2', memory: '16Gi', 'amd.com/gpu': '1' },
+      everyMs: 10_000,
+      lifetimeMs: [20_000, 30_000],
+      ownNamespace: false,
+    },
   },
 ];
 

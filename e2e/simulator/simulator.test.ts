@@ -1,11 +1,16 @@
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
 import { useOwnTestCluster } from '../control-plane/test-cluster.ts';
 import { TENANT_CLUSTERS } from './cloud.ts';
 import { type Simulator, startSimulator } from './simulator.ts';
 import { readTruth } from './truth.ts';
+
+const POLICY = fileURLToPath(
+  new URL('../../config/components/suspension-policy/policy.yaml', import.meta.url),
+);
 
 /** A test waits for pods that live for seconds. */
 const PATIENCE = { timeout: 40_000, interval: 250 };
@@ -107,6 +112,32 @@ describe('the simulated cloud', () => {
     }
     expect(problems).toEqual([]);
   }, 90_000);
+
+  test('goes on where a tenant cluster is suspended, and says once that its pods are refused', async () => {
+    const namespace = (labels: object): Promise<unknown> =>
+      cluster.kubectl([
+        'patch',
+        'namespace',
+        'tenant-trial',
+        '--type=merge',
+        `--patch=${JSON.stringify({ metadata: { labels } })}`,
+      ]);
+    const suspended = 'meterfeed.io/suspended';
+    const told = (): readonly string[] => problems.filter((line) => line.startsWith('trial: '));
+    await cluster.kubectl(['apply', '--filename', POLICY]);
+    await namespace({ [suspended]: 'true', 'suspended.meterfeed.io/trial': 'true' });
+    await vi.waitFor(() => expect(told()).toHaveLength(1), PATIENCE);
+    expect(told()[0]).toContain('tenant cluster is suspended: "trial"');
+    // Its control plane's pod is there, and would not be let in either.
+    await simulator?.stop();
+    await start();
+    await vi.waitFor(() => expect(told()).toHaveLength(2), PATIENCE);
+    await namespace({ [suspended]: null });
+    await vi.waitFor(() => {
+      expect(told().slice(2)).toEqual(['trial: new pods are let in again']);
+    }, PATIENCE);
+    expect(problems).toEqual(told());
+  }, 120_000);
 
   const burstPods = (): Promise<readonly Item[]> =>
     items('/api/v1/namespaces/tenant-burst/pods?labelSelector=simulator/churn%3Djob');
