@@ -2,6 +2,7 @@ import { once } from 'node:events';
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { createChurn } from './churn.ts';
+import { AppliedMarks, type MarkedObject, SUSPENDED_PATH } from './marks.ts';
 import { createPopulation, foreignNamespaces, type Size } from './population.ts';
 import { answerQuery, PROMETHEUS_PATH } from './prometheus.ts';
 import { createWatchLog, type WatchLog } from './watch-log.ts';
@@ -10,7 +11,8 @@ import { createWatchLog, type WatchLog } from './watch-log.ts';
  * A stand-in for the API server of a large cluster, in a process of its own: pages of lists and
  * watch events at the wire format, made as they are sent. Arguments: the size and the changes a
  * second, as JSON. Tells its parent the port; answers `stats` with the requests served so far. Below
- * `/prometheus` it answers queries, which are counted by themselves.
+ * `/prometheus` it answers queries, which are counted by themselves. Custom resources are those that a bench
+ * has put there; the operator's own default policy is none of them.
  */
 interface Arguments {
   readonly size: Size;
@@ -41,6 +43,7 @@ let listing: { readonly path: string; readonly until: number } | undefined;
 const requests: Record<string, number> = {};
 let queries = 0;
 const objects = new Map<string, string>();
+const marks = new AppliedMarks();
 
 const collection = (
   kind: string,
@@ -65,13 +68,18 @@ const COLLECTIONS = new Map<string, Collection>([
     '/api/v1/namespaces',
     collection('Namespace', 'v1', size.tenants + foreignNamespaces(size), (index, rv) =>
       index < size.tenants
-        ? population.namespace(index, rv)
+        ? marks.on({ collection: '/api/v1/namespaces', index }, population.namespace(index, rv))
         : population.foreign.namespace(index - size.tenants, rv),
     ),
   ],
   [
     '/apis/apps/v1/statefulsets',
-    collection('StatefulSet', 'apps/v1', size.tenants, population.statefulSet),
+    collection('StatefulSet', 'apps/v1', size.tenants, (index, rv) =>
+      marks.on(
+        { collection: '/apis/apps/v1/statefulsets', index },
+        population.statefulSet(index, rv),
+      ),
+    ),
   ],
   ['/apis/apps/v1/deployments', collection('Deployment', 'apps/v1', 0, NONE)],
   [
@@ -90,6 +98,9 @@ for (const plural of KINDS) {
     collection(plural, 'meterfeed.io/v1alpha1', 0, NONE),
   );
 }
+/** A custom resource, by its collection. */
+const CUSTOM_RESOURCE = /^(\/apis\/meterfeed\.io\/v1alpha1\/[^/]+)\/[^/]+$/;
+const customResources = new Map<string, string>();
 /** Secrets of one name, asked for with a field selector: those that were stored. */
 const SECRETS = '/api/v1/secrets';
 const SECRET_PATH = /^\/api\/v1\/namespaces\/[^/]+\/secrets\/([^/]+)$/;
@@ -148,6 +159,7 @@ async function answer(request: IncomingMessage, response: ServerResponse): Promi
     queries += 1;
     return await answerQuery(request, response);
   }
+  if (path === SUSPENDED_PATH) return send(response, 200, marks.suspended());
   const watch = url.searchParams.get('watch') === 'true';
   count(`${request.method} ${path}${watch ? ' watch' : ''}`);
   const found = COLLECTIONS.get(path);
@@ -156,7 +168,14 @@ async function answer(request: IncomingMessage, response: ServerResponse): Promi
   if (path === METRICS) return await sendMetrics(response);
   if (found === undefined) return send(response, objects.has(path) ? 200 : 404, objects.get(path));
   if (watch) return found.log.follow(response, Number(url.searchParams.get('resourceVersion')));
-  await sendPage(response, path, found, url.searchParams);
+  await sendPage(response, path, withCustomResources(path, found), url.searchParams);
+}
+
+/** A collection with the custom resources that were put into it. */
+function withCustomResources(path: string, found: Collection): Collection {
+  const put = [...customResources].filter(([name]) => CUSTOM_RESOURCE.exec(name)?.[1] === path);
+  if (put.length === 0) return found;
+  return { ...found, count: put.length, item: (index) => put[index]?.[1] ?? '{}' };
 }
 
 async function sendPage(
@@ -245,8 +264,23 @@ async function store(
   const stored = JSON.stringify({ ...body, metadata });
   if (SECRET_PATH.test(path)) secretLog.add(version, `{"type":"MODIFIED","object":${stored}}`);
   const { name } = metadata as { name?: unknown };
+  const marked = request.method === 'PATCH' ? marks.objectAt(path) : undefined;
+  if (marked !== undefined) return sendMarked(response, marked, metadata);
   objects.set(request.method === 'POST' ? `${path}/${String(name)}` : path, stored);
+  const [, kind] = (request.method === 'PUT' && CUSTOM_RESOURCE.exec(path)) || [];
+  if (kind !== undefined) {
+    customResources.set(path, stored);
+    COLLECTIONS.get(kind)?.log.add(version, `{"type":"MODIFIED","object":${stored}}`);
+  }
   send(response, request.method === 'POST' ? 201 : 200, stored);
+}
+
+function sendMarked(response: ServerResponse, marked: MarkedObject, metadata: unknown): void {
+  marks.apply(marked, metadata, Date.now());
+  const found = COLLECTIONS.get(marked.collection);
+  const object = found?.item(marked.index, version);
+  found?.log.add(version, `{"type":"MODIFIED","object":${object}}`);
+  send(response, 200, object);
 }
 
 function send(response: ServerResponse, code: number, body: string | undefined): void {

@@ -89,12 +89,18 @@ export async function prepareOperator(options: ShippedOperatorOptions): Promise<
           ...options.environment,
         },
       });
-      return running(child, `http://127.0.0.1:${port}`, logFile);
+      const token = options.environment?.['API_TOKEN'];
+      return running(child, `http://127.0.0.1:${port}`, { logFile, token });
     },
   };
 }
 
-function running(child: ChildProcess, address: string, logFile: string): RunningOperator {
+function running(
+  child: ChildProcess,
+  address: string,
+  { logFile, token }: { readonly logFile: string; readonly token: string | undefined },
+): RunningOperator {
+  const headers = token === undefined ? {} : { authorization: `Bearer ${token}` };
   return {
     address,
     until: async (timeoutMs, holds) => {
@@ -111,7 +117,7 @@ function running(child: ChildProcess, address: string, logFile: string): Running
       }
     },
     reports: async () => {
-      const response = await fetch(`${address}/api/v1/windows`);
+      const response = await fetch(`${address}/api/v1/windows`, { headers });
       const { windows: all } = (await response.json()) as { windows: readonly Report[] };
       // While the first lists come in, what is listed sooner is closed by itself.
       return all.filter(({ scopes }) => scopes.includes('pods'));
