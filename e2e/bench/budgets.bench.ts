@@ -193,7 +193,9 @@ function print(figure: string, value: number, unit: string): void {
 
 function positive(name: string, text: string): number {
   const value = Number(text);
-  if (Number.isInteger(value) && value > 0) return value;
-  console.error(`bench: budgets: --${name}: give a whole number above 0: "${text}"`);
-  process.exit(2);
+  if (!Number.isInteger(value) || value <= 0) {
+    console.error(`bench: budgets: --${name}: give a whole number above 0: "${text}"`);
+    process.exit(2);
+  }
+  return value;
 }
