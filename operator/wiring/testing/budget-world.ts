@@ -53,7 +53,8 @@ export interface BudgetWorld extends AsyncDisposable {
 }
 
 const NAME = 'shop';
-const API_TOKEN = 'api-canary-5b1e90d2';
+/** Reads and changes through the API of the world. */
+export const API_TOKEN = 'api-canary-5b1e90d2';
 const EVENTS = '/apis/events.k8s.io/v1/namespaces/default/events';
 const OVERRIDES = '/apis/meterfeed.io/v1alpha1/tenantoverrides';
 
