@@ -10,28 +10,35 @@ export interface BalanceOptions {
   readonly apiPort: number;
 }
 
-/** How the suspension of one tenant went. */
+/** How the suspension of one tenant went. Who is not suspended in half a minute has taken that long. */
 export interface Suspension {
-  /** From the moment at which its balance was used up, as told a second before, until its Namespace was marked; seconds. */
+  readonly isSuspended: boolean;
+  /** From the moment at which its balance was used up, as told last before that, until its Namespace was marked; seconds. */
   readonly lateSeconds: number;
   /** What it had used beyond its balance when its Namespace was marked, in seconds of what it uses. */
   readonly overshootSeconds: number;
 }
 
-interface Reading {
+/** A balance as it stands. */
+interface Look {
   /** Milliseconds since the epoch. */
   readonly at: number;
   readonly left: number;
+  /** When nothing will be left if everything goes on; NaN where that is not told. */
+  readonly usedUpAt: number;
+}
+
+/** When nothing will be left, and what is used in a millisecond. */
+interface Forecast {
+  readonly usedUpAt: number;
+  readonly burn: number;
 }
 
 const DIGITS = 9;
-/** Between two readings of a balance that tell how fast it goes. */
-const BURN_MS = 2_000;
-/** What is left by then, at this rate. */
+/** What is left lasts so long. */
 const LASTS_MS = 5_000;
-const LOOK_AHEAD_MS = 1_000;
+const LOOK_MS = 1_000;
 const POLL_MS = 100;
-/** Whoever is not suspended by then never will be. */
 const PATIENCE_MS = 30_000;
 
 /** Prepaid balances of the tenants of the stand-in, looked at from outside. */
@@ -47,32 +54,34 @@ export class Balances {
     await this.#ask(`${pathOf(tenant)}/credits`, { key, amount, currency });
   }
 
-  /** Whether the tenant has an account of its balance by now. */
+  /** Whether it can be told by now when the tenant's balance will be used up. */
   async isCounted(tenant: number): Promise<boolean> {
-    return typeof (await this.#budget(tenant))['period_start'] === 'string';
+    return Number.isFinite((await this.#look(tenant)).usedUpAt);
   }
 
-  /**
-   * Takes so much credit back that the balance is used up in some seconds, and watches what follows; undefined where the tenant is not
-   * suspended half a minute after that.
-   */
-  async useUp(tenant: number): Promise<Suspension | undefined> {
-    const first = await this.#read(tenant);
-    await delay(BURN_MS);
-    const last = await this.#read(tenant);
-    const kept = ((first.left - last.left) / (last.at - first.at)) * LASTS_MS;
-    await this.credit(tenant, 'taken-back', (kept - last.left).toFixed(DIGITS));
-    await delay(LASTS_MS - LOOK_AHEAD_MS);
-    const budget = await this.#budget(tenant);
-    const usedUpAt = Date.parse(String(budget['used_up_at']));
-    const ahead = await this.#read(tenant);
-    const burn = ahead.left / (usedUpAt - ahead.at);
+  /** Takes so much credit back that the rest lasts five seconds, and watches what follows. */
+  async useUp(tenant: number): Promise<Suspension> {
+    const before = await this.#look(tenant);
+    const burn = burnOf(before);
+    await this.credit(tenant, 'taken-back', (burn * LASTS_MS - before.left).toFixed(DIGITS));
+    let forecast: Forecast = { usedUpAt: Date.now() + LASTS_MS, burn };
+    for (let looks = 0; looks < LASTS_MS / LOOK_MS - 1; looks += 1) {
+      await delay(LOOK_MS);
+      const look = await this.#look(tenant);
+      // Until the operator has seen that credit was taken back it tells of days.
+      const isNear = look.usedUpAt > look.at && look.usedUpAt < look.at + PATIENCE_MS;
+      if (isNear) forecast = { usedUpAt: look.usedUpAt, burn: burnOf(look) };
+    }
     const markedAt = await this.#markedAt(tenant);
-    if (markedAt === undefined) return undefined;
-    const after = await this.#read(tenant);
+    if (markedAt === undefined) {
+      const seconds = PATIENCE_MS / 1000;
+      return { isSuspended: false, lateSeconds: seconds, overshootSeconds: seconds };
+    }
+    const after = await this.#look(tenant);
     return {
-      lateSeconds: (markedAt - usedUpAt) / 1000,
-      overshootSeconds: (-after.left / burn - (after.at - markedAt)) / 1000,
+      isSuspended: true,
+      lateSeconds: (markedAt - forecast.usedUpAt) / 1000,
+      overshootSeconds: (-after.left / forecast.burn - (after.at - markedAt)) / 1000,
     };
   }
 
@@ -86,24 +95,25 @@ export class Balances {
     return undefined;
   }
 
-  async #read(tenant: number): Promise<Reading> {
+  async #look(tenant: number): Promise<Look> {
     const asked = Date.now();
-    const { balances } = await this.#ask(`${pathOf(tenant)}/credits`);
+    const [{ balances }, { budget }] = await Promise.all([
+      this.#ask(`${pathOf(tenant)}/credits`),
+      this.#ask(pathOf(tenant)),
+    ]);
     const at = (asked + Date.now()) / 2;
     const [balance] = Array.isArray(balances) ? (balances as readonly unknown[]) : [];
-    return { at, left: Number(isRecord(balance) ? balance['left'] : Number.NaN) };
-  }
-
-  async #budget(tenant: number): Promise<Readonly<Record<string, unknown>>> {
-    const { budget } = await this.#ask(pathOf(tenant));
-    return isRecord(budget) ? budget : {};
+    return {
+      at,
+      left: Number(isRecord(balance) ? balance['left'] : Number.NaN),
+      usedUpAt: Date.parse(String(isRecord(budget) ? budget['used_up_at'] : undefined)),
+    };
   }
 
   async #suspended(): Promise<Readonly<Record<string, unknown>>> {
     const { apiPort } = this.#options;
-    const answer: unknown = await (
-      await fetch(`http://127.0.0.1:${apiPort}${SUSPENDED_PATH}`)
-    ).json();
+    const response = await fetch(`http://127.0.0.1:${apiPort}${SUSPENDED_PATH}`);
+    const answer: unknown = await response.json();
     return isRecord(answer) ? answer : {};
   }
 
@@ -118,6 +128,10 @@ export class Balances {
     const answer: unknown = await response.json();
     return isRecord(answer) ? answer : {};
   }
+}
+
+function burnOf({ at, left, usedUpAt }: Look): number {
+  return left / (usedUpAt - at);
 }
 
 function pathOf(tenant: number): string {
