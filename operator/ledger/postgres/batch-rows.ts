@@ -2,6 +2,7 @@ import type { Hash } from 'node:crypto';
 import { encodeStoredEvents, nextChain } from '../event-chain.ts';
 import type { EncodedEvent } from '../writer.ts';
 import { type EventRow, textColumns } from './event-rows.ts';
+import type { SeriesNumbering } from './number-series.ts';
 import type { Statement } from './session.ts';
 
 /** The events of a batch, on their way to the table. */
@@ -12,9 +13,7 @@ export interface BatchRows {
   /** The chain value before the first event, hex. */
   readonly chain: string;
   readonly events: readonly EncodedEvent[];
-  readonly rows: readonly EventRow[];
-  /** The number of each event's series. */
-  readonly numbers: readonly number[];
+  readonly numbering: SeriesNumbering;
 }
 
 /** Little enough for the server to begin soon, and much enough for few messages. */
@@ -24,58 +23,74 @@ const PIECE_EVENTS = 200;
 export class StoreEvents {
   readonly #batch: BatchRows;
   readonly #chain: Hash;
-  #sent = 0;
+  readonly #rows: EventRow[] = [];
 
   constructor(batch: BatchRows) {
     this.#batch = batch;
     this.#chain = nextChain(batch.chain);
   }
 
+  /** Stores what is left, up to the first events whose series have to be asked for. */
   statement(): Statement {
+    const before = this.#rows.length;
+    const sent = () => this.#rows.length - before;
     return {
       text: `copy meterfeed.event (day, stream, seq, window_start, window_end, recorded_at, series,
         crc, id, quantity, foreign_id, extra) from stdin`,
       pieces: this.#pieces(),
-      rows: this.#batch.events.length,
+      get rows() {
+        return sent();
+      },
     };
   }
 
-  /** False when the connection has not taken them. */
-  areSent(): boolean {
-    return this.#sent === this.#batch.events.length;
+  /** Those that were not sent: their series have to be asked for, or the connection has taken nothing. */
+  left(): readonly EncodedEvent[] {
+    return this.#batch.events.slice(this.#rows.length);
+  }
+
+  /** Those that were sent, as they are stored. */
+  rows(): readonly EventRow[] {
+    return this.#rows;
   }
 
   /** The chain value behind the last event, hex. Throws unless all are sent. */
   chain(): string {
-    if (!this.areSent()) throw new Error(`ledger: events were not all sent: "${this.#sent}"`);
+    const { length } = this.left();
+    if (length > 0) throw new Error(`ledger: events were not all sent: "${length} are left"`);
     return this.#chain.digest('hex');
   }
 
   /** In the text format of COPY (https://www.postgresql.org/docs/current/sql-copy.html). */
   *#pieces(): Generator<Buffer, void, void> {
-    const { events, firstSequence } = this.#batch;
-    while (this.#sent < events.length) {
-      const from = this.#sent;
-      const texts = events.slice(from, from + PIECE_EVENTS).map(({ text }) => text);
-      const { values, bytes } = encodeStoredEvents(firstSequence + from, texts);
+    const { events, firstSequence, numbering } = this.#batch;
+    while (this.#rows.length < events.length) {
+      const sent = this.#rows.length;
+      const piece = events.slice(sent, sent + PIECE_EVENTS);
+      const numbered = numbering.number(piece);
+      if (numbered === undefined) return;
+      const sequence = firstSequence + sent;
+      const { values, bytes } = encodeStoredEvents(
+        sequence,
+        piece.map(({ text }) => text),
+      );
       this.#chain.update(bytes);
       let lines = '';
-      for (const [index, value] of values.entries()) {
-        lines += this.#line(from + index, value.readInt32BE());
+      for (const [index, row] of numbered.rows.entries()) {
+        const checksum = values[index]?.readInt32BE() ?? 0;
+        lines += this.#line(sequence + index, checksum, numbered.numbers[index], row);
+        this.#rows.push(row);
       }
-      this.#sent += texts.length;
       yield Buffer.from(lines);
     }
   }
 
-  #line(index: number, checksum: number): string {
-    const { day, stream, firstSequence, rows, numbers } = this.#batch;
-    const row = rows[index];
-    if (row === undefined) throw new RangeError(`ledger: no row: "${index}"`);
+  #line(sequence: number, checksum: number, series: number | undefined, row: EventRow): string {
+    const { day, stream } = this.#batch;
     const [foreignId, extra] = textColumns(row);
-    return `${day}\t${stream}\t${firstSequence + index}\t${row.windowStart}\t${row.windowEnd}\t${
+    return `${day}\t${stream}\t${sequence}\t${row.windowStart}\t${row.windowEnd}\t${
       row.recordedAt
-    }\t${numbers[index]}\t${checksum}\t${row.id}\t${row.quantity}\t${escaped(foreignId)}\t${escaped(extra)}\n`;
+    }\t${series}\t${checksum}\t${row.id}\t${row.quantity}\t${escaped(foreignId)}\t${escaped(extra)}\n`;
   }
 }
 

@@ -66,6 +66,33 @@ test('events of one tenant and metric that differ in their unit or in the order 
   await ledger.close();
 });
 
+test('kinds of usage that are new in the midst of a large batch cost no event and give none another kind', async () => {
+  const database = await used.server().createDatabase();
+  const before = await openTestStream(database);
+  const windows = [0, 1, 2].map((window) => {
+    const windowStart = TEST_WINDOW_START + window * TEST_WINDOW_MS;
+    // Each window has kinds of the one before, stored ones that nobody remembers, and new ones.
+    return Array.from({ length: 450 }, (_, index) =>
+      testEvent({ windowStart, tenant: `t${index < 220 ? index : index + window * 100}` }),
+    );
+  });
+  const [first = [], ...others] = windows;
+  await before.append({ events: first });
+  await before.close();
+  const ledger = await openTestStream(database);
+  await ledger.append({
+    events: first.slice(0, 220).map((event) => ({ ...event, id: `x${event.id}` })),
+  });
+  for (const events of others) await ledger.append({ events });
+  const stored = [...first, ...first.slice(0, 220), ...others.flat()];
+  const page = await ledger.read(0, 5_000);
+  expect(page.kind === 'page' && page.events.map(({ event }) => event.tenant)).toEqual(
+    stored.map(({ tenant }) => tenant),
+  );
+  expect((await ledger.verify()).errors).toEqual([]);
+  await ledger.close();
+});
+
 test('a day whose table another process has dropped is made again, and its batch stored once', async () => {
   const database = await used.server().createDatabase();
   const clock = createStepClock(TEST_WINDOW_START + TEST_WINDOW_MS);

@@ -15,12 +15,15 @@ import {
 } from './series.ts';
 import type { Session, Statement } from './session.ts';
 
-/** The events of a batch as they are stored, and what becomes of their series. */
+/** Events as they are stored. */
 export interface NumberedEvents {
   /** The number of each event's series. */
   readonly numbers: readonly number[];
   readonly rows: readonly EventRow[];
-  /** To be run before the events are stored. */
+}
+
+/** What a batch changes of the series. */
+export interface SeriesChanges {
   readonly statements: readonly Statement[];
   /** The series that changed, as they are once that is committed. */
   readonly changed: readonly NumberedSeries[];
@@ -40,44 +43,6 @@ export interface NumberingPlace {
 
 /** No series keeps longer properties than this for its events. */
 const MOST_SHARED_CHARACTERS = 512;
-
-/** Gives each event its series, old or new. Asks for series that are not remembered, within the transaction. */
-export async function numberSeries(
-  session: Session,
-  place: NumberingPlace,
-  events: readonly EncodedEvent[],
-): Promise<NumberedEvents> {
-  const draft = new SeriesDraft(place);
-  const matches = events.map((event) => match(event, place.cache));
-  const missing = new Set<string>();
-  for (const { kind, key } of matches) {
-    if (kind === 'known') continue;
-    const remembered = place.cache.byKey(key);
-    if (remembered === undefined) missing.add(key);
-    else draft.use(remembered);
-  }
-  if (missing.size > 0) {
-    const [found] = await session.run([selectByKey(place.stream, [...missing])]);
-    for (const row of found?.rows ?? []) {
-      const series = seriesOf(row);
-      if (series.key !== (row['key'] ?? '').replaceAll('-', '')) {
-        throw damage('series', `series ${series.number} is damaged`);
-      }
-      draft.use(series);
-    }
-  }
-  const numbers: number[] = [];
-  const rows = matches.map((found) => {
-    if (found.kind === 'known') {
-      numbers.push(draft.use(found.series).number);
-      return found.row;
-    }
-    const series = draft.place(found.key, found.split);
-    numbers.push(series.number);
-    return storedRow(found.text, found.split.row, series);
-  });
-  return { numbers, rows, ...draft.changes() };
-}
 
 /** `known`: series and row make exactly the event's text. */
 type Match =
@@ -109,10 +74,12 @@ function match({ event, text }: EncodedEvent, cache: SeriesCache): Match {
   return { kind: 'split', key, split, text };
 }
 
-/** The series of a batch, and what the batch changes of them. */
-class SeriesDraft {
+/** Gives the events of a batch their series, old or new, a few events after the other. */
+export class SeriesNumbering {
   readonly #place: NumberingPlace;
   readonly #byKey = new Map<string, NumberedSeries>();
+  /** What was asked for: undefined where there is no such series yet. */
+  readonly #asked = new Map<string, NumberedSeries | undefined>();
   readonly #changed = new Set<string>();
   readonly #added: NumberedSeries[] = [];
   readonly #touched: number[] = [];
@@ -122,8 +89,64 @@ class SeriesDraft {
     this.#place = place;
   }
 
+  /** The events that come next; undefined where a series has to be {@link ask}ed for before. */
+  number(events: readonly EncodedEvent[]): NumberedEvents | undefined {
+    const matches = events.map((event) => match(event, this.#place.cache));
+    if (matches.some((found) => found.kind === 'split' && !this.#isKnown(found.key))) {
+      return undefined;
+    }
+    const numbers: number[] = [];
+    const rows = matches.map((found) => {
+      if (found.kind === 'known') {
+        numbers.push(this.#use(found.series).number);
+        return found.row;
+      }
+      const series = this.#seriesFor(found.key, found.split);
+      numbers.push(series.number);
+      return storedRow(found.text, found.split.row, series);
+    });
+    return { numbers, rows };
+  }
+
+  /** Asks for the series of events that are not remembered, within the transaction. */
+  async ask(session: Session, events: readonly EncodedEvent[]): Promise<void> {
+    const keys = events.flatMap((event) => {
+      const found = match(event, this.#place.cache);
+      return found.kind === 'known' || this.#isKnown(found.key) ? [] : [found.key];
+    });
+    for (const key of keys) this.#asked.set(key, undefined);
+    const [found] = await session.run([selectByKey(this.#place.stream, [...new Set(keys)])]);
+    for (const row of found?.rows ?? []) {
+      const series = seriesOf(row);
+      if (series.key !== (row['key'] ?? '').replaceAll('-', '')) {
+        throw damage('series', `series ${series.number} is damaged`);
+      }
+      this.#asked.set(series.key, series);
+    }
+  }
+
+  changes(): SeriesChanges {
+    const { stream, day, head } = this.#place;
+    const statements = [
+      ...(this.#added.length > 0 ? [insertSeries(stream, day, this.#added)] : []),
+      ...(this.#touched.length > 0 ? [touchSeries(stream, day, this.#touched)] : []),
+      ...(this.#sharing.length > 0 ? [shareProperties(stream, this.#sharing)] : []),
+    ];
+    return {
+      statements,
+      changed: [...this.#changed].flatMap((key) => this.#byKey.get(key) ?? []),
+      head: head + this.#added.length,
+    };
+  }
+
+  #isKnown(key: string): boolean {
+    return (
+      this.#byKey.has(key) || this.#asked.has(key) || this.#place.cache.byKey(key) !== undefined
+    );
+  }
+
   /** Notes that the day has events of a series that is stored. */
-  use(series: NumberedSeries): NumberedSeries {
+  #use(series: NumberedSeries): NumberedSeries {
     const known = this.#byKey.get(series.key);
     if (known !== undefined) return known;
     const { day } = this.#place;
@@ -139,8 +162,11 @@ class SeriesDraft {
    * The series of the next event. Its properties become those of the series when two events in a row have them, or at
    * once where they are all texts: numbers count what is seldom the same again.
    */
-  place(key: string, { series, row }: SplitEvent): NumberedSeries {
-    const known = this.#byKey.get(key) ?? this.#add(key, { series, row });
+  #seriesFor(key: string, { series, row }: SplitEvent): NumberedSeries {
+    const stored = this.#asked.get(key) ?? this.#place.cache.byKey(key);
+    const known =
+      this.#byKey.get(key) ??
+      (stored === undefined ? this.#add(key, { series, row }) : this.#use(stored));
     const { properties } = row.extra;
     if (properties === undefined || known.properties !== undefined) return known;
     const text = JSON.stringify(properties);
@@ -151,20 +177,6 @@ class SeriesDraft {
     }
     if (text.length > MOST_SHARED_CHARACTERS) return known;
     return this.#change({ ...known, lastProperties: text });
-  }
-
-  changes(): Omit<NumberedEvents, 'numbers' | 'rows'> {
-    const { stream, day, head } = this.#place;
-    const statements = [
-      ...(this.#added.length > 0 ? [insertSeries(stream, day, this.#added)] : []),
-      ...(this.#touched.length > 0 ? [touchSeries(stream, day, this.#touched)] : []),
-      ...(this.#sharing.length > 0 ? [shareProperties(stream, this.#sharing)] : []),
-    ];
-    return {
-      statements,
-      changed: [...this.#changed].flatMap((key) => this.#byKey.get(key) ?? []),
-      head: head + this.#added.length,
-    };
   }
 
   #add(key: string, { series, row }: SplitEvent): NumberedSeries {

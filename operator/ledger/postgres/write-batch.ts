@@ -1,13 +1,13 @@
 import type { Cursor } from '../ledger.ts';
 import { StoreEvents } from './batch-rows.ts';
-import { type EventRow, isDerived } from './event-rows.ts';
+import { isDerived } from './event-rows.ts';
 import {
   cursorStatements,
   recordStatements,
   updateStream,
   upsertSegment,
 } from './batch-statements.ts';
-import { type NumberedEvents, numberSeries } from './number-series.ts';
+import { SeriesNumbering } from './number-series.ts';
 import type { BatchPlan } from './plan-batch.ts';
 import type { NumberedSeries, SeriesCache } from './series.ts';
 import type { Row, Session, Statement } from './session.ts';
@@ -44,9 +44,9 @@ export interface BatchContext {
 export async function writeBatch(session: Session, context: BatchContext): Promise<BatchWrite> {
   const { before, plan, cache, day, owner } = context;
   const { stream, seriesHead } = before.state;
-  const place = { stream, day, head: seriesHead, cache };
-  const numbered = await numberSeries(session, place, plan.accepted);
-  const stored = await storeEvents(session, context, numbered);
+  const numbering = new SeriesNumbering({ stream, day, head: seriesHead, cache });
+  const stored = await storeEvents(session, context, numbering);
+  const numbered = numbering.changes();
   const segment = stored?.segment;
   const state: StreamState = {
     ...before.state,
@@ -57,9 +57,10 @@ export async function writeBatch(session: Session, context: BatchContext): Promi
     ...(plan.lastWindowEnd !== undefined && { lastWindowEnd: plan.lastWindowEnd }),
   };
   const marks = session.run([
-    ...(segment === undefined
+    ...numbered.statements,
+    ...(stored === undefined
       ? []
-      : [insertBatch(context, segment, numbered.rows), upsertSegment(stream, segment)]),
+      : [insertBatch(context, stored), upsertSegment(stream, stored.segment)]),
     ...recordStatements(stream, plan.records),
     updateStream(state),
     updateWriter(stream, owner, state.batch),
@@ -81,13 +82,18 @@ interface SentEvents {
   /** The answer, which is not waited for: everything else goes out meanwhile. */
   readonly answer: Promise<unknown>;
   readonly segment: DaySegment;
+  /** When their windows start. */
+  readonly starts: TimeRange;
 }
 
-/** Sends the accepted events, if there are any, and says what is then known of their day. */
+/**
+ * Sends the accepted events, if there are any, and says what is then known of their day. Asks for series that are not
+ * remembered, within the transaction.
+ */
 async function storeEvents(
   session: Session,
   context: BatchContext,
-  { statements, rows, numbers }: NumberedEvents,
+  numbering: SeriesNumbering,
 ): Promise<SentEvents | undefined> {
   const { before, plan, day } = context;
   if (plan.accepted.length === 0) return undefined;
@@ -97,20 +103,25 @@ async function storeEvents(
     firstSequence: plan.head + 1,
     chain: plan.chain,
     events: plan.accepted,
-    rows,
-    numbers,
+    numbering,
   });
-  const answer = session.run([...statements, events.statement()]);
-  // A connection that has failed takes nothing, and its answer says why.
-  if (!events.areSent()) await answer;
-  return { answer, segment: nextSegment(context, rows, events.chain()) };
+  let answer = session.run([events.statement()]);
+  if (events.left().length > 0) {
+    // A connection that has failed takes nothing, and its answer says why.
+    await answer;
+    await numbering.ask(session, events.left());
+    answer = session.run([events.statement()]);
+    if (events.left().length > 0) await answer;
+  }
+  const starts = rangeOf(events.rows().map(({ windowStart }) => windowStart));
+  return { answer, starts, segment: nextSegment(context, events, starts) };
 }
 
 /** The day's segment with the accepted events. */
 function nextSegment(
   { before, plan, day, now }: BatchContext,
-  rows: readonly EventRow[],
-  chain: string,
+  events: StoreEvents,
+  starts: TimeRange,
 ): DaySegment {
   const { accepted, head } = plan;
   const current = before.segments.findLast((segment) => segment.day === day);
@@ -118,13 +129,13 @@ function nextSegment(
     day,
     firstSequence: current?.firstSequence ?? head + 1,
     lastSequence: head + accepted.length,
-    starts: union(current?.starts, rangeOf(rows.map(({ windowStart }) => windowStart))),
-    ends: union(current?.ends, rangeOf(rows.map(({ windowEnd }) => windowEnd))),
+    starts: union(current?.starts, starts),
+    ends: union(current?.ends, rangeOf(events.rows().map(({ windowEnd }) => windowEnd))),
     foreignIds:
       (current?.foreignIds ?? false) || accepted.some(({ event }) => !isDerived(event.id)),
     openedAt: current?.openedAt ?? now,
     firstChain: current?.firstChain ?? plan.chain,
-    chain,
+    chain: events.chain(),
   };
 }
 
@@ -142,10 +153,8 @@ function union(a: TimeRange | undefined, b: TimeRange): TimeRange {
 
 function insertBatch(
   { before, plan, now }: BatchContext,
-  { day, lastSequence, chain }: DaySegment,
-  rows: readonly EventRow[],
+  { segment: { day, lastSequence, chain }, starts }: SentEvents,
 ): Statement {
-  const starts = rangeOf(rows.map(({ windowStart }) => windowStart));
   return {
     text: `insert into meterfeed.batch (stream, day, first_seq, last_seq, min_start, max_start,
         appended_at, chain) values ($1, $2, $3, $4, $5, $6, $7, $8)`,
