@@ -11,8 +11,10 @@ const PODS = '/api/v1/pods';
 const NODES = '/api/v1/nodes';
 const CLAIMS = '/api/v1/persistentvolumeclaims';
 const STOP_MS = 600_000;
-/** What the API server says of when a new object was written: in its second, and stored within two. */
-const DATED_MS = 3_000;
+/** Dates are cut to whole seconds. */
+const DATED_MS = 1_000;
+/** From its creation to the moment at which a kubelet has taken it. */
+const TAKEN_MS = 500;
 
 let stop: AbortController;
 beforeEach(() => {
@@ -32,7 +34,7 @@ function etcd(first: number): () => string {
 /** An API server whose kinds are in these etcds, and that has pods to tell that were missed. */
 function apiServer(
   etcds: Readonly<Record<string, () => string>>,
-  missed: Readonly<Record<string, RawObject>>,
+  missed: Readonly<Record<string, readonly RawObject[]>>,
 ): Pick<Connection, 'request' | 'stream'> {
   return {
     request: async (path) => {
@@ -40,9 +42,10 @@ function apiServer(
       return { kind: 'ok', status: 200, body: { kind: 'List', metadata, items: [] } };
     },
     stream: async (path) => {
-      const object = missed[path];
-      const line = JSON.stringify({ type: 'ADDED', object });
-      return { kind: 'ok', lines: linesOf(object === undefined ? [] : [line]) };
+      const lines = (missed[path] ?? []).map((object) =>
+        JSON.stringify({ type: 'MODIFIED', object }),
+      );
+      return { kind: 'ok', lines: linesOf(lines) };
     },
   };
 }
@@ -51,9 +54,17 @@ async function* linesOf(lines: readonly string[]): AsyncIterable<string> {
   yield* lines;
 }
 
-function created(name: string, resourceVersion: string, at: number): RawObject {
-  const creationTimestamp = `${new Date(at).toISOString().slice(0, 19)}Z`;
-  return { metadata: { uid: name, name, namespace: 'a', resourceVersion, creationTimestamp } };
+/** A new object, and what became of it with the first word of its kubelet. */
+function created(name: string, resourceVersion: string, at: number): readonly RawObject[] {
+  const creationTimestamp = iso(at);
+  const metadata = { uid: name, name, namespace: 'a', resourceVersion, creationTimestamp };
+  const managedFields = [{ manager: 'kubelet', time: iso(at + TAKEN_MS) }];
+  const later = String(Number(resourceVersion) + 1);
+  return [{ metadata }, { metadata: { ...metadata, resourceVersion: later, managedFields } }];
+}
+
+function iso(at: number): string {
+  return `${new Date(at).toISOString().slice(0, 19)}Z`;
 }
 
 /** Something that was removed while nobody looked, which its version alone could date. */
@@ -61,7 +72,6 @@ function removal(resourceVersion: string): ObjectEvent {
   const identity = { uid: 'data', namespace: 'a', name: 'data', resourceVersion };
   return {
     kind: 'object',
-    added: false,
     deleted: true,
     object: { metadata: { ...identity } },
     identity,
@@ -143,5 +153,5 @@ test('kinds in one etcd date each other', async () => {
   const versions = { last: '3999990', removed: '3999995' };
   const { happened } = await removedBetween(api, [PODS], versions, stoppedAt);
   expect(happened?.from).toBe(stoppedAt);
-  expect(happened?.until).toBeLessThanOrEqual(stoppedAt + 1_000 + DATED_MS);
+  expect(happened?.until).toBeLessThanOrEqual(stoppedAt + 1_000 + TAKEN_MS + DATED_MS);
 });

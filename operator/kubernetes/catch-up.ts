@@ -1,5 +1,7 @@
-import { datesOf, type RevisionClock } from './revision-clock.ts';
+import { omitUndefined } from '../model/omit-undefined.ts';
+import { newestDateOf } from './api-dates.ts';
 import type { ObjectEvent } from './list-and-watch.ts';
+import type { RevisionClock } from './revision-clock.ts';
 import type { Bracket } from './source.ts';
 import { CATCH_UP_MS } from './watch-health.ts';
 
@@ -117,7 +119,8 @@ export class CatchUp {
     const wide = { from: this.#liveUntil, until: at };
     if (this.#timedBy === undefined) return wide;
     const { resourceVersion } = event.identity;
-    this.#timedBy.observe(resourceVersion, datesOf(event.object, event.added));
+    const dates = omitUndefined({ from: newestDateOf(event.object) });
+    this.#timedBy.observe(resourceVersion, dates);
     const narrow = this.#timedBy.bracket(resourceVersion);
     const from = Math.min(Math.max(wide.from, narrow.from), at);
     return { from, until: Math.max(from, Math.min(narrow.until, at)) };

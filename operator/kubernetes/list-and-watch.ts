@@ -205,10 +205,9 @@ export async function followWatch(options: WatchStreamOptions): Promise<WatchEnd
   }
 }
 
-/** ADDED and MODIFIED are one to a view: which of them it is depends on what it holds. */
+/** ADDED and MODIFIED are one: which of them it is to a view depends on what it holds. */
 export interface ObjectEvent {
   readonly kind: 'object';
-  readonly added: boolean;
   readonly deleted: boolean;
   readonly object: RawObject;
   readonly identity: ObjectIdentity;
@@ -239,8 +238,7 @@ function parseWatchEvent(line: string): WatchEvent {
     case 'DELETED': {
       const identity = identify(object);
       if (identity === undefined) return GARBAGE;
-      const [added, deleted] = [type === 'ADDED', type === 'DELETED'];
-      return { kind: 'object', added, deleted, object, identity };
+      return { kind: 'object', deleted: type === 'DELETED', object, identity };
     }
     case 'BOOKMARK': {
       const { resourceVersion } = metadataOf(object);

@@ -1,8 +1,9 @@
 import { isRecord } from '../model/is-record.ts';
 import type { Logger } from '../telemetry/logger.ts';
+import { DATE_STEP_MS, lastWriteOf, timeOf } from './api-dates.ts';
 import type { Connection, QueryValue } from './connection.ts';
 import { describeFailure, type RequestFailure } from './outcome.ts';
-import { lastWriteOf, numberOf, type RevisionClock, timeOf, versionOf } from './revision-clock.ts';
+import { numberOf, type RevisionClock, versionOf } from './revision-clock.ts';
 import type { Bracket } from './source.ts';
 
 /**
@@ -147,8 +148,6 @@ function oldestOf(renewals: readonly Renewal[]): bigint | undefined {
     .reduce<bigint | undefined>((a, b) => (a === undefined || b < a ? b : a), undefined);
 }
 
-/** The API server's own dates are cut to whole seconds. */
-const STEP_MS = 1_000;
 /** Clocks of nodes that are kept in time differ by less. */
 const SKEW_MS = 250;
 /** A write takes no longer. */
@@ -166,9 +165,9 @@ export function renewalOf(object: unknown): readonly Renewal[] {
   if (written === undefined) return [];
   const spec = object['spec'];
   const said = isRecord(spec) ? timeOf(spec['renewTime']) : undefined;
-  const isInTime = said !== undefined && Math.abs(said - written) < STEP_MS;
+  const isInTime = said !== undefined && Math.abs(said - written) < DATE_STEP_MS;
   const when = isInTime
     ? { from: Math.max(written, said - SKEW_MS), until: Math.max(written, said) + WRITING_MS }
-    : { from: written, until: written + STEP_MS + WRITING_MS };
+    : { from: written, until: written + DATE_STEP_MS + WRITING_MS };
   return [{ version, when }];
 }

@@ -4,10 +4,10 @@ import { isRecord } from '../model/is-record.ts';
 import type { Clock } from '../telemetry/clock.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import { linkAbort, pause } from './abort.ts';
+import { newestDateOf, timeOf } from './api-dates.ts';
 import type { Connection } from './connection.ts';
 import { describeFailure } from './outcome.ts';
 import { resourcePath } from './resource.ts';
-import { newestDateOf, timeOf } from './revision-clock.ts';
 import type { Bracket, LastSign, Projected } from './source.ts';
 
 /**

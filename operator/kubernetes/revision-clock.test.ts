@@ -1,6 +1,6 @@
 import * as fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { createRevisionClock, datesOf } from './revision-clock.ts';
+import { createRevisionClock } from './revision-clock.ts';
 
 /** Versions of one etcd with the moments at which they were given out. */
 const history = fc
@@ -86,27 +86,19 @@ describe('a clock of versions', () => {
     expect(clock.agrees('1001', 10_000)).toBe(false);
   });
 
+  test('passes over what says that a version was given out before its date', () => {
+    const clock = createRevisionClock();
+    clock.observe('1000', { from: 60_000 });
+    clock.observe('1001', { until: 20_000 });
+    clock.observe('1002', { until: 61_000 });
+    expect(clock.bracket('999')).toEqual({ from: -Infinity, until: 20_000 });
+    expect(clock.bracket('1000')).toEqual({ from: 60_000, until: 61_000 });
+    expect(clock.bracket('1001')).toEqual({ from: 60_000, until: 61_000 });
+  });
+
   test('says nothing of a version that is no number', () => {
     const clock = createRevisionClock();
     clock.observe('abc', { from: 1 });
     expect(clock.bracket('abc')).toEqual({ from: -Infinity, until: Infinity });
-  });
-});
-
-describe('what an object says of when it was written', () => {
-  const time = '2026-03-01T12:00:07Z';
-  const metadata = {
-    creationTimestamp: '2026-03-01T12:00:00Z',
-    managedFields: [{ time: '2026-03-01T12:00:03Z' }, { time }, 'nonsense'],
-  };
-
-  test('is the newest of its dates, and how late only where it has just been created', () => {
-    expect(datesOf({ metadata }, false)).toEqual({ from: Date.parse(time) });
-    expect(datesOf({ metadata }, true)).toEqual({ from: Date.parse(time) });
-    const created = { ...metadata, managedFields: [{ time: metadata.creationTimestamp }] };
-    const from = Date.parse(metadata.creationTimestamp);
-    expect(datesOf({ metadata: created }, true)).toEqual({ from, until: from + 2_000 });
-    expect(datesOf({ metadata: created }, false)).toEqual({ from });
-    expect(datesOf({}, true)).toEqual({});
   });
 });

@@ -1,6 +1,5 @@
-import { isRecord } from '../model/is-record.ts';
 import { metadataOf } from './resource.ts';
-import type { Bracket, RawObject } from './source.ts';
+import type { Bracket } from './source.ts';
 
 /**
  * Tells between which moments a resourceVersion was given out. Those of one etcd are ordered in time and
@@ -50,9 +49,9 @@ class BoundedClock implements RevisionClock {
     const number = numberOf(version);
     if (number === undefined) return { from: -Infinity, until: Infinity };
     const from = this.#earliest[firstBeyond(this.#earliest, number + 1n) - 1]?.at ?? -Infinity;
-    const until = this.#latest[firstBeyond(this.#latest, number)]?.at ?? Infinity;
-    // Dates are of whole seconds, and of several clocks.
-    return { from, until: Math.max(from, until) };
+    // What says that it was given out before that is wrong, and says nothing.
+    const index = firstIndex(this.#latest, (bound) => bound.version >= number && bound.at >= from);
+    return { from, until: this.#latest[index]?.at ?? Infinity };
   }
 
   agrees(version: string, heardAt: number): boolean {
@@ -84,11 +83,16 @@ class BoundedClock implements RevisionClock {
 
 /** Index of the first bound at `version` or beyond. */
 function firstBeyond(bounds: readonly Bound[], version: bigint): number {
+  return firstIndex(bounds, (bound) => bound.version >= version);
+}
+
+/** Index of the first bound of which this holds, as it does of all after it. */
+function firstIndex(bounds: readonly Bound[], holds: (bound: Bound) => boolean): number {
   let [low, high] = [0, bounds.length];
   while (low < high) {
     const middle = (low + high) >> 1;
     const bound = bounds[middle];
-    if (bound !== undefined && bound.version < version) low = middle + 1;
+    if (bound !== undefined && !holds(bound)) low = middle + 1;
     else high = middle;
   }
   return low;
@@ -102,47 +106,4 @@ export function versionOf(object: unknown): bigint | undefined {
 /** A resourceVersion as the number that it is in an etcd; undefined where it is none. */
 export function numberOf(version: unknown): bigint | undefined {
   return typeof version === 'string' && /^\d{1,20}$/.test(version) ? BigInt(version) : undefined;
-}
-
-/** Dates are cut to whole seconds, and the API server takes a moment to store what it has dated. */
-const WRITING_MS = 2_000;
-
-/**
- * When the API server says that a version of an object was written: no earlier than any of the dates
- * that it has put on it itself. How long after is known of a creation only. What kubelets
- * and controllers say adds nothing: the write that brings it is dated as well, and by a better clock.
- */
-export function datesOf(object: RawObject, added: boolean): Partial<Bracket> {
-  const from = newestDateOf(object);
-  if (from === undefined) return {};
-  const created = timeOf(metadataOf(object)['creationTimestamp']);
-  const isNew = added && created !== undefined && from - created < WRITING_MS;
-  return isNew ? { from, until: created + WRITING_MS } : { from };
-}
-
-/** The newest date that the API server has put on an object. */
-export function newestDateOf(object: RawObject): number | undefined {
-  const created = timeOf(metadataOf(object)['creationTimestamp']);
-  const written = lastWriteOf(object);
-  return created === undefined || written === undefined
-    ? (created ?? written)
-    : Math.max(created, written);
-}
-
-/**
- * When the API server says that an object was written last. Undefined where somebody has emptied its managedFields:
- * no later write is dated then (https://kubernetes.io/docs/reference/using-api/server-side-apply/#clearing-managedfields).
- */
-export function lastWriteOf(object: RawObject): number | undefined {
-  const fields = metadataOf(object)['managedFields'];
-  return (Array.isArray(fields) ? (fields as unknown[]) : [])
-    .map((field) => (isRecord(field) ? timeOf(field['time']) : undefined))
-    .filter((date) => date !== undefined)
-    .reduce<number | undefined>((a, b) => (a === undefined ? b : Math.max(a, b)), undefined);
-}
-
-/** Milliseconds since the epoch, of an RFC 3339 text. */
-export function timeOf(value: unknown): number | undefined {
-  const time = typeof value === 'string' ? Date.parse(value) : Number.NaN;
-  return Number.isFinite(time) ? time : undefined;
 }

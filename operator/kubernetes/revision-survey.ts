@@ -1,12 +1,14 @@
 import type { Clock } from '../telemetry/clock.ts';
 import { linkAbort, pause } from './abort.ts';
+import { newestDateOf } from './api-dates.ts';
 import type { NewestVersion, Revisions } from './catch-up.ts';
 import type { Connection } from './connection.ts';
 import { followWatch, type WatchProgress } from './list-and-watch.ts';
 import { newestVersion } from './newest-version.ts';
 import type { NodeLeases } from './node-leases.ts';
-import { createRevisionClock, datesOf } from './revision-clock.ts';
+import { createRevisionClock } from './revision-clock.ts';
 import type { Bracket } from './source.ts';
+import { Successions } from './successions.ts';
 import { CATCH_UP_MS } from './watch-health.ts';
 
 export interface RevisionSurveyOptions {
@@ -182,13 +184,16 @@ class RevisionSurvey implements Revisions {
     const { connection, clock } = this.#options;
     const link = linkAbort(signal);
     const begun = clock.now();
+    const successions = new Successions();
     let heardAt = clock.monotonic();
     const take = (event: WatchProgress): void => {
       heardAt = clock.monotonic();
       if (event.kind === 'bookmark') return;
-      const dates = datesOf(event.object, event.added);
-      this.observe(event.identity.resourceVersion, dates);
-      if ((dates.from ?? 0) >= begun) link.abort();
+      const from = newestDateOf(event.object);
+      if (from !== undefined) this.observe(event.identity.resourceVersion, { from });
+      const stored = successions.follow(event);
+      if (stored !== undefined) this.observe(stored.version, { until: stored.until });
+      if (from !== undefined && from >= begun) link.abort();
     };
     const following = followWatch({
       connection,
