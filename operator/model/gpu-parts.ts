@@ -1,3 +1,5 @@
+import { commonDivisor } from './fraction.ts';
+
 /**
  * GPU quantities in whole numbers (docs/metering.md#gpu-quantity): every share of a GPU that the
  * sharing modes can make is a whole number of parts, so that shares add up exactly and are rounded
@@ -26,10 +28,6 @@ export function gpusOf(parts: bigint): number {
 function leastCommonMultiple(upTo: bigint): bigint {
   let multiple = 1n;
   for (let next = 2n; next <= upTo; next += 1n)
-    multiple = (multiple * next) / common(multiple, next);
+    multiple = (multiple * next) / commonDivisor(multiple, next);
   return multiple;
-}
-
-function common(a: bigint, b: bigint): bigint {
-  return b === 0n ? a : common(b, a % b);
 }

@@ -5,7 +5,14 @@ import { quote } from '../model/validate-event.ts';
 import type { Window } from '../model/window.ts';
 import { gpuModel } from '../observation/gpu-device.ts';
 import { builtInQueries } from './built-in-queries.ts';
-import type { Answer, Measure, MeasuredCharge, MeasuredCluster, Plan } from './measure.ts';
+import type {
+  Answer,
+  GpuUtilization,
+  Measure,
+  MeasuredCharge,
+  MeasuredCluster,
+  Plan,
+} from './measure.ts';
 import { NO_QUERY, planQuery, planShared } from './plan-query.ts';
 import { checkRows, labelKey, type Sample } from './query-answer.ts';
 import { sharedEgress } from './shared-egress.ts';
@@ -109,6 +116,7 @@ function readUtilization({ rows, beside }: Answer, window: Window) {
   const { good, refused } = checkRows(rows, modelKey, hours);
   const devices = devicesByModel(beside);
   const charges: MeasuredCharge[] = [];
+  const utilization: GpuUtilization[] = [];
   const problems = [...refused];
   for (const { labels, quantity, value } of good) {
     const model = modelOf(labels);
@@ -120,6 +128,7 @@ function readUtilization({ rows, beside }: Answer, window: Window) {
       problems.push(`more than 100 percent: value: ${quote(value)} of ${quote(model)}`);
     } else {
       const count = devices.get(model);
+      utilization.push({ gpuType: model, percent, devices: count ?? 1 });
       charges.push({
         quantity,
         dimensions: { gpu_type: model },
@@ -130,7 +139,7 @@ function readUtilization({ rows, beside }: Answer, window: Window) {
       });
     }
   }
-  return { charges, refused: problems };
+  return { charges, refused: problems, utilization };
 }
 
 function devicesByModel(beside: Answer['beside']): ReadonlyMap<string, number> {

@@ -65,6 +65,16 @@ export interface Reading {
   readonly charges: readonly MeasuredCharge[];
   /** Why rows were refused, `what: where: "input"` each. */
   readonly refused: readonly string[];
+  /** How busy its GPUs were, those too that were not busy at all and so are no charge. */
+  readonly utilization?: readonly GpuUtilization[];
+}
+
+/** The average of a tenant cluster's GPUs of one model over a window. */
+export interface GpuUtilization {
+  readonly gpuType: string;
+  readonly percent: number;
+  /** How many GPUs and instances that is the average of; 1 where nobody counts them. */
+  readonly devices: number;
 }
 
 /** One amount; what tells it from the others is its sku and dimensions. */

@@ -12,6 +12,7 @@ import type { Job, JobOutcome } from './ask.ts';
 import { measuredEvents, type Reading } from './measure.ts';
 import type { PrometheusMetrics } from './prometheus-metrics.ts';
 import { createUnanswered, type Unanswered, UNANSWERED_PREFIX, windowsOf } from './unanswered.ts';
+import { UtilizationRecords } from './utilization-records.ts';
 
 export interface WindowStateOptions {
   readonly ledger: Pick<Ledger, 'record' | 'records' | 'writeRecords'>;
@@ -38,19 +39,21 @@ const SHORTEST_DELAY_MS = 5_000;
 
 /**
  * How far windows are opened, what of them is unanswered and what was given up, kept in records of the
- * ledger: `prometheus/state`, `prometheus/pending/…`, `prometheus/gap/…`. Every change is written in the
+ * ledger: `prometheus/state`, `prometheus/pending/…`, `prometheus/gap/…`, `gpus/utilization/…`. Every change is written in the
  * same durable unit as the events that it is about.
  */
 export class WindowState {
   readonly #options: WindowStateOptions;
   readonly #unanswered = createUnanswered();
   readonly #givenUp = createGaps(GAP_PREFIX);
+  readonly #utilization: UtilizationRecords;
   #progress: Progress;
   #events: UsageEvent[] = [];
   #changed = false;
 
   constructor(options: WindowStateOptions) {
     this.#options = options;
+    this.#utilization = new UtilizationRecords(options);
     this.#progress = firstProgress(options.startedAt, this.#metering.windowMs);
   }
 
@@ -115,9 +118,11 @@ export class WindowState {
   async commit(signal: AbortSignal): Promise<AppendEnd | undefined> {
     if (!this.#changed) return undefined;
     const { clock, settings, appender, logger } = this.#options;
+    const gpus = await this.#utilization.drain(signal);
+    if (gpus === undefined) return { kind: 'aborted' };
     this.#givenUp.prune(clock.now() - settings().ledger.retentionMs);
     const state = { key: STATE_KEY, value: encodeState(this.#progress) };
-    const records = [...this.#unanswered.drain(), ...this.#givenUp.drain(), state];
+    const records = [...this.#unanswered.drain(), ...this.#givenUp.drain(), state, ...gpus];
     const events = this.#events;
     this.#events = [];
     this.#changed = false;
@@ -184,6 +189,7 @@ export class WindowState {
       backfilled: window.end <= startedAt || this.#isOverdue(window),
     });
     for (const event of made.events) this.#events.push(event);
+    this.#utilization.note(window, subject.cluster.tenant, reading.utilization ?? []);
     for (const problem of made.refused) {
       metrics.refusedRows.inc({ metric });
       log.warn(

@@ -1,6 +1,6 @@
 import { signedFromNanos, nanosFromDecimal, parseSigned } from '../model/decimal.ts';
 import type { UsageEvent } from '../model/event.ts';
-import { periodStart } from './periods.ts';
+import { periodStart } from '../model/periods.ts';
 import type { UsageItem } from './usage-sums.ts';
 
 /** The identity of a sum but for tenant and time, in a fixed order; absent values are null. */

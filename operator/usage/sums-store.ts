@@ -2,7 +2,7 @@ import { rm } from 'node:fs/promises';
 import { crc32 } from 'node:zlib';
 import { Level } from 'level';
 import type { LevelDatabase } from '../ledger/leveldb/database.ts';
-import { type PeriodKind, PERIOD_MS, periodOf } from './periods.ts';
+import { type PeriodKind, PERIOD_MS, periodOf } from '../model/periods.ts';
 import { SumRows } from './sum-rows.ts';
 
 /** Sums to add, by period of an hour, then by tenant. */

@@ -11,7 +11,7 @@ import type { Logger } from '../telemetry/logger.ts';
 import { decimalFromNanos } from '../model/decimal.ts';
 import type { UsageEvent } from '../model/event.ts';
 import { systemClock } from '../telemetry/system-clock.ts';
-import { coverRange } from './periods.ts';
+import { coverRange } from '../model/periods.ts';
 import { openSumsStore, type SumsStore } from './sums-store.ts';
 import { createUsageSums, type UsageRow } from './usage-sums.ts';
 import { createUsageTotals, type TotalsQuery, type UsageTotals } from './usage-totals.ts';

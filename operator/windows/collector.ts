@@ -42,7 +42,7 @@ export interface CollectorOptions {
   readonly tenants?: TenantObjectsList;
   /** As {@link restoreTenantApis} gave them. */
   readonly restoredTenants?: readonly Pick<RestoredTenantApi, 'id' | 'progress'>[];
-  readonly ledger: Pick<Ledger, 'append' | 'stats' | 'records' | 'writeRecords'>;
+  readonly ledger: Pick<Ledger, 'append' | 'stats' | 'record' | 'records' | 'writeRecords'>;
   /** The settings in force; asked again for every window. */
   readonly settings: () => Settings;
   readonly podMetrics: PodMetricsReader;

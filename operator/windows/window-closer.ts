@@ -25,6 +25,9 @@ import {
   PAST_GAPS_MS,
 } from './gaps.ts';
 import type { RestoredJournal } from './journal.ts';
+import { GpuHistory } from './gpu-history/gpu-history.ts';
+import { GPU_SHARES } from './gpu-history/gpu-series.ts';
+import { shareRows } from './gpu-history/share-rows.ts';
 import { JournalWriter } from './journal-writer.ts';
 import { type FailedScope, meterSettings } from './measure-scope.ts';
 import { aheadInput, type Measured, measureWindow } from './measure-window.ts';
@@ -41,7 +44,7 @@ export interface WindowCloserOptions {
   readonly observation: Observation;
   readonly restored: Pick<RestoredJournal, 'state'>;
   readonly restoredTenants?: readonly Pick<RestoredTenantApi, 'id'>[];
-  readonly ledger: Pick<Ledger, 'stats' | 'records' | 'writeRecords'>;
+  readonly ledger: Pick<Ledger, 'stats' | 'record' | 'records' | 'writeRecords'>;
   readonly settings: () => Settings;
   readonly clock: Clock;
   readonly logger: Logger;
@@ -84,6 +87,7 @@ export class WindowCloser {
   readonly journal: JournalWriter;
   readonly #options: WindowCloserOptions;
   readonly #reporter: WindowReporter;
+  readonly #gpus: GpuHistory;
   readonly #startedAt: number;
   #credits: readonly Credit[];
   #lastWindow: Window | undefined;
@@ -95,6 +99,7 @@ export class WindowCloser {
     this.#credits = options.restored.state?.credits ?? [];
     this.journal = new JournalWriter({ ...options, credits: () => this.#credits });
     this.#reporter = createWindowReporter(options);
+    this.#gpus = new GpuHistory({ ...options, series: GPU_SHARES });
     this.#startedAt = options.clock.now();
     const { lastWindowEnd: end } = options.ledger.stats();
     if (end !== undefined) this.#lastWindow = { start: end - options.scopes.windowMs, end };
@@ -157,6 +162,7 @@ export class WindowCloser {
     const { turn } = closing;
     const chosen = this.#forOneTurn(still);
     const { window, members } = chosen;
+    if (!(await this.#gpus.load(window.start, signal))) return undefined;
     const ownAhead = new OwnAhead(chosen, {
       shared: { window, settings: meterSettings(settings(), window) },
       clock,
@@ -211,7 +217,11 @@ export class WindowCloser {
     this.#closedHead = undefined;
     this.#settle(closed);
     this.#noteGaps(closed, measured, now);
-    const records = this.journal.drainForAppend(closed.members);
+    const gpus = shareRows([measured.findings, ...measured.ownFindings.values()]);
+    const records = [
+      ...this.journal.drainForAppend(closed.members),
+      ...this.#gpus.add(window.start, gpus),
+    ];
     ownAhead.release();
     const made = { window, recordedAt: closedAt, backfilled };
     const assembled = await assembleInTurns(measured.settlement.settled, made, turn);

@@ -12,6 +12,7 @@ import { destinationRoutes } from './destinations.ts';
 import { eventsExportRoute } from './events-export.ts';
 import { explainRoute } from './explain.ts';
 import { gapsRoute } from './gaps.ts';
+import { gpusRoute } from './gpus.ts';
 import { healthRoutes } from './health.ts';
 import { heldTenantRoutes } from './held-tenants.ts';
 import { ingestRoute } from './ingest.ts';
@@ -58,6 +59,7 @@ export function createRoutes(context: RouteContext, page: Asset): readonly Route
     costsRoute(context, scans),
     monthRoute(context, scans),
     gapsRoute(context),
+    gpusRoute(context, scans),
     ...tenantRoutes(context),
     ...portalTokenRoutes(context, memory),
     ...creditRoutes(context, memory),

@@ -1,0 +1,114 @@
+import type { Response } from 'express';
+import { omitUndefined } from '../../model/omit-undefined.ts';
+import type { GpuKey, GpuSumRow } from '../../usage/gpu-sums.ts';
+import type { TimeRange } from '../../usage/usage-sums.ts';
+import { jsonWithDecimals } from '../presentation.ts';
+import { csvLine, streamLines } from '../stream-lines.ts';
+
+/** What tenants had of GPUs in a range. */
+export interface GpuAnswer {
+  readonly range: TimeRange;
+  readonly groupBy: readonly GpuKey[];
+  readonly rows: readonly GpuSumRow[];
+  /** One for each model. */
+  readonly totals: readonly GpuSumRow[];
+  /** Of all tenants and of none: then what is installed belongs to it. */
+  readonly ofEverybody: boolean;
+  /** RFC 3339; undefined while nothing is kept. */
+  readonly since: string | undefined;
+  readonly note: string | undefined;
+}
+
+/** Writes an answer in the format that was asked for. */
+export const GPU_SENDERS = { json: sendJson, csv: sendCsv, ndjson: sendNdjson } as const;
+
+/** Where nothing measured how busy GPUs were: unknown, which is not zero. */
+const UNKNOWN = 'unknown';
+
+async function sendCsv(response: Response, answer: GpuAnswer): Promise<void> {
+  const { range, groupBy, rows } = answer;
+  const days = [range.from, range.to].map((at) =>
+    new Date(at).toISOString().slice(0, 10).replaceAll('-', ''),
+  );
+  const withInstalled = tellsInstalled(answer);
+  response.attachment(`gpus-${days.join('-')}.csv`).type('text/csv');
+  await streamLines(
+    response,
+    (async function* lines() {
+      const figures = ['delivered', 'healthy', 'reserved', 'in_use', 'idle'];
+      const installed = withInstalled ? ['installed'] : [];
+      yield csvLine([...groupBy, ...figures, ...installed, 'utilization', 'utilization_hours']);
+      for (const row of rows) {
+        yield csvLine([
+          ...row.keys,
+          ...[row.delivered, row.healthy, row.reserved, row.inUse, row.idle],
+          ...(withInstalled ? [row.installed] : []),
+          ...[row.utilization ?? UNKNOWN, row.measured],
+        ]);
+      }
+    })(),
+  );
+}
+
+async function sendNdjson(response: Response, answer: GpuAnswer): Promise<void> {
+  response.type('application/x-ndjson');
+  await streamLines(
+    response,
+    (async function* lines() {
+      for (const row of answer.rows) yield `${rowJson(answer, row)}\n`;
+    })(),
+  );
+}
+
+/** Written row by row: the figures are exact decimals, which JSON.stringify would round. */
+async function sendJson(response: Response, answer: GpuAnswer): Promise<void> {
+  const { range, groupBy, rows, totals, ofEverybody, since, note } = answer;
+  const head = JSON.stringify({
+    from: new Date(range.from).toISOString(),
+    to: new Date(range.to).toISOString(),
+    group_by: groupBy,
+    unit: 'gpu-hours',
+    ...omitUndefined({ measured_since: since, note }),
+  });
+  const models = totals.map((total) =>
+    figuresJson({ gpu_type: total.keys[0] }, total, ofEverybody),
+  );
+  response.type('application/json');
+  await streamLines(
+    response,
+    (async function* lines() {
+      yield `${head.slice(0, -1)},"totals":[${models.join(',')}],"rows":[`;
+      for (const [index, row] of rows.entries()) {
+        yield `${index === 0 ? '' : ','}${rowJson(answer, row)}`;
+      }
+      yield ']}\n';
+    })(),
+  );
+}
+
+function rowJson(answer: GpuAnswer, row: GpuSumRow): string {
+  const keys = Object.fromEntries(answer.groupBy.map((key, index) => [key, row.keys[index]]));
+  return figuresJson(keys, row, tellsInstalled(answer));
+}
+
+/** What is installed is nobody's, so that rows by tenant do not tell it. */
+function tellsInstalled({ groupBy, ofEverybody }: GpuAnswer): boolean {
+  return ofEverybody && !groupBy.includes('tenant');
+}
+
+function figuresJson(keys: object, row: GpuSumRow, withInstalled: boolean): string {
+  const { delivered, healthy, reserved, inUse, idle, installed, utilization, measured } = row;
+  return jsonWithDecimals(
+    { ...keys, ...(utilization === undefined && { utilization: UNKNOWN }) },
+    {
+      delivered,
+      healthy,
+      reserved,
+      in_use: inUse,
+      idle,
+      installed: withInstalled ? installed : undefined,
+      utilization,
+      utilization_hours: measured,
+    },
+  );
+}

@@ -1,0 +1,41 @@
+import type { RecordChange } from '../ledger/ledger.ts';
+import type { Window } from '../model/window.ts';
+import { GpuHistory, type GpuHistoryOptions } from '../windows/gpu-history/gpu-history.ts';
+import { GPU_UTILIZATION, GpuRows } from '../windows/gpu-history/gpu-series.ts';
+import type { GpuUtilization } from './measure.ts';
+
+const MILLIONTHS = 1e6;
+
+/** How busy tenants' GPUs were, by model, as records that are written with the answers that say so. */
+export class UtilizationRecords {
+  readonly #history: GpuHistory;
+  /** What is not written yet, by the start of its window. */
+  readonly #noted = new Map<number, GpuRows>();
+
+  constructor(options: Omit<GpuHistoryOptions, 'series'>) {
+    this.#history = new GpuHistory({ ...options, series: GPU_UTILIZATION });
+  }
+
+  note({ start, end }: Window, tenant: string, measured: readonly GpuUtilization[]): void {
+    if (measured.length === 0) return;
+    const rows = this.#noted.get(start) ?? new GpuRows();
+    this.#noted.set(start, rows);
+    for (const { gpuType, percent, devices } of measured) {
+      const deviceMs = BigInt(devices) * BigInt(end - start);
+      const busy = BigInt(Math.round(percent * MILLIONTHS)) * deviceMs;
+      rows.add({ tenant, gpuType, amounts: [busy, deviceMs] });
+    }
+  }
+
+  /** The record changes of everything noted, to be written now; undefined when told to stop before that. */
+  async drain(signal: AbortSignal): Promise<readonly RecordChange[] | undefined> {
+    const changes = new Map<string, string | undefined>();
+    // In order, so that each hour and day is read once and what is written of it last is all of it.
+    for (const [start, rows] of [...this.#noted].toSorted(([a], [b]) => a - b)) {
+      if (!(await this.#history.load(start, signal))) return undefined;
+      for (const { key, value } of this.#history.add(start, rows.list())) changes.set(key, value);
+      this.#noted.delete(start);
+    }
+    return [...changes].map(([key, value]) => ({ key, value }));
+  }
+}
