@@ -42,6 +42,7 @@ const VIEWS: readonly (readonly [name: string, hash: string, text: string, click
   ['sum-4-why', `#/events/${SHOWCASE_EVENT}`, 'What it is made of'],
   ['correction', `#/events/${SHOWCASE_EVENT}`, 'Corrections', 'button:text("Correct this event")'],
   ['usage-by-tenant-cluster', '#/usage?by=tenant_cluster&range=7d', 'Sums'],
+  ['gpus', '#/gpus?range=7d', 'By tenant and model'],
   ['tenants-held', '#/tenants', 'Held usage'],
   ['tenant', '#/tenants/acme-research', 'Billed as'],
   ['gaps', '#/gaps', 'What it says', 'summary'],

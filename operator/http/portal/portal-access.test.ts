@@ -12,6 +12,7 @@ const ALLOWED = [
   '/api/v1/costs',
   '/api/v1/months/{month}',
   '/api/v1/gaps',
+  '/api/v1/gpus',
   '/api/v1/tenants/{tenant}',
 ];
 
@@ -60,6 +61,26 @@ describe('a token of a tenant', () => {
       expect(asked.text).toBe(operators.text);
       expect(asked.text).toContain('own-sku'.slice(0, path.startsWith('events') ? 7 : 0));
       expect(asked.text).not.toContain(CANARY);
+    }
+  });
+
+  test('tells what the tenant has of GPUs, and nothing of what others have or nobody has', async () => {
+    await using world = await twoTenants();
+    const { server } = world;
+    const query = 'from=2026-11-21&group_by=window,tenant,gpu_type';
+    const { token } = await world.mint();
+    const own = await server.call('GET', `/api/v1/gpus?${query}`, { token });
+    expect(own.json).toMatchObject({
+      totals: [{ gpu_type: 'own-gpu', delivered: 2, in_use: 1 }],
+      rows: [{ tenant: OWN, gpu_type: 'own-gpu', delivered: 2, in_use: 1 }],
+    });
+    expect(own.text).not.toContain('installed');
+    expect(own.text).not.toContain(CANARY);
+    // A tenant may have the name that stands for nobody.
+    const named = await world.mint('unassigned');
+    for (const asked of [query, `${query}&tenant=unassigned`]) {
+      const none = await server.call('GET', `/api/v1/gpus?${asked}`, { token: named.token });
+      expect(none.json).toMatchObject({ totals: [], rows: [] });
     }
   });
 

@@ -15,8 +15,18 @@ import {
 
 const REQUESTS = 10_000;
 const OTHER_METHODS = ['HEAD', 'POST', 'PUT', 'DELETE'];
-const KEYS = ['tenant', 'sku', 'source', 'project', 'tenant_cluster', 'day', 'hour', 'theirs'];
-const PARAMETERS = ['tenant', 'metric', 'project', 'region', 'sku', 'cluster', 'limit'];
+const KEYS = [
+  'tenant',
+  'sku',
+  'source',
+  'project',
+  'tenant_cluster',
+  'gpu_type',
+  'day',
+  'hour',
+  'theirs',
+];
+const PARAMETERS = ['tenant', 'metric', 'project', 'region', 'sku', 'cluster', 'gpu_type', 'limit'];
 
 /** Ways to write a text in an address, right and wrong. */
 const WRITINGS: readonly ((text: string) => string)[] = [
@@ -173,6 +183,7 @@ async function wishArbitrary(
     '/api/v1/events',
     '/api/v1/months/{month}',
     '/api/v1/gaps',
+    '/api/v1/gpus',
   ];
   const place = fc
     .tuple(

@@ -8,6 +8,7 @@ import { DocsPage } from './pages/docs.js';
 import { EnforcementPage } from './pages/enforcement.js';
 import { EventPage } from './pages/event.js';
 import { GapsPage } from './pages/gaps.js';
+import { GpusPage } from './pages/gpus.js';
 import { MonthPage } from './pages/months.js';
 import { OverviewPage } from './pages/overview.js';
 import { SumsPage } from './pages/sums.js';
@@ -30,6 +31,7 @@ function Page({ place, status }) {
   if (page === 'usage') return html`<${UsagePage} query=${query} status=${status} />`;
   if (page === 'months') return html`<${MonthPage} month=${id} query=${query} />`;
   if (page === 'sums') return html`<${SumsPage} query=${query} />`;
+  if (page === 'gpus') return html`<${GpusPage} query=${query} status=${status} />`;
   if (page === 'gaps') return html`<${GapsPage} query=${query} />`;
   if (page === 'tenants' && id !== undefined)
     return html`<${TenantPage} id=${id} query=${query} status=${status} />`;

@@ -5,6 +5,7 @@ const NAVIGATION = [
   ['', 'Overview'],
   ['months', 'Months'],
   ['usage', 'Usage'],
+  ['gpus', 'GPUs'],
   ['tenants', 'Tenants'],
   ['gaps', 'Gaps'],
   ['destinations', 'Destinations'],

@@ -5,6 +5,7 @@ import { createMemoryLedger } from '../../../ledger/testing/memory-ledger.ts';
 import { type TestEvent, testEvent } from '../../../ledger/testing/events.ts';
 import type { Explanation } from '../../../metering/explanation.ts';
 import type { UsageEvent } from '../../../model/event.ts';
+import { gpuShare, gpuWriter } from '../../testing/gpus.ts';
 import { NOW, quietViews, testCluster, testTenant } from '../../testing/test-server.ts';
 import type {
   DeadLetter,
@@ -54,6 +55,15 @@ export async function createEstate(): Promise<Estate> {
     ),
   );
   await ledger.append({ events: [...events, SHOWN_EVENT], windowEnd: NOW - 5 * MINUTE });
+  const gpus = gpuWriter(ledger);
+  for (const hours of [1, 2, 3]) {
+    const start = NOW - hours * 60 * MINUTE;
+    await gpus.shares(start, [
+      ...['acme', ...HOSTILE].map((name) => gpuShare(name, name, [8, 7, 8, 3])),
+      ...['acme', ...HOSTILE].map((name) => gpuShare(undefined, name, [2, 1, 0, 1, 10])),
+    ]);
+    await gpus.busy(start, 'acme', 'acme', 42.25);
+  }
   const changes: string[] = [];
   return { ledger, changes, views: (settings) => richViews(settings, changes) };
 }
@@ -109,6 +119,7 @@ function richViews(settings: () => Settings, changes: string[]): Partial<Views> 
 
 function report(end: number, gaps: WindowReportView['gaps']): WindowReportView {
   const amounts = { installed: 480, billed: 240, idle: 180, downtime: 60, system: 0 };
+  const shares = { delivered: 480, healthy: 420, reserved: 480, inUse: 240 };
   const row = { gpuType: HOSTILE[0], ...amounts, overlap: 0, carried: 0, unaccounted: 0 };
   return {
     start: end - MINUTE,
@@ -126,7 +137,11 @@ function report(end: number, gaps: WindowReportView['gaps']): WindowReportView {
       backfilled: true,
       refused: [`no event: tenant: "${HOSTILE[1]}"`],
       unattributed: { total: 1, items: [HOSTILE[0]] },
-      gpus: { models: [row], nodes: [{ node: HOSTILE[3], ...row }] },
+      gpus: {
+        models: [row],
+        tenants: [{ tenant: HOSTILE[0], gpuType: HOSTILE[1], ...shares }],
+        nodes: [{ node: HOSTILE[3], ...row }],
+      },
       contestedNodes: [{ node: 'gpu-7', tenantClusters: [HOSTILE[0], HOSTILE[1]] }],
       openCreditSeconds: 1.5,
       unsettledCreditSeconds: 0,

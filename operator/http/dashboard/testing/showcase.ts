@@ -8,6 +8,7 @@ import { parseDecimal } from '../../../model/decimal.ts';
 import { formatInstant } from '../../../model/window.ts';
 import type { ReconcileQuery } from '../../../delivery/operations/reconcile.ts';
 import { createUsageSums } from '../../../usage/usage-sums.ts';
+import { gpuShare, gpuWriter } from '../../testing/gpus.ts';
 import { NOW, quietViews, testCluster, testTenant } from '../../testing/test-server.ts';
 import type {
   DeadLetter,
@@ -111,7 +112,34 @@ export async function createShowcase(): Promise<Showcase> {
     .filter((start) => start < OUTAGE.from || start >= OUTAGE.to)
     .flatMap((start) => LINES.map((one) => event(one, start, amountAt(one, start))));
   await ledger.append({ events, windowEnd: NOW });
+  await writeGpus(ledger);
   return { ledger, views: (settings) => views(settings, ledger) };
+}
+
+const H100 = 'NVIDIA-H100-80GB-HBM3';
+const GPU_DAYS = 8;
+
+/** Hour by hour of the last days: whole nodes of two tenants, one of which was down for a night, and pods of the others. */
+async function writeGpus(ledger: Ledger): Promise<void> {
+  const gpus = gpuWriter(ledger);
+  const end = Math.floor(NOW / HOUR) * HOUR;
+  for (let start = end - GPU_DAYS * 24 * HOUR; start < end; start += HOUR) {
+    const hour = new Date(start).getUTCHours();
+    const isNight = start > NOW - 40 * HOUR && start < NOW - 30 * HOUR;
+    const held = Math.round(day(3, 4, 14)(hour));
+    await gpus.shares(start, [
+      gpuShare('acme-research', H100, [16, isNight ? 8 : 16, 16, Math.min(held, 8) + 5]),
+      gpuShare('globex', H100, [8, 8, 8, 7]),
+      gpuShare(undefined, H100, [8, 8, 0, 0, 32]),
+      gpuShare('hooli', 'AMD_Instinct_MI300X_OAM', [8, 8, 8, 6]),
+      gpuShare(undefined, 'AMD_Instinct_MI300X_OAM', [0, 0, 0, 0, 8]),
+      gpuShare('initech', 'NVIDIA-A100-SXM4-80GB', [held, held, held, held]),
+      gpuShare(undefined, 'NVIDIA-A100-SXM4-80GB', [16 - held, 16 - held, 0, 0, 16]),
+    ]);
+    await gpus.busy(start, 'acme-research', H100, day(20, 30, 14)(hour), 9);
+    await gpus.busy(start, 'globex', H100, 91.5, 7);
+    await gpus.busy(start, 'initech', 'NVIDIA-A100-SXM4-80GB', 0, 2);
+  }
 }
 
 function views(settings: () => Settings, ledger: Ledger): Partial<Views> {

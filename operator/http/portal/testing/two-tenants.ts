@@ -3,6 +3,7 @@ import { testEvent } from '../../../ledger/testing/events.ts';
 import type { Ledger } from '../../../ledger/ledger.ts';
 import type { UsageEvent } from '../../../model/event.ts';
 import { bookOf, flat, priceOf } from '../../../pricing/testing/price-books.ts';
+import { gpuShare, gpuWriter } from '../../testing/gpus.ts';
 import {
   API_TOKEN,
   NOW,
@@ -77,7 +78,15 @@ export async function twoTenants(
   ledger: Ledger = createMemoryLedger(),
 ): Promise<TwoTenants> {
   const all = events();
-  if (ledger.head() === 0) await ledger.append({ events: all, windowEnd: NOW });
+  if (ledger.head() === 0) {
+    await ledger.append({ events: all, windowEnd: NOW });
+    await gpuWriter(ledger).shares(NOW - HOUR, [
+      gpuShare(OWN, 'own-gpu', [2, 2, 2, 1]),
+      ...FOREIGN.map((tenant) => gpuShare(tenant, `${CANARY}-gpu`, [7, 7, 7, 7])),
+      gpuShare(undefined, 'own-gpu', [1, 1, 0, 0, 3]),
+      gpuShare(undefined, `${CANARY}-gpu`, [7, 7, 0, 0, 140]),
+    ]);
+  }
   const base = testSettings({ PORTAL_KEYS: `${KEY}${OLD_KEY}`, ...environment });
   const books = [bookOf([priceOf('tenant_instance_hours', flat(1))])];
   const settings = { ...base, pricing: { books } };

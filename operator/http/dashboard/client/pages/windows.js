@@ -124,6 +124,7 @@ function Report({ report }) {
           : html`
             <${Balance} caption="By GPU model" rows=${report.gpus.models} />
             ${report.gpus.own_nodes && html`<${Balance} caption="Nodes of the tenant clusters' own, by GPU model" rows=${report.gpus.own_nodes} />`}
+            ${report.gpus.tenants && html`<${TenantGpus} rows=${report.gpus.tenants} />`}
             ${report.gpus.nodes && html`<${Balance} caption="By node" rows=${report.gpus.nodes} />`}
           `
       }
@@ -183,6 +184,26 @@ function Balance({ caption, rows }) {
         },
         { name: 'Shares', cell: shares },
         ...['installed', ...PARTS, 'overlap', 'carried', 'unaccounted'].map(amount),
+      ]} />
+  `;
+}
+
+/** @param {{ rows: any[] }} properties */
+function TenantGpus({ rows }) {
+  const names = useNames();
+  const figures = ['delivered', 'healthy', 'reserved', 'in_use'];
+  return html`
+    <${Table} caption="By tenant and GPU model" rows=${rows} empty="No GPUs."
+      columns=${[
+        {
+          name: 'Tenant',
+          cell: (/** @type {any} */ row) => `${names.tenant(row.tenant)} (${row.gpu_type})`,
+        },
+        ...figures.map((field) => ({
+          name: `${field[0]?.toUpperCase()}${field.slice(1).replace('_', ' ')}`,
+          number: true,
+          cell: (/** @type {any} */ row) => quantity(row[field]),
+        })),
       ]} />
   `;
 }

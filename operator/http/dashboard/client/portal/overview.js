@@ -4,6 +4,7 @@ import { DownloadButton } from '../buttons.js';
 import { Card, Choice, ErrorNotice, PageHead, Tile } from '../components.js';
 import { duration, quantity, time } from '../format.js';
 import { causeText, scopeText } from '../gap-words.js';
+import { GpuTable, GpuWords } from '../gpu-table.js';
 import { setQuery } from '../location.js';
 import { useCosts } from '../money.js';
 import { KEYS, useNames } from '../names.js';
@@ -70,9 +71,27 @@ export function PortalOverview({ id, tenant, query }) {
       ${usage.data && html`<${TenantSums} id=${id} range=${range} rows=${usage.data.rows} />`}
       ${costs.total !== '' && html`<${DownloadButton} name=${`costs-${id}.csv`} address=${url('/api/v1/costs', { group_by: 'sku,tenant_cluster,day', format: 'csv', from, to })}>Costs as CSV</${DownloadButton}>`}
     </${Card}>
+    <${Gpus} id=${id} range=${range} />
     <${Card} title="What was not measured">
       <${ErrorNotice} state=${gaps} />
       ${gaps.data && html`<${Gaps} groups=${[...gaps.data.open, ...gaps.data.ended]} />`}
+    </${Card}>
+  `;
+}
+
+/** Nothing where the tenant has no GPUs. @param {{ id: string, range: import('../time-range.js').TimeRange }} properties */
+function Gpus({ id, range: { from, to } }) {
+  const gpus = useApi(url('/api/v1/gpus', { group_by: 'gpu_type', from, to }), REFRESH_MS);
+  const { data } = gpus;
+  if (data?.rows.length === 0) return null;
+  return html`
+    <${Card} title="GPUs">
+      <${ErrorNotice} state=${gpus} />
+      ${data?.note && html`<p class="notice warn">${data.note}</p>`}
+      ${data && Date.parse(data.measured_since) > Date.parse(from) && html`<p class="notice">These figures are kept since ${time(data.measured_since)}.</p>`}
+      ${data && html`<${GpuTable} caption=${`GPU-hours from ${time(from)} to ${time(to)}`} rows=${data.rows} names=${[{ name: 'GPU', cell: (/** @type {any} */ row) => row.gpu_type }]} empty="No GPUs in this time." />`}
+      <${GpuWords} />
+      <${DownloadButton} name=${`gpus-${id}.csv`} address=${url('/api/v1/gpus', { group_by: 'gpu_type,day', format: 'csv', from, to })}>GPUs as CSV</${DownloadButton}>
     </${Card}>
   `;
 }

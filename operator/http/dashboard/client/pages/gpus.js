@@ -1,0 +1,113 @@
+import { html, useMemo } from '../preact.js';
+import { useApi, url } from '../api.js';
+import { DownloadButton } from '../buttons.js';
+import { StackedChart } from '../chart.js';
+import { Card, Choice, ErrorNotice, PageHead, withChosen } from '../components.js';
+import { plain, time } from '../format.js';
+import { GpuTable, GpuWords } from '../gpu-table.js';
+import { useHoles } from '../holes.js';
+import { setQuery } from '../location.js';
+import { TenantLink, useNames } from '../names.js';
+import { toSeries } from '../series.js';
+import { RangePicker, rangeOf, rangeQuery } from '../time-range.js';
+
+/** @typedef {import('../time-range.js').TimeRange} TimeRange */
+
+const REFRESH_MS = 60_000;
+/** How the API calls what no tenant has. */
+const UNASSIGNED = 'unassigned';
+const METRIC = 'tenant_gpu_hours';
+const MODEL = { name: 'GPU', cell: (/** @type {any} */ row) => row.gpu_type };
+
+/** What tenants have of GPUs, and what of it they use. @param {{ query: URLSearchParams, status: any }} properties */
+export function GpusPage({ query, status }) {
+  const names = useNames();
+  const range = rangeOf(query, Date.now());
+  const { from, to } = range;
+  const tenant = query.get('tenant') ?? '';
+  const gpus = useApi(url('/api/v1/gpus', { from, to, tenant }), REFRESH_MS);
+  const ids = names.tenants.map(({ id, display_name: name }) => [id, name]);
+  const { data } = gpus;
+  const isLate = data !== undefined && Date.parse(data.measured_since) > Date.parse(from);
+  return html`
+    <${PageHead} title="GPUs"><${RangePicker} range=${range} /></${PageHead}>
+    <div class="controls">
+      <${Choice} label="Tenant" value=${tenant} options=${[['', 'All tenants'], ...(tenant === '' ? ids : withChosen(ids, tenant))]}
+        onChoose=${(/** @type {string} */ value) => setQuery({ tenant: value })} />
+    </div>
+    <${ErrorNotice} state=${gpus} />
+    ${data?.note && html`<p class="notice warn">${data.note}</p>`}
+    ${isLate && html`<p class="notice">These figures are kept since ${time(data.measured_since)}: of the time before nothing is known.</p>`}
+    ${status.data && html`<${OverTime} asked=${{ from, to, tenant }} range=${range} windowSeconds=${status.data.window_seconds} />`}
+    ${
+      data &&
+      html`
+      <${Card} title="By model">
+        <${GpuTable} caption=${`GPU-hours from ${time(from)} to ${time(to)}`} rows=${data.totals} names=${[MODEL]} empty="No GPUs in this time." />
+        ${tenant === '' && data.totals.length > 0 && html`<p class="muted">What is delivered, to tenants and to nobody, is what is installed, in every window.</p>`}
+      </${Card}>
+      <${Card} title="By tenant and model">
+        <${GpuTable} caption="GPU-hours of each tenant, and of nobody" rows=${nobodyLast(data.rows)} empty="No GPUs in this time."
+          names=${[
+            {
+              name: 'Tenant',
+              cell: (/** @type {any} */ row) =>
+                row.tenant === UNASSIGNED
+                  ? 'Unassigned'
+                  : html`<${TenantLink} id=${row.tenant} query=${rangeQuery(range)} />`,
+            },
+            MODEL,
+          ]} />
+        <${GpuWords} />
+        <${DownloadButton} name=${`gpus-${from.slice(0, 10)}.csv`} address=${url('/api/v1/gpus', { from, to, tenant, format: 'csv' })}>Download as CSV</${DownloadButton}>
+        <${DownloadButton} name=${`gpus-by-${range.bucket}-${from.slice(0, 10)}.csv`} address=${url('/api/v1/gpus', { from, to, tenant, group_by: `${range.bucket},tenant,gpu_type`, format: 'csv' })}>By ${range.bucket} as CSV</${DownloadButton}>
+      </${Card}>
+    `
+    }
+  `;
+}
+
+/** @param {any[]} rows */
+function nobodyLast(rows) {
+  return [
+    ...rows.filter(({ tenant }) => tenant !== UNASSIGNED),
+    ...rows.filter(({ tenant }) => tenant === UNASSIGNED),
+  ];
+}
+
+/** What becomes of what is delivered. */
+const STATES = /** @type {const} */ (['In use', 'Idle', 'Down']);
+
+/** @param {any} row */
+function statesOf(row) {
+  return { 'In use': row.in_use, Idle: row.idle, Down: row.delivered - row.healthy };
+}
+
+/**
+ * @param {{ asked: { from: string, to: string, tenant: string }, range: TimeRange, windowSeconds: number }} properties
+ */
+function OverTime({ asked, range, windowSeconds }) {
+  const { bucket } = range;
+  const gpus = useApi(url('/api/v1/gpus', { ...asked, group_by: bucket }), REFRESH_MS);
+  const holes = useHoles({ ...asked, metric: METRIC });
+  const rows = gpus.data?.rows;
+  const drawn = useMemo(() => {
+    if (rows === undefined) return undefined;
+    const amounts = rows.flatMap((/** @type {any} */ row) => {
+      const states = statesOf(row);
+      return STATES.map((state) => ({ [bucket]: row[bucket], state, quantity: states[state] }));
+    });
+    const nothing = amounts.every(({ quantity }) => quantity === 0);
+    return toSeries(nothing ? [] : amounts, 'state', range, windowSeconds, (_, state) => state);
+  }, [rows, range.from, range.to, windowSeconds]);
+  const delivered = (gpus.data?.totals ?? []).reduce(
+    (/** @type {number} */ sum, /** @type {any} */ total) => sum + total.delivered,
+    0,
+  );
+  return html`
+    <${Card} title="Over time">
+      <${ErrorNotice} state=${gpus} />
+      ${drawn && html`<${StackedChart} title="What is delivered, by what becomes of it" unit=${`GPU-hours per ${bucket}`} drawn=${drawn} holes=${holes} total=${`${plain(delivered)} GPU-hours`} />`}
+    </${Card}>
+  `;
+}
