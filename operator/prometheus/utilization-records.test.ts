@@ -4,7 +4,11 @@ import { createMemoryLedger } from '../ledger/testing/memory-ledger.ts';
 import { cluster } from '../metering/testing/objects.ts';
 import { START } from '../metering/testing/times.ts';
 import { decodeGpuRows, GPU_UTILIZATION } from '../windows/gpu-history/gpu-series.ts';
-import { type FakePrometheus, type FakeRow, startFakePrometheus } from './testing/fake-prometheus.ts';
+import {
+  type FakePrometheus,
+  type FakeRow,
+  startFakePrometheus,
+} from './testing/fake-prometheus.ts';
 import { clockAt, eventsOf, historyOf, type Life, live } from './testing/life.ts';
 
 const H100 = 'NVIDIA H100 80GB HBM3';
@@ -66,7 +70,8 @@ test('a window that is answered late counts once, in its own hour, whatever was 
   let isSilent = false;
   prometheus.answer = ({ time }) => {
     const first = Number(time) * 1000 === START + hour;
-    if (first && isSilent) return { status: 422, body: '{"status":"error","errorType":"execution"}' };
+    if (first && isSilent)
+      return { status: 422, body: '{"status":"error","errorType":"execution"}' };
     return [gpu('tenant-a', 'GPU-1', first ? '80' : '20'), gpu('tenant-b', 'GPU-2', '50')];
   };
   isSilent = true;

@@ -1,5 +1,7 @@
 import type { RecordChange } from '../ledger/ledger.ts';
 import type { Window } from '../model/window.ts';
+import type { Clock } from '../telemetry/clock.ts';
+import { Turn } from '../telemetry/turn.ts';
 import { GpuHistory, type GpuHistoryOptions } from '../windows/gpu-history/gpu-history.ts';
 import { GPU_UTILIZATION, GpuRows } from '../windows/gpu-history/gpu-series.ts';
 import type { GpuUtilization } from './measure.ts';
@@ -12,7 +14,10 @@ export class UtilizationRecords {
   /** What is not written yet, by the start of its window. */
   readonly #noted = new Map<number, GpuRows>();
 
+  readonly #clock: Clock;
+
   constructor(options: Omit<GpuHistoryOptions, 'series'>) {
+    this.#clock = options.clock;
     this.#history = new GpuHistory({ ...options, series: GPU_UTILIZATION });
   }
 
@@ -30,10 +35,12 @@ export class UtilizationRecords {
   /** The record changes of everything noted, to be written now; undefined when told to stop before that. */
   async drain(signal: AbortSignal): Promise<readonly RecordChange[] | undefined> {
     const changes = new Map<string, string | undefined>();
+    const turn = new Turn(this.#clock);
     // In order, so that each hour and day is read once and what is written of it last is all of it.
     for (const [start, rows] of [...this.#noted].toSorted(([a], [b]) => a - b)) {
       if (!(await this.#history.load(start, signal))) return undefined;
-      for (const { key, value } of this.#history.add(start, rows.list())) changes.set(key, value);
+      const written = await this.#history.add(start, rows.list(), turn);
+      for (const { key, value } of written) changes.set(key, value);
       this.#noted.delete(start);
     }
     return [...changes].map(([key, value]) => ({ key, value }));

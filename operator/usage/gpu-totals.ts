@@ -38,7 +38,11 @@ type Records = Pick<Ledger, 'record' | 'records'>;
  * Adds what tenants had of GPUs in the windows that start in a range (docs/metering.md#kept-for-400-days), and how busy those
  * were. Throws a LedgerReadError where the ledger is damaged.
  */
-export async function addGpus(ledger: Records, sums: GpuSums, query: GpuQuery): Promise<GpuOutcome> {
+export async function addGpus(
+  ledger: Records,
+  sums: GpuSums,
+  query: GpuQuery,
+): Promise<GpuOutcome> {
   let partial = false;
   for (const part of partsOf(query)) {
     query.signal.throwIfAborted();

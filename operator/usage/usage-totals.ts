@@ -1,7 +1,13 @@
 import { type Ledger, LedgerReadError, type StoredEvent } from '../ledger/ledger.ts';
 import type { Clock } from '../telemetry/clock.ts';
 import type { Logger } from '../telemetry/logger.ts';
-import { coverRange, type PeriodKind, periodOf, periodStart, type RangeCover } from '../model/periods.ts';
+import {
+  coverRange,
+  type PeriodKind,
+  periodOf,
+  periodStart,
+  type RangeCover,
+} from '../model/periods.ts';
 import { ReadWriteLock } from './read-write-lock.ts';
 import { decodeSums, SumRows } from './sum-rows.ts';
 import { DamagedSums, KEPT_MS, type SumsStore } from './sums-store.ts';

@@ -217,19 +217,17 @@ export class WindowCloser {
     this.#closedHead = undefined;
     this.#settle(closed);
     this.#noteGaps(closed, measured, now);
-    const gpus = shareRows([measured.findings, ...measured.ownFindings.values()]);
-    const records = [
-      ...this.journal.drainForAppend(closed.members),
-      ...this.#gpus.add(window.start, gpus),
-    ];
+    const journal = this.journal.drainForAppend(closed.members);
     ownAhead.release();
     const made = { window, recordedAt: closedAt, backfilled };
     const assembled = await assembleInTurns(measured.settlement.settled, made, turn);
+    const shares = shareRows([measured.findings, ...measured.ownFindings.values()]);
+    const gpus = await this.#gpus.add(window.start, shares, turn);
     // Before the ledger has the events: what kills the process then leaves none without.
     await explanations.keep({ ...assembled, window, closedAt: now });
     const { lastWindowEnd = -Infinity } = ledger.stats();
     const advance = window.end > lastWindowEnd ? { windowEnd: window.end } : {};
-    const batch = { events: assembled.events, records, ...advance };
+    const batch = { events: assembled.events, records: [...journal, ...gpus], ...advance };
     const outcome = await appender.append(batch, signal, span);
     if (outcome.kind !== 'appended') return outcome;
     this.#closedHead = ledger.stats().sequence;

@@ -2,6 +2,7 @@ import { createManualClock } from '../../kubernetes/testing/manual-clock.ts';
 import type { Ledger } from '../../ledger/ledger.ts';
 import { silentLogger } from '../../ledger/testing/level-ledger.ts';
 import { gpuParts } from '../../model/gpu-parts.ts';
+import { Turn } from '../../telemetry/turn.ts';
 import { UtilizationRecords } from '../../prometheus/utilization-records.ts';
 import { GpuHistory } from '../../windows/gpu-history/gpu-history.ts';
 import { GPU_SHARES, type GpuRow } from '../../windows/gpu-history/gpu-series.ts';
@@ -14,7 +15,13 @@ const never = new AbortController().signal;
 /** Writes GPU records of windows of a minute as the operator does. */
 export interface GpuWriter {
   shares(start: number, rows: readonly GpuRow[]): Promise<void>;
-  busy(start: number, tenant: string, gpuType: string, percent: number, devices?: number): Promise<void>;
+  busy(
+    start: number,
+    tenant: string,
+    gpuType: string,
+    percent: number,
+    devices?: number,
+  ): Promise<void>;
 }
 
 export function gpuWriter(ledger: Ledger, clock = createManualClock(NOW)): GpuWriter {
@@ -24,7 +31,7 @@ export function gpuWriter(ledger: Ledger, clock = createManualClock(NOW)): GpuWr
   return {
     shares: async (start, rows) => {
       await history.load(start, never);
-      await ledger.writeRecords(history.add(start, rows));
+      await ledger.writeRecords(await history.add(start, rows, new Turn(clock)));
     },
     busy: async (start, tenant, gpuType, percent, devices = 1) => {
       const window = { start, end: start + MINUTE };

@@ -15,6 +15,7 @@ const MINUTE = 60_000;
 const HOUR = 60 * MINUTE;
 const START = Date.parse('2026-03-01T12:00:00Z');
 const never = new AbortController().signal;
+const NO_HURRY = { isOver: false, next: async () => undefined };
 
 /** Delivered GPU-seconds of every record, by the rest of its key and then by tenant. */
 async function deliveredOf(ledger: Ledger): Promise<Record<string, Record<string, number>>> {
@@ -73,6 +74,7 @@ test('a cluster without GPUs writes none of it', async () => {
   const clock = clockAt(-5);
   const objects = { nodes: [gpuNode({ name: 'n1', capacity: { cpu: '8' } })] };
   const process = await startProcess({ ledger, clock, objects });
+  process.discover([cluster('a')]);
   await pass(clock, 70);
   await untilClosed(ledger, clock, 60);
   await process.kill();
@@ -85,7 +87,7 @@ function rowOf(tenant: string | undefined, delivered: bigint, gpuType = H100): G
 
 async function write(ledger: Ledger, history: GpuHistory, start: number, rows: readonly GpuRow[]) {
   expect(await history.load(start, never)).toBe(true);
-  const outcome = await ledger.writeRecords(history.add(start, rows));
+  const outcome = await ledger.writeRecords(await history.add(start, rows, NO_HURRY));
   expect(outcome.kind).toBe('written');
 }
 
@@ -107,9 +109,7 @@ test('windows go after a day; the hours and days that they add up to stay, over 
   expect(keysOf('hour')).toHaveLength(72);
   expect(keysOf('day')).toHaveLength(4);
   const whole = await ledger.record('gpus/shares/day/2026-03-02');
-  expect(whole).toBe(
-    `{"v":1,"rows":[["a","${H100}","86400000/7","86400000/7","0","0","0"]]}`,
-  );
+  expect(whole).toBe(`{"v":1,"rows":[["a","${H100}","86400000/7","86400000/7","0","0","0"]]}`);
 });
 
 test('a window of the past is added to its own hour, and not kept by itself when it is older than a day', async () => {
@@ -156,7 +156,7 @@ test('while the ledger cannot be read a window waits, and is counted once it can
   const clock = createManualClock(START);
   let failures = 3;
   const failing = {
-    record: ledger.record,
+    record: (key: string) => ledger.record(key),
     records: (prefix: string) => {
       failures -= 1;
       if (failures < 0) return ledger.records(prefix);

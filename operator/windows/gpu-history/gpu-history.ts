@@ -3,7 +3,15 @@ import { periodOf, PERIOD_MS } from '../../model/periods.ts';
 import { formatInstant } from '../../model/window.ts';
 import type { Clock } from '../../telemetry/clock.ts';
 import type { Logger } from '../../telemetry/logger.ts';
-import { decodeGpuRows, encodeGpuRows, type GpuRow, GpuRows, type GpuSeries } from './gpu-series.ts';
+import type { Turn } from '../../telemetry/turn.ts';
+import {
+  decodeGpuRows,
+  encodeGpuRow,
+  gpuRecord,
+  type GpuRow,
+  GpuRows,
+  type GpuSeries,
+} from './gpu-series.ts';
 
 /** What is kept of a series: each window by its start, and the sums of all windows that start in an hour, or a day. */
 export type GpuPeriodKind = 'window' | 'hour' | 'day';
@@ -22,6 +30,8 @@ const MOST_WINDOW_CHARACTERS = 16 * 2 ** 20;
 
 const PREFIX = 'gpus/';
 const RETRY_MS = 1_000;
+/** A millisecond or so of work. */
+const ROWS_AT_A_STRETCH = 200;
 
 /** The key of a record; with an empty period what all of a kind begin with. */
 export function gpuKey({ name }: GpuSeries, kind: GpuPeriodKind, period: string): string {
@@ -76,8 +86,15 @@ export class GpuHistory {
     return false;
   }
 
-  /** The record changes that add rows to a window and to its hour and day, and drop what is too old. */
-  add(start: number, rows: readonly GpuRow[]): readonly RecordChange[] {
+  /**
+   * The record changes that add rows to a window and to its hour and day, and drop what is too old; made with turns for others
+   * in between, since large fleets have thousands of rows.
+   */
+  async add(
+    start: number,
+    rows: readonly GpuRow[],
+    turn: Pick<Turn, 'isOver' | 'next'>,
+  ): Promise<readonly RecordChange[]> {
     const kept = this.#kept;
     if (rows.length === 0 || kept === undefined) return [];
     const { series } = this.#options;
@@ -87,13 +104,22 @@ export class GpuHistory {
       const sums = this.#loaded.get(key) ?? new GpuRows();
       this.#loaded.set(key, sums);
       for (const row of rows) sums.add(row);
-      const value = encodeGpuRows(series, sums.list());
+      const value = await this.#encode(sums, turn);
       kept.get(kind)?.set(key, value.length);
       changes.set(key, value);
     }
     // A window that is closed so late that it is not kept is dropped at once.
     for (const key of this.#drop(kept)) changes.set(key, undefined);
     return [...changes].map(([key, value]) => ({ key, value }));
+  }
+
+  async #encode(sums: GpuRows, turn: Pick<Turn, 'isOver' | 'next'>): Promise<string> {
+    const texts: string[] = [];
+    for (const [index, row] of sums.list().entries()) {
+      if (index % ROWS_AT_A_STRETCH === 0 && turn.isOver) await turn.next();
+      texts.push(encodeGpuRow(this.#options.series, row));
+    }
+    return gpuRecord(texts);
   }
 
   async #list(): Promise<ReadonlyMap<GpuPeriodKind, Map<string, number>>> {

@@ -55,16 +55,18 @@ export class GpuRows {
   }
 }
 
-/** The rows of a period as a record: `{"v":1,"rows":[["acme","H100","480000",…]]}`, `null` for no tenant. */
-export function encodeGpuRows({ partsPerUnit }: GpuSeries, rows: readonly GpuRow[]): string {
-  return JSON.stringify({
-    v: 1,
-    rows: rows.map(({ tenant, gpuType, amounts }) => [
-      tenant ?? null,
-      gpuType,
-      ...amounts.map((amount) => fractionText(amount, partsPerUnit)),
-    ]),
-  });
+/** A row as its part of a record: `["acme","H100","480000",…]`, `null` for no tenant. */
+export function encodeGpuRow(
+  { partsPerUnit }: GpuSeries,
+  { tenant, gpuType, amounts }: GpuRow,
+): string {
+  const texts = amounts.map((amount) => fractionText(amount, partsPerUnit));
+  return JSON.stringify([tenant ?? null, gpuType, ...texts]);
+}
+
+/** The rows of a period as a record: `{"v":1,"rows":[["acme","H100","480000",…]]}`. */
+export function gpuRecord(encodedRows: readonly string[]): string {
+  return `{"v":1,"rows":[${encodedRows.join(',')}]}`;
 }
 
 /** The rows of a record; none of one that another version wrote. */

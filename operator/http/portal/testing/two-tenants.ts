@@ -42,6 +42,8 @@ export const FOREIGN: readonly string[] = [
   'ａｃｍｅ',
   '__proto__',
   'constructor',
+  // What no tenant has of GPUs is called so.
+  'unassigned',
 ];
 export const KEY = newKey();
 export const OLD_KEY = newKey('p256');
@@ -84,7 +86,7 @@ export async function twoTenants(
       gpuShare(OWN, 'own-gpu', [2, 2, 2, 1]),
       ...FOREIGN.map((tenant) => gpuShare(tenant, `${CANARY}-gpu`, [7, 7, 7, 7])),
       gpuShare(undefined, 'own-gpu', [1, 1, 0, 0, 3]),
-      gpuShare(undefined, `${CANARY}-gpu`, [7, 7, 0, 0, 140]),
+      gpuShare(undefined, `${CANARY}-gpu`, [7, 7, 0, 0, 7 * (FOREIGN.length + 1)]),
     ]);
   }
   const base = testSettings({ PORTAL_KEYS: `${KEY}${OLD_KEY}`, ...environment });

@@ -97,7 +97,7 @@ function OverTime({ asked, range, windowSeconds }) {
       const states = statesOf(row);
       return STATES.map((state) => ({ [bucket]: row[bucket], state, quantity: states[state] }));
     });
-    const nothing = amounts.every(({ quantity }) => quantity === 0);
+    const nothing = amounts.every((/** @type {{ quantity: number }} */ one) => one.quantity === 0);
     return toSeries(nothing ? [] : amounts, 'state', range, windowSeconds, (_, state) => state);
   }, [rows, range.from, range.to, windowSeconds]);
   const delivered = (gpus.data?.totals ?? []).reduce(
