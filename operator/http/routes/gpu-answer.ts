@@ -41,9 +41,14 @@ async function sendCsv(response: Response, answer: GpuAnswer): Promise<void> {
       for (const row of rows) {
         yield csvLine([
           ...row.keys,
-          ...[row.delivered, row.healthy, row.reserved, row.inUse, row.idle],
+          row.delivered,
+          row.healthy,
+          row.reserved,
+          row.inUse,
+          row.idle,
           ...(withInstalled ? [row.installed] : []),
-          ...[row.utilization ?? UNKNOWN, row.measured],
+          row.utilization ?? UNKNOWN,
+          row.measured,
         ]);
       }
     })(),
