@@ -2,6 +2,7 @@ import type { RecordChange } from '../ledger/ledger.ts';
 import type { Window } from '../model/window.ts';
 import type { Clock } from '../telemetry/clock.ts';
 import { Turn } from '../telemetry/turn.ts';
+import type { AppendEnd } from '../windows/appender.ts';
 import { GpuHistory, type GpuHistoryOptions } from '../windows/gpu-history/gpu-history.ts';
 import { GPU_UTILIZATION, GpuRows } from '../windows/gpu-history/gpu-series.ts';
 import type { GpuUtilization } from './measure.ts';
@@ -32,17 +33,20 @@ export class UtilizationRecords {
     }
   }
 
-  /** The record changes of everything noted, to be written now; undefined when told to stop before that. */
-  async drain(signal: AbortSignal): Promise<readonly RecordChange[] | undefined> {
+  /** The record changes of everything noted, to be written now; the end when the ledger cannot be read. */
+  async drain(
+    signal: AbortSignal,
+  ): Promise<{ readonly kind: 'drained'; readonly changes: readonly RecordChange[] } | AppendEnd> {
     const changes = new Map<string, string | undefined>();
     const turn = new Turn(this.#clock);
     // In order, so that each hour and day is read once and what is written of it last is all of it.
     for (const [start, rows] of [...this.#noted].toSorted(([a], [b]) => a - b)) {
-      if (!(await this.#history.load(start, signal))) return undefined;
+      const end = await this.#history.load(start, signal);
+      if (end !== undefined) return end;
       const written = await this.#history.add(start, rows.list(), turn);
       for (const { key, value } of written) changes.set(key, value);
       this.#noted.delete(start);
     }
-    return [...changes].map(([key, value]) => ({ key, value }));
+    return { kind: 'drained', changes: [...changes].map(([key, value]) => ({ key, value })) };
   }
 }

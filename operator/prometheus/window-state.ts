@@ -119,10 +119,11 @@ export class WindowState {
     if (!this.#changed) return undefined;
     const { clock, settings, appender, logger } = this.#options;
     const gpus = await this.#utilization.drain(signal);
-    if (gpus === undefined) return { kind: 'aborted' };
+    if (gpus.kind !== 'drained') return gpus;
     this.#givenUp.prune(clock.now() - settings().ledger.retentionMs);
     const state = { key: STATE_KEY, value: encodeState(this.#progress) };
-    const records = [...this.#unanswered.drain(), ...this.#givenUp.drain(), state, ...gpus];
+    const pending = [...this.#unanswered.drain(), ...this.#givenUp.drain(), state];
+    const records = [...pending, ...gpus.changes];
     const events = this.#events;
     this.#events = [];
     this.#changed = false;

@@ -162,7 +162,8 @@ export class WindowCloser {
     const { turn } = closing;
     const chosen = this.#forOneTurn(still);
     const { window, members } = chosen;
-    if (!(await this.#gpus.load(window.start, signal))) return undefined;
+    const end = await this.#gpus.load(window.start, signal);
+    if (end !== undefined) return end;
     const ownAhead = new OwnAhead(chosen, {
       shared: { window, settings: meterSettings(settings(), window) },
       clock,

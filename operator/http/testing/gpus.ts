@@ -36,7 +36,8 @@ export function gpuWriter(ledger: Ledger, clock = createManualClock(NOW)): GpuWr
     busy: async (start, tenant, gpuType, percent, devices = 1) => {
       const window = { start, end: start + MINUTE };
       utilization.note(window, tenant, [{ gpuType, percent, devices }]);
-      await ledger.writeRecords((await utilization.drain(never)) ?? []);
+      const drained = await utilization.drain(never);
+      if (drained.kind === 'drained') await ledger.writeRecords(drained.changes);
     },
   };
 }

@@ -86,7 +86,7 @@ function rowOf(tenant: string | undefined, delivered: bigint, gpuType = H100): G
 }
 
 async function write(ledger: Ledger, history: GpuHistory, start: number, rows: readonly GpuRow[]) {
-  expect(await history.load(start, never)).toBe(true);
+  expect(await history.load(start, never)).toBeUndefined();
   const outcome = await ledger.writeRecords(await history.add(start, rows, NO_HURRY));
   expect(outcome.kind).toBe('written');
 }
@@ -151,28 +151,31 @@ test('a fleet that is very large keeps fewer windows, and every hour', async () 
   expect(windows.length).toBeLessThan(20);
 });
 
-test('while the ledger cannot be read a window waits, and is counted once it can', async () => {
+test('while the ledger cannot be reached a window waits; where its bytes are damaged nothing goes on', async () => {
   const ledger = await used.open(await used.directory());
   const clock = createManualClock(START);
   let failures = 3;
-  const failing = {
+  const failing = (cause: 'retryable' | 'corrupt') => ({
     record: (key: string) => ledger.record(key),
     records: (prefix: string) => {
       failures -= 1;
       if (failures < 0) return ledger.records(prefix);
-      throw new LedgerReadError({ kind: 'failed', cause: 'retryable', message: 'connection lost' });
+      throw new LedgerReadError({ kind: 'failed', cause, message: 'no answer' });
     },
-  };
-  const options = { series: GPU_SHARES, ledger: failing, clock, logger: silentLogger };
-  const history = new GpuHistory(options);
+  });
+  const options = { series: GPU_SHARES, clock, logger: silentLogger };
+  const history = new GpuHistory({ ...options, ledger: failing('retryable') });
   const loaded = history.load(START, never);
-  for (let second = 0; second < 4; second += 1) await clock.advance(1000);
-  expect(await loaded).toBe(true);
+  for (let seconds = 0; seconds < 4; seconds += 1) await clock.advance(1000);
+  expect(await loaded).toBeUndefined();
   failures = Number.MAX_SAFE_INTEGER;
   const stop = new AbortController();
-  const stopped = new GpuHistory(options).load(START, stop.signal);
+  const stopped = new GpuHistory({ ...options, ledger: failing('retryable') });
+  const ended = stopped.load(START, stop.signal);
   stop.abort();
-  expect(await stopped).toBe(false);
+  expect(await ended).toEqual({ kind: 'aborted' });
+  const damaged = new GpuHistory({ ...options, ledger: failing('corrupt') });
+  expect(await damaged.load(START, never)).toEqual({ kind: 'ledger', reason: 'no answer' });
 });
 
 test('a share that no text of a decimal can hold is read as it was written', async () => {

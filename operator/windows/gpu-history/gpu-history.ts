@@ -4,6 +4,7 @@ import { formatInstant } from '../../model/window.ts';
 import type { Clock } from '../../telemetry/clock.ts';
 import type { Logger } from '../../telemetry/logger.ts';
 import type { Turn } from '../../telemetry/turn.ts';
+import type { AppendEnd } from '../appender.ts';
 import {
   decodeGpuRows,
   encodeGpuRow,
@@ -68,22 +69,24 @@ export class GpuHistory {
 
   /**
    * Reads what the window that starts there is to be added to; to be called before {@link add}. While the ledger cannot be
-   * read it is tried again; false when told to stop meanwhile.
+   * reached it is tried again; the end when its bytes are damaged, or when told to stop meanwhile.
    */
-  async load(start: number, signal: AbortSignal): Promise<boolean> {
+  async load(start: number, signal: AbortSignal): Promise<AppendEnd | undefined> {
     const { clock, logger, series } = this.#options;
     while (!signal.aborted) {
       try {
         this.#kept ??= await this.#list();
         await this.#read(start);
-        return true;
+        return undefined;
       } catch (error) {
         if (!(error instanceof LedgerReadError)) throw error;
-        logger.error(`[controller] cannot read the GPU ${series.name}, trying again`, { error });
+        const { cause, message } = error.failure;
+        if (cause !== 'retryable') return { kind: 'ledger', reason: message };
+        logger.error(`[controller] cannot read the GPU ${series.name}, trying again: ${message}`);
         await clock.sleep(RETRY_MS, signal).catch(() => undefined);
       }
     }
-    return false;
+    return { kind: 'aborted' };
   }
 
   /**
