@@ -57,6 +57,7 @@ export function assembleSettings(
       dataDir: values.DATA_DIR,
       retentionMs: values.RETENTION,
       durability: values.LEDGER_DURABILITY,
+      spoolBytes: values.LEDGER_SPOOL_SIZE,
       ...omitUndefined({ database: values.LEDGER_URL, databaseFile: values.LEDGER_URL_FILE }),
     },
     ingest: { unknownTenants: values.INGEST_UNKNOWN_TENANTS },

@@ -1,6 +1,6 @@
 import type { Settings } from '../config/settings.ts';
 import type { Explanations } from '../explanations/explanations.ts';
-import type { Ledger } from '../ledger/ledger.ts';
+import type { MeterLedger } from '../ledger/meter-ledger.ts';
 import type { Window } from '../model/window.ts';
 import { type NodeSettings, sameNodeSettings } from '../observation/node-state.ts';
 import type { Observation } from '../observation/observation.ts';
@@ -42,7 +42,7 @@ export interface CollectorOptions {
   readonly tenants?: TenantObjectsList;
   /** As {@link restoreTenantApis} gave them. */
   readonly restoredTenants?: readonly Pick<RestoredTenantApi, 'id' | 'progress'>[];
-  readonly ledger: Pick<Ledger, 'append' | 'stats' | 'record' | 'records' | 'writeRecords'>;
+  readonly ledger: MeterLedger;
   /** The settings in force; asked again for every window. */
   readonly settings: () => Settings;
   readonly podMetrics: PodMetricsReader;

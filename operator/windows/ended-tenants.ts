@@ -1,6 +1,6 @@
 import { attribute } from '../discovery/attribution.ts';
 import { namespacesOf } from '../discovery/tenant-cluster.ts';
-import type { Ledger } from '../ledger/ledger.ts';
+import { type Ledger, LedgerReadError, type RecordChange } from '../ledger/ledger.ts';
 import type { ObjectLabels } from '../observation/object-labels.ts';
 import type { Observation } from '../observation/observation.ts';
 import type { Timeline } from '../observation/timeline.ts';
@@ -30,16 +30,28 @@ export async function forgetEndedTenants(options: EndedTenantsOptions): Promise<
   for (const scope of scopes.all) {
     const { tenant, progress } = scope;
     if (tenant.ended === undefined || progress.end < tenant.ended.at) continue;
+    const forgotten = await changesOf(ledger, tenant.id);
+    if (forgotten === undefined) continue;
     noteLost(scope, options);
-    const outcome = await ledger.writeRecords([
-      ...(await forgetTenantApi(ledger, tenant.id)),
-      ...gaps.drain(),
-    ]);
+    const outcome = await ledger.writeRecords([...forgotten, ...gaps.drain()]);
     if (outcome.kind !== 'written') continue;
     journal.forget(scope);
     scopes.drop(tenant.id);
     quarantine.release(scope.scope.name);
     ownNodes.forget(tenant.id);
+  }
+}
+
+/** Undefined while the ledger cannot be read: windows may be closed all the same (docs/ledger-format.md#the-spool). */
+async function changesOf(
+  ledger: Pick<Ledger, 'records'>,
+  id: string,
+): Promise<readonly RecordChange[] | undefined> {
+  try {
+    return await forgetTenantApi(ledger, id);
+  } catch (error) {
+    if (error instanceof LedgerReadError && error.failure.cause === 'retryable') return undefined;
+    throw error;
   }
 }
 

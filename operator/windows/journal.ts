@@ -1,6 +1,7 @@
 import type { HostNamespace } from '../discovery/views.ts';
 import type { Projected } from '../kubernetes/source.ts';
 import type { Ledger, RecordChange } from '../ledger/ledger.ts';
+import { METER_STATE_KEY } from '../ledger/meter-ledger.ts';
 import type { Credit } from '../metering/credits.ts';
 import { isRecord } from '../model/is-record.ts';
 import { omitUndefined } from '../model/omit-undefined.ts';
@@ -36,7 +37,7 @@ import type { TextsAhead } from './texts-ahead.ts';
  */
 export const TIMELINE_PREFIX = 'journal/timeline/';
 export const TENANT_CLUSTERS_KEY = 'journal/tenant-clusters';
-export const STATE_KEY = 'journal/state';
+export const STATE_KEY = METER_STATE_KEY;
 
 export const JOURNAL_VERSION = 1;
 

@@ -3,6 +3,8 @@ import type { Settings, SettingsStore } from '../config/settings.ts';
 import type { Connection } from '../kubernetes/connection.ts';
 import type { ReflectorMetrics, WorkQueueMetrics } from '../kubernetes/metrics.ts';
 import type { Ledger } from '../ledger/ledger.ts';
+import type { MeterLedger } from '../ledger/meter-ledger.ts';
+import type { SpooledLedger } from '../ledger/spool/spooled-ledger.ts';
 import type { Outbound } from '../outbound/outbound.ts';
 import type { ConfiguredMetric } from '../prometheus/configured-metric.ts';
 import type { Clock } from '../telemetry/clock.ts';
@@ -29,6 +31,10 @@ export interface OperatorOptions {
   /** Which process this is: the pod's name. */
   readonly instance: string;
   readonly ledger: Ledger;
+  /** By which windows are written, and read what belongs to them: the ledger, or the way into one that may be away. */
+  readonly meterLedger: MeterLedger;
+  /** What waits for a ledger that is away, where it may be. */
+  readonly spool?: Pick<SpooledLedger, 'run'>;
   readonly clock: Clock;
   /** Uniform in [0, 1). */
   readonly random: () => number;

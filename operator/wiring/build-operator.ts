@@ -81,6 +81,7 @@ export async function buildOperator(options: OperatorOptions): Promise<readonly 
       name: 'retention',
       run: (signal) => retain(options, signal),
     }),
+    ...spoolParts(options),
     ...cluster.parts,
     { name: 'controllers', run: (signal) => controllers.run(signal) },
     { name: 'namespaces', run: (signal) => compareNamespaces(options, controllers, signal) },
@@ -91,6 +92,11 @@ export async function buildOperator(options: OperatorOptions): Promise<readonly 
   ];
   const prepare = (signal: AbortSignal) => compareWithStatus(options, signal);
   return [...telemetry.parts, http, leaderPart(election, prepare, parts, { clock, logger })];
+}
+
+/** Brings into the ledger what waits for it; ended after everything that is written through it. */
+function spoolParts({ spool }: Pick<OperatorOptions, 'spool'>): readonly Part[] {
+  return spool === undefined ? [] : [{ name: 'spool', run: (signal) => spool.run(signal) }];
 }
 
 /** Whether the watches are of the namespaces that the settings name. */

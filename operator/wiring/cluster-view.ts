@@ -40,7 +40,7 @@ export interface ClusterView {
 
 /** Watches, timelines, discovery and the APIs of tenant clusters, as far as the journal knows them already. */
 export async function buildClusterView(context: BuildContext): Promise<ClusterView> {
-  const { settings, connection, ledger, clock, random, logger } = context;
+  const { settings, connection, meterLedger: ledger, clock, random, logger } = context;
   const observing: ObservationOptions = {
     nodeSettings: () => settings.current().metering,
     billedUntil: (present) => billedUntil(settings.current().metering, present),
@@ -114,10 +114,11 @@ function billedUntil({ watchDeletions, windowMs }: Settings['metering'], present
 }
 
 /** TENANT_CLUSTERS_FILE, where it is set. */
-function externalFile({ environment, ledger, clock }: BuildContext): ExternalFile | undefined {
+function externalFile({ environment, meterLedger, clock }: BuildContext): ExternalFile | undefined {
   const path = environment.tenantApi.clustersFile;
   if (path === undefined) return undefined;
-  return createExternalFile({ path, customerIdKeys: CUSTOMER_ID_KEYS, records: ledger, clock });
+  const records = meterLedger;
+  return createExternalFile({ path, customerIdKeys: CUSTOMER_ID_KEYS, records, clock });
 }
 
 function watchParts({ customResources }: BuildContext, watches: Watches): readonly Part[] {
@@ -138,7 +139,7 @@ interface TenantApisSources {
 }
 
 async function buildTenantApis(context: BuildContext, sources: TenantApisSources) {
-  const { connection, settings, ledger, clock, random, logger, customResources } = context;
+  const { connection, settings, meterLedger, clock, random, logger, customResources } = context;
   const { watches, observation, observing, discovery } = sources;
   const { nodes, volumes, loadBalancers } = watches.collector;
   const common = { clock, random, logger, discovery };
@@ -167,7 +168,10 @@ async function buildTenantApis(context: BuildContext, sources: TenantApisSources
     host: { nodes, volumes, loadBalancers },
     observing,
   });
-  const restored = await restoreTenantApis(ledger, (id) => apis.observe(id), { logger, clock });
+  const restored = await restoreTenantApis(meterLedger, (id) => apis.observe(id), {
+    logger,
+    clock,
+  });
   apis.restore(restored);
   watches.subscribe(apis.onHost);
   const parts: readonly Part[] = [

@@ -32,7 +32,7 @@ export async function buildMetering(
   context: BuildContext,
   cluster: ClusterView,
 ): Promise<Metering> {
-  const { settings, ledger, clock, random, logger } = context;
+  const { settings, meterLedger: ledger, clock, random, logger } = context;
   const common = { clock, random, logger };
   const configured = createConfiguredMetrics({
     settings,

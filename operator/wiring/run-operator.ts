@@ -3,11 +3,13 @@ import type { Settings } from '../config/settings.ts';
 import { createSettingsStore } from '../config/settings-store.ts';
 import { type Connection, createConnection } from '../kubernetes/connection.ts';
 import { isRecord } from '../model/is-record.ts';
+import { omitUndefined } from '../model/omit-undefined.ts';
 import type { AdjustableLogger } from '../telemetry/create-logger.ts';
 import { createRegistry } from '../telemetry/registry.ts';
 import type { Scrubber } from '../telemetry/scrubber.ts';
 import type { OperatorOptions } from './build-context.ts';
 import { buildOperator } from './build-operator.ts';
+import { beginMeterLedger } from './meter-ledger.ts';
 import { openLedger } from './open-ledger.ts';
 import { type PartsEnd, runParts, STOP_DEADLINE_MS } from './parts.ts';
 import { followLogLevel } from './process.ts';
@@ -61,6 +63,11 @@ async function runBuilt(
     return { kind: 'failed', reason: `the ledger cannot be opened: ${opened.message}` };
   }
   const { ledger } = opened;
+  const meter = await beginMeterLedger({ environment, ledger, clock, logger, registry });
+  if (meter.kind === 'failed') {
+    await ledger.close();
+    return { kind: 'failed', reason: `the spool cannot be taken up: ${meter.message}` };
+  }
   const connection = createConnection({ kubeConfig: options.kubeConfig });
   const watchNamespaces = given ?? (await namespacesAskedFor(connection, environment, stopping));
   const rebuild = new AbortController();
@@ -78,10 +85,13 @@ async function runBuilt(
     },
     connection,
     ledger,
+    meterLedger: meter.ledger,
+    ...omitUndefined({ spool: meter.spool }),
     registry,
     stopping: ending,
   });
   const end = await runParts(parts, ending, { clock, logger });
+  await meter.spool?.close();
   await ledger.close();
   await connection.close();
   if (end.kind === 'failed' || wanted === undefined) return end;

@@ -60,6 +60,7 @@ const PROCESS_SETTINGS = [
   'LEDGER_URL',
   'LEDGER_URL_FILE',
   'LEDGER_DURABILITY',
+  'LEDGER_SPOOL_SIZE',
   // The HTTP server and the log.
   'LISTEN_ADDR',
   'PROBE_ADDR',

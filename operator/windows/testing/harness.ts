@@ -14,6 +14,7 @@ import type { Explanations } from '../../explanations/explanations.ts';
 import { seeFixture } from '../../kubernetes/testing/fixtures.ts';
 import { createManualClock, type ManualClock } from '../../kubernetes/testing/manual-clock.ts';
 import type { Ledger } from '../../ledger/ledger.ts';
+import type { MeterLedger } from '../../ledger/meter-ledger.ts';
 import { omitUndefined } from '../../model/omit-undefined.ts';
 import { pod } from '../../metering/testing/objects.ts';
 import { cpu, START } from '../../metering/testing/world.ts';
@@ -80,7 +81,7 @@ export interface Process {
 }
 
 export interface HarnessOptions {
-  readonly ledger: Ledger;
+  readonly ledger: MeterLedger;
   readonly clock?: ManualClock;
   readonly settings?: { current: Settings };
   /** What the API server has when the process starts. */
@@ -288,7 +289,10 @@ export async function startProcess(
   });
 }
 
-function severable(ledger: Ledger): { readonly ledger: Ledger; readonly sever: () => void } {
+function severable(ledger: MeterLedger): {
+  readonly ledger: MeterLedger;
+  readonly sever: () => void;
+} {
   let severed = false;
   const gone = { kind: 'failed', cause: 'retryable', message: 'killed' } as const;
   return {
