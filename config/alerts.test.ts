@@ -92,6 +92,13 @@ describe('alerts', () => {
     await writeFile(file, UNIT_TEST);
     await run('promtool', ['test', 'rules', file]);
   });
+
+  test('a day that stays three days longer than RETENTION raises its own', async () => {
+    const file = join(directory, 'days.yaml');
+    await writeFile(join(directory, 'rules.yaml'), groups);
+    await writeFile(file, DAYS_TEST);
+    await run('promtool', ['test', 'rules', file]);
+  });
 });
 
 test('the Grafana dashboard draws nothing that the operator does not have', async () => {
@@ -131,7 +138,66 @@ tests:
         values: 0x60
       - series: meterfeed_unattributed_gpu_seconds_total
         values: 0x30 60+0x30
+      - series: meterfeed_spool_batches
+        values: 0x20 4x40
+      - series: meterfeed_spool_bytes
+        values: 0x20 600x40
+      - series: meterfeed_spool_limit_bytes
+        values: 1000x60
+      - series: meterfeed_spools_aside
+        values: 0x20 1x40
+      - series: meterfeed_ledger_standby_missing
+        values: 0x20 1x40
+      - series: meterfeed_feeder_owned{destination="lago",instance="a"}
+        values: 1x20 0x40
+      - series: meterfeed_feeder_owned{destination="lago",instance="b"}
+        values: 0x60
     alert_rule_test:
+      - { eval_time: 15m, alertname: MeterfeedSpooling, exp_alerts: [] }
+      - { eval_time: 15m, alertname: MeterfeedSpoolFilling, exp_alerts: [] }
+      - { eval_time: 15m, alertname: MeterfeedSpoolAside, exp_alerts: [] }
+      - { eval_time: 15m, alertname: MeterfeedNoStandby, exp_alerts: [] }
+      - { eval_time: 15m, alertname: MeterfeedFeederUnowned, exp_alerts: [] }
+      - eval_time: 45m
+        alertname: MeterfeedSpooling
+        exp_alerts:
+          - exp_labels: { severity: warning }
+            exp_annotations:
+              summary: The database is away
+              description: 4 batches of windows wait in the spool until the database takes them.
+              runbook_url: https://meterfeed.io/docs/alerts#meterfeedspooling
+      - eval_time: 45m
+        alertname: MeterfeedSpoolFilling
+        exp_alerts:
+          - exp_labels: { severity: critical }
+            exp_annotations:
+              summary: The database is away and the spool is filling
+              description: 60% of LEDGER_SPOOL_SIZE is used. When it is full, windows wait, and what is older than MAX_BACKFILL will not be billed.
+              runbook_url: https://meterfeed.io/docs/alerts#meterfeedspoolfilling
+      - eval_time: 45m
+        alertname: MeterfeedSpoolAside
+        exp_alerts:
+          - exp_labels: { severity: warning }
+            exp_annotations:
+              summary: Windows were put aside
+              description: 1 spools were put aside, since the database was not as they left it. Nobody has been billed for what they alone have.
+              runbook_url: https://meterfeed.io/docs/alerts#meterfeedspoolaside
+      - eval_time: 45m
+        alertname: MeterfeedNoStandby
+        exp_alerts:
+          - exp_labels: { severity: critical }
+            exp_annotations:
+              summary: The database has no synchronous standby
+              description: "LEDGER_DURABILITY asks for one, so nothing is acknowledged: windows go to the spool, pushed usage is refused and nothing is delivered."
+              runbook_url: https://meterfeed.io/docs/alerts#meterfeednostandby
+      - eval_time: 45m
+        alertname: MeterfeedFeederUnowned
+        exp_alerts:
+          - exp_labels: { destination: lago, severity: critical }
+            exp_annotations:
+              summary: A destination is fed by nobody
+              description: "No replica feeds lago. Nothing is lost: events wait in the ledger."
+              runbook_url: https://meterfeed.io/docs/alerts#meterfeedfeederunowned
       - { eval_time: 15m, alertname: MeterfeedWindowsLate, exp_alerts: [] }
       - { eval_time: 15m, alertname: MeterfeedDestinationHeld, exp_alerts: [] }
       - { eval_time: 45m, alertname: MeterfeedDeliveryLag, exp_alerts: [] }
@@ -201,4 +267,29 @@ tests:
               summary: Final invoices differ from the usage that was delivered
               description: "3 sums on invoices of lago differ from what was delivered: usage is on no invoice, or on two."
               runbook_url: https://meterfeed.io/docs/alerts#meterfeedinvoicemismatch
+`;
+
+const DAYS_TEST = `
+rule_files: [rules.yaml]
+evaluation_interval: 1h
+tests:
+  - interval: 1h
+    input_series:
+      - series: meterfeed_ledger_oldest_timestamp_seconds
+        values: 0x300
+      - series: meterfeed_ledger_retention_seconds
+        values: 604800x300
+      - series: meterfeed_ledger_segments
+        values: 12x300
+    alert_rule_test:
+      # Seven days of RETENTION, and the day or two that a day takes to be over.
+      - { eval_time: 9d, alertname: MeterfeedRetentionBehind, exp_alerts: [] }
+      - eval_time: 12d
+        alertname: MeterfeedRetentionBehind
+        exp_alerts:
+          - exp_labels: { severity: warning }
+            exp_annotations:
+              summary: Old events are not deleted
+              description: "The oldest day or segment is 5d 0h 0m 0s older than RETENTION: a destination has not been given it, or the database does not drop it."
+              runbook_url: https://meterfeed.io/docs/alerts#meterfeedretentionbehind
 `;

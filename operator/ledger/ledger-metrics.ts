@@ -31,6 +31,21 @@ const GAUGES: readonly {
     read: ({ disk }) => disk.usedRatio,
   },
   {
+    name: 'meterfeed_ledger_oldest_timestamp_seconds',
+    help: 'When the oldest segment or day that is stored was begun; 0 where that is not known',
+    read: ({ oldestAt = 0 }) => oldestAt / 1000,
+  },
+  {
+    name: 'meterfeed_ledger_retention_seconds',
+    help: 'RETENTION in force',
+    read: ({ retentionMs = 0 }) => retentionMs / 1000,
+  },
+  {
+    name: 'meterfeed_ledger_standby_missing',
+    help: '1 while LEDGER_DURABILITY asks for a synchronous standby and the database has none',
+    read: ({ standbyMissing = false }) => Number(standbyMissing),
+  },
+  {
     name: 'meterfeed_ledger_problems',
     help: 'Damage and missing ranges found',
     read: ({ problems }) => problems.length,

@@ -209,6 +209,10 @@ export interface LedgerStats {
   readonly lastWindowEnd?: number;
   /** Append time when the oldest stored segment was opened, milliseconds since the epoch. */
   readonly oldestAt?: number;
+  /** RETENTION in force, milliseconds; absent where nothing is ever deleted. */
+  readonly retentionMs?: number;
+  /** A synchronous standby is asked for and there is none, so that nothing is acknowledged; absent where none is asked for. */
+  readonly standbyMissing?: boolean;
   /** Events that had the id of a stored event and another quantity or identity, since start. */
   readonly conflicts: number;
   /**

@@ -197,6 +197,7 @@ class LevelLedger implements Ledger {
       chain: state.segment.chain,
       ...omitUndefined({ lastWindowEnd: state.lastWindowEnd }),
       oldestAt: (sealed[0] ?? state.segment).openedAt,
+      retentionMs: this.#retentionMs,
       conflicts: metrics.conflicts(),
       horizon: state.horizon,
       problems: problems.list(),

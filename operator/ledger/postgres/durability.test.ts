@@ -73,6 +73,22 @@ describe('LEDGER_DURABILITY=standby', () => {
     await ledger.close();
   });
 
+  test('tells at the next look whether there is a standby at all, configured or not', async () => {
+    const ledger = await openTestStream(database, { durability: 'standby' });
+    const missing = async (): Promise<boolean | undefined> => {
+      await ledger.retain(0);
+      return ledger.stats().standbyMissing;
+    };
+    await expect.poll(missing, WITHIN).toBe(false);
+    await waitFor('nobody');
+    await expect.poll(missing, WITHIN).toBe(true);
+    await waitFor('');
+    await expect.poll(missing, WITHIN).toBe(true);
+    await waitFor('s1');
+    await expect.poll(missing, WITHIN).toBe(false);
+    await ledger.close();
+  });
+
   test('=storage leaves that to the storage', async () => {
     await waitFor('');
     const ledger = await openTestStream(database, { durability: 'storage' });

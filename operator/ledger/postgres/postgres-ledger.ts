@@ -1,3 +1,4 @@
+import type { LedgerDurability } from '../../config/settings.ts';
 import { omitUndefined } from '../../model/omit-undefined.ts';
 import type { Clock } from '../../telemetry/clock.ts';
 import type { Logger } from '../../telemetry/logger.ts';
@@ -33,6 +34,7 @@ import { verifyStream } from './verify.ts';
 
 export interface PostgresLedgerParts {
   readonly retentionMs: number;
+  readonly durability: LedgerDurability;
   readonly clock: Clock;
   readonly logger: Logger;
   readonly store: Store;
@@ -59,6 +61,7 @@ class LedgerCore {
   readonly retain: Retain;
   retentionMs: number;
   bytes = 0;
+  standbyMissing = false;
   readonly #ending = new AbortController();
   #polling: Promise<void> | undefined;
   #closing: Promise<void> | undefined;
@@ -98,7 +101,7 @@ class LedgerCore {
   }
 
   stats(): LedgerStats {
-    const { metrics, problems, clock, store } = this.parts;
+    const { metrics, problems, clock, store, durability } = this.parts;
     const { state, segments } = store.contents();
     return {
       ledgerId: state.ledgerId,
@@ -108,6 +111,8 @@ class LedgerCore {
       chain: state.chain,
       ...omitUndefined({ lastWindowEnd: state.lastWindowEnd }),
       oldestAt: segments[0]?.openedAt ?? Math.max(state.createdAt, state.horizon),
+      retentionMs: this.retentionMs,
+      ...(durability === 'standby' && { standbyMissing: this.standbyMissing }),
       conflicts: metrics.conflicts(),
       horizon: state.horizon,
       problems: problems.list(),
@@ -252,12 +257,17 @@ class PostgresLedger implements Ledger {
   async #measure(): Promise<void> {
     const [row] = await reading(
       this.#parts.readers.query({
-        text: `select sum(pg_total_relation_size(c.oid)) as bytes
+        // Only whoever may read all statistics is told which of the servers that follow are synchronous.
+        text: `select sum(pg_total_relation_size(c.oid)) as bytes,
+            current_setting('synchronous_standby_names') = '' or not exists (
+              select from pg_stat_replication
+                where coalesce(sync_state, 'sync') in ('sync', 'quorum')) as no_standby
           from pg_class c join pg_namespace n on n.oid = c.relnamespace
           where n.nspname = 'meterfeed' and c.relkind = 'r'`,
         values: [],
       }),
     );
     this.#core.bytes = Number(row?.['bytes'] ?? 0);
+    this.#core.standbyMissing = row?.['no_standby'] === 't';
   }
 }
