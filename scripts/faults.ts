@@ -20,7 +20,7 @@ import { planOf, SCENARIOS } from '../e2e/faults/scenarios.ts';
  * `--budgets`: every tenant has a prepaid balance, which must be what was credited less ledger × price, to the last digit.
  * `--kafka`: every run feeds a topic of three brokers of Apache Kafka besides another destination, one run at a time.
  * `--ledger postgres`: accidents of three PostgreSQL servers, one after the other; there `--without-standby`
- * confirms commits that no standby has.
+ * confirms commits that no standby has, and with `--spool` windows go through a spool while the database is away.
  */
 const { values } = parseArgs({
   options: {
@@ -31,6 +31,7 @@ const { values } = parseArgs({
     kafka: { type: 'boolean', default: false },
     budgets: { type: 'boolean', default: false },
     ledger: { type: 'string', default: 'files' },
+    spool: { type: 'boolean', default: false },
     'without-standby': { type: 'boolean', default: false },
     'without-sync': { type: 'boolean', default: false },
     'without-in-flight': { type: 'boolean', default: false },
@@ -86,6 +87,7 @@ async function runOnFiles(): Promise<void> {
 async function runOnPostgres(): Promise<void> {
   const options: PostgresSuiteOptions = {
     commit: values['without-standby'] ? 'local' : 'standby',
+    spool: values.spool,
   };
   if (!accidentsOf(options).some(({ name }) => name.includes(values.scenario))) {
     throw new RangeError(`faults: --scenario: no such scenario: "${values.scenario}"`);
@@ -122,7 +124,8 @@ interface Described extends RunReport {
 function tellFailure(run: Described): void {
   const switches = process.argv.slice(2).filter((word) => word.startsWith('--without'));
   const onKafka = values.kafka ? ['--kafka'] : [];
-  const place = values.ledger === 'files' ? onKafka : ['--ledger', values.ledger];
+  const spool = values.spool ? ['--spool'] : [];
+  const place = values.ledger === 'files' ? onKafka : ['--ledger', values.ledger, ...spool];
   const replay = [...place, '--seed', run.seed, '--runs', 1, ...switches].join(' ');
   console.error(`failed: ${run.scenario}; alone: npm run faults -- ${replay}`);
   for (const end of run.ends) console.error(`  life: ${end}`);

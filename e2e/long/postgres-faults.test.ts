@@ -1,3 +1,4 @@
 import { testSoundRuns } from '../faults/postgres/testing/sound-runs.ts';
 
 testSoundRuns(() => true);
+testSoundRuns(() => true, true);

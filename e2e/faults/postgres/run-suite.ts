@@ -1,4 +1,5 @@
 import type { LedgerDatabase } from '../../../operator/config/settings.ts';
+import { scratchDirectory } from '../../../operator/ledger/testing/scratch.ts';
 import { startTrio, type Trio } from '../../postgres/trio.ts';
 import { createRandom } from '../random.ts';
 import type { RunReport } from '../run-plan.ts';
@@ -17,6 +18,8 @@ export interface PostgresRun extends RunReport {
 export interface PostgresSuiteOptions {
   /** `local` acknowledges without a standby: to see that what is lost is missed. */
   readonly commit: 'standby' | 'local';
+  /** Windows go through a spool while the database is away. */
+  readonly spool?: boolean;
 }
 
 /** Servers that accidents happen to one after the other, each to a stream of its own. */
@@ -35,8 +38,10 @@ interface Stage {
 const SMALL_DISK_SETTINGS = ['min_wal_size = 96MB', 'max_wal_size = 128MB', 'wal_keep_size = 32MB'];
 
 /** The accidents that can happen: those in a wait need one, and a small disk somebody who may mount it. */
-export function accidentsOf({ commit }: PostgresSuiteOptions): readonly Accident[] {
+export function accidentsOf({ commit, spool }: PostgresSuiteOptions): readonly Accident[] {
   return ACCIDENTS.filter(({ waits, smallDisk }) => {
+    // Its writer is never told that the disk is full.
+    if (spool === true && smallDisk === true) return false;
     if (commit === 'local') return waits !== true && smallDisk !== true;
     return smallDisk !== true || process.getuid?.() === 0;
   });
@@ -73,7 +78,8 @@ class Suite implements PostgresSuite {
     this.#runs += 1;
     const stream = `run-${seed}-${this.#runs}`;
     const durability = this.#options.commit === 'local' ? 'storage' : 'standby';
-    const writer = startWriter(database, stream, durability);
+    const spool = this.#options.spool === true ? await scratchDirectory() : undefined;
+    const writer = startWriter(database, stream, durability, spool?.path);
     try {
       await writer.more(random.between(3, 40));
       await accident.happen({ trio, random, disk, writer });
@@ -81,6 +87,7 @@ class Suite implements PostgresSuite {
     } finally {
       await writer.end();
       await trio.complete();
+      await spool?.remove();
     }
     const checked = await checkStream(database, stream, writer);
     const stopped = writer.stopped();

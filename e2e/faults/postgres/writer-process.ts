@@ -31,9 +31,13 @@ export function startWriter(
   { port, name }: LedgerDatabase,
   stream: string,
   durability: 'standby' | 'storage',
+  /** DATA_DIR where it goes through a spool. */
+  dataDir?: string,
 ): WriterProcess {
   const script = join(import.meta.dirname, 'writer.ts');
-  const child = spawn(process.execPath, [script, String(port), name, stream, durability], {
+  const spool = dataDir === undefined ? [] : [dataDir];
+  const args = [script, String(port), name, stream, durability, ...spool];
+  const child = spawn(process.execPath, args, {
     stdio: ['pipe', 'pipe', 'pipe'],
   });
   const errors: string[] = [];

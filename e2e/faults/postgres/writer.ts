@@ -1,6 +1,7 @@
 /**
  * A process of its own that appends window after window to a stream, each until it is acknowledged, and tells so on
- * standard output; until standard input ends. Arguments: port and name of the database, the stream, LEDGER_DURABILITY.
+ * standard output; until standard input ends. Arguments: port and name of the database, the stream, LEDGER_DURABILITY, and
+ * DATA_DIR where it goes through a spool; then it ends when everything has followed.
  */
 import { writeSync } from 'node:fs';
 import { setTimeout as delay } from 'node:timers/promises';
@@ -9,9 +10,12 @@ import type {
   LedgerFailure,
   WriteOutcome,
 } from '../../../operator/ledger/ledger.ts';
+import { METER_STATE_KEY } from '../../../operator/ledger/meter-ledger.ts';
 import { openPostgresLedger } from '../../../operator/ledger/postgres/open-postgres-ledger.ts';
 import { postgresOptions } from '../../../operator/ledger/testing/postgres-options.ts';
 import { TEST_USER } from '../../../operator/ledger/testing/postgres-server.ts';
+import { beginSpooled } from '../../../operator/ledger/testing/spooled-ledger.ts';
+import { errorText } from '../../../operator/model/error-text.ts';
 import type { Message } from './messages.ts';
 import { windowEnd, windowEvents } from './windows.ts';
 
@@ -19,8 +23,10 @@ const ANSWER_MS = 1_500;
 const RETRY_MS = 20;
 const CURSOR_EVERY = 3;
 const REPEAT_EVERY = 5;
+/** Through a spool, and longer the more waits: windows come by the clock, not as fast as a disk takes them. */
+const PAUSE_MS = 3;
 
-const [port = '', name = '', stream = '', durability = 'standby'] = process.argv.slice(2);
+const [port = '', name = '', stream = '', durability = 'standby', dataDir] = process.argv.slice(2);
 let ended = false;
 process.stdin.on('end', () => {
   ended = true;
@@ -61,29 +67,52 @@ const opened = await openPostgresLedger(
 );
 if (opened.kind === 'failed') throw new Error(opened.message);
 const { ledger } = opened;
+const spooled = dataDir === undefined ? undefined : await beginSpooled({ ledger, dataDir });
+const meter = spooled ?? ledger;
+const enough = new AbortController();
+const draining = spooled?.run(enough.signal).catch((error: unknown) => {
+  tell({ kind: 'stopped', cause: 'corrupt', message: errorText(error) });
+  enough.abort();
+});
 let cursor = 0;
 for (let window = 0; !ended; window++) {
   const stored = await insist(() =>
-    ledger.append({
+    meter.append({
       events: windowEvents(window),
-      records: [{ key: 'journal', value: String(window) }],
+      records: [
+        { key: 'journal', value: String(window) },
+        { key: METER_STATE_KEY, value: `closed ${window}` },
+      ],
       windowEnd: windowEnd(window),
     }),
   );
   if (stored?.kind !== 'appended') break;
   if (window % CURSOR_EVERY === 0) {
-    const moved = await insist(() => ledger.commitCursor('lago', stored.head));
-    if (moved !== undefined) cursor = stored.head;
+    await moveCursor();
   }
   let repeats = 0;
   if (window % REPEAT_EVERY === 0) {
     const again = windowEvents(Math.floor(window / 2));
-    const outcome = await insist(() => ledger.append({ events: again }));
+    const outcome = await insist(() => meter.append({ events: again }));
     repeats = again.length;
-    if (outcome?.kind === 'appended' && outcome.outcomes.some((word) => word !== 'duplicate')) {
+    const isStored = spooled === undefined && outcome?.kind === 'appended';
+    if (isStored && outcome.outcomes.some((word) => word !== 'duplicate')) {
       tell({ kind: 'wrong', text: `a repeat was ${outcome.outcomes.join(', ')}` });
     }
   }
   tell({ kind: 'acknowledged', window, head: stored.head, cursor, repeats });
+  if (spooled !== undefined) await delay(PAUSE_MS * (1 + spooled.waiting().batches));
 }
+while (spooled?.spooling.isEmpty() === false && !enough.signal.aborted) await delay(RETRY_MS);
+enough.abort();
+await draining;
+await spooled?.close();
 await ledger.close();
+
+/** To the newest event; through a spool only where the database takes it at once. */
+async function moveCursor(): Promise<void> {
+  const head = ledger.head();
+  const move = () => ledger.commitCursor('lago', head);
+  const moved = spooled === undefined ? await insist(move) : await move();
+  if (moved !== undefined && moved.kind !== 'failed') cursor = head;
+}

@@ -1,20 +1,20 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { accidentsOf, type PostgresSuite, startPostgresSuite } from '../run-suite.ts';
 
-const STANDBY = { commit: 'standby' } as const;
-
 /** Time for one run, milliseconds. */
 export const RUN_MS = 120_000;
 
-/** Tests of the accidents whose names are wanted, each under the seed that brings it. */
-export function testSoundRuns(wanted: (name: string) => boolean): void {
-  const runs = accidentsOf(STANDBY)
+/** Tests of the accidents whose names are wanted, each under the seed that brings it; through a spool where it says so. */
+export function testSoundRuns(wanted: (name: string) => boolean, spool = false): void {
+  const options = { commit: 'standby', spool } as const;
+  const runs = accidentsOf(options)
     .map(({ name }, seed) => ({ name, seed }))
     .filter(({ name }) => wanted(name));
-  describe('a ledger in PostgreSQL loses nothing, stores nothing twice and goes on after', () => {
+  const way = spool ? ' through a spool' : '';
+  describe(`a ledger in PostgreSQL${way} loses nothing, stores nothing twice and goes on after`, () => {
     let suite: PostgresSuite;
     beforeAll(() => {
-      suite = startPostgresSuite(STANDBY);
+      suite = startPostgresSuite(options);
     });
     afterAll(() => suite.close());
 
@@ -22,7 +22,8 @@ export function testSoundRuns(wanted: (name: string) => boolean): void {
       '$name',
       async ({ seed }) => {
         const run = await suite.run(seed);
-        expect(run, `npm run faults -- --ledger postgres --seed ${seed} --runs 1`).toMatchObject({
+        const command = `npm run faults -- --ledger postgres${spool ? ' --spool' : ''}`;
+        expect(run, `${command} --seed ${seed} --runs 1`).toMatchObject({
           lost: 0,
           duplicated: 0,
           undetectedCorruption: 0,
