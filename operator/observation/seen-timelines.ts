@@ -18,6 +18,10 @@ export function seenTimelines<T extends Projected, S>(
     kind: timelines.kind,
     size: timelines.size,
     has: (object) => timelines.has(object),
+    find: (object) => {
+      const timeline = timelines.find(object);
+      return timeline !== undefined && sees(timeline) ? timeline : undefined;
+    },
     namespaces: function* () {
       for (const [namespace, list] of timelines.namespaces()) yield [namespace, each(list)];
     },

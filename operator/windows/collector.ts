@@ -15,12 +15,12 @@ import { DueWindows } from './due-windows.ts';
 import { createGaps, type Gap, GAP_PREFIX, type UsageFailure } from './gaps.ts';
 import type { RestoredJournal } from './journal.ts';
 import { partsOf } from './host-scope.ts';
-import { type LiveUsage, liveUsage } from './live-usage.ts';
+import { createLiveView, type LiveView } from './live-usage.ts';
 import { OwnNodeNotices } from './own-node-limit.ts';
 import type { PodMetricsReader } from './pod-metrics.ts';
 import { Quarantine } from './quarantine.ts';
 import { createWindowReports, REPORT_PREFIX } from './report-store.ts';
-import type { CollectorSources, ScopeState } from './scope.ts';
+import type { CollectorSources } from './scope.ts';
 import { createScopes, type Scopes, tenantClustersOf } from './scopes.ts';
 import type { RestoredTenantApi } from './tenant-journal.ts';
 import { NO_TENANT_OBJECTS, type TenantObjectsList } from './tenant-scopes.ts';
@@ -82,12 +82,11 @@ export interface HeldTenant {
 
 /** Samples, closes windows and appends them, until it is told to stop. */
 export interface Collector extends WindowsView {
-  /**
-   * What goes on in some namespaces of this cluster since their last window was closed; undefined while some of it
-   * has not been listed.
-   */
-  live(namespaces: ReadonlySet<string>): readonly LiveUsage[] | undefined;
-  /** Up to where windows are closed, milliseconds since the epoch, by the scope that {@link LiveUsage} names. */
+  /** What goes on in namespaces of this cluster since their last window was closed. */
+  readonly live: LiveView;
+  /** Calls with the namespaces whose pods are billed by usage whenever that has been sampled, or could not be. */
+  onSampled(listener: (namespaces: ReadonlySet<string>) => void): () => void;
+  /** Up to where windows are closed, milliseconds since the epoch, by the scope that a part of {@link live} names. */
   closedUntil(): ReadonlyMap<string, number>;
   /**
    * The number of an event up to which the ledger has all of the windows that {@link closedUntil} counts; undefined while
@@ -114,6 +113,7 @@ export function createCollector(options: CollectorOptions): Collector {
 }
 
 class WindowCollector implements Collector {
+  readonly live: LiveView;
   readonly #options: CollectorOptions;
   readonly #tenants: TenantObjectsList;
   readonly #gaps = createGaps();
@@ -125,6 +125,7 @@ class WindowCollector implements Collector {
   readonly #ownNodes: OwnNodeNotices;
   readonly #due: DueWindows;
   readonly #closer: WindowCloser;
+  readonly #sampledListeners = new Set<(namespaces: ReadonlySet<string>) => void>();
   /** The settings that the timelines of nodes were last read by. */
   #nodeSettings: NodeSettings | undefined;
 
@@ -144,6 +145,7 @@ class WindowCollector implements Collector {
       startedAt: clock.now(),
       windowMs: settings().metering.windowMs,
     });
+    this.live = createLiveView({ ...options, states: () => this.#scopes.ofHost });
     this.#usage = createHostUsage(options);
     this.#tenantUsage = createTenantUsage(tenants, logger);
     this.#quarantine = new Quarantine(options);
@@ -198,21 +200,17 @@ class WindowCollector implements Collector {
     return this.#usage.failure;
   }
 
-  live(namespaces: ReadonlySet<string>): readonly LiveUsage[] | undefined {
-    const { settings, clock } = this.#options;
-    return liveUsage(this.#hostScopes, namespaces, settings(), clock.now());
+  onSampled(listener: (namespaces: ReadonlySet<string>) => void): () => void {
+    this.#sampledListeners.add(listener);
+    return () => void this.#sampledListeners.delete(listener);
   }
 
   closedUntil(): ReadonlyMap<string, number> {
-    return new Map(this.#hostScopes.map(({ scope, progress }) => [scope.name, progress.end]));
+    return new Map(this.#scopes.ofHost.map(({ scope, progress }) => [scope.name, progress.end]));
   }
 
   closedHead(): number | undefined {
     return this.#closer.closedHead;
-  }
-
-  get #hostScopes(): readonly ScopeState[] {
-    return this.#scopes.all.filter(({ scope }) => scope.ownNodes !== true);
   }
 
   async run(signal: AbortSignal): Promise<AppendEnd> {
@@ -239,12 +237,19 @@ class WindowCollector implements Collector {
     await Promise.any(partsOf([sources.pods]).map((part) => part.ready(signal))).catch(
       () => undefined,
     );
-    if (!signal.aborted) await sampler.sample(clock.now(), signal);
+    const sample = async (): Promise<void> => {
+      if (signal.aborted) return;
+      await sampler.sample(clock.now(), signal);
+      if (sampler !== this.#usage.sampler) return;
+      const namespaces = this.#usage.namespaces();
+      for (const listener of this.#sampledListeners) listener(namespaces);
+    };
+    await sample();
     while (!signal.aborted) {
       const interval = sampleIntervalMs(settings().metering.windowMs);
       const next = (Math.floor(clock.now() / interval) + 1) * interval;
       await sleepUntil(clock, next, signal);
-      if (!signal.aborted) await sampler.sample(clock.now(), signal);
+      await sample();
     }
   }
 
