@@ -8,6 +8,7 @@ import type { Logger } from '../telemetry/logger.ts';
 import { Turn } from '../telemetry/turn.ts';
 import type { Collector } from '../windows/collector.ts';
 import type { Credits } from './credits.ts';
+import { Docket } from './docket.ts';
 import type { BudgetGate } from './gate.ts';
 import { KeptAccounts } from './kept-accounts.ts';
 import { LiveTracker } from './live-tracker.ts';
@@ -56,8 +57,6 @@ const GATHER_MS = 250;
 const RETRY_MS = 1_000;
 /** Timers hold no longer delays, and clocks are set. */
 const LONGEST_SLEEP_MS = 60_000;
-/** Judged together, and so written together. */
-const TENANTS_AT_ONCE = 50;
 
 export function createBudgetKeeper(options: BudgetKeeperOptions): BudgetKeeper {
   return new LiveBudgetKeeper(options);
@@ -67,11 +66,7 @@ class LiveBudgetKeeper implements BudgetKeeper {
   readonly #options: BudgetKeeperOptions;
   readonly #live: LiveTracker;
   readonly #accounts: KeptAccounts;
-  /** Of whom something has changed since they were looked at last. */
-  readonly #changed = new Set<string>();
-  /** Of whom something could not be told; they are looked at once more. */
-  readonly #untold = new Set<string>();
-  #untoldUntil = 0;
+  readonly #docket: Docket;
   /** Whose credits are to be looked at. */
   readonly #credited = new Set<string>();
   /** Somebody was credited who may have no book yet. */
@@ -79,8 +74,6 @@ class LiveBudgetKeeper implements BudgetKeeper {
   #isLoaded = false;
   /** False where tenants may have changed since. */
   #isLookedAt = false;
-  /** Who has a budget may be others than those who are held for one. */
-  #mayBeFreed = false;
   #wake = new AbortController();
   #lastFailure = '';
 
@@ -88,6 +81,7 @@ class LiveBudgetKeeper implements BudgetKeeper {
     this.#options = options;
     this.#live = new LiveTracker(options);
     this.#accounts = new KeptAccounts({ ...options, live: this.#live });
+    this.#docket = new Docket({ ...options, live: this.#live, accounts: this.#accounts });
   }
 
   list(override?: string): readonly BudgetStanding[] {
@@ -170,8 +164,7 @@ class LiveBudgetKeeper implements BudgetKeeper {
   }
 
   #note(tenants: Iterable<string>): void {
-    for (const tenant of tenants) this.#changed.add(tenant);
-    if (this.#changed.size > 0) this.#wakeUp();
+    if (this.#docket.note(tenants)) this.#wakeUp();
   }
 
   #wakeUp(): void {
@@ -220,11 +213,11 @@ class LiveBudgetKeeper implements BudgetKeeper {
     await this.#lookAtCredits();
     if (!(await this.#keepUp(signal))) return soon;
     const areOpen = await this.#openBooks(signal);
-    this.#note(this.#live.look());
-    const areAllJudged = await this.#judge();
+    this.#docket.note(this.#live.look());
+    const areAllJudged = await this.#docket.judge();
     await prepaid.save(this.#accounts.pricesOf);
     if (!areAllJudged || this.#credited.size > 0) return 'at once';
-    const isAwaited = !areOpen || this.#untold.size > 0;
+    const isAwaited = !areOpen || this.#docket.isWaiting;
     const longest = clock.now() + (isAwaited ? RETRY_MS : LONGEST_SLEEP_MS);
     return Math.min(this.#accounts.outdatedAt, gate.nextAt, longest);
   }
@@ -240,7 +233,7 @@ class LiveBudgetKeeper implements BudgetKeeper {
         throw error;
       }
       this.#mayOpenBooks = true;
-      this.#changed.add(tenant);
+      this.#docket.note([tenant]);
     }
   }
 
@@ -250,13 +243,12 @@ class LiveBudgetKeeper implements BudgetKeeper {
     const mayTenantsDiffer = !this.#isLookedAt;
     this.#isLookedAt = true;
     if (!this.#accounts.isOutdated(now, mayTenantsDiffer)) {
-      for (const tenant of await this.#accounts.follow()) this.#changed.add(tenant);
+      this.#docket.note(await this.#accounts.follow());
       return true;
     }
     this.#isLookedAt = false;
     if (!(await this.#accounts.remake(now, signal))) return false;
-    this.#mayBeFreed = true;
-    for (const tenant of this.#accounts.kept.keys()) this.#changed.add(tenant);
+    this.#docket.renew();
     return true;
   }
 
@@ -264,68 +256,9 @@ class LiveBudgetKeeper implements BudgetKeeper {
   async #openBooks(signal: AbortSignal): Promise<boolean> {
     if (!this.#mayOpenBooks) return true;
     const opened = await this.#accounts.openBooks(signal);
-    for (const tenant of opened ?? []) this.#changed.add(tenant);
+    this.#docket.note(opened ?? []);
     this.#mayOpenBooks = opened === undefined;
     return !this.#mayOpenBooks;
-  }
-
-  /**
-   * Measures tenants and judges them by that, those first that are the nearest to whatever follows, for as long as one turn:
-   * none is passed over because something of it has changed once more. False where some are left for another turn.
-   */
-  async #judge(): Promise<boolean> {
-    const { gate, windows, clock } = this.#options;
-    const { kept } = this.#accounts;
-    const now = clock.now();
-    const due = new Set(gate.take(now));
-    for (const tenant of due) this.#changed.add(tenant);
-    this.#retryUntold(now);
-    const turn = new Turn(clock);
-    const measured = new Map<string, boolean>();
-    let areAll = true;
-    for (const tenant of this.#nearestFirst()) {
-      if (measured.size > 0 && (turn.isOver || measured.size >= TENANTS_AT_ONCE)) {
-        areAll = false;
-        break;
-      }
-      this.#changed.delete(tenant);
-      const account = kept.get(tenant)?.account;
-      if (account === undefined) continue;
-      measured.set(tenant, this.#live.measure(tenant, due.has(tenant)));
-      this.#live.tell(tenant, account);
-    }
-    for (const [tenant, isMeasured] of measured) if (!isMeasured) this.#untold.add(tenant);
-    if (measured.size === 0 && !this.#mayBeFreed) return true;
-    const head = (): number => windows.closedHead() ?? Number.POSITIVE_INFINITY;
-    try {
-      await gate.judge({
-        kept,
-        tenants: measured.keys(),
-        // Nobody is let go by what is not known of it.
-        isWhole: (tenant) => measured.get(tenant) === true && this.#accounts.position >= head(),
-      });
-      this.#mayBeFreed = false;
-      return areAll;
-    } catch (error) {
-      for (const tenant of measured.keys()) this.#changed.add(tenant);
-      throw error;
-    }
-  }
-
-  /** Those whose moment has come, or is not known, and then the others by theirs. */
-  #nearestFirst(): readonly string[] {
-    const { gate } = this.#options;
-    return [...this.#changed]
-      .map((tenant) => ({ tenant, at: gate.momentOf(tenant) ?? Number.NEGATIVE_INFINITY }))
-      .toSorted((a, b) => a.at - b.at)
-      .map(({ tenant }) => tenant);
-  }
-
-  #retryUntold(now: number): void {
-    if (this.#untold.size === 0 || now < this.#untoldUntil) return;
-    this.#untoldUntil = now + RETRY_MS;
-    for (const tenant of this.#untold) this.#changed.add(tenant);
-    this.#untold.clear();
   }
 }
 

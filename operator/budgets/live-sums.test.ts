@@ -97,10 +97,14 @@ test('what the ledger has and what goes on come to what is used, whatever change
         expect(stored + goesOn).toBe(pods.total);
       }
       const anew = new Map<string, readonly LiveCharge[]>();
-      const whole = { setLive: (place: string, each: readonly LiveCharge[]) => void anew.set(place, each) };
-      sums.tell(TENANT, whole, true);
-      const present = [...live].filter(([, charges]) => charges.length > 0);
-      expect(anew).toStrictEqual(new Map(present));
+      const another = {
+        setLive: (place: string, charges: readonly LiveCharge[]) => void anew.set(place, charges),
+      };
+      sums.tell(TENANT, another, true);
+      const [present, whole] = [live, anew].map(
+        (all) => new Map([...all].filter(([, charges]) => charges.length > 0)),
+      );
+      expect(whole).toStrictEqual(present);
       sums.forget(NAMESPACE);
       sums.tell(TENANT, account);
       expect([...live.values()].flat().filter((one) => one.rate !== 0n)).toStrictEqual([]);
