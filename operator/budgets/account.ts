@@ -52,7 +52,10 @@ export class BudgetAccount implements Summands {
   readonly #lines = new Map<string, BudgetLine>();
   readonly #live = new Map<string, readonly LiveCharge[]>();
   /** Of what goes on the line that it was last found to belong to: it is asked for with every change, and is the same for a day. */
-  readonly #lineOfLive = new WeakMap<CountedUsage, { readonly day: number; readonly name: string }>();
+  readonly #lineOfLive = new WeakMap<
+    CountedUsage,
+    { readonly day: number; readonly name: string }
+  >();
   readonly #uncounted = new Set<string>();
   #settled = 0n;
 

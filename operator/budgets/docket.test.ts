@@ -42,7 +42,7 @@ function createScene(moments: Readonly<Record<string, number>>) {
     },
     live: {
       measure: (tenant, isWhole) => {
-        now += 26;
+        now += 13;
         measured.push(isWhole ? `${tenant} as a whole` : tenant);
         return scene.listed;
       },

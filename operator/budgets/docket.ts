@@ -56,6 +56,9 @@ export class Docket {
    */
   async judge(): Promise<boolean> {
     const { accounts, live, gate, windows, clock } = this.#options;
+    const turn = new Turn(clock);
+    // What others have done in this round would leave time for a single tenant.
+    if (turn.isOver) await turn.next();
     const { kept } = accounts;
     const now = clock.now();
     for (const tenant of gate.take(now)) {
@@ -63,7 +66,6 @@ export class Docket {
       this.#changed.add(tenant);
     }
     this.#retryWaiting(now);
-    const turn = new Turn(clock);
     const measured = new Map<string, boolean>();
     let areAll = true;
     for (const tenant of this.#nearestFirst()) {

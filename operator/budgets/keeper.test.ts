@@ -89,7 +89,11 @@ interface WorldOptions {
 
 async function start(options: WorldOptions): Promise<World> {
   const { clock, ledger, budget, known = [cluster('a')] } = options;
-  const process = await startProcess({ ledger, clock, objects: { pods: options.pods ?? [running] } });
+  const process = await startProcess({
+    ledger,
+    clock,
+    objects: { pods: options.pods ?? [running] },
+  });
   process.discover(known);
   const settings = createSettingsStore(options.environment ?? settingsOf({}));
   settings.setPriceBook('standard', bookOf([priceOf(CPU, flat(36))], { name: 'standard' }));

@@ -143,7 +143,7 @@ class LiveBudgetKeeper implements BudgetKeeper {
     const turn = new Turn(clock);
     while (!signal.aborted) {
       const until = await this.#tryRound(signal);
-      if (until === 'at once') await turn.next();
+      if (until === 'at once' || until <= clock.now()) await turn.next();
       else await this.#rest(until, signal);
     }
     for (const end of endings) end();

@@ -21,18 +21,26 @@ interface LiveSum {
   readonly lines: Map<number, LiveLine>;
   /** How many parts it is made of. */
   parts: number;
+  /** Shares of what has gone on since before its window, by rate: there is one for each pod, and most are alike. */
+  readonly alike: Map<bigint, Share>;
+}
+
+/** What a part has added to a charge. */
+interface Share {
+  readonly sum: LiveSum;
+  readonly began: bigint;
+  readonly rate: bigint;
 }
 
 /** What a part has added. */
 interface Added {
   readonly scope: string;
   readonly windowStart: number;
-  readonly usage: readonly {
-    readonly sum: LiveSum;
-    readonly began: bigint;
-    readonly rate: bigint;
-  }[];
+  readonly usage: readonly Share[];
 }
+
+/** Rates are few where requests are billed, and as many as pods where samples are. */
+const MOST_ALIKE = 32;
 
 /**
  * What goes on of all tenants, added up by charge from parts that are measured by themselves, such as pods. Another
@@ -74,7 +82,7 @@ export class LiveSums {
       addTo(sum, windowStart, { began, rate });
       sum.parts += 1;
       this.#noteChange(sum);
-      return { sum, began, rate };
+      return shareOf(sum, began, rate);
     });
     if (usage.length === 0) parts.delete(name);
     else parts.set(name, { scope, windowStart, usage });
@@ -96,7 +104,7 @@ export class LiveSums {
 
   /** Nobody asks for a namespace any more. */
   forget(namespace: string): void {
-    for (const name of [...this.namesIn(namespace)]) this.remove(namespace, name);
+    for (const name of this.namesIn(namespace)) this.remove(namespace, name);
     this.#parts.delete(namespace);
     this.#ended.delete(namespace);
   }
@@ -166,7 +174,8 @@ export class LiveSums {
     const { divisor, unit } = quantityOf(identity.metric);
     const usage = { ...identity, unit };
     const { tenant } = identity;
-    const sum: LiveSum = { tenant, scope, name, usage, divisor, lines: new Map(), parts: 0 };
+    const made = { lines: new Map(), parts: 0, alike: new Map() };
+    const sum: LiveSum = { tenant, scope, name, usage, divisor, ...made };
     this.#sums.set(name, sum);
     this.#byTenant.set(tenant, (this.#byTenant.get(tenant) ?? new Set()).add(sum));
     return sum;
@@ -192,6 +201,14 @@ function addTo({ lines }: LiveSum, windowStart: number, { began, rate }: LiveLin
   const after = { began: before.began + began, rate: before.rate + rate };
   if (after.began === 0n && after.rate === 0n) lines.delete(windowStart);
   else lines.set(windowStart, after);
+}
+
+function shareOf(sum: LiveSum, began: bigint, rate: bigint): Share {
+  const known = began === 0n ? sum.alike.get(rate) : undefined;
+  if (known !== undefined) return known;
+  const share = { sum, began, rate };
+  if (began === 0n && sum.alike.size < MOST_ALIKE) sum.alike.set(rate, share);
+  return share;
 }
 
 function chargesOf({ usage, divisor, lines }: LiveSum): readonly LiveCharge[] {

@@ -3,26 +3,21 @@ import type { Projected } from '../kubernetes/source.ts';
 import { createFindings } from '../metering/findings.ts';
 import { balanceGpus } from '../metering/gpu-balance.ts';
 import type { Meter } from '../metering/meter.ts';
-import { type Charge, createTally } from '../metering/tally.ts';
+import { createTally } from '../metering/tally.ts';
 import { meterWholeNodes } from '../metering/whole-nodes.ts';
 import { atOnce } from '../model/at-once.ts';
 import type { Window } from '../model/window.ts';
 import type { Observation } from '../observation/observation.ts';
 import { observationOf } from '../observation/seen-timelines.ts';
 import type { Timelines } from '../observation/timelines.ts';
-import { beganWith, type LivePart, type LiveUsage } from './live-usage.ts';
+import { type Charged, linesOf, type LivePart } from './live-usage.ts';
 import { meterSettings } from './measure-scope.ts';
 import type { ScopeName, ScopeState } from './scope.ts';
 
 /** Every kind of usage but CPU and memory of pods. */
 export type OtherKind = Exclude<ScopeName, 'pods'>;
 
-export const OTHER_KINDS: readonly OtherKind[] = [
-  'gpus',
-  'volumes',
-  'load-balancers',
-  'workloads',
-];
+export const OTHER_KINDS: readonly OtherKind[] = ['gpus', 'volumes', 'load-balancers', 'workloads'];
 
 /** What is in no namespace is measured when its window is closed, for all together. */
 const OF_NODES: ReadonlySet<Meter> = new Set([meterWholeNodes, balanceGpus]);
@@ -34,9 +29,7 @@ interface Changing {
 }
 
 /** What each is measured out of in a namespace. */
-const OTHERS: Readonly<
-  Record<OtherKind, (observation: Observation) => readonly Changing[]>
-> = {
+const OTHERS: Readonly<Record<OtherKind, (observation: Observation) => readonly Changing[]>> = {
   gpus: ({ gpuPods, resourceClaims }) => [gpuPods, resourceClaims],
   volumes: ({ volumes }) => [volumes],
   'load-balancers': ({ loadBalancers }) => [loadBalancers],
@@ -85,20 +78,20 @@ function measure(
   const size = { start: windowStart, end: windowStart + sizeMs };
   const common = { observation, learntUntil, settings: meterSettings(settings, size) };
   const meters = scope.meters.filter((meter) => !OF_NODES.has(meter));
-  const charges = (window: Window, from: number): ReadonlyMap<string, Charge> => {
+  const charges = (window: Window, from: number): ReadonlyMap<string, Charged> => {
     const [tally, findings] = [createTally(), createFindings()];
     const input = { ...common, meteredFrom: from, window, tally, findings };
     for (const meter of meters) atOnce(meter(input));
-    return new Map([...tally.charges()].map((one) => [one.key, one] as const));
+    return new Map(
+      [...tally.charges()].map(({ key, identity, amount, carried }) => {
+        return [key, { identity, amount: amount + carried }] as const;
+      }),
+    );
   };
-  const window = { start: windowStart, end };
-  const last = charges({ start: end - 1, end }, end - 1);
-  const usage = [...charges(window, meteredFrom)].map(
-    ([key, { identity, amount, carried }]): LiveUsage => {
-      const rate = last.get(key)?.amount ?? 0n;
-      return { identity, key, began: beganWith(amount + carried, rate, window), rate };
-    },
-  );
+  const stretch = { start: windowStart, end };
+  // What has changed by now is in the next millisecond, which is as each further one.
+  const next = charges({ start: end, end: end + 1 }, end);
+  const usage = linesOf(stretch, charges(stretch, meteredFrom), next);
   return { scope: scope.name, windowStart, usage };
 }
 

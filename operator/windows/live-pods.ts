@@ -9,7 +9,7 @@ import { seenTimelines } from '../observation/seen-timelines.ts';
 import type { PodState, PodView } from '../observation/pod.ts';
 import type { Timeline } from '../observation/timeline.ts';
 import type { Timelines } from '../observation/timelines.ts';
-import { beganWith, type LivePart, type LiveUsage } from './live-usage.ts';
+import { type Charged, linesOf, type LivePart } from './live-usage.ts';
 import { meterSettings } from './measure-scope.ts';
 import type { ScopeState } from './scope.ts';
 
@@ -26,8 +26,8 @@ export class LivePods {
   readonly #state: ScopeState;
   readonly #window: Window;
   readonly #whole: Measuring;
-  /** Of the last millisecond, which tells what each further one adds. */
-  readonly #last: Measuring;
+  /** Of the next millisecond, which is as each further one: what has changed by now is in it. */
+  readonly #next: Measuring;
   /** The one that is measured. */
   #pods: readonly Timeline<PodState>[] = [];
   /** Closed windows may have to be put right for pods that have not changed themselves. */
@@ -50,20 +50,17 @@ export class LivePods {
       return { tally, meter: createPodMeter(input, nodeAt) };
     };
     this.#whole = measuring(this.#window, meteredFrom);
-    this.#last = measuring({ start: end - 1, end }, end - 1);
+    this.#next = measuring({ start: end, end: end + 1 }, end);
     this.#isPastOpen = tenantClusters.sequence > learntUntil || [...nodes.late()].length > 0;
   }
 
   /** What cannot be measured counts for nothing: it is not billed either until its window can be closed. */
   measure(timeline: Timeline<PodState>): LivePart {
     const isMeasured = this.#take(timeline);
-    const usage = this.#drain();
+    const usage = linesOf(this.#window, drained(this.#whole.tally), drained(this.#next.tally));
     const { scope } = this.#state;
-    return {
-      scope: scope.name,
-      windowStart: this.#window.start,
-      usage: isMeasured ? usage : [],
-    };
+    const { start: windowStart } = this.#window;
+    return { scope: scope.name, windowStart, usage: isMeasured ? usage : [] };
   }
 
   #take(timeline: Timeline<PodState>): boolean {
@@ -72,31 +69,11 @@ export class LivePods {
       this.#whole.meter.measure(timeline);
       const isLate = this.#isPastOpen || timeline.billed !== undefined;
       if (isLate) atOnce(this.#whole.meter.measurePast());
-      this.#last.meter.measure(timeline);
+      this.#next.meter.measure(timeline);
       return true;
     } catch {
       return false;
     }
-  }
-
-  /** What has been charged since the last call; the charges are those of the next pod as well. */
-  #drain(): readonly LiveUsage[] {
-    const rates = new Map<string, bigint>();
-    for (const charge of this.#last.tally.charges()) {
-      if (charge.amount !== 0n) rates.set(charge.key, charge.amount);
-      charge.amount = 0n;
-    }
-    const usage: LiveUsage[] = [];
-    for (const charge of this.#whole.tally.charges()) {
-      const { identity, key } = charge;
-      const amount = charge.amount + charge.carried;
-      const rate = rates.get(key) ?? 0n;
-      charge.amount = 0n;
-      charge.carried = 0n;
-      if (amount === 0n && rate === 0n) continue;
-      usage.push({ identity, key, began: beganWith(amount, rate, this.#window), rate });
-    }
-    return usage;
   }
 
   #oneOf(pods: Timelines<PodView, PodState>): Timelines<PodView, PodState> {
@@ -107,4 +84,16 @@ export class LivePods {
       late: () => this.#pods.filter(({ billed }) => billed !== undefined),
     };
   }
+}
+
+/** What has been charged since the last call; the charges are those of the next pod as well. */
+function drained(tally: Tally): ReadonlyMap<string, Charged> {
+  const charged = new Map<string, Charged>();
+  for (const charge of tally.charges()) {
+    const amount = charge.amount + charge.carried;
+    charge.amount = 0n;
+    charge.carried = 0n;
+    if (amount !== 0n) charged.set(charge.key, { identity: charge.identity, amount });
+  }
+  return charged;
 }

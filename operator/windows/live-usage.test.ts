@@ -58,7 +58,9 @@ test('parts come to what their window does, of pods that end, begin or move, and
   const ledger = createMemoryLedger();
   const { clock, process } = await start(ledger);
   await pass(clock, 20);
-  process.pods.apply(pod({ ...life, name: 'q', node: 'n1', phase: 'Succeeded', finishedAt: at(12) }));
+  process.pods.apply(
+    pod({ ...life, name: 'q', node: 'n1', phase: 'Succeeded', finishedAt: at(12) }),
+  );
   process.pods.apply(pod({ ...life, name: 's', node: 'n2', createdAt: at(15), startedAt: at(17) }));
   await pass(clock, 20);
   const foreseen = comingTo(partsOf(process), at(60));

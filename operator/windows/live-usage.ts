@@ -46,7 +46,21 @@ export interface LiveView {
   unseen(namespaces: Iterable<string>): Unseen;
 }
 
-/** What a line that comes to `amount` at the end of a stretch began with. */
-export function beganWith(amount: bigint, rate: bigint, { start, end }: Window): bigint {
-  return amount - rate * BigInt(end - start);
+/** What charges have come to by the end of a stretch since its beginning, and what they add in the millisecond after it, by key. */
+export function linesOf(
+  stretch: Window,
+  amounts: ReadonlyMap<string, Charged>,
+  next: ReadonlyMap<string, Charged>,
+): readonly LiveUsage[] {
+  const ms = BigInt(stretch.end - stretch.start);
+  return [...new Map([...amounts, ...next])].map(([key, { identity }]) => {
+    const rate = next.get(key)?.amount ?? 0n;
+    return { identity, key, began: (amounts.get(key)?.amount ?? 0n) - rate * ms, rate };
+  });
+}
+
+/** Nano-units × milliseconds of a charge. */
+export interface Charged {
+  readonly identity: ChargeIdentity;
+  readonly amount: bigint;
 }
