@@ -36,7 +36,8 @@ interface MadeBy {
   readonly to: number;
 }
 
-const PAGE_EVENTS = 2_000;
+/** Taken in without a wait between, so few. */
+const PAGE_EVENTS = 500;
 /** A change of plan is on record by then. */
 const PLANS_RECORDED_MS = 15_000;
 
