@@ -106,3 +106,11 @@ test('nobody is forgotten where judging fails, or where something is not known y
   expect(docket.isWaiting).toBe(false);
   expect(judged.length).toBeGreaterThan(1);
 });
+
+test('who is far from everything is not looked at for what may be more, who is near or not known is', async () => {
+  const { docket, judged } = createScene({ near: 500_000, far: 700_000 });
+  expect(docket.noteNear(['far'])).toBe(false);
+  expect(docket.noteNear(['far', 'near', 'unknown'])).toBe(true);
+  await judgeAll(docket);
+  expect(judged).toStrictEqual([['near']]);
+});

@@ -14,6 +14,8 @@ export interface DocketOptions {
 }
 
 const RETRY_MS = 1_000;
+/** Longer than a window, as a rule. */
+const NEAR_MS = 600_000;
 /** Judged together, and so written together. */
 const TENANTS_AT_ONCE = 50;
 
@@ -42,6 +44,16 @@ export class Docket {
   note(tenants: Iterable<string>): boolean {
     for (const tenant of tenants) this.#changed.add(tenant);
     return this.#changed.size > 0;
+  }
+
+  /**
+   * What these use may be more than it was. Those are looked at for it that are near to something, and all of whom that is not
+   * known: the others are when their window is closed, as everybody.
+   */
+  noteNear(tenants: Iterable<string>): boolean {
+    const { gate, clock } = this.#options;
+    const soon = clock.now() + NEAR_MS;
+    return this.note([...tenants].filter((tenant) => (gate.momentOf(tenant) ?? soon) <= soon));
   }
 
   /** All accounts are others. */

@@ -137,7 +137,9 @@ class LiveBudgetKeeper implements BudgetKeeper {
         this.#credited.add(tenant);
         this.#wakeUp();
       }),
-      windows.onSampled((namespaces) => this.#note(this.#live.sampled(namespaces))),
+      windows.onSampled((namespaces) => {
+        if (this.#docket.noteNear(this.#live.sampled(namespaces))) this.#wakeUp();
+      }),
     ];
     const beside = Promise.all([this.#followHead(signal), gate.run(signal)]);
     const turn = new Turn(clock);

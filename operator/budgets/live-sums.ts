@@ -197,10 +197,14 @@ export class LiveSums {
 }
 
 function addTo({ lines }: LiveSum, windowStart: number, { began, rate }: LiveLine): void {
-  const before = lines.get(windowStart) ?? { began: 0n, rate: 0n };
-  const after = { began: before.began + began, rate: before.rate + rate };
-  if (after.began === 0n && after.rate === 0n) lines.delete(windowStart);
-  else lines.set(windowStart, after);
+  const line = lines.get(windowStart);
+  if (line === undefined) {
+    if (began !== 0n || rate !== 0n) lines.set(windowStart, { began, rate });
+    return;
+  }
+  line.began += began;
+  line.rate += rate;
+  if (line.began === 0n && line.rate === 0n) lines.delete(windowStart);
 }
 
 function shareOf(sum: LiveSum, began: bigint, rate: bigint): Share {
