@@ -176,32 +176,26 @@ describe('the main job', () => {
     expect(second.stats()).toMatchObject({ conflicts: 0, refused: 0 });
   });
 
-  test('a kill -9 of the operator and another make run lose no window and repeat no id', async () => {
-    const pid = livingProcess(files.operatorPid);
-    if (pid === undefined) throw new Error(`the operator is not running: ${run.output()}`);
+  test('a kill -9 of the operator, which is started again, loses no window and repeats no id', async () => {
+    kill(files.operatorPid);
+    await vi.waitFor(() => expect(run.output()).toContain('the operator is ready again'), {
+      timeout: 60_000,
+      interval: 250,
+    });
+    expect(run.output()).toContain('the operator ended (signal SIGKILL)');
+    await nothingIsLost();
+  });
+
+  test('a kill -9 of all of make run and another make run lose no window and repeat no id', async () => {
     // What was seen since the last journal, written with each window, dies with the process; and the
     // API server, which restarts too, no longer tells it.
     const from = Date.now() - JOURNAL_AGE_MS;
-    signalProcess(pid, 'SIGKILL');
-    expect(await run.exited).toBe(1);
-    expect(run.output()).toContain('operator: signal SIGKILL');
+    kill(files.runPid);
+    kill(files.operatorPid);
+    expect(await run.exited).toBe(null);
     await startAndWait();
     outage = { from, to: Date.now() };
-    await windowsPass(3);
-    const events = readReceived(files.received);
-    expect(repeatedIds(events)).toEqual([]);
-    for (const tenant of TENANTS) {
-      const instances = events.filter(
-        (event) => event.tenant === tenant && event.metric === 'tenant_instance_hours',
-      );
-      const missing = missingWindows(instances, WINDOW_MS);
-      expect({ tenant, missing }).toEqual({ tenant, missing: [] });
-    }
-    expect((await receiverStats()).conflicts).toBe(0);
-    await vi.waitFor(() => expect(ids(secondFile())).toEqual(ids(files.received)), {
-      timeout: WITHIN_A_WINDOW_MS,
-      interval: 500,
-    });
+    await nothingIsLost();
   });
 
   test('every pod that came and went is billed for finishedAt − startedAt, to the second', async () => {
@@ -217,6 +211,30 @@ describe('the main job', () => {
     expect(exact).toEqual([]);
     expect(unseen).toEqual([]);
   });
+
+  async function nothingIsLost(): Promise<void> {
+    await windowsPass(3);
+    const events = readReceived(files.received);
+    expect(repeatedIds(events)).toEqual([]);
+    for (const tenant of TENANTS) {
+      const instances = events.filter(
+        (event) => event.tenant === tenant && event.metric === 'tenant_instance_hours',
+      );
+      const missing = missingWindows(instances, WINDOW_MS);
+      expect({ tenant, missing }).toEqual({ tenant, missing: [] });
+    }
+    expect((await receiverStats()).conflicts).toBe(0);
+    await vi.waitFor(() => expect(ids(secondFile())).toEqual(ids(files.received)), {
+      timeout: WITHIN_A_WINDOW_MS,
+      interval: 500,
+    });
+  }
+
+  function kill(pidFile: string): void {
+    const pid = livingProcess(pidFile);
+    if (pid === undefined) throw new Error(`no process: ${pidFile}: ${run.output()}`);
+    signalProcess(pid, 'SIGKILL');
+  }
 
   async function status(kind: string, name: string): Promise<Record<string, unknown>> {
     const object = JSON.parse(await kubectl(['get', kind, name, '-o', 'json'])) as {
