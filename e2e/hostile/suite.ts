@@ -7,6 +7,7 @@ import { createRandom } from '../faults/random.ts';
 import { clusterOf, type RunPlan } from './attacks/attack.ts';
 import { HOST_ATTACKS, TRIGGER_ATTACK } from './attacks/host-objects.ts';
 import { honestKubeconfig, KUBECONFIG_ATTACKS } from './attacks/kubeconfigs.ts';
+import { Balances } from './observer/balances.ts';
 import { Bills } from './observer/bills.ts';
 import { holdDeliveries } from './observer/deliveries.ts';
 import { Outputs } from './observer/outputs.ts';
@@ -15,7 +16,7 @@ import { Stalls } from './observer/stalls.ts';
 import { compareBill } from './observer/truth.ts';
 import { type Failure, type Totals, Verdict } from './observer/verdict.ts';
 import { type Stage, startStage } from './stage.ts';
-import { override, type Put, tenantCluster } from './world/honest-estate.ts';
+import { override, PREPAID, type Put, tenantCluster, tenantOf } from './world/honest-estate.ts';
 import { Jobs } from './world/jobs.ts';
 import { kubeconfigSecret } from './world/objects.ts';
 
@@ -45,6 +46,7 @@ const BASELINE_MS = 90_000;
 /** Moments of a wave, from the beginning of its window. */
 const MOMENTS = { begin: 300, job: 2_000, restart: 5_000, end: 5_500, jobEnd: 7_000 } as const;
 const LOOK_MS = 500;
+const CREDIT_MS = 2_000;
 const MOST_STARTS = 3;
 
 /** Lets plans attack one operator, wave by wave, and says what came of it. */
@@ -82,12 +84,14 @@ class Suite {
   readonly #active: Set<number>;
   readonly #options: SuiteOptions;
   readonly #bills: Bills;
+  readonly #balances: Balances;
   readonly #outputs: Outputs;
   /** A planned restart and one after an accident do not meet. */
   readonly #oneStart = pLimit(1);
   readonly #jobs: Jobs;
   readonly #stalls = new Stalls();
   #done = 0;
+  #isSettled = false;
   #isOver = false;
 
   constructor(stage: Stage, verdict: Verdict, active: Set<number>, options: SuiteOptions) {
@@ -97,22 +101,33 @@ class Suite {
     this.#options = options;
     this.#jobs = new Jobs(stage.world);
     this.#outputs = new Outputs(stage.needles, verdict, stage.operator.logFile);
-    this.#bills = new Bills({
+    const common = {
       address: stage.operator.address,
       token: stage.secrets.apiToken,
+      verdict,
+      isUp: () => stage.operator.isUp,
+    };
+    this.#bills = new Bills({
+      ...common,
       tenants: stage.estate.tenants,
       charges: () => [...stage.estate.charges, ...this.#jobs.charges()],
-      verdict,
       waitedMs: () => waitedMs(stage.operator.pid),
-      isUp: () => stage.operator.isUp,
+    });
+    this.#balances = new Balances({
+      ...common,
+      tenant: tenantOf(PREPAID.name),
+      metric: PREPAID.metric,
+      charges: stage.estate.charges,
     });
   }
 
   async run(plans: readonly RunPlan[]): Promise<void> {
     await this.#start();
     await this.#awaitHonestBill();
+    await this.#revoke();
     this.#stage.operator.takeStalls();
     const looking = this.#lookOn();
+    const crediting = this.#creditOn();
     const { jobs, restartEvery } = this.#options;
     const waves = Math.ceil(plans.length / jobs);
     let before: readonly RunPlan[] = [];
@@ -126,6 +141,8 @@ class Suite {
       this.#options.progress(this.#verdict.totals(this.#done, this.#stage.operator.peakMiB()));
     }
     await this.#settle();
+    this.#isSettled = true;
+    await crediting;
     this.#isOver = true;
     await looking;
     await holdDeliveries(this.#stage.received, this.#bills.verified, this.#verdict);
@@ -212,6 +229,26 @@ class Suite {
     for (const run of runs) this.#active.delete(run);
   }
 
+  /** The hostile tenant's token that is over before its time. */
+  async #revoke(): Promise<void> {
+    const { operator, secrets, revoked } = this.#stage;
+    const path = `/api/v1/tenants/${revoked.tenant}/portal-tokens/${revoked.id}`;
+    const { status } = await fetch(`${operator.address}${path}`, {
+      method: 'DELETE',
+      headers: { authorization: `Bearer ${secrets.apiToken}` },
+    });
+    if (status !== 200) throw new Error(`hostile: a token was not revoked: HTTP ${status}`);
+  }
+
+  /** Credits the tenant that pays beforehand all the time, through attacks and restarts. */
+  async #creditOn(): Promise<void> {
+    while (!this.#isSettled) {
+      await this.#balances.credit();
+      await delay(CREDIT_MS);
+    }
+    await this.#balances.look();
+  }
+
   /** Watches the operator all the time: bills, probes, stalls; starts it again when it has ended. */
   async #lookOn(): Promise<void> {
     const { operator, probes, witness } = this.#stage;
@@ -242,8 +279,9 @@ class Suite {
     const { world, party, operator, secrets } = this.#stage;
     const { written } = await world.order({});
     for (const text of written) this.#outputs.look('what it writes into the host’s API', text);
-    const { leaks } = await party.order({});
+    const { leaks, misbilled } = await party.order({});
     for (const leak of leaks) this.#verdict.fail('leaked', leak);
+    for (const what of misbilled) this.#verdict.fail('misbilled', what);
     this.#outputs.lookAtLog();
     if (operator.isUp) await this.#outputs.lookAtApi(operator.address, secrets.apiToken);
   }

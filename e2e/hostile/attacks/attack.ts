@@ -1,5 +1,13 @@
 /** Where an attack comes from. */
-export type AttackKind = 'tenant-api' | 'kubeconfig' | 'host' | 'peer' | 'webhook' | 'vendor';
+export type AttackKind =
+  | 'tenant-api'
+  | 'kubeconfig'
+  | 'host'
+  | 'peer'
+  | 'webhook'
+  | 'vendor'
+  | 'token'
+  | 'credit';
 
 /** One attack of a run; its name says which generator, its seed what that makes of it. */
 export interface Attack {

@@ -2,6 +2,7 @@ import { join } from 'node:path';
 import type { Needle } from '../observer/secrets.ts';
 import { startSideProcess } from '../side-process.ts';
 import type { RunPlan } from './attack.ts';
+import type { CreditMeans } from './credits.ts';
 
 export interface PartyArguments {
   /** For serving APIs of tenant clusters, PEM. */
@@ -11,6 +12,8 @@ export interface PartyArguments {
   readonly vendorKeys: Readonly<Record<string, string>>;
   readonly webhookSecrets: Readonly<Record<string, string>>;
   readonly ingestToken: string;
+  /** What one of them holds as a tenant of the operator, and a shop that sells to it. */
+  readonly tenant: Pick<CreditMeans, 'tenant' | 'others' | 'tokens' | 'shopToken'>;
   /** What must not be seen, but for what belongs to whom it is sent to. */
   readonly needles: readonly Needle[];
   /** The texts of other tenants that strangers must not be told. */
@@ -29,6 +32,8 @@ export interface PartyOrder {
 export interface PartyReport {
   /** What was seen since the last report that must not be: what, and where. */
   readonly leaks: readonly string[];
+  /** Money that is not what it was said to be, since the last report. */
+  readonly misbilled: readonly string[];
   /** Requests of the operator to APIs of hostile tenant clusters so far. */
   readonly asked: number;
   /** Answers of the operator to peers so far. */

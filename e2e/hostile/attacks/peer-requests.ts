@@ -24,9 +24,22 @@ export interface Ask {
   readonly body: string;
 }
 
-/** One request, and its answer told; resolves when it is over, whatever came of it. */
-export function ask(means: PeerMeans, { method, path, headers, body }: Ask): Promise<void> {
+/** What came back, as much of it as came. */
+export interface PeerAnswer {
+  readonly status: number;
+  readonly body: string;
+}
+
+/** One request, and its answer told; resolves when it is over, whatever came of it: undefined where there was no answer. */
+export function ask(
+  means: PeerMeans,
+  { method, path, headers, body }: Ask,
+): Promise<PeerAnswer | undefined> {
   return new Promise((resolve) => {
+    let hasBegun = false;
+    const over = (): void => {
+      if (!hasBegun) resolve(undefined);
+    };
     try {
       const asked = request(
         {
@@ -46,22 +59,22 @@ export function ask(means: PeerMeans, { method, path, headers, body }: Ask): Pro
           },
         },
         (answer) => {
-          let text = JSON.stringify(answer.headers);
-          answer.on('data', (chunk: Buffer) => {
-            text += chunk.toString('latin1');
-          });
+          hasBegun = true;
+          const pieces: Buffer[] = [];
+          answer.on('data', (chunk: Buffer) => void pieces.push(chunk));
           answer.once('close', () => {
-            means.answered(text);
-            resolve();
+            const text = Buffer.concat(pieces).toString();
+            means.answered(JSON.stringify(answer.headers) + text);
+            resolve({ status: answer.statusCode ?? 0, body: text });
           });
         },
       );
       asked.once('timeout', () => asked.destroy());
-      asked.once('error', () => resolve());
-      asked.once('close', () => resolve());
+      asked.once('error', over);
+      asked.once('close', over);
       asked.end(method === 'GET' ? undefined : body);
     } catch {
-      resolve();
+      over();
     }
   });
 }
@@ -70,7 +83,7 @@ export function ask(means: PeerMeans, { method, path, headers, body }: Ask): Pro
 export async function again(
   means: PeerMeans,
   restMs: number,
-  act: () => Promise<void>,
+  act: () => Promise<unknown>,
 ): Promise<void> {
   while (!means.signal.aborted) {
     await act();

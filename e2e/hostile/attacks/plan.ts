@@ -1,9 +1,11 @@
 import { createRandom } from '../../faults/random.ts';
 import type { Attack, AttackKind, RunPlan } from './attack.ts';
+import { CREDIT_ATTACKS } from './credits.ts';
 import { HOST_ATTACKS } from './host-objects.ts';
 import { KUBECONFIG_ATTACKS } from './kubeconfigs.ts';
 import { PEER_ATTACKS } from './peers.ts';
 import { TENANT_API_ATTACKS } from './tenant-api.ts';
+import { TOKEN_ATTACKS } from './tenant-tokens.ts';
 import { VENDOR_ATTACKS } from './vendors.ts';
 import { WEBHOOK_ATTACKS } from './webhooks.ts';
 
@@ -15,17 +17,21 @@ export const CATALOGUE: Readonly<Record<AttackKind, readonly { readonly name: st
   peer: PEER_ATTACKS,
   webhook: WEBHOOK_ATTACKS,
   vendor: VENDOR_ATTACKS,
+  token: TOKEN_ATTACKS,
+  credit: CREDIT_ATTACKS,
 };
 
 const MOST_ATTACKS = 6;
 /** How often each is chosen, of a hundred: an own API can do the most, and has the most attacks. */
 const WEIGHTS: readonly (readonly [kind: AttackKind, weight: number])[] = [
-  ['tenant-api', 50],
+  ['tenant-api', 40],
   ['kubeconfig', 10],
   ['host', 15],
   ['peer', 12],
   ['webhook', 5],
   ['vendor', 8],
+  ['token', 6],
+  ['credit', 4],
 ];
 
 /** What a run does. Two seeds that are near each other have nothing in common. */

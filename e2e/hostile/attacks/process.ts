@@ -4,9 +4,11 @@ import type { AddressInfo } from 'node:net';
 import { createRandom } from '../../faults/random.ts';
 import { foundIn } from '../observer/secrets.ts';
 import type { Attack, RunPlan } from './attack.ts';
+import { CREDIT_ATTACKS } from './credits.ts';
 import type { PartyArguments, PartyOrder } from './hostile-party.ts';
 import { PEER_ATTACKS } from './peers.ts';
 import { HostileApi } from './tenant-api.ts';
+import { TOKEN_ATTACKS } from './tenant-tokens.ts';
 import { startVendorGates } from './vendor-gate.ts';
 import { WEBHOOK_ATTACKS } from './webhooks.ts';
 
@@ -15,6 +17,9 @@ const given = JSON.parse(process.argv[2] ?? '{}') as PartyArguments;
 const apis = new Map<number, HostileApi>();
 const ends = new Map<number, (() => void)[]>();
 const leaks = new Set<string>();
+const misbilled = new Set<string>();
+/** Over all runs, as the ledger keeps them. */
+const credited = new Map<string, string>();
 let target = { port: 0, probePort: 0 };
 let asked = 0;
 let answers = 0;
@@ -59,6 +64,10 @@ function begin({ run, attacks }: RunPlan): void {
     ...target,
     ingestToken: given.ingestToken,
     secrets: given.webhookSecrets,
+    ...given.tenant,
+    credited,
+    leaked: (what: string): void => void leaks.add(what),
+    misbilled: (what: string): void => void misbilled.add(what),
     signal: stop.signal,
     answered: (text: string): void => {
       answers += 1;
@@ -71,6 +80,10 @@ function begin({ run, attacks }: RunPlan): void {
   }
   for (const { name, seed } of of('webhook')) {
     const attack = WEBHOOK_ATTACKS.find((each) => each.name === name);
+    void attack?.make(createRandom(seed))(means);
+  }
+  for (const { name, seed } of [...of('token'), ...of('credit')]) {
+    const attack = [...TOKEN_ATTACKS, ...CREDIT_ATTACKS].find((each) => each.name === name);
     void attack?.make(createRandom(seed))(means);
   }
   const bent = of('vendor').map((attack) => vendors.begin(attack));
@@ -87,8 +100,9 @@ process.on('message', (order: PartyOrder) => {
   target = order.target ?? target;
   for (const plan of order.begin ?? []) begin(plan);
   for (const run of order.end ?? []) end(run);
-  process.send?.({ id: order.id, leaks: [...leaks], asked, answers });
+  process.send?.({ id: order.id, leaks: [...leaks], misbilled: [...misbilled], asked, answers });
   leaks.clear();
+  misbilled.clear();
 });
 process.on('disconnect', () => process.exit());
 // A socket that the other side has cut is no reason to end.

@@ -79,7 +79,7 @@ function post(
   provider: string,
   body: string,
   headers: Readonly<Record<string, string>>,
-): Promise<void> {
+): Promise<unknown> {
   const path = `/webhooks/${provider}`;
   return ask(means, {
     method: 'POST',

@@ -1,16 +1,19 @@
 import { type ClientRequest, request } from 'node:http';
-import type { ProberReport } from './probes.ts';
+import type { ProberReport, ProbesOptions } from './probes.ts';
 import { mainWaitedMs } from './processor-time.ts';
 
 /**
- * Asks the operator's probes as the kubelet does, in a process of its own that does nothing else.
+ * Asks the operator's probes as the kubelet does, and for an honest tenant's usage as its page does, in a process of its own
+ * that does nothing else.
  */
-const { address } = JSON.parse(process.argv[2] ?? '{}') as { readonly address: string };
+const { address, reader } = JSON.parse(process.argv[2] ?? '{}') as ProbesOptions;
 const EVERY_MS = 250;
+const READ_EVERY_MS = 1_000;
 /** The StatefulSet's `timeoutSeconds`, without the time in which the operator had no processor. */
 const TIMEOUT_MS = 5_000;
 /** Unanswered ones at a time: the kubelet has one, and what is stuck needs no further ones. */
 const MOST_OPEN = 8;
+const READ = '/api/v1/usage?group_by=metric,day';
 const TOO_LATE = `no answer in ${TIMEOUT_MS} ms`;
 
 let report: ProberReport = { asked: 0, unanswered: [], slowestMs: 0 };
@@ -20,8 +23,14 @@ const open = new Set<Open>();
 setInterval(() => {
   for (const asked of open) if (took(asked) > TIMEOUT_MS) end(asked, TOO_LATE);
   if (pid !== undefined && open.size < MOST_OPEN)
-    for (const path of ['/healthz', '/readyz']) probe(path);
+    for (const path of ['/healthz', '/readyz']) probe(path, `${address}${path}`);
 }, EVERY_MS);
+
+setInterval(() => {
+  const isOpen = [...open].some(({ path }) => path === READ);
+  if (pid === undefined || isOpen) return;
+  probe(READ, `${reader.address}${READ}`, { authorization: `Bearer ${reader.token}` });
+}, READ_EVERY_MS);
 
 /** One question that has no answer yet. */
 interface Open {
@@ -33,8 +42,8 @@ interface Open {
   readonly waited: number;
 }
 
-function probe(path: string): void {
-  const sent = request(`${address}${path}`, { agent: false });
+function probe(path: string, url: string, headers: Readonly<Record<string, string>> = {}): void {
+  const sent = request(url, { agent: false, headers });
   const asked: Open = { path, sent, begun: performance.now(), pid, waited: mainWaitedMs(pid) };
   open.add(asked);
   sent.once('response', (answer) => {

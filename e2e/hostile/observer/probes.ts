@@ -9,7 +9,7 @@ export interface ProberReport {
   readonly slowestMs: number;
 }
 
-/** Asks the operator's probes all the time that it is up. */
+/** Asks the operator's probes, and for an honest tenant's usage, all the time that it is up. */
 export interface Probes {
   /** The operator is up from now on, as the process of this id, or is not. */
   tell(up: number | 'down'): Promise<void>;
@@ -17,8 +17,15 @@ export interface Probes {
   stop(): void;
 }
 
-export async function startProbes(address: string): Promise<Probes> {
-  const side = await startSideProcess(join(import.meta.dirname, 'prober.ts'), { address });
+export interface ProbesOptions {
+  /** Of the port for probes alone. */
+  readonly address: string;
+  /** A tenant that looks at its own usage, and must get it as fast. */
+  readonly reader: { readonly address: string; readonly token: string };
+}
+
+export async function startProbes(options: ProbesOptions): Promise<Probes> {
+  const side = await startSideProcess(join(import.meta.dirname, 'prober.ts'), options);
   const report = async (order: object): Promise<ProberReport> =>
     ((await side.order(order)) as { readonly report: ProberReport }).report;
   return {

@@ -1,4 +1,5 @@
 import { randomBytes } from 'node:crypto';
+import { newPortalKey } from '../world/portal.ts';
 
 /** A text that must not be seen where it has no business. */
 export interface Needle {
@@ -15,6 +16,8 @@ export interface Secrets {
   /** An ingest token that the hostile party holds. */
   readonly hostileIngestToken: string;
   readonly webhookSecret: string;
+  /** What signs tokens of tenants: the base64 of its PEM. */
+  readonly portalKey: string;
   readonly vendorKeys: Readonly<Record<string, string>>;
   readonly vendorWebhookSecrets: Readonly<Record<string, string>>;
   /** Of the honest tenant clusters' own APIs. */
@@ -31,6 +34,7 @@ export function createSecrets(vendors: readonly string[], own: readonly string[]
     ingestToken: made('ingest-'),
     hostileIngestToken: made('hostile-ingest-'),
     webhookSecret: made('webhook-'),
+    portalKey: newPortalKey(),
     vendorKeys: each(vendors, 'sk_test_'),
     vendorWebhookSecrets: each(vendors, 'whsec_'),
     ownTokens: each(own, 'own-'),

@@ -52,6 +52,10 @@ const SHARED = ['honest-a', 'honest-b'] as const;
 export const BUSY = 'honest-busy';
 const OWN_NODES = ['honest-nodes', 'honest-pods'] as const;
 export const OWN_APIS: readonly string[] = OWN_NODES;
+/** Who pays beforehand, and what its balance counts. */
+export const PREPAID = { name: SHARED[0], metric: 'tenant_cpu_core_hours' } as const;
+/** A tenant of the hostile party, which may look at its own usage. */
+export const HOSTILE_READER = 'hostile-reader';
 
 const whole = (amount: number): bigint => BigInt(amount) * NANOS;
 
@@ -86,6 +90,10 @@ export function tenantCluster(
 
 /** How a tenant cluster with nodes of its own is metered. */
 export function override(name: string, metering: RawObject): Put {
+  return overrideOf(name, { metering });
+}
+
+function overrideOf(name: string, spec: RawObject): Put {
   return {
     api: HOST,
     path: `/apis/meterfeed.io/v1alpha1/tenantoverrides/${name}`,
@@ -93,7 +101,7 @@ export function override(name: string, metering: RawObject): Put {
       apiVersion: 'meterfeed.io/v1alpha1',
       kind: 'TenantOverride',
       metadata: { name, generation: 1 },
-      spec: { match: { namespace: name, name }, metering },
+      spec: { match: { namespace: name, name }, ...spec },
     },
   };
 }
@@ -127,7 +135,7 @@ export function honestEstate(bornAt: number, ownApis: readonly OwnApi[]): Estate
     ]),
   ];
   return {
-    puts: [...puts, ...parts.flatMap((part) => part.puts)],
+    puts: [...puts, ...parts.flatMap((part) => part.puts), ...readerPuts(bornAt)],
     charges: parts.flatMap((part) => part.charges),
     tenants: parts.flatMap((part) => part.tenants),
   };
@@ -151,6 +159,7 @@ function sharedTenant(name: string, bornAt: number): Estate {
     tenants: [tenant],
     puts: [
       ...tenantCluster(name, bornAt),
+      ...(name === PREPAID.name ? [prepaid(name)] : []),
       put('/api/v1/~/pods/web', running('host-cpu', { cpu: '500m', memory: '1Gi' })),
       put(
         '/api/v1/~/pods/gpu',
@@ -178,6 +187,14 @@ function sharedTenant(name: string, bornAt: number): Estate {
   };
 }
 
+/** Used up it would be suspended. */
+function prepaid(name: string): Put {
+  const { metric } = PREPAID;
+  return overrideOf(name, {
+    budget: { amount: '10', metric, period: 'prepaid', atLimit: 'suspend' },
+  });
+}
+
 function busyTenant(bornAt: number): Estate {
   const tenant = tenantOf(BUSY);
   return {
@@ -185,6 +202,20 @@ function busyTenant(bornAt: number): Estate {
     puts: [...tenantCluster(BUSY, bornAt), override(BUSY, { meterByNamespace: true })],
     charges: [{ tenant, metric: 'tenant_instance_hours', nanosPerHour: whole(1) }],
   };
+}
+
+/** Enough that there is something to read. */
+function readerPuts(bornAt: number): readonly Put[] {
+  const labels = managedBy(HOSTILE_READER);
+  const requests = { cpu: '1', memory: '1Gi' };
+  return [
+    ...tenantCluster(HOSTILE_READER, bornAt),
+    {
+      api: HOST,
+      path: `/api/v1/namespaces/${HOSTILE_READER}/pods/web`,
+      object: pod({ requests, node: 'host-cpu', labels, startedAt: bornAt }),
+    },
+  ];
 }
 
 /** A pod of the busy tenant cluster that is there from one second to another, in a namespace of its own. */
