@@ -17,7 +17,8 @@ import { planOf, SCENARIOS } from '../e2e/faults/scenarios.ts';
  * and in the end what was lost, duplicated or silently wrong, and how many units are on no invoice, or on two,
  * without a word. Ends with 1 when anything was. `--scenario TEXT` takes only those whose name contains it;
  * `--without-sync`, `--without-in-flight` and `--without-line` take something away, to see that it is missed.
- * `--budgets`: every tenant has a prepaid balance, which must be what was credited less ledger × price, to the last digit.
+ * `--budgets`: every tenant has a prepaid balance, which must be what was credited less ledger × price, to the last digit;
+ * with `--ledger postgres`, too.
  * `--kafka`: every run feeds a topic of three brokers of Apache Kafka besides another destination, one run at a time.
  * `--ledger postgres`: accidents of three PostgreSQL servers, one after the other; there `--without-standby`
  * confirms commits that no standby has, and with `--spool` windows go through a spool while the database is away.
@@ -88,6 +89,7 @@ async function runOnPostgres(): Promise<void> {
   const options: PostgresSuiteOptions = {
     commit: values['without-standby'] ? 'local' : 'standby',
     spool: values.spool,
+    budgets: values.budgets,
   };
   if (!accidentsOf(options).some(({ name }) => name.includes(values.scenario))) {
     throw new RangeError(`faults: --scenario: no such scenario: "${values.scenario}"`);
@@ -126,7 +128,8 @@ function tellFailure(run: Described): void {
   const onKafka = values.kafka ? ['--kafka'] : [];
   const spool = values.spool ? ['--spool'] : [];
   const place = values.ledger === 'files' ? onKafka : ['--ledger', values.ledger, ...spool];
-  const replay = [...place, '--seed', run.seed, '--runs', 1, ...switches].join(' ');
+  const budgets = values.budgets ? ['--budgets'] : [];
+  const replay = [...place, ...budgets, '--seed', run.seed, '--runs', 1, ...switches].join(' ');
   console.error(`failed: ${run.scenario}; alone: npm run faults -- ${replay}`);
   for (const end of run.ends) console.error(`  life: ${end}`);
   for (const text of run.wrong) console.error(`  ${text}`);

@@ -2,10 +2,11 @@ import type { LedgerDatabase } from '../../../operator/config/settings.ts';
 import type { Ledger } from '../../../operator/ledger/ledger.ts';
 import { openPostgresLedger } from '../../../operator/ledger/postgres/open-postgres-ledger.ts';
 import { postgresOptions } from '../../../operator/ledger/testing/postgres-options.ts';
-import { encodeEvent } from '../../../operator/model/event.ts';
+import { encodeEvent, type UsageEvent } from '../../../operator/model/event.ts';
 import type { Verification } from '../verification.ts';
+import { checkBalances } from './balances.ts';
 import { windowEvents } from './windows.ts';
-import type { WriterProcess } from './writer-process.ts';
+import type { WriterOptions, WriterProcess } from './writer-process.ts';
 
 /** What a stream holds, held against what was acknowledged. */
 export interface Checked extends Verification {
@@ -17,7 +18,7 @@ const PAGE = 1_000;
 /** Opens a stream as the next operator would, reads all of it and compares. */
 export async function checkStream(
   database: LedgerDatabase,
-  stream: string,
+  { stream, budgets }: Pick<WriterOptions, 'stream' | 'budgets'>,
   writer: WriterProcess,
 ): Promise<Checked> {
   const opened = await openPostgresLedger(
@@ -26,15 +27,15 @@ export async function checkStream(
   if (opened.kind === 'failed') throw new Error(opened.message);
   const { ledger } = opened;
   try {
-    return await check(ledger, writer);
+    return await check(ledger, budgets, writer);
   } finally {
     await ledger.close();
   }
 }
 
-async function check(ledger: Ledger, writer: WriterProcess): Promise<Checked> {
+async function check(ledger: Ledger, budgets: boolean, writer: WriterProcess): Promise<Checked> {
   const wrong = [...writer.wrong()];
-  const found = new Map<string, string>();
+  const found = new Map<string, UsageEvent>();
   let duplicated = 0;
   for (let after = 0; ; ) {
     const page = await ledger.read(after, PAGE);
@@ -42,7 +43,7 @@ async function check(ledger: Ledger, writer: WriterProcess): Promise<Checked> {
     for (const [index, { sequence, event }] of page.events.entries()) {
       if (sequence !== after + index + 1) wrong.push(`event ${sequence} follows ${after + index}`);
       if (found.has(event.id)) duplicated += 1;
-      found.set(event.id, encodeEvent(event));
+      found.set(event.id, event);
     }
     if (page.events.length === 0) break;
     after = page.lastSequence;
@@ -54,7 +55,10 @@ async function check(ledger: Ledger, writer: WriterProcess): Promise<Checked> {
   let expected = 0;
   for (let window = 0; window <= Math.max(journal, newest?.window ?? -1); window++) {
     const events = windowEvents(window);
-    const texts = events.map(({ id }) => found.get(id));
+    const texts = events.map(({ id }) => {
+      const event = found.get(id);
+      return event && encodeEvent(event);
+    });
     const missing = texts.filter((text) => text === undefined).length;
     altered += events.filter(
       (event, index) => texts[index] !== undefined && texts[index] !== encodeEvent(event),
@@ -66,11 +70,17 @@ async function check(ledger: Ledger, writer: WriterProcess): Promise<Checked> {
   }
   if (found.size > expected)
     wrong.push(`${found.size - expected} events of a window that is not in the journal`);
-  const cursor = ledger.cursors()[0]?.sequence ?? 0;
+  const lago = ledger.cursors().find(({ destination }) => destination === 'lago');
+  const cursor = lago?.sequence ?? 0;
   if (cursor > ledger.head()) wrong.push(`the cursor is at ${cursor}, behind ${ledger.head()}`);
   if (lost === 0 && newest !== undefined) {
     if (journal < newest.window) wrong.push(`the journal went back to ${journal}`);
     if (cursor < newest.cursor) wrong.push(`the cursor went back to ${cursor}`);
+  }
+  if (budgets && lost === 0) {
+    const credits = newest?.credits ?? 0;
+    const window = Math.max(journal, 0);
+    wrong.push(...(await checkBalances(ledger, { credits, window, events: found.values() })));
   }
   const { errors } = await ledger.verify();
   // Found by verification is not undetected.

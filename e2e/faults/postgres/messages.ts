@@ -8,6 +8,8 @@ export type Message =
       readonly window: number;
       readonly head: number;
       readonly cursor: number;
+      /** Credits of each prepaid balance. */
+      readonly credits: number;
       /** Events that were offered once more. */
       readonly repeats: number;
     }

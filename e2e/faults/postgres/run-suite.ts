@@ -1,5 +1,6 @@
 import type { LedgerDatabase } from '../../../operator/config/settings.ts';
 import { scratchDirectory } from '../../../operator/ledger/testing/scratch.ts';
+import { omitUndefined } from '../../../operator/model/omit-undefined.ts';
 import { startTrio, type Trio } from '../../postgres/trio.ts';
 import { createRandom } from '../random.ts';
 import type { RunReport } from '../run-plan.ts';
@@ -20,6 +21,8 @@ export interface PostgresSuiteOptions {
   readonly commit: 'standby' | 'local';
   /** Windows go through a spool while the database is away. */
   readonly spool?: boolean;
+  /** Everybody has a prepaid balance, which is held against the stream. */
+  readonly budgets?: boolean;
 }
 
 /** Servers that accidents happen to one after the other, each to a stream of its own. */
@@ -78,8 +81,14 @@ class Suite implements PostgresSuite {
     this.#runs += 1;
     const stream = `run-${seed}-${this.#runs}`;
     const durability = this.#options.commit === 'local' ? 'storage' : 'standby';
+    const { budgets = false } = this.#options;
     const spool = this.#options.spool === true ? await scratchDirectory() : undefined;
-    const writer = startWriter(database, stream, durability, spool?.path);
+    const writer = startWriter(database, {
+      stream,
+      durability,
+      budgets,
+      ...omitUndefined({ dataDir: spool?.path }),
+    });
     try {
       await writer.more(random.between(3, 40));
       await accident.happen({ trio, random, disk, writer });
@@ -89,7 +98,7 @@ class Suite implements PostgresSuite {
       await trio.complete();
       await spool?.remove();
     }
-    const checked = await checkStream(database, stream, writer);
+    const checked = await checkStream(database, { stream, budgets }, writer);
     const stopped = writer.stopped();
     const wrong = [...checked.wrong];
     // Nothing was lost, so there was nothing to stop for.

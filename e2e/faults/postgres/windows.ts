@@ -11,9 +11,18 @@ export function windowEnd(window: number): number {
   return TEST_WINDOW_START + (window + 1) * TEST_WINDOW_MS;
 }
 
+/** The most tenants that are measured in a window. */
+const MOST_MEASURED = 7;
+
+/** Everybody who uses anything. */
+export const TENANTS: readonly string[] = [
+  ...testWindow(TEST_WINDOW_START, MOST_MEASURED).map(({ tenant }) => tenant),
+  'client',
+];
+
 /** What is appended for a window, the same in every process: measured events and a pushed one. */
 export function windowEvents(window: number): readonly UsageEvent[] {
   const windowStart = TEST_WINDOW_START + window * TEST_WINDOW_MS;
   const pushed = testEvent({ id: `pushed-${window}`, tenant: 'client', windowStart });
-  return [...testWindow(windowStart, 1 + (window % 7)), pushed];
+  return [...testWindow(windowStart, 1 + (window % MOST_MEASURED)), pushed];
 }

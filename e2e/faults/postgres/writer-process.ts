@@ -27,19 +27,23 @@ export interface WriterProcess {
 
 const PATIENCE_MS = 60_000;
 
+export interface WriterOptions {
+  readonly stream: string;
+  readonly durability: 'standby' | 'storage';
+  /** Whether it keeps prepaid balances beside. */
+  readonly budgets: boolean;
+  /** DATA_DIR where it goes through a spool. */
+  readonly dataDir?: string;
+}
+
 export function startWriter(
   { port, name }: LedgerDatabase,
-  stream: string,
-  durability: 'standby' | 'storage',
-  /** DATA_DIR where it goes through a spool. */
-  dataDir?: string,
+  { stream, durability, budgets, dataDir = '' }: WriterOptions,
 ): WriterProcess {
   const script = join(import.meta.dirname, 'writer.ts');
-  const spool = dataDir === undefined ? [] : [dataDir];
-  const args = [script, String(port), name, stream, durability, ...spool];
-  const child = spawn(process.execPath, args, {
-    stdio: ['pipe', 'pipe', 'pipe'],
-  });
+  const beside = budgets ? 'budgets' : '';
+  const args = [script, String(port), name, stream, durability, beside, dataDir];
+  const child = spawn(process.execPath, args, { stdio: ['pipe', 'pipe', 'pipe'] });
   const errors: string[] = [];
   child.stderr.on('data', (chunk: Buffer) => errors.push(chunk.toString()));
   const closed = once(child, 'close');

@@ -1,7 +1,8 @@
 /**
  * A process of its own that appends window after window to a stream, each until it is acknowledged, and tells so on
  * standard output; until standard input ends. Arguments: port and name of the database, the stream, LEDGER_DURABILITY, and
- * DATA_DIR where it goes through a spool; then it ends when everything has followed.
+ * `budgets` where it keeps prepaid balances beside, or nothing; and DATA_DIR where it goes through a spool, or nothing: then it ends
+ * when everything has followed.
  */
 import { writeSync } from 'node:fs';
 import { setTimeout as delay } from 'node:timers/promises';
@@ -16,6 +17,7 @@ import { postgresOptions } from '../../../operator/ledger/testing/postgres-optio
 import { TEST_USER } from '../../../operator/ledger/testing/postgres-server.ts';
 import { beginSpooled } from '../../../operator/ledger/testing/spooled-ledger.ts';
 import { errorText } from '../../../operator/model/error-text.ts';
+import { streamBalances } from './balances.ts';
 import type { Message } from './messages.ts';
 import { windowEnd, windowEvents } from './windows.ts';
 
@@ -26,7 +28,8 @@ const REPEAT_EVERY = 5;
 /** Through a spool, and longer the more waits: windows come by the clock, not as fast as a disk takes them. */
 const PAUSE_MS = 3;
 
-const [port = '', name = '', stream = '', durability = 'standby', dataDir] = process.argv.slice(2);
+const [port = '', name = '', stream = '', durability = 'standby', beside = '', dataDir = ''] =
+  process.argv.slice(2);
 let ended = false;
 process.stdin.on('end', () => {
   ended = true;
@@ -67,13 +70,14 @@ const opened = await openPostgresLedger(
 );
 if (opened.kind === 'failed') throw new Error(opened.message);
 const { ledger } = opened;
-const spooled = dataDir === undefined ? undefined : await beginSpooled({ ledger, dataDir });
+const spooled = dataDir === '' ? undefined : await beginSpooled({ ledger, dataDir });
 const meter = spooled ?? ledger;
 const enough = new AbortController();
 const draining = spooled?.run(enough.signal).catch((error: unknown) => {
   tell({ kind: 'stopped', cause: 'corrupt', message: errorText(error) });
   enough.abort();
 });
+const balances = beside === 'budgets' ? streamBalances(ledger) : undefined;
 let cursor = 0;
 for (let window = 0; !ended; window++) {
   const stored = await insist(() =>
@@ -100,7 +104,11 @@ for (let window = 0; !ended; window++) {
       tell({ kind: 'wrong', text: `a repeat was ${outcome.outcomes.join(', ')}` });
     }
   }
-  tell({ kind: 'acknowledged', window, head: stored.head, cursor, repeats });
+  balances?.reach(window);
+  // As the operator does: what fails is left as it is, and done with the next round.
+  await balances?.round().catch(() => undefined);
+  const credits = balances?.credits() ?? 0;
+  tell({ kind: 'acknowledged', window, head: stored.head, cursor, credits, repeats });
   if (spooled !== undefined) await delay(PAUSE_MS * (1 + spooled.waiting().batches));
 }
 while (spooled?.spooling.isEmpty() === false && !enough.signal.aborted) await delay(RETRY_MS);

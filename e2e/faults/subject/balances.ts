@@ -5,25 +5,35 @@ import { PrepaidBalances } from '../../../operator/budgets/prepaid.ts';
 import type { Ledger } from '../../../operator/ledger/ledger.ts';
 import { silentLogger } from '../../../operator/ledger/testing/level-ledger.ts';
 import { parseDecimal } from '../../../operator/model/decimal.ts';
+import type { Clock } from '../../../operator/telemetry/clock.ts';
 import { planPrices } from '../../../operator/usage/plan-prices.ts';
 import { CREDIT, CREDIT_KEYS, PRICE_BOOK } from '../balances.ts';
-import { TENANT_IDS, WINDOW_MS } from '../workload.ts';
-import type { IdleClock } from './idle-clock.ts';
 import type { LedgerEnd } from './messages.ts';
 
 /** Prepaid balances of all tenants, as the operator keeps them. */
 export interface LiveBalances {
-  /** Credits whatever is not, takes in what the ledger has, and writes it. Rejects where the ledger fails. */
+  /** Credits all tenants by the next of {@link CREDIT_KEYS}, takes in what the ledger has, and writes it. Rejects where the ledger fails. */
   round(): Promise<void>;
+  /** How many of the keys all tenants have been credited by, as far as this process was told. */
+  credits(): number;
   /** What is on record. */
   read(): NonNullable<LedgerEnd['balances']>;
+}
+
+export interface BalancesOptions {
+  readonly ledger: Ledger;
+  readonly clock: Clock;
+  /** Who is credited. */
+  readonly tenants: readonly string[];
+  readonly windowMs: number;
 }
 
 const EUR = { kind: 'money', currency: 'EUR' } as const;
 const NEVER = new AbortController().signal;
 
-export function createBalances(ledger: Ledger, clock: IdleClock): LiveBalances {
-  const credits = new Credits({ ledger, clock, windowMs: () => WINDOW_MS });
+export function createBalances(options: BalancesOptions): LiveBalances {
+  const { ledger, clock, tenants, windowMs } = options;
+  const credits = new Credits({ ledger, clock, windowMs: () => windowMs });
   const prepaid = new PrepaidBalances({
     ledger,
     credits,
@@ -43,7 +53,7 @@ export function createBalances(ledger: Ledger, clock: IdleClock): LiveBalances {
       if (!isLoaded) await prepaid.load();
       isLoaded = true;
       const key = CREDIT_KEYS[rounds % CREDIT_KEYS.length];
-      for (const tenant of TENANT_IDS) {
+      for (const tenant of tenants) {
         if (key === undefined || amount === undefined) continue;
         const outcome = await credits.add({ tenant, key, amount, counts: EUR });
         if (outcome.kind !== 'credited') throw new Error(JSON.stringify(outcome));
@@ -54,8 +64,9 @@ export function createBalances(ledger: Ledger, clock: IdleClock): LiveBalances {
       await prepaid.open(NEVER);
       await prepaid.save(pricesOf, true);
     },
+    credits: () => Math.min(rounds, CREDIT_KEYS.length),
     read: () =>
-      TENANT_IDS.map((tenant) => {
+      tenants.map((tenant) => {
         const book = prepaid.book(tenant, EUR);
         return {
           tenant,

@@ -8,7 +8,7 @@ import { buildCatalog } from '../../../operator/model/catalog.ts';
 import { CREDIT_KEYS } from '../balances.ts';
 import { faultDestination } from '../destinations.ts';
 import { createRandom } from '../random.ts';
-import { tenantOf } from '../workload.ts';
+import { TENANT_IDS, tenantOf, WINDOW_MS } from '../workload.ts';
 import { copyQuietDirectory } from './copy-directory.ts';
 import { createBalances } from './balances.ts';
 import { createDestinations } from './create-destinations.ts';
@@ -79,7 +79,9 @@ async function run(
   const destinations = createDestinations(order, mortal, clock);
   closers.push(() => destinations.close());
   const delivery = startDelivery(order, ledger, clock, destinations.create);
-  const balances = order.budgets ? createBalances(ledger, clock) : undefined;
+  const balances = order.budgets
+    ? createBalances({ ledger, clock, tenants: TENANT_IDS, windowMs: WINDOW_MS })
+    : undefined;
   const script = createScript({ ...options, ledger, delivery, clock, balances });
   const failure = await script.run();
   const stuck = order.last && failure === undefined ? await script.drain() : undefined;
