@@ -1,10 +1,20 @@
-import { join, resolve } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
 import { useOwnTestCluster } from '../control-plane/test-cluster.ts';
-import { manifest } from '../local/custom-resources.ts';
-import { acceptPod, runContainers } from '../simulator/pod-lifecycle.ts';
 import { type ApiClient, createApiClient } from '../simulator/api-client.ts';
-import { podObject } from '../simulator/pods.ts';
+import {
+  apply,
+  CPU,
+  discoveryProblems,
+  grant,
+  installManifests,
+  installResources,
+  patchDiscovery,
+  perWindow,
+  POLICY,
+  runPod,
+  WINDOW_MS,
+  windowSums,
+} from './host-steps.ts';
 import {
   type Bill,
   PATIENCE,
@@ -12,15 +22,8 @@ import {
   type ShippedProgram,
 } from './shipped-program.ts';
 
-const ROOT = resolve(import.meta.dirname, '../..');
-const WINDOW_MS = 10_000;
-const CPU = 'tenant_cpu_core_hours';
 const TENANT = 'capsule.clastix.io/tenant';
 const SYNCED = 'k3k.io/clusterName';
-
-/** In a window of ten seconds 3.6 cores are 0.01 core-hours. */
-const CORES = 3.6;
-const perWindow = (parts: number): number => parts / 100;
 
 /**
  * The program of the image under its own options of Node, with the rights that the manifests give it, on a cluster that has
@@ -32,33 +35,16 @@ describe('tenants of several kinds on one cluster', () => {
   let api: ApiClient;
   let program: ShippedProgram;
 
-  const apply = (...objects: readonly object[]): Promise<string> =>
-    cluster.kubectl(['apply', '--filename', '-'], manifest(objects));
-
-  const run = async (
+  const run = (
     namespace: string,
     name: string,
     labels: Readonly<Record<string, string>>,
     parts: number,
-  ): Promise<void> => {
-    const requests = { cpu: String(CORES * parts), memory: '1Gi' };
-    const wanted = podObject({ namespace, name, labels }, 'node-1', requests, 'Always');
-    const { object } = await api.ensure(wanted);
-    await acceptPod(api, object, Date.now());
-    await runContainers(api, object, Date.now());
-  };
+  ): Promise<void> => runPod(api, { namespace, name, labels }, 'node-1', parts);
 
-  const patchPolicy = (discovery: object): Promise<string> =>
-    cluster.kubectl([
-      'patch',
-      'meteringpolicy',
-      'default',
-      '--type=merge',
-      `--patch=${JSON.stringify({ spec: { discovery } })}`,
-    ]);
+  const patchPolicy = (discovery: object): Promise<string> => patchDiscovery(cluster, discovery);
 
-  const problems = async (): Promise<unknown> =>
-    (await program.get('/api/v1/status'))['discovery_problems'];
+  const problems = (): Promise<unknown> => discoveryProblems(program);
 
   const statusOfPolicy = (): Promise<string> =>
     cluster.kubectl(['get', 'meteringpolicy', 'default', '--output=json']);
@@ -74,9 +60,8 @@ describe('tenants of several kinds on one cluster', () => {
       windowMs: WINDOW_MS,
     });
     api = createApiClient(cluster.credentials, ending.signal);
-    await cluster.kubectl(['apply', '--kustomize', ROOT]);
-    await cluster.kubectl(['wait', '--for=condition=Established', '--timeout=30s', 'crd', '--all']);
-    await apply(...HOST, POLICY);
+    await installManifests(cluster);
+    await apply(cluster, ...HOST, POLICY);
     await run('team-1', 'own', {}, 1);
     await run('tenant-a', 'synced', { 'vcluster.loft.sh/managed-by': 'a' }, 2);
     await run('tenant-a', 'control-plane', { app: 'vcluster', release: 'a' }, 64);
@@ -99,9 +84,8 @@ describe('tenants of several kinds on one cluster', () => {
   });
 
   test('a kind that may not be read changes nothing for those that are known', async () => {
-    await cluster.kubectl(['apply', '--filename', join(ROOT, 'e2e/simulator/manifests/k3k.yaml')]);
-    await cluster.kubectl(['wait', '--for=condition=Established', '--timeout=30s', 'crd', '--all']);
-    await apply(K3K_CLUSTER);
+    await installResources(cluster, 'k3k');
+    await apply(cluster, K3K_CLUSTER);
     await run('k3k-blue', 'synced', { [SYNCED]: 'blue' }, 4);
     await run('k3k-blue', 'server', { cluster: 'blue', role: 'server' }, 8);
     await run('k3k-blue', 'stray', {}, 16);
@@ -118,7 +102,7 @@ describe('tenants of several kinds on one cluster', () => {
   });
 
   test('with the rights of its component, a Cluster of k3k is billed once and its control plane is not', async () => {
-    await cluster.kubectl(['apply', '--filename', join(ROOT, 'config/components/k3k/rbac.yaml')]);
+    await grant(cluster, 'k3k');
     await until({
       'k3k-k3k-blue-blue': perWindow(4),
       'namespaces-acme': perWindow(1 + 16),
@@ -140,9 +124,7 @@ describe('tenants of several kinds on one cluster', () => {
   });
 
   test('no window was billed for more than what ran', async () => {
-    const parts = [...(await program.bills(CPU)).values()].map((bill) =>
-      Object.values(bill).reduce((sum, quantity) => sum + quantity, 0),
-    );
+    const parts = await windowSums(program, CPU);
     expect(parts.length).toBeGreaterThan(5);
     // All that ran but the control plane of vCluster.
     for (const sum of parts) expect(sum).toBeLessThanOrEqual(perWindow(1 + 2 + 4 + 8 + 16) + 1e-9);
@@ -152,13 +134,6 @@ describe('tenants of several kinds on one cluster', () => {
 const GIVEN = 'Namespaces that the kind namespaces gives to a tenant';
 const WHOLE = `${GIVEN} are those of a more specific kind, which alone is billed for what is in them: tenant-a`;
 const SHARED = `${GIVEN} hold tenant clusters of a more specific kind, which are billed for what their controllers brought, and the tenant for all else: k3k-blue`;
-
-const POLICY = {
-  apiVersion: 'meterfeed.io/v1alpha1',
-  kind: 'MeteringPolicy',
-  metadata: { name: 'default' },
-  spec: {},
-};
 
 const K3K_CLUSTER = {
   apiVersion: 'k3k.io/v1beta1',

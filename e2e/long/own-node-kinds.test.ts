@@ -1,11 +1,22 @@
-import { join, resolve } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
 import { type TestCluster, useOwnTestCluster } from '../control-plane/test-cluster.ts';
-import { manifest, OPERATOR_NAMESPACE } from '../local/custom-resources.ts';
-import { acceptPod, runContainers } from '../simulator/pod-lifecycle.ts';
+import { OPERATOR_NAMESPACE } from '../local/custom-resources.ts';
 import { type ApiClient, createApiClient } from '../simulator/api-client.ts';
 import { ensureNodes } from '../simulator/nodes.ts';
-import { podObject } from '../simulator/pods.ts';
+import {
+  apply,
+  CORES,
+  CPU,
+  discoveryProblems,
+  grant,
+  installManifests,
+  patchDiscovery,
+  perWindow as cores,
+  POLICY,
+  runPod,
+  WINDOW_MS,
+  windowSums,
+} from './host-steps.ts';
 import {
   type Bill,
   PATIENCE,
@@ -13,14 +24,9 @@ import {
   type ShippedProgram,
 } from './shipped-program.ts';
 
-const ROOT = resolve(import.meta.dirname, '../..');
-const WINDOW_MS = 10_000;
-const CPU = 'tenant_cpu_core_hours';
 const NODES = 'tenant_private_node_hours';
 
-/** In a window of ten seconds 3.6 cores are 0.01 core-hours, and a node 10/3600 node-hours, rounded once each. */
-const CORES = 3.6;
-const cores = (parts: number): number => parts / 100;
+/** In a window of ten seconds a node is 10/3600 node-hours, rounded once each. */
 const nodes = (count: number): number => Number((count * 0.002777778).toFixed(9));
 
 const SHOP = 'kamaji-shop-shop-cp';
@@ -52,9 +58,6 @@ describe('tenants with nodes of their own, of several kinds on one cluster', () 
   const clients = new Map<TestCluster, ApiClient>();
   let program: ShippedProgram;
 
-  const apply = (...objects: readonly object[]): Promise<string> =>
-    host.kubectl(['apply', '--server-side', '--filename', '-'], manifest(objects));
-
   const clientOf = (cluster: TestCluster): ApiClient => {
     const client = clients.get(cluster) ?? createApiClient(cluster.credentials, ending.signal);
     clients.set(cluster, client);
@@ -63,7 +66,7 @@ describe('tenants with nodes of their own, of several kinds on one cluster', () 
 
   /** A node joins a tenant cluster, and its Machine says so. */
   const addNode = async (cluster: TestCluster, name: string, of: MachineOf): Promise<void> => {
-    await apply({
+    await apply(host, {
       apiVersion: 'cluster.x-k8s.io/v1beta2',
       kind: 'Machine',
       metadata: {
@@ -78,31 +81,18 @@ describe('tenants with nodes of their own, of several kinds on one cluster', () 
     await ensureNodes(clientOf(cluster), Date.now(), [node]);
   };
 
-  const run = async (
+  const run = (
     cluster: TestCluster,
     name: string,
     node: string,
     parts: number,
     namespace = 'default',
-  ): Promise<void> => {
-    const api = clientOf(cluster);
-    const requests = { cpu: String(CORES * parts), memory: '1Gi' };
-    const { object } = await api.ensure(podObject({ namespace, name }, node, requests, 'Always'));
-    await acceptPod(api, object, Date.now());
-    await runContainers(api, object, Date.now());
-  };
+  ): Promise<void> => runPod(clientOf(cluster), { namespace, name }, node, parts);
 
   const nameKinds = (...sources: readonly string[]): Promise<string> =>
-    host.kubectl([
-      'patch',
-      'meteringpolicy',
-      'default',
-      '--type=merge',
-      `--patch=${JSON.stringify({ spec: { discovery: { sources } } })}`,
-    ]);
+    patchDiscovery(host, { sources });
 
-  const problems = async (): Promise<unknown> =>
-    (await program.get('/api/v1/status'))['discovery_problems'];
+  const problems = (): Promise<unknown> => discoveryProblems(program);
 
   const until = async (expected: Bills): Promise<void> => {
     await vi.waitFor(async () => {
@@ -123,24 +113,13 @@ describe('tenants with nodes of their own, of several kinds on one cluster', () 
         OWN_NODE_TRUST: 'provider',
       },
     });
-    await host.kubectl(['apply', '--kustomize', ROOT]);
     const kinds = ['kamaji', 'hypershift', 'cluster-api'];
-    for (const crds of [...kinds, 'cluster-api-machines']) {
-      await host.kubectl([
-        'apply',
-        '--filename',
-        join(ROOT, `e2e/simulator/manifests/${crds}.yaml`),
-      ]);
-    }
-    await host.kubectl(['wait', '--for=condition=Established', '--timeout=30s', 'crd', '--all']);
-    for (const component of [...kinds, 'machine-records']) {
-      const rights = join(ROOT, `config/components/${component}/rbac.yaml`);
-      await host.kubectl(['apply', '--filename', rights]);
-    }
-    await apply(...NAMESPACES, POLICY, BY_USAGE);
-    await apply(...kamajiObjects(shop.kubeconfig));
-    await apply(...hypershiftObjects(red.kubeconfig));
-    await apply(...clusterApiObjects(green.kubeconfig));
+    await installManifests(host, ...kinds, 'cluster-api-machines');
+    await grant(host, ...kinds, 'machine-records');
+    await apply(host, ...NAMESPACES, POLICY, BY_USAGE);
+    await apply(host, ...kamajiObjects(shop.kubeconfig));
+    await apply(host, ...hypershiftObjects(red.kubeconfig));
+    await apply(host, ...clusterApiObjects(green.kubeconfig));
     for (const { path, status } of STATUSES) {
       await clientOf(host).patch(`${path}/status`, { status });
     }
@@ -216,11 +195,7 @@ describe('tenants with nodes of their own, of several kinds on one cluster', () 
   });
 
   test('no window was billed for more than what ran', async () => {
-    const sums = async (metric: string): Promise<readonly number[]> =>
-      [...(await program.bills(metric)).values()].map((bill) =>
-        Object.values(bill).reduce((sum, quantity) => sum + quantity, 0),
-      );
-    const [cpu, whole] = [await sums(CPU), await sums(NODES)];
+    const [cpu, whole] = [await windowSums(program, CPU), await windowSums(program, NODES)];
     expect(cpu.length).toBeGreaterThan(3);
     // By whole nodes, as long as Kamaji's is not known; and while one node takes the place of another both are there.
     for (const sum of cpu) expect(sum).toBeLessThanOrEqual(cores(2 * (2 + 2 + 2)) + 1e-9);
@@ -248,13 +223,6 @@ const NAMESPACES = ['shop', 'clusters', 'clusters-red', 'fleet'].map((name) => (
   kind: 'Namespace',
   metadata: { name },
 }));
-
-const POLICY = {
-  apiVersion: 'meterfeed.io/v1alpha1',
-  kind: 'MeteringPolicy',
-  metadata: { name: 'default' },
-  spec: {},
-};
 
 /** What runs on the nodes of this one is billed, instead of the nodes. */
 const BY_USAGE = {
