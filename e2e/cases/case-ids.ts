@@ -11,7 +11,7 @@ export const HOST_CASES: Readonly<Record<string, string>> = {
   'GPUs that claims give out': `
     D01 D04 D05 D07 D08 D10 D11 D12 D13 D14 D15 D16 D18 D19 D20 D21 D22 D23 D24 D25 D26 D27
     D28`,
-  'what is in namespaces that syncers map': 'C29 C30 C31 D29 G58 S18 L07 I17',
+  'what is in namespaces that syncers map': 'C29 C30 C31 C36 D29 G58 S18 L07 I17',
   'virtual machines that are nodes': 'C32 C33 S19',
   'CPU and memory': `
     C01 C02 C03 C04 C06 C07 C08 C11 C12 C13 C14 C15 C16 C17 C18 C20 C21 C22 C23 C26 C27 C28`,
@@ -20,7 +20,7 @@ export const HOST_CASES: Readonly<Record<string, string>> = {
     I11 I12 I13 I14 I15 I16`,
   'dedicated nodes': `
     N01 N02 N03 N04 N05 N06 N08 N10 N11 N13 N14 N15 N16 N18 N19 N21 N22 N23 N24 N25 N29 N30 N31 N32`,
-  'what nobody is billed for': 'A01 A02 A03 A04 A05 A06',
+  'what nobody is billed for': 'A01 A02 A03 A04 A05 A06 A07',
   'capacity types': 'T01 T02 T03 T04 T06 T07 T08 T09 T10 T11 T12 T14',
   'windows and failures': 'W02 W03 W04 W05 W06 W07 W08 W09 W10 W11 W12 W13 W14 W15 W35',
 };

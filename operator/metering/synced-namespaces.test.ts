@@ -116,6 +116,18 @@ describe('a namespace changes hands', () => {
     expect(coresOf(world)).toEqual({ a: 2, b: 0 });
   });
 
+  test('C36: of which the watch tells only after a round has looked, so that what ran in it before is nobody’s', () => {
+    const world = worldOf();
+    const created = START + 10 * MINUTE;
+    world.clusters(found(), created + 5_000);
+    const born = pod({ ...imported, name: 'p', createdAt: created, containers: [{ cpu: '6' }] });
+    world.pod(born, created + 1_000);
+    const late = mapped('team-1', 'a', created);
+    world.namespace(late, created + 7_000);
+    world.clusters(found(late), created + 8_000);
+    expect(coresOf(world)).toEqual({ a: 5, b: 0 });
+  });
+
   test('C30: from one tenant cluster to another each is billed for its own time', () => {
     const world = worldOf(mapped('team-1'));
     world.pod(six);

@@ -1,11 +1,13 @@
 import { describe, expect, test } from 'vitest';
+import { createDiscoveryRig } from '../discovery/testing/discovery-rig.ts';
 import { gpusOf } from '../model/gpu-parts.ts';
 import type { Findings } from './findings.ts';
 import { gpuNode, N1 } from './testing/gpu-nodes.ts';
-import { claim, cluster, pod } from './testing/objects.ts';
+import { claim, cluster, iso, pod } from './testing/objects.ts';
 import { cpu, createWorld, HOUR, START, total, type World } from './testing/world.ts';
 
 const GPU = 'nvidia.com/gpu';
+const MINUTE = 60_000;
 const managedBy = (name: string) => ({ 'vcluster.loft.sh/managed-by': name });
 
 const NO_CLUSTER = 'managed by "a", which is no tenant cluster of its namespace';
@@ -110,6 +112,33 @@ describe('what a tenant cluster brought is neither billed nor listed', () => {
       'tenant-a/imported': [reason, 2],
       'tenant-a/p': [reason, 0],
     });
+  });
+
+  test('A07: where it came and went while a watch of discovery failed', async () => {
+    const { discovery, sources, clock, add, uninstall } = createDiscoveryRig(
+      { CPU_MEMORY_BASIS: 'requests' },
+      START,
+    );
+    const made = createWorld();
+    discovery.subscribe((clusters, at) => made.clusters(clusters, at));
+    await discovery.round();
+    sources.deployments.become('failing', 'status 503');
+    await clock.advance(10 * MINUTE);
+    const createdAt = clock.now();
+    add('tenant-a', 'a', { created: iso(createdAt) });
+    await discovery.round();
+    await clock.advance(30 * MINUTE);
+    const life = { createdAt, finishedAt: clock.now(), phase: 'Succeeded' };
+    const ended = pod({ ...life, name: 'p', labels: managedBy('a'), containers: [{ cpu: '1' }] });
+    made.pod(ended, clock.now());
+    uninstall('tenant-a', 'a');
+    await discovery.round();
+    await clock.advance(MINUTE);
+    sources.deployments.become('synced');
+    await discovery.round();
+    const { events, findings } = made.close(START, START + HOUR);
+    expect(cpu(events)).toBe(0.5);
+    expect(listed(findings)).toEqual({});
   });
 
   test('of an excluded tenant cluster, which is wanted, or of a control plane', () => {

@@ -73,12 +73,13 @@ export class NamespaceChanges {
   }
 
   /**
-   * Since when at the latest a Namespace says what it says now, and whether it has ever said anything else;
-   * undefined where nobody has seen it.
+   * Since when at the latest a Namespace says what it says now, or said in the end, and whether it has ever said anything
+   * else; undefined where nobody has seen it.
    */
   saysSince(name: string): (UnsureMoment & { readonly always: boolean }) | undefined {
     const timelines = this.#byName.get(name) ?? [];
-    const spans = timelines.find(({ spans }) => spans.at(-1)?.to === Infinity)?.spans;
+    const endOf = ({ spans }: Timeline<NamespaceState>): number => spans.at(-1)?.to ?? 0;
+    const spans = timelines.toSorted((a, b) => endOf(a) - endOf(b)).at(-1)?.spans;
     const now = spans?.at(-1);
     return now && { at: now.from, unsure: now.unsureFrom ?? 0, always: spans?.length === 1 };
   }

@@ -183,6 +183,74 @@ describe('a namespace that a syncer does not map any more', () => {
   });
 });
 
+describe('a namespace of which the watch tells only after a round has looked', () => {
+  const [created, lastAt, at] = [7_000, 10_000, 11_000];
+  const born = team('b', { createdAt: created });
+  const found = [cluster('a'), mapped('b', created)];
+  const looked = (): World => {
+    const world = createWorld();
+    world.timelines.observe(after, 100);
+    world.timelines.observe(after, lastAt);
+    return world;
+  };
+  const begins = ({ timelines }: World) =>
+    timelines.tenancies(TEAM.name, 0, 90_000).map(({ from }) => from);
+
+  test.each([
+    ['while it lives', live(10_500)],
+    [
+      'when it goes on',
+      { at: 10_500, knownUntil: 10_500, late: false, happened: { from: 7_100, until: 7_200 } },
+    ],
+    ['in a list', { at: 10_500, knownUntil: 6_000, late: true }],
+  ])('is nobody’s until then, where the watch tells it %s', (_, arrival) => {
+    const world = looked();
+    world.told(born, arrival);
+    world.timelines.observe(found, at);
+    expect(begins(world)).toEqual([created]);
+  });
+
+  test('is nobody’s where it is gone again before a round looks', () => {
+    const world = looked();
+    world.told(born, live(10_500));
+    world.gone(born, live(10_900));
+    world.timelines.observe(found, at);
+    expect(begins(world)).toEqual([created]);
+  });
+
+  test('is its tenant cluster’s before it was labelled, where it is gone again before a round looks', () => {
+    const world = looked();
+    world.told(team(undefined, { createdAt: created }), live(7_001));
+    world.told(born, live(10_500));
+    world.gone(born, live(10_900));
+    world.timelines.observe(found, at);
+    expect(begins(world)).toEqual([10_500]);
+  });
+
+  test('is its own also where a minute ago, and more, it was created', () => {
+    const world = looked();
+    const early = { createdAt: -60_000 };
+    world.told(team('b', early), live(10_500));
+    world.timelines.observe([cluster('a'), mapped('b', early.createdAt)], at);
+    expect(begins(world)).toEqual([10_500]);
+  });
+
+  test('takes from another one of its name what a round has found to be that one’s', () => {
+    const world = createWorld();
+    world.told(team('a'), live(99));
+    world.timelines.observe(before, 100);
+    world.timelines.observe(before, lastAt);
+    world.gone(team('a'), live(10_400));
+    world.told(team('b', { uid: 'another', createdAt: created }), live(10_500));
+    world.timelines.observe(found, at);
+    const whose = world.timelines.tenancies(TEAM.name, 0, 90_000);
+    expect(whose.map(({ from, to }) => [from, to])).toEqual([
+      [100, 10_400],
+      [10_500, 90_000],
+    ]);
+  });
+});
+
 describe('a namespace that changes hands while nobody looks', () => {
   test('is nobody’s between two tenant clusters, where nobody saw it move', () => {
     const world = mappedUntil(200);

@@ -1,6 +1,7 @@
 import type { TenantCluster } from '../discovery/tenant-cluster.ts';
 import { omitUndefined } from '../model/omit-undefined.ts';
 import type { NamespaceChanges, UnsureMoment } from './host-namespace.ts';
+import { REPORTING_DELAY_MS } from './sighting.ts';
 
 /** A host namespace that was one tenant cluster's during `[from, to)`, because its syncer had mapped it. */
 export interface NamespaceMapping {
@@ -37,9 +38,9 @@ const CREATION_STEP_MS = 1_000;
 /**
  * Which host namespaces belonged to which tenant cluster, from when to when, besides those of their
  * control planes (docs/discovery.md#namespaces-that-a-syncer-maps). A Namespace that is new was a tenant
- * cluster's since its creation. Every other change counts from when the Namespace changed what it says of
- * itself; where nobody saw that, it ends a mapping as early and begins one as late as that may have been
- * (docs/metering.md#changes-that-nobody-saw).
+ * cluster's since its creation, also where a watch told of it late (docs/metering.md#times). Every other
+ * change counts from when the Namespace changed what it says of itself; where nobody saw that, it ends a
+ * mapping as early and begins one as late as that may have been (docs/metering.md#changes-that-nobody-saw).
  */
 export class NamespaceMappings {
   /** In the order of time. */
@@ -73,10 +74,11 @@ export class NamespaceMappings {
       const before = this.#openOf(namespace);
       if (before?.cluster === cluster) continue;
       const says = changes.saysSince(namespace);
-      const isNew = createdAt + CREATION_STEP_MS > lastAt && says?.always !== false;
+      const earliest = says === undefined ? lastAt : this.#believedFrom(namespace, lastAt);
+      const isNew = createdAt + CREATION_STEP_MS > earliest && says?.always !== false;
       const isSaid = says !== undefined && says.at > lastAt && says.at <= at;
       const begun = isSaid ? says : { at, unsure: 0 };
-      const from = isNew ? Math.min(Math.max(createdAt, lastAt), at) : begun.at;
+      const from = isNew ? Math.min(Math.max(createdAt, earliest), at) : begun.at;
       const gone = goneAt(namespace);
       this.#end(namespace, gone.at <= from ? gone : { at: from, unsure: 0 });
       const unsureFrom = isNew || begun.unsure === 0 ? undefined : begun.unsure;
@@ -126,6 +128,16 @@ export class NamespaceMappings {
   restore(mappings: readonly NamespaceMapping[]): void {
     this.#isRestored = true;
     for (const mapping of mappings.toSorted((a, b) => a.from - b.from)) this.#add(mapping);
+  }
+
+  /**
+   * How far back the creation of a Namespace is believed that the round before did not find: the watch may
+   * have told of it later than that round looked. Until then another one of its name may have been a tenant cluster's.
+   */
+  #believedFrom(namespace: string, lastAt: number): number {
+    const last = this.#byNamespace.get(namespace)?.at(-1);
+    const believed = lastAt - REPORTING_DELAY_MS;
+    return last === undefined ? believed : Math.min(Math.max(believed, last.to), lastAt);
   }
 
   #open(): readonly NamespaceMapping[] {

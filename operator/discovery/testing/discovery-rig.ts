@@ -49,8 +49,11 @@ export interface DiscoveryRig {
   readonly restart: () => Discovery;
 }
 
-/** Discovery over sources that a test sets; the platform API is absent until it says otherwise. */
-export function createDiscoveryRig(environment: Environment = {}): DiscoveryRig {
+/**
+ * Discovery over sources that a test sets; the platform API is absent until it says otherwise. It begins at `start`,
+ * milliseconds since the epoch, where that is given.
+ */
+export function createDiscoveryRig(environment: Environment = {}, start?: number): DiscoveryRig {
   const prefix = 'meterfeed.io';
   const apps = (plural: string) => ({ group: 'apps', version: 'v1', plural });
   const sources = {
@@ -71,7 +74,7 @@ export function createDiscoveryRig(environment: Environment = {}): DiscoveryRig 
     ),
   };
   sources.instances.become('absent');
-  const clock = createManualClock();
+  const clock = createManualClock(start);
   const settings = createSettingsStore(settingsFrom(environment));
   const records = createMemoryLedger();
   const lines: string[] = [];

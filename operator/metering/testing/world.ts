@@ -1,4 +1,5 @@
 import type { TenantCluster } from '../../discovery/tenant-cluster.ts';
+import { hostNamespace } from '../../discovery/views.ts';
 import type { RawObject } from '../../kubernetes/source.ts';
 import { seeFixture, workloadKind } from '../../kubernetes/testing/fixtures.ts';
 import {
@@ -62,6 +63,7 @@ export interface World {
   slice(object: RawObject, at?: number): void;
   sliceGone(object: RawObject, at: number): void;
   service(object: RawObject, at?: number): void;
+  namespace(object: RawObject, at?: number): void;
   workload(object: RawObject, at?: number): void;
   workloadGone(object: RawObject, at: number): void;
   clusters(clusters: readonly TenantCluster[], at?: number): void;
@@ -197,6 +199,10 @@ export function createWorld(options: WorldOptions = {}): World {
     service: (object, at) => {
       const view = balancerOf(seeFixture('services', object));
       if (view !== undefined) observation.loadBalancers.upserted(view, undefined, seen(at));
+    },
+    namespace: (object, at) => {
+      const view = hostNamespace('meterfeed.io')(seeFixture('namespaces', object));
+      observation.namespaces.upserted(projected(view), undefined, seen(at));
     },
     workload: (object, at) => {
       observation.workloads.upserted(
