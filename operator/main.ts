@@ -1,22 +1,20 @@
 import { hostname } from 'node:os';
-import { setFlagsFromString } from 'node:v8';
+import { getHeapStatistics } from 'node:v8';
 import { pathProblems } from './config/file-access.ts';
 import { loadEnvironment } from './config/load-environment.ts';
 import { DESTINATIONS } from './destinations/registry.ts';
 import { loadKubeConfig } from './kubernetes/kube-config.ts';
+import { omitUndefined } from './model/omit-undefined.ts';
 import { createLogger } from './telemetry/create-logger.ts';
 import type { Logger } from './telemetry/logger.ts';
 import { createScrubber } from './telemetry/scrubber.ts';
 import { systemClock } from './telemetry/system-clock.ts';
+import { tuneHeap } from './wiring/heap.ts';
 import { clusterAccess, ownNamespace, stopSignal, VERSION } from './wiring/process.ts';
 import { loadConfiguredMetrics } from './wiring/prometheus.ts';
 import { runOperator } from './wiring/run-operator.ts';
 
-// The heap may outgrow what is in use by this much (percent) before it is collected: V8 would let it
-// grow threefold, and the collections cost little beside what watches bring. In this mode collections also move
-// what is left together: pages of which two thirds are free would be kept otherwise, and were a third of the heap.
-setFlagsFromString('--heap-growing-percent=40');
-setFlagsFromString('--memory-saver-mode');
+const heap = tuneHeap(getHeapStatistics().heap_size_limit);
 // Small buffers are cut from a common one, of 64 KiB by default, and whoever keeps a few bytes of it keeps it whole: each
 // connection does for as long as it is open, and they are opened at different times.
 Buffer.poolSize = 8 * 1024;
@@ -56,6 +54,7 @@ async function main(stopping: AbortSignal): Promise<number> {
       random: Math.random,
       logger,
       scrubber,
+      ...omitUndefined({ heap }),
     },
     stopping,
   );

@@ -13,6 +13,7 @@ import { type AppendEnd, createAppender } from './appender.ts';
 import type { CollectorMetrics } from './collector-metrics.ts';
 import { DueWindows } from './due-windows.ts';
 import { createGaps, type Gap, GAP_PREFIX, type UsageFailure } from './gaps.ts';
+import type { HeapTiming } from './heap-timing.ts';
 import type { RestoredJournal } from './journal.ts';
 import { partsOf } from './host-scope.ts';
 import { createLiveView } from './live-meter.ts';
@@ -49,6 +50,8 @@ export interface CollectorOptions {
   readonly podMetrics: PodMetricsReader;
   /** Told of each window that is closed. */
   readonly tracer?: Tracer;
+  /** Told when it is quiet; absent where collections are left to V8. */
+  readonly heap?: HeapTiming;
   readonly clock: Clock;
   readonly random: () => number;
   readonly logger: Logger;

@@ -74,6 +74,33 @@ test('others have their turns while a window is measured, and what arrives in th
   expect(second).toBeCloseTo(((PODS - 2) * WINDOW_S) / 3_600, 6);
 });
 
+test('a heap that is nearly full is collected while a window is closed, and not in the quiet before', async () => {
+  const clock = clockAt(-20);
+  const early: number[] = [];
+  const collectEarly = (is: boolean): void => {
+    if (is) early.push((clock.now() - START) / 1000);
+  };
+  const process = await startProcess({
+    clock,
+    ledger: createMemoryLedger(),
+    settings: { current: settingsOf({ COLLECTION_INTERVAL: `${WINDOW_S}s` }) },
+    objects: { pods: [podOf(0)] },
+    heap: { collectEarly },
+  });
+  process.discover([cluster('a')]);
+  await pass(clock, 20 + 2 * WINDOW_S + 10);
+  await process.stop();
+  const ofEach = Object.values(Object.groupBy(early, (at) => Math.floor(at / WINDOW_S)));
+  expect(ofEach).toHaveLength(2);
+  for (const times of ofEach) {
+    expect(times?.length).toBeGreaterThan(3);
+    for (const at of times ?? []) {
+      expect(at % WINDOW_S).toBeGreaterThanOrEqual(WINDOW_S - 10);
+      expect(at % WINDOW_S).toBeLessThan(WINDOW_S - 5);
+    }
+  }
+});
+
 test('a window is closed as soon as it is due: nearly all of its pods have been measured by then', async () => {
   const clock = clockAt(-20);
   const ledger = createMemoryLedger();

@@ -24,6 +24,7 @@ import {
   type UsageFailures,
   PAST_GAPS_MS,
 } from './gaps.ts';
+import type { HeapTiming } from './heap-timing.ts';
 import type { RestoredJournal } from './journal.ts';
 import { GpuHistory } from './gpu-history/gpu-history.ts';
 import { GPU_SHARES } from './gpu-history/gpu-series.ts';
@@ -62,6 +63,7 @@ export interface WindowCloserOptions {
   /** Of a tenant cluster's own metrics API. */
   readonly tenantUsageFailure: (id: string) => UsageFailure | undefined;
   readonly tracer?: Tracer;
+  readonly heap?: HeapTiming;
 }
 
 /**
@@ -71,6 +73,8 @@ export interface WindowCloserOptions {
 const LEAD_MS = 5_000;
 /** Of the window, where that is less. */
 const LEAD_SHARE = 1 / 5;
+/** In as much time before that the heap is collected, so that it need not be while the window is closed. */
+const COLLECTED = 2;
 
 /** A window that is being closed. */
 interface Closing {
@@ -142,8 +146,10 @@ export class WindowCloser {
    * since what has changed meanwhile is done once more.
    */
   async prepare(): Promise<void> {
-    const { due, clock, scopes } = this.#options;
-    const next = due.upcoming(Math.min(LEAD_MS, scopes.windowMs * LEAD_SHARE));
+    const { due, clock, scopes, heap } = this.#options;
+    const leadMs = Math.min(LEAD_MS, scopes.windowMs * LEAD_SHARE);
+    const next = due.upcoming(leadMs);
+    heap?.collectEarly(next === undefined && due.upcoming(COLLECTED * leadMs) !== undefined);
     if (next === undefined) {
       this.#ahead = undefined;
       return;

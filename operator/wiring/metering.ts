@@ -54,7 +54,7 @@ export async function buildMetering(
     sources: cluster.watches.collector,
     settings: () => settings.current(),
     podMetrics: createPodMetricsReader(context.connection),
-    ...omitUndefined({ tracer: context.tracer }),
+    ...omitUndefined({ tracer: context.tracer, heap: context.heap }),
   });
   const prometheus = createPrometheus({
     ...common,

@@ -18,7 +18,14 @@ import { readStoredPolicy } from './stored-policy.ts';
 export interface RunOptions
   extends Pick<
     OperatorOptions,
-    'version' | 'environment' | 'configuredMetrics' | 'namespace' | 'instance' | 'clock' | 'random'
+    | 'version'
+    | 'environment'
+    | 'configuredMetrics'
+    | 'namespace'
+    | 'instance'
+    | 'clock'
+    | 'random'
+    | 'heap'
   > {
   readonly kubeConfig: KubeConfig;
   readonly logger: AdjustableLogger;

@@ -35,6 +35,7 @@ import type { UsageEvent } from '../../model/event.ts';
 import { type CollectorMetrics, createCollectorMetrics } from '../collector-metrics.ts';
 import type { AppendEnd } from '../appender.ts';
 import { type Collector, createCollector } from '../collector.ts';
+import type { HeapTiming } from '../heap-timing.ts';
 import { restoreJournal, type Resume } from '../journal.ts';
 import type { PodMetricsReader, PodReading } from '../pod-metrics.ts';
 import type { WatchedSource } from '../scope.ts';
@@ -105,6 +106,7 @@ export interface HarnessOptions {
   /** Instead of {@link Process.metricsApi}. */
   readonly podMetrics?: PodMetricsReader;
   readonly tracer?: Tracer;
+  readonly heap?: HeapTiming;
 }
 
 /** Settings from an environment. */
@@ -255,7 +257,7 @@ export async function startProcess(
     metrics,
     explanations: options.explanations ?? { keep: async () => undefined },
     restoredTenants,
-    ...omitUndefined({ tenants, tracer: options.tracer }),
+    ...omitUndefined({ tenants, tracer: options.tracer, heap: options.heap }),
   });
   const stop = new AbortController();
   const ended = collector.run(stop.signal);
