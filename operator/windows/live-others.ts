@@ -2,13 +2,14 @@ import type { Settings } from '../config/settings.ts';
 import type { Projected } from '../kubernetes/source.ts';
 import { createFindings } from '../metering/findings.ts';
 import { balanceGpus } from '../metering/gpu-balance.ts';
+import { meterInstanceHours } from '../metering/instance-hours.ts';
 import type { Meter } from '../metering/meter.ts';
 import { createTally } from '../metering/tally.ts';
 import { meterWholeNodes } from '../metering/whole-nodes.ts';
 import { atOnce } from '../model/at-once.ts';
 import type { Window } from '../model/window.ts';
 import type { Observation } from '../observation/observation.ts';
-import { observationOf } from '../observation/seen-timelines.ts';
+import { observationOf, tenantClustersOf } from '../observation/seen-timelines.ts';
 import type { Timelines } from '../observation/timelines.ts';
 import { type Charged, linesOf, type LivePart } from './live-usage.ts';
 import { meterSettings } from './measure-scope.ts';
@@ -74,7 +75,12 @@ function measure(
 ): LivePart {
   const { end: windowStart, sizeMs, meteredFrom } = progress;
   const end = Math.max(now, windowStart + 1);
-  const observation = within(scope.observation, namespace);
+  const seen = within(scope.observation, namespace);
+  const { tenantClusters } = seen;
+  // Instances are those of tenant clusters; whose a node is, all of them say.
+  const observation = scope.meters.includes(meterInstanceHours)
+    ? { ...seen, tenantClusters: tenantClustersOf(tenantClusters, namespace) }
+    : seen;
   const size = { start: windowStart, end: windowStart + sizeMs };
   const common = { observation, learntUntil, settings: meterSettings(settings, size) };
   const meters = scope.meters.filter((meter) => !OF_NODES.has(meter));
