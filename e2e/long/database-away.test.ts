@@ -104,7 +104,7 @@ describe('an operator whose database is away while the cluster lives on', () => 
       expect(await readdir(files.data)).toContain('spool');
       if (kill) {
         signalProcess(operator.pid, 'SIGKILL');
-        expect(await operator.exited).toBe('signal SIGKILL');
+        await operator.exited;
       }
       proxy.lead(server.port);
       if (kill) await startUp();
