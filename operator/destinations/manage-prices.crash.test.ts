@@ -6,17 +6,24 @@ import { createLagoWorld } from './lago/testing/lago-world.ts';
 import { createMetronomeWorld } from './metronome/testing/metronome-world.ts';
 import { createStripeWorld } from './stripe/testing/stripe-world.ts';
 import { createMortalOutbound } from './testing/mortal-outbound.ts';
-import { bookFor, differencesOf, flatCharge, manage, priceFor } from './testing/price-books.ts';
+import {
+  bookFor,
+  differencesOf,
+  flatCharge,
+  GPU,
+  H100,
+  manage,
+  priceFor,
+  thenFrom,
+} from './testing/price-books.ts';
 
-const GPU = 'tenant_gpu_hours';
-const H100 = priceFor(GPU, { sku: 'h100' }, flatCharge('2.4'));
 const SPOT = priceFor(GPU, { sku: 'l4' }, flatCharge('1.1'));
 const LB = priceFor('tenant_lb_hours', {}, flatCharge('0.02'));
 /** Before and after: a price becomes dearer, one is withdrawn, one is new. */
 const BEFORE = bookFor([H100, SPOT]);
 const AFTER = bookFor([
-  { ...H100, rates: [...H100.rates, { from: '2026-11-21', charge: flatCharge('3') }] },
-  { ...SPOT, rates: [...SPOT.rates, { from: '2026-11-21' }] },
+  thenFrom(H100, '2026-11-21', flatCharge('3')),
+  thenFrom(SPOT, '2026-11-21'),
   LB,
 ]);
 const YESTERDAY = '2026-11-20';

@@ -3,27 +3,24 @@ import { testEvent } from '../../ledger/testing/events.ts';
 import { tiered } from '../../pricing/testing/price-books.ts';
 import { testTenant } from '../testing/context.ts';
 import {
+  ANY,
   bookFor,
   differencesOf,
   flatCharge,
+  GPU,
+  H100,
   manage,
   priceFor,
+  thenFrom,
   TODAY,
 } from '../testing/price-books.ts';
 import { createLagoWorld, LAGO_METRICS, type LagoWorld, NEVER } from './testing/lago-world.ts';
 
-const GPU = 'tenant_gpu_hours';
 const CODE = `meterfeed-${GPU}`;
-const H100 = priceFor(GPU, { sku: 'h100' }, flatCharge('2.4'));
 const SPOT = priceFor(GPU, { sku: 'h100', capacity_type: 'spot' }, flatCharge('1.1'));
-const ANY = priceFor(GPU, {}, flatCharge('0.5'));
 const BOOK = bookFor([H100, SPOT, ANY]);
 /** H100 becomes dearer on the day after the test's. */
-const DEARER = bookFor([
-  { ...H100, rates: [...H100.rates, { from: '2026-11-22', charge: flatCharge('3') }] },
-  SPOT,
-  ANY,
-]);
+const DEARER = bookFor([thenFrom(H100, '2026-11-22', flatCharge('3')), SPOT, ANY]);
 
 let world: LagoWorld;
 afterEach(() => world.close());
@@ -168,7 +165,7 @@ describe('prices that are kept at Lago', () => {
   test('end with the price, and stay for usage from before', async () => {
     world = await createLagoWorld();
     await world.ready();
-    const without = bookFor([{ ...H100, rates: [...H100.rates, { from: TODAY }] }, ANY]);
+    const without = bookFor([thenFrom(H100, TODAY), ANY]);
     await manage(world.destination, without);
     expect(pricesOf()).toStrictEqual([
       [`${H100.name}@2026-01-01`, '2.4'],

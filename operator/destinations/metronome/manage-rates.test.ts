@@ -1,24 +1,22 @@
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { tiered } from '../../pricing/testing/price-books.ts';
 import {
+  ANY,
   bookFor,
   differencesOf,
   flatCharge,
+  GPU,
+  H100,
   manage,
   priceFor,
+  thenFrom,
   TODAY,
 } from '../testing/price-books.ts';
 import { createMetronomeWorld, type MetronomeWorld } from './testing/metronome-world.ts';
 
-const GPU = 'tenant_gpu_hours';
 const NEXT = '2026-12-01';
-const H100 = priceFor(GPU, { sku: 'h100' }, flatCharge('2.4'));
-const ANY = priceFor(GPU, {}, flatCharge('0.5'));
 const BOOK = bookFor([H100, ANY]);
-const DEARER = bookFor([
-  { ...H100, rates: [...H100.rates, { from: NEXT, charge: flatCharge('3') }] },
-  ANY,
-]);
+const DEARER = bookFor([thenFrom(H100, NEXT, flatCharge('3')), ANY]);
 
 let world: MetronomeWorld;
 beforeEach(async () => {
@@ -65,7 +63,7 @@ describe('prices that are kept at Metronome', () => {
 
   test('end with the price', async () => {
     await manage(world.destination, BOOK);
-    const withdrawn = bookFor([{ ...H100, rates: [...H100.rates, { from: TODAY }] }, ANY]);
+    const withdrawn = bookFor([thenFrom(H100, TODAY), ANY]);
     await manage(world.destination, withdrawn);
     // The less specific price holds from then on, and where there is none, nothing does.
     expect(rates()).toContainEqual([50, TODAY, 'h100']);
@@ -75,6 +73,17 @@ describe('prices that are kept at Metronome', () => {
     await manage(world.destination, alone);
     expect(rates()).toContainEqual(['ended', TODAY, 'h100']);
     expect((await manage(world.destination, alone)).changes).toStrictEqual([]);
+  });
+
+  test('end with the price on the first day that they are made, on whosever card', async () => {
+    const withdrawn = bookFor([thenFrom(H100, NEXT)], { name: 'theirs' });
+    await world.rateCard('theirs');
+    await manage(world.destination, withdrawn);
+    expect(rates()).toStrictEqual([
+      [240, '2026-01-01', 'h100'],
+      ['ended', NEXT, 'h100'],
+    ]);
+    expect((await manage(world.destination, withdrawn)).changes).toStrictEqual([]);
   });
 
   test('only fill what is open on a card of somebody else’s', async () => {

@@ -170,24 +170,28 @@ async function writeRates(
 ): Promise<ApiFailure | undefined> {
   const { book } = meant;
   const wanted = new Map<string, JsonObject>();
+  const coming = new Map<string, StandingRate>();
   for (const moment of momentsOf(book, day)) {
     const body = { rate_card_id: card.id, at: `${moment}T00:00:00.000Z` };
     const list = await client.list(`${CARDS}/getRates`, body, signal);
     if (list.kind === 'refused') told.failures.push(`rates of "${reference}": ${list.reason}`);
     if (list.kind !== 'list') return list.kind === 'refused' ? undefined : list;
     const there = Map.groupBy(
-      list.items.flatMap((rate) => rateThere(rate, card, billing)),
+      list.items.flatMap((rate) => standingRates(rate, card, billing)),
       ({ place }) => place,
     );
     for (const rate of ratesOf(book, moment)) {
       const [product] = billing.get(rate.metric) ?? [];
       if (product === undefined || whyImpossible(book, rate, card, product) !== undefined) continue;
-      const [standing] = there.get(usagePlace(rate.metric, rate.match)) ?? [];
+      const place = usagePlace(rate.metric, rate.match);
+      const [listed] = there.get(place) ?? [];
+      const standing = laterOf(listed, coming.get(place));
       // What somebody else has set on a card of their own stays.
-      const isFree = standing === undefined || standing.isUnset === true;
+      const isFree = listed === undefined || listed.isUnset === true;
       if (isAsWanted(rate.charge, standing) || !(card.isOurs || isFree)) continue;
       const added = rateCreation(card, product, rate);
       wanted.set(JSON.stringify([product.id, rate.match, rate.from]), added);
+      coming.set(place, asStanding(place, rate));
     }
   }
   const all = [...wanted.values()];
@@ -200,6 +204,37 @@ async function writeRates(
     else told.changes.push(`added ${rates.length} rates to rate card "${reference}"`);
   }
   return undefined;
+}
+
+/** A rate that holds at a moment, and since when; milliseconds since the epoch. */
+interface StandingRate extends PriceThere {
+  readonly from: number;
+}
+
+function standingRates(
+  rate: JsonObject,
+  card: RateCard,
+  billing: Billing,
+): readonly StandingRate[] {
+  const from = Date.parse(textOf(rate, 'starting_at') ?? '') || 0;
+  return rateThere(rate, card, billing).map((there) => ({ ...there, from }));
+}
+
+/** A rate as it stands once it is added. */
+function asStanding(place: string, { charge, from }: DatedRate): StandingRate {
+  const since = { place, id: '', from: Date.parse(from) };
+  return charge === undefined
+    ? { ...since, charge: 'withdrawn', isUnset: true }
+    : { ...since, charge };
+}
+
+/** Of a rate that is listed and one that is about to be added the one that takes the other's place. */
+function laterOf(
+  listed: StandingRate | undefined,
+  coming: StandingRate | undefined,
+): StandingRate | undefined {
+  if (listed === undefined || coming === undefined) return listed ?? coming;
+  return coming.from >= listed.from ? coming : listed;
 }
 
 /** A price of a book as of a day, and since when. */

@@ -2,11 +2,15 @@ import { afterEach, describe, expect, test } from 'vitest';
 import { tiered } from '../../pricing/testing/price-books.ts';
 import { testTenant } from '../testing/context.ts';
 import {
+  ANY,
   bookFor,
   differencesOf,
   flatCharge,
+  GPU,
+  H100,
   manage,
   priceFor,
+  thenFrom,
   TODAY,
 } from '../testing/price-books.ts';
 import {
@@ -17,16 +21,11 @@ import {
   type StripeWorld,
 } from './testing/stripe-world.ts';
 
-const GPU = 'tenant_gpu_hours';
 const DAY_MS = 86_400_000;
 const TOMORROW = '2026-11-22';
-const H100 = priceFor(GPU, { sku: 'h100' }, flatCharge('2.4'));
-const ANY = priceFor(GPU, {}, flatCharge('0.5'));
+const LB = priceFor('tenant_lb_hours', {}, flatCharge('0.02'));
 const BOOK = bookFor([H100, ANY]);
-const DEARER = bookFor([
-  { ...H100, rates: [...H100.rates, { from: TOMORROW, charge: flatCharge('3') }] },
-  ANY,
-]);
+const DEARER = bookFor([thenFrom(H100, TOMORROW, flatCharge('3')), ANY]);
 
 let world: StripeWorld;
 afterEach(() => world.close());
@@ -35,6 +34,13 @@ const active = () =>
   [...world.stripe.state.prices.values()]
     .filter((price) => price.active)
     .map(({ unit_amount_decimal, metadata }) => [unit_amount_decimal, metadata['vbilling_from']]);
+/** The amounts of the prices that subscriptions have. */
+const charged = () =>
+  [...world.stripe.state.subscriptions.values()]
+    .filter(({ status }) => status === 'active')
+    .flatMap(({ items }) => items.filter(({ to }) => to === undefined))
+    .map(({ price }) => world.stripe.state.prices.get(price))
+    .map((price) => price?.unit_amount_decimal);
 const writes = () => world.stripe.requests.filter(({ method }) => method === 'POST').length;
 
 describe('prices that are kept at Stripe', () => {
@@ -78,12 +84,6 @@ describe('prices that are kept at Stripe', () => {
     await manage(destination, DEARER);
     world.time.now += 400_000;
     await settle(destination, tenant);
-    const charged = () =>
-      [...world.stripe.state.subscriptions.values()]
-        .filter(({ status }) => status === 'active')
-        .flatMap(({ items }) => items.filter(({ to }) => to === undefined))
-        .map(({ price }) => world.stripe.state.prices.get(price))
-        .map((price) => price?.unit_amount_decimal);
     expect(new Set(charged())).toStrictEqual(new Set(['240', '50']));
     // Five minutes past midnight nothing of the new day has been sent yet.
     world.time.now = Date.parse(TOMORROW) + 300_000;
@@ -93,6 +93,43 @@ describe('prices that are kept at Stripe', () => {
     expect(asked).toMatchObject({ kind: 'drain', before: Date.parse(TOMORROW) });
     await settle(destination, tenant);
     expect(new Set(charged())).toStrictEqual(new Set(['300', '50']));
+  });
+
+  test('charge nothing from the moment on that a book withdraws them', async () => {
+    world = await createStripeWorld({}, { autoSubscribe: true });
+    const { destination } = world;
+    const tenant = testTenant();
+    const withdrawn = bookFor([thenFrom(H100, TOMORROW), LB]);
+    await world.ready();
+    await manage(destination, withdrawn);
+    world.time.now += 400_000;
+    await settle(destination, tenant);
+    expect(new Set(charged())).toStrictEqual(new Set(['240', '2']));
+    expect(await differencesOf(destination, withdrawn, TOMORROW)).toStrictEqual([]);
+    world.time.now = Date.parse(TOMORROW) + 300_000;
+    const [outcome] = await destination.send([gpuEvent({ sku: 'h100' })], NEVER);
+    expect(outcome?.kind).toBe('provision');
+    const asked = await destination.provision(tenant, NEVER);
+    expect(asked).toMatchObject({ kind: 'drain', before: Date.parse(TOMORROW) });
+    await settle(destination, tenant);
+    expect(charged()).toStrictEqual(['2']);
+    await manage(destination, withdrawn, TOMORROW);
+    expect(active()).toStrictEqual([['2', '2026-01-01']]);
+  });
+
+  test('go on where a book takes its withdrawal back', async () => {
+    world = await createStripeWorld({}, { autoSubscribe: true });
+    const tenant = testTenant();
+    const withdrawn = bookFor([thenFrom(H100, TOMORROW), LB]);
+    await world.ready();
+    await manage(world.destination, withdrawn);
+    await manage(world.destination, bookFor([H100, LB]));
+    world.time.now = Date.parse(TOMORROW) + 300_000;
+    await settle(world.destination, tenant);
+    expect(new Set(charged())).toStrictEqual(new Set(['240', '2']));
+    expect((await manage(world.destination, bookFor([H100, LB]), TOMORROW)).changes).toStrictEqual(
+      [],
+    );
   });
 
   test('leave a meter to whoever has put a price on it', async () => {
@@ -126,7 +163,7 @@ describe('prices that are kept at Stripe', () => {
     world = await createStripeWorld();
     await world.ready();
     const tiers = priceFor('tenant_lb_hours', {}, tiered('graduated', [[100, 3]], 1, 10));
-    const withdrawn = { ...H100, rates: [...H100.rates, { from: TODAY }] };
+    const withdrawn = thenFrom(H100, TODAY);
     const yen = { name: 'gold', currency: 'JPY' };
     await manage(world.destination, bookFor([tiers, H100], yen), '2026-11-20');
     expect(active()).toHaveLength(2);

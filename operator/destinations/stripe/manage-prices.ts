@@ -9,7 +9,7 @@ import { decimalsOf } from '../late.ts';
 import type { ManagedOutcome, PricesQuery } from '../prices.ts';
 import { wantedAtMeters } from './book-prices.ts';
 import { isMeterOf, type StripeMeters } from './meters.ts';
-import { FROM_KEY, PLAN_KEY, PRICE_KEY, readPrice } from './prices.ts';
+import { FROM_KEY, PLAN_KEY, PRICE_KEY, readPrice, UNTIL_KEY } from './prices.ts';
 import type { Params } from './stripe-client.ts';
 import {
   listTagged,
@@ -35,8 +35,8 @@ interface Told {
 
 /**
  * Keeps the prices of the books at their meters (docs/destinations/stripe.md#prices-kept-by-meterfeed). A price never
- * changes: another one is made a day before it holds, and the old one is archived when it no longer does. Subscriptions
- * follow by themselves, as with any other change of prices. A meter that somebody else has put a price of the plan on is left to it.
+ * changes: another one is made a day before it holds, and the old one is archived when it no longer does; one that no other
+ * follows says a day before until when it holds. Subscriptions follow by themselves, as with any other change of prices. A meter that somebody else has put a price of the plan on is left to it.
  */
 export async function managePricesAtStripe(
   options: ManagePricesOptions,
@@ -70,6 +70,8 @@ interface DatedPrice {
   readonly impossible: boolean;
   /** The day from which on it has held without a break. */
   readonly from: string;
+  /** The day that it is wanted on. */
+  readonly on: string;
 }
 
 /** Of the day that runs and of the next one. */
@@ -89,7 +91,7 @@ function wantedOf(
     return [...at(on).values()].map(({ place, price, charge, impossible }): DatedPrice => {
       const other = history.findIndex(([, prices]) => !isSame(prices.get(place)?.charge, charge));
       const from = history[other === -1 ? history.length - 1 : other - 1]?.[0] ?? on;
-      return { place, price, charge, impossible: impossible !== undefined, from };
+      return { place, price, charge, impossible: impossible !== undefined, from, on };
     });
   });
 }
@@ -125,10 +127,15 @@ async function keepMeter(
   for (const wanted of prices) {
     if (wanted.charge === undefined) continue;
     const fitting = own.find((price) => isThe(price, wanted, book.currency));
-    const id = fitting && textOf(fitting, 'id');
-    if (id !== undefined) kept.add(id);
-    if (id !== undefined || isMade(prices, wanted)) continue;
-    const answer = await make(options, task, { ...wanted, charge: wanted.charge }, own, signal);
+    const until = untilOf(wanted, prices);
+    if (fitting !== undefined) {
+      kept.add(textOf(fitting, 'id') ?? '');
+      const trouble = await sayUntil(options, fitting, until, told, signal);
+      if (trouble !== undefined) return trouble;
+    }
+    if (fitting !== undefined || isMade(prices, wanted)) continue;
+    const made = { ...wanted, charge: wanted.charge, until };
+    const answer = await make(options, task, made, own, signal);
     const trouble = settle(answer, `price of meter "${meter}" for plan "${plan}"`, told);
     if (trouble !== undefined) return trouble;
     if (answer.kind !== 'ok') return undefined;
@@ -143,6 +150,31 @@ async function keepMeter(
     if (answer.kind === 'ok') told.changes.push(`archived price ${id} of meter "${meter}"`);
   }
   return undefined;
+}
+
+/** The day from which on no price holds any more; empty where one does on the next day, too. */
+function untilOf({ on }: DatedPrice, prices: readonly DatedPrice[]): string {
+  const next = prices.find((other) => other.on > on);
+  return next !== undefined && next.charge === undefined ? next.on : '';
+}
+
+/** Lets a price say until when it holds. */
+async function sayUntil(
+  { client }: ManagePricesOptions,
+  price: JsonObject,
+  until: string,
+  told: Told,
+  signal: AbortSignal,
+): Promise<ApiFailure | undefined> {
+  const id = textOf(price, 'id') ?? '';
+  if ((textOf(objectOf(price, 'metadata'), UNTIL_KEY) ?? '') === until) return undefined;
+  const metadata = { [UNTIL_KEY]: until };
+  const answer = await client.update(`${PRICES}/${id}`, { metadata }, signal);
+  const trouble = settle(answer, `price ${id}`, told);
+  if (answer.kind === 'ok') {
+    told.changes.push(`price ${id} holds ${until === '' ? 'for good' : `until ${until}`}`);
+  }
+  return trouble;
 }
 
 /** Whether the price of today is that of tomorrow, and was made for today. */
@@ -179,7 +211,7 @@ function settle(answer: ApiAnswer, what: string, told: Told): ApiFailure | undef
 async function make(
   options: ManagePricesOptions,
   task: MeterTask,
-  wanted: DatedPrice & { readonly charge: Charge },
+  wanted: DatedPrice & { readonly charge: Charge; readonly until: string },
   own: readonly JsonObject[],
   signal: AbortSignal,
 ): Promise<ApiAnswer | ApiProblem> {
@@ -193,7 +225,8 @@ async function make(
   if (known.kind !== 'list') return known;
   const [archived] = known.items;
   if (archived !== undefined) {
-    return client.update(`${PRICES}/${textOf(archived, 'id') ?? ''}`, { active: true }, signal);
+    const change = { active: true, metadata: { [UNTIL_KEY]: wanted.until } };
+    return client.update(`${PRICES}/${textOf(archived, 'id') ?? ''}`, change, signal);
   }
   const product = own.map((one) => textOf(one, 'product')).find((id) => id !== undefined);
   const params = {
@@ -204,7 +237,12 @@ async function make(
     nickname: `${wanted.price} from ${wanted.from}`,
     lookup_key: key,
     recurring: { interval: 'month', usage_type: 'metered', meter: ensured.meter.id },
-    metadata: { [PLAN_KEY]: plan, [PRICE_KEY]: wanted.price, [FROM_KEY]: wanted.from },
+    metadata: {
+      [PLAN_KEY]: plan,
+      [PRICE_KEY]: wanted.price,
+      [FROM_KEY]: wanted.from,
+      ...(wanted.until !== '' && { [UNTIL_KEY]: wanted.until }),
+    },
     ...amountParams(wanted.charge, book.currency),
   };
   return client.create(PRICES, params, signal);

@@ -151,8 +151,9 @@ function sort(
   let others = itemCount - items.length;
   for (const item of items) {
     const { price } = item;
-    // A price that was archived goes on for those who have it.
-    const goesOn = fits && price.plan === plan && !wanted.has(price.meter);
+    // A price that was archived goes on for those who have it, unless meterfeed keeps it: then it is withdrawn.
+    const isKept = price.from !== undefined;
+    const goesOn = fits && price.plan === plan && !wanted.has(price.meter) && !isKept;
     if (fits && open.get(price.meter)?.id === price.id) {
       open.delete(price.meter);
       kept.push(item);

@@ -12,9 +12,10 @@ const REFRESH_MS = 300_000;
 const RETRY_MS = 60_000;
 /** The tag of prices that belong to a plan. */
 export const PLAN_KEY = 'vbilling_plan';
-/** Of a price that meterfeed has made: which of the book, and the UTC day from which on it holds. */
+/** Of a price that meterfeed has made: which of the book, and the UTC day from which on it holds, and holds no longer. */
 export const PRICE_KEY = 'vbilling_price';
 export const FROM_KEY = 'vbilling_from';
+export const UNTIL_KEY = 'vbilling_until';
 
 /** A recurring price that charges what a meter counts. */
 export interface StripePrice {
@@ -33,6 +34,8 @@ export interface StripePrice {
   readonly plan: string | undefined;
   /** From when on a price of meterfeed's own holds, seconds since the epoch; undefined of anybody else's. */
   readonly from: number | undefined;
+  /** When it is withdrawn, and no other takes its place; seconds since the epoch. */
+  readonly until: number | undefined;
 }
 
 /** The active metered prices of the account. */
@@ -52,7 +55,7 @@ export class StripePrices {
   /** Those read last that hold by now; undefined when they were never read. */
   current(): readonly StripePrice[] | undefined {
     const now = this.#clock.now() / 1000;
-    return this.#prices?.filter(({ from }) => from === undefined || from <= now);
+    return this.#prices?.filter(({ from = now, until = Infinity }) => from <= now && now < until);
   }
 
   /** Reads them when that was long ago. */
@@ -101,12 +104,13 @@ export function readPrice(object: JsonObject): StripePrice | undefined {
     interval: every === 1 ? interval : `${every} ${interval}`,
     created: Number(object['created'] ?? 0),
     plan: textOf(metadata, PLAN_KEY),
-    from: ownSince(metadata),
+    from: ownDay(metadata, FROM_KEY),
+    until: ownDay(metadata, UNTIL_KEY),
   };
 }
 
-function ownSince(metadata: JsonObject): number | undefined {
-  const at = Date.parse(textOf(metadata, FROM_KEY) ?? '');
+function ownDay(metadata: JsonObject, key: string): number | undefined {
+  const at = Date.parse(textOf(metadata, key) ?? '');
   return textOf(metadata, PRICE_KEY) === undefined || Number.isNaN(at) ? undefined : at / 1000;
 }
 

@@ -200,7 +200,7 @@ export class StripeSubscriptions {
     return { customer: known.customer, start: periodStart * 1000, end: periodEnd * 1000 };
   }
 
-  /** The moment from which usage belongs to the changes: that of a price that holds since, or now. */
+  /** The moment from which usage belongs to the changes: that of a price that holds since, or until then, or now. */
   #changesAt(
     changes: readonly SubscriptionChange[],
     { prices, subscriptions, tenant }: Omit<PlanQuestion, 'since'>,
@@ -213,9 +213,14 @@ export class StripeSubscriptions {
       ),
     );
     const begun = prices.filter(({ id }) => added.has(id)).map(({ from }) => from);
-    const isKept = begun.length > 0 && begun.every((from) => from !== undefined);
+    const over = subscriptions
+      .filter((one) => one.live && one.tenant === tenant)
+      .flatMap(({ items }) => items.map(({ price }) => price.until ?? Infinity))
+      .filter((until) => 1000 * until <= now);
+    const moments = [...begun, ...over];
+    const isKept = moments.length > 0 && begun.every((from) => from !== undefined);
     if (!lives || !isKept) return now;
-    return Math.min(now, 1000 * Math.max(...begun.map(Number)));
+    return Math.min(now, 1000 * Math.max(...moments.map(Number)));
   }
 
   #planOf({ plan }: Tenant): string {

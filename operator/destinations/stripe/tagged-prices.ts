@@ -82,9 +82,11 @@ export async function pricesAtStripe(
 /** Of the prices that meterfeed keeps the one of each meter that holds on a day, and everybody else's. */
 function inForce(prices: readonly JsonObject[], day: string): readonly JsonObject[] {
   const read = prices.map((object) => ({ object, price: readPrice(object) }));
-  const begun = read.filter(
-    ({ price }) => price?.from === undefined || price.from * 1000 <= Date.parse(day),
-  );
+  const at = Date.parse(day) / 1000;
+  const begun = read.filter(({ price }) => {
+    const { from = at, until = Infinity } = price ?? {};
+    return from <= at && at < until;
+  });
   return begun
     .filter(({ price }) =>
       begun.every(

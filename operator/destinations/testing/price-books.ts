@@ -1,6 +1,7 @@
 import { parseAmount } from '../../pricing/amount.ts';
 import { differenceText } from '../../pricing/compare.ts';
 import type { Charge, Price, PriceBook } from '../../model/price-book.ts';
+import { omitUndefined } from '../../model/omit-undefined.ts';
 import type { Destination } from '../destination.ts';
 import type { ManagedOutcome } from '../prices.ts';
 
@@ -18,6 +19,16 @@ export function priceFor(metric: string, match: Price['match'], charge: Charge):
   const name = [metric, ...Object.values(match)].join(' ');
   return { name, metric, match, rates: [{ from: '2026-01-01', charge }] };
 }
+
+/** The price with another charge from a day on; withdrawn from then on where none is given. */
+export function thenFrom(price: Price, from: string, charge?: Charge): Price {
+  return { ...price, rates: [...price.rates, { from, ...omitUndefined({ charge }) }] };
+}
+
+/** The prices of GPUs that tests of managed prices begin with. */
+export const GPU = 'tenant_gpu_hours';
+export const H100 = priceFor(GPU, { sku: 'h100' }, flatCharge('2.4'));
+export const ANY = priceFor(GPU, {}, flatCharge('0.5'));
 
 export function bookFor(prices: readonly Price[], change: Partial<PriceBook> = {}): PriceBook {
   return { name: 'tenant-standard', currency: 'USD', prices, ...change };
