@@ -159,6 +159,23 @@ describe('leases on one server', () => {
     expect(await twice()).toEqual([]);
   });
 
+  test('leave connections open that nobody uses, where several are given up after one has broken', async () => {
+    const proxy = await startDatabaseProxy(database.port);
+    const one = start(names(8), { clock: systemClock, port: proxy.port });
+    await allHeld([one], names(8));
+    const held = [...one.leases.held().values()];
+    proxy.cut();
+    await Promise.all(held.map((lease) => lease.release()));
+    // Now it is known to be broken.
+    await Promise.all(held.map((lease) => lease.release()));
+    await allHeld([one], names(8));
+    const open = `select count(*) from pg_stat_activity
+      where datname = '${database.name}' and application_name = 'meterfeed'`;
+    expect(await used.server().query(open)).toEqual([{ count: '1' }]);
+    await one.stop();
+    await proxy.close();
+  });
+
   test.each([5, 15, 60])(
     'are trusted by no two processes while the database is away for %i seconds, and all held afterwards',
     async (seconds) => {

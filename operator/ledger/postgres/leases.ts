@@ -51,6 +51,8 @@ class PostgresLeases implements Leases {
   readonly #listeners = new Set<() => void>();
   #wanted: readonly string[] = [];
   #session: Session | undefined;
+  /** Whoever needs a connection meanwhile waits for the same one. */
+  #opening: Promise<Session> | undefined;
   #renewedAt = -Infinity;
   #said = '';
 
@@ -194,8 +196,11 @@ class PostgresLeases implements Leases {
   }
 
   async #connected(): Promise<Session> {
-    const { database } = this.#options;
-    if (this.#session?.usable() !== true) this.#session = await openSession(database, ANSWER_MS);
+    if (this.#session?.usable() === true) return this.#session;
+    this.#opening ??= openSession(this.#options.database, ANSWER_MS).finally(() => {
+      this.#opening = undefined;
+    });
+    this.#session = await this.#opening;
     return this.#session;
   }
 }
