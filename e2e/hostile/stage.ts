@@ -57,12 +57,7 @@ const PRIVATE: readonly Needle[] = [
   { name: 'another tenant’s project', text: 'project-of-honest' },
 ];
 /** What no answer to the hostile tenant may hold. */
-const OTHERS = [
-  'tenant-honest-a-honest-a',
-  'tenant-honest-b-honest-b',
-  'honest-busy',
-  'honest-nodes-1',
-];
+const OTHERS = ['honest-a', 'honest-b', 'honest-busy', 'honest-nodes'].map(tenantOf);
 const BORN_BEFORE_MS = 86_400_000;
 
 export async function startStage(options: StageOptions): Promise<Stage> {

@@ -6,6 +6,7 @@ import pLimit from 'p-limit';
 import { createRandom } from '../faults/random.ts';
 import { clusterOf, type RunPlan } from './attacks/attack.ts';
 import { HOST_ATTACKS, TRIGGER_ATTACK } from './attacks/host-objects.ts';
+import type { PartyOrder } from './attacks/hostile-party.ts';
 import { honestKubeconfig, KUBECONFIG_ATTACKS } from './attacks/kubeconfigs.ts';
 import { Balances } from './observer/balances.ts';
 import { Bills } from './observer/bills.ts';
@@ -161,7 +162,7 @@ class Suite {
     await until(start + MOMENTS.begin);
     for (const { run } of now) this.#active.add(run);
     await this.#stage.world.order({ fromClients: now.flatMap((plan) => this.#putsOf(plan)) });
-    await this.#stage.party.order({ begin: now });
+    await this.#orderParty({ begin: now });
     await until(start + MOMENTS.job);
     await this.#jobs.begin();
     await until(start + MOMENTS.restart);
@@ -223,7 +224,7 @@ class Suite {
 
   /** Their attacks end, and their tenant clusters are no more. */
   async #endRuns(runs: readonly number[]): Promise<void> {
-    await this.#stage.party.order({ end: runs });
+    await this.#orderParty({ end: runs });
     const overrides = runs.map((run) => override(clusterOf(run), {}).path);
     await this.#stage.world.order({ namespaces: runs.map(clusterOf), deletions: overrides });
     for (const run of runs) this.#active.delete(run);
@@ -274,14 +275,19 @@ class Suite {
     }
   }
 
-  /** What the operator has said to everybody, and what the hostile party has seen. */
-  async #lookAround(): Promise<void> {
-    const { world, party, operator, secrets } = this.#stage;
-    const { written } = await world.order({});
-    for (const text of written) this.#outputs.look('what it writes into the host’s API', text);
-    const { leaks, misbilled } = await party.order({});
+  /** Whatever is asked of the hostile party, its answer has what it has seen since the last one. */
+  async #orderParty(order: Omit<PartyOrder, 'id'>): Promise<void> {
+    const { leaks, misbilled } = await this.#stage.party.order(order);
     for (const leak of leaks) this.#verdict.fail('leaked', leak);
     for (const what of misbilled) this.#verdict.fail('misbilled', what);
+  }
+
+  /** What the operator has said to everybody, and what the hostile party has seen. */
+  async #lookAround(): Promise<void> {
+    const { world, operator, secrets } = this.#stage;
+    const { written } = await world.order({});
+    for (const text of written) this.#outputs.look('what it writes into the host’s API', text);
+    await this.#orderParty({});
     this.#outputs.lookAtLog();
     if (operator.isUp) await this.#outputs.lookAtApi(operator.address, secrets.apiToken);
   }
