@@ -49,6 +49,8 @@ export function tuneHeap(
   };
 }
 
-function isMajor({ detail }: { readonly detail?: unknown }): boolean {
+/** Whether an entry of the type `gc` is of the whole heap. */
+export function isMajor(entry: object): boolean {
+  const detail = 'detail' in entry ? entry.detail : undefined;
   return isRecord(detail) && detail['kind'] === constants.NODE_PERFORMANCE_GC_MAJOR;
 }

@@ -1,7 +1,7 @@
-import { constants, PerformanceObserver } from 'node:perf_hooks';
+import { PerformanceObserver } from 'node:perf_hooks';
 import { setImmediate as nextRound } from 'node:timers/promises';
 import { getHeapStatistics } from 'node:v8';
-import { tuneHeap } from '../heap.ts';
+import { isMajor, tuneHeap } from '../heap.ts';
 
 /**
  * A process whose heap fills up, to see when V8 collects it: tells its parent how far (of what was in use) it had
@@ -13,16 +13,10 @@ export interface HeapTold {
   readonly again: number;
 }
 
-interface CollectionDetail {
-  readonly kind: number;
-}
-
 const heap = tuneHeap(getHeapStatistics().heap_size_limit);
 let collections = 0;
 new PerformanceObserver((list) => {
-  for (const { detail } of list.getEntries()) {
-    if ((detail as CollectionDetail).kind === constants.NODE_PERFORMANCE_GC_MAJOR) collections += 1;
-  }
+  collections += list.getEntries().filter(isMajor).length;
 }).observe({ entryTypes: ['gc'] });
 
 const kept: object[] = [];
