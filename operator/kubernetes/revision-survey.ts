@@ -29,7 +29,7 @@ const GATHER_MS = 200;
 /** While watches catch up the newest version is asked for at most so often. */
 const TICK_MS = 500;
 /** What arrives is dated in whole seconds. As long as something of late is, nothing has to be asked for. */
-const FRESH_MS = 1_400;
+const FRESH_MS = 1_100;
 /** An answer with the newest version is dated more closely; where nothing arrives the next one is asked for after this. */
 const TICKED_MS = 700;
 
