@@ -63,6 +63,7 @@ function campaign(
   wallClock = Date.UTC(2026, 0, 1),
   succession?: Succession,
   renew = RETRY,
+  renewDeadline = 10_000,
 ): Candidate {
   const clock = createManualClock(wallClock);
   const logger = createCapturingLogger();
@@ -85,7 +86,7 @@ function campaign(
     clock,
     random: () => 0,
     logger,
-    timings: { retry: RETRY, renew },
+    timings: { retry: RETRY, renew, renewDeadline },
     ...omitUndefined({ succession }),
   });
   const ended = election.run(stop.signal, async (signal) => {
@@ -189,6 +190,25 @@ test('a dead leader is succeeded when its lease has been seen unrenewed for its 
   await second.step(7);
   expect(second.leading).toBe(false);
   await second.step();
+  expect(second.leading).toBe(true);
+});
+
+test('an API server that is away for all of them does not take the lease from a leader that goes on without it', async () => {
+  const patient = (identity: string) => campaign(identity, undefined, undefined, RETRY, 60_000);
+  const first = patient('first');
+  await first.step(0);
+  const second = patient('second');
+  await second.step(0);
+  for (const each of [first, second]) each.suffer('unreachable');
+  await Promise.all([first.step(9), second.step(9)]);
+  for (const each of [first, second]) each.suffer('none');
+  await second.step();
+  expect(second.leading).toBe(false);
+  await first.step();
+  await second.step(5);
+  expect([first.leading, second.leading]).toEqual([true, false]);
+  first.suffer('unreachable');
+  await second.step(9);
   expect(second.leading).toBe(true);
 });
 

@@ -111,6 +111,8 @@ class LeaseElection implements LeaderElection {
     while (!signal.aborted) {
       const attempt = await this.#tryToHold(signal);
       if (attempt.kind === 'held') return attempt.record;
+      // Whoever cannot look has not seen that nobody renewed.
+      if (attempt.kind === 'failed') this.#observed = undefined;
       const taken = attempt.kind === 'taken';
       const news = taken ? `"${attempt.holder}" leads; waiting` : attempt.reason;
       if (news !== said && !signal.aborted) {
