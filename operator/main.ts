@@ -10,7 +10,7 @@ import type { Logger } from './telemetry/logger.ts';
 import { createScrubber } from './telemetry/scrubber.ts';
 import { systemClock } from './telemetry/system-clock.ts';
 import { tuneHeap } from './wiring/heap.ts';
-import { clusterAccess, ownNamespace, stopSignal, VERSION } from './wiring/process.ts';
+import { clusterAccess, ownAddress, ownNamespace, stopSignal, VERSION } from './wiring/process.ts';
 import { loadConfiguredMetrics } from './wiring/prometheus.ts';
 import { runOperator } from './wiring/run-operator.ts';
 
@@ -50,6 +50,7 @@ async function main(stopping: AbortSignal): Promise<number> {
       kubeConfig: access.kubeConfig,
       namespace: ownNamespace(process.env),
       instance: hostname(),
+      address: ownAddress(process.env, environment.http, hostname()),
       clock: systemClock,
       random: Math.random,
       logger,

@@ -193,6 +193,10 @@ const INVALID: readonly (readonly [environment: Environment, problem: string])[]
     { METRONOME_STRIPE_LINK: 'perhaps' },
     'METRONOME_STRIPE_LINK: not a boolean: "perhaps"; use true or false',
   ],
+  [
+    { REPLICATED: 'true' },
+    'REPLICATED: no database for several processes: "true"; set LEDGER_URL, or run a single one with a volume',
+  ],
 ];
 
 describe('a wrong value silently becomes the default', () => {

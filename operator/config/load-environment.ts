@@ -160,7 +160,12 @@ function settlingTexts(values: Values, faulty: ReadonlySet<string>): readonly st
   return [problemText('SETTLING_DELAY', problem, `${values.SETTLING_DELAY}ms`)];
 }
 
-function ledgerTexts({ LEDGER_URL: url, LEDGER_URL_FILE: file }: Values): readonly string[] {
+function ledgerTexts(values: Values): readonly string[] {
+  const { LEDGER_URL: url, LEDGER_URL_FILE: file, REPLICATED: replicated } = values;
+  if (replicated && url === undefined && file === undefined) {
+    const mend = 'set LEDGER_URL, or run a single one with a volume';
+    return [problemText('REPLICATED', invalid('no database for several processes', mend), 'true')];
+  }
   if (url === undefined || file === undefined) return [];
   return [
     problemText('LEDGER_URL_FILE', invalid('beside LEDGER_URL', 'keep one of the two'), file),

@@ -20,6 +20,8 @@ export interface ControllerOptions {
   readonly host: Pick<OperatorHost, 'watch' | 'finalizers'>;
   readonly status: StatusPublisher;
   readonly events: EventRecorder;
+  /** False while another process writes into the objects. */
+  readonly mayWrite: () => boolean;
   readonly clock: Clock;
   readonly logger: Logger;
   readonly queueMetrics?: WorkQueueMetrics;
@@ -42,6 +44,8 @@ export interface Controller<Spec> {
   ready(signal: AbortSignal): Promise<void>;
   /** The objects that there are, whatever their specs are worth. */
   objects(): readonly KnownObject<Spec>[];
+  /** Looks at all of them once more, soon. */
+  lookAgain(): void;
 }
 
 const REPORT_INTERVAL_MS = 2_000;
@@ -118,13 +122,18 @@ class KindController<Spec> implements Controller<Spec> {
     });
   }
 
+  lookAgain(): void {
+    for (const { name } of this.#source.values()) this.#queue.add(name);
+  }
+
   async #reconcile(name: string, signal: AbortSignal): Promise<WorkOutcome> {
     const kind = this.#kind;
     const object = this.#source.find('', name);
     if (object === undefined || object.deleting) this.#markLooked(name);
     if (object === undefined) return this.#takeBack(name, signal);
     if (object.deleting) return this.#finish(object, signal);
-    if (kind.finalizer !== undefined && !object.finalizers.includes(kind.finalizer)) {
+    const lacks = kind.finalizer !== undefined && !object.finalizers.includes(kind.finalizer);
+    if (lacks && this.#options.mayWrite()) {
       return this.#options.host.finalizers.add(kind.resource, object, kind.finalizer);
     }
     const { specStatus, againMs } = await kind.act(object, signal);
@@ -150,6 +159,8 @@ class KindController<Spec> implements Controller<Spec> {
     if (finalizer === undefined || !object.finalizers.includes(finalizer)) {
       return this.#takeBack(object.name, signal);
     }
+    // Another process lets it go; until then, and if that one ends, it is here.
+    if (!this.#options.mayWrite()) return this.#takeBack(object.name, signal);
     if (!this.#finished.has(object.uid)) {
       const removed = await this.#kind.remove(object.name, signal);
       if (removed.kind === 'failed') {

@@ -3,10 +3,14 @@ import type { Settings, SettingsStore } from '../config/settings.ts';
 import type { ExistingDestination } from '../delivery/destination-status.ts';
 import { untilAborted } from '../kubernetes/abort.ts';
 import type { Connection } from '../kubernetes/connection.ts';
-import { createEventRecorder, type KubernetesEvent } from '../kubernetes/events.ts';
+import {
+  createEventRecorder,
+  type EventRecorder,
+  type KubernetesEvent,
+} from '../kubernetes/events.ts';
 import type { ReflectorMetrics, WorkQueueMetrics } from '../kubernetes/metrics.ts';
 import { createOperatorHost, type OperatorPart } from '../kubernetes/operator-base.ts';
-import { createStatusPublisher } from '../kubernetes/status-publisher.ts';
+import { createStatusPublisher, type StatusPublisher } from '../kubernetes/status-publisher.ts';
 import { omitUndefined } from '../model/omit-undefined.ts';
 import type { Clock } from '../telemetry/clock.ts';
 import type { Logger } from '../telemetry/logger.ts';
@@ -49,6 +53,11 @@ export interface ControllersOptions {
   readonly held: HeldView;
   readonly budgets: BudgetsView;
   readonly cursors: CursorRetirement;
+  /**
+   * False while another process says what becomes of the objects: then specs are put in force here, and nothing is written. By default
+   * true.
+   */
+  readonly mayWrite?: () => boolean;
   readonly clock: Clock;
   /** Uniform in [0, 1). */
   readonly random: () => number;
@@ -79,6 +88,8 @@ export interface Controllers {
   ready(signal: AbortSignal): Promise<void>;
   /** Whether every PriceBook that was there has been looked at. */
   pricesKnown(): boolean;
+  /** Looks at every object once more: it may write from now on. */
+  lookAgain(): void;
   /**
    * The BillingDestinations that exist, also those whose settings cannot be used and are therefore not in
    * force: their cursors must be kept, and people must see them.
@@ -90,14 +101,27 @@ export interface Controllers {
 
 /** The controllers of the custom resources: specs go into the settings, the engine's state into status. */
 export function createControllers(options: ControllersOptions): Controllers {
-  const { connection, clock, logger, queueMetrics, timings = {} } = options;
-  const status = createStatusPublisher({
+  const { connection, clock, logger, queueMetrics, mayWrite = () => true, timings = {} } = options;
+  const publisher = createStatusPublisher({
     connection,
     clock,
     logger,
     ...omitUndefined({ metrics: queueMetrics, intervalMs: timings.statusInterval }),
   });
-  const events = createEventRecorder(options);
+  const recorder = createEventRecorder(options);
+  const status: StatusPublisher = {
+    ...publisher,
+    publish: (...said) => {
+      if (mayWrite()) publisher.publish(...said);
+    },
+  };
+  const events: EventRecorder = {
+    ...recorder,
+    record: (event) => {
+      if (mayWrite()) recorder.record(event);
+    },
+  };
+  const records = recordsWhile(mayWrite, options.records);
   const host = createOperatorHost({
     connection,
     clock,
@@ -111,6 +135,7 @@ export function createControllers(options: ControllersOptions): Controllers {
     events,
     clock,
     logger,
+    mayWrite,
     ...omitUndefined({ queueMetrics, reportIntervalMs: timings.report }),
   };
   const secrets = createSecretReader(options);
@@ -122,7 +147,7 @@ export function createControllers(options: ControllersOptions): Controllers {
   const destinations = createController(billingDestinations(withSecrets), shared);
   const overrides = createController(tenantOverrides(options), shared);
   const policies = createController(meteringPolicies(withSecrets), shared);
-  const books = createController(priceBooks(options), shared);
+  const books = createController(priceBooks({ ...options, records }), shared);
   const awaited = [destinations, overrides, policies];
   let pricesKnown = false;
 
@@ -152,6 +177,9 @@ export function createControllers(options: ControllersOptions): Controllers {
       await Promise.all(awaited.map((controller) => controller.ready(signal)));
     },
     pricesKnown: () => pricesKnown,
+    lookAgain: () => {
+      for (const controller of [...awaited, books]) controller.lookAgain();
+    },
     destinations: () => destinations.objects().map(existingDestination),
     giverOf: (override) => {
       const apiVersion = 'meterfeed.io/v1alpha1';
@@ -160,6 +188,15 @@ export function createControllers(options: ControllersOptions): Controllers {
       const found = objects.find(({ name }) => name === (override ?? POLICY_NAME));
       return found && { apiVersion, kind, name: found.name, uid: found.uid };
     },
+  };
+}
+
+/** Whoever may not write takes everything for written: it is looked at once more when it may. */
+function recordsWhile(mayWrite: () => boolean, records: PriceRecords): PriceRecords {
+  return {
+    record: (key) => records.record(key),
+    writeRecords: async (changes) =>
+      mayWrite() ? records.writeRecords(changes) : { kind: 'written' },
   };
 }
 

@@ -16,6 +16,7 @@ import {
 } from './operations/price-comparison.ts';
 import { Notifying } from './notifying.ts';
 import { createFeeder, type Feeder } from './feeder/feeder.ts';
+import { SharedStatus } from './shared-status.ts';
 import { createElsewhere, feederLease, guarded } from './shared-feeders.ts';
 import {
   createInvalidDestinationFeeder,
@@ -24,6 +25,7 @@ import {
 } from './feeder/invalid-destination.ts';
 
 const LOOK_AGAIN_MS = 60_000;
+const TELL_MS = 3_000;
 
 export function createDelivery(options: DeliveryOptions): Delivery {
   return new DeliveryEngine(options);
@@ -36,7 +38,15 @@ class DeliveryEngine implements Delivery {
   readonly #feeders = new Map<string, Feeder>();
   /** By which lease each feeder lives, where several processes deliver. */
   readonly #held = new Map<string, HeldLease>();
+  /** By which ledger each of those writes. */
+  readonly #ledgers = new Map<string, Ledger>();
   readonly #destinations = new Map<string, Destination>();
+  /** Destinations that others feed, to be asked; by what settings they were made. */
+  readonly #asked = new Map<
+    string,
+    { readonly settings: DestinationSettings; readonly destination: Destination }
+  >();
+  readonly #status: SharedStatus;
   readonly #notifying: Notifying;
   #wanted: readonly DestinationSettings[] = [];
   #running = false;
@@ -45,6 +55,7 @@ class DeliveryEngine implements Delivery {
   constructor(options: DeliveryOptions) {
     this.#options = options;
     this.#notifying = new Notifying(options);
+    this.#status = new SharedStatus(options.ledger);
     this.#metrics = createDeliveryMetrics(
       options.registry,
       () => {
@@ -68,7 +79,8 @@ class DeliveryEngine implements Delivery {
     this.#running = true;
     await this.#inTurn(() => this.#applyWanted());
     const leave = this.#options.shared?.leases.subscribe(() => this.#leasesChanged());
-    const looking = this.#options.shared && this.#lookAgain(signal);
+    const looking =
+      this.#options.shared && Promise.all([this.#lookAgain(signal), this.#tellOthers(signal)]);
     await new Promise<void>((resolve) => {
       signal.addEventListener('abort', () => resolve(), { once: true });
       if (signal.aborted) resolve();
@@ -83,6 +95,7 @@ class DeliveryEngine implements Delivery {
       this.#running = false;
       this.#options.shared?.leases.want([]);
       await Promise.all([...this.#feeders.keys()].map((name) => this.#stop(name)));
+      await this.#forgetAsked([]);
     });
 
   readonly status: Delivery['status'] = (name) =>
@@ -116,8 +129,8 @@ class DeliveryEngine implements Delivery {
   readonly notify: Delivery['notify'] = async (notice, told) => {
     if (!this.#running) return { told: [], waiting: ['destinations have not started'] };
     const isSuspended = (name: string): boolean =>
-      this.#feeders.get(name)?.settings.suspend === true;
-    const listening = [...this.#destinations.values()].filter((one) => 'notify' in one);
+      this.#wanted.find((one) => one.name === name)?.suspend === true;
+    const listening = this.#askable().filter((one) => 'notify' in one);
     const asleep = listening.filter(({ name }) => isSuspended(name) && !told.has(name));
     const awake = listening.filter((destination) => !asleep.includes(destination));
     const outcome = await this.#notifying.notify(awake, notice, told);
@@ -159,13 +172,12 @@ class DeliveryEngine implements Delivery {
   readonly correctionOutlook: Delivery['correctionOutlook'] = async (name, stored) =>
     this.#find(name)?.correctionOutlook(stored);
 
-  readonly tenantsOf: Delivery['tenantsOf'] = (...asked) =>
-    askTenants(this.#destinations.values(), ...asked);
+  readonly tenantsOf: Delivery['tenantsOf'] = (...asked) => askTenants(this.#askable(), ...asked);
 
   readonly publicKeysOf: Delivery['publicKeysOf'] = (...asked) =>
-    askPublicKeys(this.#destinations.values(), ...asked);
+    askPublicKeys(this.#askable(), ...asked);
 
-  readonly standing: AskStanding = (...asked) => askStanding(this.#destinations.values(), ...asked);
+  readonly standing: AskStanding = (...asked) => askStanding(this.#askable(), ...asked);
 
   #compared(
     name: string,
@@ -210,7 +222,34 @@ class DeliveryEngine implements Delivery {
       if (feeder === undefined) await this.#begin(settings);
       else feeder.wake();
     }
+    await this.#forgetAsked(this.#wanted.filter(({ name }) => !this.#feeders.has(name)));
     await this.#retireOthers();
+  }
+
+  /** All destinations, to be asked for something that no lease is needed for. */
+  #askable(): readonly Destination[] {
+    const elsewhere = this.#options.shared === undefined ? [] : this.#wanted;
+    const others = elsewhere.flatMap((settings) => {
+      const { name } = settings;
+      if (this.#feeders.has(name)) return [];
+      const made = this.#asked.get(name);
+      if (made !== undefined) return [made.destination];
+      const outcome = this.#options.createDestination(settings);
+      if (outcome.kind === 'invalid') return [];
+      const { destination } = outcome;
+      this.#asked.set(name, { settings, destination });
+      return [destination];
+    });
+    return [...this.#destinations.values(), ...others];
+  }
+
+  /** But for those that are as they were. */
+  async #forgetAsked(still: readonly DestinationSettings[]): Promise<void> {
+    for (const [name, { settings, destination }] of this.#asked) {
+      if (still.some((one) => one.name === name && sameDestination(one, settings))) continue;
+      this.#asked.delete(name);
+      await destination.close();
+    }
   }
 
   /** Ends a feeder, and gives its lease up unless the same destination goes on with other settings. */
@@ -226,6 +265,8 @@ class DeliveryEngine implements Delivery {
     this.#feeders.delete(name);
     this.#destinations.delete(name);
     this.#held.delete(name);
+    this.#ledgers.delete(name);
+    this.#status.forget(name);
     if (held !== undefined && (next === undefined || held.ending.aborted)) await held.release();
   }
 
@@ -245,6 +286,7 @@ class DeliveryEngine implements Delivery {
     const given = await shared.heldBy(held);
     if (given.kind === 'held') {
       this.#held.set(settings.name, held);
+      this.#ledgers.set(settings.name, given.ledger);
       this.#start(settings, { ledger: given.ledger, held });
       return;
     }
@@ -258,6 +300,23 @@ class DeliveryEngine implements Delivery {
     while (!signal.aborted) {
       await this.#options.clock.sleep(LOOK_AGAIN_MS, signal).catch(() => undefined);
       if (!signal.aborted) await this.#inTurn(() => this.#applyWanted());
+    }
+  }
+
+  /** Replicas show, and the meter reports, what each of them knows of its destinations alone. */
+  async #tellOthers(signal: AbortSignal): Promise<void> {
+    const { clock, logger } = this.#options;
+    while (!signal.aborted) {
+      try {
+        for (const [name, ledger] of this.#ledgers) {
+          const status = this.#feeders.get(name)?.status();
+          if (status !== undefined) await this.#status.tell(status, ledger);
+        }
+        await this.#status.hear();
+      } catch (error) {
+        logger.debug(`[delivery] what others feed is not known: ${errorText(error)}`);
+      }
+      await clock.sleep(TELL_MS, signal).catch(() => undefined);
     }
   }
 
@@ -340,7 +399,8 @@ class DeliveryEngine implements Delivery {
     const { shared, clock } = this.#options;
     if (shared === undefined || this.#feeders.has(settings.name)) return undefined;
     const address = shared.leases.addressOf(feederLease(settings.name));
-    return createElsewhere(settings, address, { open: shared.open, clock });
+    const told = this.#status.of(settings.name) ?? {};
+    return createElsewhere(settings, address, { open: shared.open, clock, told });
   }
 
   /** In place of a destination that cannot start; undefined while nobody knows of a reason. */

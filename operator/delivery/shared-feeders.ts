@@ -5,6 +5,7 @@ import type { Ledger, Replica } from '../ledger/ledger.ts';
 import type { HeldLease } from '../ledger/leases.ts';
 import { override } from '../model/override.ts';
 import type { Clock } from '../telemetry/clock.ts';
+import type { DestinationStatus } from './destination-status.ts';
 import { createStandIn, type StandIn } from './feeder/invalid-destination.ts';
 
 /**
@@ -51,11 +52,15 @@ export function guarded(destination: Destination, held: HeldLease): Destination 
   });
 }
 
-/** What is shown of a destination that another process feeds, and done about it here. */
+/** What is shown of a destination that another process feeds, as far as that one has `told`, and done about it here. */
 export function createElsewhere(
   settings: DestinationSettings,
   address: string | undefined,
-  { open, clock }: { readonly open: Ledger; readonly clock: Clock },
+  {
+    open,
+    clock,
+    told,
+  }: { readonly open: Ledger; readonly clock: Clock; readonly told: Partial<DestinationStatus> },
 ): StandIn {
   const where = address === undefined ? 'by no replica yet' : `by the replica at ${address}`;
   const standIn = createStandIn(settings, `it is fed ${where}`, { ledger: open, clock });
@@ -69,6 +74,7 @@ export function createElsewhere(
         ready: isFed,
         bootstrapped: isFed,
         delivering: isFed,
+        ...(isFed && told),
         fedBy: address ?? '',
       };
     },

@@ -26,6 +26,11 @@ export interface DiscoveryOptions {
   readonly sources: DiscoverySources;
   readonly settings: Pick<SettingsStore, 'current' | 'subscribe'>;
   readonly records: RecordStore;
+  /**
+   * False while another process records what is found: then only what that one has recorded is found here, so that nobody hears of an
+   * id that is not certain to stay. By default true.
+   */
+  readonly mayRecord?: () => boolean;
   readonly customerIdKeys: CustomerIdKeys;
   /** The namespace that the operator runs in, which is no tenant's. */
   readonly ownNamespace?: string;
@@ -133,7 +138,9 @@ class Rounds implements Discovery {
 
   async round(): Promise<DiscoveryOutcome> {
     const last = await this.#look().catch((error: unknown) => failed(errorText(error)));
-    if (last.kind === 'failed') this.#log.failed(last.reason, this.#found.clusters.length);
+    // What another process records it tells of itself.
+    const isOwn = this.#options.mayRecord?.() !== false;
+    if (last.kind === 'failed' && isOwn) this.#log.failed(last.reason, this.#found.clusters.length);
     this.#last = last;
     return last;
   }
@@ -169,6 +176,7 @@ class Rounds implements Discovery {
   }
 
   offboarded(): readonly OffboardedTenant[] {
+    if (this.#options.mayRecord?.() === false) return [];
     return [...(this.#memory?.tenants ?? [])].flatMap(([id, { tenant, presence }]) => {
       if (presence.kind !== 'offboarded') return [];
       return presence.accepted || this.#accepted.has(id) ? [] : [{ tenant, at: presence.at }];
@@ -196,8 +204,9 @@ class Rounds implements Discovery {
   }
 
   async #attempt(departed: readonly Departed[]): Promise<DiscoveryOutcome> {
-    const { sources, clock } = this.#options;
-    const memory = (this.#memory ??= await this.#recall());
+    const { sources, clock, mayRecord = () => true } = this.#options;
+    const records = mayRecord();
+    const memory = records ? (this.#memory ??= await this.#recall()) : await this.#recall();
     const external = (await this.#options.external?.look()) ?? { clusters: [], problems: [] };
     const settings = this.#options.settings.current();
     const state = sourcesState(sources, settings.discovery.sources);
@@ -225,6 +234,11 @@ class Rounds implements Discovery {
       at,
       settings.discovery.offboardGraceMs,
     );
+    if (!records) {
+      if (next.newIds.size > 0) return failed('the meter has not recorded all that is found here');
+      this.#publish(next, nextTenants, at);
+      return { kind: 'found', clusters: next.clusters };
+    }
     const places = new Set(next.clusters.map(placeKey));
     const nextMemory = { ids: rememberIds(memory, next.newIds, places, at), tenants: step.known };
     const written = await this.#writeMemory(memory, nextMemory);
@@ -232,11 +246,15 @@ class Rounds implements Discovery {
     this.#memory = nextMemory;
     for (const id of takenOver) this.#accepted.delete(id);
     this.#log.succeeded({ previous: this.#found, next, step, platform: state.platform });
-    this.#found = next;
-    this.#tenants = new Map(nextTenants.map((tenant) => [tenant.id, tenant]));
+    this.#publish(next, nextTenants, at);
+    return { kind: 'found', clusters: next.clusters };
+  }
+
+  #publish(found: Discovered, tenants: readonly Tenant[], at: number): void {
+    this.#found = found;
+    this.#tenants = new Map(tenants.map((tenant) => [tenant.id, tenant]));
     this.#lookedAt = at;
     for (const listener of this.#listeners) this.#notify(listener, at);
-    return { kind: 'found', clusters: next.clusters };
   }
 
   #held(platform: 'present' | 'absent'): HeldObjects {

@@ -1,5 +1,5 @@
 import { sameValue } from '../config/immutable.ts';
-import { storedTenant } from '../model/tenant.ts';
+import { storedTenant, type Tenant } from '../model/tenant.ts';
 import { quote } from '../model/quote.ts';
 import type { Ledger, RecordChange } from '../ledger/ledger.ts';
 import type { AssignedIds } from './cluster-ids.ts';
@@ -44,6 +44,17 @@ export async function loadMemory(store: RecordStore): Promise<LoadedMemory> {
     ([id, { tenant, presence }]) => [id, { tenant: storedTenant(tenant), presence }] as const,
   );
   return { memory: { ids, tenants: new Map(known) }, problems };
+}
+
+/** A customer as whoever discovers has recorded it, which is before anybody else hears of it. Rejects when the store cannot be read. */
+export async function recordedTenant(
+  store: Pick<Ledger, 'record'>,
+  id: string,
+): Promise<Tenant | undefined> {
+  const value = parseObject((await store.record(TENANT_PREFIX + id)) ?? '');
+  return value !== undefined && 'tenant' in value
+    ? storedTenant((value as KnownTenant).tenant)
+    : undefined;
 }
 
 /** The ids to be given again. */

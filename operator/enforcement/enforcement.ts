@@ -19,9 +19,9 @@ import { createInbox, type Inbox, type InboxOutcome } from './inbox.ts';
 import { type AskKeys, PinnedKeys } from './states/pinned-keys.ts';
 import { createStandingWatch, type StandingWatch } from './standing-watch.ts';
 import { createMarking, type Marking, type MarkingStatus } from './marks/marking.ts';
-import { type AskCustomer, type Customers, loadCustomers } from './states/customers.ts';
-import { loadSeenAlerts, secretName, type SeenAlerts } from './states/seen-alerts.ts';
-import { loadStates, type RecordStore, type StateStore } from './states/state-store.ts';
+import { type AskCustomer, createCustomers, type Customers } from './states/customers.ts';
+import { createSeenAlerts, secretName, type SeenAlerts } from './states/seen-alerts.ts';
+import { createStates, type RecordStore, type StateStore } from './states/state-store.ts';
 import {
   applyManual,
   budgetEntry,
@@ -62,6 +62,8 @@ export interface Enforcement {
   /** The tenants that a budget warns or suspends. */
   heldByBudgets(): readonly string[];
   readonly status: () => MarkingStatus;
+  /** Reads what earlier processes have recorded; before it runs. Throws when the ledger cannot be read. */
+  load(): Promise<void>;
   /** Marks objects until the signal is aborted. */
   run(signal: AbortSignal): Promise<void>;
 }
@@ -87,13 +89,12 @@ export interface EnforcementOptions {
 const PRUNE_INTERVAL_MS = 3_600_000;
 const ROUND_RETRY_MS = 1_000;
 
-/** Reads what earlier processes have recorded; throws when the ledger cannot be read. */
-export async function createEnforcement(options: EnforcementOptions): Promise<Enforcement> {
-  const { ledger, discovery, logger, ask } = options;
-  const { store, problems } = await loadStates(ledger);
-  for (const problem of problems) logger.error(`[enforcement] ${problem}`);
-  const seen = await loadSeenAlerts(ledger);
-  const customers = await loadCustomers({
+/** Knows nothing yet: see {@link Enforcement.load}. */
+export function createEnforcement(options: EnforcementOptions): Enforcement {
+  const { ledger, discovery, ask } = options;
+  const store = createStates(ledger);
+  const seen = createSeenAlerts(ledger);
+  const customers = createCustomers({
     ledger,
     tenants: () => discovery.tenants(),
     hasState: (tenant) => store.find(tenant) !== undefined,
@@ -113,6 +114,7 @@ class TenantEnforcement implements Enforcement {
   readonly #options: EnforcementOptions;
   readonly #store: StateStore;
   readonly #seen: SeenAlerts;
+  readonly #customers: Customers;
   readonly #metrics: EnforcementMetrics;
   readonly #marking: Marking;
   readonly #inbox: Inbox;
@@ -125,6 +127,7 @@ class TenantEnforcement implements Enforcement {
     this.#options = options;
     this.#store = store;
     this.#seen = seen;
+    this.#customers = customers;
     this.#metrics = createEnforcementMetrics(registry, {
       tenantsIn: (state) => this.states().filter((each) => each.state === state).length,
       suspendedClusters: () => this.status().suspendedClusters.length,
@@ -213,6 +216,13 @@ class TenantEnforcement implements Enforcement {
   }
 
   readonly status = (): MarkingStatus => this.#marking.status();
+
+  async load(): Promise<void> {
+    const problems = await this.#store.load();
+    for (const problem of problems) this.#options.logger.error(`[enforcement] ${problem}`);
+    await this.#seen.load();
+    await this.#customers.load();
+  }
 
   async run(signal: AbortSignal): Promise<void> {
     const { discovery, settings } = this.#options;

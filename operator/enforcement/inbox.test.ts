@@ -8,10 +8,10 @@ import { createMemoryLedger } from '../ledger/testing/memory-ledger.ts';
 import { systemClock } from '../telemetry/system-clock.ts';
 import type { DestinationType } from '../model/destination-type.ts';
 import { createInbox, type InboxOutcome } from './inbox.ts';
-import { type AskCustomer, loadCustomers } from './states/customers.ts';
+import { type AskCustomer, createCustomers } from './states/customers.ts';
 import { type AskKeys, PinnedKeys } from './states/pinned-keys.ts';
-import { loadSeenAlerts, REMEMBER_MS, secretName } from './states/seen-alerts.ts';
-import { loadStates } from './states/state-store.ts';
+import { createSeenAlerts, REMEMBER_MS, secretName } from './states/seen-alerts.ts';
+import { createStates } from './states/state-store.ts';
 import { effectiveState } from './states/tenant-record.ts';
 import {
   asRequest,
@@ -54,9 +54,9 @@ beforeEach(() => {
 /** Enforcement's memory as a process that has just been started has it. */
 async function startInbox(environment: Readonly<Record<string, string>> = {}, known = true) {
   const changed: string[][] = [];
-  const { store } = await loadStates(ledger);
-  const seen = await loadSeenAlerts(ledger);
-  const customers = await loadCustomers({
+  const store = createStates(ledger);
+  const seen = createSeenAlerts(ledger);
+  const customers = createCustomers({
     ledger,
     tenants: () => tenants,
     hasState: (id) => store.find(id) !== undefined,
@@ -65,6 +65,7 @@ async function startInbox(environment: Readonly<Record<string, string>> = {}, kn
       return ask(provider, customer, signal);
     },
   });
+  for (const kept of [store, seen, customers]) await kept.load();
   const inbox = createInbox({
     settings: () => settings(environment),
     states: store,

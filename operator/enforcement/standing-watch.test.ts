@@ -14,10 +14,10 @@ import { systemClock } from '../telemetry/system-clock.ts';
 import { createMemoryLogger } from '../telemetry/testing/memory-logger.ts';
 import { createInbox } from './inbox.ts';
 import { createStandingWatch } from './standing-watch.ts';
-import { loadCustomers } from './states/customers.ts';
+import { createCustomers } from './states/customers.ts';
 import { PinnedKeys } from './states/pinned-keys.ts';
-import { loadSeenAlerts } from './states/seen-alerts.ts';
-import { loadStates } from './states/state-store.ts';
+import { createSeenAlerts } from './states/seen-alerts.ts';
+import { createStates } from './states/state-store.ts';
 import { effectiveState } from './states/tenant-record.ts';
 import { createOfflineEnforcement } from './testing/offline-enforcement.ts';
 import { asRequest, stripeMessage, subscriptionEvent, WEBHOOK_SECRETS } from './testing/alerts.ts';
@@ -49,11 +49,11 @@ afterEach(() => world.close());
 /** Enforcement's memory, with Stripe to ask. */
 async function enforcement() {
   const ledger = createMemoryLedger();
-  const { store } = await loadStates(ledger);
+  const store = createStates(ledger);
   const clock = { ...systemClock, now: () => world.time.now };
   const logger = createMemoryLogger();
   const tenants: readonly Tenant[] = [ACME];
-  const customers = await loadCustomers({
+  const customers = createCustomers({
     ledger,
     tenants: () => tenants,
     hasState: (id) => store.find(id) !== undefined,
@@ -66,7 +66,7 @@ async function enforcement() {
   const inbox = createInbox({
     settings: () => loaded.settings.enforcement,
     states: store,
-    seen: await loadSeenAlerts(ledger),
+    seen: createSeenAlerts(ledger),
     customers,
     keys: new PinnedKeys({
       ask: async () => ({ kind: 'failed', reason: 'nobody to ask' }),

@@ -2,6 +2,7 @@ import express, { type Express, type RequestHandler } from 'express';
 import helmet from 'helmet';
 import { Counter, Histogram, type Registry } from 'prom-client';
 import { type Access, createAccess, type RefusedTokens } from './access.ts';
+import { forwardingOf } from './forwarding.ts';
 import { createFailedAttempts, MOST_FAILED_TOKENS } from './limits.ts';
 import { createErrorHandler, Problem } from './problem.ts';
 import type { Route, RouteContext } from './route.ts';
@@ -53,6 +54,7 @@ export function createApp(
       expressPath(route.path),
       labelRoute(route.path),
       ...limited(route.access, route.tenantScope),
+      ...forwardingOf(route, context.views.replicas),
       ...route.handlers,
     );
   }

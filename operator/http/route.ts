@@ -17,6 +17,8 @@ export interface Route {
   readonly access: Access;
   /** How a tenant's own token is held to that tenant here; such tokens are refused where it is absent. */
   readonly tenantScope?: TenantScope;
+  /** Which of several replicas answers; any, where it is absent. The feeder is that of the destination in the path. */
+  readonly answeredBy?: 'meter' | 'feeder';
   /** For the index at `/`. */
   readonly summary: string;
   readonly handlers: readonly RequestHandler[];

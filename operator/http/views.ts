@@ -34,8 +34,21 @@ export interface Views {
   readonly enforcement: EnforcementView;
   readonly budgets: BudgetsView;
   readonly credits: CreditsView;
+  /** Where this process is one of several; a single one answers everything. */
+  readonly replicas?: ReplicasView;
   /** What must hold before `/readyz` says ok, in the order it is shown. */
   readiness(): readonly ReadinessCheck[];
+}
+
+/** Which replica answers: this one, another one at `host:port`, or none at the moment. */
+export type Whereabouts = 'here' | 'nowhere' | { readonly address: string };
+
+/** Who of several replicas answers what (docs/operations.md#several-replicas). */
+export interface ReplicasView {
+  /** Who has what only the meter knows, or may change. */
+  meter(): Whereabouts;
+  /** Who feeds a destination. Where nobody does, this one says so. */
+  feeder(destination: string): Whereabouts;
 }
 
 /** The way of pushed usage into the ledger, and what is held on it. */
@@ -129,7 +142,7 @@ export interface BudgetsView {
 }
 
 /** Billing states, and what follows from them. */
-export type EnforcementView = Omit<Enforcement, 'run' | 'heedBudgets' | 'heldByBudgets'>;
+export type EnforcementView = Omit<Enforcement, 'load' | 'run' | 'heedBudgets' | 'heldByBudgets'>;
 
 /** Prepaid balances (docs/budgets.md#prepaid). */
 export interface CreditsView {

@@ -150,6 +150,10 @@ export interface Replica {
   heldBy(lease: Lease): Promise<HeldLedgerOutcome>;
   /** Shared out among the processes that are told to run them. */
   readonly leases: Leases;
+  /** Whether this process led last, as far as is known by now. */
+  isMeter(): boolean;
+  /** Where the meter is reached, as far as it is known to live: as {@link Leases.addressOf} of a lease. */
+  meterAddress(): string | undefined;
 }
 
 /** Thrown by iterations over the ledger, which have no other way to say why they end early. */

@@ -125,6 +125,10 @@ export class NamespaceMappings {
     return Map.groupBy([...this.#byNamespace.values()].flat(), ({ cluster }) => cluster);
   }
 
+  clear(): void {
+    this.#byNamespace.clear();
+  }
+
   restore(mappings: readonly NamespaceMapping[]): void {
     this.#isRestored = true;
     for (const mapping of mappings.toSorted((a, b) => a.from - b.from)) this.#add(mapping);

@@ -50,6 +50,7 @@ export interface TenantClusterTimelines {
   /** Forgets what ended before `horizon`. */
   prune(horizon: number): void;
   snapshot(): TenantClusterSnapshot;
+  /** Puts back what a {@link snapshot} had, in place of all that is known. */
   restore(snapshot: TenantClusterSnapshot, observedAt: number): void;
 }
 
@@ -207,6 +208,8 @@ class TenantClusterHistory implements TenantClusterTimelines {
 
   restore(snapshot: TenantClusterSnapshot, observedAt: number): void {
     this.#index = undefined;
+    this.#entries.clear();
+    this.#mappings.clear();
     this.#observedAt = observedAt;
     for (const [id, rows] of Map.groupBy(snapshot, ({ cluster }) => cluster.id)) {
       const { spans, leaving, mappings } = restoredRows(rows);

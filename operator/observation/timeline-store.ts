@@ -16,6 +16,7 @@ import {
   wholly,
   widthOf,
 } from './timeline.ts';
+import { merge } from './merge-timelines.ts';
 import { createTracked, TimelineIndex } from './timeline-index.ts';
 import type {
   Drained,
@@ -181,6 +182,45 @@ class TimelineStore<T extends Observed, S> implements Timelines<T, S> {
       this.#keep(timeline);
       if (timeline.billed !== undefined) this.#late.add(timeline);
     }
+    this.#settled = settled;
+    this.#pastKnown = true;
+  }
+
+  adopt(written: Iterable<Tracked<T, S>> | undefined, settled: number): void {
+    const horizon = settled - SPANS_KEPT_MS;
+    const unwritten = new Set(this.#index.all());
+    for (const journalled of written ?? []) {
+      const own = this.#index.find(journalled);
+      if (own === undefined) {
+        this.restore([journalled], settled);
+        continue;
+      }
+      unwritten.delete(own);
+      this.#late.delete(own);
+      const before = own.spans;
+      if (merge(own, journalled, { settled, horizon }) === 'changed') this.#noteDirty(own);
+      else this.#dirty.delete(own);
+      if (own.billed !== undefined) this.#late.add(own);
+      this.#noteSpans(own, before);
+    }
+    const long = settled - GONE_KEPT_MS;
+    for (const own of unwritten) {
+      const { spans, gone, versionAt } = own;
+      if (gone && (spans.at(-1)?.to ?? versionAt) <= long) {
+        this.#drop(own);
+        continue;
+      }
+      this.#noteDirty(own);
+      if (written === undefined) continue;
+      const [first = { from: Infinity }] = spans;
+      // An older one was billed, and could not be written.
+      if (first.from >= settled || first.from <= long) continue;
+      own.billed = [];
+      this.#late.add(own);
+    }
+    this.#apart.clear();
+    // What a first list that is not in yet brings was billed by whoever closed windows.
+    if (written === undefined && !this.#pastKnown) return;
     this.#settled = settled;
     this.#pastKnown = true;
   }

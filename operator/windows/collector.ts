@@ -2,26 +2,24 @@ import type { Settings } from '../config/settings.ts';
 import type { Explanations } from '../explanations/explanations.ts';
 import type { MeterLedger } from '../ledger/meter-ledger.ts';
 import type { Window } from '../model/window.ts';
-import { type NodeSettings, sameNodeSettings } from '../observation/node-state.ts';
 import type { Observation } from '../observation/observation.ts';
-import { sampleIntervalMs } from '../observation/usage-samples.ts';
 import type { Clock } from '../telemetry/clock.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import type { Tracer } from '../telemetry/tracer.ts';
-import { Turn } from '../telemetry/turn.ts';
 import { type AppendEnd, createAppender } from './appender.ts';
 import type { CollectorMetrics } from './collector-metrics.ts';
 import { DueWindows } from './due-windows.ts';
 import { createGaps, type Gap, GAP_PREFIX, type UsageFailure } from './gaps.ts';
 import type { HeapTiming } from './heap-timing.ts';
 import type { RestoredJournal } from './journal.ts';
-import { partsOf } from './host-scope.ts';
 import { createLiveView } from './live-meter.ts';
 import type { LiveView } from './live-usage.ts';
+import { NodeRefresh } from './node-refresh.ts';
 import { OwnNodeNotices } from './own-node-limit.ts';
 import type { PodMetricsReader } from './pod-metrics.ts';
 import { Quarantine } from './quarantine.ts';
 import { createWindowReports, REPORT_PREFIX } from './report-store.ts';
+import { sampleRegularly } from './sampling.ts';
 import type { CollectorSources } from './scope.ts';
 import { createScopes, type Scopes, tenantClustersOf } from './scopes.ts';
 import type { RestoredTenantApi } from './tenant-journal.ts';
@@ -48,6 +46,8 @@ export interface CollectorOptions {
   /** The settings in force; asked again for every window. */
   readonly settings: () => Settings;
   readonly podMetrics: PodMetricsReader;
+  /** Where it is sampled elsewhere, also while no windows are closed; without it the collector samples. */
+  readonly usage?: HostUsage;
   /** Told of each window that is closed. */
   readonly tracer?: Tracer;
   /** Told when it is quiet; absent where collections are left to V8. */
@@ -130,8 +130,7 @@ class WindowCollector implements Collector {
   readonly #due: DueWindows;
   readonly #closer: WindowCloser;
   readonly #sampledListeners = new Set<(namespaces: ReadonlySet<string>) => void>();
-  /** The settings that the timelines of nodes were last read by. */
-  #nodeSettings: NodeSettings | undefined;
+  readonly #nodes: NodeRefresh;
 
   constructor(options: CollectorOptions) {
     const { settings, ledger, clock, logger, tenants = NO_TENANT_OBJECTS } = options;
@@ -150,7 +149,8 @@ class WindowCollector implements Collector {
       windowMs: settings().metering.windowMs,
     });
     this.live = createLiveView({ ...options, states: () => this.#scopes.ofHost });
-    this.#usage = createHostUsage(options);
+    this.#usage = options.usage ?? createHostUsage(options);
+    this.#nodes = new NodeRefresh(options);
     this.#tenantUsage = createTenantUsage(tenants, logger);
     this.#quarantine = new Quarantine(options);
     this.#ownNodes = new OwnNodeNotices(logger);
@@ -225,8 +225,14 @@ class WindowCollector implements Collector {
     const either = AbortSignal.any([signal, stop.signal]);
     await this.#closer.journal.begin();
     const listed = this.#scopes.awaitLists(either);
-    const samplers = [this.#usage.sampler, this.#tenantUsage];
-    const sampled = Promise.all(samplers.map((sampler) => this.#sample(sampler, either)));
+    const isOwn = this.#options.usage === undefined;
+    const sampled = Promise.all([
+      isOwn &&
+        sampleRegularly(this.#usage.sampler, this.#options, either, () =>
+          this.#sampled(this.#usage.namespaces()),
+        ),
+      sampleRegularly(this.#tenantUsage, this.#options, either),
+    ]);
     try {
       return await this.#closeWindows(either);
     } finally {
@@ -235,26 +241,8 @@ class WindowCollector implements Collector {
     }
   }
 
-  async #sample(sampler: UsageSampler, signal: AbortSignal): Promise<void> {
-    const { clock, settings, sources } = this.#options;
-    // Only an abort ends the wait without a list.
-    await Promise.any(partsOf([sources.pods]).map((part) => part.ready(signal))).catch(
-      () => undefined,
-    );
-    const sample = async (): Promise<void> => {
-      if (signal.aborted) return;
-      await sampler.sample(clock.now(), signal);
-      if (sampler !== this.#usage.sampler) return;
-      const namespaces = this.#usage.namespaces();
-      for (const listener of this.#sampledListeners) listener(namespaces);
-    };
-    await sample();
-    while (!signal.aborted) {
-      const interval = sampleIntervalMs(settings().metering.windowMs);
-      const next = (Math.floor(clock.now() / interval) + 1) * interval;
-      await sleepUntil(clock, next, signal);
-      await sample();
-    }
+  #sampled(namespaces: ReadonlySet<string>): void {
+    for (const listener of this.#sampledListeners) listener(namespaces);
   }
 
   async #closeWindows(signal: AbortSignal): Promise<AppendEnd> {
@@ -287,21 +275,9 @@ class WindowCollector implements Collector {
     return { kind: 'aborted' };
   }
 
-  /**
-   * Reads the timelines of nodes by the settings in force. What came out of the journal may have been
-   * read by others; it is known to be there once listed.
-   */
   async #refreshNodes(): Promise<void> {
-    const { observation, clock, settings } = this.#options;
     if (!this.#scopes.host.some(({ scope, listed }) => listed && scope.name === 'pods')) return;
-    const { metering } = settings();
-    const before = this.#nodeSettings;
-    this.#nodeSettings = metering;
-    if (before !== undefined && sameNodeSettings(before, metering)) return;
-    const turn = new Turn(clock);
-    const now = (): number => clock.now();
-    await turn.take(observation.nodes.refreshing(now));
-    await turn.take(observation.gpuNodes.refreshing(now));
+    if (!(await this.#nodes.refresh())) return;
     for (const tenant of this.#tenants.list()) tenant.refresh('nodes');
   }
 }
@@ -331,12 +307,3 @@ class ClockSteps {
 
 /** Slewing and scheduling delays stay far below this. */
 const STEP_MS = 30_000;
-
-/** Sleeps in short stretches: the wall clock may be set meanwhile. */
-async function sleepUntil(clock: Clock, due: number, signal: AbortSignal): Promise<void> {
-  const begun = clock.now();
-  while (!signal.aborted && clock.now() < due && clock.now() >= begun - MAX_SLEEP_MS) {
-    const wait = Math.min(due - clock.now(), MAX_SLEEP_MS);
-    await clock.sleep(wait, signal).catch(() => undefined);
-  }
-}

@@ -26,6 +26,7 @@ import type { Timelines, Tracked } from '../observation/timelines.ts';
 import type { Clock } from '../telemetry/clock.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import { Turn } from '../telemetry/turn.ts';
+import type { Api } from '../observation/shared-values.ts';
 import type { ScopeName, ScopeProgress, WatchPoint } from './scope.ts';
 import type { TextsAhead } from './texts-ahead.ts';
 
@@ -141,6 +142,53 @@ export async function restoreJournal(
   return { state, resume };
 }
 
+/**
+ * What the process before has left in the journal, for one that has watched as well: its timelines go on from there
+ * ({@link Timelines.adopt}). Gives how far windows were closed; undefined where none ever was.
+ */
+export async function adoptJournal(
+  ledger: Pick<Ledger, 'record' | 'records'>,
+  observation: Observation,
+  { logger, clock }: RestoringParts,
+): Promise<CollectorState | undefined> {
+  const state = decodeState(await ledger.record(STATE_KEY)) as CollectorState | undefined;
+  if (state === undefined) return undefined;
+  const clusters = decodeJson((await ledger.record(TENANT_CLUSTERS_KEY)) ?? '');
+  if (isSnapshot(clusters)) {
+    observation.tenantClusters.restore(clusters.clusters, state.tenantClustersObservedAt);
+  }
+  const turn = new Turn(clock);
+  const adopt = async <T extends Projected, S>(
+    timelines: Timelines<T, S>,
+    scope: ScopeName,
+  ): Promise<void> => {
+    const prefix = `${TIMELINE_PREFIX}${timelines.kind}/`;
+    const { read, unreadable } = await readTimelines<T, S>(ledger, prefix, turn);
+    const settled = state.scopes[scope]?.end;
+    const isWhole = settled !== undefined && timelines.kind in state.watches;
+    if (isWhole && unreadable.length === 0) {
+      timelines.adopt(read, settled);
+      return;
+    }
+    // The journal tells of a part only: what is watched here is written anew, and nothing of it billed late.
+    if (unreadable.length > 0) logger.warn(unreadableText(timelines.kind, unreadable));
+    timelines.adopt(undefined, settled ?? -Infinity);
+    const missing = read.filter((timeline) => !timelines.has(timeline.view));
+    timelines.discard([...unreadable, ...missing.map(({ uid }) => uid)]);
+  };
+  await adopt(observation.pods, 'pods');
+  await adopt(observation.nodes, 'pods');
+  await adopt(observation.gpuPods, 'gpus');
+  await adopt(observation.gpuNodes, 'gpus');
+  await adopt(observation.resourceClaims, 'gpus');
+  await adopt(observation.resourceSlices, 'gpus');
+  await adopt(observation.volumes, 'volumes');
+  await adopt(observation.loadBalancers, 'load-balancers');
+  await adopt(observation.workloads, 'workloads');
+  await adopt(observation.namespaces, 'pods');
+  return state;
+}
+
 /** Where the watches of a kind that has several resume. */
 function watchesOf(
   kind: string,
@@ -172,19 +220,10 @@ export function createTimelineRestorer(options: TimelineRestorerOptions) {
     timelines: Timelines<T, S>,
     closedUntil: number | undefined,
   ): Promise<Resume<T> | undefined> => {
-    const restored: Tracked<T, S>[] = [];
-    const unreadable: string[] = [];
-    for await (const [key, text] of ledger.records(`${prefix}${timelines.kind}/`)) {
-      const timeline = decodeTimeline<T, S>(text, api);
-      if (timeline === undefined) unreadable.push(key.slice(key.lastIndexOf('/') + 1));
-      else restored.push(timeline);
-      if (turn.isOver) await turn.next();
-    }
+    const from = `${prefix}${timelines.kind}/`;
+    const { read: restored, unreadable } = await readTimelines<T, S>(ledger, from, turn, api);
     const watch = watches[timelines.kind];
-    if (unreadable.length > 0) {
-      const what = `${unreadable.length} records of ${timelines.kind}`;
-      logger.warn(`[controller] journal: cannot read ${what}: they are listed afresh`);
-    }
+    if (unreadable.length > 0) logger.warn(unreadableText(timelines.kind, unreadable));
     // To go on with a part would bill the past of the others once more, as if it had come to light late.
     if (closedUntil === undefined || watch === undefined || unreadable.length > 0) {
       timelines.discard([...unreadable, ...restored.map(({ uid }) => uid)]);
@@ -194,6 +233,29 @@ export function createTimelineRestorer(options: TimelineRestorerOptions) {
     const live = restored.filter((timeline) => !timeline.gone);
     return { ...watch, objects: live.map((timeline) => timeline.view) };
   };
+}
+
+/** The timelines of one kind, and the uids of those that cannot be read. */
+async function readTimelines<T extends Projected, S>(
+  ledger: Pick<Ledger, 'records'>,
+  prefix: string,
+  turn: Turn,
+  api: Api = {},
+): Promise<{ readonly read: readonly Tracked<T, S>[]; readonly unreadable: readonly string[] }> {
+  const read: Tracked<T, S>[] = [];
+  const unreadable: string[] = [];
+  for await (const [key, text] of ledger.records(prefix)) {
+    const timeline = decodeTimeline<T, S>(text, api);
+    if (timeline === undefined) unreadable.push(key.slice(key.lastIndexOf('/') + 1));
+    else read.push(timeline);
+    if (turn.isOver) await turn.next();
+  }
+  return { read, unreadable };
+}
+
+function unreadableText(kind: string, unreadable: readonly string[]): string {
+  const what = `${unreadable.length} records of ${kind}`;
+  return `[controller] journal: cannot read ${what}: they are listed afresh`;
 }
 
 /** What changed in timelines, as long as nobody puts it back. */

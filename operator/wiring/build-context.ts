@@ -2,7 +2,7 @@ import type { Registry } from 'prom-client';
 import type { Settings, SettingsStore } from '../config/settings.ts';
 import type { Connection } from '../kubernetes/connection.ts';
 import type { ReflectorMetrics, WorkQueueMetrics } from '../kubernetes/metrics.ts';
-import type { Ledger } from '../ledger/ledger.ts';
+import type { Ledger, Replica } from '../ledger/ledger.ts';
 import type { MeterLedger } from '../ledger/meter-ledger.ts';
 import type { SpooledLedger } from '../ledger/spool/spooled-ledger.ts';
 import type { Outbound } from '../outbound/outbound.ts';
@@ -13,6 +13,7 @@ import type { Tracer } from '../telemetry/tracer.ts';
 import type { CollectorMetrics } from '../windows/collector-metrics.ts';
 import type { HeapTiming } from '../windows/heap-timing.ts';
 import type { CustomResources } from './custom-resources.ts';
+import type { Role } from './role.ts';
 
 /** What a process has before it builds an operator. */
 export interface OperatorOptions {
@@ -35,7 +36,9 @@ export interface OperatorOptions {
   /** By which windows are written, and read what belongs to them: the ledger, or the way into one that may be away. */
   readonly meterLedger: MeterLedger;
   /** What waits for a ledger that is away, where it may be. */
-  readonly spool?: Pick<SpooledLedger, 'run'>;
+  readonly spool?: Pick<SpooledLedger, 'run' | 'begin'>;
+  /** Where this process is one of several that may have the ledger open; then {@link ledger} is that of the meter. */
+  readonly replica?: Replica;
   readonly clock: Clock;
   /** Uniform in [0, 1). */
   readonly random: () => number;
@@ -48,6 +51,7 @@ export interface OperatorOptions {
 
 /** What every builder is given: the options, and what all builders share. */
 export interface BuildContext extends OperatorOptions {
+  readonly role: Role;
   readonly outbound: Outbound;
   readonly customResources: CustomResources;
   readonly collectorMetrics: CollectorMetrics;

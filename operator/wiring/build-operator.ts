@@ -1,7 +1,11 @@
 import { randomBytes } from 'node:crypto';
+import { Gauge } from 'prom-client';
 import type { Controllers } from '../controllers/controllers.ts';
 import { createLeaderElection } from '../kubernetes/lease.ts';
 import { createReflectorMetrics, createWorkQueueMetrics } from '../kubernetes/metrics.ts';
+import { feederLease } from '../delivery/shared-feeders.ts';
+import type { ReplicasView } from '../http/views.ts';
+import type { Replica, WriteOutcome } from '../ledger/ledger.ts';
 import { omitUndefined } from '../model/omit-undefined.ts';
 import { createOutbound } from '../outbound/outbound.ts';
 import { createCollectorMetrics } from '../windows/collector-metrics.ts';
@@ -13,6 +17,7 @@ import { buildDelivery } from './delivery.ts';
 import { buildMetering } from './metering.ts';
 import { exportTelemetry } from './otlp.ts';
 import { aborted, leaderPart, type Part } from './parts.ts';
+import { Role } from './role.ts';
 import { buildSurface } from './surface.ts';
 
 /** The name of the Lease in the operator's own namespace, which config/rbac repeats. */
@@ -22,7 +27,14 @@ const LEASE = 'meterfeed';
  * Longer than the usual 15 s: there is no standby in a hurry, a restart takes its own lease back at
  * once, and a short absence of the API server must not end the only meter there is.
  */
-const LEASE_TIMINGS = { duration: 60_000, renewDeadline: 45_000, renew: 9_000, retry: 3_000 };
+const ALONE = { duration: 60_000, renewDeadline: 45_000, renew: 9_000, retry: 3_000 };
+
+/**
+ * Of several replicas one takes over three seconds after the last renewal that it saw, so that no window is much later than that.
+ * Whoever could not renew goes on for longer than that: what it writes is refused from the moment at which another one leads, and a short absence of
+ * the API server ends nobody (docs/ledger-format.md#several-replicas).
+ */
+const SHARED = { duration: 3_000, renewDeadline: 45_000, renew: 1_000, retry: 250 };
 
 const RETENTION_INTERVAL_MS = 60_000;
 
@@ -39,8 +51,11 @@ export async function buildOperator(options: OperatorOptions): Promise<readonly 
     userAgent: `meterfeed/${options.version}`,
   });
   const telemetry = await exportTelemetry(options, outbound);
+  const { replica } = options;
+  const role = new Role({ isShared: replica !== undefined });
   const context: BuildContext = {
     ...options,
+    role,
     customResources,
     collectorMetrics: createCollectorMetrics(registry),
     reflectorMetrics: createReflectorMetrics(registry),
@@ -61,9 +76,16 @@ export async function buildOperator(options: OperatorOptions): Promise<readonly 
     name: LEASE,
     // A copy of the volume has the pod's name and the ledger's id as well, and a lock of its own.
     identity: lineage + randomBytes(4).toString('hex'),
-    // A restart on the same volume takes the lease back that the process before it has left.
-    succession: { prefix: lineage, head: () => ledger.head() },
-    timings: LEASE_TIMINGS,
+    // A restart on the same volume takes the lease back that the process before it has left. Of several none has a volume.
+    ...(role.isShared
+      ? { timings: SHARED }
+      : { timings: ALONE, succession: { prefix: lineage, head: () => ledger.head() } }),
+  });
+  const leading: Gauge = new Gauge({
+    name: 'meterfeed_leading',
+    help: '1 on the process that meters, 0 on one that waits to',
+    registers: [registry],
+    collect: () => leading.set(Number(election.leading && role.leads())),
   });
   const { http, controllers, plans, budgets } = buildSurface(context, {
     settings: options.settings,
@@ -72,26 +94,99 @@ export async function buildOperator(options: OperatorOptions): Promise<readonly 
     metering,
     billing,
     running: () => !options.stopping.aborted,
-    leading: () => election.leading,
+    mayAnswer: () => role.isShared || election.leading,
+    ...omitUndefined({ replicas: replica && replicasView(role, replica) }),
   });
   customResources.bind(controllers);
-  const parts: readonly Part[] = [
+  const everywhere: readonly Part[] = [
+    ...cluster.parts,
+    { name: 'controllers', run: (signal) => controllers.run(signal) },
+    { name: 'namespaces', run: (signal) => compareNamespaces(options, controllers, signal) },
+    ...billing.parts,
+    ...metering.parts,
+  ];
+  const metersOwn: readonly Part[] = [
     // How long usage is kept may be the policy's word.
     whenConfigured(customResources, {
       name: 'retention',
       run: (signal) => retain(options, signal),
     }),
     ...spoolParts(options),
-    ...cluster.parts,
-    { name: 'controllers', run: (signal) => controllers.run(signal) },
-    { name: 'namespaces', run: (signal) => compareNamespaces(options, controllers, signal) },
-    ...billing.parts,
-    ...metering.parts,
+    ...cluster.meterParts,
+    ...billing.meterParts,
+    ...metering.meterParts,
     plans,
     budgets,
   ];
-  const prepare = (signal: AbortSignal) => compareWithStatus(options, signal);
-  return [...telemetry.parts, http, leaderPart(election, prepare, parts, { clock, logger })];
+  const takeUp = async (signal: AbortSignal): Promise<void> => {
+    await compareWithStatus(options, signal);
+    if (signal.aborted) return;
+    metering.windows.lead(await cluster.takeUp());
+  };
+  if (replica === undefined) {
+    const leader = leaderPart(election, takeUp, [...everywhere, ...metersOwn], { clock, logger });
+    return [...telemetry.parts, http, leader];
+  }
+  const lead = async (signal: AbortSignal): Promise<void> => {
+    await untilWritten('taken over', () => replica.lead(), options, signal);
+    // What this pod spooled before it was started again.
+    const { spool } = options;
+    if (spool !== undefined) await untilWritten('read on', () => spool.begin(), options, signal);
+    await takeUp(signal);
+    if (signal.aborted) return;
+    await billing.takeUp();
+    role.lead();
+    controllers.lookAgain();
+    // Windows wait for a look at the tenant clusters that is newer than the take-over.
+    await cluster.discovery.round();
+  };
+  return [
+    ...telemetry.parts,
+    http,
+    { name: 'leases of feeders', run: (signal) => replica.leases.run(signal) },
+    ...everywhere,
+    leaderPart(election, lead, metersOwn, { clock, logger }),
+  ];
+}
+
+/** Who answers what, by the rows of the leases. */
+function replicasView(
+  role: Pick<Role, 'leads'>,
+  replica: Pick<Replica, 'leases' | 'meterAddress'>,
+): ReplicasView {
+  const { leases } = replica;
+  return {
+    meter: () => {
+      if (role.leads()) return 'here';
+      const address = replica.meterAddress();
+      return address === undefined ? 'nowhere' : { address };
+    },
+    feeder: (destination) => {
+      const name = feederLease(destination);
+      const address = leases.held().has(name) ? undefined : leases.addressOf(name);
+      return address === undefined ? 'here' : { address };
+    },
+  };
+}
+
+const TAKE_RETRY_MS = 250;
+
+/** Asks until the database has done what makes this process the meter. */
+async function untilWritten(
+  what: string,
+  ask: () => Promise<WriteOutcome>,
+  { clock, logger }: Pick<OperatorOptions, 'clock' | 'logger'>,
+  signal: AbortSignal,
+): Promise<void> {
+  let said = '';
+  while (!signal.aborted) {
+    const outcome = await ask();
+    if (outcome.kind === 'written') return;
+    if (outcome.cause !== 'retryable' && outcome.cause !== 'full') throw new Error(outcome.message);
+    if (outcome.message !== said) logger.warn(`[ledger] cannot be ${what}: ${outcome.message}`);
+    said = outcome.message;
+    await clock.sleep(TAKE_RETRY_MS, signal).catch(() => undefined);
+  }
 }
 
 /** Brings into the ledger what waits for it; ended after everything that is written through it. */

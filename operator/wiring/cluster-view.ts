@@ -15,12 +15,14 @@ import { createTenantApiAccess } from '../tenant-api/access.ts';
 import { createForeignReader } from '../tenant-api/reading/foreign-reader.ts';
 import { countReaderDeaths } from '../tenant-api/reading/reader-metrics.ts';
 import { createTenantApis, type TenantApis } from '../tenant-api/tenant-apis.ts';
-import { restoreJournal, type RestoredJournal } from '../windows/journal.ts';
+import { adoptJournal, restoreJournal } from '../windows/journal.ts';
+import type { LeftBehind } from '../windows/led-collector.ts';
+import { keepWarm, type StandbyOptions } from '../windows/standby.ts';
 import { restoreTenantApis, type RestoredTenantApi } from '../windows/tenant-journal.ts';
 import type { BuildContext } from './build-context.ts';
 import { whenConfigured } from './custom-resources.ts';
 import { createMachineRecordWatch } from './machine-records.ts';
-import type { Part } from './parts.ts';
+import { aborted, type Part } from './parts.ts';
 import { createTenantObjectWatches } from './tenant-object-watches.ts';
 import { createWatches, type Watches } from './watches.ts';
 
@@ -28,19 +30,23 @@ import { createWatches, type Watches } from './watches.ts';
 export interface ClusterView {
   readonly watches: Watches;
   readonly observation: Observation;
-  /** How far windows were closed; not what the watches resumed from, which would be held for as long as this is. */
-  readonly restored: Pick<RestoredJournal, 'state'>;
   readonly discovery: Discovery;
   /** Tenant clusters with nodes of their own. */
   readonly tenantApis: TenantApis;
-  readonly restoredTenants: readonly Pick<RestoredTenantApi, 'id' | 'progress'>[];
-  /** To be stopped after the windows, whose journal says where the watches are. */
+  /**
+   * Goes on from what the process before has left in the journal, so that windows can be closed; once, when nobody
+   * else writes it any more.
+   */
+  takeUp(): Promise<LeftBehind>;
+  /** Of every replica. To be stopped after the windows, whose journal says where the watches are. */
   readonly parts: readonly Part[];
+  /** Of the meter. */
+  readonly meterParts: readonly Part[];
 }
 
 /** Watches, timelines, discovery and the APIs of tenant clusters, as far as the journal knows them already. */
 export async function buildClusterView(context: BuildContext): Promise<ClusterView> {
-  const { settings, connection, meterLedger: ledger, clock, random, logger } = context;
+  const { settings, connection, meterLedger: ledger, clock, random, logger, role } = context;
   const observing: ObservationOptions = {
     nodeSettings: () => settings.current().metering,
     billedUntil: (present) => billedUntil(settings.current().metering, present),
@@ -75,6 +81,7 @@ export async function buildClusterView(context: BuildContext): Promise<ClusterVi
     customerIdKeys: CUSTOMER_ID_KEYS,
     ownNamespace: context.namespace,
     records: ledger,
+    mayRecord: role.leads,
     stillBilled: () => observation.tenantClusters.leaving.map(({ cluster }) => cluster.tenant),
     clock,
     logger,
@@ -88,23 +95,63 @@ export async function buildClusterView(context: BuildContext): Promise<ClusterVi
   });
   warnOfSmallVolume({ discovery, ledger, settings: () => settings.current(), logger });
 
-  const tenants = await buildTenantApis(context, { watches, observation, observing, discovery });
+  // Not to be held for as long as this is: what the watches resumed from.
+  const { state } = restored;
+  const warm = role.isShared
+    ? createWarmth({
+        observation,
+        sources: watches.collector,
+        restored: state,
+        ledger,
+        settings: () => settings.current(),
+        clock,
+      })
+    : undefined;
+  const tenants = buildTenantApis(context, { watches, observation, observing, discovery });
   return {
     watches,
     observation,
-    restored: { state: restored.state },
     discovery,
     tenantApis: tenants.apis,
-    restoredTenants: tenants.restored.map(({ id, progress }) => ({ id, progress })),
+    takeUp: async () => {
+      await warm?.end();
+      const left = role.isShared
+        ? await adoptJournal(ledger, observation, { logger, clock })
+        : state;
+      return { restored: { state: left }, restoredTenants: await tenants.restore() };
+    },
     parts: [
+      ...(warm === undefined
+        ? []
+        : [whenConfigured(context.customResources, { name: 'standby', run: warm.run })]),
       ...watchParts(context, watches),
       ...tenantObjects.parts,
       whenConfigured(context.customResources, {
         name: 'discovery',
         run: (signal) => discovery.run(signal),
       }),
-      ...tenants.parts,
     ],
+    meterParts: tenants.parts,
+  };
+}
+
+/** Keeps the timelines of a process that does not close windows yet, until it is to. */
+function createWarmth(options: StandbyOptions): {
+  readonly run: (signal: AbortSignal) => Promise<void>;
+  readonly end: () => Promise<void>;
+} {
+  const ending = new AbortController();
+  let kept: Promise<void> = Promise.resolve();
+  return {
+    run: async (signal) => {
+      kept = keepWarm(options, AbortSignal.any([signal, ending.signal]));
+      await kept;
+      await aborted(signal);
+    },
+    end: async () => {
+      ending.abort();
+      await kept;
+    },
   };
 }
 
@@ -114,11 +161,21 @@ function billedUntil({ watchDeletions, windowMs }: Settings['metering'], present
 }
 
 /** TENANT_CLUSTERS_FILE, where it is set. */
-function externalFile({ environment, meterLedger, clock }: BuildContext): ExternalFile | undefined {
+function externalFile({
+  environment,
+  meterLedger,
+  clock,
+  role,
+}: BuildContext): ExternalFile | undefined {
   const path = environment.tenantApi.clustersFile;
   if (path === undefined) return undefined;
-  const records = meterLedger;
-  return createExternalFile({ path, customerIdKeys: CUSTOMER_ID_KEYS, records, clock });
+  return createExternalFile({
+    path,
+    customerIdKeys: CUSTOMER_ID_KEYS,
+    records: meterLedger,
+    mayRecord: role.leads,
+    clock,
+  });
 }
 
 function watchParts({ customResources }: BuildContext, watches: Watches): readonly Part[] {
@@ -138,7 +195,7 @@ interface TenantApisSources {
   readonly discovery: Discovery;
 }
 
-async function buildTenantApis(context: BuildContext, sources: TenantApisSources) {
+function buildTenantApis(context: BuildContext, sources: TenantApisSources) {
   const { connection, settings, meterLedger, clock, random, logger, customResources } = context;
   const { watches, observation, observing, discovery } = sources;
   const { nodes, volumes, loadBalancers } = watches.collector;
@@ -168,11 +225,14 @@ async function buildTenantApis(context: BuildContext, sources: TenantApisSources
     host: { nodes, volumes, loadBalancers },
     observing,
   });
-  const restored = await restoreTenantApis(meterLedger, (id) => apis.observe(id), {
-    logger,
-    clock,
-  });
-  apis.restore(restored);
+  const restore = async (): Promise<readonly Pick<RestoredTenantApi, 'id' | 'progress'>[]> => {
+    const restored = await restoreTenantApis(meterLedger, (id) => apis.observe(id), {
+      logger,
+      clock,
+    });
+    apis.restore(restored);
+    return restored.map(({ id, progress }) => ({ id, progress }));
+  };
   watches.subscribe(apis.onHost);
   const parts: readonly Part[] = [
     { name: 'access to tenant APIs', run: (signal) => access.run(signal) },
@@ -185,7 +245,7 @@ async function buildTenantApis(context: BuildContext, sources: TenantApisSources
       },
     },
   ];
-  return { apis, restored, parts: parts.map((part) => whenConfigured(customResources, part)) };
+  return { apis, restore, parts: parts.map((part) => whenConfigured(customResources, part)) };
 }
 
 /** What a tenant cluster brings in a window, as a rule. */

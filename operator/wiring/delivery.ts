@@ -10,10 +10,12 @@ import { createRateWatch, type Rate, type TooSlow } from '../delivery/operations
 import { wasServed } from '../delivery/records/served-tenants.ts';
 import { createDestinationRegistry } from '../destinations/registry.ts';
 import type { Discovery } from '../discovery/discovery.ts';
+import { recordedTenant } from '../discovery/memory.ts';
 import { createEnforcement, type Enforcement } from '../enforcement/enforcement.ts';
 import type { HeldUsage } from '../ingest/held-usage.ts';
 import { createHeldUsage } from '../ingest/ledger-held-usage.ts';
 import { createEventRecorder } from '../kubernetes/events.ts';
+import { override } from '../model/override.ts';
 import { omitUndefined } from '../model/omit-undefined.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import type { BuildContext } from './build-context.ts';
@@ -23,6 +25,7 @@ import type { Metering } from './metering.ts';
 import { openGaps } from './open-gaps.ts';
 import { tracedDestinations } from './otlp.ts';
 import { aborted, type Part } from './parts.ts';
+import type { Role } from './role.ts';
 
 /** What goes to billing systems, and what comes back from them. */
 export interface Billing {
@@ -37,7 +40,12 @@ export interface Billing {
   readonly enforcement: Enforcement;
   readonly held: HeldUsage;
   readonly cursors: CursorRetirement;
+  /** Of one of several: reads what the meter before has left; once, when nobody else writes it any more. */
+  takeUp(): Promise<void>;
+  /** Of every replica. */
   readonly parts: readonly Part[];
+  /** Of the meter. */
+  readonly meterParts: readonly Part[];
 }
 
 /** Delivery of events, the comparisons with what arrived, and the enforcement of alerts. */
@@ -47,7 +55,7 @@ export async function buildDelivery(
   metering: Metering,
 ): Promise<Billing> {
   const { settings, connection, ledger, clock, random, logger, registry } = context;
-  const { outbound, customResources, queueMetrics, instance, tracer } = context;
+  const { outbound, customResources, queueMetrics, instance, tracer, replica, role } = context;
   const common = { clock, random, logger, ledger, registry };
   const maxBackfillMs = () => settings.current().metering.maxBackfillMs;
   const create = createDestinationRegistry({
@@ -62,25 +70,33 @@ export async function buildDelivery(
     createDestination: tracer === undefined ? create : tracedDestinations(create, tracer),
     tenants: {
       find: (id) => discovery.findTenant(id),
+      ...(role.isShared && { recorded: (id: string) => recordedTenant(ledger, id) }),
       subscribe: (listener) => discovery.subscribe(() => listener()),
       openGaps: () =>
-        openGaps(metering.gaps(), observation.tenantClusters, clock.now() - maxBackfillMs()),
+        metering.gapsKnown()
+          ? openGaps(metering.gaps(), observation.tenantClusters, clock.now() - maxBackfillMs())
+          : () => true,
     },
     existing: () => customResources.destinations(),
     maxBackfillMs,
+    ...omitUndefined({ shared: replica }),
   });
-  const drift = createDriftWatch({ ...common, delivery });
-  const invoices = createInvoiceWatch({ ...common, delivery });
+  // Each replica compares what it feeds.
+  const fed = override<Delivery>(delivery, {
+    statuses: () => delivery.statuses().filter(({ fedBy }) => fedBy === undefined),
+  });
+  const drift = createDriftWatch({ ...common, delivery: fed });
+  const invoices = createInvoiceWatch({ ...common, delivery: fed });
   const rate = createRateWatch(ledger, clock);
   const prices = createPriceWatch({
     ...common,
-    delivery,
+    delivery: fed,
     prices: () => {
       const { pricing, billing } = settings.current();
       return { books: pricing.books, defaultPlan: billing.defaultPlanCode };
     },
   });
-  const enforcement = await createEnforcement({
+  const enforcement = createEnforcement({
     ...common,
     settings,
     connection,
@@ -93,7 +109,13 @@ export async function buildDelivery(
     overridesKnown: (signal) => customResources.ready(signal),
     events: createEventRecorder({ connection, clock, logger, instance }),
   });
-  const { held, part: heldPart } = await buildHeldUsage(context, discovery, metering);
+  const { held, part: heldPart } = buildHeldUsage(context, discovery, metering);
+  const load = async (): Promise<void> => {
+    await enforcement.load();
+    await held.load();
+  };
+  // Nothing may be pushed, and no alert come, before.
+  if (!role.isShared) await load();
   return {
     delivery,
     held,
@@ -106,6 +128,7 @@ export async function buildDelivery(
       }),
     enforcement,
     cursors: createCursorRetirement(context, delivery),
+    takeUp: load,
     parts: [
       // A destination that is not known yet would count as gone.
       whenConfigured(customResources, deliveryPart(context, delivery, discovery)),
@@ -116,11 +139,10 @@ export async function buildDelivery(
           await Promise.all(watches.map((watch) => watch.run(signal)));
         },
       },
-      { name: 'enforcement', run: (signal) => enforcement.run(signal) },
       // A book that is not known yet would count as none.
       whenConfigured(customResources, { name: 'prices', run: (signal) => prices.run(signal) }),
-      heldPart,
     ],
+    meterParts: [{ name: 'enforcement', run: (signal) => enforcement.run(signal) }, heldPart],
   };
 }
 
@@ -128,15 +150,16 @@ export async function buildDelivery(
  * The way of pushed usage into the ledger. Until the custom resources have been looked at, whatever they
  * say, usage of tenants that nobody knows is held: it is released where they want it to be.
  */
-async function buildHeldUsage(
-  { settings, ledger, clock, customResources }: BuildContext,
+function buildHeldUsage(
+  { settings, ledger, clock, customResources, role, replica }: BuildContext,
   discovery: Discovery,
   { catalog }: Pick<Metering, 'catalog'>,
-): Promise<{ readonly held: HeldUsage; readonly part: Part }> {
+): { readonly held: HeldUsage; readonly part: Part } {
   let configured = false;
   const isDiscovered = (id: string): boolean => discovery.findTenant(id) !== undefined;
   const held = createHeldUsage({
     ledger,
+    ...(replica !== undefined && { standby: { leads: role.leads, open: replica.open } }),
     clock,
     unknownTenants: () => (configured ? settings.current().ingest.unknownTenants : 'hold'),
     isDiscovered,
@@ -144,7 +167,6 @@ async function buildHeldUsage(
     isMeasuredHere: ({ metric, tenant }) =>
       catalog().find(metric)?.source !== 'custom' && isDiscovered(tenant),
   });
-  await held.load();
   const part = whenConfigured(customResources, {
     name: 'held usage',
     run: async (signal) => {
@@ -217,7 +239,12 @@ export function createFarewells(
 
 /** Retires the cursor of a deleted destination after its feeder has ended. */
 export function createCursorRetirement(
-  { settings, ledger, clock }: Pick<BuildContext, 'settings' | 'ledger' | 'clock'>,
+  {
+    settings,
+    ledger,
+    clock,
+    role,
+  }: Pick<BuildContext, 'settings' | 'ledger' | 'clock'> & { readonly role?: Pick<Role, 'leads'> },
   delivery: Pick<Delivery, 'apply'>,
 ): CursorRetirement {
   return {
@@ -228,7 +255,8 @@ export function createCursorRetirement(
         .billing.destinations.some(({ name }) => name === destination);
       const cursor = ledger.cursors().find((candidate) => candidate.destination === destination);
       // The environment may name a destination of the same name, which goes on at this cursor.
-      if (stays || cursor === undefined || cursor.retiredAt !== undefined) {
+      const isAnothers = role?.leads() === false;
+      if (stays || cursor === undefined || cursor.retiredAt !== undefined || isAnothers) {
         return { kind: 'retired' };
       }
       const outcome = await ledger.retireCursor(destination, clock.now());

@@ -10,7 +10,7 @@ import { silentLogger } from '../ledger/testing/level-ledger.ts';
 import { drain } from '../ledger/testing/spooled-ledger.ts';
 import { createRegistry } from '../telemetry/registry.ts';
 import { systemClock } from '../telemetry/system-clock.ts';
-import { beginMeterLedger } from './meter-ledger.ts';
+import { createMeterLedger } from './meter-ledger.ts';
 
 let directory = '';
 beforeEach(async () => {
@@ -25,8 +25,8 @@ async function begin(environment: Readonly<Record<string, string>>) {
   const registry = createRegistry({ version: '0' });
   const common = { ledger, registry, clock: systemClock, logger: silentLogger };
   const settings = settingsOf({ DATA_DIR: directory, ...environment });
-  const meter = await beginMeterLedger({ ...common, environment: settings });
-  if (meter.kind === 'failed') throw new Error(meter.message);
+  const meter = createMeterLedger({ ...common, environment: settings });
+  expect(await meter.spool?.begin()).not.toMatchObject({ kind: 'failed' });
   return { ledger, registry, meter };
 }
 

@@ -1,6 +1,6 @@
 import type { Registry } from 'prom-client';
 import type { Settings } from '../config/settings.ts';
-import type { Ledger, LedgerFailure } from '../ledger/ledger.ts';
+import type { Ledger } from '../ledger/ledger.ts';
 import type { MeterLedger } from '../ledger/meter-ledger.ts';
 import { createSpoolDirectory } from '../ledger/spool/spool-directory.ts';
 import { createSpoolMetrics } from '../ledger/spool/spool-metrics.ts';
@@ -16,27 +16,22 @@ export interface MeterLedgerOptions {
   readonly registry: Registry;
 }
 
-export type MeterLedgerOutcome =
-  | { readonly kind: 'begun'; readonly ledger: MeterLedger; readonly spool?: SpooledLedger }
-  | LedgerFailure;
+/** The meter's way into its ledger, and the spool on it where there is one: to be begun once this process is the meter. */
+export interface MeterLedgers {
+  readonly ledger: MeterLedger;
+  readonly spool?: SpooledLedger;
+}
 
-/** By which the meter writes: through a spool where the ledger is a database. This process must be the meter. */
-export async function beginMeterLedger(options: MeterLedgerOptions): Promise<MeterLedgerOutcome> {
+/** By which the meter writes: through a spool where the ledger is a database. */
+export function createMeterLedger(options: MeterLedgerOptions): MeterLedgers {
   const { environment, ledger, clock, logger, registry } = options;
   const { dataDir, database, databaseFile, spoolBytes } = environment.ledger;
   if (database === undefined && databaseFile === undefined) {
     createSpoolMetrics(registry, undefined, undefined);
-    return { kind: 'begun', ledger };
+    return { ledger };
   }
   const directory = createSpoolDirectory({ parent: dataDir, clock, logger });
-  const spooled = createSpooledLedger({
-    ledger,
-    directory,
-    limitBytes: spoolBytes,
-    clock,
-    logger,
-  });
-  createSpoolMetrics(registry, spooled, directory);
-  const begun = await spooled.begin();
-  return begun.kind === 'failed' ? begun : { kind: 'begun', ledger: spooled, spool: spooled };
+  const spool = createSpooledLedger({ ledger, directory, limitBytes: spoolBytes, clock, logger });
+  createSpoolMetrics(registry, spool, directory);
+  return { ledger: spool, spool };
 }

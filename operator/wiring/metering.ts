@@ -4,27 +4,36 @@ import { createExplanations, type Explanations } from '../explanations/explanati
 import { buildCatalog, type Catalog, type MetricDefinition } from '../model/catalog.ts';
 import { omitUndefined } from '../model/omit-undefined.ts';
 import type { Logger } from '../telemetry/logger.ts';
-import { type Collector, createCollector } from '../windows/collector.ts';
+import type { Collector } from '../windows/collector.ts';
+import { createLedCollector, type LedCollector } from '../windows/led-collector.ts';
+import { sampleRegularly } from '../windows/sampling.ts';
+import { createHostUsage } from '../windows/usage-sampler.ts';
 import type { Gap } from '../windows/gaps.ts';
 import { createPodMetricsReader } from '../windows/pod-metrics.ts';
 import type { BuildContext } from './build-context.ts';
 import type { ClusterView } from './cluster-view.ts';
 import { whenConfigured } from './custom-resources.ts';
+import { createMetersWord } from './meters-word.ts';
 import type { Part } from './parts.ts';
 import { createConfiguredMetrics, createPrometheus, type Prometheus } from './prometheus.ts';
 
 /** What makes usage events, and what may be asked about them. */
 export interface Metering {
   readonly catalog: () => Catalog;
-  readonly windows: Collector;
+  readonly windows: LedCollector;
   /** The gaps of the windows and of Prometheus. */
   readonly gaps: () => readonly Gap[];
+  /** False while another process meters and its gaps have not been heard of. */
+  readonly gapsKnown: () => boolean;
   readonly explanations: Pick<Explanations, 'find'>;
   /** What Prometheus is asked for an event that it measured; undefined for all others. */
   readonly question: Prometheus['question'];
   /** As in {@link Prometheus}. */
   readonly manyQueries: Prometheus['manyQueries'];
+  /** Of every replica. */
   readonly parts: readonly Part[];
+  /** Of the meter. */
+  readonly meterParts: readonly Part[];
 }
 
 /** The windows with what stands behind their numbers, and the measurements of Prometheus. */
@@ -42,21 +51,40 @@ export async function buildMetering(
     path: context.environment.prometheus.metricsFile,
   });
   const explanations = await openExplanations(context);
-  const windows = createCollector({
+  const { role } = context;
+  const word = createMetersWord({
+    ledger,
+    role,
+    clock,
+    gaps: () => [...windows.gaps(), ...prometheus.gaps()],
+  });
+  const podMetrics = createPodMetricsReader(context.connection);
+  const sampling = {
+    sources: cluster.watches.collector,
+    settings: () => settings.current(),
+    clock,
+  };
+  const usage = createHostUsage({
+    ...sampling,
+    observation: cluster.observation,
+    podMetrics,
+    logger,
+  });
+  const windows: LedCollector = createLedCollector({
     ...common,
     explanations,
     observation: cluster.observation,
-    restored: cluster.restored,
     tenants: cluster.tenantApis,
-    restoredTenants: cluster.restoredTenants,
     ledger,
     metrics: context.collectorMetrics,
     sources: cluster.watches.collector,
     settings: () => settings.current(),
-    podMetrics: createPodMetricsReader(context.connection),
+    podMetrics,
+    usage,
+    othersGaps: () => word.gaps() ?? [],
     ...omitUndefined({ tracer: context.tracer, heap: context.heap }),
   });
-  const prometheus = createPrometheus({
+  const prometheus: Prometheus = createPrometheus({
     ...common,
     outbound: context.outbound,
     configured,
@@ -66,18 +94,32 @@ export async function buildMetering(
     ledger,
     registry: context.registry,
   });
-  const parts: readonly Part[] = [
-    { name: 'windows', run: (signal) => closeWindows(windows, signal) },
-    ...prometheus.parts,
-  ];
+  const whenSet = (part: Part): Part => whenConfigured(context.customResources, part);
   return {
     catalog: createLiveCatalog(settings, () => configured.definitions(), logger),
     windows,
     gaps: () => [...windows.gaps(), ...prometheus.gaps()],
+    gapsKnown: () => role.leads() || word.gaps() !== undefined,
     explanations,
     question: (event) => prometheus.question(event),
     manyQueries: () => prometheus.manyQueries(),
-    parts: parts.map((part) => whenConfigured(context.customResources, part)),
+    parts: [
+      ...[
+        ...configured.parts,
+        {
+          name: 'samples of usage',
+          run: (signal: AbortSignal) =>
+            sampleRegularly(usage.sampler, sampling, signal, () =>
+              windows.sampled(usage.namespaces()),
+            ),
+        },
+      ].map(whenSet),
+      ...(role.isShared ? [word.part] : []),
+    ],
+    meterParts: [
+      { name: 'windows', run: (signal: AbortSignal) => closeWindows(windows, signal) },
+      prometheus.part,
+    ].map(whenSet),
   };
 }
 

@@ -30,6 +30,7 @@ function open(environment: Readonly<Record<string, string>>): Promise<OpenLedger
     logger: silentLogger,
     scrubber: createScrubber(),
     registry: createRegistry({ version: '0' }),
+    address: '127.0.0.1:8080',
   });
 }
 
@@ -41,6 +42,7 @@ async function urlOfEmptyDatabase(): Promise<string> {
 async function ledgerOf(outcome: Promise<OpenLedgerOutcome>) {
   const opened = await outcome;
   if (opened.kind === 'failed') throw new Error(opened.message);
+  expect(await opened.replica?.lead()).not.toMatchObject({ kind: 'failed' });
   return opened.ledger;
 }
 
@@ -61,6 +63,24 @@ describe('the ledger is', () => {
     expect(local.head()).toBe(0);
     expect(local.stats().roomBytes).toBeGreaterThan(0);
     await local.close();
+  });
+
+  test('in a database that of several processes, of which the one writes windows that was told to lead', async () => {
+    const url = await urlOfEmptyDatabase();
+    const environment = { LEDGER_DURABILITY: 'storage', LEDGER_URL: url };
+    const [one, other] = [await open(environment), await open(environment)];
+    if (one.kind === 'failed' || other.kind === 'failed') throw new Error('not opened');
+    await one.replica?.lead();
+    expect(await one.ledger.append({ events: testWindow(TEST_WINDOW_START, 3) })).toMatchObject({
+      kind: 'appended',
+    });
+    await expect.poll(() => other.ledger.head()).toBe(3);
+    expect(other.replica?.isMeter()).toBe(false);
+    expect(await other.ledger.writeRecords([{ key: 'k', value: 'v' }])).toMatchObject({
+      cause: 'fenced',
+    });
+    await one.ledger.close();
+    await other.ledger.close();
   });
 
   test('in the database that LEDGER_URL_FILE names', async () => {

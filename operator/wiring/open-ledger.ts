@@ -17,12 +17,17 @@ export interface LedgerSurroundings {
   readonly logger: Logger;
   readonly scrubber: Scrubber;
   readonly registry: Registry;
+  /** Where other replicas reach this process. */
+  readonly address: string;
 }
 
-/** Opens the ledger that the environment names: a database where it gives a URL, DATA_DIR otherwise. */
+/**
+ * Opens the ledger that the environment names: a database where it gives a URL, DATA_DIR otherwise. Whoever opens a
+ * database is one of several processes, also where it is the only one: nothing has to be set when another one comes.
+ */
 export async function openLedger(
   { ledger, identity }: Pick<Settings, 'ledger' | 'identity'>,
-  { clock, logger, scrubber, registry }: LedgerSurroundings,
+  { clock, logger, scrubber, registry, address }: LedgerSurroundings,
 ): Promise<OpenLedgerOutcome> {
   const { dataDir: directory, retentionMs, durability } = ledger;
   const common = { retentionMs, clock, logger, registry };
@@ -31,7 +36,8 @@ export async function openLedger(
   if ('kind' in database) return database;
   scrubber.learn(database);
   const { clusterName: source, region } = identity;
-  return openPostgresLedger({ database, durability, source, region, ...common });
+  const joining = { entry: 'join', address } as const;
+  return openPostgresLedger({ database, durability, source, region, ...joining, ...common });
 }
 
 async function databaseOf({

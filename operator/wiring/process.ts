@@ -1,6 +1,7 @@
+import { isIPv6 } from 'node:net';
 import packageJson from '../../package.json' with { type: 'json' };
 import type { Environment } from '../config/load-environment.ts';
-import type { SettingsStore } from '../config/settings.ts';
+import type { HttpSettings, SettingsStore } from '../config/settings.ts';
 import { type ClusterAccess, inClusterNamespace } from '../kubernetes/kube-config.ts';
 import type { AdjustableLogger } from '../telemetry/create-logger.ts';
 
@@ -24,6 +25,19 @@ export function clusterAccess(environment: Environment): ClusterAccess {
 /** The operator's own namespace: its Lease, and the only Secrets that destinations may name. */
 export function ownNamespace(environment: Environment): string {
   return environment['POD_NAMESPACE'] || inClusterNamespace() || DEFAULT_NAMESPACE;
+}
+
+/**
+ * Where other replicas reach the HTTP API of this process, `host:port`: POD_IP, else the host of LISTEN_ADDR, else the name of
+ * this machine.
+ */
+export function ownAddress(
+  environment: Environment,
+  { host, port }: Pick<HttpSettings, 'host' | 'port'>,
+  machine: string,
+): string {
+  const reached = environment['POD_IP'] || host || machine;
+  return `${isIPv6(reached) ? `[${reached}]` : reached}:${port}`;
 }
 
 /**

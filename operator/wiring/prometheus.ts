@@ -86,7 +86,7 @@ export interface Prometheus {
   gaps(): readonly Gap[];
   manyQueries: PrometheusMetering['manyQueries'];
   question: PrometheusMetering['question'];
-  readonly parts: readonly Part[];
+  readonly part: Part;
 }
 
 /**
@@ -146,7 +146,7 @@ export function createPrometheus(options: PrometheusOptions): Prometheus {
     gaps: () => metering?.gaps() ?? [],
     manyQueries: () => metering?.manyQueries(),
     question: (event) => metering?.question(event),
-    parts: [...configured.parts, { name: 'Prometheus', run }],
+    part: { name: 'Prometheus', run },
   };
 }
 

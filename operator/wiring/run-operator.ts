@@ -9,7 +9,7 @@ import { createRegistry } from '../telemetry/registry.ts';
 import type { Scrubber } from '../telemetry/scrubber.ts';
 import type { OperatorOptions } from './build-context.ts';
 import { buildOperator } from './build-operator.ts';
-import { beginMeterLedger } from './meter-ledger.ts';
+import { createMeterLedger } from './meter-ledger.ts';
 import { openLedger } from './open-ledger.ts';
 import { type PartsEnd, runParts, STOP_DEADLINE_MS } from './parts.ts';
 import { followLogLevel } from './process.ts';
@@ -28,6 +28,8 @@ export interface RunOptions
     | 'heap'
   > {
   readonly kubeConfig: KubeConfig;
+  /** Where other replicas reach this process, `host:port`. */
+  readonly address: string;
   readonly logger: AdjustableLogger;
   readonly scrubber: Scrubber;
 }
@@ -59,22 +61,24 @@ async function runBuilt(
   given: readonly string[] | undefined,
   stopping: AbortSignal,
 ): Promise<BuiltEnd> {
-  const { environment, clock, logger, scrubber } = options;
+  const { environment, clock, logger, scrubber, address } = options;
   const settings = createSettingsStore(environment);
   settings.subscribe((next) => scrubber.learn(next));
   logger.setLevel(environment.log.level);
   followLogLevel(settings, logger);
   const registry = createRegistry({ version: options.version });
-  const opened = await openLedger(environment, { clock, logger, scrubber, registry });
+  const opened = await openLedger(environment, {
+    clock,
+    logger,
+    scrubber,
+    registry,
+    address,
+  });
   if (opened.kind === 'failed') {
     return { kind: 'failed', reason: `the ledger cannot be opened: ${opened.message}` };
   }
-  const { ledger } = opened;
-  const meter = await beginMeterLedger({ environment, ledger, clock, logger, registry });
-  if (meter.kind === 'failed') {
-    await ledger.close();
-    return { kind: 'failed', reason: `the spool cannot be taken up: ${meter.message}` };
-  }
+  const { ledger, replica } = opened;
+  const meter = createMeterLedger({ environment, ledger, clock, logger, registry });
   const connection = createConnection({ kubeConfig: options.kubeConfig });
   const watchNamespaces = given ?? (await namespacesAskedFor(connection, environment, stopping));
   const rebuild = new AbortController();
@@ -93,7 +97,7 @@ async function runBuilt(
     connection,
     ledger,
     meterLedger: meter.ledger,
-    ...omitUndefined({ spool: meter.spool }),
+    ...omitUndefined({ spool: meter.spool, replica }),
     registry,
     stopping: ending,
   });

@@ -114,6 +114,7 @@ export function buildSurface(context: BuildContext, engine: Engine): Surface {
     namespace: context.namespace,
     instance: context.instance,
     cursors: engine.billing.cursors,
+    mayWrite: context.role.leads,
     ...controllerViews(engine),
     budgets,
   });

@@ -6,7 +6,7 @@ import type {
   TenantsView,
   WindowsView as WindowsStatusView,
 } from '../controllers/views.ts';
-import type { ReadinessCheck, Unattributed, Views } from '../http/views.ts';
+import type { ReadinessCheck, ReplicasView, Unattributed, Views } from '../http/views.ts';
 import type { HeldUsage } from '../ingest/held-usage.ts';
 import type { Ledger } from '../ledger/ledger.ts';
 import { omitUndefined } from '../model/omit-undefined.ts';
@@ -27,7 +27,10 @@ export interface Engine {
   readonly billing: Billing;
   /** Not in the course of stopping. */
   readonly running: () => boolean;
-  readonly leading: () => boolean;
+  /** It is the meter, or one of several. */
+  readonly mayAnswer: () => boolean;
+  /** Where this process is one of several. */
+  readonly replicas?: ReplicasView;
 }
 
 /** What the HTTP API shows. */
@@ -84,6 +87,7 @@ export function httpViews(
     enforcement,
     budgets,
     credits,
+    ...omitUndefined({ replicas: engine.replicas }),
     readiness: () => readiness(engine),
   };
 }
@@ -174,7 +178,7 @@ export function attributionProblems(sources: AttributionSources): readonly strin
 }
 
 /** Ready once the first lists are in and tenant clusters are known; later trouble shows in status, not here. */
-function readiness({ running, leading, cluster, ledger }: Engine): readonly ReadinessCheck[] {
+function readiness({ running, mayAnswer, cluster, ledger }: Engine): readonly ReadinessCheck[] {
   const { watches, discovery } = cluster;
   const starting = watches.all.filter((watch) => watch.health().state === 'starting');
   const { disk } = ledger.stats();
@@ -182,8 +186,8 @@ function readiness({ running, leading, cluster, ledger }: Engine): readonly Read
     { name: 'running', ok: running(), detail: running() ? 'yes' : 'stopping' },
     {
       name: 'leader',
-      ok: leading(),
-      ...(!leading() && { detail: 'waiting for the lease: another process may hold it' }),
+      ok: mayAnswer(),
+      ...(!mayAnswer() && { detail: 'waiting for the lease: another process may hold it' }),
     },
     {
       name: 'watches',

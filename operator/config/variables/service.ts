@@ -3,7 +3,7 @@ import { BILLING_STATES, type BillingState } from '../settings.ts';
 import { duration } from '../parsers/durations.ts';
 import { listenAddress } from '../parsers/hosts.ts';
 import { ledgerUrl } from '../parsers/ledger-url.ts';
-import { absolutePath, choice, integer } from '../parsers/scalars.ts';
+import { absolutePath, boolean, choice, integer } from '../parsers/scalars.ts';
 import { byteSize } from '../parsers/sizes.ts';
 import { signingKeys } from '../parsers/signing-keys.ts';
 import { baseUrl } from '../parsers/urls.ts';
@@ -55,6 +55,13 @@ export const SERVICE_VARIABLES = {
     meaning: 'A file with the URL of LEDGER_URL in its place, read at start.',
     parser: absolutePath(),
     test: 'operator/wiring/open-ledger.test.ts',
+  },
+  REPLICATED: {
+    meaning:
+      'Whether several processes run on one ledger, as the Deployment of the component `replicated` has it: then none starts without LEDGER_URL. With a database they may be several in any case.',
+    parser: boolean(),
+    default: 'false',
+    test: 'operator/config/invalid-environment.test.ts',
   },
   LEDGER_DURABILITY: {
     meaning:

@@ -59,6 +59,7 @@ const PROCESS_SETTINGS = [
   'DATA_DIR',
   'LEDGER_URL',
   'LEDGER_URL_FILE',
+  'REPLICATED',
   'LEDGER_DURABILITY',
   'LEDGER_SPOOL_SIZE',
   // The HTTP server and the log.

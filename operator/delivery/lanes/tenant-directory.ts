@@ -28,11 +28,13 @@ export function createTenantDirectory(
   const lastProvisioned = new Map<string, Tenant>();
   const lookUp = async (id: string): Promise<Tenant | undefined> =>
     lastProvisioned.get(id) ?? (await records.tenant(id));
+  const recorded = async (id: string): Promise<Tenant | undefined> => tenants.recorded?.(id);
 
   return {
     ofEvent: async (event) => {
       const known = await lookUp(event.tenant);
-      const tenant = tenants.find(event.tenant) ?? known ?? tenantOfEvent(event);
+      const { tenant: id } = event;
+      const tenant = tenants.find(id) ?? known ?? (await recorded(id)) ?? tenantOfEvent(event);
       const merged = withBillableFrom(tenant, known?.billableFrom);
       return { ...merged, billableFrom: billableFrom(merged, event, maxBackfillMs()) };
     },
@@ -41,10 +43,11 @@ export function createTenantDirectory(
       if (tenant === undefined) return undefined;
       return withBillableFrom(tenant, lastProvisioned.get(id)?.billableFrom);
     },
-    find: async (id) => tenants.find(id) ?? (await lookUp(id)) ?? unknownTenant(id),
+    find: async (id) =>
+      tenants.find(id) ?? (await lookUp(id)) ?? (await recorded(id)) ?? unknownTenant(id),
     asServed: async (id) => {
       const known = await lookUp(id);
-      const tenant = tenants.find(id) ?? known ?? unknownTenant(id);
+      const tenant = tenants.find(id) ?? known ?? (await recorded(id)) ?? unknownTenant(id);
       return withBillableFrom(tenant, known?.billableFrom);
     },
     provisioned: (tenant) => {
@@ -62,6 +65,8 @@ function withBillableFrom(tenant: Tenant, billableFrom: number | undefined): Ten
 /** The tenants that discovery knows. */
 export interface TenantSource {
   find(id: string): Tenant | undefined;
+  /** One that another process has discovered, and this one perhaps not yet. */
+  recorded?(id: string): Promise<Tenant | undefined>;
   /** The listener is called after every change; returns the function that ends the subscription. */
   subscribe(listener: () => void): () => void;
   /** Tells, as of this moment, whether usage of a tenant may still come, since some of it could not be measured yet. */

@@ -31,6 +31,8 @@ export interface Customers {
     customer: AlertCustomer,
     signal: AbortSignal,
   ): Promise<TenantsOfCustomer>;
+  /** Reads what was learnt, in place of all that is known; throws when the ledger cannot be read. */
+  load(): Promise<void>;
 }
 
 export interface CustomersOptions {
@@ -44,16 +46,13 @@ export interface CustomersOptions {
 /**
  * In this order: the tenant that the operator itself wrote into the object that the message is about,
  * the tenant whose metadata name the customer id, the tenant that the message names, what was learnt before,
- * what the billing system answers. An id that several tenants name counts for none of them. Throws when
- * the ledger cannot be read.
+ * what the billing system answers. An id that several tenants name counts for none of them. What was learnt
+ * is known once it is loaded.
  */
-export async function loadCustomers(options: CustomersOptions): Promise<Customers> {
+export function createCustomers(options: CustomersOptions): Customers {
   const { tenants, ask } = options;
   /** The tenants of a customer, as a JSON list. */
   const learnt = new Map<string, string>();
-  for await (const [key, list] of options.ledger.records(PREFIX)) {
-    learnt.set(key.slice(PREFIX.length), list);
-  }
 
   const isKnown = (id: string): boolean =>
     options.hasState(id) || tenants().some((tenant) => tenant.id === id);
@@ -79,6 +78,12 @@ export async function loadCustomers(options: CustomersOptions): Promise<Customer
   };
 
   return {
+    load: async () => {
+      learnt.clear();
+      for await (const [key, list] of options.ledger.records(PREFIX)) {
+        learnt.set(key.slice(PREFIX.length), list);
+      }
+    },
     tenantsOf: async (provider, customer, signal) => {
       // Where customers are called like their tenants, nobody takes the name of a tenant that is known.
       const isNamesake = customer.id === customer.tenant && isKnown(customer.tenant ?? '');

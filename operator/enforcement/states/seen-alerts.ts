@@ -32,6 +32,8 @@ export interface SeenAlerts {
    * were forgotten before their time.
    */
   prune(now: number, secrets: ReadonlySet<string>): Promise<number>;
+  /** Reads what is on disk, in place of all that is known; throws when the ledger cannot be read. */
+  load(): Promise<void>;
 }
 
 export interface SeenMessage {
@@ -67,17 +69,19 @@ interface Seen {
   readonly signedBy?: string;
 }
 
-/** Throws when the ledger cannot be read. */
-export async function loadSeenAlerts(
-  ledger: RecordStore,
-  most: number = MOST_REMEMBERED,
-): Promise<SeenAlerts> {
-  const loaded: (readonly [SeenKey, Seen])[] = [];
-  for await (const [key, value] of ledger.records(PREFIX)) {
-    loaded.push([key.slice(PREFIX.length) as SeenKey, parseSeen(value)]);
-  }
+/** Knows none, until it is loaded. */
+export function createSeenAlerts(ledger: RecordStore, most: number = MOST_REMEMBERED): SeenAlerts {
   /** Oldest first. */
-  const seen = new Map(loaded.toSorted(([, a], [, b]) => a.at - b.at));
+  const seen = new Map<SeenKey, Seen>();
+
+  const load = async (): Promise<void> => {
+    const loaded: (readonly [SeenKey, Seen])[] = [];
+    for await (const [key, value] of ledger.records(PREFIX)) {
+      loaded.push([key.slice(PREFIX.length) as SeenKey, parseSeen(value)]);
+    }
+    seen.clear();
+    for (const [key, each] of loaded.toSorted(([, a], [, b]) => a.at - b.at)) seen.set(key, each);
+  };
 
   const forget = async (keys: readonly SeenKey[]): Promise<boolean> => {
     const changes = keys.map((key) => ({ key: PREFIX + key, value: undefined }));
@@ -88,6 +92,7 @@ export async function loadSeenAlerts(
   };
 
   return {
+    load,
     has: (key) => seen.has(key),
     changes: (messages, now) =>
       messages.map(({ key, signedBy }) => {

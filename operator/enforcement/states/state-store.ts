@@ -14,23 +14,28 @@ export interface StateStore {
   all(): readonly TenantRecord[];
   /** Durably puts records, and whatever else must be written in the same unit. */
   putAll(records: readonly TenantRecord[], more?: readonly RecordChange[]): Promise<WriteOutcome>;
+  /**
+   * Reads what there is on disk, in place of all that is known. Gives the records that cannot be read, one line each; throws
+   * when the ledger cannot be.
+   */
+  load(): Promise<readonly string[]>;
 }
 
-export interface LoadedStates {
-  readonly store: StateStore;
-  /** Records that cannot be read, one line each. */
-  readonly problems: readonly string[];
-}
-
-/** Throws when the ledger cannot be read. */
-export async function loadStates(ledger: RecordStore): Promise<LoadedStates> {
+/** Empty, until it is loaded. */
+export function createStates(ledger: RecordStore): StateStore {
   const records = new Map<string, TenantRecord>();
-  const problems: string[] = [];
-  for await (const [key, text] of ledger.records(PREFIX)) {
-    const record = parseRecord(text);
-    if (record === undefined) problems.push(`damaged record, passed over: ${key}: ${quote(text)}`);
-    else records.set(record.tenant, record);
-  }
+
+  const load: StateStore['load'] = async () => {
+    const problems: string[] = [];
+    records.clear();
+    for await (const [key, text] of ledger.records(PREFIX)) {
+      const record = parseRecord(text);
+      if (record === undefined) {
+        problems.push(`damaged record, passed over: ${key}: ${quote(text)}`);
+      } else records.set(record.tenant, record);
+    }
+    return problems;
+  };
 
   const putAll: StateStore['putAll'] = async (changed, more = []) => {
     const changes = changed.map((record) => ({
@@ -46,12 +51,12 @@ export async function loadStates(ledger: RecordStore): Promise<LoadedStates> {
     return outcome;
   };
 
-  const store: StateStore = {
+  return {
     find: (tenant) => records.get(tenant),
     all: () => [...records.values()],
     putAll,
+    load,
   };
-  return { store, problems };
 }
 
 function parseRecord(text: string): TenantRecord | undefined {

@@ -10,7 +10,7 @@ import { createEnforcement, type Enforcement } from '../enforcement.ts';
 import type { AskKeys } from '../states/pinned-keys.ts';
 
 /** Enforcement without any Kubernetes: messages, states and what is stored of them are real. */
-export function createOfflineEnforcement(options: {
+export async function createOfflineEnforcement(options: {
   readonly ledger: Ledger;
   readonly settings: () => Settings;
   readonly tenants: () => readonly Tenant[];
@@ -22,7 +22,7 @@ export function createOfflineEnforcement(options: {
   readonly registry?: Registry;
 }): Promise<Enforcement> {
   const { ledger, settings, clock } = options;
-  return createEnforcement({
+  const enforcement = createEnforcement({
     ledger,
     clock,
     logger: createCapturingLogger(),
@@ -43,6 +43,8 @@ export function createOfflineEnforcement(options: {
     events: { record: () => undefined },
     overridesKnown: async () => undefined,
   });
+  await enforcement.load();
+  return enforcement;
 }
 
 function nothing<T extends { uid: string; namespace: string; name: string }>(): Source<T> {

@@ -53,7 +53,7 @@ export async function runEnforcement(options: {
     customerIdKeys: CUSTOMER_ID_KEYS,
     records: ledger,
   });
-  const enforcement = await createEnforcement({
+  const enforcement = createEnforcement({
     ...common,
     ledger,
     connection,
@@ -67,6 +67,7 @@ export async function runEnforcement(options: {
     overridesKnown: async () => undefined,
     registry,
   });
+  await enforcement.load();
   const running = Promise.all([
     runSources(sources, stop.signal),
     discovery.run(stop.signal),

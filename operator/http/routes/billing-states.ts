@@ -28,6 +28,7 @@ export function billingStateRoutes(
       method: 'get',
       path: '/api/v1/billing-states',
       access: 'read',
+      answeredBy: 'meter',
       summary: 'billing states of tenants, and where they come from',
       handlers: [
         (request, response) => {
@@ -41,6 +42,7 @@ export function billingStateRoutes(
       method: 'put',
       path: PATH,
       access: 'change',
+      answeredBy: 'meter',
       summary: 'set the billing state of a tenant by hand, until it is cleared',
       handlers: [
         readBody({ maxBytes: MAX_BODY_BYTES, memory }),
@@ -58,6 +60,7 @@ export function billingStateRoutes(
       method: 'delete',
       path: PATH,
       access: 'change',
+      answeredBy: 'meter',
       summary: 'clear the billing state set by hand',
       handlers: [
         async (request, response) => {

@@ -33,6 +33,7 @@ export function creditRoutes(context: RouteContext, memory: ConcurrencyLimit): r
       method: 'get',
       path: PATH,
       access: 'read',
+      answeredBy: 'meter',
       summary: 'what a tenant was credited with, and what is left',
       handlers: [
         async (request, response) => {
@@ -54,6 +55,7 @@ export function creditRoutes(context: RouteContext, memory: ConcurrencyLimit): r
       method: 'post',
       path: PATH,
       access: 'change',
+      answeredBy: 'meter',
       summary: 'credit a prepaid balance, once for each key',
       handlers: [
         readBody({ maxBytes: MAX_BODY_BYTES, memory }),

@@ -35,6 +35,7 @@ function listRoute({ views, ledger }: RouteContext): Route {
     method: 'get',
     path: '/api/v1/destinations',
     access: 'read',
+    answeredBy: 'meter',
     summary: 'where delivery stands',
     handlers: [
       (request, response) => {
@@ -52,6 +53,7 @@ function deadLettersRoute({ views }: RouteContext): Route {
     method: 'get',
     path: '/api/v1/destinations/{name}/dead-letters',
     access: 'read',
+    answeredBy: 'feeder',
     summary: 'events that a destination will never accept, with reasons',
     handlers: [
       async (request, response) => {
@@ -73,6 +75,7 @@ function replayRoute({ views, logger }: RouteContext, body: RequestHandler): Rou
     method: 'post',
     path: '/api/v1/destinations/{name}/dead-letters/replay',
     access: 'change',
+    answeredBy: 'feeder',
     summary: 'send dead letters once more',
     handlers: [
       body,
@@ -100,6 +103,7 @@ function discardRoute({ views, logger }: RouteContext, body: RequestHandler): Ro
     method: 'post',
     path: '/api/v1/destinations/{name}/dead-letters/discard',
     access: 'change',
+    answeredBy: 'feeder',
     summary: 'give dead letters up for good',
     handlers: [
       body,
@@ -121,6 +125,7 @@ function cursorRoute({ views, ledger, logger }: RouteContext, body: RequestHandl
     method: 'post',
     path: '/api/v1/destinations/{name}/cursor',
     access: 'change',
+    answeredBy: 'feeder',
     summary: 'put a cursor at a position of the ledger',
     handlers: [
       body,

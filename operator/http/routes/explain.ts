@@ -20,6 +20,7 @@ export function explainRoute({ ledger, views }: RouteContext, scans: Scans): Rou
     method: 'get',
     path: '/api/v1/events/{id}/explain',
     access: 'read',
+    answeredBy: 'meter',
     tenantScope: 'shown',
     summary: 'what stands behind the number of an event',
     handlers: [

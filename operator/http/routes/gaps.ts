@@ -14,6 +14,7 @@ export function gapsRoute(context: RouteContext): Route {
     method: 'get',
     path: '/api/v1/gaps',
     access: 'read',
+    answeredBy: 'meter',
     tenantScope: 'filtered',
     summary: 'what was not measured, by cause and time, of all or of one tenant',
     handlers: [

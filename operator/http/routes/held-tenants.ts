@@ -30,6 +30,7 @@ export function heldTenantRoutes(
       method: 'get',
       path: PATH,
       access: 'read',
+      answeredBy: 'meter',
       summary: 'usage of tenants that nobody knows, held',
       handlers: [
         (request, response) => {
@@ -45,6 +46,7 @@ export function heldTenantRoutes(
       method: 'get',
       path: `${PATH}/{tenant}`,
       access: 'read',
+      answeredBy: 'meter',
       summary: 'what is held of one tenant',
       handlers: [(request, response) => showHeld(context, request, response)],
     },
@@ -55,6 +57,7 @@ export function heldTenantRoutes(
       method: 'post',
       path: `${PATH}/{tenant}/rename`,
       access: 'change',
+      answeredBy: 'meter',
       summary: 'give it to a known tenant instead',
       handlers: [
         body,
@@ -83,6 +86,7 @@ function decisionRoute(
     method: 'post',
     path: `${PATH}/{tenant}/${word}`,
     access: 'change',
+    answeredBy: 'meter',
     summary,
     handlers: [
       async (request, response) => {

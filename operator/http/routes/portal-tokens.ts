@@ -28,6 +28,7 @@ export function portalTokenRoutes(
       method: 'post',
       path: PATH,
       access: 'change',
+      answeredBy: 'meter',
       summary: 'make a token with which a tenant may look at its own usage',
       handlers: [
         readBody({ maxBytes: MAX_BODY_BYTES, memory, optional: true }),
@@ -55,6 +56,7 @@ export function portalTokenRoutes(
       method: 'delete',
       path: PATH,
       access: 'change',
+      answeredBy: 'meter',
       summary: 'end all portal tokens of a tenant at once',
       handlers: [
         async (request, response) => {
@@ -71,6 +73,7 @@ export function portalTokenRoutes(
       method: 'delete',
       path: `${PATH}/{id}`,
       access: 'change',
+      answeredBy: 'meter',
       summary: 'end one portal token of a tenant at once',
       handlers: [
         async (request, response) => {

@@ -13,6 +13,7 @@ export function statusRoute({ version, views, ledger, clock }: RouteContext): Ro
     method: 'get',
     path: '/api/v1/status',
     access: 'read',
+    answeredBy: 'meter',
     summary: 'version, last window, destinations, ledger, failed tenant APIs, gaps',
     handlers: [
       (request, response) => {

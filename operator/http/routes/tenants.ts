@@ -24,6 +24,7 @@ export function tenantRoutes({ views }: RouteContext): readonly Route[] {
       method: 'get',
       path: '/api/v1/tenants',
       access: 'read',
+      answeredBy: 'meter',
       summary: 'the tenants known here',
       handlers: [
         (request, response) => {
@@ -41,6 +42,7 @@ export function tenantRoutes({ views }: RouteContext): readonly Route[] {
       method: 'get',
       path: '/api/v1/tenants/{tenant}',
       access: 'read',
+      answeredBy: 'meter',
       tenantScope: 'named',
       summary: 'one tenant with its tenant clusters',
       handlers: [

@@ -46,6 +46,7 @@ export function webhookRoute(
     method: 'post',
     path: '/webhooks/{provider}',
     access: 'open',
+    answeredBy: 'meter',
     summary: 'alerts of billing systems',
     handlers: [
       (request, _response, next) => {

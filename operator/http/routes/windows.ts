@@ -14,6 +14,7 @@ export function windowRoutes({ views }: RouteContext): readonly Route[] {
       method: 'get',
       path: '/api/v1/windows',
       access: 'read',
+      answeredBy: 'meter',
       summary: 'reports of the windows closed last',
       handlers: [
         (request, response) => {
@@ -27,6 +28,7 @@ export function windowRoutes({ views }: RouteContext): readonly Route[] {
       method: 'get',
       path: '/api/v1/windows/{end}',
       access: 'read',
+      answeredBy: 'meter',
       summary: 'the report of one window',
       handlers: [
         (request, response) => {

@@ -16,6 +16,7 @@ test('a connection that ends while a repeat is looked up makes no stored event a
     ledgerId: 'a-ledger',
     createdAt: 0,
     epoch: 1,
+    owner: '',
     head: 1,
     batch: 1,
     chain: FIRST_CHAIN,

@@ -8,6 +8,7 @@ import { createProblems } from '../failures.ts';
 import type { LedgerFailure, OpenLedgerOutcome, Replica } from '../ledger.ts';
 import { createLedgerMetrics } from '../ledger-metrics.ts';
 import { missingRanges, type SequenceRange } from '../missing-ranges.ts';
+import { replicaName } from '../leases.ts';
 import { toLedgerFailure } from './failures.ts';
 import { createPostgresLeases } from './leases.ts';
 import { migrate } from './migrate.ts';
@@ -118,18 +119,21 @@ function build(
   const ledgerBy = createPostgresLedger({ ...options, store, readers, problems, metrics, shared });
   const ledger = ledgerBy('meter');
   if (!shared) return { ledger };
+  const leases = createPostgresLeases({
+    database,
+    stream: contents.state.stream,
+    owner,
+    address,
+    clock,
+    logger,
+  });
   const replica: Replica = {
     lead: async () => (await store.lead(options.region)) ?? { kind: 'written' },
     open: ledgerBy('anybody'),
     heldBy: async (lease) => (await store.refresh()) ?? { kind: 'held', ledger: ledgerBy(lease) },
-    leases: createPostgresLeases({
-      database,
-      stream: contents.state.stream,
-      owner,
-      address,
-      clock,
-      logger,
-    }),
+    leases,
+    isMeter: () => store.contents().state.owner === owner,
+    meterAddress: () => leases.addressOf(replicaName(store.contents().state.owner)),
   };
   return { ledger, replica };
 }

@@ -36,6 +36,8 @@ export interface StreamState {
   /** Milliseconds since the epoch. */
   readonly createdAt: number;
   readonly epoch: number;
+  /** The process that led last; empty where none has. */
+  readonly owner: string;
   readonly head: number;
   /** Number of the last batch, over the whole life of the stream. */
   readonly batch: number;
@@ -58,7 +60,7 @@ export interface Contents {
 }
 
 export const STREAM_COLUMNS = [
-  'stream, ledger_id, created_at, epoch, head, batch, chain, series_head',
+  'stream, ledger_id, created_at, epoch, owner, head, batch, chain, series_head',
   'low_water, horizon, last_window_end',
 ].join(', ');
 
@@ -70,6 +72,7 @@ export function stateOf(row: Row): StreamState {
     ledgerId: row['ledger_id'] ?? '',
     createdAt: Number(row['created_at']),
     epoch: Number(row['epoch']),
+    owner: row['owner'] ?? '',
     head: Number(row['head']),
     batch: Number(row['batch']),
     chain: row['chain'] ?? '',

@@ -1,0 +1,180 @@
+import * as fc from 'fast-check';
+import { expect, test } from 'vitest';
+import type { Arrival } from '../kubernetes/source.ts';
+import { decodeTimeline, encodeTimeline } from './journal-text.ts';
+import { currentState, enter, type Span, spansBefore } from './timeline.ts';
+import { createTimelines } from './timeline-store.ts';
+import type { Observed, Timelines, Tracked } from './timelines.ts';
+
+interface Thing extends Observed {
+  readonly state: string;
+}
+
+const WINDOW_MS = 10_000;
+const SETTLING_MS = 3_000;
+/** Some changes are told after the window is closed in which they came about. */
+const DELAY_MS = 5_000;
+
+/** Objects that date nothing: what each process knows of a change is when it heard of it. */
+function things(): Timelines<Thing, string> {
+  const timelines = createTimelines<Thing, string>({
+    kind: 'thing',
+    follow: (timeline, { state }, seen) => {
+      if (currentState(timeline) !== state) enter(timeline, state, seen.until);
+    },
+  });
+  timelines.listed(() => true, 0);
+  return timelines;
+}
+
+interface Change {
+  /** Milliseconds. */
+  readonly at: number;
+  readonly thing: number;
+  /** The state that it has from then on; undefined where it is deleted. */
+  readonly state: string | undefined;
+  /** How much later each process hears of it. */
+  readonly delays: { readonly meter: number; readonly standby: number };
+}
+
+const change = fc.record<Change>({
+  at: fc.integer({ min: 0, max: 60_000 }),
+  thing: fc.nat(5),
+  state: fc.option(fc.constantFrom('a', 'b'), { nil: undefined }),
+  delays: fc.record({
+    meter: fc.integer({ min: 1, max: DELAY_MS }),
+    standby: fc.integer({ min: 1, max: DELAY_MS }),
+  }),
+});
+
+const history = fc.record({
+  changes: fc.array(change, { maxLength: 40 }),
+  diesAt: fc.integer({ min: 0, max: 63_000 }),
+  /** When the meter writes its journal between windows. */
+  savesAt: fc.array(fc.integer({ min: 0, max: 60_000 }), { maxLength: 4 }),
+  followsAfter: fc.integer({ min: 1, max: 400 }),
+});
+
+const live = (at: number): Arrival => ({ at, knownUntil: at, late: false });
+
+/** A process that hears of changes, in the order in which they come about. */
+class Watcher {
+  readonly timelines = things();
+  readonly #held = new Map<number, Thing>();
+
+  hear({ thing, state }: Change, at: number): void {
+    const before = this.#held.get(thing);
+    if (state === undefined) {
+      this.#held.delete(thing);
+      if (before !== undefined) this.timelines.deleted(before, live(at));
+      return;
+    }
+    const [namespace, name] = ['space', String(thing)];
+    // One that comes again under its name is another one.
+    const uid = before?.uid ?? `${thing} of ${this.#births++}`;
+    const next = { uid, namespace, name, createdAt: before?.createdAt ?? at, state };
+    this.#held.set(thing, next);
+    this.timelines.upserted(next, before, live(at));
+  }
+
+  #births = 0;
+
+  all(): readonly Tracked<Thing, string>[] {
+    return [...this.timelines.inNamespace('space')] as Tracked<Thing, string>[];
+  }
+}
+
+class Journal {
+  readonly texts = new Map<string, string>();
+
+  write(timelines: Timelines<Thing, string>): void {
+    const { changed, removed } = timelines.drain();
+    for (const uid of removed) this.texts.delete(uid);
+    for (const timeline of changed) this.texts.set(timeline.uid, encodeTimeline(timeline));
+  }
+
+  read(): readonly Tracked<Thing, string>[] {
+    return [...this.texts.values()].flatMap((text) => decodeTimeline<Thing, string>(text) ?? []);
+  }
+}
+
+function plain(spans: readonly Span<string>[], before: number): readonly unknown[] {
+  return spansBefore(spans, before).map(({ from, to, state }) => [from, to, state]);
+}
+
+test('a process that takes over knows what closed windows billed of every object, and has the journal tell of the same', () => {
+  fc.assert(
+    fc.property(history, ({ changes, diesAt, savesAt, followsAfter }) => {
+      const meter = new Watcher();
+      const standby = new Watcher();
+      const journal = new Journal();
+      const ordered = changes.toSorted((a, b) => a.at - b.at);
+      let settled = 0;
+      let billed = new Map<string, readonly unknown[]>();
+      const close = (end: number): void => {
+        meter.timelines.settle(end);
+        journal.write(meter.timelines);
+        settled = end;
+        billed = new Map(meter.all().map(({ uid, spans }) => [uid, plain(spans, end)]));
+      };
+      const steps: (readonly [at: number, step: () => void])[] = [
+        ...inOrder(ordered, ({ delays }) => delays.meter).map(
+          ([at, each]) => [at, () => at < diesAt && meter.hear(each, at)] as const,
+        ),
+        ...inOrder(ordered, ({ delays }) => delays.standby).map(
+          ([at, each]) => [at, () => standby.hear(each, at)] as const,
+        ),
+        ...savesAt.map((at) => [at, () => at < diesAt && journal.write(meter.timelines)] as const),
+        ...[1, 2, 3, 4, 5, 6].flatMap((index) => {
+          const end = index * WINDOW_MS;
+          const closedAt = end + SETTLING_MS;
+          if (closedAt >= diesAt) return [];
+          const follow = (): void => {
+            standby.timelines.settle(end);
+            standby.timelines.drain();
+          };
+          return [
+            [closedAt, () => close(end)] as const,
+            [closedAt + followsAfter, follow] as const,
+          ];
+        }),
+      ];
+      for (const [, step] of steps.toSorted(([a], [b]) => a - b)) step();
+      const known = new Map(standby.all().map(({ uid, spans }) => [uid, spans]));
+
+      standby.timelines.adopt(journal.read(), settled);
+
+      const own = new Map(standby.all().map((timeline) => [timeline.uid, timeline]));
+      for (const [uid, spans] of billed) {
+        const timeline = own.get(uid);
+        expect(plain(timeline?.billed ?? timeline?.spans ?? [], settled)).toEqual(spans);
+      }
+      for (const [uid, { billed: before, spans }] of own) {
+        expect(plain(before ?? spans, settled)).toEqual(billed.get(uid) ?? []);
+        // What it has seen itself it bills, but for the time by which two processes hear of it.
+        for (const [index, { from }] of (known.get(uid) ?? []).entries()) {
+          expect(Math.abs((spans[index]?.from ?? Infinity) - from)).toBeLessThan(2 * DELAY_MS);
+        }
+      }
+      journal.write(standby.timelines);
+      expect([...journal.texts.keys()].toSorted()).toEqual([...own.keys()].toSorted());
+      for (const restored of journal.read()) {
+        const { spans, gone, billed: late } = own.get(restored.uid) ?? {};
+        expect(restored).toMatchObject({ spans, gone, billed: late });
+      }
+    }),
+    { numRuns: 2_000 },
+  );
+});
+
+/** Each with when it is heard of: none before what came about before it. */
+function inOrder(
+  changes: readonly Change[],
+  delayOf: (each: Change) => number,
+): readonly (readonly [at: number, each: Change])[] {
+  let last = -Infinity;
+  return changes.map((each) => {
+    last = Math.max(last + 1, each.at + delayOf(each));
+    return [last, each] as const;
+  });
+}
