@@ -124,6 +124,10 @@ tests:
         values: 1x60
       - series: meterfeed_window_lag_seconds
         values: 0x20 900x40
+      - series: meterfeed_leading{pod="a"}
+        values: 1x20 0x40
+      - series: meterfeed_leading{pod="b"}
+        values: 0x60
       - series: meterfeed_destination_held{destination="lago"}
         values: 0x20 1x40
       - series: meterfeed_destination_lag_seconds{destination="lago"}
@@ -199,6 +203,20 @@ tests:
               description: "No replica feeds lago. Nothing is lost: events wait in the ledger."
               runbook_url: https://meterfeed.io/docs/alerts#meterfeedfeederunowned
       - { eval_time: 15m, alertname: MeterfeedWindowsLate, exp_alerts: [] }
+      - { eval_time: 15m, alertname: MeterfeedNobodyMeters, exp_alerts: [] }
+      - eval_time: 25m
+        alertname: MeterfeedNobodyMeters
+        exp_alerts:
+          - exp_labels: { severity: critical }
+            exp_annotations:
+              summary: No replica meters
+              description: "For two minutes none of the replicas has had the lease: no window is closed. What is older than MAX_BACKFILL when one has it will not be billed."
+              runbook_url: https://meterfeed.io/docs/alerts#meterfeednobodymeters
+      - exp_labels: { destination: lago, severity: warning }
+            exp_annotations:
+              summary: No replica feeds a destination
+              description: For five minutes none of the replicas has delivered to lago. Nothing is lost; its events wait.
+              runbook_url: https://meterfeed.io/docs/alerts#meterfeednobodyfeeds
       - { eval_time: 15m, alertname: MeterfeedDestinationHeld, exp_alerts: [] }
       - { eval_time: 45m, alertname: MeterfeedDeliveryLag, exp_alerts: [] }
       - { eval_time: 15m, alertname: MeterfeedOwnNodeDowntime, exp_alerts: [] }

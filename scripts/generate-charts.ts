@@ -23,6 +23,7 @@ const HEAD =
 export const CHANGING_COMPONENTS: Readonly<Record<string, readonly string[]>> = {
   'keep-ledger': [],
   'larger-volume': ['storage.size=25Gi'],
+  replicated: ['replicas=2'],
   'tenant-admin-fallback': ['settings.TENANT_ADMIN_FALLBACK=true'],
   'tenant-kubeconfig-secret': ['settings.TENANT_KUBECONFIG_SECRET=metering-kubeconfig'],
   'tenant-secret-roles': ['components.tenantSecretRoles=true'],
@@ -47,10 +48,18 @@ export async function generateCharts(kubectl: string): Promise<ReadonlyMap<strin
   const definitions = all.filter(isDefinition);
   const base = all.filter((object) => !isDefinition(object) && object.kind !== 'Namespace');
   const components = await addedComponents(kubectl, all);
+  const replicated = await replicatedObjects(kubectl, all);
   const credentials = variables(DESTINATIONS)
     .filter(([, { shown }]) => shown === 'masked')
     .flatMap(([name, { aliases = [] }]) => [name, ...aliases]);
-  const operator = operatorChart({ version, base, components, credentials, head: HEAD });
+  const operator = operatorChart({
+    version,
+    base,
+    components,
+    replicated,
+    credentials,
+    head: HEAD,
+  });
   return new Map([
     ...[...operator].map(([path, text]) => [`meterfeed/${path}`, text] as const),
     ...[...definitionsChart(version, definitions)].map(
@@ -89,6 +98,16 @@ async function addedComponents(
       return { folder, name: componentFlag(folder), meaning, objects: added };
     }),
   );
+}
+
+/** What several replicas have in place of the StatefulSet. */
+async function replicatedObjects(
+  kubectl: string,
+  all: readonly KubernetesObject[],
+): Promise<readonly KubernetesObject[]> {
+  const known = new Set(all.map(identity));
+  const objects = objectsOf(await kustomize(kubectl, 'default', ['replicated']));
+  return objects.filter((object) => !known.has(identity(object)));
 }
 
 /** The first sentence of the comment that a component opens with. */

@@ -71,6 +71,13 @@ export function chartValues(base: BaseDefaults): readonly ChartValue[] {
       ),
     },
     {
+      name: 'replicas',
+      meaning:
+        'With more than one they are a Deployment: one meters, another one takes over, all feed and answer. Their ledger has to be in\nPostgreSQL (LEDGER_URL in the Secret `meterfeed`; docs/operations.md#several-replicas).',
+      value: 1,
+      schema: { type: 'integer', minimum: 1 },
+    },
+    {
       name: 'storage',
       meaning:
         "The volume of the ledger. Both are chosen at the first installation: an upgrade keeps what the StatefulSet has\n(docs/upgrading.md#a-larger-volume). Without a class it is the cluster's default one.",

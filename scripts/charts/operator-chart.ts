@@ -24,6 +24,8 @@ export interface OperatorChartParts {
   /** What `kubectl kustomize` makes of the base, without the namespace and the custom resources. */
   readonly base: readonly KubernetesObject[];
   readonly components: readonly AddedComponent[];
+  /** What there is in place of the StatefulSet where there are several replicas. */
+  readonly replicated: readonly KubernetesObject[];
   /** Names of variables that hold credentials. */
   readonly credentials: readonly string[];
   /** First line of every file. */
@@ -34,7 +36,7 @@ type Path = readonly (string | number)[];
 
 /** The generated files of the operator's chart, by their path in it. */
 export function operatorChart(parts: OperatorChartParts): ReadonlyMap<string, string> {
-  const { version, base, components, credentials, head } = parts;
+  const { version, base, components, replicated, credentials, head } = parts;
   const image = read(find(base, 'StatefulSet meterfeed-system/meterfeed'), IMAGE);
   const [repository = '', appVersion = ''] = String(image).split(':');
   const values = chartValues(defaultsOf(base, repository, components));
@@ -49,6 +51,7 @@ export function operatorChart(parts: OperatorChartParts): ReadonlyMap<string, st
     keywords: ['metering', 'billing', 'usage', 'vcluster', 'gpu', 'multi-tenancy'],
     annotations: { 'artifacthub.io/license': 'Apache-2.0' },
   };
+  const isStateful = ({ kind }: KubernetesObject): boolean => kind === 'StatefulSet';
   const isRight = ({ kind }: KubernetesObject): boolean => /Role|ServiceAccount/.test(kind);
   const comment = `{{- /* ${head} */}}\n`;
   return new Map([
@@ -59,7 +62,12 @@ export function operatorChart(parts: OperatorChartParts): ReadonlyMap<string, st
     ['templates/rbac.yaml', comment + rights(base.filter(isRight))],
     [
       'templates/operator.yaml',
-      comment + templateOf(base.filter((object) => !isRight(object)).map(withPlaces)),
+      comment +
+        templateOf(
+          base.filter((object) => !isRight(object) && !isStateful(object)).map(withPlaces),
+        ) +
+        `{{- if gt (int .Values.replicas) 1 }}\n${templateOf(replicated.map(withPlaces))}{{- else }}\n` +
+        `${templateOf(base.filter(isStateful).map(withPlaces))}{{- end }}\n`,
     ],
     ...components.map(({ folder, name, objects }): readonly [string, string] => [
       `templates/component-${folder}.yaml`,
@@ -112,7 +120,9 @@ function withPlaces(object: KubernetesObject): KubernetesObject {
   const placed = inNamespaceOfRelease(object);
   switch (identity(object).replace(/-[a-z0-9]{10}$/, '')) {
     case 'StatefulSet meterfeed-system/meterfeed':
-      return asObject(operatorPlaces(object).reduce(put, placed));
+      return asObject([...operatorPlaces(object), ...claimPlaces()].reduce(put, placed));
+    case 'Deployment meterfeed-system/meterfeed':
+      return asObject([...operatorPlaces(object), REPLICAS_PLACE].reduce(put, placed));
     case 'ConfigMap meterfeed-system/meterfeed-settings':
       return asObject(SETTINGS_PLACES.reduce(put, placed));
     case 'ClusterRole meterfeed-tenant-kubeconfigs':
@@ -147,13 +157,20 @@ function operatorPlaces(operator: KubernetesObject): readonly Place[] {
       [...CONTAINER, 'envFrom', 0, 'configMapRef', 'name'],
       inline('{{ include "meterfeed.settingsName" . }}'),
     ],
-    [STORAGE, inline('{{ include "meterfeed.storageSize" . }}')],
-    [[...CLAIM, 'storageClassName'], optional('include "meterfeed.storageClass" .')],
     ...['imagePullSecrets', 'nodeSelector', 'tolerations', 'affinity', 'priorityClassName'].map(
       (name): Place => [[...pod, name], optional(`.Values.${name}`)],
     ),
   ];
 }
+
+function claimPlaces(): readonly Place[] {
+  return [
+    [STORAGE, inline('{{ include "meterfeed.storageSize" . }}')],
+    [[...CLAIM, 'storageClassName'], optional('include "meterfeed.storageClass" .')],
+  ];
+}
+
+const REPLICAS_PLACE: Place = [['spec', 'replicas'], inline('{{ int .Values.replicas }}')];
 
 /** The Secret has one name, in the settings and in the rights; bound by namespace, the role needs one verb more. */
 function kubeconfigPlaces(role: KubernetesObject): readonly Place[] {
