@@ -17,11 +17,13 @@ import { comparePods, type PodComparison } from './compare-pods.ts';
 import { compareUndated, type UndatedFigures } from './compare-undated.ts';
 import { type Explained, explainSome } from './explained.ts';
 import { injectFaults } from './faults.ts';
-import { type MetricFigures, WINDOW_MS } from './figures.ts';
+import { type Blind, type MetricFigures, WINDOW_MS } from './figures.ts';
 import { renewLeases } from './leases.ts';
 import { GPU_MODES, GPU_RESOURCES } from './modes.ts';
 import { ensureGpuNodes } from './nodes.ts';
+import { lateAfter, startReplicas } from './replicas.ts';
 import { seeded } from './seeded.ts';
+import type { StopScene } from './stops.ts';
 import { nameUncertain, type UncertainChange, uncertaintyOf } from './uncertainty.ts';
 import { whatTheyHad } from './unseen-owners.ts';
 import { startWorld } from './world.ts';
@@ -42,6 +44,16 @@ export interface AccuracyOptions {
   readonly seed: number;
   /** How long pods are started and faults are injected; waiting for the end comes on top. */
   readonly durationMs: number;
+  /**
+   * Several processes on a database: in the place of all other faults, the one that leads is killed so many times, and the others
+   * see everything.
+   */
+  readonly replicas?: {
+    readonly count: number;
+    readonly kills: number;
+    /** LEDGER_URL. */
+    readonly url: string;
+  };
   readonly log: (line: string) => void;
 }
 
@@ -71,6 +83,8 @@ export interface AccuracyResult {
   };
   /** Ids that the ledger has more than once. */
   readonly repeated: number;
+  /** How late the next window was closed after each kill of a replica that led, seconds. */
+  readonly late?: readonly number[];
   /** GPU time that was installed and is neither billed, idle, down nor the system's, over all windows. */
   readonly unaccountedGpuSeconds: number;
 }
@@ -100,11 +114,11 @@ export async function measureAccuracy(options: AccuracyOptions): Promise<Accurac
   const renewing = renewLeases(kubelets, nodes, ending.signal).catch((error: unknown) => {
     if (!ending.signal.aborted) log(`leases: ${String(error)}`);
   });
-  const run: Run = { options, files, operator: await start(plane.kubeconfigPath, files) };
+  const run = await startRun(options, files);
   try {
     return await drive(run, api);
   } finally {
-    await run.operator.stop();
+    await run.stop();
     await simulator.stop();
     ending.abort();
     await renewing;
@@ -115,36 +129,63 @@ export async function measureAccuracy(options: AccuracyOptions): Promise<Accurac
   }
 }
 
+/** The operator, or several replicas of it, with what is done to it. */
 interface Run {
   readonly options: AccuracyOptions;
-  readonly files: RunFiles;
-  operator: RunningOperator;
+  readonly address: () => string;
+  /** Until the moment has come. */
+  readonly suffer: (
+    stops: StopScene,
+    until: number,
+  ) => Promise<{ readonly blinds: readonly Blind[]; readonly kills?: readonly number[] }>;
+  readonly stop: () => Promise<void>;
+}
+
+async function startRun(options: AccuracyOptions, files: RunFiles): Promise<Run> {
+  const { plane, replicas, log } = options;
+  // Another sequence than that of the world: how long a pod lives must not depend on how long a restart takes.
+  const random = seeded(options.seed + 1);
+  if (replicas !== undefined) {
+    const { count, kills, url } = replicas;
+    const env = { LEDGER_URL: url, LEDGER_DURABILITY: 'storage' };
+    const all = await startReplicas({
+      directory: files.directory,
+      count,
+      start: (own) => start(plane.kubeconfigPath, own, env),
+      random,
+      log,
+    });
+    return {
+      options,
+      address: () => all.address(),
+      suffer: async (_, until) => ({ blinds: [], kills: await all.killLeaders(kills, until) }),
+      stop: () => all.stop(),
+    };
+  }
+  let operator = await start(plane.kubeconfigPath, files);
+  const restartOperator = async (): Promise<void> => {
+    keepLog(files.operatorLog);
+    operator = await start(plane.kubeconfigPath, files);
+  };
+  const { operatorLog } = files;
+  const faults = { plane, operatorLog, operator: () => operator, restartOperator, random, log };
+  return {
+    options,
+    address: () => operator.address,
+    suffer: async (stops, until) => ({ blinds: await injectFaults({ ...faults, stops }, until) }),
+    stop: () => operator.stop(),
+  };
 }
 
 async function drive(run: Run, api: ApiClient): Promise<AccuracyResult> {
-  const { options, files } = run;
-  const { plane, durationMs, log } = options;
-  const bills = createBills(() => run.operator.address);
+  const { options } = run;
+  const { durationMs, log } = options;
+  const bills = createBills(run.address);
   await bills.closedBeyond(0);
   log('the first window is closed; pods begin');
   const world = await startWorld({ api, seed: options.seed, durationMs, log });
   const until = Date.now() + durationMs;
-  const blinds = await injectFaults(
-    {
-      plane,
-      operatorLog: files.operatorLog,
-      operator: () => run.operator,
-      restartOperator: async () => {
-        keepLog(files.operatorLog);
-        run.operator = await start(plane.kubeconfigPath, files);
-      },
-      stops: world.stops,
-      // Another sequence: how long a pod lives must not depend on how long a restart takes.
-      random: seeded(options.seed + 1),
-      log,
-    },
-    until,
-  );
+  const { blinds, kills } = await run.suffer(world.stops, until);
   await delay(Math.max(0, until - Date.now()));
   const { undated, outages, nodes: nodeLives, ...truth } = await world.end();
   const uninstalled = whatTheyHad(truth.uninstalled, blinds);
@@ -157,7 +198,7 @@ async function drive(run: Run, api: ApiClient): Promise<AccuracyResult> {
   const pods = comparePods({ lives, outages, blinds }, events);
   const nodes = compareNodes(nodeLives, blinds, events);
   const notDated = [...pods.unseen, ...nodes.unseen, ...undated, ...uninstalled.undated];
-  const { address } = run.operator;
+  const address = run.address();
   const { most, resumed } = uncertaintyOf(events, blinds);
   return {
     metrics: [...pods.metrics, ...nodes.metrics, ...compareLasting(closed, events)],
@@ -165,7 +206,8 @@ async function drive(run: Run, api: ApiClient): Promise<AccuracyResult> {
     pods: pods.pods,
     nodes: nodes.nodes,
     arrivals: pods.arrivals,
-    explained: await explainSome(address, events),
+    // What stands behind a number is with the replica that measured it.
+    explained: await explainSome(address, kills === undefined ? events : []),
     lateFacts: events.filter(({ properties }) => 'carried_seconds' in (properties ?? {})).length,
     windows: new Set(closed.map(({ end }) => end)).size,
     uncertain: {
@@ -174,6 +216,7 @@ async function drive(run: Run, api: ApiClient): Promise<AccuracyResult> {
       worstResumed: await nameUncertain(resumed, address, notDated, blinds),
     },
     repeated: events.length - new Set(events.map(({ id }) => id)).size,
+    ...(kills !== undefined && { late: lateAfter(kills, closed, SETTLING_MS) }),
     unaccountedGpuSeconds: closed.reduce((sum, { unaccounted }) => sum + unaccounted, 0),
   };
 }
@@ -200,7 +243,13 @@ export function isSound(result: AccuracyResult): boolean {
   return [repeated, wrong, unaccountedGpuSeconds, lateFacts].every((count) => count === 0);
 }
 
-function start(kubeconfig: string, files: RunFiles): Promise<RunningOperator> {
+const SETTLING_MS = 9_000;
+
+function start(
+  kubeconfig: string,
+  files: RunFiles,
+  env: Readonly<Record<string, string>> = {},
+): Promise<RunningOperator> {
   return startOperator({
     files,
     kubeconfig,
@@ -213,7 +262,8 @@ function start(kubeconfig: string, files: RunFiles): Promise<RunningOperator> {
       METER_BY_NAMESPACE: 'true',
       GPU_RESOURCES,
       // A finish that is told later than this is given back to another pod of the tenant, whose bill would then not be its own.
-      SETTLING_DELAY: '9s',
+      SETTLING_DELAY: `${SETTLING_MS / 1_000}s`,
+      ...env,
     },
     signal: AbortSignal.timeout(180_000),
   });

@@ -6,6 +6,7 @@ export interface ClosedWindow {
   /** Milliseconds since the epoch. */
   readonly start: number;
   readonly end: number;
+  readonly closedAt: number;
   readonly scopes: readonly string[];
   /** GPU-seconds that are neither billed, idle, down nor the system's. */
   readonly unaccounted: number;
@@ -22,6 +23,7 @@ export interface Bills {
 interface Report {
   readonly window_start: string;
   readonly window_end: string;
+  readonly closed_at: string;
   readonly scopes: readonly string[];
   readonly gpus?: { readonly models: readonly { readonly unaccounted: number }[] };
 }
@@ -29,7 +31,8 @@ interface Report {
 /** Asks at the address where the operator is at that time. */
 export function createBills(address: () => string): Bills {
   const windows = async (): Promise<readonly ClosedWindow[]> => {
-    const response = await fetch(`${address()}/api/v1/windows?limit=1000`);
+    // Of several replicas one may be taking over.
+    const response = await answered(() => fetch(`${address()}/api/v1/windows?limit=1000`));
     const { windows: reports } = (await response.json()) as { windows: readonly Report[] };
     return reports.map(closedWindow);
   };
@@ -54,7 +57,23 @@ export function createBills(address: () => string): Bills {
   };
 }
 
-function closedWindow({ window_start, window_end, scopes, gpus }: Report): ClosedWindow {
+async function answered(ask: () => Promise<Response>): Promise<Response> {
+  const deadline = Date.now() + 30_000;
+  for (;;) {
+    const response = await ask().catch(() => undefined);
+    if (response?.ok === true) return response;
+    if (Date.now() > deadline) throw new Error(`accuracy: windows: HTTP ${response?.status}`);
+    await delay(500);
+  }
+}
+
+function closedWindow({ scopes, gpus, ...times }: Report): ClosedWindow {
   const unaccounted = (gpus?.models ?? []).reduce((sum, one) => sum + Math.abs(one.unaccounted), 0);
-  return { start: Date.parse(window_start), end: Date.parse(window_end), scopes, unaccounted };
+  return {
+    start: Date.parse(times.window_start),
+    end: Date.parse(times.window_end),
+    closedAt: Date.parse(times.closed_at),
+    scopes,
+    unaccounted,
+  };
 }
