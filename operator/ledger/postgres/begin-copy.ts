@@ -1,8 +1,9 @@
 import type { LedgerDatabase, LedgerDurability } from '../../config/settings.ts';
 import { ledgerFailure } from '../failures.ts';
+import type { StreamName } from '../fleet.ts';
 import { LedgerReadError } from '../ledger.ts';
 import { LOCK_TABLES, migrate } from './migrate.ts';
-import { sameRegion, type StreamName } from './register.ts';
+import { sameRegion } from './register.ts';
 import { openSession, type Session } from './session.ts';
 import { type Contents, readContents } from './state.ts';
 import { beginText, commit, rollback } from './transaction.ts';

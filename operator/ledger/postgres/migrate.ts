@@ -5,11 +5,19 @@ import { SQL as COPIES } from './migrations/0002-copies.ts';
 import { SQL as FINANCE } from './migrations/0003-finance.ts';
 import { SQL as SHARED_PROPERTIES } from './migrations/0004-shared-properties.ts';
 import { SQL as REPLICAS } from './migrations/0005-replicas.ts';
+import { SQL as CUSTOMERS } from './migrations/0006-customers.ts';
 import type { Row, Session } from './session.ts';
 import { beginText, commit } from './transaction.ts';
 
 /** In order; the version of a database is how many of them it has seen. They only go forward. */
-const MIGRATIONS: readonly string[] = [LEDGER, COPIES, FINANCE, SHARED_PROPERTIES, REPLICAS];
+const MIGRATIONS: readonly string[] = [
+  LEDGER,
+  COPIES,
+  FINANCE,
+  SHARED_PROPERTIES,
+  REPLICAS,
+  CUSTOMERS,
+];
 
 const OLDEST_SERVER = 150_000;
 /** Taken by whoever changes tables or partitions. */

@@ -5,6 +5,7 @@ import type { LedgerDatabase, LedgerDurability } from '../../config/settings.ts'
 import type { Clock } from '../../telemetry/clock.ts';
 import type { Logger } from '../../telemetry/logger.ts';
 import { createProblems } from '../failures.ts';
+import type { StreamName } from '../fleet.ts';
 import type { LedgerFailure, OpenLedgerOutcome, Replica } from '../ledger.ts';
 import { createLedgerMetrics } from '../ledger-metrics.ts';
 import { missingRanges, type SequenceRange } from '../missing-ranges.ts';
@@ -14,7 +15,7 @@ import { createPostgresLeases } from './leases.ts';
 import { migrate } from './migrate.ts';
 import { createPostgresLedger } from './postgres-ledger.ts';
 import { createReaders, type Readers } from './reading.ts';
-import { enterStream, type Entry, type StreamName } from './register.ts';
+import { enterStream, type Entry } from './register.ts';
 import { SeriesCache } from './series.ts';
 import { openSession } from './session.ts';
 import type { Contents } from './state.ts';

@@ -1,20 +1,13 @@
 import { randomUUID } from 'node:crypto';
 import { FIRST_CHAIN } from '../event-chain.ts';
 import { ledgerFailure } from '../failures.ts';
+import type { StreamName } from '../fleet.ts';
 import { LedgerReadError } from '../ledger.ts';
 import { LOCK_TABLES } from './migrate.ts';
 import type { Session, Statement } from './session.ts';
 import { type Contents, readContents } from './state.ts';
 import { beginText, commit } from './transaction.ts';
 import { registerWriter } from './writers.ts';
-
-/** Which stream of a database a process writes. */
-export interface StreamName {
-  /** CLUSTER_NAME. */
-  readonly source: string;
-  /** REGION: part of every event id, so no two streams of a database may share one. */
-  readonly region: string;
-}
 
 const LOCK_TIMEOUT_MS = 15_000;
 

@@ -23,7 +23,7 @@ describe('a start', () => {
     const { name } = database;
     const versions = 'select version from meterfeed.version order by version';
     expect(await used.server().query(versions, name)).toEqual(
-      [1, 2, 3, 4, 5].map((version) => ({ version })),
+      [1, 2, 3, 4, 5, 6].map((version) => ({ version })),
     );
     for (const ledger of ledgers) await ledger.close();
   });
