@@ -122,6 +122,11 @@ export const LAYERS: readonly (readonly Layer[])[] = [
       folder: 'budgets',
       does: 'what a tenant has used of its budget, when it will be used up, and what follows',
     },
+    {
+      folder: 'fleet',
+      does: 'many streams as one: what each meter tells, one customer out of several clusters, sums over all',
+      not: ['kubernetes'],
+    },
   ],
   [
     { folder: 'http', does: 'API, metrics, health, dashboard: read-only views of the above' },

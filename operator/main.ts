@@ -10,6 +10,7 @@ import type { Logger } from './telemetry/logger.ts';
 import { createScrubber } from './telemetry/scrubber.ts';
 import { systemClock } from './telemetry/system-clock.ts';
 import { tuneHeap } from './wiring/heap.ts';
+import { runHub } from './wiring/hub/run-hub.ts';
 import { clusterAccess, ownAddress, ownNamespace, stopSignal, VERSION } from './wiring/process.ts';
 import { loadConfiguredMetrics } from './wiring/prometheus.ts';
 import { runOperator } from './wiring/run-operator.ts';
@@ -27,10 +28,11 @@ async function main(stopping: AbortSignal): Promise<number> {
   const problems = loaded.kind === 'invalid' ? loaded.problems : [];
   const denied = pathProblems(process.env, process);
   if (loaded.kind === 'invalid' || denied.length > 0) return refuse([...problems, ...denied]);
-  const access = loadKubeConfig(clusterAccess(process.env));
-  if (access.kind === 'invalid') return refuse([access.reason]);
-
   const environment = loaded.settings;
+  // A hub has no cluster.
+  const isHub = environment.role === 'hub';
+  const access = isHub ? undefined : loadKubeConfig(clusterAccess(process.env));
+  if (access?.kind === 'invalid') return refuse([access.reason]);
   const configured = await loadConfiguredMetrics(environment);
   if (configured.kind === 'invalid') return refuse(configured.problems);
   const scrubber = createScrubber();
@@ -42,23 +44,29 @@ async function main(stopping: AbortSignal): Promise<number> {
   for (const warning of loaded.warnings) logger.warn(`[controller] ${warning}`);
   stopOnBug(logger);
 
-  const end = await runOperator(
-    {
-      version: VERSION,
-      environment,
-      configuredMetrics: configured.metrics,
-      kubeConfig: access.kubeConfig,
-      namespace: ownNamespace(process.env),
-      instance: hostname(),
-      address: ownAddress(process.env, environment.http, hostname()),
-      clock: systemClock,
-      random: Math.random,
-      logger,
-      scrubber,
-      ...omitUndefined({ heap }),
-    },
-    stopping,
-  );
+  const common = {
+    version: VERSION,
+    environment,
+    instance: hostname(),
+    address: ownAddress(process.env, environment.http, hostname()),
+    clock: systemClock,
+    random: Math.random,
+    logger,
+    scrubber,
+  };
+  const end =
+    access === undefined
+      ? await runHub(common, stopping)
+      : await runOperator(
+          {
+            ...common,
+            configuredMetrics: configured.metrics,
+            kubeConfig: access.kubeConfig,
+            namespace: ownNamespace(process.env),
+            ...omitUndefined({ heap }),
+          },
+          stopping,
+        );
   if (end.kind === 'failed') logger.error(`[controller] stopped: ${end.reason}`);
   else logger.info('[controller] stopped');
   return end.kind === 'failed' ? 1 : 0;

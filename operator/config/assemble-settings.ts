@@ -16,7 +16,9 @@ export function assembleSettings(
   destinations: readonly DestinationSettings[],
   webhookSecrets: EnforcementSettings['webhookSecrets'],
 ): Settings {
+  const [database, ...furtherDatabases] = values.LEDGER_URL ?? [];
   return {
+    role: values.ROLE,
     identity: {
       region: values.REGION,
       clusterName: values.CLUSTER_NAME,
@@ -58,7 +60,8 @@ export function assembleSettings(
       retentionMs: values.RETENTION,
       durability: values.LEDGER_DURABILITY,
       spoolBytes: values.LEDGER_SPOOL_SIZE,
-      ...omitUndefined({ database: values.LEDGER_URL, databaseFile: values.LEDGER_URL_FILE }),
+      ...omitUndefined({ database, databaseFile: values.LEDGER_URL_FILE }),
+      ...(furtherDatabases.length > 0 && { furtherDatabases }),
     },
     ingest: { unknownTenants: values.INGEST_UNKNOWN_TENANTS },
     http: assembleHttp(values),

@@ -144,6 +144,7 @@ const EFFECTS: readonly Effect[] = [
     (s) => [s.ledger.database?.host, s.ledger.database?.password],
     ['db', 'secret'],
   ],
+  ['ROLE', 'hub', (s) => s.role, 'hub', { LEDGER_URL: 'postgresql://m:secret@db/ledger' }],
   ['LEDGER_URL_FILE', '/run/url', (s) => s.ledger.databaseFile, '/run/url'],
   ['LEDGER_DURABILITY', 'storage', (s) => s.ledger.durability, 'storage'],
   ['LEDGER_SPOOL_SIZE', '512Mi', (s) => s.ledger.spoolBytes, 2 ** 29],

@@ -160,16 +160,37 @@ function settlingTexts(values: Values, faulty: ReadonlySet<string>): readonly st
   return [problemText('SETTLING_DELAY', problem, `${values.SETTLING_DELAY}ms`)];
 }
 
-function ledgerTexts(values: Values): readonly string[] {
-  const { LEDGER_URL: url, LEDGER_URL_FILE: file, REPLICATED: replicated } = values;
-  if (replicated && url === undefined && file === undefined) {
-    const mend = 'set LEDGER_URL, or run a single one with a volume';
-    return [problemText('REPLICATED', invalid('no database for several processes', mend), 'true')];
+function ledgerTexts({
+  LEDGER_URL: urls,
+  LEDGER_URL_FILE: file,
+  ROLE: role,
+  REPLICATED: replicated,
+  REGION_FROM_NODE: regionFromNode,
+}: Values): readonly string[] {
+  const problems: string[] = [];
+  if (urls !== undefined && file !== undefined) {
+    const problem = invalid('beside LEDGER_URL', 'keep one of the two');
+    problems.push(problemText('LEDGER_URL_FILE', problem, file));
   }
-  if (url === undefined || file === undefined) return [];
-  return [
-    problemText('LEDGER_URL_FILE', invalid('beside LEDGER_URL', 'keep one of the two'), file),
-  ];
+  if (replicated && urls === undefined && file === undefined) {
+    const mend = 'set LEDGER_URL, or run a single one with a volume';
+    const problem = invalid('no database for several processes', mend);
+    problems.push(problemText('REPLICATED', problem, 'true'));
+  }
+  if (role !== 'all' && urls === undefined && file === undefined) {
+    const problem = invalid('only with a database', 'set LEDGER_URL (docs/fleet.md)');
+    problems.push(problemText('ROLE', problem, role));
+  }
+  if (role === 'meter' && regionFromNode) {
+    const mend =
+      'nodes of two clusters may be in one region, and event ids contain it: leave it out';
+    problems.push(problemText('REGION_FROM_NODE', invalid('in a fleet', mend), 'true'));
+  }
+  if (role !== 'hub' && urls !== undefined && urls.length > 1) {
+    const problem = invalid('several databases', 'name one, or set ROLE=hub');
+    problems.push(problemText('LEDGER_URL', problem, '***'));
+  }
+  return problems;
 }
 
 /** What works but should not stay so. */

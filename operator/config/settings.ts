@@ -5,6 +5,10 @@ import type { Secret } from '../model/secret.ts';
 import type { BillingDetails, PlanChange } from '../model/tenant.ts';
 import type { TenantSourceName } from '../model/tenant-sources.ts';
 
+/** What a process is in a fleet (docs/fleet.md). */
+export const ROLES = ['meter', 'hub', 'all'] as const;
+export type Role = (typeof ROLES)[number];
+
 /**
  * Everything the engine is configured with, as one immutable value that is swapped whole.
  * Where a value comes from: TenantOverride → MeteringPolicy → environment → default
@@ -12,6 +16,7 @@ import type { TenantSourceName } from '../model/tenant-sources.ts';
  * All durations are milliseconds.
  */
 export interface Settings {
+  readonly role: Role;
   readonly identity: IdentitySettings;
   readonly discovery: DiscoverySettings;
   readonly metering: MeteringSettings;
@@ -148,6 +153,8 @@ export interface LedgerSettings {
   readonly spoolBytes: number;
   /** Absent while the ledger is in `dataDir`. */
   readonly database?: LedgerDatabase;
+  /** Further ones, which only a hub has. */
+  readonly furtherDatabases?: readonly LedgerDatabase[];
   /** A file with the URL of the database, read at start. */
   readonly databaseFile?: string;
 }

@@ -25,6 +25,18 @@ export async function keptSpec(
   return kept?.uid === uid ? kept.spec : undefined;
 }
 
+/** All specs that were last in force, by name; of a ledger of which another process has the PriceBooks. */
+export async function keptSpecs(
+  records: Pick<Ledger, 'records'>,
+): Promise<ReadonlyMap<string, PriceBookSpec>> {
+  const specs = new Map<string, PriceBookSpec>();
+  for await (const [key, text] of records.records(PREFIX)) {
+    const kept = parse(text);
+    if (kept !== undefined) specs.set(key.slice(PREFIX.length), kept.spec);
+  }
+  return specs;
+}
+
 /** Keeps the spec that has come into force; writes nothing where it is kept already. */
 export async function keepSpec(
   records: PriceRecords,

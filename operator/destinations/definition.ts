@@ -26,6 +26,8 @@ export interface DestinationDefinition<Options = unknown, Spec = unknown>
   keyMode?(options: Options): KeyMode | undefined;
   /** What it can do with late usage, beside sending it and holding it back (docs/delivery.md#late-usage). */
   readonly late?: readonly LateWay[];
+  /** The options for usage of another cluster than the one they were made for. Absent where none names a cluster. */
+  forCluster?(options: Options, clusterName: string): Options;
   /** Throws a TypeError for options that cannot be used. */
   create(name: string, options: Options, context: DestinationContext): Destination;
   /** Absent where the billing system sends no alerts. */

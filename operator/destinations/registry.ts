@@ -61,6 +61,16 @@ export function createDestinationRegistry(context: DestinationContext): CreateDe
   };
 }
 
+/** A destination as usage of another cluster goes there: under the name of that cluster, where it says one. */
+export function forCluster(
+  settings: DestinationSettings,
+  clusterName: string,
+): DestinationSettings {
+  const definition = definitionOf(settings.type);
+  if (definition?.forCluster === undefined) return settings;
+  return { ...settings, options: definition.forCluster(settings.options, clusterName) };
+}
+
 /** Whether two settings make the same destination, credentials included. */
 export function sameDestination(a: DestinationSettings, b: DestinationSettings): boolean {
   return sameValue(a, b);

@@ -188,12 +188,12 @@ class TenantEnforcement implements Enforcement {
   states(): readonly TenantBillingState[] {
     return this.#store
       .all()
-      .map(describe)
+      .map(billingStateOf)
       .toSorted((a, b) => (a.tenant < b.tenant ? -1 : 1));
   }
 
   stateOf(tenant: string): TenantBillingState {
-    return describe(this.#store.find(tenant) ?? newRecord(tenant, 0));
+    return billingStateOf(this.#store.find(tenant) ?? newRecord(tenant, 0));
   }
 
   setManual(tenant: string, state: BillingState, reason: string): Promise<WriteOutcome> {
@@ -287,7 +287,8 @@ class TenantEnforcement implements Enforcement {
   }
 }
 
-function describe(record: TenantRecord): TenantBillingState {
+/** A tenant's billing state by its record. */
+export function billingStateOf(record: TenantRecord): TenantBillingState {
   const { tenant, since, manual, entries } = record;
   return {
     tenant,

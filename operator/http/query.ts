@@ -1,6 +1,7 @@
 import type { Request } from 'express';
 import { quote } from '../model/validate-event.ts';
 import type { EventFilter, TimeRange } from '../usage/usage-sums.ts';
+import { isDirected } from './fleet/directed.ts';
 import { badRequest } from './problem.ts';
 import { heldTenant } from './scope.ts';
 
@@ -14,6 +15,7 @@ export type Query = ReadonlyMap<string, string>;
 export function readQuery(request: Request, known: readonly string[]): Query {
   const query = new Map<string, string>();
   for (const [name, value] of Object.entries(request.query)) {
+    if (name === 'cluster' && isDirected(request)) continue;
     if (!known.includes(name)) {
       const use = known.length === 0 ? 'this path takes none' : `use one of ${known.join(', ')}`;
       throw badRequest(`unknown query parameter: ${quote(name)}: ${use}`);

@@ -1,17 +1,20 @@
 import type { AddressInfo } from 'node:net';
-import type { Registry } from 'prom-client';
+import { Registry } from 'prom-client';
 import type { HttpSettings } from '../config/settings.ts';
 import type { Ledger } from '../ledger/ledger.ts';
 import { omitUndefined } from '../model/omit-undefined.ts';
 import type { Clock } from '../telemetry/clock.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import { createApp, createProbeApp } from './create-app.ts';
-import { dashboardPage, dashboardRoutes, readAssets } from './dashboard/dashboard.ts';
+import { type Asset, dashboardPage, dashboardRoutes, readAssets } from './dashboard/dashboard.ts';
+import { type Dispatch, dispatched } from './fleet/dispatch.ts';
 import { createRateLimit, DEFAULT_LIMITS, type HttpLimits, probeLimits } from './limits.ts';
 import { createRefusedConnections, Listener } from './listener.ts';
+import { forwardingOf } from './forwarding.ts';
 import { createPortal } from './portal/portal.ts';
 import { portalPageRoutes } from './portal/portal-page.ts';
 import { probeRoutes } from './routes/health.ts';
+import type { Route, RouteContext } from './route.ts';
 import { createRoutes } from './routes/routes.ts';
 import { createSumming } from '../usage/summing.ts';
 import type { UsageTotals } from '../usage/usage-totals.ts';
@@ -28,8 +31,26 @@ export interface HttpServerOptions {
   readonly metrics: Registry;
   /** Where sums of usage are kept (DATA_DIR/usage); without it every sum is made by reading the ledger. */
   readonly usageDirectory?: string;
+  /** Of a hub: what answers for its streams, `ledger` and `views` being those of all of them. */
+  readonly fleet?: FleetServing;
   /** Other limits than {@link DEFAULT_LIMITS}, for tests and benches. */
   readonly limits?: Partial<HttpLimits>;
+}
+
+/** The streams of a hub, as the server is to answer for them. They may come and go. */
+export interface FleetServing {
+  /** The sums of all streams. */
+  readonly totals: UsageTotals;
+  streams(): readonly ServedStream[];
+}
+
+/** One of them; the same object as long as it is there. */
+export interface ServedStream {
+  /** CLUSTER_NAME. */
+  readonly source: string;
+  readonly views: Views;
+  readonly ledger: Ledger;
+  readonly totals: () => UsageTotals | undefined;
 }
 
 /** Where the server listens, with the ports that the system chose. */
@@ -68,14 +89,17 @@ export function createHttpServer(options: HttpServerOptions): HttpServer {
   const context = {
     ...options,
     portal,
-    totals: summing.totals,
+    totals: options.fleet === undefined ? summing.totals : () => options.fleet?.totals,
     stopping: () => stopped !== undefined,
   };
   const rateLimit =
     limits.requestsPerSecond === undefined ? undefined : createRateLimit(limits.requestsPerSecond);
   const assets = readAssets();
+  const page = dashboardPage(assets);
+  const own = createRoutes(context, page);
+  const { fleet } = options;
   const routes = [
-    ...createRoutes(context, dashboardPage(assets)),
+    ...(fleet === undefined ? own : dispatched(own, dispatchTo(fleet, context, page))),
     ...dashboardRoutes(assets),
     ...portalPageRoutes(context, assets),
   ];
@@ -129,6 +153,29 @@ export function createHttpServer(options: HttpServerOptions): HttpServer {
     },
     close,
     totals: summing.totals,
+  };
+}
+
+/** Each stream has the routes of an operator, made when it is asked for the first time. What they count is counted for all. */
+function dispatchTo(fleet: FleetServing, context: RouteContext, page: Asset): Dispatch {
+  const made = new WeakMap<ServedStream, readonly Route[]>();
+  return {
+    sources: () => fleet.streams().map(({ source }) => source),
+    routesOf: (source) => {
+      const stream = fleet.streams().find((one) => one.source === source);
+      if (stream === undefined) return undefined;
+      const { views, ledger, totals } = stream;
+      const routes =
+        made.get(stream) ??
+        createRoutes({ ...context, views, ledger, totals, metrics: new Registry() }, page).map(
+          (route) => ({
+            ...route,
+            handlers: [...forwardingOf(route, views.replicas), ...route.handlers],
+          }),
+        );
+      made.set(stream, routes);
+      return routes;
+    },
   };
 }
 

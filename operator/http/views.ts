@@ -1,6 +1,6 @@
 import type { BudgetStanding } from '../budgets/standing.ts';
 import type { Credit, CreditOutcome, CreditRequest } from '../budgets/credits.ts';
-import type { Settings } from '../config/settings.ts';
+import type { Role, Settings } from '../config/settings.ts';
 import type { DestinationProblem } from '../delivery/destination-status.ts';
 import type { CorrectionOutlook } from '../delivery/operations/correction-outlook.ts';
 import type { DriftReport } from '../delivery/operations/drift-watch.ts';
@@ -36,6 +36,8 @@ export interface Views {
   readonly credits: CreditsView;
   /** Where this process is one of several; a single one answers everything. */
   readonly replicas?: ReplicasView;
+  /** The streams of the fleet; of an operator by itself, its own. */
+  fleet(): readonly FleetStreamView[];
   /** What must hold before `/readyz` says ok, in the order it is shown. */
   readiness(): readonly ReadinessCheck[];
 }
@@ -49,6 +51,37 @@ export interface ReplicasView {
   meter(): Whereabouts;
   /** Who feeds a destination. Where nobody does, this one says so. */
   feeder(destination: string): Whereabouts;
+}
+
+/** A stream of the fleet. Times are milliseconds since the epoch. */
+export interface FleetStreamView {
+  /** CLUSTER_NAME. */
+  readonly cluster: string;
+  readonly region: string;
+  /** Why it is not read, or not fed, if that is so. */
+  readonly problem?: string;
+  /** That were ever appended. */
+  readonly events: number;
+  readonly lastWindowEnd?: number;
+  /** Of the destination that is furthest behind. */
+  readonly lagEvents: number;
+  readonly lagSeconds: number;
+  /** What its meter tells; absent while it has told nothing. */
+  readonly report?: {
+    readonly version: string;
+    readonly role: Role;
+    readonly ready: boolean;
+    readonly waitsFor: readonly string[];
+    /** How long ago it told anything new. */
+    readonly toldMsAgo: number;
+    readonly windowMs: number;
+    readonly tenants: number;
+    readonly tenantClusters: number;
+    readonly gaps: number;
+    /** How many. */
+    readonly failedTenantApis: number;
+    readonly unattributed: number;
+  };
 }
 
 /** The way of pushed usage into the ledger, and what is held on it. */

@@ -19,6 +19,7 @@ import { exportTelemetry } from './otlp.ts';
 import { aborted, leaderPart, type Part } from './parts.ts';
 import { Role } from './role.ts';
 import { buildSurface } from './surface.ts';
+import { tellFleet } from './tell-fleet.ts';
 
 /** The name of the Lease in the operator's own namespace, which config/rbac repeats. */
 const LEASE = 'meterfeed';
@@ -87,7 +88,7 @@ export async function buildOperator(options: OperatorOptions): Promise<readonly 
     registers: [registry],
     collect: () => leading.set(Number(election.leading && role.leads())),
   });
-  const { http, controllers, plans, budgets } = buildSurface(context, {
+  const { http, controllers, plans, budgets, readiness } = buildSurface(context, {
     settings: options.settings,
     ledger,
     cluster,
@@ -117,6 +118,7 @@ export async function buildOperator(options: OperatorOptions): Promise<readonly 
     ...metering.meterParts,
     plans,
     budgets,
+    ...(replica === undefined ? [] : [tellFleet(context, { cluster, metering, readiness })]),
   ];
   const takeUp = async (signal: AbortSignal): Promise<void> => {
     await compareWithStatus(options, signal);

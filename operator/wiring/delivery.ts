@@ -64,7 +64,7 @@ export async function buildDelivery(
     outbound,
     books: () => settings.current().pricing.books,
   });
-  const delivery = createDelivery({
+  const engine = createDelivery({
     ...common,
     catalog: metering.catalog,
     createDestination: tracer === undefined ? create : tracedDestinations(create, tracer),
@@ -81,6 +81,8 @@ export async function buildDelivery(
     maxBackfillMs,
     ...omitUndefined({ shared: replica }),
   });
+  const feeds = context.environment.role !== 'meter';
+  const delivery = feeds ? engine : unfed(engine);
   // Each replica compares what it feeds.
   const fed = override<Delivery>(delivery, {
     statuses: () => delivery.statuses().filter(({ fedBy }) => fedBy === undefined),
@@ -127,9 +129,9 @@ export async function buildDelivery(
         tooSlow: rate.tooSlow(status),
       }),
     enforcement,
-    cursors: createCursorRetirement(context, delivery),
+    cursors: feeds ? createCursorRetirement(context, delivery) : HUBS_CURSORS,
     takeUp: load,
-    parts: [
+    parts: onlyIf(feeds, [
       // A destination that is not known yet would count as gone.
       whenConfigured(customResources, deliveryPart(context, delivery, discovery)),
       {
@@ -141,10 +143,25 @@ export async function buildDelivery(
       },
       // A book that is not known yet would count as none.
       whenConfigured(customResources, { name: 'prices', run: (signal) => prices.run(signal) }),
-    ],
+    ]),
     meterParts: [{ name: 'enforcement', run: (signal) => enforcement.run(signal) }, heldPart],
   };
 }
+
+function onlyIf(wanted: boolean, parts: readonly Part[]): readonly Part[] {
+  return wanted ? parts : [];
+}
+
+/** What is delivered is a hub's: nothing is told from here, and nothing waits for it (docs/fleet.md#roles). */
+function unfed(delivery: Delivery): Delivery {
+  return override<Delivery>(delivery, {
+    statuses: () => [],
+    notify: async (_, told) => ({ told: [...told], waiting: [] }),
+  });
+}
+
+/** A hub may have a destination of the name, which goes on at this cursor. */
+const HUBS_CURSORS: CursorRetirement = { retire: async () => ({ kind: 'retired' }) };
 
 /**
  * The way of pushed usage into the ledger. Until the custom resources have been looked at, whatever they

@@ -23,6 +23,8 @@ export interface Surface {
   /** Served from the beginning, whether this process leads or not. */
   readonly http: Part;
   readonly controllers: Controllers;
+  /** What must hold before this process is ready. */
+  readonly readiness: Views['readiness'];
   /** Records which plan each tenant is on, while this process leads. */
   readonly plans: Part;
   /** Keeps the accounts of budgets, while this process leads. */
@@ -129,6 +131,7 @@ export function buildSurface(context: BuildContext, engine: Engine): Surface {
   return {
     http: { name: 'HTTP server', run: (signal) => serve(http, signal) },
     controllers,
+    readiness: () => views.readiness(),
     plans: whenConfigured(context.customResources, {
       name: 'plans of tenants',
       run: (signal) => plans.run(signal),

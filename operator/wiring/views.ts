@@ -6,7 +6,14 @@ import type {
   TenantsView,
   WindowsView as WindowsStatusView,
 } from '../controllers/views.ts';
-import type { ReadinessCheck, ReplicasView, Unattributed, Views } from '../http/views.ts';
+import type {
+  FleetStreamView,
+  ReadinessCheck,
+  ReplicasView,
+  Unattributed,
+  Views,
+  WindowReportView,
+} from '../http/views.ts';
 import type { HeldUsage } from '../ingest/held-usage.ts';
 import type { Ledger } from '../ledger/ledger.ts';
 import { omitUndefined } from '../model/omit-undefined.ts';
@@ -17,6 +24,7 @@ import type { WindowReport } from '../windows/window-report.ts';
 import type { ClusterView } from './cluster-view.ts';
 import type { Billing } from './delivery.ts';
 import type { Metering } from './metering.ts';
+import { VERSION } from './process.ts';
 
 /** The engine, as far as it is shown to anybody. */
 export interface Engine {
@@ -88,7 +96,38 @@ export function httpViews(
     budgets,
     credits,
     ...omitUndefined({ replicas: engine.replicas }),
+    fleet: () => [ownStream(engine)],
     readiness: () => readiness(engine),
+  };
+}
+
+/** This operator's own stream, as a hub would show it. */
+function ownStream(engine: Engine): FleetStreamView {
+  const { identity, metering: measured } = engine.settings.current();
+  const { sequence, lastWindowEnd } = engine.ledger.stats();
+  const statuses = engine.billing.delivery.statuses();
+  const checks = readiness(engine).filter(({ ok }) => !ok);
+  const { discovery } = engine.cluster;
+  return {
+    cluster: identity.clusterName,
+    region: identity.region,
+    events: sequence,
+    lagEvents: Math.max(0, ...statuses.map(({ lagEvents }) => lagEvents)),
+    lagSeconds: Math.max(0, ...statuses.map(({ lagSeconds }) => lagSeconds)),
+    ...omitUndefined({ lastWindowEnd }),
+    report: {
+      version: VERSION,
+      role: engine.settings.current().role,
+      ready: checks.length === 0,
+      waitsFor: checks.map(({ name, detail = name }) => detail),
+      toldMsAgo: 0,
+      windowMs: measured.windowMs,
+      tenants: discovery.tenants().length,
+      tenantClusters: discovery.clusters().length,
+      gaps: engine.metering.gaps().length,
+      failedTenantApis: failedTenantApis(engine).length,
+      unattributed: lastUnattributed(engine.metering.windows.reports()).total,
+    },
   };
 }
 
@@ -152,7 +191,10 @@ export function lastUnattributed(reports: readonly WindowReport[]): Unattributed
 }
 
 /** Tenant clusters whose own API cannot be read, and those whose windows cannot be closed for what they hold. */
-function failedTenantApis({ cluster, metering }: Engine): readonly FailedTenantApi[] {
+export function failedTenantApis({
+  cluster,
+  metering,
+}: Pick<Engine, 'cluster' | 'metering'>): readonly FailedTenantApi[] {
   return mergeFailures(metering.windows.heldTenants(), cluster.tenantApis.failures());
 }
 
@@ -205,7 +247,8 @@ function readiness({ running, mayAnswer, cluster, ledger }: Engine): readonly Re
   ];
 }
 
-function reportView(report: WindowReport) {
+/** A report as the API shows it. */
+export function reportView(report: WindowReport): WindowReportView {
   const { windowStart, windowEnd, events, gaps, ...details } = report;
   return { start: Date.parse(windowStart), end: Date.parse(windowEnd), events, gaps, details };
 }

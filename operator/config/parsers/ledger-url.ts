@@ -27,6 +27,36 @@ export function ledgerUrl(): Parser<LedgerDatabase> {
   };
 }
 
+/** Where another URL begins. */
+const NEXT = /[\s,]+(?=postgres(?:ql)?:\/\/)/;
+
+/** One or several of {@link ledgerUrl}, divided by commas or lines, none of them twice. */
+export function ledgerUrls(): Parser<readonly [LedgerDatabase, ...LedgerDatabase[]]> {
+  const one = ledgerUrl();
+  return {
+    accepts: `${one.accepts}; several, divided by commas or lines, for a hub`,
+    parse(text) {
+      const [first = '', ...others] = text.trim().split(NEXT);
+      const parsed = one.parse(first);
+      if (parsed.kind === 'problem') return parsed;
+      const databases: [LedgerDatabase, ...LedgerDatabase[]] = [parsed.value];
+      for (const url of others) {
+        const further = one.parse(url);
+        if (further.kind === 'problem') return further;
+        if (databases.some((known) => isSame(known, further.value))) {
+          return invalid('one database twice', 'leave one of the two out');
+        }
+        databases.push(further.value);
+      }
+      return valid(databases);
+    },
+  };
+}
+
+function isSame(a: LedgerDatabase, b: LedgerDatabase): boolean {
+  return a.host === b.host && a.port === b.port && a.name === b.name;
+}
+
 function read(url: URL): Parsed<LedgerDatabase> {
   const { hostname, port, hash, searchParams } = url;
   const user = decode(url.username);

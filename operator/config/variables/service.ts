@@ -1,8 +1,8 @@
 import { invalid, type Parser, valid } from '../parsers/parser.ts';
-import { BILLING_STATES, type BillingState } from '../settings.ts';
+import { BILLING_STATES, type BillingState, ROLES } from '../settings.ts';
 import { duration } from '../parsers/durations.ts';
 import { listenAddress } from '../parsers/hosts.ts';
-import { ledgerUrl } from '../parsers/ledger-url.ts';
+import { ledgerUrls } from '../parsers/ledger-url.ts';
 import { absolutePath, boolean, choice, integer } from '../parsers/scalars.ts';
 import { byteSize } from '../parsers/sizes.ts';
 import { signingKeys } from '../parsers/signing-keys.ts';
@@ -36,6 +36,13 @@ function enforcementRules(): Parser<ReadonlyMap<string, BillingState>> {
 
 /** The ledger, the HTTP API, enforcement and the log. */
 export const SERVICE_VARIABLES = {
+  ROLE: {
+    meaning:
+      'What this process is in a fleet (docs/fleet.md): `meter` meters its cluster and feeds no destination, `hub` has no cluster and feeds those of every stream in the database, `all` is one operator by itself.',
+    parser: choice(...ROLES),
+    default: 'all',
+    test: 'operator/wiring/hub/hub.test.ts',
+  },
   DATA_DIR: {
     meaning:
       'Directory of the ledger, unless LEDGER_URL names a database; sums and explanations are kept there in any case.',
@@ -45,14 +52,14 @@ export const SERVICE_VARIABLES = {
   },
   LEDGER_URL: {
     meaning:
-      'PostgreSQL database to keep the ledger in, 15 or newer, on a host that always leads to the primary (docs/operations.md).',
-    parser: ledgerUrl(),
+      'PostgreSQL database to keep the ledger in, 15 or newer, on a host that always leads to the primary (docs/operations.md). A hub may have several.',
+    parser: ledgerUrls(),
     otherwise: 'the ledger is in DATA_DIR',
     shown: 'url',
     test: 'operator/wiring/open-ledger.test.ts',
   },
   LEDGER_URL_FILE: {
-    meaning: 'A file with the URL of LEDGER_URL in its place, read at start.',
+    meaning: 'A file with what LEDGER_URL would say in its place, read at start.',
     parser: absolutePath(),
     test: 'operator/wiring/open-ledger.test.ts',
   },

@@ -24,5 +24,6 @@ export const kafka: DestinationDefinition<KafkaSettings, KafkaSpec> = {
     ],
     translate: kafkaFromSpec,
   },
+  forCluster: (options, source) => ({ ...options, source }),
   create: createKafka,
 };

@@ -24,5 +24,6 @@ export const webhook: DestinationDefinition<WebhookSettings, WebhookSpec> = {
     ],
     translate: webhookFromSpec,
   },
+  forCluster: (options, source) => ({ ...options, source }),
   create: createWebhook,
 };

@@ -11,6 +11,7 @@ import { destinationPlanRoute } from './destination-plan.ts';
 import { destinationRoutes } from './destinations.ts';
 import { eventsExportRoute } from './events-export.ts';
 import { explainRoute } from './explain.ts';
+import { fleetRoute } from './fleet.ts';
 import { gapsRoute } from './gaps.ts';
 import { gpusRoute } from './gpus.ts';
 import { healthRoutes } from './health.ts';
@@ -51,6 +52,7 @@ export function createRoutes(context: RouteContext, page: Asset): readonly Route
     ingestRoute(context, memory),
     ...healthRoutes(context),
     statusRoute(context),
+    fleetRoute(context),
     catalogRoute(context),
     eventsExportRoute(context, scans),
     ...correctionRoutes(context, memory, scans),

@@ -12,7 +12,7 @@ import type { Clock } from '../../telemetry/clock.ts';
 import { systemClock } from '../../telemetry/system-clock.ts';
 import { buildCatalog, type Catalog } from '../../model/catalog.ts';
 import type { HttpLimits } from '../limits.ts';
-import { createHttpServer } from '../server.ts';
+import { createHttpServer, type FleetServing } from '../server.ts';
 import type { DiscoveryView, Views } from '../views.ts';
 import { type ApiDocument, loadApiDocument } from './api-document.ts';
 import { DESTINATIONS } from '../../destinations/registry.ts';
@@ -29,6 +29,8 @@ export interface TestServerOptions {
   readonly views?: Partial<Views>;
   readonly limits?: Partial<HttpLimits>;
   readonly usageDirectory?: string;
+  /** Of a hub. */
+  readonly fleet?: FleetServing;
 }
 
 export interface CallOptions {
@@ -108,6 +110,7 @@ export async function startTestServer(options: TestServerOptions = {}): Promise<
     logger,
     metrics,
     ...(options.limits !== undefined && { limits: options.limits }),
+    ...(options.fleet !== undefined && { fleet: options.fleet }),
     ...(options.usageDirectory !== undefined && { usageDirectory: options.usageDirectory }),
   });
   const listened = await server.listen(new AbortController().signal);
@@ -213,6 +216,7 @@ export function quietViews(settings: () => Settings): Omit<Views, 'held'> {
       used: () => 0n,
       counts: () => undefined,
     },
+    fleet: () => [],
     readiness: () => [{ name: 'discovery', ok: true }],
     discovery: quietDiscovery(),
     metering: {

@@ -4,7 +4,7 @@ import type { FleetDatabase, StreamName } from '../fleet.ts';
 import { createPostgresCustomers } from './customers.ts';
 import { migrate } from './migrate.ts';
 import { openPostgresLedger, type PostgresLedgerOptions } from './open-postgres-ledger.ts';
-import { openSession, type Row } from './session.ts';
+import { openSession, type Row, type Session } from './session.ts';
 
 /** What joining a stream takes beside its names. */
 export type FleetDatabaseOptions = Omit<
@@ -22,27 +22,33 @@ export function createFleetDatabase(options: FleetDatabaseOptions): FleetDatabas
   return {
     name,
     streams: async () => {
-      const session = await openSession(database, ANSWER_MS);
       try {
-        // A hub may be there before any meter.
-        if (!isMigrated) await migrate(session);
-        isMigrated = true;
-        const [found] = await session.run([
-          {
-            text: 'select source, region from meterfeed.stream where not copying order by stream',
-            values: [],
-          },
-        ]);
-        return (found?.rows ?? []).map(streamNameOf);
+        const session = await openSession(database, ANSWER_MS);
+        try {
+          // A hub may be there before any meter.
+          if (!isMigrated) await migrate(session);
+          isMigrated = true;
+          return await streamsOf(session);
+        } finally {
+          await session.end();
+        }
       } catch (error) {
         throw new Error(`${name}: ${errorText(error)}`, { cause: error });
-      } finally {
-        await session.end();
       }
     },
     join: (stream) => openPostgresLedger({ ...options, ...stream, entry: 'join' }),
     customers: createPostgresCustomers(database),
   };
+}
+
+async function streamsOf(session: Session): Promise<readonly StreamName[]> {
+  const [found] = await session.run([
+    {
+      text: 'select source, region from meterfeed.stream where not copying order by stream',
+      values: [],
+    },
+  ]);
+  return (found?.rows ?? []).map(streamNameOf);
 }
 
 function streamNameOf({ source, region }: Row): StreamName {

@@ -1,4 +1,5 @@
 import { useCallback, useEffect, useState } from './preact.js';
+import { shownCluster } from './location.js';
 import { tab } from './storage.js';
 
 /** What went wrong with a request, in words of the API. */
@@ -50,6 +51,15 @@ export function url(path, parameters = {}) {
   return query === '' ? path : `${path}?${query}`;
 }
 
+/** What is asked of all clusters of a fleet, whichever is looked at. */
+const OF_ALL = '/api/v1/fleet';
+
+/** An address of the API, of the cluster that is looked at. @param {string} address @param {string | undefined} cluster */
+function ofCluster(address, cluster) {
+  if (cluster === undefined || !address.startsWith('/api/') || address === OF_ALL) return address;
+  return `${address}${address.includes('?') ? '&' : '?'}cluster=${encodeURIComponent(cluster)}`;
+}
+
 /**
  * @param {string} address
  * @param {{ method?: string, body?: unknown, signal?: AbortSignal, patience?: number }} [options]
@@ -60,7 +70,7 @@ async function request(address, { method = 'GET', body, signal, patience = TIMEO
   const timeout = AbortSignal.timeout(patience);
   let response;
   try {
-    response = await fetch(address, {
+    response = await fetch(ofCluster(address, shownCluster()), {
       method,
       headers: {
         Accept: 'application/json',
@@ -151,8 +161,10 @@ export async function download(address, name) {
  * @returns {{ data: any, error: ApiError | undefined, loading: boolean, reload: () => void }}
  */
 export function useApi(address, everyMs) {
+  // What was read of one cluster is nothing of another.
+  const key = address === undefined ? '' : ofCluster(address, shownCluster());
   const [state, setState] = useState(
-    /** @type {{ address?: string, data?: any, error?: ApiError | undefined }} */ ({}),
+    /** @type {{ key?: string, data?: any, error?: ApiError | undefined }} */ ({}),
   );
   const [round, setRound] = useState(0);
   useEffect(() => {
@@ -161,12 +173,12 @@ export function useApi(address, everyMs) {
     const refresh = () => {
       if (document.hidden) return;
       read(address, { signal: stop.signal }).then(
-        (data) => !stop.signal.aborted && setState({ address, data }),
+        (data) => !stop.signal.aborted && setState({ key, data }),
         (error) => {
           if (stop.signal.aborted) return;
           const failure = error instanceof ApiError ? error : new ApiError(0, String(error));
           setState((last) =>
-            last.address === address ? { ...last, error: failure } : { address, error: failure },
+            last.key === key ? { ...last, error: failure } : { key, error: failure },
           );
         },
       );
@@ -179,8 +191,8 @@ export function useApi(address, everyMs) {
       clearInterval(timer);
       document.removeEventListener('visibilitychange', refresh);
     };
-  }, [address, everyMs, round]);
-  const current = state.address === address ? state : {};
+  }, [key, everyMs, round]);
+  const current = state.key === key ? state : {};
   const reload = useCallback(() => setRound((n) => n + 1), []);
   const { data, error } = current;
   return { data, error, loading: data === undefined && error === undefined, reload };

@@ -1,8 +1,10 @@
-import { html, useState } from './preact.js';
+import { html, useContext, useState } from './preact.js';
+import { link } from './location.js';
 import { change, useApi } from './api.js';
 import { ConfirmButton } from './buttons.js';
 import { Card, Choice, ErrorNotice, Notice } from './components.js';
 import { count, counted, time } from './format.js';
+import { HubContext } from './hub.js';
 import { useNames } from './names.js';
 import { Table } from './table.js';
 
@@ -10,9 +12,15 @@ const PATH = '/api/v1/held-tenants';
 const REFRESH_MS = 30_000;
 const NAMES_SHOWN = 5;
 
+/** What is held; nothing on a hub, which is pushed nothing. */
+function useHeld() {
+  const isHub = useContext(HubContext);
+  return useApi(isHub === false ? PATH : undefined, REFRESH_MS);
+}
+
 /** Usage that was pushed for a name that nobody knows: mostly a typing error. Nothing is shown where there is none. */
 export function HeldTenants() {
-  const held = useApi(PATH, REFRESH_MS);
+  const held = useHeld();
   const rows = held.data?.held_tenants ?? [];
   if (held.error === undefined && rows.length === 0) return null;
   return html`
@@ -36,12 +44,12 @@ export function HeldTenants() {
 
 /** Leads to what is held, where there is something. */
 export function HeldNotice() {
-  const held = useApi(PATH, REFRESH_MS);
+  const held = useHeld();
   const names = (held.data?.held_tenants ?? []).map((/** @type {any} */ one) => one.tenant);
   if (names.length === 0) return null;
   return html`
     <${Notice} title=${`Usage is held of ${counted(names.length, 'tenant')} that nobody knows`}>
-      <p><a href="#/tenants">Release or rename it</a>: ${names.slice(0, NAMES_SHOWN).join(', ')}</p>
+      <p><a href=${link(['tenants'])}>Release or rename it</a>: ${names.slice(0, NAMES_SHOWN).join(', ')}</p>
     </${Notice}>
   `;
 }

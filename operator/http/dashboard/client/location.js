@@ -2,15 +2,24 @@ import { useEffect, useState } from './preact.js';
 
 /**
  * Where the reader is: `#/tenants/acme?range=7d` is page `tenants`, arguments `['acme']`, query `range`.
+ * `#/@berlin/usage` is the same of one cluster of a fleet.
  * It is all in the fragment, so that every view is a link and nothing of it reaches the server.
- * @typedef {{ page: string, args: string[], query: URLSearchParams }} Place
+ * @typedef {{ cluster?: string, page: string, args: string[], query: URLSearchParams }} Place
  */
 
 /** @param {string} hash @returns {Place} */
 export function parsePlace(hash) {
   const [path = '', search = ''] = hash.replace(/^#\/?/, '').split('?', 2);
-  const [page = '', ...args] = path.split('/').map(decode);
-  return { page, args, query: new URLSearchParams(search) };
+  const parts = path.split('/');
+  const cluster = parts[0]?.startsWith('@') ? decode(parts.shift() ?? '').slice(1) : undefined;
+  const [page = '', ...args] = parts.map(decode);
+  const query = new URLSearchParams(search);
+  return { ...(cluster === undefined ? {} : { cluster }), page, args, query };
+}
+
+/** The cluster of a fleet that is looked at; undefined where it is all of them, or there is no fleet. */
+export function shownCluster() {
+  return parsePlace(location.hash).cluster;
 }
 
 /** @param {string} part */
@@ -23,17 +32,19 @@ function decode(part) {
 }
 
 /**
- * A link to a page; empty parameters are left out.
+ * A link to a page, of the cluster that is looked at unless another is named; empty parameters are left out.
  * @param {string[]} path
  * @param {Record<string, string | undefined>} [query]
+ * @param {string} [cluster] empty for all
  */
-export function link(path, query = {}) {
+export function link(path, query = {}, cluster = shownCluster()) {
   const search = new URLSearchParams();
   for (const [name, value] of Object.entries(query)) {
     if (value !== undefined && value !== '') search.set(name, value);
   }
   const text = search.toString();
-  return `#/${path.map(encodeURIComponent).join('/')}${text === '' ? '' : `?${text}`}`;
+  const of = cluster ? `@${encodeURIComponent(cluster)}/` : '';
+  return `#/${of}${path.map(encodeURIComponent).join('/')}${text === '' ? '' : `?${text}`}`;
 }
 
 /** Changes parameters of the page that is open. @param {Record<string, string | undefined>} changes */

@@ -1,12 +1,14 @@
 import { html, render, useEffect, useMemo, useState } from './preact.js';
 import { onRefused, token, useApi } from './api.js';
-import { usePlace } from './location.js';
+import { link, usePlace } from './location.js';
 import { SiteFooter, SiteHeader } from './menu.js';
+import { HubContext } from './hub.js';
 import { createNames, NamesContext } from './names.js';
 import { DestinationPage, DestinationsPage } from './pages/destinations.js';
 import { DocsPage } from './pages/docs.js';
 import { EnforcementPage } from './pages/enforcement.js';
 import { EventPage } from './pages/event.js';
+import { FleetPage } from './pages/fleet.js';
 import { GapsPage } from './pages/gaps.js';
 import { GpusPage } from './pages/gpus.js';
 import { MonthPage } from './pages/months.js';
@@ -41,13 +43,14 @@ function Page({ place, status }) {
   if (page === 'destinations' && id !== undefined)
     return html`<${DestinationPage} name=${id} status=${status} />`;
   if (page === 'destinations') return html`<${DestinationsPage} status=${status} />`;
+  if (page === 'fleet') return html`<${FleetPage} />`;
   if (page === 'enforcement') return html`<${EnforcementPage} />`;
   if (page === 'events' && id !== undefined) return html`<${EventPage} id=${id} />`;
   if (page === 'docs')
     return html`<${DocsPage} page=${id === undefined ? 'README.md' : args.join('/')} query=${query} />`;
   return html`
     <${PageHead} title="No such page" />
-    <p>The link names a page that does not exist. <a href="#/">Go to the overview</a>.</p>
+    <p>The link names a page that does not exist. <a href=${link([])}>Go to the overview</a>.</p>
   `;
 }
 
@@ -83,20 +86,22 @@ function App() {
   useEffect(() => onRefused(() => setRefused(true)), []);
   const status = useApi(refused ? undefined : '/api/v1/status', STATUS_MS);
   const catalog = useApi(refused ? undefined : '/api/v1/catalog', NAMES_MS);
+  const fleet = useApi(refused ? undefined : '/api/v1/fleet', NAMES_MS);
   const tenants = useApi(refused ? undefined : '/api/v1/tenants', NAMES_MS);
   const names = useMemo(
     () => createNames(catalog.data?.metrics ?? [], tenants.data?.tenants),
     [catalog.data, tenants.data],
   );
   const { data } = status;
+  const isHub = fleet.data === undefined ? fleet.error && false : fleet.data.role === 'hub';
   return html`
     <a class="skip" href="#content" onClick=${skipToContent}>Skip to the content</a>
-    <${SiteHeader} page=${place.page} status=${data} />
+    <${SiteHeader} place=${place} status=${data} fleet=${fleet.data} />
     <main id="content" tabindex="-1">
       ${
         refused
           ? html`<${TokenForm} onGiven=${() => setRefused(false)} />`
-          : html`<${NamesContext.Provider} value=${names}><${Page} key=${`${place.page}/${place.args.join('/')}`} place=${place} status=${status} /></${NamesContext.Provider}>`
+          : html`<${HubContext.Provider} value=${isHub}><${NamesContext.Provider} value=${names}><${Page} key=${`${place.cluster ?? ''}/${place.page}/${place.args.join('/')}`} place=${place} status=${status} /></${NamesContext.Provider}></${HubContext.Provider}>`
       }
     </main>
     <${SiteFooter} status=${data} />

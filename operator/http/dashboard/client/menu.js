@@ -13,25 +13,56 @@ const NAVIGATION = [
   ['enforcement', 'Enforcement'],
 ];
 
+/** Pages of a hub, and those that it has not while it shows all clusters. */
+const FLEET = ['fleet', 'Fleet'];
+const OF_ONE_CLUSTER = ['enforcement'];
+
 const THEME_KEY = 'meterfeed-theme';
 
-/** The pages; on a narrow screen behind a button. @param {{ page: string, status: any }} properties */
-export function SiteHeader({ page, status }) {
+/**
+ * The pages; on a narrow screen behind a button.
+ * @param {{ place: import('./location.js').Place, status: any, fleet: any }} properties
+ */
+export function SiteHeader({ place, status, fleet }) {
+  const { page, cluster } = place;
+  const isHub = fleet?.role === 'hub';
+  const pages = isHub
+    ? [FLEET, ...NAVIGATION.filter(([to = '']) => !OF_ONE_CLUSTER.includes(to))]
+    : NAVIGATION;
   const [open, setOpen] = useState(false);
   useEffect(() => setOpen(false), [page]);
   return html`
     <header class="site">
-      <a class="brand" href="#/"><img src="/dashboard/icon.svg" alt="" />meterfeed</a>
-      ${status && html`<span class="cluster">${status.cluster} · ${status.region}</span>`}
+      <a class="brand" href=${link([])}><img src="/dashboard/icon.svg" alt="" />meterfeed</a>
+      ${isHub ? html`<${ClusterPicker} place=${place} streams=${fleet.streams} />` : status && html`<span class="cluster">${status.cluster} · ${status.region}</span>`}
       <button class="menu" aria-expanded=${open ? 'true' : 'false'} aria-controls="pages" onClick=${() => setOpen(!open)}>Menu</button>
       <nav class=${open ? 'site open' : 'site'} id="pages" aria-label="Pages">
-        ${NAVIGATION.map(
+        ${pages.map(
           ([to = '', text]) => html`
-            <a href=${link(to === '' ? [] : [to])} aria-current=${page === to ? 'page' : undefined} onClick=${() => setOpen(false)}>${text}</a>
+            <a href=${link(to === '' ? [] : [to], {}, to === 'fleet' ? '' : cluster)} aria-current=${page === to ? 'page' : undefined} onClick=${() => setOpen(false)}>${text}</a>
           `,
         )}
       </nav>
     </header>
+  `;
+}
+
+/** All clusters, or one of them; the page stays. @param {{ place: import('./location.js').Place, streams: any[] }} properties */
+function ClusterPicker({ place, streams }) {
+  const { cluster = '', page, args, query } = place;
+  const pick = (/** @type {any} */ event) => {
+    // What is shown of one thing of a cluster is not there in another.
+    const path =
+      args.length > 0 && page !== 'months' && page !== 'tenants' ? [page] : [page, ...args];
+    location.hash = link(path, Object.fromEntries(query), event.currentTarget.value);
+  };
+  return html`
+    <label class="field cluster">
+      <select aria-label="Cluster" value=${cluster} onChange=${pick}>
+        <option value="" selected=${cluster === ''}>All clusters</option>
+        ${streams.filter(({ meter, cluster: name }) => meter || name === cluster).map(({ cluster: name, region }) => html`<option value=${name} selected=${cluster === name}>${name} · ${region}</option>`)}
+      </select>
+    </label>
   `;
 }
 
@@ -40,7 +71,7 @@ export function SiteFooter({ status }) {
   return html`
     <footer class="site">
       <${ThemeButton} />
-      <a href="#/docs/README.md">Documentation</a>
+      <a href=${link(['docs', 'README.md'])}>Documentation</a>
       ${status && html`<span class="muted">meterfeed ${status.version}. All times are UTC.</span>`}
     </footer>
   `;

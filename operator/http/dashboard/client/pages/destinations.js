@@ -87,7 +87,7 @@ export function DestinationPage({ name, status }) {
     (/** @type {any} */ candidate) => candidate.name === name,
   );
   return html`
-    <${PageHead} title=${name}><a href="#/destinations">All destinations</a></${PageHead}>
+    <${PageHead} title=${name}><a href=${link(['destinations'])}>All destinations</a></${PageHead}>
     <${ErrorNotice} state=${status} />
     ${status.data && one === undefined && html`<p class="notice">No destination of this name is configured now.</p>`}
     ${one && html`<${Facts} one=${one} />`}

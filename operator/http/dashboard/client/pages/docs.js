@@ -1,4 +1,5 @@
 import { html, useEffect } from '../preact.js';
+import { link } from '../location.js';
 import { useApi } from '../api.js';
 import { Card, ErrorNotice, PageHead } from '../components.js';
 import { Markdown } from '../markdown.js';
@@ -17,7 +18,7 @@ export function DocsPage({ page, query }) {
   const isPage = page.endsWith('.md');
   const title = isPage ? (/^# (.*)$/m.exec(text ?? '')?.[1] ?? 'Documentation') : page;
   return html`
-    <${PageHead} title=${title}><a href="#/docs/README.md">All pages</a></${PageHead}>
+    <${PageHead} title=${title}><a href=${link(['docs', 'README.md'])}>All pages</a></${PageHead}>
     <${ErrorNotice} state=${document} />
     ${text !== undefined && html`<${Card}>${isPage ? html`<div class="prose"><${Markdown} text=${text.replace(/^# .*$/m, '')} page=${page} /></div>` : html`<pre tabindex="0">${text}</pre>`}</${Card}>`}
   `;

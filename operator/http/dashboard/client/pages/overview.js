@@ -1,4 +1,4 @@
-import { html, useMemo, useState } from '../preact.js';
+import { html, useContext, useMemo, useState } from '../preact.js';
 import { read, useApi, url } from '../api.js';
 import { CopyButton } from '../buttons.js';
 import { StackedChart } from '../chart.js';
@@ -7,7 +7,8 @@ import { ago, bytes, count, counted, plain, quantity, time } from '../format.js'
 import { GapList } from '../gap-list.js';
 import { HeldNotice } from '../held-tenants.js';
 import { useHoles } from '../holes.js';
-import { link } from '../location.js';
+import { HubContext } from '../hub.js';
+import { link, shownCluster } from '../location.js';
 import { toSeries } from '../series.js';
 import { ClusterName, useNames } from '../names.js';
 import { SumLink } from '../sums.js';
@@ -30,6 +31,7 @@ const LATE_WINDOWS = 3;
 
 /** Everything at a glance. @param {{ status: any, query: URLSearchParams }} properties */
 export function OverviewPage({ status, query }) {
+  const isFleet = useContext(HubContext) === true && shownCluster() === undefined;
   const now = Date.now();
   const range = rangeOf(query, now, '24h');
   const { from, to } = range;
@@ -60,7 +62,7 @@ export function OverviewPage({ status, query }) {
       </${Card}>
       <${OpenGaps} />
       <${FailedTenantApis} failed=${data.failed_tenant_apis} />
-      <${LedgerCard} ledger=${data.ledger} now=${now} />
+      ${!isFleet && html`<${LedgerCard} ledger=${data.ledger} now=${now} />`}
     `
     }
   `;
@@ -111,7 +113,7 @@ function Tiles({ status, gpus, now }) {
       <${Tile} label="Last window" value=${ago(last, now)} note=${last === undefined ? 'none has closed yet' : late ? 'windows are not closing: see the log' : `every ${status.window}`} tone=${late ? 'warn' : 'good'} />
       <${Tile} label="Destinations well" value=${all === 0 ? 'none' : `${well} of ${all}`} note=${all === 0 && 'usage is kept, and sent nowhere'} tone=${all === 0 ? 'plain' : well === all ? 'good' : 'warn'} />
       <${Tile} label="Dead letters" value=${count(letters)} note=${letters > 0 ? 'refused, so not billed' : sent ? 'nothing was refused' : 'nothing was sent yet'} tone=${letters > 0 ? 'bad' : sent ? 'good' : 'plain'} />
-      <${Tile} label="Open gaps" value=${count(open.length)} note=${html`<a href="#/gaps">What was not measured</a>`} tone=${open.length === 0 ? 'good' : 'warn'} />
+      <${Tile} label="Open gaps" value=${count(open.length)} note=${html`<a href=${link(['gaps'])}>What was not measured</a>`} tone=${open.length === 0 ? 'good' : 'warn'} />
       <${Tile} label="Failed tenant APIs" value=${count(failed)} note=${uncovered === 0 ? undefined : `${counted(uncovered, 'tenant cluster')} without own nodes, as far as known, and without kubeconfig`} tone=${failed === 0 ? 'good' : 'warn'} />
     </div>
   `;
@@ -169,7 +171,7 @@ function OpenGaps() {
     <${Card} title="Not measured now">
       <${ErrorNotice} state=${gaps} />
       ${gaps.data && html`<${GapList} groups=${open.slice(0, GAPS_SHOWN)} empty="Everything is measured." />`}
-      <p><a href="#/gaps">All gaps, also those that have ended</a></p>
+      <p><a href=${link(['gaps'])}>All gaps, also those that have ended</a></p>
     </${Card}>
   `;
 }

@@ -183,7 +183,7 @@ function Events({ of, isOwn }) {
             {
               name: 'Event',
               cell: (/** @type {any} */ event) =>
-                html`<a href=${`#/events/${encodeURIComponent(event.id)}`}>Why ${quantity(event.quantity, decimals)}?</a>`,
+                html`<a href=${link(['events', event.id])}>Why ${quantity(event.quantity, decimals)}?</a>`,
             },
             {
               name: names.metricWithUnit(of.metric, unit),

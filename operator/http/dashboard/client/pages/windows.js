@@ -79,7 +79,7 @@ export function WindowPage({ end }) {
   const window = useApi(`/api/v1/windows/${encodeURIComponent(end)}`);
   const { data } = window;
   return html`
-    <${PageHead} title=${`Window until ${readableEnd(end)}`}><a href="#/windows">All windows</a></${PageHead}>
+    <${PageHead} title=${`Window until ${readableEnd(end)}`}><a href=${link(['windows'])}>All windows</a></${PageHead}>
     <${ErrorNotice} state=${window} />
     ${data && html`<${Report} report=${data} />`}
   `;

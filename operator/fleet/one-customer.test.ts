@@ -1,0 +1,147 @@
+import { describe, expect, test } from 'vitest';
+import type { Destination, ProvisionOutcome } from '../destinations/destination.ts';
+import { testTenant } from '../destinations/testing/context.ts';
+import type { Customer, Customers } from '../ledger/fleet.ts';
+import type { Tenant } from '../model/tenant.ts';
+import { mergeTenants } from './merge-tenants.ts';
+import { oneCustomer } from './one-customer.ts';
+
+const NEVER = new AbortController().signal;
+const START = Date.UTC(2026, 10, 1);
+
+/** As a database has them, one at a time. */
+function memoryCustomers(): Customers & { readonly rows: Map<string, Customer> } {
+  const rows = new Map<string, Customer>();
+  let turn: Promise<unknown> = Promise.resolve();
+  return {
+    rows,
+    alone: (destination, tenant, work) => {
+      const key = `${destination}/${tenant}`;
+      const mine = turn.then(async () => {
+        const { result, record } = await work(rows.get(key));
+        if (record === 'none') rows.delete(key);
+        else if (record !== 'as before') rows.set(key, record);
+        return result;
+      });
+      turn = mine.catch(() => undefined);
+      return mine;
+    },
+  };
+}
+
+/** A billing system that writes down what it is asked. */
+function world(answer: ProvisionOutcome = { kind: 'done' }) {
+  const asked: string[] = [];
+  const destination: Destination = {
+    name: 'lago',
+    type: 'lago',
+    limits: { batchEvents: 1 },
+    accepts: () => true,
+    bootstrap: async () => ({ kind: 'done' }),
+    provision: async ({ id, billableFrom = 0 }) => {
+      asked.push(`provision ${id} from ${(billableFrom - START) / 3_600_000}`);
+      return answer;
+    },
+    offboard: async ({ id }) => {
+      asked.push(`offboard ${id}`);
+      return { kind: 'done' };
+    },
+    close: async () => undefined,
+    send: async (events) => events.map(() => ({ kind: 'delivered' })),
+    verify: async (events, _signal, bucket) => {
+      asked.push(`verify ${events.length} by sums: ${bucket !== undefined}`);
+      return { kind: 'verified', known: new Set() };
+    },
+  };
+  const customers = memoryCustomers();
+  const at = (stream: string) => oneCustomer(destination, stream, customers);
+  return { asked, customers, berlin: at('berlin'), paris: at('paris') };
+}
+
+const acme = (change: Partial<Tenant> = {}): Tenant =>
+  testTenant({ id: 'acme', billableFrom: START, ...change });
+
+describe('a tenant in two clusters', () => {
+  test('is made once, and found made by the other stream, also where both come at the same time', async () => {
+    const { asked, berlin, paris } = world();
+    const outcomes = await Promise.all([
+      berlin.provision(acme(), NEVER),
+      paris.provision(acme(), NEVER),
+    ]);
+    expect(outcomes).toEqual([{ kind: 'done' }, { kind: 'done' }]);
+    expect(asked).toEqual(['provision acme from 0']);
+  });
+
+  test('is asked for again by a stream that has asked before: it may be gone over there', async () => {
+    const { asked, berlin } = world();
+    await berlin.provision(acme(), NEVER);
+    await berlin.provision(acme(), NEVER);
+    expect(asked).toHaveLength(2);
+  });
+
+  test('is billable from the earliest usage of either, and never from a later one again', async () => {
+    const { asked, berlin, paris } = world();
+    await berlin.provision(acme(), NEVER);
+    await paris.provision(acme({ billableFrom: START - 3_600_000 }), NEVER);
+    await berlin.provision(acme(), NEVER);
+    expect(asked).toEqual([
+      'provision acme from 0',
+      'provision acme from -1',
+      'provision acme from -1',
+    ]);
+  });
+
+  test('that could not be made is tried by each, and is on record of neither', async () => {
+    const { asked, customers, berlin, paris } = world({ kind: 'rejected', reason: 'no email' });
+    await berlin.provision(acme(), NEVER);
+    expect(await paris.provision(acme(), NEVER)).toMatchObject({ kind: 'rejected' });
+    expect(asked).toHaveLength(2);
+    expect(customers.rows.size).toBe(0);
+  });
+
+  test('stays a customer until it has left both, and then ends once', async () => {
+    const { asked, customers, berlin, paris } = world();
+    await berlin.provision(acme(), NEVER);
+    await paris.provision(acme(), NEVER);
+    expect(await berlin.offboard(acme(), NEVER)).toEqual({ kind: 'done' });
+    expect(await berlin.offboard(acme(), NEVER)).toEqual({ kind: 'done' });
+    expect(asked).toEqual(['provision acme from 0']);
+    await paris.offboard(acme(), NEVER);
+    expect(asked).toEqual(['provision acme from 0', 'offboard acme']);
+    expect(customers.rows.size).toBe(0);
+  });
+
+  test('is not asked about by sums, in which the other cluster’s usage would pass for what was sent', async () => {
+    const { asked, berlin } = world();
+    await berlin.verify?.([], NEVER, []);
+    expect(asked).toEqual(['verify 0 by sums: false']);
+  });
+});
+
+test('a database that does not answer makes a customer wait, and nobody guess', async () => {
+  const { asked, berlin } = (() => {
+    const made = world();
+    const away: Customers = { alone: () => Promise.reject(new Error('connection refused')) };
+    const destination = made.berlin;
+    return { ...made, berlin: oneCustomer(destination, 'berlin', away) };
+  })();
+  expect(await berlin.provision(acme(), NEVER)).toEqual({
+    kind: 'retry',
+    reason: 'shared customers: connection refused',
+  });
+  expect(asked).toEqual([]);
+});
+
+test('one customer has the name of the cluster where it is oldest, whichever stream is read first', () => {
+  const old = acme({ displayName: 'Acme', clusters: ['a'], createdAt: START });
+  const young = acme({ displayName: 'acme', clusters: ['b', 'a'], createdAt: START + 1 });
+  const other = acme({ id: 'globex' });
+  for (const all of [
+    [[old], [young, other]],
+    [[young, other], [old]],
+  ]) {
+    const merged = mergeTenants(all);
+    expect(merged.get('acme')).toEqual({ ...old, clusters: ['a', 'b'] });
+    expect(merged.get('globex')).toEqual(other);
+  }
+});

@@ -1,0 +1,42 @@
+import { AggregatorRegistry, Registry } from 'prom-client';
+
+/** The metrics of one stream, which has its own of every name. */
+export interface StreamRegistry {
+  readonly source: string;
+  readonly registry: Registry;
+}
+
+/**
+ * The process's own metrics, those that are added to this registry, and those of each stream with its name as the label
+ * `cluster`.
+ */
+export class FleetRegistry extends Registry {
+  readonly #own: Registry;
+  readonly #streams: () => readonly StreamRegistry[];
+
+  constructor(own: Registry, streams: () => readonly StreamRegistry[]) {
+    super();
+    this.#own = own;
+    this.#streams = streams;
+  }
+
+  override async metrics(): Promise<string> {
+    const all = await Promise.all(
+      this.#streams().map(async ({ source, registry }) =>
+        (await registry.getMetricsAsJSON()).map((metric) => ({
+          ...metric,
+          values: metric.values.map((value) => ({
+            ...value,
+            labels: { cluster: source, ...value.labels },
+          })),
+        })),
+      ),
+    );
+    const texts = await Promise.all([
+      this.#own.metrics(),
+      super.metrics(),
+      AggregatorRegistry.aggregate(all).metrics(),
+    ]);
+    return `${texts.map((text) => text.trimEnd()).join('\n')}\n`;
+  }
+}

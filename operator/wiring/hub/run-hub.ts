@@ -1,0 +1,146 @@
+import { readFile } from 'node:fs/promises';
+import { Gauge, type Registry } from 'prom-client';
+import { ledgerUrls } from '../../config/parsers/ledger-url.ts';
+import { problemText } from '../../config/parsers/parser.ts';
+import type { LedgerDatabase, Settings } from '../../config/settings.ts';
+import { createSettingsStore } from '../../config/settings-store.ts';
+import { createFleetLedger, createFleetTotals } from '../../fleet/fleet-ledger.ts';
+import { createHttpServer } from '../../http/server.ts';
+import { createFleetDatabase } from '../../ledger/postgres/fleet-database.ts';
+import { errorText } from '../../model/error-text.ts';
+import { omitUndefined } from '../../model/omit-undefined.ts';
+import { createOutbound } from '../../outbound/outbound.ts';
+import type { Clock } from '../../telemetry/clock.ts';
+import type { Logger } from '../../telemetry/logger.ts';
+import { createRegistry } from '../../telemetry/registry.ts';
+import type { Scrubber } from '../../telemetry/scrubber.ts';
+import { exportTelemetry } from '../otlp.ts';
+import { aborted, type Part, type PartsEnd, runParts } from '../parts.ts';
+import { FleetRegistry } from './fleet-registry.ts';
+import { fleetViews } from './fleet-views.ts';
+import type { HubContext } from './hub-context.ts';
+import { createHubStreams, type HubStreams } from './hub-streams.ts';
+
+export interface HubOptions {
+  readonly version: string;
+  readonly environment: Settings;
+  /** Which process this is. */
+  readonly instance: string;
+  /** Where other replicas reach it, `host:port`. */
+  readonly address: string;
+  readonly clock: Clock;
+  /** Uniform in [0, 1). */
+  readonly random: () => number;
+  readonly logger: Logger;
+  readonly scrubber: Scrubber;
+}
+
+/** Runs a hub until the signal is aborted or a part cannot go on (docs/fleet.md). It asks nothing of Kubernetes. */
+export async function runHub(options: HubOptions, stopping: AbortSignal): Promise<PartsEnd> {
+  const { environment, clock, logger, scrubber } = options;
+  const found = await databasesOf(environment.ledger);
+  if (found.kind === 'failed') return found;
+  for (const database of found.databases) scrubber.learn(database);
+  const parts = await buildHub(options, found.databases, () => !stopping.aborted);
+  return runParts(parts, stopping, { clock, logger });
+}
+
+type FoundDatabases =
+  | { readonly kind: 'found'; readonly databases: readonly [LedgerDatabase, ...LedgerDatabase[]] }
+  | { readonly kind: 'failed'; readonly reason: string };
+
+async function databasesOf(settings: Settings['ledger']): Promise<FoundDatabases> {
+  const { database, furtherDatabases = [], databaseFile } = settings;
+  if (database !== undefined) return { kind: 'found', databases: [database, ...furtherDatabases] };
+  if (databaseFile === undefined) return { kind: 'failed', reason: 'LEDGER_URL: not set' };
+  try {
+    const parsed = ledgerUrls().parse(await readFile(databaseFile, 'utf8'));
+    if (parsed.kind === 'value') return { kind: 'found', databases: parsed.value };
+    return { kind: 'failed', reason: problemText('LEDGER_URL_FILE', parsed, databaseFile) };
+  } catch (error) {
+    return { kind: 'failed', reason: `LEDGER_URL_FILE: cannot be read: ${errorText(error)}` };
+  }
+}
+
+async function buildHub(
+  options: HubOptions,
+  [home, ...further]: readonly [LedgerDatabase, ...LedgerDatabase[]],
+  running: () => boolean,
+): Promise<readonly Part[]> {
+  const { environment, clock, logger, version, address } = options;
+  const { retentionMs, durability } = environment.ledger;
+  const settings = createSettingsStore(environment);
+  const registry = createRegistry({ version });
+  const outbound = createOutbound({ registry, clock, userAgent: `meterfeed/${version}` });
+  const telemetry = await exportTelemetry({ ...options, registry }, outbound);
+  const common = { durability, retentionMs, clock, logger, address };
+  const first = createFleetDatabase({ ...common, database: home });
+  const databases = [
+    first,
+    ...further.map((database) => createFleetDatabase({ ...common, database })),
+  ];
+  const streams: HubStreams = createHubStreams(databases, () => context);
+  const context: HubContext = {
+    ...options,
+    settings,
+    registry,
+    outbound,
+    customers: first.customers,
+    merged: (tenant) => streams.merged(tenant),
+    ...omitUndefined({ tracer: telemetry.tracer }),
+  };
+  createFleetMetrics(registry, streams);
+  const http = createHttpServer({
+    clock,
+    logger,
+    version,
+    views: fleetViews(streams, settings, running),
+    ledger: createFleetLedger(() => streams.units()),
+    metrics: new FleetRegistry(registry, () => streams.units()),
+    fleet: {
+      totals: createFleetTotals(() => streams.units()),
+      streams: () => streams.units(),
+    },
+  });
+  return [
+    ...telemetry.parts,
+    {
+      name: 'HTTP server',
+      run: async (signal) => {
+        await http.listen(signal);
+        await aborted(signal);
+        await http.close();
+      },
+    },
+    { name: 'streams', run: (signal) => streams.run(signal) },
+  ];
+}
+
+function createFleetMetrics(registry: Registry, streams: HubStreams): void {
+  const registers = [registry];
+  const count: Gauge = new Gauge({
+    name: 'meterfeed_fleet_streams',
+    help: 'Streams that this hub reads.',
+    registers,
+    collect: () => count.set(streams.units().length),
+  });
+  const problems: Gauge = new Gauge({
+    name: 'meterfeed_fleet_problems',
+    help: 'Databases and streams that this hub cannot read.',
+    registers,
+    collect: () => problems.set(streams.problems().length),
+  });
+  const silent: Gauge<'cluster'> = new Gauge({
+    name: 'meterfeed_fleet_meter_silent_seconds',
+    help: 'How long the meter of a stream has told nothing new.',
+    labelNames: ['cluster'],
+    registers,
+    collect: () => {
+      silent.reset();
+      for (const { source, watch } of streams.units()) {
+        const ms = watch.silentMs();
+        if (ms !== undefined) silent.set({ cluster: source }, ms / 1000);
+      }
+    },
+  });
+}

@@ -1,0 +1,211 @@
+import { join } from 'node:path';
+import { Registry } from 'prom-client';
+import type { DestinationSettings } from '../../config/settings.ts';
+import type { Delivery } from '../../delivery/delivery.ts';
+import { createDelivery } from '../../delivery/delivery-engine.ts';
+import { feederLease } from '../../delivery/shared-feeders.ts';
+import {
+  type CreateDestination,
+  createDestinationRegistry,
+  forCluster,
+} from '../../destinations/registry.ts';
+import { recordedTenant } from '../../discovery/memory.ts';
+import { createStates, type StateStore } from '../../enforcement/states/state-store.ts';
+import { newRecord } from '../../enforcement/states/tenant-record.ts';
+import { billingStateOf } from '../../enforcement/enforcement.ts';
+import { dropFarewell } from '../../fleet/meter-report.ts';
+import { oneCustomer } from '../../fleet/one-customer.ts';
+import { createStreamWatch, type StreamWatch } from '../../fleet/stream-watch.ts';
+import type { ServedStream } from '../../http/server.ts';
+import type { StreamName } from '../../ledger/fleet.ts';
+import type { Ledger, Replica } from '../../ledger/ledger.ts';
+import { errorText } from '../../model/error-text.ts';
+import { createSumming } from '../../usage/summing.ts';
+import { aborted, type Part, runParts } from '../parts.ts';
+import { tracedDestinations } from '../otlp.ts';
+import type { HubContext } from './hub-context.ts';
+import { streamCatalog } from './stream-catalog.ts';
+import { streamViews, type ViewedStream } from './stream-views.ts';
+
+/** One stream of a hub: read, summed, and fed to the hub's destinations. Independent of all others. */
+export interface StreamUnit extends ServedStream, ViewedStream {
+  readonly ledger: Ledger;
+  /** Its own metrics, beside those of others that have the same names. */
+  readonly registry: Registry;
+  /** Works until the signal is aborted, then closes the ledger. */
+  readonly run: (signal: AbortSignal) => Promise<void>;
+}
+
+const STATES_MS = 30_000;
+
+/** The unit of a stream that was joined. What its records say is known when it resolves. */
+export async function openStreamUnit(
+  context: HubContext,
+  name: StreamName,
+  { ledger, replica }: { readonly ledger: Ledger; readonly replica: Replica },
+): Promise<StreamUnit> {
+  const { clock, random, logger, settings, environment } = context;
+  const registry = new Registry();
+  const watch = createStreamWatch({
+    ledger,
+    clock,
+    logger,
+    retentionMs: environment.ledger.retentionMs,
+  });
+  await watch.round();
+  const catalog = streamCatalog(() => watch.report());
+  const delivery = createDelivery({
+    clock,
+    random,
+    logger,
+    ledger,
+    registry,
+    catalog,
+    shared: replica,
+    createDestination: destinationsOf(context, name),
+    tenants: {
+      find: (id) => (watch.findTenant(id) === undefined ? undefined : context.merged(id)),
+      recorded: async (id) => context.merged(id) ?? recordedTenant(ledger, id),
+      subscribe: (listener) => watch.subscribe(listener),
+    },
+    maxBackfillMs: () => settings.current().metering.maxBackfillMs,
+  });
+  const summing = createSumming({
+    ledger,
+    clock,
+    logger,
+    usageDirectory: join(environment.ledger.dataDir, 'usage', encodeURIComponent(name.source)),
+  });
+  const readStates = async (): Promise<StateStore> => {
+    const read = createStates(ledger);
+    await read.load();
+    return read;
+  };
+  let states = await readStates();
+  const reloadStates = async (signal: AbortSignal): Promise<void> => {
+    while (!signal.aborted) {
+      await clock.sleep(STATES_MS, signal).catch(() => undefined);
+      // Those that cannot be read now are read in half a minute.
+      states = await readStates().catch(() => states);
+    }
+  };
+  const parts: readonly Part[] = [
+    { name: 'leases', run: (signal) => replica.leases.run(signal) },
+    { name: 'records', run: (signal) => watch.run(signal) },
+    { name: 'states', run: reloadStates },
+    {
+      name: 'delivery',
+      run: (signal) => deliver({ context, watch, delivery, open: replica.open }, signal),
+    },
+    {
+      name: 'sums',
+      run: async (signal) => {
+        await summing.open();
+        await aborted(signal);
+        await summing.close();
+      },
+    },
+  ];
+  const unit: StreamUnit = {
+    name,
+    source: name.source,
+    watch,
+    delivery,
+    registry,
+    ledger,
+    replicas: {
+      // What a meter has told is known everywhere.
+      meter: () => 'here',
+      feeder: (destination) => {
+        const lease = feederLease(destination);
+        const { leases } = replica;
+        const feeder = leases.held().has(lease) ? undefined : leases.addressOf(lease);
+        return feeder === undefined ? 'here' : { address: feeder };
+      },
+    },
+    totals: summing.totals,
+    billingState: (tenant) => billingStateOf(states.find(tenant) ?? newRecord(tenant, 0)),
+    get views() {
+      return views;
+    },
+    run: async (signal) => {
+      const end = await runParts(parts, signal, { clock, logger });
+      await ledger.close();
+      if (end.kind === 'failed') throw new Error(end.reason);
+    },
+  };
+  const views = streamViews(context, unit, catalog);
+  return unit;
+}
+
+/** Destinations of the hub, as this stream sees them: under its own name, and sharing customers with all others. */
+function destinationsOf(context: HubContext, { source }: StreamName): CreateDestination {
+  const { clock, logger, outbound, settings, tracer, customers } = context;
+  const plain = createDestinationRegistry({
+    clock,
+    logger,
+    outbound,
+    books: () => settings.current().pricing.books,
+  });
+  const create = tracer === undefined ? plain : tracedDestinations(plain, tracer);
+  return (wanted) => {
+    const outcome = create(forCluster(wanted, source));
+    if (outcome.kind === 'invalid') return outcome;
+    return { kind: 'created', destination: oneCustomer(outcome.destination, source, customers) };
+  };
+}
+
+interface Delivering {
+  readonly context: HubContext;
+  readonly watch: StreamWatch;
+  readonly delivery: Delivery;
+  readonly open: Ledger;
+}
+
+/** Feeds the stream while its meter feeds nothing itself. */
+async function deliver(
+  { context, watch, delivery, open }: Delivering,
+  signal: AbortSignal,
+): Promise<void> {
+  const { settings, logger } = context;
+  let applied: readonly DestinationSettings[] = [];
+  let isBidding = false;
+  const look = async (): Promise<void> => {
+    const isFed = watch.report()?.role === 'meter';
+    const wanted = isFed ? settings.current().billing.destinations : [];
+    if (wanted !== applied && (wanted.length > 0 || applied.length > 0)) {
+      applied = wanted;
+      await delivery.apply(wanted);
+    }
+    if (!isFed || isBidding) return;
+    isBidding = true;
+    try {
+      await bidFarewell({ watch, delivery, open }, (problem) => logger.warn(`[fleet] ${problem}`));
+    } catch (error) {
+      logger.warn(`[fleet] ${errorText(error)}`);
+    } finally {
+      isBidding = false;
+    }
+  };
+  const leave = watch.subscribe(() => void look());
+  const running = delivery.run(signal);
+  await look();
+  await running;
+  leave();
+}
+
+/** Hands tenants that have left over to the destinations. Each is asked for durably before the farewell is forgotten. */
+async function bidFarewell(
+  { watch, delivery, open }: Omit<Delivering, 'context'>,
+  warn: (problem: string) => void,
+): Promise<void> {
+  for (const tenant of watch.farewells()) {
+    const outcome = await delivery.offboard(tenant);
+    if (outcome.kind === 'failed') {
+      warn(outcome.message);
+      continue;
+    }
+    const dropped = await open.writeRecords([dropFarewell(tenant.id)]);
+    if (dropped.kind === 'failed') warn(dropped.message);
+  }
+}

@@ -1,0 +1,218 @@
+import { mkdtemp, rm } from 'node:fs/promises';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { stablePort } from '../../../../e2e/control-plane/ports.ts';
+import type { LedgerDatabase, Role } from '../../../config/settings.ts';
+import { settingsFrom } from '../../../controllers/testing/settings.ts';
+import { reportMeter } from '../../../fleet/meter-reporter.ts';
+import type { MeterReport } from '../../../fleet/meter-report.ts';
+import type { Ledger } from '../../../ledger/ledger.ts';
+import { joinTestStream } from '../../../ledger/testing/postgres-replicas.ts';
+import { isRecord } from '../../../model/is-record.ts';
+import type { Tenant } from '../../../model/tenant.ts';
+import { createScrubber } from '../../../telemetry/scrubber.ts';
+import { systemClock } from '../../../telemetry/system-clock.ts';
+import { createMemoryLogger } from '../../../telemetry/testing/memory-logger.ts';
+import { runHub } from '../run-hub.ts';
+
+/** What the meter of a stream would do, as far as a hub sees it. */
+export interface PlayedMeter {
+  readonly ledger: Ledger;
+  /** Discovery knows these tenants from now on, and no others. */
+  setTenants(...tenants: Tenant[]): Promise<void>;
+  /** No more usage of a tenant will come. */
+  leave(tenant: Tenant): Promise<void>;
+  stop(): Promise<void>;
+}
+
+export interface MeterNames {
+  readonly source: string;
+  readonly region: string;
+  readonly role?: Role;
+}
+
+/** Registers a stream, and tells of it as a meter does. */
+export async function playMeter(
+  database: LedgerDatabase,
+  { source, region, role = 'meter' }: MeterNames,
+): Promise<PlayedMeter> {
+  const replica = await joinTestStream(database, { source, region });
+  await replica.lead();
+  const { ledger } = replica;
+  let tenants: readonly Tenant[] = [];
+  let rounds = 0;
+  let leaving: readonly Tenant[] = [];
+  const report = (): Omit<MeterReport, 'beat' | 'revision'> => ({
+    version: '1.2.3',
+    role,
+    ready: true,
+    waitsFor: [],
+    windowMs: 60_000,
+    tenants: tenants.length,
+    tenantClusters: 0,
+    customMetrics: [],
+    measuredMetrics: [],
+    gaps: 0,
+    failedTenantApis: { total: 0, items: [] },
+    withoutKubeconfig: { total: 0, items: [] },
+    unattributed: { total: 0, items: [], gpuSeconds: 0, gpuObjects: 0 },
+    problems: [],
+  });
+  /** Writes what there is to tell once. */
+  const tell = async (): Promise<void> => {
+    const once = new AbortController();
+    await reportMeter(
+      {
+        ledger,
+        report,
+        clusters: () => [],
+        rounds: () => rounds,
+        farewells: {
+          due: () => leaving,
+          accept: (id) => {
+            leaving = leaving.filter((tenant) => tenant.id !== id);
+          },
+        },
+        clock: {
+          ...systemClock,
+          sleep: async () => {
+            once.abort();
+          },
+        },
+        logger: createMemoryLogger(),
+      },
+      once.signal,
+    );
+  };
+  await tell();
+  return {
+    ledger,
+    setTenants: async (...wanted) => {
+      const key = (tenant: Tenant) => `discovery/tenant/${tenant.id}`;
+      const gone = tenants.filter(({ id }) => !wanted.some((tenant) => tenant.id === id));
+      await ledger.writeRecords([
+        ...gone.map((tenant) => ({
+          key: key(tenant),
+          value: JSON.stringify({ tenant, presence: { kind: 'offboarded', at: 1 } }),
+        })),
+        ...wanted.map((tenant) => ({
+          key: key(tenant),
+          value: JSON.stringify({ tenant, presence: { kind: 'present' } }),
+        })),
+      ]);
+      tenants = wanted;
+      rounds += 1;
+      await tell();
+    },
+    leave: async (tenant) => {
+      leaving = [tenant];
+      await tell();
+    },
+    stop: () => ledger.close(),
+  };
+}
+
+export interface RunningHub {
+  readonly lines: readonly string[];
+  get(path: string): Promise<{ readonly status: number; readonly json: unknown }>;
+  text(path: string): Promise<string>;
+  stop(): Promise<unknown>;
+}
+
+/** A whole hub without any Kubernetes, at a port of its own. Resolves once it is ready. */
+export async function startHub(
+  databases: readonly LedgerDatabase[],
+  environment: Readonly<Record<string, string>> = {},
+): Promise<RunningHub> {
+  const directory = await mkdtemp(join(tmpdir(), 'meterfeed-hub-'));
+  const port = await stablePort(join(directory, 'port'), 18_480);
+  const settings = settingsFrom({
+    ROLE: 'hub',
+    CLUSTER_NAME: 'hub',
+    REGION: 'none',
+    LEDGER_URL: databases.map(urlOf).join(','),
+    LEDGER_DURABILITY: 'storage',
+    DATA_DIR: directory,
+    LISTEN_ADDR: `127.0.0.1:${port}`,
+    ...environment,
+  });
+  const stopping = new AbortController();
+  const logger = createMemoryLogger();
+  const running = runHub(
+    {
+      version: '1.2.3',
+      environment: settings,
+      instance: `hub-${port}`,
+      address: `127.0.0.1:${port}`,
+      clock: systemClock,
+      random: Math.random,
+      logger,
+      scrubber: createScrubber(),
+    },
+    stopping.signal,
+  );
+  const address = `http://127.0.0.1:${port}`;
+  await readyAt(address);
+  return {
+    lines: logger.lines,
+    get: async (path) => {
+      const response = await fetch(address + path);
+      return { status: response.status, json: await response.json() };
+    },
+    text: async (path) => (await fetch(address + path)).text(),
+    stop: async () => {
+      stopping.abort();
+      const end = await running;
+      await rm(directory, { recursive: true, force: true });
+      return end;
+    },
+  };
+}
+
+async function readyAt(address: string): Promise<void> {
+  const deadline = performance.now() + 30_000;
+  for (;;) {
+    const response = await fetch(`${address}/readyz`).catch(() => undefined);
+    if (response?.ok === true) return;
+    if (performance.now() > deadline) throw new Error('the hub does not become ready');
+    await new Promise((resolve) => setTimeout(resolve, 50));
+  }
+}
+
+function urlOf({ host, port, name, user }: LedgerDatabase): string {
+  return `postgresql://${user}@${host}:${port}/${name}?sslmode=disable`;
+}
+
+/** What came to a webhook: one line for each CloudEvent. */
+export interface Received {
+  readonly url: string;
+  /** `<source> <type> <subject>`, in the order of arrival. */
+  readonly events: readonly string[];
+  stop(): Promise<void>;
+}
+
+export async function startReceiving(): Promise<Received> {
+  const events: string[] = [];
+  const server = createServer((request, response) => {
+    const pieces: Buffer[] = [];
+    request.on('data', (piece: Buffer) => pieces.push(piece));
+    request.on('end', () => {
+      const body: unknown = JSON.parse(Buffer.concat(pieces).toString());
+      const items: readonly unknown[] = Array.isArray(body) ? body : [body];
+      for (const event of items) {
+        if (!isRecord(event)) continue;
+        events.push([event['source'], event['type'], event['subject']].join(' '));
+      }
+      response.writeHead(200).end('{}');
+    });
+  });
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  const { port } = server.address() as AddressInfo;
+  return {
+    url: `http://127.0.0.1:${port}/`,
+    events,
+    stop: () => new Promise((resolve) => void server.close(() => resolve())),
+  };
+}

@@ -1,0 +1,97 @@
+import { MOST_ITEMS } from '../fleet/meter-report.ts';
+import { type MeterReporterOptions, reportMeter } from '../fleet/meter-reporter.ts';
+import type { Views } from '../http/views.ts';
+import { omitUndefined } from '../model/omit-undefined.ts';
+import type { BuildContext } from './build-context.ts';
+import type { ClusterView } from './cluster-view.ts';
+import type { Metering } from './metering.ts';
+import { openGaps } from './open-gaps.ts';
+import type { Part } from './parts.ts';
+import { attributionProblems, failedTenantApis, lastUnattributed } from './views.ts';
+
+interface Told {
+  readonly cluster: ClusterView;
+  readonly metering: Metering;
+  readonly readiness: Views['readiness'];
+}
+
+/** Tells whoever reads or feeds the stream elsewhere what only its meter knows, while this process is that (docs/fleet.md#what-a-meter-tells). */
+export function tellFleet(context: BuildContext, told: Told): Part {
+  const { ledger, clock, logger, settings, environment } = context;
+  const { discovery } = told.cluster;
+  let rounds = 0;
+  return {
+    name: 'word to the fleet',
+    run: async (signal) => {
+      const leave = discovery.subscribe(() => {
+        rounds += 1;
+      });
+      if (environment.role === 'meter' && settings.current().billing.destinations.length > 0) {
+        logger.warn('[bootstrap] ROLE=meter: destinations are not fed from here, but by a hub');
+      }
+      await reportMeter(
+        {
+          ledger,
+          clock,
+          logger,
+          rounds: () => rounds,
+          clusters: () => (discovery.known() ? discovery.clusters() : undefined),
+          report: () => reportOf(context, told),
+          ...(environment.role === 'meter' && { farewells: farewellsOf(context, told) }),
+        },
+        signal,
+      );
+      leave();
+    },
+  };
+}
+
+function reportOf(
+  { version, environment, settings }: BuildContext,
+  { cluster, metering, readiness }: Told,
+): ReturnType<MeterReporterOptions['report']> {
+  const { discovery, tenantApis } = cluster;
+  const { windows } = metering;
+  const current = settings.current();
+  const failed = failedTenantApis({ cluster, metering });
+  const without = tenantApis.withoutKubeconfig();
+  const waiting = readiness().filter(({ ok }) => !ok);
+  return {
+    version,
+    role: environment.role,
+    ready: waiting.length === 0,
+    waitsFor: waiting.map(({ name, detail = name }) => detail),
+    windowMs: current.metering.windowMs,
+    tenants: discovery.tenants().length,
+    tenantClusters: discovery.clusters().length,
+    customMetrics: current.metering.customMetrics,
+    measuredMetrics: metering.catalog().metrics.filter(({ source }) => source === 'prometheus'),
+    gaps: metering.gaps().length,
+    failedTenantApis: { total: failed.length, items: failed.slice(0, MOST_ITEMS) },
+    withoutKubeconfig: { total: without.length, items: without.slice(0, MOST_ITEMS) },
+    unattributed: lastUnattributed(windows.reports()),
+    problems: attributionProblems({ discovery, windows }).slice(0, MOST_ITEMS),
+    ...omitUndefined({ metricsFailure: windows.metricsFailure }),
+  };
+}
+
+/** A tenant is bidden farewell when no gap can bring usage of it any more, or after MAX_BACKFILL at the latest. */
+function farewellsOf(
+  { settings, clock }: BuildContext,
+  { cluster, metering }: Told,
+): NonNullable<MeterReporterOptions['farewells']> {
+  const { discovery, observation } = cluster;
+  return {
+    due: () => {
+      const { maxBackfillMs } = settings.current().metering;
+      const left = discovery.offboarded();
+      if (left.length === 0) return [];
+      const fillableFrom = clock.now() - maxBackfillMs;
+      const mayCome = openGaps(metering.gaps(), observation.tenantClusters, fillableFrom);
+      return left.flatMap(({ tenant, at }) =>
+        at > fillableFrom && mayCome(tenant.id) ? [] : [tenant],
+      );
+    },
+    accept: (tenant) => discovery.acceptOffboarding(tenant),
+  };
+}
