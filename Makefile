@@ -3,7 +3,7 @@
 
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help run run-against-cluster test check generate e2e bench faults hostile image clean
+.PHONY: help run run-fleet run-against-cluster test check generate e2e bench faults hostile image clean
 
 # The packages bring the Node release that the sources need. npm itself must not run on it, because
 # `npm ci` replaces it.
@@ -15,6 +15,9 @@ help: ## List the targets
 
 run: $(INSTALLED) ## A local cluster, simulated tenants, the operator and a receiver; Ctrl-C stops
 	@$(WITH_NODE) exec node scripts/run.ts
+
+run-fleet: $(INSTALLED) ## Two simulated clusters, PostgreSQL with two standbys, and a hub that bills for both
+	@$(WITH_NODE) exec node scripts/run-fleet.ts
 
 run-against-cluster: $(INSTALLED) ## The operator from its sources against the cluster of KUBECONFIG
 	@$(WITH_NODE) exec node scripts/run-against-cluster.ts

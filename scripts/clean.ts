@@ -1,5 +1,7 @@
 import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
+import { fleetFiles } from '../e2e/fleet/fleet-directory.ts';
+import { endFleet } from '../e2e/fleet/local-fleet.ts';
 import { endLeftovers } from '../e2e/control-plane/control-plane.ts';
 import { prometheusPid } from '../e2e/local/local-telemetry.ts';
 import { RUN_DIRECTORY, runFiles } from '../e2e/local/run-directory.ts';
@@ -15,4 +17,6 @@ for (const files of directories.map((directory) => runFiles(directory))) {
   await endLeftovers(files.directory);
   await endLeftovers(files.tenantPlane);
 }
+await endRemembered(fleetFiles().runPid, 60_000);
+await endFleet(fleetFiles());
 await rm(RUN_DIRECTORY, { recursive: true, force: true });

@@ -54,6 +54,18 @@ export async function applyCustomResources(
   if (lago !== undefined) await applyObjects(lagoDestination('local-lago', lago));
 }
 
+/**
+ * Applies what a cluster of a fleet has: the custom resource definitions, the operator's namespace, and prices for the plan
+ * that all tenants are on. Its destinations are those of the hub.
+ */
+export async function applyFleetResources(kubectl: Kubectl): Promise<void> {
+  const apply = (args: readonly string[], input?: string): Promise<string> =>
+    kubectl(['apply', '--server-side', '--force-conflicts', ...args], input);
+  await apply(['-k', join(ROOT, 'crds')]);
+  await kubectl(['wait', '--for=condition=Established', '--timeout=30s', 'crd', '--all']);
+  await apply(['-f', '-'], manifest([NAMESPACE, await standardPrices()]));
+}
+
 /** A webhook destination of the given name whose Secret carries the same name. */
 export function webhookDestination(name: string, receiver: LocalReceiver): readonly object[] {
   return [

@@ -12,6 +12,8 @@ import { signalAll } from './signals.ts';
 export interface Trio {
   readonly proxy: DatabaseProxy;
   primary(): PostgresServer;
+  /** All that run, the primary first. */
+  servers(): readonly PostgresServer[];
   /** A new, empty database, reached through the proxy. */
   createDatabase(): Promise<LedgerDatabase>;
   /** The standbys get nothing more, and the primary knows it. */
@@ -34,6 +36,8 @@ export interface TrioOptions {
   readonly standbys?: string;
   /** Where the directory of the first primary is made. */
   readonly parent?: string;
+  /** Ctrl-C in a terminal does not reach the servers. */
+  readonly ownGroup?: boolean;
 }
 
 const PATIENCE_MS = 20_000;
@@ -63,9 +67,10 @@ class ServerTrio implements Trio {
   }
 
   async start(): Promise<void> {
-    const { parent, standbys = 'ANY 1 (*)' } = this.#options;
+    const { parent, standbys = 'ANY 1 (*)', ownGroup = false } = this.#options;
     const primary = await startPostgres({
       settings: this.#settings(),
+      ownGroup,
       ...(parent !== undefined && { parent }),
     });
     this.#primary = primary;
@@ -80,6 +85,10 @@ class ServerTrio implements Trio {
   primary(): PostgresServer {
     if (this.#primary === undefined) throw new Error('trio: not started');
     return this.#primary;
+  }
+
+  servers(): readonly PostgresServer[] {
+    return [this.primary(), ...this.#standbys.map(({ server }) => server)];
   }
 
   async createDatabase(): Promise<LedgerDatabase> {
@@ -141,6 +150,7 @@ class ServerTrio implements Trio {
     const name = `s${this.#started}`;
     const server = await startPostgres({
       settings: this.#settings(),
+      ownGroup: this.#options.ownGroup === true,
       standbyOf: { server: this.primary(), name },
     });
     this.#standbys.push({ server, name });

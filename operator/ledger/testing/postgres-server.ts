@@ -32,6 +32,8 @@ export interface ServerOptions {
   readonly files?: Readonly<Record<string, string>>;
   /** The server that it is a standby of; it is then named `name`. */
   readonly standbyOf?: { readonly server: PostgresServer; readonly name: string };
+  /** Of a process group of its own, which Ctrl-C in a terminal does not reach; ended with this process all the same. */
+  readonly ownGroup?: boolean;
   /** Where its directory is made; the system's directory for such things without it. */
   readonly parent?: string;
 }
@@ -118,7 +120,9 @@ export async function startPostgres(options: ServerOptions = {}): Promise<Postgr
     ...identity,
     cwd: root,
     stdio: ['ignore', 'ignore', 'pipe'],
+    detached: options.ownGroup === true,
   });
+  if (options.ownGroup === true) process.once('exit', () => server.kill('SIGQUIT'));
   const log: string[] = [];
   server.stderr.on('data', (chunk: Buffer) => log.push(chunk.toString()));
   const ended = once(server, 'exit');

@@ -1,0 +1,222 @@
+import { mkdir, rm } from 'node:fs/promises';
+import type { LedgerDatabase } from '../../operator/config/settings.ts';
+import { findBinaries } from '../control-plane/binaries.ts';
+import { endLeftovers, startControlPlane } from '../control-plane/control-plane.ts';
+import { createKubectl, findKubectl } from '../control-plane/kubectl.ts';
+import { stablePort } from '../control-plane/ports.ts';
+import type { ControlPlaneBinaries } from '../control-plane/release.ts';
+import { openRequestJournal } from '../fakes/journal.ts';
+import { startFakeLago } from '../fakes/lago/lago.ts';
+import type { ApiToken } from '../local/api-token.ts';
+import { applyFleetResources } from '../local/custom-resources.ts';
+import { type SupervisedOperator, superviseOperator } from '../local/operator-supervisor.ts';
+import { startTrio } from '../postgres/trio.ts';
+import {
+  endRemembered,
+  forgetProcess,
+  livingProcess,
+  rememberProcess,
+} from '../processes/pid-file.ts';
+import { startReceiver } from '../receiver/receiver.ts';
+import { startSimulator } from '../simulator/simulator.ts';
+import { CLUSTERS, type FleetFiles, HUBS } from './fleet-directory.ts';
+
+export interface LocalFleetOptions {
+  readonly files: FleetFiles;
+  readonly progress: (line: string) => void;
+  /** Aborting it ends the start, and everything started so far. */
+  readonly signal: AbortSignal;
+  /** Of the APIs of hub and meters. */
+  readonly apiToken: ApiToken;
+}
+
+export interface LocalFleet {
+  /** The replicas of the hub. */
+  readonly hubs: readonly SupervisedOperator[];
+  /** The meters, in the order of {@link CLUSTERS}. */
+  readonly meters: readonly SupervisedOperator[];
+  /** The page of the stand-in for Lago that shows what would be invoiced. */
+  readonly invoices: string;
+  /** `postgresql://…`, without a password. */
+  readonly database: string;
+  /** Resolves with the first process of a control plane that ends unasked, and how. */
+  readonly failed: Promise<string>;
+  /** Ends everything in order. */
+  stop(): Promise<void>;
+}
+
+/** Known to everybody who reads this; it guards nothing but a loopback address. */
+const LOCAL_SECRET = 'local-development-only';
+
+/**
+ * Brings up a primary with two standbys, a receiver, a stand-in for Lago, two simulated clusters with a meter each and two
+ * replicas of a hub. Everything begins anew at each start. Rejects after undoing what was started.
+ */
+export async function startLocalFleet(options: LocalFleetOptions): Promise<LocalFleet> {
+  const { files, progress, signal } = options;
+  const parts: (() => Promise<void>)[] = [];
+  const stop = async (): Promise<void> => {
+    for (const part of parts.toReversed()) await part();
+    parts.length = 0;
+    forgetProcess(files.runPid);
+  };
+  await claimDirectory(files);
+  try {
+    progress('starting PostgreSQL: a primary and two standbys, one of which must have every batch');
+    const database = await startDatabase(files, parts);
+    signal.throwIfAborted();
+    const receiver = await startReceiver({
+      file: files.received,
+      secret: LOCAL_SECRET,
+      port: await stablePort(files.receiverPort),
+      log: (line) => progress(`receiver: ${line}`),
+    });
+    parts.push(() => receiver.stop());
+    const lago = await startFakeLago({
+      apiKey: LOCAL_SECRET,
+      port: await stablePort(files.lagoPort),
+      journal: openRequestJournal(files.lago),
+      keepsRequests: false,
+    });
+    parts.push(() => lago.close());
+
+    const shared = {
+      LEDGER_URL: urlOf(database),
+      COLLECTION_INTERVAL: '10s',
+      ...(options.apiToken.isOwn && { API_TOKEN: options.apiToken.value }),
+    };
+    const binaries = await findBinaries({ assets: process.env['KUBEBUILDER_ASSETS'], progress });
+    const meters: SupervisedOperator[] = [];
+    const failures: Promise<string>[] = [];
+    for (const { name, region } of CLUSTERS) {
+      progress(`cluster ${name}: an API server, a simulated GPU cloud, and a meter`);
+      const cluster = await startCluster(options, name, binaries, parts);
+      failures.push(cluster.failed);
+      signal.throwIfAborted();
+      const meter = await superviseOperator({
+        files: files.of(name),
+        kubeconfig: cluster.kubeconfig,
+        progress: (line) => progress(`${name}: ${line}`),
+        env: {
+          ...shared,
+          ROLE: 'meter',
+          CLUSTER_NAME: name,
+          REGION: region,
+          RECONCILE_INTERVAL: '10s',
+        },
+        signal,
+      });
+      meters.push(meter);
+      parts.push(() => meter.stop());
+      signal.throwIfAborted();
+    }
+
+    progress('the hub, twice: it has the database and no cluster');
+    const hubs = await Promise.all(
+      HUBS.map((name) =>
+        superviseOperator({
+          files: files.of(name),
+          kubeconfig: '',
+          progress: (line) => progress(`${name}: ${line}`),
+          env: {
+            ...shared,
+            ROLE: 'hub',
+            CLUSTER_NAME: 'hub',
+            ADAPTERS: 'webhook,lago',
+            DESTINATIONS_START_FROM: 'earliest',
+            WEBHOOK_URL: receiver.url,
+            WEBHOOK_SECRET: LOCAL_SECRET,
+            BILLING_C_API_URL: lago.url,
+            BILLING_C_API_KEY: LOCAL_SECRET,
+          },
+          signal,
+        }),
+      ),
+    );
+    for (const hub of hubs) parts.push(() => hub.stop());
+    signal.throwIfAborted();
+    return {
+      hubs,
+      meters,
+      invoices: `${lago.url}/`,
+      database: urlOf(database),
+      failed: Promise.race(failures),
+      stop,
+    };
+  } catch (error) {
+    await stop();
+    throw error;
+  }
+}
+
+/** One run at a time in a directory, and nothing left of an earlier one but the token and the ports. */
+async function claimDirectory(files: FleetFiles): Promise<void> {
+  const other = livingProcess(files.runPid);
+  if (other !== undefined && other !== process.pid) {
+    throw new Error(
+      `make run-fleet: ${files.directory}: process ${other} is running it; stop that first`,
+    );
+  }
+  await mkdir(files.directory, { recursive: true });
+  rememberProcess(files.runPid, process.pid);
+  await endFleet(files);
+  for (const name of [...CLUSTERS.map((cluster) => cluster.name), ...HUBS]) {
+    const { data, directory } = files.of(name);
+    await rm(data, { recursive: true, force: true });
+    if (CLUSTERS.some((cluster) => cluster.name === name)) {
+      await rm(directory, { recursive: true, force: true });
+    }
+    await mkdir(directory, { recursive: true });
+  }
+  for (const file of [files.received, files.lago]) await rm(file, { force: true });
+}
+
+/** Ends whatever an earlier run has left behind. */
+export async function endFleet(files: FleetFiles): Promise<void> {
+  const names = [...HUBS, ...CLUSTERS.map(({ name }) => name)];
+  for (const name of names) await endRemembered(files.of(name).operatorPid, 20_000);
+  for (const { name } of CLUSTERS) await endLeftovers(files.of(name).directory);
+  for (const file of files.postgresPids) await endRemembered(file);
+}
+
+async function startDatabase(
+  files: FleetFiles,
+  parts: (() => Promise<void>)[],
+): Promise<LedgerDatabase> {
+  const trio = await startTrio({ ownGroup: true });
+  parts.push(async () => {
+    await trio.close();
+    for (const file of files.postgresPids) forgetProcess(file);
+  });
+  for (const [index, { pid }] of trio.servers().entries()) {
+    const file = files.postgresPids[index];
+    if (file !== undefined) rememberProcess(file, pid);
+  }
+  return trio.createDatabase();
+}
+
+async function startCluster(
+  { files, progress, signal }: LocalFleetOptions,
+  name: string,
+  binaries: ControlPlaneBinaries,
+  parts: (() => Promise<void>)[],
+): Promise<{ readonly kubeconfig: string; readonly failed: Promise<string> }> {
+  const own = files.of(name);
+  const plane = await startControlPlane({ binaries, directory: own.directory, ephemeral: true });
+  parts.push(plane.stop);
+  signal.throwIfAborted();
+  const kubectl = createKubectl(await findKubectl(binaries.kubectl), own.kubeconfig);
+  await applyFleetResources(kubectl);
+  signal.throwIfAborted();
+  const simulator = await startSimulator({
+    credentials: plane.credentials,
+    truthFile: own.truth,
+    log: (line) => progress(`${name}: ${line}`),
+  });
+  parts.push(() => simulator.stop());
+  return { kubeconfig: own.kubeconfig, failed: plane.failed };
+}
+
+function urlOf({ host, port, name, user }: LedgerDatabase): string {
+  return `postgresql://${user}@${host}:${port}/${name}?sslmode=disable`;
+}

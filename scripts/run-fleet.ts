@@ -1,0 +1,76 @@
+import { mkdirSync } from 'node:fs';
+import { relative } from 'node:path';
+import { fleetFiles } from '../e2e/fleet/fleet-directory.ts';
+import { type LocalFleet, startLocalFleet } from '../e2e/fleet/local-fleet.ts';
+import { type ApiToken, apiTokenOf } from '../e2e/local/api-token.ts';
+import { untilSignal } from './until-signal.ts';
+
+/**
+ * `make run-fleet`: a whole fleet on this machine: PostgreSQL with two standbys, two simulated clusters with a meter each, a hub
+ * of two replicas that feeds a receiver and a stand-in for Lago. Ctrl-C ends everything; the next start begins anew.
+ */
+const files = fleetFiles(process.argv[2]);
+const began = performance.now();
+const interrupted = untilSignal();
+const progress = (line: string): void => {
+  const seconds = Math.round((performance.now() - began) / 1000);
+  console.log(`[${String(seconds).padStart(3)} s] ${line}`);
+};
+
+process.exitCode = await main();
+
+async function main(): Promise<number> {
+  mkdirSync(files.directory, { recursive: true });
+  const apiToken = apiTokenOf(files, process.env['API_TOKEN']);
+  const fleet = await startLocalFleet({
+    files,
+    progress,
+    signal: interrupted.signal,
+    apiToken,
+  }).catch((error: unknown) => {
+    if (!interrupted.signal.aborted) console.error(error instanceof Error ? error.message : error);
+    return undefined;
+  });
+  if (fleet === undefined) return interrupted.signal.aborted ? 0 : 1;
+  announce(fleet, apiToken);
+  const failure = await Promise.race([fleet.failed, interrupted.promise]);
+  if (failure === undefined) console.log('stopping');
+  else console.error(failure);
+  await fleet.stop();
+  return failure === undefined ? 0 : 1;
+}
+
+function announce({ hubs, meters, invoices, database }: LocalFleet, apiToken: ApiToken): void {
+  const token = apiToken.isOwn ? `$(cat ${path(files.apiToken)})` : '$API_TOKEN';
+  const curl = `curl -H "Authorization: Bearer ${token}"`;
+  const [hub] = hubs;
+  const address = hub?.address ?? '';
+  console.log(
+    [
+      'ready',
+      '',
+      `Hub, twice         ${hubs.map((one) => one.address).join(', ')}`,
+      ...(apiToken.isOwn
+        ? [`  asks for the token ${apiToken.value}, which is in ${path(files.apiToken)}, too`]
+        : []),
+      `Meters             ${meters.map((one) => one.address).join(', ')}`,
+      `Invoices           ${invoices} (a stand-in for Lago)`,
+      `Database           ${database}`,
+      '',
+      'Try, in another terminal (a window closes every 10 s; the first events are there after half a minute):',
+      `  ${curl} '${address}/api/v1/fleet'`,
+      `  ${curl} '${address}/api/v1/usage?group_by=tenant,cluster'`,
+      `  ${curl} '${address}/api/v1/usage?group_by=tenant&cluster=paris'`,
+      `  psql '${database}' -c 'select cluster, destination, events_behind from meterfeed_v1.cursors'`,
+      `  tail -f ${path(files.received)}`,
+      ...['hub-1', 'berlin'].map((name) => `  tail -f ${path(files.of(name).operatorLog)}`),
+      'Kill a replica of the hub: the other one goes on with what it fed after ten seconds.',
+      '',
+      'Ctrl-C stops everything; docs/fleet.md says what this is.',
+    ].join('\n'),
+  );
+}
+
+function path(file: string): string {
+  return relative(process.cwd(), file) || '.';
+}
