@@ -157,19 +157,22 @@ describe('two replicas', () => {
       expect(second).toMatchObject({ last_window_end: first?.['last_window_end'] });
     }, PATIENCE);
     for (const [index, { running }] of pods.entries()) {
-      const response = await fetch(`${running?.address ?? ''}/api/v1/events`, {
-        method: 'POST',
-        headers: { Authorization: `Bearer ${TOKEN}`, 'Content-Type': 'application/json' },
-        body: JSON.stringify({
-          id: `pushed-${index}`,
-          tenant: 'whom-nobody-knows',
-          metric: PUSHED,
-          quantity: 1,
-          window_start: new Date(lastWindow() - WINDOW_MS).toISOString(),
-          window_end: new Date(lastWindow()).toISOString(),
-        }),
-      });
-      expect(await response.json()).toMatchObject({ accepted: 1 });
+      // Until it has looked at the tenant clusters once more it asks to be told again.
+      await vi.waitFor(async () => {
+        const response = await fetch(`${running?.address ?? ''}/api/v1/events`, {
+          method: 'POST',
+          headers: { Authorization: `Bearer ${TOKEN}`, 'Content-Type': 'application/json' },
+          body: JSON.stringify({
+            id: `pushed-${index}`,
+            tenant: 'whom-nobody-knows',
+            metric: PUSHED,
+            quantity: 1,
+            window_start: new Date(lastWindow() - WINDOW_MS).toISOString(),
+            window_end: new Date(lastWindow()).toISOString(),
+          }),
+        });
+        expect(await response.json()).toMatchObject({ accepted: 1 });
+      }, PATIENCE);
     }
     for (const pod of pods) {
       expect(await get(pod, '/api/v1/held-tenants')).toMatchObject({
