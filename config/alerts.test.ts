@@ -212,11 +212,6 @@ tests:
               summary: No replica meters
               description: "For two minutes none of the replicas has had the lease: no window is closed. What is older than MAX_BACKFILL when one has it will not be billed."
               runbook_url: https://meterfeed.io/docs/alerts#meterfeednobodymeters
-      - exp_labels: { destination: lago, severity: warning }
-            exp_annotations:
-              summary: No replica feeds a destination
-              description: For five minutes none of the replicas has delivered to lago. Nothing is lost; its events wait.
-              runbook_url: https://meterfeed.io/docs/alerts#meterfeednobodyfeeds
       - { eval_time: 15m, alertname: MeterfeedDestinationHeld, exp_alerts: [] }
       - { eval_time: 45m, alertname: MeterfeedDeliveryLag, exp_alerts: [] }
       - { eval_time: 15m, alertname: MeterfeedOwnNodeDowntime, exp_alerts: [] }

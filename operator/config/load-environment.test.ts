@@ -145,6 +145,13 @@ const EFFECTS: readonly Effect[] = [
     ['db', 'secret'],
   ],
   ['ROLE', 'hub', (s) => s.role, 'hub', { LEDGER_URL: 'postgresql://m:secret@db/ledger' }],
+  [
+    'REPLICATED',
+    'true',
+    (s) => s.ledger.database?.host,
+    'db',
+    { LEDGER_URL: 'postgresql://m:secret@db/ledger' },
+  ],
   ['LEDGER_URL_FILE', '/run/url', (s) => s.ledger.databaseFile, '/run/url'],
   ['LEDGER_DURABILITY', 'storage', (s) => s.ledger.durability, 'storage'],
   ['LEDGER_SPOOL_SIZE', '512Mi', (s) => s.ledger.spoolBytes, 2 ** 29],
