@@ -79,6 +79,7 @@ export function operatorChart(parts: OperatorChartParts): ReadonlyMap<string, st
 const CONTAINER: Path = ['spec', 'template', 'spec', 'containers', 0];
 const IMAGE: Path = [...CONTAINER, 'image'];
 const CLAIM: Path = ['spec', 'volumeClaimTemplates', 0, 'spec'];
+const EPHEMERAL = 'ephemeral-storage';
 const STORAGE: Path = [...CLAIM, 'resources', 'requests', 'storage'];
 
 function defaultsOf(
@@ -151,7 +152,7 @@ function operatorPlaces(operator: KubernetesObject): readonly Place[] {
     extended([...metadata, 'labels'], 'podLabels'),
     [IMAGE, inline('{{ include "meterfeed.image" . | quote }}')],
     [[...CONTAINER, 'imagePullPolicy'], inline('{{ .Values.image.pullPolicy }}')],
-    [[...CONTAINER, 'resources'], yaml('.Values.resources')],
+    [[...CONTAINER, 'resources'], yaml(resourcesOf(operator))],
     [nodeOptions(operator), inline('{{ .Values.nodeOptions | quote }}')],
     [
       [...CONTAINER, 'envFrom', 0, 'configMapRef', 'name'],
@@ -187,6 +188,17 @@ function kubeconfigPlaces(role: KubernetesObject): readonly Place[] {
       ),
     ],
   ];
+}
+
+/** Those of the values; without a volume the directory for data is of the node's storage, which has to be asked for as well. */
+function resourcesOf(operator: KubernetesObject): string {
+  if (operator.kind === 'StatefulSet') return '.Values.resources';
+  const storage = ['limits', 'requests'].map((name) => {
+    const text = read(operator, [...CONTAINER, 'resources', name, EPHEMERAL]);
+    return [name, { [EPHEMERAL]: text }];
+  });
+  const given = JSON.stringify(Object.fromEntries(storage));
+  return `mergeOverwrite (deepCopy .Values.resources) (fromJson \`${given}\`)`;
 }
 
 function nodeOptions(operator: KubernetesObject): Path {
