@@ -214,7 +214,6 @@ class LiveBudgetKeeper implements BudgetKeeper {
     this.#isLoaded = true;
     await this.#lookAtCredits();
     if (!(await this.#keepUp(signal))) return soon;
-    if (this.#accounts.isBehind) return 'at once';
     const areOpen = await this.#openBooks(signal);
     this.#docket.note(this.#live.look());
     const areAllJudged = await this.#docket.judge();
@@ -246,8 +245,6 @@ class LiveBudgetKeeper implements BudgetKeeper {
     const mayTenantsDiffer = !this.#isLookedAt;
     this.#isLookedAt = true;
     if (!this.#accounts.isOutdated(now, mayTenantsDiffer)) {
-      // Whoever is due does not wait for what has come into the ledger: in its account that goes on until then.
-      if (this.#options.gate.nextAt <= now) await this.#docket.judge();
       this.#docket.note(await this.#accounts.follow());
       return true;
     }

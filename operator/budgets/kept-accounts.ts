@@ -49,7 +49,6 @@ export class KeptAccounts {
   #remakeAt = Number.POSITIVE_INFINITY;
   /** The last event that the accounts have. */
   #position = 0;
-  #isBehind = false;
   #pricesOf: PricesOf = () => undefined;
 
   constructor(options: KeptAccountsOptions) {
@@ -102,7 +101,6 @@ export class KeptAccounts {
     this.#kept = new Map(made.kept);
     this.#pricesOf = made.pricesOf;
     this.#position = made.head;
-    this.#isBehind = false;
     // A prepaid balance has no period that ends.
     const periods = [...made.kept.values()].flatMap(({ budget, period }) =>
       budget.period.kind === 'prepaid' ? [] : [period],
@@ -115,12 +113,7 @@ export class KeptAccounts {
     return true;
   }
 
-  /** Whether the ledger had more than was added the last time. */
-  get isBehind(): boolean {
-    return this.#isBehind;
-  }
-
-  /** Adds what comes next in the ledger. Gives whose it is. Throws where the ledger cannot be read. */
+  /** Adds what has come into the ledger. Gives whose it is. Throws where the ledger cannot be read. */
   async follow(): Promise<ReadonlySet<string>> {
     const { ledger, prepaid, live, isCharged } = this.#options;
     const touched = new Set<string>();
@@ -129,23 +122,22 @@ export class KeptAccounts {
       await prepaid.follow(this.#position);
       return touched;
     }
-    this.#isBehind = false;
-    if (this.#position >= ledger.head()) return touched;
-    const page = await ledger.read(this.#position, PAGE_EVENTS);
-    if (page.kind === 'failed') throw new LedgerReadError(page);
-    if (page.events.length === 0) return touched;
-    // Nothing waits from here on, so that no window counts twice: as what goes on, and as what it came to.
-    for (const tenant of live.close()) touched.add(tenant);
-    for (const { sequence, event } of page.events) {
-      prepaid.add(sequence, event);
-      const kept = isCharged(event.metric) ? this.#kept.get(event.tenant) : undefined;
-      if (kept === undefined || sequence <= kept.madeOf) continue;
-      live.tell(event.tenant, kept.account);
-      kept.account.add(event);
-      touched.add(event.tenant);
+    while (this.#position < ledger.head()) {
+      const page = await ledger.read(this.#position, PAGE_EVENTS);
+      if (page.kind === 'failed') throw new LedgerReadError(page);
+      if (page.events.length === 0) break;
+      // Nothing waits from here on, so that no window counts twice: as what goes on, and as what it came to.
+      for (const tenant of live.close()) touched.add(tenant);
+      for (const { sequence, event } of page.events) {
+        prepaid.add(sequence, event);
+        const kept = isCharged(event.metric) ? this.#kept.get(event.tenant) : undefined;
+        if (kept === undefined || sequence <= kept.madeOf) continue;
+        live.tell(event.tenant, kept.account);
+        kept.account.add(event);
+        touched.add(event.tenant);
+      }
+      this.#position = page.lastSequence;
     }
-    this.#position = page.lastSequence;
-    this.#isBehind = page.events.length === PAGE_EVENTS;
     return touched;
   }
 
