@@ -27,8 +27,6 @@ import {
 export interface Scopes {
   /** What is metered out of watches on this cluster, but for namespaces that are apart. */
   readonly host: readonly ScopeState[];
-  /** The same with the namespaces that are apart. */
-  readonly ofHost: readonly ScopeState[];
   /** Tenant clusters with nodes of their own. */
   readonly tenants: TenantScopes;
   /** How far the windows of namespaces are closed that are apart, by scope and namespace; for the journal. */
@@ -118,12 +116,8 @@ class AllScopes implements Scopes {
     return this.host.reduce((a, b) => (b.progress.end > a.progress.end ? b : a));
   }
 
-  get ofHost(): readonly ScopeState[] {
-    return [...this.host, ...this.host.flatMap(({ apart }) => apart)];
-  }
-
   get all(): readonly ScopeState[] {
-    return [...this.ofHost, ...this.tenants.all];
+    return [...this.host, ...this.host.flatMap(({ apart }) => apart), ...this.tenants.all];
   }
 
   get windowMs(): number {

@@ -108,10 +108,7 @@ export async function buildMetering(
         ...configured.parts,
         {
           name: 'samples of usage',
-          run: (signal: AbortSignal) =>
-            sampleRegularly(usage.sampler, sampling, signal, () =>
-              windows.sampled(usage.namespaces()),
-            ),
+          run: (signal: AbortSignal) => sampleRegularly(usage.sampler, sampling, signal),
         },
       ].map(whenSet),
       ...(role.isShared ? [word.part] : []),
