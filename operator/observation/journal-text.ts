@@ -116,7 +116,7 @@ const COMMON: ReadonlySet<string> = new Set(['labels', 'requests']);
 const SHARED: ReadonlySet<string> = new Set([...COMMON, 'devices']);
 /** Names that a great many objects have in common. */
 const NAMES: ReadonlySet<string> = new Set(['namespace', 'node']);
-const shared = createSharedValues<unknown>();
+const shared = createSharedValues<object>();
 
 function revive(key: string, part: unknown, read: unknown[], api: Api): unknown {
   if (typeof part === 'string' && NAMES.has(key)) return shareText(part, api);

@@ -1,3 +1,6 @@
+import { setImmediate } from 'node:timers/promises';
+import { setFlagsFromString } from 'node:v8';
+import { runInNewContext } from 'node:vm';
 import * as fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import type { RawObject } from '../kubernetes/source.ts';
@@ -138,11 +141,20 @@ describe('the pools of two APIs', () => {
     expect(tenantAgain?.requests).toBe(tenant?.requests);
   });
 
-  test('a tenant that fills its pool does not empty that of the host', () => {
-    const shared = createSharedValues<object>(3);
-    const host = shared(API_OF_HOST, ['a'], () => ({}));
-    const tenant = {};
-    for (let index = 0; index < 10; index++) shared(tenant, [index], () => ({}));
-    expect(shared(API_OF_HOST, ['a'], () => ({}))).toBe(host);
+  test('what belonged to pods that came and went is not held for good', async () => {
+    const shared = createSharedValues<object>();
+    const kept = shared(API_OF_HOST, ['kept'], () => ({}));
+    const gone = Array.from(
+      { length: 3_000 },
+      (_, index) => new WeakRef(shared(API_OF_HOST, [index], () => ({}))),
+    );
+    setFlagsFromString('--expose-gc');
+    // What was looked at in one turn is held to its end.
+    await setImmediate();
+    runInNewContext('gc')();
+    expect(gone.filter((value) => value.deref() !== undefined)).toEqual([]);
+    expect(shared(API_OF_HOST, ['kept'], () => ({}))).toBe(kept);
+    const anew = shared(API_OF_HOST, [1], () => ({}));
+    expect(shared(API_OF_HOST, [1], () => ({}))).toBe(anew);
   });
 });
