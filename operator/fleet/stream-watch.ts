@@ -23,8 +23,8 @@ export interface StreamWatch {
   gaps(): readonly Gap[];
   /** Those of before RETENTION. */
   pastGaps(): readonly Gap[];
-  /** Oldest first. */
-  windows(): readonly WindowReport[];
+  /** Newest first; each is read when it is asked for. */
+  windows(): IteratorObject<WindowReport, undefined>;
   /** Tenants that have left and are to be ended at the destinations. */
   farewells(): readonly Tenant[];
   /** Looks at what there is now. Rejects when it cannot be read: what is known stays. */
@@ -67,8 +67,7 @@ class RecordWatch implements StreamWatch {
   #tenants: ReadonlyMap<string, Tenant> = new Map();
   #clusters: readonly TenantCluster[] = [];
   #gaps: SomeGaps = { open: [], past: [] };
-  #windows: readonly WindowReport[] = [];
-  #windowTexts: ReadonlyMap<string, string> = new Map();
+  readonly #windows = createWindowReports();
   #farewells: readonly Tenant[] = [];
   #lastWindowEnd: number | undefined;
 
@@ -105,8 +104,8 @@ class RecordWatch implements StreamWatch {
     return this.#gaps.past;
   }
 
-  windows(): readonly WindowReport[] {
-    return this.#windows;
+  windows(): IteratorObject<WindowReport, undefined> {
+    return this.#windows.list();
   }
 
   farewells(): readonly Tenant[] {
@@ -165,15 +164,10 @@ class RecordWatch implements StreamWatch {
   /** All there are at first, then those of the newest hours. */
   async #readWindows(lastWindowEnd: number | undefined): Promise<void> {
     const { ledger } = this.#options;
-    const texts = new Map(this.#windowTexts);
     for (const prefix of this.#windowPrefixes(lastWindowEnd)) {
-      for await (const [key, value] of ledger.records(prefix)) texts.set(key, value);
+      this.#windows.restore(await Array.fromAsync(ledger.records(prefix)));
     }
-    const reports = createWindowReports();
-    reports.restore([...texts].toSorted(([a], [b]) => (a < b ? -1 : 1)));
-    this.#windows = reports.list();
-    const oldest = this.#windows[0]?.windowEnd ?? '';
-    this.#windowTexts = new Map([...texts].filter(([key]) => key >= REPORT_PREFIX + oldest));
+    this.#windows.trim();
   }
 
   #windowPrefixes(lastWindowEnd: number | undefined): readonly string[] {

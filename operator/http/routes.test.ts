@@ -91,16 +91,17 @@ const metering: MeteringView = {
   metricsFailure: () => ({ reason: 'HTTP 503', since: NOW }),
   gaps: () => [gap],
   pastGaps: () => [],
-  windows: () => [
-    {
-      start: NOW - 60_000,
-      end: NOW,
-      events: 12,
-      gaps: [gap],
-      details: { openCreditSeconds: 1.5, unattributed: { total: 0, items: [] } },
-    },
-    { start: NOW - 120_000, end: NOW - 60_000, events: 11, gaps: [] },
-  ],
+  windows: () =>
+    Iterator.from([
+      {
+        start: NOW - 60_000,
+        end: NOW,
+        events: 12,
+        gaps: [gap],
+        details: { openCreditSeconds: 1.5, unattributed: { total: 0, items: [] } },
+      },
+      { start: NOW - 120_000, end: NOW - 60_000, events: 11, gaps: [] },
+    ]),
 };
 
 describe('status', () => {

@@ -118,8 +118,8 @@ export interface MeteringView {
   gaps(): readonly GapView[];
   /** Such stretches of before RETENTION, of the last 62 days at least. */
   pastGaps(): readonly GapView[];
-  /** Reports of the windows closed last, newest first, as plain JSON. */
-  windows(): readonly WindowReportView[];
+  /** Reports of the windows closed last, newest first, as plain JSON; each is read when it is asked for. */
+  windows(): IteratorObject<WindowReportView, undefined>;
 }
 
 /** Objects that cannot be told whose they are, see docs/operations.md#unattributed-usage. */

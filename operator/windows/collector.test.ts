@@ -135,7 +135,7 @@ describe('windows', () => {
     });
     await process.kill();
     const again = await startProcess({ ledger, clock, objects: { pods: [running] } });
-    expect(again.collector.reports()).toEqual([report]);
+    expect([...again.collector.reports()]).toEqual([report]);
     await again.kill();
   });
 });

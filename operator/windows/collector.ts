@@ -68,8 +68,10 @@ export interface WindowsView {
   gaps(): readonly Gap[];
   /** Gaps that ended before RETENTION, for months that are looked at again. */
   pastGaps(): readonly Gap[];
-  /** Oldest first, of the last day or so. */
-  reports(): readonly WindowReport[];
+  /** Newest first, of the last day or so; each is read when it is asked for. */
+  reports(): IteratorObject<WindowReport, undefined>;
+  /** The newest report of a window in which this scope was closed. */
+  lastReport(scope: string): WindowReport | undefined;
   /** Tenant clusters that are left out of windows, since something of theirs threw or took too much, whole or with some nodes. */
   heldTenants(): readonly HeldTenant[];
   /** The metrics API cannot be read: at all, or in the namespaces that the reason names. */
@@ -181,8 +183,12 @@ class WindowCollector implements Collector {
     return this.#gaps.past();
   }
 
-  reports(): readonly WindowReport[] {
+  reports(): IteratorObject<WindowReport, undefined> {
     return this.#reports.list();
+  }
+
+  lastReport(scope: string): WindowReport | undefined {
+    return this.#reports.last(scope);
   }
 
   heldTenants(): readonly HeldTenant[] {

@@ -56,7 +56,9 @@ class CollectorToCome implements LedCollector {
 
   readonly pastGaps: Collector['pastGaps'] = () => this.#led?.pastGaps() ?? [];
 
-  readonly reports: Collector['reports'] = () => this.#led?.reports() ?? [];
+  readonly reports: Collector['reports'] = () => this.#led?.reports() ?? Iterator.from([]);
+
+  readonly lastReport: Collector['lastReport'] = (scope) => this.#led?.lastReport(scope);
 
   readonly heldTenants: Collector['heldTenants'] = () => this.#led?.heldTenants() ?? [];
 

@@ -50,14 +50,14 @@ function open(limits?: Partial<ReportLimits>) {
       if (value === undefined) records.delete(key);
       else records.set(key, value);
     }
-    expect(records.size).toBe(reports.list().length);
+    expect(records.size).toBe([...reports.list()].length);
   };
   return { reports, records, add };
 }
 
 function minutesOf(reports: WindowReports): readonly number[] {
   const ends = reports.list().map(({ windowEnd }) => (Date.parse(windowEnd) - START) / MINUTE);
-  return [...new Set(ends)];
+  return [...new Set(ends)].toReversed();
 }
 
 test('windows that are closed in forty turns push the reports of the day before out no sooner', () => {
@@ -66,7 +66,7 @@ test('windows that are closed in forty turns push the reports of the day before 
     for (let turn = 0; turn < 40; turn += 1) add(report(minute, turn));
   }
   expect(minutesOf(reports)).toEqual([3, 4, 5, 6, 7, 8, 9, 10, 11, 12]);
-  expect(reports.list()).toHaveLength(400);
+  expect([...reports.list()]).toHaveLength(400);
 });
 
 test('large reports do not fill the memory and the ledger: the oldest go, the newest stays', () => {
@@ -88,7 +88,7 @@ test('GPU nodes of the newest windows can be looked at, however many turns those
   for (let minute = 1; minute <= 4; minute += 1) {
     for (let turn = 0; turn < 10; turn += 1) add(report(minute, turn, { gpus: gpusOf(4) }));
   }
-  const withNodes = reports.list().filter(({ gpus }) => gpus?.nodes !== undefined);
+  const withNodes = [...reports.list()].filter(({ gpus }) => gpus?.nodes !== undefined);
   expect(new Set(withNodes.map(({ windowEnd }) => windowEnd)).size).toBe(2);
   expect(withNodes).toHaveLength(20);
   expect(reports.list().every(({ gpus }) => gpus?.models.length === 1)).toBe(true);
@@ -98,9 +98,9 @@ test('rows of thousands of GPU nodes are kept of fewer windows, and never as rec
   const { reports, records, add } = open({ nodeWindows: 30 });
   for (let minute = 1; minute <= 5; minute += 1) add(report(minute, 0, { gpus: gpusOf(40) }));
   const rows = reports.list().map(({ gpus }) => gpus?.nodes?.length ?? 0);
-  expect(rows).toEqual([0, 0, 0, 40, 40]);
+  expect([...rows]).toEqual([40, 40, 0, 0, 0]);
   add(report(6, 0, { gpus: gpusOf(500) }));
-  expect(reports.list().at(-1)?.gpus?.nodes).toHaveLength(500);
+  expect(reports.list().next().value?.gpus?.nodes).toHaveLength(500);
   expect([...records.values()].join('')).not.toContain('gpu-1');
 });
 
@@ -109,8 +109,37 @@ test('a restart that finds more reports than are kept forgets the surplus, in th
   for (let minute = 1; minute <= 50; minute += 1) before.add(report(minute));
   const after = createWindowReports(LIMITS);
   after.restore(before.records);
-  expect(after.list()).toHaveLength(50);
+  expect([...after.list()]).toHaveLength(50);
   const changes = after.add(report(51));
   expect(changes.filter(({ value }) => value === undefined)).toHaveLength(41);
   expect(minutesOf(after)).toEqual([42, 43, 44, 45, 46, 47, 48, 49, 50, 51]);
+});
+
+test('what the newest window with GPUs found is known after a restart, however long ago that was', () => {
+  const before = open();
+  before.add(report(1, 0, { scopes: ['gpus'], gpus: gpusOf(4) }));
+  for (let minute = 2; minute <= 5; minute += 1) before.add(report(minute));
+  const after = createWindowReports(LIMITS);
+  after.restore(before.records);
+  for (const reports of [before.reports, after]) {
+    expect(reports.last('gpus')).toEqual({
+      ...report(1, 0, { scopes: ['gpus'] }),
+      gpus: { models: gpusOf(4).models },
+    });
+    expect(reports.last('volumes')).toBeUndefined();
+  }
+});
+
+test('a reader of the records of a day takes up a new one without reading the others again', () => {
+  const { records, add } = open({ windows: 1_000 });
+  for (let minute = 1; minute <= 20; minute += 1) add(report(minute));
+  const reader = createWindowReports(LIMITS);
+  reader.restore(records);
+  reader.trim();
+  expect(minutesOf(reader)).toEqual([11, 12, 13, 14, 15, 16, 17, 18, 19, 20]);
+  add(report(21));
+  const known = [...records].slice(10, 20).map(([key]) => [key, 'not read'] as const);
+  reader.restore([...known, ...[...records].slice(20)]);
+  reader.trim();
+  expect(minutesOf(reader)).toEqual([12, 13, 14, 15, 16, 17, 18, 19, 20, 21]);
 });

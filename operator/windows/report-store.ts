@@ -15,7 +15,7 @@ export interface ReportLimits {
   readonly nodeRows: number;
 }
 
-/** A day of one-minute windows; in memory some 10 MiB, and 8 MiB of rows by node. */
+/** A day of one-minute windows; in memory at most 4 MiB of text, and 8 MiB of rows by node. */
 const LIMITS: ReportLimits = {
   windows: 1_440,
   characters: 4 * 2 ** 20,
@@ -23,12 +23,18 @@ const LIMITS: ReportLimits = {
   nodeRows: 30_000,
 };
 
-/** The last reports, oldest first, in memory and as records. */
+/** The last reports, in memory and as records. */
 export interface WindowReports {
   /** The record changes that keep `report` and drop what is too old. */
   add(report: WindowReport): readonly RecordChange[];
-  list(): readonly WindowReport[];
+  /** Newest first. Each is read when it is asked for: who wants the newest does not pay for those of a day. */
+  list(): IteratorObject<WindowReport, undefined>;
+  /** The newest in which this scope was closed, without its rows by node. */
+  last(scope: string): WindowReport | undefined;
+  /** Takes up records, except those that it has. */
   restore(records: Iterable<readonly [key: string, value: string]>): void;
+  /** Forgets what is too old in memory alone: for a reader of records that somebody else keeps. */
+  trim(): void;
 }
 
 export function createWindowReports(limits: ReportLimits = LIMITS): WindowReports {
@@ -36,8 +42,14 @@ export function createWindowReports(limits: ReportLimits = LIMITS): WindowReport
 }
 
 interface Kept {
-  report: WindowReport;
-  readonly characters: number;
+  readonly windowEnd: string;
+  /** The record. As an object it takes twice the memory. */
+  readonly text: string;
+}
+
+interface ReportRecord {
+  readonly v: 1;
+  readonly report: WindowReport;
 }
 
 class ReportStore implements WindowReports {
@@ -45,10 +57,12 @@ class ReportStore implements WindowReports {
   /** Oldest first. */
   readonly #kept = new Map<string, Kept>();
   #characters = 0;
+  /** The newest of each scope. */
+  readonly #last = new Map<string, WindowReport>();
   /** How many reports there are of each window, by its end. */
   readonly #windows = new Map<string, number>();
-  /** Those that still have their rows by node, oldest first. */
-  #withNodes: readonly string[] = [];
+  /** Those that still have their rows by node, oldest first, by the same key. */
+  readonly #whole = new Map<string, WindowReport>();
 
   constructor(limits: ReportLimits) {
     this.#limits = limits;
@@ -58,43 +72,60 @@ class ReportStore implements WindowReports {
     let key = `${REPORT_PREFIX}${report.windowEnd}/${report.closedAt}`;
     // Another scope of the window may have been closed in the same millisecond.
     while (this.#kept.has(key)) key += '+';
-    const value = JSON.stringify({ v: 1, report: withoutNodes(report) });
-    this.#keep(key, report, value.length);
-    if (nodeRows(report) > 0) this.#withNodes = [...this.#withNodes, key];
+    const record: ReportRecord = { v: 1, report: withoutNodes(report) };
+    const text = JSON.stringify(record);
+    this.#keep(key, text, record.report);
+    if (nodeRows(report) > 0) {
+      this.#whole.set(key, report);
+      this.#thin();
+    }
     const dropped = this.#drop();
-    this.#thin();
-    return [{ key, value }, ...dropped.map((old) => ({ key: old, value: undefined }))];
+    return [{ key, value: text }, ...dropped.map((old) => ({ key: old, value: undefined }))];
   }
 
-  list(): readonly WindowReport[] {
-    return [...this.#kept.values()].map(({ report }) => report);
-  }
-
-  restore(records: Iterable<readonly [key: string, value: string]>): void {
-    for (const [key, value] of records) {
-      const { v, report } = JSON.parse(value) as { v: unknown; report: WindowReport };
-      if (v === 1) this.#keep(key, report, value.length);
+  *list(): Generator<WindowReport, undefined> {
+    for (const [key, { text }] of [...this.#kept].reverse()) {
+      yield this.#whole.get(key) ?? readReport(text);
     }
   }
 
-  #keep(key: string, report: WindowReport, characters: number): void {
-    this.#kept.set(key, { report, characters });
-    this.#characters += characters;
-    this.#windows.set(report.windowEnd, (this.#windows.get(report.windowEnd) ?? 0) + 1);
+  last(scope: string): WindowReport | undefined {
+    return this.#last.get(scope);
+  }
+
+  restore(records: Iterable<readonly [key: string, value: string]>): void {
+    for (const [key, text] of records) {
+      if (this.#kept.has(key)) continue;
+      const { v, report } = JSON.parse(text) as { v: unknown; report: WindowReport };
+      if (v === 1) this.#keep(key, text, report);
+    }
+  }
+
+  trim(): void {
+    this.#drop();
+  }
+
+  #keep(key: string, text: string, report: WindowReport): void {
+    const { windowEnd, scopes } = report;
+    this.#kept.set(key, { windowEnd, text });
+    this.#characters += text.length;
+    this.#windows.set(windowEnd, (this.#windows.get(windowEnd) ?? 0) + 1);
+    for (const scope of scopes) this.#last.set(scope, report);
   }
 
   /** Gives the keys of what is forgotten. */
   #drop(): readonly string[] {
     const dropped: string[] = [];
-    for (const [key, { report, characters }] of this.#kept) {
+    for (const [key, { windowEnd, text }] of this.#kept) {
       const { windows, characters: most } = this.#limits;
       const isWithin = this.#windows.size <= windows && this.#characters <= most;
       if (isWithin || this.#kept.size === 1) break;
       this.#kept.delete(key);
-      this.#characters -= characters;
-      const others = (this.#windows.get(report.windowEnd) ?? 0) - 1;
-      if (others > 0) this.#windows.set(report.windowEnd, others);
-      else this.#windows.delete(report.windowEnd);
+      this.#whole.delete(key);
+      this.#characters -= text.length;
+      const others = (this.#windows.get(windowEnd) ?? 0) - 1;
+      if (others > 0) this.#windows.set(windowEnd, others);
+      else this.#windows.delete(windowEnd);
       dropped.push(key);
     }
     return dropped;
@@ -103,19 +134,20 @@ class ReportStore implements WindowReports {
   /** Forgets the rows by node of all but the newest. */
   #thin(): void {
     const windows = new Set<string>();
-    const still: string[] = [];
     let rows = 0;
-    for (const key of this.#withNodes.toReversed()) {
-      const kept = this.#kept.get(key);
-      if (kept === undefined) continue;
-      windows.add(kept.report.windowEnd);
-      rows += nodeRows(kept.report);
-      const isWithin = windows.size <= this.#limits.nodeWindows && rows <= this.#limits.nodeRows;
-      if (isWithin || still.length === 0) still.push(key);
-      else kept.report = withoutNodes(kept.report);
+    for (const [key, report] of [...this.#whole].reverse()) {
+      windows.add(report.windowEnd);
+      rows += nodeRows(report);
+      const { nodeWindows, nodeRows: most } = this.#limits;
+      const isNewest = rows === nodeRows(report);
+      if (!isNewest && (windows.size > nodeWindows || rows > most)) this.#whole.delete(key);
     }
-    this.#withNodes = still.toReversed();
   }
+}
+
+function readReport(text: string): WindowReport {
+  const { report } = JSON.parse(text) as ReportRecord;
+  return report;
 }
 
 function nodeRows({ gpus }: WindowReport): number {

@@ -219,8 +219,10 @@ describe('after a stop', () => {
     const due = Math.floor((clock.now() - 4000) / 60_000) * 60_000;
     // A scope that has not listed yet is closed a moment after the others.
     const closedUntil = (): number => {
-      const ofPods = process.collector.reports().filter(({ scopes }) => scopes.includes('pods'));
-      return Date.parse(ofPods.at(-1)?.windowEnd ?? '1970-01-01T00:00:00Z');
+      const ofPods = [...process.collector.reports()].filter(({ scopes }) =>
+        scopes.includes('pods'),
+      );
+      return Date.parse(ofPods[0]?.windowEnd ?? '1970-01-01T00:00:00Z');
     };
     while (closedUntil() < due) await pass(clock, 1);
     await process.kill();

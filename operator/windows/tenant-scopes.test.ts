@@ -154,7 +154,7 @@ describe('the scope of a tenant cluster’s own API', () => {
     await pass(clock, 20);
     tenant.fail('HTTP 503', at(603));
     await pass(clock, 604);
-    const caughtUp = process.collector.reports().slice(-11);
+    const caughtUp = [...process.collector.reports().take(11)].toReversed();
     expect(caughtUp[0]).toMatchObject({
       windowEnd: '2026-03-01T12:10:00Z',
       scopes: ['pods', 'gpus', 'volumes', 'load-balancers', 'workloads'],

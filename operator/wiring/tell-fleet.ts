@@ -69,7 +69,7 @@ function reportOf(
     gaps: metering.gaps().length,
     failedTenantApis: { total: failed.length, items: failed.slice(0, MOST_ITEMS) },
     withoutKubeconfig: { total: without.length, items: without.slice(0, MOST_ITEMS) },
-    unattributed: lastUnattributed(windows.reports()),
+    unattributed: lastUnattributed(windows),
     problems: attributionProblems({ discovery, windows }).slice(0, MOST_ITEMS),
     ...omitUndefined({ metricsFailure: windows.metricsFailure }),
   };

@@ -1,4 +1,5 @@
 import { expect, test } from 'vitest';
+import { createWindowReports } from '../windows/report-store.ts';
 import type { WindowReport } from '../windows/window-report.ts';
 import { attributionProblems } from './views.ts';
 
@@ -29,13 +30,16 @@ const discovery = { problems: () => ['unknown plan: tenant-a: "gold"'] };
 
 test('a node that two tenant clusters claim is a problem until a window without', () => {
   const contested = report(['pods', 'gpus'], [{ node: 'n1', tenantClusters: ['a', 'b'] }]);
+  const reports = createWindowReports();
+  const windows = { lastReport: (scope: string) => reports.last(scope) };
+  reports.add(contested);
   // A scope that is closed by itself has not looked at nodes.
-  const reports = [contested, report(['volumes'], [])];
-  const problems = attributionProblems({ discovery, windows: { reports: () => reports } });
+  reports.add(report(['volumes'], []));
+  const problems = attributionProblems({ discovery, windows });
   expect(problems).toEqual([
     'unknown plan: tenant-a: "gold"',
     'node claimed by several tenant clusters: n1: "a, b": it is dedicated to none of them and its pods are billed as shared; leave the labels of one',
   ]);
-  const later = [...reports, report(['pods', 'gpus'], [])];
-  expect(attributionProblems({ discovery, windows: { reports: () => later } })).toHaveLength(1);
+  reports.add(report(['pods', 'gpus'], []));
+  expect(attributionProblems({ discovery, windows })).toHaveLength(1);
 });

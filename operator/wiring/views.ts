@@ -71,8 +71,8 @@ export function httpViews(
       gaps: metering.gaps,
       pastGaps: () => windows.pastGaps(),
       metricsFailure: () => windows.metricsFailure,
-      unattributed: () => lastUnattributed(windows.reports()),
-      windows: () => windows.reports().map(reportView).toReversed(),
+      unattributed: () => lastUnattributed(windows),
+      windows: () => windows.reports().map(reportView),
     },
     explanations: {
       find: async (event) => {
@@ -126,7 +126,7 @@ function ownStream(engine: Engine): FleetStreamView {
       tenantClusters: discovery.clusters().length,
       gaps: engine.metering.gaps().length,
       failedTenantApis: failedTenantApis(engine).length,
-      unattributed: lastUnattributed(engine.metering.windows.reports()).total,
+      unattributed: lastUnattributed(engine.metering.windows).total,
     },
   };
 }
@@ -178,15 +178,19 @@ export function controllerViews(engine: Engine): {
       withoutKubeconfig: () => engine.cluster.tenantApis.withoutKubeconfig().length,
       metricsFailure: () => windows.metricsFailure,
       manyQueries: () => metering.manyQueries(),
-      unattributed: () => lastUnattributed(windows.reports()),
+      unattributed: () => lastUnattributed(windows),
     },
   };
 }
 
+type LastReports = Pick<Engine['metering']['windows'], 'lastReport'>;
+
 /** What the last window in which GPUs were measured found that nobody can be billed for. */
-export function lastUnattributed(reports: readonly WindowReport[]): Unattributed {
-  const last = reports.findLast(({ unattributed }) => unattributed.gpus !== undefined);
-  const { total, items, gpus } = last?.unattributed ?? { total: 0, items: [] };
+export function lastUnattributed(windows: LastReports): Unattributed {
+  const { total, items, gpus } = windows.lastReport('gpus')?.unattributed ?? {
+    total: 0,
+    items: [],
+  };
   return { total, items, gpuSeconds: gpus?.seconds ?? 0, gpuObjects: gpus?.objects ?? 0 };
 }
 
@@ -201,7 +205,7 @@ export function failedTenantApis({
 /** What makes it unclear whom something is billed to. */
 interface AttributionSources {
   readonly discovery: { problems(): readonly string[] };
-  readonly windows: { reports(): readonly WindowReport[] };
+  readonly windows: LastReports;
 }
 
 /**
@@ -209,14 +213,13 @@ interface AttributionSources {
  * nodes, and what tenants say of nodes of their own that somebody should look at.
  */
 export function attributionProblems(sources: AttributionSources): readonly string[] {
-  const reports = sources.windows.reports();
-  const last = reports.findLast(({ scopes }) => scopes.includes('gpus'));
-  const contested = (last?.contestedNodes ?? []).map(
+  const { discovery, windows } = sources;
+  const contested = (windows.lastReport('gpus')?.contestedNodes ?? []).map(
     ({ node, tenantClusters }) =>
       `node claimed by several tenant clusters: ${node}: "${tenantClusters.join(', ')}": it is dedicated to none of them and its pods are billed as shared; leave the labels of one`,
   );
-  const own = reports.findLast(({ scopes }) => scopes.includes(TENANT_API));
-  return [...sources.discovery.problems(), ...contested, ...(own?.ownNodeProblems ?? [])];
+  const own = windows.lastReport(TENANT_API)?.ownNodeProblems ?? [];
+  return [...discovery.problems(), ...contested, ...own];
 }
 
 /** Ready once the first lists are in and tenant clusters are known; later trouble shows in status, not here. */

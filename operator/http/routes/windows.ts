@@ -19,8 +19,8 @@ export function windowRoutes({ views }: RouteContext): readonly Route[] {
       handlers: [
         (request, response) => {
           const limit = readCount(readQuery(request, ['limit']), 'limit', PAGE);
-          const windows = views.metering.windows().slice(0, limit).map(showWindow);
-          response.json({ windows });
+          const windows = views.metering.windows().take(limit).map(showWindow);
+          response.json({ windows: [...windows] });
         },
       ],
     },

@@ -226,7 +226,7 @@ export function quietViews(settings: () => Settings): Omit<Views, 'held'> {
       metricsFailure: () => undefined,
       gaps: () => [],
       pastGaps: () => [],
-      windows: () => [],
+      windows: () => Iterator.from([]),
     },
     explanations: { find: async () => ({ kind: 'gone', reason: 'none is kept' }) },
     enforcement: {

@@ -55,14 +55,13 @@ export function fleetViews(
       pastGaps: () =>
         streams.units().flatMap((unit) => named(unit, unit.views.metering.pastGaps())),
       windows: () =>
-        streams
-          .units()
-          .flatMap(({ source, views }) =>
+        newestFirst(
+          streams.units().map(({ source, views }) =>
             views.metering.windows().map((window) => {
               return { ...window, details: { ...window.details, cluster: source } };
             }),
-          )
-          .toSorted((a, b) => b.end - a.end),
+          ),
+        ),
     },
     destinations: {
       list: () => together(streams.units()),
@@ -110,6 +109,24 @@ function together(units: readonly StreamUnit[]): readonly DestinationStatusView[
     }
   }
   return [...found.values()];
+}
+
+/** Windows of all streams, each of which has its newest first; none is read before it is wanted. */
+function* newestFirst<W extends { readonly end: number }>(
+  streams: readonly IteratorObject<W>[],
+): Generator<W, undefined> {
+  const heads = new Map<IteratorObject<W>, W>();
+  const advance = (stream: IteratorObject<W>): void => {
+    const next = stream.next();
+    if (next.done === true) heads.delete(stream);
+    else heads.set(stream, next.value);
+  };
+  for (const stream of streams) advance(stream);
+  while (heads.size > 0) {
+    const [first, window] = [...heads].reduce((a, b) => (b[1].end > a[1].end ? b : a));
+    yield window;
+    advance(first);
+  }
 }
 
 function both(a: DestinationStatusView, b: DestinationStatusView): DestinationStatusView {

@@ -60,7 +60,7 @@ export function streamViews(
         watch.report()?.unattributed ?? { total: 0, items: [], gpuSeconds: 0, gpuObjects: 0 },
       gaps: () => watch.gaps(),
       pastGaps: () => watch.pastGaps(),
-      windows: () => watch.windows().map(reportView).toReversed(),
+      windows: () => watch.windows().map(reportView),
     },
     destinations: {
       list: () => delivery.statuses(),

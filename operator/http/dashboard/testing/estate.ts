@@ -109,7 +109,8 @@ function richViews(settings: () => Settings, changes: string[]): Partial<Views> 
       metricsFailure: () => ({ reason: HOSTILE[0], since: NOW - MINUTE }),
       gaps: () => [gap],
       pastGaps: () => [],
-      windows: () => [0, 1, 2].map((back) => report(NOW - (5 + back) * MINUTE, [gap])),
+      windows: () =>
+        Iterator.from([0, 1, 2]).map((back) => report(NOW - (5 + back) * MINUTE, [gap])),
     },
     explanations: { find: async (event) => ({ kind: 'found', explanation: explained(event.id) }) },
     enforcement: enforcement(quiet.enforcement, changes),

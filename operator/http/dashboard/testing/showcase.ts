@@ -180,7 +180,7 @@ function views(settings: () => Settings, ledger: Ledger): Partial<Views> {
           displayName,
         })),
     },
-    metering: { ...quiet.metering, gaps: () => GAPS, windows: () => WINDOWS },
+    metering: { ...quiet.metering, gaps: () => GAPS, windows: () => Iterator.from(WINDOWS) },
     explanations: { find: async (one) => ({ kind: 'found', explanation: explained(one) }) },
     destinations: {
       ...quiet.destinations,
