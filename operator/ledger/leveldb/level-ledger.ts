@@ -34,7 +34,6 @@ import {
 
 export interface LevelLedgerParts {
   readonly directory: string;
-  readonly retentionMs: number;
   readonly clock: Clock;
   readonly logger: Logger;
   readonly store: Store;
@@ -59,7 +58,6 @@ class LevelLedger implements Ledger {
   readonly #writer: Writer<LevelRequest>;
   readonly #waiters: HeadWaiters;
   readonly #retain: Retain;
-  #retentionMs: number;
   #measuredAt: number;
   #closing: Promise<void> | undefined;
 
@@ -73,7 +71,6 @@ class LevelLedger implements Ledger {
       ...parts,
       submit: (request) => this.#submit(request, false),
     });
-    this.#retentionMs = parts.retentionMs;
     this.#measuredAt = clock.monotonic();
     metrics.observe(() => this.stats());
   }
@@ -171,13 +168,13 @@ class LevelLedger implements Ledger {
   };
 
   readonly retain: Ledger['retain'] = async (now) => {
-    const outcome = await this.#retain(now, this.#retentionMs);
+    const outcome = await this.#retain(now, this.#store.retentionMs);
     this.#parts.pages.forgetBefore(this.lowWater() + 1);
     return outcome;
   };
 
   readonly setRetention: Ledger['setRetention'] = (retentionMs) => {
-    this.#retentionMs = retentionMs;
+    this.#store.retentionMs = retentionMs;
   };
 
   readonly verify: Ledger['verify'] = (signal) =>
@@ -185,9 +182,10 @@ class LevelLedger implements Ledger {
 
   readonly stats: Ledger['stats'] = () => {
     const { gauge, metrics, problems, clock } = this.#parts;
+    const { retentionMs } = this.#store;
     const { state, sealed } = this.#store.contents();
     const { bytes, level, usedRatio, roomBytes } = gauge.current();
-    const retentionShortened = state.horizon > clock.now() - this.#retentionMs;
+    const retentionShortened = state.horizon > clock.now() - retentionMs;
     return {
       ledgerId: state.ledgerId,
       sequence: state.segment.lastSequence,
@@ -197,7 +195,7 @@ class LevelLedger implements Ledger {
       chain: state.segment.chain,
       ...omitUndefined({ lastWindowEnd: state.lastWindowEnd }),
       oldestAt: (sealed[0] ?? state.segment).openedAt,
-      retentionMs: this.#retentionMs,
+      retentionMs,
       conflicts: metrics.conflicts(),
       horizon: state.horizon,
       problems: problems.list(),

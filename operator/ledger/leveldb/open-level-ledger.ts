@@ -86,6 +86,7 @@ export async function openLevelParts(options: LevelLedgerOptions): Promise<Level
     pool: createSegmentPool(directory),
     clock,
     limits: options.segmentLimits ?? SEGMENT_LIMITS,
+    retentionMs: options.retentionMs,
     failpoint,
     deduplicate: options.deduplicate ?? true,
     giveRoom: () => reserve.release(),

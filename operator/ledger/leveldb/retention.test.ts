@@ -59,6 +59,24 @@ describe('retention', () => {
     expect(ledger.stats().horizon).toBe(TEST_WINDOW_START + 6 * TEST_WINDOW_MS);
   });
 
+  test('a RETENTION of an hour keeps no day of events: there are never more than of two hours', async () => {
+    const clock = createStepClock(TEST_WINDOW_START);
+    const directory = await used.directory();
+    const ledger = await used.open(directory, { clock, retentionMs: RETENTION_MS });
+    ledger.setRetention(HOUR_MS);
+    let kept: number[] = [];
+    for (let minute = 0; minute < 300; minute += 1) {
+      await ledger.append({ events: testWindow(clock.now(), 1) });
+      await ledger.commitCursor('lago', ledger.head());
+      clock.pass(60_000);
+      await ledger.retain(clock.now());
+      kept = [...kept, ledger.head() - ledger.lowWater()];
+    }
+    expect(Math.max(...kept)).toBeLessThanOrEqual(120);
+    expect(Math.min(...kept.slice(120))).toBeGreaterThanOrEqual(60);
+    expect((await ledger.verify()).errors).toEqual([]);
+  });
+
   test('never deletes the active segment', async () => {
     const clock = createStepClock(TEST_WINDOW_START);
     const [ledger] = await openFilled(clock);

@@ -29,6 +29,8 @@ import type { RequestOutcome } from '../writer.ts';
 export interface Store {
   contents(): Contents;
   view(): StoreView;
+  /** RETENTION, milliseconds. It may be changed. */
+  retentionMs: number;
   /** Writes one batch. Every write error closes the database, opens it again and finds out what was stored. */
   write(requests: readonly LevelRequest[]): Promise<readonly RequestOutcome[]>;
   /** Seals the active segment, with the damage found in it, and begins one with this number. Throws when it cannot. */
@@ -50,6 +52,8 @@ export interface StoreOptions {
   readonly pool: SegmentPool;
   readonly clock: Clock;
   readonly limits: SegmentLimits;
+  /** RETENTION, milliseconds. */
+  readonly retentionMs: number;
   readonly failpoint: Failpoints;
   readonly deduplicate: boolean;
   /** Called before the database is opened again because there was no room. */
@@ -59,7 +63,7 @@ export interface StoreOptions {
   readonly onError: (failure: LedgerFailure) => void;
 }
 
-/** When a new segment begins, beside the first append of a UTC day. */
+/** When a new segment begins, beside its age: docs/ledger-format.md#files. */
 export interface SegmentLimits {
   readonly events: number;
   /** Uncompressed bytes of events. */
@@ -75,6 +79,7 @@ interface Interrupted {
 const ATTEMPTS = 3;
 const NOTE_INTERVAL_MS = 10_000;
 const DAY_MS = 86_400_000;
+const YOUNGEST_MS = 1_800_000;
 
 export function createStore(options: StoreOptions): Store {
   return new SegmentStore(options);
@@ -88,6 +93,7 @@ class SegmentStore implements Store {
   #interrupted: Interrupted | undefined;
   #stopped: LedgerFailure | undefined;
   #notedAt: number;
+  retentionMs: number;
   /** Until HEAD has been compared with what is stored, it must not be overwritten. */
   #compared = false;
 
@@ -97,6 +103,7 @@ class SegmentStore implements Store {
     this.#contents = options.contents;
     this.#ids = options.ids;
     this.#notedAt = options.clock.monotonic();
+    this.retentionMs = options.retentionMs;
   }
 
   contents(): Contents {
@@ -272,8 +279,13 @@ class SegmentStore implements Store {
     const { firstSequence, lastSequence, bytes, openedAt } = this.#contents.state.segment;
     const events = lastSequence - firstSequence + 1;
     if (events === 0) return false;
-    const newDay = Math.floor(clock.now() / DAY_MS) > Math.floor(openedAt / DAY_MS);
-    return newDay || events >= limits.events || bytes >= limits.bytes;
+    return this.#isOld(openedAt, clock.now()) || events >= limits.events || bytes >= limits.bytes;
+  }
+
+  /** Segments go as a whole, so they are to be short beside how long they are kept. */
+  #isOld(openedAt: number, now: number): boolean {
+    const isOfAnotherDay = Math.floor(now / DAY_MS) > Math.floor(openedAt / DAY_MS);
+    return isOfAnotherDay || now - openedAt >= Math.max(YOUNGEST_MS, this.retentionMs / 2);
   }
 
   #adopt(after: Contents): void {
