@@ -84,7 +84,7 @@ class ReportStore implements WindowReports {
   }
 
   *list(): Generator<WindowReport, undefined> {
-    for (const [key, { text }] of [...this.#kept].reverse()) {
+    for (const [key, { text }] of [...this.#kept].toReversed()) {
       yield this.#whole.get(key) ?? readReport(text);
     }
   }
@@ -135,7 +135,7 @@ class ReportStore implements WindowReports {
   #thin(): void {
     const windows = new Set<string>();
     let rows = 0;
-    for (const [key, report] of [...this.#whole].reverse()) {
+    for (const [key, report] of [...this.#whole].toReversed()) {
       windows.add(report.windowEnd);
       rows += nodeRows(report);
       const { nodeWindows, nodeRows: most } = this.#limits;
