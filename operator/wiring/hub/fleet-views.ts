@@ -1,6 +1,7 @@
 import type { SettingsStore } from '../../config/settings.ts';
 import type { DestinationStatusView, GapView, ReadinessCheck, Views } from '../../http/views.ts';
 import type { HubStreams } from './hub-streams.ts';
+import { newestFirst } from './newest-first.ts';
 import { NOT_OF_A_HUB } from './not-of-a-hub.ts';
 import { fleetCatalog } from './stream-catalog.ts';
 import type { StreamUnit } from './stream-unit.ts';
@@ -109,24 +110,6 @@ function together(units: readonly StreamUnit[]): readonly DestinationStatusView[
     }
   }
   return [...found.values()];
-}
-
-/** Windows of all streams, each of which has its newest first; none is read before it is wanted. */
-function* newestFirst<W extends { readonly end: number }>(
-  streams: readonly IteratorObject<W>[],
-): Generator<W, undefined> {
-  const heads = new Map<IteratorObject<W>, W>();
-  const advance = (stream: IteratorObject<W>): void => {
-    const next = stream.next();
-    if (next.done === true) heads.delete(stream);
-    else heads.set(stream, next.value);
-  };
-  for (const stream of streams) advance(stream);
-  while (heads.size > 0) {
-    const [first, window] = [...heads].reduce((a, b) => (b[1].end > a[1].end ? b : a));
-    yield window;
-    advance(first);
-  }
 }
 
 function both(a: DestinationStatusView, b: DestinationStatusView): DestinationStatusView {
