@@ -86,7 +86,8 @@ export function createStore(options: StoreOptions): Store {
 }
 
 class SegmentStore implements Store {
-  readonly #options: StoreOptions;
+  /** Without what the first segment brings, which would be held for good. */
+  readonly #options: Omit<StoreOptions, 'database' | 'contents' | 'ids'>;
   #database: Database;
   #contents: Contents;
   #ids: IdFilter;
@@ -97,11 +98,11 @@ class SegmentStore implements Store {
   /** Until HEAD has been compared with what is stored, it must not be overwritten. */
   #compared = false;
 
-  constructor(options: StoreOptions) {
+  constructor({ database, contents, ids, ...options }: StoreOptions) {
     this.#options = options;
-    this.#database = options.database;
-    this.#contents = options.contents;
-    this.#ids = options.ids;
+    this.#database = database;
+    this.#contents = contents;
+    this.#ids = ids;
     this.#notedAt = options.clock.monotonic();
     this.retentionMs = options.retentionMs;
   }
