@@ -3,21 +3,14 @@ import type { LedgerDatabase } from '../../operator/config/settings.ts';
 import { findBinaries } from '../control-plane/binaries.ts';
 import { endLeftovers, startControlPlane } from '../control-plane/control-plane.ts';
 import { createKubectl, findKubectl } from '../control-plane/kubectl.ts';
-import { stablePort } from '../control-plane/ports.ts';
 import type { ControlPlaneBinaries } from '../control-plane/release.ts';
-import { openRequestJournal } from '../fakes/journal.ts';
-import { startFakeLago } from '../fakes/lago/lago.ts';
 import type { ApiToken } from '../local/api-token.ts';
+import { claimDirectory } from '../local/claim-directory.ts';
 import { applyFleetResources } from '../local/custom-resources.ts';
+import { LOCAL_SECRET, startLocalBilling } from '../local/local-billing.ts';
 import { type SupervisedOperator, superviseOperator } from '../local/operator-supervisor.ts';
 import { startTrio } from '../postgres/trio.ts';
-import {
-  endRemembered,
-  forgetProcess,
-  livingProcess,
-  rememberProcess,
-} from '../processes/pid-file.ts';
-import { startReceiver } from '../receiver/receiver.ts';
+import { endRemembered, forgetProcess, rememberProcess } from '../processes/pid-file.ts';
 import { startSimulator } from '../simulator/simulator.ts';
 import { CLUSTERS, type FleetFiles, HUBS } from './fleet-directory.ts';
 
@@ -45,41 +38,20 @@ export interface LocalFleet {
   stop(): Promise<void>;
 }
 
-/** Known to everybody who reads this; it guards nothing but a loopback address. */
-const LOCAL_SECRET = 'local-development-only';
-
 /**
  * Brings up a primary with two standbys, a receiver, a stand-in for Lago, two simulated clusters with a meter each and two
  * replicas of a hub. Everything begins anew at each start. Rejects after undoing what was started.
  */
 export async function startLocalFleet(options: LocalFleetOptions): Promise<LocalFleet> {
   const { files, progress, signal } = options;
-  const parts: (() => Promise<void>)[] = [];
-  const stop = async (): Promise<void> => {
-    for (const part of parts.toReversed()) await part();
-    parts.length = 0;
-    forgetProcess(files.runPid);
-  };
-  await claimDirectory(files);
+  const started = new AsyncDisposableStack();
+  started.defer(await claimDirectory(files, 'make run-fleet'));
   try {
+    await beginAnew(files);
     progress('starting PostgreSQL: a primary and two standbys, one of which must have every batch');
-    const database = await startDatabase(files, parts);
+    const database = await startDatabase(files, started);
     signal.throwIfAborted();
-    const receiver = await startReceiver({
-      file: files.received,
-      secret: LOCAL_SECRET,
-      port: await stablePort(files.receiverPort),
-      log: (line) => progress(`receiver: ${line}`),
-    });
-    parts.push(() => receiver.stop());
-    const lago = await startFakeLago({
-      apiKey: LOCAL_SECRET,
-      port: await stablePort(files.lagoPort),
-      journal: openRequestJournal(files.lago),
-      keepsRequests: false,
-    });
-    parts.push(() => lago.close());
-
+    const { receiver, lago } = await startLocalBilling(options, started);
     const shared = {
       LEDGER_URL: urlOf(database),
       COLLECTION_INTERVAL: '10s',
@@ -90,7 +62,7 @@ export async function startLocalFleet(options: LocalFleetOptions): Promise<Local
     const failures: Promise<string>[] = [];
     for (const { name, region } of CLUSTERS) {
       progress(`cluster ${name}: an API server, a simulated GPU cloud, and a meter`);
-      const cluster = await startCluster(options, name, binaries, parts);
+      const cluster = await startCluster(options, name, binaries, started);
       failures.push(cluster.failed);
       signal.throwIfAborted();
       const meter = await superviseOperator({
@@ -107,7 +79,7 @@ export async function startLocalFleet(options: LocalFleetOptions): Promise<Local
         signal,
       });
       meters.push(meter);
-      parts.push(() => meter.stop());
+      started.defer(() => meter.stop());
       signal.throwIfAborted();
     }
 
@@ -133,7 +105,7 @@ export async function startLocalFleet(options: LocalFleetOptions): Promise<Local
         }),
       ),
     );
-    for (const hub of hubs) parts.push(() => hub.stop());
+    for (const hub of hubs) started.defer(() => hub.stop());
     signal.throwIfAborted();
     return {
       hubs,
@@ -141,24 +113,16 @@ export async function startLocalFleet(options: LocalFleetOptions): Promise<Local
       invoices: `${lago.url}/`,
       database: urlOf(database),
       failed: Promise.race(failures),
-      stop,
+      stop: () => started.disposeAsync(),
     };
   } catch (error) {
-    await stop();
+    await started.disposeAsync();
     throw error;
   }
 }
 
-/** One run at a time in a directory, and nothing left of an earlier one but the token and the ports. */
-async function claimDirectory(files: FleetFiles): Promise<void> {
-  const other = livingProcess(files.runPid);
-  if (other !== undefined && other !== process.pid) {
-    throw new Error(
-      `make run-fleet: ${files.directory}: process ${other} is running it; stop that first`,
-    );
-  }
-  await mkdir(files.directory, { recursive: true });
-  rememberProcess(files.runPid, process.pid);
+/** Nothing is left of an earlier run but the token and the ports. */
+async function beginAnew(files: FleetFiles): Promise<void> {
   await endFleet(files);
   for (const name of [...CLUSTERS.map((cluster) => cluster.name), ...HUBS]) {
     const { data, directory } = files.of(name);
@@ -181,10 +145,10 @@ export async function endFleet(files: FleetFiles): Promise<void> {
 
 async function startDatabase(
   files: FleetFiles,
-  parts: (() => Promise<void>)[],
+  started: AsyncDisposableStack,
 ): Promise<LedgerDatabase> {
   const trio = await startTrio({ ownGroup: true });
-  parts.push(async () => {
+  started.defer(async () => {
     await trio.close();
     for (const file of files.postgresPids) forgetProcess(file);
   });
@@ -199,11 +163,11 @@ async function startCluster(
   { files, progress, signal }: LocalFleetOptions,
   name: string,
   binaries: ControlPlaneBinaries,
-  parts: (() => Promise<void>)[],
+  started: AsyncDisposableStack,
 ): Promise<{ readonly kubeconfig: string; readonly failed: Promise<string> }> {
   const own = files.of(name);
   const plane = await startControlPlane({ binaries, directory: own.directory, ephemeral: true });
-  parts.push(plane.stop);
+  started.defer(plane.stop);
   signal.throwIfAborted();
   const kubectl = createKubectl(await findKubectl(binaries.kubectl), own.kubeconfig);
   await applyFleetResources(kubectl);
@@ -213,7 +177,7 @@ async function startCluster(
     truthFile: own.truth,
     log: (line) => progress(`${name}: ${line}`),
   });
-  parts.push(() => simulator.stop());
+  started.defer(() => simulator.stop());
   return { kubeconfig: own.kubeconfig, failed: plane.failed };
 }
 

@@ -1,23 +1,16 @@
 import { generateKeyPairSync } from 'node:crypto';
-import { mkdir, rm, symlink } from 'node:fs/promises';
+import { rm, symlink } from 'node:fs/promises';
 import { omitUndefined } from '../../operator/model/omit-undefined.ts';
-import { openRequestJournal } from '../fakes/journal.ts';
-import { startFakeLago } from '../fakes/lago/lago.ts';
 import { findBinaries } from '../control-plane/binaries.ts';
 import { type ControlPlane, startControlPlane } from '../control-plane/control-plane.ts';
-import { stablePort } from '../control-plane/ports.ts';
-import {
-  endRemembered,
-  forgetProcess,
-  livingProcess,
-  rememberProcess,
-} from '../processes/pid-file.ts';
-import { startReceiver } from '../receiver/receiver.ts';
+import { endRemembered } from '../processes/pid-file.ts';
 import { ensureOwnNodeClusters } from '../simulator/own-nodes.ts';
 import { startSimulator } from '../simulator/simulator.ts';
 import type { ApiToken } from './api-token.ts';
 import { applyCustomResources } from './custom-resources.ts';
 import { createKubectl, findKubectl } from '../control-plane/kubectl.ts';
+import { claimDirectory } from './claim-directory.ts';
+import { LOCAL_SECRET, startLocalBilling } from './local-billing.ts';
 import { startLocalTelemetry } from './local-telemetry.ts';
 import { type SupervisedOperator, superviseOperator } from './operator-supervisor.ts';
 import type { RunFiles } from './run-directory.ts';
@@ -46,9 +39,6 @@ export interface LocalCloud {
   stop(): Promise<void>;
 }
 
-/** Known to everybody who reads this; it guards nothing but a loopback address. */
-const LOCAL_SECRET = 'local-development-only';
-
 /**
  * Brings up the control planes, the simulated cloud, the receiver, a stand-in for Lago and the operator, each once what it
  * needs is there. What an earlier run left in the directory goes on, and processes that a kill left
@@ -56,33 +46,16 @@ const LOCAL_SECRET = 'local-development-only';
  */
 export async function startLocalCloud(options: LocalCloudOptions): Promise<LocalCloud> {
   const { files, progress, signal } = options;
-  const parts: (() => Promise<void>)[] = [];
-  const stop = async (): Promise<void> => {
-    for (const part of parts.toReversed()) await part();
-    parts.length = 0;
-    forgetProcess(files.runPid);
-  };
-  await claimDirectory(files);
+  const started = new AsyncDisposableStack();
+  started.defer(await claimDirectory(files, 'make run'));
   try {
+    await endRemembered(files.operatorPid, 20_000);
     const { plane, tenantPlane, kubectlProgram } = await bringUpControlPlanes(files, progress);
-    parts.push(plane.stop, tenantPlane.stop);
+    started.defer(plane.stop);
+    started.defer(tenantPlane.stop);
     signal.throwIfAborted();
 
-    const port = await stablePort(files.receiverPort);
-    const receiver = await startReceiver({
-      file: files.received,
-      secret: LOCAL_SECRET,
-      port,
-      log: (line) => progress(`receiver: ${line}`),
-    });
-    parts.push(() => receiver.stop());
-    const lago = await startFakeLago({
-      apiKey: LOCAL_SECRET,
-      port: await stablePort(files.lagoPort),
-      journal: openRequestJournal(files.lago),
-      keepsRequests: false,
-    });
-    parts.push(() => lago.close());
+    const { receiver, lago } = await startLocalBilling(options, started);
     progress('applying the custom resource definitions and samples');
     const kubectl = createKubectl(kubectlProgram, files.kubeconfig);
     await applyCustomResources(
@@ -101,13 +74,13 @@ export async function startLocalCloud(options: LocalCloudOptions): Promise<Local
       truthFile: files.truth,
       log: progress,
     });
-    parts.push(() => simulator.stop());
+    started.defer(() => simulator.stop());
     await ensureOwnNodeClusters(plane.credentials, tenantPlane.credentials, signal);
     signal.throwIfAborted();
 
     const { credentials } = plane;
     const telemetry = await startLocalTelemetry({ files, credentials, progress, signal });
-    parts.push(() => telemetry.stop());
+    started.defer(() => telemetry.stop());
 
     progress('starting the operator');
     const operator = await superviseOperator({
@@ -118,17 +91,17 @@ export async function startLocalCloud(options: LocalCloudOptions): Promise<Local
       signal,
       ...omitUndefined({ program: options.operatorProgram }),
     });
-    parts.push(() => operator.stop());
+    started.defer(() => operator.stop());
     signal.throwIfAborted();
     return {
       operator,
       invoices: `${lago.url}/`,
       prometheus: telemetry.url,
       failed: Promise.race([plane.failed, tenantPlane.failed]),
-      stop,
+      stop: () => started.disposeAsync(),
     };
   } catch (error) {
-    await stop();
+    await started.disposeAsync();
     throw error;
   }
 }
@@ -155,19 +128,6 @@ function accessSettings(token: ApiToken): Readonly<Record<string, string>> {
     ...access,
     PORTAL_KEYS: privateKey.export({ type: 'pkcs8', format: 'pem' }).toString(),
   };
-}
-
-/** One run at a time in a directory, and nothing left of an earlier one. */
-async function claimDirectory(files: RunFiles): Promise<void> {
-  const other = livingProcess(files.runPid);
-  if (other !== undefined && other !== process.pid) {
-    throw new Error(
-      `make run: ${files.directory}: process ${other} is running it; stop that first`,
-    );
-  }
-  await mkdir(files.directory, { recursive: true });
-  rememberProcess(files.runPid, process.pid);
-  await endRemembered(files.operatorPid, 20_000);
 }
 
 async function bringUpControlPlanes(
