@@ -9,8 +9,11 @@ import { parse, stringify } from 'yaml';
 import { useOwnTestCluster } from '../e2e/control-plane/test-cluster.ts';
 import { startOperator } from '../e2e/local/operator-process.ts';
 import { runFiles } from '../e2e/local/run-directory.ts';
+import { usePostgres } from '../operator/ledger/testing/postgres-ledger.ts';
+import { playMeter, startHub } from '../operator/wiring/hub/testing/fleet-world.ts';
 
 const cluster = useOwnTestCluster();
+const used = usePostgres();
 const run = promisify(execFile);
 const COMPONENT = fileURLToPath(new URL('components/prometheus/', import.meta.url));
 const ALERTS_PAGE = fileURLToPath(new URL('../docs/alerts.md', import.meta.url));
@@ -24,7 +27,10 @@ interface Rule {
 let directory = '';
 /** Names of all metrics that the running operator has, with what their kinds add to them. */
 let registered: ReadonlySet<string> = new Set();
+/** And of those that a hub has. */
+let ofHub: ReadonlySet<string> = new Set();
 let exposition = '';
+let hubExposition = '';
 let rules: readonly Rule[] = [];
 let groups = '';
 
@@ -45,6 +51,13 @@ beforeAll(async () => {
   exposition = await (await fetch(`${operator.address}/metrics`)).text();
   await operator.stop();
   registered = new Set(namesIn(exposition));
+  const database = await used.server().createDatabase();
+  const meter = await playMeter(database, { source: 'berlin', region: 'eu-1' });
+  const hub = await startHub([database]);
+  hubExposition = await hub.text('/metrics');
+  await hub.stop();
+  await meter.stop();
+  ofHub = new Set(namesIn(hubExposition));
 }, 120_000);
 
 afterAll(() => rm(directory, { recursive: true, force: true }));
@@ -59,12 +72,26 @@ function metricsOf(expression: string): readonly string[] {
   return expression.match(/\b(?:meterfeed|process|workqueue|nodejs)_\w+/g) ?? [];
 }
 
+/** Of a process that an operator is not. */
+function isOfHub(alert: string): boolean {
+  return alert.startsWith('MeterfeedFleet');
+}
+
 describe('alerts', () => {
   test('none waits for a metric that the operator does not have', () => {
     expect(rules.length).toBeGreaterThan(10);
     for (const { alert, expr } of rules) {
       expect(metricsOf(expr), alert).not.toEqual([]);
-      for (const metric of metricsOf(expr)) expect([...registered], alert).toContain(metric);
+      const known = isOfHub(alert) ? ofHub : registered;
+      for (const metric of metricsOf(expr)) expect([...known], alert).toContain(metric);
+    }
+  });
+
+  test('about a destination wait for nothing that a hub does not have', () => {
+    const perDestination = rules.filter(({ expr }) => expr.includes('(cluster, destination)'));
+    expect(perDestination.length).toBeGreaterThan(4);
+    for (const { alert, expr } of perDestination) {
+      for (const metric of metricsOf(expr)) expect([...ofHub], alert).toContain(metric);
     }
   });
 
@@ -81,15 +108,24 @@ describe('alerts', () => {
     const file = join(directory, 'rules.yaml');
     await writeFile(file, groups);
     await run('promtool', ['check', 'rules', file]);
-    const checked = run('promtool', ['check', 'metrics']);
-    checked.child.stdin?.end(exposition);
-    expect(await checked).toEqual({ stdout: '', stderr: '' });
+    for (const text of [exposition, hubExposition]) {
+      const checked = run('promtool', ['check', 'metrics']);
+      checked.child.stdin?.end(text);
+      expect(await checked).toEqual({ stdout: '', stderr: '' });
+    }
   });
 
   test('a destination that is held, a window that is late and invoices that differ raise theirs, and quiet raises none', async () => {
     const file = join(directory, 'unit.yaml');
     await writeFile(join(directory, 'rules.yaml'), groups);
     await writeFile(file, UNIT_TEST);
+    await run('promtool', ['test', 'rules', file]);
+  });
+
+  test('a cluster that is silent, not measured or not fed raises its own, and no other cluster does', async () => {
+    const file = join(directory, 'fleet.yaml');
+    await writeFile(join(directory, 'rules.yaml'), groups);
+    await writeFile(file, FLEET_TEST);
     await run('promtool', ['test', 'rules', file]);
   });
 
@@ -305,4 +341,90 @@ tests:
               summary: Old events are not deleted
               description: "The oldest day or segment is 5d 0h 0m 0s older than RETENTION: a destination has not been given it, or the database does not drop it."
               runbook_url: https://meterfeed.io/docs/alerts#meterfeedretentionbehind
+`;
+
+// Of two replicas of a hub, one of which cannot reach the database for a while.
+const FLEET_TEST = `
+rule_files: [rules.yaml]
+evaluation_interval: 1m
+tests:
+  - interval: 1m
+    input_series:
+      - series: meterfeed_build_info
+        values: 1x90
+      - series: meterfeed_fleet_meter_silent_seconds{cluster="berlin",instance="a"}
+        values: 3x20 0+60x40
+      - series: meterfeed_fleet_meter_silent_seconds{cluster="berlin",instance="b"}
+        values: 3x90
+      - series: meterfeed_fleet_meter_silent_seconds{cluster="paris",instance="a"}
+        values: 3x20 0+60x40
+      - series: meterfeed_fleet_meter_silent_seconds{cluster="paris",instance="b"}
+        values: 3x20 60+60x40
+      - series: meterfeed_fleet_problems{instance="a"}
+        values: 0x20 1x40
+      - series: meterfeed_fleet_problems{instance="b"}
+        values: 0x60
+      - series: meterfeed_fleet_gap_seconds{cluster="berlin"}
+        values: 3600x60
+      - series: meterfeed_fleet_gap_seconds{cluster="paris"}
+        values: 60x30 120x20
+      - series: meterfeed_feeder_owned{cluster="berlin",destination="lago"}
+        values: 1x60
+      - series: meterfeed_feeder_owned{cluster="paris",destination="lago"}
+        values: 1x20 0x40
+      - series: meterfeed_destination_lag_seconds{cluster="berlin",destination="lago"}
+        values: 3x20 200x40
+      - series: meterfeed_destination_lag_seconds{cluster="paris",destination="lago"}
+        values: 3x20 200x40
+      - series: meterfeed_destination_lag_seconds{cluster="rome",destination="lago"}
+        values: 3x60
+      - series: meterfeed_destination_lag_seconds{cluster="paris",destination="webhook"}
+        values: 200x60
+      - series: meterfeed_destination_lag_seconds{cluster="rome",destination="webhook"}
+        values: 3x60
+    alert_rule_test:
+      - { eval_time: 15m, alertname: MeterfeedFleetMeterSilent, exp_alerts: [] }
+      - { eval_time: 15m, alertname: MeterfeedFleetUnread, exp_alerts: [] }
+      - { eval_time: 15m, alertname: MeterfeedFleetBehind, exp_alerts: [] }
+      - { eval_time: 15m, alertname: MeterfeedFleetGaps, exp_alerts: [] }
+      - eval_time: 30m
+        alertname: MeterfeedFleetMeterSilent
+        exp_alerts:
+          - exp_labels: { cluster: paris, severity: critical }
+            exp_annotations:
+              summary: The meter of a cluster has told nothing
+              description: "Nothing has been heard of paris for 9m 0s: its usage is not billed meanwhile. What is older than its MAX_BACKFILL when it is back will not be."
+              runbook_url: https://meterfeed.io/docs/alerts#meterfeedfleetmetersilent
+      - eval_time: 30m
+        alertname: MeterfeedFleetUnread
+        exp_alerts:
+          - exp_labels: { severity: critical }
+            exp_annotations:
+              summary: A hub cannot read all streams
+              description: 1 databases or streams cannot be read by a hub. If no replica can, nothing of them is delivered.
+              runbook_url: https://meterfeed.io/docs/alerts#meterfeedfleetunread
+      - eval_time: 35m
+        alertname: MeterfeedFleetBehind
+        exp_alerts:
+          - exp_labels: { destination: lago, severity: warning }
+            exp_annotations:
+              summary: The hub does not keep up
+              description: "lago is more than two minutes behind for 2 clusters, more than half of all. Nothing is lost: events wait in the ledger."
+              runbook_url: https://meterfeed.io/docs/alerts#meterfeedfleetbehind
+      - eval_time: 40m
+        alertname: MeterfeedFleetGaps
+        exp_alerts:
+          - exp_labels: { cluster: paris, severity: warning }
+            exp_annotations:
+              summary: Something could not be measured in a cluster
+              description: 1m 0s more could not be measured in paris. Nothing is billed for it unless it can be filled.
+              runbook_url: https://meterfeed.io/docs/alerts#meterfeedfleetgaps
+      - eval_time: 45m
+        alertname: MeterfeedFeederUnowned
+        exp_alerts:
+          - exp_labels: { cluster: paris, destination: lago, severity: critical }
+            exp_annotations:
+              summary: A destination is fed by nobody
+              description: "No replica feeds lago for paris. Nothing is lost: events wait in the ledger."
+              runbook_url: https://meterfeed.io/docs/alerts#meterfeedfeederunowned
 `;

@@ -10,11 +10,11 @@ import { createHttpServer, type HttpServer } from '../http/server.ts';
 import type { Views } from '../http/views.ts';
 import { createEventRecorder } from '../kubernetes/events.ts';
 import type { Projected } from '../kubernetes/source.ts';
-import { createLabelLimit } from '../telemetry/registry.ts';
 import type { TenantApis } from '../tenant-api/tenant-apis.ts';
 import { createPlanKeeper } from '../usage/plan-keeper.ts';
 import type { BuildContext } from './build-context.ts';
 import { whenConfigured } from './custom-resources.ts';
+import { createDestinationMetrics } from './destination-metrics.ts';
 import { aborted, type Part } from './parts.ts';
 import { controllerViews, type Engine, httpViews } from './views.ts';
 
@@ -211,41 +211,7 @@ function createStatusMetrics(
       for (const [percent, at] of gate.reachedAt()) reached.set({ percent }, at / 1000);
     },
   });
-
-  const name = createLabelLimit();
-  const perDestination = (
-    metric: string,
-    help: string,
-    value: (status: ReturnType<Views['destinations']['list']>[number]) => number,
-  ): void => {
-    const labelled: Gauge<'destination'> = new Gauge({
-      name: metric,
-      help,
-      labelNames: ['destination'],
-      registers,
-      collect: () => {
-        labelled.reset();
-        for (const status of views.destinations.list()) {
-          labelled.set({ destination: name(status.name) }, value(status));
-        }
-      },
-    });
-  };
-  perDestination(
-    'meterfeed_destination_dead_letters',
-    'Events that the destination refused for good, until they are replayed or discarded.',
-    ({ deadLetters }) => deadLetters,
-  );
-  perDestination(
-    'meterfeed_destination_parked_events',
-    'Events that wait until the destination serves their tenant.',
-    ({ parked }) => parked,
-  );
-  perDestination(
-    'meterfeed_destination_held',
-    '1 while nothing is sent until an operator acts.',
-    ({ held }) => Number(held !== undefined),
-  );
+  createDestinationMetrics(registry, () => views.destinations.list());
 }
 
 /** How many failing tenant APIs somebody misses: most tenant clusters have no nodes of their own. */

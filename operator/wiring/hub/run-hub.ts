@@ -1,5 +1,4 @@
 import { readFile } from 'node:fs/promises';
-import { Gauge, type Registry } from 'prom-client';
 import { ledgerUrls } from '../../config/parsers/ledger-url.ts';
 import { problemText } from '../../config/parsers/parser.ts';
 import type { LedgerDatabase, Settings } from '../../config/settings.ts';
@@ -16,6 +15,7 @@ import { createRegistry } from '../../telemetry/registry.ts';
 import type { Scrubber } from '../../telemetry/scrubber.ts';
 import { exportTelemetry } from '../otlp.ts';
 import { aborted, type Part, type PartsEnd, runParts } from '../parts.ts';
+import { createFleetMetrics } from './fleet-metrics.ts';
 import { FleetRegistry } from './fleet-registry.ts';
 import { fleetViews } from './fleet-views.ts';
 import type { HubContext } from './hub-context.ts';
@@ -114,33 +114,4 @@ async function buildHub(
     },
     { name: 'streams', run: (signal) => streams.run(signal) },
   ];
-}
-
-function createFleetMetrics(registry: Registry, streams: HubStreams): void {
-  const registers = [registry];
-  const count: Gauge = new Gauge({
-    name: 'meterfeed_fleet_streams',
-    help: 'Streams that this hub reads.',
-    registers,
-    collect: () => count.set(streams.units().length),
-  });
-  const problems: Gauge = new Gauge({
-    name: 'meterfeed_fleet_problems',
-    help: 'Databases and streams that this hub cannot read.',
-    registers,
-    collect: () => problems.set(streams.problems().length),
-  });
-  const silent: Gauge<'cluster'> = new Gauge({
-    name: 'meterfeed_fleet_meter_silent_seconds',
-    help: 'How long the meter of a stream has told nothing new.',
-    labelNames: ['cluster'],
-    registers,
-    collect: () => {
-      silent.reset();
-      for (const { source, watch } of streams.units()) {
-        const ms = watch.silentMs();
-        if (ms !== undefined) silent.set({ cluster: source }, ms / 1000);
-      }
-    },
-  });
 }

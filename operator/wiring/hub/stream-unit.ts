@@ -21,6 +21,7 @@ import type { StreamName } from '../../ledger/fleet.ts';
 import type { Ledger, Replica } from '../../ledger/ledger.ts';
 import { errorText } from '../../model/error-text.ts';
 import { createSumming } from '../../usage/summing.ts';
+import { createDestinationMetrics } from '../destination-metrics.ts';
 import { aborted, type Part, runParts } from '../parts.ts';
 import { tracedDestinations } from '../otlp.ts';
 import type { HubContext } from './hub-context.ts';
@@ -70,6 +71,7 @@ export async function openStreamUnit(
     },
     maxBackfillMs: () => settings.current().metering.maxBackfillMs,
   });
+  createDestinationMetrics(registry, () => delivery.statuses());
   const summing = createSumming({
     ledger,
     clock,

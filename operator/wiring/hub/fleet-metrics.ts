@@ -1,0 +1,50 @@
+import { Gauge, type Registry } from 'prom-client';
+import type { HubStreams } from './hub-streams.ts';
+import type { StreamUnit } from './stream-unit.ts';
+
+/** What a hub sees of the meters of its streams, to be alerted on: read when metrics are scraped. */
+export function createFleetMetrics(registry: Registry, streams: HubStreams): void {
+  const registers = [registry];
+  const total = (name: string, help: string, value: () => number): void => {
+    const gauge: Gauge = new Gauge({ name, help, registers, collect: () => gauge.set(value()) });
+  };
+  /** Nothing is said of a stream of which nothing is known. */
+  const ofEach = (
+    name: string,
+    help: string,
+    value: (unit: StreamUnit) => number | undefined,
+  ): void => {
+    const gauge: Gauge<'cluster'> = new Gauge({
+      name,
+      help,
+      labelNames: ['cluster'],
+      registers,
+      collect: () => {
+        gauge.reset();
+        for (const unit of streams.units()) {
+          const known = value(unit);
+          if (known !== undefined) gauge.set({ cluster: unit.source }, known);
+        }
+      },
+    });
+  };
+  total('meterfeed_fleet_streams', 'Streams that this hub reads.', () => streams.units().length);
+  total(
+    'meterfeed_fleet_problems',
+    'Databases and streams that this hub cannot read.',
+    () => streams.problems().length,
+  );
+  ofEach(
+    'meterfeed_fleet_meter_silent_seconds',
+    'How long the meter of a stream has told nothing new.',
+    ({ watch }) => {
+      const ms = watch.silentMs();
+      return ms === undefined ? undefined : ms / 1_000;
+    },
+  );
+  ofEach(
+    'meterfeed_fleet_gap_seconds',
+    'What the meter of a stream could not measure and has not filled, of RETENTION.',
+    ({ watch }) => watch.gaps().reduce((sum, { from, to }) => sum + (to - from), 0) / 1_000,
+  );
+}
