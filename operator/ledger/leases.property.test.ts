@@ -1,6 +1,13 @@
 import * as fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { LEASE_TIMES, type LeaseRow, LeaseSightings, planLeases, replicaName } from './leases.ts';
+import {
+  LEASE_TIMES,
+  type LeaseRow,
+  LeaseSightings,
+  type LeaseTeam,
+  planLeases,
+  replicaName,
+} from './leases.ts';
 
 /** The table of leases, as one server has it. */
 class Table {
@@ -23,9 +30,11 @@ class Claimant {
   readonly #sightings = new LeaseSightings();
   /** Its clock is ahead of the others' by so much. */
   readonly #ahead: number;
+  readonly #team: LeaseTeam;
 
-  constructor(table: Table, index: number) {
+  constructor(table: Table, index: number, team: LeaseTeam = 'operators') {
     this.#table = table;
+    this.#team = team;
     this.owner = `process-${index}`;
     this.#ahead = index * 86_400_000;
   }
@@ -48,13 +57,14 @@ class Claimant {
       this.#table.change(row, { renewals: row.renewals + 1 });
       if (this.trustedUntil.has(row.name)) this.#trust(row.name, sentAt);
     }
-    const own = replicaName(this.owner);
+    const own = replicaName(this.owner, this.#team);
     if (!rows.has(own)) {
       rows.set(own, { name: own, owner: this.owner, address: '', epoch: 1, renewals: 0 });
     }
     const held = this.trusted(answeredAt);
     const plan = planLeases({
       owner: this.owner,
+      team: this.#team,
       wanted,
       held,
       sightings: this.#sightings,
@@ -153,5 +163,32 @@ test('processes that live share the leases out evenly, and those of one that die
       },
     ),
     { numRuns: 60 },
+  );
+});
+
+test('a cluster’s operators, which want other leases or none, leave no lease of a hub with nobody', () => {
+  fc.assert(
+    fc.property(
+      fc.integer({ min: 1, max: 3 }),
+      fc.integer({ min: 0, max: 3 }),
+      fc.integer({ min: 0, max: 3 }),
+      (hubs, operators, own) => {
+        const ofOperators = Array.from({ length: own }, (_, index) => `feeder/own-${index}`);
+        const table = tableOf([...NAMES, ...ofOperators]);
+        const some = (team: LeaseTeam, count: number, from: number) =>
+          Array.from({ length: count }, (_, index) => new Claimant(table, from + index, team));
+        const hub = some('hub', hubs, 0);
+        const cluster = some('operators', operators, hubs);
+        let now = 0;
+        for (; now < 3_000; now += LEASE_TIMES.look) {
+          for (const one of hub) one.look(NAMES, now, now);
+          for (const one of cluster) one.look(ofOperators, now, now);
+        }
+        const held = (all: readonly Claimant[]) =>
+          all.flatMap((one) => one.trusted(now)).toSorted();
+        expect(held(hub)).toEqual(NAMES);
+        expect(held(cluster)).toEqual(operators === 0 ? [] : ofOperators);
+      },
+    ),
   );
 });

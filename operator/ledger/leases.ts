@@ -58,16 +58,20 @@ export const LEASE_TIMES = {
   forget: 60_000,
 } as const;
 
+/** Among whom leases are shared out: the operators of a cluster, or the replicas of a hub. The others want leases of other names. */
+export type LeaseTeam = 'operators' | 'hub';
+
 /** What processes say of themselves are leases of their own, which nobody else takes. */
-const REPLICA = 'replica/';
+const PREFIXES: Readonly<Record<LeaseTeam, string>> = { operators: 'replica/', hub: 'hub/' };
 
 /** The name of the row by which a process tells the others that it is there. */
-export function replicaName(owner: string): string {
-  return REPLICA + owner;
+export function replicaName(owner: string, team: LeaseTeam): string {
+  return PREFIXES[team] + owner;
 }
 
-export function isReplica({ name }: Pick<LeaseRow, 'name'>): boolean {
-  return name.startsWith(REPLICA);
+export function isReplica({ name }: Pick<LeaseRow, 'name'>, team?: LeaseTeam): boolean {
+  const prefixes = team === undefined ? Object.values(PREFIXES) : [PREFIXES[team]];
+  return prefixes.some((prefix) => name.startsWith(prefix));
 }
 
 /** Since when each lease stands as it does, by one process's monotonic clock: no clocks are compared. */
@@ -113,6 +117,7 @@ export interface LeasePlan {
 /** What there is to decide on. */
 export interface LeaseSituation {
   readonly owner: string;
+  readonly team: LeaseTeam;
   readonly wanted: readonly string[];
   /** Those that this process holds and is not giving up. */
   readonly held: readonly string[];
@@ -122,16 +127,17 @@ export interface LeaseSituation {
 }
 
 /**
- * Shares leases out: nobody keeps more than the number of leases divided by that of living processes, rounded up, and
+ * Shares leases out: nobody keeps more than the number of leases divided by that of living processes of its team, rounded up, and
  * whoever has fewer claims what is free. A lease is free when it was released, when its holder has been silent for
  * {@link LEASE_TIMES}.expiry, or when it is this process's own from before it lost trust in it.
  */
-export function planLeases({ owner, wanted, held, sightings, now }: LeaseSituation): LeasePlan {
+export function planLeases(situation: LeaseSituation): LeasePlan {
+  const { owner, team, wanted, held, sightings, now } = situation;
   const { expiry, forget } = LEASE_TIMES;
-  const replicas = sightings.rows().filter(isReplica);
-  const isSelf = ({ name }: LeaseRow): boolean => name === replicaName(owner);
+  const replicas = sightings.rows().filter((row) => isReplica(row));
+  const isSelf = ({ name }: LeaseRow): boolean => name === replicaName(owner, team);
   const others = replicas.filter(
-    (row) => !isSelf(row) && !sightings.isSilent(row.name, now, expiry),
+    (row) => isReplica(row, team) && !isSelf(row) && !sightings.isSilent(row.name, now, expiry),
   );
   const share = Math.ceil(wanted.length / (others.length + 1));
   const unwanted = held.filter((name) => !wanted.includes(name));

@@ -9,7 +9,7 @@ import { openSession, type Row, type Session } from './session.ts';
 /** What joining a stream takes beside its names. */
 export type FleetDatabaseOptions = Omit<
   PostgresLedgerOptions,
-  'source' | 'region' | 'entry' | 'registry'
+  'source' | 'region' | 'entry' | 'team' | 'registry'
 >;
 
 const ANSWER_MS = 30_000;
@@ -36,7 +36,7 @@ export function createFleetDatabase(options: FleetDatabaseOptions): FleetDatabas
         throw new Error(`${name}: ${errorText(error)}`, { cause: error });
       }
     },
-    join: (stream) => openPostgresLedger({ ...options, ...stream, entry: 'join' }),
+    join: (stream) => openPostgresLedger({ ...options, ...stream, entry: 'join', team: 'hub' }),
     customers: createPostgresCustomers(database),
   };
 }

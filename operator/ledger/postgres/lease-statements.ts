@@ -1,4 +1,4 @@
-import { type Lease, type LeaseRow, replicaName } from '../leases.ts';
+import type { Lease, LeaseRow } from '../leases.ts';
 import type { Row, Session, Statement } from './session.ts';
 import { touchIdleWriter } from './writers.ts';
 
@@ -77,14 +77,19 @@ export function claimLeases(
   };
 }
 
-/** Renews all that a process holds, and says that it is there. Locks in the order in which writing transactions do. */
-export function renewLeases(stream: number, owner: string, address: string): readonly Statement[] {
+/** Renews all that a process holds, and says by the row `self` that it is there. Locks in the order in which writing transactions do. */
+export function renewLeases(
+  stream: number,
+  owner: string,
+  self: string,
+  address: string,
+): readonly Statement[] {
   return [
     touchIdleWriter(stream, owner),
     {
       text: `insert into meterfeed.lease (stream, name, owner, address, epoch, renewals)
         values ($1, $2, $3, $4, 1, 0) on conflict (stream, name) do nothing`,
-      values: [stream, replicaName(owner), owner, address],
+      values: [stream, self, owner, address],
     },
     {
       text: `with own as (

@@ -50,6 +50,7 @@ function start(
     database: { ...database, port },
     stream: 1,
     owner: `process ${running.length}`,
+    team: 'operators',
     address: `http://10.0.0.${running.length}:8080`,
     clock,
     logger: silentLogger,

@@ -8,6 +8,7 @@ import {
   type LeaseRow,
   type Leases,
   LeaseSightings,
+  type LeaseTeam,
   planLeases,
   replicaName,
 } from '../leases.ts';
@@ -29,6 +30,7 @@ export interface PostgresLeasesOptions {
   readonly stream: number;
   /** Of this process alone. */
   readonly owner: string;
+  readonly team: LeaseTeam;
   /** Where the other processes reach this one. */
   readonly address: string;
   readonly clock: Clock;
@@ -46,6 +48,8 @@ export function createPostgresLeases(options: PostgresLeasesOptions): Leases {
 
 class PostgresLeases implements Leases {
   readonly #options: PostgresLeasesOptions;
+  /** The name of this process's own row. */
+  readonly #self: string;
   readonly #sightings = new LeaseSightings();
   readonly #held = new Map<string, Holding>();
   readonly #listeners = new Set<() => void>();
@@ -58,6 +62,7 @@ class PostgresLeases implements Leases {
 
   constructor(options: PostgresLeasesOptions) {
     this.#options = options;
+    this.#self = replicaName(options.owner, options.team);
   }
 
   want(names: readonly string[]): void {
@@ -96,7 +101,7 @@ class PostgresLeases implements Leases {
     await watching;
     await Promise.all([...this.#held.values()].map((holding) => holding.release()));
     const { stream, owner } = this.#options;
-    await this.#write([dropLease(stream, replicaName(owner), owner)]).catch(() => undefined);
+    await this.#write([dropLease(stream, this.#self, owner)]).catch(() => undefined);
     await this.#session?.end();
   }
 
@@ -116,7 +121,7 @@ class PostgresLeases implements Leases {
   }
 
   async #look(): Promise<void> {
-    const { stream, owner, address, clock } = this.#options;
+    const { stream, owner, team, address, clock } = this.#options;
     const session = await this.#connected();
     const [found] = await session.run([selectLeases(stream)]);
     const rows = found?.rows.map(leaseRowOf) ?? [];
@@ -125,10 +130,11 @@ class PostgresLeases implements Leases {
     const names = new Set(rows.map(({ name }) => name));
     const missing = this.#wanted.filter((name) => !names.has(name));
     if (missing.length > 0) await this.#write([makeLeases(stream, missing)]);
-    const isKnown = names.has(replicaName(owner));
+    const isKnown = names.has(this.#self);
     if (!isKnown || clock.monotonic() - this.#renewedAt >= LEASE_TIMES.renew) await this.#renew();
     const { claim, giveUp, forget } = planLeases({
       owner,
+      team,
       wanted: this.#wanted,
       held: this.#kept(),
       sightings: this.#sightings,
@@ -155,7 +161,7 @@ class PostgresLeases implements Leases {
   async #renew(): Promise<void> {
     const { stream, owner, address, clock } = this.#options;
     const sentAt = clock.monotonic();
-    const rows = await this.#write(renewLeases(stream, owner, address));
+    const rows = await this.#write(renewLeases(stream, owner, this.#self, address));
     this.#renewedAt = sentAt;
     const epochs = new Map(rows.map((row) => [row['name'], Number(row['epoch'])]));
     for (const holding of this.#held.values()) {

@@ -9,7 +9,7 @@ import type { StreamName } from '../fleet.ts';
 import type { LedgerFailure, OpenLedgerOutcome, Replica } from '../ledger.ts';
 import { createLedgerMetrics } from '../ledger-metrics.ts';
 import { missingRanges, type SequenceRange } from '../missing-ranges.ts';
-import { replicaName } from '../leases.ts';
+import { type LeaseTeam, replicaName } from '../leases.ts';
 import { toLedgerFailure } from './failures.ts';
 import { createPostgresLeases } from './leases.ts';
 import { migrate } from './migrate.ts';
@@ -36,6 +36,8 @@ export interface PostgresLedgerOptions extends StreamName {
   readonly entry?: Entry;
   /** Where the other processes reach this one, for one that joins. */
   readonly address?: string;
+  /** With whom one that joins shares leases; by default the operators. */
+  readonly team?: LeaseTeam;
   /** How long the server may take to answer before the connection counts as lost; by default 30 seconds. */
   readonly answerMs?: number;
 }
@@ -86,7 +88,7 @@ function build(
   readers: Readers,
 ): Pick<Extract<OpenLedgerOutcome, { kind: 'opened' }>, 'ledger' | 'replica'> {
   const { database, durability, clock, logger, entry = 'lead', address = '' } = options;
-  const { answerMs = ANSWER_MS } = options;
+  const { answerMs = ANSWER_MS, team = 'operators' } = options;
   const metrics = createLedgerMetrics(options.registry);
   const problems = createProblems(logger);
   for (const text of missingRanges(rangesOf(contents))) problems.add(text);
@@ -124,6 +126,7 @@ function build(
     database,
     stream: contents.state.stream,
     owner,
+    team,
     address,
     clock,
     logger,
@@ -134,7 +137,7 @@ function build(
     heldBy: async (lease) => (await store.refresh()) ?? { kind: 'held', ledger: ledgerBy(lease) },
     leases,
     isMeter: () => store.contents().state.owner === owner,
-    meterAddress: () => leases.addressOf(replicaName(store.contents().state.owner)),
+    meterAddress: () => leases.addressOf(replicaName(store.contents().state.owner, 'operators')),
   };
   return { ledger, replica };
 }

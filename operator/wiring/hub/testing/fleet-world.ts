@@ -87,6 +87,8 @@ export async function playMeter(
     );
   };
   await tell();
+  const stopping = new AbortController();
+  const leases = replica.leases.run(stopping.signal);
   return {
     ledger,
     setTenants: async (...wanted) => {
@@ -110,7 +112,11 @@ export async function playMeter(
       leaving = [tenant];
       await tell();
     },
-    stop: () => ledger.close(),
+    stop: async () => {
+      stopping.abort();
+      await leases;
+      await ledger.close();
+    },
   };
 }
 
