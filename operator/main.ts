@@ -11,7 +11,14 @@ import { createScrubber } from './telemetry/scrubber.ts';
 import { systemClock } from './telemetry/system-clock.ts';
 import { tuneHeap } from './wiring/heap.ts';
 import { runHub } from './wiring/hub/run-hub.ts';
-import { clusterAccess, ownAddress, ownNamespace, stopSignal, VERSION } from './wiring/process.ts';
+import {
+  clusterAccess,
+  hubClusterAccess,
+  ownAddress,
+  ownNamespace,
+  stopSignal,
+  VERSION,
+} from './wiring/process.ts';
 import { loadConfiguredMetrics } from './wiring/prometheus.ts';
 import { runOperator } from './wiring/run-operator.ts';
 
@@ -29,9 +36,9 @@ async function main(stopping: AbortSignal): Promise<number> {
   const denied = pathProblems(process.env, process);
   if (loaded.kind === 'invalid' || denied.length > 0) return refuse([...problems, ...denied]);
   const environment = loaded.settings;
-  // A hub has no cluster.
   const isHub = environment.role === 'hub';
-  const access = isHub ? undefined : loadKubeConfig(clusterAccess(process.env));
+  const place = isHub ? hubClusterAccess(process.env) : clusterAccess(process.env);
+  const access = place && loadKubeConfig(place);
   if (access?.kind === 'invalid') return refuse([access.reason]);
   const configured = await loadConfiguredMetrics(environment);
   if (configured.kind === 'invalid') return refuse(configured.problems);
@@ -54,15 +61,16 @@ async function main(stopping: AbortSignal): Promise<number> {
     logger,
     scrubber,
   };
+  const namespace = ownNamespace(process.env);
+  const cluster = access && { kubeConfig: access.kubeConfig, namespace };
   const end =
-    access === undefined
-      ? await runHub(common, stopping)
+    isHub || cluster === undefined
+      ? await runHub({ ...common, ...omitUndefined({ cluster }) }, stopping)
       : await runOperator(
           {
             ...common,
+            ...cluster,
             configuredMetrics: configured.metrics,
-            kubeConfig: access.kubeConfig,
-            namespace: ownNamespace(process.env),
             ...omitUndefined({ heap }),
           },
           stopping,

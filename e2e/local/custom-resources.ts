@@ -66,13 +66,17 @@ export async function applyFleetResources(kubectl: Kubectl): Promise<void> {
   await apply(['-f', '-'], manifest([NAMESPACE, await standardPrices()]));
 }
 
-/** A webhook destination of the given name whose Secret carries the same name. */
-export function webhookDestination(name: string, receiver: LocalReceiver): readonly object[] {
+/** A webhook destination of the given name whose Secret carries the same name, in the namespace of whoever feeds it. */
+export function webhookDestination(
+  name: string,
+  receiver: LocalReceiver,
+  namespace: string = OPERATOR_NAMESPACE,
+): readonly object[] {
   return [
     {
       apiVersion: 'v1',
       kind: 'Secret',
-      metadata: { name, namespace: OPERATOR_NAMESPACE },
+      metadata: { name, namespace },
       stringData: { 'signing-key': receiver.secret },
     },
     {

@@ -85,10 +85,15 @@ export function loadEnvironment(
       alerts === undefined ? [] : [[type, secretsIn(parsed[alerts.secretVariable])]],
     ),
   );
-  const settings = deepFreeze(assembleSettings(values, adapters.destinations, webhookSecrets));
+  // A meter feeds the BillingDestinations of its cluster; what the environment names is a hub's.
+  const fed = values.ROLE === 'meter' ? [] : adapters.destinations;
+  const settings = deepFreeze(assembleSettings(values, fed, webhookSecrets));
   const known = schema.flatMap(([name, variable]) => [name, ...(variable.aliases ?? [])]);
   const warnings = [
     ...deprecations,
+    ...(adapters.destinations.length > fed.length
+      ? ['ADAPTERS: not fed from here with ROLE=meter; a hub feeds those of its own environment']
+      : []),
     ...settingsWarnings(settings),
     ...typoWarnings(
       environment,

@@ -1,7 +1,11 @@
 import type { DestinationDefaults } from '../config/configurable-destination.ts';
 import type { BillingDestinationSpec } from '../config/custom-resources.generated.ts';
 import type { SettingsStore } from '../config/settings.ts';
+import type { ExistingDestination } from '../delivery/destination-status.ts';
+import { omitUndefined } from '../model/omit-undefined.ts';
+import { readyBySpec } from './conditions.ts';
 import type { Acted, ControlledKind } from './controlled-kind.ts';
+import type { KnownObject } from './controller.ts';
 import { secretNames, translateDestination } from './destination-settings.ts';
 import { destinationClaims, destinationFields, isSettled } from './destination-status.ts';
 import {
@@ -19,6 +23,10 @@ export interface BillingDestinationOptions {
   readonly cursors: CursorRetirement;
   /** Between looks at the Secrets that a destination names. */
   readonly secretIntervalMs?: number;
+  /** It is a hub that asks, for all streams. */
+  readonly isHub?: boolean;
+  /** What a hub in this cluster has taken is left to it; by default it is the operator's, too. */
+  readonly leavesToHub?: boolean;
 }
 
 /** Ends what a destination left in the ledger. */
@@ -36,12 +44,14 @@ export type Retired =
   | { readonly kind: 'failed'; readonly reason: string };
 
 const CURSOR_FINALIZER = 'meterfeed.io/cursor';
+/** Of a hub. It also tells the meter of the same cluster whose the object is (docs/fleet.md#destinations). */
+const HUB_FINALIZER = 'meterfeed.io/hub-cursors';
 
 /** BillingDestination: where usage is delivered to. */
 export function billingDestinations(
   options: BillingDestinationOptions,
 ): ControlledKind<BillingDestinationSpec> {
-  const { settings, secrets, delivery, cursors } = options;
+  const { settings, secrets, delivery, cursors, isHub = false, leavesToHub = false } = options;
   const intervalMs = options.secretIntervalMs ?? SECRET_INTERVAL_MS;
   /** Destinations whose last good settings are in force, with the generation they came from. */
   const inForce = new Map<string, number>();
@@ -55,7 +65,8 @@ export function billingDestinations(
   return {
     resource: { group: 'meterfeed.io', version: 'v1alpha1', plural: 'billingdestinations' },
     kind: 'BillingDestination',
-    finalizer: CURSOR_FINALIZER,
+    finalizer: isHub ? HUB_FINALIZER : CURSOR_FINALIZER,
+    isAnothers: ({ finalizers }) => leavesToHub && finalizers.includes(HUB_FINALIZER),
 
     async act({ name, generation, spec }, signal): Promise<Acted> {
       const names = secretNames(spec);
@@ -102,4 +113,15 @@ export function billingDestinations(
       };
     },
   };
+}
+
+/** As delivery and the HTTP API show it; the reason and message are those of the condition `Ready`. */
+export function existingDestination({
+  name,
+  spec,
+  specStatus,
+}: KnownObject<BillingDestinationSpec>): ExistingDestination {
+  const claim = specStatus && readyBySpec(specStatus);
+  const problem = claim && { reason: claim.reason, message: claim.message };
+  return { name, type: spec.type, suspend: spec.suspend ?? false, ...omitUndefined({ problem }) };
 }

@@ -12,6 +12,8 @@ export interface ControlledKind<Spec> {
   readonly finalizer?: string;
   /** Fields of the status that are written within ten seconds of their change, not a minute. */
   readonly promptFields?: readonly string[];
+  /** Whether another process looks after an object: what it gave here is taken back, and nothing is written into it. */
+  isAnothers?(object: CustomObject<Spec>): boolean;
   /** Looks at the newest spec and puts it in force if it can. An unusable one changes nothing. */
   act(object: CustomObject<Spec>, signal: AbortSignal): Promise<Acted>;
   /** Takes back what the object gave; also called when the object is gone. Idempotent. */

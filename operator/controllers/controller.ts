@@ -42,7 +42,7 @@ export interface Controller<Spec> {
   run(signal: AbortSignal): Promise<void>;
   /** Resolves when every object of the first list has been looked at, or the kind is not installed. */
   ready(signal: AbortSignal): Promise<void>;
-  /** The objects that there are, whatever their specs are worth. */
+  /** The objects that there are, whatever their specs are worth, but for those that another process looks after. */
   objects(): readonly KnownObject<Spec>[];
   /** Looks at all of them once more, soon. */
   lookAgain(): void;
@@ -115,7 +115,8 @@ class KindController<Spec> implements Controller<Spec> {
   }
 
   objects(): readonly KnownObject<Spec>[] {
-    return [...this.#source.values()].map((object) => {
+    const own = [...this.#source.values()].filter((object) => !this.#isAnothers(object));
+    return own.map((object) => {
       const specStatus = this.#reporter.specStatusOf(object);
       const { name, uid, spec } = object;
       return { name, uid, spec, ...omitUndefined({ specStatus }) };
@@ -132,6 +133,7 @@ class KindController<Spec> implements Controller<Spec> {
     if (object === undefined || object.deleting) this.#markLooked(name);
     if (object === undefined) return this.#takeBack(name, signal);
     if (object.deleting) return this.#finish(object, signal);
+    if (this.#isAnothers(object)) return this.#leave(object, signal);
     const lacks = kind.finalizer !== undefined && !object.finalizers.includes(kind.finalizer);
     if (lacks && this.#options.mayWrite()) {
       return this.#options.host.finalizers.add(kind.resource, object, kind.finalizer);
@@ -141,6 +143,21 @@ class KindController<Spec> implements Controller<Spec> {
     this.#markLooked(name);
     if (specStatus.kind === 'waiting') return { kind: 'failed', reason: specStatus.message };
     return againMs === undefined ? { kind: 'done' } : { kind: 'again', afterMs: againMs };
+  }
+
+  #isAnothers(object: CustomObject<Spec>): boolean {
+    return this.#kind.isAnothers?.(object) === true;
+  }
+
+  /** Another process has come to look after the object. */
+  async #leave(object: CustomObject<Spec>, signal: AbortSignal): Promise<WorkOutcome> {
+    const { finalizer, resource } = this.#kind;
+    this.#reporter.forget(object);
+    const outcome = await this.#takeBack(object.name, signal);
+    this.#markLooked(object.name);
+    const isMarked = finalizer !== undefined && object.finalizers.includes(finalizer);
+    if (outcome.kind !== 'done' || !isMarked || !this.#options.mayWrite()) return outcome;
+    return this.#options.host.finalizers.remove(resource, object, finalizer);
   }
 
   #markLooked(name: string): void {

@@ -1,22 +1,14 @@
-import type { BillingDestinationSpec } from '../config/custom-resources.generated.ts';
 import type { Settings, SettingsStore } from '../config/settings.ts';
 import type { ExistingDestination } from '../delivery/destination-status.ts';
-import { untilAborted } from '../kubernetes/abort.ts';
-import type { Connection } from '../kubernetes/connection.ts';
-import {
-  createEventRecorder,
-  type EventRecorder,
-  type KubernetesEvent,
-} from '../kubernetes/events.ts';
-import type { ReflectorMetrics, WorkQueueMetrics } from '../kubernetes/metrics.ts';
-import { createOperatorHost, type OperatorPart } from '../kubernetes/operator-base.ts';
-import { createStatusPublisher, type StatusPublisher } from '../kubernetes/status-publisher.ts';
+import type { KubernetesEvent } from '../kubernetes/events.ts';
+import type { OperatorPart } from '../kubernetes/operator-base.ts';
 import { omitUndefined } from '../model/omit-undefined.ts';
-import type { Clock } from '../telemetry/clock.ts';
-import type { Logger } from '../telemetry/logger.ts';
-import { billingDestinations, type CursorRetirement } from './billing-destination.ts';
-import { readyBySpec } from './conditions.ts';
-import { createController, type KnownObject } from './controller.ts';
+import {
+  billingDestinations,
+  type CursorRetirement,
+  existingDestination,
+} from './billing-destination.ts';
+import { type ControllerSetOptions, createControllerSet } from './controller-set.ts';
 import { ensureDefaultPolicy, meteringPolicies, POLICY_NAME } from './metering-policy.ts';
 import type { PriceRecords } from './kept-price-books.ts';
 import { priceBooks } from './price-book.ts';
@@ -32,12 +24,9 @@ import type {
   WindowsView,
 } from './views.ts';
 
-export interface ControllersOptions {
-  readonly connection: Connection;
+export interface ControllersOptions extends ControllerSetOptions {
   /** The operator's own namespace: the only one whose Secrets are read. */
   readonly namespace: string;
-  /** Which process reports: the pod's name. */
-  readonly instance: string;
   readonly settings: SettingsStore;
   /** The settings without any custom resource. */
   readonly environment: Settings;
@@ -53,28 +42,8 @@ export interface ControllersOptions {
   readonly held: HeldView;
   readonly budgets: BudgetsView;
   readonly cursors: CursorRetirement;
-  /**
-   * False while another process says what becomes of the objects: then specs are put in force here, and nothing is written. By default
-   * true.
-   */
-  readonly mayWrite?: () => boolean;
-  readonly clock: Clock;
-  /** Uniform in [0, 1). */
-  readonly random: () => number;
-  readonly logger: Logger;
-  readonly queueMetrics?: WorkQueueMetrics;
-  readonly reflectorMetrics?: ReflectorMetrics;
-  readonly timings?: ControllerTimings;
-}
-
-/** Milliseconds. */
-export interface ControllerTimings {
-  /** Between looks at what a status should say. */
-  readonly report?: number;
-  /** Between two writes of one status when only numbers moved. */
-  readonly statusInterval?: number;
-  /** Between looks at the Secrets that a destination names. */
-  readonly secrets?: number;
+  /** BillingDestinations that a hub in this cluster has taken are left to it; by default they are this process's, too. */
+  readonly leavesToHub?: boolean;
 }
 
 /** The controllers at work. */
@@ -101,85 +70,40 @@ export interface Controllers {
 
 /** The controllers of the custom resources: specs go into the settings, the engine's state into status. */
 export function createControllers(options: ControllersOptions): Controllers {
-  const { connection, clock, logger, queueMetrics, mayWrite = () => true, timings = {} } = options;
-  const publisher = createStatusPublisher({
-    connection,
-    clock,
-    logger,
-    ...omitUndefined({ metrics: queueMetrics, intervalMs: timings.statusInterval }),
-  });
-  const recorder = createEventRecorder(options);
-  const status: StatusPublisher = {
-    ...publisher,
-    publish: (...said) => {
-      if (mayWrite()) publisher.publish(...said);
-    },
-  };
-  const events: EventRecorder = {
-    ...recorder,
-    record: (event) => {
-      if (mayWrite()) recorder.record(event);
-    },
-  };
+  const { connection, clock, logger, mayWrite = () => true } = options;
   const records = recordsWhile(mayWrite, options.records);
-  const host = createOperatorHost({
-    connection,
-    clock,
-    random: options.random,
-    logger,
-    ...omitUndefined({ metrics: options.reflectorMetrics }),
-  });
-  const shared = {
-    host,
-    status,
-    events,
-    clock,
-    logger,
-    mayWrite,
-    ...omitUndefined({ queueMetrics, reportIntervalMs: timings.report }),
-  };
+  const set = createControllerSet(options);
   const secrets = createSecretReader(options);
   const withSecrets = {
     ...options,
     secrets,
-    ...omitUndefined({ secretIntervalMs: timings.secrets }),
+    ...omitUndefined({ secretIntervalMs: options.timings?.secrets }),
   };
-  const destinations = createController(billingDestinations(withSecrets), shared);
-  const overrides = createController(tenantOverrides(options), shared);
-  const policies = createController(meteringPolicies(withSecrets), shared);
-  const books = createController(priceBooks({ ...options, records }), shared);
+  const destinations = set.add(billingDestinations(withSecrets));
+  const overrides = set.add(tenantOverrides(options));
+  const policies = set.add(meteringPolicies(withSecrets));
   const awaited = [destinations, overrides, policies];
+  const books = set.add(priceBooks({ ...options, records }));
   let pricesKnown = false;
 
   return {
-    run: async (signal) => {
-      const ended = new AbortController();
-      const parts: readonly OperatorPart[] = [
-        status,
-        { run: (stopping) => ensureDefaultPolicy({ connection, clock, logger }, stopping) },
-        ...awaited,
-        books,
-      ];
-      for (const part of parts) host.add(endingWith(part, ended));
-      // Rejects only when it is stopped before everything is ready, which closing tells better.
-      host.start().catch(() => undefined);
+    run: (signal) => {
       void books
         .ready(signal)
         .then(() => {
           pricesKnown = true;
         })
         .catch(() => undefined);
-      await untilAborted(signal, ended.signal);
-      await host.close();
-      await events.settled();
+      const defaults: OperatorPart = {
+        run: (stopping) => ensureDefaultPolicy({ connection, clock, logger }, stopping),
+      };
+      return set.run(signal, [defaults]);
     },
     ready: async (signal) => {
       await Promise.all(awaited.map((controller) => controller.ready(signal)));
     },
     pricesKnown: () => pricesKnown,
-    lookAgain: () => {
-      for (const controller of [...awaited, books]) controller.lookAgain();
-    },
+    lookAgain: () => set.lookAgain(),
     destinations: () => destinations.objects().map(existingDestination),
     giverOf: (override) => {
       const apiVersion = 'meterfeed.io/v1alpha1';
@@ -197,31 +121,5 @@ function recordsWhile(mayWrite: () => boolean, records: PriceRecords): PriceReco
     record: (key) => records.record(key),
     writeRecords: async (changes) =>
       mayWrite() ? records.writeRecords(changes) : { kind: 'written' },
-  };
-}
-
-/** As delivery and the HTTP API show it; the reason and message are those of the condition `Ready`. */
-function existingDestination({
-  name,
-  spec,
-  specStatus,
-}: KnownObject<BillingDestinationSpec>): ExistingDestination {
-  const claim = specStatus && readyBySpec(specStatus);
-  const problem = claim && { reason: claim.reason, message: claim.message };
-  return { name, type: spec.type, suspend: spec.suspend ?? false, ...omitUndefined({ problem }) };
-}
-
-/** The part, with its failure made known at once. */
-function endingWith(part: OperatorPart, ended: AbortController): OperatorPart {
-  return {
-    ready: async (signal) => part.ready?.(signal),
-    run: async (signal) => {
-      try {
-        await part.run(signal);
-      } catch (error) {
-        ended.abort();
-        throw error;
-      }
-    },
   };
 }

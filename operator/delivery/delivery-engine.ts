@@ -223,7 +223,7 @@ class DeliveryEngine implements Delivery {
       else feeder.wake();
     }
     await this.#forgetAsked(this.#wanted.filter(({ name }) => !this.#feeders.has(name)));
-    await this.#retireOthers();
+    if (this.#options.othersFeed !== true) await this.#retireOthers();
   }
 
   /** All destinations, to be asked for something that no lease is needed for. */

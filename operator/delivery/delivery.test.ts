@@ -91,6 +91,20 @@ describe('the start position', () => {
     await harness.stop();
   });
 
+  test('of a destination that another process feeds is left alone, and holds what that one is still to get', async () => {
+    const harness = createHarness({ othersFeed: true });
+    await harness.append(...eventsOf(['a'], 2));
+    await harness.ledger.commitCursor('another', 1);
+    await harness.start();
+    await harness.drained();
+    expect(harness.ledger.cursors()).toMatchObject([
+      { destination: 'another', sequence: 1 },
+      { destination: 'fake', sequence: 2 },
+    ]);
+    for (const cursor of harness.ledger.cursors()) expect(cursor).not.toHaveProperty('retiredAt');
+    await harness.stop();
+  });
+
   test('of a destination that comes back too late is told what it has missed', async () => {
     const ledger = createMemoryLedger();
     let lowWater = 0;

@@ -136,6 +136,8 @@ export interface DeliveryOptions {
    * reason, and their cursors stay as they are.
    */
   readonly existing?: () => readonly ExistingDestination[];
+  /** Cursors of destinations that nobody knows here may be others', and stay as they are; by default they are retired. */
+  readonly othersFeed?: boolean;
   /** MAX_BACKFILL as it is set now. */
   readonly maxBackfillMs: () => number;
   readonly clock: Clock;

@@ -21,6 +21,8 @@ export interface MeterReport {
   /** What it waits for, where it is not ready. */
   readonly waitsFor: readonly string[];
   readonly windowMs: number;
+  /** BillingDestinations of its own cluster, which it feeds itself: a hub leaves those names to it. Absent in older releases. */
+  readonly ownDestinations?: readonly string[];
   readonly tenants: number;
   readonly tenantClusters: number;
   /** Metrics of its own: CUSTOM_METRICS, and those that it asks Prometheus for. */

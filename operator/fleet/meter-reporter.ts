@@ -20,10 +20,10 @@ export interface MeterReporterOptions {
   readonly clusters: () => readonly TenantCluster[] | undefined;
   /** Grows with every round of discovery that may have changed tenants. */
   readonly rounds: () => number;
-  /** Who feeds nothing leaves farewells to whoever does. */
+  /** Who does not feed all destinations leaves farewells to whoever feeds the others. */
   readonly farewells?: {
-    /** Tenants that have left, and of which no usage can come any more. */
-    due(): readonly Tenant[];
+    /** Tenants that have left, and of which no usage can come any more. Its own destinations are asked by then. */
+    due(): Promise<readonly Tenant[]>;
     /** It is on record. */
     accept(tenant: string): void;
   };
@@ -66,7 +66,7 @@ class MeterReporter {
     const stored = this.#clusters ?? (await readClusterTexts(ledger));
     const clusters = this.#options.clusters();
     const changed = clusters === undefined ? [] : clusterChanges(stored, clusters);
-    const due = farewells?.due() ?? [];
+    const due = (await farewells?.due()) ?? [];
     const records: readonly RecordChange[] = [
       ...changed,
       ...due.map(putFarewell),

@@ -118,7 +118,9 @@ export async function buildOperator(options: OperatorOptions): Promise<readonly 
     ...metering.meterParts,
     plans,
     budgets,
-    ...(replica === undefined ? [] : [tellFleet(context, { cluster, metering, readiness })]),
+    ...(replica === undefined
+      ? []
+      : [tellFleet(context, { cluster, metering, delivery: billing.delivery, readiness })]),
   ];
   const takeUp = async (signal: AbortSignal): Promise<void> => {
     await compareWithStatus(options, signal);

@@ -64,7 +64,7 @@ export async function buildDelivery(
     outbound,
     books: () => settings.current().pricing.books,
   });
-  const engine = createDelivery({
+  const delivery = createDelivery({
     ...common,
     catalog: metering.catalog,
     createDestination: tracer === undefined ? create : tracedDestinations(create, tracer),
@@ -78,11 +78,10 @@ export async function buildDelivery(
           : () => true,
     },
     existing: () => customResources.destinations(),
+    othersFeed: context.environment.role === 'meter',
     maxBackfillMs,
     ...omitUndefined({ shared: replica }),
   });
-  const feeds = context.environment.role !== 'meter';
-  const delivery = feeds ? engine : unfed(engine);
   // Each replica compares what it feeds.
   const fed = override<Delivery>(delivery, {
     statuses: () => delivery.statuses().filter(({ fedBy }) => fedBy === undefined),
@@ -129,9 +128,9 @@ export async function buildDelivery(
         tooSlow: rate.tooSlow(status),
       }),
     enforcement,
-    cursors: feeds ? createCursorRetirement(context, delivery) : HUBS_CURSORS,
+    cursors: createCursorRetirement(context, delivery),
     takeUp: load,
-    parts: onlyIf(feeds, [
+    parts: [
       // A destination that is not known yet would count as gone.
       whenConfigured(customResources, deliveryPart(context, delivery, discovery)),
       {
@@ -143,25 +142,10 @@ export async function buildDelivery(
       },
       // A book that is not known yet would count as none.
       whenConfigured(customResources, { name: 'prices', run: (signal) => prices.run(signal) }),
-    ]),
+    ],
     meterParts: [{ name: 'enforcement', run: (signal) => enforcement.run(signal) }, heldPart],
   };
 }
-
-function onlyIf(wanted: boolean, parts: readonly Part[]): readonly Part[] {
-  return wanted ? parts : [];
-}
-
-/** What is delivered is a hub's: nothing is told from here, and nothing waits for it (docs/fleet.md#roles). */
-function unfed(delivery: Delivery): Delivery {
-  return override<Delivery>(delivery, {
-    statuses: () => [],
-    notify: async (_, told) => ({ told: [...told], waiting: [] }),
-  });
-}
-
-/** A hub may have a destination of the name, which goes on at this cursor. */
-const HUBS_CURSORS: CursorRetirement = { retire: async () => ({ kind: 'retired' }) };
 
 /**
  * The way of pushed usage into the ledger. Until the custom resources have been looked at, whatever they
@@ -200,13 +184,15 @@ function buildHeldUsage(
 
 /** Delivery by the settings in force, which must know every destination; offboards whom discovery has given up. */
 function deliveryPart(
-  { settings, logger }: BuildContext,
+  { settings, logger, environment }: BuildContext,
   delivery: Delivery,
   discovery: Discovery,
 ): Part {
+  const isMeter = environment.role === 'meter';
   const apply = (destinations: readonly DestinationSettings[]): Promise<void> => {
     if (destinations.length === 0) {
-      logger.info('[bootstrap] no destination is configured: events stay in the ledger');
+      const what = isMeter ? 'a hub feeds what it has' : 'events stay in the ledger';
+      logger.info(`[bootstrap] no destination is configured: ${what}`);
     }
     return delivery.apply(destinations);
   };
@@ -219,7 +205,8 @@ function deliveryPart(
           const { destinations } = next.billing;
           if (destinations !== previous.billing.destinations) void apply(destinations);
         }),
-        discovery.subscribe(() => void offboard()),
+        // A meter bids farewell together with a hub.
+        ...(isMeter ? [] : [discovery.subscribe(() => void offboard())]),
       ];
       await apply(settings.current().billing.destinations);
       await delivery.run(signal);

@@ -22,6 +22,12 @@ export function clusterAccess(environment: Environment): ClusterAccess {
   };
 }
 
+/** As {@link clusterAccess}, for a hub, which may do without: undefined where there is neither KUBECONFIG nor a service account. */
+export function hubClusterAccess(environment: Environment): ClusterAccess | undefined {
+  const access = clusterAccess(environment);
+  return access.kind === 'file' || inClusterNamespace() !== undefined ? access : undefined;
+}
+
 /** The operator's own namespace: its Lease, and the only Secrets that destinations may name. */
 export function ownNamespace(environment: Environment): string {
   return environment['POD_NAMESPACE'] || inClusterNamespace() || DEFAULT_NAMESPACE;

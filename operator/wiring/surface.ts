@@ -113,6 +113,7 @@ export function buildSurface(context: BuildContext, engine: Engine): Surface {
     instance: context.instance,
     cursors: engine.billing.cursors,
     mayWrite: context.role.leads,
+    leavesToHub: environment.role === 'meter',
     ...controllerViews(engine),
     budgets,
   });

@@ -1,9 +1,12 @@
+import type { Delivery } from '../delivery/delivery.ts';
 import { MOST_ITEMS } from '../fleet/meter-report.ts';
 import { type MeterReporterOptions, reportMeter } from '../fleet/meter-reporter.ts';
 import type { Views } from '../http/views.ts';
 import { omitUndefined } from '../model/omit-undefined.ts';
+import type { Tenant } from '../model/tenant.ts';
 import type { BuildContext } from './build-context.ts';
 import type { ClusterView } from './cluster-view.ts';
+import { whenConfigured } from './custom-resources.ts';
 import type { Metering } from './metering.ts';
 import { openGaps } from './open-gaps.ts';
 import type { Part } from './parts.ts';
@@ -11,24 +14,25 @@ import { attributionProblems, failedTenantApis, lastUnattributed } from './views
 
 interface Told {
   readonly cluster: ClusterView;
+  readonly delivery: Pick<Delivery, 'offboard'>;
   readonly metering: Metering;
   readonly readiness: Views['readiness'];
 }
 
-/** Tells whoever reads or feeds the stream elsewhere what only its meter knows, while this process is that (docs/fleet.md#what-a-meter-tells). */
+/**
+ * Tells whoever reads or feeds the stream elsewhere what only its meter knows, while this process is that
+ * (docs/fleet.md#what-a-meter-tells). Nothing before it knows which destinations are its own: a hub would feed them.
+ */
 export function tellFleet(context: BuildContext, told: Told): Part {
-  const { ledger, clock, logger, settings, environment } = context;
+  const { ledger, clock, logger, environment } = context;
   const { discovery } = told.cluster;
   let rounds = 0;
-  return {
+  return whenConfigured(context.customResources, {
     name: 'word to the fleet',
     run: async (signal) => {
       const leave = discovery.subscribe(() => {
         rounds += 1;
       });
-      if (environment.role === 'meter' && settings.current().billing.destinations.length > 0) {
-        logger.warn('[bootstrap] ROLE=meter: destinations are not fed from here, but by a hub');
-      }
       await reportMeter(
         {
           ledger,
@@ -43,11 +47,11 @@ export function tellFleet(context: BuildContext, told: Told): Part {
       );
       leave();
     },
-  };
+  });
 }
 
 function reportOf(
-  { version, environment, settings }: BuildContext,
+  { version, environment, settings, customResources }: BuildContext,
   { cluster, metering, readiness }: Told,
 ): ReturnType<MeterReporterOptions['report']> {
   const { discovery, tenantApis } = cluster;
@@ -62,6 +66,7 @@ function reportOf(
     ready: waiting.length === 0,
     waitsFor: waiting.map(({ name, detail = name }) => detail),
     windowMs: current.metering.windowMs,
+    ownDestinations: customResources.destinations().map(({ name }) => name),
     tenants: discovery.tenants().length,
     tenantClusters: discovery.clusters().length,
     customMetrics: current.metering.customMetrics,
@@ -77,20 +82,25 @@ function reportOf(
 
 /** A tenant is bidden farewell when no gap can bring usage of it any more, or after MAX_BACKFILL at the latest. */
 function farewellsOf(
-  { settings, clock }: BuildContext,
-  { cluster, metering }: Told,
+  { settings, clock, logger }: BuildContext,
+  { cluster, metering, delivery }: Told,
 ): NonNullable<MeterReporterOptions['farewells']> {
   const { discovery, observation } = cluster;
   return {
-    due: () => {
+    due: async () => {
       const { maxBackfillMs } = settings.current().metering;
       const left = discovery.offboarded();
       if (left.length === 0) return [];
       const fillableFrom = clock.now() - maxBackfillMs;
       const mayCome = openGaps(metering.gaps(), observation.tenantClusters, fillableFrom);
-      return left.flatMap(({ tenant, at }) =>
-        at > fillableFrom && mayCome(tenant.id) ? [] : [tenant],
-      );
+      const due: Tenant[] = [];
+      for (const { tenant, at } of left) {
+        if (at > fillableFrom && mayCome(tenant.id)) continue;
+        const asked = await delivery.offboard(tenant);
+        if (asked.kind === 'failed') logger.warn(`[fleet] ${asked.message}`);
+        else due.push(tenant);
+      }
+      return due;
     },
     accept: (tenant) => discovery.acceptOffboarding(tenant),
   };

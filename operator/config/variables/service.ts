@@ -38,7 +38,7 @@ function enforcementRules(): Parser<ReadonlyMap<string, BillingState>> {
 export const SERVICE_VARIABLES = {
   ROLE: {
     meaning:
-      'What this process is in a fleet (docs/fleet.md): `meter` meters its cluster and feeds no destination, `hub` has no cluster and feeds those of every stream in the database, `all` is one operator by itself.',
+      'What this process is in a fleet (docs/fleet.md): `meter` meters its cluster and feeds no destination but the BillingDestinations there, `hub` meters nothing and feeds its destinations out of every stream of the database, `all` is one operator by itself.',
     parser: choice(...ROLES),
     default: 'all',
     test: 'operator/wiring/hub/hub.test.ts',

@@ -57,6 +57,7 @@ export interface HarnessOptions {
   readonly destinations?: ReadonlyMap<string, FakeDestination>;
   /** Custom resources that there are. */
   readonly existing?: () => readonly ExistingDestination[];
+  readonly othersFeed?: boolean;
 }
 
 /** Settings of a destination named like the fake. */
@@ -105,7 +106,7 @@ export function createHarness(options: HarnessOptions = {}): Harness {
         return (id) => openGaps.has(id);
       },
     },
-    ...omitUndefined({ existing: options.existing }),
+    ...omitUndefined({ existing: options.existing, othersFeed: options.othersFeed }),
     createDestination: ({ name }) => ({
       kind: 'created',
       destination: options.destinations?.get(name) ?? destination,

@@ -1,5 +1,6 @@
 import type { SettingsStore } from '../../config/settings.ts';
 import type { DestinationStatusView, GapView, ReadinessCheck, Views } from '../../http/views.ts';
+import type { HubDestinations } from './hub-destinations.ts';
 import type { HubStreams } from './hub-streams.ts';
 import { newestFirst } from './newest-first.ts';
 import { NOT_OF_A_HUB } from './not-of-a-hub.ts';
@@ -9,8 +10,15 @@ import type { StreamUnit } from './stream-unit.ts';
 /** What the HTTP API shows of all streams of a hub together. */
 export function fleetViews(
   streams: HubStreams,
-  settings: SettingsStore,
-  running: () => boolean,
+  {
+    settings,
+    destinations,
+    running,
+  }: {
+    readonly settings: SettingsStore;
+    readonly destinations: Pick<HubDestinations, 'known'>;
+    readonly running: () => boolean;
+  },
 ): Views {
   const all = <T>(list: (views: Views) => readonly T[]): readonly T[] =>
     streams.units().flatMap(({ views }) => list(views));
@@ -65,7 +73,7 @@ export function fleetViews(
         ),
     },
     destinations: {
-      list: () => together(streams.units()),
+      list: () => destinationsOfAll(streams.units()),
       deadLetters: async () => undefined,
       replay: async () => ({ kind: 'unknown-destination' }),
       discard: async () => ({ kind: 'unknown-destination' }),
@@ -83,7 +91,7 @@ export function fleetViews(
       },
     },
     fleet: () => streams.views(),
-    readiness: () => readiness(streams, running),
+    readiness: () => readiness(streams, destinations, running),
   };
 }
 
@@ -96,7 +104,7 @@ function named({ source, views }: StreamUnit, gaps: readonly GapView[]): readonl
 }
 
 /** A destination as it stands over all streams: numbers are sums, and what is wrong anywhere is wrong. */
-function together(units: readonly StreamUnit[]): readonly DestinationStatusView[] {
+export function destinationsOfAll(units: readonly StreamUnit[]): readonly DestinationStatusView[] {
   const found = new Map<string, DestinationStatusView>();
   for (const { source, views } of units) {
     for (const status of views.destinations.list()) {
@@ -136,14 +144,24 @@ function both(a: DestinationStatusView, b: DestinationStatusView): DestinationSt
   };
 }
 
-function readiness(streams: HubStreams, running: () => boolean): readonly ReadinessCheck[] {
+function readiness(
+  streams: HubStreams,
+  destinations: Pick<HubDestinations, 'known'>,
+  running: () => boolean,
+): readonly ReadinessCheck[] {
   const asked = streams.ready();
+  const known = destinations.known();
   return [
     { name: 'running', ok: running(), detail: running() ? 'yes' : 'stopping' },
     {
       name: 'streams',
       ok: asked,
       detail: asked ? `${streams.units().length} are read` : 'the databases are being asked',
+    },
+    {
+      name: 'destinations',
+      ok: known,
+      detail: known ? 'known' : 'the BillingDestinations of the hub’s cluster are not read yet',
     },
   ];
 }

@@ -6,6 +6,7 @@ import type { Outbound } from '../../outbound/outbound.ts';
 import type { Clock } from '../../telemetry/clock.ts';
 import type { Logger } from '../../telemetry/logger.ts';
 import type { Tracer } from '../../telemetry/tracer.ts';
+import type { HubDestinations } from './hub-destinations.ts';
 
 /** What a hub's process has, and what all of its streams share. */
 export interface HubContext {
@@ -24,6 +25,8 @@ export interface HubContext {
   readonly outbound: Outbound;
   /** Where a collector is told of work. */
   readonly tracer?: Tracer;
+  /** Those of the hub's cluster. */
+  readonly destinations: Pick<HubDestinations, 'ready' | 'existing'>;
   /** In the first database. */
   readonly customers: Customers;
   /** A tenant as all streams together have it; undefined where none knows it. */

@@ -2,11 +2,8 @@ import { afterEach, describe, expect, test } from 'vitest';
 import { loadEnvironment } from '../../config/load-environment.ts';
 import { testTenant } from '../../destinations/testing/context.ts';
 import { DESTINATIONS } from '../../destinations/registry.ts';
-import { TEST_WINDOW_MS, TEST_WINDOW_START, testEvent } from '../../ledger/testing/events.ts';
 import { usePostgres } from '../../ledger/testing/postgres-ledger.ts';
-import { deriveEventId } from '../../model/event-id.ts';
-import type { UsageEvent } from '../../model/event.ts';
-import { playMeter, startHub, startReceiving } from './testing/fleet-world.ts';
+import { playMeter, startHub, startReceiving, usageOf } from './testing/fleet-world.ts';
 
 const used = usePostgres();
 const WITHIN = { timeout: 20_000, interval: 50 };
@@ -22,17 +19,6 @@ const started = async <T extends { stop(): Promise<unknown> }>(
   cleanups.push(() => it.stop());
   return it;
 };
-
-/** Usage of a tenant in a window, in the region of a cluster. */
-function usageOf(tenant: string, region: string, window = 0): UsageEvent {
-  const { id: _, ...event } = testEvent({
-    tenant,
-    windowStart: TEST_WINDOW_START + window * TEST_WINDOW_MS,
-    quantity: '0.5',
-  });
-  const moved = { ...event, region };
-  return { ...moved, id: deriveEventId(moved) };
-}
 
 /** Everything that there is is fed. */
 const FED = { ADAPTERS: 'webhook', DESTINATIONS_START_FROM: 'earliest' };
@@ -183,6 +169,38 @@ describe('a hub over two clusters', () => {
         streams: [{ events: 1, problem: expect.stringContaining('feeds destinations itself') }],
       });
     expect(received.events).toEqual([]);
+  }, 60_000);
+
+  test('leaves a destination to the meter that has one of the name, says so, and feeds the others', async () => {
+    const database = await used.server().createDatabase();
+    const received = await started(startReceiving());
+    const own = { source: 'berlin', region: 'eu-1', ownDestinations: ['webhook'] };
+    const berlin = await started(playMeter(database, own));
+    const paris = await started(playMeter(database, { source: 'paris', region: 'eu-2' }));
+    const hub = await started(
+      startHub([database], { ...FED, ADAPTERS: 'webhook,noop', WEBHOOK_URL: received.url }),
+    );
+    for (const [meter, region] of [
+      [berlin, 'eu-1'],
+      [paris, 'eu-2'],
+    ] as const) {
+      await meter.setTenants(ACME);
+      await meter.ledger.append({ events: [usageOf('acme', region)] });
+    }
+    const usage = () => received.events.filter((one) => one.includes('usage'));
+    await expect.poll(usage, WITHIN).toHaveLength(1);
+    await expect
+      .poll(async () => (await hub.get('/api/v1/fleet')).json, WITHIN)
+      .toMatchObject({
+        streams: [
+          { cluster: 'berlin', problem: expect.stringMatching(/in place of the hub’s: "webhook"/) },
+          { cluster: 'paris' },
+        ],
+      });
+    expect(await hub.get('/api/v1/status?cluster=berlin')).toMatchObject({
+      json: { destinations: [{ name: 'noop' }] },
+    });
+    expect(usage()[0]).toMatch(/^paris /);
   }, 60_000);
 
   test('ends a customer when the last cluster is left, not when the first is', async () => {

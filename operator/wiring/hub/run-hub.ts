@@ -1,7 +1,8 @@
 import { readFile } from 'node:fs/promises';
+import type { Registry } from 'prom-client';
 import { ledgerUrls } from '../../config/parsers/ledger-url.ts';
 import { problemText } from '../../config/parsers/parser.ts';
-import type { LedgerDatabase, Settings } from '../../config/settings.ts';
+import type { LedgerDatabase, Settings, SettingsStore } from '../../config/settings.ts';
 import { createSettingsStore } from '../../config/settings-store.ts';
 import { createFleetLedger, createFleetTotals } from '../../fleet/fleet-ledger.ts';
 import { createHttpServer } from '../../http/server.ts';
@@ -17,8 +18,14 @@ import { exportTelemetry } from '../otlp.ts';
 import { aborted, type Part, type PartsEnd, runParts } from '../parts.ts';
 import { createFleetMetrics } from './fleet-metrics.ts';
 import { FleetRegistry } from './fleet-registry.ts';
-import { fleetViews } from './fleet-views.ts';
+import { destinationsOfAll, fleetViews } from './fleet-views.ts';
 import type { HubContext } from './hub-context.ts';
+import {
+  createHubDestinations,
+  type HubCluster,
+  type HubDestinations,
+  NO_DESTINATIONS,
+} from './hub-destinations.ts';
 import { createHubStreams, type HubStreams } from './hub-streams.ts';
 
 export interface HubOptions {
@@ -33,9 +40,11 @@ export interface HubOptions {
   readonly random: () => number;
   readonly logger: Logger;
   readonly scrubber: Scrubber;
+  /** Whose BillingDestinations hold beside the destinations of the environment; it may do without one. */
+  readonly cluster?: HubCluster;
 }
 
-/** Runs a hub until the signal is aborted or a part cannot go on (docs/fleet.md). It asks nothing of Kubernetes. */
+/** Runs a hub until the signal is aborted or a part cannot go on (docs/fleet.md). */
 export async function runHub(options: HubOptions, stopping: AbortSignal): Promise<PartsEnd> {
   const { environment, clock, logger, scrubber } = options;
   const found = await databasesOf(environment.ledger);
@@ -67,9 +76,10 @@ async function buildHub(
   [home, ...further]: readonly [LedgerDatabase, ...LedgerDatabase[]],
   running: () => boolean,
 ): Promise<readonly Part[]> {
-  const { environment, clock, logger, version, address } = options;
+  const { environment, clock, logger, version, address, scrubber } = options;
   const { retentionMs, durability } = environment.ledger;
   const settings = createSettingsStore(environment);
+  settings.subscribe((next) => scrubber.learn(next));
   const registry = createRegistry({ version });
   const outbound = createOutbound({ registry, clock, userAgent: `meterfeed/${version}` });
   const telemetry = await exportTelemetry({ ...options, registry }, outbound);
@@ -80,11 +90,13 @@ async function buildHub(
     ...further.map((database) => createFleetDatabase({ ...common, database })),
   ];
   const streams: HubStreams = createHubStreams(databases, () => context);
+  const destinations = destinationsOf(options, { settings, registry, streams });
   const context: HubContext = {
     ...options,
     settings,
     registry,
     outbound,
+    destinations,
     customers: first.customers,
     merged: (tenant) => streams.merged(tenant),
     ...omitUndefined({ tracer: telemetry.tracer }),
@@ -94,7 +106,7 @@ async function buildHub(
     clock,
     logger,
     version,
-    views: fleetViews(streams, settings, running),
+    views: fleetViews(streams, { settings, destinations, running }),
     ledger: createFleetLedger(() => streams.units()),
     metrics: new FleetRegistry(registry, () => streams.units()),
     fleet: {
@@ -112,6 +124,45 @@ async function buildHub(
         await http.close();
       },
     },
+    ...destinations.parts,
     { name: 'streams', run: (signal) => streams.run(signal) },
   ];
+}
+
+function destinationsOf(
+  options: HubOptions,
+  {
+    settings,
+    registry,
+    streams,
+  }: {
+    readonly settings: SettingsStore;
+    readonly registry: Registry;
+    readonly streams: HubStreams;
+  },
+): HubDestinations {
+  if (options.cluster === undefined) return NO_DESTINATIONS;
+  return createHubDestinations(options.cluster, {
+    ...options,
+    settings,
+    registry,
+    delivery: {
+      list: () =>
+        destinationsOfAll(streams.units()).flatMap(({ cursorWindowEnd, ...status }) =>
+          // Of what cannot start the controllers know more than delivery does.
+          status.problem?.inForce === false
+            ? []
+            : [{ ...status, ...omitUndefined({ windowEnd: cursorWindowEnd }) }],
+        ),
+    },
+    retire: async (destination) => {
+      for (const unit of streams.units()) {
+        const outcome = await unit.retire(destination);
+        if (outcome.kind === 'failed') {
+          return { kind: 'failed', reason: `${unit.source}: ${outcome.message}` };
+        }
+      }
+      return { kind: 'retired' };
+    },
+  });
 }

@@ -18,7 +18,8 @@ import { oneCustomer } from '../../fleet/one-customer.ts';
 import { createStreamWatch, type StreamWatch } from '../../fleet/stream-watch.ts';
 import type { ServedStream } from '../../http/server.ts';
 import type { StreamName } from '../../ledger/fleet.ts';
-import type { Ledger, Replica } from '../../ledger/ledger.ts';
+import type { Ledger, Replica, WriteOutcome } from '../../ledger/ledger.ts';
+import { ledgerFailure } from '../../ledger/failures.ts';
 import { errorText } from '../../model/error-text.ts';
 import { createSumming } from '../../usage/summing.ts';
 import { createDestinationMetrics } from '../destination-metrics.ts';
@@ -33,6 +34,8 @@ export interface StreamUnit extends ServedStream, ViewedStream {
   readonly ledger: Ledger;
   /** Its own metrics, beside those of others that have the same names. */
   readonly registry: Registry;
+  /** Retires the cursor of a destination that the hub has no more, unless somebody else feeds it. Idempotent. */
+  readonly retire: (destination: string) => Promise<WriteOutcome>;
   /** Works until the signal is aborted, then closes the ledger. */
   readonly run: (signal: AbortSignal) => Promise<void>;
 }
@@ -69,6 +72,8 @@ export async function openStreamUnit(
       recorded: async (id) => context.merged(id) ?? recordedTenant(ledger, id),
       subscribe: (listener) => watch.subscribe(listener),
     },
+    existing: () => notOwn(context.destinations.existing(), watch),
+    othersFeed: true,
     maxBackfillMs: () => settings.current().metering.maxBackfillMs,
   });
   createDestinationMetrics(registry, () => delivery.statuses());
@@ -125,7 +130,16 @@ export async function openStreamUnit(
         return feeder === undefined ? 'here' : { address: feeder };
       },
     },
+    retire: (destination) => retire(destination, { context, watch, delivery, ledger, replica }),
     totals: summing.totals,
+    fedByMeter: () => {
+      const own = new Set(watch.report()?.ownDestinations);
+      const names = [
+        ...settings.current().billing.destinations,
+        ...context.destinations.existing(),
+      ];
+      return [...new Set(names.map(({ name: one }) => one))].filter((one) => own.has(one));
+    },
     billingState: (tenant) => billingStateOf(states.find(tenant) ?? newRecord(tenant, 0)),
     get views() {
       return views;
@@ -164,22 +178,47 @@ interface Delivering {
   readonly open: Ledger;
 }
 
-/** Feeds the stream while its meter feeds nothing itself. */
+/** Those that the hub feeds a stream to: none while its operator feeds all of them, and none of a name that its meter has. */
+function wantedOf(
+  { settings }: Pick<HubContext, 'settings'>,
+  watch: StreamWatch,
+): readonly DestinationSettings[] {
+  if (watch.report()?.role !== 'meter') return [];
+  return notOwn(settings.current().billing.destinations, watch);
+}
+
+/** But for those that the meter of a stream feeds itself. */
+function notOwn<T extends { readonly name: string }>(
+  destinations: readonly T[],
+  watch: Pick<StreamWatch, 'report'>,
+): readonly T[] {
+  const own = new Set(watch.report()?.ownDestinations);
+  return destinations.filter(({ name }) => !own.has(name));
+}
+
+/** Feeds the stream to the hub's destinations, once they are known. */
 async function deliver(
   { context, watch, delivery, open }: Delivering,
   signal: AbortSignal,
 ): Promise<void> {
   const { settings, logger } = context;
+  try {
+    await context.destinations.ready(signal);
+  } catch (error) {
+    if (signal.aborted) return;
+    throw error;
+  }
   let applied: readonly DestinationSettings[] = [];
   let isBidding = false;
   const look = async (): Promise<void> => {
-    const isFed = watch.report()?.role === 'meter';
-    const wanted = isFed ? settings.current().billing.destinations : [];
-    if (wanted !== applied && (wanted.length > 0 || applied.length > 0)) {
+    const wanted = wantedOf(context, watch);
+    const isSame =
+      wanted.length === applied.length && wanted.every((one, index) => one === applied[index]);
+    if (!isSame) {
       applied = wanted;
       await delivery.apply(wanted);
     }
-    if (!isFed || isBidding) return;
+    if (watch.report()?.role !== 'meter' || isBidding) return;
     isBidding = true;
     try {
       await bidFarewell({ watch, delivery, open }, (problem) => logger.warn(`[fleet] ${problem}`));
@@ -189,11 +228,39 @@ async function deliver(
       isBidding = false;
     }
   };
-  const leave = watch.subscribe(() => void look());
+  const endings = [watch.subscribe(() => void look()), settings.subscribe(() => void look())];
   const running = delivery.run(signal);
   await look();
   await running;
-  leave();
+  for (const end of endings) end();
+}
+
+/** The last one to retire a destination is told by whom it is still fed: its next commit would revive the cursor. */
+async function retire(
+  destination: string,
+  {
+    context,
+    watch,
+    delivery,
+    ledger,
+    replica,
+  }: Pick<Delivering, 'context' | 'watch' | 'delivery'> & {
+    readonly ledger: Ledger;
+    readonly replica: Replica;
+  },
+): Promise<WriteOutcome> {
+  const isOthers =
+    watch.report()?.role !== 'meter' || watch.report()?.ownDestinations?.includes(destination);
+  const cursor = ledger.cursors().find((one) => one.destination === destination);
+  if (isOthers === true || cursor === undefined || cursor.retiredAt !== undefined) {
+    return { kind: 'written' };
+  }
+  await delivery.apply(wantedOf(context, watch));
+  const feeder = replica.leases.addressOf(feederLease(destination));
+  if (feeder !== undefined) {
+    return ledgerFailure('retryable', `destination: fed by ${feeder} still: "${destination}"`);
+  }
+  return replica.open.retireCursor(destination, context.clock.now());
 }
 
 /** Hands tenants that have left over to the destinations. Each is asked for durably before the farewell is forgotten. */

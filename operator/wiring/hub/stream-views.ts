@@ -19,6 +19,8 @@ export interface ViewedStream {
   /** Who of the hub's replicas feeds which destination. */
   readonly replicas: ReplicasView;
   readonly billingState: (tenant: string) => TenantBillingState;
+  /** Names of destinations of the hub that the meter has, too, and feeds itself. */
+  readonly fedByMeter: () => readonly string[];
 }
 
 /** Longer than this without a word of its meter is worth saying. */
@@ -87,7 +89,8 @@ function readiness({ watch }: ViewedStream) {
 }
 
 /** A stream on the page of the fleet. */
-export function fleetStreamView({ name, watch, delivery, ledger }: ViewedStream): FleetStreamView {
+export function fleetStreamView(unit: ViewedStream): FleetStreamView {
+  const { name, watch, delivery, ledger } = unit;
   const report = watch.report();
   const toldMsAgo = watch.silentMs();
   const { sequence, lastWindowEnd } = ledger.stats();
@@ -98,7 +101,7 @@ export function fleetStreamView({ name, watch, delivery, ledger }: ViewedStream)
     events: sequence,
     lagEvents: Math.max(0, ...statuses.map(({ lagEvents }) => lagEvents)),
     lagSeconds: Math.max(0, ...statuses.map(({ lagSeconds }) => lagSeconds)),
-    ...omitUndefined({ lastWindowEnd, problem: problemOf(report?.role, toldMsAgo) }),
+    ...omitUndefined({ lastWindowEnd, problem: problemOf(unit) }),
     ...(report !== undefined &&
       toldMsAgo !== undefined && {
         report: {
@@ -118,11 +121,17 @@ export function fleetStreamView({ name, watch, delivery, ledger }: ViewedStream)
   };
 }
 
-function problemOf(role: string | undefined, silentMs: number | undefined): string | undefined {
+function problemOf({ watch, fedByMeter }: ViewedStream): string | undefined {
+  const role = watch.report()?.role;
+  const silentMs = watch.silentMs();
   if (role === undefined) return 'no meter has told of itself yet: it may be of an older release';
   if (silentMs !== undefined && silentMs > SILENT_MS) {
     return `its meter has told nothing for ${Math.round(silentMs / 1000)} s`;
   }
-  if (role === 'meter') return undefined;
-  return 'its operator feeds destinations itself: this hub feeds it to none; ROLE=meter there changes that';
+  if (role !== 'meter') {
+    return 'its operator feeds destinations itself: this hub feeds it to none; ROLE=meter there changes that';
+  }
+  const [both] = fedByMeter();
+  if (both === undefined) return undefined;
+  return `destination: a BillingDestination of its own cluster has the name, and is fed in place of the hub’s: "${both}"; name one of them otherwise, or delete that one`;
 }

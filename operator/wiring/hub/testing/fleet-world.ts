@@ -9,12 +9,17 @@ import { settingsFrom } from '../../../controllers/testing/settings.ts';
 import { reportMeter } from '../../../fleet/meter-reporter.ts';
 import type { MeterReport } from '../../../fleet/meter-report.ts';
 import type { Ledger } from '../../../ledger/ledger.ts';
+import { TEST_WINDOW_MS, TEST_WINDOW_START, testEvent } from '../../../ledger/testing/events.ts';
 import { joinTestStream } from '../../../ledger/testing/postgres-replicas.ts';
+import { deriveEventId } from '../../../model/event-id.ts';
+import type { UsageEvent } from '../../../model/event.ts';
 import { isRecord } from '../../../model/is-record.ts';
+import { omitUndefined } from '../../../model/omit-undefined.ts';
 import type { Tenant } from '../../../model/tenant.ts';
 import { createScrubber } from '../../../telemetry/scrubber.ts';
 import { systemClock } from '../../../telemetry/system-clock.ts';
 import { createMemoryLogger } from '../../../telemetry/testing/memory-logger.ts';
+import type { HubCluster } from '../hub-destinations.ts';
 import { runHub } from '../run-hub.ts';
 
 /** What the meter of a stream would do, as far as a hub sees it. */
@@ -31,12 +36,25 @@ export interface MeterNames {
   readonly source: string;
   readonly region: string;
   readonly role?: Role;
+  /** Destinations that it feeds itself. */
+  readonly ownDestinations?: readonly string[];
+}
+
+/** Usage of a tenant in a window, in the region of a cluster. */
+export function usageOf(tenant: string, region: string, window = 0): UsageEvent {
+  const { id: _, ...event } = testEvent({
+    tenant,
+    windowStart: TEST_WINDOW_START + window * TEST_WINDOW_MS,
+    quantity: '0.5',
+  });
+  const moved = { ...event, region };
+  return { ...moved, id: deriveEventId(moved) };
 }
 
 /** Registers a stream, and tells of it as a meter does. */
 export async function playMeter(
   database: LedgerDatabase,
-  { source, region, role = 'meter' }: MeterNames,
+  { source, region, role = 'meter', ownDestinations = [] }: MeterNames,
 ): Promise<PlayedMeter> {
   const replica = await joinTestStream(database, { source, region });
   await replica.lead();
@@ -50,6 +68,7 @@ export async function playMeter(
     ready: true,
     waitsFor: [],
     windowMs: 60_000,
+    ownDestinations,
     tenants: tenants.length,
     tenantClusters: 0,
     customMetrics: [],
@@ -70,7 +89,7 @@ export async function playMeter(
         clusters: () => [],
         rounds: () => rounds,
         farewells: {
-          due: () => leaving,
+          due: async () => leaving,
           accept: (id) => {
             leaving = leaving.filter((tenant) => tenant.id !== id);
           },
@@ -127,10 +146,11 @@ export interface RunningHub {
   stop(): Promise<unknown>;
 }
 
-/** A whole hub without any Kubernetes, at a port of its own. Resolves once it is ready. */
+/** A whole hub at a port of its own, in a cluster only where one is given. Resolves once it is ready. */
 export async function startHub(
   databases: readonly LedgerDatabase[],
   environment: Readonly<Record<string, string>> = {},
+  cluster?: HubCluster,
 ): Promise<RunningHub> {
   const directory = await mkdtemp(join(tmpdir(), 'meterfeed-hub-'));
   const port = await stablePort(join(directory, 'port'), 18_480);
@@ -138,7 +158,7 @@ export async function startHub(
     ROLE: 'hub',
     CLUSTER_NAME: 'hub',
     REGION: 'none',
-    LEDGER_URL: databases.map(urlOf).join(','),
+    LEDGER_URL: databases.map(databaseUrl).join(','),
     LEDGER_DURABILITY: 'storage',
     DATA_DIR: directory,
     LISTEN_ADDR: `127.0.0.1:${port}`,
@@ -156,6 +176,7 @@ export async function startHub(
       random: Math.random,
       logger,
       scrubber: createScrubber(),
+      ...omitUndefined({ cluster }),
     },
     stopping.signal,
   );
@@ -187,7 +208,8 @@ async function readyAt(address: string): Promise<void> {
   }
 }
 
-function urlOf({ host, port, name, user }: LedgerDatabase): string {
+/** As LEDGER_URL has it. */
+export function databaseUrl({ host, port, name, user }: LedgerDatabase): string {
   return `postgresql://${user}@${host}:${port}/${name}?sslmode=disable`;
 }
 

@@ -1,0 +1,137 @@
+import { randomBytes } from 'node:crypto';
+import type { KubeConfig } from '@kubernetes/client-node';
+import type { Registry } from 'prom-client';
+import type { SettingsStore } from '../../config/settings.ts';
+import {
+  billingDestinations,
+  existingDestination,
+  type Retired,
+} from '../../controllers/billing-destination.ts';
+import { createControllerSet } from '../../controllers/controller-set.ts';
+import { createSecretReader } from '../../controllers/secret-reader.ts';
+import type { DeliveryView } from '../../controllers/views.ts';
+import type { ExistingDestination } from '../../delivery/destination-status.ts';
+import { createConnection } from '../../kubernetes/connection.ts';
+import { createLeaderElection } from '../../kubernetes/lease.ts';
+import { createReflectorMetrics, createWorkQueueMetrics } from '../../kubernetes/metrics.ts';
+import type { Clock } from '../../telemetry/clock.ts';
+import type { Logger } from '../../telemetry/logger.ts';
+import { aborted, type Part } from '../parts.ts';
+
+/** The cluster that a hub runs in. */
+export interface HubCluster {
+  readonly kubeConfig: KubeConfig;
+  /** The hub's own: its Lease, and the Secrets that BillingDestinations name. */
+  readonly namespace: string;
+}
+
+/** Destinations that a hub has beside those of its environment: the BillingDestinations of its cluster, for all streams. */
+export interface HubDestinations {
+  /** Every one that was there has been looked at: before, nothing is fed, and nobody is bidden farewell. */
+  known(): boolean;
+  /** Resolves when they are known; rejects with the signal's reason. */
+  ready(signal: AbortSignal): Promise<void>;
+  /** Also those whose settings cannot be used. */
+  existing(): readonly ExistingDestination[];
+  readonly parts: readonly Part[];
+}
+
+export interface HubDestinationsOptions {
+  readonly instance: string;
+  /** Where they are put in force. */
+  readonly settings: SettingsStore;
+  /** What has become of each over all streams. */
+  readonly delivery: DeliveryView;
+  /** Retires the cursors of a destination that nothing feeds any more, in all streams. */
+  readonly retire: (destination: string) => Promise<Retired>;
+  readonly clock: Clock;
+  /** Uniform in [0, 1). */
+  readonly random: () => number;
+  readonly logger: Logger;
+  readonly registry: Registry;
+}
+
+/** Of a hub that runs in no cluster, or without a right there. */
+export const NO_DESTINATIONS: HubDestinations = {
+  known: () => true,
+  ready: async () => undefined,
+  existing: () => [],
+  parts: [],
+};
+
+/** The name of the Lease in the hub's namespace, which config/hub repeats: whoever has it writes statuses and finalizers. */
+const LEASE = 'meterfeed-hub';
+
+/** All replicas put them in force; one of them says in the objects what has become of them (docs/fleet.md#destinations). */
+export function createHubDestinations(
+  { kubeConfig, namespace }: HubCluster,
+  options: HubDestinationsOptions,
+): HubDestinations {
+  const { instance, settings, delivery, clock, random, logger, registry } = options;
+  const connection = createConnection({ kubeConfig });
+  const common = { connection, namespace, clock, random, logger };
+  const election = createLeaderElection({
+    ...common,
+    name: LEASE,
+    identity: `${instance}_${randomBytes(4).toString('hex')}`,
+  });
+  const mayWrite = (): boolean => election.leading;
+  const set = createControllerSet({
+    ...common,
+    instance,
+    mayWrite,
+    queueMetrics: createWorkQueueMetrics(registry),
+    reflectorMetrics: createReflectorMetrics(registry),
+  });
+  const controller = set.add(
+    billingDestinations({
+      isHub: true,
+      settings,
+      secrets: createSecretReader(common),
+      delivery,
+      cursors: {
+        // Whoever does not write leaves it to the one that does.
+        retire: async (name) => (mayWrite() ? options.retire(name) : { kind: 'retired' }),
+      },
+    }),
+  );
+  let known = false;
+  return {
+    known: () => known,
+    ready: (signal) => controller.ready(signal),
+    existing: () => controller.objects().map(existingDestination),
+    parts: [
+      {
+        name: 'connection',
+        run: async (signal) => {
+          await aborted(signal);
+          await connection.close();
+        },
+      },
+      {
+        name: 'destinations',
+        run: async (signal) => {
+          void controller.ready(signal).then(
+            () => {
+              known = true;
+            },
+            () => undefined,
+          );
+          await set.run(signal);
+        },
+      },
+      {
+        name: 'statuses',
+        run: async (signal) => {
+          // Feeding depends on leases in the database alone: a lost Lease is another replica's turn to write.
+          while (!signal.aborted) {
+            await election.run(signal, async (leading) => {
+              set.lookAgain();
+              await aborted(leading);
+            });
+          }
+        },
+      },
+    ],
+  };
+}
