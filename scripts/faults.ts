@@ -21,7 +21,8 @@ import { planOf, SCENARIOS } from '../e2e/faults/scenarios.ts';
  * with `--ledger postgres`, too.
  * `--kafka`: every run feeds a topic of three brokers of Apache Kafka besides another destination, one run at a time.
  * `--ledger postgres`: accidents of three PostgreSQL servers, one after the other; there `--without-standby`
- * confirms commits that no standby has, and with `--spool` windows go through a spool while the database is away.
+ * confirms commits that no standby has, with `--spool` windows go through a spool while the database is away, and with `--replicas`
+ * several processes have the stream open, another of which becomes the meter during each accident.
  */
 const { values } = parseArgs({
   options: {
@@ -33,6 +34,7 @@ const { values } = parseArgs({
     budgets: { type: 'boolean', default: false },
     ledger: { type: 'string', default: 'files' },
     spool: { type: 'boolean', default: false },
+    replicas: { type: 'boolean', default: false },
     'without-standby': { type: 'boolean', default: false },
     'without-sync': { type: 'boolean', default: false },
     'without-in-flight': { type: 'boolean', default: false },
@@ -86,10 +88,14 @@ async function runOnFiles(): Promise<void> {
 }
 
 async function runOnPostgres(): Promise<void> {
+  if (values.replicas && (values.spool || values.budgets)) {
+    throw new RangeError('faults: --replicas: neither with --spool nor with --budgets');
+  }
   const options: PostgresSuiteOptions = {
     commit: values['without-standby'] ? 'local' : 'standby',
     spool: values.spool,
     budgets: values.budgets,
+    replicas: values.replicas,
   };
   if (!accidentsOf(options).some(({ name }) => name.includes(values.scenario))) {
     throw new RangeError(`faults: --scenario: no such scenario: "${values.scenario}"`);
@@ -127,7 +133,9 @@ function tellFailure(run: Described): void {
   const switches = process.argv.slice(2).filter((word) => word.startsWith('--without'));
   const onKafka = values.kafka ? ['--kafka'] : [];
   const spool = values.spool ? ['--spool'] : [];
-  const place = values.ledger === 'files' ? onKafka : ['--ledger', values.ledger, ...spool];
+  const replicas = values.replicas ? ['--replicas'] : [];
+  const onPostgres = ['--ledger', values.ledger, ...spool, ...replicas];
+  const place = values.ledger === 'files' ? onKafka : onPostgres;
   const budgets = values.budgets ? ['--budgets'] : [];
   const replay = [...place, ...budgets, '--seed', run.seed, '--runs', 1, ...switches].join(' ');
   console.error(`failed: ${run.scenario}; alone: npm run faults -- ${replay}`);

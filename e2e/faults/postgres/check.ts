@@ -6,7 +6,7 @@ import { encodeEvent, type UsageEvent } from '../../../operator/model/event.ts';
 import type { Verification } from '../verification.ts';
 import { checkBalances } from './balances.ts';
 import { windowEvents } from './windows.ts';
-import type { WriterOptions, WriterProcess } from './writer-process.ts';
+import type { StreamWriter, WriterOptions } from './writer-process.ts';
 
 /** What a stream holds, held against what was acknowledged. */
 export interface Checked extends Verification {
@@ -19,7 +19,7 @@ const PAGE = 1_000;
 export async function checkStream(
   database: LedgerDatabase,
   { stream, budgets }: Pick<WriterOptions, 'stream' | 'budgets'>,
-  writer: WriterProcess,
+  writer: StreamWriter,
 ): Promise<Checked> {
   const opened = await openPostgresLedger(
     postgresOptions(database, { source: stream, region: stream }),
@@ -33,7 +33,7 @@ export async function checkStream(
   }
 }
 
-async function check(ledger: Ledger, budgets: boolean, writer: WriterProcess): Promise<Checked> {
+async function check(ledger: Ledger, budgets: boolean, writer: StreamWriter): Promise<Checked> {
   const wrong = [...writer.wrong()];
   const found = new Map<string, UsageEvent>();
   let duplicated = 0;
@@ -68,8 +68,15 @@ async function check(ledger: Ledger, budgets: boolean, writer: WriterProcess): P
     else if (missing > 0)
       wrong.push(`window ${window} is in the journal and lacks ${missing} events`);
   }
+  for (const { event, acknowledged } of writer.beside()) {
+    const stored = found.get(event.id);
+    if (stored === undefined) lost += acknowledged ? 1 : 0;
+    else if (encodeEvent(stored) !== encodeEvent(event)) altered += 1;
+    if (stored !== undefined) expected += 1;
+  }
   if (found.size > expected)
     wrong.push(`${found.size - expected} events of a window that is not in the journal`);
+  wrong.push(...(await writer.contradictions(ledger)));
   const lago = ledger.cursors().find(({ destination }) => destination === 'lago');
   const cursor = lago?.sequence ?? 0;
   if (cursor > ledger.head()) wrong.push(`the cursor is at ${cursor}, behind ${ledger.head()}`);

@@ -6,6 +6,8 @@ import { createRandom } from '../random.ts';
 import type { RunReport } from '../run-plan.ts';
 import { type Accident, ACCIDENTS } from './accidents.ts';
 import { checkStream } from './check.ts';
+import { startReplicas } from './replicas/replica-set.ts';
+import { withTakeOvers } from './replicas/take-overs.ts';
 import { mountSmallDisk, type SmallDisk } from './small-disk.ts';
 import { startWriter } from './writer-process.ts';
 
@@ -23,6 +25,8 @@ export interface PostgresSuiteOptions {
   readonly spool?: boolean;
   /** Everybody has a prepaid balance, which is held against the stream. */
   readonly budgets?: boolean;
+  /** Several processes have the stream open, and another one becomes the meter during each accident. */
+  readonly replicas?: boolean;
 }
 
 /** Servers that accidents happen to one after the other, each to a stream of its own. */
@@ -41,13 +45,15 @@ interface Stage {
 const SMALL_DISK_SETTINGS = ['min_wal_size = 96MB', 'max_wal_size = 128MB', 'wal_keep_size = 32MB'];
 
 /** The accidents that can happen: those in a wait need one, and a small disk somebody who may mount it. */
-export function accidentsOf({ commit, spool }: PostgresSuiteOptions): readonly Accident[] {
-  return ACCIDENTS.filter(({ waits, smallDisk }) => {
+export function accidentsOf(options: PostgresSuiteOptions): readonly Accident[] {
+  const { commit, spool, replicas } = options;
+  const accidents = ACCIDENTS.filter(({ waits, smallDisk }) => {
     // Its writer is never told that the disk is full.
     if (spool === true && smallDisk === true) return false;
     if (commit === 'local') return waits !== true && smallDisk !== true;
     return smallDisk !== true || process.getuid?.() === 0;
   });
+  return replicas === true ? withTakeOvers(accidents) : accidents;
 }
 
 /** The accident of a seed. */
@@ -83,15 +89,21 @@ class Suite implements PostgresSuite {
     const durability = this.#options.commit === 'local' ? 'storage' : 'standby';
     const { budgets = false } = this.#options;
     const spool = this.#options.spool === true ? await scratchDirectory() : undefined;
-    const writer = startWriter(database, {
-      stream,
-      durability,
-      budgets,
-      ...omitUndefined({ dataDir: spool?.path }),
-    });
+    const replicas =
+      this.#options.replicas === true
+        ? await startReplicas({ database, stream, durability })
+        : undefined;
+    const writer =
+      replicas ??
+      startWriter(database, {
+        stream,
+        durability,
+        budgets,
+        ...omitUndefined({ dataDir: spool?.path }),
+      });
     try {
       await writer.more(random.between(3, 40));
-      await accident.happen({ trio, random, disk, writer });
+      await accident.happen({ trio, random, disk, writer, replicas });
       await writer.more(random.between(3, 20));
     } finally {
       await writer.end();

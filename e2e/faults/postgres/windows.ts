@@ -26,3 +26,8 @@ export function windowEvents(window: number): readonly UsageEvent[] {
   const pushed = testEvent({ id: `pushed-${window}`, tenant: 'client', windowStart });
   return [...testWindow(windowStart, 1 + (window % MOST_MEASURED)), pushed];
 }
+
+/** What is pushed to one of several processes, the same each time. */
+export function pushedTo(label: string, number: number): UsageEvent {
+  return testEvent({ id: `pushed-to-${label}-${number}`, tenant: 'client' });
+}

@@ -3,14 +3,22 @@ import { once } from 'node:events';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import type { LedgerDatabase } from '../../../operator/config/settings.ts';
+import type { Ledger } from '../../../operator/ledger/ledger.ts';
+import type { UsageEvent } from '../../../operator/model/event.ts';
 import type { Message } from './messages.ts';
 
 type Acknowledged = Extract<Message, { kind: 'acknowledged' }>;
 
-/** A process that writes a stream, and what it has been told is stored. */
-export interface WriterProcess {
-  /** The newest window that was acknowledged; undefined before the first. */
-  newest(): Acknowledged | undefined;
+/** An event that is in a stream besides those of windows, if it was acknowledged or was under way. */
+export interface Beside {
+  readonly event: UsageEvent;
+  readonly acknowledged: boolean;
+}
+
+/** Who writes a stream, in one process or several, and what they have been told is stored. */
+export interface StreamWriter {
+  /** The newest window that was acknowledged, and the furthest cursor; undefined before the first. */
+  newest(): Pick<Acknowledged, 'window' | 'cursor' | 'credits'> | undefined;
   /** Events that were offered once more, so far. */
   repeats(): number;
   /** Whether it was told for a while that there is no room. */
@@ -23,6 +31,9 @@ export interface WriterProcess {
   more(windows: number): Promise<void>;
   /** Lets it end in order. */
   end(): Promise<void>;
+  beside(): readonly Beside[];
+  /** What the stream has, of which those who wrote it know that it cannot be; one line each. */
+  contradictions(ledger: Ledger): Promise<readonly string[]>;
 }
 
 const PATIENCE_MS = 60_000;
@@ -39,7 +50,7 @@ export interface WriterOptions {
 export function startWriter(
   { port, name }: LedgerDatabase,
   { stream, durability, budgets, dataDir = '' }: WriterOptions,
-): WriterProcess {
+): StreamWriter {
   const script = join(import.meta.dirname, 'writer.ts');
   const beside = budgets ? 'budgets' : '';
   const args = [script, String(port), name, stream, durability, beside, dataDir];
@@ -72,6 +83,8 @@ export function startWriter(
 
   return {
     newest: () => acknowledged,
+    beside: () => [],
+    contradictions: () => Promise.resolve([]),
     repeats: () => repeats,
     foundFull: () => full,
     wrong: () => wrong,

@@ -4,7 +4,6 @@
  * `budgets` where it keeps prepaid balances beside, or nothing; and DATA_DIR where it goes through a spool, or nothing: then it ends
  * when everything has followed.
  */
-import { writeSync } from 'node:fs';
 import { setTimeout as delay } from 'node:timers/promises';
 import type {
   AppendOutcome,
@@ -19,6 +18,7 @@ import { beginSpooled } from '../../../operator/ledger/testing/spooled-ledger.ts
 import { errorText } from '../../../operator/model/error-text.ts';
 import { streamBalances } from './balances.ts';
 import type { Message } from './messages.ts';
+import { insist as insistOn, tell } from './speech.ts';
 import { windowEnd, windowEvents } from './windows.ts';
 
 const ANSWER_MS = 1_500;
@@ -30,30 +30,18 @@ const PAUSE_MS = 3;
 
 const [port = '', name = '', stream = '', durability = 'standby', beside = '', dataDir = ''] =
   process.argv.slice(2);
-let ended = false;
-process.stdin.on('end', () => {
-  ended = true;
-});
+const ending = new AbortController();
+process.stdin.on('end', () => ending.abort());
 process.stdin.resume();
-
-/** At once and whole. */
-function tell(message: Message): void {
-  writeSync(1, `${JSON.stringify(message)}\n`);
-}
 
 /** Tries until it is taken; undefined when it never will be, or the process is to end. */
 async function insist(
   attempt: () => Promise<AppendOutcome | WriteOutcome>,
 ): Promise<Exclude<AppendOutcome | WriteOutcome, LedgerFailure> | undefined> {
-  while (!ended) {
-    const outcome = await attempt();
-    if (outcome.kind !== 'failed') return outcome;
-    if (outcome.cause !== 'retryable' && outcome.cause !== 'full') {
-      tell({ kind: 'stopped', cause: outcome.cause, message: outcome.message });
-      ended = true;
-    } else tell({ kind: 'refused', cause: outcome.cause });
-    await delay(RETRY_MS);
-  }
+  const outcome = await insistOn(attempt, ending.signal);
+  if (outcome?.kind !== 'failed') return outcome;
+  tell<Message>({ kind: 'stopped', cause: outcome.cause, message: outcome.message });
+  ending.abort();
   return undefined;
 }
 
@@ -74,12 +62,12 @@ const spooled = dataDir === '' ? undefined : await beginSpooled({ ledger, dataDi
 const meter = spooled ?? ledger;
 const enough = new AbortController();
 const draining = spooled?.run(enough.signal).catch((error: unknown) => {
-  tell({ kind: 'stopped', cause: 'corrupt', message: errorText(error) });
+  tell<Message>({ kind: 'stopped', cause: 'corrupt', message: errorText(error) });
   enough.abort();
 });
 const balances = beside === 'budgets' ? streamBalances(ledger) : undefined;
 let cursor = 0;
-for (let window = 0; !ended; window++) {
+for (let window = 0; !ending.signal.aborted; window++) {
   const stored = await insist(() =>
     meter.append({
       events: windowEvents(window),
@@ -101,14 +89,14 @@ for (let window = 0; !ended; window++) {
     repeats = again.length;
     const isStored = spooled === undefined && outcome?.kind === 'appended';
     if (isStored && outcome.outcomes.some((word) => word !== 'duplicate')) {
-      tell({ kind: 'wrong', text: `a repeat was ${outcome.outcomes.join(', ')}` });
+      tell<Message>({ kind: 'wrong', text: `a repeat was ${outcome.outcomes.join(', ')}` });
     }
   }
   balances?.reach(window);
   // As the operator does: what fails is left as it is, and done with the next round.
   await balances?.round().catch(() => undefined);
   const credits = balances?.credits() ?? 0;
-  tell({ kind: 'acknowledged', window, head: stored.head, cursor, credits, repeats });
+  tell<Message>({ kind: 'acknowledged', window, head: stored.head, cursor, credits, repeats });
   if (spooled !== undefined) await delay(PAUSE_MS * (1 + spooled.waiting().batches));
 }
 while (spooled?.spooling.isEmpty() === false && !enough.signal.aborted) await delay(RETRY_MS);

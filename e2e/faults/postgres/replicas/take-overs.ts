@@ -1,0 +1,104 @@
+import { setTimeout as delay } from 'node:timers/promises';
+import { LEASE_TIMES } from '../../../../operator/ledger/leases.ts';
+import type { Random } from '../../random.ts';
+import type { Accident, Scene } from '../accidents.ts';
+import type { ReplicaProcess } from './replica-process.ts';
+import type { ReplicaSet } from './replica-set.ts';
+
+/** A way in which another process becomes the meter. In the end one leads that lives. */
+export interface TakeOver {
+  readonly name: string;
+  happen(replicas: ReplicaSet, random: Random): Promise<void>;
+}
+
+export const TAKE_OVERS: readonly TakeOver[] = [
+  {
+    name: 'the meter is killed',
+    async happen(replicas) {
+      const { meter } = replicas;
+      await meter.kill();
+      await replicas.takeOver(meter);
+    },
+  },
+  {
+    name: 'the meter is frozen, and goes on after it was taken over',
+    happen: (replicas, random) => frozen(replicas, random.between(0, 2_000)),
+  },
+  {
+    name: 'two believe to lead',
+    async happen(replicas) {
+      await refused(replicas, await replicas.handOver());
+    },
+  },
+  {
+    // Then its lease is somebody else's as well.
+    name: 'the meter is frozen for longer than its leases, and goes on',
+    happen: (replicas) => frozen(replicas, LEASE_TIMES.expiry + 2_000),
+  },
+  {
+    name: 'the meter stops in order',
+    async happen(replicas) {
+      const { meter } = replicas;
+      await meter.end();
+      await replicas.takeOver(meter);
+    },
+  },
+];
+
+const NOTHING: Accident = { name: 'nothing', happen: () => Promise.resolve() };
+
+/** Each accident of the servers with each take-over meanwhile, and each take-over alone. */
+export function withTakeOvers(accidents: readonly Accident[]): readonly Accident[] {
+  const all = [NOTHING, ...accidents];
+  return TAKE_OVERS.flatMap((_, round) =>
+    all.flatMap((accident, index) => {
+      // So that few seeds bring all of both.
+      const takeOver = TAKE_OVERS[(index + round) % TAKE_OVERS.length];
+      return takeOver === undefined ? [] : [together(accident, takeOver)];
+    }),
+  );
+}
+
+/** The longest that one begins after the other. */
+const APART_MS = 1_500;
+
+function together(accident: Accident, takeOver: TakeOver): Accident {
+  return {
+    ...accident,
+    name: `${accident.name}; ${takeOver.name}`,
+    async happen(scene: Scene) {
+      const { replicas, random } = scene;
+      if (replicas === undefined) throw new Error('take-over: there is one process only');
+      const [before, after] = [random.between(0, APART_MS), random.between(0, APART_MS)];
+      await Promise.all([
+        delay(before).then(() => accident.happen(scene)),
+        delay(after).then(() => takeOver.happen(replicas, random)),
+      ]);
+      await replicas.complete();
+    },
+  };
+}
+
+async function frozen(replicas: ReplicaSet, forMs: number): Promise<void> {
+  const { meter } = replicas;
+  meter.freeze();
+  try {
+    await replicas.takeOver(meter);
+    await delay(forMs);
+  } finally {
+    meter.thaw();
+  }
+  await refused(replicas, meter);
+}
+
+/** Waits until the former meter has found out that it is none any more, and that its lease is another's where it is. */
+async function refused(replicas: ReplicaSet, former: ReplicaProcess): Promise<void> {
+  const term = former.said('leads').at(-1)?.term;
+  await former.until('refused', () => former.said('fenced').some((each) => each.term === term));
+  const epoch = former.said('holds').at(-1)?.epoch ?? Infinity;
+  const taken = replicas.meter.said('holds').at(-1)?.epoch ?? 0;
+  if (taken <= epoch) return;
+  await former.until('dispossessed', () =>
+    former.said('dispossessed').some((each) => each.epoch === epoch),
+  );
+}
