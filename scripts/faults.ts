@@ -22,7 +22,8 @@ import { planOf, SCENARIOS } from '../e2e/faults/scenarios.ts';
  * `--kafka`: every run feeds a topic of three brokers of Apache Kafka besides another destination, one run at a time.
  * `--ledger postgres`: accidents of three PostgreSQL servers, one after the other; there `--without-standby`
  * confirms commits that no standby has, with `--spool` windows go through a spool while the database is away, and with `--replicas`
- * several processes have the stream open, another of which becomes the meter during each accident.
+ * several processes have the stream open, another of which becomes the meter during each accident; `--without-fence` lets the former
+ * one write on.
  */
 const { values } = parseArgs({
   options: {
@@ -36,6 +37,7 @@ const { values } = parseArgs({
     spool: { type: 'boolean', default: false },
     replicas: { type: 'boolean', default: false },
     'without-standby': { type: 'boolean', default: false },
+    'without-fence': { type: 'boolean', default: false },
     'without-sync': { type: 'boolean', default: false },
     'without-in-flight': { type: 'boolean', default: false },
     'without-line': { type: 'boolean', default: false },
@@ -96,6 +98,7 @@ async function runOnPostgres(): Promise<void> {
     spool: values.spool,
     budgets: values.budgets,
     replicas: values.replicas,
+    unfenced: values['without-fence'],
   };
   if (!accidentsOf(options).some(({ name }) => name.includes(values.scenario))) {
     throw new RangeError(`faults: --scenario: no such scenario: "${values.scenario}"`);

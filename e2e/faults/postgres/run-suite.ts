@@ -27,6 +27,8 @@ export interface PostgresSuiteOptions {
   readonly budgets?: boolean;
   /** Several processes have the stream open, and another one becomes the meter during each accident. */
   readonly replicas?: boolean;
+  /** They write whoever else has become the meter, or holds their lease: to see that it is found. */
+  readonly unfenced?: boolean;
 }
 
 /** Servers that accidents happen to one after the other, each to a stream of its own. */
@@ -91,7 +93,12 @@ class Suite implements PostgresSuite {
     const spool = this.#options.spool === true ? await scratchDirectory() : undefined;
     const replicas =
       this.#options.replicas === true
-        ? await startReplicas({ database, stream, durability })
+        ? await startReplicas({
+            database,
+            stream,
+            durability,
+            fenced: this.#options.unfenced !== true,
+          })
         : undefined;
     const writer =
       replicas ??

@@ -10,6 +10,8 @@ export interface ReplicaProcessOptions extends Pick<WriterOptions, 'stream' | 'd
   readonly database: LedgerDatabase;
   /** Of this process alone. */
   readonly label: string;
+  /** False: to see that what is written without a right is found. */
+  readonly fenced: boolean;
 }
 
 type Said<K extends ReplicaMessage['kind']> = Extract<ReplicaMessage, { readonly kind: K }>;
@@ -26,10 +28,13 @@ export class ReplicaProcess {
   #news = Promise.withResolvers<void>();
   #isKilled = false;
 
-  constructor({ database: { port, name }, stream, durability, label }: ReplicaProcessOptions) {
+  constructor(options: ReplicaProcessOptions) {
+    const { database, stream, durability, label, fenced } = options;
+    const { port, name } = database;
+    const fence = fenced ? 'fenced' : '';
     this.label = label;
     const script = join(import.meta.dirname, 'replica.ts');
-    const args = [script, String(port), name, stream, durability, label];
+    const args = [script, String(port), name, stream, durability, label, fence];
     this.#child = spawn(process.execPath, args, { stdio: ['pipe', 'pipe', 'pipe'] });
     this.#child.stderr.on('data', (chunk: Buffer) => this.#errors.push(chunk.toString()));
     // Of one that is killed the pipe breaks.

@@ -79,7 +79,11 @@ class Replicas implements ReplicaSet {
     if (closed.length === 0) return undefined;
     const newest = closed.reduce((a, b) => (b.window > a.window ? b : a));
     const cursors = this.#all.flatMap((each) => each.said('moved').map(({ cursor }) => cursor));
-    return { window: newest.window, cursor: cursors.reduce((a, b) => Math.max(a, b), 0), credits: 0 };
+    return {
+      window: newest.window,
+      cursor: cursors.reduce((a, b) => Math.max(a, b), 0),
+      credits: 0,
+    };
   }
 
   repeats(): number {

@@ -2,7 +2,7 @@
  * One of several processes that have a stream open: what is pushed to it is appended, the cursor is moved as long as
  * that is not refused, whatever its clock says of the lease, and from a line with the number of a term on standard input on
  * it closes window after window, until that is refused. It ends with standard input. Arguments: port and name of the database, the stream,
- * LEDGER_DURABILITY, and its label.
+ * LEDGER_DURABILITY, its label, and `fenced` unless it writes windows and cursors by no right of its own.
  */
 import { createInterface } from 'node:readline';
 import { setTimeout as delay } from 'node:timers/promises';
@@ -17,7 +17,7 @@ const ANSWER_MS = 1_500;
 const PAUSE_MS = 20;
 const REPEAT_EVERY = 5;
 
-const [port = '', name = '', stream = '', durability = 'standby', label = ''] =
+const [port = '', name = '', stream = '', durability = 'standby', label = '', fence = ''] =
   process.argv.slice(2);
 const ending = new AbortController();
 const { signal } = ending;
@@ -31,6 +31,8 @@ const { ledger, open, leases, lead, heldBy } = await joinTestStream(
     address: label,
   },
 );
+/** What windows are written to. */
+const windows = fence === 'fenced' ? ledger : open;
 const say = (message: ReplicaMessage): void => tell(message);
 
 /** Nothing more is to be expected of the ledger. */
@@ -76,7 +78,7 @@ async function closeWindows(term: number, first: number): Promise<void> {
       ],
       windowEnd: windowEnd(window),
     };
-    const stored = await insist(() => ledger.append(batch), signal);
+    const stored = await insist(() => windows.append(batch), signal);
     if (stored === undefined) return;
     if (stored.kind === 'failed') {
       if (stored.cause === 'fenced') say({ kind: 'fenced', term });
@@ -91,7 +93,7 @@ async function closeWindows(term: number, first: number): Promise<void> {
 /** Offers a window once more; gives how many events that were. */
 async function repeat(window: number): Promise<number> {
   const events = windowEvents(window);
-  const outcome = await insist(() => ledger.append({ events }), signal);
+  const outcome = await insist(() => windows.append({ events }), signal);
   if (outcome?.kind === 'appended' && outcome.outcomes.some((word) => word !== 'duplicate')) {
     say({ kind: 'wrong', text: `a repeat was ${outcome.outcomes.join(', ')}` });
   }
@@ -116,7 +118,7 @@ async function feed(): Promise<void> {
     if (lease !== undefined && !rights.has(lease.epoch)) {
       const outcome = await heldBy(lease);
       if (outcome.kind === 'held') {
-        rights.set(lease.epoch, outcome.ledger);
+        rights.set(lease.epoch, fence === 'fenced' ? outcome.ledger : open);
         const at = outcome.ledger.cursors().find(({ destination }) => destination === DESTINATION);
         say({ kind: 'holds', epoch: lease.epoch, cursor: at?.sequence ?? 0 });
       }

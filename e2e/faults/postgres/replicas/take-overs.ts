@@ -91,14 +91,22 @@ async function frozen(replicas: ReplicaSet, forMs: number): Promise<void> {
   await refused(replicas, meter);
 }
 
-/** Waits until the former meter has found out that it is none any more, and that its lease is another's where it is. */
-async function refused(replicas: ReplicaSet, former: ReplicaProcess): Promise<void> {
-  const term = former.said('leads').at(-1)?.term;
-  await former.until('refused', () => former.said('fenced').some((each) => each.term === term));
-  const epoch = former.said('holds').at(-1)?.epoch ?? Infinity;
-  const taken = replicas.meter.said('holds').at(-1)?.epoch ?? 0;
-  if (taken <= epoch) return;
-  await former.until('dispossessed', () =>
-    former.said('dispossessed').some((each) => each.epoch === epoch),
-  );
+/**
+ * Waits until the former meter has found out that it is none any more, and that its lease is another's where it is; or until
+ * it has written on, which {@link ReplicaSet.contradictions} tells.
+ */
+async function refused({ meter }: ReplicaSet, former: ReplicaProcess): Promise<void> {
+  const { term } = former.said('leads').at(-1) ?? { term: 0 };
+  const { found } = meter.said('leads').at(-1) ?? { found: -1 };
+  await former.until('refused as the meter', () => {
+    const isRefused = former.said('fenced').some((each) => each.term === term);
+    return isRefused || former.said('closed').some(({ window }) => window > found);
+  });
+  const last = former.said('holds').at(-1);
+  const next = meter.said('holds').at(-1);
+  if (last === undefined || next === undefined || next.epoch <= last.epoch) return;
+  await former.until('refused as the feeder', () => {
+    const isRefused = former.said('dispossessed').some(({ epoch }) => epoch === last.epoch);
+    return isRefused || former.said('moved').some(({ cursor }) => cursor > next.cursor);
+  });
 }
