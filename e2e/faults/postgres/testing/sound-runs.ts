@@ -1,17 +1,32 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { accidentsOf, type PostgresSuite, startPostgresSuite } from '../run-suite.ts';
+import {
+  accidentsOf,
+  type PostgresSuite,
+  type PostgresSuiteOptions,
+  startPostgresSuite,
+} from '../run-suite.ts';
 
 /** Time for one run, milliseconds. */
 export const RUN_MS = 120_000;
 
-/** Tests of the accidents whose names are wanted, each under the seed that brings it; through a spool where it says so. */
-export function testSoundRuns(wanted: (name: string) => boolean, spool = false): void {
-  const options = { commit: 'standby', spool } as const;
+/** How streams are written that accidents happen to. */
+const WAYS = {
+  alone: { text: '', flags: '', options: {} },
+  spool: { text: ' through a spool', flags: ' --spool', options: { spool: true } },
+  replicas: { text: ' that two write', flags: ' --replicas', options: { replicas: true } },
+} as const;
+
+/** Tests of the accidents that are wanted, each under the seed that brings it. */
+export function testSoundRuns(
+  wanted: (name: string, seed: number) => boolean,
+  way: keyof typeof WAYS = 'alone',
+): void {
+  const { text, flags, options: ofWay } = WAYS[way];
+  const options: PostgresSuiteOptions = { commit: 'standby', ...ofWay };
   const runs = accidentsOf(options)
     .map(({ name }, seed) => ({ name, seed }))
-    .filter(({ name }) => wanted(name));
-  const way = spool ? ' through a spool' : '';
-  describe(`a ledger in PostgreSQL${way} loses nothing, stores nothing twice and goes on after`, () => {
+    .filter(({ name, seed }) => wanted(name, seed));
+  describe(`a ledger in PostgreSQL${text} loses nothing, stores nothing twice and goes on after`, () => {
     let suite: PostgresSuite;
     beforeAll(() => {
       suite = startPostgresSuite(options);
@@ -22,7 +37,7 @@ export function testSoundRuns(wanted: (name: string) => boolean, spool = false):
       '$name',
       async ({ seed }) => {
         const run = await suite.run(seed);
-        const command = `npm run faults -- --ledger postgres${spool ? ' --spool' : ''}`;
+        const command = `npm run faults -- --ledger postgres${flags}`;
         expect(run, `${command} --seed ${seed} --runs 1`).toMatchObject({
           lost: 0,
           duplicated: 0,
