@@ -5,7 +5,7 @@ import { createLeaderElection } from '../kubernetes/lease.ts';
 import { createReflectorMetrics, createWorkQueueMetrics } from '../kubernetes/metrics.ts';
 import { feederLease } from '../delivery/shared-feeders.ts';
 import type { ReplicasView } from '../http/views.ts';
-import type { Replica, WriteOutcome } from '../ledger/ledger.ts';
+import type { Replica } from '../ledger/ledger.ts';
 import { omitUndefined } from '../model/omit-undefined.ts';
 import { createOutbound } from '../outbound/outbound.ts';
 import { createCollectorMetrics } from '../windows/collector-metrics.ts';
@@ -19,6 +19,7 @@ import { exportTelemetry } from './otlp.ts';
 import { aborted, leaderPart, type Part } from './parts.ts';
 import { Role } from './role.ts';
 import { buildSurface } from './surface.ts';
+import { takeOver } from './take-over.ts';
 import { tellFleet } from './tell-fleet.ts';
 
 /** The name of the Lease in the operator's own namespace, which config/rbac repeats. */
@@ -122,28 +123,35 @@ export async function buildOperator(options: OperatorOptions): Promise<readonly 
       ? []
       : [tellFleet(context, { cluster, metering, delivery: billing.delivery, readiness })]),
   ];
-  const takeUp = async (signal: AbortSignal): Promise<void> => {
-    await compareWithStatus(options, signal);
-    if (signal.aborted) return;
-    metering.windows.lead(await cluster.takeUp());
-  };
+  const compare = (signal: AbortSignal) => compareWithStatus(options, signal);
+  const takeUp = async (): Promise<void> => metering.windows.lead(await cluster.takeUp());
   if (replica === undefined) {
-    const leader = leaderPart(election, takeUp, [...everywhere, ...metersOwn], { clock, logger });
+    const begin = async (signal: AbortSignal): Promise<void> => {
+      await compare(signal);
+      if (!signal.aborted) await takeUp();
+    };
+    const leader = leaderPart(election, begin, [...everywhere, ...metersOwn], { clock, logger });
     return [...telemetry.parts, http, leader];
   }
-  const lead = async (signal: AbortSignal): Promise<void> => {
-    await untilWritten('taken over', () => replica.lead(), options, signal);
-    // What this pod spooled before it was started again.
-    const { spool } = options;
-    if (spool !== undefined) await untilWritten('read on', () => spool.begin(), options, signal);
-    await takeUp(signal);
-    if (signal.aborted) return;
-    await billing.takeUp();
-    role.lead();
-    controllers.lookAgain();
-    // Windows wait for a look at the tenant clusters that is newer than the take-over.
-    await cluster.discovery.round();
-  };
+  const lead = (signal: AbortSignal): Promise<void> =>
+    takeOver(
+      { ...options, replica },
+      [
+        ['status', compare],
+        ['journal', takeUp],
+        ['held', () => billing.takeUp()],
+        [
+          'discovery',
+          () => {
+            role.lead();
+            controllers.lookAgain();
+            // Windows wait for a look at the tenant clusters that is newer than the take-over.
+            return cluster.discovery.round();
+          },
+        ],
+      ],
+      signal,
+    );
   return [
     ...telemetry.parts,
     http,
@@ -171,26 +179,6 @@ function replicasView(
       return address === undefined ? 'here' : { address };
     },
   };
-}
-
-const TAKE_RETRY_MS = 250;
-
-/** Asks until the database has done what makes this process the meter. */
-async function untilWritten(
-  what: string,
-  ask: () => Promise<WriteOutcome>,
-  { clock, logger }: Pick<OperatorOptions, 'clock' | 'logger'>,
-  signal: AbortSignal,
-): Promise<void> {
-  let said = '';
-  while (!signal.aborted) {
-    const outcome = await ask();
-    if (outcome.kind === 'written') return;
-    if (outcome.cause !== 'retryable' && outcome.cause !== 'full') throw new Error(outcome.message);
-    if (outcome.message !== said) logger.warn(`[ledger] cannot be ${what}: ${outcome.message}`);
-    said = outcome.message;
-    await clock.sleep(TAKE_RETRY_MS, signal).catch(() => undefined);
-  }
 }
 
 /** Brings into the ledger what waits for it; ended after everything that is written through it. */
