@@ -176,6 +176,30 @@ describe('two replicas', () => {
     expect(Math.max(...lateness)).toBeLessThan(run.windowMs);
   });
 
+  test('write nothing when they go on after another one has taken over from them', async () => {
+    const frozen = await leader();
+    const { pid = 0, exited } = frozen.running ?? {};
+    signalProcess(pid, 'SIGSTOP');
+    try {
+      await run.windowsPass(1);
+      expect(leads(standby(frozen))).toBe(true);
+    } finally {
+      signalProcess(pid, 'SIGCONT');
+    }
+    expect(await exited).toBe('exit code 1');
+    frozen.running = undefined;
+    await startPod(frozen);
+    await run.windowsPass(1);
+  });
+
+  test('tell what stands behind a number, whoever is asked and whichever of them has measured it', async () => {
+    const [oldest] = run.received().filter(({ metric }) => metric === 'tenant_cpu_core_hours');
+    for (const pod of pods) {
+      const { objects } = await get(pod, `/api/v1/events/${oldest?.id ?? ''}/explain`);
+      expect(objects).not.toEqual([]);
+    }
+  });
+
   test('lose no window and delay none by more than seconds when they are updated one after the other', async () => {
     const from = Date.now();
     const first = await leader();

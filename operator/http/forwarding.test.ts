@@ -4,7 +4,7 @@ import { text } from 'node:stream/consumers';
 import express from 'express';
 import { afterEach, expect, test } from 'vitest';
 import { silentLogger } from '../ledger/testing/level-ledger.ts';
-import { forwardingOf } from './forwarding.ts';
+import { askOthers, forwardingOf } from './forwarding.ts';
 import { createErrorHandler } from './problem.ts';
 import type { ReplicasView } from './views.ts';
 
@@ -53,6 +53,7 @@ async function replica(view: ReplicasView | undefined): Promise<string> {
 const at = (address: string): ReplicasView => ({
   meter: () => ({ address }),
   feeder: (name) => (name === 'own' ? 'here' : { address }),
+  others: () => [],
 });
 
 test('a request goes where it is answered, whole, with the token, and the answer comes back as it is', async () => {
@@ -82,6 +83,7 @@ test('two replicas that each take the other for the meter do not pass a request 
   const view = (index: number): ReplicasView => ({
     meter: () => ({ address: places[index] ?? '' }),
     feeder: () => 'here',
+    others: () => [],
   });
   places[0] = await replica(view(1));
   places[1] = await replica(view(0));
@@ -91,7 +93,10 @@ test('two replicas that each take the other for the meter do not pass a request 
 });
 
 test('a request is answered soon, and says when to come back, where nobody leads or the one that did is gone', async () => {
-  const nobody = await replica({ meter: () => 'nowhere', feeder: () => 'here' });
+  const nobody = await replica({
+    ...at(''),
+    meter: () => 'nowhere',
+  });
   expect((await fetch(`http://${nobody}/meter`)).status).toBe(503);
   const gone = await other();
   servers.at(-1)?.close();
@@ -111,6 +116,37 @@ test('a row of the database sends nobody to what is no replica: metadata service
     const here = await replica(at(address));
     expect([address, (await fetch(`http://${here}/meter`)).status]).toEqual([address, 503]);
   }
+});
+
+/** One that has nothing of its own, or this, and asks the others. */
+async function keeper(own: string | undefined, view: Partial<ReplicasView>): Promise<string> {
+  const app = express();
+  const replicas = { ...at(''), meter: () => 'here' as const, ...view };
+  const route = { answeredBy: 'meter', hasOwn: true } as const;
+  app.get('/own', ...forwardingOf(route, replicas), async (request, response) => {
+    const found = own ?? (await askOthers(request, replicas));
+    response.status(found === undefined ? 410 : 200).send(found ?? 'gone');
+  });
+  app.use(createErrorHandler(silentLogger));
+  return listening(createServer(app));
+}
+
+test('what one replica alone has is found, whoever is asked, and what none has is gone for all', async () => {
+  const dead = await other();
+  servers.at(-1)?.close();
+  const places: string[] = [];
+  const others = () => [...places, dead, '169.254.169.254:80'];
+  const meter = await keeper(undefined, { others });
+  const elsewhere: Partial<ReplicasView> = { others, meter: () => ({ address: meter }) };
+  places.push(meter, await keeper(undefined, elsewhere));
+  const ask = async (place: string) => {
+    const answer = await fetch(`http://${place}/own`);
+    return [answer.status, await answer.text()];
+  };
+  for (const place of places) expect(await ask(place)).toEqual([410, 'gone']);
+  places.push(await keeper('kept', elsewhere));
+  // The one that has it passes it to the meter too, which asks all that there are.
+  for (const place of places) expect(await ask(place)).toEqual([200, 'kept']);
 });
 
 test('a single process passes nothing on', async () => {

@@ -1,4 +1,11 @@
-import { Agent, type IncomingHttpHeaders, request as ask, type RequestOptions } from 'node:http';
+import {
+  Agent,
+  type IncomingHttpHeaders,
+  type IncomingMessage,
+  request as ask,
+  type RequestOptions,
+} from 'node:http';
+import { buffer } from 'node:stream/consumers';
 import type { Request, RequestHandler, Response } from 'express';
 import { addressProblem, createGuardedLookup } from '../outbound/address-guard.ts';
 import { Problem, tryLater } from './problem.ts';
@@ -8,6 +15,10 @@ import type { ReplicasView, Whereabouts } from './views.ts';
 
 /** Says that a replica has passed a request on: it is not passed on once more, so that none goes round in a circle. */
 const FORWARDED = 'x-meterfeed-forwarded';
+/** Its value where each replica is asked for what it has itself. */
+const OWN = 'own';
+
+const OTHERS_TIMEOUT_MS = 10_000;
 
 /** Of one connection each (RFC 9110, section 7.6.1), and what the next one says of itself. */
 const NOT_PASSED_ON = new Set([
@@ -30,7 +41,7 @@ const lookup = createGuardedLookup();
 
 /** Passes a request on where another replica answers it, with the caller's token; after this one has let the caller in. */
 export function forwardingOf(
-  { answeredBy }: Pick<Route, 'answeredBy'>,
+  { answeredBy, hasOwn }: Pick<Route, 'answeredBy' | 'hasOwn'>,
   replicas: ReplicasView | undefined,
 ): readonly RequestHandler[] {
   if (replicas === undefined || answeredBy === undefined) return [];
@@ -40,7 +51,8 @@ export function forwardingOf(
   };
   return [
     async (request, response, next) => {
-      const where = whereabouts(request);
+      const where =
+        hasOwn === true && request.get(FORWARDED) === OWN ? 'here' : whereabouts(request);
       if (where === 'here') next();
       else await forward(request, response, where);
     },
@@ -87,6 +99,40 @@ export async function forward(
   if (body === undefined) request.pipe(asked);
   else asked.end(body);
   await promise;
+}
+
+/**
+ * The first good answer that other replicas give out of what they have themselves; undefined where none has one. Asked by a request
+ * for a route that says `hasOwn`, and not by one that another replica asks in this way.
+ */
+export async function askOthers(
+  request: Request,
+  replicas: Pick<ReplicasView, 'others'> | undefined,
+): Promise<Buffer | undefined> {
+  if (request.get(FORWARDED) === OWN) return undefined;
+  const answers = (replicas?.others() ?? []).map((address) => answerOf(request, address));
+  return (await Promise.all(answers)).find((answer) => answer !== undefined);
+}
+
+/** The body of a good answer; undefined where it is another one, or there is none. */
+async function answerOf(request: Request, address: string): Promise<Buffer | undefined> {
+  const to = targetOf(address);
+  if (to === undefined) return undefined;
+  const { 'accept-encoding': _, ...headers } = passedOn(request.headers);
+  const { method, originalUrl: path } = request;
+  const signal = AbortSignal.timeout(OTHERS_TIMEOUT_MS);
+  const own = { ...headers, [FORWARDED]: OWN };
+  try {
+    const asked = ask({ ...to, method, path, headers: own, agent, lookup, signal }).end();
+    const answer = await new Promise<IncomingMessage>((resolve, reject) => {
+      asked.once('response', resolve).once('error', reject);
+    });
+    const body = await buffer(answer);
+    return answer.statusCode === 200 ? body : undefined;
+  } catch {
+    // It is gone, or will be: what it has is as good as lost.
+    return undefined;
+  }
 }
 
 /** Only addresses that a replica may have: what the database says is not asked for anything else. */

@@ -19,6 +19,8 @@ export interface Route {
   readonly tenantScope?: TenantScope;
   /** Which of several replicas answers; any, where it is absent. The feeder is that of the destination in the path. */
   readonly answeredBy?: 'meter' | 'feeder';
+  /** A replica that another one asks answers out of what it has itself. */
+  readonly hasOwn?: true;
   /** For the index at `/`. */
   readonly summary: string;
   readonly handlers: readonly RequestHandler[];

@@ -51,6 +51,8 @@ export interface ReplicasView {
   meter(): Whereabouts;
   /** Who feeds a destination. Where nobody does, this one says so. */
   feeder(destination: string): Whereabouts;
+  /** Where all others are reached that are known to live, `host:port`: what a process keeps beside the ledger is with the one that made it. */
+  others(): readonly string[];
 }
 
 /** A stream of the fleet. Times are milliseconds since the epoch. */

@@ -178,6 +178,7 @@ function replicasView(
       const address = leases.held().has(name) ? undefined : leases.addressOf(name);
       return address === undefined ? 'here' : { address };
     },
+    others: () => leases.others(),
   };
 }
 

@@ -4,6 +4,7 @@ import type { Clock } from '../../telemetry/clock.ts';
 import type { Logger } from '../../telemetry/logger.ts';
 import {
   type HeldLease,
+  isReplica,
   LEASE_TIMES,
   type LeaseRow,
   type Leases,
@@ -78,6 +79,12 @@ class PostgresLeases implements Leases {
     if (row === undefined || row.owner === '') return undefined;
     const now = this.#options.clock.monotonic();
     return this.#sightings.isSilent(name, now, LEASE_TIMES.expiry) ? undefined : row.address;
+  }
+
+  others(): readonly string[] {
+    const own = replicaName(this.#options.owner);
+    const replicas = this.#sightings.rows().filter((row) => isReplica(row) && row.name !== own);
+    return replicas.flatMap(({ name }) => this.addressOf(name) ?? []);
   }
 
   subscribe(listener: () => void): () => void {

@@ -129,6 +129,8 @@ export async function openStreamUnit(
         const feeder = leases.held().has(lease) ? undefined : leases.addressOf(lease);
         return feeder === undefined ? 'here' : { address: feeder };
       },
+      // What stands behind a number is with its meter.
+      others: () => [],
     },
     retire: (destination) => retire(destination, { context, watch, delivery, ledger, replica }),
     totals: summing.totals,
