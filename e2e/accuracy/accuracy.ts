@@ -1,4 +1,4 @@
-import { appendFileSync, readFileSync, writeFileSync } from 'node:fs';
+import { writeFileSync } from 'node:fs';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -21,7 +21,7 @@ import { type Blind, type MetricFigures, WINDOW_MS } from './figures.ts';
 import { renewLeases } from './leases.ts';
 import { GPU_MODES, GPU_RESOURCES } from './modes.ts';
 import { ensureGpuNodes } from './nodes.ts';
-import { lateAfter, startReplicas } from './replicas.ts';
+import { keepLog, lateAfter, missingBetween, startReplicas } from './replicas.ts';
 import { seeded } from './seeded.ts';
 import type { StopScene } from './stops.ts';
 import { nameUncertain, type UncertainChange, uncertaintyOf } from './uncertainty.ts';
@@ -45,12 +45,13 @@ export interface AccuracyOptions {
   /** How long pods are started and faults are injected; waiting for the end comes on top. */
   readonly durationMs: number;
   /**
-   * Several processes on a database: in the place of all other faults, the one that leads is killed so many times, and the others
+   * Several processes on a database: in the place of all other faults, the one that leads is killed so many times, or stopped in order, and the others
    * see everything.
    */
   readonly replicas?: {
     readonly count: number;
     readonly kills: number;
+    readonly inOrder: boolean;
     /** LEDGER_URL. */
     readonly url: string;
   };
@@ -83,8 +84,13 @@ export interface AccuracyResult {
   };
   /** Ids that the ledger has more than once. */
   readonly repeated: number;
-  /** How late the next window was closed after each kill of a replica that led, seconds. */
-  readonly late?: readonly number[];
+  /** Where replicas that led were ended: how late the next window was closed after each end, seconds; and what must not be there. */
+  readonly ended?: {
+    readonly late: readonly number[];
+    readonly gaps: number;
+    /** Ends of windows that nobody closed. */
+    readonly missing: readonly string[];
+  };
   /** GPU time that was installed and is neither billed, idle, down nor the system's, over all windows. */
   readonly unaccountedGpuSeconds: number;
 }
@@ -137,7 +143,7 @@ interface Run {
   readonly suffer: (
     stops: StopScene,
     until: number,
-  ) => Promise<{ readonly blinds: readonly Blind[]; readonly kills?: readonly number[] }>;
+  ) => Promise<{ readonly blinds: readonly Blind[]; readonly ended?: readonly number[] }>;
   readonly stop: () => Promise<void>;
 }
 
@@ -146,19 +152,20 @@ async function startRun(options: AccuracyOptions, files: RunFiles): Promise<Run>
   // Another sequence than that of the world: how long a pod lives must not depend on how long a restart takes.
   const random = seeded(options.seed + 1);
   if (replicas !== undefined) {
-    const { count, kills, url } = replicas;
+    const { count, kills, inOrder, url } = replicas;
     const env = { LEDGER_URL: url, LEDGER_DURABILITY: 'storage' };
     const all = await startReplicas({
       directory: files.directory,
       count,
       start: (own) => start(plane.kubeconfigPath, own, env),
+      inOrder,
       random,
       log,
     });
     return {
       options,
       address: () => all.address(),
-      suffer: async (_, until) => ({ blinds: [], kills: await all.killLeaders(kills, until) }),
+      suffer: async (_, until) => ({ blinds: [], ended: await all.endLeaders(kills, until) }),
       stop: () => all.stop(),
     };
   }
@@ -185,7 +192,7 @@ async function drive(run: Run, api: ApiClient): Promise<AccuracyResult> {
   log('the first window is closed; pods begin');
   const world = await startWorld({ api, seed: options.seed, durationMs, log });
   const until = Date.now() + durationMs;
-  const { blinds, kills } = await run.suffer(world.stops, until);
+  const { blinds, ended } = await run.suffer(world.stops, until);
   await delay(Math.max(0, until - Date.now()));
   const { undated, outages, nodes: nodeLives, ...truth } = await world.end();
   const uninstalled = whatTheyHad(truth.uninstalled, blinds);
@@ -206,8 +213,7 @@ async function drive(run: Run, api: ApiClient): Promise<AccuracyResult> {
     pods: pods.pods,
     nodes: nodes.nodes,
     arrivals: pods.arrivals,
-    // What stands behind a number is with the replica that measured it.
-    explained: await explainSome(address, kills === undefined ? events : []),
+    explained: await explainSome(address, events),
     lateFacts: events.filter(({ properties }) => 'carried_seconds' in (properties ?? {})).length,
     windows: new Set(closed.map(({ end }) => end)).size,
     uncertain: {
@@ -216,7 +222,13 @@ async function drive(run: Run, api: ApiClient): Promise<AccuracyResult> {
       worstResumed: await nameUncertain(resumed, address, notDated, blinds),
     },
     repeated: events.length - new Set(events.map(({ id }) => id)).size,
-    ...(kills !== undefined && { late: lateAfter(kills, closed, SETTLING_MS) }),
+    ...(ended !== undefined && {
+      ended: {
+        late: lateAfter(ended, closed, SETTLING_MS),
+        gaps: await bills.gaps(),
+        missing: missingBetween(closed),
+      },
+    }),
     unaccountedGpuSeconds: closed.reduce((sum, { unaccounted }) => sum + unaccounted, 0),
   };
 }
@@ -238,9 +250,12 @@ export function unsaidIn({ undated }: AccuracyResult): number {
 
 /** Nothing was billed twice, invented, lost sight of, without an explanation, or in the place of something else. */
 export function isSound(result: AccuracyResult): boolean {
-  const { repeated, explained, unaccountedGpuSeconds, lateFacts } = result;
+  const { repeated, explained, unaccountedGpuSeconds, lateFacts, ended } = result;
+  const notClosed = (ended?.gaps ?? 0) + (ended?.missing.length ?? 0);
   const wrong = overbilledIn(result) + unsaidIn(result) + explained.wrong.length;
-  return [repeated, wrong, unaccountedGpuSeconds, lateFacts].every((count) => count === 0);
+  return [repeated, wrong, unaccountedGpuSeconds, lateFacts, notClosed].every(
+    (count) => count === 0,
+  );
 }
 
 const SETTLING_MS = 9_000;
@@ -267,9 +282,4 @@ function start(
     },
     signal: AbortSignal.timeout(180_000),
   });
-}
-
-/** Each start begins the log anew; what went before is of use when the run is looked at afterwards. */
-function keepLog(operatorLog: string): void {
-  appendFileSync(operatorLog.replace(/\.log$/u, '.earlier.log'), readFileSync(operatorLog));
 }

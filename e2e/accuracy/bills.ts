@@ -18,6 +18,8 @@ export interface Bills {
   /** Waits until the window of pods is closed that has this moment in it. */
   closedBeyond(moment: number): Promise<void>;
   events(): Promise<readonly ReceivedEvent[]>;
+  /** How many gaps it has, open and ended. */
+  gaps(): Promise<number>;
 }
 
 interface Report {
@@ -30,9 +32,10 @@ interface Report {
 
 /** Asks at the address where the operator is at that time. */
 export function createBills(address: () => string): Bills {
+  // Of several replicas one may be taking over.
+  const ask = (path: string) => answered(() => fetch(`${address()}/api/v1/${path}`));
   const windows = async (): Promise<readonly ClosedWindow[]> => {
-    // Of several replicas one may be taking over.
-    const response = await answered(() => fetch(`${address()}/api/v1/windows?limit=1000`));
+    const response = await ask('windows?limit=1000');
     const { windows: reports } = (await response.json()) as { windows: readonly Report[] };
     return reports.map(closedWindow);
   };
@@ -53,6 +56,10 @@ export function createBills(address: () => string): Bills {
       const response = await fetch(`${address()}/api/v1/events?from=${from}&to=${to}`);
       if (!response.ok) throw new Error(`accuracy: export: HTTP ${response.status}`);
       return parseEvents(await response.text());
+    },
+    gaps: async () => {
+      const { open, ended } = (await (await ask('gaps')).json()) as Record<string, unknown[]>;
+      return (open?.length ?? 0) + (ended?.length ?? 0);
     },
   };
 }

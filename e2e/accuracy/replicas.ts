@@ -1,17 +1,21 @@
-import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { appendFileSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { RunningOperator } from '../local/operator-process.ts';
 import { type RunFiles, runFiles } from '../local/run-directory.ts';
 import { signalProcess } from '../processes/pid-file.ts';
 import type { ClosedWindow } from './bills.ts';
+import { WINDOW_MS } from './figures.ts';
 
 /** Several processes of the operator on one database. */
 export interface Replicas {
   /** Of one that is there. */
   address(): string;
-  /** Kills the one that leads, `times` over a stretch of time, and starts it again each time. Gives when each was killed, milliseconds since the epoch. */
-  killLeaders(times: number, until: number): Promise<readonly number[]>;
+  /**
+   * Ends the one that leads, `times` over a stretch of time, and starts it again each time. Gives when it was ended each time, milliseconds
+   * since the epoch.
+   */
+  endLeaders(times: number, until: number): Promise<readonly number[]>;
   stop(): Promise<void>;
 }
 
@@ -19,6 +23,8 @@ export interface ReplicasOptions {
   readonly directory: string;
   readonly count: number;
   readonly start: (files: RunFiles) => Promise<RunningOperator>;
+  /** Whether it is told to stop, as in a rolling update, and not killed. */
+  readonly inOrder: boolean;
   /** Uniform in [0, 1). */
   readonly random: () => number;
   readonly log: (line: string) => void;
@@ -42,10 +48,10 @@ export async function startReplicas(options: ReplicasOptions): Promise<Replicas>
     return { files, running: undefined };
   });
   for (const replica of all) replica.running = await start(replica.files);
-  return new KilledReplicas(options, all);
+  return new EndedReplicas(options, all);
 }
 
-class KilledReplicas implements Replicas {
+class EndedReplicas implements Replicas {
   readonly #options: ReplicasOptions;
   readonly #all: readonly Replica[];
 
@@ -59,24 +65,25 @@ class KilledReplicas implements Replicas {
     return found?.running?.address ?? '';
   }
 
-  async killLeaders(times: number, until: number): Promise<readonly number[]> {
-    const { start, random, log } = this.#options;
-    const killed: number[] = [];
+  async endLeaders(times: number, until: number): Promise<readonly number[]> {
+    const { start, inOrder, random, log } = this.#options;
+    const ended: number[] = [];
     const begun = Date.now();
     const every = (until - begun) / times;
     for (let turn = 0; turn < times; turn += 1) {
       // At any moment of a window.
       await delay(Math.max(0, begun + every * (turn + random() / 2) - Date.now()));
       const leader = await this.#leader();
-      killed.push(Date.now());
-      log(`${new Date().toISOString()} fault: the replica that leads is killed`);
-      signalProcess(leader.running?.pid ?? 0, 'SIGKILL');
+      ended.push(Date.now());
+      log(`${new Date().toISOString()} the one that leads is ${inOrder ? 'stopped' : 'killed'}`);
+      signalProcess(leader.running?.pid ?? 0, inOrder ? 'SIGTERM' : 'SIGKILL');
       await leader.running?.exited;
+      keepLog(leader.files.operatorLog);
       leader.running = undefined;
       await delay(AWAY_MS);
       leader.running = await start(leader.files);
     }
-    return killed;
+    return ended;
   }
 
   async stop(): Promise<void> {
@@ -98,6 +105,21 @@ class KilledReplicas implements Replicas {
   }
 }
 
+/** Each start begins the log anew; what went before is of use when the run is looked at afterwards. */
+export function keepLog(operatorLog: string): void {
+  appendFileSync(operatorLog.replace(/\.log$/u, '.earlier.log'), readFileSync(operatorLog));
+}
+
+/** Ends of windows of pods that are missing between the first that was closed and the last. */
+export function missingBetween(windows: readonly ClosedWindow[]): readonly string[] {
+  const ends = new Set(ofPods(windows).map(({ end }) => end));
+  const missing: string[] = [];
+  for (let end = Math.min(...ends); end < Math.max(...ends); end += WINDOW_MS) {
+    if (!ends.has(end)) missing.push(new Date(end).toISOString());
+  }
+  return missing;
+}
+
 /**
  * How late the window was closed that was due next after each moment, in seconds: after its end and the settling
  * delay.
@@ -107,11 +129,15 @@ export function lateAfter(
   windows: readonly ClosedWindow[],
   settlingMs: number,
 ): readonly number[] {
-  const ofPods = windows.filter(({ scopes }) => scopes.includes('pods'));
+  const closed = ofPods(windows);
   return moments.map((moment) => {
-    const next = ofPods
+    const next = closed
       .filter(({ end }) => end + settlingMs >= moment)
       .reduce((first, each) => (each.end < first.end ? each : first));
     return (next.closedAt - next.end - settlingMs) / 1_000;
   });
+}
+
+function ofPods(windows: readonly ClosedWindow[]): readonly ClosedWindow[] {
+  return windows.filter(({ scopes }) => scopes.includes('pods'));
 }
