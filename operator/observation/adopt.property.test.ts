@@ -167,6 +167,59 @@ test('a process that takes over knows what closed windows billed of every object
   );
 });
 
+test('what two processes heard of some milliseconds apart is no late fact when one takes over from the other', () => {
+  fc.assert(
+    fc.property(history, fc.integer({ min: 61_000, max: 70_000 }), ({ changes }, closedAt) => {
+      const meter = new Watcher();
+      const standby = new Watcher();
+      const ordered = changes.toSorted((a, b) => a.at - b.at);
+      for (const [at, each] of inOrder(ordered, ({ delays }) => delays.meter)) {
+        if (at < closedAt) meter.hear(each, undated(at));
+      }
+      for (const [at, each] of inOrder(ordered, ({ delays }) => delays.standby)) {
+        standby.hear(each, undated(at));
+      }
+      const journal = new Journal();
+      meter.timelines.settle(60_000);
+      journal.write(meter.timelines);
+
+      standby.timelines.settle(60_000);
+      standby.timelines.adopt(journal.read(), 60_000);
+
+      for (const { uid, billed, spans } of standby.all()) {
+        const [before] = meter.all().filter((each) => each.uid === uid);
+        // All that both have heard of the object.
+        if (before === undefined || before.spans.length !== spans.length) continue;
+        if (before.gone !== (spans.at(-1)?.to ?? 0) < Infinity) continue;
+        expect(plain(spans, 60_000)).toEqual(plain(before.spans, 60_000));
+        expect(billed).toBeUndefined();
+      }
+    }),
+    { numRuns: 2_000 },
+  );
+});
+
+test('a time of the API that one process knows and the other did not is a late fact', () => {
+  const [meter, standby] = [things(), things()];
+  const thing = { uid: 'u', namespace: 'space', name: 'n', createdAt: 1_234, state: 'a' };
+  for (const timelines of [meter, standby]) timelines.upserted(thing, undefined, live(1_234));
+  meter.settle(10_000);
+  standby.settle(10_000);
+  const journal = new Journal();
+  journal.write(meter);
+  // It had ended within the window, as its object says by now.
+  standby.deleted(thing, live(6_000));
+  standby.adopt(journal.read(), 10_000);
+  const [known] = [...standby.inNamespace('space')];
+  expect(plain(known?.spans ?? [], 10_000)).toEqual([[1_234, 6_000, 'a']]);
+  expect(plain(known?.billed ?? [], 10_000)).toEqual([[1_234, 10_000, 'a']]);
+});
+
+/** No time that the API could have said. */
+function undated(at: number): number {
+  return at % 1_000 === 0 ? at + 0.5 : at;
+}
+
 /** Each with when it is heard of: none before what came about before it. */
 function inOrder(
   changes: readonly Change[],
