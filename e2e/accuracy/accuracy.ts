@@ -200,8 +200,11 @@ async function drive(run: Run, api: ApiClient): Promise<AccuracyResult> {
   log(`${lives.length} pods have ended, ${nodeLives.length} nodes have gone`);
   // What is told late of the last window is settled in the next one.
   await bills.closedBeyond(Date.now() + WINDOW_MS);
-  const events = await bills.events();
   const closed = await bills.windows();
+  // Of several replicas one that is asked for events may not have heard of the last window yet.
+  await delay(HEARSAY_MS);
+  const last = Math.max(...closed.map(({ end }) => end));
+  const events = (await bills.events()).filter(({ window_end: end }) => Date.parse(end) <= last);
   const pods = comparePods({ lives, outages, blinds }, events);
   const nodes = compareNodes(nodeLives, blinds, events);
   const notDated = [...pods.unseen, ...nodes.unseen, ...undated, ...uninstalled.undated];
@@ -259,6 +262,8 @@ export function isSound(result: AccuracyResult): boolean {
 }
 
 const SETTLING_MS = 9_000;
+/** Much longer than a replica needs to hear of what another one has written. */
+const HEARSAY_MS = 2_000;
 
 function start(
   kubeconfig: string,
