@@ -32,14 +32,18 @@ const TRAILER = -1;
  * a place of its own can be null.
  */
 export class BinaryRows {
-  readonly rows: StoredRow[] = [];
+  readonly #take: (row: StoredRow) => void;
   #begun = false;
+
+  constructor(take: (row: StoredRow) => void) {
+    this.#take = take;
+  }
 
   take(piece: Buffer): void {
     const at = this.#begun ? 0 : HEADER_BYTES;
     this.#begun = true;
     if (at >= piece.length || piece.readInt16BE(at) === TRAILER) return;
-    this.rows.push({
+    this.#take({
       sequence: readInteger(piece, at + SEQUENCE),
       series: piece.readInt32BE(at + SERIES),
       checksum: piece.readInt32BE(at + CHECKSUM),
@@ -62,8 +66,13 @@ function rowAt(piece: Buffer, at: number): EventRow {
     windowEnd: readInteger(piece, at + WINDOW_END),
     recordedAt: readInteger(piece, at + RECORDED_AT),
     quantity: piece.toString('latin1', quantityAt, quantityEnd),
-    extra: extraOf(textAt(piece, extraAt, extraEnd)),
+    extra: extraOf(isEmptyObject(piece, extraAt, extraEnd) ? '' : textAt(piece, extraAt, extraEnd)),
   };
+}
+
+/** Whether it is `{}`, as it is in most rows. */
+function isEmptyObject(piece: Buffer, from: number, to: number): boolean {
+  return to - from === 2 && piece[from] === 0x7b && piece[from + 1] === 0x7d;
 }
 
 function textAt(piece: Buffer, from: number, to: number): string {

@@ -1,64 +1,93 @@
+import { crc32 } from 'node:zlib';
 import { SCHEMA_VERSION, type UsageEvent } from '../../model/event.ts';
 import { EVENT_ID_PREFIX } from '../../model/event-id.ts';
 import { type EventRow, idOf, type Series } from './event-rows.ts';
 import { instantText } from './instants.ts';
+import { behindPart, behindText, type KnownPart, knownPart } from './known-parts.ts';
 
 /** What a row says of its event; everything else is the same for all events of a series. */
-const OWN_FIELDS = ['id', 'window_start', 'window_end', 'recorded_at'] as const;
-type OwnField = (typeof OWN_FIELDS)[number];
+const OWN_TEXTS = ['id', 'window_start', 'window_end', 'recorded_at'] as const;
+/** The quantity is no text, and stands last. */
+type OwnField = (typeof OWN_TEXTS)[number] | 'quantity';
 
 /** How the events of a series look, so that those whose rows have no `extra` are put together at little cost. */
 export interface EventTemplate {
   /** The text of a row's event, as `encodeEvent` gives it. */
   textOf(row: EventRow): string;
+  /** The CRC-32 of that text, started from `seed`; signed. */
+  checksumOf(row: EventRow, seed: number): number;
   /** The event of a row. What it shares with others is frozen. */
   eventOf(row: EventRow): UsageEvent;
 }
 
-/** Undefined where the events of a series are not all alike but for what a row says. */
-export function createTemplate(series: Series): EventTemplate | undefined {
-  const pieces: string[] = [];
-  const slots: OwnField[] = [];
-  const fields: Record<string, unknown> = {};
-  let piece = '{';
-  for (const name of series.fields.split(',')) {
-    const own = OWN_FIELDS.find((field) => field === name);
-    const value = own === undefined ? sharedField(name, series) : '';
-    if (value === undefined) return undefined;
-    piece += `${piece === '{' ? '' : ','}${JSON.stringify(name)}:`;
-    fields[name] = value;
-    if (own === undefined) piece += JSON.stringify(value);
-    else {
-      pieces.push(piece);
-      slots.push(own);
-      piece = '';
-    }
-  }
-  if (OWN_FIELDS.some((name) => !slots.includes(name))) return undefined;
-  pieces.push(`${piece},"quantity":`);
-  fields['quantity'] = '';
-  // Has every field of an event, in the order of its text.
-  return new Template(pieces, slots, fields as object as UsageEvent);
+/** A field that is the row's own, and what stands between the one before it and its value. */
+interface Slot {
+  readonly before: string;
+  readonly field: OwnField;
 }
 
-class Template implements EventTemplate {
-  readonly #pieces: readonly string[];
-  readonly #slots: readonly OwnField[];
-  readonly #event: UsageEvent;
+/** Undefined where the events of a series are not all alike but for what a row says. */
+export function createTemplate(series: Series): EventTemplate | undefined {
+  const slots: Slot[] = [];
+  const fields: Record<string, unknown> = {};
+  let before = '{';
+  let isFirst = true;
+  for (const name of series.fields.split(',')) {
+    const own = OWN_TEXTS.find((field) => field === name);
+    const value = own === undefined ? sharedField(name, series) : '';
+    if (value === undefined) return undefined;
+    before += `${isFirst ? '' : ','}${JSON.stringify(name)}:`;
+    isFirst = false;
+    fields[name] = value;
+    if (own === undefined) before += JSON.stringify(value);
+    else {
+      slots.push({ before: `${before}"`, field: own });
+      before = '"';
+    }
+  }
+  if (OWN_TEXTS.some((name) => !slots.some(({ field }) => field === name))) return undefined;
+  slots.push({ before: `${before},"quantity":`, field: 'quantity' });
+  fields['quantity'] = '';
+  // Has every field of an event, in the order of its text.
+  return new Template(slots, fields as object as UsageEvent);
+}
 
-  constructor(pieces: readonly string[], slots: readonly OwnField[], event: UsageEvent) {
-    this.#pieces = pieces;
+const END = '}';
+const END_PART = knownPart(END);
+
+class Template implements EventTemplate {
+  readonly #slots: readonly Slot[];
+  readonly #event: UsageEvent;
+  /** What stands before each slot where the id is derived; made when events are read. */
+  #parts: readonly (readonly [before: KnownPart, field: OwnField])[] | undefined;
+
+  constructor(slots: readonly Slot[], event: UsageEvent) {
     this.#slots = slots;
     this.#event = event;
   }
 
   textOf(row: EventRow): string {
     let text = '';
-    for (let index = 0; index < this.#slots.length; index++) {
-      text += this.#pieces[index];
-      text += ownText(this.#slots[index], row);
+    for (const { before, field } of this.#slots) {
+      text += before;
+      text += field === 'id' ? idText(row) : ownText(field, row);
     }
-    return `${text}${this.#pieces[this.#slots.length]}${row.quantity}}`;
+    return text + END;
+  }
+
+  checksumOf(row: EventRow, seed: number): number {
+    // Only there can be characters that are more than one byte.
+    if (row.foreignId !== undefined) return crc32(this.textOf(row), seed) | 0;
+    this.#parts ??= this.#slots.map(({ before, field }) => [
+      knownPart(field === 'id' ? before + EVENT_ID_PREFIX : before),
+      field,
+    ]);
+    let checksum = seed;
+    for (const [before, field] of this.#parts) {
+      const own = field === 'id' ? row.id : ownText(field, row);
+      checksum = behindText(behindPart(checksum, before), own);
+    }
+    return behindPart(checksum, END_PART);
   }
 
   eventOf(row: EventRow): UsageEvent {
@@ -74,24 +103,23 @@ class Template implements EventTemplate {
   }
 }
 
-/** As JSON. */
-function ownText(field: OwnField | undefined, row: EventRow): string {
-  switch (field) {
-    case 'id':
-      return row.foreignId === undefined
-        ? `"${EVENT_ID_PREFIX}${row.id}"`
-        : JSON.stringify(row.foreignId);
-    case 'window_start':
-      return `"${instantText(row.windowStart)}"`;
-    case 'window_end':
-      return `"${instantText(row.windowEnd)}"`;
-    case 'recorded_at':
-      return `"${instantText(row.recordedAt)}"`;
-    default:
-      return '';
-  }
+/** As it stands in JSON. */
+function idText({ foreignId, id }: EventRow): string {
+  return foreignId === undefined ? EVENT_ID_PREFIX + id : JSON.stringify(foreignId).slice(1, -1);
 }
 
+function ownText(field: Exclude<OwnField, 'id'>, row: EventRow): string {
+  switch (field) {
+    case 'window_start':
+      return instantText(row.windowStart);
+    case 'window_end':
+      return instantText(row.windowEnd);
+    case 'recorded_at':
+      return instantText(row.recordedAt);
+    case 'quantity':
+      return row.quantity;
+  }
+}
 /** The value of a field that all events of a series share; undefined where they do not. */
 function sharedField(name: string, series: Series): unknown {
   switch (name) {

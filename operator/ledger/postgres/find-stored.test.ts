@@ -3,7 +3,7 @@ import { FIRST_CHAIN } from '../event-chain.ts';
 import { testEvent } from '../testing/events.ts';
 import { encodeEvents } from '../writer.ts';
 import { storedById } from './find-stored.ts';
-import type { StreamView } from './reading.ts';
+import type { StreamView } from './decode-rows.ts';
 import { SeriesCache } from './series.ts';
 
 async function terminated(): Promise<never> {

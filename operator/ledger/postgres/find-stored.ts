@@ -1,9 +1,9 @@
 import type { UsageEvent } from '../../model/event.ts';
 import { type LedgerFailure, LedgerReadError } from '../ledger.ts';
 import type { EncodedEvent } from '../writer.ts';
+import { decodeRows, type StreamView } from './decode-rows.ts';
 import { EVENT_COLUMNS, idDigits, isDerived, type StoredRow, storedRowOf } from './event-rows.ts';
 import { damagedEvent, type StoredById } from './plan-batch.ts';
-import { decodeRows, type StreamView } from './reading.ts';
 import type { Row, Statement } from './session.ts';
 import type { DaySegment } from './state.ts';
 

@@ -1,7 +1,8 @@
 import type { LedgerDatabase } from '../../config/settings.ts';
 import { createProblems, damage, ledgerFailure } from '../failures.ts';
 import { LedgerReadError, type VerifyReport } from '../ledger.ts';
-import { createReaders, type StreamView } from './reading.ts';
+import type { StreamView } from './decode-rows.ts';
+import { createReaders } from './readers.ts';
 import { SeriesCache } from './series.ts';
 import { openSession, type Session } from './session.ts';
 import { type Contents, readContents } from './state.ts';

@@ -14,7 +14,7 @@ import { toLedgerFailure } from './failures.ts';
 import { createPostgresLeases } from './leases.ts';
 import { migrate } from './migrate.ts';
 import { createPostgresLedger } from './postgres-ledger.ts';
-import { createReaders, type Readers } from './reading.ts';
+import { createReaders, type Readers } from './readers.ts';
 import { enterStream, type Entry } from './register.ts';
 import { SeriesCache } from './series.ts';
 import { openSession } from './session.ts';

@@ -1,5 +1,5 @@
 import type { Clock } from '../../telemetry/clock.ts';
-import type { Query } from './reading.ts';
+import type { Query } from './readers.ts';
 import type { Store } from './store.ts';
 
 export interface PollOptions {

@@ -18,10 +18,10 @@ import {
 import type { Fence } from './fences.ts';
 import type { PostgresRequest } from './plan-batch.ts';
 import { pollStream } from './poll.ts';
+import type { Readers } from './readers.ts';
 import {
   chainAt,
   findEvent,
-  type Readers,
   reading,
   readPage,
   readRecord,

@@ -1,87 +1,11 @@
-import { crc32 } from 'node:zlib';
-import { Pool } from 'pg';
-import type { LedgerDatabase } from '../../config/settings.ts';
-import { errorText } from '../../model/error-text.ts';
-import { encodeEvent, type UsageEvent } from '../../model/event.ts';
-import { sequenceSeed } from '../event-chain.ts';
+import type { UsageEvent } from '../../model/event.ts';
 import { damage } from '../failures.ts';
 import { LedgerReadError, type ReadOutcome, type StoredEvent } from '../ledger.ts';
 import { BinaryRows, copyRange } from './binary-rows.ts';
-import { CopyOut } from './copy.ts';
-import {
-  EVENT_COLUMNS,
-  idDigits,
-  isPlain,
-  joinEvent,
-  type StoredRow,
-  storedRowOf,
-} from './event-rows.ts';
+import { decodeRows, EventDecoder, type StreamView } from './decode-rows.ts';
+import { EVENT_COLUMNS, idDigits, storedRowOf } from './event-rows.ts';
 import { toLedgerFailure } from './failures.ts';
-import { type NumberedSeries, selectByNumber, type SeriesCache, seriesOf } from './series.ts';
-import { clientOptions, type Row, type Statement } from './session.ts';
-import type { Contents, DaySegment } from './state.ts';
-
-/** Runs a single statement outside of any transaction that writes. */
-export type Query = (statement: Statement) => Promise<readonly Row[]>;
-
-/** Runs a `COPY … TO STDOUT`; each piece is its row's only until `take` returns. */
-export type RunCopyOut = (text: string, take: (piece: Buffer) => void) => Promise<void>;
-
-export interface Reads {
-  readonly query: Query;
-  readonly copyOut: RunCopyOut;
-}
-
-/** Connections for reading, taken as needed. */
-export interface Readers extends Reads {
-  end(): Promise<void>;
-}
-
-const READERS = 4;
-const ANSWER_MS = 60_000;
-const IDLE_MS = 30_000;
-
-export function createReaders(database: LedgerDatabase): Readers {
-  const pool = new Pool({
-    ...clientOptions(database),
-    max: READERS,
-    idleTimeoutMillis: IDLE_MS,
-    // The pool closes a connection whose query failed; nothing of a reader is left to be done on the server.
-    query_timeout: ANSWER_MS,
-    allowExitOnIdle: true,
-  });
-  // An idle connection that the server ends is no failure of anything.
-  pool.on('error', () => undefined);
-  return {
-    async query({ text, values }) {
-      const { rows } = await pool.query({ text, values: [...(values ?? [])] });
-      return rows;
-    },
-    async copyOut(text, take) {
-      let wrong: Error | undefined;
-      const copy = new CopyOut(text, (piece) => {
-        if (wrong !== undefined) return;
-        try {
-          take(piece);
-        } catch (error) {
-          // Nobody catches it where the driver reads from its connection.
-          wrong = new Error(`a row cannot be read: ${errorText(error)}`, { cause: error });
-        }
-      });
-      // What the pool promises is the answer, whatever its types say of statements of one's own.
-      const answer: unknown = pool.query(copy);
-      await answer;
-      if (wrong !== undefined) throw wrong;
-    },
-    end: () => pool.end(),
-  };
-}
-
-/** What reading needs to know of a stream. */
-export interface StreamView extends Reads {
-  readonly contents: Contents;
-  readonly series: SeriesCache;
-}
+import type { DaySegment } from './state.ts';
 
 const MAX_PAGE_EVENTS = 5_000;
 
@@ -117,10 +41,11 @@ export async function readRange(
   first: number,
   last: number,
 ): Promise<readonly StoredEvent[]> {
-  const found = new BinaryRows();
+  const decoder = new EventDecoder(view);
+  const rows = new BinaryRows((row) => decoder.take(row));
   const text = copyRange(view.contents.state.stream, day, first, last);
-  await view.copyOut(text, (piece) => found.take(piece));
-  const events = await decodeRows(view, found.rows);
+  await view.copyOut(text, (piece) => rows.take(piece));
+  const events = await decoder.events();
   let expected = first;
   for (const { sequence } of events) {
     if (sequence !== expected) break;
@@ -128,76 +53,6 @@ export async function readRange(
   }
   if (expected <= last) throw damage(`events of ${day}`, `event ${expected} is missing`);
   return events;
-}
-
-/** The events in rows. Throws a LedgerReadError at the first that is damaged. */
-export async function decodeRows(
-  view: StreamView,
-  rows: readonly StoredRow[],
-): Promise<readonly StoredEvent[]> {
-  const remembered = new Map<number, NumberedSeries | undefined>();
-  for (const { series } of rows) {
-    if (!remembered.has(series)) remembered.set(series, view.series.byNumber(series));
-  }
-  const unknown = [...remembered].filter(([, one]) => one === undefined).map(([number]) => number);
-  const known = await loadSeries(view, unknown);
-  const events: StoredEvent[] = [];
-  const failed: StoredRow[] = [];
-  for (const row of rows) {
-    const event = decodeRow(row, known.get(row.series) ?? remembered.get(row.series));
-    if (event === undefined) failed.push(row);
-    else events.push(event);
-  }
-  if (failed.length === 0) return events;
-  // A series may have been given properties since it was remembered.
-  const anew = await loadSeries(view, [...new Set(failed.map(({ series }) => series))]);
-  for (const row of failed) {
-    const event = decodeRow(row, anew.get(row.series));
-    if (event === undefined) throw damage('events', `event ${row.sequence} is damaged`);
-    events.push(event);
-  }
-  return events.toSorted((a, b) => a.sequence - b.sequence);
-}
-
-/** Asks for series. Their own map, because the memory may be emptied meanwhile. */
-async function loadSeries(
-  { contents, series, query }: StreamView,
-  numbers: readonly number[],
-): Promise<ReadonlyMap<number, NumberedSeries>> {
-  const loaded = new Map<number, NumberedSeries>();
-  if (numbers.length === 0) return loaded;
-  for (const row of await query(selectByNumber(contents.state.stream, numbers))) {
-    const one = seriesOf(row);
-    loaded.set(one.number, one);
-    series.remember(one);
-  }
-  return loaded;
-}
-
-/** Undefined where the event and its checksum do not agree. */
-function decodeRow(
-  { sequence, checksum, row }: StoredRow,
-  series: NumberedSeries | undefined,
-): StoredEvent | undefined {
-  if (series === undefined) return undefined;
-  try {
-    const template = isPlain(row) ? series.template : undefined;
-    if (template !== undefined) {
-      if (eventChecksum(template.textOf(row), sequence) !== checksum) return undefined;
-      return { sequence, event: template.eventOf(row) };
-    }
-    const event = joinEvent(series, row);
-    return eventChecksum(encodeEvent(event), sequence) === checksum
-      ? { sequence, event }
-      : undefined;
-  } catch {
-    return undefined;
-  }
-}
-
-/** As it stands in the column `crc`: signed. */
-export function eventChecksum(text: string, sequence: number): number {
-  return crc32(text, sequenceSeed(sequence)) | 0;
 }
 
 /** Events whose window starts in `[from, to)`; of the batches that may hold any, every event is read and checked. */

@@ -2,8 +2,9 @@ import { encodeEvent } from '../../model/event.ts';
 import { encodeStoredEvents, nextChain } from '../event-chain.ts';
 import { damage, type Problems } from '../failures.ts';
 import type { LedgerFailure, VerifyReport } from '../ledger.ts';
+import type { StreamView } from './decode-rows.ts';
 import { toLedgerFailure } from './failures.ts';
-import { readRange, type StreamView } from './reading.ts';
+import { readRange } from './reading.ts';
 import type { DaySegment } from './state.ts';
 
 const MAX_ERRORS = 20;

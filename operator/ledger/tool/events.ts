@@ -3,7 +3,8 @@ import { createInterface } from 'node:readline';
 import { nanosFromDecimal, signedFromNanos } from '../../model/decimal.ts';
 import { encodeEvent, type UsageEvent } from '../../model/event.ts';
 import { decodeStoredEvent, walkEvents } from '../leveldb/event-walk.ts';
-import { readRange, type StreamView } from '../postgres/reading.ts';
+import type { StreamView } from '../postgres/decode-rows.ts';
+import { readRange } from '../postgres/reading.ts';
 import { inspectSegments } from './inspection.ts';
 
 /** Which events a command is about; all of them where a field is absent. */

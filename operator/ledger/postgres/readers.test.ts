@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import { usePostgres } from '../testing/postgres-ledger.ts';
-import { createReaders } from './reading.ts';
+import { createReaders } from './readers.ts';
 
 const used = usePostgres();
 
