@@ -23,7 +23,7 @@ export async function openCopying({ host, port, user, name }: LedgerDatabase): P
     },
     async into(table, rows) {
       await new Promise<void>((resolve, reject) => {
-        const copy = new CopyIn(`copy ${table} from stdin`, [rows], (error) => {
+        const copy = new CopyIn(`copy ${table} from stdin`, rows, (error) => {
           if (error === undefined) resolve();
           else reject(error);
         });

@@ -1,4 +1,3 @@
-import type { Hash } from 'node:crypto';
 import { encodeStoredEvents, nextChain } from '../event-chain.ts';
 import type { EncodedEvent } from '../writer.ts';
 import { type EventRow, textColumns } from './event-rows.ts';
@@ -16,35 +15,48 @@ export interface BatchRows {
   readonly numbering: SeriesNumbering;
 }
 
-/** Little enough for the server to begin soon, and much enough for few messages. */
-const PIECE_EVENTS = 200;
+/** Little enough for the server to begin soon, and much enough for few statements. */
+const PIECE_EVENTS = 250;
+
+const COPY = `copy meterfeed.event (day, stream, seq, window_start, window_end, recorded_at, series,
+  crc, id, quantity, foreign_id, extra) from stdin`;
 
 /** Stores events. The chain value behind them is known once they are all sent. */
 export class StoreEvents {
   readonly #batch: BatchRows;
-  readonly #chain: Hash;
   readonly #rows: EventRow[] = [];
+  /** What the chain is made of. */
+  readonly #bytes: Buffer[] = [];
 
   constructor(batch: BatchRows) {
     this.#batch = batch;
-    this.#chain = nextChain(batch.chain);
   }
 
-  /** Stores what is left, up to the first events whose series have to be asked for. */
-  statement(): Statement {
-    const before = this.#rows.length;
-    const sent = () => this.#rows.length - before;
-    return {
-      text: `copy meterfeed.event (day, stream, seq, window_start, window_end, recorded_at, series,
-        crc, id, quantity, foreign_id, extra) from stdin`,
-      pieces: this.#pieces(),
-      get rows() {
-        return sent();
-      },
-    };
+  /**
+   * Stores the next events; undefined where their series have to be asked for. A statement of their own, because the server
+   * keeps the rows of one until it has enough of them, and would have nothing to do while the next are made.
+   */
+  next(): Statement | undefined {
+    const { firstSequence, numbering } = this.#batch;
+    const piece = this.left().slice(0, PIECE_EVENTS);
+    const numbered = numbering.number(piece);
+    if (numbered === undefined) return undefined;
+    const sequence = firstSequence + this.#rows.length;
+    const { values, bytes } = encodeStoredEvents(
+      sequence,
+      piece.map(({ text }) => text),
+    );
+    this.#bytes.push(bytes);
+    let lines = '';
+    for (const [index, row] of numbered.rows.entries()) {
+      const checksum = values[index]?.readInt32BE() ?? 0;
+      lines += this.#line(sequence + index, checksum, numbered.numbers[index], row);
+      this.#rows.push(row);
+    }
+    return { text: COPY, input: Buffer.from(lines), rows: piece.length };
   }
 
-  /** Those that were not sent: their series have to be asked for, or the connection has taken nothing. */
+  /** Those that were not sent. */
   left(): readonly EncodedEvent[] {
     return this.#batch.events.slice(this.#rows.length);
   }
@@ -58,33 +70,12 @@ export class StoreEvents {
   chain(): string {
     const { length } = this.left();
     if (length > 0) throw new Error(`ledger: events were not all sent: "${length} are left"`);
-    return this.#chain.digest('hex');
+    const chain = nextChain(this.#batch.chain);
+    for (const bytes of this.#bytes) chain.update(bytes);
+    return chain.digest('hex');
   }
 
   /** In the text format of COPY (https://www.postgresql.org/docs/current/sql-copy.html). */
-  *#pieces(): Generator<Buffer, void, void> {
-    const { events, firstSequence, numbering } = this.#batch;
-    while (this.#rows.length < events.length) {
-      const sent = this.#rows.length;
-      const piece = events.slice(sent, sent + PIECE_EVENTS);
-      const numbered = numbering.number(piece);
-      if (numbered === undefined) return;
-      const sequence = firstSequence + sent;
-      const { values, bytes } = encodeStoredEvents(
-        sequence,
-        piece.map(({ text }) => text),
-      );
-      this.#chain.update(bytes);
-      let lines = '';
-      for (const [index, row] of numbered.rows.entries()) {
-        const checksum = values[index]?.readInt32BE() ?? 0;
-        lines += this.#line(sequence + index, checksum, numbered.numbers[index], row);
-        this.#rows.push(row);
-      }
-      yield Buffer.from(lines);
-    }
-  }
-
   #line(sequence: number, checksum: number, series: number | undefined, row: EventRow): string {
     const { day, stream } = this.#batch;
     const [foreignId, extra] = textColumns(row);

@@ -4,38 +4,32 @@ import { type Connection, Query, type QueryResult } from 'pg';
 interface CopyConnection extends Connection {
   sendCopyFromChunk(chunk: Buffer): void;
   endCopyFrom(): void;
-  sendCopyFail(message: string): void;
 }
 
 /**
  * `COPY … FROM STDIN` with all that it is given, sent at once: the server drops what follows a COPY that it refuses
  * (https://www.postgresql.org/docs/current/protocol-flow.html#PROTOCOL-COPY), so that its answer to the statement need not
- * be waited for, and stores one piece while the next is made.
+ * be waited for.
  */
 export class CopyIn extends Query {
   readonly #text: string;
-  readonly #pieces: Iterable<Buffer>;
+  readonly #input: Buffer;
 
   constructor(
     text: string,
-    pieces: Iterable<Buffer>,
+    input: Buffer,
     done: (error: Error | undefined, result: QueryResult) => void,
   ) {
     super(text, (error, result) => done(error ?? undefined, result));
     this.#text = text;
-    this.#pieces = pieces;
+    this.#input = input;
   }
 
   override submit = (connection: Connection): void => {
     const copying = connection as CopyConnection;
     copying.query(this.#text);
-    try {
-      for (const piece of this.#pieces) copying.sendCopyFromChunk(piece);
-      copying.endCopyFrom();
-    } catch (error) {
-      // The server refuses the statement then, with this for a reason.
-      copying.sendCopyFail(String(error));
-    }
+    copying.sendCopyFromChunk(this.#input);
+    copying.endCopyFrom();
   };
 
   /** The answer to the statement; everything is on its way already. */

@@ -5,7 +5,8 @@ import { damage } from '../failures.ts';
 import type { StoredEvent } from '../ledger.ts';
 import { isPlain, joinEvent, type StoredRow } from './event-rows.ts';
 import type { Reads } from './readers.ts';
-import { type NumberedSeries, selectByNumber, type SeriesCache, seriesOf } from './series.ts';
+import type { SeriesCache } from './series-cache.ts';
+import { type NumberedSeries, selectByNumber, seriesOf } from './series.ts';
 import type { Contents } from './state.ts';
 
 /** What reading needs to know of a stream. */

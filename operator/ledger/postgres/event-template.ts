@@ -14,6 +14,8 @@ type OwnField = (typeof OWN_TEXTS)[number] | 'quantity';
 export interface EventTemplate {
   /** The text of a row's event, as `encodeEvent` gives it. */
   textOf(row: EventRow): string;
+  /** Whether that is the text. */
+  makes(row: EventRow, text: string): boolean;
   /** The CRC-32 of that text, started from `seed`; signed. */
   checksumOf(row: EventRow, seed: number): number;
   /** The event of a row. What it shares with others is frozen. */
@@ -73,6 +75,18 @@ class Template implements EventTemplate {
       text += field === 'id' ? idText(row) : ownText(field, row);
     }
     return text + END;
+  }
+
+  makes(row: EventRow, text: string): boolean {
+    let at = 0;
+    for (const { before, field } of this.#slots) {
+      const own = field === 'id' ? idText(row) : ownText(field, row);
+      const ownAt = at + before.length;
+      if (text.slice(at, ownAt) !== before) return false;
+      at = ownAt + own.length;
+      if (text.slice(ownAt, at) !== own) return false;
+    }
+    return text.slice(at) === END;
   }
 
   checksumOf(row: EventRow, seed: number): number {

@@ -4,7 +4,7 @@ import { testEvent } from '../testing/events.ts';
 import { encodeEvents } from '../writer.ts';
 import { storedById } from './find-stored.ts';
 import type { StreamView } from './decode-rows.ts';
-import { SeriesCache } from './series.ts';
+import { SeriesCache } from './series-cache.ts';
 
 async function terminated(): Promise<never> {
   throw new Error('Connection terminated unexpectedly');

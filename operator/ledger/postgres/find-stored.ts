@@ -3,6 +3,7 @@ import { type LedgerFailure, LedgerReadError } from '../ledger.ts';
 import type { EncodedEvent } from '../writer.ts';
 import { decodeRows, type StreamView } from './decode-rows.ts';
 import { EVENT_COLUMNS, idDigits, isDerived, type StoredRow, storedRowOf } from './event-rows.ts';
+import { timeOf } from './instants.ts';
 import { damagedEvent, type StoredById } from './plan-batch.ts';
 import type { Row, Statement } from './session.ts';
 import type { DaySegment } from './state.ts';
@@ -13,11 +14,18 @@ export function lookUpStatements(
   stream: number,
   segments: readonly DaySegment[],
 ): readonly Statement[] {
-  const derived = offered.filter(({ event }) => isDerived(event.id));
-  const foreign = offered.filter(({ event }) => !isDerived(event.id));
-  const ends = derived.map(({ event }) => Date.parse(event.window_end));
+  const derived: EncodedEvent[] = [];
+  const foreign: EncodedEvent[] = [];
+  const ends = new Set<number>();
+  for (const offer of offered) {
+    const { id, window_end: end } = offer.event;
+    if (isDerived(id)) {
+      derived.push(offer);
+      ends.add(timeOf(end));
+    } else foreign.push(offer);
+  }
   const daysOfDerived = segments.filter((segment) =>
-    ends.some((end) => end >= segment.ends.from && end <= segment.ends.to),
+    [...ends].some((end) => end >= segment.ends.from && end <= segment.ends.to),
   );
   const daysOfForeign = segments.filter(({ foreignIds }) => foreignIds);
   return [...lookUp(derived, stream, daysOfDerived), ...lookUp(foreign, stream, daysOfForeign)];

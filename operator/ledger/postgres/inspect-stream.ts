@@ -3,7 +3,7 @@ import { createProblems, damage, ledgerFailure } from '../failures.ts';
 import { LedgerReadError, type VerifyReport } from '../ledger.ts';
 import type { StreamView } from './decode-rows.ts';
 import { createReaders } from './readers.ts';
-import { SeriesCache } from './series.ts';
+import { SeriesCache } from './series-cache.ts';
 import { openSession, type Session } from './session.ts';
 import { type Contents, readContents } from './state.ts';
 import { rollback } from './transaction.ts';

@@ -1,14 +1,14 @@
 import type { UsageEvent } from '../../model/event.ts';
 import { damage } from '../failures.ts';
 import type { EncodedEvent } from '../writer.ts';
-import { columnsOf, type EventRow, splitEvent, type SplitEvent, storedRow } from './event-rows.ts';
+import { type EventRow, type SplitEvent, storedRow } from './event-rows.ts';
+import { type Match, type Matches, matchSeries } from './match-series.ts';
+import type { SeriesCache } from './series-cache.ts';
 import {
   insertSeries,
   numberedSeries,
   type NumberedSeries,
   selectByKey,
-  type SeriesCache,
-  seriesKey,
   seriesOf,
   shareProperties,
   touchSeries,
@@ -39,40 +39,12 @@ export interface NumberingPlace {
   /** The number of the newest series. */
   readonly head: number;
   readonly cache: SeriesCache;
+  /** Those of the first events, which were made before. */
+  readonly matches: Matches;
 }
 
 /** No series keeps longer properties than this for its events. */
 const MOST_SHARED_CHARACTERS = 512;
-
-/** `known`: series and row make exactly the event's text. */
-type Match =
-  | {
-      readonly kind: 'known';
-      readonly key: string;
-      readonly series: NumberedSeries;
-      readonly row: EventRow;
-    }
-  | {
-      readonly kind: 'split';
-      readonly key: string;
-      readonly split: SplitEvent;
-      readonly text: string;
-    };
-
-/** Most events are like one of before but for their own values, which is seen without taking them apart. */
-function match({ event, text }: EncodedEvent, cache: SeriesCache): Match {
-  const likely = cache.likely(event);
-  if (likely?.template !== undefined) {
-    const row = columnsOf(event);
-    if (likely.template.textOf(row) === text) {
-      return { kind: 'known', key: likely.key, series: likely, row };
-    }
-  }
-  const split = splitEvent(event);
-  const key = seriesKey(split.series);
-  cache.expect(event, key);
-  return { kind: 'split', key, split, text };
-}
 
 /** Gives the events of a batch their series, old or new, a few events after the other. */
 export class SeriesNumbering {
@@ -91,7 +63,7 @@ export class SeriesNumbering {
 
   /** The events that come next; undefined where a series has to be {@link ask}ed for before. */
   number(events: readonly EncodedEvent[]): NumberedEvents | undefined {
-    const matches = events.map((event) => match(event, this.#place.cache));
+    const matches = events.map((event) => this.#match(event));
     if (matches.some((found) => found.kind === 'split' && !this.#isKnown(found.key))) {
       return undefined;
     }
@@ -111,7 +83,7 @@ export class SeriesNumbering {
   /** Asks for the series of events that are not remembered, within the transaction. */
   async ask(session: Session, events: readonly EncodedEvent[]): Promise<void> {
     const keys = events.flatMap((event) => {
-      const found = match(event, this.#place.cache);
+      const found = this.#match(event);
       return found.kind === 'known' || this.#isKnown(found.key) ? [] : [found.key];
     });
     for (const key of keys) this.#asked.set(key, undefined);
@@ -137,6 +109,10 @@ export class SeriesNumbering {
       changed: [...this.#changed].flatMap((key) => this.#byKey.get(key) ?? []),
       head: head + this.#added.length,
     };
+  }
+
+  #match(event: EncodedEvent): Match {
+    return this.#place.matches.get(event) ?? matchSeries(event, this.#place.cache);
   }
 
   #isKnown(key: string): boolean {

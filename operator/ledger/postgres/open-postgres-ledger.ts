@@ -16,7 +16,7 @@ import { migrate } from './migrate.ts';
 import { createPostgresLedger } from './postgres-ledger.ts';
 import { createReaders, type Readers } from './readers.ts';
 import { enterStream, type Entry } from './register.ts';
-import { SeriesCache } from './series.ts';
+import { SeriesCache } from './series-cache.ts';
 import { openSession } from './session.ts';
 import type { Contents } from './state.ts';
 import { createStore } from './store.ts';

@@ -1,6 +1,5 @@
 import { hash } from 'node:crypto';
 import { damage } from '../failures.ts';
-import type { UsageEvent } from '../../model/event.ts';
 import type { Series } from './event-rows.ts';
 import { createTemplate, type EventTemplate } from './event-template.ts';
 import type { Row, Statement } from './session.ts';
@@ -41,62 +40,12 @@ const IDENTITY = [
 ] as const;
 const COLUMNS = [...IDENTITY, 'properties'] as const;
 
-/** Some 100 MB. */
-const MOST_REMEMBERED = 50_000;
-
 /** A hash of what tells a series from every other one. */
 export function seriesKey(series: Series): string {
   return hash('sha256', JSON.stringify(IDENTITY.map((name) => series[name] ?? null)), 'hex').slice(
     0,
     32,
   );
-}
-
-/** The series that were used lately, by key and by number. */
-export class SeriesCache {
-  readonly #byKey = new Map<string, NumberedSeries>();
-  readonly #byNumber = new Map<number, NumberedSeries>();
-  readonly #keyByHint = new Map<string, string>();
-
-  /** The series that an event most likely belongs to. */
-  likely(event: UsageEvent): NumberedSeries | undefined {
-    const key = this.#keyByHint.get(hintOf(event));
-    return key === undefined ? undefined : this.#byKey.get(key);
-  }
-
-  /** Notes to which series an event belongs. */
-  expect(event: UsageEvent, key: string): void {
-    if (this.#keyByHint.size >= MOST_REMEMBERED) this.#keyByHint.clear();
-    this.#keyByHint.set(hintOf(event), key);
-  }
-
-  byKey(key: string): NumberedSeries | undefined {
-    return this.#byKey.get(key);
-  }
-
-  byNumber(number: number): NumberedSeries | undefined {
-    return this.#byNumber.get(number);
-  }
-
-  remember(series: NumberedSeries): void {
-    if (this.#byKey.size >= MOST_REMEMBERED) this.clear();
-    this.#byKey.set(series.key, series);
-    this.#byNumber.set(series.number, series);
-  }
-
-  clear(): void {
-    this.#byKey.clear();
-    this.#byNumber.clear();
-    this.#keyByHint.clear();
-  }
-}
-
-/** Cheaper than the key, and the same for most events of a series. */
-function hintOf(event: UsageEvent): string {
-  const { tenant, metric, region, project, sku, resource_id: resource, source, dimensions } = event;
-  let hint = `${tenant} ${metric} ${region} ${project} ${sku} ${resource} ${source}`;
-  for (const name in dimensions) hint += ` ${dimensions[name]}`;
-  return hint;
 }
 
 /** The series with these keys. */

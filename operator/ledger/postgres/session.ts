@@ -9,7 +9,7 @@ export interface Statement {
   readonly text: string;
   readonly values?: readonly unknown[];
   /** What `COPY … FROM STDIN` is given. */
-  readonly pieces?: Iterable<Buffer>;
+  readonly input?: Buffer;
   /** How many rows it must concern; any other number is an error. */
   readonly rows?: number;
 }
@@ -121,12 +121,12 @@ class PostgresSession implements Session {
     }
   }
 
-  #send({ text, values, pieces }: Statement): Promise<Result | readonly Result[]> {
-    if (pieces === undefined) {
+  #send({ text, values, input }: Statement): Promise<Result | readonly Result[]> {
+    if (input === undefined) {
       return this.#client.query(values === undefined ? text : { text, values: [...values] });
     }
     return new Promise((resolve, reject) => {
-      const copy = new CopyIn(text, pieces, (error, result) => {
+      const copy = new CopyIn(text, input, (error, result) => {
         if (error === undefined) resolve(result);
         else reject(error);
       });

@@ -11,10 +11,11 @@ import type { StreamView } from './decode-rows.ts';
 import { isMissingPartition, toLedgerFailure } from './failures.ts';
 import { lockLeases, refusalBy } from './fences.ts';
 import { lookUpStatements, storedById } from './find-stored.ts';
+import { matchAll } from './match-series.ts';
 import { type BatchPlan, planBatch, type PostgresRequest } from './plan-batch.ts';
 import type { Reads } from './readers.ts';
 import { BEGIN_ANEW, FORGOTTEN, NO_STANDBY, TAKEN_OVER, wentBack } from './refusals.ts';
-import type { SeriesCache } from './series.ts';
+import type { SeriesCache } from './series-cache.ts';
 import { openSession, type Row, type Session } from './session.ts';
 import {
   type Contents,
@@ -63,6 +64,8 @@ export interface StoreOptions {
 
 const ATTEMPTS = 3;
 const LOCK_TIMEOUT_MS = 5_000;
+/** So many events are compared while the server takes the lock; it has to wait for more. */
+const MATCHED_BEFORE = 1_000;
 
 export function createStore(options: StoreOptions): Store {
   return new StreamStore(options);
@@ -274,7 +277,7 @@ class StreamStore implements Store {
     const { owner, durability, series: cache } = this.#options;
     const { stream } = this.#contents.state;
     const leases = lockLeases(stream, owner, requests);
-    const answers = await session.run([
+    const answering = session.run([
       { text: beginText(LOCK_TIMEOUT_MS) },
       ...leases,
       {
@@ -285,6 +288,9 @@ class StreamStore implements Store {
       selectWriter(stream, owner),
       ...lookUpStatements(offered, stream, this.#contents.segments),
     ]);
+    // The server has something to do meanwhile.
+    const matches = matchAll(offered.slice(0, MATCHED_BEFORE), cache);
+    const answers = await answering;
     const [streams, writers, ...found] = answers.slice(1 + leases.length);
     const row = streams?.rows[0];
     if (row === undefined) return this.#stop(TAKEN_OVER);
@@ -312,7 +318,10 @@ class StreamStore implements Store {
       plan.cursors.size === 0 &&
       plan.lastWindowEnd === before.state.lastWindowEnd;
     if (idle) return { plan, write: undefined };
-    return { plan, write: await writeBatch(session, { before, plan, cache, owner, day, now }) };
+    return {
+      plan,
+      write: await writeBatch(session, { before, plan, cache, matches, owner, day, now }),
+    };
   }
 
   /** As {@link #notMeter}, where any of the requests is the meter's. */

@@ -8,7 +8,7 @@ import { beginCopy, type CopyOptions, type CopyOrigin } from './begin-copy.ts';
 import type { StreamView } from './decode-rows.ts';
 import type { PostgresRequest } from './plan-batch.ts';
 import { createReaders, type Readers } from './readers.ts';
-import { SeriesCache } from './series.ts';
+import { SeriesCache } from './series-cache.ts';
 import type { Session } from './session.ts';
 import type { Contents } from './state.ts';
 import { createStore, type Store } from './store.ts';

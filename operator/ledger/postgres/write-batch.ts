@@ -8,8 +8,10 @@ import {
   upsertSegment,
 } from './batch-statements.ts';
 import { SeriesNumbering } from './number-series.ts';
+import type { Matches } from './match-series.ts';
 import type { BatchPlan } from './plan-batch.ts';
-import type { NumberedSeries, SeriesCache } from './series.ts';
+import type { SeriesCache } from './series-cache.ts';
+import type { NumberedSeries } from './series.ts';
 import type { Row, Session, Statement } from './session.ts';
 import { updateWriter } from './writers.ts';
 import {
@@ -32,6 +34,8 @@ export interface BatchContext {
   readonly before: Contents;
   readonly plan: BatchPlan;
   readonly cache: SeriesCache;
+  /** Those of the first offered events, which were made before. */
+  readonly matches: Matches;
   /** Who this process is among those that write the stream. */
   readonly owner: string;
   /** The day of appending, `2026-11-21`. */
@@ -42,9 +46,9 @@ export interface BatchContext {
 
 /** Writes a batch but for the commit. Asks for series that are not remembered, within the transaction. */
 export async function writeBatch(session: Session, context: BatchContext): Promise<BatchWrite> {
-  const { before, plan, cache, day, owner } = context;
+  const { before, plan, cache, matches, day, owner } = context;
   const { stream, seriesHead } = before.state;
-  const numbering = new SeriesNumbering({ stream, day, head: seriesHead, cache });
+  const numbering = new SeriesNumbering({ stream, day, head: seriesHead, cache, matches });
   const stored = await storeEvents(session, context, numbering);
   const numbered = numbering.changes();
   const segment = stored?.segment;
@@ -105,14 +109,13 @@ async function storeEvents(
     events: plan.accepted,
     numbering,
   });
-  let answer = session.run([events.statement()]);
-  if (events.left().length > 0) {
-    // A connection that has failed takes nothing, and its answer says why.
-    await answer;
-    await numbering.ask(session, events.left());
-    answer = session.run([events.statement()]);
-    if (events.left().length > 0) await answer;
+  const answers: Promise<unknown>[] = [];
+  while (events.left().length > 0) {
+    const statement = events.next();
+    if (statement !== undefined) answers.push(session.run([statement]));
+    else await Promise.all([...answers, numbering.ask(session, events.left())]);
   }
+  const answer = Promise.all(answers);
   const starts = rangeOf(events.rows().map(({ windowStart }) => windowStart));
   return { answer, starts, segment: nextSegment(context, events, starts) };
 }
