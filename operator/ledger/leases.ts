@@ -28,7 +28,7 @@ export interface Leases {
   held(): ReadonlyMap<string, HeldLease>;
   /** Where the holder of a lease is reached, as far as it is known to live. */
   addressOf(name: string): string | undefined;
-  /** Where the other processes are reached, as far as they are known to live. */
+  /** Where the other processes of the team are reached, as far as they are known to live. */
   others(): readonly string[];
   /** Told when this process holds others than before, or should. Ends with the returned function. */
   subscribe(listener: () => void): () => void;

@@ -82,9 +82,10 @@ class PostgresLeases implements Leases {
   }
 
   others(): readonly string[] {
-    const own = replicaName(this.#options.owner);
-    const replicas = this.#sightings.rows().filter((row) => isReplica(row) && row.name !== own);
-    return replicas.flatMap(({ name }) => this.addressOf(name) ?? []);
+    const { team } = this.#options;
+    const replicas = this.#sightings.rows().filter((row) => isReplica(row, team));
+    const others = replicas.filter(({ name }) => name !== this.#self);
+    return others.flatMap(({ name }) => this.addressOf(name) ?? []);
   }
 
   subscribe(listener: () => void): () => void {
