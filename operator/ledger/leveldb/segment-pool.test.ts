@@ -1,9 +1,11 @@
+import { join } from 'node:path';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { expect, test, vi } from 'vitest';
 import { TEST_WINDOW_MS, TEST_WINDOW_START, testWindow } from '../testing/events.ts';
 import { useLedgers } from '../testing/use-ledgers.ts';
-import type { Database } from './database.ts';
+import { type Database, openDatabase } from './database.ts';
 import { KEY_SPACE, numberKey } from './keys.ts';
+import { segmentName } from './segment-names.ts';
 import { createSegmentPool } from './segment-pool.ts';
 import type { SealedSegment } from './state.ts';
 
@@ -99,5 +101,23 @@ test('a segment that nothing reads any more is closed, and can be read again', a
   const used = await pool.use(segment, async (database) => database);
   await vi.waitFor(() => expect(used.status).toBe('closed'));
   expect(await pool.use(segment, async ({ status }) => status)).toBe('open');
+  await pool.close();
+});
+
+test('a segment that was sealed a moment ago gives its buffers back, however often it is read', async () => {
+  const { directory, segments } = await manySegments();
+  const [segment] = segments;
+  if (segment === undefined) throw new Error();
+  const active = await openDatabase(join(directory, segmentName(segment.firstSequence)), 'active');
+  const pool = createSegmentPool(directory, 5);
+  await pool.adopt(segment.firstSequence, active);
+  await vi.waitFor(
+    async () => {
+      const isAnother = await pool.use(segment, async (database) => database !== active);
+      expect(isAnother).toBe(true);
+    },
+    { interval: 1 },
+  );
+  expect(active.status).toBe('closed');
   await pool.close();
 });

@@ -27,6 +27,8 @@ interface OpenSegment {
   users: number;
   /** Whether nothing has used it since the last look. */
   rested: boolean;
+  /** It was sealed a moment ago and has the buffers of one that is written to: it is closed soon, however much it is used. */
+  readonly justSealed?: boolean;
   /** Resolves the wait of an eviction. */
   idle?: () => void;
 }
@@ -68,7 +70,12 @@ class OpenSegmentPool implements SegmentPool {
   }
 
   async adopt(firstSequence: number, database: Database): Promise<void> {
-    const open = { database: Promise.resolve(database), users: 0, rested: false };
+    const open: OpenSegment = {
+      database: Promise.resolve(database),
+      users: 0,
+      rested: false,
+      justSealed: true,
+    };
     this.#open.set(firstSequence, open);
     await this.#trim();
   }
@@ -101,7 +108,7 @@ class OpenSegmentPool implements SegmentPool {
     this.#open.delete(number);
     this.#open.set(number, open);
     open.users += 1;
-    open.rested = false;
+    if (open.justSealed !== true) open.rested = false;
     return open;
   }
 
