@@ -153,7 +153,7 @@ export async function startHub(
   cluster?: HubCluster,
 ): Promise<RunningHub> {
   const directory = await mkdtemp(join(tmpdir(), 'meterfeed-hub-'));
-  const port = await stablePort(join(directory, 'port'), 18_480);
+  const port = await stablePort(join(directory, 'port'));
   const settings = settingsFrom({
     ROLE: 'hub',
     CLUSTER_NAME: 'hub',
