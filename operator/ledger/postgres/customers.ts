@@ -7,8 +7,8 @@ import { beginText, commit } from './transaction.ts';
 /** A billing system may take so long to find or make a customer. */
 const LOCK_TIMEOUT_MS = 120_000;
 const ANSWER_MS = LOCK_TIMEOUT_MS + 30_000;
-/** Customers that one process works on at a time. */
-const CONCURRENCY = 4;
+/** Customers that one process works on at a time, each with a connection: two feeders' worth of what they ask for. */
+const CONCURRENCY = 16;
 
 /**
  * Customers as rows of a database. The row is locked while a customer is worked on: who comes to the same one waits, also
@@ -16,15 +16,26 @@ const CONCURRENCY = 4;
  */
 export function createPostgresCustomers(database: LedgerDatabase): Customers {
   const limit = pLimit(CONCURRENCY);
+  /** For those that wait: where a cluster comes with all of its tenants, most of the work would be connecting. */
+  let free: Session[] = [];
   return {
     alone: (destination, tenant, work) =>
       limit(async () => {
-        const session = await openSession(database, ANSWER_MS);
+        const session = free.pop() ?? (await openSession(database, ANSWER_MS));
         try {
-          return await inTransaction(session, [destination, tenant], work);
-        } finally {
-          // Ends the transaction, where it was not committed.
+          const result = await inTransaction(session, [destination, tenant], work);
+          free.push(session);
+          return result;
+        } catch (error) {
+          // Ends the transaction as well.
           await session.end();
+          throw error;
+        } finally {
+          if (limit.pendingCount === 0) {
+            const unused = free;
+            free = [];
+            await Promise.all(unused.map((one) => one.end()));
+          }
         }
       }),
   };
