@@ -1,15 +1,14 @@
-import type { Projected } from '../kubernetes/source.ts';
 import { omitUndefined } from '../model/omit-undefined.ts';
 import { encodeJson } from './journal-text.ts';
 import { type Span, spansAfter, spansBefore } from './timeline.ts';
-import type { Tracked } from './timelines.ts';
+import type { Observed, Tracked } from './timelines.ts';
 
 /**
  * Brings a timeline that this process has kept together with what another one has written of it by the end `settled` of the
  * last closed window. Of what ended before `horizon` each may have forgotten another part, and neither counts. Gives
  * whether the journal has to be written anew.
  */
-export function merge<T extends Projected, S>(
+export function merge<T extends Observed, S>(
   own: Tracked<T, S>,
   written: Tracked<T, S>,
   { settled, horizon }: { readonly settled: number; readonly horizon: number },
@@ -29,21 +28,51 @@ export function merge<T extends Projected, S>(
     Object.assign(own, written, { spans, billed, dirty: false });
     return 'as written';
   }
-  own.spans =
-    withArrivalsOf(own.spans, spans) ??
-    goingOn(own.spans, { spans, versionAt }, settled) ??
-    own.spans;
+  own.spans = together(own, { spans, versionAt }, settled) ?? own.spans;
   const closed = billed ?? spans;
   own.billed = sameBefore(own.spans, closed, settled) ? undefined : closed;
   return 'changed';
 }
 
 /** Whether neither has seen anything of the object that the other has not. */
-function knowSame<T extends Projected, S>(own: Tracked<T, S>, written: Tracked<T, S>): boolean {
+function knowSame<T extends Observed, S>(own: Tracked<T, S>, written: Tracked<T, S>): boolean {
   const { view, gone, finished } = own;
   if (gone !== written.gone || finished !== written.finished) return false;
   return encodeJson(view) === encodeJson(written.view);
 }
+
+/** What another process has written of an object: up to the version that it was told at `versionAt`. */
+interface Written<S> {
+  readonly spans: readonly Span<S>[];
+  readonly versionAt: number;
+}
+
+/** The spans of both: undefined where they do not go together. */
+function together<T extends Observed, S>(
+  { view, spans }: Tracked<T, S>,
+  written: Written<S>,
+  settled: number,
+): readonly Span<S>[] | undefined {
+  const { createdAt } = view;
+  const own = joinedStates(spans);
+  // It was there already when this process came, which has seen less of it than the other one.
+  const cameLater =
+    own[0]?.from === createdAt ||
+    own.some(({ unsureFrom = 0, unsureTo = 0 }) => unsureFrom + unsureTo > 0);
+  // What the API dates comes in whole seconds, and is the same for whoever is told; so is the creation, which all versions tell.
+  const isTold: IsTold = (time, unsure = 0) =>
+    time < Infinity &&
+    unsure === 0 &&
+    time % 1_000 === 0 &&
+    time !== createdAt &&
+    !(cameLater && time <= written.versionAt);
+  const alike = withArrivalsOf(own, written.spans, isTold);
+  if (alike !== undefined || !cameLater) return alike;
+  return goingOn(own, written, { settled, isTold });
+}
+
+/** Whether the API itself has said a time of this process's. */
+type IsTold = (time: number, unsure?: number) => boolean;
 
 /**
  * The spans that this process has, with the times at which the other one was told of the same changes: two processes are told of a change
@@ -53,6 +82,7 @@ function knowSame<T extends Projected, S>(own: Tracked<T, S>, written: Tracked<T
 function withArrivalsOf<S>(
   own: readonly Span<S>[],
   written: readonly Span<S>[],
+  isTold: IsTold,
 ): readonly Span<S>[] | undefined {
   const isSameCourse =
     written.length <= own.length &&
@@ -62,10 +92,11 @@ function withArrivalsOf<S>(
     const other = written[index];
     if (other === undefined) return span;
     const { from, to, unsureFrom, unsureTo, endedBy } = other;
-    const begun = isDated(span.from, span.unsureFrom) ? {} : { from, unsureFrom };
+    const begun = isTold(span.from, span.unsureFrom) ? {} : { from, unsureFrom };
     // Where it went on to something that was not written, it ended when that began.
     const isLast = index === written.length - 1 && own.length > written.length;
-    const isEnded = !isLast && to < Infinity && !isDated(span.to, span.unsureTo);
+    const isEnded =
+      !isLast && to < Infinity && span.to < Infinity && !isTold(span.to, span.unsureTo);
     const ended = isEnded ? { to, unsureTo, endedBy } : {};
     return spanOf({ ...span, ...begun, ...ended });
   });
@@ -73,44 +104,44 @@ function withArrivalsOf<S>(
 }
 
 /**
- * What was written, and what this process has seen since, where it has not seen all of what was before: it was started later. Undefined where
- * it has, or knows of a time before the end of the last closed window that the API has told since.
+ * What was written, and what this process has seen since. Undefined where it knows something of the time before the end of the last
+ * closed window that was not known there.
  */
 function goingOn<S>(
   own: readonly Span<S>[],
-  written: { readonly spans: readonly Span<S>[]; readonly versionAt: number },
-  settled: number,
+  { spans, versionAt }: Written<S>,
+  { settled, isTold }: { readonly settled: number; readonly isTold: IsTold },
 ): readonly Span<S>[] | undefined {
-  const { spans, versionAt } = written;
-  if (!own.some(({ unsureFrom = 0, unsureTo = 0 }) => unsureFrom + unsureTo > 0)) return undefined;
   const known = new Set(spans.flatMap(({ from, to }) => [from, to]));
-  const isNews = (time: number, unsure?: number): boolean =>
-    time < settled && isDated(time, unsure) && !known.has(time);
+  const isNews: IsTold = (time, unsure) =>
+    time < settled && !known.has(time) && isTold(time, unsure);
   if (own.some(({ from, unsureFrom }) => isNews(from, unsureFrom))) return undefined;
   if (own.some(({ to, unsureTo }) => isNews(to, unsureTo))) return undefined;
+  if ((own.at(-1)?.to ?? 0) < settled && spans.at(-1)?.to === Infinity) return undefined;
   // Up to where it is not sure itself of what it was, if it comes to the same.
   const unsure = own.findLast(
     ({ from, state, unsureFrom = 0 }) => unsureFrom > 0 && isSame(state, stateAt(spans, from)),
   );
   const since = Math.max(settled, versionAt, unsure?.from ?? -Infinity);
-  const before = spansBefore(spans, since);
   const after = spansAfter(own, since).map((span) =>
     span.from >= since ? span : spanOf({ ...span, from: since, unsureFrom: undefined }),
   );
-  const last = before.at(-1);
-  const [first] = after;
-  if (last === undefined || first === undefined || last.to !== first.from) {
-    return inOrder([...before, ...after]);
-  }
-  if (!isSame(last.state, first.state)) return inOrder([...before, ...after]);
-  const { to, unsureTo, endedBy, state } = first;
-  const joined = spanOf({ ...last, state, to, unsureTo, endedBy });
-  return inOrder([...before.slice(0, -1), joined, ...after.slice(1)]);
+  return inOrder(joinedStates([...spansBefore(spans, since), ...after]));
 }
 
-/** What the API dates comes in whole seconds, and is the same for whoever is told. */
-function isDated(time: number, unsure = 0): boolean {
-  return time === Infinity || (unsure === 0 && time % 1_000 === 0);
+/** The spans, of which those are one that follow each other in the same state. */
+function joinedStates<S>(spans: readonly Span<S>[]): readonly Span<S>[] {
+  const joined: Span<S>[] = [];
+  for (const span of spans) {
+    const last = joined.at(-1);
+    if (last === undefined || last.to !== span.from || !isSame(last.state, span.state)) {
+      joined.push(span);
+      continue;
+    }
+    const { to, state, unsureTo, endedBy } = span;
+    joined[joined.length - 1] = spanOf({ ...last, to, state, unsureTo, endedBy });
+  }
+  return joined;
 }
 
 function stateAt<S>(spans: readonly Span<S>[], time: number): S | undefined {
@@ -125,7 +156,7 @@ function isSame(a: unknown, b: unknown): boolean {
 /** The spans, unless times of both do not go together. */
 function inOrder<S>(spans: readonly Span<S>[]): readonly Span<S>[] | undefined {
   const isInOrder = spans.every(({ from, to }, index) => {
-    return from < to && from >= (spans[index - 1]?.to ?? -Infinity);
+    return from <= to && from >= (spans[index - 1]?.to ?? -Infinity);
   });
   return isInOrder ? spans : undefined;
 }
@@ -145,7 +176,10 @@ function spanOf<S>({
 
 /** Whether both say the same of the time before `at`. */
 function sameBefore<S>(a: readonly Span<S>[], b: readonly Span<S>[], at: number): boolean {
-  const text = (spans: readonly Span<S>[]): string =>
-    encodeJson(spansBefore(spans, at).map(({ from, to, state }) => ({ from, to, state })));
-  return text(a) === text(b);
+  const [left, right] = [spansBefore(a, at), spansBefore(b, at)];
+  if (left.length !== right.length) return false;
+  return left.every(({ from, to, state }, index) => {
+    const other = right[index];
+    return other?.from === from && other.to === to && isSame(other.state, state);
+  });
 }
