@@ -16,6 +16,8 @@ const QUICK = [
 const TAKEN_OVER = [
   'nothing; the meter is killed',
   'nothing; two believe to lead',
+  // What the other one has seen and nobody was acknowledged is gone.
+  'commit cancelled while it waits, kill, promotion; two believe to lead',
   'kill, promotion; the meter is frozen, and goes on after it was taken over',
 ];
 

@@ -15,13 +15,13 @@ import { KnownStream, type KnownStreamOptions, LOCK_TIMEOUT_MS } from './known-s
 import { lockStream } from './lock-stream.ts';
 import { type BatchPlan, planBatch, type PostgresRequest } from './plan-batch.ts';
 import type { Reads } from './readers.ts';
-import { BEGIN_ANEW, NO_STANDBY, TAKEN_OVER, wentBack } from './refusals.ts';
+import { BEGIN_ANEW, FORGOTTEN, NO_STANDBY, TAKEN_OVER, wentBack } from './refusals.ts';
 import type { SeriesCache } from './series-cache.ts';
 import { openSession, type Session } from './session.ts';
 import { type Contents, readContents, readContentsNow } from './state.ts';
 import { beginText, commit, rollback, UnknownOutcomeError } from './transaction.ts';
 import { type BatchWrite, writeBatch } from './write-batch.ts';
-import { forgetWriter, touchIdleWriter } from './writers.ts';
+import { forgetWriter, touchIdleWriter, touchWriter } from './writers.ts';
 
 /** A stream, and the only place of this process that writes to it: one transaction at a time. */
 export interface Store {
@@ -135,13 +135,32 @@ class StreamStore implements Store {
   refresh(): Promise<LedgerFailure | undefined> {
     return this.#alone('reading what is stored', async (session) => {
       const { state } = this.#known.contents();
-      const found = await readContentsNow(session, state.stream);
+      const found = await this.#readLasting(session);
+      if (found === undefined) return this.#known.stop(FORGOTTEN);
       if (!(await goesOn(session, state, found))) {
         return this.#known.stop(wentBack(state, found.state));
       }
       this.#known.read(found);
       return undefined;
     });
+  }
+
+  /**
+   * What is stored for good, whoever has written it: another process's commit whose wait for a standby was cut short can be seen, and is gone after a
+   * failover. So it is read with a write of our own, which is confirmed only after all that is visible before. Undefined
+   * where the stream does not know this process.
+   */
+  async #readLasting(session: Session): Promise<Contents | undefined> {
+    const { owner, durability } = this.#options;
+    const { stream } = this.#known.contents().state;
+    if (durability === 'storage') return readContentsNow(session, stream);
+    const [, touched] = await session.run([
+      { text: beginText(LOCK_TIMEOUT_MS, 'repeatable read') },
+      touchWriter(stream, owner),
+    ]);
+    const found = await readContents(session, stream);
+    await commit(session);
+    return touched?.rows.length === 0 ? undefined : found;
   }
 
   async close(): Promise<void> {
@@ -205,7 +224,8 @@ class StreamStore implements Store {
       request.kind === 'append' ? request.events : [],
     );
     const now = this.#options.clock.now();
-    const day = dayOfAppend(this.#known.contents(), now);
+    const before = this.#known.contents();
+    const day = dayOfAppend(before, now);
     let session: Session | undefined;
     try {
       session = await this.#connected();
@@ -214,21 +234,19 @@ class StreamStore implements Store {
         this.#days.add(day);
       }
       const locked = await this.#lock(session, requests, offered, now);
-      if ('kind' in locked) {
-        await rollback(session);
-        return locked;
-      }
+      if ('kind' in locked) return (await this.#leave(session, before)) ?? locked;
       const { plan, write } = locked;
-      if (write === undefined) await rollback(session);
-      else {
-        const failure = await this.#commit(session, write);
-        if (failure !== undefined) return failure;
-      }
+      const failure =
+        write === undefined
+          ? await this.#leave(session, before)
+          : await this.#commit(session, write, before);
+      if (failure !== undefined) return failure;
       for (const event of plan.conflicts) this.#options.onConflict(event);
       return plan.outcomes;
     } catch (error) {
       // No commit was sent, so nothing of it is stored.
       session?.destroy();
+      this.#known.read(before);
       this.#options.series.clear();
       if (isMissingPartition(error)) this.#days.clear();
       return this.#known.told(toLedgerFailure('writing', error));
@@ -282,13 +300,40 @@ class StreamStore implements Store {
     return asks ? this.#known.notMeter() : undefined;
   }
 
-  async #commit(session: Session, write: BatchWrite): Promise<LedgerFailure | undefined> {
+  /**
+   * Ends a transaction that writes nothing of a batch. What it has read of other processes is known only if it lasts, as in {@link #readLasting}:
+   * what one of them has stored is no duplicate before.
+   */
+  async #leave(session: Session, before: Contents): Promise<LedgerFailure | undefined> {
+    const { state } = this.#known.contents();
+    const { owner, durability } = this.#options;
+    if (state.batch === before.state.batch || durability === 'storage') {
+      await rollback(session);
+      return undefined;
+    }
+    try {
+      await session.run([touchWriter(state.stream, owner)]);
+      await commit(session);
+      return undefined;
+    } catch (error) {
+      session.destroy();
+      this.#known.read(before);
+      return this.#known.told(toLedgerFailure('reading what is stored', error));
+    }
+  }
+
+  async #commit(
+    session: Session,
+    write: BatchWrite,
+    before: Contents,
+  ): Promise<LedgerFailure | undefined> {
     try {
       await commit(session);
       this.#known.committed(write.contents);
     } catch (error) {
       if (!(error instanceof UnknownOutcomeError)) throw error;
       session.destroy();
+      this.#known.read(before);
       const failure = this.#known.told(toLedgerFailure('writing', error));
       this.#known.unconfirmed(write.contents);
       const outcome = await this.#resolve();

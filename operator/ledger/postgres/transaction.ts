@@ -7,9 +7,12 @@ const IDLE_TIMEOUT_MS = 5_000;
  * The beginning of every transaction that writes. Everything is set for this transaction alone, so that
  * poolers which hand a connection from one transaction to the next do no harm.
  */
-export function beginText(lockTimeoutMs: number): string {
+export function beginText(
+  lockTimeoutMs: number,
+  isolation: 'read committed' | 'repeatable read' = 'read committed',
+): string {
   return [
-    'begin isolation level read committed read write',
+    `begin isolation level ${isolation} read write`,
     'set local synchronous_commit = on',
     `set local lock_timeout = ${lockTimeoutMs}`,
     `set local idle_in_transaction_session_timeout = ${Math.max(IDLE_TIMEOUT_MS, lockTimeoutMs)}`,
