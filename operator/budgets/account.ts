@@ -5,7 +5,7 @@ import type { PricedUsage } from '../pricing/find-price.ts';
 import type { PricesOf } from '../usage/plan-prices.ts';
 import type { Summands, TimeRange, UsageItem } from '../usage/usage-sums.ts';
 import { type BudgetLine, fallsOf, lineCost, type LiveSlope, quantityAt } from './line.ts';
-import { dayOf, nextDay } from './period.ts';
+import { dayOf, dayStart, nextDay } from './period.ts';
 
 /** What of usage decides to which line of an invoice it belongs. */
 export type CountedUsage = PricedUsage & Pick<UsageItem, 'unit'>;
@@ -51,6 +51,11 @@ export class BudgetAccount implements Summands {
   readonly #options: AccountOptions;
   readonly #lines = new Map<string, BudgetLine>();
   readonly #live = new Map<string, readonly LiveCharge[]>();
+  /** Of what goes on the line that it was last found to belong to: it is asked for with every change, and is the same for a day. */
+  readonly #lineOfLive = new WeakMap<
+    CountedUsage,
+    { readonly day: number; readonly name: string }
+  >();
   readonly #uncounted = new Set<string>();
   #settled = 0n;
 
@@ -105,34 +110,12 @@ export class BudgetAccount implements Summands {
     return true;
   }
 
-  /** Says what goes on at one place, such as a namespace, instead of what was said before. */
+  /** Says what goes on at one place, such as of one charge, instead of what was said before. */
   setLive(place: string, charges: readonly LiveCharge[]): void {
     for (const charge of this.#live.get(place) ?? []) this.#slope(charge, -1n);
     for (const charge of charges) this.#slope(charge, 1n);
     if (charges.length === 0) this.#live.delete(place);
     else this.#live.set(place, charges);
-  }
-
-  /** Says everything that goes on, by place. */
-  setAllLive(places: ReadonlyMap<string, readonly LiveCharge[]>): void {
-    for (const place of this.#live.keys()) if (!places.has(place)) this.setLive(place, []);
-    for (const [place, charges] of places) this.setLive(place, charges);
-  }
-
-  /**
-   * Windows are closed up to an end at each place, and what they came to is about to be added: what goes on there counts
-   * from that end on, at the rate that it had when it was measured.
-   */
-  closed(endAt: (place: string) => number | undefined): void {
-    for (const [place, charges] of this.#live) {
-      const end = endAt(place);
-      if (end === undefined || charges.every(({ windowStart }) => windowStart >= end)) continue;
-      const from = { windowStart: end, at: end, amount: 0n };
-      this.setLive(
-        place,
-        charges.map((charge) => (charge.windowStart < end ? { ...charge, ...from } : charge)),
-      );
-    }
   }
 
   /** What is used at a moment if everything goes on as now; in the units of the budget. */
@@ -198,7 +181,7 @@ export class BudgetAccount implements Summands {
     const { usage, windowStart, amount, at, rate, divisor } = charge;
     // What began before the period is in the ledger soon, and counts for nothing but tiers.
     if (windowStart < this.#options.period.from) return;
-    const name = this.#lineOf(usage, windowStart);
+    const name = this.#liveLineOf(usage, windowStart);
     const line = name === undefined ? undefined : this.#lines.get(name);
     if (name === undefined || line === undefined) return;
     const { constant, slope } = line.live;
@@ -207,6 +190,15 @@ export class BudgetAccount implements Summands {
       slope: slope + sign * rate,
     };
     this.#lines.set(name, { ...line, divisor, live });
+  }
+
+  #liveLineOf(usage: CountedUsage, windowStart: number): string | undefined {
+    const day = dayStart(windowStart);
+    const known = this.#lineOfLive.get(usage);
+    if (known?.day === day) return known.name;
+    const name = this.#lineOf(usage, windowStart);
+    if (name !== undefined) this.#lineOfLive.set(usage, { day, name });
+    return name;
   }
 
   /** The name of the line that some usage belongs to, which is there then; undefined where it does not count. */

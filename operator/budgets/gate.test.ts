@@ -88,7 +88,6 @@ function startGate(options: ProcessOptions) {
     gate,
     lines: logger.lines,
     judge: async (kept: ReadonlyMap<string, KeptBudget>) => {
-      gate.reset(kept.keys());
       await gate.judge({ kept, tenants: kept.keys(), isWhole: () => true });
     },
     passed: async (ms: number) => {

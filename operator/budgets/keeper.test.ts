@@ -4,6 +4,8 @@ import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import type { Settings } from '../config/settings.ts';
 import { createSettingsStore } from '../config/settings-store.ts';
+import type { RawObject } from '../kubernetes/source.ts';
+import { projectPod } from '../observation/pod.ts';
 import type { TenantCluster } from '../discovery/tenant-cluster.ts';
 import { createCapturingLogger } from '../kubernetes/testing/capturing-logger.ts';
 import type { ManualClock } from '../kubernetes/testing/manual-clock.ts';
@@ -67,11 +69,11 @@ interface World extends AsyncDisposable {
   readonly keeper: BudgetKeeper;
   readonly settings: ReturnType<typeof createSettingsStore>;
   readonly credits: Credits;
-  /** The namespaces of each measurement so far. */
+  /** Of each measurement of pods so far the namespace, and which pods. */
   readonly measured: string[][];
   standing(): BudgetStanding;
-  /** Objects of the tenant change: the watch tells. */
-  see(change: () => void): Promise<void>;
+  /** A pod of the tenant changes: the watch tells. */
+  see(object: RawObject): Promise<void>;
 }
 
 interface WorldOptions {
@@ -80,11 +82,18 @@ interface WorldOptions {
   readonly budget: Budget;
   readonly environment?: Settings;
   readonly known?: readonly TenantCluster[];
+  readonly pods?: readonly RawObject[];
+  /** Called whenever pods are measured. */
+  readonly onMeasured?: (keeper: BudgetKeeper) => void;
 }
 
 async function start(options: WorldOptions): Promise<World> {
   const { clock, ledger, budget, known = [cluster('a')] } = options;
-  const process = await startProcess({ ledger, clock, objects: { pods: [running] } });
+  const process = await startProcess({
+    ledger,
+    clock,
+    objects: { pods: options.pods ?? [running] },
+  });
   process.discover(known);
   const settings = createSettingsStore(options.environment ?? settingsOf({}));
   settings.setPriceBook('standard', bookOf([priceOf(CPU, flat(36))], { name: 'standard' }));
@@ -135,9 +144,16 @@ async function start(options: WorldOptions): Promise<World> {
     windows: {
       closedUntil: () => collector.closedUntil(),
       closedHead: () => collector.closedHead(),
-      live: (namespaces) => {
-        measured.push([...namespaces].toSorted());
-        return collector.live(namespaces);
+      onSampled: (listener) => collector.onSampled(listener),
+      live: {
+        pods: (namespace, uids) => {
+          measured.push([namespace, ...(uids ?? ['all'])]);
+          options.onMeasured?.(keeper);
+          return collector.live.pods(namespace, uids);
+        },
+        others: (namespace) => collector.live.others(namespace),
+        othersMark: (namespace) => collector.live.othersMark(namespace),
+        unseen: (namespaces) => collector.live.unseen(namespaces),
       },
     },
     pricesKnown: () => true,
@@ -156,9 +172,10 @@ async function start(options: WorldOptions): Promise<World> {
       if (standing === undefined) throw new Error('no budget is kept');
       return standing;
     },
-    see: async (change) => {
-      change();
-      keeper.changed('tenant-a');
+    see: async (object) => {
+      process.pods.apply(object);
+      const { namespace = '', uid = '' } = projectPod(object) ?? {};
+      keeper.changed({ namespace, uid });
       await settled();
     },
     async [Symbol.asyncDispose]() {
@@ -216,16 +233,11 @@ describe('the account of a tenant', () => {
     };
     near(3600);
     await pass(clock, 15);
-    await world.see(() => {
-      const ended = pod({ ...life, phase: 'Succeeded', finishedAt: at(80) });
-      world.process.pods.apply(ended);
-    });
+    await world.see(pod({ ...life, phase: 'Succeeded', finishedAt: at(80) }));
     await pass(clock, 1);
     expect(world.standing().usedUpAt()).toBeUndefined();
     await pass(clock, 20);
-    await world.see(() => {
-      world.process.pods.apply(pod({ ...life, name: 'q', createdAt: at(95), startedAt: at(100) }));
-    });
+    await world.see(pod({ ...life, name: 'q', createdAt: at(95), startedAt: at(100) }));
     await pass(clock, 1);
     near(100 + 3600 - 80);
   });
@@ -236,11 +248,10 @@ describe('the account of a tenant', () => {
     const amount = 10n ** 21n;
     const counts = { kind: 'money', currency: 'EUR' } as const;
     const budget: Budget = { ...cpuBudget(0), counts, amount };
-    await using world = await start({ clock, ledger, budget });
+    const unpriced = { ...life, containers: [{ cpu: '1', memory: '1Gi' }] };
+    await using world = await start({ clock, ledger, budget, pods: [pod(unpriced)] });
     await pass(clock, 20 + 100);
-    await world.see(() => {
-      world.process.pods.apply(pod({ ...life, phase: 'Succeeded', finishedAt: at(97) }));
-    });
+    await world.see(pod({ ...unpriced, phase: 'Succeeded', finishedAt: at(97) }));
     await pass(clock, 100);
     const stored = await storedNanos(ledger);
     expect(stored > 0n).toBe(true);
@@ -264,11 +275,13 @@ describe('the account of a tenant', () => {
     expectSeconds(world.standing().used - before, 3);
   });
 
-  test('is measured for its own events and changes, and for all tenants once a window', async () => {
+  test('is measured for the pods that change, not for events and ends of windows', async () => {
     const clock = clockAt(-20);
     const ledger = createMemoryLedger();
     const known = [cluster('a'), cluster('b', {}, { namespace: 'tenant-b' })];
-    await using world = await start({ clock, ledger, budget: cpuBudget(3600), known });
+    const other = pod({ ...life, name: 'other' });
+    const pods = [running, other];
+    await using world = await start({ clock, ledger, budget: cpuBudget(3600), known, pods });
     await pass(clock, 20 + 70);
     world.measured.length = 0;
     for (let pushed = 0; pushed < 5; pushed += 1) {
@@ -276,11 +289,25 @@ describe('the account of a tenant', () => {
       await ledger.append({ events: [event] });
       await pass(clock, 2);
     }
-    expect(world.measured).toStrictEqual(Array.from({ length: 5 }, () => ['tenant-b']));
-    world.measured.length = 0;
     await pass(clock, 120);
-    const both = ['tenant-a', 'tenant-b'];
-    expect(world.measured).toStrictEqual([both, both]);
+    expect(world.measured).toStrictEqual([]);
+    const ended = pod({ ...life, name: 'other', phase: 'Succeeded', finishedAt: at(215) });
+    await world.see(ended);
+    await pass(clock, 2);
+    const { uid } = projectPod(ended) ?? {};
+    expect(world.measured).toStrictEqual([['tenant-a', uid]]);
+  });
+
+  test('is judged where its pods change all the time, even while it is measured', async () => {
+    const clock = clockAt(-20);
+    const ledger = createMemoryLedger();
+    const onMeasured = (keeper: BudgetKeeper): void =>
+      keeper.changed({ namespace: 'tenant-a', uid: projectPod(running)?.uid ?? '' });
+    await using world = await start({ clock, ledger, budget: cpuBudget(60), onMeasured });
+    await pass(clock, 20 + 59);
+    expect(world.standing().state).toBe('active');
+    await pass(clock, 3);
+    expect(world.standing().state).toBe('warning');
   });
 
   test('follows usage that is pushed in, and a budget that changes', async () => {

@@ -123,6 +123,7 @@ function isManaged({ state }: Span<{ readonly labels: ObjectLabels }>): boolean 
 /** Namespaces whose past became known as a tenant cluster's after windows of it had been closed. */
 function lateNamespaces({ observation, learntUntil }: MeterInput): readonly LateNamespace[] {
   const { tenantClusters } = observation;
+  if (tenantClusters.sequence <= learntUntil) return [];
   const own = tenantClusters.learntAfter(learntUntil);
   return [
     ...own.map((late) => ({ ...late, namespace: late.cluster.namespace })),

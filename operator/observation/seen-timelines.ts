@@ -1,5 +1,6 @@
 import type { Projected } from '../kubernetes/source.ts';
 import type { Observation } from './observation.ts';
+import type { TenantClusterTimelines } from './tenant-cluster-timeline.ts';
 import type { Timeline } from './timeline.ts';
 import type { Timelines } from './timelines.ts';
 
@@ -18,6 +19,10 @@ export function seenTimelines<T extends Projected, S>(
     kind: timelines.kind,
     size: timelines.size,
     has: (object) => timelines.has(object),
+    find: (object) => {
+      const timeline = timelines.find(object);
+      return timeline !== undefined && sees(timeline) ? timeline : undefined;
+    },
     namespaces: function* () {
       for (const [namespace, list] of timelines.namespaces()) yield [namespace, each(list)];
     },
@@ -70,6 +75,30 @@ export function observationOf(
   includes: (namespace: string) => boolean,
 ): Observation {
   return seenObservation(observation, ({ namespace }) => namespace === '' || includes(namespace));
+}
+
+/** The same tenant clusters, of which those of one namespace are walked through. */
+export function tenantClustersOf(
+  timelines: TenantClusterTimelines,
+  namespace: string,
+): TenantClusterTimelines {
+  return {
+    current: timelines.current,
+    leaving: timelines.leaving,
+    sequence: timelines.sequence,
+    version: timelines.version,
+    observedAt: timelines.observedAt,
+    observe: (clusters, at) => timelines.observe(clusters, at),
+    tenancies: (within, from, to) => timelines.tenancies(within, from, to),
+    during: (from, to) => timelines.during(from, to, namespace),
+    statesOf: (id, from, to) => timelines.statesOf(id, from, to),
+    learntAfter: (sequence) => timelines.learntAfter(sequence),
+    mappedAfter: (sequence) => timelines.mappedAfter(sequence),
+    release: (holdsObjects, at) => timelines.release(holdsObjects, at),
+    prune: (horizon) => timelines.prune(horizon),
+    snapshot: () => timelines.snapshot(),
+    restore: (snapshot, observedAt) => timelines.restore(snapshot, observedAt),
+  };
 }
 
 /** Namespaces in which anything is. */

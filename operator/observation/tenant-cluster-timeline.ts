@@ -31,8 +31,8 @@ export interface TenantClusterTimelines {
   readonly leaving: readonly LeavingTenantCluster[];
   /** What a namespace held during `[from, to)`, in order; stretches without tenant clusters are left out. */
   tenancies(namespace: string, from: number, to: number): readonly Tenancy[];
-  /** Every tenant cluster that existed during `[from, to)`, a value for each of its states. */
-  during(from: number, to: number): readonly Span<TenantCluster>[];
+  /** Every tenant cluster that existed during `[from, to)`, a value for each of its states; of one namespace where it is given. */
+  during(from: number, to: number, namespace?: string): readonly Span<TenantCluster>[];
   /** The states of one tenant cluster during `[from, to)`, in order. */
   statesOf(id: string, from: number, to: number): readonly Span<TenantCluster>[];
   /** Those learnt after `sequence`, with the moment since when they exist; for late usage. */
@@ -149,8 +149,13 @@ class TenantClusterHistory implements TenantClusterTimelines {
     return tenanciesOf(present, leaving, from, to);
   }
 
-  during(from: number, to: number): readonly Span<TenantCluster>[] {
-    return [...this.#entries.values()].flatMap(({ spans }) => spansWithin(spans, from, to));
+  during(from: number, to: number, namespace?: string): readonly Span<TenantCluster>[] {
+    const all = [...this.#entries.values()];
+    const entries = namespace === undefined ? all : this.#inNamespace(namespace);
+    const spans = entries.flatMap((entry) => spansWithin(entry.spans, from, to));
+    return namespace === undefined
+      ? spans
+      : spans.filter(({ state }) => state.namespace === namespace);
   }
 
   statesOf(id: string, from: number, to: number): readonly Span<TenantCluster>[] {
@@ -158,6 +163,7 @@ class TenantClusterHistory implements TenantClusterTimelines {
   }
 
   learntAfter(sequence: number): readonly LateTenantCluster[] {
+    if (this.#sequence <= sequence) return [];
     return [...this.#entries.values()].flatMap(({ learntAs, spans, existedFrom }) => {
       const last = spans.at(-1);
       if (learntAs <= sequence || last === undefined) return [];

@@ -13,7 +13,7 @@ export class TimelineIndex<T extends Projected, S> {
     return this.#size;
   }
 
-  find({ namespace, uid }: Projected): Tracked<T, S> | undefined {
+  find({ namespace, uid }: Pick<Projected, 'namespace' | 'uid'>): Tracked<T, S> | undefined {
     return this.#byNamespace.get(namespace)?.get(uid);
   }
 

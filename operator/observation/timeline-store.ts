@@ -74,6 +74,10 @@ class TimelineStore<T extends Observed, S> implements Timelines<T, S> {
     return this.#index.find(object) !== undefined;
   }
 
+  find(object: Pick<Projected, 'namespace' | 'uid'>): Timeline<S> | undefined {
+    return this.#index.find(object);
+  }
+
   namespaces(): Iterable<readonly [namespace: string, timelines: Iterable<Timeline<S>>]> {
     return this.#index.namespaces();
   }

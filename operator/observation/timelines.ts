@@ -44,6 +44,8 @@ export interface Timelines<T extends Projected, S> extends SourceHandler<T> {
   readonly size: number;
   /** Whether it has a timeline, gone or not. */
   has(object: Projected): boolean;
+  /** That of an object, gone or not. */
+  find(object: Pick<Projected, 'namespace' | 'uid'>): Timeline<S> | undefined;
   /** By namespace, so that a window close touches each live object once. */
   namespaces(): Iterable<readonly [namespace: string, timelines: Iterable<Timeline<S>>]>;
   inNamespace(namespace: string): Iterable<Timeline<S>>;

@@ -12,14 +12,15 @@ import { DueWindows } from './due-windows.ts';
 import { createGaps, type Gap, GAP_PREFIX, type UsageFailure } from './gaps.ts';
 import type { HeapTiming } from './heap-timing.ts';
 import type { RestoredJournal } from './journal.ts';
-import { type LiveUsage, liveUsage } from './live-usage.ts';
+import { createLiveView } from './live-meter.ts';
+import type { LiveView } from './live-usage.ts';
 import { NodeRefresh } from './node-refresh.ts';
 import { OwnNodeNotices } from './own-node-limit.ts';
 import type { PodMetricsReader } from './pod-metrics.ts';
 import { Quarantine } from './quarantine.ts';
 import { createWindowReports, REPORT_PREFIX } from './report-store.ts';
 import { sampleRegularly } from './sampling.ts';
-import type { CollectorSources, ScopeState } from './scope.ts';
+import type { CollectorSources } from './scope.ts';
 import { createScopes, type Scopes, tenantClustersOf } from './scopes.ts';
 import type { RestoredTenantApi } from './tenant-journal.ts';
 import { NO_TENANT_OBJECTS, type TenantObjectsList } from './tenant-scopes.ts';
@@ -87,12 +88,11 @@ export interface HeldTenant {
 
 /** Samples, closes windows and appends them, until it is told to stop. */
 export interface Collector extends WindowsView {
-  /**
-   * What goes on in some namespaces of this cluster since their last window was closed; undefined while some of it
-   * has not been listed.
-   */
-  live(namespaces: ReadonlySet<string>): readonly LiveUsage[] | undefined;
-  /** Up to where windows are closed, milliseconds since the epoch, by the scope that {@link LiveUsage} names. */
+  /** What goes on in namespaces of this cluster since their last window was closed. */
+  readonly live: LiveView;
+  /** Calls with the namespaces whose pods are billed by usage whenever that has been sampled, or could not be. */
+  onSampled(listener: (namespaces: ReadonlySet<string>) => void): () => void;
+  /** Up to where windows are closed, milliseconds since the epoch, by the scope that a part of {@link live} names. */
   closedUntil(): ReadonlyMap<string, number>;
   /**
    * The number of an event up to which the ledger has all of the windows that {@link closedUntil} counts; undefined while
@@ -119,6 +119,7 @@ export function createCollector(options: CollectorOptions): Collector {
 }
 
 class WindowCollector implements Collector {
+  readonly live: LiveView;
   readonly #options: CollectorOptions;
   readonly #tenants: TenantObjectsList;
   readonly #gaps = createGaps();
@@ -130,6 +131,7 @@ class WindowCollector implements Collector {
   readonly #ownNodes: OwnNodeNotices;
   readonly #due: DueWindows;
   readonly #closer: WindowCloser;
+  readonly #sampledListeners = new Set<(namespaces: ReadonlySet<string>) => void>();
   readonly #nodes: NodeRefresh;
 
   constructor(options: CollectorOptions) {
@@ -148,6 +150,7 @@ class WindowCollector implements Collector {
       startedAt: clock.now(),
       windowMs: settings().metering.windowMs,
     });
+    this.live = createLiveView({ ...options, states: () => this.#scopes.ofHost });
     this.#usage = options.usage ?? createHostUsage(options);
     this.#nodes = new NodeRefresh(options);
     this.#tenantUsage = createTenantUsage(tenants, logger);
@@ -207,21 +210,17 @@ class WindowCollector implements Collector {
     return this.#usage.failure;
   }
 
-  live(namespaces: ReadonlySet<string>): readonly LiveUsage[] | undefined {
-    const { settings, clock } = this.#options;
-    return liveUsage(this.#hostScopes, namespaces, settings(), clock.now());
+  onSampled(listener: (namespaces: ReadonlySet<string>) => void): () => void {
+    this.#sampledListeners.add(listener);
+    return () => void this.#sampledListeners.delete(listener);
   }
 
   closedUntil(): ReadonlyMap<string, number> {
-    return new Map(this.#hostScopes.map(({ scope, progress }) => [scope.name, progress.end]));
+    return new Map(this.#scopes.ofHost.map(({ scope, progress }) => [scope.name, progress.end]));
   }
 
   closedHead(): number | undefined {
     return this.#closer.closedHead;
-  }
-
-  get #hostScopes(): readonly ScopeState[] {
-    return this.#scopes.all.filter(({ scope }) => scope.ownNodes !== true);
   }
 
   async run(signal: AbortSignal): Promise<AppendEnd> {
@@ -234,7 +233,10 @@ class WindowCollector implements Collector {
     const listed = this.#scopes.awaitLists(either);
     const isOwn = this.#options.usage === undefined;
     const sampled = Promise.all([
-      isOwn && sampleRegularly(this.#usage.sampler, this.#options, either),
+      isOwn &&
+        sampleRegularly(this.#usage.sampler, this.#options, either, () =>
+          this.#sampled(this.#usage.namespaces()),
+        ),
       sampleRegularly(this.#tenantUsage, this.#options, either),
     ]);
     try {
@@ -243,6 +245,10 @@ class WindowCollector implements Collector {
       stop.abort();
       await Promise.all([listed, sampled]);
     }
+  }
+
+  #sampled(namespaces: ReadonlySet<string>): void {
+    for (const listener of this.#sampledListeners) listener(namespaces);
   }
 
   async #closeWindows(signal: AbortSignal): Promise<AppendEnd> {

@@ -2,6 +2,7 @@ import type { Window } from '../model/window.ts';
 import type { AppendEnd } from './appender.ts';
 import { type Collector, createCollector, type CollectorOptions } from './collector.ts';
 import type { Gap, UsageFailure } from './gaps.ts';
+import type { LiveView } from './live-usage.ts';
 
 /** What a process goes on from when it begins to close windows. */
 export type LeftBehind = Pick<CollectorOptions, 'restored' | 'restoredTenants'>;
@@ -15,7 +16,17 @@ export interface LedCollectorOptions extends Omit<CollectorOptions, keyof LeftBe
 export interface LedCollector extends Collector {
   /** To be called once, before {@link Collector.run}. */
   lead(left: LeftBehind): void;
+  /** Usage of pods in namespaces has been sampled, or could not be. */
+  sampled(namespaces: ReadonlySet<string>): void;
 }
+
+/** While nobody closes windows here. */
+const NOTHING_KNOWN: LiveView = {
+  pods: () => undefined,
+  others: () => undefined,
+  othersMark: () => '',
+  unseen: () => new Map(),
+};
 
 export function createLedCollector(options: LedCollectorOptions): LedCollector {
   return new CollectorToCome(options);
@@ -23,6 +34,7 @@ export function createLedCollector(options: LedCollectorOptions): LedCollector {
 
 class CollectorToCome implements LedCollector {
   readonly #options: LedCollectorOptions;
+  readonly #listeners = new Set<(namespaces: ReadonlySet<string>) => void>();
   #led: Collector | undefined;
 
   constructor(options: LedCollectorOptions) {
@@ -62,7 +74,18 @@ class CollectorToCome implements LedCollector {
 
   readonly heldTenants: Collector['heldTenants'] = () => this.#led?.heldTenants() ?? [];
 
-  readonly live: Collector['live'] = (namespaces) => this.#led?.live(namespaces);
+  get live(): LiveView {
+    return this.#led?.live ?? NOTHING_KNOWN;
+  }
+
+  readonly onSampled: Collector['onSampled'] = (listener) => {
+    this.#listeners.add(listener);
+    return () => void this.#listeners.delete(listener);
+  };
+
+  sampled(namespaces: ReadonlySet<string>): void {
+    for (const listener of this.#listeners) listener(namespaces);
+  }
 
   readonly closedUntil: Collector['closedUntil'] = () => this.#led?.closedUntil() ?? new Map();
 

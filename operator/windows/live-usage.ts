@@ -1,101 +1,66 @@
-import type { Settings } from '../config/settings.ts';
-import { createFindings } from '../metering/findings.ts';
-import { balanceGpus } from '../metering/gpu-balance.ts';
-import type { Meter } from '../metering/meter.ts';
-import { type Charge, type ChargeIdentity, createTally } from '../metering/tally.ts';
-import { meterWholeNodes } from '../metering/whole-nodes.ts';
-import type { Projected } from '../kubernetes/source.ts';
-import { atOnce } from '../model/at-once.ts';
+import type { ChargeIdentity } from '../metering/tally.ts';
 import type { Window } from '../model/window.ts';
-import type { Observation } from '../observation/observation.ts';
-import { observationOf } from '../observation/seen-timelines.ts';
-import type { Timelines } from '../observation/timelines.ts';
-import { meterSettings } from './measure-scope.ts';
-import type { ScopeState } from './scope.ts';
+import type { Unseen } from './live-grounds.ts';
 
-/** What goes on in some namespaces and is in no closed window yet, of one charge. */
+/**
+ * What goes on of one charge, as a straight line: at a moment it has come to `began` + `rate` × milliseconds since its
+ * window began; nano-units × milliseconds.
+ */
 export interface LiveUsage {
   readonly identity: ChargeIdentity;
-  /** The scope that it is measured with; an identity may come from several. */
-  readonly scope: string;
-  /** The end of the last closed window, milliseconds since the epoch. */
-  readonly windowStart: number;
-  /** Since then, nano-units × milliseconds; below zero where closed windows had too much. */
-  readonly amount: bigint;
-  /** When it was measured, milliseconds since the epoch. */
-  readonly at: number;
-  /** What each millisecond adds from then on if nothing changes. */
+  /** One text for an identity; equal identities have equal texts. */
+  readonly key: string;
+  /** Below zero where it began later, or where closed windows had too much. */
+  readonly began: bigint;
+  /** What each millisecond adds if nothing changes. */
   readonly rate: bigint;
 }
 
-/** What is in no namespace is measured when its window is closed, for all together. */
-const OF_NODES: ReadonlySet<Meter> = new Set([meterWholeNodes, balanceGpus]);
-
-/**
- * Measures what of some namespaces is in no closed window yet, as their windows will be. Takes as long as there are objects in
- * these namespaces, and nodes. Changes nothing. Undefined while some of it has not been listed.
- */
-export function liveUsage(
-  states: readonly ScopeState[],
-  namespaces: ReadonlySet<string>,
-  settings: Settings,
-  now: number,
-): readonly LiveUsage[] | undefined {
-  const concerned = states.filter(
-    ({ scope: { namespace } }) => namespace === undefined || namespaces.has(namespace),
-  );
-  if (!concerned.every(({ listed }) => listed)) return undefined;
-  return concerned.flatMap((state) => measure(state, namespaces, settings, now));
+/** What is measured by itself, and is in no closed window yet. */
+export interface LivePart {
+  /** The scope that it is measured with. */
+  readonly scope: string;
+  /** The end of the last closed window, milliseconds since the epoch. */
+  readonly windowStart: number;
+  readonly usage: readonly LiveUsage[];
 }
 
-function measure(
-  { scope, progress, learntUntil }: ScopeState,
-  namespaces: ReadonlySet<string>,
-  settings: Settings,
-  now: number,
+/** What goes on since windows were closed, measured as they will be (docs/budgets.md#what-counts). Asking changes nothing. */
+export interface LiveView {
+  /**
+   * CPU and memory of each of some pods of a namespace by itself, of all that there are where none are named; those that
+   * nobody knows are left out. Undefined while they have not been listed.
+   */
+  pods(
+    namespace: string,
+    uids?: Iterable<string>,
+  ): Iterable<readonly [uid: string, part: LivePart]> | undefined;
+  /** Everything else in a namespace, by kind: it takes as long as there is. Undefined while some of it has not been listed. */
+  others(namespace: string): readonly LivePart[] | undefined;
+  /** While it is the same, {@link others} only come to more with time. */
+  othersMark(namespace: string): string;
+  /**
+   * What of some namespaces may come out otherwise than at the last call without a change of its own, as where a node has
+   * become another. It takes as long as there are namespaces only where anything has.
+   */
+  unseen(namespaces: Iterable<string>): Unseen;
+}
+
+/** What charges have come to by the end of a stretch since its beginning, and what they add in the millisecond after it, by key. */
+export function linesOf(
+  stretch: Window,
+  amounts: ReadonlyMap<string, Charged>,
+  next: ReadonlyMap<string, Charged>,
 ): readonly LiveUsage[] {
-  const { end: windowStart, sizeMs, meteredFrom } = progress;
-  // Before the first window, or when the clock was set back, nothing of it has gone on yet.
-  const at = Math.max(now, windowStart + 1);
-  const observation = within(scope.observation, namespaces);
-  const size = { start: windowStart, end: windowStart + sizeMs };
-  const common = { observation, meteredFrom, learntUntil, settings: meterSettings(settings, size) };
-  const meters = scope.meters.filter((meter) => !OF_NODES.has(meter));
-  const charges = (window: Window): ReadonlyMap<string, Charge> => {
-    const [tally, findings] = [createTally(), createFindings()];
-    for (const meter of meters) atOnce(meter({ ...common, window, tally, findings }));
-    const keyed = [...tally.charges()].map((one) => [one.key, one] as const);
-    return new Map(keyed);
-  };
-  const last = charges({ start: at - 1, end: at });
-  return [...charges({ start: windowStart, end: at })].map(
-    ([key, { identity, amount, carried }]) => ({
-      identity,
-      scope: scope.name,
-      windowStart,
-      amount: amount + carried,
-      at,
-      rate: last.get(key)?.amount ?? 0n,
-    }),
-  );
+  const ms = BigInt(stretch.end - stretch.start);
+  return [...new Map([...amounts, ...next])].map(([key, { identity }]) => {
+    const rate = next.get(key)?.amount ?? 0n;
+    return { identity, key, began: (amounts.get(key)?.amount ?? 0n) - rate * ms, rate };
+  });
 }
 
-/** The same observation with the objects of some namespaces; others are not even looked at. */
-function within(observation: Observation, namespaces: ReadonlySet<string>): Observation {
-  const seen = observationOf(observation, (namespace) => namespaces.has(namespace));
-  const only = <T extends Projected, S>(timelines: Timelines<T, S>): Timelines<T, S> => ({
-    ...timelines,
-    namespaces: function* () {
-      for (const namespace of namespaces) yield [namespace, timelines.inNamespace(namespace)];
-    },
-  });
-  return {
-    ...seen,
-    pods: only(seen.pods),
-    gpuPods: only(seen.gpuPods),
-    resourceClaims: only(seen.resourceClaims),
-    volumes: only(seen.volumes),
-    loadBalancers: only(seen.loadBalancers),
-    workloads: only(seen.workloads),
-  };
+/** Nano-units × milliseconds of a charge. */
+export interface Charged {
+  readonly identity: ChargeIdentity;
+  readonly amount: bigint;
 }

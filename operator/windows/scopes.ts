@@ -27,6 +27,8 @@ import {
 export interface Scopes {
   /** What is metered out of watches on this cluster, but for namespaces that are apart. */
   readonly host: readonly ScopeState[];
+  /** The same with the namespaces that are apart. */
+  readonly ofHost: readonly ScopeState[];
   /** Tenant clusters with nodes of their own. */
   readonly tenants: TenantScopes;
   /** How far the windows of namespaces are closed that are apart, by scope and namespace; for the journal. */
@@ -116,8 +118,12 @@ class AllScopes implements Scopes {
     return this.host.reduce((a, b) => (b.progress.end > a.progress.end ? b : a));
   }
 
+  get ofHost(): readonly ScopeState[] {
+    return [...this.host, ...this.host.flatMap(({ apart }) => apart)];
+  }
+
   get all(): readonly ScopeState[] {
-    return [...this.host, ...this.host.flatMap(({ apart }) => apart), ...this.tenants.all];
+    return [...this.ofHost, ...this.tenants.all];
   }
 
   get windowMs(): number {

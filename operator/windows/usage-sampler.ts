@@ -176,6 +176,8 @@ export interface HostUsage {
   readonly failures: UsageFailures;
   /** What of {@link failures} is to be shown; with WATCH_NAMESPACES it names the namespaces. */
   readonly failure: UsageFailure | undefined;
+  /** Those whose pods are sampled. */
+  namespaces(): ReadonlySet<string>;
 }
 
 export interface HostUsageOptions {
@@ -201,8 +203,10 @@ export function createHostUsage(options: HostUsageOptions): HostUsage {
   const { observation, sources, settings, podMetrics } = options;
   const { tenantClusters } = observation;
   const isSplit = (): boolean => settings().discovery.watchNamespaces.length > 0;
+  const namespaces = (): ReadonlySet<string> =>
+    wantedNamespaces(observation, settings().discovery.watchNamespaces);
   const lists = (): readonly UsageList[] => {
-    const wanted = wantedNamespaces(observation, settings().discovery.watchNamespaces);
+    const wanted = namespaces();
     const common = {
       reader: podMetrics,
       findPod: (namespace: string, name: string) => sources.pods.find(namespace, name),
@@ -221,6 +225,7 @@ export function createHostUsage(options: HostUsageOptions): HostUsage {
   const sampler = new UsageSampler(lists, options.logger);
   return {
     sampler,
+    namespaces,
     failures: {
       get all() {
         return sampler.failure(ALL);

@@ -108,7 +108,10 @@ export async function buildMetering(
         ...configured.parts,
         {
           name: 'samples of usage',
-          run: (signal: AbortSignal) => sampleRegularly(usage.sampler, sampling, signal),
+          run: (signal: AbortSignal) =>
+            sampleRegularly(usage.sampler, sampling, signal, () =>
+              windows.sampled(usage.namespaces()),
+            ),
         },
       ].map(whenSet),
       ...(role.isShared ? [word.part] : []),

@@ -95,8 +95,12 @@ export function buildSurface(context: BuildContext, engine: Engine): Surface {
     pricesKnown: () => controllers.pricesKnown(),
   });
   createStatusMetrics(registry, views, engine.cluster.tenantApis, { budgets, gate });
-  const changed = ({ namespace }: Projected): void => budgets.changed(namespace);
-  engine.cluster.watches.subscribe({ used: { upserted: changed, deleted: changed } });
+  const changed = (object: Projected): void => budgets.changed(object);
+  const nodesChanged = (): void => budgets.nodesChanged();
+  engine.cluster.watches.subscribe({
+    used: { upserted: changed, deleted: changed },
+    nodes: { upserted: nodesChanged, deleted: nodesChanged },
+  });
   const controllers = createControllers({
     clock,
     random,

@@ -1,0 +1,99 @@
+import type { Settings } from '../config/settings.ts';
+import { createPodMeter, type PodMeter } from '../metering/cpu-memory.ts';
+import { createFindings } from '../metering/findings.ts';
+import type { NodeLookup } from '../metering/node-owners.ts';
+import { createTally, type Tally } from '../metering/tally.ts';
+import { atOnce } from '../model/at-once.ts';
+import type { Window } from '../model/window.ts';
+import { seenTimelines } from '../observation/seen-timelines.ts';
+import type { PodState, PodView } from '../observation/pod.ts';
+import type { Timeline } from '../observation/timeline.ts';
+import type { Timelines } from '../observation/timelines.ts';
+import { type Charged, linesOf, type LivePart } from './live-usage.ts';
+import { meterSettings } from './measure-scope.ts';
+import type { ScopeState } from './scope.ts';
+
+interface Measuring {
+  readonly tally: Tally;
+  readonly meter: PodMeter;
+}
+
+/**
+ * Measures what goes on of CPU and memory of one pod after the other, each by itself, as their window will be. All of it
+ * is of one moment: make another for what is measured later.
+ */
+export class LivePods {
+  readonly #state: ScopeState;
+  readonly #window: Window;
+  readonly #whole: Measuring;
+  /** Of the next millisecond, which is as each further one: what has changed by now is in it. */
+  readonly #next: Measuring;
+  /** The one that is measured. */
+  #pods: readonly Timeline<PodState>[] = [];
+  /** Closed windows may have to be put right for pods that have not changed themselves. */
+  readonly #isPastOpen: boolean;
+
+  constructor(state: ScopeState, nodeAt: NodeLookup, settings: Settings, now: number) {
+    const { scope, progress, learntUntil } = state;
+    const { end: start, sizeMs, meteredFrom } = progress;
+    // Before the first window, or when the clock was set back, nothing of it has gone on yet.
+    const end = Math.max(now, start + 1);
+    this.#state = state;
+    this.#window = { start, end };
+    const { tenantClusters, nodes } = scope.observation;
+    const observation = { ...scope.observation, pods: this.#oneOf(scope.observation.pods) };
+    const size = { start, end: start + sizeMs };
+    const common = { observation, learntUntil, settings: meterSettings(settings, size) };
+    const measuring = (window: Window, from: number): Measuring => {
+      const [tally, findings] = [createTally(), createFindings()];
+      const input = { ...common, meteredFrom: from, window, tally, findings };
+      return { tally, meter: createPodMeter(input, nodeAt) };
+    };
+    this.#whole = measuring(this.#window, meteredFrom);
+    this.#next = measuring({ start: end, end: end + 1 }, end);
+    this.#isPastOpen = tenantClusters.sequence > learntUntil || [...nodes.late()].length > 0;
+  }
+
+  /** What cannot be measured counts for nothing: it is not billed either until its window can be closed. */
+  measure(timeline: Timeline<PodState>): LivePart {
+    const isMeasured = this.#take(timeline);
+    const usage = linesOf(this.#window, drained(this.#whole.tally), drained(this.#next.tally));
+    const { scope } = this.#state;
+    const { start: windowStart } = this.#window;
+    return { scope: scope.name, windowStart, usage: isMeasured ? usage : [] };
+  }
+
+  #take(timeline: Timeline<PodState>): boolean {
+    this.#pods = [timeline];
+    try {
+      this.#whole.meter.measure(timeline);
+      const isLate = this.#isPastOpen || timeline.billed !== undefined;
+      if (isLate) atOnce(this.#whole.meter.measurePast());
+      this.#next.meter.measure(timeline);
+      return true;
+    } catch {
+      return false;
+    }
+  }
+
+  #oneOf(pods: Timelines<PodView, PodState>): Timelines<PodView, PodState> {
+    return {
+      ...seenTimelines(pods, () => true),
+      namespaces: () => this.#pods.map((timeline) => [timeline.namespace, [timeline]] as const),
+      inNamespace: (name) => this.#pods.filter(({ namespace }) => namespace === name),
+      late: () => this.#pods.filter(({ billed }) => billed !== undefined),
+    };
+  }
+}
+
+/** What has been charged since the last call; the charges are those of the next pod as well. */
+function drained(tally: Tally): ReadonlyMap<string, Charged> {
+  const charged = new Map<string, Charged>();
+  for (const charge of tally.charges()) {
+    const amount = charge.amount + charge.carried;
+    charge.amount = 0n;
+    charge.carried = 0n;
+    if (amount !== 0n) charged.set(charge.key, { identity: charge.identity, amount });
+  }
+  return charged;
+}
