@@ -38,7 +38,7 @@ function createScene(moments: Readonly<Record<string, number>>) {
   const options: DocketOptions = {
     accounts: {
       kept: new Map(Object.keys(moments).map((tenant) => [tenant, keptOf(tenant)])),
-      position: 0,
+      areWhole: true,
     },
     live: {
       measure: (tenant, isWhole) => {
@@ -57,7 +57,6 @@ function createScene(moments: Readonly<Record<string, number>>) {
         judged.push([...tenants]);
       },
     },
-    windows: { closedHead: () => 0 },
     clock: { now: () => now, monotonic: () => now, sleep: async () => undefined },
   };
   return { ...scene, scene, docket: new Docket(options) };

@@ -1,15 +1,13 @@
 import type { Clock } from '../telemetry/clock.ts';
 import { Turn } from '../telemetry/turn.ts';
-import type { Collector } from '../windows/collector.ts';
 import type { BudgetGate } from './gate.ts';
 import type { KeptAccounts } from './kept-accounts.ts';
 import type { LiveTracker } from './live-tracker.ts';
 
 export interface DocketOptions {
-  readonly accounts: Pick<KeptAccounts, 'kept' | 'position'>;
+  readonly accounts: Pick<KeptAccounts, 'kept' | 'areWhole'>;
   readonly live: Pick<LiveTracker, 'measure' | 'tell'>;
   readonly gate: Pick<BudgetGate, 'take' | 'momentOf' | 'stateOf' | 'judge'>;
-  readonly windows: Pick<Collector, 'closedHead'>;
   readonly clock: Clock;
 }
 
@@ -67,7 +65,7 @@ export class Docket {
    * none is passed over because something of it has changed once more. False where some are left for another turn.
    */
   async judge(): Promise<boolean> {
-    const { accounts, live, gate, windows, clock } = this.#options;
+    const { accounts, live, gate, clock } = this.#options;
     const turn = new Turn(clock);
     // What others have done in this round would leave time for a single tenant.
     if (turn.isOver) await turn.next();
@@ -95,13 +93,12 @@ export class Docket {
     }
     for (const [tenant, isMeasured] of measured) if (!isMeasured) this.#waiting.add(tenant);
     if (measured.size === 0 && !this.#mayBeFreed) return true;
-    const head = (): number => windows.closedHead() ?? Number.POSITIVE_INFINITY;
     try {
       await gate.judge({
         kept,
         tenants: measured.keys(),
         // Nobody is let go by what is not known of it.
-        isWhole: (tenant) => measured.get(tenant) === true && accounts.position >= head(),
+        isWhole: (tenant) => measured.get(tenant) === true && accounts.areWhole,
       });
       this.#mayBeFreed = false;
       return areAll;

@@ -2,11 +2,7 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
-import type { Settings } from '../config/settings.ts';
-import { createSettingsStore } from '../config/settings-store.ts';
-import type { RawObject } from '../kubernetes/source.ts';
 import { projectPod } from '../observation/pod.ts';
-import type { TenantCluster } from '../discovery/tenant-cluster.ts';
 import { createCapturingLogger } from '../kubernetes/testing/capturing-logger.ts';
 import type { ManualClock } from '../kubernetes/testing/manual-clock.ts';
 import { createMemoryLedger } from '../ledger/testing/memory-ledger.ts';
@@ -15,30 +11,18 @@ import { testEvent } from '../ledger/testing/events.ts';
 import { cluster, pod } from '../metering/testing/objects.ts';
 import type { Budget } from '../model/budget.ts';
 import { nanosFromDecimal } from '../model/decimal.ts';
-import { bookOf, flat, priceOf } from '../pricing/testing/price-books.ts';
 import { openSumsStore, type SumsStore } from '../usage/sums-store.ts';
 import { createUsageTotals } from '../usage/usage-totals.ts';
+import { at, clockAt, eventsOf, life, pass, running } from '../windows/testing/harness.ts';
+import type { BudgetKeeper } from './keeper.ts';
 import {
-  at,
-  clockAt,
-  eventsOf,
-  life,
-  pass,
-  type Process,
-  running,
-  settingsOf,
-  settled,
-  startProcess,
-} from '../windows/testing/harness.ts';
-import { Credits } from './credits.ts';
-import { BudgetGate } from './gate.ts';
-import { type BudgetKeeper, createBudgetKeeper } from './keeper.ts';
-import { PrepaidBalances } from './prepaid.ts';
-import type { BudgetStanding } from './standing.ts';
+  CPU,
+  type KeeperWorld,
+  type KeeperWorldOptions,
+  startKeeperWorld,
+} from './testing/keeper-world.ts';
 
-const CPU = 'tenant_cpu_core_hours';
 const CORE_SECOND = 1_000_000_000n / 3_600n;
-const TENANT = 'tenant-tenant-a-a';
 
 let directory: string;
 let store: SumsStore;
@@ -64,127 +48,12 @@ function cpuBudget(coreSeconds: number): Budget {
   };
 }
 
-interface World extends AsyncDisposable {
-  readonly process: Process;
-  readonly keeper: BudgetKeeper;
-  readonly settings: ReturnType<typeof createSettingsStore>;
-  readonly credits: Credits;
-  /** Of each measurement of pods so far the namespace, and which pods. */
-  readonly measured: string[][];
-  standing(): BudgetStanding;
-  /** A pod of the tenant changes: the watch tells. */
-  see(object: RawObject): Promise<void>;
-}
-
-interface WorldOptions {
-  readonly clock: ManualClock;
-  readonly ledger: Ledger;
-  readonly budget: Budget;
-  readonly environment?: Settings;
-  readonly known?: readonly TenantCluster[];
-  readonly pods?: readonly RawObject[];
-  /** Called whenever pods are measured. */
-  readonly onMeasured?: (keeper: BudgetKeeper) => void;
-}
-
-async function start(options: WorldOptions): Promise<World> {
-  const { clock, ledger, budget, known = [cluster('a')] } = options;
-  const process = await startProcess({
-    ledger,
-    clock,
-    objects: { pods: options.pods ?? [running] },
-  });
-  process.discover(known);
-  const settings = createSettingsStore(options.environment ?? settingsOf({}));
-  settings.setPriceBook('standard', bookOf([priceOf(CPU, flat(36))], { name: 'standard' }));
-  settings.setPolicy({ defaultBudget: budget });
+/** With the sums of files. */
+async function start(options: Omit<KeeperWorldOptions, 'totals'>): Promise<KeeperWorld> {
+  const { ledger, clock } = options;
   store = await openSumsStore(directory, ledger.stats().ledgerId);
-  const logger = createCapturingLogger();
-  const totals = createUsageTotals({ ledger, store, clock, logger });
-  const measured: string[][] = [];
-  const gate = new BudgetGate({
-    ledger,
-    enforcement: { heedBudgets: async () => ({ kind: 'written' }), heldByBudgets: () => [] },
-    isSpared: () => false,
-    tell: async () => ({ kind: 'told' }),
-    clock,
-    random: () => 0.5,
-    logger,
-  });
-  const { collector } = process;
-  const credits = new Credits({ ledger, clock, windowMs: () => 60_000 });
-  const sources = {
-    ledger,
-    totals: () => totals,
-    settings,
-    credits,
-    isCharged: () => true,
-    clock,
-    logger,
-  };
-  const keeper = createBudgetKeeper({
-    ...sources,
-    prepaid: new PrepaidBalances(sources),
-    discovery: {
-      known: () => true,
-      clusters: () => known,
-      tenants: () => [
-        {
-          id: TENANT,
-          displayName: 'a',
-          plan: 'standard',
-          region: 'r',
-          clusters: [],
-          createdAt: 0,
-        },
-      ],
-      subscribe: () => () => undefined,
-    },
-    gate,
-    windows: {
-      closedUntil: () => collector.closedUntil(),
-      closedHead: () => collector.closedHead(),
-      onSampled: (listener) => collector.onSampled(listener),
-      live: {
-        pods: (namespace, uids) => {
-          measured.push([namespace, ...(uids ?? ['all'])]);
-          options.onMeasured?.(keeper);
-          return collector.live.pods(namespace, uids);
-        },
-        others: (namespace) => collector.live.others(namespace),
-        othersMark: (namespace) => collector.live.othersMark(namespace),
-        unseen: (namespaces) => collector.live.unseen(namespaces),
-      },
-    },
-    pricesKnown: () => true,
-  });
-  const stop = new AbortController();
-  const ended = keeper.run(stop.signal);
-  await expect.poll(() => keeper.list().length).toBe(known.length);
-  return {
-    process,
-    keeper,
-    settings,
-    credits,
-    measured,
-    standing: () => {
-      const [standing] = keeper.list();
-      if (standing === undefined) throw new Error('no budget is kept');
-      return standing;
-    },
-    see: async (object) => {
-      process.pods.apply(object);
-      const { namespace = '', uid = '' } = projectPod(object) ?? {};
-      keeper.changed({ namespace, uid });
-      await settled();
-    },
-    async [Symbol.asyncDispose]() {
-      stop.abort();
-      await clock.advance(0);
-      await ended;
-      await process.kill();
-    },
-  };
+  const totals = createUsageTotals({ ledger, store, clock, logger: createCapturingLogger() });
+  return startKeeperWorld({ ...options, totals });
 }
 
 /** Each window is rounded once, to a nano-unit. */
@@ -194,7 +63,7 @@ function expectSeconds(nanos: bigint, seconds: number): void {
 }
 
 /** The limit a moment later: accounts are made anew from files, however long a busy machine takes to read them. */
-async function limit(world: World, clock: ManualClock): Promise<bigint | undefined> {
+async function limit(world: KeeperWorld, clock: ManualClock): Promise<bigint | undefined> {
   await pass(clock, 1);
   return world.keeper.list()[0]?.limit;
 }

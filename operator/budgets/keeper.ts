@@ -78,10 +78,11 @@ class LiveBudgetKeeper implements BudgetKeeper {
   #lastFailure = '';
 
   constructor(options: BudgetKeeperOptions) {
+    const { gate, clock } = options;
     this.#options = options;
     this.#live = new LiveTracker(options);
     this.#accounts = new KeptAccounts({ ...options, live: this.#live });
-    this.#docket = new Docket({ ...options, live: this.#live, accounts: this.#accounts });
+    this.#docket = new Docket({ live: this.#live, accounts: this.#accounts, gate, clock });
   }
 
   list(override?: string): readonly BudgetStanding[] {
@@ -219,7 +220,7 @@ class LiveBudgetKeeper implements BudgetKeeper {
     const areAllJudged = await this.#docket.judge();
     await prepaid.save(this.#accounts.pricesOf);
     if (!areAllJudged || this.#credited.size > 0) return 'at once';
-    const isAwaited = !areOpen || this.#docket.isWaiting;
+    const isAwaited = !areOpen || this.#docket.isWaiting || !this.#accounts.areWhole;
     const longest = clock.now() + (isAwaited ? RETRY_MS : LONGEST_SLEEP_MS);
     return Math.min(this.#accounts.outdatedAt, gate.nextAt, longest);
   }
@@ -244,13 +245,12 @@ class LiveBudgetKeeper implements BudgetKeeper {
     const now = this.#options.clock.now();
     const mayTenantsDiffer = !this.#isLookedAt;
     this.#isLookedAt = true;
-    if (!this.#accounts.isOutdated(now, mayTenantsDiffer)) {
-      this.#docket.note(await this.#accounts.follow());
-      return true;
+    if (this.#accounts.isOutdated(now, mayTenantsDiffer)) {
+      this.#isLookedAt = false;
+      if (!(await this.#accounts.remake(now, signal))) return false;
+      this.#docket.renew();
     }
-    this.#isLookedAt = false;
-    if (!(await this.#accounts.remake(now, signal))) return false;
-    this.#docket.renew();
+    this.#docket.note(await this.#accounts.follow());
     return true;
   }
 

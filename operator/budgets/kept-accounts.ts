@@ -6,6 +6,7 @@ import { greatest, least } from '../model/extremes.ts';
 import { omitUndefined } from '../model/omit-undefined.ts';
 import type { PricesOf } from '../usage/plan-prices.ts';
 import { tenantsByNamespace } from './budget-of.ts';
+import type { Collector } from '../windows/collector.ts';
 import type { LiveTracker } from './live-tracker.ts';
 import {
   type AccountSources,
@@ -23,6 +24,7 @@ export interface KeptAccountsOptions extends AccountSources {
   readonly discovery: Pick<Discovery, 'clusters' | 'tenants'>;
   readonly prepaid: PrepaidBalances;
   readonly live: LiveTracker;
+  readonly windows: Pick<Collector, 'closedHead'>;
 }
 
 /** What the accounts were made by; others make them anew. */
@@ -64,9 +66,10 @@ export class KeptAccounts {
     return this.#madeBy !== undefined;
   }
 
-  /** The last event that the accounts have. */
-  get position(): number {
-    return this.#position;
+  /** Whether they have every window that is closed. */
+  get areWhole(): boolean {
+    const head = this.#options.windows.closedHead();
+    return head !== undefined && this.#position >= head;
   }
 
   /** The prices that the accounts were made by. */
@@ -93,7 +96,8 @@ export class KeptAccounts {
     const [tenants, settings] = [tenantsText(this.#options), this.#settings()];
     const clusters = discovery.clusters();
     const made = await makeAccounts(this.#options, now, signal);
-    if (made === undefined) return false;
+    // What is new may be of the window that is on its way.
+    if (made === undefined || (this.#isClosing && made.head > this.#position)) return false;
     const before = this.#madeBy;
     if (before !== undefined && before.tenants !== tenants) {
       this.#remakeAt = now + PLANS_RECORDED_MS;
@@ -107,13 +111,17 @@ export class KeptAccounts {
     );
     const from = greatest(periods.map((period) => period.from));
     this.#madeBy = { tenants, settings, from, to: least(periods.map(({ to }) => to)) };
-    live.track(tenantsByNamespace(clusters, made.kept));
-    live.close();
+    const froms = [...made.kept].map(([tenant, { period }]) => [tenant, period.from] as const);
+    live.track(tenantsByNamespace(clusters, made.kept), new Map(froms));
+    if (!this.#isClosing) live.close();
     for (const [tenant, { account }] of made.kept) live.tell(tenant, account, true);
     return true;
   }
 
-  /** Adds what has come into the ledger. Gives whose it is. Throws where the ledger cannot be read. */
+  /**
+   * Adds what has come into the ledger, but for what comes while a window is on its way there. Gives of whom that changes
+   * anything. Throws where the ledger cannot be read.
+   */
   async follow(): Promise<ReadonlySet<string>> {
     const { ledger, prepaid, live, isCharged } = this.#options;
     const touched = new Set<string>();
@@ -125,7 +133,7 @@ export class KeptAccounts {
     while (this.#position < ledger.head()) {
       const page = await ledger.read(this.#position, PAGE_EVENTS);
       if (page.kind === 'failed') throw new LedgerReadError(page);
-      if (page.events.length === 0) break;
+      if (page.events.length === 0 || this.#isClosing) break;
       // Nothing waits from here on, so that no window counts twice: as what goes on, and as what it came to.
       for (const tenant of live.close()) touched.add(tenant);
       for (const { sequence, event } of page.events) {
@@ -138,6 +146,8 @@ export class KeptAccounts {
       }
       this.#position = page.lastSequence;
     }
+    // A window in which nothing was used adds nothing.
+    if (this.areWhole) for (const tenant of live.close()) touched.add(tenant);
     return touched;
   }
 
@@ -154,17 +164,19 @@ export class KeptAccounts {
   async openBooks(signal: AbortSignal): Promise<readonly string[] | undefined> {
     const { prepaid, live } = this.#options;
     const opened = await prepaid.open(signal);
-    return opened?.flatMap(({ tenant, counts }) => {
+    const credited = opened?.flatMap(({ tenant, counts }) => {
       const given = this.balanceIn(tenant, counts);
       if (given === undefined) return [];
       const { budget, override } = given;
       const from = { tenant, given: { budget, ...omitUndefined({ override }) } };
       const kept = prepaidAccount(prepaid, { ...from, pricesOf: this.#pricesOf });
       this.#kept.set(tenant, kept);
-      live.close();
+      live.countFrom(tenant, kept.period.from);
       live.tell(tenant, kept.account, true);
       return [tenant];
     });
+    // Books may have what the other accounts do not have yet.
+    return credited && [...credited, ...(await this.follow())];
   }
 
   /** A tenant's prepaid budget, where it counts in this unit. */
@@ -172,6 +184,11 @@ export class KeptAccounts {
     const kept = this.#kept.get(tenant);
     if (kept?.budget.period.kind !== 'prepaid') return undefined;
     return unitText(kept.budget) === unitText({ counts }) ? kept : undefined;
+  }
+
+  /** Until the ledger has what a window came to, that goes on. */
+  get #isClosing(): boolean {
+    return this.#options.windows.closedHead() === undefined;
   }
 
   #settings(): readonly unknown[] {

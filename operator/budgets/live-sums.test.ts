@@ -16,59 +16,76 @@ const happenings = fc.array(
     rate: fc.bigInt({ min: 0n, max: 3n }),
     /** Two charges: in another place it is charged as another. */
     zone: fc.constantFrom('one', 'two'),
-    /** It is measured, a window is closed in memory, and the ledger has what was closed. */
-    does: fc.constantFrom('measure', 'measure', 'close', 'append'),
+    /** It changes and is measured; a window ends, is closed in memory, and the ledger has what was closed. */
+    does: fc.constantFrom('change', 'change', 'end', 'close', 'append'),
     ms: fc.integer({ min: 0, max: 5 }),
   }),
   { maxLength: 60 },
 );
 
-interface Pod {
-  zone: string;
-  rate: bigint;
-  /** By charge, in the window that is not closed. */
-  readonly amounts: Map<string, bigint>;
+/** What a pod uses until the next one of its stretches. */
+interface Stretch {
+  readonly from: number;
+  readonly zone: string;
+  readonly rate: bigint;
 }
 
-/** What pods use, added up millisecond by millisecond. */
+/** What pods use, added up stretch by stretch. */
 class NaivePods {
-  readonly #pods = new Map<string, Pod>();
+  readonly #pods = new Map<string, Stretch[]>();
   now = 0;
+  /** Of the window that is not closed. */
   windowStart = 0;
-  total = 0n;
-  closed = 0n;
+  /** The end of that window, where it has come. */
+  windowEnd: number | undefined;
 
-  pass(ms: number): void {
-    for (const { zone, rate, amounts } of this.#pods.values()) {
-      const added = rate * BigInt(ms);
-      amounts.set(zone, (amounts.get(zone) ?? 0n) + added);
-      this.total += added;
-    }
-    this.now += ms;
+  change(name: string, { zone, rate }: Pick<Stretch, 'zone' | 'rate'>): void {
+    const stretches = this.#pods.get(name) ?? [];
+    this.#pods.set(name, [...stretches, { from: this.now, zone, rate }]);
   }
 
-  change(name: string, zone: string, rate: bigint): LivePart {
-    const pod = this.#pods.get(name) ?? { zone, rate, amounts: new Map<string, bigint>() };
-    this.#pods.set(name, pod);
-    pod.zone = zone;
-    pod.rate = rate;
-    const zones = new Set([zone, ...pod.amounts.keys()]);
-    const usage = [...zones].map((each) => {
-      const identity = { tenant: TENANT, metric: METRIC, region: 'r', dimensions: { zone: each } };
-      const goesOn = each === zone ? rate : 0n;
-      const began = (pod.amounts.get(each) ?? 0n) - goesOn * BigInt(this.now - this.windowStart);
-      return { identity, key: each, began, rate: goesOn };
+  measure(name: string): LivePart {
+    const stretches = this.#pods.get(name) ?? [];
+    const last = stretches.at(-1);
+    const usage = [...new Set(stretches.map(({ zone }) => zone))].map((zone) => {
+      const identity = { tenant: TENANT, metric: METRIC, region: 'r', dimensions: { zone } };
+      const rate = last?.zone === zone ? last.rate : 0n;
+      const amount = amountOf(stretches, [this.windowStart, this.now], zone);
+      return {
+        identity,
+        key: zone,
+        began: amount - rate * BigInt(this.now - this.windowStart),
+        rate,
+      };
     });
-    return { scope: 'pods', windowStart: this.windowStart, usage };
+    const isLate = this.windowEnd !== undefined && this.now > this.windowEnd;
+    return { scope: 'pods', windowStart: this.windowStart, isLate, usage };
+  }
+
+  end(): void {
+    if (this.now > this.windowStart) this.windowEnd ??= this.now;
   }
 
   close(): void {
-    for (const { amounts } of this.#pods.values()) {
-      for (const amount of amounts.values()) this.closed += amount;
-      amounts.clear();
-    }
-    this.windowStart = this.now;
+    this.windowStart = this.windowEnd ?? this.windowStart;
+    this.windowEnd = undefined;
   }
+
+  usedUntil(moment: number): bigint {
+    return [...this.#pods.values()].reduce((sum, one) => sum + amountOf(one, [0, moment]), 0n);
+  }
+}
+
+function amountOf(
+  stretches: readonly Stretch[],
+  [from, to]: readonly [from: number, to: number],
+  zone?: string,
+): bigint {
+  return stretches.reduce((sum, stretch, index) => {
+    if (zone !== undefined && stretch.zone !== zone) return sum;
+    const end = Math.min(to, stretches[index + 1]?.from ?? to);
+    return sum + stretch.rate * BigInt(Math.max(0, end - Math.max(from, stretch.from)));
+  }, 0n);
 }
 
 test('what the ledger has and what goes on come to what is used, whatever changes before, while and after a window is closed', () => {
@@ -80,21 +97,35 @@ test('what the ledger has and what goes on come to what is used, whatever change
       const account = {
         setLive: (place: string, charges: readonly LiveCharge[]) => void live.set(place, charges),
       };
-      let stored = 0n;
+      const late = new Set<string>();
+      const measure = (name: string): void => {
+        const part = pods.measure(name);
+        if (part.isLate) late.add(name);
+        else late.delete(name);
+        sums.put(NAMESPACE, name, part);
+      };
+      let appended = 0;
+      const append = (): void => {
+        const again = sums.close(new Map([['pods', pods.windowStart]]));
+        for (const name of again.get(NAMESPACE) ?? []) measure(name);
+        appended = pods.windowStart;
+      };
       for (const { pod, rate, zone, does, ms } of all) {
-        if (does === 'measure') sums.put(NAMESPACE, pod, pods.change(pod, zone, rate));
+        if (does === 'change') {
+          // What was measured late is measured once more when its window is closed, before it changes.
+          if (late.has(pod) && appended < pods.windowStart) append();
+          pods.change(pod, { zone, rate });
+          measure(pod);
+        } else if (does === 'end') pods.end();
         else if (does === 'close') pods.close();
-        else {
-          sums.close(new Map([['pods', pods.windowStart]]));
-          stored = pods.closed;
-        }
+        else append();
         sums.tell(TENANT, account);
-        pods.pass(ms);
+        pods.now += ms;
         let goesOn = 0n;
         for (const { amount, rate: each, at } of [...live.values()].flat()) {
           goesOn += amount + each * BigInt(pods.now - at);
         }
-        expect(stored + goesOn).toBe(pods.total);
+        expect(pods.usedUntil(appended) + goesOn).toBe(pods.usedUntil(pods.now));
       }
       const anew = new Map<string, readonly LiveCharge[]>();
       const another = {
@@ -102,7 +133,7 @@ test('what the ledger has and what goes on come to what is used, whatever change
       };
       sums.tell(TENANT, another, true);
       const [present, whole] = [live, anew].map(
-        (all) => new Map([...all].filter(([, charges]) => charges.length > 0)),
+        (told) => new Map([...told].filter(([, charges]) => charges.length > 0)),
       );
       expect(whole).toStrictEqual(present);
       sums.forget(NAMESPACE);

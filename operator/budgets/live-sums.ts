@@ -33,11 +33,9 @@ interface Share {
 }
 
 /** What a part has added. */
-interface Added {
-  readonly scope: string;
-  readonly windowStart: number;
+type Added = Pick<LivePart, 'scope' | 'windowStart' | 'isLate'> & {
   readonly usage: readonly Share[];
-}
+};
 
 /** Rates are few where requests are billed, and as many as pods where samples are. */
 const MOST_ALIKE = 32;
@@ -54,8 +52,8 @@ export class LiveSums {
   readonly #byTenant = new Map<string, Set<LiveSum>>();
   /** Those that an account does not have as they are. */
   readonly #changed = new Map<string, Set<LiveSum>>();
-  /** Parts of which nothing goes on any more; they are forgotten with their window. */
-  readonly #ended = new Map<string, Set<string>>();
+  /** By namespace the parts that hold for their window only: nothing of them goes on any more, or they have changed after it. */
+  readonly #brief = new Map<string, Set<string>>();
   /** Up to where the ledger has windows. */
   #ends: ReadonlyMap<string, number> = new Map();
 
@@ -75,7 +73,7 @@ export class LiveSums {
     this.#parts.set(namespace, parts);
     const before = parts.get(name);
     if (before !== undefined) this.#take(before, part.windowStart);
-    const { scope, windowStart } = part;
+    const { scope, windowStart, isLate } = part;
     const counted = part.usage.filter(({ identity }) => this.#counts(identity));
     const usage = counted.map(({ identity, key, began, rate }) => {
       const sum = this.#sumOf(scope, key, identity);
@@ -84,29 +82,21 @@ export class LiveSums {
       this.#noteChange(sum);
       return shareOf(sum, began, rate);
     });
+    const added = { scope, windowStart, isLate, usage };
     if (usage.length === 0) parts.delete(name);
-    else parts.set(name, { scope, windowStart, usage });
-    const goesOn = usage.some(({ rate }) => rate > 0n);
-    if (goesOn) this.#ended.get(namespace)?.delete(name);
-    else if (usage.length > 0) {
-      this.#ended.set(namespace, (this.#ended.get(namespace) ?? new Set()).add(name));
-    }
-  }
-
-  /** There is none of that name any more, and what it added is not to be billed. */
-  remove(namespace: string, name: string): void {
-    const parts = this.#parts.get(namespace);
-    const before = parts?.get(name);
-    if (before !== undefined) this.#take(before, undefined);
-    parts?.delete(name);
-    this.#ended.get(namespace)?.delete(name);
+    else parts.set(name, added);
+    // What was the same since before its window is so beyond its end, too.
+    const isBent = isLate && usage.some(({ began }) => began !== 0n);
+    if (isBent || (usage.length > 0 && !goesOn(added)))
+      this.#brief.set(namespace, (this.#brief.get(namespace) ?? new Set()).add(name));
+    else this.#brief.get(namespace)?.delete(name);
   }
 
   /** Nobody asks for a namespace any more. */
   forget(namespace: string): void {
-    for (const name of this.namesIn(namespace)) this.remove(namespace, name);
+    for (const added of this.#parts.get(namespace)?.values() ?? []) this.#take(added, undefined);
     this.#parts.delete(namespace);
-    this.#ended.delete(namespace);
+    this.#brief.delete(namespace);
   }
 
   /** The same of all tenants but these. */
@@ -117,9 +107,10 @@ export class LiveSums {
   }
 
   /**
-   * The ledger is about to have all windows up to these ends, by scope: what goes on counts from there on, at the rate that it has.
+   * The ledger is about to have all windows up to these ends, by scope: what goes on counts from there on, at the rate that
+   * it has. Gives by namespace the parts that are to be measured once more, since they changed after an end.
    */
-  close(ends: ReadonlyMap<string, number>): void {
+  close(ends: ReadonlyMap<string, number>): ReadonlyMap<string, readonly string[]> {
     this.#ends = ends;
     for (const sum of this.#sums.values()) {
       const end = this.#endOf(sum.scope);
@@ -131,14 +122,7 @@ export class LiveSums {
       }
       this.#noteChange(sum);
     }
-    for (const [namespace, names] of this.#ended) {
-      for (const name of names) {
-        const added = this.#parts.get(namespace)?.get(name);
-        if (added === undefined || added.windowStart < this.#endOf(added.scope)) {
-          this.remove(namespace, name);
-        }
-      }
-    }
+    return new Map([...this.#brief.keys()].map((each) => [each, this.#closeBrief(each)] as const));
   }
 
   /** The tenants whose account does not have everything as it is. */
@@ -151,6 +135,23 @@ export class LiveSums {
     const sums = (isNew ? this.#byTenant : this.#changed).get(tenant) ?? [];
     for (const sum of sums) account.setLive(sum.name, chargesOf(sum));
     this.#changed.delete(tenant);
+  }
+
+  /** Forgets what has ended by then. Gives what is to be measured once more. */
+  #closeBrief(namespace: string): readonly string[] {
+    const [parts, names] = [this.#parts.get(namespace), this.#brief.get(namespace)];
+    const late: string[] = [];
+    for (const name of names ?? []) {
+      const added = parts?.get(name);
+      if (added !== undefined && added.windowStart >= this.#endOf(added.scope)) continue;
+      names?.delete(name);
+      if (added === undefined) continue;
+      if (added.isLate) late.push(name);
+      if (goesOn(added)) continue;
+      this.#take(added, undefined);
+      parts?.delete(name);
+    }
+    return late;
   }
 
   /** `until` is the beginning of the window in which it goes on as something else; undefined where it never was. */
@@ -194,6 +195,10 @@ export class LiveSums {
     const [kind = ''] = scope.split('/');
     return this.#ends.get(scope) ?? this.#ends.get(kind) ?? Number.NEGATIVE_INFINITY;
   }
+}
+
+function goesOn({ usage }: Added): boolean {
+  return usage.some(({ rate }) => rate > 0n);
 }
 
 function addTo({ lines }: LiveSum, windowStart: number, { began, rate }: LiveLine): void {

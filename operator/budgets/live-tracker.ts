@@ -1,3 +1,4 @@
+import { least } from '../model/extremes.ts';
 import type { Collector } from '../windows/collector.ts';
 import type { BudgetAccount } from './account.ts';
 import { LiveSums } from './live-sums.ts';
@@ -28,6 +29,8 @@ export class LiveTracker {
   readonly #places = new Map<string, Place>();
   #tenantsIn: TenantsIn = new Map();
   #namespacesOf: ReadonlyMap<string, readonly string[]> = new Map();
+  /** From when on usage counts, by tenant. */
+  #froms = new Map<string, number>();
   /** Up to where windows were closed when accounts last heard of it, by scope. */
   #closedUntil: ReadonlyMap<string, number> = new Map();
 
@@ -38,8 +41,9 @@ export class LiveTracker {
     });
   }
 
-  /** These are the tenants, and where their objects may be. */
-  track(tenantsIn: TenantsIn): void {
+  /** These are the tenants, where their objects may be, and from when on their usage counts. */
+  track(tenantsIn: TenantsIn, froms: ReadonlyMap<string, number>): void {
+    const since = new Map([...this.#places.keys()].map((each) => [each, this.#sinceIn(each)]));
     const namespacesOf = new Map<string, string[]>();
     for (const [namespace, tenants] of tenantsIn) {
       for (const tenant of tenants) {
@@ -51,12 +55,22 @@ export class LiveTracker {
     }
     this.#tenantsIn = tenantsIn;
     this.#namespacesOf = namespacesOf;
+    this.#froms = new Map(froms);
     for (const namespace of this.#places.keys()) {
-      if (tenantsIn.has(namespace)) continue;
+      if (tenantsIn.has(namespace)) {
+        if (since.get(namespace) !== this.#sinceIn(namespace)) this.#outdateAll(namespace);
+        continue;
+      }
       this.#places.delete(namespace);
       this.#sums.forget(namespace);
     }
     this.#sums.keepOnly(namespacesOf);
+  }
+
+  /** The usage of a tenant counts from a window on. */
+  countFrom(tenant: string, from: number): void {
+    this.#froms.set(tenant, from);
+    for (const namespace of this.#namespacesOf.get(tenant) ?? []) this.#outdateAll(namespace);
   }
 
   /** An object has come, changed or gone. Gives whose it may be. */
@@ -77,26 +91,33 @@ export class LiveTracker {
   look(): ReadonlySet<string> {
     const unseen = this.#options.windows.live.unseen(this.#places.keys());
     for (const [namespace, pods] of unseen) {
-      this.#outdate(namespace, pods);
-      const place = this.#places.get(namespace);
-      if (pods === 'all' && place !== undefined) place.mark = undefined;
+      if (pods === 'all') this.#outdateAll(namespace);
+      else this.#outdate(namespace, pods);
     }
     return this.#tenantsOf(unseen.keys());
   }
 
   /**
    * To be called before usage of the ledger is added to accounts, without a wait between: what windows came to that are
-   * closed since does not go on any more. Gives whose accounts are to be {@link tell told}.
+   * closed since does not go on any more. Gives of whom that changes anything.
    */
-  close(): Iterable<string> {
+  close(): ReadonlySet<string> {
     const ends = this.#options.windows.closedUntil();
     const before = this.#closedUntil;
     if (ends.size === before.size && [...ends].every(([scope, end]) => before.get(scope) === end)) {
-      return [];
+      return new Set();
     }
     this.#closedUntil = ends;
-    this.#sums.close(ends);
-    return this.#sums.changed();
+    const late = this.#sums.close(ends);
+    for (const [namespace, names] of late) {
+      this.#outdate(
+        namespace,
+        names.filter((name) => !isOther(name)),
+      );
+      const place = this.#places.get(namespace);
+      if (place !== undefined && names.some(isOther)) place.mark = undefined;
+    }
+    return new Set(this.#sums.changed());
   }
 
   /** Measures what of a tenant has changed, or everything; false where some of it cannot be told yet. */
@@ -122,6 +143,12 @@ export class LiveTracker {
     this.#sums.tell(tenant, account, isNew);
   }
 
+  #outdateAll(namespace: string): void {
+    this.#outdate(namespace, 'all');
+    const place = this.#places.get(namespace);
+    if (place !== undefined) place.mark = undefined;
+  }
+
   #outdate(namespace: string, pods: 'all' | readonly string[]): void {
     const place = this.#places.get(namespace);
     if (place === undefined || place.pods === 'all') return;
@@ -139,22 +166,21 @@ export class LiveTracker {
 
   #measurePods(namespace: string, place: Place): boolean {
     const { live } = this.#options.windows;
-    if (place.pods !== 'all') {
-      if (place.pods.size === 0) return true;
-      const parts = live.pods(namespace, place.pods);
+    const asked = { namespace, since: this.#sinceIn(namespace) };
+    if (place.pods === 'all') {
+      const parts = live.pods(asked);
       if (parts === undefined) return false;
-      for (const [uid, part] of parts) this.#sums.put(namespace, uid, part);
-      place.pods = new Set();
-      return true;
+      const gone = new Set([...this.#sums.namesIn(namespace)].filter((name) => !isOther(name)));
+      for (const [uid, part] of parts) {
+        this.#sums.put(namespace, uid, part);
+        gone.delete(uid);
+      }
+      place.pods = gone;
     }
-    const parts = live.pods(namespace);
+    if (place.pods.size === 0) return true;
+    const parts = live.pods(asked, place.pods);
     if (parts === undefined) return false;
-    const gone = new Set([...this.#sums.namesIn(namespace)].filter((name) => !isOther(name)));
-    for (const [uid, part] of parts) {
-      this.#sums.put(namespace, uid, part);
-      gone.delete(uid);
-    }
-    for (const uid of gone) this.#sums.remove(namespace, uid);
+    for (const [uid, part] of parts) this.#sums.put(namespace, uid, part);
     place.pods = new Set();
     return true;
   }
@@ -163,11 +189,20 @@ export class LiveTracker {
     const { live } = this.#options.windows;
     const mark = live.othersMark(namespace);
     if (mark === place.mark) return true;
-    const parts = live.others(namespace);
+    const parts = live.others({ namespace, since: this.#sinceIn(namespace) });
     if (parts === undefined) return false;
     for (const part of parts) this.#sums.put(namespace, otherOf(part.scope), part);
     place.mark = mark;
     return true;
+  }
+
+  /** Earlier usage counts for nobody here. */
+  #sinceIn(namespace: string): number {
+    const froms = [...(this.#tenantsIn.get(namespace) ?? [])].flatMap((tenant) => {
+      const from = this.#froms.get(tenant);
+      return from !== undefined && Number.isFinite(from) ? [from] : [];
+    });
+    return froms.length === 0 ? Number.NEGATIVE_INFINITY : least(froms);
   }
 }
 

@@ -5,7 +5,8 @@ import { LiveGrounds, type Unseen } from './live-grounds.ts';
 import { LiveNodes } from './live-nodes.ts';
 import { markOfOthers, measureOthers, OTHER_KINDS } from './live-others.ts';
 import { LivePods } from './live-pods.ts';
-import type { LivePart, LiveView } from './live-usage.ts';
+import { type LiveStretch, liveStretch } from './live-stretch.ts';
+import type { LivePart, LivePlace, LiveView } from './live-usage.ts';
 import type { ScopeName, ScopeState } from './scope.ts';
 
 export interface LiveOptions {
@@ -32,32 +33,38 @@ class LiveMeter implements LiveView {
   }
 
   pods(
-    namespace: string,
+    place: LivePlace,
     uids?: Iterable<string>,
   ): Iterable<readonly [uid: string, part: LivePart]> | undefined {
-    const { settings, clock } = this.#options;
+    const { settings } = this.#options;
+    const { namespace } = place;
     const state = this.#stateOf('pods', namespace);
     if (state?.listed !== true) return undefined;
     const { pods } = state.scope.observation;
-    const timelines =
+    const found =
       uids === undefined
-        ? [...pods.inNamespace(namespace)]
-        : [...uids].flatMap((uid) => pods.find({ namespace, uid }) ?? []);
-    if (timelines.length === 0) return [];
+        ? [...pods.inNamespace(namespace)].map((timeline) => [timeline.uid, timeline] as const)
+        : [...uids].map((uid) => [uid, pods.find({ namespace, uid })] as const);
+    if (found.length === 0) return [];
     const nodeAt = this.#nodes.lookup(settings());
-    const live = new LivePods(state, nodeAt, settings(), clock.now());
-    return timelines.map((timeline) => [timeline.uid, live.measure(timeline)] as const);
+    const live = new LivePods(state, this.#stretchOf(state, place), nodeAt, settings());
+    return found.map(([uid, timeline]) => {
+      return [uid, timeline === undefined ? live.nothing() : live.measure(timeline)] as const;
+    });
   }
 
-  others(namespace: string): readonly LivePart[] | undefined {
-    const { settings, clock } = this.#options;
-    const at = { namespace, settings: settings(), now: clock.now() };
+  others(place: LivePlace): readonly LivePart[] | undefined {
+    const { settings } = this.#options;
+    const { namespace } = place;
     const states = OTHER_KINDS.flatMap((kind) => {
       const state = this.#stateOf(kind, namespace);
       return state === undefined ? [] : [{ kind, state }];
     });
     if (!states.every(({ state }) => state.listed)) return undefined;
-    return states.map(({ kind, state }) => measureOthers(kind, state, at));
+    return states.map(({ kind, state }) => {
+      const stretch = this.#stretchOf(state, place);
+      return measureOthers(kind, state, { namespace, stretch, settings: settings() });
+    });
   }
 
   othersMark(namespace: string): string {
@@ -66,6 +73,12 @@ class LiveMeter implements LiveView {
 
   unseen(namespaces: Iterable<string>): Unseen {
     return this.#grounds.unseen(namespaces);
+  }
+
+  #stretchOf({ progress }: ScopeState, { since }: LivePlace): LiveStretch {
+    const { settings, clock } = this.#options;
+    const { windowMs } = settings().metering;
+    return liveStretch(progress, { since, windowMs, now: clock.now() });
   }
 
   /** The scope that the windows of a kind are closed with in a namespace. */

@@ -11,7 +11,8 @@ import type { Window } from '../model/window.ts';
 import type { Observation } from '../observation/observation.ts';
 import { observationOf, tenantClustersOf } from '../observation/seen-timelines.ts';
 import type { Timelines } from '../observation/timelines.ts';
-import { type Charged, linesOf, type LivePart } from './live-usage.ts';
+import type { LiveStretch } from './live-stretch.ts';
+import { type Charged, linesOf, type LivePart, type LiveUsage } from './live-usage.ts';
 import { meterSettings } from './measure-scope.ts';
 import type { ScopeName, ScopeState } from './scope.ts';
 
@@ -36,17 +37,23 @@ const OTHERS: Readonly<Record<OtherKind, (observation: Observation) => readonly 
   'load-balancers': ({ loadBalancers }) => [loadBalancers],
   workloads: ({ workloads }) => [workloads],
 };
+
+/** What is measured of a kind. */
+export interface OthersAsked {
+  readonly namespace: string;
+  readonly stretch: LiveStretch;
+  readonly settings: Settings;
+}
+
 /** What of a kind goes on in a namespace, measured as its window will be. */
-export function measureOthers(
-  kind: OtherKind,
-  state: ScopeState,
-  at: { readonly namespace: string; readonly settings: Settings; readonly now: number },
-): LivePart {
-  const { scope, progress } = state;
+export function measureOthers(kind: OtherKind, state: ScopeState, asked: OthersAsked): LivePart {
+  const { scope } = state;
+  const { window, isLate } = asked.stretch;
   const timelines = OTHERS[kind](scope.observation);
   // Most namespaces have nothing of most kinds, and what meters begin with takes as long as the cluster is large.
-  if (timelines.some((each) => holdsAny(each, at.namespace))) return measure(state, at);
-  return { scope: scope.name, windowStart: progress.end, usage: [] };
+  const isEmpty = !timelines.some((each) => holdsAny(each, asked.namespace));
+  const usage = isEmpty ? [] : measure(state, asked);
+  return { scope: scope.name, windowStart: window.start, isLate, usage };
 }
 
 /** While it is the same, {@link measureOthers} only comes to more with time, whatever the kind. */
@@ -66,22 +73,18 @@ function holdsAny(timelines: Changing, namespace: string): boolean {
 }
 
 function measure(
-  { scope, progress, learntUntil }: ScopeState,
-  {
-    namespace,
-    settings,
-    now,
-  }: { readonly namespace: string; readonly settings: Settings; readonly now: number },
-): LivePart {
-  const { end: windowStart, sizeMs, meteredFrom } = progress;
-  const end = Math.max(now, windowStart + 1);
+  { scope, learntUntil }: ScopeState,
+  { namespace, stretch, settings }: OthersAsked,
+): readonly LiveUsage[] {
+  const { window: whole, sizeMs, meteredFrom } = stretch;
+  const { start, end } = whole;
   const seen = within(scope.observation, namespace);
   const { tenantClusters } = seen;
   // Instances are those of tenant clusters; whose a node is, all of them say.
   const observation = scope.meters.includes(meterInstanceHours)
     ? { ...seen, tenantClusters: tenantClustersOf(tenantClusters, namespace) }
     : seen;
-  const size = { start: windowStart, end: windowStart + sizeMs };
+  const size = { start, end: start + sizeMs };
   const common = { observation, learntUntil, settings: meterSettings(settings, size) };
   const meters = scope.meters.filter((meter) => !OF_NODES.has(meter));
   const charges = (window: Window, from: number): ReadonlyMap<string, Charged> => {
@@ -94,11 +97,9 @@ function measure(
       }),
     );
   };
-  const stretch = { start: windowStart, end };
   // What has changed by now is in the next millisecond, which is as each further one.
   const next = charges({ start: end, end: end + 1 }, end);
-  const usage = linesOf(stretch, charges(stretch, meteredFrom), next);
-  return { scope: scope.name, windowStart, usage };
+  return linesOf(whole, charges(whole, meteredFrom), next);
 }
 
 /** The same observation with the objects of one namespace; others are not even looked at. */

@@ -9,6 +9,7 @@ import { seenTimelines } from '../observation/seen-timelines.ts';
 import type { PodState, PodView } from '../observation/pod.ts';
 import type { Timeline } from '../observation/timeline.ts';
 import type { Timelines } from '../observation/timelines.ts';
+import type { LiveStretch } from './live-stretch.ts';
 import { type Charged, linesOf, type LivePart } from './live-usage.ts';
 import { meterSettings } from './measure-scope.ts';
 import type { ScopeState } from './scope.ts';
@@ -23,8 +24,8 @@ interface Measuring {
  * is of one moment: make another for what is measured later.
  */
 export class LivePods {
-  readonly #state: ScopeState;
-  readonly #window: Window;
+  readonly #scope: string;
+  readonly #stretch: LiveStretch;
   readonly #whole: Measuring;
   /** Of the next millisecond, which is as each further one: what has changed by now is in it. */
   readonly #next: Measuring;
@@ -33,23 +34,26 @@ export class LivePods {
   /** Closed windows may have to be put right for pods that have not changed themselves. */
   readonly #isPastOpen: boolean;
 
-  constructor(state: ScopeState, nodeAt: NodeLookup, settings: Settings, now: number) {
-    const { scope, progress, learntUntil } = state;
-    const { end: start, sizeMs, meteredFrom } = progress;
-    // Before the first window, or when the clock was set back, nothing of it has gone on yet.
-    const end = Math.max(now, start + 1);
-    this.#state = state;
-    this.#window = { start, end };
+  constructor(
+    { scope, learntUntil }: ScopeState,
+    stretch: LiveStretch,
+    nodeAt: NodeLookup,
+    settings: Settings,
+  ) {
+    const { window, sizeMs, meteredFrom } = stretch;
+    const { start, end } = window;
+    this.#scope = scope.name;
+    this.#stretch = stretch;
     const { tenantClusters, nodes } = scope.observation;
     const observation = { ...scope.observation, pods: this.#oneOf(scope.observation.pods) };
     const size = { start, end: start + sizeMs };
     const common = { observation, learntUntil, settings: meterSettings(settings, size) };
-    const measuring = (window: Window, from: number): Measuring => {
+    const measuring = (within: Window, from: number): Measuring => {
       const [tally, findings] = [createTally(), createFindings()];
-      const input = { ...common, meteredFrom: from, window, tally, findings };
+      const input = { ...common, meteredFrom: from, window: within, tally, findings };
       return { tally, meter: createPodMeter(input, nodeAt) };
     };
-    this.#whole = measuring(this.#window, meteredFrom);
+    this.#whole = measuring(window, meteredFrom);
     this.#next = measuring({ start: end, end: end + 1 }, end);
     this.#isPastOpen = tenantClusters.sequence > learntUntil || [...nodes.late()].length > 0;
   }
@@ -57,10 +61,15 @@ export class LivePods {
   /** What cannot be measured counts for nothing: it is not billed either until its window can be closed. */
   measure(timeline: Timeline<PodState>): LivePart {
     const isMeasured = this.#take(timeline);
-    const usage = linesOf(this.#window, drained(this.#whole.tally), drained(this.#next.tally));
-    const { scope } = this.#state;
-    const { start: windowStart } = this.#window;
-    return { scope: scope.name, windowStart, usage: isMeasured ? usage : [] };
+    const { window } = this.#stretch;
+    const usage = linesOf(window, drained(this.#whole.tally), drained(this.#next.tally));
+    return { ...this.nothing(), usage: isMeasured ? usage : [] };
+  }
+
+  /** What a pod comes to that is not there. */
+  nothing(): LivePart {
+    const { window, isLate } = this.#stretch;
+    return { scope: this.#scope, windowStart: window.start, isLate, usage: [] };
   }
 
   #take(timeline: Timeline<PodState>): boolean {

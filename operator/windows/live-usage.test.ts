@@ -17,6 +17,7 @@ import {
 } from './testing/harness.ts';
 
 const NAMESPACE = 'tenant-a';
+const PLACE = { namespace: NAMESPACE, since: Number.NEGATIVE_INFINITY };
 const SPOT = { 'karpenter.sh/capacity-type': 'spot' };
 const ON_DEMAND = { 'karpenter.sh/capacity-type': 'on-demand' };
 const pods = ['p', 'q', 'r'].map((name) =>
@@ -35,8 +36,8 @@ async function start(ledger: Ledger) {
 
 function partsOf({ collector }: Process): readonly LivePart[] {
   const { live } = collector;
-  const measured = [...(live.pods(NAMESPACE) ?? [])].map(([, part]) => part);
-  return [...measured, ...(live.others(NAMESPACE) ?? [])];
+  const measured = [...(live.pods(PLACE) ?? [])].map(([, part]) => part);
+  return [...measured, ...(live.others(PLACE) ?? [])];
 }
 
 /** Of each charge so many nano-units at a moment, if everything goes on. */
@@ -75,12 +76,15 @@ test('parts come to what their window does, of pods that end, begin or move, and
   }
 });
 
-test('one pod is measured by itself, and one that nobody knows not at all', async () => {
+test('one pod is measured by itself, and one that nobody knows uses nothing', async () => {
   const { process } = await start(createMemoryLedger());
   const { live } = process.collector;
-  const [[uid, part] = ['']] = [...(live.pods(NAMESPACE) ?? [])];
-  const alone = [...(live.pods(NAMESPACE, [uid, 'nobody']) ?? [])];
-  expect(alone).toStrictEqual([[uid, part]]);
+  const [[uid, part] = ['']] = [...(live.pods(PLACE) ?? [])];
+  const alone = [...(live.pods(PLACE, [uid, 'nobody']) ?? [])];
+  expect(alone).toStrictEqual([
+    [uid, part],
+    ['nobody', { ...part, usage: [] }],
+  ]);
   await process.stop();
 });
 
@@ -93,7 +97,7 @@ test('a node that becomes another, and a tenant cluster that is billed otherwise
   process.nodes.apply(node('n2', ON_DEMAND));
   expect(unseen()).toStrictEqual([]);
   process.nodes.apply(node('n1', SPOT));
-  const uids = [...(live.pods(NAMESPACE) ?? [])].map(([uid]) => uid);
+  const uids = [...(live.pods(PLACE) ?? [])].map(([uid]) => uid);
   expect(unseen()).toStrictEqual([[NAMESPACE, uids]]);
   const rates = comingTo(partsOf(process), clock.now() + 1000);
   expect(rates.get('tenant_cpu_core_hours spot')).toBeGreaterThan(0);

@@ -20,23 +20,32 @@ export interface LiveUsage {
 export interface LivePart {
   /** The scope that it is measured with. */
   readonly scope: string;
-  /** The end of the last closed window, milliseconds since the epoch. */
+  /** The beginning of the first window that it is of, milliseconds since the epoch. */
   readonly windowStart: number;
+  /** It was measured after the end of that window: what it came to by then its lines do not tell. */
+  readonly isLate: boolean;
   readonly usage: readonly LiveUsage[];
+}
+
+/** Where is measured, and from when on. */
+export interface LivePlace {
+  readonly namespace: string;
+  /** The beginning of a window, milliseconds since the epoch: usage of earlier ones is left out, whether they are closed or not. */
+  readonly since: number;
 }
 
 /** What goes on since windows were closed, measured as they will be (docs/budgets.md#what-counts). Asking changes nothing. */
 export interface LiveView {
   /**
-   * CPU and memory of each of some pods of a namespace by itself, of all that there are where none are named; those that
-   * nobody knows are left out. Undefined while they have not been listed.
+   * CPU and memory of each of some pods of a namespace by itself, of all that there are where none are named; one that nobody
+   * knows uses nothing. Undefined while they have not been listed.
    */
   pods(
-    namespace: string,
+    place: LivePlace,
     uids?: Iterable<string>,
   ): Iterable<readonly [uid: string, part: LivePart]> | undefined;
   /** Everything else in a namespace, by kind: it takes as long as there is. Undefined while some of it has not been listed. */
-  others(namespace: string): readonly LivePart[] | undefined;
+  others(place: LivePlace): readonly LivePart[] | undefined;
   /** While it is the same, {@link others} only come to more with time. */
   othersMark(namespace: string): string;
   /**

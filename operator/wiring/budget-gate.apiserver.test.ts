@@ -144,6 +144,8 @@ test(
       expect(refused).toBeLessThanOrEqual(SOON_MS);
       expect(await world.left()).toBeGreaterThan(-Number(seconds(3)));
     };
+    // Of what is credited earlier nothing is used before.
+    await until(clock, world.metersFrom);
     await topUp('first', seconds(30));
     await topUp('first', seconds(30));
     await refusedWhenUsedUp();

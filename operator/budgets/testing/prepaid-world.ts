@@ -94,7 +94,8 @@ export function usageOf(
   };
 }
 
-function sumUp(ledger: Ledger): UsageTotals['addTo'] {
+/** The sums of a ledger, added up whenever they are asked for. */
+export function sumUp(ledger: Ledger): UsageTotals['addTo'] {
   return async (sums, { range, filter }) => {
     const page = await ledger.read(ledger.lowWater(), 1_000_000);
     if (page.kind === 'failed') throw new Error(page.message);

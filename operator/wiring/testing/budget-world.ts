@@ -34,6 +34,8 @@ export interface BudgetWorld extends AsyncDisposable {
   readonly own: string;
   /** Of its API. */
   readonly address: string;
+  /** From when on it meters: the beginning of a window, milliseconds since the epoch. */
+  readonly metersFrom: number;
   /** The one budget of the tenant, in a TenantOverride, from now on. */
   setBudget(budget: object): Promise<void>;
   /** Credits the tenant with core-hours; once for each key. */
@@ -53,6 +55,7 @@ export interface BudgetWorld extends AsyncDisposable {
 }
 
 const NAME = 'shop';
+const WINDOW_MS = 10_000;
 /** Reads and changes through the API of the world. */
 export const API_TOKEN = 'api-canary-5b1e90d2';
 const EVENTS = '/apis/events.k8s.io/v1/namespaces/default/events';
@@ -76,7 +79,7 @@ export async function startBudgetWorld(
   });
   const port = await stablePort(join(directory, 'port'), 18_280);
   const settings = settingsFrom({
-    COLLECTION_INTERVAL: '10s',
+    COLLECTION_INTERVAL: `${WINDOW_MS / 1000}s`,
     RECONCILE_INTERVAL: '1s',
     CPU_MEMORY_BASIS: 'requests',
     API_TOKEN,
@@ -117,6 +120,8 @@ export async function startBudgetWorld(
     await process?.running;
   };
   await start();
+  // The window in which the very first process starts is not metered (docs/metering.md#the-first-window-the-window-size-and-the-clock).
+  const metersFrom = Math.ceil(clock.now() / WINDOW_MS) * WINDOW_MS;
   const tenant = `tenant-${namespace}-${NAME}`;
   return {
     start,
@@ -124,6 +129,7 @@ export async function startBudgetWorld(
     namespace,
     own,
     address,
+    metersFrom,
     tenant,
     setBudget: async (budget) => {
       const spec = { match: { namespace, name: NAME }, budget };
