@@ -122,7 +122,8 @@ export class LiveSums {
       }
       this.#noteChange(sum);
     }
-    return new Map([...this.#brief.keys()].map((each) => [each, this.#closeBrief(each)] as const));
+    const bent = [...this.#brief.keys()].map((each) => [each, this.#closeBrief(each)] as const);
+    return new Map(bent.filter(([, names]) => names.length > 0));
   }
 
   /** The tenants whose account does not have everything as it is. */
