@@ -50,9 +50,15 @@ const opened = await openLevelLedger({
 if (opened.kind === 'failed') throw new Error(opened.message);
 const { ledger } = opened;
 const all = Array.from({ length: tenants }, (_, index) => testTenant(`tenant-${index}`));
-const lastHour = Math.floor(clock.now() / HOUR_MS) - 1;
-for (let hour = lastHour - days * 24 + 1; hour <= lastHour; hour += step) {
-  await ledger.append({ events: hourOf(hour), windowEnd: (hour + 1) * HOUR_MS });
+const MINUTE_MS = 60_000;
+/** Before now: the page tells days by the hour that are no older, and hours by the window. */
+const HOURLY_MS = 8 * 24 * HOUR_MS;
+const FINE_MS = 3 * HOUR_MS;
+const present = Math.floor(clock.now() / HOUR_MS) * HOUR_MS;
+for (let start = present - days * 24 * HOUR_MS; start < present; ) {
+  const length = start < present - FINE_MS ? HOUR_MS : MINUTE_MS;
+  await ledger.append({ events: windowOf(start, start + length), windowEnd: start + length });
+  start += start < present - HOURLY_MS ? step * HOUR_MS : length;
 }
 const server = createHttpServer({
   version: 'bench',
@@ -78,9 +84,10 @@ process.once('SIGTERM', () => {
     .finally(() => process.exit(0));
 });
 
-/** What all tenants used in one hour. */
-function hourOf(hour: number): readonly UsageEvent[] {
-  const [start, end] = [hour, hour + 1].map((at) => formatInstant(at * HOUR_MS));
+/** What all tenants used in one window. */
+function windowOf(from: number, to: number): readonly UsageEvent[] {
+  const [start, end] = [from, to].map(formatInstant);
+  const hour = from / HOUR_MS;
   return all.flatMap(({ id: tenant }, index) =>
     METRICS.map((metric) => {
       const identity: EventIdentity = {
@@ -92,7 +99,9 @@ function hourOf(hour: number): readonly UsageEvent[] {
         sku: `sku-${index % 7}`,
         dimensions: { tenant_cluster: `${tenant}-main`, capacity_type: 'on-demand' },
       };
-      const quantity = parseDecimal(((((hour * 31 + index) % 997) + 1) / 100).toFixed(2));
+      const quantity = parseDecimal(
+        (((Math.floor(hour * 31) + index) % 997) / 100 + 0.01).toFixed(2),
+      );
       if (quantity === undefined) throw new RangeError('quantity: not a decimal');
       return {
         schema_version: SCHEMA_VERSION,
