@@ -119,7 +119,9 @@ export function createPopulation(size: Size, bornAt: number) {
   };
 
   const podMetrics = (one: PodSlot, at: number): string => {
-    const load = 20_000_000 + ((one.slot * 31 + Math.floor(at / 15_000) * 17) % 1000) * 400_000;
+    // A prime, so that the pods of a tenant, whose slots are as far apart as there are tenants, are not all at their least at once.
+    const phase = (one.slot * 31 + Math.floor(at / 15_000) * 17) % 997;
+    const load = 20_000_000 + phase * 400_000;
     return `{"metadata":{"name":"${nameOf(one)}","namespace":"vcluster-${tenantOf(one.slot)}","creationTimestamp":"${apiTime(at)}","labels":{"app":"web","vcluster.loft.sh/managed-by":"cluster-${tenantOf(one.slot)}"}},"timestamp":"${apiTime(at)}","window":"15.1s","containers":[{"name":"web","usage":{"cpu":"${load}n","memory":"${100_000 + (one.slot % 900) * 100}Ki"}}]}`;
   };
 
