@@ -229,7 +229,7 @@ async function drive(run: Run, api: ApiClient): Promise<AccuracyResult> {
       ended: {
         late: lateAfter(ended, closed, SETTLING_MS),
         gaps: await bills.gaps(),
-        missing: missingBetween(closed),
+        missing: missingBetween(events),
       },
     }),
     unaccountedGpuSeconds: closed.reduce((sum, { unaccounted }) => sum + unaccounted, 0),

@@ -4,6 +4,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import type { RunningOperator } from '../local/operator-process.ts';
 import { type RunFiles, runFiles } from '../local/run-directory.ts';
 import { signalProcess } from '../processes/pid-file.ts';
+import type { ReceivedEvent } from '../long/received.ts';
 import type { ClosedWindow } from './bills.ts';
 import { WINDOW_MS } from './figures.ts';
 
@@ -110,9 +111,9 @@ export function keepLog(operatorLog: string): void {
   appendFileSync(operatorLog.replace(/\.log$/u, '.earlier.log'), readFileSync(operatorLog));
 }
 
-/** Ends of windows of pods that are missing between the first that was closed and the last. */
-export function missingBetween(windows: readonly ClosedWindow[]): readonly string[] {
-  const ends = new Set(ofPods(windows).map(({ end }) => end));
+/** Ends of windows that are missing between the first that was billed and the last; a kill may take the report of one that is billed. */
+export function missingBetween(events: readonly ReceivedEvent[]): readonly string[] {
+  const ends = new Set(events.map(({ window_end: end }) => Date.parse(end)));
   const missing: string[] = [];
   for (let end = Math.min(...ends); end < Math.max(...ends); end += WINDOW_MS) {
     if (!ends.has(end)) missing.push(new Date(end).toISOString());

@@ -8,9 +8,10 @@ import type { ReplicasView } from '../http/views.ts';
 import type { Replica } from '../ledger/ledger.ts';
 import { omitUndefined } from '../model/omit-undefined.ts';
 import { createOutbound } from '../outbound/outbound.ts';
+import type { Clock } from '../telemetry/clock.ts';
 import { createCollectorMetrics } from '../windows/collector-metrics.ts';
 import type { BuildContext, OperatorOptions } from './build-context.ts';
-import { buildClusterView } from './cluster-view.ts';
+import { buildClusterView, type ClusterView } from './cluster-view.ts';
 import { compareWithStatus } from './compare-with-status.ts';
 import { CustomResources, whenConfigured } from './custom-resources.ts';
 import { buildDelivery } from './delivery.ts';
@@ -157,8 +158,34 @@ export async function buildOperator(options: OperatorOptions): Promise<readonly 
     http,
     { name: 'leases of feeders', run: (signal) => replica.leases.run(signal) },
     ...everywhere,
-    leaderPart(election, lead, metersOwn, { clock, logger }),
+    afterLists(cluster, clock, leaderPart(election, lead, metersOwn, { clock, logger })),
   ];
+}
+
+/** So long a replica may take for its first lists; where one cannot be had, it leads without. */
+const LISTS_MS = 30_000;
+
+/** Whoever has not seen yet what there is leaves it to others to lead: it would have to guess what happened before its start. */
+function afterLists(
+  { watches }: Pick<ClusterView, 'watches'>,
+  clock: Pick<Clock, 'sleep'>,
+  part: Part,
+): Part {
+  return {
+    name: part.name,
+    run: async (signal) => {
+      const enough = new AbortController();
+      const waiting = AbortSignal.any([signal, enough.signal]);
+      const { workloads, ...others } = watches.collector;
+      const lists = [...Object.values(others), ...workloads].map((each) => each.ready(waiting));
+      await Promise.race([Promise.allSettled(lists), clock.sleep(LISTS_MS, waiting)]).catch(
+        () => undefined,
+      );
+      enough.abort();
+      await Promise.allSettled(lists);
+      await part.run(signal);
+    },
+  };
 }
 
 /** Who answers what, by the rows of the leases. */
