@@ -1,4 +1,4 @@
-import { type EventRow, extraOf, foreignIdOf, type StoredRow } from './event-rows.ts';
+import { extraOf, foreignIdOf, type StoredRow } from './event-rows.ts';
 
 /** The columns of a page of events, the fixed ones first. */
 const COLUMNS =
@@ -43,16 +43,11 @@ export class BinaryRows {
     const at = this.#begun ? 0 : HEADER_BYTES;
     this.#begun = true;
     if (at >= piece.length || piece.readInt16BE(at) === TRAILER) return;
-    this.#take({
-      sequence: readInteger(piece, at + SEQUENCE),
-      series: piece.readInt32BE(at + SERIES),
-      checksum: piece.readInt32BE(at + CHECKSUM),
-      row: rowAt(piece, at),
-    });
+    this.#take(rowAt(piece, at));
   }
 }
 
-function rowAt(piece: Buffer, at: number): EventRow {
+function rowAt(piece: Buffer, at: number): StoredRow {
   const quantityAt = at + TEXTS + LENGTH_BYTES;
   const quantityEnd = quantityAt + piece.readInt32BE(at + TEXTS);
   const foreignAt = quantityEnd + LENGTH_BYTES;
@@ -60,6 +55,9 @@ function rowAt(piece: Buffer, at: number): EventRow {
   const extraAt = foreignEnd + LENGTH_BYTES;
   const extraEnd = extraAt + Math.max(0, piece.readInt32BE(foreignEnd));
   return {
+    sequence: readInteger(piece, at + SEQUENCE),
+    series: piece.readInt32BE(at + SERIES),
+    checksum: piece.readInt32BE(at + CHECKSUM),
     id: piece.toString('hex', at + ID, at + ID + ID_BYTES),
     foreignId: foreignIdOf(textAt(piece, foreignAt, foreignEnd)),
     windowStart: readInteger(piece, at + WINDOW_START),

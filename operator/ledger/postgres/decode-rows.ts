@@ -1,5 +1,5 @@
 import { crc32 } from 'node:zlib';
-import { encodeEvent } from '../../model/event.ts';
+import { encodeEvent, type UsageEvent } from '../../model/event.ts';
 import { sequenceSeed } from '../event-chain.ts';
 import { damage } from '../failures.ts';
 import type { StoredEvent } from '../ledger.ts';
@@ -71,22 +71,22 @@ async function loadSeries(
 }
 
 /** Undefined where the event and its checksum do not agree. */
-function decodeRow(
-  { sequence, checksum, row }: StoredRow,
-  series: NumberedSeries | undefined,
-): StoredEvent | undefined {
+function decodeRow(row: StoredRow, series: NumberedSeries | undefined): StoredEvent | undefined {
   if (series === undefined) return undefined;
+  const { sequence, checksum } = row;
+  const seed = sequenceSeed(sequence);
   try {
     const template = isPlain(row) ? series.template : undefined;
-    const seed = sequenceSeed(sequence);
-    if (template !== undefined) {
-      if (template.checksumOf(row, seed) !== checksum) return undefined;
-      return { sequence, event: template.eventOf(row) };
-    }
-    const event = joinEvent(series, row);
-    if ((crc32(encodeEvent(event), seed) | 0) !== checksum) return undefined;
-    return { sequence, event };
+    const event =
+      template === undefined
+        ? eventWith(checksum, seed, joinEvent(series, row))
+        : template.eventWith(checksum, seed, row);
+    return event && { sequence, event };
   } catch {
     return undefined;
   }
+}
+
+function eventWith(checksum: number, seed: number, event: UsageEvent): UsageEvent | undefined {
+  return (crc32(encodeEvent(event), seed) | 0) === checksum ? event : undefined;
 }

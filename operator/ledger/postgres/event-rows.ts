@@ -183,12 +183,11 @@ const NO_EXTRA_TEXT = '{}';
 const NO_FOREIGN_ID = '';
 
 /** A row as it was read. */
-export interface StoredRow {
+export interface StoredRow extends EventRow {
   readonly sequence: number;
   readonly series: number;
   /** Of the event's text, signed. */
   readonly checksum: number;
-  readonly row: EventRow;
 }
 
 /** The row in a result with {@link EVENT_COLUMNS}. */
@@ -197,15 +196,13 @@ export function storedRowOf(found: Row): StoredRow {
     sequence: Number(found['seq']),
     series: Number(found['series']),
     checksum: Number(found['crc']),
-    row: {
-      id: (found['id'] ?? '').replaceAll('-', ''),
-      foreignId: foreignIdOf(found['foreign_id'] ?? ''),
-      windowStart: Number(found['window_start']),
-      windowEnd: Number(found['window_end']),
-      recordedAt: Number(found['recorded_at']),
-      quantity: found['quantity'] ?? '',
-      extra: extraOf(found['extra'] ?? ''),
-    },
+    id: (found['id'] ?? '').replaceAll('-', ''),
+    foreignId: foreignIdOf(found['foreign_id'] ?? ''),
+    windowStart: Number(found['window_start']),
+    windowEnd: Number(found['window_end']),
+    recordedAt: Number(found['recorded_at']),
+    quantity: found['quantity'] ?? '',
+    extra: extraOf(found['extra'] ?? ''),
   };
 }
 

@@ -5,10 +5,10 @@ import { type EventRow, idOf, type Series } from './event-rows.ts';
 import { instantText } from './instants.ts';
 import { behindPart, behindText, type KnownPart, knownPart } from './known-parts.ts';
 
-/** What a row says of its event; everything else is the same for all events of a series. */
-const OWN_TEXTS = ['id', 'window_start', 'window_end', 'recorded_at'] as const;
-/** The quantity is no text, and stands last. */
-type OwnField = (typeof OWN_TEXTS)[number] | 'quantity';
+/** What a row says of its event; everything else is the same for all events of a series. The quantity stands last. */
+const OWN_FIELDS = ['id', 'window_start', 'window_end', 'recorded_at', 'quantity'] as const;
+type OwnField = (typeof OWN_FIELDS)[number];
+type OwnTexts = Readonly<Record<OwnField, string>>;
 
 /** How the events of a series look, so that those whose rows have no `extra` are put together at little cost. */
 export interface EventTemplate {
@@ -16,10 +16,11 @@ export interface EventTemplate {
   textOf(row: EventRow): string;
   /** Whether that is the text. */
   makes(row: EventRow, text: string): boolean;
-  /** The CRC-32 of that text, started from `seed`; signed. */
-  checksumOf(row: EventRow, seed: number): number;
-  /** The event of a row. What it shares with others is frozen. */
-  eventOf(row: EventRow): UsageEvent;
+  /**
+   * The event of a row; undefined unless `checksum` is the CRC-32 of its text, started from `seed`, signed. What it shares
+   * with others is frozen.
+   */
+  eventWith(checksum: number, seed: number, row: EventRow): UsageEvent | undefined;
 }
 
 /** A field that is the row's own, and what stands between the one before it and its value. */
@@ -35,7 +36,7 @@ export function createTemplate(series: Series): EventTemplate | undefined {
   let before = '{';
   let isFirst = true;
   for (const name of series.fields.split(',')) {
-    const own = OWN_TEXTS.find((field) => field === name);
+    const own = OWN_FIELDS.find((field) => field === name);
     const value = own === undefined ? sharedField(name, series) : '';
     if (value === undefined) return undefined;
     before += `${isFirst ? '' : ','}${JSON.stringify(name)}:`;
@@ -47,8 +48,8 @@ export function createTemplate(series: Series): EventTemplate | undefined {
       before = '"';
     }
   }
-  if (OWN_TEXTS.some((name) => !slots.some(({ field }) => field === name))) return undefined;
   slots.push({ before: `${before},"quantity":`, field: 'quantity' });
+  if (slots.length < OWN_FIELDS.length) return undefined;
   fields['quantity'] = '';
   // Has every field of an event, in the order of its text.
   return new Template(slots, fields as object as UsageEvent);
@@ -69,52 +70,66 @@ class Template implements EventTemplate {
   }
 
   textOf(row: EventRow): string {
+    const own = ownTexts(row, idText(row));
     let text = '';
     for (const { before, field } of this.#slots) {
       text += before;
-      text += field === 'id' ? idText(row) : ownText(field, row);
+      text += own[field];
     }
     return text + END;
   }
 
   makes(row: EventRow, text: string): boolean {
+    const own = ownTexts(row, idText(row));
     let at = 0;
     for (const { before, field } of this.#slots) {
-      const own = field === 'id' ? idText(row) : ownText(field, row);
       const ownAt = at + before.length;
       if (text.slice(at, ownAt) !== before) return false;
-      at = ownAt + own.length;
-      if (text.slice(ownAt, at) !== own) return false;
+      at = ownAt + own[field].length;
+      if (text.slice(ownAt, at) !== own[field]) return false;
     }
     return text.slice(at) === END;
   }
 
-  checksumOf(row: EventRow, seed: number): number {
-    // Only there can be characters that are more than one byte.
-    if (row.foreignId !== undefined) return crc32(this.textOf(row), seed) | 0;
+  eventWith(checksum: number, seed: number, row: EventRow): UsageEvent | undefined {
+    const own = ownTexts(row, row.id);
+    // Only in an id of others can there be characters that are more than one byte.
+    const found =
+      row.foreignId === undefined ? this.#checksumOf(own, seed) : crc32(this.textOf(row), seed) | 0;
+    if (found !== checksum) return undefined;
+    return {
+      ...this.#event,
+      id: idOf(row),
+      window_start: own.window_start,
+      window_end: own.window_end,
+      recorded_at: own.recorded_at,
+      // Written by `storedRow` from a quantity.
+      quantity: row.quantity as UsageEvent['quantity'],
+    };
+  }
+
+  /** Of an event with a derived id, without its prefix. */
+  #checksumOf(own: OwnTexts, seed: number): number {
     this.#parts ??= this.#slots.map(({ before, field }) => [
       knownPart(field === 'id' ? before + EVENT_ID_PREFIX : before),
       field,
     ]);
     let checksum = seed;
     for (const [before, field] of this.#parts) {
-      const own = field === 'id' ? row.id : ownText(field, row);
-      checksum = behindText(behindPart(checksum, before), own);
+      checksum = behindText(behindPart(checksum, before), own[field]);
     }
     return behindPart(checksum, END_PART);
   }
+}
 
-  eventOf(row: EventRow): UsageEvent {
-    return {
-      ...this.#event,
-      id: idOf(row),
-      window_start: instantText(row.windowStart),
-      window_end: instantText(row.windowEnd),
-      recorded_at: instantText(row.recordedAt),
-      // Written by `storedRow` from a quantity, and compared with its checksum when it was read.
-      quantity: row.quantity as UsageEvent['quantity'],
-    };
-  }
+function ownTexts(row: EventRow, id: string): OwnTexts {
+  return {
+    id,
+    window_start: instantText(row.windowStart),
+    window_end: instantText(row.windowEnd),
+    recorded_at: instantText(row.recordedAt),
+    quantity: row.quantity,
+  };
 }
 
 /** As it stands in JSON. */
@@ -122,18 +137,6 @@ function idText({ foreignId, id }: EventRow): string {
   return foreignId === undefined ? EVENT_ID_PREFIX + id : JSON.stringify(foreignId).slice(1, -1);
 }
 
-function ownText(field: Exclude<OwnField, 'id'>, row: EventRow): string {
-  switch (field) {
-    case 'window_start':
-      return instantText(row.windowStart);
-    case 'window_end':
-      return instantText(row.windowEnd);
-    case 'recorded_at':
-      return instantText(row.recordedAt);
-    case 'quantity':
-      return row.quantity;
-  }
-}
 /** The value of a field that all events of a series share; undefined where they do not. */
 function sharedField(name: string, series: Series): unknown {
   switch (name) {

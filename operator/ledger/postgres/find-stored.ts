@@ -74,7 +74,7 @@ async function eachById(
   const found = new Map<string, UsageEvent | LedgerFailure>();
   const idsByDigits = new Map(offered.map(({ event }) => [idDigits(event.id), event.id]));
   for (const row of rows) {
-    const { id: digits } = row.row;
+    const { id: digits } = row;
     const id = idsByDigits.get(digits) ?? digits;
     const [stored] = await decodeRows(view, [row]).catch((error: unknown) => {
       if (!isDamage(error)) throw error;

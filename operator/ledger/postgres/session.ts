@@ -107,9 +107,7 @@ class PostgresSession implements Session {
   async run(statements: readonly Statement[]): Promise<readonly Result[]> {
     const deadline = setTimeout(() => this.destroy(), this.#answerMs);
     try {
-      const answers = await Promise.allSettled(
-        statements.map((statement) => this.#send(statement)),
-      );
+      const answers = await Promise.allSettled(this.#sendAll(statements));
       const failed = answers.find((answer) => answer.status === 'rejected');
       if (failed !== undefined) throw failed.reason;
       return answers.map((answer, index) => {
@@ -118,6 +116,17 @@ class PostgresSession implements Session {
       });
     } finally {
       clearTimeout(deadline);
+    }
+  }
+
+  /** In one piece, so that neither side is woken up for each part of it. */
+  #sendAll(statements: readonly Statement[]): readonly Promise<Result | readonly Result[]>[] {
+    const { stream } = this.#client.connection;
+    stream.cork();
+    try {
+      return statements.map((statement) => this.#send(statement));
+    } finally {
+      stream.uncork();
     }
   }
 
