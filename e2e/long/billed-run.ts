@@ -6,7 +6,7 @@ import { expect, vi } from 'vitest';
 import type { TestCluster } from '../control-plane/test-cluster.ts';
 import { applyCustomResources } from '../local/custom-resources.ts';
 import { type RunFiles, runFiles } from '../local/run-directory.ts';
-import { type Receiver, startReceiver } from '../receiver/receiver.ts';
+import { startReceiver } from '../receiver/receiver.ts';
 import { startSimulator } from '../simulator/simulator.ts';
 import { readTruth } from '../simulator/truth.ts';
 import { measuredFrom, wronglyBilled } from './billed-seconds.ts';
@@ -48,54 +48,44 @@ export async function startBilledRun(cluster: TestCluster, name: string): Promis
     truthFile: files.truth,
     log: (line) => console.error(line),
   });
-  return new Run(files, receiver, async () => {
-    await simulator.stop();
-    await receiver.stop();
-    if (process.env['KEEP_RUN'] !== undefined) return;
-    await rm(files.directory, { recursive: true, force: true });
-  });
-}
-
-class Run implements BilledRun {
-  readonly windowMs = WINDOW_MS;
-  readonly files: RunFiles;
-  readonly stop: () => Promise<void>;
-  readonly #receiver: Pick<Receiver, 'stats'>;
-
-  constructor(files: RunFiles, receiver: Pick<Receiver, 'stats'>, stop: () => Promise<void>) {
-    this.files = files;
-    this.#receiver = receiver;
-    this.stop = stop;
-  }
-
-  received(): readonly ReceivedEvent[] {
-    return readReceived(this.files.received);
-  }
-
-  lastWindow(): number {
-    return Math.max(0, ...this.received().map(({ window_end }) => Date.parse(window_end)));
-  }
-
-  async windowsPass(count: number): Promise<void> {
+  const received = (): readonly ReceivedEvent[] => readReceived(files.received);
+  const lastWindow = (): number =>
+    Math.max(0, ...received().map(({ window_end }) => Date.parse(window_end)));
+  const windowsPass = async (count: number): Promise<void> => {
     const until = Date.now() + count * WINDOW_MS;
-    await vi.waitFor(() => expect(this.lastWindow()).toBeGreaterThanOrEqual(until), {
+    await vi.waitFor(() => expect(lastWindow()).toBeGreaterThanOrEqual(until), {
       timeout: (count + 6) * WINDOW_MS,
       interval: 250,
     });
-  }
+  };
+  return {
+    files,
+    windowMs: WINDOW_MS,
+    received,
+    lastWindow,
+    windowsPass,
+    expectBilledExactly: async () => {
+      const ended = readTruth(files.truth);
+      await windowsPass(3);
+      expectExact(received(), ended);
+      expect(receiver.stats()).toMatchObject({ conflicts: 0, refused: 0 });
+    },
+    stop: async () => {
+      await simulator.stop();
+      await receiver.stop();
+      if (process.env['KEEP_RUN'] !== undefined) return;
+      await rm(files.directory, { recursive: true, force: true });
+    },
+  };
+}
 
-  async expectBilledExactly(): Promise<void> {
-    const ended = readTruth(this.files.truth);
-    await this.windowsPass(3);
-    const events = this.received();
-    expect(repeatedIds(events)).toEqual([]);
-    expect(missingWindows(events, WINDOW_MS)).toEqual([]);
-    expect(this.#receiver.stats()).toMatchObject({ conflicts: 0, refused: 0 });
-    const pods = ended.filter(
-      ({ namespace, startedAt }) =>
-        namespace === 'tenant-burst' && Date.parse(startedAt) >= measuredFrom(events),
-    );
-    expect(pods.length).toBeGreaterThan(30);
-    expect(wronglyBilled(pods, events).exact).toEqual([]);
-  }
+function expectExact(events: readonly ReceivedEvent[], ended: ReturnType<typeof readTruth>): void {
+  expect(repeatedIds(events)).toEqual([]);
+  expect(missingWindows(events, WINDOW_MS)).toEqual([]);
+  const pods = ended.filter(
+    ({ namespace, startedAt }) =>
+      namespace === 'tenant-burst' && Date.parse(startedAt) >= measuredFrom(events),
+  );
+  expect(pods.length).toBeGreaterThan(30);
+  expect(wronglyBilled(pods, events).exact).toEqual([]);
 }

@@ -2,11 +2,12 @@ import { writeSync } from 'node:fs';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { LedgerFailure } from '../../../operator/ledger/ledger.ts';
 import type { Message } from './messages.ts';
+import type { ReplicaMessage } from './replicas/messages.ts';
 
 const RETRY_MS = 20;
 
 /** Says one line on standard output, at once and whole. */
-export function tell<M extends { readonly kind: string }>(message: M): void {
+export function tell(message: Message | ReplicaMessage): void {
   writeSync(1, `${JSON.stringify(message)}\n`);
 }
 
@@ -18,7 +19,7 @@ export async function insist<T extends { readonly kind: string }>(
   while (!signal.aborted) {
     const outcome = await attempt();
     if (!isForNow(outcome)) return outcome;
-    tell<Message>({ kind: 'refused', cause: outcome.cause });
+    tell({ kind: 'refused', cause: outcome.cause });
     await delay(RETRY_MS);
   }
   return undefined;

@@ -17,7 +17,6 @@ import { TEST_USER } from '../../../operator/ledger/testing/postgres-server.ts';
 import { beginSpooled } from '../../../operator/ledger/testing/spooled-ledger.ts';
 import { errorText } from '../../../operator/model/error-text.ts';
 import { streamBalances } from './balances.ts';
-import type { Message } from './messages.ts';
 import { insist as insistOn, tell } from './speech.ts';
 import { windowEnd, windowEvents } from './windows.ts';
 
@@ -40,7 +39,7 @@ async function insist(
 ): Promise<Exclude<AppendOutcome | WriteOutcome, LedgerFailure> | undefined> {
   const outcome = await insistOn(attempt, ending.signal);
   if (outcome?.kind !== 'failed') return outcome;
-  tell<Message>({ kind: 'stopped', cause: outcome.cause, message: outcome.message });
+  tell({ kind: 'stopped', cause: outcome.cause, message: outcome.message });
   ending.abort();
   return undefined;
 }
@@ -62,7 +61,7 @@ const spooled = dataDir === '' ? undefined : await beginSpooled({ ledger, dataDi
 const meter = spooled ?? ledger;
 const enough = new AbortController();
 const draining = spooled?.run(enough.signal).catch((error: unknown) => {
-  tell<Message>({ kind: 'stopped', cause: 'corrupt', message: errorText(error) });
+  tell({ kind: 'stopped', cause: 'corrupt', message: errorText(error) });
   enough.abort();
 });
 const balances = beside === 'budgets' ? streamBalances(ledger) : undefined;
@@ -89,14 +88,14 @@ for (let window = 0; !ending.signal.aborted; window++) {
     repeats = again.length;
     const isStored = spooled === undefined && outcome?.kind === 'appended';
     if (isStored && outcome.outcomes.some((word) => word !== 'duplicate')) {
-      tell<Message>({ kind: 'wrong', text: `a repeat was ${outcome.outcomes.join(', ')}` });
+      tell({ kind: 'wrong', text: `a repeat was ${outcome.outcomes.join(', ')}` });
     }
   }
   balances?.reach(window);
   // As the operator does: what fails is left as it is, and done with the next round.
   await balances?.round().catch(() => undefined);
   const credits = balances?.credits() ?? 0;
-  tell<Message>({ kind: 'acknowledged', window, head: stored.head, cursor, credits, repeats });
+  tell({ kind: 'acknowledged', window, head: stored.head, cursor, credits, repeats });
   if (spooled !== undefined) await delay(PAUSE_MS * (1 + spooled.waiting().batches));
 }
 while (spooled?.spooling.isEmpty() === false && !enough.signal.aborted) await delay(RETRY_MS);

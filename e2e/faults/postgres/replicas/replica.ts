@@ -11,7 +11,7 @@ import { joinTestStream } from '../../../../operator/ledger/testing/postgres-rep
 import { TEST_USER } from '../../../../operator/ledger/testing/postgres-server.ts';
 import { insist, tell } from '../speech.ts';
 import { pushedTo, windowEnd, windowEvents } from '../windows.ts';
-import { closedInKey, DESTINATION, FEEDER, movedByKey, type ReplicaMessage } from './messages.ts';
+import { closedInKey, DESTINATION, FEEDER, movedByKey } from './messages.ts';
 
 const ANSWER_MS = 1_500;
 const PAUSE_MS = 20;
@@ -21,7 +21,7 @@ const [port = '', name = '', stream = '', durability = 'standby', label = '', fe
   process.argv.slice(2);
 const ending = new AbortController();
 const { signal } = ending;
-const { ledger, open, leases, lead, heldBy } = await joinTestStream(
+const replica = await joinTestStream(
   { host: '127.0.0.1', port: Number(port), name, user: TEST_USER, tls: { mode: 'disable' } },
   {
     source: stream,
@@ -31,13 +31,13 @@ const { ledger, open, leases, lead, heldBy } = await joinTestStream(
     address: label,
   },
 );
+const { ledger, open, leases } = replica;
 /** What windows are written to. */
 const windows = fence === 'fenced' ? ledger : open;
-const say = (message: ReplicaMessage): void => tell(message);
 
 /** Nothing more is to be expected of the ledger. */
 function stop({ cause, message }: LedgerFailure): void {
-  say({ kind: 'stopped', cause, message });
+  tell({ kind: 'stopped', cause, message });
   ending.abort();
 }
 
@@ -46,11 +46,11 @@ async function meter(): Promise<void> {
   input.on('close', () => ending.abort());
   for await (const line of input) {
     const term = Number(line);
-    const led = await insist(lead, signal);
+    const led = await insist(() => replica.lead(), signal);
     if (led?.kind === 'failed') stop(led);
     const found = led === undefined ? undefined : await newestInJournal();
     if (found === undefined) return;
-    say({ kind: 'leads', term, found });
+    tell({ kind: 'leads', term, found });
     await closeWindows(term, found + 1);
   }
 }
@@ -81,12 +81,12 @@ async function closeWindows(term: number, first: number): Promise<void> {
     const stored = await insist(() => windows.append(batch), signal);
     if (stored === undefined) return;
     if (stored.kind === 'failed') {
-      if (stored.cause === 'fenced') say({ kind: 'fenced', term });
+      if (stored.cause === 'fenced') tell({ kind: 'fenced', term });
       else stop(stored);
       return;
     }
     const repeats = window % REPEAT_EVERY === 0 ? await repeat(Math.floor(window / 2)) : 0;
-    say({ kind: 'closed', term, window, head: stored.head, repeats });
+    tell({ kind: 'closed', term, window, head: stored.head, repeats });
   }
 }
 
@@ -95,7 +95,7 @@ async function repeat(window: number): Promise<number> {
   const events = windowEvents(window);
   const outcome = await insist(() => windows.append({ events }), signal);
   if (outcome?.kind === 'appended' && outcome.outcomes.some((word) => word !== 'duplicate')) {
-    say({ kind: 'wrong', text: `a repeat was ${outcome.outcomes.join(', ')}` });
+    tell({ kind: 'wrong', text: `a repeat was ${outcome.outcomes.join(', ')}` });
   }
   return events.length;
 }
@@ -105,7 +105,7 @@ async function push(): Promise<void> {
     const events = [pushedTo(label, number)];
     const stored = await insist(() => open.append({ events }), signal);
     if (stored?.kind === 'failed') stop(stored);
-    if (stored?.kind === 'appended') say({ kind: 'pushed', number });
+    if (stored?.kind === 'appended') tell({ kind: 'pushed', number });
     await delay(PAUSE_MS);
   }
 }
@@ -116,11 +116,11 @@ async function feed(): Promise<void> {
   while (!signal.aborted) {
     const lease = leases.held().get(FEEDER);
     if (lease !== undefined && !rights.has(lease.epoch)) {
-      const outcome = await heldBy(lease);
+      const outcome = await replica.heldBy(lease);
       if (outcome.kind === 'held') {
         rights.set(lease.epoch, fence === 'fenced' ? outcome.ledger : open);
         const at = outcome.ledger.cursors().find(({ destination }) => destination === DESTINATION);
-        say({ kind: 'holds', epoch: lease.epoch, cursor: at?.sequence ?? 0 });
+        tell({ kind: 'holds', epoch: lease.epoch, cursor: at?.sequence ?? 0 });
       }
     }
     for (const [epoch, right] of rights) {
@@ -128,10 +128,10 @@ async function feed(): Promise<void> {
       const cursor = right.head();
       const records = [{ key: movedByKey(label, epoch), value: String(cursor) }];
       const moved = await right.commitCursor(DESTINATION, cursor, { records });
-      if (moved.kind === 'written') say({ kind: 'moved', epoch, cursor });
+      if (moved.kind === 'written') tell({ kind: 'moved', epoch, cursor });
       else if (moved.cause === 'fenced') {
         rights.set(epoch, undefined);
-        say({ kind: 'dispossessed', epoch });
+        tell({ kind: 'dispossessed', epoch });
       }
     }
     await delay(PAUSE_MS);
@@ -139,6 +139,6 @@ async function feed(): Promise<void> {
 }
 
 leases.want([FEEDER]);
-say({ kind: 'joined' });
+tell({ kind: 'joined' });
 await Promise.all([leases.run(signal), meter(), push(), feed()]);
 await ledger.close();
