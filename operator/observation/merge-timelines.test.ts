@@ -96,25 +96,6 @@ test('an object of which this replica alone was told is billed as it was told', 
   expect(merged(own, written).spans).toEqual([[25_955, 28_258, 'a']]);
 });
 
-test('a replica that found an object on its list takes it to have been since its creation, and the former meter knows better', () => {
-  const written = timeline(1, 20_150, [
-    { from: 20_111, to: 20_150, state: 'free' },
-    { from: 20_150, to: ON, state: 'taken' },
-  ]);
-  const own = timeline(2, 41_000, [
-    { from: 1_000, to: 41_000, state: 'taken' },
-    { from: 41_000, to: 41_000, state: 'free', unsureTo: 200 },
-  ]);
-  expect(merged(own, written)).toEqual({
-    spans: [
-      [20_111, 20_150, 'free'],
-      [20_150, 41_000, 'taken'],
-      [41_000, 41_000, 'free'],
-    ],
-    late: undefined,
-  });
-});
-
 test('a guess that comes to the same state as what followed is one span with it', () => {
   const written = timeline(2, 12_300, [
     { from: 5_000, to: 12_300, state: 'a' },

@@ -28,7 +28,7 @@ export function merge<T extends Observed, S>(
     Object.assign(own, written, { spans, billed, dirty: false });
     return 'as written';
   }
-  own.spans = together(own, { spans, versionAt }, settled) ?? own.spans;
+  own.spans = together(own.spans, { spans, versionAt }, settled) ?? own.spans;
   const closed = billed ?? spans;
   own.billed = sameBefore(own.spans, closed, settled) ? undefined : closed;
   return 'changed';
@@ -48,31 +48,22 @@ interface Written<S> {
 }
 
 /** The spans of both: undefined where they do not go together. */
-function together<T extends Observed, S>(
-  { view, spans }: Tracked<T, S>,
+function together<S>(
+  spans: readonly Span<S>[],
   written: Written<S>,
   settled: number,
 ): readonly Span<S>[] | undefined {
-  const { createdAt } = view;
   const own = joinedStates(spans);
+  const alike = withArrivalsOf(own, written.spans);
   // It was there already when this process came, which has seen less of it than the other one.
-  const cameLater =
-    own[0]?.from === createdAt ||
-    own.some(({ unsureFrom = 0, unsureTo = 0 }) => unsureFrom + unsureTo > 0);
-  // What the API dates comes in whole seconds, and is the same for whoever is told; so is the creation, which all versions tell.
-  const isTold: IsTold = (time, unsure = 0) =>
-    time < Infinity &&
-    unsure === 0 &&
-    time % 1_000 === 0 &&
-    time !== createdAt &&
-    !(cameLater && time <= written.versionAt);
-  const alike = withArrivalsOf(own, written.spans, isTold);
-  if (alike !== undefined || !cameLater) return alike;
-  return goingOn(own, written, { settled, isTold });
+  const cameLater = own.some(({ unsureFrom = 0, unsureTo = 0 }) => unsureFrom + unsureTo > 0);
+  return alike !== undefined || !cameLater ? alike : goingOn(own, written, settled);
 }
 
-/** Whether the API itself has said a time of this process's. */
-type IsTold = (time: number, unsure?: number) => boolean;
+/** What the API dates comes in whole seconds, and is the same for whoever is told. */
+function isTold(time: number, unsure = 0): boolean {
+  return time < Infinity && unsure === 0 && time % 1_000 === 0;
+}
 
 /**
  * The spans that this process has, with the times at which the other one was told of the same changes: two processes are told of a change
@@ -82,7 +73,6 @@ type IsTold = (time: number, unsure?: number) => boolean;
 function withArrivalsOf<S>(
   own: readonly Span<S>[],
   written: readonly Span<S>[],
-  isTold: IsTold,
 ): readonly Span<S>[] | undefined {
   const isSameCourse =
     written.length <= own.length &&
@@ -110,10 +100,10 @@ function withArrivalsOf<S>(
 function goingOn<S>(
   own: readonly Span<S>[],
   { spans, versionAt }: Written<S>,
-  { settled, isTold }: { readonly settled: number; readonly isTold: IsTold },
+  settled: number,
 ): readonly Span<S>[] | undefined {
   const known = new Set(spans.flatMap(({ from, to }) => [from, to]));
-  const isNews: IsTold = (time, unsure) =>
+  const isNews = (time: number, unsure?: number): boolean =>
     time < settled && !known.has(time) && isTold(time, unsure);
   if (own.some(({ from, unsureFrom }) => isNews(from, unsureFrom))) return undefined;
   if (own.some(({ to, unsureTo }) => isNews(to, unsureTo))) return undefined;
