@@ -102,9 +102,10 @@ function open({ paths }: Page, tenant: number, token: string): Promise<readonly 
 async function ask(path: string, token: string): Promise<number> {
   const began = performance.now();
   for (let left = ATTEMPTS; left > 0; left--) {
-    const answer = await fetch(`${address}${path}`, {
-      headers: { ...SHARED, authorization: `Bearer ${token}` },
-    });
+    const asked = (): Promise<Response> =>
+      fetch(`${address}${path}`, { headers: { ...SHARED, authorization: `Bearer ${token}` } });
+    // As a browser does, where a connection that was kept has been closed meanwhile.
+    const answer = await asked().catch(asked);
     await answer.arrayBuffer();
     if (answer.status === 200) return performance.now() - began;
     if (answer.status !== 503) throw new Error(`${path}: ${answer.status}`);
