@@ -136,7 +136,7 @@ const ledgerCommands: fc.Arbitrary<Iterable<LedgerCommand>> = fc.commands(
 /** More with LEDGER_MODEL_RUNS, for a long run; LEDGER_SEED repeats one. */
 const RUNS = Number(process.env['LEDGER_MODEL_RUNS'] ?? 60);
 const SEED = process.env['LEDGER_SEED'];
-const RUN_MS = 1_000;
+const RUN_MS = 3_000;
 
 /** Compares a ledger with the model, as a vitest test. `open` gives one that is empty. */
 export function ledgerLikeModel(open: () => Promise<LedgerSubject>): void {
