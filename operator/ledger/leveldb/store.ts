@@ -79,6 +79,7 @@ interface Interrupted {
 const ATTEMPTS = 3;
 const NOTE_INTERVAL_MS = 10_000;
 const DAY_MS = 86_400_000;
+/** Each segment costs files and a copy of all entries: none ends sooner for its age, however short RETENTION is. */
 const YOUNGEST_MS = 1_800_000;
 
 export function createStore(options: StoreOptions): Store {

@@ -37,11 +37,12 @@ export class StoreEvents {
    * keeps the rows of one until it has enough of them, and would have nothing to do while the next are made.
    */
   next(): Statement | undefined {
-    const { firstSequence, numbering } = this.#batch;
-    const piece = this.left().slice(0, PIECE_EVENTS);
+    const { events, firstSequence, numbering } = this.#batch;
+    const sent = this.#rows.length;
+    const piece = events.slice(sent, sent + PIECE_EVENTS);
     const numbered = numbering.number(piece);
     if (numbered === undefined) return undefined;
-    const sequence = firstSequence + this.#rows.length;
+    const sequence = firstSequence + sent;
     const { values, bytes } = encodeStoredEvents(
       sequence,
       piece.map(({ text }) => text),
@@ -54,6 +55,11 @@ export class StoreEvents {
       this.#rows.push(row);
     }
     return { text: COPY, input: Buffer.from(lines), rows: piece.length };
+  }
+
+  /** Whether none is left. */
+  areSent(): boolean {
+    return this.#rows.length === this.#batch.events.length;
   }
 
   /** Those that were not sent. */

@@ -110,7 +110,7 @@ async function storeEvents(
     numbering,
   });
   const answers: Promise<unknown>[] = [];
-  while (events.left().length > 0) {
+  while (!events.areSent()) {
     const statement = events.next();
     if (statement !== undefined) answers.push(session.run([statement]));
     else await Promise.all([...answers, numbering.ask(session, events.left())]);
