@@ -69,6 +69,15 @@ test('windows that are closed in forty turns push the reports of the day before 
   expect([...reports.list()]).toHaveLength(400);
 });
 
+test('reports of a day are read as they were, whether they are packed by then or not', () => {
+  const { reports } = open({ windows: 1_440 });
+  const all = Array.from({ length: 1_500 }, (_, index) =>
+    report(index + 1, 0, { events: index, refused: [`not a quantity: "${index}\u0000é€\n"`] }),
+  );
+  for (const next of all) reports.add(next);
+  expect([...reports.list()]).toEqual(all.slice(-1_440).toReversed());
+});
+
 test('large reports do not fill the memory and the ledger: the oldest go, the newest stays', () => {
   const { reports, records, add } = open({ characters: 100_000 });
   const refused = Array.from(
