@@ -13,7 +13,12 @@ test('an installation with the memory that it is given takes more since larger o
   // --max-old-space-size=576 and what is new, as in config/operator/stateful-set.yaml.
   const heap = tuneHeap(588 * MIB, (flag) => flags.push(flag));
   expect(heap).toBeUndefined();
-  expect(flags).toStrictEqual(['--heap-growing-percent=40', '--memory-saver-mode']);
+  expect(flags).toStrictEqual([
+    '--heap-growing-percent=40',
+    '--memory-saver-mode',
+    '--invocation-count-for-maglev=40000',
+    '--invocation-count-for-turbofan=300000',
+  ]);
 });
 
 test('a heap with room is collected again and again, since V8 gives back what is needed a moment later', () => {

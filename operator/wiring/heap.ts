@@ -25,7 +25,14 @@ export function tuneHeap(
   // In this mode collections also move what is left together: pages of which two thirds are free would be kept
   // otherwise, and were a third of the heap.
   setFlag('--memory-saver-mode');
-  if (!isRoomy) return undefined;
+  if (!isRoomy) {
+    // V8 would compile whatever has run 400 times to faster code, and once more after 3,000. In a process that lives for
+    // months that is all of it, and memory would grow for days by code that each window needs a few times. What is worth
+    // it runs more often than this within minutes.
+    setFlag('--invocation-count-for-maglev=40000');
+    setFlag('--invocation-count-for-turbofan=300000');
+    return undefined;
+  }
   // It also has V8 collect once more some seconds after a collection, and again, to give memory back, whatever goes on.
   setFlag('--memory-reducer-gc-count=0');
   let isEarly = false;
