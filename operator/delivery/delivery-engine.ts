@@ -1,13 +1,11 @@
 import type { DestinationSettings } from '../config/settings.ts';
 import type { AskStanding, Destination } from '../destinations/destination.ts';
 import { sameDestination } from '../destinations/registry.ts';
-import type { Ledger } from '../ledger/ledger.ts';
-import type { HeldLease } from '../ledger/leases.ts';
 import { isOwnCursor } from '../ledger/own-cursors.ts';
 import { errorText } from '../model/error-text.ts';
 import { askPublicKeys, askStanding, askTenants } from './asking.ts';
 import type { Delivery, DeliveryOptions, UnknownDestination } from './delivery.ts';
-import { createDeliveryMetrics, type DeliveryMetrics } from './delivery-metrics.ts';
+import { createDeliveryMetrics } from './delivery-metrics.ts';
 import type { DestinationStatus, ExistingDestination } from './destination-status.ts';
 import {
   comparePriceBooks,
@@ -15,14 +13,11 @@ import {
   managePriceBooks,
 } from './operations/price-comparison.ts';
 import { Notifying } from './notifying.ts';
-import { createFeeder, type Feeder } from './feeder/feeder.ts';
 import { SharedStatus } from './shared-status.ts';
-import { createElsewhere, feederLease, guarded } from './shared-feeders.ts';
-import {
-  createInvalidDestinationFeeder,
-  createStandIn,
-  type StandIn,
-} from './feeder/invalid-destination.ts';
+import type { Feeder } from './feeder/feeder.ts';
+import { createStandIn, type StandIn } from './feeder/invalid-destination.ts';
+import { RunningFeeders } from './running-feeders.ts';
+import { createElsewhere, feederLease } from './shared-feeders.ts';
 
 const LOOK_AGAIN_MS = 60_000;
 const TELL_MS = 3_000;
@@ -34,13 +29,7 @@ export function createDelivery(options: DeliveryOptions): Delivery {
 /** What is public is bound to it, so that views can take the operations over one by one. */
 class DeliveryEngine implements Delivery {
   readonly #options: DeliveryOptions;
-  readonly #metrics: DeliveryMetrics;
-  readonly #feeders = new Map<string, Feeder>();
-  /** By which lease each feeder lives, where several processes deliver. */
-  readonly #held = new Map<string, HeldLease>();
-  /** By which ledger each of those writes. */
-  readonly #ledgers = new Map<string, Ledger>();
-  readonly #destinations = new Map<string, Destination>();
+  readonly #feeders: RunningFeeders;
   /** Destinations that others feed, to be asked; by what settings they were made. */
   readonly #asked = new Map<
     string,
@@ -56,7 +45,7 @@ class DeliveryEngine implements Delivery {
     this.#options = options;
     this.#notifying = new Notifying(options);
     this.#status = new SharedStatus(options.ledger);
-    this.#metrics = createDeliveryMetrics(
+    const metrics = createDeliveryMetrics(
       options.registry,
       () => {
         const lags = this.statuses().map(
@@ -67,6 +56,7 @@ class DeliveryEngine implements Delivery {
       },
       () => new Map(this.#wanted.map(({ name }) => [name, this.#feeders.has(name)])),
     );
+    this.#feeders = new RunningFeeders(options, metrics);
   }
 
   readonly apply: Delivery['apply'] = (destinations) => {
@@ -94,7 +84,7 @@ class DeliveryEngine implements Delivery {
     this.#inTurn(async () => {
       this.#running = false;
       this.#options.shared?.leases.want([]);
-      await Promise.all([...this.#feeders.keys()].map((name) => this.#stop(name)));
+      await this.#feeders.stopAll();
       await this.#forgetAsked([]);
     });
 
@@ -104,9 +94,9 @@ class DeliveryEngine implements Delivery {
   readonly statuses: Delivery['statuses'] = () => {
     const existing = this.#options.existing?.() ?? [];
     const problems = new Map(existing.map(({ name, problem }) => [name, problem]));
-    const fed = [...this.#feeders].map(([name, feeder]): DestinationStatus => {
-      const problem = problems.get(name);
+    const fed = this.#feeders.list().map(({ feeder }): DestinationStatus => {
       const status = feeder.status();
+      const problem = problems.get(status.name);
       if (problem === undefined) return status;
       return { ...status, ready: false, problem: { ...problem, inForce: true } };
     });
@@ -121,7 +111,8 @@ class DeliveryEngine implements Delivery {
       .filter(({ name }) => !this.#feeders.has(name) && !this.#isShared(name))
       .map((one) => createStandIn(one, one.problem?.message ?? 'not started yet', this.#options));
     const elsewhere = this.#wanted.flatMap((one) => this.#elsewhere(one) ?? []);
-    const asked = [...this.#feeders.values(), ...elsewhere, ...waiting];
+    const feeders = this.#feeders.list().map(({ feeder }) => feeder);
+    const asked = [...feeders, ...elsewhere, ...waiting];
     const outcomes = await Promise.all(asked.map((feeder) => feeder.offboard(tenant)));
     return outcomes.find(({ kind }) => kind === 'failed') ?? { kind: 'written' };
   };
@@ -162,12 +153,13 @@ class DeliveryEngine implements Delivery {
   readonly managePrices: Delivery['managePrices'] = async (name, question, signal) => {
     const compared = this.#compared(name);
     if ('kind' in compared) return compared;
-    if (this.#feeders.get(name)?.settings.managePrices !== true) return { kind: 'unmanaged' };
+    if (this.#feeders.get(name)?.feeder.settings.managePrices !== true)
+      return { kind: 'unmanaged' };
     return managePriceBooks(compared, question, signal);
   };
 
   readonly lookAtInvoices: Delivery['lookAtInvoices'] = async (name, tenants, signal) =>
-    this.#feeders.get(name)?.invoices?.look(tenants, signal);
+    this.#feeders.get(name)?.feeder.invoices?.look(tenants, signal);
 
   readonly correctionOutlook: Delivery['correctionOutlook'] = async (name, stored) =>
     this.#find(name)?.correctionOutlook(stored);
@@ -187,11 +179,12 @@ class DeliveryEngine implements Delivery {
     | { readonly kind: 'failed'; readonly reason: string } {
     const found = this.#find(name);
     if (found === undefined) return { kind: 'unknown-destination' };
-    const destination = this.#destinations.get(name);
+    const running = this.#feeders.get(name);
+    const destination = running?.destination;
     if (destination === undefined) {
       return { kind: 'failed', reason: found.status().lastError ?? 'it has not started' };
     }
-    const filter = this.#feeders.get(name)?.settings.metrics;
+    const filter = running?.feeder.settings.metrics;
     return { destination, filter, catalog: this.#options.catalog().metrics };
   }
 
@@ -207,21 +200,7 @@ class DeliveryEngine implements Delivery {
     if (!this.#running) return;
     const byName = new Map(this.#wanted.map((settings) => [settings.name, settings]));
     this.#options.shared?.leases.want([...byName.keys()].map(feederLease));
-    const stale = [...this.#feeders].flatMap(([name, feeder]) => {
-      const settings = byName.get(name);
-      const isStale =
-        settings === undefined ||
-        !sameDestination(settings, feeder.settings) ||
-        this.#held.get(name)?.ending.aborted === true;
-      return isStale ? [name] : [];
-    });
-    await Promise.all(stale.map((name) => this.#stop(name, byName.get(name))));
-    for (const name of stale) if (!byName.has(name)) this.#metrics.remove(name);
-    for (const [name, settings] of byName) {
-      const feeder = this.#feeders.get(name);
-      if (feeder === undefined) await this.#begin(settings);
-      else feeder.wake();
-    }
+    await this.#feeders.settle(byName);
     await this.#forgetAsked(this.#wanted.filter(({ name }) => !this.#feeders.has(name)));
     if (this.#options.othersFeed !== true) await this.#retireOthers();
   }
@@ -240,7 +219,8 @@ class DeliveryEngine implements Delivery {
       this.#asked.set(name, { settings, destination });
       return [destination];
     });
-    return [...this.#destinations.values(), ...others];
+    const own = this.#feeders.list().flatMap(({ destination }) => destination ?? []);
+    return [...own, ...others];
   }
 
   /** But for those that are as they were. */
@@ -250,49 +230,6 @@ class DeliveryEngine implements Delivery {
       this.#asked.delete(name);
       await destination.close();
     }
-  }
-
-  /** Ends a feeder, and gives its lease up unless the same destination goes on with other settings. */
-  async #stop(name: string, next?: DestinationSettings): Promise<void> {
-    const held = this.#held.get(name);
-    const feeder = this.#feeders.get(name);
-    const stopped = feeder?.stop(held?.lost.aborted === true ? 'at once' : undefined);
-    // Whoever loses its lease while it ends does not take its time.
-    const atOnce = (): void => void feeder?.stop('at once');
-    held?.lost.addEventListener('abort', atOnce, { once: true });
-    await stopped;
-    held?.lost.removeEventListener('abort', atOnce);
-    this.#feeders.delete(name);
-    this.#destinations.delete(name);
-    this.#held.delete(name);
-    this.#ledgers.delete(name);
-    this.#status.forget(name);
-    if (held !== undefined && (next === undefined || held.ending.aborted)) await held.release();
-  }
-
-  /** Begins feeding, where that is this process's. */
-  async #begin(settings: DestinationSettings): Promise<void> {
-    const { shared, logger } = this.#options;
-    if (shared === undefined) {
-      this.#start(settings);
-      return;
-    }
-    const held = shared.leases.held().get(feederLease(settings.name));
-    if (held === undefined) return;
-    if (held.ending.aborted) {
-      await held.release();
-      return;
-    }
-    const given = await shared.heldBy(held);
-    if (given.kind === 'held') {
-      this.#held.set(settings.name, held);
-      this.#ledgers.set(settings.name, given.ledger);
-      this.#start(settings, { ledger: given.ledger, held });
-      return;
-    }
-    logger.warn(`[${settings.name}] ${given.message}`);
-    // It is claimed again with the next look, by this process or another.
-    await held.release();
   }
 
   /** What another replica has given up since the last change may be retired now. */
@@ -308,9 +245,8 @@ class DeliveryEngine implements Delivery {
     const { clock, logger } = this.#options;
     while (!signal.aborted) {
       try {
-        for (const [name, ledger] of this.#ledgers) {
-          const status = this.#feeders.get(name)?.status();
-          if (status !== undefined) await this.#status.tell(status, ledger);
+        for (const { feeder, right } of this.#feeders.list()) {
+          if (right !== undefined) await this.#status.tell(feeder.status(), right.ledger);
         }
         await this.#status.hear();
       } catch (error) {
@@ -322,36 +258,8 @@ class DeliveryEngine implements Delivery {
 
   /** A lease that is lost ends its feeder at once, whatever else is being changed. */
   #leasesChanged(): void {
-    for (const [name, held] of this.#held) {
-      if (held.lost.aborted) void this.#feeders.get(name)?.stop('at once');
-    }
+    this.#feeders.endLost();
     void this.#inTurn(() => this.#applyWanted());
-  }
-
-  #start(
-    settings: DestinationSettings,
-    life?: { readonly ledger: Ledger; readonly held: HeldLease },
-  ): void {
-    const { createDestination, logger } = this.#options;
-    const { name } = settings;
-    const options =
-      life === undefined
-        ? this.#options
-        : { ...this.#options, ledger: life.ledger, othersAsk: true };
-    const outcome = createDestination(settings);
-    if (outcome.kind === 'invalid') {
-      logger.error(`[${name}] cannot be used: ${outcome.reason}`);
-      const standIn = createInvalidDestinationFeeder(settings, outcome.reason, options);
-      this.#feeders.set(name, standIn);
-      return;
-    }
-    const destination =
-      life === undefined ? outcome.destination : guarded(outcome.destination, life.held);
-    const metrics = this.#metrics;
-    const feeder = createFeeder({ ...options, settings, metrics, destination });
-    this.#feeders.set(name, feeder);
-    this.#destinations.set(name, destination);
-    feeder.start();
   }
 
   async #retireOthers(): Promise<void> {
@@ -378,8 +286,8 @@ class DeliveryEngine implements Delivery {
   }
 
   #find(name: string): Feeder | StandIn | undefined {
-    const feeder = this.#feeders.get(name);
-    if (feeder !== undefined) return feeder;
+    const running = this.#feeders.get(name);
+    if (running !== undefined) return running.feeder;
     const wanted = this.#wanted.find((candidate) => candidate.name === name);
     const elsewhere = wanted && this.#elsewhere(wanted);
     if (elsewhere !== undefined) return elsewhere;

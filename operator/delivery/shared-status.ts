@@ -13,7 +13,8 @@ type Told = Omit<
 /** Where delivery stands, as those who feed destinations have told the others by a record of the ledger. */
 export class SharedStatus {
   readonly #ledger: Pick<Ledger, 'records'>;
-  readonly #told = new Map<string, string>();
+  /** By the right it was told by: whoever has another one, after others may have had it, tells again. */
+  readonly #told = new WeakMap<object, string>();
   #heard: ReadonlyMap<string, Told> = new Map();
 
   constructor(ledger: Pick<Ledger, 'records'>) {
@@ -24,14 +25,9 @@ export class SharedStatus {
   async tell(status: DestinationStatus, ledger: Pick<Ledger, 'writeRecords'>): Promise<void> {
     const { name } = status;
     const value = JSON.stringify({ v: 1, status: toldOf(status) });
-    if (this.#told.get(name) === value) return;
+    if (this.#told.get(ledger) === value) return;
     const outcome = await ledger.writeRecords([{ key: PREFIX + name, value }]);
-    if (outcome.kind === 'written') this.#told.set(name, value);
-  }
-
-  /** Another process may tell of it from now on. */
-  forget(name: string): void {
-    this.#told.delete(name);
+    if (outcome.kind === 'written') this.#told.set(ledger, value);
   }
 
   /** Reads what all of them have told. */
