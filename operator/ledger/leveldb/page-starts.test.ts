@@ -44,7 +44,7 @@ test('the first question after a start reads the whole day', async () => {
   await before.ledger.append({ events: [testEvent({ id: 'late', windowStart: windowAt(1) })] });
   await before.ledger.close();
   const ledger = await used.open(directory);
-  const more = testWindow(windowAt(7), PAGE_EVENTS);
+  const more = testWindow(windowAt(7), PAGE_EVENTS + 100);
   await ledger.append({ events: more });
   const reads = vi.spyOn(ClassicLevel.prototype, 'iterator');
   expect(await idsOf(ledger, 1)).toEqual([
