@@ -1,5 +1,7 @@
 import { ledgerFailure } from '../ledger/failures.ts';
 import type { Ledger, LedgerFailure, LedgerStats, StoredEvent } from '../ledger/ledger.ts';
+import { eventsIn } from '../usage/events-in.ts';
+import type { EventsQuery } from '../usage/tenant-events.ts';
 import type { TotalsOutcome, UsageTotals } from '../usage/usage-totals.ts';
 import type { Summands, UsageItem } from '../usage/usage-sums.ts';
 
@@ -83,6 +85,7 @@ export function createFleetTotals(streams: () => readonly SummedStream[]): Usage
       }
       return { kind: 'added', partial, head };
     },
+    events: (query) => eventsOfAll(streams(), query),
     since: async () => {
       const starts = await Promise.all(
         streams().map(
@@ -131,6 +134,17 @@ async function* scanAll(
 ): AsyncGenerator<StoredEvent> {
   for (const { source, ledger } of streams) {
     for await (const { sequence, event } of ledger.scan(from, to, signal)) {
+      yield { sequence, event: ofCluster(event, source) };
+    }
+  }
+}
+
+async function* eventsOfAll(
+  streams: readonly SummedStream[],
+  query: EventsQuery,
+): AsyncGenerator<StoredEvent> {
+  for (const { source, ledger, totals } of streams) {
+    for await (const { sequence, event } of eventsIn(ledger, totals(), query)) {
       yield { sequence, event: ofCluster(event, source) };
     }
   }

@@ -250,6 +250,28 @@ describe('sums', () => {
     await rm(usageDirectory, { recursive: true });
   });
 
+  test('of a tenant by window, and its events, are the same where it is known where they are', async () => {
+    const usageDirectory = await mkdtemp(join(tmpdir(), 'usage-'));
+    const ledger = await ledgerOf(lastMonth, early, late);
+    const newer = ['a', 'b', 'c'].map((tenant) => testEvent({ windowStart: NOW - HOUR, tenant }));
+    await using plain = await startTestServer({ ledger });
+    await using server = await startTestServer({ ledger, usageDirectory });
+    const range = 'from=2026-11-21T06:30:00Z&tenant=b';
+    const paths = [`usage?group_by=window&${range}`, `events?${range}`, `usage?${range}`];
+    for (const more of newer) {
+      for (const path of paths) {
+        const [found, expected] = [
+          await get(server, `/api/v1/${path}`),
+          await get(plain, `/api/v1/${path}`),
+        ];
+        expect(found.text).toBe(expected.text);
+      }
+      await ledger.append({ events: [more] });
+    }
+    await server.close();
+    await rm(usageDirectory, { recursive: true });
+  });
+
   test('say so when part of the range is no longer in the ledger', async () => {
     const ledger = await ledgerOf(early);
     const stats = () => ({ ...ledger.stats(), oldestAt: NOW - HOUR });

@@ -16,6 +16,11 @@ export function periodStart(period: string): string {
   return period.length === 10 ? `${period}T00:00:00Z` : `${period}:00:00Z`;
 }
 
+/** The hours in which windows may start that start in `[from, to)`. */
+export function hoursOf(from: number, to: number): readonly string[] {
+  return periods('hour', Math.floor(from / HOUR_MS) * HOUR_MS, Math.ceil(to / HOUR_MS) * HOUR_MS);
+}
+
 /** What a time range comes to: whole days, whole hours, and what is left at the edges, in milliseconds. */
 export interface RangeCover {
   readonly days: readonly string[];

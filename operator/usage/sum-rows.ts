@@ -91,6 +91,11 @@ export function* decodeSums(
   }
 }
 
+/** Of how many events the sums are that {@link SumRows} encoded. */
+export function countEvents(text: string): number {
+  return (JSON.parse(text) as StoredSum[]).reduce((total, [, , events]) => total + events, 0);
+}
+
 function identityText(event: UsageEvent): string {
   const identity: SumIdentity = [
     event.metric,

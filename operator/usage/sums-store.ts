@@ -3,12 +3,22 @@ import { crc32 } from 'node:zlib';
 import { Level } from 'level';
 import type { LevelDatabase } from '../ledger/leveldb/database.ts';
 import { type PeriodKind, PERIOD_MS, periodOf } from '../model/periods.ts';
-import { SumRows } from './sum-rows.ts';
+import { EventPlaces, type SequenceRange } from './event-places.ts';
+import { countEvents, SumRows } from './sum-rows.ts';
+
+/** Of the events of a tenant in an hour: their sums, and where they are. */
+export interface HourOfTenant {
+  readonly rows: SumRows;
+  readonly places: EventPlaces;
+}
 
 /** Sums to add, by period of an hour, then by tenant. */
-export type SumChanges = ReadonlyMap<string, ReadonlyMap<string, SumRows>>;
+export type SumChanges = ReadonlyMap<string, ReadonlyMap<string, HourOfTenant>>;
 
-/** Sums of usage by hour and by day, derived from the ledger and kept in a directory of their own. */
+/**
+ * Sums of usage by hour and by day, and where the events of each hour are, derived from the ledger and kept in a directory
+ * of their own.
+ */
 export interface SumsStore {
   /** The sequence number up to which events are summed. */
   readonly progress: number;
@@ -20,6 +30,11 @@ export interface SumsStore {
     period: string,
     tenant: string | undefined,
   ): AsyncIterable<readonly [tenant: string, sums: string]>;
+  /**
+   * Where in the ledger the events of a tenant in these hours are that are summed; undefined where that is not known of
+   * each. Ranges may overlap and hold others' events as well.
+   */
+  places(hours: readonly string[], tenant: string): Promise<readonly SequenceRange[] | undefined>;
   /** The first period that is kept of a kind; undefined where there is none. */
   first(kind: PeriodKind): Promise<string | undefined>;
   /** Forgets the periods that are older than they are kept. */
@@ -77,10 +92,10 @@ function createStore(database: Database, ledgerId: string, start: number): SumsS
       const keys = [...merged.keys()];
       const stored = await database.getMany(keys);
       const operations = keys.map((key, index) => {
-        const rows = merged.get(key) ?? new SumRows();
+        const change = merged.get(key) ?? new SumRows();
         const before = stored[index];
-        if (before !== undefined) rows.addEncoded(unseal(key, before));
-        return { type: 'put' as const, key, value: seal(key, rows.encode()) };
+        if (before !== undefined) change.addEncoded(unseal(key, before));
+        return { type: 'put' as const, key, value: seal(key, change.encode()) };
       });
       const note = { type: 'put' as const, key: PROGRESS_KEY, value: progressText(ledgerId, next) };
       await database.batch([...operations, note], { sync: true });
@@ -101,14 +116,36 @@ function createStore(database: Database, ledgerId: string, start: number): SumsS
         yield [key.slice(prefix.length), unseal(key, value)];
       }
     },
+    places: async (hours, tenant) => {
+      const [sums, places] = [
+        hours.map((hour) => keyOf('hour', hour, tenant)),
+        hours.map((hour) => keyOf('places', hour, tenant)),
+      ];
+      const stored = await database.getMany([...sums, ...places]);
+      const texts = [...sums, ...places].map((key, index) => {
+        const value = stored[index];
+        return value === undefined ? undefined : unseal(key, value);
+      });
+      const ranges: SequenceRange[] = [];
+      for (const index of hours.keys()) {
+        const [sum, place] = [texts[index], texts[hours.length + index]];
+        const found = new EventPlaces();
+        if (place !== undefined) found.addEncoded(place);
+        // Of some events there are only sums: those of a release that kept no places.
+        if (found.events !== (sum === undefined ? 0 : countEvents(sum))) return undefined;
+        ranges.push(...found.ranges());
+      }
+      return ranges;
+    },
     first: async (kind) => {
       const range = { gte: `${kind}/`, lt: `${kind}0`, limit: 1 };
       const [key] = await database.keys(range).all();
       return key?.split('/')[1];
     },
     expire: async (now) => {
-      for (const kind of ['hour', 'day'] as const) {
-        const oldest = periodOf(kind, new Date(now - KEPT_MS[kind]).toISOString());
+      for (const kind of ['hour', 'places', 'day'] as const) {
+        const period = kind === 'places' ? 'hour' : kind;
+        const oldest = periodOf(period, new Date(now - KEPT_MS[period]).toISOString());
         await database.clear({ gte: keyOf(kind, '', ''), lt: keyOf(kind, oldest, '') });
       }
     },
@@ -120,24 +157,29 @@ function createStore(database: Database, ledgerId: string, start: number): SumsS
   };
 }
 
+/** What is stored under one key, before it is: what is stored there already comes before it. */
+type Change = Pick<SumRows, 'addEncoded' | 'encode'>;
+
 /** Hours as they are, and the days that they add up to, by key. */
-function mergePeriods(changes: SumChanges): Map<string, SumRows> {
-  const merged = new Map<string, SumRows>();
+function mergePeriods(changes: SumChanges): Map<string, Change> {
+  const days = new Map<string, SumRows>();
+  const merged = new Map<string, Change>();
   for (const [hour, tenants] of changes) {
-    for (const [tenant, rows] of tenants) {
-      for (const kind of ['hour', 'day'] as const) {
-        const key = keyOf(kind, periodOf(kind, hour), tenant);
-        const sums = merged.get(key) ?? new SumRows();
-        sums.addRows(rows);
-        merged.set(key, sums);
-      }
+    for (const [tenant, { rows, places }] of tenants) {
+      merged.set(keyOf('hour', hour, tenant), rows);
+      merged.set(keyOf('places', hour, tenant), places);
+      const day = keyOf('day', periodOf('day', hour), tenant);
+      const sums = days.get(day) ?? new SumRows();
+      sums.addRows(rows);
+      days.set(day, sums);
+      merged.set(day, sums);
     }
   }
   return merged;
 }
 
 /** Periods have a fixed length within a kind, so the tenant may be any text. */
-function keyOf(kind: PeriodKind, period: string, tenant: string): string {
+function keyOf(kind: PeriodKind | 'places', period: string, tenant: string): string {
   return period === '' ? `${kind}/` : `${kind}/${period}/${tenant}`;
 }
 

@@ -3,14 +3,18 @@ import type { Clock } from '../telemetry/clock.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import {
   coverRange,
+  hoursOf,
   type PeriodKind,
   periodOf,
   periodStart,
   type RangeCover,
 } from '../model/periods.ts';
+import { gather } from './gather.ts';
+import { newerThan } from './newer-than.ts';
 import { ReadWriteLock } from './read-write-lock.ts';
-import { decodeSums, SumRows } from './sum-rows.ts';
+import { decodeSums } from './sum-rows.ts';
 import { DamagedSums, KEPT_MS, type SumsStore } from './sums-store.ts';
+import { type EventsQuery, type KnownPlaces, scanFor, tenantEvents } from './tenant-events.ts';
 import type { EventFilter, Summands, TimeRange } from './usage-sums.ts';
 
 export interface UsageTotalsOptions {
@@ -34,6 +38,11 @@ export interface TotalsQuery {
 export interface UsageTotals {
   /** Adds everything in range to `sums`. Throws a LedgerReadError where the ledger is damaged. */
   addTo(sums: Summands, query: TotalsQuery): Promise<TotalsOutcome>;
+  /**
+   * The events of a query in ledger order: of a tenant mostly without reading those of others. Throws a LedgerReadError where
+   * the ledger is damaged.
+   */
+  events(query: EventsQuery): AsyncIterable<StoredEvent>;
   /** The beginning of the first hour, or day, that is kept, milliseconds since the epoch; undefined while nothing is. */
   since(): Promise<number | undefined>;
   /** Sums what is new in the ledger. */
@@ -56,9 +65,6 @@ export type TotalsOutcome =
 /** Between two rounds; what is newer is read from the ledger for each query. */
 const ROUND_MS = 30_000;
 const EXPIRE_MS = 3_600_000;
-const PAGE_EVENTS = 2000;
-/** Sums held in memory before they are stored. */
-const MAX_CHANGED_SUMS = 20_000;
 
 export function createUsageTotals(options: UsageTotalsOptions): UsageTotals {
   return new LedgerTotals(options);
@@ -91,6 +97,13 @@ class LedgerTotals implements UsageTotals {
       await this.#rebuild(error.message);
       return { kind: 'rebuilding' };
     }
+  }
+
+  async *events(query: EventsQuery): AsyncGenerator<StoredEvent> {
+    const known = await this.#lock
+      .read(() => this.#placesOf(query))
+      .catch((error: unknown) => this.#doWithout(error));
+    yield* this.#eventsAt(known, query);
   }
 
   since(): Promise<number | undefined> {
@@ -145,6 +158,12 @@ class LedgerTotals implements UsageTotals {
     else this.#logger.warn('[http] usage is not summed up', { error });
   }
 
+  /** Nobody has to wait for what the ledger itself answers. */
+  async #doWithout(error: unknown): Promise<undefined> {
+    if (!(error instanceof DamagedSums)) throw error;
+    await this.#rebuild(error.message);
+  }
+
   async #rebuild(reason: string): Promise<void> {
     this.#logger.warn(`[http] usage sums are made anew: ${reason}`);
     await this.#lock.write(() => this.#store.clear());
@@ -153,7 +172,7 @@ class LedgerTotals implements UsageTotals {
   /** Every event of the range comes from exactly one place. Gives how far the ledger was read; undefined when `sums` is full. */
   async #add(sums: Summands, query: TotalsQuery, cover: RangeCover): Promise<number | undefined> {
     if (!(await this.#addStored(sums, query, cover))) return undefined;
-    const [ledger, { filter, signal }] = [this.#ledger, query];
+    const [ledger, { filter, tenant, signal }] = [this.#ledger, query];
     const whole = new Set([...cover.days, ...cover.hours]);
     let head = unsummedFrom(ledger, this.#store);
     for await (const { sequence, event } of newerThan(ledger, head, signal)) {
@@ -163,11 +182,29 @@ class LedgerTotals implements UsageTotals {
       head = sequence;
     }
     for (const edge of cover.edges) {
-      for await (const { event } of ledger.scan(edge.from, edge.to, signal)) {
+      const edgeQuery = { range: edge, tenant, signal };
+      const known = await this.#placesOf(edgeQuery);
+      for await (const { event } of this.#eventsAt(known, edgeQuery)) {
         if (filter(event) && !sums.add(event)) return undefined;
       }
     }
     return head;
+  }
+
+  /** Where the events are; undefined where that is not known, so that those of all tenants have to be read. */
+  async #placesOf({ range, tenant }: EventsQuery): Promise<KnownPlaces | undefined> {
+    const { from, to } = range;
+    const after = unsummedFrom(this.#ledger, this.#store);
+    const isKept = from >= this.#clock.now() - KEPT_MS.hour && to - from <= KEPT_MS.hour;
+    if (tenant === undefined || !isKept || after > this.#ledger.head()) return undefined;
+    const ranges = await this.#store.places(hoursOf(from, to), tenant);
+    return ranges && { ranges, after };
+  }
+
+  #eventsAt(known: KnownPlaces | undefined, query: EventsQuery): AsyncIterable<StoredEvent> {
+    return known === undefined
+      ? scanFor(this.#ledger, query)
+      : tenantEvents(this.#ledger, known, query);
   }
 
   async #addStored(sums: Summands, query: TotalsQuery, cover: RangeCover): Promise<boolean> {
@@ -203,39 +240,4 @@ function isPartlyGone({ days, hours, edges }: RangeCover, ledger: Ledger, now: n
 /** Events that were deleted before they could be summed are beyond recall. */
 function unsummedFrom(ledger: Ledger, store: SumsStore): number {
   return Math.max(store.progress, ledger.lowWater());
-}
-
-async function gather(ledger: Ledger, after: number, signal: AbortSignal) {
-  const changes = new Map<string, Map<string, SumRows>>();
-  let progress = after;
-  let sums = 0;
-  for await (const { sequence, event } of newerThan(ledger, after, signal)) {
-    const hour = periodOf('hour', event.window_start);
-    const tenants = changes.get(hour) ?? new Map<string, SumRows>();
-    changes.set(hour, tenants);
-    const rows = tenants.get(event.tenant) ?? new SumRows();
-    tenants.set(event.tenant, rows);
-    sums -= rows.size;
-    rows.addEvent(event);
-    sums += rows.size;
-    progress = sequence;
-    if (sums >= MAX_CHANGED_SUMS) break;
-  }
-  return { changes, progress };
-}
-
-/** Everything after a sequence number, up to the head as it is when it is reached. */
-async function* newerThan(
-  ledger: Ledger,
-  after: number,
-  signal: AbortSignal,
-): AsyncGenerator<StoredEvent> {
-  for (let position = after; ; ) {
-    signal.throwIfAborted();
-    const page = await ledger.read(position, PAGE_EVENTS);
-    if (page.kind === 'failed') throw new LedgerReadError(page);
-    if (page.events.length === 0) return;
-    yield* page.events;
-    position = page.lastSequence;
-  }
 }

@@ -12,6 +12,7 @@ import {
 } from '../query.ts';
 import type { Route, RouteContext } from '../route.ts';
 import { csvLine, goneSignal, streamLines } from '../stream-lines.ts';
+import { eventsIn } from '../../usage/events-in.ts';
 
 const COLUMNS = [
   'id',
@@ -30,7 +31,7 @@ const COLUMNS = [
 ] as const;
 
 /** GET /api/v1/events: the ledger's events whose window starts in a range, as NDJSON or CSV. */
-export function eventsExportRoute({ ledger, clock }: RouteContext, scans: Scans): Route {
+export function eventsExportRoute({ ledger, totals, clock }: RouteContext, scans: Scans): Route {
   return {
     method: 'get',
     path: '/api/v1/events',
@@ -51,8 +52,8 @@ export function eventsExportRoute({ ledger, clock }: RouteContext, scans: Scans)
         const limit = readCount(query, 'limit', bounds);
         const format = readChoice(query, 'format', ['ndjson', 'csv']);
         scans.hold(1, response);
-        const stored = ledger.scan(range.from, range.to, goneSignal(response));
-        const events = take(stored, filter, limit);
+        const wanted = { range, tenant: query.get('tenant'), signal: goneSignal(response) };
+        const events = take(eventsIn(ledger, totals(), wanted), filter, limit);
         if (format === 'csv') {
           response.attachment('events.csv').type('text/csv');
           await streamLines(response, csvLines(events));

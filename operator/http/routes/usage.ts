@@ -20,6 +20,7 @@ import type { Route, RouteContext } from '../route.ts';
 import { tenantOf } from '../scope.ts';
 import { csvLine, goneSignal, streamLines } from '../stream-lines.ts';
 import { createSharedAnswers, type SharedAnswers } from '../shared-answers.ts';
+import { eventsIn } from '../../usage/events-in.ts';
 import {
   createUsageSums,
   GROUP_FIELDS,
@@ -227,8 +228,8 @@ export async function addUsage(
 ): Promise<TotalsOutcome> {
   const kept = totals();
   if (kept !== undefined && query.byWindow !== true) return kept.addTo(sums, query);
-  const { range, filter, signal } = query;
-  for await (const { event } of ledger.scan(range.from, range.to, signal)) {
+  const { range, filter } = query;
+  for await (const { event } of eventsIn(ledger, kept, query)) {
     if (filter(event) && !sums.add(event)) return { kind: 'full' };
   }
   return { kind: 'added', partial: range.from < (ledger.stats().oldestAt ?? 0) };

@@ -89,6 +89,14 @@ describe('a hub over two clusters', () => {
         ],
       },
     });
+    expect(
+      await hub.get(`/api/v1/usage?group_by=window,cluster&tenant=acme&${RANGE}`),
+    ).toMatchObject({
+      json: {
+        events: 4,
+        rows: ['berlin', 'paris', 'berlin', 'paris'].map((cluster) => ({ cluster })),
+      },
+    });
     expect(await hub.get(`/api/v1/usage?${RANGE}&cluster=paris`)).toMatchObject({
       json: { events: 2, rows: [{ tenant: 'acme', quantity: 1 }] },
     });
