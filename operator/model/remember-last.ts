@@ -4,12 +4,13 @@ const MOST_REMEMBERED = 64;
 /** `compute` with its last results remembered by what they were made from: the events of a window share their times. */
 export function rememberLast<T, K extends string | number = string>(
   compute: (key: K) => T,
+  most = MOST_REMEMBERED,
 ): (key: K) => T {
   const known = new Map<K, T>();
   return (key) => {
     const found = known.get(key);
     if (found !== undefined) return found;
-    if (known.size >= MOST_REMEMBERED) known.clear();
+    if (known.size >= most) known.clear();
     const computed = compute(key);
     known.set(key, computed);
     return computed;

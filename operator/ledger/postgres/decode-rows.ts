@@ -6,7 +6,8 @@ import type { StoredEvent } from '../ledger.ts';
 import { isPlain, joinEvent, type StoredRow } from './event-rows.ts';
 import type { Reads } from './readers.ts';
 import type { SeriesCache } from './series-cache.ts';
-import { type NumberedSeries, selectByNumber, seriesOf } from './series.ts';
+import type { ReadSeries } from './read-series.ts';
+import { selectByNumber, seriesOf } from './series.ts';
 import type { Contents } from './state.ts';
 
 /** What reading needs to know of a stream. */
@@ -27,7 +28,7 @@ export class EventDecoder {
   }
 
   take(row: StoredRow): void {
-    const event = decodeRow(row, this.#view.series.byNumber(row.series));
+    const event = decodeRow(row, this.#view.series.toRead(row.series));
     if (event === undefined) this.#left.push(row);
     else this.#events.push(event);
   }
@@ -60,25 +61,24 @@ export async function decodeRows(
 async function loadSeries(
   { contents, series, query }: StreamView,
   numbers: readonly number[],
-): Promise<ReadonlyMap<number, NumberedSeries>> {
-  const loaded = new Map<number, NumberedSeries>();
+): Promise<ReadonlyMap<number, ReadSeries>> {
+  const loaded = new Map<number, ReadSeries>();
   for (const row of await query(selectByNumber(contents.state.stream, numbers))) {
-    const one = seriesOf(row);
-    loaded.set(one.number, one);
-    series.remember(one);
+    const number = Number(row['series']);
+    loaded.set(number, series.rememberRead(number, seriesOf(row)));
   }
   return loaded;
 }
 
 /** Undefined where the event and its checksum do not agree. */
-function decodeRow(row: StoredRow, series: NumberedSeries | undefined): StoredEvent | undefined {
-  if (series === undefined) return undefined;
+function decodeRow(row: StoredRow, found: ReadSeries | undefined): StoredEvent | undefined {
+  if (found === undefined) return undefined;
+  const { series, template } = found;
   const { sequence, checksum } = row;
   const seed = sequenceSeed(sequence);
   try {
-    const template = isPlain(row) ? series.template : undefined;
     const event =
-      template === undefined
+      template === undefined || !isPlain(row)
         ? eventWith(checksum, seed, joinEvent(series, row))
         : template.eventWith(checksum, seed, row);
     return event && { sequence, event };

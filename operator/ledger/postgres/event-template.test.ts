@@ -5,6 +5,7 @@ import { encodeEvent, type UsageEvent } from '../../model/event.ts';
 import { testEvent } from '../testing/events.ts';
 import { columnsOf, splitEvent } from './event-rows.ts';
 import { createTemplate } from './event-template.ts';
+import { ReadSeriesMaker } from './read-series.ts';
 
 const anyText = fc.string({ unit: 'binary', minLength: 1, maxLength: 40 });
 const storable = anyText.map((text) => text.toWellFormed().replaceAll('\0', ''));
@@ -40,6 +41,8 @@ const events = fc
     return Object.fromEntries(shuffled) as object as UsageEvent;
   });
 
+const maker = new ReadSeriesMaker();
+
 test('what a template makes of a row is its event, and its text has the checksum', () => {
   fc.assert(
     fc.property(events, fc.nat(2 ** 32 - 1), (event, seed) => {
@@ -50,8 +53,9 @@ test('what a template makes of a row is its event, and its text has the checksum
       expect(template?.textOf(row)).toBe(encodeEvent(event));
       expect(template?.makes(row, encodeEvent(event))).toBe(true);
       const checksum = crc32(encodeEvent(event), seed) | 0;
-      expect(template?.eventWith(checksum, seed, row)).toEqual(event);
-      expect(template?.eventWith(checksum ^ 1, seed, row)).toBeUndefined();
+      const read = maker.make({ ...series, properties }).template;
+      expect(read?.eventWith(checksum, seed, row)).toEqual(event);
+      expect(read?.eventWith(checksum ^ 1, seed, row)).toBeUndefined();
     }),
   );
 });

@@ -1,43 +1,49 @@
-import { crc32 } from 'node:zlib';
-import { SCHEMA_VERSION, type UsageEvent } from '../../model/event.ts';
+import { SCHEMA_VERSION } from '../../model/event.ts';
 import { EVENT_ID_PREFIX } from '../../model/event-id.ts';
-import { type EventRow, idOf, type Series } from './event-rows.ts';
+import type { EventRow, Series } from './event-rows.ts';
 import { instantText } from './instants.ts';
-import { behindPart, behindText, type KnownPart, knownPart } from './known-parts.ts';
 
 /** What a row says of its event; everything else is the same for all events of a series. The quantity stands last. */
 const OWN_FIELDS = ['id', 'window_start', 'window_end', 'recorded_at', 'quantity'] as const;
-type OwnField = (typeof OWN_FIELDS)[number];
+export type OwnField = (typeof OWN_FIELDS)[number];
 type OwnTexts = Readonly<Record<OwnField, string>>;
 
-/** How the events of a series look, so that those whose rows have no `extra` are put together at little cost. */
+/** How the text of a series' events looks, by which an event is known for one of them at little cost. */
 export interface EventTemplate {
   /** The text of a row's event, as `encodeEvent` gives it. */
   textOf(row: EventRow): string;
   /** Whether that is the text. */
   makes(row: EventRow, text: string): boolean;
-  /**
-   * The event of a row; undefined unless `checksum` is the CRC-32 of its text, started from `seed`, signed. What it shares
-   * with others is frozen.
-   */
-  eventWith(checksum: number, seed: number, row: EventRow): UsageEvent | undefined;
 }
 
 /** A field that is the row's own, and what stands between the one before it and its value. */
-interface Slot {
+export interface Slot {
   readonly before: string;
   readonly field: OwnField;
 }
 
-/** Undefined where the events of a series are not all alike but for what a row says. */
-export function createTemplate(series: Series): EventTemplate | undefined {
+/** How the events of a series are put together. */
+export interface EventLayout {
+  readonly slots: readonly Slot[];
+  /** Every field of an event in the order of its text, those that are a row's own being empty. */
+  readonly fields: Readonly<Record<string, unknown>>;
+}
+
+/** What stands behind the quantity. */
+export const END = '}';
+
+/** Undefined where the events of a series are not all alike but for what a row says. `parse`: of JSON. */
+export function layoutOf(
+  series: Series,
+  parse: (text: string) => unknown = JSON.parse,
+): EventLayout | undefined {
   const slots: Slot[] = [];
   const fields: Record<string, unknown> = {};
   let before = '{';
   let isFirst = true;
   for (const name of series.fields.split(',')) {
     const own = OWN_FIELDS.find((field) => field === name);
-    const value = own === undefined ? sharedField(name, series) : '';
+    const value = own === undefined ? sharedField(name, series, parse) : '';
     if (value === undefined) return undefined;
     before += `${isFirst ? '' : ','}${JSON.stringify(name)}:`;
     isFirst = false;
@@ -51,22 +57,20 @@ export function createTemplate(series: Series): EventTemplate | undefined {
   slots.push({ before: `${before},"quantity":`, field: 'quantity' });
   if (slots.length < OWN_FIELDS.length) return undefined;
   fields['quantity'] = '';
-  // Has every field of an event, in the order of its text.
-  return new Template(slots, fields as object as UsageEvent);
+  return { slots, fields };
 }
 
-const END = '}';
-const END_PART = knownPart(END);
+/** Undefined where {@link layoutOf} is. */
+export function createTemplate(series: Series): EventTemplate | undefined {
+  const layout = layoutOf(series);
+  return layout && new Template(layout.slots);
+}
 
 class Template implements EventTemplate {
   readonly #slots: readonly Slot[];
-  readonly #event: UsageEvent;
-  /** What stands before each slot where the id is derived; made when events are read. */
-  #parts: readonly (readonly [before: KnownPart, field: OwnField])[] | undefined;
 
-  constructor(slots: readonly Slot[], event: UsageEvent) {
+  constructor(slots: readonly Slot[]) {
     this.#slots = slots;
-    this.#event = event;
   }
 
   textOf(row: EventRow): string {
@@ -90,39 +94,10 @@ class Template implements EventTemplate {
     }
     return text.slice(at) === END;
   }
-
-  eventWith(checksum: number, seed: number, row: EventRow): UsageEvent | undefined {
-    const own = ownTexts(row, row.id);
-    // Only in an id of others can there be characters that are more than one byte.
-    const found =
-      row.foreignId === undefined ? this.#checksumOf(own, seed) : crc32(this.textOf(row), seed) | 0;
-    if (found !== checksum) return undefined;
-    return {
-      ...this.#event,
-      id: idOf(row),
-      window_start: own.window_start,
-      window_end: own.window_end,
-      recorded_at: own.recorded_at,
-      // Written by `storedRow` from a quantity.
-      quantity: row.quantity as UsageEvent['quantity'],
-    };
-  }
-
-  /** Of an event with a derived id, without its prefix. */
-  #checksumOf(own: OwnTexts, seed: number): number {
-    this.#parts ??= this.#slots.map(({ before, field }) => [
-      knownPart(field === 'id' ? before + EVENT_ID_PREFIX : before),
-      field,
-    ]);
-    let checksum = seed;
-    for (const [before, field] of this.#parts) {
-      checksum = behindText(behindPart(checksum, before), own[field]);
-    }
-    return behindPart(checksum, END_PART);
-  }
 }
 
-function ownTexts(row: EventRow, id: string): OwnTexts {
+/** What a row says, as it stands in its event's text. */
+export function ownTexts(row: EventRow, id: string): OwnTexts {
   return {
     id,
     window_start: instantText(row.windowStart),
@@ -138,13 +113,15 @@ function idText({ foreignId, id }: EventRow): string {
 }
 
 /** The value of a field that all events of a series share; undefined where they do not. */
-function sharedField(name: string, series: Series): unknown {
+function sharedField(name: string, series: Series, parse: (text: string) => unknown): unknown {
   switch (name) {
     case 'schema_version':
       return SCHEMA_VERSION;
     case 'properties':
-    case 'dimensions':
-      return frozen(series[name]);
+    case 'dimensions': {
+      const text = series[name];
+      return text === undefined ? undefined : parse(text);
+    }
     case 'tenant':
     case 'metric':
     case 'unit':
@@ -157,8 +134,4 @@ function sharedField(name: string, series: Series): unknown {
     default:
       return undefined;
   }
-}
-
-function frozen(text: string | undefined): unknown {
-  return text === undefined ? undefined : Object.freeze(JSON.parse(text));
 }

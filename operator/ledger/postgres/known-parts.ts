@@ -6,9 +6,9 @@ import { crc32 } from 'node:zlib';
  * whatever stands before.
  */
 export interface KnownPart {
+  /** Signed. */
   readonly checksum: number;
-  /** As many zeros as it has bytes. */
-  readonly zeros: readonly Zeros[];
+  readonly bytes: number;
 }
 
 /** What a run of zeros makes of a checksum: 256 values for each byte of it, the lowest first. */
@@ -34,17 +34,18 @@ const FOUR = doubled(TWO);
 const RUNS: readonly Zeros[] = runsOfZeros();
 
 export function knownPart(text: string): KnownPart {
-  const bytes = Buffer.byteLength(text);
-  return {
-    checksum: crc32(text),
-    zeros: RUNS.filter((_, doublings) => ((bytes >>> doublings) & 1) === 1),
-  };
+  return { checksum: crc32(text) | 0, bytes: Buffer.byteLength(text) };
 }
 
 /** The checksum behind a part, signed. */
 export function behindPart(checksum: number, part: KnownPart): number {
   let rest = checksum;
-  for (const zeros of part.zeros) rest = behindZeros(rest, zeros);
+  let left = part.bytes;
+  for (const zeros of RUNS) {
+    if (left === 0) break;
+    if (left % 2 === 1) rest = behindZeros(rest, zeros);
+    left >>>= 1;
+  }
   return rest ^ part.checksum;
 }
 

@@ -8,8 +8,8 @@ import {
   insertSeries,
   numberedSeries,
   type NumberedSeries,
+  numberedSeriesOf,
   selectByKey,
-  seriesOf,
   shareProperties,
   touchSeries,
 } from './series.ts';
@@ -89,7 +89,7 @@ export class SeriesNumbering {
     for (const key of keys) this.#asked.set(key, undefined);
     const [found] = await session.run([selectByKey(this.#place.stream, [...new Set(keys)])]);
     for (const row of found?.rows ?? []) {
-      const series = seriesOf(row);
+      const series = numberedSeriesOf(row);
       if (series.key !== (row['key'] ?? '').replaceAll('-', '')) {
         throw damage('series', `series ${series.number} is damaged`);
       }

@@ -1,13 +1,17 @@
 import type { UsageEvent } from '../../model/event.ts';
+import type { Series } from './event-rows.ts';
+import { type ReadSeries, ReadSeriesMaker } from './read-series.ts';
 import type { NumberedSeries } from './series.ts';
 
-/** Some 100 MB. */
+/** Some 100 MB where they are written, 30 where they are only read. */
 const MOST_REMEMBERED = 50_000;
 
-/** The series that were used lately, by key and by number. */
+/** The series that were used lately: for writing by key and by number, for reading by number. */
 export class SeriesCache {
   readonly #byKey = new Map<string, NumberedSeries>();
   readonly #byNumber = new Map<number, NumberedSeries>();
+  readonly #read = new Map<number, ReadSeries>();
+  readonly #maker = new ReadSeriesMaker();
   readonly #keyByHint = new Map<string, string>();
   /** The numbers of those that came behind others, by the numbers of these. */
   readonly #following = new Map<number, number>();
@@ -43,19 +47,32 @@ export class SeriesCache {
     return this.#byKey.get(key);
   }
 
-  byNumber(number: number): NumberedSeries | undefined {
-    return this.#byNumber.get(number);
+  /** To read events with. */
+  toRead(number: number): ReadSeries | undefined {
+    const written = this.#read.has(number) ? undefined : this.#byNumber.get(number);
+    return written === undefined ? this.#read.get(number) : this.rememberRead(number, written);
   }
 
+  /** Notes a series as it is stored now, to read events with. */
+  rememberRead(number: number, series: Series): ReadSeries {
+    if (this.#read.size >= MOST_REMEMBERED) this.#read.clear();
+    const read = this.#maker.make(series);
+    this.#read.set(number, read);
+    return read;
+  }
+
+  /** Notes a series as it is stored now, to write events with. */
   remember(series: NumberedSeries): void {
     if (this.#byKey.size >= MOST_REMEMBERED) this.clear();
     this.#byKey.set(series.key, series);
     this.#byNumber.set(series.number, series);
+    this.#read.delete(series.number);
   }
 
   clear(): void {
     this.#byKey.clear();
     this.#byNumber.clear();
+    this.#read.clear();
     this.#keyByHint.clear();
     this.#following.clear();
     this.#last = undefined;

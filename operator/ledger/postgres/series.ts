@@ -38,7 +38,8 @@ const IDENTITY = [
   'source',
   'dimensions',
 ] as const;
-const COLUMNS = [...IDENTITY, 'properties'] as const;
+/** All that a series has. */
+export const SERIES_COLUMNS = [...IDENTITY, 'properties'] as const;
 
 /** A hash of what tells a series from every other one. */
 export function seriesKey(series: Series): string {
@@ -51,7 +52,7 @@ export function seriesKey(series: Series): string {
 /** The series with these keys. */
 export function selectByKey(stream: number, keys: readonly string[]): Statement {
   return {
-    text: `select key, series, last_day::text, ${COLUMNS.join(', ')} from meterfeed.series
+    text: `select key, series, last_day::text, ${SERIES_COLUMNS.join(', ')} from meterfeed.series
       where stream = $1 and key = any($2::uuid[])`,
     values: [stream, keys],
   };
@@ -60,7 +61,7 @@ export function selectByKey(stream: number, keys: readonly string[]): Statement 
 /** The series with these numbers. */
 export function selectByNumber(stream: number, numbers: readonly number[]): Statement {
   return {
-    text: `select series, last_day::text, ${COLUMNS.join(', ')} from meterfeed.series
+    text: `select series, ${SERIES_COLUMNS.join(', ')} from meterfeed.series
       where stream = $1 and series = any($2::integer[])`,
     values: [stream, numbers],
   };
@@ -73,14 +74,14 @@ export function insertSeries(
   series: readonly NumberedSeries[],
 ): Statement {
   return {
-    text: `insert into meterfeed.series (stream, last_day, series, key, ${COLUMNS.join(', ')})
-      select $1, $2, * from unnest($3::integer[], $4::uuid[], ${COLUMNS.map((_, index) => `$${index + 5}::text[]`).join(', ')})`,
+    text: `insert into meterfeed.series (stream, last_day, series, key, ${SERIES_COLUMNS.join(', ')})
+      select $1, $2, * from unnest($3::integer[], $4::uuid[], ${SERIES_COLUMNS.map((_, index) => `$${index + 5}::text[]`).join(', ')})`,
     values: [
       stream,
       day,
       series.map(({ number }) => number),
       series.map(({ key }) => key),
-      ...COLUMNS.map((name) => series.map((one) => one[name] ?? null)),
+      ...SERIES_COLUMNS.map((name) => series.map((one) => one[name] ?? null)),
     ],
   };
 }
@@ -109,9 +110,20 @@ export function shareProperties(stream: number, series: readonly NumberedSeries[
   };
 }
 
-/** The series in a row of {@link selectByKey} or {@link selectByNumber}. */
-export function seriesOf(row: Row): NumberedSeries {
-  const fields = COLUMNS.flatMap((name) => {
+/** The series in a row of {@link selectByKey}, to write with. */
+export function numberedSeriesOf(row: Row): NumberedSeries {
+  const series = seriesOf(row);
+  return numberedSeries(series, {
+    // Of what the row says, so that a changed one is not taken for what it was.
+    key: seriesKey(series),
+    number: Number(row['series']),
+    lastDay: row['last_day'] ?? '',
+  });
+}
+
+/** What is in a row of {@link selectByKey} or {@link selectByNumber}. */
+export function seriesOf(row: Row): Series {
+  const fields = SERIES_COLUMNS.flatMap((name) => {
     const value = row[name];
     return typeof value === 'string' ? [[name, value] as const] : [];
   });
@@ -120,11 +132,5 @@ export function seriesOf(row: Row): NumberedSeries {
   if (names === undefined || tenant === undefined || metric === undefined || unit === undefined) {
     throw damage('series', `a column is empty in "${row['series']}"`);
   }
-  const complete = { ...series, fields: names, tenant, metric, unit };
-  return numberedSeries(complete, {
-    // Of what the row says, so that a changed one is not taken for what it was.
-    key: seriesKey(complete),
-    number: Number(row['series']),
-    lastDay: row['last_day'] ?? '',
-  });
+  return { ...series, fields: names, tenant, metric, unit };
 }
