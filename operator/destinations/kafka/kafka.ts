@@ -17,6 +17,7 @@ import type {
   DestinationLimits,
   StepOutcome,
 } from '../destination.ts';
+import { SizedEvents } from '../sized-events.ts';
 import type { WriteOutcome } from './outcome.ts';
 import { type KafkaRecord, recordBytes, recordOf } from './record.ts';
 import { type KafkaSettings, loginProblem } from './settings.ts';
@@ -48,6 +49,7 @@ class Kafka implements Destination {
   readonly #settings: KafkaSettings;
   readonly #writer: TopicWriter;
   readonly #announcements: Announcements;
+  readonly #records: SizedEvents<KafkaRecord>;
   #batchBytes = BATCH_BYTES;
 
   constructor(name: string, settings: KafkaSettings, { clock, logger }: DestinationContext) {
@@ -56,6 +58,11 @@ class Kafka implements Destination {
     this.name = name;
     this.#settings = settings;
     this.#writer = createTopicWriter({ settings, lookup: createGuardedLookup() });
+    const { source, contentMode } = settings;
+    this.#records = new SizedEvents(
+      (event) => recordOf(usageCloudEvent(event, source), contentMode),
+      BATCH_EVENTS,
+    );
     this.#announcements = createAnnouncements({
       name,
       source: settings.source,
@@ -75,7 +82,7 @@ class Kafka implements Destination {
   }
 
   encodedBytes(event: UsageEvent): number {
-    return recordBytes(this.#recordOf(event));
+    return recordBytes(this.#records.size(event));
   }
 
   accepts(): boolean {
@@ -102,7 +109,7 @@ class Kafka implements Destination {
     events: readonly UsageEvent[],
     signal: AbortSignal,
   ): Promise<readonly DeliveryOutcome[]> {
-    const records = events.map((event) => this.#recordOf(event));
+    const records = this.#records.take(events);
     const outcomes = await this.#writer.append(records, signal);
     if (outcomes.some((outcome) => outcome.kind === 'split' && outcome.tooLarge)) {
       const bytes = records.reduce((sum, record) => sum + recordBytes(record), 0);
@@ -120,11 +127,6 @@ class Kafka implements Destination {
     const record = recordOf(lifecycleCloudEvent(event), this.#settings.contentMode);
     const [outcome] = await this.#writer.append([record], signal);
     return outcome ?? { kind: 'delivered' };
-  }
-
-  #recordOf(event: UsageEvent): KafkaRecord {
-    const { source, contentMode } = this.#settings;
-    return recordOf(usageCloudEvent(event, source), contentMode);
   }
 }
 

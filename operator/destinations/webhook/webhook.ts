@@ -20,13 +20,13 @@ import type {
 } from '../destination.ts';
 import { type Announcements, createAnnouncements } from '../announcements.ts';
 import {
-  type CloudEvent,
   type LifecycleEvent,
   lifecycleCloudEvent,
   sourceProblem,
   structuredEvent,
   usageCloudEvent,
 } from '../cloud-events.ts';
+import { SizedEvents } from '../sized-events.ts';
 import type { WebhookSettings } from './settings.ts';
 import { signatureHeaders } from './signing.ts';
 
@@ -74,6 +74,7 @@ class Webhook implements Destination {
   readonly #credentials: string;
   readonly #extraHeaders: Readonly<Record<string, string>>;
   readonly #announcements: Announcements;
+  readonly #texts: SizedEvents<string>;
   #batchBytes = BATCH_BYTES;
 
   constructor(
@@ -93,6 +94,10 @@ class Webhook implements Destination {
       clock,
       logger,
     });
+    this.#texts = new SizedEvents(
+      (event) => structuredEvent(usageCloudEvent(event, settings.source)),
+      BATCH_EVENTS,
+    );
     this.#client = outbound.client({ name, baseUrl: settings.url });
     this.#where = `POST ${redactPath(new URL(settings.url).pathname)}`;
     this.#credentials = credentialHint(settings);
@@ -111,7 +116,7 @@ class Webhook implements Destination {
   }
 
   encodedBytes(event: UsageEvent): number {
-    return Buffer.byteLength(structuredEvent(usageCloudEvent(event, this.#settings.source))) + 1;
+    return Buffer.byteLength(this.#texts.size(event)) + 1;
   }
 
   accepts(): boolean {
@@ -138,8 +143,7 @@ class Webhook implements Destination {
     events: readonly UsageEvent[],
     signal: AbortSignal,
   ): Promise<readonly DeliveryOutcome[]> {
-    const { source } = this.#settings;
-    const body = batchBody(events.map((event) => usageCloudEvent(event, source)));
+    const body = batchBody(this.#texts.take(events));
     const outcome = await this.#post(body, signal);
     if (isTooLarge(outcome)) {
       const half = Math.floor(Math.min(this.#batchBytes, Buffer.byteLength(body)) / 2);
@@ -154,7 +158,9 @@ class Webhook implements Destination {
   }
 
   async #tell(event: LifecycleEvent, signal: AbortSignal): Promise<CallOutcome> {
-    return this.#classify(await this.#post(batchBody([lifecycleCloudEvent(event)]), signal));
+    return this.#classify(
+      await this.#post(batchBody([structuredEvent(lifecycleCloudEvent(event))]), signal),
+    );
   }
 
   #classify(outcome: HttpOutcome): CallOutcome {
@@ -176,8 +182,8 @@ class Webhook implements Destination {
   }
 }
 
-function batchBody(events: readonly CloudEvent[]): string {
-  return `[${events.map(structuredEvent).join(',')}]`;
+function batchBody(events: readonly string[]): string {
+  return `[${events.join(',')}]`;
 }
 
 /** What an answer means for the whole call; `split` is a refusal that does not say of which event. */
