@@ -4,19 +4,22 @@ import type { FleetDatabase, StreamName } from '../fleet.ts';
 import { createPostgresCustomers } from './customers.ts';
 import { migrate } from './migrate.ts';
 import { openPostgresLedger, type PostgresLedgerOptions } from './open-postgres-ledger.ts';
+import { lookTogether } from './poll.ts';
+import { createReaders } from './readers.ts';
 import { openSession, type Row, type Session } from './session.ts';
 
 /** What joining a stream takes beside its names. */
 export type FleetDatabaseOptions = Omit<
   PostgresLedgerOptions,
-  'source' | 'region' | 'entry' | 'team' | 'registry'
+  'source' | 'region' | 'entry' | 'team' | 'registry' | 'look'
 >;
 
 const ANSWER_MS = 30_000;
 
 /** A PostgreSQL database with many streams. Nothing is connected until something is asked. */
 export function createFleetDatabase(options: FleetDatabaseOptions): FleetDatabase {
-  const { database } = options;
+  const { database, clock } = options;
+  const look = lookTogether(createReaders(database).query, clock);
   const name = `${database.host}:${database.port}/${database.name}`;
   let isMigrated = false;
   return {
@@ -36,7 +39,8 @@ export function createFleetDatabase(options: FleetDatabaseOptions): FleetDatabas
         throw new Error(`${name}: ${errorText(error)}`, { cause: error });
       }
     },
-    join: (stream) => openPostgresLedger({ ...options, ...stream, entry: 'join', team: 'hub' }),
+    join: (stream) =>
+      openPostgresLedger({ ...options, ...stream, entry: 'join', team: 'hub', look }),
     customers: createPostgresCustomers(database),
   };
 }

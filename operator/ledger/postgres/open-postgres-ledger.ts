@@ -13,6 +13,7 @@ import { type LeaseTeam, replicaName } from '../leases.ts';
 import { toLedgerFailure } from './failures.ts';
 import { createPostgresLeases } from './leases.ts';
 import { migrate } from './migrate.ts';
+import type { Look } from './poll.ts';
 import { createPostgresLedger } from './postgres-ledger.ts';
 import { createReaders, type Readers } from './readers.ts';
 import { enterStream, type Entry } from './register.ts';
@@ -38,6 +39,8 @@ export interface PostgresLedgerOptions extends StreamName {
   readonly address?: string;
   /** With whom one that joins shares leases; by default the operators. */
   readonly team?: LeaseTeam;
+  /** How one that joins learns what the others write, where it is not to look for itself. */
+  readonly look?: Look;
   /** How long the server may take to answer before the connection counts as lost; by default 30 seconds. */
   readonly answerMs?: number;
 }

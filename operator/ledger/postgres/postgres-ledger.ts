@@ -17,7 +17,7 @@ import {
 } from '../writer.ts';
 import type { Fence } from './fences.ts';
 import type { PostgresRequest } from './plan-batch.ts';
-import { pollStream } from './poll.ts';
+import { type Look, lookTogether, pollStream } from './poll.ts';
 import type { Readers } from './readers.ts';
 import {
   chainAt,
@@ -43,6 +43,8 @@ export interface PostgresLedgerParts {
   readonly metrics: LedgerMetrics;
   /** Other processes write the stream as well. */
   readonly shared: boolean;
+  /** How to find out that they have; by default this one looks for itself. */
+  readonly look?: Look;
 }
 
 /** A stream that this process writes, as the ledger of whoever writes by a right of its own. Closing one closes all. */
@@ -79,9 +81,10 @@ class LedgerCore {
 
   #poll(): Promise<void> {
     const { store, readers, clock } = this.parts;
+    const { stream } = store.contents().state;
+    const { look = lookTogether(readers.query, clock, stream) } = this.parts;
     const onChange = (): void => this.waiters.advance(store.contents().state.head);
-    const options = { store, query: readers.query, clock, onChange };
-    return pollStream(options, this.#ending.signal);
+    return pollStream({ store, look, onChange }, this.#ending.signal);
   }
 
   close(): Promise<void> {
