@@ -74,7 +74,7 @@ class Template implements EventTemplate {
   }
 
   textOf(row: EventRow): string {
-    const own = ownTexts(row, idText(row));
+    const own = ownTexts(row);
     let text = '';
     for (const { before, field } of this.#slots) {
       text += before;
@@ -84,22 +84,13 @@ class Template implements EventTemplate {
   }
 
   makes(row: EventRow, text: string): boolean {
-    const own = ownTexts(row, idText(row));
-    let at = 0;
-    for (const { before, field } of this.#slots) {
-      const ownAt = at + before.length;
-      if (text.slice(at, ownAt) !== before) return false;
-      at = ownAt + own[field].length;
-      if (text.slice(ownAt, at) !== own[field]) return false;
-    }
-    return text.slice(at) === END;
+    return this.textOf(row) === text;
   }
 }
 
-/** What a row says, as it stands in its event's text. */
-export function ownTexts(row: EventRow, id: string): OwnTexts {
+function ownTexts(row: EventRow): OwnTexts {
   return {
-    id,
+    id: idText(row),
     window_start: instantText(row.windowStart),
     window_end: instantText(row.windowEnd),
     recorded_at: instantText(row.recordedAt),

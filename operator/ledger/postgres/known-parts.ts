@@ -33,20 +33,21 @@ const TWO = doubled(ONE);
 const FOUR = doubled(TWO);
 const RUNS: readonly Zeros[] = runsOfZeros();
 
+/** Runs of any length that most parts have, as far as they were needed; all of them together take 4 MiB. */
+const SHORT_RUNS: (Zeros | undefined)[] = [];
+const SHORT_DOUBLINGS = 10;
+
 export function knownPart(text: string): KnownPart {
   return { checksum: crc32(text) | 0, bytes: Buffer.byteLength(text) };
 }
 
 /** The checksum behind a part, signed. */
-export function behindPart(checksum: number, part: KnownPart): number {
+export function behindPart(checksum: number, { bytes, checksum: own }: KnownPart): number {
+  const short = bytes % 2 ** SHORT_DOUBLINGS;
   let rest = checksum;
-  let left = part.bytes;
-  for (const zeros of RUNS) {
-    if (left === 0) break;
-    if (left % 2 === 1) rest = behindZeros(rest, zeros);
-    left >>>= 1;
-  }
-  return rest ^ part.checksum;
+  if (short > 0) rest = behindZeros(rest, (SHORT_RUNS[short] ??= joined(runsOf(short))));
+  if (bytes > short) rest = runsOf(bytes - short).reduce(behindZeros, rest);
+  return rest ^ own;
 }
 
 /** The checksum behind a text of ASCII characters, signed. */
@@ -79,6 +80,16 @@ function runsOfZeros(): readonly Zeros[] {
   const runs = [ONE, TWO, FOUR];
   for (let run = doubled(FOUR); runs.length < DOUBLINGS; run = doubled(run)) runs.push(run);
   return runs;
+}
+
+/** Those which make so many zeros together. */
+function runsOf(bytes: number): readonly Zeros[] {
+  return RUNS.filter((_, doublings) => ((bytes >>> doublings) & 1) === 1);
+}
+
+/** One run in place of several. */
+function joined(runs: readonly Zeros[]): Zeros {
+  return zerosFrom((rest) => runs.reduce(behindZeros, rest));
 }
 
 /** Twice as many. */

@@ -3,7 +3,8 @@ import { encodeEvent, type UsageEvent } from '../../model/event.ts';
 import { EVENT_ID_PREFIX } from '../../model/event-id.ts';
 import { rememberLast } from '../../model/remember-last.ts';
 import { type EventRow, idOf, type Series } from './event-rows.ts';
-import { END, type EventLayout, layoutOf, type OwnField, ownTexts } from './event-template.ts';
+import { END, type EventLayout, layoutOf, type OwnField } from './event-template.ts';
+import { instantText } from './instants.ts';
 import { behindPart, behindText, type KnownPart, knownPart } from './known-parts.ts';
 import { SERIES_COLUMNS } from './series.ts';
 
@@ -74,31 +75,66 @@ class Template implements ReadTemplate {
   }
 
   eventWith(checksum: number, seed: number, row: EventRow): UsageEvent | undefined {
-    const own = ownTexts(row, row.id);
+    const start = instantOf(row.windowStart);
+    const end = instantOf(row.windowEnd);
+    const recorded = instantOf(row.recordedAt);
     const event: UsageEvent = {
       ...this.#event,
       id: idOf(row),
-      window_start: own.window_start,
-      window_end: own.window_end,
-      recorded_at: own.recorded_at,
+      window_start: start.text,
+      window_end: end.text,
+      recorded_at: recorded.text,
       // Written by `storedRow` from a quantity.
       quantity: row.quantity as UsageEvent['quantity'],
     };
     // Only in an id of others can there be characters that are more than one byte.
     const found =
       row.foreignId === undefined
-        ? this.#checksumOf(own, seed)
+        ? this.#checksumOf(row, { start, end, recorded }, seed)
         : crc32(encodeEvent(event), seed) | 0;
     return found === checksum ? event : undefined;
   }
 
-  /** Of an event with a derived id, whose digits are given. */
-  #checksumOf(own: Readonly<Record<OwnField, string>>, seed: number): number {
+  /** Of an event with a derived id. */
+  #checksumOf({ id, quantity }: EventRow, { start, end, recorded }: Instants, seed: number): number {
     let checksum = seed;
     for (const [index, part] of this.#parts.entries()) {
-      const field = this.#order[index] ?? 'quantity';
-      checksum = behindText(behindPart(checksum, part), own[field]);
+      checksum = behindPart(checksum, part);
+      switch (this.#order[index]) {
+        case 'id':
+          checksum = behindText(checksum, id);
+          break;
+        case 'window_start':
+          checksum = behindPart(checksum, start.part);
+          break;
+        case 'window_end':
+          checksum = behindPart(checksum, end.part);
+          break;
+        case 'recorded_at':
+          checksum = behindPart(checksum, recorded.part);
+          break;
+        default:
+          checksum = behindText(checksum, quantity);
+      }
     }
     return behindPart(checksum, END_PART);
   }
 }
+
+/** A time as it stands in events. */
+interface Instant {
+  readonly text: string;
+  readonly part: KnownPart;
+}
+
+interface Instants {
+  readonly start: Instant;
+  readonly end: Instant;
+  readonly recorded: Instant;
+}
+
+/** Of milliseconds since the epoch: a page of events has few. */
+const instantOf = rememberLast((ms: number): Instant => {
+  const text = instantText(ms);
+  return { text, part: knownPart(text) };
+});
