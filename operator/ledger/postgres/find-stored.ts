@@ -14,20 +14,14 @@ export function lookUpStatements(
   stream: number,
   segments: readonly DaySegment[],
 ): readonly Statement[] {
-  const derived: EncodedEvent[] = [];
-  const foreign: EncodedEvent[] = [];
-  const ends = new Set<number>();
-  for (const offer of offered) {
-    const { id, window_end: end } = offer.event;
-    if (isDerived(id)) {
-      derived.push(offer);
-      ends.add(timeOf(end));
-    } else foreign.push(offer);
-  }
+  const ends = new Set(offered.map(({ event }) => timeOf(event.window_end)));
   const daysOfDerived = segments.filter((segment) =>
     [...ends].some((end) => end >= segment.ends.from && end <= segment.ends.to),
   );
   const daysOfForeign = segments.filter(({ foreignIds }) => foreignIds);
+  if (daysOfDerived.length + daysOfForeign.length === 0) return [];
+  const derived = offered.filter(({ event }) => isDerived(event.id));
+  const foreign = offered.filter(({ event }) => !isDerived(event.id));
   return [...lookUp(derived, stream, daysOfDerived), ...lookUp(foreign, stream, daysOfForeign)];
 }
 

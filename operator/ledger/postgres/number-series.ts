@@ -70,7 +70,8 @@ export class SeriesNumbering {
     const numbers: number[] = [];
     const rows = matches.map((found) => {
       if (found.kind === 'known') {
-        numbers.push(this.#use(found.series).number);
+        numbers.push(found.series.number);
+        if (found.series.lastDay < this.#place.day) this.#use(found.series);
         return found.row;
       }
       const series = this.#seriesFor(found.key, found.split);
