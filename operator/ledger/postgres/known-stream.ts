@@ -1,3 +1,4 @@
+import { isDeepStrictEqual } from 'node:util';
 import type { LedgerFailure } from '../ledger.ts';
 import { goesOn } from './continuity.ts';
 import { FORGOTTEN, TAKEN_OVER, wentBack } from './refusals.ts';
@@ -19,6 +20,9 @@ export interface KnownStreamOptions {
 /** How long a transaction waits for the rows that it locks. */
 export const LOCK_TIMEOUT_MS = 5_000;
 
+/** So many batches in a row find the stream as it was known, before it is expected of the next one again. */
+const UNDISTURBED_BATCHES = 16;
+
 /**
  * What a process knows of a stream, and why it may not write it. What others have written is taken in; where the server has
  * lost anything that it confirmed to this process, the process stops for good.
@@ -33,6 +37,8 @@ export class KnownStream {
   /** What may hold since a commit that was not confirmed. */
   #planned: Contents | undefined;
   #stopped: LedgerFailure | undefined;
+  /** How many batches in a row found the stream as it was known. */
+  #undisturbed = UNDISTURBED_BATCHES;
 
   constructor({ owner, epoch, contents, onError }: KnownStreamOptions) {
     this.#owner = owner;
@@ -87,6 +93,18 @@ export class KnownStream {
     return this.told(TAKEN_OVER);
   }
 
+  /** Whether nobody else seems to write. */
+  isUndisturbed(): boolean {
+    return this.#undisturbed >= UNDISTURBED_BATCHES;
+  }
+
+  /** Whether the stream, now that it is locked, is in every way as it was known. */
+  isAsKnown(found: StreamState): boolean {
+    const isSame = isDeepStrictEqual(found, this.#contents.state);
+    if (!isSame) this.#undisturbed = 0;
+    return isSame;
+  }
+
   /**
    * Goes on from what the stream has now that it is locked: what other processes have written is read. Gives why
    * nothing may be written.
@@ -104,11 +122,13 @@ export class KnownStream {
     if (found.batch === state.batch && found.lowWater === state.lowWater) {
       if (found.chain !== state.chain) return this.stop(wentBack(state, found));
       this.#contents = { ...this.#contents, state: found };
+      this.#undisturbed += 1;
       return 'as known';
     }
     const contents = await readContents(session, state.stream);
     if (!(await goesOn(session, state, contents))) return this.stop(wentBack(state, found));
     this.#contents = contents;
+    this.#undisturbed = 0;
     return 'read again';
   }
 

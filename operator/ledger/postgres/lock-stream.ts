@@ -1,11 +1,7 @@
-import type { EncodedEvent } from '../writer.ts';
 import { type Fenced, lockLeases } from './fences.ts';
-import { lookUpStatements } from './find-stored.ts';
 import { LOCK_TIMEOUT_MS } from './known-stream.ts';
-import { matchAll, type Matches } from './match-series.ts';
-import type { SeriesCache } from './series-cache.ts';
-import type { Result, Row, Session } from './session.ts';
-import { type DaySegment, stateOf, STREAM_COLUMNS, type StreamState } from './state.ts';
+import type { Result, Row, Session, Statement } from './session.ts';
+import { stateOf, STREAM_COLUMNS, type StreamState } from './state.ts';
 import { beginText } from './transaction.ts';
 import { selectWriter } from './writers.ts';
 
@@ -15,11 +11,8 @@ export interface LockOptions {
   readonly owner: string;
   /** Their leases are locked as well. */
   readonly requests: readonly Fenced[];
-  /** The events of the requests, whose ids are looked up. */
-  readonly offered: readonly EncodedEvent[];
-  /** The days of the stream, as far as they are known. */
-  readonly segments: readonly DaySegment[];
-  readonly cache: SeriesCache;
+  /** What looks up the ids of their events. */
+  readonly lookUps: readonly Statement[];
 }
 
 /** What holds until the end of the transaction. */
@@ -33,19 +26,18 @@ export interface LockedStream {
   readonly leases: readonly Row[];
   /** The stored events that have ids of the offered ones. */
   readonly found: readonly Result[];
-  readonly matches: Matches;
 }
 
-/** So many events are compared while the server takes the lock; it would have to wait for more. */
-const MATCHED_MEANWHILE = 1_000;
-
-/** Begins a transaction, takes the stream's row, and reads what decides about the requests. Undefined where there is no such stream. */
+/**
+ * Begins a transaction, takes the stream's row, and reads what decides about the requests. Undefined where there is no such stream.
+ * All of it is sent before it returns.
+ */
 export async function lockStream(
   session: Session,
-  { stream, owner, requests, offered, segments, cache }: LockOptions,
+  { stream, owner, requests, lookUps }: LockOptions,
 ): Promise<LockedStream | undefined> {
   const leases = lockLeases(stream, owner, requests);
-  const answering = session.run([
+  const answers = await session.run([
     { text: beginText(LOCK_TIMEOUT_MS) },
     ...leases,
     {
@@ -54,10 +46,8 @@ export async function lockStream(
       values: [stream],
     },
     selectWriter(stream, owner),
-    ...lookUpStatements(offered, stream, segments),
+    ...lookUps,
   ]);
-  const matches = matchAll(offered.slice(0, MATCHED_MEANWHILE), cache);
-  const answers = await answering;
   const [streams, writers, ...found] = answers.slice(1 + leases.length);
   const row = streams?.rows[0];
   if (row === undefined) return undefined;
@@ -67,6 +57,5 @@ export async function lockStream(
     writer: writers?.rows[0],
     leases: leases.length > 0 ? (answers[1]?.rows ?? []) : [],
     found,
-    matches,
   };
 }

@@ -18,6 +18,12 @@ export const BEGIN_ANEW = ledgerFailure(
   'ledger: another process writes the stream on another day',
 );
 
+/** What was written before the lock was taken is taken back. */
+export const NOT_AS_KNOWN = ledgerFailure(
+  'retryable',
+  'ledger: another process has written the stream meanwhile',
+);
+
 /** It has written nothing for so long that it was taken for gone, or the server has lost what it confirmed. */
 export const FORGOTTEN = ledgerFailure(
   'fenced',

@@ -127,6 +127,33 @@ describe('of two replicas', () => {
     await close();
   });
 
+  test('what one has sent before it is told that the other has written is taken back and stored behind that', async () => {
+    const { database, one, other, close } = await twoReplicas();
+    await one.lead();
+    const batches = 60;
+    for (let index = 0; index < batches; index++) {
+      // Long after the last time, so that nobody is expected to write; and two at once, so that neither can be known to the other.
+      const byOther = index % 20 === 19 ? [other.open.append({ events: windowAt(index) })] : [];
+      const outcomes = await Promise.all([
+        one.ledger.append({ events: windowAt(index), windowEnd: index }),
+        ...byOther,
+      ]);
+      const words = outcomes.flatMap((outcome) =>
+        outcome.kind === 'appended' ? outcome.outcomes : outcome.message,
+      );
+      expect(words.filter((word) => word === 'accepted')).toHaveLength(5);
+      expect(words.filter((word) => word === 'duplicate')).toHaveLength(5 * byOther.length);
+    }
+    expect(one.ledger.head()).toBe(5 * batches);
+    const [row] = await used
+      .server()
+      .query('select count(*), max(seq) from meterfeed.event', database.name);
+    expect(row).toEqual({ count: String(5 * batches), max: String(5 * batches) });
+    expect((await one.ledger.verify()).errors).toEqual([]);
+    expect(one.ledger.stats().problems).toEqual([]);
+    await close();
+  });
+
   test('the standby knows heads, cursors and the last window within a second, and whoever waits is woken', async () => {
     const { one, other, close } = await twoReplicas();
     await one.lead();

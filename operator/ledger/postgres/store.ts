@@ -13,9 +13,17 @@ import { refusalBy } from './fences.ts';
 import { lookUpStatements, storedById } from './find-stored.ts';
 import { KnownStream, type KnownStreamOptions, LOCK_TIMEOUT_MS } from './known-stream.ts';
 import { lockStream } from './lock-stream.ts';
+import { matchAll, type Matches } from './match-series.ts';
 import { type BatchPlan, planBatch, type PostgresRequest } from './plan-batch.ts';
 import type { Reads } from './readers.ts';
-import { BEGIN_ANEW, FORGOTTEN, NO_STANDBY, TAKEN_OVER, wentBack } from './refusals.ts';
+import {
+  BEGIN_ANEW,
+  FORGOTTEN,
+  NO_STANDBY,
+  NOT_AS_KNOWN,
+  TAKEN_OVER,
+  wentBack,
+} from './refusals.ts';
 import type { SeriesCache } from './series-cache.ts';
 import { openSession, type Session } from './session.ts';
 import { type Contents, readContents, readContentsNow } from './state.ts';
@@ -50,6 +58,9 @@ export interface StoreOptions extends KnownStreamOptions {
 }
 
 const ATTEMPTS = 3;
+/** So many events are compared while the server takes the lock; it would have to wait for more. */
+const MATCHED_MEANWHILE = 1_000;
+const NO_MATCHES: Matches = new Map();
 
 export function createStore(options: StoreOptions): Store {
   return new StreamStore(options);
@@ -263,11 +274,22 @@ class StreamStore implements Store {
     const { owner, durability, series: cache } = this.#options;
     const { segments, state } = this.#known.contents();
     const { stream } = state;
-    const locked = await lockStream(session, { stream, owner, requests, offered, segments, cache });
+    const lookUps = lookUpStatements(offered, stream, segments);
+    const locking = lockStream(session, { stream, owner, requests, lookUps });
+    const early = lookUps.length === 0 ? this.#writeEarly(session, requests, now) : undefined;
+    const matches =
+      early === undefined ? matchAll(offered.slice(0, MATCHED_MEANWHILE), cache) : NO_MATCHES;
+    const locked = await locking;
     if (locked === undefined) return this.#known.stop(TAKEN_OVER);
+    if (early !== undefined && !this.#known.isAsKnown(locked.state)) {
+      // Its statements are answered before anything else is.
+      await early.catch(() => undefined);
+      return NOT_AS_KNOWN;
+    }
     const continued = await this.#known.goOn(session, locked.state, locked.writer);
     if (typeof continued === 'object') return continued;
     if (durability === 'standby' && !locked.hasStandby) return this.#known.told(NO_STANDBY);
+    if (early !== undefined) return early;
     const before = this.#known.contents();
     const day = dayOfAppend(before, now);
     const hasDay = this.#days.has(day) || before.segments.some((segment) => segment.day === day);
@@ -287,11 +309,34 @@ class StreamStore implements Store {
       plan.cursors.size === 0 &&
       plan.lastWindowEnd === before.state.lastWindowEnd;
     if (idle) return { plan, write: undefined };
-    const { matches } = locked;
     return {
       plan,
       write: await writeBatch(session, { before, plan, cache, matches, owner, day, now }),
     };
+  }
+
+  /**
+   * Writes what nothing that the lock tells can change unless somebody else has written: the server stores it without waiting
+   * for another word. Undefined where it may well be in vain. It rejects like any write.
+   */
+  #writeEarly(
+    session: Session,
+    requests: readonly PostgresRequest[],
+    now: number,
+  ): Promise<Locked> | undefined {
+    const { owner, series: cache } = this.#options;
+    const byLease = requests.some(({ fence }) => typeof fence === 'object');
+    if (byLease || !this.#known.isUndisturbed()) return undefined;
+    if (this.#notMeterFor(requests) !== undefined) return undefined;
+    const before = this.#known.contents();
+    const day = dayOfAppend(before, now);
+    const plan = planBatch(requests, before, new Map(), refusalBy(true, []));
+    if (plan.accepted.length === 0) return undefined;
+    const context = { before, plan, cache, matches: NO_MATCHES, owner, day, now };
+    const writing = writeBatch(session, context).then((write) => ({ plan, write }));
+    // Whoever waits for it may have to wait for something else first.
+    writing.catch(() => undefined);
+    return writing;
   }
 
   /** As {@link KnownStream.notMeter}, where any of the requests is the meter's. */
