@@ -96,7 +96,11 @@ class Template implements ReadTemplate {
   }
 
   /** Of an event with a derived id. */
-  #checksumOf({ id, quantity }: EventRow, { start, end, recorded }: Instants, seed: number): number {
+  #checksumOf(
+    { id, quantity }: EventRow,
+    { start, end, recorded }: Instants,
+    seed: number,
+  ): number {
     let checksum = seed;
     for (const [index, part] of this.#parts.entries()) {
       checksum = behindPart(checksum, part);

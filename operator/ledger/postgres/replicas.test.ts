@@ -154,6 +154,26 @@ describe('of two replicas', () => {
     await close();
   });
 
+  test('a batch that is sent before the lock tells that this process may not write leaves nothing behind', async () => {
+    const { database, one, close } = await twoReplicas();
+    await one.lead();
+    await one.ledger.append({ events: windowAt(0) });
+    const stored = async () => {
+      const text = `select head, stream.batch, count(event) as events, (select count(*) from meterfeed.series) as series
+        from meterfeed.stream left join meterfeed.event using (stream) group by stream.stream`;
+      const [row] = await used.server().query(text, database.name);
+      return row;
+    };
+    const before = await stored();
+    await used.server().query('delete from meterfeed.writer', database.name);
+    // Its series are asked for, which takes a while, and everything else is sent by the answer.
+    const many = testWindow(TEST_WINDOW_START + TEST_WINDOW_MS, 3_000);
+    const events = many.map((event) => ({ ...event, sku: `new-${event.id}` }));
+    expect(await one.ledger.append({ events })).toMatchObject(FENCED);
+    await close();
+    expect(await stored()).toEqual(before);
+  });
+
   test('the standby knows heads, cursors and the last window within a second, and whoever waits is woken', async () => {
     const { one, other, close } = await twoReplicas();
     await one.lead();

@@ -12,7 +12,7 @@ import { isMissingPartition, toLedgerFailure } from './failures.ts';
 import { refusalBy } from './fences.ts';
 import { lookUpStatements, storedById } from './find-stored.ts';
 import { KnownStream, type KnownStreamOptions, LOCK_TIMEOUT_MS } from './known-stream.ts';
-import { lockStream } from './lock-stream.ts';
+import { type LockedStream, lockStream } from './lock-stream.ts';
 import { matchAll, type Matches } from './match-series.ts';
 import { type BatchPlan, planBatch, type PostgresRequest } from './plan-batch.ts';
 import type { Reads } from './readers.ts';
@@ -271,7 +271,7 @@ class StreamStore implements Store {
     offered: readonly EncodedEvent[],
     now: number,
   ): Promise<Locked | LedgerFailure> {
-    const { owner, durability, series: cache } = this.#options;
+    const { owner, series: cache } = this.#options;
     const { segments, state } = this.#known.contents();
     const { stream } = state;
     const lookUps = lookUpStatements(offered, stream, segments);
@@ -279,25 +279,21 @@ class StreamStore implements Store {
     const early = lookUps.length === 0 ? this.#writeEarly(session, requests, now) : undefined;
     const matches =
       early === undefined ? matchAll(offered.slice(0, MATCHED_MEANWHILE), cache) : NO_MATCHES;
-    const locked = await locking;
-    if (locked === undefined) return this.#known.stop(TAKEN_OVER);
-    if (early !== undefined && !this.#known.isAsKnown(locked.state)) {
-      // Its statements are answered before anything else is.
-      await early.catch(() => undefined);
-      return NOT_AS_KNOWN;
+    const found = await this.#goOn(session, await locking, early !== undefined);
+    if ('kind' in found) {
+      // It may wait for an answer, and nothing that it sends then may come behind the end of the transaction.
+      await early?.catch(() => undefined);
+      return found;
     }
-    const continued = await this.#known.goOn(session, locked.state, locked.writer);
-    if (typeof continued === 'object') return continued;
-    if (durability === 'standby' && !locked.hasStandby) return this.#known.told(NO_STANDBY);
     if (early !== undefined) return early;
     const before = this.#known.contents();
     const day = dayOfAppend(before, now);
     const hasDay = this.#days.has(day) || before.segments.some((segment) => segment.day === day);
     if (offered.length > 0 && !hasDay) return BEGIN_ANEW;
-    const again =
-      continued === 'read again'
-        ? await session.run(lookUpStatements(offered, stream, before.segments))
-        : locked.found;
+    const { locked, isReadAgain } = found;
+    const again = isReadAgain
+      ? await session.run(lookUpStatements(offered, stream, before.segments))
+      : locked.found;
     const rows = again.flatMap((result) => result.rows);
     const stored = await storedById(this.view(), rows, offered);
     const isMeter = this.#notMeterFor(requests) === undefined;
@@ -313,6 +309,22 @@ class StreamStore implements Store {
       plan,
       write: await writeBatch(session, { before, plan, cache, matches, owner, day, now }),
     };
+  }
+
+  /** Goes on from what is locked. Gives why nothing may be written, or what has been since the lock was asked for may not stay. */
+  async #goOn(
+    session: Session,
+    locked: LockedStream | undefined,
+    isWritten: boolean,
+  ): Promise<{ readonly locked: LockedStream; readonly isReadAgain: boolean } | LedgerFailure> {
+    if (locked === undefined) return this.#known.stop(TAKEN_OVER);
+    if (isWritten && !this.#known.isAsKnown(locked.state)) return NOT_AS_KNOWN;
+    const continued = await this.#known.goOn(session, locked.state, locked.writer);
+    if (typeof continued === 'object') return continued;
+    const isSafe = this.#options.durability !== 'standby' || locked.hasStandby;
+    return isSafe
+      ? { locked, isReadAgain: continued === 'read again' }
+      : this.#known.told(NO_STANDBY);
   }
 
   /**
