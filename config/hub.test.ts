@@ -75,7 +75,26 @@ test('a hub is installed by one command, has no right on what is metered and kee
   const deployment = objects.find((one) => isRecord(one) && one['kind'] === 'Deployment');
   expect(deployment).toMatchObject({
     metadata: { namespace: NAMESPACE },
-    spec: { replicas: 2, template: { spec: { serviceAccountName: 'meterfeed-hub' } } },
+    spec: {
+      replicas: 2,
+      template: {
+        spec: {
+          serviceAccountName: 'meterfeed-hub',
+          // More than an operator has: a hub knows what all streams measure (docs/fleet.md#memory).
+          containers: [
+            {
+              env: expect.arrayContaining([
+                expect.objectContaining({
+                  name: 'NODE_OPTIONS',
+                  value: expect.stringContaining('--max-old-space-size=1024 '),
+                }),
+              ]),
+              resources: { limits: { memory: '1536Mi' } },
+            },
+          ],
+        },
+      },
+    },
   });
   expect(await cluster.kubectl(['apply', '--kustomize', HUB])).toContain(
     'deployment.apps/meterfeed created',

@@ -3,6 +3,7 @@ import { join } from 'node:path';
 import { parse } from 'yaml';
 
 const FILE = join(import.meta.dirname, '../../config/operator/stateful-set.yaml');
+const HUB_FILE = join(import.meta.dirname, '../../config/hub/workload/memory.yaml');
 const MEBIBYTE = 1024 * 1024;
 
 /** How the installation starts the operator's process. */
@@ -27,11 +28,20 @@ interface Workload {
 
 /** Reads the StatefulSet of the base installation. */
 export function shippedProcess(): ShippedProcess {
-  const workload = parse(readFileSync(FILE, 'utf8')) as Workload;
+  return read(FILE);
+}
+
+/** What the installation of a hub says otherwise. */
+export function shippedHub(): ShippedProcess {
+  return read(HUB_FILE);
+}
+
+function read(file: string): ShippedProcess {
+  const workload = parse(readFileSync(file, 'utf8')) as Workload;
   const [container] = workload.spec.template.spec.containers;
   const [, mebibytes] = /^(\d+)Mi$/.exec(container?.resources.limits.memory ?? '') ?? [];
   if (container === undefined || mebibytes === undefined) {
-    throw new Error(`stateful set: ${FILE}: no memory limit in Mi`);
+    throw new Error(`workload: ${file}: no memory limit in Mi`);
   }
   return {
     environment: Object.fromEntries(

@@ -10,7 +10,7 @@ import { formatInstant } from '../../../operator/model/window.ts';
 import { databaseUrl } from '../../../operator/wiring/hub/testing/fleet-world.ts';
 import { type RunningOperator, startOperator } from '../../local/operator-process.ts';
 import { runFiles } from '../../local/run-directory.ts';
-import { shippedProcess } from '../../local/stateful-set.ts';
+import { shippedHub, shippedProcess } from '../../local/stateful-set.ts';
 import { quantile } from '../quantile.ts';
 import { type BenchMeter, startBenchMeter, WINDOW_MS } from './meter.ts';
 import { processorSeconds, residentMiB } from './processor-time.ts';
@@ -22,6 +22,8 @@ export interface FleetPlan {
   readonly metrics: number;
   /** Windows of a minute. */
   readonly minutes: number;
+  /** Over which the clusters close a window, one after the other; 0 where all do at once. */
+  readonly spreadMs: number;
   readonly seed: number;
   /** Of the hub, instead of what the installation gives it. */
   readonly heapMiB?: number;
@@ -31,6 +33,8 @@ export interface FleetFigures {
   /** Windows of which every event was delivered before the next one ended. */
   readonly keptUp: number;
   readonly windows: number;
+  /** From the end of each window until its last event was acknowledged; those that were not delivered whole left out. */
+  readonly windowSeconds: readonly number[];
   /** From the end of a window until a stream's batch is acknowledged, over streams and windows. */
   readonly appendP99Seconds: number;
   /** From that acknowledgment until the receiver's, over events. */
@@ -67,6 +71,8 @@ const SETTINGS = [
 /** Events are made while nothing else is to be done. */
 const PREPARE_MS = 12_000;
 const IDLE_MS = 20_000;
+/** After which the hub has summed what came before. */
+const SUMMED_MS = 35_000;
 const PATIENCE_MS = 15 * 60_000;
 const LAST_WORD_MS = 180_000;
 
@@ -115,9 +121,16 @@ export async function measureFleet(plan: FleetPlan): Promise<FleetFigures> {
 
 /** What the hub's process may take, as the installation says where nobody says another. */
 function memoryOf({ heapMiB }: FleetPlan): Readonly<Record<string, string>> {
-  const { NODE_OPTIONS = '', MALLOC_ARENA_MAX = '' } = shippedProcess().environment;
-  const heap = heapMiB === undefined ? NODE_OPTIONS : `--max-old-space-size=${heapMiB}`;
-  return { NODE_OPTIONS: heap, MALLOC_ARENA_MAX };
+  const shipped = { ...shippedProcess().environment, ...shippedHub().environment };
+  const memory = Object.entries(shipped).filter(
+    ([name]) => name === 'NODE_OPTIONS' || name.startsWith('MALLOC_'),
+  );
+  // The last word counts.
+  const options = `${shipped['NODE_OPTIONS']} --max-old-space-size=${heapMiB}`;
+  return {
+    ...Object.fromEntries(memory),
+    ...(heapMiB !== undefined && { NODE_OPTIONS: options }),
+  };
 }
 
 interface Fleet {
@@ -140,6 +153,7 @@ async function measure(plan: FleetPlan, fleet: Fleet): Promise<FleetFigures> {
     const [row] = await server.query(`select pg_database_size('${database}') as bytes`);
     return Number(row?.['bytes']);
   };
+  await delay(SUMMED_MS);
   const rested = seconds();
   await delay(IDLE_MS);
   const before = seconds();
@@ -160,9 +174,9 @@ async function measure(plan: FleetPlan, fleet: Fleet): Promise<FleetFigures> {
     }
     await delay(Math.max(0, end - Date.now()));
     connections = Math.max(connections, await connectionsTo(server, database));
-    closed.push(...(await closeAll(meters, end)));
+    closed.push(...(await closeAll(meters, end, plan.spreadMs)));
   }
-  const until = begun + (plan.minutes - 1) * WINDOW_MS + LAST_WORD_MS;
+  const until = Date.now() + LAST_WORD_MS;
   const events = perWindow * plan.minutes;
   const arrived = () => receiver.delivered.slice(already).reduce((sum, one) => sum + one.events, 0);
   while (arrived() < events && Date.now() < until) await delay(500);
@@ -207,10 +221,14 @@ interface Closed {
   readonly at: number;
 }
 
-/** All clusters close their windows at the same instant. */
-function closeAll(meters: readonly BenchMeter[], end: number): Promise<readonly Closed[]> {
+function closeAll(
+  meters: readonly BenchMeter[],
+  end: number,
+  spreadMs: number,
+): Promise<readonly Closed[]> {
   return Promise.all(
-    meters.map(async (meter) => {
+    meters.map(async (meter, index) => {
+      await delay((spreadMs * index) / meters.length);
       await meter.close();
       return { source: meter.source, end, at: Date.now() };
     }),
@@ -232,6 +250,7 @@ function figuresOf(
   FleetFigures,
   | 'keptUp'
   | 'windows'
+  | 'windowSeconds'
   | 'appendP99Seconds'
   | 'lagP50Seconds'
   | 'lagP99Seconds'
@@ -265,6 +284,7 @@ function figuresOf(
   const took = [...lastAt].flatMap(([end, at]) => (incomplete.has(end) ? [] : [at - end]));
   return {
     windows: minutes,
+    windowSeconds: took.map((ms) => ms / 1_000),
     keptUp: took.filter((ms) => ms < WINDOW_MS).length,
     appendP99Seconds: quantile(
       closed.map(({ at, end }) => (at - end) / 1_000),
