@@ -114,3 +114,30 @@ test('a guess that comes to the same state as what followed is one span with it'
     late: undefined,
   });
 });
+
+test('a former meter that lagged was told of an older version last, and what it never saw is undone', () => {
+  const own = timeline(3, 29_732, [
+    { from: 25_029, to: 29_732, state: 'b' },
+    { from: 29_732, to: ON, state: 'a' },
+  ]);
+  const written = timeline(2, 29_733, [{ from: 29_733, to: ON, state: 'b' }]);
+  expect(merged(own, written).spans.at(-1)).toEqual([29_732, ON, 'a']);
+  expect(own.view.version).toBe(3);
+});
+
+test('an object is again what it was when it was written, and what it was meanwhile is billed to nobody', () => {
+  const own = timeline(1, 36_000, [
+    { from: 5_050, to: 31_500, state: 'b' },
+    { from: 31_500, to: 36_000, state: 'down' },
+    { from: 36_000, to: ON, state: 'b' },
+  ]);
+  const written = timeline(1, 5_100, [{ from: 5_100, to: ON, state: 'b' }]);
+  expect(merged(own, written)).toEqual({
+    spans: [
+      [5_100, 31_500, 'b'],
+      [31_500, 36_000, 'down'],
+      [36_000, ON, 'b'],
+    ],
+    late: undefined,
+  });
+});

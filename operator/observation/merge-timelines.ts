@@ -18,12 +18,13 @@ export function merge<T extends Observed, S>(
   const billed = written.billed && spansAfter(written.billed, horizon);
   own.spans = spansAfter(own.spans, horizon);
   own.billed = billed;
-  if (knowSame(own, written)) {
+  const isAhead = goesFurther(own.spans, spans);
+  if (!isAhead && knowSame(own, written)) {
     own.spans = spans;
     own.dirty = false;
     return 'as written';
   }
-  if (written.versionAt > own.versionAt && (written.gone || !own.gone)) {
+  if (written.versionAt > own.versionAt && (written.gone || !(own.gone || isAhead))) {
     // Its end may have been seen there, and not here yet.
     Object.assign(own, written, { spans, billed, dirty: false });
     return 'as written';
@@ -34,11 +35,24 @@ export function merge<T extends Observed, S>(
   return 'changed';
 }
 
-/** Whether neither has seen anything of the object that the other has not. */
+/** Whether the object is to both what it was when it was written. */
 function knowSame<T extends Observed, S>(own: Tracked<T, S>, written: Tracked<T, S>): boolean {
   const { view, gone, finished } = own;
   if (gone !== written.gone || finished !== written.finished) return false;
   return encodeJson(view) === encodeJson(written.view);
+}
+
+/**
+ * Whether this process knows of all that the other one has written, and of more since. Neither who was told last nor how
+ * the object is tells it: where the other one lagged, it may have been told of an older version after this one was told of
+ * a newer one, and the object may be again what it was.
+ */
+function goesFurther<S>(own: readonly Span<S>[], written: readonly Span<S>[]): boolean {
+  const [mine, others] = [joinedStates(own), joinedStates(written)];
+  return (
+    mine.length > others.length &&
+    others.every(({ state }, index) => isSame(state, mine[index]?.state))
+  );
 }
 
 /** What another process has written of an object: up to the version that it was told at `versionAt`. */
