@@ -49,9 +49,14 @@ function knowSame<T extends Observed, S>(own: Tracked<T, S>, written: Tracked<T,
  */
 function goesFurther<S>(own: readonly Span<S>[], written: readonly Span<S>[]): boolean {
   const [mine, others] = [joinedStates(own), joinedStates(written)];
+  return mine.length > others.length && beginsWith(mine, others);
+}
+
+/** Whether the states that were written are the first of those that this process has. */
+function beginsWith<S>(own: readonly Span<S>[], written: readonly Span<S>[]): boolean {
   return (
-    mine.length > others.length &&
-    others.every(({ state }, index) => isSame(state, mine[index]?.state))
+    written.length <= own.length &&
+    written.every(({ state }, index) => isSame(state, own[index]?.state))
   );
 }
 
@@ -88,10 +93,7 @@ function withArrivalsOf<S>(
   own: readonly Span<S>[],
   written: readonly Span<S>[],
 ): readonly Span<S>[] | undefined {
-  const isSameCourse =
-    written.length <= own.length &&
-    written.every(({ state }, index) => isSame(state, own[index]?.state));
-  if (!isSameCourse) return undefined;
+  if (!beginsWith(own, written)) return undefined;
   const told = own.map((span, index) => {
     const other = written[index];
     if (other === undefined) return span;
