@@ -76,7 +76,11 @@ function tlsOptions({ mode, caFile }: LedgerDatabase['tls']): ConnectionOptions 
   };
 }
 
-/** Connects. `answerMs`: how long a round trip may take before the connection counts as lost. */
+/**
+ * Connects. `answerMs`: how long each answer may take before the connection counts as lost. A batch of many statements
+ * may take longer, as long as one answer after the other comes: given up, it would only be stored anew by a server
+ * that is slow already.
+ */
 export async function openSession(database: LedgerDatabase, answerMs: number): Promise<Session> {
   const client = new Client({ ...clientOptions(database), pipeline: true });
   const session = new PostgresSession(client, answerMs);
@@ -107,7 +111,10 @@ class PostgresSession implements Session {
   async run(statements: readonly Statement[]): Promise<readonly Result[]> {
     const deadline = setTimeout(() => this.destroy(), this.#answerMs);
     try {
-      const answers = await Promise.allSettled(this.#sendAll(statements));
+      const coming = this.#sendAll(statements);
+      const answers = await Promise.allSettled(
+        coming.map((answer) => answer.finally(() => deadline.refresh())),
+      );
       const failed = answers.find((answer) => answer.status === 'rejected');
       if (failed !== undefined) throw failed.reason;
       return answers.map((answer, index) => {
