@@ -12,7 +12,8 @@ import { type RunningOperator, startOperator } from '../../local/operator-proces
 import { runFiles } from '../../local/run-directory.ts';
 import { shippedHub, shippedProcess } from '../../local/stateful-set.ts';
 import { quantile } from '../quantile.ts';
-import { type BenchMeter, startBenchMeter, WINDOW_MS } from './meter.ts';
+import { WINDOW_MS } from './meter.ts';
+import { type BenchMeters, type Closed, startBenchMeters } from './meters.ts';
 import { processorSeconds, residentMiB } from './processor-time.ts';
 import { type BenchReceiver, startBenchReceiver } from './receiver.ts';
 
@@ -85,16 +86,9 @@ export async function measureFleet(plan: FleetPlan): Promise<FleetFigures> {
     const receiver = await startBenchReceiver();
     started.defer(() => receiver.stop());
     const database = await server.createDatabase();
-    const meters: BenchMeter[] = [];
-    started.defer(async () => {
-      await Promise.all(meters.map((meter) => meter.stop()));
-    });
-    const { tenants, metrics, seed } = plan;
-    for (let index = 0; index < plan.streams; index++) {
-      meters.push(
-        await startBenchMeter({ database, source: `cluster-${index}`, tenants, metrics, seed }),
-      );
-    }
+    const { streams, tenants, metrics, seed } = plan;
+    const meters = await startBenchMeters({ database, streams, tenants, metrics, seed });
+    started.defer(() => meters.stop());
     const directory = await mkdtemp(join(tmpdir(), 'meterfeed-fleet-'));
     started.defer(() => rm(directory, { recursive: true, force: true }));
     const hub = await startOperator({
@@ -138,7 +132,7 @@ interface Fleet {
   readonly database: string;
   readonly hub: RunningOperator;
   readonly receiver: BenchReceiver;
-  readonly meters: readonly BenchMeter[];
+  readonly meters: BenchMeters;
 }
 
 async function measure(plan: FleetPlan, fleet: Fleet): Promise<FleetFigures> {
@@ -167,14 +161,10 @@ async function measure(plan: FleetPlan, fleet: Fleet): Promise<FleetFigures> {
   for (let window = 0; window < plan.minutes; window++) {
     const end = begun + window * WINDOW_MS;
     await delay(Math.max(0, end - PREPARE_MS - Date.now()));
-    for (const meter of meters) {
-      meter.prepare(end);
-      // The reports of other meters are written meanwhile.
-      await delay(0);
-    }
+    await meters.prepare(end);
     await delay(Math.max(0, end - Date.now()));
     connections = Math.max(connections, await connectionsTo(server, database));
-    closed.push(...(await closeAll(meters, end, plan.spreadMs)));
+    closed.push(...(await meters.close(end, plan.spreadMs)));
   }
   const until = Date.now() + LAST_WORD_MS;
   const events = perWindow * plan.minutes;
@@ -201,10 +191,8 @@ async function measure(plan: FleetPlan, fleet: Fleet): Promise<FleetFigures> {
 async function provision({ meters, receiver }: Fleet, events: number): Promise<number> {
   const from = Date.now();
   const end = Math.floor(from / 1_000) * 1_000 - WINDOW_MS;
-  for (const meter of meters) {
-    meter.prepare(end);
-    await meter.close();
-  }
+  await meters.prepare(end);
+  await meters.close(end, 0);
   while (receiver.total() < events) {
     if (Date.now() - from > PATIENCE_MS) {
       throw new Error(`fleet: ${receiver.total()} of ${events} events of the first window came`);
@@ -212,27 +200,6 @@ async function provision({ meters, receiver }: Fleet, events: number): Promise<n
     await delay(250);
   }
   return (Date.now() - from) / 1_000;
-}
-
-/** A stream's batch of a window, which ended at `end`, and when it was acknowledged; milliseconds since the epoch. */
-interface Closed {
-  readonly source: string;
-  readonly end: number;
-  readonly at: number;
-}
-
-function closeAll(
-  meters: readonly BenchMeter[],
-  end: number,
-  spreadMs: number,
-): Promise<readonly Closed[]> {
-  return Promise.all(
-    meters.map(async (meter, index) => {
-      await delay((spreadMs * index) / meters.length);
-      await meter.close();
-      return { source: meter.source, end, at: Date.now() };
-    }),
-  );
 }
 
 async function connectionsTo(server: PostgresServer, database: string): Promise<number> {
