@@ -4,31 +4,21 @@ import type { UsageEvent } from '../../model/event.ts';
 import type { Clock } from '../../telemetry/clock.ts';
 import { ledgerFailure } from '../failures.ts';
 import { type LedgerFailure, LedgerReadError } from '../ledger.ts';
-import type { EncodedEvent, RequestOutcome } from '../writer.ts';
+import type { RequestOutcome } from '../writer.ts';
 import { goesOn } from './continuity.ts';
 import { dayOfAppend, ensureDay } from './days.ts';
 import type { StreamView } from './decode-rows.ts';
 import { isMissingPartition, toLedgerFailure } from './failures.ts';
-import { refusalBy } from './fences.ts';
-import { lookUpStatements, storedById } from './find-stored.ts';
 import { KnownStream, type KnownStreamOptions, LOCK_TIMEOUT_MS } from './known-stream.ts';
-import { type LockedStream, lockStream } from './lock-stream.ts';
-import { matchAll, type Matches } from './match-series.ts';
-import { type BatchPlan, planBatch, type PostgresRequest } from './plan-batch.ts';
+import { LockedBatches } from './locked-batches.ts';
+import type { PostgresRequest } from './plan-batch.ts';
 import type { Reads } from './readers.ts';
-import {
-  BEGIN_ANEW,
-  FORGOTTEN,
-  NO_STANDBY,
-  NOT_AS_KNOWN,
-  TAKEN_OVER,
-  wentBack,
-} from './refusals.ts';
+import { FORGOTTEN, wentBack } from './refusals.ts';
 import type { SeriesCache } from './series-cache.ts';
 import { openSession, type Session } from './session.ts';
 import { type Contents, readContents, readContentsNow } from './state.ts';
 import { beginText, commit, rollback, UnknownOutcomeError } from './transaction.ts';
-import { type BatchWrite, writeBatch } from './write-batch.ts';
+import type { BatchWrite } from './write-batch.ts';
 import { forgetWriter, touchIdleWriter, touchWriter } from './writers.ts';
 
 /** A stream, and the only place of this process that writes to it: one transaction at a time. */
@@ -58,18 +48,9 @@ export interface StoreOptions extends KnownStreamOptions {
 }
 
 const ATTEMPTS = 3;
-/** So many events are compared while the server takes the lock; it would have to wait for more. */
-const MATCHED_MEANWHILE = 1_000;
-const NO_MATCHES: Matches = new Map();
 
 export function createStore(options: StoreOptions): Store {
   return new StreamStore(options);
-}
-
-/** What has been found out about a transaction before anything is written. */
-interface Locked {
-  readonly plan: BatchPlan;
-  readonly write: BatchWrite | undefined;
 }
 
 class StreamStore implements Store {
@@ -78,11 +59,18 @@ class StreamStore implements Store {
   readonly #oneAtATime = pLimit(1);
   /** Days whose partition is known to be there. */
   readonly #days = new Set<string>();
+  readonly #batches: LockedBatches;
   #session: Session | undefined;
 
   constructor(options: StoreOptions) {
     this.#options = options;
     this.#known = new KnownStream(options);
+    this.#batches = new LockedBatches({
+      ...options,
+      known: this.#known,
+      days: this.#days,
+      view: () => this.view(),
+    });
   }
 
   contents(): Contents {
@@ -244,7 +232,7 @@ class StreamStore implements Store {
         await ensureDay(session, day);
         this.#days.add(day);
       }
-      const locked = await this.#lock(session, requests, offered, now);
+      const locked = await this.#batches.write(session, requests, offered, now);
       if ('kind' in locked) return (await this.#leave(session, before)) ?? locked;
       const { plan, write } = locked;
       const failure =
@@ -262,99 +250,6 @@ class StreamStore implements Store {
       if (isMissingPartition(error)) this.#days.clear();
       return this.#known.told(toLedgerFailure('writing', error));
     }
-  }
-
-  /** Takes the stream's row, decides what the requests come to, and writes it but for the commit. */
-  async #lock(
-    session: Session,
-    requests: readonly PostgresRequest[],
-    offered: readonly EncodedEvent[],
-    now: number,
-  ): Promise<Locked | LedgerFailure> {
-    const { owner, series: cache } = this.#options;
-    const { segments, state } = this.#known.contents();
-    const { stream } = state;
-    const lookUps = lookUpStatements(offered, stream, segments);
-    const locking = lockStream(session, { stream, owner, requests, lookUps });
-    const early = lookUps.length === 0 ? this.#writeEarly(session, requests, now) : undefined;
-    const matches =
-      early === undefined ? matchAll(offered.slice(0, MATCHED_MEANWHILE), cache) : NO_MATCHES;
-    const found = await this.#goOn(session, await locking, early !== undefined);
-    if ('kind' in found) {
-      // It may wait for an answer, and nothing that it sends then may come behind the end of the transaction.
-      await early?.catch(() => undefined);
-      return found;
-    }
-    if (early !== undefined) return early;
-    const before = this.#known.contents();
-    const day = dayOfAppend(before, now);
-    const hasDay = this.#days.has(day) || before.segments.some((segment) => segment.day === day);
-    if (offered.length > 0 && !hasDay) return BEGIN_ANEW;
-    const { locked, isReadAgain } = found;
-    const again = isReadAgain
-      ? await session.run(lookUpStatements(offered, stream, before.segments))
-      : locked.found;
-    const rows = again.flatMap((result) => result.rows);
-    const stored = await storedById(this.view(), rows, offered);
-    const isMeter = this.#notMeterFor(requests) === undefined;
-    const plan = planBatch(requests, before, stored, refusalBy(isMeter, locked.leases));
-    const idle =
-      plan.head === before.state.head &&
-      plan.accepted.length === 0 &&
-      plan.records.size === 0 &&
-      plan.cursors.size === 0 &&
-      plan.lastWindowEnd === before.state.lastWindowEnd;
-    if (idle) return { plan, write: undefined };
-    return {
-      plan,
-      write: await writeBatch(session, { before, plan, cache, matches, owner, day, now }),
-    };
-  }
-
-  /** Goes on from what is locked. Gives why nothing may be written, or what has been since the lock was asked for may not stay. */
-  async #goOn(
-    session: Session,
-    locked: LockedStream | undefined,
-    isWritten: boolean,
-  ): Promise<{ readonly locked: LockedStream; readonly isReadAgain: boolean } | LedgerFailure> {
-    if (locked === undefined) return this.#known.stop(TAKEN_OVER);
-    if (isWritten && !this.#known.isAsKnown(locked.state)) return NOT_AS_KNOWN;
-    const continued = await this.#known.goOn(session, locked.state, locked.writer);
-    if (typeof continued === 'object') return continued;
-    const isSafe = this.#options.durability !== 'standby' || locked.hasStandby;
-    return isSafe
-      ? { locked, isReadAgain: continued === 'read again' }
-      : this.#known.told(NO_STANDBY);
-  }
-
-  /**
-   * Writes what nothing that the lock tells can change unless somebody else has written: the server stores it without waiting
-   * for another word. Undefined where it may well be in vain. It rejects like any write.
-   */
-  #writeEarly(
-    session: Session,
-    requests: readonly PostgresRequest[],
-    now: number,
-  ): Promise<Locked> | undefined {
-    const { owner, series: cache } = this.#options;
-    const byLease = requests.some(({ fence }) => typeof fence === 'object');
-    if (byLease || !this.#known.isUndisturbed()) return undefined;
-    if (this.#notMeterFor(requests) !== undefined) return undefined;
-    const before = this.#known.contents();
-    const day = dayOfAppend(before, now);
-    const plan = planBatch(requests, before, new Map(), refusalBy(true, []));
-    if (plan.accepted.length === 0) return undefined;
-    const context = { before, plan, cache, matches: NO_MATCHES, owner, day, now };
-    const writing = writeBatch(session, context).then((write) => ({ plan, write }));
-    // Whoever waits for it may have to wait for something else first.
-    writing.catch(() => undefined);
-    return writing;
-  }
-
-  /** As {@link KnownStream.notMeter}, where any of the requests is the meter's. */
-  #notMeterFor(requests: readonly PostgresRequest[]): LedgerFailure | undefined {
-    const asks = requests.some(({ fence = 'meter' }) => fence === 'meter');
-    return asks ? this.#known.notMeter() : undefined;
   }
 
   /**
