@@ -29,7 +29,7 @@ const SERVE: Readonly<Record<Kind, () => Promise<number>>> = {
 process.send?.(await SERVE[kind]());
 
 function stopWith(close: () => Promise<unknown>): void {
-  process.once('SIGTERM', () => {
+  process.once('disconnect', () => {
     void close()
       .then(() => rm(directory, { recursive: true, force: true }))
       .finally(() => process.exit(0));

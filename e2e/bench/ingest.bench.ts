@@ -36,7 +36,7 @@ for (let round = 0; round < ROUNDS; round++) {
     meterfeed: await load('meterfeed', SECONDS),
   });
 }
-for (const { child } of servers.values()) child.kill();
+for (const { child } of servers.values()) child.disconnect();
 
 report('rps_vs_express', ratio('meterfeed', 'express'), 'ratio');
 report('rps_vs_bare_ledger', ratio('meterfeed', 'bare-ledger'), 'ratio');

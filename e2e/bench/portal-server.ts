@@ -76,7 +76,7 @@ const server = createHttpServer({
 const { main } = await server.listen(new AbortController().signal);
 await server.totals()?.catchUp(new AbortController().signal);
 process.send?.(main.port);
-process.once('SIGTERM', () => {
+process.once('disconnect', () => {
   void server
     .close()
     .then(() => ledger.close())

@@ -81,7 +81,7 @@ for (let round = 0; round < rounds; round++) {
     for (const page of pages) operator.push(...(await open(page, tenant, TOKEN)));
   }
 }
-child.kill();
+child.disconnect();
 
 for (const [name, { answers, whole }] of portal) {
   report(`p95_answer_${name}`, quantile(answers, 0.95), 'ms');
