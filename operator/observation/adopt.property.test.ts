@@ -4,7 +4,7 @@ import type { Arrival } from '../kubernetes/source.ts';
 import { decodeTimeline, encodeTimeline } from './journal-text.ts';
 import { currentState, enter, type Span, spansBefore } from './timeline.ts';
 import { createTimelines } from './timeline-store.ts';
-import type { Observed, Timelines, Tracked } from './timelines.ts';
+import type { Observed, TimelineRules, Timelines, Tracked } from './timelines.ts';
 
 interface Thing extends Observed {
   readonly state: string;
@@ -17,12 +17,13 @@ const DELAY_MS = 5_000;
 
 /** Objects that date nothing: what each process knows of a change is when it heard of it. */
 function things(): Timelines<Thing, string> {
-  const timelines = createTimelines<Thing, string>({
+  const rules: TimelineRules<Thing, string> = {
     kind: 'thing',
     follow: (timeline, { state }, seen) => {
       if (currentState(timeline) !== state) enter(timeline, state, seen.until);
     },
-  });
+  };
+  const timelines = createTimelines(rules, { standsBy: true });
   timelines.listed(() => true, 0);
   return timelines;
 }
@@ -62,7 +63,7 @@ class Watcher {
   readonly timelines = things();
   readonly #held = new Map<number, Thing>();
 
-  hear({ thing, state }: Change, at: number): void {
+  hear({ thing, state, at: born }: Change, at: number): void {
     const before = this.#held.get(thing);
     if (state === undefined) {
       this.#held.delete(thing);
@@ -72,7 +73,7 @@ class Watcher {
     const [namespace, name] = ['space', String(thing)];
     // One that comes again under its name is another one.
     const uid = before?.uid ?? `${thing} of ${this.#births++}`;
-    const next = { uid, namespace, name, createdAt: before?.createdAt ?? at, state };
+    const next = { uid, namespace, name, createdAt: before?.createdAt ?? born, state };
     this.#held.set(thing, next);
     this.timelines.upserted(next, before, live(at));
   }

@@ -62,6 +62,8 @@ export interface ObservationOptions {
   readonly billedUntil: (present: number) => number;
   /** Called for every API time that had to be moved. */
   readonly countClamped?: () => void;
+  /** Another process meters until this one takes over. */
+  readonly standsBy?: boolean;
   /** Since when a node is one of another cluster that only shows here; undefined when it is none. */
   readonly foreignSince?: (node: NodeView) => number | undefined;
   /** What the provider says of a node, where it is his word that counts; undefined where the node's own does. */
@@ -72,10 +74,10 @@ export interface ObservationOptions {
 
 /** Empty timelines of every kind. */
 export function createObservation(options: ObservationOptions): Observation {
-  const { billedUntil, nodeSettings, countClamped, foreignSince, providerWord, isSynced } = options;
+  const { billedUntil, nodeSettings, foreignSince, providerWord, isSynced } = options;
   const api: Api = {};
   const timelines = <T extends Observed, S>(rules: TimelineRules<T, S>): Timelines<T, S> =>
-    createTimelines(rules, countClamped);
+    createTimelines(rules, options);
   const pods = (kind: string): Timelines<PodView, PodState> =>
     timelines({ kind, follow: followPod, finish: finishPod, datedAt: podDatedAt, billedUntil });
   const nodes = (kind: string): Timelines<NodeView, NodeState> =>

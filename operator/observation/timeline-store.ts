@@ -16,7 +16,8 @@ import {
   wholly,
   widthOf,
 } from './timeline.ts';
-import { merge } from './merge-timelines.ts';
+import { type Heard, HeardVersions } from './heard-versions.ts';
+import { encodeJson } from './journal-text.ts';
 import { createTracked, TimelineIndex } from './timeline-index.ts';
 import type {
   Drained,
@@ -33,12 +34,19 @@ const GONE_KEPT_MS = 120_000;
 /** How far back state changes of a live object are kept for late facts. */
 const SPANS_KEPT_MS = 600_000;
 
-/** A live view of what each object was, from when to when. `countClamped` is told of API times that were moved. */
+export interface TimelinesOptions {
+  /** Is told of API times that were moved. */
+  readonly countClamped?: (() => void) | undefined;
+  /** Another process writes the journal until this one goes on from it ({@link Timelines.adopt}). */
+  readonly standsBy?: boolean | undefined;
+}
+
+/** A live view of what each object was, from when to when. */
 export function createTimelines<T extends Observed, S>(
   rules: TimelineRules<T, S>,
-  countClamped: () => void = () => undefined,
+  { countClamped = () => undefined, standsBy = false }: TimelinesOptions = {},
 ): Timelines<T, S> {
-  return new TimelineStore(rules, countClamped);
+  return new TimelineStore(rules, countClamped, standsBy ? new HeardVersions() : undefined);
 }
 
 class TimelineStore<T extends Observed, S> implements Timelines<T, S> {
@@ -56,10 +64,17 @@ class TimelineStore<T extends Observed, S> implements Timelines<T, S> {
   #pastKnown = false;
   /** Up to where namespaces are settled that are apart. */
   readonly #apart = new Map<string, number>();
+  /** Undefined where nobody else writes the journal. */
+  #heard: HeardVersions<T, S> | undefined;
 
-  constructor(rules: TimelineRules<T, S>, countClamped: () => void) {
+  constructor(
+    rules: TimelineRules<T, S>,
+    countClamped: () => void,
+    heard: HeardVersions<T, S> | undefined,
+  ) {
     this.#rules = rules;
     this.#countClamped = countClamped;
+    this.#heard = heard;
   }
 
   get kind(): string {
@@ -95,10 +110,14 @@ class TimelineStore<T extends Observed, S> implements Timelines<T, S> {
   }
 
   upserted(next: T, _previous: T | undefined, arrival: Arrival): void {
-    this.#see(next, arrival);
+    this.#hear(next, { kind: 'version', view: next, arrival }, () => this.#see(next, arrival));
   }
 
   deleted(last: T, arrival: Arrival): void {
+    this.#hear(last, { kind: 'deleted', view: last, arrival }, () => this.#delete(last, arrival));
+  }
+
+  #delete(last: T, arrival: Arrival): void {
     const known = arrival.late ? this.#index.find(last) : undefined;
     const timeline = known ?? this.#see(last, arrival);
     const seen = this.#sighting(timeline, last, arrival, false);
@@ -116,6 +135,7 @@ class TimelineStore<T extends Observed, S> implements Timelines<T, S> {
     else this.#apart.set(only, boundary);
     const isSettled = (namespace: string): boolean =>
       only === undefined ? !this.#apart.has(namespace) : namespace === only;
+    if (only === undefined) this.#heard?.settle(boundary);
     for (const timeline of this.#late) {
       if (!isSettled(timeline.namespace)) continue;
       timeline.billed = undefined;
@@ -187,7 +207,14 @@ class TimelineStore<T extends Observed, S> implements Timelines<T, S> {
   }
 
   adopt(written: Iterable<Tracked<T, S>> | undefined, settled: number): void {
-    const horizon = settled - SPANS_KEPT_MS;
+    const heard = this.#heard;
+    this.#heard = undefined;
+    this.#apart.clear();
+    // What a first list that is not in yet brings was billed by whoever closed windows.
+    if (written !== undefined || this.#pastKnown) {
+      this.#settled = settled;
+      this.#pastKnown = true;
+    }
     const unwritten = new Set(this.#index.all());
     for (const journalled of written ?? []) {
       const own = this.#index.find(journalled);
@@ -196,12 +223,9 @@ class TimelineStore<T extends Observed, S> implements Timelines<T, S> {
         continue;
       }
       unwritten.delete(own);
-      this.#late.delete(own);
-      const before = own.spans;
-      if (merge(own, journalled, { settled, horizon }) === 'changed') this.#noteDirty(own);
-      else this.#dirty.delete(own);
-      if (own.billed !== undefined) this.#late.add(own);
-      this.#noteSpans(own, before);
+      const since = heard?.since(own, journalled) ?? [];
+      this.#goOnFrom(own, journalled);
+      for (const each of since) this.#hearAgain(own, each);
     }
     const long = settled - GONE_KEPT_MS;
     for (const own of unwritten) {
@@ -218,11 +242,6 @@ class TimelineStore<T extends Observed, S> implements Timelines<T, S> {
       own.billed = [];
       this.#late.add(own);
     }
-    this.#apart.clear();
-    // What a first list that is not in yet brings was billed by whoever closed windows.
-    if (written === undefined && !this.#pastKnown) return;
-    this.#settled = settled;
-    this.#pastKnown = true;
   }
 
   discard(uids: Iterable<string>): void {
@@ -230,6 +249,7 @@ class TimelineStore<T extends Observed, S> implements Timelines<T, S> {
   }
 
   forget(): void {
+    for (const timeline of this.#index.all()) this.#heard?.forget(timeline);
     this.#index.clear();
     this.#late.clear();
     this.#dirty.clear();
@@ -247,12 +267,7 @@ class TimelineStore<T extends Observed, S> implements Timelines<T, S> {
       left -= 1;
       if (timeline.gone) continue;
       const at = now();
-      // Settings hold from their change on, whatever times the object gives.
-      const { versionAt } = timeline;
-      timeline.versionAt = at;
-      this.#see(timeline.view, { at, knownUntil: at, late: false });
-      // The object was not seen again: it may be gone since.
-      timeline.versionAt = versionAt;
+      this.#hear(timeline, { kind: 'read', at }, () => this.#readAnew(timeline, at));
       yield;
     }
   }
@@ -265,12 +280,60 @@ class TimelineStore<T extends Observed, S> implements Timelines<T, S> {
   ): void {
     for (const timeline of this.#index.all()) {
       if (timeline.gone || !isListed(timeline.namespace) || holds(timeline)) continue;
-      const known = this.#lastKnown(timeline, knownUntil);
-      this.#end(timeline, known, (latest) =>
-        enter(timeline, undefined, latest, Math.max(0, listedAt - latest)),
-      );
+      const heard = { kind: 'missed', known: knownUntil, listedAt } as const;
+      this.#hear(timeline, heard, () => this.#miss(timeline, heard));
     }
     this.#pastKnown = true;
+  }
+
+  /** Takes in what is told of an object, and keeps it for as long as somebody else may not have written it. */
+  #hear(object: Projected, heard: Heard<T>, takeIn: () => void): void {
+    const before = this.#heard && this.#index.find(object);
+    const was = before && { ...before };
+    takeIn();
+    const timeline = this.#heard && this.#index.find(object);
+    if (timeline !== undefined) this.#heard?.note(timeline, heard, was);
+  }
+
+  /** What was heard by this process goes on where another one has stopped. */
+  #hearAgain(timeline: Tracked<T, S>, heard: Heard<T>): void {
+    if (heard.kind === 'version') this.#see(heard.view, heard.arrival);
+    else if (timeline.gone) return;
+    else if (heard.kind === 'deleted') this.#delete(heard.view, heard.arrival);
+    else if (heard.kind === 'missed') this.#miss(timeline, heard);
+    else this.#readAnew(timeline, heard.at);
+  }
+
+  /** A list does not have it. */
+  #miss(
+    timeline: Tracked<T, S>,
+    { known, listedAt }: { readonly known: number; readonly listedAt: number },
+  ): void {
+    this.#end(timeline, this.#lastKnown(timeline, known), (latest) =>
+      enter(timeline, undefined, latest, Math.max(0, listedAt - latest)),
+    );
+  }
+
+  #readAnew(timeline: Tracked<T, S>, at: number): void {
+    // Settings hold from their change on, whatever times the object gives.
+    const { versionAt } = timeline;
+    timeline.versionAt = at;
+    this.#see(timeline.view, { at, knownUntil: at, late: false });
+    // The object was not seen again: it may be gone since.
+    timeline.versionAt = versionAt;
+  }
+
+  /** The timeline is what another process has written of it. */
+  #goOnFrom(own: Tracked<T, S>, written: Tracked<T, S>): void {
+    const { spans, billed, versionAt, finished, gone, view } = written;
+    const before = own.spans;
+    this.#late.delete(own);
+    this.#dirty.delete(own);
+    const isSame = encodeJson(own.view) === encodeJson(view);
+    const kept = isSame ? own.view : view;
+    Object.assign(own, { spans, billed, versionAt, finished, gone, dirty: false, view: kept });
+    if (billed !== undefined) this.#late.add(own);
+    this.#noteSpans(own, before);
   }
 
   #keep(timeline: Tracked<T, S>): void {
@@ -284,6 +347,7 @@ class TimelineStore<T extends Observed, S> implements Timelines<T, S> {
     this.#index.remove(timeline);
     this.#dirty.delete(timeline);
     this.#passing.delete(timeline);
+    this.#heard?.forget(timeline);
     this.#removed.add(timeline.uid);
   }
 

@@ -52,7 +52,7 @@ export async function buildClusterView(context: BuildContext): Promise<ClusterVi
     billedUntil: (present) => billedUntil(settings.current().metering, present),
     countClamped: () => context.collectorMetrics.clampedTimes.inc(),
   };
-  const observation = createObservation(observing);
+  const observation = createObservation({ ...observing, standsBy: role.isShared });
   const restored = await restoreJournal(ledger, observation, { logger, clock });
   const watches = createWatches({
     connection,
