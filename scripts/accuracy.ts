@@ -53,8 +53,8 @@ try {
     ...omitUndefined({ replicas }),
     log: (line) => console.error(line),
   });
-  const { metrics, undated, uncertain, ...rest } = result;
-  for (const figures of [...metrics, ...undated, ...uncertain.worstResumed]) {
+  const { metrics, undated, uncertain, late, ...rest } = result;
+  for (const figures of [...metrics, ...undated, ...uncertain.worstResumed, ...late]) {
     console.log(JSON.stringify(figures));
   }
   const maximum = largestError(result);

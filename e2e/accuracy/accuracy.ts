@@ -18,6 +18,7 @@ import { compareUndated, type UndatedFigures } from './compare-undated.ts';
 import { type Explained, explainSome } from './explained.ts';
 import { injectFaults } from './faults.ts';
 import { type Blind, type MetricFigures, WINDOW_MS } from './figures.ts';
+import { type LateFact, lateOf, nameLate } from './late-facts.ts';
 import { renewLeases } from './leases.ts';
 import { GPU_MODES, GPU_RESOURCES } from './modes.ts';
 import { ensureGpuNodes } from './nodes.ts';
@@ -71,6 +72,8 @@ export interface AccuracyResult {
    * for the tenant, but not pod by pod, so that there must be none for the figures to be of use.
    */
   readonly lateFacts: number;
+  /** What the first of these carry. */
+  readonly late: readonly LateFact[];
   /** What has changes that the API does not date. */
   readonly undated: readonly UndatedFigures[];
   /**
@@ -209,6 +212,7 @@ async function drive(run: Run, api: ApiClient): Promise<AccuracyResult> {
   const nodes = compareNodes(nodeLives, blinds, events);
   const notDated = [...pods.unseen, ...nodes.unseen, ...undated, ...uninstalled.undated];
   const address = run.address();
+  const late = lateOf(events);
   const { most, resumed } = uncertaintyOf(events, blinds);
   return {
     metrics: [...pods.metrics, ...nodes.metrics, ...compareLasting(closed, events)],
@@ -217,7 +221,8 @@ async function drive(run: Run, api: ApiClient): Promise<AccuracyResult> {
     nodes: nodes.nodes,
     arrivals: pods.arrivals,
     explained: await explainSome(address, events),
-    lateFacts: events.filter(({ properties }) => 'carried_seconds' in (properties ?? {})).length,
+    lateFacts: late.length,
+    late: await nameLate(late, address),
     windows: new Set(closed.map(({ end }) => end)).size,
     uncertain: {
       most,

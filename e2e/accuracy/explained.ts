@@ -22,6 +22,8 @@ export interface ExplainedObject {
   readonly from: string;
   readonly to: string;
   readonly quantity: number;
+  /** It is of an earlier window. */
+  readonly carried?: boolean;
 }
 
 /** What stands behind an event, or why nobody says. */
