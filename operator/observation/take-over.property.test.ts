@@ -193,7 +193,7 @@ test('a replica that was started while pods came, changed and went carries nothi
       let replica: Pods | undefined;
       const steps: (readonly [at: number, step: () => void])[] = [
         ...changes.flatMap((change) => [
-          [change.at + delay, () => void tellLive(meter, change, delay)] as const,
+          [change.at + delay, () => tellLive(meter, change, delay)] as const,
         ]),
         [savesAt, () => journal.write(meter, savesAt - delay)],
         ...[1, 2, 3, 4, 5].map((number) => {
