@@ -77,9 +77,9 @@ export interface Timelines<T extends Projected, S> extends SourceHandler<T> {
   /** Puts back the timelines of the journal; `settled` is the end of the last closed window. */
   restore(timelines: Iterable<Tracked<T, S>>, settled: number): void;
   /**
-   * Goes on from what another process has written of them, while this one has kept them by watching itself. Of an
-   * object that both know the newer version counts, and what closed windows billed of it is what was written. One that was
-   * not written is new since they were closed, or is forgotten where it ended long ago. `settled` is the end of the last
+   * Goes on from what another process has written of them, while this one has stood by and kept them by watching itself. An
+   * object is what was written, and after that what this process was told after the version that was written. One that was
+   * not written is new since then, or is forgotten where it ended long ago. `settled` is the end of the last
    * closed window. Where `written` is undefined the journal tells of a part only: then closed windows billed what is known here.
    */
   adopt(written: Iterable<Tracked<T, S>> | undefined, settled: number): void;
