@@ -100,7 +100,8 @@ function nearestTo<T>(time: number, all: readonly Known<T>[]): Known<T> | undefi
   return all.findLast((each) => off(each) === nearest);
 }
 
-function timesOf(heard: Heard<unknown>): { readonly at: number; readonly from: number } {
+/** When it was told, and since when it may have been so; milliseconds. */
+export function timesOf(heard: Heard<unknown>): { readonly at: number; readonly from: number } {
   if (heard.kind === 'missed') return { at: heard.listedAt, from: heard.known };
   if (heard.kind === 'read') return { at: heard.at, from: heard.at };
   return { at: heard.arrival.at, from: happenedBetween(heard.arrival).from };

@@ -16,7 +16,7 @@ import {
   wholly,
   widthOf,
 } from './timeline.ts';
-import { type Heard, HeardVersions } from './heard-versions.ts';
+import { type Heard, HeardVersions, timesOf } from './heard-versions.ts';
 import { encodeJson } from './journal-text.ts';
 import { createTracked, TimelineIndex } from './timeline-index.ts';
 import type {
@@ -224,6 +224,14 @@ class TimelineStore<T extends Observed, S> implements Timelines<T, S> {
       }
       unwritten.delete(own);
       const since = heard?.since(own, journalled) ?? [];
+      const [next] = since;
+      if (next !== undefined && timesOf(next).at < journalled.versionAt) {
+        // The other one lagged: it was told of this version later than this process of the next.
+        own.billed = journalled.billed ?? journalled.spans;
+        this.#late.add(own);
+        this.#noteDirty(own);
+        continue;
+      }
       this.#goOnFrom(own, journalled);
       for (const each of since) this.#hearAgain(own, each);
     }
