@@ -72,25 +72,28 @@ export class HeardVersions<T extends Projected, S> {
   }
 
   /**
-   * What this process was told of an object after what `written` has of it: after the version that is the last there. Of several that say
-   * the same it is one before which as much had changed, if there is any, and was told when it was there, or next to that. Where
-   * this process was told of none, it is what came after that time.
+   * What this process was told of an object after what `written` has of it: after the version that is the last there, of which it
+   * was told `at`. Of several that say the same it is one before which as much had changed, if there is any, and was told when it was there, or next to
+   * that. Where this process was told of none, it is what came after that time.
    */
-  since(timeline: Tracked<T, S>, written: Tracked<T, S>): readonly Heard<T>[] {
-    const known = this.#byTimeline.get(timeline);
-    if (known === undefined) return [];
+  since(
+    timeline: Tracked<T, S>,
+    written: Tracked<T, S>,
+  ): { readonly at: number; readonly heard: readonly Heard<T>[] } {
     const { gone, versionAt, spans } = written;
+    const known = this.#byTimeline.get(timeline) ?? [];
     const text = encodeJson(written.view);
     const alike = known.filter((each) => each.gone === gone && encodeJson(each.view) === text);
     const asLong = alike.filter((each) => each.spans === spans.length);
     const same = nearestTo(versionAt, asLong.length > 0 ? asLong : alike);
     // What is gone says nothing more, whoever was told of its end first.
-    if (same === undefined && gone) return [];
+    if (same === undefined && gone) return { at: versionAt, heard: [] };
     const after =
       same === undefined
         ? known.findLastIndex(({ at }) => at <= versionAt)
         : known.lastIndexOf(same);
-    return known.slice(after + 1).flatMap(({ heard }) => heard ?? []);
+    const heard = known.slice(after + 1).flatMap((each) => each.heard ?? []);
+    return { at: same?.at ?? versionAt, heard };
   }
 }
 

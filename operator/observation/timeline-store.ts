@@ -10,6 +10,7 @@ import {
   agreeBefore,
   endedByEvent,
   enter,
+  joinedAt,
   type Span,
   spansAfter,
   type Timeline,
@@ -223,17 +224,15 @@ class TimelineStore<T extends Observed, S> implements Timelines<T, S> {
         continue;
       }
       unwritten.delete(own);
-      const since = heard?.since(own, journalled) ?? [];
-      const [next] = since;
+      const since = heard?.since(own, journalled) ?? { at: 0, heard: [] };
+      const [next] = since.heard;
       if (next !== undefined && timesOf(next).at < journalled.versionAt) {
         // The other one lagged: it was told of this version later than this process of the next.
-        own.billed = journalled.billed ?? journalled.spans;
-        this.#late.add(own);
-        this.#noteDirty(own);
+        this.#goOnAt(since.at, own, journalled, settled);
         continue;
       }
       this.#goOnFrom(own, journalled);
-      for (const each of since) this.#hearAgain(own, each);
+      for (const each of since.heard) this.#hearAgain(own, each);
     }
     const long = settled - GONE_KEPT_MS;
     for (const own of unwritten) {
@@ -337,11 +336,23 @@ class TimelineStore<T extends Observed, S> implements Timelines<T, S> {
     const before = own.spans;
     this.#late.delete(own);
     this.#dirty.delete(own);
-    const isSame = encodeJson(own.view) === encodeJson(view);
-    const kept = isSame ? own.view : view;
+    const kept = sameText(own.view, view) ? own.view : view;
     Object.assign(own, { spans, billed, versionAt, finished, gone, dirty: false, view: kept });
     if (billed !== undefined) this.#late.add(own);
     this.#noteSpans(own, before);
+  }
+
+  /** The timeline is what another process has written of the time before `at`, and is right from then on. */
+  #goOnAt(at: number, own: Tracked<T, S>, written: Tracked<T, S>, settled: number): void {
+    const before = own.spans;
+    own.spans = joinedAt(written.spans, before, at, sameText);
+    const billed = written.billed ?? written.spans;
+    const isBilled = agreeBefore(billed, own.spans, settled, sameText);
+    own.billed = isBilled ? undefined : billed;
+    if (isBilled) this.#late.delete(own);
+    else this.#late.add(own);
+    this.#noteSpans(own, before);
+    this.#noteDirty(own);
   }
 
   #keep(timeline: Tracked<T, S>): void {
@@ -447,6 +458,10 @@ class TimelineStore<T extends Observed, S> implements Timelines<T, S> {
     timeline.dirty = true;
     this.#dirty.add(timeline);
   }
+}
+
+function sameText(one: unknown, other: unknown): boolean {
+  return encodeJson(one) === encodeJson(other);
 }
 
 /** Whether something of it is to be forgotten once it is long ago. */
