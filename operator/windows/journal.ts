@@ -16,6 +16,7 @@ import type {
   VolumeClaimView,
   WorkloadView,
 } from '../observation/held-objects.ts';
+import type { HeardRounds } from '../observation/heard-rounds.ts';
 import type { NodeView } from '../observation/node.ts';
 import type { Observation } from '../observation/observation.ts';
 import type { PodView } from '../observation/pod.ts';
@@ -142,21 +143,24 @@ export async function restoreJournal(
   return { state, resume };
 }
 
+/** What a process has that stands by. */
+export interface AdoptingParts extends RestoringParts {
+  readonly rounds: Pick<HeardRounds, 'after'>;
+}
+
 /**
  * What the process before has left in the journal, for one that has watched as well: its timelines go on from there
- * ({@link Timelines.adopt}). Gives how far windows were closed; undefined where none ever was.
+ * ({@link Timelines.adopt}), and its tenant clusters with what was found since. Gives how far windows were closed; undefined where none
+ * ever was.
  */
 export async function adoptJournal(
   ledger: Pick<Ledger, 'record' | 'records'>,
   observation: Observation,
-  { logger, clock }: RestoringParts,
+  { logger, clock, rounds }: AdoptingParts,
 ): Promise<CollectorState | undefined> {
   const state = decodeState(await ledger.record(STATE_KEY)) as CollectorState | undefined;
   if (state === undefined) return undefined;
   const clusters = decodeJson((await ledger.record(TENANT_CLUSTERS_KEY)) ?? '');
-  if (isSnapshot(clusters)) {
-    observation.tenantClusters.restore(clusters.clusters, state.tenantClustersObservedAt);
-  }
   const turn = new Turn(clock);
   const adopt = async <T extends Projected, S>(
     timelines: Timelines<T, S>,
@@ -186,6 +190,12 @@ export async function adoptJournal(
   await adopt(observation.loadBalancers, 'load-balancers');
   await adopt(observation.workloads, 'workloads');
   await adopt(observation.namespaces, 'pods');
+  if (isSnapshot(clusters)) {
+    const { tenantClusters } = observation;
+    const observedAt = state.tenantClustersObservedAt;
+    tenantClusters.restore(clusters.clusters, observedAt);
+    for (const round of rounds.after(observedAt)) tenantClusters.observe(round.clusters, round.at);
+  }
   return state;
 }
 

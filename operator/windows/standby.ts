@@ -1,6 +1,7 @@
 import type { Settings } from '../config/settings.ts';
 import type { Ledger } from '../ledger/ledger.ts';
 import { least } from '../model/extremes.ts';
+import type { HeardRounds } from '../observation/heard-rounds.ts';
 import type { Observation } from '../observation/observation.ts';
 import { sampleHoldMs } from '../observation/usage-samples.ts';
 import type { Clock } from '../telemetry/clock.ts';
@@ -18,6 +19,7 @@ export interface StandbyOptions {
   readonly ledger: Pick<Ledger, 'record' | 'stats'>;
   readonly settings: () => Settings;
   readonly clock: Clock;
+  readonly rounds: Pick<HeardRounds, 'forget'>;
 }
 
 const LOOK_MS = 250;
@@ -28,7 +30,7 @@ const LOOK_MS = 250;
  * ({@link adoptJournal}) may go on from them.
  */
 export async function keepWarm(options: StandbyOptions, signal: AbortSignal): Promise<void> {
-  const { observation, ledger, settings, clock, restored } = options;
+  const { observation, ledger, settings, clock, restored, rounds } = options;
   if (signal.aborted) return;
   const scopes = createScopes({
     ...options,
@@ -49,11 +51,13 @@ export async function keepWarm(options: StandbyOptions, signal: AbortSignal): Pr
     }
     const { lastWindowEnd } = ledger.stats();
     if (lastWindowEnd !== closed) {
-      const state = decodeState(await ledger.record(STATE_KEY).catch(() => undefined));
+      const text = await ledger.record(STATE_KEY).catch(() => undefined);
       if (signal.aborted) break;
+      const state = decodeState(text) as CollectorState | undefined;
       if (state !== undefined) {
-        settle(scopes, state as CollectorState);
+        settle(scopes, state);
         drain(observation);
+        rounds.forget(state.tenantClustersObservedAt);
         const { windowMs, maxBackfillMs } = settings().metering;
         const oldest = least(scopes.host.map(({ progress }) => progress.end));
         observation.usage.prune(oldest, sampleHoldMs(windowMs));

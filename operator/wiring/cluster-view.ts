@@ -5,6 +5,7 @@ import { createExternalFile, type ExternalFile } from '../discovery/external-fil
 import type { Ledger } from '../ledger/ledger.ts';
 import { volumeNeeded } from '../ledger/volume-needed.ts';
 import { omitUndefined } from '../model/omit-undefined.ts';
+import { HeardRounds } from '../observation/heard-rounds.ts';
 import {
   createObservation,
   type Observation,
@@ -88,7 +89,9 @@ export async function buildClusterView(context: BuildContext): Promise<ClusterVi
     ...omitUndefined({ external: externalFile(context) }),
   });
   watches.subscribe({ tenantClusters: (departed) => discovery.request(departed) });
+  const rounds = role.isShared ? new HeardRounds() : undefined;
   discovery.subscribe((clusters, at) => {
+    if (!role.leads()) rounds?.add(clusters, at);
     observation.tenantClusters.observe(clusters, at);
     observation.refusedNamespaces.clear();
     for (const name of discovery.refusedNamespaces()) observation.refusedNamespaces.add(name);
@@ -97,16 +100,17 @@ export async function buildClusterView(context: BuildContext): Promise<ClusterVi
 
   // Not to be held for as long as this is: what the watches resumed from.
   const { state } = restored;
-  const warm = role.isShared
-    ? createWarmth({
-        observation,
-        sources: watches.collector,
-        restored: state,
-        ledger,
-        settings: () => settings.current(),
-        clock,
-      })
-    : undefined;
+  const warm =
+    rounds &&
+    createWarmth({
+      observation,
+      sources: watches.collector,
+      restored: state,
+      ledger,
+      settings: () => settings.current(),
+      clock,
+      rounds,
+    });
   const tenants = buildTenantApis(context, { watches, observation, observing, discovery });
   return {
     watches,
@@ -115,9 +119,10 @@ export async function buildClusterView(context: BuildContext): Promise<ClusterVi
     tenantApis: tenants.apis,
     takeUp: async () => {
       await warm?.end();
-      const left = role.isShared
-        ? await adoptJournal(ledger, observation, { logger, clock })
+      const left = rounds
+        ? await adoptJournal(ledger, observation, { logger, clock, rounds })
         : state;
+      rounds?.forget(Infinity);
       return { restored: { state: left }, restoredTenants: await tenants.restore() };
     },
     parts: [
