@@ -15,8 +15,8 @@ export interface UndatedFigures {
   readonly overbilled: readonly string[];
   /** Billed less than the truth by more than the events say; one line each. */
   readonly unsaid: readonly string[];
-  /** Those that have no event which could say it: nothing is billed in the window in which they ended or began. */
-  readonly without_event: number;
+  /** Those that have no event which could say it: nothing is billed in the window in which they ended or began; one line each. */
+  readonly without_event: readonly string[];
   /** The most that one was billed beyond its change because that arrived later, seconds. */
   readonly arrival_seconds_max: number;
   /** The most that one was billed less than the truth, seconds of it. */
@@ -54,7 +54,7 @@ export function compareUndated(
       never_told: verdicts.filter(({ neverTold }) => neverTold).length,
       overbilled: verdicts.flatMap(({ over }) => over ?? []),
       unsaid: verdicts.flatMap(({ unsaid }) => unsaid ?? []),
-      without_event: verdicts.filter(({ withoutEvent }) => withoutEvent).length,
+      without_event: verdicts.flatMap(({ withoutEvent }) => withoutEvent ?? []),
       arrival_seconds_max: most(({ beyond }) => beyond),
       short_seconds_max: most(({ short }) => short),
     };
@@ -66,7 +66,7 @@ interface Verdict {
   readonly neverTold: boolean;
   readonly over?: string;
   readonly unsaid?: string;
-  readonly withoutEvent: boolean;
+  readonly withoutEvent?: string;
   /** Seconds. */
   readonly beyond: number;
   readonly short: number;
@@ -109,7 +109,7 @@ function verdictOf(
   const last = Math.max(...stretches.map(({ to }) => to.to));
   const neverTold = ownerUnseen === true || isUnseen(blinds, kind, first, last);
   const arrivalMs = dated !== true && isOff(changes) ? LIVE_MS : 0;
-  const verdict = { whileDown, neverTold, withoutEvent: false, beyond: 0, short: 0 };
+  const verdict = { whileDown, neverTold, beyond: 0, short: 0 };
   for (const [metric, parts] of Map.groupBy(stretches, (stretch) => stretch.metric)) {
     const rate = Math.max(...parts.map(({ perHour }) => perHour));
     const paid = bills.reduce((sum, bill) => sum + (bill.paid.get(metric) ?? 0n), 0n);
@@ -127,11 +127,9 @@ function verdictOf(
     if (neverTold) continue;
     verdict.short = Math.max(verdict.short, seconds(short));
     if (short <= nanosOf(rate, said)) continue;
-    if (isBilledToWindowEnd(parts, paid, said)) verdict.withoutEvent = true;
-    else {
-      const why = `${seconds(short)} s short of the truth, uncertain by ${said / 1000} s`;
-      Object.assign(verdict, { unsaid: `${line}: ${why}` });
-    }
+    const why = `${line}: ${seconds(short)} s short of the truth, uncertain by ${said / 1000} s`;
+    if (isBilledToWindowEnd(parts, paid, said)) Object.assign(verdict, { withoutEvent: why });
+    else Object.assign(verdict, { unsaid: why });
   }
   return verdict;
 }
