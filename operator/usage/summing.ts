@@ -2,9 +2,9 @@ import type { Ledger } from '../ledger/ledger.ts';
 import type { Clock } from '../telemetry/clock.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import { openSumsStore } from './sums-store.ts';
-import { createUsageTotals, type UsageTotals } from './usage-totals.ts';
+import { createUsageTotals, type UsageTotals, type UsageTotalsOptions } from './usage-totals.ts';
 
-export interface SummingOptions {
+export interface SummingOptions extends Pick<UsageTotalsOptions, 'turns'> {
   readonly ledger: Ledger;
   readonly clock: Clock;
   readonly logger: Logger;

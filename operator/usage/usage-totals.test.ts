@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Level } from 'level';
 import * as fc from 'fast-check';
-import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
 import type { Ledger } from '../ledger/ledger.ts';
 import { createMemoryLedger } from '../ledger/testing/memory-ledger.ts';
 import { testEvent } from '../ledger/testing/events.ts';
@@ -12,6 +12,7 @@ import { decimalFromNanos } from '../model/decimal.ts';
 import type { UsageEvent } from '../model/event.ts';
 import { systemClock } from '../telemetry/system-clock.ts';
 import { coverRange } from '../model/periods.ts';
+import { ReadWriteLock } from './read-write-lock.ts';
 import { openSumsStore, type SumsStore } from './sums-store.ts';
 import { createUsageSums, type UsageRow } from './usage-sums.ts';
 import { createUsageTotals, type TotalsQuery, type UsageTotals } from './usage-totals.ts';
@@ -269,6 +270,36 @@ describe('sums that went wrong', () => {
       }
     });
   });
+});
+
+test('fifty clusters that close their windows at one instant are not summed in memory all at once', async () => {
+  const turns = new ReadWriteLock();
+  const answer = Promise.withResolvers<void>();
+  const asked: string[] = [];
+  const open = async (name: string) => {
+    const ledger = createMemoryLedger();
+    await ledger.append({ events: [eventAt(1, name, 1n)] });
+    const read: Ledger['read'] = async (...place) => {
+      asked.push(name);
+      await answer.promise;
+      return ledger.read(...place);
+    };
+    const store = await openSumsStore(join(directory, name), ledger.stats().ledgerId);
+    const slow = { ...ledger, read, head: () => ledger.head(), lowWater: () => ledger.lowWater() };
+    return {
+      store,
+      totals: createUsageTotals({ ledger: slow, store, clock: testClock, logger, turns }),
+    };
+  };
+  const opened = [await open('first'), await open('second')];
+  const summing = opened.map(({ totals }) => totals.catchUp(never));
+  await vi.waitUntil(() => asked.length > 0);
+  for (let turn = 0; turn < 20; turn += 1) await new Promise(setImmediate);
+  expect(new Set(asked).size).toBe(1);
+  answer.resolve();
+  await Promise.all(summing);
+  expect(opened.map(({ store }) => store.progress)).toEqual([1, 1]);
+  for (const { store } of opened) await store.close();
 });
 
 test('a range is covered once, and by days where it can be', () => {

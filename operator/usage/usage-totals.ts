@@ -22,7 +22,12 @@ export interface UsageTotalsOptions {
   readonly store: SumsStore;
   readonly clock: Clock;
   readonly logger: Logger;
+  /** Shared by the ledgers that are summed one after the other: what one takes in at a time, its memory holds some 25 MiB of. */
+  readonly turns?: SummingTurns | undefined;
 }
+
+/** Each has its turn when those are over that came before it. */
+export type SummingTurns = Pick<ReadWriteLock, 'write'>;
 
 export interface TotalsQuery {
   readonly range: TimeRange;
@@ -76,14 +81,16 @@ class LedgerTotals implements UsageTotals {
   readonly #clock: Clock;
   readonly #logger: Logger;
   readonly #lock = new ReadWriteLock();
+  readonly #turns: SummingTurns;
   /** Monotonic milliseconds. */
   #expiredAt = Number.NEGATIVE_INFINITY;
 
-  constructor({ ledger, store, clock, logger }: UsageTotalsOptions) {
+  constructor({ ledger, store, clock, logger, turns }: UsageTotalsOptions) {
     this.#ledger = ledger;
     this.#store = store;
     this.#clock = clock;
     this.#logger = logger;
+    this.#turns = turns ?? new ReadWriteLock();
   }
 
   async addTo(sums: Summands, query: TotalsQuery): Promise<TotalsOutcome> {
@@ -131,11 +138,19 @@ class LedgerTotals implements UsageTotals {
         after: store.progress,
       });
     }
-    while (!signal.aborted && store.progress < ledger.head()) {
-      const gathered = await gather(ledger, unsummedFrom(ledger, store), signal);
-      if (gathered.progress === store.progress) return;
-      await this.#lock.write(() => store.commit(gathered.changes, gathered.progress));
+    let last = Number.NaN;
+    while (!signal.aborted && store.progress < ledger.head() && store.progress !== last) {
+      last = store.progress;
+      await this.#turns.write(() => this.#sumSome(signal));
     }
+  }
+
+  async #sumSome(signal: AbortSignal): Promise<void> {
+    const [ledger, store] = [this.#ledger, this.#store];
+    if (signal.aborted) return;
+    const { changes, progress } = await gather(ledger, unsummedFrom(ledger, store), signal);
+    if (progress === store.progress) return;
+    await this.#lock.write(() => store.commit(changes, progress));
   }
 
   async run(signal: AbortSignal): Promise<void> {

@@ -5,6 +5,8 @@ import type { FleetStreamView } from '../../http/views.ts';
 import type { FleetDatabase, StreamName } from '../../ledger/fleet.ts';
 import { errorText } from '../../model/error-text.ts';
 import type { Tenant } from '../../model/tenant.ts';
+import { ReadWriteLock } from '../../usage/read-write-lock.ts';
+import type { SummingTurns } from '../../usage/usage-totals.ts';
 import type { HubContext } from './hub-context.ts';
 import { openStreamUnit, type StreamUnit } from './stream-unit.ts';
 import { fleetStreamView } from './stream-views.ts';
@@ -47,6 +49,7 @@ interface Running {
 class Streams implements HubStreams {
   readonly #databases: readonly FleetDatabase[];
   readonly #context: () => HubContext;
+  readonly #turns = new Map<FleetDatabase, SummingTurns>();
   #running: readonly Running[] = [];
   /** By database, and by database and stream. */
   readonly #problems = new Map<string, { readonly text: string; readonly stream?: StreamName }>();
@@ -160,7 +163,9 @@ class Streams implements HubStreams {
         return;
       }
       const { ledger, replica } = joined;
-      const unit = await openStreamUnit(this.#context(), name, { ledger, replica });
+      const turns = this.#turns.get(database) ?? new ReadWriteLock();
+      this.#turns.set(database, turns);
+      const unit = await openStreamUnit(this.#context(), name, { ledger, replica, turns });
       unit.watch.subscribe(() => {
         this.#merged = undefined;
       });

@@ -22,6 +22,7 @@ import type { Ledger, Replica, WriteOutcome } from '../../ledger/ledger.ts';
 import { ledgerFailure } from '../../ledger/failures.ts';
 import { errorText } from '../../model/error-text.ts';
 import { createSumming } from '../../usage/summing.ts';
+import type { SummingTurns } from '../../usage/usage-totals.ts';
 import { createDestinationMetrics } from '../destination-metrics.ts';
 import { aborted, type Part, runParts } from '../parts.ts';
 import { tracedDestinations } from '../otlp.ts';
@@ -40,13 +41,21 @@ export interface StreamUnit extends ServedStream, ViewedStream {
   readonly run: (signal: AbortSignal) => Promise<void>;
 }
 
+/** A stream as its database gives it. */
+export interface JoinedStream {
+  readonly ledger: Ledger;
+  readonly replica: Replica;
+  /** Of all streams of the database: the streams of another one do not wait for it. */
+  readonly turns: SummingTurns;
+}
+
 const STATES_MS = 30_000;
 
 /** The unit of a stream that was joined. What its records say is known when it resolves. */
 export async function openStreamUnit(
   context: HubContext,
   name: StreamName,
-  { ledger, replica }: { readonly ledger: Ledger; readonly replica: Replica },
+  { ledger, replica, turns }: JoinedStream,
 ): Promise<StreamUnit> {
   const { clock, random, logger, settings, environment } = context;
   const registry = new Registry();
@@ -81,6 +90,7 @@ export async function openStreamUnit(
     ledger,
     clock,
     logger,
+    turns,
     usageDirectory: join(environment.ledger.dataDir, 'usage', encodeURIComponent(name.source)),
   });
   const readStates = async (): Promise<StateStore> => {
