@@ -78,6 +78,10 @@ class Template implements ReadTemplate {
     const start = instantOf(row.windowStart);
     const end = instantOf(row.windowEnd);
     const recorded = instantOf(row.recordedAt);
+    // Only in an id of others can there be characters that are more than one byte.
+    const isDerived = row.foreignId === undefined;
+    if (isDerived && this.#checksumOf(row, start, end, recorded, seed) !== checksum)
+      return undefined;
     const event: UsageEvent = {
       ...this.#event,
       id: idOf(row),
@@ -87,23 +91,22 @@ class Template implements ReadTemplate {
       // Written by `storedRow` from a quantity.
       quantity: row.quantity as UsageEvent['quantity'],
     };
-    // Only in an id of others can there be characters that are more than one byte.
-    const found =
-      row.foreignId === undefined
-        ? this.#checksumOf(row, { start, end, recorded }, seed)
-        : crc32(encodeEvent(event), seed) | 0;
-    return found === checksum ? event : undefined;
+    if (isDerived || (crc32(encodeEvent(event), seed) | 0) === checksum) return event;
+    return undefined;
   }
 
   /** Of an event with a derived id. */
   #checksumOf(
     { id, quantity }: EventRow,
-    { start, end, recorded }: Instants,
+    start: Instant,
+    end: Instant,
+    recorded: Instant,
     seed: number,
   ): number {
     let checksum = seed;
-    for (const [index, part] of this.#parts.entries()) {
-      checksum = behindPart(checksum, part);
+    // Once for every event that is read: neither an iterator nor an object for each.
+    for (let index = 0; index < this.#order.length; index += 1) {
+      checksum = behindPart(checksum, this.#parts[index] ?? END_PART);
       switch (this.#order[index]) {
         case 'id':
           checksum = behindText(checksum, id);
@@ -129,12 +132,6 @@ class Template implements ReadTemplate {
 interface Instant {
   readonly text: string;
   readonly part: KnownPart;
-}
-
-interface Instants {
-  readonly start: Instant;
-  readonly end: Instant;
-  readonly recorded: Instant;
 }
 
 /** Of milliseconds since the epoch: a page of events has few. */
