@@ -1,4 +1,5 @@
 import { generateKeyPairSync } from 'node:crypto';
+import { once } from 'node:events';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -22,6 +23,12 @@ const [tenants = 0, days = 0, step = 1] = process.argv.slice(3).map(Number);
 const [, , token = ''] = process.argv;
 const HOUR_MS = 3_600_000;
 const METRICS = ['tenant_gpu_hours', 'tenant_cpu_core_hours'];
+
+/** Aborted when its parent has gone, however that has ended: nothing of it is to stay then, whatever it is at. */
+const parent = new AbortController();
+const { signal: gone } = parent;
+process.once('disconnect', () => parent.abort());
+if (!process.connected) parent.abort();
 
 const directory = await mkdtemp(join(tmpdir(), 'meterfeed-bench-'));
 const key = generateKeyPairSync('ed25519').privateKey.export({ type: 'pkcs8', format: 'pem' });
@@ -55,34 +62,39 @@ const MINUTE_MS = 60_000;
 const HOURLY_MS = 8 * 24 * HOUR_MS;
 const FINE_MS = 3 * HOUR_MS;
 const present = Math.floor(clock.now() / HOUR_MS) * HOUR_MS;
-for (let start = present - days * 24 * HOUR_MS; start < present; ) {
+for (let start = present - days * 24 * HOUR_MS; start < present && !gone.aborted; ) {
   const length = start < present - FINE_MS ? HOUR_MS : MINUTE_MS;
   await ledger.append({ events: windowOf(start, start + length), windowEnd: start + length });
   start += start < present - HOURLY_MS ? step * HOUR_MS : length;
 }
-const server = createHttpServer({
-  version: 'bench',
-  views: {
-    ...quietViews(() => settings),
-    discovery: quietDiscovery({ tenants: () => all }),
-    held: await loadHeldUsage(ledger),
-  },
-  ledger,
-  clock,
-  logger,
-  metrics,
-  usageDirectory: join(directory, 'usage'),
-});
-const { main } = await server.listen(new AbortController().signal);
-await server.totals()?.catchUp(new AbortController().signal);
-process.send?.(main.port);
-process.once('disconnect', () => {
-  void server
-    .close()
-    .then(() => ledger.close())
-    .then(() => rm(directory, { recursive: true, force: true }))
-    .finally(() => process.exit(0));
-});
+if (!gone.aborted) await serve();
+await ledger.close();
+await rm(directory, { recursive: true, force: true });
+process.exit(0);
+
+/** Answers until its parent has gone. */
+async function serve(): Promise<void> {
+  const server = createHttpServer({
+    version: 'bench',
+    views: {
+      ...quietViews(() => settings),
+      discovery: quietDiscovery({ tenants: () => all }),
+      held: await loadHeldUsage(ledger),
+    },
+    ledger,
+    clock,
+    logger,
+    metrics,
+    usageDirectory: join(directory, 'usage'),
+  });
+  const { main } = await server.listen(new AbortController().signal);
+  await server.totals()?.catchUp(gone);
+  if (!gone.aborted) {
+    process.send?.(main.port);
+    await once(gone, 'abort');
+  }
+  await server.close();
+}
 
 /** What all tenants used in one window. */
 function windowOf(from: number, to: number): readonly UsageEvent[] {
