@@ -2,23 +2,21 @@ import pLimit from 'p-limit';
 import type { LedgerDatabase, LedgerDurability } from '../../config/settings.ts';
 import type { UsageEvent } from '../../model/event.ts';
 import type { Clock } from '../../telemetry/clock.ts';
-import { ledgerFailure } from '../failures.ts';
 import { type LedgerFailure, LedgerReadError } from '../ledger.ts';
 import type { RequestOutcome } from '../writer.ts';
+import { BatchWriter } from './batch-writer.ts';
 import { goesOn } from './continuity.ts';
-import { dayOfAppend, ensureDay } from './days.ts';
 import type { StreamView } from './decode-rows.ts';
-import { isMissingPartition, toLedgerFailure } from './failures.ts';
+import { toLedgerFailure } from './failures.ts';
 import { KnownStream, type KnownStreamOptions, LOCK_TIMEOUT_MS } from './known-stream.ts';
-import { LockedBatches } from './locked-batches.ts';
 import type { PostgresRequest } from './plan-batch.ts';
 import type { Reads } from './readers.ts';
 import { FORGOTTEN, wentBack } from './refusals.ts';
 import type { SeriesCache } from './series-cache.ts';
-import { openSession, type Session } from './session.ts';
+import type { Session } from './session.ts';
 import { type Contents, readContents, readContentsNow } from './state.ts';
-import { beginText, commit, rollback, UnknownOutcomeError } from './transaction.ts';
-import type { BatchWrite } from './write-batch.ts';
+import { beginText, commit, rollback } from './transaction.ts';
+import { WriterSession } from './writer-session.ts';
 import { forgetWriter, touchIdleWriter, touchWriter } from './writers.ts';
 
 /** A stream, and the only place of this process that writes to it: one transaction at a time. */
@@ -47,8 +45,6 @@ export interface StoreOptions extends KnownStreamOptions {
   readonly onConflict: (event: UsageEvent) => void;
 }
 
-const ATTEMPTS = 3;
-
 export function createStore(options: StoreOptions): Store {
   return new StreamStore(options);
 }
@@ -56,21 +52,17 @@ export function createStore(options: StoreOptions): Store {
 class StreamStore implements Store {
   readonly #options: StoreOptions;
   readonly #known: KnownStream;
+  readonly #session: WriterSession;
+  readonly #batches: BatchWriter;
   readonly #oneAtATime = pLimit(1);
-  /** Days whose partition is known to be there. */
-  readonly #days = new Set<string>();
-  readonly #batches: LockedBatches;
-  #session: Session | undefined;
 
   constructor(options: StoreOptions) {
     this.#options = options;
     this.#known = new KnownStream(options);
-    this.#batches = new LockedBatches({
-      ...options,
-      known: this.#known,
-      days: this.#days,
-      view: () => this.view(),
-    });
+    const known = this.#known;
+    this.#session = new WriterSession({ ...options, known });
+    const session = this.#session;
+    this.#batches = new BatchWriter({ ...options, known, session, view: () => this.view() });
   }
 
   contents(): Contents {
@@ -83,17 +75,17 @@ class StreamStore implements Store {
   }
 
   write(requests: readonly PostgresRequest[]): Promise<readonly RequestOutcome[]> {
-    return this.#oneAtATime(() => this.#write(requests));
+    return this.#oneAtATime(() => this.#batches.write(requests));
   }
 
   between<T>(work: (session: Session) => Promise<T>): Promise<T> {
     return this.#oneAtATime(async () => {
-      const refused = (await this.#unresolved()) ?? this.#known.notMeter();
+      const refused = (await this.#session.unresolved()) ?? this.#known.notMeter();
       if (refused !== undefined) throw new LedgerReadError(refused);
-      const session = await this.#connected();
+      const session = await this.#session.connected();
       try {
         const result = await work(session);
-        this.#days.clear();
+        this.#batches.forgetDays();
         const { stream } = this.#known.contents().state;
         await session.run([touchIdleWriter(stream, this.#options.owner)]);
         this.#known.read(await readContentsNow(session, stream));
@@ -165,10 +157,7 @@ class StreamStore implements Store {
   async close(): Promise<void> {
     await this.#oneAtATime(async () => {
       const { stream } = this.#known.contents().state;
-      const ending = this.#known.isResolved() ? this.#session : undefined;
-      // What stays of a process that cannot say farewell is forgotten in time.
-      await ending?.run(forgetWriter(stream, this.#options.owner)).catch(() => undefined);
-      await this.#session?.end();
+      await this.#session.end((session) => session.run(forgetWriter(stream, this.#options.owner)));
     });
   }
 
@@ -178,139 +167,16 @@ class StreamStore implements Store {
     work: (session: Session) => Promise<LedgerFailure | undefined>,
   ): Promise<LedgerFailure | undefined> {
     return this.#oneAtATime(async () => {
-      const unresolved = await this.#unresolved();
+      const unresolved = await this.#session.unresolved();
       if (unresolved !== undefined) return unresolved;
       let session: Session | undefined;
       try {
-        session = await this.#connected();
+        session = await this.#session.connected();
         return await work(session);
       } catch (error) {
         session?.destroy();
         return this.#known.told(toLedgerFailure(what, error));
       }
     });
-  }
-
-  /** Why nothing may be done here now: this process has stopped, or it is not known what became of its last batch. */
-  async #unresolved(): Promise<LedgerFailure | undefined> {
-    const stopped = this.#known.stopped();
-    if (stopped !== undefined || this.#known.isResolved()) return stopped;
-    const outcome = await this.#resolve();
-    return typeof outcome === 'object' ? outcome : undefined;
-  }
-
-  async #write(requests: readonly PostgresRequest[]): Promise<readonly RequestOutcome[]> {
-    let failure: LedgerFailure = ledgerFailure('retryable', 'ledger: not connected');
-    for (let tries = 0; tries < ATTEMPTS; tries++) {
-      const unresolved = await this.#unresolved();
-      if (this.#known.stopped() !== undefined) break;
-      if (unresolved !== undefined) {
-        failure = unresolved;
-        continue;
-      }
-      const result = await this.#attempt(requests);
-      if (!('kind' in result)) return result;
-      failure = result;
-      if (result.cause === 'full') break;
-    }
-    return requests.map(() => this.#known.stopped() ?? failure);
-  }
-
-  async #attempt(
-    requests: readonly PostgresRequest[],
-  ): Promise<readonly RequestOutcome[] | LedgerFailure> {
-    const offered = requests.flatMap((request) =>
-      request.kind === 'append' ? request.events : [],
-    );
-    const now = this.#options.clock.now();
-    const before = this.#known.contents();
-    const day = dayOfAppend(before, now);
-    let session: Session | undefined;
-    try {
-      session = await this.#connected();
-      if (offered.length > 0 && !this.#days.has(day)) {
-        await ensureDay(session, day);
-        this.#days.add(day);
-      }
-      const locked = await this.#batches.write(session, requests, offered, now);
-      if ('kind' in locked) return (await this.#leave(session, before)) ?? locked;
-      const { plan, write } = locked;
-      const failure =
-        write === undefined
-          ? await this.#leave(session, before)
-          : await this.#commit(session, write, before);
-      if (failure !== undefined) return failure;
-      for (const event of plan.conflicts) this.#options.onConflict(event);
-      return plan.outcomes;
-    } catch (error) {
-      // No commit was sent, so nothing of it is stored.
-      session?.destroy();
-      this.#known.read(before);
-      this.#options.series.clear();
-      if (isMissingPartition(error)) this.#days.clear();
-      return this.#known.told(toLedgerFailure('writing', error));
-    }
-  }
-
-  /**
-   * Ends a transaction that writes nothing of a batch. What it has read of other processes is known only if it lasts, as in {@link #readLasting}:
-   * what one of them has stored is no duplicate before.
-   */
-  async #leave(session: Session, before: Contents): Promise<LedgerFailure | undefined> {
-    const { state } = this.#known.contents();
-    const { owner, durability } = this.#options;
-    if (state.batch === before.state.batch || durability === 'storage') {
-      await rollback(session);
-      return undefined;
-    }
-    try {
-      await session.run([touchWriter(state.stream, owner)]);
-      await commit(session);
-      return undefined;
-    } catch (error) {
-      session.destroy();
-      this.#known.read(before);
-      return this.#known.told(toLedgerFailure('reading what is stored', error));
-    }
-  }
-
-  async #commit(
-    session: Session,
-    write: BatchWrite,
-    before: Contents,
-  ): Promise<LedgerFailure | undefined> {
-    try {
-      await commit(session);
-      this.#known.committed(write.contents);
-    } catch (error) {
-      if (!(error instanceof UnknownOutcomeError)) throw error;
-      session.destroy();
-      this.#known.read(before);
-      const failure = this.#known.told(toLedgerFailure('writing', error));
-      this.#known.unconfirmed(write.contents);
-      const outcome = await this.#resolve();
-      if (typeof outcome === 'object') return outcome;
-      if (outcome === 'not stored') return failure;
-    }
-    for (const series of write.series) this.#options.series.remember(series);
-    return undefined;
-  }
-
-  /** Finds out what became of a commit that was not confirmed. Gives why it is not known. */
-  async #resolve(): Promise<'stored' | 'not stored' | LedgerFailure> {
-    let session: Session | undefined;
-    try {
-      session = await this.#connected();
-      return await this.#known.findOut(session);
-    } catch (error) {
-      session?.destroy();
-      return this.#known.told(toLedgerFailure('finding out what was stored', error));
-    }
-  }
-
-  async #connected(): Promise<Session> {
-    const { database, answerMs } = this.#options;
-    if (this.#session?.usable() !== true) this.#session = await openSession(database, answerMs);
-    return this.#session;
   }
 }
