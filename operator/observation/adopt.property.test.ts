@@ -216,6 +216,20 @@ test('a time of the API that one process knows and the other did not is a late f
   expect(plain(known?.billed ?? [], 10_000)).toEqual([[1_234, 10_000, 'a']]);
 });
 
+test('a late fact that closed windows were put right by is not billed once more by whoever takes over', () => {
+  const standby = things();
+  const thing = { uid: 'u', namespace: 'space', name: 'n', createdAt: 1_234, state: 'a' };
+  standby.upserted(thing, undefined, live(1_234));
+  standby.settle(10_000);
+  standby.drain();
+  standby.deleted(thing, live(6_000));
+  // The meter has carried that into a window, closed others, and forgotten the object.
+  standby.adopt([], 200_000);
+  expect([...standby.late()]).toEqual([]);
+  standby.settle(210_000);
+  expect(standby.drain()).toEqual({ changed: [], removed: ['u'] });
+});
+
 /** No time that the API could have said. */
 function undated(at: number): number {
   return at % 1_000 === 0 ? at + 0.5 : at;

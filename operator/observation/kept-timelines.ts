@@ -87,10 +87,11 @@ export class KeptTimelines<T extends Projected, S> {
     for (const timeline of late) yield asSettled(timeline, settledAt);
   }
 
-  /** One that is there: it is forgotten. */
+  /** One that is there: it is forgotten, late or not. */
   drop(timeline: Tracked<T, S>): void {
     this.index.remove(timeline);
     this.unwritten.remove(timeline);
+    this.#late.delete(timeline);
     this.#passing.delete(timeline);
   }
 
