@@ -1,8 +1,8 @@
 import type { DestinationSettings } from '../config/settings.ts';
 import type { AskStanding, Destination } from '../destinations/destination.ts';
-import { sameDestination } from '../destinations/registry.ts';
 import { isOwnCursor } from '../ledger/own-cursors.ts';
 import { errorText } from '../model/error-text.ts';
+import { AskedDestinations } from './asked-destinations.ts';
 import { askPublicKeys, askStanding, askTenants } from './asking.ts';
 import type { Delivery, DeliveryOptions, UnknownDestination } from './delivery.ts';
 import { createDeliveryMetrics } from './delivery-metrics.ts';
@@ -30,11 +30,7 @@ export function createDelivery(options: DeliveryOptions): Delivery {
 class DeliveryEngine implements Delivery {
   readonly #options: DeliveryOptions;
   readonly #feeders: RunningFeeders;
-  /** Destinations that others feed, to be asked; by what settings they were made. */
-  readonly #asked = new Map<
-    string,
-    { readonly settings: DestinationSettings; readonly destination: Destination }
-  >();
+  readonly #asked: AskedDestinations;
   readonly #status: SharedStatus;
   readonly #notifying: Notifying;
   #wanted: readonly DestinationSettings[] = [];
@@ -43,6 +39,7 @@ class DeliveryEngine implements Delivery {
 
   constructor(options: DeliveryOptions) {
     this.#options = options;
+    this.#asked = new AskedDestinations(options);
     this.#notifying = new Notifying(options);
     this.#status = new SharedStatus(options.ledger);
     const metrics = createDeliveryMetrics(
@@ -85,7 +82,7 @@ class DeliveryEngine implements Delivery {
       this.#running = false;
       this.#options.shared?.leases.want([]);
       await this.#feeders.stopAll();
-      await this.#forgetAsked([]);
+      await this.#asked.keep([]);
     });
 
   readonly status: Delivery['status'] = (name) =>
@@ -201,35 +198,18 @@ class DeliveryEngine implements Delivery {
     const byName = new Map(this.#wanted.map((settings) => [settings.name, settings]));
     this.#options.shared?.leases.want([...byName.keys()].map(feederLease));
     await this.#feeders.settle(byName);
-    await this.#forgetAsked(this.#wanted.filter(({ name }) => !this.#feeders.has(name)));
+    await this.#asked.keep(this.#wanted.filter(({ name }) => !this.#feeders.has(name)));
     if (this.#options.othersFeed !== true) await this.#retireOthers();
   }
 
   /** All destinations, to be asked for something that no lease is needed for. */
   #askable(): readonly Destination[] {
     const elsewhere = this.#options.shared === undefined ? [] : this.#wanted;
-    const others = elsewhere.flatMap((settings) => {
-      const { name } = settings;
-      if (this.#feeders.has(name)) return [];
-      const made = this.#asked.get(name);
-      if (made !== undefined) return [made.destination];
-      const outcome = this.#options.createDestination(settings);
-      if (outcome.kind === 'invalid') return [];
-      const { destination } = outcome;
-      this.#asked.set(name, { settings, destination });
-      return [destination];
-    });
+    const others = elsewhere.flatMap((settings) =>
+      this.#feeders.has(settings.name) ? [] : (this.#asked.of(settings) ?? []),
+    );
     const own = this.#feeders.list().flatMap(({ destination }) => destination ?? []);
     return [...own, ...others];
-  }
-
-  /** But for those that are as they were. */
-  async #forgetAsked(still: readonly DestinationSettings[]): Promise<void> {
-    for (const [name, { settings, destination }] of this.#asked) {
-      if (still.some((one) => one.name === name && sameDestination(one, settings))) continue;
-      this.#asked.delete(name);
-      await destination.close();
-    }
   }
 
   /** What another replica has given up since the last change may be retired now. */
