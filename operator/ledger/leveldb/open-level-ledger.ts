@@ -12,6 +12,7 @@ import { readIdentity, setUpLedger } from './identity.ts';
 import { createLedgerMetrics } from '../ledger-metrics.ts';
 import { createLevelLedger, type LevelLedgerParts } from './level-ledger.ts';
 import { PageStarts } from './page-starts.ts';
+import type { SegmentLimits } from './segment-limits.ts';
 import { createSegmentPool } from './segment-pool.ts';
 import {
   checkAgainstHead,
@@ -19,7 +20,7 @@ import {
   type ActiveSegment,
   openActiveSegment,
 } from './start-checks.ts';
-import { createStore, type SegmentLimits } from './store.ts';
+import { createStore } from './store.ts';
 
 export interface LevelLedgerOptions {
   /** DATA_DIR; created when it does not exist. */

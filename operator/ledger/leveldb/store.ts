@@ -20,6 +20,7 @@ import { type BatchPlan, type LevelRequest, planBatch } from './plan-batch.ts';
 import type { PageStarts } from './page-starts.ts';
 import { parseInstant } from './parse-instant.ts';
 import { createPlannedSegment, planRoll } from './roll-segment.ts';
+import { isFull, type SegmentLimits } from './segment-limits.ts';
 import { listSegmentDirectories, segmentName } from './segment-names.ts';
 import type { SegmentPool } from './segment-pool.ts';
 import { type Contents, readContents } from './state.ts';
@@ -63,13 +64,6 @@ export interface StoreOptions {
   readonly onError: (failure: LedgerFailure) => void;
 }
 
-/** When a new segment begins, beside its age: docs/ledger-format.md#files. */
-export interface SegmentLimits {
-  readonly events: number;
-  /** Uncompressed bytes of events. */
-  readonly bytes: number;
-}
-
 /** What may hold after a failed write, until the database was opened again. */
 interface Interrupted {
   readonly planned: Contents;
@@ -78,9 +72,6 @@ interface Interrupted {
 
 const ATTEMPTS = 3;
 const NOTE_INTERVAL_MS = 10_000;
-const DAY_MS = 86_400_000;
-/** Each segment costs files and a copy of all entries: none ends sooner for its age, however short RETENTION is. */
-const YOUNGEST_MS = 1_800_000;
 
 export function createStore(options: StoreOptions): Store {
   return new SegmentStore(options);
@@ -264,30 +255,21 @@ class SegmentStore implements Store {
   }
 
   async #rollIfDue(requests: readonly LevelRequest[]): Promise<void> {
-    const { lastSequence } = this.#contents.state.segment;
+    const { clock, limits, onError } = this.#options;
+    const { segment } = this.#contents.state;
+    const { lastSequence } = segment;
     const skips = requests.map((request) => (request.kind === 'skip' ? request.head : 0));
     const skipped = Math.max(lastSequence, ...skips);
-    if (skipped === lastSequence && !(requests.some(hasEvents) && this.#isFull())) return;
+    const isDue =
+      skipped > lastSequence ||
+      (requests.some(hasEvents) && isFull(segment, limits, this.retentionMs, clock.now()));
+    if (!isDue) return;
     try {
       await this.roll(skipped + 1);
     } catch (error) {
       // The old segment goes on; the next batch tries again.
-      this.#options.onError(toLedgerFailure('beginning a segment', error));
+      onError(toLedgerFailure('beginning a segment', error));
     }
-  }
-
-  #isFull(): boolean {
-    const { clock, limits } = this.#options;
-    const { firstSequence, lastSequence, bytes, openedAt } = this.#contents.state.segment;
-    const events = lastSequence - firstSequence + 1;
-    if (events === 0) return false;
-    return this.#isOld(openedAt, clock.now()) || events >= limits.events || bytes >= limits.bytes;
-  }
-
-  /** Segments go as a whole, so they are to be short beside how long they are kept. */
-  #isOld(openedAt: number, now: number): boolean {
-    const isOfAnotherDay = Math.floor(now / DAY_MS) > Math.floor(openedAt / DAY_MS);
-    return isOfAnotherDay || now - openedAt >= Math.max(YOUNGEST_MS, this.retentionMs / 2);
   }
 
   #adopt(after: Contents): void {
