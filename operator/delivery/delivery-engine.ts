@@ -6,7 +6,7 @@ import { AskedDestinations } from './asked-destinations.ts';
 import { askPublicKeys, askStanding, askTenants } from './asking.ts';
 import type { Delivery, DeliveryOptions, UnknownDestination } from './delivery.ts';
 import { createDeliveryMetrics } from './delivery-metrics.ts';
-import type { DestinationStatus, ExistingDestination } from './destination-status.ts';
+import { DestinationDirectory } from './destination-directory.ts';
 import {
   comparePriceBooks,
   type ComparedDestination,
@@ -15,9 +15,8 @@ import {
 import { Notifying } from './notifying.ts';
 import { SharedStatus } from './shared-status.ts';
 import type { Feeder } from './feeder/feeder.ts';
-import { createStandIn, type StandIn } from './feeder/invalid-destination.ts';
 import { RunningFeeders } from './running-feeders.ts';
-import { createElsewhere, feederLease } from './shared-feeders.ts';
+import { feederLease } from './shared-feeders.ts';
 
 const LOOK_AGAIN_MS = 60_000;
 const TELL_MS = 3_000;
@@ -30,6 +29,7 @@ export function createDelivery(options: DeliveryOptions): Delivery {
 class DeliveryEngine implements Delivery {
   readonly #options: DeliveryOptions;
   readonly #feeders: RunningFeeders;
+  readonly #directory: DestinationDirectory;
   readonly #asked: AskedDestinations;
   readonly #status: SharedStatus;
   readonly #notifying: Notifying;
@@ -54,6 +54,12 @@ class DeliveryEngine implements Delivery {
       () => new Map(this.#wanted.map(({ name }) => [name, this.#feeders.has(name)])),
     );
     this.#feeders = new RunningFeeders(options, metrics);
+    this.#directory = new DestinationDirectory({
+      ...options,
+      feeders: this.#feeders,
+      status: this.#status,
+      wanted: () => this.#wanted,
+    });
   }
 
   readonly apply: Delivery['apply'] = (destinations) => {
@@ -88,29 +94,12 @@ class DeliveryEngine implements Delivery {
   readonly status: Delivery['status'] = (name) =>
     this.statuses().find((status) => status.name === name);
 
-  readonly statuses: Delivery['statuses'] = () => {
-    const existing = this.#options.existing?.() ?? [];
-    const problems = new Map(existing.map(({ name, problem }) => [name, problem]));
-    const fed = this.#feeders.list().map(({ feeder }): DestinationStatus => {
-      const status = feeder.status();
-      const problem = problems.get(status.name);
-      if (problem === undefined) return status;
-      return { ...status, ready: false, problem: { ...problem, inForce: true } };
-    });
-    const elsewhere = this.#wanted.flatMap((one) => this.#elsewhere(one)?.status() ?? []);
-    const others = existing.filter(({ name }) => !this.#feeders.has(name) && !this.#isShared(name));
-    return [...fed, ...elsewhere, ...others.flatMap((one) => this.#standIn(one)?.status() ?? [])];
-  };
+  readonly statuses: Delivery['statuses'] = () => this.#directory.statuses();
 
   readonly offboard: Delivery['offboard'] = async (tenant) => {
-    // Whoever is not told now is not told again: those that have not started remember it, too.
-    const waiting = (this.#options.existing?.() ?? [])
-      .filter(({ name }) => !this.#feeders.has(name) && !this.#isShared(name))
-      .map((one) => createStandIn(one, one.problem?.message ?? 'not started yet', this.#options));
-    const elsewhere = this.#wanted.flatMap((one) => this.#elsewhere(one) ?? []);
-    const feeders = this.#feeders.list().map(({ feeder }) => feeder);
-    const asked = [...feeders, ...elsewhere, ...waiting];
-    const outcomes = await Promise.all(asked.map((feeder) => feeder.offboard(tenant)));
+    // Whoever is not told now is not told again.
+    const told = this.#directory.all().map((feeder) => feeder.offboard(tenant));
+    const outcomes = await Promise.all(told);
     return outcomes.find(({ kind }) => kind === 'failed') ?? { kind: 'written' };
   };
 
@@ -127,7 +116,7 @@ class DeliveryEngine implements Delivery {
   };
 
   readonly deadLetters: Delivery['deadLetters'] = async (name, after, limit) =>
-    this.#find(name)?.operations.deadLetters(after, limit);
+    this.#directory.find(name)?.operations.deadLetters(after, limit);
 
   readonly replay: Delivery['replay'] = (name, ids, force) =>
     this.#with(name, ({ operations }) => operations.replay(ids, force));
@@ -159,7 +148,7 @@ class DeliveryEngine implements Delivery {
     this.#feeders.get(name)?.feeder.invoices?.look(tenants, signal);
 
   readonly correctionOutlook: Delivery['correctionOutlook'] = async (name, stored) =>
-    this.#find(name)?.correctionOutlook(stored);
+    this.#directory.find(name)?.correctionOutlook(stored);
 
   readonly tenantsOf: Delivery['tenantsOf'] = (...asked) => askTenants(this.#askable(), ...asked);
 
@@ -174,7 +163,7 @@ class DeliveryEngine implements Delivery {
     | ComparedDestination
     | UnknownDestination
     | { readonly kind: 'failed'; readonly reason: string } {
-    const found = this.#find(name);
+    const found = this.#directory.find(name);
     if (found === undefined) return { kind: 'unknown-destination' };
     const running = this.#feeders.get(name);
     const destination = running?.destination;
@@ -248,7 +237,7 @@ class DeliveryEngine implements Delivery {
     for (const { destination, retiredAt } of ledger.cursors()) {
       if (this.#feeders.has(destination) || existing.has(destination)) continue;
       if (retiredAt !== undefined || isOwnCursor(destination)) continue;
-      if (this.#isShared(destination)) continue;
+      if (this.#directory.isShared(destination)) continue;
       const outcome = await ledger.retireCursor(destination, clock.now());
       // Of several replicas the meter does it.
       if (outcome.kind === 'failed' && outcome.cause === 'fenced' && shared !== undefined) return;
@@ -261,44 +250,7 @@ class DeliveryEngine implements Delivery {
     name: string,
     action: (feeder: Pick<Feeder, 'operations' | 'reconcile'>) => Promise<T>,
   ): Promise<T | UnknownDestination> {
-    const feeder = this.#find(name);
+    const feeder = this.#directory.find(name);
     return feeder === undefined ? { kind: 'unknown-destination' } : action(feeder);
-  }
-
-  #find(name: string): Feeder | StandIn | undefined {
-    const running = this.#feeders.get(name);
-    if (running !== undefined) return running.feeder;
-    const wanted = this.#wanted.find((candidate) => candidate.name === name);
-    const elsewhere = wanted && this.#elsewhere(wanted);
-    if (elsewhere !== undefined) return elsewhere;
-    const existing = this.#options.existing?.().find((candidate) => candidate.name === name);
-    return existing && this.#standIn(existing);
-  }
-
-  /** Whether a destination is to be fed by one of several processes. */
-  #isShared(name: string): boolean {
-    return (
-      this.#options.shared !== undefined && this.#wanted.some((wanted) => wanted.name === name)
-    );
-  }
-
-  /** In place of a destination that another process feeds; undefined where none does. */
-  #elsewhere(settings: DestinationSettings): StandIn | undefined {
-    const { shared, clock } = this.#options;
-    if (shared === undefined || this.#feeders.has(settings.name)) return undefined;
-    const address = shared.leases.addressOf(feederLease(settings.name));
-    const told = this.#status.of(settings.name) ?? {};
-    return createElsewhere(settings, address, { open: shared.open, clock, told });
-  }
-
-  /** In place of a destination that cannot start; undefined while nobody knows of a reason. */
-  #standIn(destination: ExistingDestination): StandIn | undefined {
-    const { problem } = destination;
-    if (problem === undefined) return undefined;
-    const standIn = createStandIn(destination, problem.message, this.#options);
-    return {
-      ...standIn,
-      status: () => ({ ...standIn.status(), problem: { ...problem, inForce: false } }),
-    };
   }
 }
