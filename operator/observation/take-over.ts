@@ -13,11 +13,15 @@ export interface TakeOverParts<T extends Observed, S> {
   readonly heard: Pick<HeardVersions<T, S>, 'since'> | undefined;
 }
 
-/** Each timeline goes on from what another process has written of it, and closed windows up to `settled` ({@link Timelines.adopt}). */
+/**
+ * Each timeline goes on from what another process has written of it, and closed windows up to `settled` ({@link Timelines.adopt});
+ * `comparedAt` where that one took something else out of objects.
+ */
 export function takeOver<T extends Observed, S>(
   { kept, follower, heard }: TakeOverParts<T, S>,
   written: Iterable<Tracked<T, S>> | undefined,
   settled: number,
+  comparedAt?: number,
 ): void {
   const unwritten = new Set(kept.index.all());
   for (const journalled of written ?? []) {
@@ -34,8 +38,11 @@ export function takeOver<T extends Observed, S>(
       goOnAt(kept, own, journalled, since.at, settled);
       continue;
     }
+    const { view } = own;
     goOnFrom(kept, own, journalled);
     for (const each of since.heard) hearAgain(follower, own, each);
+    if (comparedAt === undefined || own.gone) continue;
+    follower.see(view, { at: comparedAt, knownUntil: settled, late: true });
   }
   for (const own of unwritten) goOnUnwritten(kept, own, written !== undefined, settled);
 }

@@ -125,11 +125,11 @@ class TimelineStore<T extends Observed, S> implements Timelines<T, S> {
     this.#settled.restore(settled);
   }
 
-  adopt(written: Iterable<Tracked<T, S>> | undefined, settled: number): void {
+  adopt(written: Iterable<Tracked<T, S>> | undefined, settled: number, comparedAt?: number): void {
     const heard = this.#heard;
     this.#heard = undefined;
     this.#settled.adopt(settled, written !== undefined);
-    takeOver({ kept: this.#kept, follower: this.#follower, heard }, written, settled);
+    takeOver({ kept: this.#kept, follower: this.#follower, heard }, written, settled, comparedAt);
   }
 
   discard(uids: Iterable<string>): void {

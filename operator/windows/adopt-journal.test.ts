@@ -1,19 +1,29 @@
 import { expect, test } from 'vitest';
 import type { TenantCluster } from '../discovery/tenant-cluster.ts';
+import type { RecordChange } from '../ledger/ledger.ts';
 import { createMemoryLedger } from '../ledger/testing/memory-ledger.ts';
 import { cluster, NODE_SETTINGS } from '../metering/testing/objects.ts';
 import { START } from '../metering/testing/times.ts';
 import { HeardRounds } from '../observation/heard-rounds.ts';
-import { createObservation } from '../observation/observation.ts';
+import { createObservation, type Observation } from '../observation/observation.ts';
+import { projectPod } from '../observation/pod.ts';
 import { createMemoryLogger } from '../telemetry/testing/memory-logger.ts';
-import { adoptJournal } from './journal.ts';
-import { clockAt, pass, startProcess } from './testing/harness.ts';
+import { adoptJournal, STATE_KEY, TIMELINE_PREFIX } from './journal.ts';
+import { clockAt, pass, running, startProcess } from './testing/harness.ts';
 
 const at = (seconds: number): number => START + seconds * 1_000;
 const born = (name: string, seconds: number) => cluster(name, {}, { createdAt: at(seconds) });
 
 /** What a look found that came at that second, or every ten seconds without change since. */
 type Looks = Readonly<Record<number, readonly TenantCluster[]>>;
+
+function standingBy(): Observation {
+  return createObservation({
+    nodeSettings: () => NODE_SETTINGS,
+    billedUntil: (present) => present,
+    standsBy: true,
+  });
+}
 
 /**
  * A meter and a replica look at the tenant clusters. The meter is killed at second 120, and has closed the window that ended at 60 by second 90; the replica takes
@@ -23,11 +33,7 @@ async function takeOver(meters: Looks, replicas: Looks) {
   const clock = clockAt(-20);
   const ledger = createMemoryLedger();
   const meter = await startProcess({ ledger, clock });
-  const observation = createObservation({
-    nodeSettings: () => NODE_SETTINGS,
-    billedUntil: (present) => present,
-    standsBy: true,
-  });
+  const observation = standingBy();
   const rounds = new HeardRounds();
   let [found, heard] = [meters[-20] ?? [], replicas[-20] ?? []];
   for (let second = -20; second < 120; second += 1) {
@@ -74,4 +80,33 @@ test('a customer that changed after the last look of the journal has what came s
   const states = known.statesOf(a.id, at(0), at(200));
   expect(states.map(({ state }) => state.tenant)).toEqual([a.tenant, 'other']);
   expect(times(states).at(-1)).toEqual([110, Infinity]);
+});
+
+test('a replica of a newer release takes from its own watch what the older one did not take out of a pod', async () => {
+  const clock = clockAt(-20);
+  const ledger = createMemoryLedger();
+  const meter = await startProcess({ ledger, clock, objects: { pods: [running] } });
+  meter.discover([cluster('a')]);
+  const observation = standingBy();
+  const view = projectPod(running);
+  if (view === undefined) throw new Error('fixture without uid or name');
+  const listed = { at: clock.now(), knownUntil: clock.now(), late: true };
+  observation.pods.upserted(view, undefined, listed);
+  await pass(clock, 200);
+  await meter.kill();
+  // What it was told at its start is settled long ago.
+  observation.pods.settle(at(120));
+  const changes: RecordChange[] = [];
+  for await (const [key, text] of ledger.records(`${TIMELINE_PREFIX}pod/`)) {
+    changes.push({ key, value: text.replaceAll('"1000000000"', '"500000000"') });
+  }
+  const state = JSON.parse((await ledger.record(STATE_KEY)) ?? '{}') as Record<string, unknown>;
+  delete state['projection'];
+  await ledger.writeRecords([...changes, { key: STATE_KEY, value: JSON.stringify(state) }]);
+  const rounds = new HeardRounds();
+  await adoptJournal(ledger, observation, { logger: createMemoryLogger(), clock, rounds });
+  const spans = observation.pods.find(view)?.spans ?? [];
+  const cores = [spans[0], spans.at(-1)].map((span) => span?.state.requests.cpu);
+  expect(cores).toEqual([500_000_000n, 1_000_000_000n]);
+  expect([...observation.pods.late()]).toEqual([]);
 });

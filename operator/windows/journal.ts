@@ -145,6 +145,7 @@ export async function restoreJournal(
 
 /** What a process has that stands by. */
 export interface AdoptingParts extends RestoringParts {
+  readonly clock: Pick<Clock, 'monotonic' | 'now'>;
   readonly rounds: Pick<HeardRounds, 'after'>;
 }
 
@@ -158,8 +159,10 @@ export async function adoptJournal(
   observation: Observation,
   { logger, clock, rounds }: AdoptingParts,
 ): Promise<CollectorState | undefined> {
-  const state = decodeState(await ledger.record(STATE_KEY)) as CollectorState | undefined;
+  const text = await ledger.record(STATE_KEY);
+  const state = decodeState(text) as CollectorState | undefined;
   if (state === undefined) return undefined;
+  const comparedAt = isOwnProjection(text) ? undefined : clock.now();
   const clusters = decodeJson((await ledger.record(TENANT_CLUSTERS_KEY)) ?? '');
   const turn = new Turn(clock);
   const adopt = async <T extends Projected, S>(
@@ -171,7 +174,7 @@ export async function adoptJournal(
     const settled = state.scopes[scope]?.end;
     const isWhole = settled !== undefined && timelines.kind in state.watches;
     if (isWhole && unreadable.length === 0) {
-      timelines.adopt(read, settled);
+      timelines.adopt(read, settled, comparedAt);
       return;
     }
     // The journal tells of a part only: what is watched here is written anew, and nothing of it billed late.
@@ -347,6 +350,12 @@ export function decodeState(text: string | undefined): Resumable | undefined {
   if (projection === PROJECTION_VERSION) return state;
   const known = Object.entries(state.watches).map(([kind, { knownAt }]) => [kind, { knownAt }]);
   return { ...state, watches: Object.fromEntries(known) };
+}
+
+/** Whether a release has written it that takes the same out of objects as this one. */
+function isOwnProjection(text: string | undefined): boolean {
+  const stored = decodeJson(text ?? '');
+  return isRecord(stored) && stored['projection'] === PROJECTION_VERSION;
 }
 
 function isSnapshot(value: unknown): value is { readonly clusters: TenantClusterSnapshot } {
