@@ -1,4 +1,4 @@
-import fc from 'fast-check';
+import * as fc from 'fast-check';
 import { expect, test } from 'vitest';
 import type { TenantCluster } from '../discovery/tenant-cluster.ts';
 import { cluster } from '../metering/testing/objects.ts';
