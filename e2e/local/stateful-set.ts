@@ -5,6 +5,7 @@ import { parse } from 'yaml';
 const FILE = join(import.meta.dirname, '../../config/operator/stateful-set.yaml');
 const HUB_FILE = join(import.meta.dirname, '../../config/hub/workload/memory.yaml');
 const MEBIBYTE = 1024 * 1024;
+const GIBIBYTE = 1024 * MEBIBYTE;
 
 /** How the installation starts the operator's process. */
 export interface ShippedProcess {
@@ -39,14 +40,14 @@ export function shippedHub(): ShippedProcess {
 function read(file: string): ShippedProcess {
   const workload = parse(readFileSync(file, 'utf8')) as Workload;
   const [container] = workload.spec.template.spec.containers;
-  const [, mebibytes] = /^(\d+)Mi$/.exec(container?.resources.limits.memory ?? '') ?? [];
-  if (container === undefined || mebibytes === undefined) {
-    throw new Error(`workload: ${file}: no memory limit in Mi`);
+  const [, size, unit] = /^(\d+)([MG])i$/.exec(container?.resources.limits.memory ?? '') ?? [];
+  if (container === undefined || size === undefined) {
+    throw new Error(`workload: ${file}: no memory limit in Mi or Gi`);
   }
   return {
     environment: Object.fromEntries(
       container.env.flatMap(({ name, value }) => (value === undefined ? [] : [[name, value]])),
     ),
-    memoryLimitBytes: Number(mebibytes) * MEBIBYTE,
+    memoryLimitBytes: Number(size) * (unit === 'G' ? GIBIBYTE : MEBIBYTE),
   };
 }
