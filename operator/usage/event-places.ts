@@ -42,6 +42,12 @@ export class EventPlaces {
     }
   }
 
+  /** Adds what this wrote of events before these, `[]` where there is none, and encodes all. Throws when it is not that. */
+  encodeAfter(stored: string): string {
+    this.addEncoded(stored);
+    return this.encode();
+  }
+
   /** Adds what {@link encode} wrote of events before these. Throws when it is not that. */
   addEncoded(text: string): void {
     const [events = 0, ...steps] = JSON.parse(text) as number[];

@@ -27,34 +27,62 @@ interface Sum {
 export class SumRows {
   readonly #sums = new Map<string, Sum>();
 
+  /** All of some rows together; they stay as they are. */
+  static of(all: readonly SumRows[]): SumRows {
+    const [only] = all;
+    if (only !== undefined && all.length === 1) return only;
+    const together = new SumRows();
+    for (const rows of all) for (const [identity, sum] of rows.#sums) together.#add(identity, sum);
+    return together;
+  }
+
   /** How many sums there are. */
   get size(): number {
     return this.#sums.size;
   }
 
   addEvent(event: UsageEvent): void {
-    this.#add(identityText(event), nanosFromDecimal(event.quantity), 1);
+    this.#add(identityText(event), { nanos: nanosFromDecimal(event.quantity), events: 1 });
   }
 
-  addRows(other: SumRows): void {
-    for (const [identity, { nanos, events }] of other.#sums) this.#add(identity, nanos, events);
-  }
-
-  /** Adds what {@link encode} wrote. Throws when it is not that. */
-  addEncoded(text: string): void {
-    for (const [identity, quantity, events] of JSON.parse(text) as StoredSum[]) {
-      this.#add(JSON.stringify(identity), nanosOf(quantity), events);
+  /**
+   * These sums added to what this wrote before, `[]` where there is none: these first, then those that are stored alone.
+   * Throws when `stored` is not that.
+   */
+  encodeAfter(stored: string): string {
+    const rows: string[] = [];
+    // Most windows have the sums of the window before in the same order, so that most of the text need not be parsed.
+    let at = 0;
+    for (const [identity, { nanos, events }] of this.#sums) {
+      const next = at + '[['.length;
+      const behind = next + identity.length;
+      // Fifteen times as quick as `startsWith`.
+      if (stored.slice(next, behind) !== identity) break;
+      const amounts = behind + ',"'.length;
+      const quote = stored.indexOf('"', amounts);
+      const end = stored.indexOf(']', quote);
+      const before = nanosOf(stored.slice(amounts, quote));
+      const eventsBefore = countOf(stored.slice(quote + '",'.length, end));
+      rows.push(rowText(identity, { nanos: nanos + before, events: events + eventsBefore }));
+      at = end + 1;
     }
-  }
-
-  encode(): string {
-    const rows = [...this.#sums].map(
-      ([identity, { nanos, events }]) => `[${identity},"${signedFromNanos(nanos)}",${events}]`,
-    );
+    // What is left begins with what stands before a row, which is a bracket or a comma, or is the last bracket.
+    const isAll = at > 0 && rows.length === this.#sums.size && stored.endsWith(']]');
+    if (isAll) return `[${rows.join(',')}${stored.slice(at)}`;
+    const left = new SumRows();
+    for (const [identity, sum] of [...this.#sums].slice(rows.length)) left.#add(identity, sum);
+    left.#addEncoded(at > 0 && stored[at] === ']' ? '[]' : `[${stored.slice(at + 1)}`);
+    for (const [identity, sum] of left.#sums) rows.push(rowText(identity, sum));
     return `[${rows.join(',')}]`;
   }
 
-  #add(identity: string, nanos: bigint, events: number): void {
+  #addEncoded(text: string): void {
+    for (const [identity, quantity, events] of JSON.parse(text) as StoredSum[]) {
+      this.#add(JSON.stringify(identity), { nanos: nanosOf(quantity), events });
+    }
+  }
+
+  #add(identity: string, { nanos, events }: Sum): void {
     const sum = this.#sums.get(identity);
     if (sum === undefined) {
       this.#sums.set(identity, { nanos, events });
@@ -108,6 +136,16 @@ function identityText(event: UsageEvent): string {
     event.dimensions ?? null,
   ];
   return JSON.stringify(identity);
+}
+
+function rowText(identity: string, { nanos, events }: Readonly<Sum>): string {
+  return `[${identity},"${signedFromNanos(nanos)}",${events}]`;
+}
+
+function countOf(events: string): number {
+  const count = Number(events);
+  if (Number.isSafeInteger(count) && count > 0) return count;
+  throw new Error(`not a number of events: usage sums: "${events}"`);
 }
 
 function nanosOf(quantity: string): bigint {

@@ -92,10 +92,10 @@ function createStore(database: Database, ledgerId: string, start: number): SumsS
       const keys = [...merged.keys()];
       const stored = await database.getMany(keys);
       const operations = keys.map((key, index) => {
-        const change = merged.get(key) ?? new SumRows();
         const before = stored[index];
-        if (before !== undefined) change.addEncoded(unseal(key, before));
-        return { type: 'put' as const, key, value: seal(key, change.encode()) };
+        const change = merged.get(key) ?? new SumRows();
+        const text = change.encodeAfter(before === undefined ? '[]' : unseal(key, before));
+        return { type: 'put' as const, key, value: seal(key, text) };
       });
       const note = { type: 'put' as const, key: PROGRESS_KEY, value: progressText(ledgerId, next) };
       await database.batch([...operations, note], { sync: true });
@@ -157,24 +157,27 @@ function createStore(database: Database, ledgerId: string, start: number): SumsS
   };
 }
 
-/** What is stored under one key, before it is: what is stored there already comes before it. */
-type Change = Pick<SumRows, 'addEncoded' | 'encode'>;
+/** What is stored under one key. */
+interface Change {
+  /** With what is stored there already, `[]` where nothing is. Throws where that is not what this wrote. */
+  encodeAfter(stored: string): string;
+}
 
 /** Hours as they are, and the days that they add up to, by key. */
 function mergePeriods(changes: SumChanges): Map<string, Change> {
-  const days = new Map<string, SumRows>();
+  const days = new Map<string, SumRows[]>();
   const merged = new Map<string, Change>();
   for (const [hour, tenants] of changes) {
     for (const [tenant, { rows, places }] of tenants) {
       merged.set(keyOf('hour', hour, tenant), rows);
       merged.set(keyOf('places', hour, tenant), places);
       const day = keyOf('day', periodOf('day', hour), tenant);
-      const sums = days.get(day) ?? new SumRows();
-      sums.addRows(rows);
-      days.set(day, sums);
-      merged.set(day, sums);
+      const hours = days.get(day);
+      if (hours === undefined) days.set(day, [rows]);
+      else hours.push(rows);
     }
   }
+  for (const [day, hours] of days) merged.set(day, SumRows.of(hours));
   return merged;
 }
 
