@@ -52,8 +52,8 @@ export type EventIdentity = Pick<
  * Standing last, its digits can be found again without looking at the rest of the line.
  */
 export function encodeEvent(event: UsageEvent): string {
-  const { quantity, ...rest } = event;
-  return `${JSON.stringify(rest).slice(0, -1)},"quantity":${quantity}}`;
+  const rest = JSON.stringify({ ...event, quantity: undefined });
+  return `${rest.slice(0, -1)},"quantity":${event.quantity}}`;
 }
 
 /**

@@ -17,7 +17,8 @@ export function createEventFilter(
   filter: MetricFilter | undefined,
   find: (code: string) => MetricDefinition | undefined,
 ): (event: Pick<UsageEvent, 'metric' | 'unit'>) => boolean {
-  return (event) => wants(find(event.metric) ?? forgottenMetric(event), destination, filter);
+  const choice = { accepts: destination.accepts.bind(destination) };
+  return (event) => wants(find(event.metric) ?? forgottenMetric(event), choice, filter);
 }
 
 /** The metrics that a destination is to prepare for. */

@@ -1,7 +1,6 @@
 import type { DestinationSettings } from '../../config/settings.ts';
 import type { WriteOutcome } from '../../ledger/ledger.ts';
 import { errorText } from '../../model/error-text.ts';
-import type { UsageEvent } from '../../model/event.ts';
 import { omitUndefined } from '../../model/omit-undefined.ts';
 import type { Tenant } from '../../model/tenant.ts';
 import { type BlockReason, graver, retryDelayMs } from '../delivery-result.ts';
@@ -204,10 +203,10 @@ class DestinationFeeder implements Feeder {
     if (blocked !== undefined) return blocked;
     const { batchEvents, batchBytes } = destination.limits;
     const position = pending.position();
+    const encodedBytes = destination.encodedBytes?.bind(destination);
     const limits = {
       events: batchEvents,
-      ...omitUndefined({ bytes: batchBytes }),
-      bytesOf: (event: UsageEvent) => destination.encodedBytes?.(event) ?? 0,
+      ...omitUndefined({ bytes: batchBytes, bytesOf: encodedBytes }),
       wants,
     };
     const unread = await pending.read(limits, signal);

@@ -15,6 +15,8 @@ import type { AggregatedRange } from '../records/aggregated-range.ts';
 import { createSequenceSet, type SequenceSet } from '../records/sequence-sets.ts';
 
 interface PendingEvent extends QueuedEvent {
+  /** As the destination encodes it, which is not done twice to tell. */
+  bytes?: number;
   result?: DeliveryResult;
 }
 
@@ -147,10 +149,11 @@ class LedgerPending implements Pending {
         this.#events.push({ sequence, event, result: SKIPPED });
         continue;
       }
-      size += bytesOf?.(event) ?? 0;
+      const own = bytesOf?.(event) ?? 0;
+      size += own;
       const fits = bytes === undefined || size <= bytes || this.#events.every(isSettled);
       if (!fits) break;
-      this.#events.push({ sequence, event });
+      this.#events.push({ sequence, event, bytes: own });
     }
     // The numbers up to there are lost.
     return this.#events.length === 0 ? this.#passTo(until) : undefined;
@@ -179,7 +182,8 @@ class LedgerPending implements Pending {
     let size = 0;
     for (const pending of this.#events) {
       if (isSettled(pending)) continue;
-      size += bytesOf?.(pending.event) ?? 0;
+      pending.bytes ??= bytesOf?.(pending.event) ?? 0;
+      size += pending.bytes;
       const fits = bytes === undefined || size <= bytes || open.length === 0;
       if (open.length >= events || !fits) break;
       open.push(pending);
@@ -285,15 +289,15 @@ function retryOf({ message: reason }: LedgerFailure): BlockReason {
   return { kind: 'retry', reason };
 }
 
-function isSettled(pending: PendingEvent): boolean {
+function isSettled(pending: PendingEvent): pending is PendingEvent & SettledEvent {
   return pending.result !== undefined;
 }
 
 function settledFront(events: readonly PendingEvent[]): SettledEvent[] {
   const passed: SettledEvent[] = [];
-  for (const { result, ...queued } of events) {
-    if (result === undefined) break;
-    passed.push({ ...queued, result });
+  for (const pending of events) {
+    if (!isSettled(pending)) break;
+    passed.push(pending);
   }
   return passed;
 }

@@ -67,11 +67,12 @@ export function createSendRound(options: SendRoundOptions): SendRound {
     for (const [sequence, result] of lateOnes.results) results.set(sequence, result);
     blocked = lateOnes.blocked;
 
-    for (const one of queued) {
+    const { maxAgeMs } = destination.limits;
+    for (const one of maxAgeMs === undefined ? [] : queued) {
       const { sequence, event } = one;
       if (results.has(sequence) || lateOnes.waiting.has(sequence)) continue;
       const sent = asOf(event, changes.sentAt(one));
-      const reason = ageProblem(sent.window_start, destination.limits.maxAgeMs, clock.now());
+      const reason = ageProblem(sent.window_start, maxAgeMs, clock.now());
       if (reason !== undefined) results.set(sequence, { kind: 'dead', reason });
     }
 
@@ -104,7 +105,7 @@ export function createSendRound(options: SendRoundOptions): SendRound {
       const { sequence, event } = one;
       const placement = report.placements.get(sequence);
       if (placement?.kind !== 'wait') {
-        return [{ ...one, event: placement ? asOf(event, placement.at) : event }];
+        return [placement === undefined ? one : { ...one, event: asOf(event, placement.at) }];
       }
       results.set(sequence, { kind: 'parked', reason: WAITS_FOR_CHANGE });
       parked.add(event.tenant, WAITS_FOR_CHANGE);
@@ -158,6 +159,7 @@ function withUnanswered(
   results: ReadonlyMap<number, DeliveryResult>,
   earlier: ReadonlyMap<number, number>,
 ): ReadonlyMap<number, DeliveryResult> {
+  if (earlier.size === 0) return results;
   return new Map(
     [...results].map(([sequence, result]): [number, DeliveryResult] => {
       const unansweredSince = result.kind === 'dead' ? earlier.get(sequence) : undefined;
@@ -174,6 +176,7 @@ function settle(
   results: Map<number, DeliveryResult>,
 ): void {
   const refusedTenants = new Map<string, string>();
+  const acceptedTenants = new Set<string>();
   for (const [index, answer] of sent.answers) {
     const one = queued[index];
     if (one === undefined) continue;
@@ -181,8 +184,9 @@ function settle(
     if (answer.kind === 'provision') refusedTenants.set(tenant, answer.reason);
     else if (answer.kind === 'delivered') results.set(one.sequence, answer);
     else results.set(one.sequence, { kind: 'dead', reason: answer.reason, refused: true });
-    if (answer.kind === 'delivered') provisioner.accepted(tenant);
+    if (answer.kind === 'delivered') acceptedTenants.add(tenant);
   }
+  for (const tenant of acceptedTenants) provisioner.accepted(tenant);
   for (const [tenant, reason] of refusedTenants) provisioner.refused(tenant, reason);
 }
 

@@ -42,26 +42,27 @@ export function createSettlementWriter(options: SettlementWriterOptions): Settle
 
   const recordsOf: SettlementWriter['recordsOf'] = (settled, dropFrom) => {
     const at = clock.now();
-    const changes = settled.flatMap(({ result, ...queued }): RecordChange[] => {
-      const { sequence, event, parts } = queued;
-      const dropped = dropFrom === undefined ? [] : [dropFrom(queued)];
-      const kept = { sequence, event, at, ...omitUndefined({ parts }) };
+    const changes: RecordChange[] = [];
+    for (const queued of settled) {
+      const { sequence, event, parts, result } = queued;
+      if (dropFrom !== undefined) changes.push(dropFrom(queued));
       switch (result.kind) {
         case 'dead': {
           const { reason, unansweredSince } = result;
-          const letter = { ...kept, reason, ...omitUndefined({ unansweredSince }) };
-          return [...dropped, records.putDead(letter)];
+          const more = omitUndefined({ parts, unansweredSince });
+          changes.push(records.putDead({ sequence, event, at, reason, ...more }));
+          break;
         }
         case 'parked': {
-          const unansweredSince = inFlight.unansweredSince(queued);
-          const waiting = { ...kept, reason: result.reason, ...omitUndefined({ unansweredSince }) };
-          return [...dropped, records.putParked(waiting)];
+          const more = omitUndefined({ parts, unansweredSince: inFlight.unansweredSince(queued) });
+          changes.push(records.putParked({ sequence, event, at, reason: result.reason, ...more }));
+          break;
         }
         default:
           // An operator may have moved the cursor back over a dead letter, and it is accepted this time.
-          return deadLetters.has(sequence) ? [...dropped, records.dropDead(sequence)] : dropped;
+          if (deadLetters.has(sequence)) changes.push(records.dropDead(sequence));
       }
-    });
+    }
     return [
       ...changes,
       ...inFlight.without(settled.map(({ sequence }) => sequence)),
@@ -72,10 +73,10 @@ export function createSettlementWriter(options: SettlementWriterOptions): Settle
   const written: SettlementWriter['written'] = (settled) => {
     inFlight.forget(settled.map(({ sequence }) => sequence));
     acknowledgements.written(delivered(settled));
-    for (const { result, ...queued } of settled) {
-      if (result.kind === 'dead') deadLetters.add(queued);
-      else deadLetters.remove(queued);
-      if (result.kind === 'parked') parked.keptEvent(queued.event.tenant);
+    for (const one of settled) {
+      if (one.result.kind === 'dead') deadLetters.add(one);
+      else deadLetters.remove(one);
+      if (one.result.kind === 'parked') parked.keptEvent(one.event.tenant);
     }
   };
 

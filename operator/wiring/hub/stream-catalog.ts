@@ -8,8 +8,8 @@ const NO_METRICS: OwnMetrics = { customMetrics: [], measuredMetrics: [] };
 /** The catalogue of a stream, as its meter tells of it; the collector's metrics alone until it does. */
 export function streamCatalog(report: () => OwnMetrics | undefined): () => Catalog {
   let made: { readonly by: string; readonly catalog: Catalog } | undefined;
-  return () => {
-    const { customMetrics, measuredMetrics } = report() ?? NO_METRICS;
+  let told: { readonly metrics: OwnMetrics; readonly catalog: Catalog } | undefined;
+  const catalogOf = ({ customMetrics, measuredMetrics }: OwnMetrics): Catalog => {
     const by = JSON.stringify([customMetrics, measuredMetrics]);
     if (made?.by === by) return made.catalog;
     const outcome = buildCatalog(customMetrics, measuredMetrics);
@@ -17,6 +17,12 @@ export function streamCatalog(report: () => OwnMetrics | undefined): () => Catal
     const catalog = outcome.kind === 'catalog' ? outcome.catalog : (made?.catalog ?? plain());
     made = { by, catalog };
     return catalog;
+  };
+  return () => {
+    const metrics = report() ?? NO_METRICS;
+    // It is asked for every event.
+    if (told?.metrics !== metrics) told = { metrics, catalog: catalogOf(metrics) };
+    return told.catalog;
   };
 }
 
