@@ -1,7 +1,7 @@
-import type { Ledger } from '../ledger/ledger.ts';
+import type { Ledger, StoredEvent } from '../ledger/ledger.ts';
 import { periodOf } from '../model/periods.ts';
 import { EventPlaces } from './event-places.ts';
-import { newerThan } from './newer-than.ts';
+import { pagesNewerThan } from './newer-than.ts';
 import { SumRows } from './sum-rows.ts';
 import type { HourOfTenant, SumChanges } from './sums-store.ts';
 
@@ -9,30 +9,68 @@ import type { HourOfTenant, SumChanges } from './sums-store.ts';
 const MAX_CHANGED_SUMS = 20_000;
 const MAX_CHANGED_RANGES = 200_000;
 
-/** What comes after a sequence number, and how far that is: as much as is stored at a time. */
+/** Sums of the events that come after a sequence number, all of them up to another one, before they are stored. */
+export class Gathering {
+  readonly after: number;
+  readonly #changes = new Map<string, Map<string, HourOfTenant>>();
+  #progress: number;
+  #sums = 0;
+  #ranges = 0;
+
+  constructor(after: number) {
+    this.after = after;
+    this.#progress = after;
+  }
+
+  get changes(): SumChanges {
+    return this.#changes;
+  }
+
+  /** The number of the last event. */
+  get progress(): number {
+    return this.#progress;
+  }
+
+  /** How many sums are held. */
+  get size(): number {
+    return this.#sums;
+  }
+
+  /** Whether it is as much as is stored at a time. */
+  get isFull(): boolean {
+    return this.#sums >= MAX_CHANGED_SUMS || this.#ranges >= MAX_CHANGED_RANGES;
+  }
+
+  /** Adds the next event. */
+  add({ sequence, event }: StoredEvent): void {
+    const hour = periodOf('hour', event.window_start);
+    const tenants = this.#changes.get(hour) ?? new Map<string, HourOfTenant>();
+    this.#changes.set(hour, tenants);
+    const known = tenants.get(event.tenant);
+    const { rows, places } = known ?? { rows: new SumRows(), places: new EventPlaces() };
+    if (known === undefined) tenants.set(event.tenant, { rows, places });
+    this.#sums -= rows.size;
+    this.#ranges -= places.size;
+    rows.addEvent(event);
+    places.add(sequence);
+    this.#sums += rows.size;
+    this.#ranges += places.size;
+    this.#progress = sequence;
+  }
+}
+
+/** What comes after a sequence number: as much as is stored at a time. */
 export async function gather(
   ledger: Ledger,
   after: number,
   signal: AbortSignal,
-): Promise<{ readonly changes: SumChanges; readonly progress: number }> {
-  const changes = new Map<string, Map<string, HourOfTenant>>();
-  let progress = after;
-  let [sums, ranges] = [0, 0];
-  for await (const { sequence, event } of newerThan(ledger, after, signal)) {
-    const hour = periodOf('hour', event.window_start);
-    const tenants = changes.get(hour) ?? new Map<string, HourOfTenant>();
-    changes.set(hour, tenants);
-    const known = tenants.get(event.tenant);
-    const { rows, places } = known ?? { rows: new SumRows(), places: new EventPlaces() };
-    if (known === undefined) tenants.set(event.tenant, { rows, places });
-    sums -= rows.size;
-    ranges -= places.size;
-    rows.addEvent(event);
-    places.add(sequence);
-    sums += rows.size;
-    ranges += places.size;
-    progress = sequence;
-    if (sums >= MAX_CHANGED_SUMS || ranges >= MAX_CHANGED_RANGES) break;
+): Promise<Gathering> {
+  const gathering = new Gathering(after);
+  for await (const events of pagesNewerThan(ledger, after, signal)) {
+    for (const stored of events) {
+      gathering.add(stored);
+      if (gathering.isFull) return gathering;
+    }
   }
-  return { changes, progress };
+  return gathering;
 }

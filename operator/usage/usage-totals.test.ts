@@ -258,6 +258,24 @@ describe('sums that went wrong', () => {
     });
   });
 
+  test('and are made anew while more is summed do not go on without what came before it', async () => {
+    const ledger = createMemoryLedger();
+    await ledger.append({ events: [event] });
+    await withTotals(ledger, (totals) => totals.catchUp(never));
+    await ledger.append({ events: [eventAt(2, 'b', 7n)] });
+    const store = await openSumsStore(directory, ledger.stats().ledgerId);
+    const read: Ledger['read'] = async (after, limit) => {
+      if (after === 1) await store.clear();
+      return ledger.read(after, limit);
+    };
+    const head = (): number => ledger.head();
+    const totals = totalsOf({ ...ledger, read, head, lowWater: () => 0 }, store);
+    await totals.catchUp(never);
+    await totals.catchUp(never);
+    expect(await rowsOf(totals)).toMatchObject([{ keys: ['a'] }, { keys: ['b'] }]);
+    await store.close();
+  });
+
   test('a query beside the summing never counts an event twice or not at all', async () => {
     const ledger = createMemoryLedger();
     await withTotals(ledger, async (totals) => {

@@ -1,6 +1,5 @@
 import { type Ledger, LedgerReadError, type StoredEvent } from '../ledger/ledger.ts';
 import type { Clock } from '../telemetry/clock.ts';
-import type { Logger } from '../telemetry/logger.ts';
 import {
   coverRange,
   hoursOf,
@@ -9,25 +8,12 @@ import {
   periodStart,
   type RangeCover,
 } from '../model/periods.ts';
-import { gather } from './gather.ts';
 import { newerThan } from './newer-than.ts';
-import { ReadWriteLock } from './read-write-lock.ts';
+import { SumKeeper, type SumKeeperOptions } from './sum-keeper.ts';
 import { decodeSums } from './sum-rows.ts';
 import { DamagedSums, KEPT_MS, type SumsStore } from './sums-store.ts';
 import { type EventsQuery, type KnownPlaces, scanFor, tenantEvents } from './tenant-events.ts';
 import type { EventFilter, Summands, TimeRange } from './usage-sums.ts';
-
-export interface UsageTotalsOptions {
-  readonly ledger: Ledger;
-  readonly store: SumsStore;
-  readonly clock: Clock;
-  readonly logger: Logger;
-  /** Shared by the ledgers that are summed one after the other: what one takes in at a time, its memory holds some 25 MiB of. */
-  readonly turns?: SummingTurns | undefined;
-}
-
-/** Each has its turn when those are over that came before it. */
-export type SummingTurns = Pick<ReadWriteLock, 'write'>;
 
 export interface TotalsQuery {
   readonly range: TimeRange;
@@ -56,6 +42,15 @@ export interface UsageTotals {
   run(signal: AbortSignal): Promise<void>;
 }
 
+/** Sums that are kept of a ledger. */
+export interface KeptTotals extends UsageTotals {
+  /**
+   * Takes events that somebody has just read, which need not be read once more to be summed: all that there are after a
+   * sequence number, up to some other. Never throws.
+   */
+  hear(events: readonly StoredEvent[], after: number): void;
+}
+
 export type TotalsOutcome =
   /**
    * `partial`: some of the range is older than what is kept. Of the whole hours of the range everything up to the
@@ -67,54 +62,45 @@ export type TotalsOutcome =
   /** Stored sums were damaged; they are being made anew from the ledger. */
   | { readonly kind: 'rebuilding' };
 
-/** Between two rounds; what is newer is read from the ledger for each query. */
-const ROUND_MS = 30_000;
-const EXPIRE_MS = 3_600_000;
-
-export function createUsageTotals(options: UsageTotalsOptions): UsageTotals {
+export function createUsageTotals(options: SumKeeperOptions): KeptTotals {
   return new LedgerTotals(options);
 }
 
-class LedgerTotals implements UsageTotals {
+class LedgerTotals implements KeptTotals {
   readonly #ledger: Ledger;
   readonly #store: SumsStore;
   readonly #clock: Clock;
-  readonly #logger: Logger;
-  readonly #lock = new ReadWriteLock();
-  readonly #turns: SummingTurns;
-  /** Monotonic milliseconds. */
-  #expiredAt = Number.NEGATIVE_INFINITY;
+  readonly #keeper: SumKeeper;
 
-  constructor({ ledger, store, clock, logger, turns }: UsageTotalsOptions) {
-    this.#ledger = ledger;
-    this.#store = store;
-    this.#clock = clock;
-    this.#logger = logger;
-    this.#turns = turns ?? new ReadWriteLock();
+  constructor(options: SumKeeperOptions) {
+    this.#ledger = options.ledger;
+    this.#store = options.store;
+    this.#clock = options.clock;
+    this.#keeper = new SumKeeper(options);
   }
 
   async addTo(sums: Summands, query: TotalsQuery): Promise<TotalsOutcome> {
     const cover = coverRange(query.range.from, query.range.to, query.hourly);
     try {
-      const head = await this.#lock.read(() => this.#add(sums, query, cover));
+      const head = await this.#keeper.reading(() => this.#add(sums, query, cover));
       if (head === undefined) return { kind: 'full' };
       return { kind: 'added', partial: isPartlyGone(cover, this.#ledger, this.#clock.now()), head };
     } catch (error) {
       if (!(error instanceof DamagedSums)) throw error;
-      await this.#rebuild(error.message);
+      await this.#keeper.rebuild(error.message);
       return { kind: 'rebuilding' };
     }
   }
 
   async *events(query: EventsQuery): AsyncGenerator<StoredEvent> {
-    const known = await this.#lock
-      .read(() => this.#placesOf(query))
+    const known = await this.#keeper
+      .reading(() => this.#placesOf(query))
       .catch((error: unknown) => this.#doWithout(error));
     yield* this.#eventsAt(known, query);
   }
 
   since(): Promise<number | undefined> {
-    return this.#lock.read(() => this.#since());
+    return this.#keeper.reading(() => this.#since());
   }
 
   async #since(): Promise<number | undefined> {
@@ -124,64 +110,28 @@ class LedgerTotals implements UsageTotals {
   }
 
   async #firstUnsummed(): Promise<number | undefined> {
-    const page = await this.#ledger.read(unsummedFrom(this.#ledger, this.#store), 1);
+    const page = await this.#ledger.read(this.#keeper.summedTo, 1);
     if (page.kind === 'failed') throw new LedgerReadError(page);
     const [first] = page.events;
     return first === undefined ? undefined : Date.parse(first.event.window_start);
   }
 
-  async catchUp(signal: AbortSignal): Promise<void> {
-    const [ledger, store] = [this.#ledger, this.#store];
-    if (store.progress > ledger.head()) await this.#rebuild('they belong to another ledger');
-    if (store.progress > 0 && store.progress < ledger.lowWater()) {
-      this.#logger.warn('[http] events were deleted before they were summed', {
-        after: store.progress,
-      });
-    }
-    let last = Number.NaN;
-    while (!signal.aborted && store.progress < ledger.head() && store.progress !== last) {
-      last = store.progress;
-      await this.#turns.write(() => this.#sumSome(signal));
-    }
+  hear(events: readonly StoredEvent[], after: number): void {
+    this.#keeper.hear(events, after);
   }
 
-  async #sumSome(signal: AbortSignal): Promise<void> {
-    const [ledger, store] = [this.#ledger, this.#store];
-    if (signal.aborted) return;
-    const { changes, progress } = await gather(ledger, unsummedFrom(ledger, store), signal);
-    if (progress === store.progress) return;
-    await this.#lock.write(() => store.commit(changes, progress));
+  catchUp(signal: AbortSignal): Promise<void> {
+    return this.#keeper.catchUp(signal);
   }
 
-  async run(signal: AbortSignal): Promise<void> {
-    while (!signal.aborted) {
-      await this.#round(signal).catch((error: unknown) => this.#recover(error, signal));
-      await this.#clock.sleep(ROUND_MS, signal).catch(() => undefined);
-    }
-  }
-
-  async #round(signal: AbortSignal): Promise<void> {
-    await this.catchUp(signal);
-    if (this.#clock.monotonic() - this.#expiredAt < EXPIRE_MS) return;
-    this.#expiredAt = this.#clock.monotonic();
-    await this.#lock.write(() => this.#store.expire(this.#clock.now()));
-  }
-
-  async #recover(error: unknown, signal: AbortSignal): Promise<void> {
-    if (signal.aborted) return;
-    if (error instanceof DamagedSums) await this.#rebuild(error.message);
-    else this.#logger.warn('[http] usage is not summed up', { error });
+  run(signal: AbortSignal): Promise<void> {
+    return this.#keeper.run(signal);
   }
 
   /** Nobody has to wait for what the ledger itself answers. */
   async #doWithout(error: unknown): Promise<undefined> {
     if (!(error instanceof DamagedSums)) throw error;
-    await this.#rebuild(error.message);
-  }
-
-  async #rebuild(reason: string): Promise<void> {
-    this.#logger.warn(`[http] usage sums are made anew: ${reason}`);
-    await this.#lock.write(() => this.#store.clear());
+    await this.#keeper.rebuild(error.message);
   }
 
   /** Every event of the range comes from exactly one place. Gives how far the ledger was read; undefined when `sums` is full. */
@@ -189,7 +139,7 @@ class LedgerTotals implements UsageTotals {
     if (!(await this.#addStored(sums, query, cover))) return undefined;
     const [ledger, { filter, tenant, signal }] = [this.#ledger, query];
     const whole = new Set([...cover.days, ...cover.hours]);
-    let head = unsummedFrom(ledger, this.#store);
+    let head = this.#keeper.summedTo;
     for await (const { sequence, event } of newerThan(ledger, head, signal)) {
       const { window_start: start } = event;
       const isWhole = whole.has(periodOf('hour', start)) || whole.has(periodOf('day', start));
@@ -209,7 +159,7 @@ class LedgerTotals implements UsageTotals {
   /** Where the events are; undefined where that is not known, so that those of all tenants have to be read. */
   async #placesOf({ range, tenant }: EventsQuery): Promise<KnownPlaces | undefined> {
     const { from, to } = range;
-    const after = unsummedFrom(this.#ledger, this.#store);
+    const after = this.#keeper.summedTo;
     const isKept = from >= this.#clock.now() - KEPT_MS.hour && to - from <= KEPT_MS.hour;
     if (tenant === undefined || !isKept || after > this.#ledger.head()) return undefined;
     const ranges = await this.#store.places(hoursOf(from, to), tenant);
@@ -250,9 +200,4 @@ function isPartlyGone({ days, hours, edges }: RangeCover, ledger: Ledger, now: n
     isExpired('hour', hours) ||
     isExpired('day', days)
   );
-}
-
-/** Events that were deleted before they could be summed are beyond recall. */
-function unsummedFrom(ledger: Ledger, store: SumsStore): number {
-  return Math.max(store.progress, ledger.lowWater());
 }

@@ -6,7 +6,7 @@ import type { FleetDatabase, StreamName } from '../../ledger/fleet.ts';
 import { errorText } from '../../model/error-text.ts';
 import type { Tenant } from '../../model/tenant.ts';
 import { ReadWriteLock } from '../../usage/read-write-lock.ts';
-import type { SummingTurns } from '../../usage/usage-totals.ts';
+import type { SummingTurns } from '../../usage/sum-keeper.ts';
 import type { HubContext } from './hub-context.ts';
 import { openStreamUnit, type StreamUnit } from './stream-unit.ts';
 import { fleetStreamView } from './stream-views.ts';

@@ -3,7 +3,7 @@ import { Registry } from 'prom-client';
 import type { DestinationSettings } from '../../config/settings.ts';
 import type { Delivery } from '../../delivery/delivery.ts';
 import { createDelivery } from '../../delivery/delivery-engine.ts';
-import { feederLease } from '../../delivery/shared-feeders.ts';
+import { feederLease, type SharedFeeders } from '../../delivery/shared-feeders.ts';
 import {
   type CreateDestination,
   createDestinationRegistry,
@@ -21,8 +21,9 @@ import type { StreamName } from '../../ledger/fleet.ts';
 import type { Ledger, Replica, WriteOutcome } from '../../ledger/ledger.ts';
 import { ledgerFailure } from '../../ledger/failures.ts';
 import { errorText } from '../../model/error-text.ts';
-import { createSumming } from '../../usage/summing.ts';
-import type { SummingTurns } from '../../usage/usage-totals.ts';
+import { override } from '../../model/override.ts';
+import { createSumming, type Summing } from '../../usage/summing.ts';
+import type { SummingTurns } from '../../usage/sum-keeper.ts';
 import { createDestinationMetrics } from '../destination-metrics.ts';
 import { aborted, type Part, runParts } from '../parts.ts';
 import { tracedDestinations } from '../otlp.ts';
@@ -67,6 +68,13 @@ export async function openStreamUnit(
   });
   await watch.round();
   const catalog = streamCatalog(() => watch.report());
+  const summing = createSumming({
+    ledger,
+    clock,
+    logger,
+    turns,
+    usageDirectory: join(environment.ledger.dataDir, 'usage', encodeURIComponent(name.source)),
+  });
   const delivery = createDelivery({
     clock,
     random,
@@ -74,7 +82,7 @@ export async function openStreamUnit(
     ledger,
     registry,
     catalog,
-    shared: replica,
+    shared: overheard(replica, summing.hear),
     createDestination: destinationsOf(context, name),
     tenants: {
       find: (id) => (watch.findTenant(id) === undefined ? undefined : context.merged(id)),
@@ -86,13 +94,6 @@ export async function openStreamUnit(
     maxBackfillMs: () => settings.current().metering.maxBackfillMs,
   });
   createDestinationMetrics(registry, () => delivery.statuses());
-  const summing = createSumming({
-    ledger,
-    clock,
-    logger,
-    turns,
-    usageDirectory: join(environment.ledger.dataDir, 'usage', encodeURIComponent(name.source)),
-  });
   const readStates = async (): Promise<StateStore> => {
     const read = createStates(ledger);
     await read.load();
@@ -181,6 +182,22 @@ function destinationsOf(context: HubContext, { source }: StreamName): CreateDest
     if (outcome.kind === 'invalid') return outcome;
     return { kind: 'created', destination: oneCustomer(outcome.destination, source, customers) };
   };
+}
+
+/** What its feeders read is told, so that it is not read once more to be summed. */
+function overheard(replica: Replica, hear: Summing['hear']): SharedFeeders {
+  const { leases, open } = replica;
+  const heldBy: SharedFeeders['heldBy'] = async (lease) => {
+    const given = await replica.heldBy(lease);
+    if (given.kind === 'failed') return given;
+    const read: Ledger['read'] = async (after, limit) => {
+      const page = await given.ledger.read(after, limit);
+      if (page.kind === 'page') hear(page.events, after);
+      return page;
+    };
+    return { kind: 'held', ledger: override<Ledger>(given.ledger, { read }) };
+  };
+  return { leases, open, heldBy };
 }
 
 interface Delivering {
