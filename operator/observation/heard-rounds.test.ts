@@ -10,18 +10,25 @@ const ROUND_MS = 5_000;
 /** What is found in one round: each of three tenant clusters may be there, for one of two customers. */
 const found = fc.tuple(...['a', 'b', 'c'].map((name) => fc.constantFrom('', `${name}-1`, 'other')));
 
-function roundOf(customers: readonly string[], index: number): HeardRound {
-  const clusters = customers.flatMap((tenant, number) => {
-    const name = ['a', 'b', 'c'][number] ?? '';
-    return tenant === '' ? [] : [{ ...cluster(name, {}, { createdAt: 0 }), tenant }];
+/** One that comes again is another one. */
+function roundsOf(all: readonly (readonly string[])[]): readonly HeardRound[] {
+  const since = [0, 0, 0];
+  return all.map((customers, index) => {
+    const at = (index + 1) * ROUND_MS;
+    const clusters = ['a', 'b', 'c'].flatMap((name, number) => {
+      const tenant = customers[number] ?? '';
+      if ((all[index - 1]?.[number] ?? '') === '') since[number] = at;
+      const createdAt = since[number] ?? 0;
+      return tenant === '' ? [] : [{ ...cluster(name, {}, { createdAt }), tenant }];
+    });
+    return { clusters, at };
   });
-  return { clusters, at: (index + 1) * ROUND_MS };
 }
 
 test('whoever takes over knows of every tenant cluster what one process would, wherever the journal ends', () => {
   fc.assert(
     fc.property(fc.array(found, { minLength: 1, maxLength: 12 }), fc.nat(), (all, cut) => {
-      const rounds = all.map(roundOf);
+      const rounds = roundsOf(all);
       const [one, meter, replica] = [
         createTenantClusterTimelines(),
         createTenantClusterTimelines(),
@@ -36,8 +43,11 @@ test('whoever takes over knows of every tenant cluster what one process would, w
       }
       for (const { clusters, at } of rounds.slice(0, written)) meter.observe(clusters, at);
       heard.forget(ROUND_MS);
-      replica.restore(JSON.parse(JSON.stringify(meter.snapshot())), meter.observedAt);
-      for (const { clusters, at } of heard.after(meter.observedAt)) replica.observe(clusters, at);
+      const snapshot = JSON.parse(JSON.stringify(meter.snapshot()));
+      replica.restore(snapshot, meter.observedAt);
+      for (const { clusters, at } of heard.since(meter.observedAt, snapshot)) {
+        replica.observe(clusters, at);
+      }
       const ids = ['a', 'b', 'c'].map((name) => cluster(name).id);
       const statesIn = (known: typeof one) => ids.map((id) => known.statesOf(id, 0, Infinity));
       expect(statesIn(replica)).toEqual(statesIn(one));

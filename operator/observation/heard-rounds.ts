@@ -1,5 +1,6 @@
 import { sameValue } from '../config/immutable.ts';
 import type { TenantCluster } from '../discovery/tenant-cluster.ts';
+import type { TenantClusterSnapshot } from './tenant-cluster-snapshot.ts';
 
 /** What a discovery round found. */
 export interface HeardRound {
@@ -10,6 +11,9 @@ export interface HeardRound {
 
 /** While no window is closed for so long, what came and went before them is forgotten. */
 const MOST_ROUNDS = 1_000;
+
+/** The API gives the time of creation in whole seconds, rounded down. */
+const CREATION_STEP_MS = 1_000;
 
 /**
  * The rounds of a process that stands by which the meter's journal does not have yet: a tenant cluster that the meter found and lost again since it last
@@ -36,5 +40,22 @@ export class HeardRounds {
   /** Those that looked later than the last one that the journal has; oldest first. */
   after(observedAt: number): readonly HeardRound[] {
     return this.#rounds.filter(({ at }) => at > observedAt);
+  }
+
+  /**
+   * The same beside what the journal has: without what had gone there. This process may have seen it for some moments more, and what has
+   * come anew would be billed from then on in closed windows as well.
+   */
+  since(observedAt: number, written: TenantClusterSnapshot): readonly HeardRound[] {
+    const ends = new Map<string, number>();
+    for (const { cluster, from, to, leaving } of written) {
+      const end = leaving === true ? from : (to ?? Infinity);
+      ends.set(cluster.id, Math.max(end, ends.get(cluster.id) ?? 0));
+    }
+    const isGone = ({ id, createdAt }: TenantCluster): boolean =>
+      createdAt + CREATION_STEP_MS <= (ends.get(id) ?? 0) && ends.get(id) !== Infinity;
+    return this.after(observedAt).map(({ clusters, at }) => {
+      return { clusters: clusters.filter((cluster) => !isGone(cluster)), at };
+    });
   }
 }

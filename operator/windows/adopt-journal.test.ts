@@ -72,6 +72,25 @@ test('a tenant cluster that the journal has stays as closed windows had it, when
   expect(known.learntAfter(0)).toEqual([]);
 });
 
+test('a tenant cluster that a replica saw for some moments longer than the meter is not billed a second time', async () => {
+  const a = born('a', -100);
+  const known = await takeOver({ [-20]: [a], 85: [] }, { [-20]: [a], 86: [a], 87: [] });
+  expect(times(known.statesOf(a.id, at(0), at(200)))).toEqual([[-100, 85]]);
+  expect(known.leaving).toEqual([{ cluster: a, leftAt: at(85) }]);
+  expect(known.learntAfter(0)).toEqual([]);
+});
+
+test('a tenant cluster that was installed anew after the meter had seen it go is another one', async () => {
+  const a = born('a', -100);
+  const again = born('a', 111);
+  const replicas = { [-20]: [a], 85: [], 112: [again] };
+  const known = await takeOver({ [-20]: [a], 85: [] }, replicas);
+  expect(times(known.statesOf(a.id, at(0), at(200)))).toEqual([
+    [-100, 85],
+    [111, Infinity],
+  ]);
+});
+
 test('a customer that changed after the last look of the journal has what came since', async () => {
   const a = born('a', -100);
   const moved = { ...a, tenant: 'other' };

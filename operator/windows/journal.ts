@@ -146,7 +146,7 @@ export async function restoreJournal(
 /** What a process has that stands by. */
 export interface AdoptingParts extends RestoringParts {
   readonly clock: Pick<Clock, 'monotonic' | 'now'>;
-  readonly rounds: Pick<HeardRounds, 'after'>;
+  readonly rounds: Pick<HeardRounds, 'since'>;
 }
 
 /**
@@ -197,7 +197,9 @@ export async function adoptJournal(
     const { tenantClusters } = observation;
     const observedAt = state.tenantClustersObservedAt;
     tenantClusters.restore(clusters.clusters, observedAt);
-    for (const round of rounds.after(observedAt)) tenantClusters.observe(round.clusters, round.at);
+    for (const round of rounds.since(observedAt, clusters.clusters)) {
+      tenantClusters.observe(round.clusters, round.at);
+    }
   }
   return state;
 }
