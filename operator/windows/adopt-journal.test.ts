@@ -74,7 +74,7 @@ test('a tenant cluster that the journal has stays as closed windows had it, when
 
 test('a tenant cluster that a replica saw for some moments longer than the meter is not billed a second time', async () => {
   const a = born('a', -100);
-  const known = await takeOver({ [-20]: [a], 85: [] }, { [-20]: [a], 86: [a], 87: [] });
+  const known = await takeOver({ [-20]: [a], 85: [] }, { [-20]: [a], 91: [a], 92: [] });
   expect(times(known.statesOf(a.id, at(0), at(200)))).toEqual([[-100, 85]]);
   expect(known.leaving).toEqual([{ cluster: a, leftAt: at(85) }]);
   expect(known.learntAfter(0)).toEqual([]);
