@@ -1,5 +1,6 @@
 import { sameValue } from '../config/immutable.ts';
 import type { TenantCluster } from '../discovery/tenant-cluster.ts';
+import { CREATION_STEP_MS } from './sighting.ts';
 import type { TenantClusterSnapshot } from './tenant-cluster-snapshot.ts';
 
 /** What a discovery round found. */
@@ -11,9 +12,6 @@ export interface HeardRound {
 
 /** While no window is closed for so long, what came and went before them is forgotten. */
 const MOST_ROUNDS = 1_000;
-
-/** The API gives the time of creation in whole seconds, rounded down. */
-const CREATION_STEP_MS = 1_000;
 
 /**
  * The rounds of a process that stands by which the meter's journal does not have yet: a tenant cluster that the meter found and lost again since it last
@@ -47,15 +45,23 @@ export class HeardRounds {
    * come anew would be billed from then on in closed windows as well.
    */
   since(observedAt: number, written: TenantClusterSnapshot): readonly HeardRound[] {
-    const ends = new Map<string, number>();
-    for (const { cluster, from, to, leaving } of written) {
-      const end = leaving === true ? from : (to ?? Infinity);
-      ends.set(cluster.id, Math.max(end, ends.get(cluster.id) ?? 0));
-    }
-    const isGone = ({ id, createdAt }: TenantCluster): boolean =>
-      createdAt + CREATION_STEP_MS <= (ends.get(id) ?? 0) && ends.get(id) !== Infinity;
+    const ends = endsIn(written);
+    const isGone = ({ id, createdAt }: TenantCluster): boolean => {
+      const end = ends.get(id) ?? Infinity;
+      return end < Infinity && createdAt + CREATION_STEP_MS <= end;
+    };
     return this.after(observedAt).map(({ clusters, at }) => {
       return { clusters: clusters.filter((cluster) => !isGone(cluster)), at };
     });
   }
+}
+
+/** Until when each tenant cluster was there; infinite where it is. */
+function endsIn(written: TenantClusterSnapshot): ReadonlyMap<string, number> {
+  const ends = new Map<string, number>();
+  for (const { cluster, from, to, leaving } of written) {
+    const end = leaving === true ? from : (to ?? Infinity);
+    ends.set(cluster.id, Math.max(end, ends.get(cluster.id) ?? 0));
+  }
+  return ends;
 }

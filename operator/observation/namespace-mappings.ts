@@ -1,7 +1,7 @@
 import type { TenantCluster } from '../discovery/tenant-cluster.ts';
 import { omitUndefined } from '../model/omit-undefined.ts';
 import type { NamespaceChanges, UnsureMoment } from './host-namespace.ts';
-import { REPORTING_DELAY_MS } from './sighting.ts';
+import { CREATION_STEP_MS, REPORTING_DELAY_MS } from './sighting.ts';
 
 /** A host namespace that was one tenant cluster's during `[from, to)`, because its syncer had mapped it. */
 export interface NamespaceMapping {
@@ -31,9 +31,6 @@ export interface MappingRound {
   /** Gives the number of what is learnt next. */
   readonly learn: () => number;
 }
-
-/** The API gives the time of creation in whole seconds, rounded down. */
-const CREATION_STEP_MS = 1_000;
 
 /**
  * Which host namespaces belonged to which tenant cluster, from when to when, besides those of their

@@ -22,6 +22,9 @@ export interface Sighting extends Bracket {
  */
 export const REPORTING_DELAY_MS = 60_000;
 
+/** The API gives the time of creation in whole seconds, rounded down. */
+export const CREATION_STEP_MS = 1_000;
+
 /**
  * The sighting of a version that came about in `bracket`. `notBefore` is the arrival of the version before it, or the creation
  * of an object that was not seen before. Times outside of what is possible are moved to the nearest
