@@ -8,7 +8,8 @@ import { HeardRounds } from '../observation/heard-rounds.ts';
 import { createObservation, type Observation } from '../observation/observation.ts';
 import { projectPod } from '../observation/pod.ts';
 import { createMemoryLogger } from '../telemetry/testing/memory-logger.ts';
-import { adoptJournal, STATE_KEY, TIMELINE_PREFIX } from './journal.ts';
+import { adoptJournal } from './adopt-journal.ts';
+import { STATE_KEY, TENANT_CLUSTERS_KEY, TIMELINE_PREFIX } from './journal.ts';
 import { clockAt, pass, running, startProcess } from './testing/harness.ts';
 
 const at = (seconds: number): number => START + seconds * 1_000;
@@ -128,4 +129,23 @@ test('a replica of a newer release takes from its own watch what the older one d
   const cores = [spans[0], spans.at(-1)].map((span) => span?.state.requests.cpu);
   expect(cores).toEqual([500_000_000n, 1_000_000_000n]);
   expect([...observation.pods.late()]).toEqual([]);
+});
+
+test('a replica goes on from its own watch where the tenant clusters of the journal cannot be read, and bills nothing late', async () => {
+  const clock = clockAt(-20);
+  const ledger = createMemoryLedger();
+  const meter = await startProcess({ ledger, clock, objects: { pods: [running] } });
+  meter.discover([cluster('a')]);
+  await pass(clock, 200);
+  await meter.kill();
+  await ledger.writeRecords([{ key: TENANT_CLUSTERS_KEY, value: '[]' }]);
+  const observation = standingBy();
+  const logger = createMemoryLogger();
+  const rounds = new HeardRounds();
+  expect(await adoptJournal(ledger, observation, { logger, clock, rounds })).toBeUndefined();
+  expect(logger.lines.join()).toContain(
+    'cannot read the tenant clusters: journal/tenant-clusters: "[]"',
+  );
+  expect([observation.pods.size, [...observation.pods.late()]]).toEqual([0, []]);
+  expect(observation.pods.drain().removed).toEqual([projectPod(running)?.uid]);
 });

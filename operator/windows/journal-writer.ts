@@ -16,6 +16,7 @@ import {
   TENANT_CLUSTERS_KEY,
   timelineChanges,
 } from './journal.ts';
+import { journalledKinds } from './journalled-kinds.ts';
 import type { ScopeState } from './scope.ts';
 import type { Scopes } from './scopes.ts';
 import { firstForTurn } from './one-turn.ts';
@@ -223,10 +224,7 @@ export class JournalWriter {
   }
 
   #kinds(): readonly Timelines<Projected, unknown>[] {
-    const { pods, nodes, volumes, loadBalancers, workloads, ...others } = this.#options.observation;
-    const { gpuPods, gpuNodes, resourceClaims, resourceSlices, namespaces } = others;
-    const ofGpus = [gpuPods, gpuNodes, resourceClaims, resourceSlices];
-    return [pods, nodes, ...ofGpus, volumes, loadBalancers, workloads, namespaces];
+    return journalledKinds(this.#options.observation).map(({ timelines }) => timelines);
   }
 
   #changesOf<T extends Projected, S>(timelines: Timelines<T, S>, limit?: number): RecordChange[] {

@@ -16,7 +16,6 @@ import type {
   VolumeClaimView,
   WorkloadView,
 } from '../observation/held-objects.ts';
-import type { HeardRounds } from '../observation/heard-rounds.ts';
 import type { NodeView } from '../observation/node.ts';
 import type { Observation } from '../observation/observation.ts';
 import type { PodView } from '../observation/pod.ts';
@@ -28,6 +27,7 @@ import type { Clock } from '../telemetry/clock.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import { Turn } from '../telemetry/turn.ts';
 import type { Api } from '../observation/shared-values.ts';
+import { JOURNALLED } from './journalled-kinds.ts';
 import type { ScopeName, ScopeProgress, WatchPoint } from './scope.ts';
 import type { TextsAhead } from './texts-ahead.ts';
 
@@ -107,13 +107,11 @@ export async function restoreJournal(
   observation: Observation,
   { logger, clock }: RestoringParts,
 ): Promise<RestoredJournal> {
-  const state = decodeState(await ledger.record(STATE_KEY)) as CollectorState | undefined;
-  if (state === undefined) return { state, resume: {} };
-  const clusters = decodeJson((await ledger.record(TENANT_CLUSTERS_KEY)) ?? '');
-  if (isSnapshot(clusters)) {
-    observation.tenantClusters.restore(clusters.clusters, state.tenantClustersObservedAt);
+  const { state, tenantClusters } = await readJournalHead(ledger, logger);
+  if (state !== undefined) {
+    observation.tenantClusters.restore(tenantClusters, state.tenantClustersObservedAt);
   }
-  const { watches } = state;
+  const watches = state?.watches ?? {};
   const restore = createTimelineRestorer({
     ledger,
     prefix: TIMELINE_PREFIX,
@@ -122,17 +120,17 @@ export async function restoreJournal(
     turn: new Turn(clock),
   });
   const put = <T extends Projected, S>(timelines: Timelines<T, S>, scope: ScopeName) =>
-    restore(timelines, state.scopes[scope]?.end);
-  const pods = await put(observation.pods, 'pods');
-  const nodes = await put(observation.nodes, 'pods');
-  const gpuPods = await put(observation.gpuPods, 'gpus');
-  const gpuNodes = await put(observation.gpuNodes, 'gpus');
-  const resourceClaims = await put(observation.resourceClaims, 'gpus');
-  const resourceSlices = await put(observation.resourceSlices, 'gpus');
-  const volumes = await put(observation.volumes, 'volumes');
-  const loadBalancers = await put(observation.loadBalancers, 'load-balancers');
-  const workloads = await put(observation.workloads, 'workloads');
-  const namespaces = await put(observation.namespaces, 'pods');
+    restore(timelines, state?.scopes[scope]?.end);
+  const pods = await put(observation.pods, JOURNALLED.pods);
+  const nodes = await put(observation.nodes, JOURNALLED.nodes);
+  const gpuPods = await put(observation.gpuPods, JOURNALLED.gpuPods);
+  const gpuNodes = await put(observation.gpuNodes, JOURNALLED.gpuNodes);
+  const resourceClaims = await put(observation.resourceClaims, JOURNALLED.resourceClaims);
+  const resourceSlices = await put(observation.resourceSlices, JOURNALLED.resourceSlices);
+  const volumes = await put(observation.volumes, JOURNALLED.volumes);
+  const loadBalancers = await put(observation.loadBalancers, JOURNALLED.loadBalancers);
+  const workloads = await put(observation.workloads, JOURNALLED.workloads);
+  const namespaces = await put(observation.namespaces, JOURNALLED.namespaces);
   const resume = {
     // A watch that resumes tells the differences only: all that it feeds must know the rest.
     ...(pods === undefined || gpuPods === undefined ? {} : { pods }),
@@ -141,67 +139,6 @@ export async function restoreJournal(
     ...(workloads && { workloads: { ...workloads, watches: watchesOf('workload', watches) } }),
   };
   return { state, resume };
-}
-
-/** What a process has that stands by. */
-export interface AdoptingParts extends RestoringParts {
-  readonly clock: Pick<Clock, 'monotonic' | 'now'>;
-  readonly rounds: Pick<HeardRounds, 'since'>;
-}
-
-/**
- * What the process before has left in the journal, for one that has watched as well: its timelines go on from there
- * ({@link Timelines.adopt}), and its tenant clusters with what was found since. Gives how far windows were closed; undefined where none
- * ever was.
- */
-export async function adoptJournal(
-  ledger: Pick<Ledger, 'record' | 'records'>,
-  observation: Observation,
-  { logger, clock, rounds }: AdoptingParts,
-): Promise<CollectorState | undefined> {
-  const text = await ledger.record(STATE_KEY);
-  const state = decodeState(text) as CollectorState | undefined;
-  if (state === undefined) return undefined;
-  const comparedAt = isOwnProjection(text) ? undefined : clock.now();
-  const clusters = decodeJson((await ledger.record(TENANT_CLUSTERS_KEY)) ?? '');
-  const turn = new Turn(clock);
-  const adopt = async <T extends Projected, S>(
-    timelines: Timelines<T, S>,
-    scope: ScopeName,
-  ): Promise<void> => {
-    const prefix = `${TIMELINE_PREFIX}${timelines.kind}/`;
-    const { read, unreadable } = await readTimelines<T, S>(ledger, prefix, turn);
-    const settled = state.scopes[scope]?.end;
-    const isWhole = settled !== undefined && timelines.kind in state.watches;
-    if (isWhole && unreadable.length === 0) {
-      timelines.adopt(read, settled, comparedAt);
-      return;
-    }
-    // The journal tells of a part only: what is watched here is written anew, and nothing of it billed late.
-    if (unreadable.length > 0) logger.warn(unreadableText(timelines.kind, unreadable));
-    timelines.adopt(undefined, settled ?? -Infinity);
-    const missing = read.filter((timeline) => !timelines.has(timeline.view));
-    timelines.discard([...unreadable, ...missing.map(({ uid }) => uid)]);
-  };
-  await adopt(observation.pods, 'pods');
-  await adopt(observation.nodes, 'pods');
-  await adopt(observation.gpuPods, 'gpus');
-  await adopt(observation.gpuNodes, 'gpus');
-  await adopt(observation.resourceClaims, 'gpus');
-  await adopt(observation.resourceSlices, 'gpus');
-  await adopt(observation.volumes, 'volumes');
-  await adopt(observation.loadBalancers, 'load-balancers');
-  await adopt(observation.workloads, 'workloads');
-  await adopt(observation.namespaces, 'pods');
-  if (isSnapshot(clusters)) {
-    const { tenantClusters } = observation;
-    const observedAt = state.tenantClustersObservedAt;
-    tenantClusters.restore(clusters.clusters, observedAt);
-    for (const round of rounds.since(observedAt, clusters.clusters)) {
-      tenantClusters.observe(round.clusters, round.at);
-    }
-  }
-  return state;
 }
 
 /** Where the watches of a kind that has several resume. */
@@ -251,7 +188,7 @@ export function createTimelineRestorer(options: TimelineRestorerOptions) {
 }
 
 /** The timelines of one kind, and the uids of those that cannot be read. */
-async function readTimelines<T extends Projected, S>(
+export async function readTimelines<T extends Projected, S>(
   ledger: Pick<Ledger, 'records'>,
   prefix: string,
   turn: Turn,
@@ -268,7 +205,8 @@ async function readTimelines<T extends Projected, S>(
   return { read, unreadable };
 }
 
-function unreadableText(kind: string, unreadable: readonly string[]): string {
+/** What is logged of them. */
+export function unreadableText(kind: string, unreadable: readonly string[]): string {
   const what = `${unreadable.length} records of ${kind}`;
   return `[controller] journal: cannot read ${what}: they are listed afresh`;
 }
@@ -354,11 +292,37 @@ export function decodeState(text: string | undefined): Resumable | undefined {
   return { ...state, watches: Object.fromEntries(known) };
 }
 
-/** Whether a release has written it that takes the same out of objects as this one. */
-function isOwnProjection(text: string | undefined): boolean {
-  const stored = decodeJson(text ?? '');
-  return isRecord(stored) && stored['projection'] === PROJECTION_VERSION;
+/** What the journal says beside its timelines. */
+interface JournalHead {
+  /** Undefined at the first start, and where the journal is of no use: its timelines are then none. */
+  readonly state: CollectorState | undefined;
+  readonly tenantClusters: TenantClusterSnapshot;
+  /** Whether a release has written it that takes the same out of objects as this one. */
+  readonly isOwnProjection: boolean;
 }
+
+/** Reads it. Without its tenant clusters nobody knows what closed windows have billed: it is then as if there were no journal. */
+export async function readJournalHead(
+  ledger: Pick<Ledger, 'record'>,
+  logger: Logger,
+): Promise<JournalHead> {
+  const text = await ledger.record(STATE_KEY);
+  const stored = decodeJson(text ?? '');
+  const isOwnProjection = isRecord(stored) && stored['projection'] === PROJECTION_VERSION;
+  const state = decodeState(text) as CollectorState | undefined;
+  const clustersText = await ledger.record(TENANT_CLUSTERS_KEY);
+  const none = { state, tenantClusters: [], isOwnProjection };
+  if (state === undefined || clustersText === undefined) return none;
+  const clusters = decodeJson(clustersText);
+  if (isSnapshot(clusters)) return { ...none, tenantClusters: clusters.clusters };
+  const what = `${TENANT_CLUSTERS_KEY}: "${clustersText.slice(0, SHOWN_CHARACTERS)}"`;
+  logger.warn(
+    `[controller] journal: cannot read the tenant clusters: ${what}: everything is looked for afresh, and billed from now on`,
+  );
+  return { ...none, state: undefined };
+}
+
+const SHOWN_CHARACTERS = 80;
 
 function isSnapshot(value: unknown): value is { readonly clusters: TenantClusterSnapshot } {
   return isRecord(value) && value['v'] === JOURNAL_VERSION && Array.isArray(value['clusters']);

@@ -8,7 +8,7 @@ import { createMemoryLedger } from '../ledger/testing/memory-ledger.ts';
 import { cluster, pod } from '../metering/testing/objects.ts';
 import { START } from '../metering/testing/world.ts';
 import { systemClock } from '../telemetry/system-clock.ts';
-import { STATE_KEY } from './journal.ts';
+import { STATE_KEY, TENANT_CLUSTERS_KEY } from './journal.ts';
 import {
   at,
   clockAt,
@@ -272,6 +272,23 @@ describe('after a stop', () => {
     expect(events.flatMap(({ properties }) => Object.keys(properties ?? {}))).not.toContain(
       'carried_seconds',
     );
+    await process.kill();
+  });
+
+  test('a journal whose tenant clusters cannot be read bills no closed window again, and is told', async () => {
+    const clock = clockAt(-20);
+    const ledger = createMemoryLedger();
+    const before = await startProcess({ ledger, clock, objects: { pods: [running] } });
+    before.discover([cluster('a')]);
+    await pass(clock, 20 + 70);
+    await before.stop();
+    await ledger.writeRecords([{ key: TENANT_CLUSTERS_KEY, value: '{"v":1,"clusters":"all"}' }]);
+    const process = await startProcess({ ledger, clock, objects: { pods: [running] } });
+    process.discover([cluster('a')]);
+    await pass(clock, 120);
+    expect(process.logs.join()).toContain('journal: cannot read the tenant clusters');
+    expect(windowsOf(await eventsOf(ledger))).toEqual(['12:01:00', '12:02:00', '12:03:00']);
+    expect(coreSeconds(await eventsOf(ledger))).toBe(180);
     await process.kill();
   });
 });

@@ -6,6 +6,7 @@ import type { Observation } from '../observation/observation.ts';
 import { sampleHoldMs } from '../observation/usage-samples.ts';
 import type { Clock } from '../telemetry/clock.ts';
 import { type CollectorState, decodeState, STATE_KEY } from './journal.ts';
+import { journalledKinds } from './journalled-kinds.ts';
 import { NodeRefresh } from './node-refresh.ts';
 import type { CollectorSources } from './scope.ts';
 import { createScopes, type Scopes } from './scopes.ts';
@@ -56,7 +57,7 @@ export async function keepWarm(options: StandbyOptions, signal: AbortSignal): Pr
       const state = decodeState(text) as CollectorState | undefined;
       if (state !== undefined) {
         settle(scopes, state);
-        drain(observation);
+        for (const { timelines } of journalledKinds(observation)) timelines.drain();
         rounds.forget(state.tenantClustersObservedAt);
         const { windowMs, maxBackfillMs } = settings().metering;
         const oldest = least(scopes.host.map(({ progress }) => progress.end));
@@ -78,11 +79,4 @@ function settle({ host }: Scopes, state: CollectorState): void {
     each.progress = progress;
     for (const timelines of each.scope.timelines) timelines.settle(progress.end);
   }
-}
-
-function drain(observation: Observation): void {
-  const { pods, nodes, gpuPods, gpuNodes, volumes, loadBalancers, ...others } = observation;
-  const { workloads, resourceClaims, resourceSlices, namespaces } = others;
-  const kinds = [pods, nodes, gpuPods, gpuNodes, volumes, loadBalancers, workloads];
-  for (const timelines of [...kinds, resourceClaims, resourceSlices, namespaces]) timelines.drain();
 }
