@@ -1,6 +1,8 @@
 import { encodeStoredEvents, nextChain } from '../event-chain.ts';
 import type { EncodedEvent } from '../writer.ts';
-import { type EventRow, textColumns } from './event-rows.ts';
+import { flatText } from '../../model/flat-text.ts';
+import { partitionOf } from './days.ts';
+import { type EventRow, NO_TEXT_COLUMNS, textColumns } from './event-rows.ts';
 import type { SeriesNumbering } from './number-series.ts';
 import type { Statement } from './session.ts';
 
@@ -15,11 +17,16 @@ export interface BatchRows {
   readonly numbering: SeriesNumbering;
 }
 
-/** Little enough for the server to begin soon, and much enough for few statements. */
-const PIECE_EVENTS = 250;
+/** Little enough for the server to begin soon. */
+const FIRST_PIECE_EVENTS = 125;
+/** Little enough for it to have something to do all the time, and much enough for few statements. */
+const PIECE_EVENTS = 300;
 
-const COPY = `copy meterfeed.event (day, stream, seq, window_start, window_end, recorded_at, series,
-  crc, id, quantity, foreign_id, extra) from stdin`;
+/** Into the partition, so that the server need not find it for each row. */
+function copyInto(day: string): string {
+  return `copy ${partitionOf(day)} (day, stream, seq, window_start, window_end, recorded_at, series,
+    crc, id, quantity, foreign_id, extra) from stdin`;
+}
 
 /** Stores events. The chain value behind them is known once they are all sent. */
 export class StoreEvents {
@@ -27,9 +34,16 @@ export class StoreEvents {
   readonly #rows: EventRow[] = [];
   /** What the chain is made of. */
   readonly #bytes: Buffer[] = [];
+  readonly #copy: string;
+  /** How each row begins. */
+  readonly #front: string;
+  /** Of the last row. */
+  #times = '';
 
   constructor(batch: BatchRows) {
     this.#batch = batch;
+    this.#copy = copyInto(batch.day);
+    this.#front = flatText(`${batch.day}\t${batch.stream}\t`);
   }
 
   /**
@@ -39,7 +53,7 @@ export class StoreEvents {
   next(): Statement | undefined {
     const { events, firstSequence, numbering } = this.#batch;
     const sent = this.#rows.length;
-    const piece = events.slice(sent, sent + PIECE_EVENTS);
+    const piece = events.slice(sent, sent + (sent === 0 ? FIRST_PIECE_EVENTS : PIECE_EVENTS));
     const numbered = numbering.number(piece);
     if (numbered === undefined) return undefined;
     const sequence = firstSequence + sent;
@@ -54,7 +68,7 @@ export class StoreEvents {
       lines += this.#line(sequence + index, checksum, numbered.numbers[index], row);
       this.#rows.push(row);
     }
-    return { text: COPY, input: Buffer.from(lines), rows: piece.length };
+    return { text: this.#copy, input: Buffer.from(lines), rows: piece.length };
   }
 
   /** Whether none is left. */
@@ -83,12 +97,33 @@ export class StoreEvents {
 
   /** In the text format of COPY (https://www.postgresql.org/docs/current/sql-copy.html). */
   #line(sequence: number, checksum: number, series: number | undefined, row: EventRow): string {
-    const { day, stream } = this.#batch;
-    const [foreignId, extra] = textColumns(row);
-    return `${day}\t${stream}\t${sequence}\t${row.windowStart}\t${row.windowEnd}\t${
-      row.recordedAt
-    }\t${series}\t${checksum}\t${row.id}\t${row.quantity}\t${escaped(foreignId)}\t${escaped(extra)}\n`;
+    const { id, quantity } = row;
+    const front = `${this.#front}${sequence}${this.#timesOf(row)}`;
+    return `${front}${series}\t${checksum}\t${id}\t${quantity}${textsOf(row)}`;
   }
+
+  /** Mostly those of the row before. */
+  #timesOf({ windowStart, windowEnd, recordedAt }: EventRow): string {
+    const last = this.#rows.at(-1);
+    if (
+      last === undefined ||
+      last.windowStart !== windowStart ||
+      last.windowEnd !== windowEnd ||
+      last.recordedAt !== recordedAt
+    ) {
+      this.#times = flatText(`\t${windowStart}\t${windowEnd}\t${recordedAt}\t`);
+    }
+    return this.#times;
+  }
+}
+
+function textsOf(row: EventRow): string {
+  const columns = textColumns(row);
+  return columns === NO_TEXT_COLUMNS ? NO_TEXTS : textsWith(columns);
+}
+
+function textsWith([foreignId, extra]: readonly [string, string]): string {
+  return `\t${escaped(foreignId)}\t${escaped(extra)}\n`;
 }
 
 const SPECIAL = /[\\\n\r\t]/;
@@ -98,6 +133,8 @@ const ESCAPES: readonly (readonly [string, string])[] = [
   ['\r', '\\r'],
   ['\t', '\\t'],
 ];
+
+const NO_TEXTS = textsWith(NO_TEXT_COLUMNS);
 
 function escaped(text: string): string {
   if (!SPECIAL.test(text)) return text;

@@ -226,8 +226,12 @@ export function isPlain({ extra }: EventRow): boolean {
   return extra === NO_EXTRA;
 }
 
+/** What {@link textColumns} gives for most rows. */
+export const NO_TEXT_COLUMNS = [NO_FOREIGN_ID, NO_EXTRA_TEXT] as const;
+
 /** What stands in the columns `foreign_id` and `extra` of a row. */
 export function textColumns({ foreignId, extra }: EventRow): readonly [string, string] {
+  if (foreignId === undefined && extra === NO_EXTRA) return NO_TEXT_COLUMNS;
   return [foreignId ?? NO_FOREIGN_ID, extra === NO_EXTRA ? NO_EXTRA_TEXT : JSON.stringify(extra)];
 }
 

@@ -1,3 +1,4 @@
+import { flatText } from '../../model/flat-text.ts';
 import { SCHEMA_VERSION } from '../../model/event.ts';
 import { EVENT_ID_PREFIX } from '../../model/event-id.ts';
 import type { EventRow, Series } from './event-rows.ts';
@@ -63,7 +64,10 @@ export function layoutOf(
 /** Undefined where {@link layoutOf} is. */
 export function createTemplate(series: Series): EventTemplate | undefined {
   const layout = layoutOf(series);
-  return layout && new Template(layout.slots);
+  return (
+    layout &&
+    new Template(layout.slots.map(({ before, field }) => ({ before: flatText(before), field })))
+  );
 }
 
 class Template implements EventTemplate {
