@@ -16,6 +16,7 @@ test('an installation with the memory that it is given takes more since larger o
   expect(flags).toStrictEqual([
     '--heap-growing-percent=40',
     '--memory-saver-mode',
+    '--no-allocation-site-pretenuring',
     '--invocation-count-for-maglev=40000',
     '--invocation-count-for-turbofan=300000',
   ]);
@@ -27,6 +28,7 @@ test('a heap with room is collected again and again, since V8 gives back what is
   expect(flags).toStrictEqual([
     '--heap-growing-percent=100',
     '--memory-saver-mode',
+    '--no-allocation-site-pretenuring',
     '--memory-reducer-gc-count=0',
   ]);
 });

@@ -25,6 +25,9 @@ export function tuneHeap(
   // In this mode collections also move what is left together: pages of which two thirds are free would be kept
   // otherwise, and were a third of the heap.
   setFlag('--memory-saver-mode');
+  // V8 would make objects among the old ones at once when most of their kind outlived a collection at some time, and never
+  // take that back: a page of events that was still being read then had all later ones wait for a collection of the whole heap.
+  setFlag('--no-allocation-site-pretenuring');
   if (!isRoomy) {
     // V8 would compile whatever has run 400 times to faster code, and once more after 3,000. In a process that lives for
     // months that is all of it, and memory would grow for days by code that each window needs a few times. What is worth
