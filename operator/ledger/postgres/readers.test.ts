@@ -19,3 +19,13 @@ test('a row that nobody can read, and a statement that the server refuses, fail 
   expect(pieces).toEqual(['1\n', '2\n', '3\n']);
   await readers.end();
 });
+
+test('a server that says nothing more keeps a reader waiting for ever, or costs those after it their connection', async () => {
+  const readers = createReaders(await used.server().createDatabase(), 200);
+  const refused = 'no answer for 0.2 s';
+  await expect(readers.query({ text: 'select pg_sleep(60)' })).rejects.toThrow(refused);
+  const copying = readers.copyOut('copy (select pg_sleep(60)) to stdout', () => undefined);
+  await expect(copying).rejects.toThrow(refused);
+  expect(await readers.query({ text: 'select 1 as one' })).toEqual([{ one: '1' }]);
+  await readers.end();
+});

@@ -1,4 +1,6 @@
-import { Pool } from 'pg';
+import { once } from 'node:events';
+import { Socket } from 'node:net';
+import { Pool, type PoolClient } from 'pg';
 import type { LedgerDatabase } from '../../config/settings.ts';
 import { errorText } from '../../model/error-text.ts';
 import { CopyOut } from './copy.ts';
@@ -22,40 +24,66 @@ export interface Readers extends Reads {
 
 const READERS = 4;
 const ANSWER_MS = 60_000;
+/** Less than an answer may take: nobody waits for one on a connection that is idle. */
 const IDLE_MS = 30_000;
 
-export function createReaders(database: LedgerDatabase): Readers {
+/** `answerMs`: how long nothing may come of an answer before its connection counts as lost; more than half a minute. */
+export function createReaders(database: LedgerDatabase, answerMs = ANSWER_MS): Readers {
   const pool = new Pool({
     ...clientOptions(database),
     max: READERS,
     idleTimeoutMillis: IDLE_MS,
-    // The pool closes a connection whose query failed; nothing of a reader is left to be done on the server.
-    query_timeout: ANSWER_MS,
     allowExitOnIdle: true,
   });
   // An idle connection that the server ends is no failure of anything.
   pool.on('error', () => undefined);
+  pool.on('connect', (client) => {
+    // Whoever waits for an answer is told.
+    client.on('error', () => undefined);
+    const { stream } = client.connection;
+    // Once for each connection: with a timer for each query, as the driver has them, what was read outlives several collections.
+    if (!(stream instanceof Socket)) return;
+    stream.setTimeout(answerMs, () => {
+      stream.destroy(new Error(`no answer for ${answerMs / 1_000} s`));
+    });
+  });
   return {
-    async query({ text, values }) {
-      const { rows } = await pool.query({ text, values: [...(values ?? [])] });
+    // The pool closes a connection whose query failed; nothing of a reader is left to be done on the server.
+    async query({ text, values = [] }) {
+      const { rows } = await pool.query({ text, values: [...values] });
       return rows;
     },
     async copyOut(text, take) {
-      let wrong: Error | undefined;
-      const copy = new CopyOut(text, (piece) => {
-        if (wrong !== undefined) return;
-        try {
-          take(piece);
-        } catch (error) {
-          // Nobody catches it where the driver reads from its connection.
-          wrong = new Error(`a row cannot be read: ${errorText(error)}`, { cause: error });
-        }
-      });
-      // What the pool promises is the answer, whatever its types say of statements of one's own.
-      const answer: unknown = pool.query(copy);
-      await answer;
-      if (wrong !== undefined) throw wrong;
+      const client = await pool.connect();
+      try {
+        await copyFrom(client, text, take);
+        client.release();
+      } catch (error) {
+        client.release(true);
+        throw error;
+      }
     },
     end: () => pool.end(),
   };
+}
+
+async function copyFrom(
+  client: PoolClient,
+  text: string,
+  take: (piece: Buffer) => void,
+): Promise<void> {
+  let wrong: Error | undefined;
+  const copy = new CopyOut(text, (piece) => {
+    if (wrong !== undefined) return;
+    try {
+      take(piece);
+    } catch (error) {
+      // Nobody catches it where the driver reads from its connection.
+      wrong = new Error(`a row cannot be read: ${errorText(error)}`, { cause: error });
+    }
+  });
+  const ended = once(copy, 'end');
+  client.query(copy);
+  await ended;
+  if (wrong !== undefined) throw wrong;
 }
