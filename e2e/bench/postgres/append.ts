@@ -32,7 +32,7 @@ export interface PostgresAppendFigures {
 const BATCH_EVENTS = 1_000;
 const WARM_UP = 20;
 const READ_EVENTS = 1_000;
-const READ_PASSES = 12;
+const READ_PASSES = 30;
 const READ_WARM_UP = 2;
 const UNDISTURBED = 0.25;
 const DAY = '2026-11-01';
