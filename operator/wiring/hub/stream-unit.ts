@@ -1,9 +1,7 @@
 import { join } from 'node:path';
 import { Registry } from 'prom-client';
-import type { DestinationSettings } from '../../config/settings.ts';
-import type { Delivery } from '../../delivery/delivery.ts';
 import { createDelivery } from '../../delivery/delivery-engine.ts';
-import { feederLease, type SharedFeeders } from '../../delivery/shared-feeders.ts';
+import { feederLease } from '../../delivery/shared-feeders.ts';
 import {
   type CreateDestination,
   createDestinationRegistry,
@@ -13,22 +11,20 @@ import { recordedTenant } from '../../discovery/memory.ts';
 import { createStates, type StateStore } from '../../enforcement/states/state-store.ts';
 import { newRecord } from '../../enforcement/states/tenant-record.ts';
 import { billingStateOf } from '../../enforcement/enforcement.ts';
-import { dropFarewell } from '../../fleet/meter-report.ts';
 import { oneCustomer } from '../../fleet/one-customer.ts';
-import { createStreamWatch, type StreamWatch } from '../../fleet/stream-watch.ts';
+import { createStreamWatch } from '../../fleet/stream-watch.ts';
 import type { ServedStream } from '../../http/server.ts';
 import type { StreamName } from '../../ledger/fleet.ts';
 import type { Ledger, Replica, WriteOutcome } from '../../ledger/ledger.ts';
-import { ledgerFailure } from '../../ledger/failures.ts';
-import { errorText } from '../../model/error-text.ts';
-import { override } from '../../model/override.ts';
-import { createSumming, type Summing } from '../../usage/summing.ts';
+import { createSumming } from '../../usage/summing.ts';
 import type { SummingTurns } from '../../usage/sum-keeper.ts';
 import { createDestinationMetrics } from '../destination-metrics.ts';
 import { aborted, type Part, runParts } from '../parts.ts';
 import { tracedDestinations } from '../otlp.ts';
+import { heardFeeders } from './heard-feeders.ts';
 import type { HubContext } from './hub-context.ts';
 import { streamCatalog } from './stream-catalog.ts';
+import { deliver, notOwn, retire } from './stream-delivery.ts';
 import { streamViews, type ViewedStream } from './stream-views.ts';
 
 /** One stream of a hub: read, summed, and fed to the hub's destinations. Independent of all others. */
@@ -82,7 +78,7 @@ export async function openStreamUnit(
     ledger,
     registry,
     catalog,
-    shared: overheard(replica, summing.hear),
+    shared: heardFeeders(replica, summing.hear),
     createDestination: destinationsOf(context, name),
     tenants: {
       find: (id) => (watch.findTenant(id) === undefined ? undefined : context.merged(id)),
@@ -182,128 +178,4 @@ function destinationsOf(context: HubContext, { source }: StreamName): CreateDest
     if (outcome.kind === 'invalid') return outcome;
     return { kind: 'created', destination: oneCustomer(outcome.destination, source, customers) };
   };
-}
-
-/** What its feeders read is told, so that it is not read once more to be summed. */
-function overheard(replica: Replica, hear: Summing['hear']): SharedFeeders {
-  const { leases, open } = replica;
-  const heldBy: SharedFeeders['heldBy'] = async (lease) => {
-    const given = await replica.heldBy(lease);
-    if (given.kind === 'failed') return given;
-    const read: Ledger['read'] = async (after, limit) => {
-      const page = await given.ledger.read(after, limit);
-      if (page.kind === 'page') hear(page.events, after);
-      return page;
-    };
-    return { kind: 'held', ledger: override<Ledger>(given.ledger, { read }) };
-  };
-  return { leases, open, heldBy };
-}
-
-interface Delivering {
-  readonly context: HubContext;
-  readonly watch: StreamWatch;
-  readonly delivery: Delivery;
-  readonly open: Ledger;
-}
-
-/** Those that the hub feeds a stream to: none while its operator feeds all of them, and none of a name that its meter has. */
-function wantedOf(
-  { settings }: Pick<HubContext, 'settings'>,
-  watch: StreamWatch,
-): readonly DestinationSettings[] {
-  if (watch.report()?.role !== 'meter') return [];
-  return notOwn(settings.current().billing.destinations, watch);
-}
-
-/** But for those that the meter of a stream feeds itself. */
-function notOwn<T extends { readonly name: string }>(
-  destinations: readonly T[],
-  watch: Pick<StreamWatch, 'report'>,
-): readonly T[] {
-  const own = new Set(watch.report()?.ownDestinations);
-  return destinations.filter(({ name }) => !own.has(name));
-}
-
-/** Feeds the stream to the hub's destinations, once they are known. */
-async function deliver(
-  { context, watch, delivery, open }: Delivering,
-  signal: AbortSignal,
-): Promise<void> {
-  const { settings, logger } = context;
-  try {
-    await context.destinations.ready(signal);
-  } catch (error) {
-    if (signal.aborted) return;
-    throw error;
-  }
-  let applied: readonly DestinationSettings[] = [];
-  let isBidding = false;
-  const look = async (): Promise<void> => {
-    const wanted = wantedOf(context, watch);
-    const isSame =
-      wanted.length === applied.length && wanted.every((one, index) => one === applied[index]);
-    if (!isSame) {
-      applied = wanted;
-      await delivery.apply(wanted);
-    }
-    if (watch.report()?.role !== 'meter' || isBidding) return;
-    isBidding = true;
-    try {
-      await bidFarewell({ watch, delivery, open }, (problem) => logger.warn(`[fleet] ${problem}`));
-    } catch (error) {
-      logger.warn(`[fleet] ${errorText(error)}`);
-    } finally {
-      isBidding = false;
-    }
-  };
-  const endings = [watch.subscribe(() => void look()), settings.subscribe(() => void look())];
-  const running = delivery.run(signal);
-  await look();
-  await running;
-  for (const end of endings) end();
-}
-
-/** The last one to retire a destination is told by whom it is still fed: its next commit would revive the cursor. */
-async function retire(
-  destination: string,
-  {
-    context,
-    watch,
-    delivery,
-    ledger,
-    replica,
-  }: Pick<Delivering, 'context' | 'watch' | 'delivery'> & {
-    readonly ledger: Ledger;
-    readonly replica: Replica;
-  },
-): Promise<WriteOutcome> {
-  const isOthers =
-    watch.report()?.role !== 'meter' || watch.report()?.ownDestinations?.includes(destination);
-  const cursor = ledger.cursors().find((one) => one.destination === destination);
-  if (isOthers === true || cursor === undefined || cursor.retiredAt !== undefined) {
-    return { kind: 'written' };
-  }
-  await delivery.apply(wantedOf(context, watch));
-  const feeder = replica.leases.addressOf(feederLease(destination));
-  if (feeder !== undefined) {
-    return ledgerFailure('retryable', `destination: fed by ${feeder} still: "${destination}"`);
-  }
-  return replica.open.retireCursor(destination, context.clock.now());
-}
-
-/** Hands tenants that have left over to the destinations. Each is asked for durably before the farewell is forgotten. */
-async function bidFarewell(
-  { watch, delivery, open }: Omit<Delivering, 'context'>,
-  warn: (problem: string) => void,
-): Promise<void> {
-  for (const tenant of watch.farewells()) {
-    const outcome = await delivery.offboard(tenant);
-    if (outcome.kind === 'failed') {
-      warn(outcome.message);
-      continue;
-    }
-    const dropped = await open.writeRecords([dropFarewell(tenant.id)]);
-    if (dropped.kind === 'failed') warn(dropped.message);
-  }
 }
