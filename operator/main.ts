@@ -9,7 +9,7 @@ import { createLogger } from './telemetry/create-logger.ts';
 import type { Logger } from './telemetry/logger.ts';
 import { createScrubber } from './telemetry/scrubber.ts';
 import { systemClock } from './telemetry/system-clock.ts';
-import { tuneHeap } from './wiring/heap.ts';
+import { tuneForReading, tuneHeap } from './wiring/heap.ts';
 import { runHub } from './wiring/hub/run-hub.ts';
 import {
   clusterAccess,
@@ -37,6 +37,7 @@ async function main(stopping: AbortSignal): Promise<number> {
   if (loaded.kind === 'invalid' || denied.length > 0) return refuse([...problems, ...denied]);
   const environment = loaded.settings;
   const isHub = environment.role === 'hub';
+  if (isHub) tuneForReading();
   const place = isHub ? hubClusterAccess(process.env) : clusterAccess(process.env);
   const access = place && loadKubeConfig(place);
   if (access?.kind === 'invalid') return refuse([access.reason]);

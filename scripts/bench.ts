@@ -20,11 +20,8 @@ if (benches.length === 0) {
   process.exit(1);
 }
 
-/** What is the operator's own work in a bench is done under V8 as the operator sets it up (operator/wiring/heap.ts). */
-const V8 = ['--expose-gc', '--no-allocation-site-pretenuring'];
-
 for (const bench of benches) {
-  const { status, signal } = spawnSync(process.execPath, [...V8, bench, ...options], {
+  const { status, signal } = spawnSync(process.execPath, ['--expose-gc', bench, ...options], {
     cwd: root,
     stdio: 'inherit',
   });

@@ -1,8 +1,8 @@
-import { fork } from 'node:child_process';
+import { execFileSync, fork } from 'node:child_process';
 import { once } from 'node:events';
 import { fileURLToPath } from 'node:url';
 import { expect, test } from 'vitest';
-import { tuneHeap } from './heap.ts';
+import { tuneForReading, tuneHeap } from './heap.ts';
 import type { HeapTold } from './testing/heap-child.ts';
 
 const CHILD = fileURLToPath(new URL('testing/heap-child.ts', import.meta.url));
@@ -16,7 +16,6 @@ test('an installation with the memory that it is given takes more since larger o
   expect(flags).toStrictEqual([
     '--heap-growing-percent=40',
     '--memory-saver-mode',
-    '--no-allocation-site-pretenuring',
     '--invocation-count-for-maglev=40000',
     '--invocation-count-for-turbofan=300000',
   ]);
@@ -28,9 +27,19 @@ test('a heap with room is collected again and again, since V8 gives back what is
   expect(flags).toStrictEqual([
     '--heap-growing-percent=100',
     '--memory-saver-mode',
-    '--no-allocation-site-pretenuring',
     '--memory-reducer-gc-count=0',
   ]);
+});
+
+test('a hub keeps the pages that it has read until its whole heap is collected, since V8 does not know the flag any more', () => {
+  const flags: string[] = [];
+  tuneForReading((flag) => flags.push(flag));
+  expect(flags).toStrictEqual(['--no-allocation-site-pretenuring']);
+  // Node ends with an error where neither it nor V8 knows an option.
+  expect(() =>
+    execFileSync(process.execPath, ['--no-such-flag', '--eval', ''], { stdio: 'pipe' }),
+  ).toThrow('bad option');
+  expect(execFileSync(process.execPath, [...flags, '--print', '1']).toString()).toBe('1\n');
 });
 
 test('flags of V8 are set over and over again while nothing changes', () => {

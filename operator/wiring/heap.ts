@@ -25,9 +25,6 @@ export function tuneHeap(
   // In this mode collections also move what is left together: pages of which two thirds are free would be kept
   // otherwise, and were a third of the heap.
   setFlag('--memory-saver-mode');
-  // V8 would make objects among the old ones at once when most of their kind outlived a collection at some time, and never
-  // take that back: a page of events that was still being read then had all later ones wait for a collection of the whole heap.
-  setFlag('--no-allocation-site-pretenuring');
   if (!isRoomy) {
     // V8 would compile whatever has run 400 times to faster code, and once more after 3,000. In a process that lives for
     // months that is all of it, and memory would grow for days by code that each window needs a few times. What is worth
@@ -57,6 +54,15 @@ export function tuneHeap(
       begin(WORTH_IT);
     },
   };
+}
+
+/**
+ * For a process that mostly passes on what it reads, as a hub does. V8 makes objects among the old ones at once when most of
+ * their kind outlived a collection at some time, and never takes that back: because of one page of events that was still being
+ * read, all later ones would wait for a collection of the whole heap. A meter does better with it, whose objects stay.
+ */
+export function tuneForReading(setFlag: (flag: string) => void = setFlagsFromString): void {
+  setFlag('--no-allocation-site-pretenuring');
 }
 
 /** Whether an entry of the type `gc` is of the whole heap. */
