@@ -4,11 +4,14 @@ import { extraOf, foreignIdOf, type StoredRow } from './event-rows.ts';
 const COLUMNS =
   'seq, window_start, window_end, recorded_at, series, crc, id, quantity::text, foreign_id, extra';
 
-/** A statement that gives events of one day in order, in the binary format of COPY. */
+/**
+ * A statement that gives events of one day in the binary format of COPY, mostly in order: before a day is analyzed the server
+ * expects so few of them that it would sort each page, which is a tenth of reading it.
+ */
 export function copyRange(stream: number, day: string, first: number, last: number): string {
   return `copy (select ${COLUMNS} from meterfeed.event
-    where day = '${day}' and stream = ${stream} and seq between ${first} and ${last}
-    order by seq) to stdout (format binary)`;
+    where day = '${day}' and stream = ${stream} and seq between ${first} and ${last})
+    to stdout (format binary)`;
 }
 
 /** Where the columns stand in a row, behind the number of columns; each is led by its length, four bytes. */
