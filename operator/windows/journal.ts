@@ -311,15 +311,15 @@ export async function readJournalHead(
   const isOwnProjection = isRecord(stored) && stored['projection'] === PROJECTION_VERSION;
   const state = decodeState(text) as CollectorState | undefined;
   const clustersText = await ledger.record(TENANT_CLUSTERS_KEY);
-  const none = { state, tenantClusters: [], isOwnProjection };
-  if (state === undefined || clustersText === undefined) return none;
+  const head = { state, tenantClusters: [], isOwnProjection };
+  if (state === undefined || clustersText === undefined) return head;
   const clusters = decodeJson(clustersText);
-  if (isSnapshot(clusters)) return { ...none, tenantClusters: clusters.clusters };
+  if (isSnapshot(clusters)) return { ...head, tenantClusters: clusters.clusters };
   const what = `${TENANT_CLUSTERS_KEY}: "${clustersText.slice(0, SHOWN_CHARACTERS)}"`;
   logger.warn(
     `[controller] journal: cannot read the tenant clusters: ${what}: everything is looked for afresh, and billed from now on`,
   );
-  return { ...none, state: undefined };
+  return { ...head, state: undefined };
 }
 
 const SHOWN_CHARACTERS = 80;
