@@ -1,7 +1,6 @@
 import { encodeStoredEvents, nextChain } from '../event-chain.ts';
 import type { EncodedEvent } from '../writer.ts';
 import { flatText } from '../../model/flat-text.ts';
-import { partitionOf } from './days.ts';
 import { type EventRow, NO_TEXT_COLUMNS, textColumns } from './event-rows.ts';
 import type { SeriesNumbering } from './number-series.ts';
 import type { Statement } from './session.ts';
@@ -22,11 +21,9 @@ const FIRST_PIECE_EVENTS = 125;
 /** Little enough for it to have something to do all the time, and much enough for few statements. */
 const PIECE_EVENTS = 300;
 
-/** Into the partition, so that the server need not find it for each row. */
-function copyInto(day: string): string {
-  return `copy ${partitionOf(day)} (day, stream, seq, window_start, window_end, recorded_at, series,
-    crc, id, quantity, foreign_id, extra) from stdin`;
-}
+/** Not into the partition itself, which is a little quicker: one that is detached would take rows that nobody reads. */
+const COPY = `copy meterfeed.event (day, stream, seq, window_start, window_end, recorded_at, series,
+  crc, id, quantity, foreign_id, extra) from stdin`;
 
 /** Stores events. The chain value behind them is known once they are all sent. */
 export class StoreEvents {
@@ -34,7 +31,6 @@ export class StoreEvents {
   readonly #rows: EventRow[] = [];
   /** What the chain is made of. */
   readonly #bytes: Buffer[] = [];
-  readonly #copy: string;
   /** How each row begins. */
   readonly #front: string;
   /** Of the last row. */
@@ -42,7 +38,6 @@ export class StoreEvents {
 
   constructor(batch: BatchRows) {
     this.#batch = batch;
-    this.#copy = copyInto(batch.day);
     this.#front = flatText(`${batch.day}\t${batch.stream}\t`);
   }
 
@@ -68,7 +63,7 @@ export class StoreEvents {
       lines += this.#line(sequence + index, checksum, numbered.numbers[index], row);
       this.#rows.push(row);
     }
-    return { text: this.#copy, input: Buffer.from(lines), rows: piece.length };
+    return { text: COPY, input: Buffer.from(lines), rows: piece.length };
   }
 
   /** Whether none is left. */

@@ -22,8 +22,6 @@ export class EventDecoder {
   readonly #events: StoredEvent[] = [];
   /** Those whose series are not remembered, or not as they are stored now. */
   readonly #left: StoredRow[] = [];
-  #isInOrder = true;
-  #last = 0;
 
   constructor(view: StreamView) {
     this.#view = view;
@@ -31,25 +29,17 @@ export class EventDecoder {
 
   take(row: StoredRow): void {
     const event = decodeRow(row, this.#view.series.toRead(row.series));
-    if (event === undefined) {
-      this.#left.push(row);
-      return;
-    }
-    this.#isInOrder &&= event.sequence > this.#last;
-    this.#last = event.sequence;
-    this.#events.push(event);
+    if (event === undefined) this.#left.push(row);
+    else this.#events.push(event);
   }
 
   /** All of them by their numbers, once all rows are taken. Throws a LedgerReadError at the first that is damaged. */
   async events(): Promise<readonly StoredEvent[]> {
     if (this.#left.length > 0) await this.#takeLeft();
-    return this.#isInOrder
-      ? this.#events
-      : this.#events.toSorted((a, b) => a.sequence - b.sequence);
+    return this.#events.toSorted((a, b) => a.sequence - b.sequence);
   }
 
   async #takeLeft(): Promise<void> {
-    this.#isInOrder = false;
     const numbers = [...new Set(this.#left.map(({ series }) => series))];
     const series = await loadSeries(this.#view, numbers);
     for (const row of this.#left) {

@@ -9,8 +9,8 @@ const CAUSE_BY_STATE: ReadonlyMap<string, LedgerFailure['cause']> = new Map([
   ['XX002', 'corrupt'],
 ]);
 
-/** A partition that another process has dropped is no table any more. */
-const NO_TABLE = '42P01';
+/** A partition that another process has dropped is missing. */
+const NO_PARTITION = '23514';
 
 /** Whatever was thrown while working on the ledger, as an outcome. */
 export function toLedgerFailure(what: string, error: unknown): LedgerFailure {
@@ -20,7 +20,7 @@ export function toLedgerFailure(what: string, error: unknown): LedgerFailure {
 }
 
 export function isMissingPartition(error: unknown): boolean {
-  return sqlState(error) === NO_TABLE;
+  return sqlState(error) === NO_PARTITION;
 }
 
 /** Of an error that the server sent; empty for any other. */

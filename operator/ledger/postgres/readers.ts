@@ -55,23 +55,26 @@ export function createReaders(database: LedgerDatabase, answerMs = ANSWER_MS): R
     },
     async copyOut(text, take) {
       const client = await pool.connect();
+      let wrong: Error | undefined;
       try {
-        await copyFrom(client, text, take);
-        client.release();
+        wrong = await copyFrom(client, text, take);
       } catch (error) {
         client.release(true);
         throw error;
       }
+      client.release();
+      if (wrong !== undefined) throw wrong;
     },
     end: () => pool.end(),
   };
 }
 
+/** Why a row could not be taken, if one could not; rejects where the server or the connection fails. */
 async function copyFrom(
   client: PoolClient,
   text: string,
   take: (piece: Buffer) => void,
-): Promise<void> {
+): Promise<Error | undefined> {
   let wrong: Error | undefined;
   const copy = new CopyOut(text, (piece) => {
     if (wrong !== undefined) return;
@@ -85,5 +88,5 @@ async function copyFrom(
   const ended = once(copy, 'end');
   client.query(copy);
   await ended;
-  if (wrong !== undefined) throw wrong;
+  return wrong;
 }
