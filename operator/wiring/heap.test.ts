@@ -34,7 +34,7 @@ test('a heap with room is collected again and again, since V8 gives back what is
 test('a hub keeps the pages that it has read until its whole heap is collected, since V8 does not know the flag any more', () => {
   const flags: string[] = [];
   tuneForReading((flag) => flags.push(flag));
-  expect(flags).toStrictEqual(['--no-allocation-site-pretenuring']);
+  expect(flags).toStrictEqual(['--no-allocation-site-pretenuring', '--no-memory-saver-mode']);
   // Node ends with an error where neither it nor V8 knows an option.
   expect(() =>
     execFileSync(process.execPath, ['--no-such-flag', '--eval', ''], { stdio: 'pipe' }),
