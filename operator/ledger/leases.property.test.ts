@@ -39,6 +39,15 @@ class Claimant {
     this.#ahead = index * 86_400_000;
   }
 
+  /** Ends in good order. */
+  leave(): void {
+    const { rows } = this.#table;
+    for (const row of rows.values()) {
+      if (row.owner === this.owner) rows.set(row.name, { ...row, owner: '' });
+    }
+    rows.delete(replicaName(this.owner, this.#team));
+  }
+
   trusted(at: number): readonly string[] {
     return [...this.trustedUntil].flatMap(([name, until]) => (at < until ? [name] : []));
   }
@@ -70,6 +79,7 @@ class Claimant {
       sightings: this.#sightings,
       now: answeredAt + this.#ahead,
     });
+    for (const { name } of plan.forget) rows.delete(name);
     for (const seen of plan.claim) {
       const { epoch, renewals } = rows.get(seen.name) ?? seen;
       const isClaimed =
@@ -164,6 +174,23 @@ test('processes that live share the leases out evenly, and those of one that die
     ),
     { numRuns: 60 },
   );
+});
+
+test('leases that were released are left alone for ten seconds by one who came after another had died, and counts it', () => {
+  const table = tableOf(NAMES);
+  const [dead, old, young] = [0, 1, 2].map((index) => new Claimant(table, index));
+  let now = 0;
+  const run = (living: readonly (Claimant | undefined)[], ms: number): void => {
+    for (const until = now + ms; now < until; now += LEASE_TIMES.look) {
+      for (const one of living) one?.look(NAMES, now, now);
+    }
+  };
+  run([dead, old], 3_000);
+  run([old], LEASE_TIMES.expiry + LEASE_TIMES.look);
+  run([old, young], 1_000);
+  old?.leave();
+  run([young], LEASE_TIMES.look);
+  expect(young?.trusted(now).toSorted()).toEqual(NAMES);
 });
 
 test('a cluster’s operators, which want other leases or none, leave no lease of a hub with nobody', () => {

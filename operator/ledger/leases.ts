@@ -56,8 +56,6 @@ export const LEASE_TIMES = {
   trust: 8_000,
   /** How long a lease that is not renewed is left to its holder, from when somebody else saw it renewed. */
   expiry: 10_000,
-  /** When a process that does not renew is forgotten. */
-  forget: 60_000,
 } as const;
 
 /** Among whom leases are shared out: the operators of a cluster, or the replicas of a hub. The others want leases of other names. */
@@ -135,24 +133,24 @@ export interface LeaseSituation {
  */
 export function planLeases(situation: LeaseSituation): LeasePlan {
   const { owner, team, wanted, held, sightings, now } = situation;
-  const { expiry, forget } = LEASE_TIMES;
-  const replicas = sightings.rows().filter((row) => isReplica(row));
+  const isSilent = ({ name }: LeaseRow): boolean =>
+    sightings.isSilent(name, now, LEASE_TIMES.expiry);
   const isSelf = ({ name }: LeaseRow): boolean => name === replicaName(owner, team);
-  const others = replicas.filter(
-    (row) => isReplica(row, team) && !isSelf(row) && !sightings.isSilent(row.name, now, expiry),
-  );
+  const replicas = sightings.rows().filter((row) => isReplica(row) && !isSelf(row));
+  const others = replicas.filter((row) => isReplica(row, team) && !isSilent(row));
   const share = Math.ceil(wanted.length / (others.length + 1));
   const unwanted = held.filter((name) => !wanted.includes(name));
   const kept = held.filter((name) => wanted.includes(name));
   const free = wanted.flatMap((name) => {
     const row = sightings.row(name);
     if (row === undefined || held.includes(name)) return [];
-    const isFree = row.owner === '' || row.owner === owner || sightings.isSilent(name, now, expiry);
+    const isFree = row.owner === '' || row.owner === owner || isSilent(row);
     return isFree ? [row] : [];
   });
   return {
     claim: free.slice(0, Math.max(0, share - kept.length)),
     giveUp: [...unwanted, ...kept.slice(share)],
-    forget: replicas.filter((row) => !isSelf(row) && sightings.isSilent(row.name, now, forget)),
+    // Whoever comes next has not seen for how long they have been silent, and would leave them their share.
+    forget: replicas.filter(isSilent),
   };
 }
