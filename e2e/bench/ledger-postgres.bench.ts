@@ -2,13 +2,14 @@ import { tuneForReading } from '../../operator/wiring/heap.ts';
 import { startTrio, type Trio } from '../postgres/trio.ts';
 import { measurePostgresAppend } from './postgres/append.ts';
 import { measureFailover } from './postgres/failover.ts';
+import { measureFeederTakeover } from './postgres/feeder-takeover.ts';
 import { measureForeignIds } from './postgres/foreign-ids.ts';
 import { measureStreams } from './postgres/streams.ts';
 
 /**
  * The ledger in PostgreSQL: a primary with two standbys on this machine, one of which has to have every commit, syncing to
  * the disk; beside COPY of the same rows on the same server, in turns.
- * BENCH_FAILOVERS: how often the primary is killed. BENCH_ROWS_PER_DAY: how large the days are in which ids are looked up.
+ * BENCH_FAILOVERS: how often the primary is killed. BENCH_TAKEOVERS: how often a replica is. BENCH_ROWS_PER_DAY: how large the days are in which ids are looked up.
  */
 const BATCHES = 150;
 const STREAMS = [1, 4, 16, 64];
@@ -16,6 +17,7 @@ const STREAM_SECONDS = 15;
 const DAYS = 35;
 const ROWS_PER_DAY = Number(process.env['BENCH_ROWS_PER_DAY'] ?? 200_000);
 const FAILOVERS = Number(process.env['BENCH_FAILOVERS'] ?? 20);
+const TAKEOVERS = Number(process.env['BENCH_TAKEOVERS'] ?? 3);
 const SETTINGS = [
   'fsync = on',
   'full_page_writes = on',
@@ -61,6 +63,12 @@ await withTrio(async (trio) => {
   report('failover_seconds_max', figures.max, 's', `${figures.rounds} rounds`);
   report('promotion_seconds_p50', figures.promotionP50, 's', `${figures.rounds} rounds`);
   report('failover_lost', figures.lost, 'events', `${figures.rounds} rounds`);
+});
+await withTrio(async (trio) => {
+  const figures = await measureFeederTakeover(await trio.primary().createDatabase(), TAKEOVERS);
+  const of = `longest of ${figures.rounds} rounds`;
+  report('feeder_takeover_seconds', figures.killed, 's', `${of}, a replica killed`);
+  report('feeder_handover_seconds', figures.stopped, 's', `${of}, a replica stopped`);
 });
 
 async function withTrio(work: (trio: Trio) => Promise<void>): Promise<void> {
