@@ -1,10 +1,10 @@
-import { setTimeout as delay } from 'node:timers/promises';
 import type { LedgerDatabase } from '../../operator/config/settings.ts';
 import {
   type PostgresServer,
   startPostgres,
   TEST_USER,
 } from '../../operator/ledger/testing/postgres-server.ts';
+import { until } from '../processes/until.ts';
 import { type DatabaseProxy, startDatabaseProxy } from './proxy.ts';
 import { signalAll } from './signals.ts';
 
@@ -40,7 +40,7 @@ export interface TrioOptions {
   readonly ownGroup?: boolean;
 }
 
-const PATIENCE_MS = 20_000;
+const PATIENCE = { patienceMs: 20_000, lookMs: 20 };
 const SETTINGS = ['wal_keep_size = 256MB', 'hot_standby = on', 'max_connections = 400'];
 
 export async function startTrio(options: TrioOptions = {}): Promise<Trio> {
@@ -98,14 +98,14 @@ class ServerTrio implements Trio {
 
   async isolate(): Promise<void> {
     await Promise.all(this.#standbys.map(({ server }) => followNobody(server)));
-    await until(async () => (await this.#followers()) === 0);
+    await together(async () => (await this.#followers()) === 0);
   }
 
   async attach(): Promise<void> {
     await Promise.all(
       this.#standbys.map(({ server, name }) => follow(server, name, this.primary())),
     );
-    await until(async () => (await this.#followers()) === this.#standbys.length);
+    await together(async () => (await this.#followers()) === this.#standbys.length);
   }
 
   kill(): void {
@@ -154,7 +154,7 @@ class ServerTrio implements Trio {
       standbyOf: { server: this.primary(), name },
     });
     this.#standbys.push({ server, name });
-    await until(async () => (await this.#followers()) === this.#standbys.length);
+    await together(async () => (await this.#followers()) === this.#standbys.length);
   }
 
   #settings(): readonly string[] {
@@ -189,10 +189,6 @@ async function received(server: PostgresServer): Promise<bigint> {
   return typeof bytes === 'string' ? BigInt(bytes) : 0n;
 }
 
-async function until(holds: () => Promise<boolean>): Promise<void> {
-  const deadline = performance.now() + PATIENCE_MS;
-  while (!(await holds())) {
-    if (performance.now() > deadline) throw new Error('trio: the servers do not come together');
-    await delay(20);
-  }
+function together(holds: () => Promise<boolean>): Promise<void> {
+  return until(holds, 'trio: the servers do not come together', PATIENCE);
 }

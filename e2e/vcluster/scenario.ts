@@ -1,6 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Kubectl } from '../control-plane/kubectl.ts';
 import { manifest } from '../local/custom-resources.ts';
+import { until } from '../processes/until.ts';
 import type { HostAgents } from './host-agents.ts';
 import type { Operator } from './operator.ts';
 import { type Random, seeded } from './random.ts';
@@ -68,7 +69,7 @@ export async function playScenario(options: ScenarioOptions): Promise<void> {
   log(`${last.name}: paused`);
   await wait(15, 20);
   await resume(kubectl, last);
-  await until(() => agents.instances.some(({ object, to }) => runsIn(last, object, to)));
+  await eventually(() => agents.instances.some(({ object, to }) => runsIn(last, object, to)));
   log(`${last.name}: resumed`);
   await wait(20, 25);
 
@@ -80,7 +81,7 @@ export async function playScenario(options: ScenarioOptions): Promise<void> {
     agents.pods.some(
       ({ pod, to }) => pod.metadata.namespace === first.namespace && to === undefined,
     );
-  await until(() => !ending());
+  await eventually(() => !ending());
   log(`${first.name}: its last pod has ended`);
   await wait(5, 10);
 }
@@ -156,12 +157,8 @@ function runsIn(
   return object.metadata.namespace === tenant.namespace && to === undefined;
 }
 
-const PATIENCE_MS = 120_000;
+const PATIENCE = { patienceMs: 120_000, lookMs: 200 };
 
-async function until(done: () => boolean): Promise<void> {
-  const deadline = Date.now() + PATIENCE_MS;
-  while (!done()) {
-    if (Date.now() > deadline) throw new Error('vcluster: waited in vain');
-    await delay(200);
-  }
+function eventually(done: () => boolean): Promise<void> {
+  return until(done, 'vcluster: waited in vain', PATIENCE);
 }

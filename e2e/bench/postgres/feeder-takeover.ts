@@ -6,6 +6,7 @@ import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { LedgerDatabase } from '../../../operator/config/settings.ts';
 import { joinTestStream } from '../../../operator/ledger/testing/postgres-replicas.ts';
+import { until } from '../../processes/until.ts';
 import { append } from '../ledger-append.ts';
 import { benchWindow } from '../ledger-events.ts';
 
@@ -21,9 +22,8 @@ const REPLICA = join(import.meta.dirname, '../../../operator/delivery/testing/re
 const DESTINATIONS = ['a', 'b', 'c', 'd'];
 const WINDOW_EVENTS = 10;
 const APPEND_EVERY_MS = 40;
-const LOOK_MS = 20;
 const RECENT_MS = 1_000;
-const PATIENCE_MS = 60_000;
+const PATIENCE = { patienceMs: 60_000, lookMs: 20 };
 
 /** Two replicas that feed two destinations of a stream each; one of them ends, and another one takes its place. */
 export async function measureFeederTakeover(
@@ -45,7 +45,7 @@ export async function measureFeederTakeover(
   });
   let [leaving, staying] = [start('replica-0'), start('replica-1')];
   const takeover = async (round: number, signal: NodeJS.Signals): Promise<number> => {
-    await until(() => {
+    await fed(() => {
       const since = performance.now() - RECENT_MS;
       return [leaving, staying].every(({ name }) => receiver.fedBy(name, since).length === 2);
     });
@@ -53,7 +53,7 @@ export async function measureFeederTakeover(
     if (signal === 'SIGTERM') await once(leaving.child, 'exit');
     const from = performance.now();
     const { name } = staying;
-    await until(() => receiver.fedBy(name, from).length === DESTINATIONS.length);
+    await fed(() => receiver.fedBy(name, from).length === DESTINATIONS.length);
     const last = Math.max(...receiver.fedBy(name, from));
     [leaving, staying] = [staying, start(`replica-${round + 2}`)];
     return (last - from) / 1_000;
@@ -129,12 +129,7 @@ async function startReceiver(): Promise<Receiver> {
   };
 }
 
-async function until(holds: () => boolean): Promise<void> {
-  const from = performance.now();
-  while (!holds()) {
-    if (performance.now() - from > PATIENCE_MS) {
-      throw new Error(`takeover: not within ${PATIENCE_MS / 1_000} s`);
-    }
-    await delay(LOOK_MS);
-  }
+/** Waits until the destinations are fed in some way. */
+function fed(holds: () => boolean): Promise<void> {
+  return until(holds, 'takeover: the destinations are not fed', PATIENCE);
 }
