@@ -317,6 +317,51 @@ describe('an ingest token with a scope', () => {
     },
   );
 
+  const idOf = async (server: TestServer, token: string, body: object) => {
+    const { status, json } = await pushAs(server, token, { ...body, id: 'order-7' });
+    const { accepted, ids } = json as { accepted: number; ids: string[] };
+    return { status, accepted, id: ids[0] };
+  };
+
+  test('cannot use up or probe the ids of another token', async () => {
+    const environment = {
+      INGEST_TOKEN: 'a-1;tenants=acme,b-2;tenants=globex,c-3;metrics=tokens_used,all-4',
+    };
+    await using server = await startTestServer({ environment });
+    const globex = { ...event, tenant: 'globex', quantity: 9 };
+    const pushes = [
+      await idOf(server, 'a-1', event),
+      await idOf(server, 'b-2', globex),
+      await idOf(server, 'c-3', { ...event, quantity: 3 }),
+      await idOf(server, 'all-4', { ...event, quantity: 4 }),
+    ];
+    expect(pushes.map(({ status, accepted }) => [status, accepted])).toStrictEqual(
+      pushes.map(() => [200, 1]),
+    );
+    const recorded = (await stored(server.ledger)).map(({ id, quantity }) => [id, quantity]);
+    const ids = pushes.map(({ id }) => id);
+    expect(recorded).toStrictEqual([
+      [ids[0], '1500'],
+      [ids[1], '9'],
+      [ids[2], '3'],
+      ['order-7', '4'],
+    ]);
+    // `printf 'acme\0\0order-7' | sha256sum`, 32 digits.
+    expect(ids[0]).toBe('ing1_91f44399140543f187e269218075447d');
+    expect(new Set(ids).size).toBe(4);
+  });
+
+  test('repeats an event of its own once, and learns when another quantity has the id', async () => {
+    await using server = await startTestServer({ environment: { INGEST_TOKEN: INGEST } });
+    const own = { ...event, id: 'order-7' };
+    await pushAs(server, 'one-tenant-9b', own);
+    const again = await pushAs(server, 'one-tenant-9b', own);
+    expect(again.json).toMatchObject({ accepted: 0, duplicates: 1 });
+    const other = await pushAs(server, 'one-tenant-9b', { ...own, quantity: 1 });
+    expect(other.status).toBe(400);
+    expect(await stored(server.ledger)).toHaveLength(1);
+  });
+
   test('is no part of the token that is sent', async () => {
     await using server = await startTestServer({ environment: { INGEST_TOKEN: INGEST } });
     const answer = await pushAs(server, 'one-tenant-9b;tenants=acme', event);

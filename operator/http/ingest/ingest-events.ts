@@ -3,6 +3,7 @@ import type { HeldUsage, PushOutcome } from '../../ingest/held-usage.ts';
 import type { EventOutcome } from '../../ledger/ledger.ts';
 import { type Catalog, isGeneralDimension } from '../../model/catalog.ts';
 import { completeEvent } from '../../model/complete-event.ts';
+import { EVENT_ID_PREFIX, scopedEventId } from '../../model/event-id.ts';
 import type { UsageEvent } from '../../model/event.ts';
 import { quote } from '../../model/validate-event.ts';
 import { formatInstant } from '../../model/window.ts';
@@ -15,7 +16,7 @@ const MAX_AHEAD_MS = 5 * 60_000;
 /** The longest that destinations accept usage after the fact; older ids are not remembered either. */
 const MAX_AGE_MS = 34 * 24 * 3_600_000;
 
-/** The body of the answer, docs/openapi.yaml. `ids` are those of all valid events, in the order sent. */
+/** The body of the answer, docs/openapi.yaml. `ids` are the recorded ones of all valid events, in the order sent. */
 export interface IngestAnswer {
   readonly accepted: number;
   readonly duplicates: number;
@@ -93,9 +94,9 @@ export async function ingestEvents(
       rejected.push({ index, ...(id !== undefined && { id }), error: problem });
       continue;
     }
-    const { event } = completed;
-    const beyond = beyondScope(event, context.scope);
+    const beyond = beyondScope(completed.event, context.scope);
     if (beyond !== undefined) return { kind: 'out-of-scope', problem: beyond };
+    const event = withScopedId(completed.event, context.scope);
     const isMeasured = context.catalog.find(event.metric)?.source !== 'custom';
     const metered = isMeasured ? context.meteredHere(event) : 'no';
     const refusal =
@@ -183,6 +184,15 @@ function beyondScope(
     `token not allowed here: ${name}: ${quote(value)}: use one whose scope in INGEST_TOKEN has it in ${name}s=`;
   if (metrics?.includes(metric) === false) return refuse('metric', metric);
   return tenants?.includes(tenant) === false ? refuse('tenant', tenant) : undefined;
+}
+
+/** The event under the id that the ledger records: derived again where a scoped token sent an id of its own. */
+function withScopedId(event: UsageEvent, { metrics, tenants }: IngestContext['scope']): UsageEvent {
+  const isScoped = metrics !== undefined || tenants !== undefined;
+  if (!isScoped || event.id.startsWith(EVENT_ID_PREFIX)) return event;
+  const { tenant, metric } = event;
+  const scope = { ...(tenants && { tenant }), ...(metrics && { metric }) };
+  return { ...event, id: scopedEventId(scope, event.id) };
 }
 
 /** Why the window of an event may not be pushed in, or undefined when it may. */
