@@ -2,6 +2,7 @@ import { expect, test } from 'vitest';
 import { startedSettings } from '../controllers/testing/settings.ts';
 import { unknownTenant } from '../delivery/lanes/tenant-directory.ts';
 import type { Ledger } from '../ledger/ledger.ts';
+import { Revocations } from '../http/portal/revocations.ts';
 import { createMemoryLedger } from '../ledger/testing/memory-ledger.ts';
 import { systemClock } from '../telemetry/system-clock.ts';
 import { createCursorRetirement, createFarewells } from './delivery.ts';
@@ -65,6 +66,7 @@ test('rounds of discovery hand over the same customers side by side while there 
       offboarded: () => left.map((id) => ({ tenant: unknownTenant(id), at: 0 })),
       acceptOffboarding: (id) => void left.splice(left.indexOf(id), 1),
     },
+    new Revocations(createMemoryLedger(), systemClock),
     { warn: () => undefined },
   );
   await Promise.all([farewells(), farewells(), farewells()]);
@@ -72,4 +74,24 @@ test('rounds of discovery hand over the same customers side by side while there 
   await farewells();
   expect(asked).toEqual(['a', 'b', 'c', 'b']);
   expect(left).toEqual([]);
+});
+
+test('a customer that is offboarded keeps no token for the next one of its name', async () => {
+  const revocations = new Revocations(createMemoryLedger(), systemClock);
+  const claims = { tenant: 'acme', id: 'id-1', series: await revocations.seriesOf('acme') };
+  const other = { tenant: 'globex', id: 'id-2', series: await revocations.seriesOf('globex') };
+  const left = ['acme'];
+  const farewells = createFarewells(
+    { offboard: async () => ({ kind: 'written' }) },
+    {
+      offboarded: () => left.map((id) => ({ tenant: unknownTenant(id), at: 0 })),
+      acceptOffboarding: (id) => void left.splice(left.indexOf(id), 1),
+    },
+    revocations,
+    { warn: () => undefined },
+  );
+  await farewells();
+  expect(left).toEqual([]);
+  expect(await revocations.has(claims)).toBe(true);
+  expect(await revocations.has(other)).toBe(false);
 });

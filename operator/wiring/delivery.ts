@@ -12,6 +12,7 @@ import { createDestinationRegistry } from '../destinations/registry.ts';
 import type { Discovery } from '../discovery/discovery.ts';
 import { recordedTenant } from '../discovery/memory.ts';
 import { createEnforcement, type Enforcement } from '../enforcement/enforcement.ts';
+import { Revocations } from '../http/portal/revocations.ts';
 import type { HeldUsage } from '../ingest/held-usage.ts';
 import { createHeldUsage } from '../ingest/ledger-held-usage.ts';
 import { createEventRecorder } from '../kubernetes/events.ts';
@@ -184,7 +185,7 @@ function buildHeldUsage(
 
 /** Delivery by the settings in force, which must know every destination; offboards whom discovery has given up. */
 function deliveryPart(
-  { settings, logger, environment }: BuildContext,
+  { settings, ledger, clock, logger, environment }: BuildContext,
   delivery: Delivery,
   discovery: Discovery,
 ): Part {
@@ -196,7 +197,7 @@ function deliveryPart(
     }
     return delivery.apply(destinations);
   };
-  const offboard = createFarewells(delivery, discovery, logger);
+  const offboard = createFarewells(delivery, discovery, new Revocations(ledger, clock), logger);
   return {
     name: 'delivery',
     run: async (signal) => {
@@ -216,13 +217,13 @@ function deliveryPart(
 }
 
 /**
- * Hands the customers that discovery has given up over to delivery, one after another. Asked for again before it
- * is through, as by the next round where many leave at once, it does nothing: who is left comes with
- * the round after.
+ * Returns a function that ends the portal tokens of departed customers and hands the customers over to delivery,
+ * one after another. A call during another one does nothing: the next pass of discovery has who is left.
  */
 export function createFarewells(
   delivery: Pick<Delivery, 'offboard'>,
   discovery: Pick<Discovery, 'offboarded' | 'acceptOffboarding'>,
+  tokens: Pick<Revocations, 'revokeAll'>,
   logger: Pick<Logger, 'warn'>,
 ): () => Promise<void> {
   let isUnderWay = false;
@@ -231,7 +232,8 @@ export function createFarewells(
     isUnderWay = true;
     try {
       for (const { tenant } of discovery.offboarded()) {
-        const outcome = await delivery.offboard(tenant);
+        const revoked = await tokens.revokeAll(tenant.id);
+        const outcome = revoked.kind === 'failed' ? revoked : await delivery.offboard(tenant);
         if (outcome.kind === 'failed') logger.warn(`[controller] ${outcome.message}`);
         else discovery.acceptOffboarding(tenant.id);
       }

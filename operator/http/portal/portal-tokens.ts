@@ -10,9 +10,11 @@ export const LONGEST_MS = 24 * 3_600_000;
 
 const AUDIENCE = 'meterfeed-portal';
 const ALGORITHMS = ['EdDSA', 'ES256'];
-/** Between the clocks of processes that sign and check. */
-const TOLERANCE_S = 5;
+/** Clocks of processes that sign and check differ by up to a minute. */
+const TOLERANCE_S = 60;
 const KEY_ID_CHARACTERS = 16;
+/** The first three groups of a UUID, each with its hyphen. */
+const RANDOM_CHARACTERS = 19;
 
 /** What a token says: whose usage its bearer may read (docs/portal.md#tokens). */
 export interface PortalClaims {
@@ -61,7 +63,7 @@ export class PortalTokens {
   > {
     const [key] = this.#keys();
     if (key === undefined) return undefined;
-    const id = randomUUID();
+    const id = newTokenId(tenant);
     const issuedAt = Math.floor(this.#options.clock.now() / 1000);
     const expiresAt = issuedAt + Math.floor(Math.min(validMs, LONGEST_MS) / 1000);
     const token = await new SignJWT({ series })
@@ -114,6 +116,24 @@ export class PortalTokens {
     if (this.#read?.of !== of) this.#read = { of, keys: of.flatMap(signingKey) };
     return this.#read.keys;
   }
+}
+
+/** Random, and then a hash of that and of the tenant: 60 bits and 64 bits, in the form of a UUID. */
+function newTokenId(tenant: string): string {
+  const random = randomUUID().slice(0, RANDOM_CHARACTERS);
+  return random + tenantPart(random, tenant);
+}
+
+/** Whether a token with this id was made for this tenant. The operator keeps no list of tokens. */
+export function isTokenIdOf(tenant: string, id: string): boolean {
+  const random = id.slice(0, RANDOM_CHARACTERS);
+  return id === random + tenantPart(random, tenant);
+}
+
+/** `4f1c-0d2e9a7b3c5d`, the last two groups of a UUID. */
+function tenantPart(random: string, tenant: string): string {
+  const digits = hash('sha256', `${random}\0${tenant}`, 'hex').slice(0, 16);
+  return `${digits.slice(0, 4)}-${digits.slice(4)}`;
 }
 
 /** Settings hold no other keys than those that sign. */

@@ -5,6 +5,7 @@ import { isRecord } from '../../model/is-record.ts';
 import { quote } from '../../model/validate-event.ts';
 import type { ConcurrencyLimit } from '../limits.ts';
 import { isoTime } from '../presentation.ts';
+import { isTokenIdOf } from '../portal/portal-tokens.ts';
 import { badRequest, Problem, tryLater } from '../problem.ts';
 import { pathParameter, readQuery } from '../query.ts';
 import { parseBody, readBody } from '../request-body.ts';
@@ -85,6 +86,9 @@ export function portalTokenRoutes(
             throw badRequest(
               `not an id of a token: id: ${quote(id)}: take the one it was made with`,
             );
+          }
+          if (!isTokenIdOf(tenant, id)) {
+            throw new Problem(404, `no such token of ${quote(tenant)}: id: ${quote(id)}`);
           }
           written(await portal.revoke(tenant, id));
           logger.info('[http] an operator revoked a portal token', { tenant, id });
