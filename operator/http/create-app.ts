@@ -64,21 +64,21 @@ export function createApp(
     app.all(expressPath(path), labelRoute(path), refuseMethod(methods));
   }
   app.use(refusePath);
-  app.use(createErrorHandler(context.logger));
+  app.use(createErrorHandler(context.logger, context.clock));
   return app;
 }
 
 /** The application of the probe port: the given routes and nothing else, for everyone, not in the metrics. */
 export function createProbeApp(
   routes: readonly Route[],
-  context: Pick<RouteContext, 'logger'>,
+  context: Pick<RouteContext, 'logger' | 'clock'>,
 ): Express {
   const app = express();
   app.disable('x-powered-by').disable('etag').set('query parser', 'simple');
   app.use(noStore);
   for (const route of routes) app[route.method](expressPath(route.path), ...route.handlers);
   app.use(refusePath);
-  app.use(createErrorHandler(context.logger));
+  app.use(createErrorHandler(context.logger, context.clock));
   return app;
 }
 

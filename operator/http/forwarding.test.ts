@@ -4,6 +4,7 @@ import { text } from 'node:stream/consumers';
 import express from 'express';
 import { afterEach, expect, test } from 'vitest';
 import { silentLogger } from '../ledger/testing/level-ledger.ts';
+import { systemClock } from '../telemetry/system-clock.ts';
 import { askOthers, forwardingOf } from './forwarding.ts';
 import { createErrorHandler } from './problem.ts';
 import type { ReplicasView } from './views.ts';
@@ -46,7 +47,7 @@ async function replica(view: ReplicasView | undefined): Promise<string> {
   app.all('/feeder/:name', ...forwardingOf({ answeredBy: 'feeder' }, view), (_, response) => {
     response.send('here');
   });
-  app.use(createErrorHandler(silentLogger));
+  app.use(createErrorHandler(silentLogger, systemClock));
   return listening(createServer(app));
 }
 
@@ -127,7 +128,7 @@ async function keeper(own: string | undefined, view: Partial<ReplicasView>): Pro
     const found = own ?? (await askOthers(request, replicas));
     response.status(found === undefined ? 410 : 200).send(found ?? 'gone');
   });
-  app.use(createErrorHandler(silentLogger));
+  app.use(createErrorHandler(silentLogger, systemClock));
   return listening(createServer(app));
 }
 

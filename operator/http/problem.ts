@@ -1,5 +1,7 @@
 import type { ErrorRequestHandler } from 'express';
 import { LedgerReadError } from '../ledger/ledger.ts';
+import { createCauseLog } from '../telemetry/cause-log.ts';
+import type { Clock } from '../telemetry/clock.ts';
 import type { Logger } from '../telemetry/logger.ts';
 
 /**
@@ -28,8 +30,12 @@ export function tryLater(status: 429 | 503, seconds: number, message: string): P
   return new Problem(status, message, { 'Retry-After': String(seconds) });
 }
 
-/** Turns whatever was thrown into `{"error": "what: where: how to mend it"}`; only our own faults are logged. */
-export function createErrorHandler(logger: Logger): ErrorRequestHandler {
+/**
+ * Turns whatever was thrown into `{"error": "what: where: how to fix it"}`. Logs only our own faults, once a minute
+ * for each route.
+ */
+export function createErrorHandler(logger: Logger, clock: Clock): ErrorRequestHandler {
+  const log = createCauseLog(logger, clock);
   // Express tells error handlers from others by their four parameters.
   return (error: unknown, request, response, _next) => {
     const problem = toProblem(error);
@@ -38,7 +44,9 @@ export function createErrorHandler(logger: Logger): ErrorRequestHandler {
       return;
     }
     if (problem.status === 500 || error instanceof LedgerReadError) {
-      logger.error('[http] request failed', { method: request.method, path: request.path, error });
+      const { method, path } = request;
+      const route = String(response.locals['route'] ?? 'unmatched');
+      log.error(`${method} ${route}`, '[http] request failed', { method, path, error });
     }
     response.removeHeader('Content-Disposition');
     response.status(problem.status).set(problem.headers).type('json');

@@ -632,6 +632,18 @@ test('a fault of ours is 500, logged, and its text kept inside', async () => {
   expect(server.log.join()).toContain('error [http] request failed');
 });
 
+test('a fault that every request meets fills no log: one line a minute for each route', async () => {
+  await using server = await startTestServer({
+    views: {
+      readiness: () => {
+        throw new Error('secret detail');
+      },
+    },
+  });
+  for (let request = 0; request < 5; request += 1) await server.call('GET', '/readyz');
+  expect(server.log.filter((line) => line.includes('request failed'))).toHaveLength(1);
+});
+
 function withDestinations(change: Partial<DestinationsView>): DestinationsView {
   return {
     list: () => [webhook],
