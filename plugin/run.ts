@@ -7,6 +7,7 @@ import { COMMANDS } from './commands/commands.ts';
 import { COMPLETION_SCRIPT, completions } from './completion.ts';
 import { type Api, connect, type Failure } from './connection.ts';
 import { helpOf, overview } from './help.ts';
+import { withoutControls } from './output/characters.ts';
 import { print } from './output/print.ts';
 
 /** Everything of the process that the plugin touches. */
@@ -25,8 +26,16 @@ const DEFAULT_WIDTH = 80;
 const DEFAULT_TIMEOUT_S = 60;
 const COMPLETION_TIMEOUT_MS = 2000;
 
-/** Runs one command line and resolves to the exit code: 0, 1 where it failed, 2 where it was not understood. */
-export async function run(args: readonly string[], terminal: Terminal): Promise<number> {
+/**
+ * Runs one command line and resolves to the exit code: 0, 1 where it failed, 2 where it was not understood.
+ * Nothing that a server or an argument says reaches the terminal with control characters.
+ */
+export async function run(args: readonly string[], given: Terminal): Promise<number> {
+  const terminal: Terminal = {
+    ...given,
+    out: (text) => given.out(withoutControls(text)),
+    err: (text) => given.err(withoutControls(text)),
+  };
   const [name, ...rest] = args;
   const { out } = terminal;
   switch (name) {
@@ -43,7 +52,7 @@ export async function run(args: readonly string[], terminal: Terminal): Promise<
       out(COMPLETION_SCRIPT);
       return 0;
     case '__complete': {
-      const words = await completions(rest, (command, given) => quietApi(command, given, terminal));
+      const words = await completions(rest, (command, typed) => quietApi(command, typed, terminal));
       out(words.map((word) => `${word}\n`).join(''));
       return 0;
     }

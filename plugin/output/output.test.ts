@@ -4,6 +4,7 @@ import { parse } from 'yaml';
 import { COMMANDS } from '../commands/commands.ts';
 import { exactJson, exactYaml, parseExact } from '../exact-json.ts';
 import { helpOf, overview } from '../help.ts';
+import { run } from '../run.ts';
 import { type Answer, print } from './print.ts';
 import { characters } from './characters.ts';
 import { sparkline } from './sparkline.ts';
@@ -80,6 +81,48 @@ describe('a number', () => {
         expect(JSON.parse(exactJson(document))).toStrictEqual(same);
         expect(parse(exactYaml(document))).toStrictEqual(same);
       }),
+    );
+  });
+});
+
+describe('a hostile name', () => {
+  const name = 'ac\u001b[31mme\u009b2K\u0000\u007f';
+  // oxlint-disable-next-line no-control-regex
+  const controls = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f]/;
+  const answer: Answer = {
+    kind: 'answer',
+    document: { tenant: name },
+    facts: [name],
+    table: tableOf([[name, '', '', '']]),
+    notes: [name],
+  };
+
+  test('colours a table or leaves half of a sequence in it', () => {
+    expect(print(answer, 'table', 80)).not.toMatch(controls);
+    expect(print(answer, 'table', 80)).not.toContain('[31m');
+    expect(tableLines(tableOf([[name, '', '', '']]), 80)[1]).toMatch(/^acme/);
+  });
+
+  test.each(['json', 'yaml'] as const)('is obeyed by the terminal, or changed, as %s', (format) => {
+    const printed = print(answer, format, 80);
+    expect(printed).not.toMatch(controls);
+    expect(parse(printed)).toStrictEqual({ tenant: name });
+  });
+
+  test('reaches the terminal through an error', async () => {
+    const written: string[] = [];
+    const write = (text: string): void => void written.push(text);
+    const exit = await run([name], {
+      environment: {},
+      columns: 80,
+      now: () => 0,
+      out: write,
+      err: write,
+      version: 'test',
+    });
+    expect(exit).toBe(2);
+    expect(written.join('')).toBe(
+      `no such command: "acme": use one of ${COMMANDS.map((each) => each.name).join(', ')}\n`,
     );
   });
 });

@@ -1,5 +1,5 @@
 import { exactJson, exactYaml } from '../exact-json.ts';
-import { characters } from './characters.ts';
+import { characters, escapeControls } from './characters.ts';
 import { csvLines, printable, type Table, tableLines } from './table.ts';
 
 export const FORMATS = ['table', 'wide', 'json', 'yaml', 'csv'] as const;
@@ -22,9 +22,9 @@ export interface Answer {
 export function print(answer: Answer, format: Format, width: number): string {
   switch (format) {
     case 'json':
-      return `${exactJson(answer.document)}\n`;
+      return `${escapeControls(exactJson(answer.document))}\n`;
     case 'yaml':
-      return exactYaml(answer.document);
+      return escapeControls(exactYaml(answer.document));
     case 'csv':
       return csvLines(answer.table).join('');
     case 'wide':

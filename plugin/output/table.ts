@@ -1,5 +1,5 @@
 import { csvLine } from '../../operator/http/stream-lines.ts';
-import { characters } from './characters.ts';
+import { characters, withoutControls } from './characters.ts';
 
 /** A column of a table. */
 export interface Column {
@@ -21,9 +21,6 @@ export interface Table {
 const GAP = '  ';
 /** Columns are cut no further than this, as long as there are others. */
 const NARROWEST = 8;
-/** Control characters, which a terminal would obey. */
-// oxlint-disable-next-line no-control-regex
-const CONTROL = /[\u0000-\u001f\u007f-\u009f]+/g;
 
 /** The lines of a table, none longer than `width`; undefined cuts nothing. */
 export function tableLines(table: Table, width: number | undefined): readonly string[] {
@@ -45,9 +42,9 @@ export function csvLines({ columns, rows }: Table): readonly string[] {
   return [header, ...rows.map((row) => shown.map((at) => row[at] ?? ''))].map(csvLine);
 }
 
-/** Text without what would move a terminal's cursor. */
+/** The text in one line, without ANSI sequences and control characters. */
 export function printable(text: string): string {
-  return text.replaceAll(CONTROL, ' ');
+  return withoutControls(text).replaceAll(/[\t\r\n]+/g, ' ');
 }
 
 /** Cuts the widest of the columns that may be cut, one character at a time, then the others. */
