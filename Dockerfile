@@ -1,6 +1,7 @@
 # make image
-ARG BUILD_IMAGE=node:24-bookworm-slim
-ARG RUNTIME_IMAGE=gcr.io/distroless/nodejs24-debian12:nonroot
+# Indexes of all platforms; a new digest is a commit of its own.
+ARG BUILD_IMAGE=node:24.21.0-bookworm-slim@sha256:0e0ff40c39bc087845bfb27465a0df4ea419520094bc35842ff83dd8cbe6f9b6
+ARG RUNTIME_IMAGE=gcr.io/distroless/nodejs24-debian12:nonroot@sha256:14d42e2511532589a7c7e01a753667a74fcc96266e137e8125006b87b0c32d0a
 
 # What is built runs on any platform, so that nothing is emulated for another one.
 FROM --platform=${BUILDPLATFORM} ${BUILD_IMAGE} AS build
