@@ -6,7 +6,7 @@ import { CoreV1Api } from '@kubernetes/client-node';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { type Connection, createConnection, readLines } from './connection.ts';
 import { loadKubeConfig } from './kube-config.ts';
-import { describeFailure } from './outcome.ts';
+import { describeFailure, statusFailure } from './outcome.ts';
 import {
   plainKubeConfig,
   type ScriptedApiServer,
@@ -144,6 +144,28 @@ describe('connection', () => {
     const outcome = await connection.request(PODS);
     expect(outcome).toMatchObject({ kind: 'status', code: 502, reason: '' });
     expect(JSON.stringify(outcome)).not.toContain('hunter2');
+  });
+
+  test.each([
+    ['/apis/metrics.k8s.io/v1beta1/pods', 'metrics.k8s.io; install metrics-server'],
+    [
+      '/apis/meterfeed.io/v1alpha1/priceBooks',
+      'meterfeed.io; apply the CustomResourceDefinitions of meterfeed',
+    ],
+    ['/apis/example.com/v1/things', 'example.com; install what serves it'],
+  ])('404 without a Status for %s says what to install, not "no message"', (path, cure) => {
+    expect(statusFailure(404, '404 page not found', { path })).toEqual({
+      kind: 'status',
+      code: 404,
+      reason: '',
+      message: `the API server does not serve ${cure}`,
+    });
+  });
+
+  test('a group that is not served is named, not "no message"', async () => {
+    server.next('list', { kind: 'answer', code: 404, body: '404 page not found' });
+    const { message } = (await connection.request(PODS)) as { readonly message?: string };
+    expect(message).toMatch(/^the API server does not serve /);
   });
 
   test('the token goes out in the header and shows up in no failure', async () => {

@@ -128,7 +128,8 @@ class PooledConnection implements Connection {
       const sent = this.#send(path, 'requests', { ...options, signal: deadline.signal });
       const response = await unlessAborted(sent, deadline.signal);
       const status = response.statusCode;
-      if (status < 200 || status > 299) return await this.#refusal(response, options.onReceived);
+      if (status < 200 || status > 299)
+        return await this.#refusal(response, path, options.onReceived);
       const bytes = new Uint8Array(await response.body.arrayBuffer());
       options.onReceived?.(bytes.length);
       const read = options.read ?? this.#parse;
@@ -149,7 +150,7 @@ class PooledConnection implements Connection {
       const sent = this.#send(path, 'streams', { ...options, signal: deadline.signal });
       const response = await unlessAborted(sent, deadline.signal);
       if (response.statusCode !== 200) {
-        const refusal = await this.#refusal(response, options.onReceived);
+        const refusal = await this.#refusal(response, path, options.onReceived);
         deadline.release();
         return refusal;
       }
@@ -215,17 +216,17 @@ class PooledConnection implements Connection {
   /** What the server was shown must not come back in its words: they end up in logs and statuses. */
   async #refusal(
     response: Dispatcher.ResponseData,
+    path: string,
     onReceived: RequestOptions['onReceived'],
   ): Promise<StatusFailure> {
     const body = parseJson(await beginningOf(response.body, onReceived));
     // The whole body: a message is cut short, and a secret in it perhaps with it.
     const said = this.#shown.reduce(withoutSecret, JSON.stringify(body ?? null));
     const retryAfter = response.headers['retry-after'];
-    return statusFailure(
-      response.statusCode,
-      parseJson(said),
-      typeof retryAfter === 'string' ? retryAfter : undefined,
-    );
+    return statusFailure(response.statusCode, parseJson(said), {
+      path,
+      ...(typeof retryAfter === 'string' && { retryAfter }),
+    });
   }
 }
 

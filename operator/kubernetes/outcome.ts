@@ -35,18 +35,39 @@ export function describeFailure(failure: RequestFailure): string {
   return `HTTP ${failure.code}${name}: ${failure.message}`;
 }
 
-/** Reads an error answer. Only a Kubernetes `Status` is quoted: any other body could be anyone's text. */
-export function statusFailure(code: number, body: unknown, retryAfter?: string): StatusFailure {
+/**
+ * Reads an error answer to a request for `path`; `retryAfter` is the header. Only a Kubernetes `Status` is quoted: any other body could be
+ * anyone's text. A 404 without a `Status` means that the API server does not serve the path's group or resource.
+ */
+export function statusFailure(
+  code: number,
+  body: unknown,
+  { path = '', retryAfter }: { readonly path?: string; readonly retryAfter?: string } = {},
+): StatusFailure {
   const status = isRecord(body) && body['kind'] === 'Status' ? body : {};
   const message = status['message'];
   const retryAfterMs = parseRetryAfter(retryAfter);
+  const unexplained = code === 404 ? notServed(path) : 'no message';
   return {
     kind: 'status',
     code,
     reason: typeof status['reason'] === 'string' ? status['reason'] : '',
-    message: typeof message === 'string' && message !== '' ? oneLine(message) : 'no message',
+    message: typeof message === 'string' && message !== '' ? oneLine(message) : unexplained,
     ...omitUndefined({ retryAfterMs }),
   };
+}
+
+/** What to install where the API server does not serve a group. */
+const INSTALL: Readonly<Record<string, string>> = {
+  'metrics.k8s.io': 'install metrics-server',
+  'meterfeed.io': 'apply the CustomResourceDefinitions of meterfeed',
+};
+
+function notServed(path: string): string {
+  const [, group = ''] = /^\/apis\/([^/?]+)/.exec(path) ?? [];
+  const what = group === '' ? path.split('?', 1)[0] : group;
+  const cure = INSTALL[group] ?? 'install what serves it';
+  return `the API server does not serve ${what}; ${cure}`;
 }
 
 /** Messages of errors with a code come from Node or undici and hold addresses, never headers or bodies. */
