@@ -278,7 +278,8 @@ class TenantEnforcement implements Enforcement {
     } catch (error) {
       if (!signal.aborted) throw error;
     }
-    while (!signal.aborted && (await discovery.round()).kind === 'failed') {
+    // Discovery's own first pass waits for the first lists: an earlier pass fails and logs an error.
+    while (!signal.aborted && !(discovery.known() && (await discovery.round()).kind === 'found')) {
       await clock.sleep(ROUND_RETRY_MS, signal).catch(() => undefined);
     }
     if (signal.aborted) return;

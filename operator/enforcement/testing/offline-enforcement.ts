@@ -1,6 +1,7 @@
 import { Registry } from 'prom-client';
 import type { Settings } from '../../config/settings.ts';
 import type { AskStanding, CustomerAnswer } from '../../destinations/destination.ts';
+import type { Discovery } from '../../discovery/discovery.ts';
 import type { Tenant } from '../../model/tenant.ts';
 import type { Source } from '../../kubernetes/source.ts';
 import { createCapturingLogger } from '../../kubernetes/testing/capturing-logger.ts';
@@ -16,6 +17,7 @@ export async function createOfflineEnforcement(options: {
   readonly tenants: () => readonly Tenant[];
   readonly clock: Clock;
   readonly known?: () => boolean;
+  readonly round?: Discovery['round'];
   readonly ask?: () => Promise<CustomerAnswer>;
   readonly askKeys?: AskKeys;
   readonly askStanding?: AskStanding;
@@ -32,7 +34,7 @@ export async function createOfflineEnforcement(options: {
       known: options.known ?? (() => true),
       clusters: () => [],
       tenants: options.tenants,
-      round: async () => ({ kind: 'found', clusters: [] }),
+      round: options.round ?? (async () => ({ kind: 'found', clusters: [] })),
       subscribe: () => () => undefined,
     },
     sources: { namespaces: nothing(), statefulSets: nothing(), deployments: nothing() },
