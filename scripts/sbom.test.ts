@@ -1,4 +1,7 @@
-import { readFileSync } from 'node:fs';
+import { execFileSync } from 'node:child_process';
+import { mkdtempSync, readdirSync, readFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { lockedPackages } from './lock-file.ts';
 import { sbom } from './sbom.ts';
@@ -25,6 +28,14 @@ test('the SBOM names each package of the lock file that can be shipped, with has
     expect(hashes).toMatchObject([{ alg: 'SHA-512' }]);
     expect(licenses).toHaveLength(1);
   }
+});
+
+test('--help writes a file of that name', () => {
+  const folder = mkdtempSync(join(tmpdir(), 'sbom-'));
+  const script = join(import.meta.dirname, 'sbom.ts');
+  const text = execFileSync('node', [script, '--help'], { cwd: folder, encoding: 'utf8' });
+  expect(text).toContain('npm run sbom -- [FILE]');
+  expect(readdirSync(folder)).toStrictEqual([]);
 });
 
 test('one lock file gives one SBOM', () => {

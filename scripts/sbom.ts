@@ -1,6 +1,7 @@
 import { execFileSync } from 'node:child_process';
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
+import { parseArgs } from 'node:util';
 import { lockedPackages } from './lock-file.ts';
 
 const ROOT = join(import.meta.dirname, '..');
@@ -58,7 +59,17 @@ export function sbom(): Sbom {
 }
 
 if (import.meta.main) {
-  const file = process.argv[2] ?? join(ROOT, 'dist/sbom.cdx.json');
+  const { positionals, values } = parseArgs({
+    allowPositionals: true,
+    options: { help: { type: 'boolean', short: 'h', default: false } },
+  });
+  const file = positionals[0] ?? join(ROOT, 'dist/sbom.cdx.json');
+  if (values.help) {
+    console.log(
+      'npm run sbom -- [FILE]: writes the CycloneDX SBOM, by default to dist/sbom.cdx.json',
+    );
+    process.exit(0);
+  }
   mkdirSync(dirname(file), { recursive: true });
   writeFileSync(file, `${JSON.stringify(sbom(), null, 2)}\n`);
   console.log(`SBOM written to ${file}`);
