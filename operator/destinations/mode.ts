@@ -14,7 +14,7 @@ export function modeProblem(
   if (key === undefined || key.mode === mode) return undefined;
   const mend =
     key.mode === 'live'
-      ? 'set mode: live to bill customers for real, or give a test key'
+      ? 'set mode: live (DESTINATIONS_MODE=live for ADAPTERS) to bill customers for real, or give a test key'
       : 'give a live key, or leave mode: test';
   return `a ${key.mode} key (${key.prefix}…) with mode: "${mode}"; ${mend}`;
 }

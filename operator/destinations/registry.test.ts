@@ -50,8 +50,16 @@ test('the variables of a destination are proven to reach its options', () => {
 });
 
 test.each([
-  ['live', undefined, 'a live key (sk_live_…) with mode: "test"; set mode: live'],
-  ['live', 'test', 'a live key (sk_live_…) with mode: "test"; set mode: live'],
+  [
+    'live',
+    undefined,
+    'a live key (sk_live_…) with mode: "test"; set mode: live (DESTINATIONS_MODE=live for ADAPTERS)',
+  ],
+  [
+    'live',
+    'test',
+    'a live key (sk_live_…) with mode: "test"; set mode: live (DESTINATIONS_MODE=live for ADAPTERS)',
+  ],
   ['test', 'live', 'a test key (sk_test_…) with mode: "live"; give a live key'],
 ] as const)('a %s key with mode %s bills nobody, and both are named', (kind, mode, reason) => {
   const outcome = createDestinationRegistry(createTestContext())(keyed(kind, mode));
