@@ -90,6 +90,35 @@ test('no tenant pays with the credit of another', () => {
   );
 });
 
+test('no object time is given back twice or forgotten', () => {
+  const ms = (values: readonly { readonly ms: number }[]): number =>
+    values.reduce((total, one) => total + one.ms, 0);
+  const carriedMs = (values: readonly { readonly carriedMs: number }[]): number =>
+    values.reduce((total, one) => total + one.carriedMs, 0);
+  fc.assert(
+    fc.property(charges, credits, (list, open) => {
+      const { settled, credits: left } = settleCredits(list, open, HOUR, 6 * HOUR);
+      expect(carriedMs(settled) + ms(left)).toBe(carriedMs(list) + ms(open));
+    }),
+  );
+});
+
+test('a credit goes to the charge of its own identity before one of its siblings', () => {
+  const charge = (resource: string): Charge => {
+    const identity = { tenant: 'x', metric: 'tenant_cpu_core_hours', resource_id: resource };
+    const key = identityKey(identity);
+    return { identity, key, amount: 100n, carried: 0n, carriedMs: 0, properties: {} };
+  };
+  const [sibling, own] = [charge('d'), charge('c')];
+  const credit = { identity: own.identity, amount: -130n, ms: -1300, since: 0 };
+  const { settled, credits: left } = settleCredits([sibling, own], [credit], HOUR, 6 * HOUR);
+  expect(settled.map(({ total, carriedMs }) => [total, carriedMs])).toEqual([
+    [70n, -300],
+    [0n, -1000],
+  ]);
+  expect(left).toEqual([]);
+});
+
 test('a credit that finds no charge within MAX_BACKFILL is reported, not kept for ever', () => {
   const identity = { tenant: 'x', metric: 'tenant_cpu_core_hours' };
   const credit = { identity, amount: -5n, ms: -20_000, since: 0 };

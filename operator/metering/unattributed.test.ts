@@ -1,6 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { createDiscoveryRig } from '../discovery/testing/discovery-rig.ts';
 import { gpusOf } from '../model/gpu-parts.ts';
+import type { UsageEvent } from '../model/event.ts';
 import type { Findings } from './findings.ts';
 import { gpuNode, N1 } from './testing/gpu-nodes.ts';
 import { claim, cluster, iso, pod } from './testing/objects.ts';
@@ -88,6 +89,22 @@ describe('what a tenant cluster brought is neither billed nor listed', () => {
     const next = made.close(START + HOUR, START + 2 * HOUR);
     expect(total(next.events, 'tenant_gpu_hours')).toBe(4);
     expect(listed(next.findings)).toEqual({});
+  });
+
+  test('a tenant cluster found late has what came late, and its neighbour is not billed twice', () => {
+    const made = world(cluster('a'));
+    const cpus = (name: string) =>
+      made.pod(pod({ name, labels: managedBy(name), containers: [{ cpu: '1' }] }));
+    cpus('a');
+    cpus('b');
+    const of = (events: readonly UsageEvent[]) =>
+      Object.fromEntries(events.map(({ tenant, quantity }) => [tenant, Number(quantity)]));
+    const first = made.close(START, START + HOUR);
+    expect(of(first.events)).toEqual({ 'tenant-tenant-a-a': 1 });
+    const late = cluster('b', {}, { createdAt: START + HOUR / 2 });
+    made.clusters([cluster('a'), late], START + HOUR + 60_000);
+    const { events } = made.close(START + HOUR, START + 2 * HOUR);
+    expect(of(events)).toEqual({ 'tenant-tenant-a-a': 1, 'tenant-tenant-a-b': 1.5 });
   });
 
   test('A05: on a node that is billed whole its GPU time is paid for', () => {

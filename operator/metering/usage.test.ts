@@ -71,6 +71,19 @@ describe('CPU and memory by usage', () => {
     });
   });
 
+  test('a pod that is older than its tenant cluster is no gap before it could be sampled', () => {
+    const world = createWorld({ settings: { sampleHoldMs: 600_000 } });
+    const created = START + HOUR - 900_000;
+    world.pod(pod({ name: 'p' }));
+    world.clusters([cluster('a', { cpuMemoryBasis: 'usage' }, { createdAt: created })], created);
+    const { findings } = world.close(START, START + HOUR);
+    expect(findings.unsampled.get('tenant-tenant-a-a')).toEqual({
+      podMs: 300_000,
+      from: created + 600_000,
+      to: START + HOUR,
+    });
+  });
+
   test('a sample holds for two intervals, not for ever, and never past the pod', () => {
     const world = createWorld({ settings: { sampleHoldMs: 600_000 } });
     world.clusters([cluster('a', { cpuMemoryBasis: 'usage' })]);
