@@ -186,7 +186,7 @@ describe('Stripe', () => {
     };
     expect(await statusAt('Feb 01T12')).toStrictEqual(['draft']);
     expect(await statusAt('Feb 03T23:59')).toStrictEqual(['draft']);
-    expect(await statusAt('Feb 04T00')).toStrictEqual(['open']);
+    expect(await statusAt('Feb 04T00')).toStrictEqual(['paid']);
   });
 
   test('makes a draft final within an hour after its webhook was taken', async () => {
@@ -199,7 +199,7 @@ describe('Stripe', () => {
     await stripe.webhooks.turnTo(time('Feb 01T03'));
     expect(stripe.state.invoices.map(({ status }) => status)).toStrictEqual(['draft']);
     await stripe.webhooks.turnTo(time('Feb 01T04'));
-    expect(stripe.state.invoices.map(({ status }) => status)).toStrictEqual(['open']);
+    expect(stripe.state.invoices.map(({ status }) => status)).toStrictEqual(['paid']);
     const request = requests.find(({ body }) => body.includes('invoice.finalized'));
     const client = new Stripe('sk_test_key', { telemetry: false });
     const event = client.webhooks.constructEvent(

@@ -130,6 +130,8 @@ function invoice({ state }: FakeStripe, change: Partial<FakeStripe['state']['inv
     finalizesAt: undefined,
     finalizedAt: at,
     collects: true,
+    granted: new Map(),
+    balance: 0,
     attempts: 0,
     dueAt: undefined,
     lines: [],

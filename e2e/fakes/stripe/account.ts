@@ -48,6 +48,11 @@ function uninvoiced(state: StripeState, event: MeterEvent): Fate {
     ({ status, lines }) => status === 'void' && lines.some(({ events }) => events.includes(event)),
   );
   if (voided !== undefined) return { kind: 'never', because: 'its invoice is void' };
+  const isStopped = state.invoices.some(
+    ({ status, collects, lines }) =>
+      status === 'draft' && !collects && lines.some(({ events }) => events.includes(event)),
+  );
+  if (isStopped) return { kind: 'never', because: 'its draft does not go on by itself' };
   if (isStillToCome(state, event)) return { kind: 'open' };
   const priced = spellsOf(state, event);
   if (priced.length === 0) return { kind: 'never', because: 'no price of its meter at its time' };
@@ -70,7 +75,8 @@ function uninvoiced(state: StripeState, event: MeterEvent): Fate {
 
 function isStillToCome(state: StripeState, event: MeterEvent): boolean {
   const drafts = state.invoices.filter(
-    ({ status, finalizesAt }) => status === 'draft' && finalizesAt !== undefined,
+    ({ status, finalizesAt, collects }) =>
+      status === 'draft' && collects && finalizesAt !== undefined,
   );
   const isOnDraft = drafts.some(({ customer, lines }) =>
     lines.some(

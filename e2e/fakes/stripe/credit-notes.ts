@@ -3,7 +3,8 @@ import { whole } from '../exact.ts';
 import { invalid, missing, ok } from './answers.ts';
 import { type Form, items, text, texts } from './form.ts';
 import { invoiceOf } from './invoice-routes.ts';
-import { showCreditNote, showInvoice, totalCents } from './invoice-view.ts';
+import { creditAmounts, totalCents } from './amounts.ts';
+import { showCreditNote, showInvoice } from './invoice-view.ts';
 import { page, PAGING, unknownParameter } from './lists.ts';
 import { metadataProblem } from './metadata.ts';
 import { type CreditNote, nextId, type StripeState } from './state.ts';
@@ -11,10 +12,42 @@ import { type CreditNote, nextId, type StripeState } from './state.ts';
 /** Where the part of a credit note goes that was paid already. */
 const PAID_BACK = ['credit_amount', 'refund_amount', 'out_of_band_amount'];
 
+const PREVIEW = ['invoice', 'amount', 'lines', 'reason', 'memo', 'metadata', ...PAID_BACK];
+
 /** Credits a final invoice, never more than it is. */
 export function createCreditNote(state: StripeState, form: Form, at: number): FakeResponse {
-  const known = ['invoice', 'amount', 'lines', 'reason', 'memo', 'metadata', ...PAID_BACK];
-  const unknown = unknownParameter(form, known);
+  const note = read(state, form, at);
+  if ('status' in note) return note;
+  const said = paidBack(form);
+  if (said !== note.toBalance) return unevenProblem(said, note.toBalance);
+  state.creditNotes.push(note);
+  // What was paid is owed to the customer.
+  const customer = invoiceOf(state, note.invoice)?.customer ?? '';
+  state.balances.set(customer, (state.balances.get(customer) ?? 0) - note.toBalance);
+  return ok(showCreditNote(state, note));
+}
+
+/** What a credit note would be; where the part that was paid goes need not be said. */
+export function previewCreditNote(state: StripeState, form: Form, at: number): FakeResponse {
+  const note = read(state, form, at);
+  if ('status' in note) return note;
+  const said = paidBack(form);
+  if (said !== 0 && said !== note.toBalance) return unevenProblem(said, note.toBalance);
+  return ok(showCreditNote(state, note));
+}
+
+function paidBack(form: Form): number {
+  return PAID_BACK.reduce((sum, field) => sum + Number(text(form, field) ?? 0), 0);
+}
+
+function unevenProblem(said: number, toBalance: number): FakeResponse {
+  return invalid(
+    `The sum of credit amount, refund amount and out of band amount (${said}) must equal the post payment amount (${toBalance}).`,
+  );
+}
+
+function read(state: StripeState, form: Form, at: number): CreditNote | FakeResponse {
+  const unknown = unknownParameter(form, PREVIEW);
   if (unknown !== undefined) return unknown;
   const id = text(form, 'invoice') ?? '';
   const invoice = invoiceOf(state, id);
@@ -22,46 +55,45 @@ export function createCreditNote(state: StripeState, form: Form, at: number): Fa
   if (invoice.status !== 'open' && invoice.status !== 'paid') {
     return invalid('You can only create credit notes for finalized invoices.');
   }
-  let lines = 0;
-  for (const line of items(form, 'lines')) {
-    const of = text(line, 'invoice_line_item');
+  const before = state.creditNotes.filter((note) => note.invoice === id);
+  const lines: CreditNote['lines'][number][] = [];
+  for (const item of items(form, 'lines')) {
+    const of = text(item, 'invoice_line_item');
     const own = invoice.lines.find((one) => one.id === of);
     if (own === undefined) return missing('invoice line item', of ?? '');
-    const amount = Number(text(line, 'amount'));
-    if (!(amount > 0 && amount <= whole(own.cents))) {
+    const asked = Number(text(item, 'amount'));
+    const amounts = creditAmounts(state, invoice, own, asked);
+    const credited = before
+      .flatMap((note) => note.lines)
+      .reduce((sum, one) => sum + (one.line === own.id ? one.gross : 0), 0);
+    if (!(asked > 0 && amounts.gross + credited <= whole(own.cents))) {
       return invalid('The credit note line amount must be within the amount of the invoice line.');
     }
-    lines += amount;
+    lines.push({ ...amounts, line: own.id });
   }
-  const amount = Number(text(form, 'amount') ?? lines);
+  const sumOf = (field: 'gross' | 'discount' | 'total'): number =>
+    lines.reduce((sum, line) => sum + line[field], 0);
+  const amount = Number(text(form, 'amount') ?? sumOf('total'));
   const metadata = texts(form, 'metadata');
   const problem = metadataProblem(metadata);
   if (problem !== undefined) return problem;
-  const before = state.creditNotes.filter((note) => note.invoice === id);
   const credited = before.reduce((total, note) => total + note.amount, 0);
-  if (!(amount > 0 && amount + credited <= totalCents(invoice))) {
+  if (!(amount > 0 && amount + credited <= totalCents(state, invoice))) {
     return invalid('The credit note amount must be within the amount of the invoice.');
   }
-  const due = showInvoice(state, invoice).amount_remaining;
-  const toBalance = Math.max(0, amount - due);
-  const said = PAID_BACK.reduce((sum, field) => sum + Number(text(form, field) ?? 0), 0);
-  if (said !== toBalance) {
-    return invalid(
-      `The sum of credit amount, refund amount and out of band amount (${said}) must equal the post payment amount (${toBalance}).`,
-    );
-  }
-  const note: CreditNote = {
+  return {
     id: nextId(state, 'cn'),
     invoice: id,
     amount,
+    subtotal: sumOf('gross'),
+    discount: sumOf('discount'),
+    lines,
     created: Math.floor(at / 1000),
     reason: text(form, 'reason') ?? null,
     memo: text(form, 'memo') ?? null,
     metadata,
-    toBalance,
+    toBalance: Math.max(0, amount - showInvoice(state, invoice).amount_remaining),
   };
-  state.creditNotes.push(note);
-  return ok(showCreditNote(state, note));
 }
 
 export function listCreditNotes(state: StripeState, query: Form): FakeResponse {

@@ -18,7 +18,7 @@ const ENDED = new Set(['canceled', 'incomplete', 'incomplete_expired']);
 export function runUntil(state: StripeState, until: number): void {
   for (let at = nextTime(state); at <= until; at = nextTime(state)) {
     for (const invoice of state.invoices) {
-      if (invoice.status === 'draft' && (invoice.finalizesAt ?? Infinity) <= at) {
+      if (invoice.status === 'draft' && advancesAt(invoice) <= at) {
         settle(state, invoice, at);
       }
     }
@@ -33,10 +33,14 @@ function runs({ status }: Subscription): boolean {
   return !ENDED.has(status);
 }
 
+function advancesAt({ collects, finalizesAt = Infinity }: Invoice): number {
+  return collects ? finalizesAt : Infinity;
+}
+
 function nextTime(state: StripeState): number {
   let next = Infinity;
-  for (const { status, finalizesAt = Infinity } of state.invoices) {
-    if (status === 'draft') next = Math.min(next, finalizesAt);
+  for (const invoice of state.invoices) {
+    if (invoice.status === 'draft') next = Math.min(next, advancesAt(invoice));
   }
   for (const subscription of state.subscriptions.values()) {
     if (runs(subscription)) next = Math.min(next, subscription.periodEnd);
@@ -123,11 +127,10 @@ export function cancelNow(
     );
     invoiceNow(state, subscription, lines, at);
   }
-  // Of the whole customer, as the text has it (https://docs.stripe.com/api/subscriptions/cancel).
+  // Of the whole customer, as the text has it (https://docs.stripe.com/api/subscriptions/cancel); drafts stay drafts then.
   for (const invoice of state.invoices) {
-    if (invoice.customer === subscription.customer && invoice.status === 'open') {
-      invoice.collects = false;
-    }
+    const goesOn = invoice.status === 'open' || invoice.status === 'draft';
+    if (invoice.customer === subscription.customer && goesOn) invoice.collects = false;
   }
   end(state, subscription, at);
 }

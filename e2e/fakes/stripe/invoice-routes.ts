@@ -7,7 +7,14 @@ import { showInvoice, showInvoiceItem, showLine } from './invoice-view.ts';
 import { isCreatedWithin, page, PAGING, unknownParameter } from './lists.ts';
 import { metadataProblem } from './metadata.ts';
 import { notify } from './notices.ts';
-import { liveItems, type Invoice, type InvoiceLine, nextId, type StripeState } from './state.ts';
+import {
+  liveItems,
+  type Invoice,
+  type InvoiceLine,
+  nextId,
+  type Price,
+  type StripeState,
+} from './state.ts';
 import { showSubscription } from './subscription-view.ts';
 
 /** https://docs.stripe.com/billing/invoices/subscription */
@@ -70,6 +77,8 @@ export function previewInvoice(state: StripeState, form: Form, at: number): Fake
     finalizesAt: undefined,
     finalizedAt: undefined,
     collects: true,
+    granted: new Map(),
+    balance: 0,
     attempts: 0,
     dueAt: undefined,
     lines: [...waiting.map(({ line }) => line), ...lines],
@@ -108,12 +117,20 @@ export function createInvoice(state: StripeState, form: Form, at: number): FakeR
 }
 
 /** Turns its automatic collection on or off. */
-export function updateInvoice(state: StripeState, id: string, form: Form): FakeResponse {
+export function updateInvoice(
+  state: StripeState,
+  id: string,
+  form: Form,
+  at: number,
+): FakeResponse {
   const unknown = unknownParameter(form, ['auto_advance']);
   if (unknown !== undefined) return unknown;
   const invoice = invoiceOf(state, id);
   if (invoice === undefined) return missing('invoice', id);
   invoice.collects = text(form, 'auto_advance') === 'true';
+  if (invoice.collects && invoice.finalizesAt !== undefined) {
+    invoice.finalizesAt = Math.max(invoice.finalizesAt, Math.floor(at / 1000));
+  }
   return ok(showInvoice(state, invoice));
 }
 
@@ -151,20 +168,31 @@ export function createInvoiceItem(state: StripeState, form: Form, at: number): F
     'currency',
     'amount',
     'unit_amount_decimal',
+    'price_data',
     'quantity',
     'description',
+    'discountable',
     'subscription',
     'period',
     'metadata',
+    'tax_behavior',
+    'tax_rates',
   ];
   const unknown = unknownParameter(form, known);
   if (unknown !== undefined) return unknown;
   const customer = text(form, 'customer') ?? '';
   if (state.customers.get(customer)?.deleted !== false) return missing('customer', customer);
   const quantity = parseExact(text(form, 'quantity') ?? '1');
-  const price = parseExact(text(form, 'amount') ?? text(form, 'unit_amount_decimal') ?? '');
+  const unit = text(form, 'price_data', 'unit_amount');
+  const amount = text(form, 'amount') ?? unit;
+  const price = parseExact(amount ?? text(form, 'unit_amount_decimal') ?? '');
   if (quantity === undefined || price === undefined) return invalid('Invalid amount or quantity');
-  if (!/^-?\d+$/.test(text(form, 'amount') ?? '0')) return invalid('Invalid integer: amount');
+  if (!/^-?\d+$/.test(amount ?? '0')) return invalid('Invalid integer: amount');
+  if (unit?.startsWith('-') === true) {
+    return invalid('This value must be greater than or equal to 0.');
+  }
+  const tax = itemTax(state, form);
+  if ('status' in tax) return tax;
   const metadata = texts(form, 'metadata');
   const problem = metadataProblem(metadata);
   if (problem !== undefined) return problem;
@@ -178,7 +206,7 @@ export function createInvoiceItem(state: StripeState, form: Form, at: number): F
   const line: InvoiceLine = {
     id: nextId(state, 'il'),
     description: text(form, 'description') ?? '',
-    price: null,
+    price: unit === undefined ? null : oneOffPrice(state, form, unit, now),
     subscription: text(form, 'subscription') ?? null,
     from: Number(text(form, 'period', 'start') ?? now),
     to: Number(text(form, 'period', 'end') ?? now),
@@ -186,6 +214,8 @@ export function createInvoiceItem(state: StripeState, form: Form, at: number): F
     quantity,
     cents: times(price, quantity),
     events: [],
+    ...tax,
+    isDiscountable: (text(form, 'discountable') ?? String(price.digits >= 0n)) === 'true',
   };
   const id = addInvoiceItem(state, customer, text(form, 'currency') ?? 'usd', line, {
     created: now,
@@ -193,6 +223,50 @@ export function createInvoiceItem(state: StripeState, form: Form, at: number): F
   });
   const item = state.invoiceItems.find((one) => one.id === id);
   return item === undefined ? missing('invoiceitem', id) : ok(showInvoiceItem(item));
+}
+
+/** An item has the tax that it says: Stripe Tax computes it, else it is that of its own rates. */
+function itemTax(
+  { rules: { tax } }: StripeState,
+  form: Form,
+): Pick<InvoiceLine, 'taxBehavior' | 'isTaxed'> | FakeResponse {
+  const said = text(form, 'price_data', 'tax_behavior') ?? text(form, 'tax_behavior');
+  const hasRates = Object.keys(texts(form, 'tax_rates')).length > 0;
+  if (tax?.isAutomatic === true && hasRates) {
+    return invalid('You cannot set `tax_rates` when automatic tax is enabled.');
+  }
+  if (tax?.isAutomatic === true && said !== 'exclusive' && said !== 'inclusive') {
+    return invalid('`tax_behavior` is required: the account has no default for it.');
+  }
+  const isAutomatic = tax?.isAutomatic === true;
+  return {
+    taxBehavior: (isAutomatic ? said : tax?.behavior) ?? 'unspecified',
+    isTaxed: isAutomatic || hasRates,
+  };
+}
+
+/** The price that Stripe makes for one item. */
+function oneOffPrice(state: StripeState, form: Form, unit: string, created: number): string {
+  const of = (name: string): string | undefined => text(form, 'price_data', name);
+  const price: Price = {
+    id: nextId(state, 'price'),
+    created,
+    currency: of('currency') ?? '',
+    currencyOptions: [],
+    product: of('product') ?? '',
+    unit_amount_decimal: unit,
+    tiers_mode: null,
+    tiers: undefined,
+    lookup_key: null,
+    interval: undefined,
+    meter: null,
+    tax_behavior: of('tax_behavior') ?? 'unspecified',
+    active: false,
+    nickname: null,
+    metadata: {},
+  };
+  state.prices.set(price.id, price);
+  return price.id;
 }
 
 export function listInvoiceItems(state: StripeState, query: Form): FakeResponse {

@@ -1,16 +1,28 @@
 import { textOf, whole } from '../exact.ts';
-import type { CreditNote, Invoice, InvoiceItem, InvoiceLine, StripeState } from './state.ts';
+import { lineAmounts, totalCents } from './amounts.ts';
+import type {
+  CreditNote,
+  Invoice,
+  InvoiceItem,
+  InvoiceLine,
+  LineAmounts,
+  StripeState,
+} from './state.ts';
+
+const DISCOUNT = 'di_1';
+/** The rate of every tax. */
+export const TAX_RATE = 'txr_1';
 
 /** An invoice as Stripe shows it (https://docs.stripe.com/api/invoices/object). */
 export function showInvoice(state: StripeState, invoice: Invoice) {
-  const total = totalCents(invoice);
+  const total = totalCents(state, invoice);
   const credited = state.creditNotes
     .filter((note) => note.invoice === invoice.id)
     .reduce((sum, { amount, toBalance }) => sum + amount - toBalance, 0);
   const returned = state.creditNotes
     .filter((note) => note.invoice === invoice.id)
     .reduce((sum, { toBalance }) => sum + toBalance, 0);
-  const due = invoice.status === 'paid' ? 0 : total - credited;
+  const due = invoice.status === 'paid' ? 0 : total + invoice.balance - credited;
   return {
     id: invoice.id,
     object: 'invoice',
@@ -23,18 +35,21 @@ export function showInvoice(state: StripeState, invoice: Invoice) {
       state.subscriptions.get(invoice.subscription ?? '')?.collectionMethod ??
       'charge_automatically',
     auto_advance:
-      invoice.status === 'open' ? invoice.collects : Number.isFinite(invoice.finalizesAt),
-    automatically_finalizes_at: Number.isFinite(invoice.finalizesAt) ? invoice.finalizesAt : null,
+      invoice.collects && (invoice.status === 'open' || Number.isFinite(invoice.finalizesAt)),
+    automatically_finalizes_at:
+      invoice.collects && Number.isFinite(invoice.finalizesAt) ? invoice.finalizesAt : null,
+    automatic_tax: { enabled: state.rules.tax?.isAutomatic === true },
     attempted: invoice.attempts > 0,
     attempt_count: invoice.attempts,
     due_date: invoice.dueAt ?? null,
     created: invoice.created,
     period_start: invoice.periodStart,
     period_end: invoice.periodEnd,
-    subtotal: total,
+    subtotal: invoice.lines.reduce((sum, { cents }) => sum + whole(cents), 0),
+    starting_balance: invoice.balance,
     total,
     amount_due: due,
-    amount_paid: total - credited - due,
+    amount_paid: total + invoice.balance - credited - due,
     amount_remaining: due,
     pre_payment_credit_notes_amount: credited,
     post_payment_credit_notes_amount: returned,
@@ -64,6 +79,7 @@ export function showInvoice(state: StripeState, invoice: Invoice) {
 export function showLine(state: StripeState, invoice: Invoice, line: InvoiceLine) {
   const price = state.prices.get(line.price ?? '');
   const quantity = textOf(line.quantity);
+  const { discount, granted, ...amounts } = lineAmounts(state, invoice, line);
   return {
     id: line.id,
     object: 'line_item',
@@ -73,6 +89,9 @@ export function showLine(state: StripeState, invoice: Invoice, line: InvoiceLine
     subtotal: whole(line.cents),
     currency: invoice.currency,
     description: line.description,
+    discountable: line.isDiscountable,
+    ...shownReductions({ discount, granted }),
+    taxes: shownTaxes(state, line, amounts),
     metadata: {},
     period: { start: line.from, end: line.to },
     quantity: Math.round(Number(quantity)),
@@ -114,9 +133,36 @@ export function showInvoiceItem({
   };
 }
 
+/** What was taken off before tax. */
+function shownReductions({ discount, granted }: Pick<LineAmounts, 'discount' | 'granted'>) {
+  const discounts = discount === 0 ? [] : [{ amount: discount, discount: DISCOUNT }];
+  const grants = granted === 0 ? [] : [{ amount: granted, type: 'credit_balance_transaction' }];
+  return {
+    discount_amounts: discounts,
+    pretax_credit_amounts: [...discounts.map((one) => ({ ...one, type: 'discount' })), ...grants],
+  };
+}
+
+function shownTaxes(
+  { rules }: StripeState,
+  line: Pick<InvoiceLine, 'isTaxed' | 'taxBehavior'>,
+  { tax }: Pick<LineAmounts, 'tax'>,
+) {
+  if (rules.tax === undefined || !line.isTaxed) return [];
+  return [
+    {
+      amount: tax,
+      tax_behavior: line.taxBehavior,
+      tax_rate_details: { tax_rate: TAX_RATE },
+      taxability_reason: rules.tax.percent === 0 ? 'reverse_charge' : 'standard_rated',
+      type: 'tax_rate_details',
+    },
+  ];
+}
+
 export function showCreditNote(state: StripeState, note: CreditNote) {
   const invoice = state.invoices.find(({ id }) => id === note.invoice);
-  const { toBalance, ...shown } = note;
+  const { toBalance, lines, discount, ...shown } = note;
   return {
     ...shown,
     object: 'credit_note',
@@ -125,12 +171,25 @@ export function showCreditNote(state: StripeState, note: CreditNote) {
     livemode: false,
     status: 'issued',
     total: note.amount,
+    discount_amount: discount,
     pre_payment_amount: note.amount - toBalance,
     post_payment_amount: toBalance,
+    lines: {
+      object: 'list',
+      url: `/v1/credit_notes/${note.id}/lines`,
+      has_more: false,
+      data: lines.map(({ line, gross, isInclusive, ...amounts }) => ({
+        object: 'credit_note_line_item',
+        type: 'invoice_line_item',
+        invoice_line_item: line,
+        amount: gross,
+        discount_amount: amounts.discount,
+        taxes: shownTaxes(
+          state,
+          { isTaxed: true, taxBehavior: isInclusive ? 'inclusive' : 'exclusive' },
+          amounts,
+        ),
+      })),
+    },
   };
-}
-
-/** Lines are rounded one by one. */
-export function totalCents({ lines }: Invoice): number {
-  return lines.reduce((total, { cents }) => total + whole(cents), 0);
 }

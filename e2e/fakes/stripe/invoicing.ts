@@ -1,3 +1,4 @@
+import { applyGrants, totalCents } from './amounts.ts';
 import { type Exact, exact, minus, plus, sum, times, ZERO } from '../exact.ts';
 import { notify } from './notices.ts';
 import {
@@ -37,6 +38,9 @@ export function usageLine(
     from: reading.from,
     to: reading.to,
     reading: isFixed ? undefined : reading,
+    taxBehavior: state.prices.get(item.price)?.tax_behavior ?? '',
+    isTaxed: true,
+    isDiscountable: true,
     ...read(state, subscription.customer, reading),
   };
 }
@@ -142,6 +146,8 @@ export function makeInvoice(state: StripeState, request: InvoiceRequest): Invoic
     finalizesAt,
     finalizedAt: undefined,
     collects: true,
+    granted: new Map(),
+    balance: 0,
     attempts: 0,
     dueAt: undefined,
     lines: [...waiting.map(({ line }) => line), ...lines],
@@ -158,9 +164,18 @@ export function finalize(state: StripeState, invoice: Invoice, at: number): void
   invoice.lines = invoice.lines.map((line) =>
     line.reading === undefined ? line : { ...line, ...read(state, invoice.customer, line.reading) },
   );
-  invoice.status = 'open';
+  applyGrants(state, invoice);
   invoice.finalizesAt = undefined;
   invoice.finalizedAt = at;
+  const balance = state.balances.get(invoice.customer) ?? 0;
+  const total = totalCents(state, invoice);
+  // A total below zero is owed to the customer.
+  invoice.balance = Math.max(balance, -Math.max(0, total));
+  const due = total + invoice.balance;
+  const isCollected = due >= state.rules.minimumCents;
+  invoice.status = isCollected ? 'open' : 'paid';
+  if (!isCollected) invoice.balance -= due;
+  state.balances.set(invoice.customer, balance - invoice.balance);
   const days = state.subscriptions.get(invoice.subscription ?? '')?.daysUntilDue ?? undefined;
   if (days !== undefined) invoice.dueAt = at + days * DAY_SECONDS;
   notify(state, 'invoice.finalized', invoice, at);

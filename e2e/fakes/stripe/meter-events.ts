@@ -113,7 +113,13 @@ function timeProblem(timestamp: number, at: number): FakeResponse | undefined {
   return invalid('Timestamp is too far in the future.', 'timestamp_in_future');
 }
 
-export function eventSummaries(state: StripeState, meterId: string, query: Form): FakeResponse {
+/** Sums of a meter, as far as they have been added up by now. */
+export function eventSummaries(
+  state: StripeState,
+  meterId: string,
+  query: Form,
+  at: number,
+): FakeResponse {
   const known = ['customer', 'start_time', 'end_time', 'value_grouping_window', 'limit'];
   const unknown = unknownParameter(query, known);
   if (unknown !== undefined) return unknown;
@@ -127,8 +133,10 @@ export function eventSummaries(state: StripeState, meterId: string, query: Form)
   if (start % grain !== 0 || end % grain !== 0)
     return invalid(`Times must be aligned to ${grain} s`);
   const sums = new Map<number, Exact>();
+  const until = at - state.rules.sumsLagSeconds * 1_000;
   for (const event of state.events) {
     const { timestamp, value } = event;
+    if (event.receivedAt > until) continue;
     if (event.meter !== meterId || event.customer !== customer || event.isCanceled) continue;
     if (timestamp < start || timestamp >= end) continue;
     const from = window === undefined ? start : timestamp - (timestamp % grain);

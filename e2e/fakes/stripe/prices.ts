@@ -21,6 +21,7 @@ const CREATE = [
   'tiers',
   'tiers_mode',
   'lookup_key',
+  'tax_behavior',
 ];
 
 export function createPrice(state: StripeState, form: Form, at: number): FakeResponse {
@@ -64,6 +65,7 @@ export function createPrice(state: StripeState, form: Form, at: number): FakeRes
     lookup_key: lookupKey,
     interval,
     meter,
+    tax_behavior: text(form, 'tax_behavior') ?? state.rules.tax?.behavior ?? 'unspecified',
     active: text(form, 'active') !== 'false',
     nickname: text(form, 'nickname') ?? null,
     metadata,
@@ -149,11 +151,14 @@ export function showPrice(price: Price, isExpanded = false): object {
     ...rest,
     ...(isExpanded && { currency_options: Object.fromEntries(options) }),
     object: 'price',
-    type: 'recurring',
+    type: interval === undefined ? 'one_time' : 'recurring',
     billing_scheme: tiers === undefined ? 'per_unit' : 'tiered',
     livemode: false,
     unit_amount: unit_amount_decimal === null ? null : Math.round(Number(unit_amount_decimal)),
     unit_amount_decimal,
-    recurring: { interval, interval_count: 1, meter, usage_type: usageType(price) },
+    recurring:
+      interval === undefined
+        ? null
+        : { interval, interval_count: 1, meter, usage_type: usageType(price) },
   };
 }

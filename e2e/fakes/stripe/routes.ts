@@ -2,7 +2,7 @@ import { CONTROL_PREFIX, type FakeRequest, type FakeResponse } from '../fake-ser
 import { accountOf } from './account.ts';
 import { invalid, ok, UNKNOWN_PATH } from './answers.ts';
 import { listCoreEvents, showCoreEvent } from './core-events.ts';
-import { createCreditNote, listCreditNotes } from './credit-notes.ts';
+import { createCreditNote, listCreditNotes, previewCreditNote } from './credit-notes.ts';
 import {
   createCustomer,
   deleteCustomer,
@@ -142,6 +142,8 @@ function dispatch(
       return createInvoiceItem(state, form, at);
     case 'GET v1 credit_notes':
       return listCreditNotes(state, form);
+    case 'GET v1 credit_notes preview':
+      return previewCreditNote(state, form, at);
     case 'POST v1 credit_notes':
       return createCreditNote(state, form, at);
     case 'GET v1 subscription_items':
@@ -174,7 +176,7 @@ function dispatchOne(
     case 'POST meters reactivate':
       return setMeterStatus(state, id, 'active');
     case 'GET meters event_summaries':
-      return eventSummaries(state, id, form);
+      return eventSummaries(state, id, form, at);
     case 'GET customers':
       return showOneCustomer(state, id);
     case 'POST customers':
@@ -200,7 +202,7 @@ function dispatchOne(
     case 'GET invoices':
       return showOneInvoice(state, id);
     case 'POST invoices':
-      return updateInvoice(state, id, form);
+      return updateInvoice(state, id, form, at);
     case 'GET invoices lines':
       return listLines(state, id, form);
     case 'POST invoices finalize':

@@ -46,8 +46,10 @@ export interface Price {
     | readonly { readonly up_to: number | null; readonly unit_amount_decimal: string }[]
     | undefined;
   readonly lookup_key: string | null;
-  readonly interval: string;
+  /** Undefined of a price that was made for one invoice item. */
+  readonly interval: string | undefined;
   readonly meter: string | null;
+  readonly tax_behavior: string;
   active: boolean;
   nickname: string | null;
   metadata: Record<string, string>;
@@ -143,6 +145,9 @@ export interface InvoiceLine {
   /** In the currency's smallest unit, not rounded. */
   readonly cents: Exact;
   readonly events: readonly MeterEvent[];
+  readonly taxBehavior: string;
+  readonly isTaxed: boolean;
+  readonly isDiscountable: boolean;
 }
 
 /** A line that waits for an invoice. */
@@ -169,8 +174,12 @@ export interface Invoice {
   /** When it becomes final by itself; undefined where nothing does that. */
   finalizesAt: number | undefined;
   finalizedAt: number | undefined;
-  /** Whether payment is pursued once it is final: what the end of a subscription takes from all that are open. */
+  /** Whether it goes on by itself, as a draft and when it is open: what the end of a subscription takes from all of the customer's. */
   collects: boolean;
+  /** By line, what the customer had prepaid. */
+  readonly granted: Map<string, number>;
+  /** Taken off what is due, or put on it, from the customer's balance. */
+  balance: number;
   /** How often a payment was tried. */
   attempts: number;
   /** Of one that is sent; set when it becomes final. */
@@ -178,10 +187,25 @@ export interface Invoice {
   lines: readonly InvoiceLine[];
 }
 
+/** What a line comes to, in the currency's smallest unit. */
+export interface LineAmounts {
+  /** Before discounts and exclusive taxes. */
+  readonly gross: number;
+  readonly discount: number;
+  /** Paid by what the customer had prepaid (https://docs.stripe.com/billing/subscriptions/usage-based/billing-credits). */
+  readonly granted: number;
+  readonly tax: number;
+  readonly isInclusive: boolean;
+  readonly total: number;
+}
+
 export interface CreditNote {
   readonly id: string;
   readonly invoice: string;
   readonly amount: number;
+  readonly subtotal: number;
+  readonly discount: number;
+  readonly lines: readonly (LineAmounts & { readonly line: string })[];
   readonly created: number;
   readonly reason: string | null;
   readonly memo: string | null;
@@ -214,6 +238,23 @@ export interface StripeRules {
    * first invoice, which is final before any usage can follow; the two pages on it can be read either way.
    */
   readonly backdatedUsage: 'with-its-period' | 'first-invoice';
+  /**
+   * What is put on every line, in per cent: by Stripe Tax, or by tax rates that are set by hand on the subscription's items.
+   * Accounts with Stripe Tax have no default for whether prices include it.
+   */
+  readonly tax?: {
+    readonly percent: number;
+    readonly behavior: 'exclusive' | 'inclusive';
+    readonly isAutomatic: boolean;
+  };
+  /** Of a coupon that every customer has, in per cent. */
+  readonly discountPercent: number;
+  /** What every customer has prepaid at first, for usage (billing credits). */
+  readonly grantedCents: number;
+  /** What is less is not collected: it goes onto the next invoice (https://docs.stripe.com/currencies#minimum-and-maximum-charge-amounts). */
+  readonly minimumCents: number;
+  /** How long sums of meters lag behind. */
+  readonly sumsLagSeconds: number;
   /** Whether `invoice_now` alone leaves metered usage out, as the guide on cancelling can be read. */
   readonly cancelNeedsProrate: boolean;
 }
@@ -247,6 +288,9 @@ export interface StripeState {
   readonly invoices: Invoice[];
   readonly invoiceItems: InvoiceItem[];
   readonly creditNotes: CreditNote[];
+  /** What is left of what customers have prepaid, and their balances: below zero for what they are owed. */
+  readonly grants: Map<string, number>;
+  readonly balances: Map<string, number>;
   /** Drafts whose `invoice.created` an endpoint has yet to take. */
   readonly unheard: Set<string>;
   /** What Stripe tells by webhook, oldest first. */
@@ -279,12 +323,18 @@ export function createStripeState(rules: Partial<StripeRules> = {}): StripeState
       finalInvoiceHasGrace: true,
       backdatedUsage: 'with-its-period',
       cancelNeedsProrate: false,
+      discountPercent: 0,
+      grantedCents: 0,
+      minimumCents: 50,
+      sumsLagSeconds: 0,
       ...rules,
     },
     schedules: new Map(),
     invoices: [],
     invoiceItems: [],
     creditNotes: [],
+    grants: new Map(),
+    balances: new Map(),
     unheard: new Set(),
     notices: [],
     meters: new Map(),

@@ -1,6 +1,7 @@
 import { afterEach, expect, test, vi } from 'vitest';
 import { type FakeLago, startFakeLago } from '../../../e2e/fakes/lago/lago.ts';
 import { type FakeStripe, startFakeStripe } from '../../../e2e/fakes/stripe/stripe.ts';
+import { lineAmounts } from '../../../e2e/fakes/stripe/amounts.ts';
 import type { DestinationSettings } from '../../config/settings.ts';
 import { correctionOf } from '../../model/correction.ts';
 import type { UsageEvent } from '../../model/event.ts';
@@ -186,6 +187,87 @@ test('Stripe: what was billed too much is credited on its invoice', async () => 
     expect(await notesOf(one)).toMatchObject([{ corrects: back.id, billed: '-4' }]),
   );
   expect(await one.report()).toMatchObject({ differing: 0 });
+});
+
+const VAT = { percent: 19, behavior: 'exclusive', isAutomatic: true } as const;
+
+/** January with 10 units at 2.005, of which 4 are taken back when its invoice is final. */
+async function creditAtStripe(
+  rules: Parameters<typeof startFakeStripe>[0]['rules'],
+  late: Late = 'credit',
+  isPaid = false,
+) {
+  const one = await withStripe(late, rules);
+  await january(one);
+  const [invoice] = one.stripe.state.invoices;
+  if (isPaid && invoice !== undefined) invoice.status = 'paid';
+  const [first] = await eventsOf(one);
+  if (first === undefined) throw new Error('no event');
+  const note = { reason: 'pushed twice', author: 'ann' };
+  const back = correctionOf({ event: first, sequence: 1 }, 1, -4_000_000_000n, '', note);
+  await one.append({ ...back, recorded_at: '2027-02-10T03:00:00Z' });
+  one.turnTo('02-10T06:00');
+  return one;
+}
+
+test.each([
+  ['Stripe Tax', { tax: VAT }, 802 + 152],
+  ['tax rates set by hand', { tax: { ...VAT, isAutomatic: false } }, 802 + 152],
+  ['tax in the price', { tax: { ...VAT, behavior: 'inclusive', isAutomatic: false } }, 802],
+  ['no tax, as in reverse charge', { tax: { ...VAT, percent: 0 } }, 802],
+  ['a coupon', { discountPercent: 20 }, 802 - 160],
+  ['a coupon and a tax', { discountPercent: 20, tax: VAT }, 802 - 160 + 122],
+  ['prepaid credit for half of it', { grantedCents: 1_000 }, 802 - 400],
+] as const)(
+  'Stripe: with %s a credit note is for what Stripe says it is',
+  async (_, rules, cents) => {
+    for (const isPaid of [false, true]) {
+      const one = await creditAtStripe(rules, 'credit', isPaid);
+      await vi.waitFor(() => expect(one.stripe.state.creditNotes).toHaveLength(1));
+      const toBalance = isPaid ? cents : 0;
+      expect(one.stripe.state.creditNotes).toMatchObject([{ amount: cents, toBalance }]);
+      expect(one.delivery().status('bills')?.lateRefusals).toStrictEqual([]);
+    }
+  },
+);
+
+test('Stripe: a credit that Stripe would put tax on top of once more waits for a person', async () => {
+  const one = await creditAtStripe({ tax: { ...VAT, behavior: 'inclusive' } });
+  const page = await one.delivery().deadLetters('bills', 0, 10);
+  expect(page?.deadLetters).toMatchObject([
+    { reason: expect.stringContaining('late: its price includes tax') },
+  ]);
+  expect(one.stripe.state.creditNotes).toStrictEqual([]);
+});
+
+test('Stripe: with a coupon what was billed too much is no line at the full price', async () => {
+  const one = await creditAtStripe({ discountPercent: 20 }, 'next');
+  await vi.waitFor(() => expect(one.stripe.state.creditNotes).toMatchObject([{ amount: 642 }]));
+  expect(one.stripe.state.invoiceItems).toStrictEqual([]);
+});
+
+test('Stripe: without tax and coupons it is a line below zero', async () => {
+  const one = await creditAtStripe({}, 'next');
+  await vi.waitFor(() =>
+    expect(one.stripe.state.invoiceItems).toMatchObject([{ line: { cents: { digits: -802n } } }]),
+  );
+  expect(one.stripe.state.creditNotes).toStrictEqual([]);
+});
+
+test.each([
+  ['Stripe Tax', VAT, 827 + 157],
+  ['Stripe Tax in the price', { ...VAT, behavior: 'inclusive' }, 827],
+  ['tax rates set by hand', { ...VAT, isAutomatic: false }, 827 + 157],
+] as const)('Stripe: with %s late usage is taxed like that of its time', async (_, tax, cents) => {
+  const one = await withStripe('next', { tax });
+  await january(one, ['01-31T22:00', '4'], ['01-31T23:00', '0.123']);
+  one.turnTo('02-10T04:00');
+  await vi.waitFor(() => expect(one.stripe.state.invoiceItems).toHaveLength(1));
+  one.turnTo('03-10T02:00');
+  const { state } = one.stripe;
+  const [february] = state.invoices.filter(({ lines }) => lines.length > 1);
+  const [line] = february?.lines ?? [];
+  expect(february && line && lineAmounts(state, february, line).total).toBe(cents);
 });
 
 test('Stripe: a line whose answer is lost is made once', async () => {

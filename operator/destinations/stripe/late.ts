@@ -1,3 +1,4 @@
+import { isNegative } from '../../model/correction.ts';
 import type { UsageEvent } from '../../model/event.ts';
 import { least } from '../../model/extremes.ts';
 import { omitUndefined } from '../../model/omit-undefined.ts';
@@ -16,6 +17,7 @@ import {
 } from '../late.ts';
 import { type StripeCustomers, TENANT_KEY } from './customers.ts';
 import { FINAL, invoiceLines } from './invoices.ts';
+import { amountParams, isTaxedTwice, lineTerms } from './late-terms.ts';
 import { meterName, type StripeMeters } from './meters.ts';
 import { readPrice } from './prices.ts';
 import type { StripeClient } from './stripe-client.ts';
@@ -42,6 +44,8 @@ interface ChargedLine {
   readonly from: number;
   readonly to: number;
   readonly price: LatePrice | string;
+  /** Why Stripe cannot credit a part of it; undefined where it can. */
+  readonly creditProblem: string | undefined;
 }
 
 /**
@@ -74,9 +78,10 @@ export class StripeLate implements LateBiller {
         const reason = `no line of a final invoice has a price for it: metric: ${quote(event.metric)}, window_start: ${quote(event.window_start)}; enter it there by hand and discard it`;
         return { kind: 'rejected', reason };
       }
-      const { price } = line;
-      return typeof price === 'string'
-        ? { kind: 'rejected', reason: price }
+      const { price, creditProblem } = line;
+      if (typeof price === 'string') return { kind: 'rejected', reason: price };
+      return creditProblem !== undefined && isNegative(event.quantity)
+        ? { kind: 'rejected', reason: creditProblem }
         : { kind: 'priced', price };
     });
   }
@@ -99,6 +104,10 @@ export class StripeLate implements LateBiller {
     const made = await client.list('/v1/invoiceitems', { customer }, signal);
     const found = foundIn(made, line);
     if (found !== undefined) return found;
+    const terms = await lineTerms(client, line, signal);
+    if ('reason' in terms) return terms;
+    // Discounts are not taken off items below zero, and Stripe makes no price below zero that could bear a tax.
+    if (line.minor < 0n && !terms.isPlain) return this.#credit(tenant, line, signal);
     const subscriptions = await client.list('/v1/subscriptions', { customer }, signal);
     if (subscriptions.kind !== 'list') return failedStep(subscriptions);
     const { currency } = line.price;
@@ -111,8 +120,7 @@ export class StripeLate implements LateBiller {
     }
     const params = {
       customer,
-      currency: currency.toLowerCase(),
-      amount: String(line.minor),
+      ...amountParams(line, terms),
       description: line.text,
       period: { start: String(line.from / 1000), end: String(line.to / 1000) },
       metadata: { [LATE_KEY]: line.id, [TENANT_KEY]: tenant.id },
@@ -120,28 +128,33 @@ export class StripeLate implements LateBiller {
     return billed(await client.create('/v1/invoiceitems', params, signal, line.id));
   }
 
-  /** What was paid already comes back to the customer's balance, and is taken off the next invoices. */
+  /**
+   * Credits what Stripe's own preview says: with its taxes, and without the discounts and prepaid credits of the invoice. What was
+   * paid already comes back to the customer's balance, and is taken off the next invoices.
+   */
   async #credit(tenant: Tenant, line: LateLine, signal: AbortSignal): Promise<LateOutcome> {
     const { client } = this.#options;
     const { invoice } = line.price;
     const made = await client.list('/v1/credit_notes', { invoice }, signal);
     const found = foundIn(made, line);
     if (found !== undefined) return found;
-    const answer = await client.get(`/v1/invoices/${encodeURIComponent(invoice)}`, {}, signal);
-    if (answer.kind !== 'ok') return failedStep(answer);
-    const amount = Number(-line.minor);
-    const open = textOf(answer.body, 'status') === 'open' ? answer.body['amount_remaining'] : 0;
-    const paid = Math.max(0, amount - Number(open ?? 0));
+    const lines = [
+      {
+        type: 'invoice_line_item',
+        invoice_line_item: line.price.line,
+        amount: String(-line.minor),
+      },
+    ];
+    const preview = await client.get('/v1/credit_notes/preview', { invoice, lines }, signal);
+    if (preview.kind !== 'ok') return failedStep(preview);
+    const paid = preview.body['post_payment_amount'];
+    if (typeof paid !== 'number') {
+      return { kind: 'retry', reason: 'the preview of a credit note has no post_payment_amount' };
+    }
     const params = {
       invoice,
       memo: line.text,
-      lines: [
-        {
-          type: 'invoice_line_item',
-          invoice_line_item: line.price.line,
-          amount,
-        },
-      ],
+      lines,
       ...(paid > 0 && { credit_amount: paid }),
       metadata: { [LATE_KEY]: line.id, [TENANT_KEY]: tenant.id },
     };
@@ -186,7 +199,9 @@ export class StripeLate implements LateBiller {
         if (meter === undefined) continue;
         const [from, to] = ['start', 'end'].map((end) => Number(objectOf(line, 'period')[end]));
         if (from === undefined || to === undefined) continue;
-        found.push({ meter, from, to, price: priceOf(invoice, line, prices.get(id) ?? {}) });
+        const price = priceOf(invoice, line, prices.get(id) ?? {});
+        const creditProblem = isTaxedTwice(invoice, line) ? taxReason(invoice) : undefined;
+        found.push({ meter, from, to, price, creditProblem });
       }
     }
     return found;
@@ -214,6 +229,11 @@ function priceOf(invoice: JsonObject, line: JsonObject, price: JsonObject): Late
     line: lineId,
     ...omitUndefined({ number: textOf(invoice, 'number') }),
   };
+}
+
+function taxReason(invoice: JsonObject): string {
+  const id = quote(textOf(invoice, 'id') ?? '');
+  return `its price includes tax, which Stripe Tax would credit once more on top: invoice: ${id}; credit it there by hand and discard it`;
 }
 
 /** Plain decimal text divided by a power of ten, exactly; undefined for other text. */

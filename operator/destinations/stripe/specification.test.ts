@@ -18,7 +18,7 @@ const AFTER_INVOICE = Date.UTC(2026, 11, 2);
 /** Every kind of request that the destination makes, in one life. */
 async function everyRequest(): Promise<readonly FakeRequest[]> {
   const world = await createStripeWorld(
-    {},
+    { rules: { minimumCents: 0 } },
     {
       autoSubscribe: true,
       cancelOnRemove: true,
@@ -70,7 +70,8 @@ async function everyRequest(): Promise<readonly FakeRequest[]> {
 
 /** Late usage, billed on the next invoice and credited on its own. */
 async function lateRequests(): Promise<readonly FakeRequest[]> {
-  const world = await createStripeWorld({}, { autoSubscribe: true, billingDay: 1 });
+  const tax = { percent: 20, behavior: 'exclusive', isAutomatic: false } as const;
+  const world = await createStripeWorld({ rules: { tax } }, { autoSubscribe: true, billingDay: 1 });
   const { destination, stripe, time, price, ready } = world;
   await ready();
   await price('tenant_gpu_hours');
@@ -130,6 +131,7 @@ test('Stripe’s own specification has no objection to any request', async () =>
     'GET /v1/billing/meters',
     'GET /v1/billing/meters/:id/event_summaries',
     'GET /v1/credit_notes',
+    'GET /v1/credit_notes/preview',
     'GET /v1/customers',
     'GET /v1/customers/:id',
     'GET /v1/customers/:id/tax_ids',
