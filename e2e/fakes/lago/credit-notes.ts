@@ -1,48 +1,90 @@
 import type { FakeRequest, FakeResponse } from '../fake-server.ts';
+import { type Exact, exact, minus, plus, textOf, whole, ZERO } from '../exact.ts';
 import { forbidden, invalid, isObject, notAllowed, notFound, ok, page, text } from './answers.ts';
-import { showInvoice } from './invoice-view.ts';
-import type { CreditNote, LagoState } from './state.ts';
+import { feeAmounts } from './amounts.ts';
+import type { CreditNote, Invoice, LagoState } from './state.ts';
+
+type Input = Readonly<Record<string, unknown>>;
+
+interface Credited {
+  readonly invoice: Invoice;
+  readonly items: CreditNote['items'];
+  /** Not rounded. */
+  readonly coupons: Exact;
+  readonly taxes: Exact;
+  /** With taxes and without what coupons took off. */
+  readonly total: number;
+}
 
 /** Credits fees of a final invoice, never more than they are. */
-export function createCreditNote(
-  state: LagoState,
-  input: Readonly<Record<string, unknown>>,
-  at: number,
-): FakeResponse {
-  const invoice = state.invoices.find(({ lago_id }) => lago_id === input['invoice_id']);
-  if (invoice === undefined) return notFound('invoice');
-  if (invoice.status !== 'finalized') return notAllowed('invalid_type_or_status');
-  if (!state.rules.isPremium) return forbidden('feature_unavailable');
-  const items = Array.isArray(input['items']) ? (input['items'] as unknown[]).filter(isObject) : [];
-  const credited = items.map((item) => ({
-    fee: String(item['fee_id']),
-    cents: Number(item['amount_cents']),
-  }));
-  if (credited.length === 0) return invalid({ items: ['value_is_mandatory'] });
-  for (const { fee, cents } of credited) {
-    const own = showInvoice(state, invoice).fees.find(({ lago_id }) => lago_id === fee);
-    if (own === undefined) return notFound('fee');
-    if (!(cents <= own.amount_cents - creditedSoFar(state, fee))) {
-      return invalid({ amount_cents: ['higher_than_remaining_fee_amount'] });
-    }
-  }
-  const sum = credited.reduce((total, { cents }) => total + cents, 0);
+export function createCreditNote(state: LagoState, input: Input, at: number): FakeResponse {
+  const read = readItems(state, input);
+  if ('status' in read) return read;
   const said = ['credit', 'refund', 'offset'].reduce(
     (total, kind) => total + Number(input[`${kind}_amount_cents`] ?? 0),
     0,
   );
-  if (said !== sum) return invalid({ base: ['does_not_match_item_amounts'] });
+  if (said !== read.total) return invalid({ base: ['does_not_match_item_amounts'] });
   const note: CreditNote = {
     lago_id: state.nextId(),
-    invoice: invoice.lago_id,
+    invoice: read.invoice.lago_id,
     reason: text(input['reason']) ?? 'other',
     description: text(input['description']),
-    cents: sum,
-    items: credited,
+    cents: read.total,
+    items: read.items,
     createdAt: at,
   };
   state.creditNotes.push(note);
   return ok({ credit_note: showCreditNote(state, note) });
+}
+
+/** What a credit note would be (lago-api app/services/credit_notes/estimate_service.rb). */
+export function estimateCreditNote(state: LagoState, input: Input): FakeResponse {
+  const read = readItems(state, input);
+  if ('status' in read) return read;
+  const { invoice, items, coupons, taxes, total } = read;
+  const sum = items.reduce((all, { cents }) => all + cents, 0);
+  return ok({
+    estimated_credit_note: {
+      lago_invoice_id: invoice.lago_id,
+      invoice_number: invoice.number,
+      currency: invoice.currency,
+      taxes_amount_cents: whole(taxes),
+      precise_taxes_amount_cents: textOf(taxes),
+      sub_total_excluding_taxes_amount_cents: sum - whole(coupons),
+      max_creditable_amount_cents: total,
+      max_refundable_amount_cents: invoice.payment_status === 'succeeded' ? total : 0,
+      coupons_adjustment_amount_cents: whole(coupons),
+      precise_coupons_adjustment_amount_cents: textOf(coupons),
+      items: items.map(({ fee, cents }) => ({ lago_fee_id: fee, amount_cents: cents })),
+    },
+  });
+}
+
+function readItems(state: LagoState, input: Input): Credited | FakeResponse {
+  const invoice = state.invoices.find(({ lago_id }) => lago_id === input['invoice_id']);
+  if (invoice === undefined) return notFound('invoice');
+  if (invoice.status !== 'finalized') return notAllowed('invalid_type_or_status');
+  if (!state.rules.isPremium) return forbidden('feature_unavailable');
+  const given = Array.isArray(input['items']) ? (input['items'] as unknown[]).filter(isObject) : [];
+  if (given.length === 0) return invalid({ items: ['value_is_mandatory'] });
+  const items: CreditNote['items'][number][] = [];
+  let [sum, coupons, taxes] = [ZERO, ZERO, ZERO];
+  for (const item of given) {
+    const [id, cents] = [String(item['fee_id']), Number(item['amount_cents'])];
+    const fee = invoice.fees.find(({ lago_id }) => lago_id === id);
+    if (fee === undefined) return notFound('fee');
+    if (!(cents <= whole(fee.cents) - creditedSoFar(state, id))) {
+      return invalid({ amount_cents: ['higher_than_remaining_fee_amount'] });
+    }
+    const part = feeAmounts(state, invoice, fee, exact(String(cents)));
+    sum = plus(sum, exact(String(cents)));
+    coupons = plus(coupons, part.coupons);
+    taxes = plus(taxes, part.taxes);
+    items.push({ fee: id, cents });
+  }
+  const rounded = exact(String(whole(coupons)));
+  return { invoice, items, coupons, taxes, total: whole(plus(minus(sum, rounded), taxes)) };
 }
 
 export function listCreditNotes(state: LagoState, { query }: FakeRequest): FakeResponse {

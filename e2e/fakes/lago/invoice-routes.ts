@@ -1,6 +1,7 @@
 import type { FakeRequest, FakeResponse } from '../fake-server.ts';
 import { type Exact, exact, parseExact, times } from '../exact.ts';
 import { invalid, isObject, notAllowed, notFound, ok, page, text } from './answers.ts';
+import { TAX_CODE } from './amounts.ts';
 import { finalize, invoiceFees, refresh } from './billing.ts';
 import { showFee, showInvoice, totalCents } from './invoice-view.ts';
 import { notify } from './notices.ts';
@@ -198,6 +199,9 @@ export function createInvoice(
     const price = decimal(item['unit_amount_cents']) ?? exact(String(addOn.amount_cents));
     const units = decimal(item['units']) ?? exact('1');
     if (price.digits < 0n || units.digits < 0n) return invalid({ fees: ['value_is_invalid'] });
+    const taxCodes = Array.isArray(item['tax_codes']) ? item['tax_codes'].map(String) : undefined;
+    const isKnown = taxCodes?.every((code) => state.rules.tax !== undefined && code === TAX_CODE);
+    if (isKnown === false) return notFound('tax');
     fees.push({
       lago_id: state.nextId(),
       type: 'add_on',
@@ -210,6 +214,7 @@ export function createInvoice(
       each: { ...price, scale: price.scale + 2 },
       displayName: text(item['invoice_display_name']),
       description: text(item['description']),
+      taxCodes,
       events: [],
       from: null,
       to: null,

@@ -1,11 +1,14 @@
-import { textOf, whole } from '../exact.ts';
+import { minus, plus, textOf, whole } from '../exact.ts';
+import { feeAmounts, invoiceAmounts, isTaxed, TAX_CODE } from './amounts.ts';
+import type { FakeResponse } from '../fake-server.ts';
+import { notFound, ok } from './answers.ts';
 import type { Fee, Invoice, LagoState } from './state.ts';
 
 const DAY_MS = 86_400_000;
 
 /** An invoice as Lago shows it (lago-api app/serializers/v1/invoice_serializer.rb). */
 export function showInvoice(state: LagoState, invoice: Invoice) {
-  const cents = totalCents(invoice);
+  const { fees, coupons, taxes, total } = invoiceAmounts(state, invoice);
   const credited = state.creditNotes
     .filter((note) => note.invoice === invoice.lago_id)
     .reduce((total, note) => total + note.cents, 0);
@@ -23,14 +26,14 @@ export function showInvoice(state: LagoState, invoice: Invoice) {
     payment_status: invoice.payment_status,
     payment_overdue: invoice.payment_overdue,
     currency: invoice.currency,
-    fees_amount_cents: cents,
-    taxes_amount_cents: 0,
-    coupons_amount_cents: 0,
+    fees_amount_cents: fees,
+    taxes_amount_cents: taxes,
+    coupons_amount_cents: coupons,
     credit_notes_amount_cents: credited,
-    sub_total_excluding_taxes_amount_cents: cents,
-    sub_total_including_taxes_amount_cents: cents,
-    total_amount_cents: cents,
-    total_due_amount_cents: invoice.payment_status === 'succeeded' ? 0 : cents - credited,
+    sub_total_excluding_taxes_amount_cents: fees - coupons,
+    sub_total_including_taxes_amount_cents: total,
+    total_amount_cents: total,
+    total_due_amount_cents: invoice.payment_status === 'succeeded' ? 0 : total - credited,
     prepaid_credit_amount_cents: 0,
     version_number: 4,
     created_at: new Date(invoice.createdAt).toISOString(),
@@ -59,6 +62,7 @@ export function showInvoice(state: LagoState, invoice: Invoice) {
 /** One line (lago-api app/serializers/v1/fee_serializer.rb). */
 export function showFee(state: LagoState, invoice: Invoice, fee: Fee) {
   const { lago_id, type, code, charge, filters, subscription, units, cents, from, to } = fee;
+  const { coupons, taxes } = feeAmounts(state, invoice, fee);
   return {
     lago_id,
     lago_charge_id: charge,
@@ -79,8 +83,9 @@ export function showFee(state: LagoState, invoice: Invoice, fee: Fee) {
     amount_cents: whole(cents),
     amount_currency: invoice.currency,
     precise_amount: textOf({ ...cents, scale: cents.scale + 2 }),
-    taxes_amount_cents: 0,
-    total_amount_cents: whole(cents),
+    precise_coupons_amount_cents: textOf(coupons),
+    taxes_amount_cents: whole(taxes),
+    total_amount_cents: whole(plus(minus(cents, coupons), taxes)),
     precise_unit_amount: textOf(fee.each),
     amount_details: {},
     units: textOf(units),
@@ -91,6 +96,16 @@ export function showFee(state: LagoState, invoice: Invoice, fee: Fee) {
     from_date: from === null ? null : new Date(from).toISOString(),
     to_date: to === null ? null : new Date(to).toISOString(),
   };
+}
+
+/** A fee by itself, with its taxes, which invoices do not show (lago-api app/controllers/api/v1/fees_controller.rb). */
+export function showOneFee(state: LagoState, id: string): FakeResponse {
+  const invoice = state.invoices.find(({ fees }) => fees.some(({ lago_id }) => lago_id === id));
+  const fee = invoice?.fees.find(({ lago_id }) => lago_id === id);
+  if (invoice === undefined || fee === undefined) return notFound('fee');
+  const tax = { lago_tax_id: 'tax_1', tax_code: TAX_CODE, tax_rate: state.rules.tax?.percent };
+  const applied_taxes = isTaxed(state.rules, fee) ? [tax] : [];
+  return ok({ fee: { ...showFee(state, invoice, fee), applied_taxes } });
 }
 
 /** Days after its issuing date from which an invoice that is not paid is overdue; undefined for never. */

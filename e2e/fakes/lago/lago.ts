@@ -12,7 +12,8 @@ import { createWebhookSender, type WebhookSender } from '../webhook-sender.ts';
 import { accountOf } from './account.ts';
 import { badRequest, isObject, notFound, ok, UNAUTHORIZED } from './answers.ts';
 import { createMetric, listMetrics, showMetric, updateMetric } from './billable-metrics.ts';
-import { createCreditNote, listCreditNotes } from './credit-notes.ts';
+import { createCreditNote, estimateCreditNote, listCreditNotes } from './credit-notes.ts';
+import { showOneFee } from './invoice-view.ts';
 import {
   deleteCustomer,
   listCustomers,
@@ -295,12 +296,17 @@ function dispatchInvoices(
       return actOnInvoice(state, key, 'void', at);
     case 'GET fees':
       return listFees(state, request);
+    case 'GET fees *':
+      return showOneFee(state, key);
     case 'POST add_ons':
       return withRoot('add_on', (input) => createAddOn(state, input));
     case 'GET add_ons *':
       return showAddOn(state, key);
     case 'GET credit_notes':
       return listCreditNotes(state, request);
+    case 'POST credit_notes *':
+      if (key !== 'estimate') return notFound('resource');
+      return withRoot('credit_note', (input) => estimateCreditNote(state, input));
     case 'POST credit_notes':
       return withRoot('credit_note', (input) => createCreditNote(state, input, at));
     default:

@@ -8,6 +8,10 @@ export interface LagoRules {
   readonly netTermDays: number | undefined;
   /** Whether there is a licence: credit notes are refused without one. */
   readonly isPremium: boolean;
+  /** What is put on every charge, in per cent, as the tax of customers, or of the charges alone. */
+  readonly tax?: { readonly percent: number; readonly of: 'customer' | 'charge' };
+  /** Of a coupon that every customer has, in per cent. */
+  readonly couponPercent: number;
 }
 
 /** What the stand-in keeps. Shapes are Lago's own, reduced to what the stand-in acts on. */
@@ -169,6 +173,8 @@ export interface Fee {
   readonly each: Exact;
   readonly displayName?: string | undefined;
   readonly description?: string | undefined;
+  /** Of a one-off fee that names its taxes. */
+  readonly taxCodes?: readonly string[] | undefined;
   /** Ids of the events that it counts. */
   readonly events: readonly string[];
   readonly from: number | null;
@@ -216,7 +222,7 @@ export interface StoredEvent {
 export function createLagoState(rules: Partial<LagoRules> = {}): LagoState {
   let counter = 0;
   return {
-    rules: { graceDays: 0, netTermDays: undefined, isPremium: true, ...rules },
+    rules: { graceDays: 0, netTermDays: undefined, isPremium: true, couponPercent: 0, ...rules },
     invoices: [],
     creditNotes: [],
     addOns: new Map(),

@@ -1,4 +1,5 @@
 import { afterEach, expect, test, vi } from 'vitest';
+import { invoiceAmounts } from '../../../e2e/fakes/lago/amounts.ts';
 import { type FakeLago, startFakeLago } from '../../../e2e/fakes/lago/lago.ts';
 import { type FakeStripe, startFakeStripe } from '../../../e2e/fakes/stripe/stripe.ts';
 import { lineAmounts } from '../../../e2e/fakes/stripe/amounts.ts';
@@ -330,8 +331,8 @@ test('Lago: a one-off invoice whose answer is lost is made once', async () => {
   expect(oneOffs()).toHaveLength(1);
 });
 
-async function creditAtLago(isPremium: boolean) {
-  const one = await withLago('credit', { isPremium });
+async function creditAtLago(rules: Parameters<typeof startFakeLago>[0]['rules']) {
+  const one = await withLago('credit', rules);
   await january(one);
   const [first] = await eventsOf(one);
   if (first === undefined) throw new Error('no event');
@@ -342,13 +343,45 @@ async function creditAtLago(isPremium: boolean) {
   return one;
 }
 
-test('Lago: what was billed too much is credited on its invoice', async () => {
-  const one = await creditAtLago(true);
-  await vi.waitFor(() => expect(one.lago.state.creditNotes).toMatchObject([{ cents: 802 }]));
+const OF_CUSTOMER = { percent: 19, of: 'customer' } as const;
+
+test.each([
+  ['neither tax nor coupon', {}, 802],
+  ['a tax', { tax: OF_CUSTOMER }, 802 + 152],
+  ['a coupon', { couponPercent: 20 }, 802 - 160],
+  ['a coupon and a tax', { couponPercent: 20, tax: OF_CUSTOMER }, 802 - 160 + 122],
+] as const)('Lago: with %s a credit note is for what Lago estimates', async (_, rules, cents) => {
+  const one = await creditAtLago(rules);
+  await vi.waitFor(() => expect(one.lago.state.creditNotes).toMatchObject([{ cents }]));
+  expect(one.delivery().status('bills')?.lateRefusals).toStrictEqual([]);
+});
+
+test.each(['customer', 'charge'] as const)(
+  'Lago: late usage has the tax that its charge had, by the tax of the %s',
+  async (of) => {
+    const one = await withLago('next', { tax: { percent: 19, of } });
+    await january(one, ['01-31T22:00', '4'], ['01-31T23:00', '0.123']);
+    one.turnTo('02-10T04:00');
+    const { state } = one.lago;
+    const oneOffs = () => state.invoices.filter(({ type }) => type === 'one_off');
+    await vi.waitFor(() => expect(oneOffs()).toHaveLength(1));
+    expect(oneOffs().map((invoice) => invoiceAmounts(state, invoice).total)).toStrictEqual([984]);
+  },
+);
+
+test('Lago: late usage is not billed without the coupon that its charge had', async () => {
+  const one = await withLago('next', { couponPercent: 20 });
+  await january(one, ['01-31T22:00', '4']);
+  const page = await one.delivery().deadLetters('bills', 0, 10);
+  expect(page?.deadLetters).toMatchObject([
+    { reason: expect.stringContaining('late: a coupon was taken off its charge') },
+  ]);
+  one.turnTo('02-10T04:00');
+  expect(one.lago.state.invoices.filter(({ type }) => type === 'one_off')).toStrictEqual([]);
 });
 
 test('Lago: a credit that needs a licence is told with its amount', async () => {
-  const one = await creditAtLago(false);
+  const one = await creditAtLago({ isPremium: false });
   const reason = expect.stringContaining('-8.02 USD: credit notes need a licence of Lago');
   await vi.waitFor(() =>
     expect(one.delivery().status('bills')?.lateRefusals).toMatchObject([{ events: 1, reason }]),

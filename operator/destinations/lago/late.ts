@@ -9,6 +9,7 @@ import { type JsonObject, objectOf, objectsOf, textOf, textsOf, timeOf } from '.
 import type { LateBiller, LateLine, LateOutcome, LatePrice, LatePricing } from '../late.ts';
 import { idsOf, type LagoIds } from './customers.ts';
 import { failedStep, isTaken, type LagoClient } from './lago-client.ts';
+import { couponProblem, taxCodesOf } from './late-terms.ts';
 import { ANY_VALUE } from './plans.ts';
 import type { RateNames } from '../../pricing/rate-name.ts';
 import { lagoEvent } from './send-events.ts';
@@ -94,7 +95,7 @@ export class LagoLate implements LateBiller {
       const other = await this.#moreSpecific(invoice, fee, properties, signal);
       if (other === true) break;
       if (other !== undefined) return failedStep(other);
-      const price = priceOf(invoice, fee);
+      const price = couponProblem(invoice, fee, event) ?? priceOf(invoice, fee);
       return typeof price === 'string'
         ? { kind: 'rejected', reason: price }
         : { kind: 'priced', price };
@@ -153,17 +154,21 @@ export class LagoLate implements LateBiller {
     }
     const lacking = await this.#ensureAddOn(currency, signal);
     if (lacking !== undefined) return failedStep(lacking);
+    const taxCodes = await taxCodesOf(client, line, signal);
+    if ('reason' in taxCodes) return failedStep(taxCodes);
     const fee = {
       add_on_code: ADD_ON,
       units: '1',
       unit_amount_cents: Number(line.minor),
       invoice_display_name: line.text,
       description: textOfLine(line),
+      ...(taxCodes.length > 0 && { tax_codes: taxCodes }),
     };
     const invoice = { external_customer_id: ids.customer, currency, fees: [fee] };
     return made(await client.call('POST', '/invoices', { invoice }, signal), 'invoice');
   }
 
+  /** Credits what Lago's own estimate says: with the taxes of the fee, and without what coupons took off. */
   async #credit(ids: LagoIds, line: LateLine, signal: AbortSignal): Promise<LateOutcome> {
     const { client } = this.#options;
     const query = new URLSearchParams({ external_customer_id: ids.customer });
@@ -171,19 +176,25 @@ export class LagoLate implements LateBiller {
     if (list.kind !== 'list') return failedStep(list);
     const found = list.items.find((note) => bears(note, line));
     if (found !== undefined) return { kind: 'billed', reference: textOf(found, 'lago_id') ?? '' };
-    const cents = Number(-line.minor);
-    const credit_note = {
+    const about = {
       invoice_id: line.price.invoice,
+      items: [{ fee_id: line.price.line, amount_cents: Number(-line.minor) }],
+    };
+    const estimating = { credit_note: about };
+    const estimated = await client.call('POST', '/credit_notes/estimate', estimating, signal);
+    if (estimated.kind !== 'ok') return creditFailure(estimated);
+    const estimate = objectOf(estimated.body, 'estimated_credit_note');
+    const cents = estimate['max_creditable_amount_cents'];
+    if (typeof cents !== 'number') {
+      return { kind: 'retry', reason: 'the estimate of a credit note has no amount' };
+    }
+    const credit_note = {
+      ...about,
       reason: 'other',
       description: textOfLine(line),
       credit_amount_cents: cents,
-      items: [{ fee_id: line.price.line, amount_cents: cents }],
     };
     const answer = await client.call('POST', '/credit_notes', { credit_note }, signal);
-    if (answer.kind === 'hold' && answer.reason.includes('feature_unavailable')) {
-      const reason = 'credit notes need a licence of Lago: credit it by hand';
-      return { kind: 'rejected', reason };
-    }
     return made(answer, 'credit_note');
   }
 
@@ -269,6 +280,14 @@ function priceOf(invoice: JsonObject, fee: JsonObject): LatePrice | string {
     line,
     ...omitUndefined({ number: textOf(invoice, 'number') }),
   };
+}
+
+function creditFailure(answer: ApiProblem): LateOutcome {
+  if (answer.kind === 'hold' && answer.reason.includes('feature_unavailable')) {
+    const reason = 'credit notes need a licence of Lago: credit it by hand';
+    return { kind: 'rejected', reason };
+  }
+  return failedStep(answer);
 }
 
 function textOfLine({ text, id }: LateLine): string {
