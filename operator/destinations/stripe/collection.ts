@@ -5,7 +5,7 @@ import type { StripeClient } from './stripe-client.ts';
 
 const INVOICES = '/v1/invoices';
 
-/** Open invoices of a customer, and whether Stripe pursues their payment; `untold` where it may not be asked. */
+/** Drafts and open invoices of a customer, and whether they go on by themselves; `untold` where it may not be asked. */
 type OpenInvoices =
   | { readonly kind: 'open'; readonly collected: ReadonlyMap<string, boolean> }
   | { readonly kind: 'untold'; readonly reason: string }
@@ -22,7 +22,7 @@ interface Collecting {
  * Ends one of a customer's subscriptions for the sake of another one. Stripe "stops automatic collection of all
  * finalized invoices for the customer" when a subscription is cancelled, since the customer may be leaving
  * (https://docs.stripe.com/api/subscriptions/cancel). This one stays: what was collected goes on being so, and what the
- * cancellation itself has invoiced.
+ * cancellation itself has invoiced. A draft that is stopped would never be final, so drafts go on, too.
  */
 export async function keepCollecting<T extends { readonly kind: string }>(
   { name, client, logger }: Collecting,
@@ -64,11 +64,14 @@ async function openInvoices(
   customer: string,
   signal: AbortSignal,
 ): Promise<OpenInvoices> {
-  const list = await client.list(INVOICES, { customer, status: 'open' }, signal);
-  if (list.kind === 'retry') return list;
-  if (list.kind !== 'list') return { kind: 'untold', reason: list.reason };
-  const collected = list.items.map((invoice) => {
-    return [textOf(invoice, 'id') ?? '', invoice['auto_advance'] === true] as const;
-  });
-  return { kind: 'open', collected: new Map(collected) };
+  const collected = new Map<string, boolean>();
+  for (const status of ['draft', 'open']) {
+    const list = await client.list(INVOICES, { customer, status }, signal);
+    if (list.kind === 'retry') return list;
+    if (list.kind !== 'list') return { kind: 'untold', reason: list.reason };
+    for (const invoice of list.items) {
+      collected.set(textOf(invoice, 'id') ?? '', invoice['auto_advance'] === true);
+    }
+  }
+  return { kind: 'open', collected };
 }

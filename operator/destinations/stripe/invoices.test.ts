@@ -230,6 +230,28 @@ test('a change of plan goes on collecting what is open, but for what somebody ha
   expect(collects()).toStrictEqual([false, true, true]);
 });
 
+test('a change of plan in the hour of a draft leaves no month without an invoice', async () => {
+  const one = await subscribed({});
+  one.at('10T00:02');
+  await one.use('10T00', '10');
+  one.at('Feb 01T00:10');
+  await one.wish({ plan: 'gold' });
+  await one.change();
+  expect(one.billed('Feb 02T00')).toBe('Jan 20');
+});
+
+test('a draft that somebody has stopped stays so through a change of plan', async () => {
+  const one = await subscribed({});
+  one.at('10T00:02');
+  await one.use('10T00', '10');
+  one.at('Feb 01T00:10');
+  const [draft] = one.stripe.state.invoices;
+  if (draft !== undefined) draft.collects = false;
+  await one.wish({ plan: 'gold' });
+  await one.change();
+  expect(draft).toMatchObject({ status: 'draft', collects: false });
+});
+
 test('a meter whose price is older than the month is not charged for what came before, and that is told', async () => {
   const one = await subscribed({});
   await one.price(H, { amount: '400', plan: 'gold' });

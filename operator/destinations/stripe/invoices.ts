@@ -1,6 +1,7 @@
 import { parseSigned } from '../../model/decimal.ts';
 import { greatest } from '../../model/extremes.ts';
 import { omitUndefined } from '../../model/omit-undefined.ts';
+import type { Clock } from '../../telemetry/clock.ts';
 import type { FinalInvoice, InvoicesOutcome, OpenUsage, UsageLine } from '../invoices.ts';
 import type { ApiProblem } from '../json-api/answer.ts';
 import { type JsonObject, objectOf, objectsOf, textOf } from '../json.ts';
@@ -12,7 +13,7 @@ import type { StripeClient } from './stripe-client.ts';
 
 /** Statuses of invoices that nothing changes any more, and that bill. */
 export const FINAL = new Set(['open', 'paid', 'uncollectible']);
-/** A draft is made up to three days before it is final. */
+/** A draft is final an hour after it is made, or up to three days later by rule. */
 const DRAFT_MS = 4 * 86_400_000;
 
 export interface StripeInvoicesOptions {
@@ -20,6 +21,9 @@ export interface StripeInvoicesOptions {
   readonly meters: Pick<StripeMeters, 'all'>;
   /** Codes of the metrics that events are sent for. */
   readonly metrics: () => Iterable<string>;
+  readonly clock: Clock;
+  /** Receives what is wrong with a customer's drafts, each time that they are read. */
+  readonly drafts: (customer: string, problems: readonly string[]) => void;
 }
 
 /** A customer's invoices (docs/destinations/stripe.md#invoices). */
@@ -34,30 +38,46 @@ export class StripeInvoices {
 
   /** Drafts, and the periods that run, are still to be invoiced; one that was voided bills nothing. */
   async list(customer: string, since: number, signal: AbortSignal): Promise<InvoicesOutcome> {
-    const { client } = this.#options;
+    const { client, clock } = this.#options;
     const created = { gte: Math.max(0, Math.floor((since - DRAFT_MS) / 1000)) };
     const listed = await client.list('/v1/invoices', { customer, created }, signal);
     if (listed.kind !== 'list') return failure(listed);
+    // Of any age: nothing but a person makes a draft final that was stopped.
+    const drafts = await client.list('/v1/invoices', { customer, status: 'draft' }, signal);
+    if (drafts.kind !== 'list') return failure(drafts);
     const subscriptions = await client.list('/v1/subscriptions', { customer }, signal);
     if (subscriptions.kind !== 'list') return failure(subscriptions);
     const open: OpenUsage[] = subscriptions.items.flatMap((item) => this.#runningOf(item));
     const invoices: FinalInvoice[] = [];
-    for (const item of listed.items) {
-      const status = textOf(item, 'status') ?? '';
-      if (status !== 'draft' && !FINAL.has(status)) continue;
-      const lines = await invoiceLines(client, item, signal);
-      if ('reason' in lines) return failure(lines);
-      const usage: UsageLine[] = [];
-      for (const line of lines) {
-        const read = await this.#readLine(line, signal);
-        if (read !== undefined && 'reason' in read) return failure(read);
-        if (read !== undefined) usage.push(read);
-      }
-      if (status === 'draft') open.push(...usage.map(({ metric, from }) => ({ metric, from })));
-      else if (usage.length > 0) invoices.push(readInvoice(item, usage));
+    const problems: string[] = [];
+    const final = listed.items.filter((item) => FINAL.has(textOf(item, 'status') ?? ''));
+    for (const item of [...drafts.items, ...final]) {
+      const usage = await this.#usageOf(item, signal);
+      if ('reason' in usage) return failure(usage);
+      if (usage.length === 0) continue;
+      if (textOf(item, 'status') === 'draft') {
+        open.push(...usage.map(({ metric, from }) => ({ metric, from })));
+        problems.push(...draftProblems(item, clock.now()));
+      } else invoices.push(readInvoice(item, usage));
     }
+    this.#options.drafts(customer, problems);
     const known = invoices.filter(({ finalizedAt }) => finalizedAt >= since);
     return { kind: 'invoices', invoices: known, open, payer: customer };
+  }
+
+  async #usageOf(
+    invoice: JsonObject,
+    signal: AbortSignal,
+  ): Promise<readonly UsageLine[] | ApiProblem> {
+    const lines = await invoiceLines(this.#options.client, invoice, signal);
+    if ('reason' in lines) return lines;
+    const usage: UsageLine[] = [];
+    for (const line of lines) {
+      const read = await this.#readLine(line, signal);
+      if (read !== undefined && 'reason' in read) return read;
+      if (read !== undefined) usage.push(read);
+    }
+    return usage;
   }
 
   async #readLine(
@@ -120,6 +140,17 @@ export async function invoiceLines(
   const path = `/v1/invoices/${encodeURIComponent(textOf(invoice, 'id') ?? '')}/lines`;
   const list = await client.list(path, {}, signal);
   return list.kind === 'list' ? list.items : list;
+}
+
+/** Why a draft may never charge anybody. */
+function draftProblems(draft: JsonObject, now: number): readonly string[] {
+  const what = `draft ${textOf(draft, 'id')} of customer ${textOf(draft, 'customer')}`;
+  const mend = 'nobody is charged for its usage until you finalize it at Stripe';
+  if (draft['auto_advance'] === false) return [`${what} has auto_advance: false: ${mend}`];
+  const created = Number(draft['created']) * 1000;
+  if (now - created <= DRAFT_MS) return [];
+  const since = new Date(created).toISOString();
+  return [`${what} is not final four days after it was made on ${since}: ${mend}`];
 }
 
 function readInvoice(item: JsonObject, lines: readonly UsageLine[]): FinalInvoice {

@@ -1,5 +1,8 @@
 import { afterEach, expect, test } from 'vitest';
+import type { StripeRules } from '../../../e2e/fakes/stripe/state.ts';
+import { testTenant } from '../testing/context.ts';
 import { createLife, G, H, type Life } from './testing/life.ts';
+import { NEVER } from './testing/stripe-world.ts';
 
 let open: Life | undefined;
 
@@ -9,8 +12,8 @@ afterEach(async () => {
 });
 
 /** A tenant that is subscribed to G, billed on the 1st. */
-async function subscribed(): Promise<Life> {
-  open = await createLife({}, { billingDay: 1 });
+async function subscribed(rules: Partial<StripeRules> = {}): Promise<Life> {
+  open = await createLife(rules, { billingDay: 1 });
   await open.price(G);
   await open.price(G, { plan: 'gold' });
   open.at('01T00:06');
@@ -45,6 +48,57 @@ test.each([
     expect(one.destination.lateRefusals?.()).toStrictEqual([]);
   },
 );
+
+/** January has 10 units, and its draft is looked at; then somebody changes it. */
+async function drafted(rules: Partial<StripeRules> = {}) {
+  const one = await subscribed(rules);
+  one.at('05T00:02');
+  await one.use('05T00', '10');
+  one.at('Feb 01T00:10');
+  const [draft] = one.stripe.state.invoices;
+  if (draft === undefined) throw new Error('no draft');
+  const told = async (): Promise<readonly string[]> => {
+    const query = { tenant: testTenant(), since: Date.UTC(2027, 1, 20) };
+    const outcome = await one.destination.invoices?.(query, NEVER);
+    if (outcome?.kind !== 'invoices') throw new Error(JSON.stringify(outcome));
+    const isOpen = outcome.open.some(({ from }) => from === Date.UTC(2027, 0, 1));
+    expect(isOpen).toBe(draft.status === 'draft');
+    return (one.destination.lateRefusals?.() ?? []).map(({ reason }) => reason);
+  };
+  return { ...one, draft, told };
+}
+
+test('a draft that nothing makes final is told, for as long as it is one', async () => {
+  const { at, draft, told } = await drafted();
+  expect(await told()).toStrictEqual([]);
+  draft.collects = false;
+  const reason = `draft ${draft.id} of customer ${draft.customer} has auto_advance: false`;
+  expect(await told()).toStrictEqual([expect.stringContaining(reason)]);
+  // Far beyond the invoices that are looked at otherwise.
+  at('Mar 20T00');
+  expect(await told()).toStrictEqual([expect.stringContaining(reason)]);
+  draft.status = 'open';
+  expect(await told()).toStrictEqual([]);
+});
+
+test('a draft that is older than four days is told', async () => {
+  const { at, draft, told } = await drafted({ graceSeconds: 30 * 86_400 });
+  at('Feb 05T00');
+  expect(await told()).toStrictEqual([]);
+  at('Feb 05T00:01');
+  expect(await told()).toStrictEqual([
+    expect.stringContaining(`draft ${draft.id} of customer ${draft.customer} is not final`),
+  ]);
+});
+
+test('a draft of which no line charges usage is nobody’s business', async () => {
+  const { destination, draft } = await drafted();
+  draft.collects = false;
+  draft.lines = draft.lines.map((line) => ({ ...line, price: null }));
+  const query = { tenant: testTenant(), since: 0 };
+  await destination.invoices?.(query, NEVER);
+  expect(destination.lateRefusals?.()).toStrictEqual([]);
+});
 
 test('usage without a price says how much is at stake, and until when a price still bills it', async () => {
   const one = await subscribed();

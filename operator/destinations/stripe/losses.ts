@@ -11,13 +11,15 @@ export interface LossesOptions {
   readonly logger: Logger;
 }
 
-/** Usage that Stripe takes and that brings no money, by tenant, each told in the log once (condition `LateRefusals`). */
+/** Usage that Stripe takes and that brings no money, each told in the log once (condition `LateRefusals`). */
 export class Losses {
   readonly #options: LossesOptions;
   /** Subscriptions from which no money comes, as they are now. */
   readonly #uncollected = new Map<string, readonly LateRefusal[]>();
   /** What may have been on no invoice when a price came. */
   readonly #unclear = new Map<string, readonly LateRefusal[]>();
+  /** Drafts that nothing makes final, by customer. */
+  readonly #drafts = new Map<string, readonly LateRefusal[]>();
 
   constructor(options: LossesOptions) {
     this.#options = options;
@@ -46,13 +48,23 @@ export class Losses {
     this.#unclear.set(tenant, [...known, this.#noted(before, reason)]);
   }
 
+  /** What is wrong with a customer's drafts now. A tenant that goes leaves them there. */
+  drafts(customer: string, problems: readonly string[]): void {
+    const before = this.#drafts.get(customer) ?? [];
+    this.#drafts.set(
+      customer,
+      problems.map((reason) => this.#noted(before, reason)),
+    );
+  }
+
   forget(tenant: string): void {
     this.#uncollected.delete(tenant);
     this.#unclear.delete(tenant);
   }
 
   all(): readonly LateRefusal[] {
-    return [...this.#uncollected.values(), ...this.#unclear.values()].flat();
+    const all = [this.#uncollected, this.#unclear, this.#drafts];
+    return all.flatMap((by) => [...by.values()].flat());
   }
 
   #noted(before: readonly LateRefusal[], reason: string): LateRefusal {

@@ -34,6 +34,7 @@ import { createErrorReports, type ErrorReports } from './error-reports.ts';
 import { EventSummaries } from './event-summaries.ts';
 import { StripeInvoices } from './invoices.ts';
 import { StripeLate } from './late.ts';
+import { Losses } from './losses.ts';
 import { StripeMeters } from './meters.ts';
 import type { ManagedOutcome, PricesOutcome, PricesQuery } from '../prices.ts';
 import { managePricesAtStripe } from './manage-prices.ts';
@@ -80,6 +81,7 @@ class Stripe implements Destination {
   readonly #client: StripeClient;
   readonly #meters: StripeMeters;
   readonly #customers: StripeCustomers;
+  readonly #losses: Losses;
   readonly #subscriptions: StripeSubscriptions;
   readonly #stream: MeterEventStream | undefined;
   readonly #sender: Pick<StripeSender, 'send'>;
@@ -133,12 +135,15 @@ class Stripe implements Destination {
       splitBy: settings.splitMetersBy,
       named: (tenant) => this.#tenants.get(tenant)?.customerIds?.['stripe'],
     });
+    const losses = new Losses({ name, clock, logger });
+    this.#losses = losses;
     this.#subscriptions = new StripeSubscriptions({
       name,
       settings,
       client,
       prices,
       uninvoiced: new UninvoicedUsage(client, this.#summaries, clock),
+      losses,
       clock,
       logger,
     });
@@ -146,6 +151,8 @@ class Stripe implements Destination {
       client,
       meters,
       metrics: () => this.#metricNames.keys(),
+      clock,
+      drafts: (customer, problems) => losses.drafts(customer, problems),
     });
     const splitBy = settings.splitMetersBy;
     this.late = new StripeLate({ client, customers, meters, splitBy });
@@ -272,7 +279,7 @@ class Stripe implements Destination {
   }
 
   lateRefusals(): readonly LateRefusal[] {
-    const told = [...this.#errorReports.current(), ...this.#subscriptions.losses()];
+    const told = [...this.#errorReports.current(), ...this.#losses.all()];
     return told.toSorted((a, b) => b.at - a.at);
   }
 

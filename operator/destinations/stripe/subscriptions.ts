@@ -2,10 +2,10 @@ import type { Tenant } from '../../model/tenant.ts';
 import { quote } from '../../model/quote.ts';
 import type { Clock } from '../../telemetry/clock.ts';
 import type { Logger } from '../../telemetry/logger.ts';
-import type { ChangeOutcome, LateRefusal, ProvisionOutcome, StepOutcome } from '../destination.ts';
+import type { ChangeOutcome, ProvisionOutcome, StepOutcome } from '../destination.ts';
 import type { FailedStep } from '../failed-step.ts';
 import { type ApiList, type ApiProblem, failedStep } from '../json-api/answer.ts';
-import { Losses } from './losses.ts';
+import type { Losses } from './losses.ts';
 import {
   missingPrices,
   type PlanQuestion,
@@ -32,6 +32,7 @@ export interface SubscriptionsOptions {
   readonly client: StripeClient;
   readonly prices: StripePrices;
   readonly uninvoiced: UninvoicedUsage;
+  readonly losses: Losses;
   readonly clock: Clock;
   readonly logger: Logger;
 }
@@ -68,7 +69,7 @@ export class StripeSubscriptions {
   constructor(options: SubscriptionsOptions) {
     this.#options = options;
     this.#writer = new SubscriptionWriter(options);
-    this.#losses = new Losses(options);
+    this.#losses = options.losses;
   }
 
   /**
@@ -179,11 +180,6 @@ export class StripeSubscriptions {
   /** The running period in which a price that is attached still bills the usage so far. */
   periodOf(tenant: string): Period | undefined {
     return this.#periodOf(tenant, () => true);
-  }
-
-  /** What brings no money although it was sent. */
-  losses(): readonly LateRefusal[] {
-    return this.#losses.all();
   }
 
   #periodOf(
