@@ -86,6 +86,11 @@ function stripeRules(seed: number) {
     finalInvoiceHasGrace: random.chance(0.5),
     backdatedUsage: random.pick(['with-its-period', 'first-invoice'] as const),
     cancelNeedsProrate: random.chance(0.5),
+    sumsLagSeconds: random.pick([0, 300]),
+    discountPercent: random.pick([0, 20]),
+    ...(random.chance(0.5) && {
+      tax: { percent: 19, behavior: 'exclusive' as const, isAutomatic: random.chance(0.5) },
+    }),
   };
 }
 

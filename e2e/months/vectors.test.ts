@@ -223,6 +223,7 @@ const STRIPE_RULES = {
     finalInvoiceHasGrace: false,
     backdatedUsage: 'first-invoice',
     cancelNeedsProrate: true,
+    sumsLagSeconds: 300,
   },
 } as const;
 
@@ -281,4 +282,31 @@ describe.each(['never', 'generated'] as const)('Metronome, past statements: %s',
     expect(textOf(outcome)).toBe(past ?? bill);
     expectTold(outcome, vector.meanwhile);
   });
+});
+
+const THIRTY_HOURS_LATE = '05T00 10, 31T23 4 @Feb 02T06:00, Feb 02T07:00 1';
+
+test('26 Stripe: a draft that somebody stops is told, and no other condition is', async () => {
+  const vendor = await startStripe({ stopsDrafts: true });
+  const outcome = await liveMonth(vendor, { usage: '05T00 10, 20T00 5' });
+  expect(textOf(outcome)).toBe('draft Jan 30, never 15 ! LateRefusals');
+});
+
+test.each([
+  ['a tax by Stripe Tax', { tax: { percent: 19, behavior: 'exclusive', isAutomatic: true } }],
+  ['a tax by rates', { tax: { percent: 19, behavior: 'exclusive', isAutomatic: false } }],
+  ['a coupon', { discountPercent: 20 }],
+  ['prepaid credit', { grantedCents: 1_000 }],
+] as const)('27 Stripe: late usage is on the next invoice with %s', async (_, rules) => {
+  const vendor = await startStripe(rules);
+  const outcome = await liveMonth(vendor, { usage: THIRTY_HOURS_LATE }, 'next');
+  expect(textOf(outcome)).toBe('Jan 20, Feb 8+2');
+});
+
+test.each([
+  ['with a tax', { tax: { percent: 19, of: 'charge' } }, 'Jan 20, (Feb 2) 8, Feb 2'],
+  ['with a coupon', { couponPercent: 20 }, 'Jan 20, Feb 2 ! DeadLetters'],
+] as const)('28 Lago: late usage is on a one-off invoice %s', async (_, rules, bill) => {
+  const outcome = await liveMonth(await startLago({ rules }), { usage: THIRTY_HOURS_LATE }, 'next');
+  expect(textOf(outcome)).toBe(bill);
 });

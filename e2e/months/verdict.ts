@@ -4,7 +4,8 @@ import type { StoredLine } from '../../operator/delivery/records/late-line.ts';
 import type { Ledger } from '../../operator/ledger/ledger.ts';
 import { isLateNote } from '../../operator/model/correction.ts';
 import type { UsageEvent } from '../../operator/model/event.ts';
-import type { AccountEvent } from '../fakes/account.ts';
+import type { AccountEvent, Fate } from '../fakes/account.ts';
+import { STOPPED_DRAFT } from '../fakes/stripe/account.ts';
 import type { Engine } from './engine.ts';
 import type { MonthVendor } from './vendors.ts';
 
@@ -56,6 +57,7 @@ export async function verdict(
 
   const account = vendor.account().events;
   const events = withoutLine ? withoutOneLine(account) : account;
+  const hasRefusals = (status?.lateRefusals.length ?? 0) > 0;
   const missing = new Map<string, number>();
   const why = new Map<string, string>();
   for (const [index, { units, lines, fate }] of events.entries()) {
@@ -65,7 +67,7 @@ export async function verdict(
     if (first === undefined) continue;
     const used = parts.reduce((sum, { quantity }) => sum + Number(quantity), 0);
     if (used !== Number(units)) wrong.push(`${id}: ${units} for ${used} that were used`);
-    if (lines === 1) continue;
+    if (lines === 1 || (isStopped(fate) && hasRefusals)) continue;
     const key = `${first.metric} of ${first.tenant}`;
     missing.set(key, (missing.get(key) ?? 0) + used * (1 - lines));
     why.set(key, `${first.id}: ${fate.kind === 'never' ? fate.because : `${lines} lines`}`);
@@ -92,6 +94,11 @@ export async function verdict(
       ...twice.map(([id, count]) => `${count} times: ${id}`),
     ],
   };
+}
+
+/** On a draft that is told by itself, by the condition `LateRefusals`. */
+function isStopped(fate: Fate): boolean {
+  return fate.kind === 'never' && fate.because === STOPPED_DRAFT;
 }
 
 /** By its id, what each sum of an hour adds up: the ledger has on record which stretches are sums. */

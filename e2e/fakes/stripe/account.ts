@@ -3,6 +3,8 @@ import { textOf } from '../exact.ts';
 import type { Invoice, MeterEvent, StripeState, Subscription, SubscriptionItem } from './state.ts';
 
 const FINAL: readonly string[] = ['open', 'paid', 'uncollectible'];
+/** What nobody is charged for until a person makes its draft final. */
+export const STOPPED_DRAFT = 'its draft does not go on by itself';
 const ENDED: readonly string[] = ['canceled', 'incomplete_expired'];
 
 /** What became of every meter event that was taken and not cancelled, as far as time has been run. */
@@ -52,7 +54,7 @@ function uninvoiced(state: StripeState, event: MeterEvent): Fate {
     ({ status, collects, lines }) =>
       status === 'draft' && !collects && lines.some(({ events }) => events.includes(event)),
   );
-  if (isStopped) return { kind: 'never', because: 'its draft does not go on by itself' };
+  if (isStopped) return { kind: 'never', because: STOPPED_DRAFT };
   if (isStillToCome(state, event)) return { kind: 'open' };
   const priced = spellsOf(state, event);
   if (priced.length === 0) return { kind: 'never', because: 'no price of its meter at its time' };

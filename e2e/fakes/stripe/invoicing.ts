@@ -145,7 +145,7 @@ export function makeInvoice(state: StripeState, request: InvoiceRequest): Invoic
     status: 'draft',
     finalizesAt,
     finalizedAt: undefined,
-    collects: true,
+    collects: !state.rules.stopsDrafts || finalizesAt === undefined,
     granted: new Map(),
     balance: 0,
     attempts: 0,

@@ -253,6 +253,8 @@ export interface StripeRules {
   readonly grantedCents: number;
   /** What is less is not collected: it goes onto the next invoice (https://docs.stripe.com/currencies#minimum-and-maximum-charge-amounts). */
   readonly minimumCents: number;
+  /** Whether somebody's automation takes `auto_advance` from every draft, to look at it first. */
+  readonly stopsDrafts: boolean;
   /** How long sums of meters lag behind. */
   readonly sumsLagSeconds: number;
   /** Whether `invoice_now` alone leaves metered usage out, as the guide on cancelling can be read. */
@@ -326,6 +328,7 @@ export function createStripeState(rules: Partial<StripeRules> = {}): StripeState
       discountPercent: 0,
       grantedCents: 0,
       minimumCents: 50,
+      stopsDrafts: false,
       sumsLagSeconds: 0,
       ...rules,
     },
