@@ -111,6 +111,7 @@ function stripeSettings(url: string): DestinationSettings {
     apiVersion: '2026-09-30.endive',
     splitMetersBy: STRIPE_SPLIT_BY,
     autoSubscribe: true,
+    billingDay: 1,
     cancelOnRemove: true,
     maxRequestsPerSecond: 0,
     planCode: 'standard',

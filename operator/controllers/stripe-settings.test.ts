@@ -67,6 +67,7 @@ test('what it does not say is as the environment variables have it', () => {
         maxRequestsPerSecond: 0,
         planCode: 'tenant-standard',
         currency: 'USD',
+        billingDay: 1,
       },
     },
   });

@@ -197,9 +197,12 @@ test('BILLING_A_AUTO_SUBSCRIBE and BILLING_A_CANCEL_ON_REMOVE: a tenant is subsc
     }
     expect(await destination.provision(testTenant(), signal)).toStrictEqual(DONE);
     expect(await destination.offboard(testTenant(), signal)).toStrictEqual(DONE);
-    return [...stripe.state.subscriptions.values()].map(
-      ({ cancelAtPeriodEnd }) => cancelAtPeriodEnd,
+    const made = [...stripe.state.subscriptions.values()];
+    // Billed on the first of the month, whichever day it is.
+    expect(made.map(({ periodEnd }) => new Date(periodEnd * 1000).getUTCDate())).toStrictEqual(
+      made.map(() => 1),
     );
+    return made.map(({ cancelAtPeriodEnd }) => cancelAtPeriodEnd);
   };
   const subscribing = { BILLING_A_AUTO_SUBSCRIBE: 'true' };
   expect(await subscriptions({})).toStrictEqual([]);

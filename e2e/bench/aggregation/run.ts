@@ -184,6 +184,7 @@ function settingsFor({ url }: FakeStripe, { aggregate, requestsPerSecond }: RunO
     apiVersion: '2026-09-30.endive',
     splitMetersBy: ['sku'],
     autoSubscribe: false,
+    billingDay: 1,
     cancelOnRemove: false,
     maxRequestsPerSecond: requestsPerSecond,
     planCode: 'tenant-standard',

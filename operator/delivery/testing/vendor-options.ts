@@ -18,6 +18,7 @@ export function stripeOptions(url: string, change: Readonly<Record<string, unkno
     maxRequestsPerSecond: 0,
     planCode: 'tenant-standard',
     currency: 'USD',
+    billingDay: 1,
     ...change,
   };
 }

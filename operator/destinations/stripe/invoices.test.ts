@@ -2,7 +2,7 @@ import { afterEach, describe, expect, test } from 'vitest';
 import type { StripeRules } from '../../../e2e/fakes/stripe/state.ts';
 import { testTenant } from '../testing/context.ts';
 import { createLife, G, H, type Life } from './testing/life.ts';
-import { NEVER } from './testing/stripe-world.ts';
+import { NEVER, settle } from './testing/stripe-world.ts';
 import type { StripeSettings } from './settings.ts';
 
 let open: Life | undefined;
@@ -194,6 +194,23 @@ test('terms of payment are those of the settings, else of the subscription befor
     default_payment_method: 'pm_1',
     billing_cycle_anchor: String(Date.UTC(2027, 1, 1) / 1000),
   });
+});
+
+test('another billing day is that of new subscriptions alone', async () => {
+  const one = await subscribed({}, { billingDay: 16 });
+  const [first] = one.stripe.state.subscriptions.values();
+  expect(first?.periodEnd).toBe(Date.UTC(2027, 0, 16) / 1000);
+  one.at('20T10');
+  const later = one.restart({ billingDay: 1 });
+  expect(await later.provision(testTenant(), NEVER)).toStrictEqual({ kind: 'done' });
+  expect(one.posted(`/v1/subscriptions/${first?.id}`)).toStrictEqual([]);
+  await settle(later, testTenant({ plan: 'gold' }));
+  const other = testTenant({ id: 'tenant-vcluster-b-b' });
+  await settle(later, other);
+  const ends = [...one.stripe.state.subscriptions.values()]
+    .filter(({ status }) => status === 'active')
+    .map(({ periodEnd }) => new Date(periodEnd * 1000).toISOString());
+  expect(ends).toStrictEqual(['2027-02-16T00:00:00.000Z', '2027-02-01T00:00:00.000Z']);
 });
 
 test('an invoice that is sent is due when the tenant’s override says', async () => {

@@ -34,7 +34,7 @@ export interface StripeSettings {
   /** How new subscriptions are paid; what it leaves out is Stripe's default, or as with the one that ended. */
   readonly payment?: PaymentTerms;
   /** Day of the month on which new monthly and yearly subscriptions are billed, in UTC; 31 is the last day. */
-  readonly billingDay?: number;
+  readonly billingDay: number;
 }
 
 /** How the invoices of a subscription are paid (https://docs.stripe.com/api/subscriptions/create). */
@@ -51,6 +51,8 @@ export type StripeSpec = NonNullable<BillingDestinationSpec['stripe']>;
 const BILLING_TEST = 'operator/wiring/billing-variables.test.ts';
 /** The neutral spelling reaches nobody until it is told whom. */
 const NEUTRAL_URL = 'https://api.billing-a.invalid';
+/** Calendar months, as at the other billing systems. */
+const BILLING_DAY = 1;
 export const STRIPE_URL = 'https://api.stripe.com';
 
 const splitField = matching(
@@ -164,6 +166,7 @@ export function stripeFromEnvironment({
     maxRequestsPerSecond: values.BILLING_A_MAX_RPS,
     planCode: defaults.planCode,
     currency: defaults.currency,
+    billingDay: BILLING_DAY,
   };
   return { kind: 'options', options };
 }
@@ -193,7 +196,7 @@ export function stripeFromSpec(
       planCode: spec.planCode ?? defaults.planCode,
       currency: currency.value,
       payment: paymentOf(spec),
-      ...omitUndefined({ billingDay: spec.billingDay }),
+      billingDay: spec.billingDay ?? BILLING_DAY,
     },
   };
 }

@@ -127,12 +127,12 @@ export class SubscriptionWriter {
     return { kind: 'retry', reason: `subscriptions of tenant ${quote(tenant.id)} keep ending` };
   }
 
-  /** The billing day: that of what it goes on for, else the one that is configured. */
+  /** The billing day: that of what it goes on for, else the one that is configured. Nothing changes the day of one that is there. */
   #anchor({ model }: CreateChange, interval: string, now: number): Params {
     if (model !== undefined && model.periodEnd > now)
       return { billing_cycle_anchor: model.periodEnd };
     const { billingDay } = this.#options.settings;
-    if (billingDay === undefined || !ANCHORED.test(interval)) return {};
+    if (!ANCHORED.test(interval)) return {};
     const config = { day_of_month: billingDay, hour: 0, minute: 0, second: 0 };
     return { billing_cycle_anchor_config: config };
   }

@@ -76,6 +76,7 @@ export async function createStripeWorld(
       maxRequestsPerSecond: 0,
       planCode: 'tenant-standard',
       currency: 'USD',
+      billingDay: 1,
       ...settings,
       ...change,
     };
