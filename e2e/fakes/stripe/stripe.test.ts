@@ -182,6 +182,44 @@ describe('refusals that senders must tell apart', () => {
     });
   });
 
+  test('meter events have a limit of their own in live mode, and none in test mode', async () => {
+    for (const [rateLimits, refused] of [
+      ['live', 0],
+      ['test', 1],
+    ] as const) {
+      const stripe = await start({ rateLimits });
+      const post = (path: string) =>
+        fetch(stripe.url + path, {
+          method: 'POST',
+          headers: { authorization: 'Bearer sk_test_key' },
+        });
+      const statuses: number[] = [];
+      for (let call = 0; call < 26; call += 1) {
+        statuses.push((await post('/v1/billing/meter_events')).status);
+      }
+      expect(statuses.filter((status) => status === 429)).toHaveLength(refused);
+      const customers: number[] = [];
+      for (let call = 0; call < 26; call += 1) {
+        customers.push((await post('/v1/customers')).status);
+      }
+      expect(customers.filter((status) => status === 429)).toHaveLength(refused === 0 ? 1 : 26);
+    }
+  });
+
+  test('a sum of a meter lags behind what was taken', async () => {
+    const { client, meter, customer } = await world({ rules: { sumsLagSeconds: 60 } });
+    await client.billing.meterEvents.create(event(customer.id, 'e'));
+    const sums = async () => {
+      const query = { customer: customer.id, start_time: SECONDS, end_time: SECONDS + 3_600 };
+      const { data } = await client.billing.meters.listEventSummaries(meter.id, query);
+      return data.map(({ aggregated_value }) => aggregated_value);
+    };
+    now += 59_999;
+    expect(await sums()).toStrictEqual([]);
+    now += 1;
+    expect(await sums()).toStrictEqual([0.5]);
+  });
+
   test('an unknown parameter, a page that is too large, JSON in place of a form', async () => {
     const { stripe, client } = await world();
     const strange = { ...METER, event_name: 'x', colour: 'red' };

@@ -13,18 +13,17 @@ import { forbidden, RATE_LIMITED, UNAUTHORIZED } from './answers.ts';
 import { runUntil } from './cycles.ts';
 import { sessionProblem, STREAM } from './event-stream.ts';
 import { replayed, storeCarriedOut } from './idempotency.ts';
+import { createRateLimiter, type RateLimits } from './rate-limits.ts';
 import { laneOf, route } from './routes.ts';
 import { createStripeState, type StripeRules, type StripeState } from './state.ts';
 import { holdDraft, STRIPE_WAITS, stripeHeaders, stripeMessage } from './webhooks.ts';
 
 const SECOND_MS = 1_000;
 
-export interface FakeStripeOptions {
+export interface FakeStripeOptions extends RateLimits {
   readonly apiKey: string;
   /** A restricted key: the permission that it lacks for a request, if so. */
   readonly lacks?: (method: string, path: string) => string | undefined;
-  /** Requests in any one second; more are refused. */
-  readonly requestsPerSecond?: number;
   /** How far the search index lags behind; endless when infinite. */
   readonly searchLagMs?: number;
   /** Search as in countries where it is not offered. */
@@ -65,7 +64,7 @@ export async function startFakeStripe(options: FakeStripeOptions): Promise<FakeS
     run(time);
   };
   const busy = new Set<string>();
-  const seconds = new Map<number, number>();
+  const isTooMany = createRateLimiter(options);
   const at = (request: FakeRequest): number => options.timeOf?.(request) ?? request.at;
 
   const handle = (request: FakeRequest): FakeResponse => {
@@ -73,7 +72,7 @@ export async function startFakeStripe(options: FakeStripeOptions): Promise<FakeS
     run(now);
     const turned = turnedBy(request, turnTo);
     if (turned !== undefined) return turned;
-    if (isTooFast(seconds, request.at, options.requestsPerSecond)) return RATE_LIMITED;
+    if (isTooMany(request)) return RATE_LIMITED;
     const stored = replayed(state, request, now);
     if (stored !== undefined) return stored;
     const response = route(state, request, now, { ...options, busy });
@@ -115,14 +114,3 @@ export async function startFakeStripe(options: FakeStripeOptions): Promise<FakeS
 }
 
 const STORED_FAILURE = { error: { type: 'api_error', message: 'An unknown error occurred' } };
-
-function isTooFast(
-  seconds: Map<number, number>,
-  at: number,
-  most = Number.POSITIVE_INFINITY,
-): boolean {
-  const second = Math.floor(at / SECOND_MS);
-  const count = (seconds.get(second) ?? 0) + 1;
-  seconds.set(second, count);
-  return count > most;
-}

@@ -1,0 +1,48 @@
+import type { FakeRequest } from '../fake-server.ts';
+
+const SECOND_MS = 1_000;
+
+export interface RateLimits {
+  /** Requests in any one second, of all kinds together. */
+  readonly requestsPerSecond?: number;
+  /** Stripe's own (https://docs.stripe.com/rate-limits): meter events have one of theirs in live mode only. */
+  readonly rateLimits?: 'live' | 'test';
+}
+
+interface Bound {
+  readonly what: string;
+  readonly most: number;
+}
+
+/** Counts requests, and says of each whether it is one too many. */
+export function createRateLimiter(limits: RateLimits): (request: FakeRequest) => boolean {
+  const counts = new Map<string, number>();
+  return (request) => {
+    const second = Math.floor(request.at / SECOND_MS);
+    return boundsOf(request, limits)
+      .map(({ what, most }) => {
+        const key = `${second} ${what}`;
+        const count = (counts.get(key) ?? 0) + 1;
+        counts.set(key, count);
+        return count > most;
+      })
+      .includes(true);
+  };
+}
+
+function boundsOf(
+  { method, path }: FakeRequest,
+  { requestsPerSecond, rateLimits }: RateLimits,
+): readonly Bound[] {
+  const asked = requestsPerSecond === undefined ? [] : [{ what: 'asked', most: requestsPerSecond }];
+  if (rateLimits === undefined) return asked;
+  if (rateLimits === 'live' && path === '/v1/billing/meter_events') {
+    return [...asked, { what: path, most: 1_000 }];
+  }
+  const endpoint = `${method} ${path.replaceAll(/\/[a-z]+_[^/]+/g, '/:id')}`;
+  return [
+    ...asked,
+    { what: 'account', most: rateLimits === 'live' ? 100 : 25 },
+    { what: endpoint, most: path.endsWith('/search') ? 20 : 25 },
+  ];
+}
