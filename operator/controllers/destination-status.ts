@@ -197,7 +197,7 @@ function attentionClaims(progress: DestinationProgress | undefined): readonly Co
       type: 'LateRefusals',
       status: 'True',
       reason: 'UsageNotBilled',
-      message: `The billing system took usage and found later that it cannot bill it${such}: ${refusal.reason}; mend the cause there and enter what is missing by hand, since it counts as delivered`,
+      message: `The billing system took usage and found later that it cannot bill it${such}: ${refusal.reason}; fix the cause there, then enter by hand what is still missing, since it counts as delivered`,
     });
   }
   const drift = progress.drift && driftClaim(name, progress.drift);
