@@ -30,7 +30,7 @@ export function feeAmounts(
 
 export function isTaxed({ tax }: LagoState['rules'], fee: Fee): boolean {
   if (tax === undefined) return false;
-  if (fee.type !== 'add_on') return true;
+  if (fee.type !== 'add_on' || tax.of === 'provider') return true;
   return fee.taxCodes === undefined ? tax.of === 'customer' : fee.taxCodes.includes(TAX_CODE);
 }
 

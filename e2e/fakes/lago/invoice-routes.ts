@@ -200,7 +200,8 @@ export function createInvoice(
     const units = decimal(item['units']) ?? exact('1');
     if (price.digits < 0n || units.digits < 0n) return invalid({ fees: ['value_is_invalid'] });
     const taxCodes = Array.isArray(item['tax_codes']) ? item['tax_codes'].map(String) : undefined;
-    const isKnown = taxCodes?.every((code) => state.rules.tax !== undefined && code === TAX_CODE);
+    const known = ['customer', 'charge'].includes(state.rules.tax?.of ?? '') ? [TAX_CODE] : [];
+    const isKnown = taxCodes?.every((code) => known.includes(code));
     if (isKnown === false) return notFound('tax');
     fees.push({
       lago_id: state.nextId(),

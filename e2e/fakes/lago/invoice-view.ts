@@ -103,7 +103,10 @@ export function showOneFee(state: LagoState, id: string): FakeResponse {
   const invoice = state.invoices.find(({ fees }) => fees.some(({ lago_id }) => lago_id === id));
   const fee = invoice?.fees.find(({ lago_id }) => lago_id === id);
   if (invoice === undefined || fee === undefined) return notFound('fee');
-  const tax = { lago_tax_id: 'tax_1', tax_code: TAX_CODE, tax_rate: state.rules.tax?.percent };
+  const { percent, of } = state.rules.tax ?? {};
+  // Lago has no tax of its own for what a provider has computed.
+  const lago_tax_id = of === 'provider' ? null : 'tax_1';
+  const tax = { lago_tax_id, tax_code: TAX_CODE, tax_rate: percent };
   const applied_taxes = isTaxed(state.rules, fee) ? [tax] : [];
   return ok({ fee: { ...showFee(state, invoice, fee), applied_taxes } });
 }

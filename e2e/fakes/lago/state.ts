@@ -8,8 +8,8 @@ export interface LagoRules {
   readonly netTermDays: number | undefined;
   /** Whether there is a licence: credit notes are refused without one. */
   readonly isPremium: boolean;
-  /** What is put on every charge, in per cent, as the tax of customers, or of the charges alone. */
-  readonly tax?: { readonly percent: number; readonly of: 'customer' | 'charge' };
+  /** What is put on every charge, in per cent: as the tax of customers, of the charges alone, or by a tax provider. */
+  readonly tax?: { readonly percent: number; readonly of: 'customer' | 'charge' | 'provider' };
   /** Of a coupon that every customer has, in per cent. */
   readonly couponPercent: number;
 }

@@ -191,6 +191,11 @@ export function createInvoiceItem(state: StripeState, form: Form, at: number): F
   if (unit?.startsWith('-') === true) {
     return invalid('This value must be greater than or equal to 0.');
   }
+  const product = text(form, 'price_data', 'product');
+  const products = [...state.prices.values()].map((one) => one.product);
+  if (unit !== undefined && !products.includes(product ?? '')) {
+    return missing('product', product ?? '');
+  }
   const tax = itemTax(state, form);
   if ('status' in tax) return tax;
   const metadata = texts(form, 'metadata');

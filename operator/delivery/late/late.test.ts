@@ -216,6 +216,7 @@ test.each([
   ['tax rates set by hand', { tax: { ...VAT, isAutomatic: false } }, 802 + 152],
   ['tax in the price', { tax: { ...VAT, behavior: 'inclusive', isAutomatic: false } }, 802],
   ['no tax, as in reverse charge', { tax: { ...VAT, percent: 0 } }, 802],
+  ['no tax in the price', { tax: { ...VAT, behavior: 'inclusive', percent: 0 } }, 802],
   ['a coupon', { discountPercent: 20 }, 802 - 160],
   ['a coupon and a tax', { discountPercent: 20, tax: VAT }, 802 - 160 + 122],
   ['prepaid credit for half of it', { grantedCents: 1_000 }, 802 - 400],
@@ -356,7 +357,7 @@ test.each([
   expect(one.delivery().status('bills')?.lateRefusals).toStrictEqual([]);
 });
 
-test.each(['customer', 'charge'] as const)(
+test.each(['customer', 'charge', 'provider'] as const)(
   'Lago: late usage has the tax that its charge had, by the tax of the %s',
   async (of) => {
     const one = await withLago('next', { tax: { percent: 19, of } });
