@@ -103,7 +103,7 @@ test('what is credited after it was paid is taken off the next invoice', async (
   expect((await invoices()).data[0]).toMatchObject({ total: 2386, amount_due: 2386 - 954 });
 });
 
-test('a draft is stopped by the end of a subscription, and goes on when it is told to', async () => {
+test('a draft is stopped by the end of a subscription, and goes on with auto_advance', async () => {
   const { client, invoices, use, stripe } = await january({});
   await use('Feb 05T00', '1');
   stripe.turnTo(time('Mar 01T00:10'));

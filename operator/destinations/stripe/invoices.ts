@@ -39,12 +39,12 @@ export class StripeInvoices {
   /** Drafts, and the periods that run, are still to be invoiced; one that was voided bills nothing. */
   async list(customer: string, since: number, signal: AbortSignal): Promise<InvoicesOutcome> {
     const { client, clock } = this.#options;
+    // Of any age, since only a person finalizes a draft that was stopped; and first: one that becomes final meanwhile is in both lists.
+    const drafts = await client.list('/v1/invoices', { customer, status: 'draft' }, signal);
+    if (drafts.kind !== 'list') return failure(drafts);
     const created = { gte: Math.max(0, Math.floor((since - DRAFT_MS) / 1000)) };
     const listed = await client.list('/v1/invoices', { customer, created }, signal);
     if (listed.kind !== 'list') return failure(listed);
-    // Of any age: nothing but a person makes a draft final that was stopped.
-    const drafts = await client.list('/v1/invoices', { customer, status: 'draft' }, signal);
-    if (drafts.kind !== 'list') return failure(drafts);
     const subscriptions = await client.list('/v1/subscriptions', { customer }, signal);
     if (subscriptions.kind !== 'list') return failure(subscriptions);
     const open: OpenUsage[] = subscriptions.items.flatMap((item) => this.#runningOf(item));
@@ -145,12 +145,12 @@ export async function invoiceLines(
 /** Why a draft may never charge anybody. */
 function draftProblems(draft: JsonObject, now: number): readonly string[] {
   const what = `draft ${textOf(draft, 'id')} of customer ${textOf(draft, 'customer')}`;
-  const mend = 'nobody is charged for its usage until you finalize it at Stripe';
-  if (draft['auto_advance'] === false) return [`${what} has auto_advance: false: ${mend}`];
+  const effect = 'nobody is charged for its usage until you finalize it at Stripe';
+  if (draft['auto_advance'] === false) return [`${what} has auto_advance: false: ${effect}`];
   const created = Number(draft['created']) * 1000;
   if (now - created <= DRAFT_MS) return [];
   const since = new Date(created).toISOString();
-  return [`${what} is not final four days after it was made on ${since}: ${mend}`];
+  return [`${what} is not final four days after it was made on ${since}: ${effect}`];
 }
 
 function readInvoice(item: JsonObject, lines: readonly UsageLine[]): FinalInvoice {
