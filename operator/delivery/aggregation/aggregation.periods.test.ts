@@ -100,7 +100,8 @@ test('Stripe: a sum ends with a period that does not end at a whole hour', async
       currency: 'usd',
       'product_data[name]': METRIC,
       unit_amount_decimal: '200',
-      'recurring[interval]': 'month',
+      // Weeks have no billing day: they begin with the subscription.
+      'recurring[interval]': 'week',
       'recurring[usage_type]': 'metered',
       'recurring[meter]': meter?.id ?? '',
       'metadata[vbilling_plan]': 'tenant-standard',
