@@ -1,4 +1,5 @@
 import { describe, expect, test } from 'vitest';
+import type { LagoRules } from '../fakes/lago/state.ts';
 import { G, H, startLago, startMetronome, startStripe } from './vendors.ts';
 import { liveMonth, type Month, type Outcome } from './vector-run.ts';
 
@@ -24,6 +25,9 @@ interface Vector {
   readonly meanwhile?: string;
   /** In cents, of Lago's plans. */
   readonly baseFees?: readonly [a: number, b: number];
+  /** Lago's prices stand in charges beside those of 0 that bootstrapping has made. */
+  readonly chargesByHand?: boolean;
+  readonly lagoRules?: Partial<LagoRules>;
   /** How long drafts of Stripe stay, in hours. */
   readonly draftHours?: number;
 }
@@ -90,6 +94,15 @@ const VECTORS: Readonly<Record<string, Vector>> = {
     lago: '(16) 2',
     stripe: '(16) 2',
     metronome: 'Jan/a 2',
+  },
+  'usage of the old plan that comes hours after a change': {
+    month: { usage: '05T00 10, 16T09 2 @16T14, 20T00 5', acts: [['16T10', toB]] },
+    lago: '(16) 20, Jan 21',
+    grace: '(16) 24, Jan 15',
+  },
+  'usage of the old plan that comes after its last invoice is final': {
+    month: { usage: '05T00 10, 16T09 2 @19T14, 20T00 5', acts: [['16T10', toB]] },
+    lago: '(16) 20, Jan 21',
   },
   '12 usage after a change': {
     month: { usage: '16T10:30 4', acts: [['16T10:05', toB]] },
@@ -214,6 +227,12 @@ const VECTORS: Readonly<Record<string, Vector>> = {
     metronome: 'Feb/a 10, never 2 ! InvoiceMismatch',
     metronomePast: 'Jan/a 4, Feb/a 10',
   },
+  'masked: charges added beside those of 0, and usage that comes late': {
+    month: { usage: '05T00 15, 20T00 15 @Feb 01T03:00' },
+    chargesByHand: true,
+    lago: 'Jan 30, never 15 ! InvoiceMismatch',
+    grace: 'Jan 60',
+  },
 };
 
 /** What is uncertain at Stripe: as the documentation is read as a rule, and the other way round. */
@@ -247,13 +266,14 @@ function of(vendor: 'lago' | 'stripe' | 'metronome') {
 
 describe('Lago', () => {
   test.each(of('lago'))('$name', async ({ vector, bill }) => {
-    const outcome = await liveMonth(await startLago(vector), vector.month);
+    const rules = vector.lagoRules ?? {};
+    const outcome = await liveMonth(await startLago({ ...vector, rules }), vector.month);
     expect(textOf(outcome)).toBe(bill);
     expectTold(outcome, vector.meanwhile);
   });
 
   test.each(of('lago'))('with a grace of three days: $name', async ({ vector, bill }) => {
-    const rules = { graceDays: 3 };
+    const rules = { ...vector.lagoRules, graceDays: 3 };
     const outcome = await liveMonth(await startLago({ ...vector, rules }), vector.month);
     expect(textOf(outcome)).toBe(vector.grace ?? bill);
     expectTold(outcome, vector.meanwhile);

@@ -48,23 +48,29 @@ export interface LagoOptions {
   readonly rules?: Partial<LagoRules>;
   /** In cents, of plan `a` and of the others. */
   readonly baseFees?: readonly [a: number, others: number];
+  /** Prices stand in charges that somebody has added, beside those of 0 that bootstrapping has made. */
+  readonly chargesByHand?: boolean;
 }
 
 export async function startLago({
   rules = {},
   baseFees = [0, 0],
+  chargesByHand = false,
 }: LagoOptions): Promise<MonthVendor> {
   const lago = await startFakeLago({ apiKey: 'key', rules, keepsRequests: false });
   const { plans } = lago.state;
   const setPrice = (code: string, metric: Metric, amount: number): void => {
     const plan = plans.get(code);
     if (plan === undefined) throw new Error(`no plan: "${code}"`);
-    const charges = plan.charges.map((charge) =>
-      charge.billable_metric_code === metric
-        ? { ...charge, properties: { amount: String(amount) } }
-        : charge,
-    );
-    plans.set(code, { ...plan, charges });
+    const properties = { amount: String(amount) };
+    const own = plan.charges.filter((charge) => charge.billable_metric_code === metric);
+    const priced = own.map((charge) => ({
+      ...charge,
+      properties,
+      ...(chargesByHand && { lago_id: `by-hand-${code}-${metric}`, code: `${metric}_by_hand` }),
+    }));
+    const others = plan.charges.filter((charge) => chargesByHand || !own.includes(charge));
+    plans.set(code, { ...plan, charges: [...others, ...priced] });
   };
   return {
     url: lago.url,

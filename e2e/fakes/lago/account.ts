@@ -1,5 +1,11 @@
-import { type Account, type AccountInvoice, type Fate, linesByEvent } from '../account.ts';
-import { textOf, ZERO } from '../exact.ts';
+import {
+  type Account,
+  type AccountInvoice,
+  type AccountLine,
+  type Fate,
+  linesByEvent,
+} from '../account.ts';
+import { exact, textOf, ZERO } from '../exact.ts';
 import { isBillingDay, periodAt, scopeBefore } from './billing-period.ts';
 import { dayOf } from './calendar.ts';
 import { unitsOf } from './fees.ts';
@@ -15,7 +21,7 @@ import { endOf, startOf } from './usage.ts';
 /** What became of every event that was taken, as far as the stand-in's jobs have run. */
 export function accountOf(state: LagoState, at: number): Account {
   const invoices = state.invoices.map((invoice) => view(state, invoice));
-  const lines = linesByEvent(invoices.filter(({ isFinal }) => isFinal));
+  const lines = linesByEvent(countedLines(invoices.filter(({ isFinal }) => isFinal)));
   const events = [...state.events.values()].map((event) => {
     const count = lines.get(event.lago_id) ?? 0;
     return {
@@ -26,6 +32,19 @@ export function accountOf(state: LagoState, at: number): Account {
     };
   });
   return { invoices, events };
+}
+
+/** A line of 0 does not bill what another line has a price for. */
+function countedLines(invoices: readonly AccountInvoice[]): readonly AccountInvoice[] {
+  const isFree = ({ amount }: AccountLine): boolean => exact(amount).digits === 0n;
+  const lines = invoices.flatMap((invoice) => invoice.lines);
+  const paid = new Set(lines.flatMap((line) => (isFree(line) ? [] : line.events)));
+  return invoices.map((invoice) => ({
+    ...invoice,
+    lines: invoice.lines.map((line) =>
+      isFree(line) ? { ...line, events: line.events.filter((id) => !paid.has(id)) } : line,
+    ),
+  }));
 }
 
 function view(state: LagoState, invoice: Invoice): AccountInvoice {

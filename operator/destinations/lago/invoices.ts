@@ -7,6 +7,7 @@ import { type JsonObject, objectOf, objectsOf, textOf, timeOf } from '../json.ts
 import type { LagoIds } from './customers.ts';
 import type { LagoClient } from './lago-client.ts';
 import { findActive } from './subscriptions.ts';
+import { usageFees, type UsageFees } from './usage-fees.ts';
 
 const DAY_MS = 86_400_000;
 
@@ -26,7 +27,7 @@ export async function listInvoices(
   });
   const list = await client.list(`/invoices?${query.toString()}`, 'invoices', signal);
   if (list.kind !== 'list') return failure(list);
-  const invoices: FinalInvoice[] = [];
+  const final: JsonObject[] = [];
   const open: OpenUsage[] = [];
   for (const { lago_id: id, status } of list.items) {
     if (typeof id !== 'string' || (status !== 'finalized' && status !== 'draft')) continue;
@@ -34,11 +35,13 @@ export async function listInvoices(
     const answer = await client.get(`/invoices/${encodeURIComponent(id)}`, signal);
     if (answer.kind !== 'ok') return failure(answer);
     const invoice = objectOf(answer.body, 'invoice');
-    const periods = periodsOf(invoice, subscription);
-    if (periods.length === 0) continue;
-    if (status === 'draft') open.push({ from: least(periods.map(({ from }) => from)) });
-    else invoices.push(readInvoice(invoice, subscription, periods));
+    if (status === 'finalized') final.push(invoice);
+    else open.push(...periodsOf(invoice, subscription).map(({ from }) => ({ from })));
   }
+  const invoices = usageFees(final, subscription).flatMap((one) => {
+    const periods = periodsOf(one.invoice, subscription);
+    return periods.length === 0 ? [] : [readInvoice(one, periods)];
+  });
   const active = await findActive(client, subscription, signal);
   if (active.kind === 'subscription') {
     const { periodStartedAt, startedAt } = active.subscription;
@@ -48,6 +51,27 @@ export async function listInvoices(
   return { kind: 'invoices', invoices: due, open, payer: subscription };
 }
 
+/**
+ * The stretches of a subscription that drafts are for: usage of them that arrives now is still invoiced, also by a plan that
+ * has ended (docs/destinations/lago.md#changes-of-plan).
+ */
+export async function draftPeriods(
+  client: LagoClient,
+  { customer, subscription }: Pick<LagoIds, 'customer' | 'subscription'>,
+  signal: AbortSignal,
+): Promise<readonly Period[] | ApiProblem> {
+  const query = new URLSearchParams({ external_customer_id: customer, status: 'draft' });
+  const list = await client.list(`/invoices?${query.toString()}`, 'invoices', signal);
+  if (list.kind !== 'list') return list;
+  const periods: Period[] = [];
+  for (const { lago_id: id } of list.items) {
+    const answer = await client.get(`/invoices/${encodeURIComponent(String(id))}`, signal);
+    if (answer.kind !== 'ok') return answer;
+    periods.push(...periodsOf(objectOf(answer.body, 'invoice'), subscription));
+  }
+  return periods;
+}
+
 /** The second of a change of plan is in the periods of both; its usage is the old plan's. */
 function afterChange(from: number, invoices: readonly FinalInvoice[]): number {
   const next = afterSecond(from);
@@ -55,7 +79,7 @@ function afterChange(from: number, invoices: readonly FinalInvoice[]): number {
 }
 
 /** `[from, to)`, milliseconds since the epoch. */
-interface Period {
+export interface Period {
   readonly from: number;
   readonly to: number;
 }
@@ -71,19 +95,13 @@ function periodsOf(invoice: JsonObject, subscription: string): readonly Period[]
     });
 }
 
-function readInvoice(
-  invoice: JsonObject,
-  subscription: string,
-  periods: readonly Period[],
-): FinalInvoice {
+function readInvoice({ invoice, fees }: UsageFees, periods: readonly Period[]): FinalInvoice {
   const until = greatest(periods.map(({ to }) => to));
   const whole = { from: least(periods.map(({ from }) => from)), to: until };
-  const lines = objectsOf(invoice, 'fees').flatMap((fee): readonly UsageLine[] => {
+  const lines = fees.flatMap((fee): readonly UsageLine[] => {
     const item = objectOf(fee, 'item');
     const metric = textOf(item, 'code');
     const quantity = decimalOf(fee['units']);
-    const isOurs = textOf(fee, 'external_subscription_id') === subscription;
-    if (textOf(item, 'type') !== 'charge' || !isOurs) return [];
     if (metric === undefined || quantity === undefined) return [];
     const dimensions = { ...singles(objectOf(item, 'filters')), ...texts(item, 'grouped_by') };
     const from = timeOf(fee, 'from_date') ?? whole.from;

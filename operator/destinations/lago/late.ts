@@ -13,6 +13,7 @@ import { couponProblem, taxCodesOf } from './late-terms.ts';
 import { ANY_VALUE } from './plans.ts';
 import type { RateNames } from '../../pricing/rate-name.ts';
 import { lagoEvent } from './send-events.ts';
+import { usageFees, type UsageFees } from './usage-fees.ts';
 
 const DAY_MS = 86_400_000;
 const CONCURRENT_QUESTIONS = 4;
@@ -26,12 +27,6 @@ export interface LagoLateOptions {
   /** The property that Lago sums, by metric. */
   readonly fieldOf: (metric: string) => string | undefined;
   readonly rateNames: RateNames;
-}
-
-/** A final invoice with its fees for usage. */
-interface FinalUsage {
-  readonly invoice: JsonObject;
-  readonly fees: readonly JsonObject[];
 }
 
 /**
@@ -71,7 +66,7 @@ export class LagoLate implements LateBiller {
   async #priceOne(
     ids: LagoIds,
     event: UsageEvent,
-    invoices: readonly FinalUsage[],
+    invoices: readonly UsageFees[],
     signal: AbortSignal,
   ): Promise<LatePricing> {
     const { client, fieldOf, rateNames } = this.#options;
@@ -221,7 +216,7 @@ export class LagoLate implements LateBiller {
     { customer, subscription }: LagoIds,
     since: number,
     signal: AbortSignal,
-  ): Promise<readonly FinalUsage[] | ApiProblem> {
+  ): Promise<readonly UsageFees[] | ApiProblem> {
     const { client } = this.#options;
     const query = new URLSearchParams({
       external_customer_id: customer,
@@ -229,25 +224,21 @@ export class LagoLate implements LateBiller {
     });
     const list = await client.list(`/invoices?${query.toString()}`, 'invoices', signal);
     if (list.kind !== 'list') return list;
-    const found: FinalUsage[] = [];
+    const found: JsonObject[] = [];
     for (const { lago_id: id, status } of list.items) {
       if (typeof id !== 'string' || status !== 'finalized') continue;
       const answer = await client.get(`/invoices/${encodeURIComponent(id)}`, signal);
       if (answer.kind !== 'ok') return answer;
-      const invoice = objectOf(answer.body, 'invoice');
-      const fees = objectsOf(invoice, 'fees').filter(
-        (fee) => textOf(fee, 'external_subscription_id') === subscription,
-      );
-      if (fees.length > 0) found.push({ invoice, fees });
+      found.push(objectOf(answer.body, 'invoice'));
     }
-    return found;
+    return usageFees(found, subscription).filter(({ fees }) => fees.length > 0);
   }
 }
 
 /** Whether a fee is for usage of a metric at a moment. Both ends of its time belong to it, in whole seconds. */
 function concerns(fee: JsonObject, metric: string, at: number): boolean {
   const item = objectOf(fee, 'item');
-  if (textOf(item, 'type') !== 'charge' || textOf(item, 'code') !== metric) return false;
+  if (textOf(item, 'code') !== metric) return false;
   const [from, last] = [timeOf(fee, 'from_date'), timeOf(fee, 'to_date')];
   if (from === undefined || last === undefined) return false;
   return from <= at && at < Math.floor(last / 1_000) * 1_000 + 1_000;

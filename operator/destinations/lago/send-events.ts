@@ -2,10 +2,11 @@ import type { UsageEvent } from '../../model/event.ts';
 import { isRecord } from '../../model/is-record.ts';
 import type { RateNames } from '../../pricing/rate-name.ts';
 import type { DeliveryOutcome } from '../destination.ts';
-import type { ApiRefusal } from '../json-api/answer.ts';
+import type { ApiProblem, ApiRefusal } from '../json-api/answer.ts';
 import { type LineItem, sendInLines } from '../lines.ts';
 import type { LagoMetric } from './billable-metrics.ts';
-import type { LagoClient } from './lago-client.ts';
+import { draftPeriods, type Period } from './invoices.ts';
+import { failedStep, type LagoClient } from './lago-client.ts';
 import { priceKey } from './own-charges.ts';
 import type { ActiveSubscriptions } from './subscriptions.ts';
 
@@ -35,6 +36,9 @@ export interface LagoSenderOptions {
   readonly rateNames: RateNames;
 }
 
+/** The stretches of a subscription that drafts are for, or why they are unknown, by the subscription's id. */
+type Drafts = ReadonlyMap<string, readonly Period[] | ApiProblem>;
+
 /**
  * Sends events, several calls at a time. All events of a tenant go through one line of calls, so that
  * their order stays; once a line is in trouble, nothing more goes through it.
@@ -55,16 +59,32 @@ export class LagoSender {
   ): Promise<readonly DeliveryOutcome[]> {
     const stale = await this.#options.subscriptions.refresh(signal);
     if (stale?.kind === 'hold') return events.map(() => stale);
+    const drafts = await this.#draftsFor(events, signal);
     return sendInLines<LagoEvent>(events, {
-      check: (event) => this.#check(event),
+      check: (event) => this.#check(event, drafts),
       keyOf: ({ external_subscription_id }) => external_subscription_id,
       lineCount: (count) => Math.min(CONCURRENT_CALLS, Math.ceil(count / this.#callEvents)),
       sendLine: (line, outcomes) => this.#sendLine(line, outcomes, signal),
     });
   }
 
-  /** What can be said of an event without sending it: Lago would take it and never bill it. */
-  #check(event: UsageEvent): DeliveryOutcome | LagoEvent {
+  /** The drafts of each subscription that events are too early for, by its id: usually of none. */
+  async #draftsFor(events: readonly UsageEvent[], signal: AbortSignal): Promise<Drafts> {
+    const { client, subscriptions, subscriptionOf } = this.#options;
+    const drafts = new Map<string, readonly Period[] | ApiProblem>();
+    for (const { tenant, window_start } of events) {
+      const subscription = subscriptions.find(subscriptionOf(tenant));
+      if (subscription === undefined || drafts.has(subscription.externalId)) continue;
+      if (Date.parse(window_start) >= subscription.startedAt) continue;
+      const { customer, externalId } = subscription;
+      const periods = await draftPeriods(client, { customer, subscription: externalId }, signal);
+      drafts.set(externalId, periods);
+    }
+    return drafts;
+  }
+
+  /** Returns what is sent, or the outcome of an event that Lago would take and never bill. */
+  #check(event: UsageEvent, drafts: Drafts): DeliveryOutcome | LagoEvent {
     const { subscriptions, subscriptionOf, metric, unusable, rateNames } = this.#options;
     const problem = unusable(event.metric);
     if (problem !== undefined) return { kind: 'rejected', reason: problem };
@@ -77,7 +97,11 @@ export class LagoSender {
     const subscription = subscriptions.find(id);
     if (subscription === undefined) return { kind: 'provision', reason: 'no active subscription' };
     const payload = lagoEvent(event, id, field, rateNames);
-    if (payload.timestamp * 1000 >= subscription.startedAt) return payload;
+    const at = payload.timestamp * 1000;
+    if (at >= subscription.startedAt) return payload;
+    const periods = drafts.get(id) ?? [];
+    if ('reason' in periods) return failedStep(periods);
+    if (periods.some(({ from, to }) => from <= at && at < to)) return payload;
     const start = new Date(subscription.startedAt).toISOString();
     const what = `before the subscription began, ${start}, so Lago would never bill it`;
     const mend = 'bill it by a one-off invoice there, and discard it here';
