@@ -13,6 +13,7 @@ import {
   managePriceBooks,
 } from './operations/price-comparison.ts';
 import { Notifying } from './notifying.ts';
+import { ReportedRefusals } from './reported-refusals.ts';
 import { SharedStatus } from './shared-status.ts';
 import type { Feeder } from './feeder/feeder.ts';
 import { RunningFeeders } from './running-feeders.ts';
@@ -33,6 +34,7 @@ class DeliveryEngine implements Delivery {
   readonly #asked: AskedDestinations;
   readonly #status: SharedStatus;
   readonly #notifying: Notifying;
+  readonly #reported: ReportedRefusals;
   #wanted: readonly DestinationSettings[] = [];
   #running = false;
   #changes: Promise<void> = Promise.resolve();
@@ -41,6 +43,7 @@ class DeliveryEngine implements Delivery {
     this.#options = options;
     this.#asked = new AskedDestinations(options);
     this.#notifying = new Notifying(options);
+    this.#reported = new ReportedRefusals(options);
     this.#status = new SharedStatus(options.ledger);
     const metrics = createDeliveryMetrics(
       options.registry,
@@ -70,6 +73,7 @@ class DeliveryEngine implements Delivery {
   readonly run: Delivery['run'] = async (signal) => {
     if (signal.aborted) return;
     this.#running = true;
+    await this.#inTurn(() => this.#reported.load());
     await this.#inTurn(() => this.#applyWanted());
     const leave = this.#options.shared?.leases.subscribe(() => this.#leasesChanged());
     const looking =
@@ -94,7 +98,11 @@ class DeliveryEngine implements Delivery {
   readonly status: Delivery['status'] = (name) =>
     this.statuses().find((status) => status.name === name);
 
-  readonly statuses: Delivery['statuses'] = () => this.#directory.statuses();
+  readonly statuses: Delivery['statuses'] = () =>
+    this.#directory.statuses().map((status) => {
+      const lateRefusals = [...status.lateRefusals, ...this.#reported.of(status.type)];
+      return { ...status, lateRefusals };
+    });
 
   readonly offboard: Delivery['offboard'] = async (tenant) => {
     // Whoever is not told now is not told again.
@@ -154,6 +162,8 @@ class DeliveryEngine implements Delivery {
 
   readonly publicKeysOf: Delivery['publicKeysOf'] = (...asked) =>
     askPublicKeys(this.#askable(), ...asked);
+
+  readonly report: Delivery['report'] = (...reported) => this.#reported.add(...reported);
 
   readonly standing: AskStanding = (...asked) => askStanding(this.#askable(), ...asked);
 

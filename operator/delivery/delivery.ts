@@ -3,10 +3,11 @@ import type { DestinationSettings } from '../config/settings.ts';
 import type {
   AskStanding,
   CustomerAnswer,
+  LateRefusal,
   PublicKeysOutcome,
 } from '../destinations/destination.ts';
 import type { CreateDestination } from '../destinations/registry.ts';
-import type { Ledger, LedgerFailure, WriteOutcome } from '../ledger/ledger.ts';
+import type { Ledger, LedgerFailure, RecordChange, WriteOutcome } from '../ledger/ledger.ts';
 import type { BudgetNotice } from '../model/budget-notice.ts';
 import type { Catalog } from '../model/catalog.ts';
 import type { DestinationType } from '../model/destination-type.ts';
@@ -88,6 +89,15 @@ export interface Delivery {
   ): Promise<CustomerAnswer>;
   /** The public keys with which a billing system signs, of all its destinations; asked anew each time. */
   publicKeysOf(system: DestinationType, signal: AbortSignal): Promise<PublicKeysOutcome>;
+  /**
+   * Durably takes in a billing system's report of usage that it took and does not bill, with `more` in the same write.
+   * The destinations of its type show it for seven days (condition `LateRefusals`).
+   */
+  report(
+    system: DestinationType,
+    refusals: readonly LateRefusal[],
+    more: readonly RecordChange[],
+  ): Promise<WriteOutcome>;
   /** How customers stand, as every destination of the given types says it. */
   readonly standing: AskStanding;
   /** The ledger's sums against what the destination acknowledged, and against what it says it has. */

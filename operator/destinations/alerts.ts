@@ -43,10 +43,24 @@ export interface AlertCustomer {
 
 export type ParsedAlert =
   | { readonly kind: 'alert'; readonly alert: Alert }
+  | { readonly kind: 'refusals'; readonly report: RefusalReport }
   /** Of no concern here. */
   | { readonly kind: 'irrelevant'; readonly reason: string }
   /** Not in the form that the billing system documents: `what: where: "input"`. */
   | { readonly kind: 'malformed'; readonly reason: string };
+
+/** Usage that the billing system took and does not bill, whoever it is of. */
+export interface RefusalReport extends Pick<Alert, 'provider' | 'id'> {
+  readonly refusals: readonly UnbilledUsage[];
+}
+
+export interface UnbilledUsage {
+  readonly events: number;
+  /** Why, in the billing system's words. */
+  readonly reason: string;
+  /** The id of one of the events, where it is told. */
+  readonly example?: string;
+}
 
 /** Subjects of usage and spend alerts begin so. */
 export const ALERT_SUBJECT = 'alert/';

@@ -7,7 +7,7 @@ import type { Tenant } from '../model/tenant.ts';
 import type { Outbound } from '../outbound/outbound.ts';
 import type { Clock } from '../telemetry/clock.ts';
 import type { Logger } from '../telemetry/logger.ts';
-import type { Alert } from './alerts.ts';
+import type { Alert, UnbilledUsage } from './alerts.ts';
 import type { FailedStep } from './failed-step.ts';
 import type { LateBiller } from './late.ts';
 import type { InvoicesOutcome, InvoicesQuery } from './invoices.ts';
@@ -284,14 +284,9 @@ export interface UnpricedUsage {
 }
 
 /** Usage that was taken and is not billed after all. */
-export interface LateRefusal {
+export interface LateRefusal extends UnbilledUsage {
   /** When it was found, milliseconds since the epoch. */
   readonly at: number;
-  readonly events: number;
-  /** Why, in the billing system's words. */
-  readonly reason: string;
-  /** The id of one of the events, where it is told. */
-  readonly example?: string;
 }
 
 export interface TotalsQuery {

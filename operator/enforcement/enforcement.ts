@@ -15,7 +15,7 @@ import type { SignedRequest } from '../destinations/signatures.ts';
 import type { DestinationType } from '../model/destination-type.ts';
 import { createEnforcementMetrics, type EnforcementMetrics } from './enforcement-metrics.ts';
 import { heedBudgets } from './heed-budgets.ts';
-import { createInbox, type Inbox, type InboxOutcome } from './inbox.ts';
+import { createInbox, type Inbox, type InboxOptions, type InboxOutcome } from './inbox.ts';
 import { type AskKeys, PinnedKeys } from './states/pinned-keys.ts';
 import { createStandingWatch, type StandingWatch } from './standing-watch.ts';
 import { createMarking, type Marking, type MarkingStatus } from './marks/marking.ts';
@@ -77,6 +77,7 @@ export interface EnforcementOptions {
   readonly ask: AskCustomer;
   readonly askStanding: AskStanding;
   readonly askKeys: AskKeys;
+  readonly report: InboxOptions['report'];
   readonly events: Pick<EventRecorder, 'record'>;
   /** Resolves when the custom resources have been looked at: an override may exempt a tenant cluster. */
   readonly overridesKnown: (signal: AbortSignal) => Promise<void>;
@@ -152,6 +153,7 @@ class TenantEnforcement implements Enforcement {
         clock,
         logger,
       }),
+      report: options.report,
       known: discovery.known,
       onChange: () => this.#reconcile(),
       clock,

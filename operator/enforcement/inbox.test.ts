@@ -54,6 +54,7 @@ beforeEach(() => {
 /** Enforcement's memory as a process that has just been started has it. */
 async function startInbox(environment: Readonly<Record<string, string>> = {}, known = true) {
   const changed: string[][] = [];
+  const reports: unknown[] = [];
   const store = createStates(ledger);
   const seen = createSeenAlerts(ledger);
   const customers = createCustomers({
@@ -77,6 +78,11 @@ async function startInbox(environment: Readonly<Record<string, string>> = {}, kn
       clock: { ...systemClock, monotonic: () => now },
       logger: createCapturingLogger(),
     }),
+    report: async (provider, refusals, more) => {
+      const written = await ledger.writeRecords(more);
+      if (written.kind === 'written') reports.push({ provider, refusals });
+      return written;
+    },
     known: () => known,
     onChange: (ids) => changed.push([...ids]),
     clock: { ...systemClock, now: () => now, monotonic: () => monotonic() },
@@ -88,7 +94,7 @@ async function startInbox(environment: Readonly<Record<string, string>> = {}, kn
     const record = store.find(id);
     return record === undefined ? undefined : effectiveState(record).state;
   };
-  return { post, stateOf, changed, seen };
+  return { post, stateOf, changed, seen, reports };
 }
 
 const unpaid = (id: string, at = now) => stripeMessage(subscriptionEvent(id, 'unpaid', at), now);
@@ -429,6 +435,78 @@ describe('whose a customer is', () => {
       tenants: ['gone-too'],
       state: 'active',
     });
+  });
+});
+
+describe('a report of usage that is not billed', () => {
+  const errors = (key: string, found: object) =>
+    lagoMessage(key, 'events.errors', 'events_errors', {
+      invalid_code: [],
+      missing_aggregation_property: null,
+      missing_group_key: null,
+      invalid_filter_values: [],
+      ...found,
+    });
+  const ids = ['svc1_a', 'svc1_b'];
+
+  test('is handed on once, by reason, whoever it is of and before any tenant is known', async () => {
+    const { post, reports } = await startInbox({}, false);
+    const found = { invalid_code: ids, missing_aggregation_property: ['svc1_c'] };
+    const message = errors('k1', found);
+    expect(await post('lago', message)).toStrictEqual({
+      kind: 'reported',
+      reason: '3 events are not billed',
+    });
+    expect(reports).toStrictEqual([
+      {
+        provider: 'lago',
+        refusals: [
+          {
+            at: START,
+            events: 2,
+            reason: 'invalid_code: no billable metric has their code',
+            example: 'svc1_a',
+          },
+          {
+            at: START,
+            events: 1,
+            reason:
+              'missing_aggregation_property: what their billable metric sums is missing, or no number',
+            example: 'svc1_c',
+          },
+        ],
+      },
+    ]);
+    // Also by another process, and under another id.
+    const later = await startInbox();
+    for (const again of [message, errors('k2', found)]) {
+      expect(await later.post('lago', again)).toMatchObject({ why: 'duplicate' });
+    }
+    expect(later.reports).toStrictEqual([]);
+  });
+
+  test('is to be sent again where it cannot be written', async () => {
+    const full = { kind: 'failed', cause: 'full', message: 'no room' } as const;
+    ledger = { ...ledger, writeRecords: async () => full };
+    const { post, reports } = await startInbox();
+    expect(await post('lago', errors('k1', { invalid_code: ids }))).toStrictEqual({
+      kind: 'unavailable',
+      reason: 'no room',
+    });
+    expect(reports).toStrictEqual([]);
+  });
+
+  test('says nothing of events that are billed, whatever filter values they have', async () => {
+    const { post, reports } = await startInbox();
+    const message = errors('k1', { invalid_filter_values: ids });
+    expect(await post('lago', message)).toMatchObject({ why: 'irrelevant' });
+    expect(reports).toStrictEqual([]);
+  });
+
+  test('shows ids of others without their control characters', async () => {
+    const { post, reports } = await startInbox();
+    await post('lago', errors('k1', { invalid_code: ['a\u001b[2J\nb'] }));
+    expect(reports).toMatchObject([{ refusals: [{ example: 'a [2J b' }] }]);
   });
 });
 

@@ -1,11 +1,11 @@
 import type { BillingState, EnforcementSettings } from '../config/settings.ts';
-import type { RecordChange } from '../ledger/ledger.ts';
+import type { RecordChange, WriteOutcome } from '../ledger/ledger.ts';
 import type { Clock } from '../telemetry/clock.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import { Turn } from '../telemetry/turn.ts';
-import type { Alert } from '../destinations/alerts.ts';
+import type { Alert, RefusalReport } from '../destinations/alerts.ts';
 import type { AlertsDefinition } from '../destinations/definition.ts';
-import type { PublicKeysOutcome } from '../destinations/destination.ts';
+import type { LateRefusal, PublicKeysOutcome } from '../destinations/destination.ts';
 import { definitionOf } from '../destinations/registry.ts';
 import type { SignedRequest, Verification } from '../destinations/signatures.ts';
 import type { DestinationType } from '../model/destination-type.ts';
@@ -39,6 +39,8 @@ export type InboxOutcome =
       readonly tenants: readonly string[];
       readonly state: BillingState;
     }
+  /** It is about usage that is not billed, and the destinations of its type show it. */
+  | { readonly kind: 'reported'; readonly reason: string }
   /** Rightly signed, and without effect. */
   | { readonly kind: 'ignored'; readonly why: IgnoredWhy; readonly reason: string }
   /** The sender can see for himself what is wrong. */
@@ -68,6 +70,12 @@ export interface InboxOptions {
   readonly seen: SeenAlerts;
   readonly customers: Customers;
   readonly keys: PinnedKeys;
+  /** Durably takes in a report of usage that is not billed, with `more` in the same write. */
+  readonly report: (
+    provider: DestinationType,
+    refusals: readonly LateRefusal[],
+    more: readonly RecordChange[],
+  ) => Promise<WriteOutcome>;
   /** False until the tenants here are known. */
   readonly known: () => boolean;
   /** Called with the tenants whose record has changed. */
@@ -115,6 +123,10 @@ class AlertInbox implements Inbox {
     const parsed = alerts.parse(request);
     if (parsed.kind === 'malformed') return parsed;
     if (parsed.kind === 'irrelevant') return ignored('irrelevant', parsed.reason);
+    if (parsed.kind === 'refusals') {
+      const received = { request, signedBy, now: clock.now() };
+      return this.inTurn(() => this.#take(parsed.report, seenAs(alerts, parsed.report, received)));
+    }
     const { alert } = parsed;
     const state = settings().rules.get(alert.type) ?? alert.state;
     if (state === undefined) {
@@ -144,6 +156,21 @@ class AlertInbox implements Inbox {
       if (news.length === 0) return ignored('duplicate', 'known already');
       return this.#apply(stated, news, [], whose.learnt);
     });
+  }
+
+  async #take(
+    { provider, id, refusals }: RefusalReport,
+    messages: readonly SeenMessage[],
+  ): Promise<InboxOutcome> {
+    const { seen, clock, report } = this.#options;
+    if (messages.some(({ key }) => seen.has(key))) return duplicate({ id });
+    const now = clock.now();
+    const dated = refusals.map((one) => ({ ...one, at: now }));
+    const written = await report(provider, dated, seen.changes(messages, now));
+    if (written.kind === 'failed') return { kind: 'unavailable', reason: written.message };
+    seen.add(messages, now);
+    const events = refusals.reduce((sum, one) => sum + one.events, 0);
+    return { kind: 'reported', reason: `${events} events are not billed` };
   }
 
   async #tenantsOf(
@@ -236,7 +263,7 @@ class AlertInbox implements Inbox {
  */
 function seenAs(
   alerts: AlertsDefinition,
-  { provider, id, at }: Alert,
+  { provider, id, at }: Pick<Alert, 'provider' | 'id' | 'at'>,
   received: {
     readonly request: SignedRequest;
     readonly signedBy: string | undefined;
@@ -280,6 +307,6 @@ function ignored(why: IgnoredWhy, reason: string): InboxOutcome {
   return { kind: 'ignored', why, reason };
 }
 
-function duplicate({ id }: Alert): InboxOutcome {
+function duplicate({ id }: Pick<Alert, 'id'>): InboxOutcome {
   return ignored('duplicate', `already received: ${id.slice(0, 64)}`);
 }

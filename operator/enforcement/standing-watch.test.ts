@@ -74,6 +74,7 @@ async function enforcement() {
       clock,
       logger,
     }),
+    report: async () => ({ kind: 'written' }),
     known: () => true,
     onChange: (ids) => written.push(ids),
     clock,

@@ -107,6 +107,7 @@ export async function buildDelivery(
     queueMetrics,
     ask: (provider, customer, signal) => delivery.tenantsOf(provider, customer, signal),
     askKeys: (provider, signal) => delivery.publicKeysOf(provider, signal),
+    report: (...reported) => delivery.report(...reported),
     askStanding: (asked, signal) => delivery.standing(asked, signal),
     overridesKnown: (signal) => customResources.ready(signal),
     events: createEventRecorder({ connection, clock, logger, instance }),

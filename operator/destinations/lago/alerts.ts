@@ -12,7 +12,7 @@ import {
   reasonText,
 } from '../alerts.ts';
 import type { AlertsDefinition } from '../definition.ts';
-import { type JsonObject, objectOf, textOf } from '../json.ts';
+import { type JsonObject, objectOf, textOf, textsOf } from '../json.ts';
 import { dataOfJwt, isJwt } from './jwt.ts';
 import { anyMatches, hmac, type SignedRequest, type Verification } from '../signatures.ts';
 
@@ -97,10 +97,32 @@ function parse(body: Uint8Array, uniqueKey: string): ParsedAlert {
     return { kind: 'malformed', reason };
   }
   const object = objectOf(message, objectType);
+  if (type === 'events.errors') return eventErrors(uniqueKey, object);
   const at = instantAt(object, 'triggered_at');
   const alert = alertAbout({ id: uniqueKey, type, object, ...omitUndefined({ at }) });
   if (alert === undefined) return { kind: 'irrelevant', reason: `${type} names no customer` };
   return { kind: 'alert', alert };
+}
+
+/**
+ * What is wrong with events of the clock hour before that no invoice will have, with what Lago means by it. Events whose filter
+ * values it does not know are reported as well, and billed at the charge's own price.
+ */
+const LOST: Readonly<Record<string, string>> = {
+  invalid_code: 'no billable metric has their code',
+  missing_aggregation_property: 'what their billable metric sums is missing, or no number',
+};
+
+/** Lago's hourly report for the whole organisation: ids of events, by error. */
+function eventErrors(id: string, errors: JsonObject): ParsedAlert {
+  const refusals = Object.entries(LOST).flatMap(([code, meaning]) => {
+    const [example, ...others] = textsOf(errors, code);
+    if (example === undefined) return [];
+    const reason = `${code}: ${meaning}`;
+    return [{ events: 1 + others.length, reason, example: reasonText(example) }];
+  });
+  if (refusals.length === 0) return { kind: 'irrelevant', reason: 'all of its events are billed' };
+  return { kind: 'refusals', report: { provider: 'lago', id, refusals } };
 }
 
 /** What a webhook of a type says about its object; undefined when that names no customer. */

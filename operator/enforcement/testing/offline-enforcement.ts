@@ -7,7 +7,7 @@ import type { Source } from '../../kubernetes/source.ts';
 import { createCapturingLogger } from '../../kubernetes/testing/capturing-logger.ts';
 import type { Ledger } from '../../ledger/ledger.ts';
 import type { Clock } from '../../telemetry/clock.ts';
-import { createEnforcement, type Enforcement } from '../enforcement.ts';
+import { createEnforcement, type Enforcement, type EnforcementOptions } from '../enforcement.ts';
 import type { AskKeys } from '../states/pinned-keys.ts';
 
 /** Enforcement without any Kubernetes: messages, states and what is stored of them are real. */
@@ -21,6 +21,7 @@ export async function createOfflineEnforcement(options: {
   readonly ask?: () => Promise<CustomerAnswer>;
   readonly askKeys?: AskKeys;
   readonly askStanding?: AskStanding;
+  readonly report?: EnforcementOptions['report'];
   readonly registry?: Registry;
 }): Promise<Enforcement> {
   const { ledger, settings, clock } = options;
@@ -42,6 +43,7 @@ export async function createOfflineEnforcement(options: {
     ask: options.ask ?? (async () => ({ kind: 'unknown' })),
     askStanding: options.askStanding ?? (async () => []),
     askKeys: options.askKeys ?? (async () => ({ kind: 'failed', reason: 'nobody to ask' })),
+    report: options.report ?? (async () => ({ kind: 'written' })),
     events: { record: () => undefined },
     overridesKnown: async () => undefined,
   });

@@ -62,6 +62,7 @@ export async function runEnforcement(options: {
     sources,
     ask: async () => ({ kind: 'unknown' }),
     askStanding: async () => [],
+    report: async () => ({ kind: 'written' }),
     askKeys: async () => ({ kind: 'failed', reason: 'nobody to ask' }),
     events: createEventRecorder({ ...common, connection, instance: 'test' }),
     overridesKnown: async () => undefined,

@@ -111,7 +111,8 @@ function problemOf(
   outcome: InboxOutcome,
   { type, secretVariable }: AlertingSystem,
 ): Problem | undefined {
-  if (outcome.kind === 'applied' || outcome.kind === 'ignored') return undefined;
+  const isTaken = ['applied', 'reported', 'ignored'].includes(outcome.kind);
+  if (isTaken) return undefined;
   if (outcome.kind === 'malformed') {
     return badRequest(`${outcome.reason}: send it as ${type} does`);
   }
