@@ -1,5 +1,4 @@
 import { describe, expect, test } from 'vitest';
-import type { LagoRules } from '../fakes/lago/state.ts';
 import { G, H, startLago, startMetronome, startStripe } from './vendors.ts';
 import { liveMonth, type Month, type Outcome } from './vector-run.ts';
 
@@ -27,7 +26,9 @@ interface Vector {
   readonly baseFees?: readonly [a: number, b: number];
   /** Lago's prices stand in charges beside those of 0 that bootstrapping has made. */
   readonly chargesByHand?: boolean;
-  readonly lagoRules?: Partial<LagoRules>;
+  /** In cents, at Lago: what the charge of G and the plan cost a month at the least, and when usage is invoiced at once. */
+  readonly minimums?: readonly [charge: number, plan: number];
+  readonly usageThreshold?: number;
   /** How long drafts of Stripe stay, in hours. */
   readonly draftHours?: number;
 }
@@ -233,6 +234,22 @@ const VECTORS: Readonly<Record<string, Vector>> = {
     lago: 'Jan 30, never 15 ! InvoiceMismatch',
     grace: 'Jan 60',
   },
+  'progressive billing': {
+    month: { usage: '05T00 10, 20T00 5' },
+    usageThreshold: 1_500,
+    lago: '(5) 20, (20) 30, Jan 30',
+  },
+  'progressive billing, and usage that comes late': {
+    month: { usage: '05T00 10, 20T00 5 @Feb 01T03:00' },
+    usageThreshold: 1_500,
+    lago: '(5) 20, Jan 20, never 5 ! InvoiceMismatch',
+    grace: '(5) 20, Jan 30',
+  },
+  'minimums of a charge and of a plan': {
+    month: { usage: '05T00 10' },
+    minimums: [10_000, 20_000],
+    lago: 'Jan 20+80+100, Feb 100+100',
+  },
 };
 
 /** What is uncertain at Stripe: as the documentation is read as a rule, and the other way round. */
@@ -266,16 +283,28 @@ function of(vendor: 'lago' | 'stripe' | 'metronome') {
 
 describe('Lago', () => {
   test.each(of('lago'))('$name', async ({ vector, bill }) => {
-    const rules = vector.lagoRules ?? {};
-    const outcome = await liveMonth(await startLago({ ...vector, rules }), vector.month);
+    const outcome = await liveMonth(await startLago(vector), vector.month);
     expect(textOf(outcome)).toBe(bill);
     expectTold(outcome, vector.meanwhile);
   });
 
   test.each(of('lago'))('with a grace of three days: $name', async ({ vector, bill }) => {
-    const rules = { ...vector.lagoRules, graceDays: 3 };
+    const rules = { graceDays: 3 };
     const outcome = await liveMonth(await startLago({ ...vector, rules }), vector.month);
     expect(textOf(outcome)).toBe(vector.grace ?? bill);
+    expectTold(outcome, vector.meanwhile);
+  });
+
+  test.each(of('lago'))('that stores late, limits calls and is prepaid: $name', async (given) => {
+    const { vector, bill } = given;
+    const rules = {
+      ingestMs: 20_000,
+      usageCacheMs: 60_000,
+      callsPerSecond: 15,
+      walletCents: 1_000,
+    };
+    const outcome = await liveMonth(await startLago({ ...vector, rules }), vector.month);
+    expect(textOf(outcome)).toBe(bill);
     expectTold(outcome, vector.meanwhile);
   });
 });

@@ -50,14 +50,21 @@ export interface LagoOptions {
   readonly baseFees?: readonly [a: number, others: number];
   /** Prices stand in charges that somebody has added, beside those of 0 that bootstrapping has made. */
   readonly chargesByHand?: boolean;
+  /** In cents: what the charge of G, and each plan, costs a month at the least. */
+  readonly minimums?: readonly [charge: number, plan: number];
+  /** In cents: usage that has come to as much is invoiced at once. */
+  readonly usageThreshold?: number;
 }
 
 export async function startLago({
   rules = {},
   baseFees = [0, 0],
   chargesByHand = false,
+  minimums: [ofCharge, ofPlan] = [0, 0],
+  usageThreshold,
 }: LagoOptions): Promise<MonthVendor> {
-  const lago = await startFakeLago({ apiKey: 'key', rules, keepsRequests: false });
+  const store = (rules.ingestMs ?? 0) > 0 ? 'clickhouse' : 'postgres';
+  const lago = await startFakeLago({ apiKey: 'key', rules, store, keepsRequests: false });
   const { plans } = lago.state;
   const setPrice = (code: string, metric: Metric, amount: number): void => {
     const plan = plans.get(code);
@@ -67,6 +74,7 @@ export async function startLago({
     const priced = own.map((charge) => ({
       ...charge,
       properties,
+      min_amount_cents: metric === G ? ofCharge : 0,
       ...(chargesByHand && { lago_id: `by-hand-${code}-${metric}`, code: `${metric}_by_hand` }),
     }));
     const others = plan.charges.filter((charge) => chargesByHand || !own.includes(charge));
@@ -93,7 +101,15 @@ export async function startLago({
       for (const code of PLANS) {
         const amount_cents = code === 'a' ? ofA : ofOthers;
         const own = code === 'a' ? {} : { lago_id: code, code };
-        plans.set(code, { ...plan, ...own, amount_cents, amount_currency: currencyOf(code) });
+        plans.set(code, {
+          ...plan,
+          ...own,
+          amount_cents,
+          amount_currency: currencyOf(code),
+          minimum_commitment: ofPlan === 0 ? null : { amount_cents: ofPlan },
+          usage_thresholds:
+            usageThreshold === undefined ? [] : [{ amount_cents: usageThreshold, recurring: true }],
+        });
         setPrice(code, G, PRICES_OF_G[code]);
       }
     },

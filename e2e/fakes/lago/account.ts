@@ -21,7 +21,12 @@ import { endOf, startOf } from './usage.ts';
 /** What became of every event that was taken, as far as the stand-in's jobs have run. */
 export function accountOf(state: LagoState, at: number): Account {
   const invoices = state.invoices.map((invoice) => view(state, invoice));
-  const lines = linesByEvent(countedLines(invoices.filter(({ isFinal }) => isFinal)));
+  const progressive = new Set(
+    state.invoices.flatMap(({ type, lago_id }) => (type === 'progressive_billing' ? lago_id : [])),
+  );
+  // The invoice of the period has the same usage, and credits what was invoiced of it before.
+  const final = invoices.filter(({ id, isFinal }) => isFinal && !progressive.has(id));
+  const lines = linesByEvent(countedLines(final));
   const events = [...state.events.values()].map((event) => {
     const count = lines.get(event.lago_id) ?? 0;
     return {
@@ -91,13 +96,15 @@ function uninvoiced(state: LagoState, event: StoredEvent, at: number): Fate {
   );
   if (covering.some((one) => isStillToCome(state, one, event.at, at))) return { kind: 'open' };
   if (charged.length === 0) return never('no charge for its metric');
-  const closed = state.invoices.some(({ scopes }) =>
-    scopes.some(
-      ({ subscription, from, to }) =>
-        charged.some(({ lago_id }) => lago_id === subscription) &&
-        from <= event.at &&
-        event.at <= to,
-    ),
+  const closed = state.invoices.some(
+    ({ type, scopes }) =>
+      type !== 'progressive_billing' &&
+      scopes.some(
+        ({ subscription, from, to }) =>
+          charged.some(({ lago_id }) => lago_id === subscription) &&
+          from <= event.at &&
+          event.at <= to,
+      ),
   );
   return never(closed ? 'it came after its invoice was final' : 'its time is on no invoice');
 }

@@ -1,5 +1,6 @@
 import { dayOf } from './calendar.ts';
 import { feesOf } from './fees.ts';
+import { dueCents, progressiveCentsOf } from './invoice-view.ts';
 import { notify } from './notices.ts';
 import {
   type Fee,
@@ -19,7 +20,8 @@ export function invoice(
   scopes: readonly InvoiceScope[],
   at: number,
 ): Invoice {
-  const grace = state.customers.get(customer)?.invoice_grace_period ?? state.rules.graceDays;
+  const own = state.customers.get(customer)?.invoice_grace_period ?? state.rules.graceDays;
+  const grace = reason === 'progressive_billing' ? 0 : own;
   const made = add(state, customer, currency, reason, at, grace, scopes);
   refresh(state, made);
   if (grace === 0) setFinal(state, made, at);
@@ -56,7 +58,7 @@ function add(
     number: `LAG-${String(state.invoices.length + 1).padStart(4, '0')}`,
     customer,
     currency,
-    type: reason === 'one_off' ? 'one_off' : 'subscription',
+    type: reason === 'one_off' || reason === 'progressive_billing' ? reason : 'subscription',
     reason,
     scopes,
     createdAt: at,
@@ -67,6 +69,8 @@ function add(
     payment_status: 'pending',
     payment_overdue: false,
     fees: [],
+    progressiveCents: 0,
+    prepaidCents: 0,
   };
   state.invoices.push(made);
   return made;
@@ -74,7 +78,8 @@ function add(
 
 /** Computes a draft anew, with what has come meanwhile. */
 export function refresh(state: LagoState, draft: Invoice): void {
-  draft.fees = draft.scopes.flatMap((one) => feesOf(state, one));
+  draft.fees = draft.scopes.flatMap((one) => feesOf(state, one, draft.reason));
+  draft.progressiveCents = progressiveCentsOf(state, draft);
 }
 
 /** From here on no event changes it. */
@@ -85,8 +90,17 @@ export function finalize(state: LagoState, draft: Invoice, at: number): void {
 
 function setFinal(state: LagoState, made: Invoice, at: number): void {
   made.status = 'finalized';
+  made.prepaidCents = payFromWallet(state, made);
   made.finalizedAt = at;
   notify(state, 'invoice.created', made, at);
+}
+
+/** Prepaid credit pays what it can (lago-api app/services/credits/applied_prepaid_credits_service.rb). */
+function payFromWallet(state: LagoState, made: Invoice): number {
+  const balance = state.wallets.get(made.customer) ?? state.rules.walletCents;
+  const paid = Math.min(balance, dueCents(state, made));
+  state.wallets.set(made.customer, balance - paid);
+  return paid;
 }
 
 export function currencyOf(state: LagoState, { plan_code }: Subscription): string {

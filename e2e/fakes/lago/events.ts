@@ -1,6 +1,7 @@
 import type { FakeRequest, FakeResponse } from '../fake-server.ts';
 import { invalid, isObject, notFound, ok, page, text } from './answers.ts';
 import { billAtIngest } from './in-advance.ts';
+import { billThreshold } from './progressive.ts';
 import type { LagoState, StoredEvent } from './state.ts';
 
 /** `postgres` refuses a duplicate and with it the whole batch; `clickhouse` lets the last one win. */
@@ -40,7 +41,7 @@ export function createBatch(
     if (duplicates !== undefined) return invalid(duplicates);
   }
   const events = items.map((item) => toEvent(item, at, state.nextId()));
-  for (const event of events) storeEvent(state, event, store);
+  for (const event of events) takeEvent(state, event, store);
   return ok({ events: events.map(show) });
 }
 
@@ -56,7 +57,7 @@ export function createEvent(
   if (store === 'postgres' && state.events.has(keyOf(store, event))) {
     return invalid({ transaction_id: ['value_already_exist'] });
   }
-  storeEvent(state, event, store);
+  takeEvent(state, event, store);
   return ok({ event: show(event) });
 }
 
@@ -82,6 +83,21 @@ export function showEvent(state: LagoState, transactionId: string): FakeResponse
   return event === undefined ? notFound('event') : ok({ event: show(event) });
 }
 
+/** Answers first and stores later, where the events go through a queue as with ClickHouse. */
+function takeEvent(state: LagoState, event: StoredEvent, store: EventStore): void {
+  const { ingestMs } = state.rules;
+  if (store === 'postgres' || ingestMs === 0) storeEvent(state, event, store);
+  else state.ingesting.push({ dueAt: Date.parse(event.created_at) + ingestMs, event });
+}
+
+/** Stores what the queue has let through by a moment. */
+export function ingest(state: LagoState, until: number): void {
+  const due = state.ingesting.filter(({ dueAt }) => dueAt <= until);
+  if (due.length === 0) return;
+  state.ingesting = state.ingesting.filter(({ dueAt }) => dueAt > until);
+  for (const { event } of due) storeEvent(state, event, 'clickhouse');
+}
+
 /** Where an event may come again the last one wins, in the place of the first. */
 function storeEvent(state: LagoState, event: StoredEvent, store: EventStore): void {
   const key = keyOf(store, event);
@@ -94,6 +110,7 @@ function storeEvent(state: LagoState, event: StoredEvent, store: EventStore): vo
   }
   state.unvalidated.push(event);
   billAtIngest(state, event);
+  billThreshold(state, event);
 }
 
 /** The details of a refusal are keyed by the event's index, as text. */

@@ -1,4 +1,4 @@
-import { type Exact, exact, parseExact, share, sum, times, ZERO } from '../exact.ts';
+import { type Exact, exact, minus, parseExact, share, sum, times, ZERO } from '../exact.ts';
 import { amountOf } from './charge-models.ts';
 import { cycleOf } from './billing-period.ts';
 import { dayOf, periodOf } from './calendar.ts';
@@ -6,6 +6,7 @@ import {
   type Charge,
   type ChargeFilter,
   type Fee,
+  type Invoice,
   type InvoiceScope,
   type LagoState,
   type Plan,
@@ -23,15 +24,92 @@ const PRECISION = 15;
  * What an invoice has of a subscription, by the plan and the events as they are now: there is no history
  * of prices (lago-api app/services/invoices/calculate_fees_service.rb).
  */
-export function feesOf(state: LagoState, scope: InvoiceScope): readonly Fee[] {
+export function feesOf(
+  state: LagoState,
+  scope: InvoiceScope,
+  reason?: Invoice['reason'],
+): readonly Fee[] {
   const subscription = state.subscriptions.find(({ lago_id }) => lago_id === scope.subscription);
   const plan = state.plans.get(subscription?.plan_code ?? '');
   if (subscription === undefined || plan === undefined) return [];
   const base = baseFee(state, subscription, plan, scope);
+  const isProgressive = reason === 'progressive_billing';
   const charges = plan.charges
     .filter(({ pay_in_advance }) => !pay_in_advance)
-    .flatMap((charge) => chargeFees(state, subscription, charge, scope));
-  return base === undefined ? charges : [base, ...charges];
+    .flatMap((charge) => {
+      const fees = chargeFees(state, subscription, charge, scope);
+      return isProgressive ? fees : withMinimum(state, subscription, charge, fees, scope);
+    });
+  if (isProgressive) return charges;
+  const fees = base === undefined ? charges : [base, ...charges];
+  return [...fees, ...commitmentFees(state, subscription, plan, fees, scope)];
+}
+
+/** A charge's minimum for the days in the scope, beside a fee without a filter (app/services/fees/create_true_up_service.rb). */
+function withMinimum(
+  state: LagoState,
+  subscription: Subscription,
+  charge: Charge,
+  fees: readonly Fee[],
+  scope: InvoiceScope,
+): readonly Fee[] {
+  const lacking = lackingCents(state, subscription, charge.min_amount_cents, fees, scope);
+  if (lacking === undefined) return fees;
+  const parent = fees.find(({ filters }) => filters === null);
+  const own = parent ?? chargeFee(state, subscription, charge, undefined, [], scope);
+  const trueUp: Fee = {
+    ...own,
+    lago_id: state.nextId(),
+    trueUpOf: own.lago_id,
+    units: exact('1'),
+    cents: lacking,
+    each: { ...lacking, scale: lacking.scale + 2 },
+    events: [],
+  };
+  return [...fees, ...(parent === undefined ? [own] : []), trueUp];
+}
+
+/** A plan's minimum, which has no metric (app/services/fees/commitments/minimum/create_service.rb). */
+function commitmentFees(
+  state: LagoState,
+  subscription: Subscription,
+  { code, minimum_commitment }: Plan,
+  fees: readonly Fee[],
+  scope: InvoiceScope,
+): readonly Fee[] {
+  const minimum = minimum_commitment?.amount_cents ?? 0;
+  const lacking = lackingCents(state, subscription, minimum, fees, scope);
+  if (lacking === undefined) return [];
+  const fee: Fee = {
+    lago_id: state.nextId(),
+    type: 'commitment',
+    code,
+    charge: null,
+    filters: null,
+    subscription: subscription.lago_id,
+    units: exact('1'),
+    cents: lacking,
+    each: { ...lacking, scale: lacking.scale + 2 },
+    events: [],
+    from: scope.from,
+    to: scope.to,
+  };
+  return [fee];
+}
+
+function lackingCents(
+  state: LagoState,
+  subscription: Subscription,
+  minimum: number,
+  fees: readonly Fee[],
+  { from, to }: InvoiceScope,
+): Exact | undefined {
+  const zone = zoneOf(state, subscription.external_customer_id);
+  const { first, next } = periodOf(dayOf(from, zone), cycleOf(state, subscription));
+  const days = dayOf(to, zone) - dayOf(from, zone) + 1;
+  const wanted = share(exact(String(minimum)), days, next - first, PRECISION);
+  const lacking = minus(wanted, sum(fees.map(({ cents }) => cents)));
+  return lacking.digits > 0n ? lacking : undefined;
 }
 
 /** The plan's own price for the days in the scope. The day of an upgrade is the next plan's. */

@@ -12,6 +12,7 @@ export function showInvoice(state: LagoState, invoice: Invoice) {
   const credited = state.creditNotes
     .filter((note) => note.invoice === invoice.lago_id)
     .reduce((total, note) => total + note.cents, 0);
+  const due = dueCents(state, invoice);
   const subscriptions = new Set(invoice.fees.flatMap(({ subscription }) => subscription ?? []));
   return {
     lago_id: invoice.lago_id,
@@ -32,9 +33,10 @@ export function showInvoice(state: LagoState, invoice: Invoice) {
     credit_notes_amount_cents: credited,
     sub_total_excluding_taxes_amount_cents: fees - coupons,
     sub_total_including_taxes_amount_cents: total,
-    total_amount_cents: total,
-    total_due_amount_cents: invoice.payment_status === 'succeeded' ? 0 : total - credited,
-    prepaid_credit_amount_cents: 0,
+    progressive_billing_credit_amount_cents: invoice.progressiveCents,
+    total_amount_cents: due,
+    total_due_amount_cents: invoice.payment_status === 'succeeded' ? 0 : due - credited,
+    prepaid_credit_amount_cents: invoice.prepaidCents,
     version_number: 4,
     created_at: new Date(invoice.createdAt).toISOString(),
     updated_at: new Date(invoice.finalizedAt ?? invoice.createdAt).toISOString(),
@@ -66,6 +68,7 @@ export function showFee(state: LagoState, invoice: Invoice, fee: Fee) {
   return {
     lago_id,
     lago_charge_id: charge,
+    lago_true_up_parent_fee_id: fee.trueUpOf ?? null,
     lago_invoice_id: invoice.lago_id,
     lago_subscription_id: subscription,
     external_subscription_id: subscription === null ? null : externalId(state, subscription),
@@ -119,6 +122,30 @@ export function netTermOf(state: LagoState, { customer }: Invoice): number | und
 /** Fees are rounded one by one. */
 export function totalCents({ fees }: Invoice): number {
   return fees.reduce((total, { cents }) => total + whole(cents), 0);
+}
+
+/** What an earlier invoice of usage so far has of the usage on one (lago-api app/services/credits/progressive_billing_service.rb). */
+export function progressiveCentsOf(state: LagoState, made: Invoice): number {
+  return made.scopes.reduce((sum, { subscription, from }) => {
+    const last = state.invoices.findLast(
+      (one) =>
+        one !== made &&
+        one.type === 'progressive_billing' &&
+        one.status === 'finalized' &&
+        one.scopes.some(
+          (scope) => scope.subscription === subscription && scope.from <= from && from < scope.to,
+        ),
+    );
+    const billed = last?.fees.reduce((total, { cents }) => total + whole(cents), 0) ?? 0;
+    const usage = made.fees.filter(({ type }) => type === 'charge');
+    const most = usage.reduce((total, { cents }) => total + whole(cents), 0);
+    return sum + Math.min(billed, most);
+  }, 0);
+}
+
+/** What is left to pay of an invoice after invoices of usage so far and prepaid credit. */
+export function dueCents(state: LagoState, invoice: Invoice): number {
+  return invoiceAmounts(state, invoice).total - invoice.progressiveCents - invoice.prepaidCents;
 }
 
 function externalId(state: LagoState, id: string): string | null {

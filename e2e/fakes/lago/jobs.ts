@@ -1,6 +1,7 @@
 import { currencyOf, finalize, invoice } from './billing.ts';
 import { isBillingDay, scopeBefore } from './billing-period.ts';
 import { dayOf } from './calendar.ts';
+import { ingest } from './events.ts';
 import { unitsOf } from './fees.ts';
 import { handOver, start, terminate } from './lifecycle.ts';
 import { netTermOf } from './invoice-view.ts';
@@ -34,11 +35,13 @@ export function runJobs(state: LagoState, until: number): void {
     const hourly = nextHourly(at);
     at = Math.min(activation, hourly);
     if (at > until) break;
+    ingest(state, at);
     if (at === activation) activate(state, at);
     for (const { minute, run } of HOURLY) {
       if (at % HOUR_MS === minute * MINUTE_MS) run(state, at);
     }
   }
+  ingest(state, until);
   state.jobsRunUntil = Math.max(state.jobsRunUntil ?? until, until);
 }
 

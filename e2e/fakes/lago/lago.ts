@@ -117,6 +117,8 @@ export async function startFakeLago(options: FakeLagoOptions): Promise<FakeLago>
     handle: (given) => {
       const request = { ...given, at: options.timeOf?.(given) ?? given.at };
       runJobs(state, request.at);
+      const refused = request.path.startsWith(API) ? limited(state, request.at) : undefined;
+      if (refused !== undefined) return refused;
       if (PUBLIC_KEY.test(request.path)) return showPublicKey(keys, request.path);
       return turnedBy(request, turnTo) ?? route(state, request, options);
     },
@@ -142,6 +144,25 @@ export async function startFakeLago(options: FakeLagoOptions): Promise<FakeLago>
     account: () => accountOf(state, clock.now()),
     webhooks,
     keys,
+  };
+}
+
+/** Lago Cloud counts the calls of an organisation by the second. */
+function limited(state: LagoState, at: number): FakeResponse | undefined {
+  const { callsPerSecond } = state.rules;
+  if (callsPerSecond === undefined) return undefined;
+  const second = Math.floor(at / 1_000);
+  const count = state.calls.second === second ? state.calls.count + 1 : 1;
+  state.calls = { second, count };
+  if (count <= callsPerSecond) return undefined;
+  return {
+    status: 429,
+    headers: {
+      'x-ratelimit-limit': String(callsPerSecond),
+      'x-ratelimit-remaining': '0',
+      'x-ratelimit-reset': '1',
+    },
+    body: { status: 429, error: 'Too Many Requests' },
   };
 }
 

@@ -45,6 +45,8 @@ export function createPlan(
     amount_cents: Number(input['amount_cents']),
     amount_currency: String(input['amount_currency']),
     pay_in_advance: input['pay_in_advance'] === true,
+    minimum_commitment: minimumOf(input['minimum_commitment']),
+    usage_thresholds: thresholdsOf(input['usage_thresholds']),
     created_at: new Date(at).toISOString(),
     charges,
   };
@@ -157,10 +159,21 @@ function readCharge(
     code,
     charge_model: model,
     pay_in_advance: input['pay_in_advance'] === true,
+    min_amount_cents: Number(input['min_amount_cents'] ?? 0),
     created_at: new Date(at).toISOString(),
     properties,
     filters,
   };
+}
+
+function minimumOf(input: unknown): Plan['minimum_commitment'] {
+  return isObject(input) ? { amount_cents: Number(input['amount_cents']) } : null;
+}
+
+/** Recurring ones alone: of others an invoice is the same. */
+function thresholdsOf(input: unknown): Plan['usage_thresholds'] {
+  const items = Array.isArray(input) ? (input as unknown[]).filter(isObject) : [];
+  return items.map((item) => ({ amount_cents: Number(item['amount_cents']), recurring: true }));
 }
 
 function readFilters(input: unknown): readonly ChargeFilter[] {

@@ -12,6 +12,14 @@ export interface LagoRules {
   readonly tax?: { readonly percent: number; readonly of: 'customer' | 'charge' | 'provider' };
   /** Of a coupon that every customer has, in per cent. */
   readonly couponPercent: number;
+  /** Prepaid credit in the wallet of every customer, which pays invoices first. */
+  readonly walletCents: number;
+  /** Calls a second, as Lago Cloud limits them; undefined for no limit. */
+  readonly callsPerSecond: number | undefined;
+  /** ClickHouse alone: how long after the answer an event is stored, and can be listed and counted. */
+  readonly ingestMs: number;
+  /** How old the sums of current usage may be. */
+  readonly usageCacheMs: number;
 }
 
 /** What the stand-in keeps. Shapes are Lago's own, reduced to what the stand-in acts on. */
@@ -33,6 +41,12 @@ export interface LagoState {
   readonly subscriptions: Subscription[];
   /** By what the event store takes for the same event, in the order in which they were stored. */
   readonly events: Map<string, StoredEvent>;
+  /** Events that are answered and not stored yet. */
+  ingesting: { readonly dueAt: number; readonly event: StoredEvent }[];
+  /** Cents left in the wallet of a customer that has paid from it. */
+  readonly wallets: Map<string, number>;
+  /** Calls in the second that they were counted in last. */
+  calls: { readonly second: number; readonly count: number };
   /** What came again under ClickHouse: listed as often as it came, and counted once. */
   readonly repeats: StoredEvent[];
   /** Ids count up, so that a state that is built again from a journal has the same ones. */
@@ -64,6 +78,10 @@ export interface Plan {
   readonly amount_cents: number;
   readonly amount_currency: string;
   readonly pay_in_advance: boolean;
+  /** What a period costs at the least. */
+  readonly minimum_commitment: { readonly amount_cents: number } | null;
+  /** A subscription is invoiced for its usage so far each time that it has used as much. */
+  readonly usage_thresholds: readonly { readonly amount_cents: number; readonly recurring: true }[];
   readonly created_at: string;
   charges: Charge[];
 }
@@ -75,6 +93,8 @@ export interface Charge {
   readonly code: string;
   charge_model: string;
   readonly pay_in_advance: boolean;
+  /** What a period costs at the least. */
+  readonly min_amount_cents: number;
   readonly created_at: string;
   properties: Readonly<Record<string, unknown>>;
   filters: readonly ChargeFilter[];
@@ -126,6 +146,8 @@ export interface Subscription {
   on_termination_invoice: 'generate' | 'skip';
   /** The day, in days since the epoch, on which its last periodic invoice was made. */
   billedOn: number | undefined;
+  /** Usage thresholds that it has been invoiced for. */
+  thresholds: number;
 }
 
 /** What of a subscription is on an invoice; both ends belong to it, milliseconds since the epoch. */
@@ -140,8 +162,9 @@ export interface Invoice {
   readonly number: string;
   readonly customer: string;
   readonly currency: string;
-  readonly type: 'subscription' | 'one_off';
+  readonly type: 'subscription' | 'one_off' | 'progressive_billing';
   readonly reason:
+    | 'progressive_billing'
     | 'subscription_periodic'
     | 'subscription_terminating'
     | 'in_advance_charge'
@@ -156,14 +179,20 @@ export interface Invoice {
   payment_status: 'pending' | 'succeeded' | 'failed';
   payment_overdue: boolean;
   fees: readonly Fee[];
+  /** What invoices of usage so far have of it. */
+  progressiveCents: number;
+  /** Paid from the wallet. */
+  prepaidCents: number;
 }
 
 export interface Fee {
   readonly lago_id: string;
-  readonly type: 'charge' | 'subscription' | 'add_on';
+  readonly type: 'charge' | 'subscription' | 'add_on' | 'commitment';
   /** The code of the metric, the plan or the add-on. */
   readonly code: string;
   readonly charge: string | null;
+  /** The fee that a charge's minimum is added to. */
+  readonly trueUpOf?: string;
   readonly filters: Readonly<Record<string, readonly string[]>> | null;
   readonly subscription: string | null;
   readonly units: Exact;
@@ -222,7 +251,17 @@ export interface StoredEvent {
 export function createLagoState(rules: Partial<LagoRules> = {}): LagoState {
   let counter = 0;
   return {
-    rules: { graceDays: 0, netTermDays: undefined, isPremium: true, couponPercent: 0, ...rules },
+    rules: {
+      graceDays: 0,
+      netTermDays: undefined,
+      isPremium: true,
+      walletCents: 0,
+      callsPerSecond: undefined,
+      ingestMs: 0,
+      usageCacheMs: 0,
+      couponPercent: 0,
+      ...rules,
+    },
     invoices: [],
     creditNotes: [],
     addOns: new Map(),
@@ -234,6 +273,9 @@ export function createLagoState(rules: Partial<LagoRules> = {}): LagoState {
     customers: new Map(),
     subscriptions: [],
     events: new Map(),
+    ingesting: [],
+    wallets: new Map(),
+    calls: { second: 0, count: 0 },
     repeats: [],
     nextId: () => {
       counter += 1;

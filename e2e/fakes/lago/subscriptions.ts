@@ -168,7 +168,13 @@ function add(
   state: LagoState,
   fields: Omit<
     Subscription,
-    'lago_id' | 'status' | 'started_at' | 'terminated_at' | 'on_termination_invoice' | 'billedOn'
+    | 'lago_id'
+    | 'status'
+    | 'started_at'
+    | 'terminated_at'
+    | 'on_termination_invoice'
+    | 'billedOn'
+    | 'thresholds'
   >,
 ): Subscription {
   const subscription: Subscription = {
@@ -179,6 +185,7 @@ function add(
     terminated_at: null,
     on_termination_invoice: 'generate',
     billedOn: undefined,
+    thresholds: 0,
   };
   state.subscriptions.push(subscription);
   return subscription;

@@ -25,12 +25,13 @@ export interface ChargeUsage {
 
 /**
  * What the charges of a subscription come to: its events with a timestamp from its start to its end, or
- * in a shorter time, under a metric of its plan, whose value is a number by its text.
+ * in a shorter time, under a metric of its plan, whose value is a number by its text. Sums may be of a while ago.
  */
 export function chargesOf(
   state: LagoState,
   subscription: Subscription,
   time = { from: 0, to: Number.POSITIVE_INFINITY },
+  storedBy = Number.POSITIVE_INFINITY,
 ): ChargeUsage[] {
   const plan = state.plans.get(subscription.plan_code);
   const from = Math.max(startOf(subscription), time.from);
@@ -39,7 +40,8 @@ export function chargesOf(
     (event) =>
       event.external_subscription_id === subscription.external_id &&
       event.at >= from &&
-      event.at <= to,
+      event.at <= to &&
+      Date.parse(event.created_at) <= storedBy,
   );
   return (plan?.charges ?? []).map((charge) => {
     const events = mine.filter(({ code }) => code === charge.billable_metric_code);
@@ -96,7 +98,7 @@ export function currentUsage(
     return notAllowed('no_active_subscription');
   }
   const period = periodAt(state, subscription, at);
-  const usage = chargesOf(state, subscription, period);
+  const usage = chargesOf(state, subscription, period, at - state.rules.usageCacheMs);
   const total = usage.reduce((sum, { amountCents }) => sum + amountCents, 0);
   const currency = state.plans.get(subscription.plan_code)?.amount_currency ?? 'USD';
   return ok({

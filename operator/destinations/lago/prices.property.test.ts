@@ -49,6 +49,7 @@ function chargeWith(amount: string, own: readonly ChargeFilter[]): Charge {
     code: GPU,
     charge_model: 'standard',
     pay_in_advance: false,
+    min_amount_cents: 0,
     created_at: '2026-01-01T00:00:00Z',
     properties: { amount },
     filters: own,
