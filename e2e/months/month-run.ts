@@ -20,6 +20,7 @@ import { type MonthReport, verdict } from './verdict.ts';
 import {
   currencyOf,
   H,
+  type LagoOptions,
   type MonthVendor,
   startLago,
   startMetronome,
@@ -62,8 +63,8 @@ export async function runMonth(plan: MonthPlan, options: MonthOptions = {}): Pro
 function startVendor({ seed, vendor }: MonthPlan): Promise<MonthVendor> {
   const random = createRandom(seed);
   const starts: Readonly<Record<MonthVendorName, () => Promise<MonthVendor>>> = {
-    lago: () => startLago({ baseFees: random.pick(FEES) }),
-    'lago with drafts': () => startLago({ baseFees: random.pick(FEES), rules: { graceDays: 3 } }),
+    lago: () => startLago({ baseFees: random.pick(FEES), ...lagoOptions(seed, 0) }),
+    'lago with drafts': () => startLago({ baseFees: random.pick(FEES), ...lagoOptions(seed, 3) }),
     'stripe flexible': () => startStripe({ mode: 'flexible', ...stripeRules(seed) }),
     'stripe classic': () => startStripe({ mode: 'classic', ...stripeRules(seed) }),
     metronome: () =>
@@ -78,6 +79,25 @@ const FEES = [
   [10_000, 0],
   [0, 10_000],
 ] as const;
+
+/** Half of all installations store late, are prepaid, have thresholds, minimums or prices beside those of 0. */
+function lagoOptions(seed: number, graceDays: number): LagoOptions {
+  const random = createRandom(seed);
+  const rules = {
+    graceDays,
+    ingestMs: random.pick([0, 20_000]),
+    walletCents: random.pick([0, 5_000]),
+  };
+  return {
+    rules,
+    minimums: random.pick([
+      [0, 0],
+      [4_000, 9_000],
+    ] as const),
+    chargesByHand: random.chance(0.5),
+    ...(random.chance(0.5) && { usageThreshold: 1_500 }),
+  };
+}
 
 /** Both settings of everything that the documentation leaves open. */
 function stripeRules(seed: number) {

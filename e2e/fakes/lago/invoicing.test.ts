@@ -11,7 +11,8 @@ import { createEvent } from './events.ts';
 import { runJobs } from './jobs.ts';
 import { startFakeLago } from './lago.ts';
 import { createPlan } from './plans.ts';
-import { createLagoState, type LagoRules, type LagoState } from './state.ts';
+import { showInvoice } from './invoice-view.ts';
+import { createLagoState, type LagoRules, type LagoState, type Plan } from './state.ts';
 import { createSubscription, terminateSubscription } from './subscriptions.ts';
 
 const HOUR_MS = 3_600_000;
@@ -196,6 +197,80 @@ test('a charge that is paid in advance is invoiced with each event, and never ag
   send(state, time('05T00'), time('05T00:02'), '10');
   send(state, time('06T00'), time('07T00'), '1');
   expect(summary(accountAt(state, time('Feb 02T00')))).toBe('(5) 20, (7) 2');
+});
+
+describe('a plan with terms of its own', () => {
+  /** Plan `b` costs 2 a unit and has no base fee. */
+  function withTerms(terms: Partial<Plan>, chargeMinimum = 0, rules: Partial<LagoRules> = {}) {
+    const state = estate(rules);
+    const plan = state.plans.get('b');
+    if (plan === undefined) throw new Error('no plan');
+    const charges = plan.charges.map((charge) => ({ ...charge, min_amount_cents: chargeMinimum }));
+    state.plans.set('b', { ...plan, charges, ...terms });
+    return state;
+  }
+  const thresholds = { usage_thresholds: [{ amount_cents: 1_500, recurring: true }] } as const;
+
+  test('has usage so far invoiced at its thresholds, whole each time, and credits it in the end', () => {
+    const state = withTerms(thresholds, 0, { graceDays: 3 });
+    subscribe(state, 'b', START);
+    for (const day of ['05', '10', '20']) send(state, time(`${day}T00`), time(`${day}T00:02`), '5');
+    expect(summary(accountAt(state, time('21T00')))).toBe('(10) 20, (20) 30, open 15');
+    const [threshold] = state.invoices.map((one) => showInvoice(state, one));
+    expect(threshold).toMatchObject({
+      status: 'finalized',
+      invoice_type: 'progressive_billing',
+      billing_periods: [{ charges_to_datetime: '2027-01-31T23:59:59.999Z' }],
+    });
+    send(state, time('25T00'), time('25T00:02'), '2');
+    const account = accountAt(state, time('Feb 05T00'));
+    expect(summary(account)).toBe('(10) 20, (20) 30, Jan 34');
+    // The invoices of thresholds are credited: nothing is billed twice.
+    expect(account.events.map(({ lines }) => lines)).toStrictEqual([1, 1, 1, 1]);
+    expect(state.invoices.map((one) => showInvoice(state, one))).toMatchObject([
+      { fees_amount_cents: 2_000, progressive_billing_credit_amount_cents: 0 },
+      { fees_amount_cents: 3_000, progressive_billing_credit_amount_cents: 2_000 },
+      {
+        fees_amount_cents: 3_400,
+        progressive_billing_credit_amount_cents: 3_000,
+        total_amount_cents: 400,
+      },
+    ]);
+  });
+
+  test('has a fee of one unit for what a charge’s minimum adds, for the days that it was there', () => {
+    const state = withTerms({}, 3_100);
+    subscribe(state, 'b', time('17T00'));
+    send(state, time('20T00'), time('20T00:02'), '5');
+    expect(summary(accountAt(state, time('Feb 02T00')))).toBe('Jan 10+5');
+    const [, trueUp] = state.invoices.flatMap((one) => showInvoice(state, one).fees);
+    expect(trueUp).toMatchObject({
+      item: { type: 'charge', code: 'g' },
+      lago_true_up_parent_fee_id: state.invoices[0]?.fees[0]?.lago_id,
+      units: '1',
+      events_count: 0,
+    });
+  });
+
+  test('has its minimum in a fee that is of no charge', () => {
+    const state = withTerms({ minimum_commitment: { amount_cents: 5_000 } });
+    subscribe(state, 'b', START);
+    send(state, time('20T00'), time('20T00:02'), '5');
+    expect(summary(accountAt(state, time('Feb 02T00')))).toBe('Jan 10+40');
+    expect(state.invoices[0]?.fees.map(({ type }) => type)).toStrictEqual(['charge', 'commitment']);
+  });
+});
+
+test('a wallet pays invoices until it is empty, and the fees stay what they are', () => {
+  const state = estate({ walletCents: 1_500 });
+  subscribe(state, 'b', START);
+  send(state, time('20T00'), time('20T00:02'), '5');
+  send(state, time('Feb 20T00'), time('Feb 20T00:02'), '5');
+  expect(summary(accountAt(state, time('Mar 02T00')))).toBe('Jan 10, Feb 10');
+  expect(state.invoices.map((one) => showInvoice(state, one))).toMatchObject([
+    { fees_amount_cents: 1_000, prepaid_credit_amount_cents: 1_000, total_amount_cents: 0 },
+    { fees_amount_cents: 1_000, prepaid_credit_amount_cents: 500, total_amount_cents: 500 },
+  ]);
 });
 
 test('a draft shows what it had when it was made, until it is asked to look again', async () => {

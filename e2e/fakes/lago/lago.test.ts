@@ -174,6 +174,46 @@ describe('a batch', () => {
   });
 });
 
+describe('a server that is busy', () => {
+  test('stores what it has answered later, and has it on no invoice before', async () => {
+    const lago = await start({ store: 'clickhouse', rules: { ingestMs: 20_000 } });
+    const client = await withSubscription(lago);
+    await client.events.createBatchEvents({ events: [event('1')] });
+    const listed = async () => (await client.events.findAllEvents()).data.events.length;
+    expect(await listed()).toBe(0);
+    expect((await refusal(client.events.findEvent('1'))).status).toBe(404);
+    lago.turnTo(NOW + 19_999);
+    expect(await listed()).toBe(0);
+    lago.turnTo(NOW + 20_000);
+    expect(await listed()).toBe(1);
+  });
+
+  test('shows usage as it was a while ago', async () => {
+    const lago = await start({ rules: { usageCacheMs: 60_000 } });
+    const client = await withSubscription(lago);
+    await client.events.createBatchEvents({ events: [event('1')] });
+    expect(await usageOf(lago)).toMatchObject({ units: '0' });
+    lago.turnTo(NOW + 60_000);
+    expect(await usageOf(lago)).toMatchObject({ units: '0.5' });
+  });
+
+  test('refuses more calls than its limit in a second, and says with each what is left', async () => {
+    const lago = await start({ rules: { callsPerSecond: 2 } });
+    const call = async () => {
+      const headers = { authorization: 'Bearer key' };
+      const { status, headers: said } = await fetch(`${lago.url}/api/v1/plans`, { headers });
+      return [status, said.get('x-ratelimit-limit'), said.get('x-ratelimit-remaining')];
+    };
+    expect([await call(), await call(), await call()]).toStrictEqual([
+      [200, '2', '1'],
+      [200, '2', '0'],
+      [429, '2', '0'],
+    ]);
+    lago.turnTo(NOW + 1_000);
+    expect(await call()).toStrictEqual([200, '2', '1']);
+  });
+});
+
 describe('usage', () => {
   test('before the start of the subscription is never billed', async () => {
     const lago = await start();

@@ -117,10 +117,9 @@ export async function startFakeLago(options: FakeLagoOptions): Promise<FakeLago>
     handle: (given) => {
       const request = { ...given, at: options.timeOf?.(given) ?? given.at };
       runJobs(state, request.at);
-      const refused = request.path.startsWith(API) ? limited(state, request.at) : undefined;
-      if (refused !== undefined) return refused;
       if (PUBLIC_KEY.test(request.path)) return showPublicKey(keys, request.path);
-      return turnedBy(request, turnTo) ?? route(state, request, options);
+      const answer = (): FakeResponse => route(state, request, options);
+      return turnedBy(request, turnTo) ?? withinLimit(state, request, answer);
     },
   });
   const webhooks = createWebhookSender({
@@ -147,23 +146,26 @@ export async function startFakeLago(options: FakeLagoOptions): Promise<FakeLago>
   };
 }
 
-/** Lago Cloud counts the calls of an organisation by the second. */
-function limited(state: LagoState, at: number): FakeResponse | undefined {
+/** Lago Cloud counts the calls of an organisation by the second, and says with each answer how many are left. */
+function withinLimit(
+  state: LagoState,
+  { path, at }: FakeRequest,
+  answer: () => FakeResponse,
+): FakeResponse {
   const { callsPerSecond } = state.rules;
-  if (callsPerSecond === undefined) return undefined;
+  if (callsPerSecond === undefined || !path.startsWith(API)) return answer();
   const second = Math.floor(at / 1_000);
   const count = state.calls.second === second ? state.calls.count + 1 : 1;
   state.calls = { second, count };
-  if (count <= callsPerSecond) return undefined;
-  return {
-    status: 429,
-    headers: {
-      'x-ratelimit-limit': String(callsPerSecond),
-      'x-ratelimit-remaining': '0',
-      'x-ratelimit-reset': '1',
-    },
-    body: { status: 429, error: 'Too Many Requests' },
+  const headers = {
+    'x-ratelimit-limit': String(callsPerSecond),
+    'x-ratelimit-remaining': String(Math.max(0, callsPerSecond - count)),
+    'x-ratelimit-reset': '1',
   };
+  if (count > callsPerSecond) {
+    return { status: 429, headers, body: { status: 429, error: 'Too Many Requests' } };
+  }
+  return { ...answer(), headers };
 }
 
 function route(state: LagoState, request: FakeRequest, options: FakeLagoOptions): FakeResponse {

@@ -7,7 +7,7 @@ import { type JsonObject, objectOf, objectsOf, textOf, timeOf } from '../json.ts
 import type { LagoIds } from './customers.ts';
 import type { LagoClient } from './lago-client.ts';
 import { findActive } from './subscriptions.ts';
-import { usageFees, type UsageFees } from './usage-fees.ts';
+import { mayHaveUsage, usageFees, type UsageFees } from './usage-fees.ts';
 
 const DAY_MS = 86_400_000;
 
@@ -29,7 +29,7 @@ export async function listInvoices(
   if (list.kind !== 'list') return failure(list);
   const final: JsonObject[] = [];
   const open: OpenUsage[] = [];
-  for (const { lago_id: id, status } of list.items) {
+  for (const { lago_id: id, status } of list.items.filter(mayHaveUsage)) {
     if (typeof id !== 'string' || (status !== 'finalized' && status !== 'draft')) continue;
     // What a list has of an invoice is neither its lines nor its periods.
     const answer = await client.get(`/invoices/${encodeURIComponent(id)}`, signal);

@@ -109,6 +109,29 @@ describe('a change of plan', () => {
     expect(await send(world, time('16T10'), '1')).toStrictEqual({ kind: 'delivered' });
   });
 
+  test('with grace takes usage of the old plan while its draft is there, and no longer', async () => {
+    const world = await priced([0, 0], { graceDays: 3 });
+    await provision(world, tenantOn());
+    world.turnTo(time('16T10'));
+    await provision(world, tenantOn('b'));
+    world.turnTo(time('16T14'));
+    const early = { kind: 'rejected', reason: expect.stringContaining('before the subscription') };
+    world.lago.misbehaviours.add({ kind: 'status', path: '/api/v1/invoices', times: 1 });
+    expect(await send(world, time('16T08'), '1')).toMatchObject({ kind: 'retry' });
+    expect(await send(world, time('16T08'), '1')).toStrictEqual({ kind: 'delivered' });
+    // Lago has nothing of the tenant from before its first subscription, draft or not.
+    expect(await send(world, time('01T00') - 60_000, '1')).toMatchObject(early);
+    expect(await send(world, time('16T10:00:00'), '1')).toStrictEqual({ kind: 'delivered' });
+    // Another process knows it as well.
+    const restarted = { ...world, destination: world.restart() };
+    await restarted.destination.bootstrap(LAGO_METRICS, NEVER);
+    await restarted.destination.provision(tenantOn('b'), NEVER);
+    expect(await send(restarted, time('16T09'), '1')).toStrictEqual({ kind: 'delivered' });
+    world.turnTo(time('19T01'));
+    expect(await send(world, time('16T07'), '1')).toMatchObject(early);
+    expect(summary(world.lago.account())).toBe('(16) 6');
+  });
+
   test('answers the same moment again when its answer was lost', async () => {
     const world = await priced();
     await provision(world, tenantOn());

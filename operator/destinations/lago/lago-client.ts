@@ -63,9 +63,13 @@ export interface LagoClientOptions {
 /** Lago's API, one attempt for each call. */
 export class LagoClient {
   readonly #api: JsonApi;
+  readonly #clock: Clock;
   #callsPerSecond: number | undefined;
+  /** When the last call was made, or is to be, by the monotonic clock. */
+  #lastCall = Number.NEGATIVE_INFINITY;
 
   constructor({ name, url, apiKey, outbound, clock }: LagoClientOptions) {
+    this.#clock = clock;
     this.#api = new JsonApi({
       name,
       // Both spellings of the address are in use.
@@ -75,6 +79,7 @@ export class LagoClient {
       clock,
       vendor: LAGO,
       headers: { 'content-type': 'application/json' },
+      rateLimit: (path, signal) => this.#pace(path, signal),
       onAnswer: (headers) => {
         const limit = Number(headers['x-ratelimit-limit'] ?? 0);
         if (limit > 0) this.#callsPerSecond = limit;
@@ -111,6 +116,16 @@ export class LagoClient {
       },
       notTheirs: { kind: 'hold', reason: `${NOT_LAGO}: no "${root}"` },
     });
+  }
+
+  /** Spreads calls evenly below Lago's limit. Batches of events have one of their own, and wait only when refused. */
+  async #pace(path: string, signal: AbortSignal): Promise<void> {
+    if (path === '/api/v1/events/batch') return;
+    const now = this.#clock.monotonic();
+    const intervalMs = 1_000 / (this.#callsPerSecond ?? Number.POSITIVE_INFINITY);
+    const at = Math.max(now, this.#lastCall + intervalMs);
+    this.#lastCall = at;
+    if (at > now) await this.#clock.sleep(at - now, signal);
   }
 
   /** Calls a second that Lago allows, where its last answer said so. */

@@ -13,7 +13,7 @@ import { couponProblem, taxCodesOf } from './late-terms.ts';
 import { ANY_VALUE } from './plans.ts';
 import type { RateNames } from '../../pricing/rate-name.ts';
 import { lagoEvent } from './send-events.ts';
-import { usageFees, type UsageFees } from './usage-fees.ts';
+import { mayHaveUsage, usageFees, type UsageFees } from './usage-fees.ts';
 
 const DAY_MS = 86_400_000;
 const CONCURRENT_QUESTIONS = 4;
@@ -225,7 +225,7 @@ export class LagoLate implements LateBiller {
     const list = await client.list(`/invoices?${query.toString()}`, 'invoices', signal);
     if (list.kind !== 'list') return list;
     const found: JsonObject[] = [];
-    for (const { lago_id: id, status } of list.items) {
+    for (const { lago_id: id, status } of list.items.filter(mayHaveUsage)) {
       if (typeof id !== 'string' || status !== 'finalized') continue;
       const answer = await client.get(`/invoices/${encodeURIComponent(id)}`, signal);
       if (answer.kind !== 'ok') return answer;

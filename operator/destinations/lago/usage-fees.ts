@@ -30,7 +30,7 @@ export function usageFees(
   subscription: string,
 ): readonly UsageFees[] {
   const found = invoices
-    .filter((invoice) => textOf(invoice, 'invoice_type') !== 'progressive_billing')
+    .filter(mayHaveUsage)
     .map((invoice) => ({ invoice, fees: objectsOf(invoice, 'fees').filter(isUsage) }));
   const groups = Map.groupBy(
     found.flatMap(({ fees }) => fees),
@@ -47,6 +47,11 @@ export function usageFees(
     const isTrueUp = textOf(fee, 'lago_true_up_parent_fee_id') !== undefined;
     return isCharge && !isTrueUp && textOf(fee, 'external_subscription_id') === subscription;
   }
+}
+
+/** Whether an invoice, or what a list has of it, is of a type that counts usage. */
+export function mayHaveUsage(invoice: JsonObject): boolean {
+  return textOf(invoice, 'invoice_type') !== 'progressive_billing';
 }
 
 function readFee(fee: JsonObject): UsageFee {
