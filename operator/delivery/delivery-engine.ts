@@ -73,8 +73,8 @@ class DeliveryEngine implements Delivery {
   readonly run: Delivery['run'] = async (signal) => {
     if (signal.aborted) return;
     this.#running = true;
-    await this.#inTurn(() => this.#reported.load());
     await this.#inTurn(() => this.#applyWanted());
+    await this.#inTurn(() => this.#reported.load());
     const leave = this.#options.shared?.leases.subscribe(() => this.#leasesChanged());
     const looking =
       this.#options.shared && Promise.all([this.#lookAgain(signal), this.#tellOthers(signal)]);
