@@ -16,6 +16,7 @@ import { Notifying } from './notifying.ts';
 import { ReportedRefusals } from './reported-refusals.ts';
 import { SharedStatus } from './shared-status.ts';
 import type { Feeder } from './feeder/feeder.ts';
+import { MAX_SHOWN } from './feeder/feeder-status.ts';
 import { RunningFeeders } from './running-feeders.ts';
 import { feederLease } from './shared-feeders.ts';
 
@@ -100,8 +101,9 @@ class DeliveryEngine implements Delivery {
 
   readonly statuses: Delivery['statuses'] = () =>
     this.#directory.statuses().map((status) => {
-      const lateRefusals = [...status.lateRefusals, ...this.#reported.of(status.type)];
-      return { ...status, lateRefusals };
+      const all = [...status.lateRefusals, ...this.#reported.of(status.type)];
+      const newest = all.toSorted((a, b) => b.at - a.at).slice(0, MAX_SHOWN);
+      return { ...status, lateRefusals: newest };
     });
 
   readonly offboard: Delivery['offboard'] = async (tenant) => {

@@ -4,7 +4,7 @@ import { WAITS_FOR_CHANGE } from '../lanes/plan-changes.ts';
 import type { FeederOptions, FeederParts } from './feeder-parts.ts';
 
 /** Kinds of usage, or late refusals, that a status lists. */
-const MAX_SHOWN = 20;
+export const MAX_SHOWN = 20;
 
 /** Where a feeder stands, as its parts say. */
 export function feederStatus(
