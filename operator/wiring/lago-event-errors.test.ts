@@ -82,6 +82,10 @@ test('events of a metric that somebody deleted at Lago are told within the hour,
   expect(world.delivery().status('bills')?.lateRefusals).toMatchObject([
     { ...report, events: 3, example: `${METRIC}:01-05T10:10` },
   ]);
+  const reports = lago.webhooks
+    .deliveries()
+    .filter(({ message }) => message.type === 'events.errors');
+  expect(reports.map(({ attempts }) => attempts.length)).toStrictEqual([1, 1]);
   world.turnTo('01-12T11:07');
   expect(world.delivery().status('bills')?.lateRefusals).toStrictEqual([]);
 });
