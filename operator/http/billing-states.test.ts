@@ -126,7 +126,7 @@ describe('a state set by hand', () => {
   test.each([
     [{ state: 'gone' }, 'not a billing state: state: "gone": use one of active, warning'],
     [{}, 'not a billing state'],
-    ['[]', 'not a billing state'],
+    ['[]', 'not an object: body: []: send'],
     [{ state: 'active', reason: 7 }, 'not a reason: reason: 7'],
     [{ state: 'active', reason: 'x'.repeat(257) }, 'not a reason'],
     ['{', 'not valid JSON'],

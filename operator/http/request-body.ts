@@ -2,7 +2,9 @@ import { isUtf8 } from 'node:buffer';
 import type { IncomingMessage } from 'node:http';
 import type { Request, RequestHandler } from 'express';
 import { NumberText } from '../model/complete-event.ts';
+import { isRecord } from '../model/is-record.ts';
 import { jsonShape } from '../model/json-shape.ts';
+import { quote } from '../model/validate-event.ts';
 import type { ConcurrencyLimit } from './limits.ts';
 import { badRequest, Problem } from './problem.ts';
 
@@ -11,6 +13,9 @@ const MAX_DEPTH = 8;
 
 /** Thirty for each of as many events as one body may have; the worst of them are parsed within 0.15 s. */
 const MAX_VALUES = 150_000;
+
+/** Read of a body where none is taken; beyond that it is 413. */
+const MOST_REFUSED_BYTES = 1024;
 
 /** A quantity with more digits than a double may keep, or so small that a double may be zero. */
 const LONG_QUANTITY = /"quantity"\s*:\s*-?(?:[\d.]{16}|[\d.]+[eE])/;
@@ -64,6 +69,36 @@ export function parseBody(body: unknown): unknown {
   }
   return parseJson(text);
 }
+
+/**
+ * The fields of a JSON object read by {@link readBody}; `example` is one, for the error. Throws 400 for a field that is not
+ * in `known`: a request with `dry_run` or a misspelt field must not be carried out without it (docs/openapi.yaml).
+ */
+export function readFields<K extends string>(
+  body: unknown,
+  known: readonly K[],
+  example: string,
+): Readonly<Partial<Record<K, unknown>>> {
+  const fields = parseBody(body);
+  if (!isRecord(fields)) throw badRequest(`not an object: body: ${quote(fields)}: send ${example}`);
+  refuseOthers(fields, known);
+  return fields as Readonly<Partial<Record<K, unknown>>>;
+}
+
+/** Throws 400 for a field that is not in `known`. */
+export function refuseOthers(fields: object, known: readonly string[]): void {
+  const unknown = Object.keys(fields).find((field) => !known.includes(field));
+  if (unknown === undefined) return;
+  throw badRequest(`unknown field: ${quote(unknown)}: use ${known.join(', ')}`);
+}
+
+/** Middleware for a change without fields: 400 for any body, since none of its fields would count. */
+export const refuseBody: RequestHandler = async (request, _response, next) => {
+  const { length } = await collect(request, MOST_REFUSED_BYTES);
+  if (length > 0)
+    throw badRequest('not empty: body: this path takes none: send the request without it');
+  next();
+};
 
 /** Not the usual parser's way, which reads a refused body to its end before it says so. */
 function collect(

@@ -4,6 +4,7 @@ import type { EventOutcome } from '../../ledger/ledger.ts';
 import { type Catalog, isGeneralDimension } from '../../model/catalog.ts';
 import { completeEvent } from '../../model/complete-event.ts';
 import { EVENT_ID_PREFIX, scopedEventId } from '../../model/event-id.ts';
+import { EVENT_SCHEMA } from '../../model/event-schema.ts';
 import type { UsageEvent } from '../../model/event.ts';
 import { quote } from '../../model/validate-event.ts';
 import { formatInstant } from '../../model/window.ts';
@@ -109,7 +110,8 @@ export async function ingestEvents(
       continue;
     }
     good.push({ index, event });
-    for (const warning of [completed.rounded, undeclared(event, context.catalog)]) {
+    const unusual = [completed.rounded, ignored(input), undeclared(event, context.catalog)];
+    for (const warning of unusual) {
       if (warning !== undefined) warnings.push({ index, id: event.id, warning });
     }
   }
@@ -141,6 +143,18 @@ function answer(
   const inOrder = rejected.toSorted((a, b) => a.index - b.index);
   const { accepted, duplicate: duplicates } = counts;
   return { kind: 'answered', answer: { accepted, duplicates, rejected: inOrder, ids, ...more } };
+}
+
+/**
+ * A field that no event has is not refused: senders may have newer schemas than this operator, and their usage must not be
+ * lost (docs/events.md#pushed-events).
+ */
+function ignored(input: unknown): string | undefined {
+  const others = Object.keys(input ?? {}).filter(
+    (key) => !Object.hasOwn(EVENT_SCHEMA.properties, key),
+  );
+  if (others.length === 0) return undefined;
+  return `unknown field: ${quote(others.join(', '))}: ignored; further details belong in dimensions or properties`;
 }
 
 /** Prices can depend only on what a metric declares; anything else is kept and delivered all the same. */

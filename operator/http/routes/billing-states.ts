@@ -2,13 +2,12 @@ import type { Request } from 'express';
 import { BILLING_STATES, type BillingState } from '../../config/settings.ts';
 import type { TenantBillingState } from '../../enforcement/enforcement.ts';
 import type { WriteOutcome } from '../../ledger/ledger.ts';
-import { isRecord } from '../../model/is-record.ts';
 import { quote } from '../../model/validate-event.ts';
 import type { ConcurrencyLimit } from '../limits.ts';
 import { isoTime } from '../presentation.ts';
 import { badRequest, Problem, tryLater } from '../problem.ts';
 import { pathParameter, readQuery } from '../query.ts';
-import { parseBody, readBody } from '../request-body.ts';
+import { readBody, readFields, refuseBody } from '../request-body.ts';
 import type { Route, RouteContext } from '../route.ts';
 
 const PATH = '/api/v1/billing-states/{tenant}';
@@ -63,6 +62,7 @@ export function billingStateRoutes(
       answeredBy: 'meter',
       summary: 'clear the billing state set by hand',
       handlers: [
+        refuseBody,
         async (request, response) => {
           readQuery(request, []);
           const tenant = knownTenant(context, request);
@@ -108,15 +108,13 @@ function knownTenant({ views }: RouteContext, request: Request): string {
 }
 
 function readState(request: Request): { readonly state: BillingState; readonly reason: string } {
-  const body = parseBody(request.body);
-  const given = isRecord(body) ? body : {};
-  const word = given['state'];
+  const fields = readFields(request.body, ['state', 'reason'], '{"state": "suspended"}');
+  const { state: word, reason = DEFAULT_REASON } = fields;
   const state = BILLING_STATES.find((known) => known === word);
   if (state === undefined) {
     const states = BILLING_STATES.join(', ');
     throw badRequest(`not a billing state: state: ${quote(word)}: use one of ${states}`);
   }
-  const { reason = DEFAULT_REASON } = given;
   if (typeof reason === 'string' && reason.length <= LONGEST_REASON) return { state, reason };
   throw badRequest(
     `not a reason: reason: ${quote(reason)}: give a text of at most ${LONGEST_REASON} characters`,

@@ -17,14 +17,13 @@ import {
 } from '../../model/decimal.ts';
 import { EVENT_LIMITS } from '../../model/event-schema.ts';
 import { encodeEvent, type UsageEvent } from '../../model/event.ts';
-import { isRecord } from '../../model/is-record.ts';
 import { omitUndefined } from '../../model/omit-undefined.ts';
 import { quote } from '../../model/validate-event.ts';
 import type { ConcurrencyLimit, Scans } from '../limits.ts';
 import { jsonWithDecimals } from '../presentation.ts';
 import { badRequest, Problem, tryLater } from '../problem.ts';
 import { pathParameter, readQuery } from '../query.ts';
-import { parseBody, readBody } from '../request-body.ts';
+import { readBody, readFields } from '../request-body.ts';
 import type { Route, RouteContext } from '../route.ts';
 
 const MAX_BODY_BYTES = 4 * 1024;
@@ -191,14 +190,12 @@ async function findStored(ledger: Ledger, id: string): Promise<StoredEvent> {
 }
 
 function readBodyOf(request: Request): Wanted {
-  const body = parseBody(request.body);
-  if (!isRecord(body)) {
-    throw badRequest(`not an object: body: send {"quantity": 0, "reason": "…", "author": "…"}`);
-  }
+  const example = '{"quantity": 0, "reason": "…", "author": "…"}';
+  const fields = readFields(request.body, ['quantity', 'reason', 'author'], example);
   return {
-    quantity: readQuantity(body['quantity']),
-    reason: readText(body, 'reason'),
-    author: readText(body, 'author'),
+    quantity: readQuantity(fields.quantity),
+    reason: readText(fields.reason, 'reason'),
+    author: readText(fields.author, 'author'),
   };
 }
 
@@ -212,8 +209,7 @@ function readQuantity(value: unknown): Decimal {
   );
 }
 
-function readText(body: Readonly<Record<string, unknown>>, field: 'reason' | 'author'): string {
-  const text = body[field];
+function readText(text: unknown, field: 'reason' | 'author'): string {
   if (typeof text === 'string' && text.length <= LONGEST_TEXT && CLEAN_TEXT.test(text)) return text;
   throw badRequest(
     `not a text of 1 to ${LONGEST_TEXT} characters: ${field}: ${quote(text)}: say ${field === 'reason' ? 'why' : 'who corrects it'}`,

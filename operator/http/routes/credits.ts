@@ -3,7 +3,6 @@ import { type Credit, type CreditRequest, sumCredits } from '../../budgets/credi
 import { exactText, unitText } from '../../budgets/unit.ts';
 import type { BudgetCounts } from '../../model/budget.ts';
 import { type Decimal, nanosFromDecimal, parseSigned } from '../../model/decimal.ts';
-import { isRecord } from '../../model/is-record.ts';
 import { omitUndefined } from '../../model/omit-undefined.ts';
 import { quote } from '../../model/validate-event.ts';
 import { currencyDigits } from '../../pricing/money.ts';
@@ -11,12 +10,13 @@ import type { ConcurrencyLimit } from '../limits.ts';
 import { isoTime } from '../presentation.ts';
 import { badRequest, Problem, tryLater } from '../problem.ts';
 import { pathParameter, readQuery } from '../query.ts';
-import { parseBody, readBody } from '../request-body.ts';
+import { readBody, readFields } from '../request-body.ts';
 import type { Route, RouteContext } from '../route.ts';
 
 const PATH = '/api/v1/tenants/{tenant}/credits';
 const MAX_BODY_BYTES = 4 * 1024;
-const FIELDS = ['key', 'amount', 'currency', 'metric', 'note', 'reference'];
+const FIELDS = ['key', 'amount', 'currency', 'metric', 'note', 'reference'] as const;
+const EXAMPLE = '{"key": "…", "amount": "100", "currency": "EUR"}';
 const LONGEST_KEY = 128;
 const LONGEST_TEXT = 256;
 const CLEAN_TEXT = /^[^\p{Cc}\p{Cs}\u2028\u2029]+$/u;
@@ -122,14 +122,7 @@ function showUnit(counts: BudgetCounts) {
 function readCredit(context: RouteContext, request: Request): CreditRequest {
   const tenant = pathParameter(request, 'tenant');
   requireKnown(context, tenant);
-  const body = parseBody(request.body);
-  if (!isRecord(body)) {
-    throw badRequest('not an object: body: send {"key": "…", "amount": "100", "currency": "EUR"}');
-  }
-  const unknown = Object.keys(body).find((field) => !FIELDS.includes(field));
-  if (unknown !== undefined) {
-    throw badRequest(`unknown field: ${quote(unknown)}: use ${FIELDS.join(', ')}`);
-  }
+  const body = readFields(request.body, FIELDS, EXAMPLE);
   const counts = readCounts(context, body);
   const expected = context.views.credits.counts(tenant);
   if (expected !== undefined && unitText({ counts: expected }) !== unitText({ counts })) {
@@ -137,17 +130,17 @@ function readCredit(context: RouteContext, request: Request): CreditRequest {
       `not what the tenant's prepaid budget counts: ${counts.kind === 'money' ? 'currency' : 'metric'}: ${quote(unitText({ counts }))}: credit ${unitText({ counts: expected })}`,
     );
   }
-  const key = readText(body['key'], 'key', LONGEST_KEY);
+  const key = readText(body.key, 'key', LONGEST_KEY);
   if (key === undefined)
     throw badRequest('missing: key: name the credit, by the id of the payment');
   return {
     tenant,
     key,
-    amount: readAmount(body['amount']),
+    amount: readAmount(body.amount),
     counts,
     ...omitUndefined({
-      note: readText(body['note'], 'note', LONGEST_TEXT),
-      reference: readText(body['reference'], 'reference', LONGEST_TEXT),
+      note: readText(body.note, 'note', LONGEST_TEXT),
+      reference: readText(body.reference, 'reference', LONGEST_TEXT),
     }),
   };
 }
@@ -165,7 +158,7 @@ function readAmount(value: unknown): Decimal {
 
 function readCounts(
   { views }: RouteContext,
-  { currency, metric }: Readonly<Record<string, unknown>>,
+  { currency, metric }: { readonly currency?: unknown; readonly metric?: unknown },
 ): BudgetCounts {
   if ((currency === undefined) === (metric === undefined)) {
     throw badRequest(

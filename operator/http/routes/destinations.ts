@@ -1,12 +1,11 @@
 import type { Request, RequestHandler } from 'express';
-import { isRecord } from '../../model/is-record.ts';
 import { omitUndefined } from '../../model/omit-undefined.ts';
 import { quote } from '../../model/validate-event.ts';
 import type { Logger } from '../../telemetry/logger.ts';
 import type { ConcurrencyLimit } from '../limits.ts';
 import { badRequest, Problem } from '../problem.ts';
 import { pathParameter, readCount, readQuery } from '../query.ts';
-import { parseBody, readBody } from '../request-body.ts';
+import { readBody, readFields } from '../request-body.ts';
 import type { Route, RouteContext } from '../route.ts';
 import type { OperationFailure, WantsForce } from '../views.ts';
 import { sendDeadLetters, showDestination } from './destination-answer.ts';
@@ -82,9 +81,7 @@ function replayRoute({ views, logger }: RouteContext, body: RequestHandler): Rou
       async (request, response) => {
         readQuery(request, []);
         const name = pathParameter(request, 'name');
-        const hasBody = Buffer.isBuffer(request.body);
-        const ids = hasBody ? readIds(request) : undefined;
-        const force = hasBody && readForce(request);
+        const { ids, force } = readReplay(request);
         const outcome = await views.destinations.replay(name, ids, force);
         if (outcome.kind === 'wants-force') throw wantsForce(name, outcome);
         if (outcome.kind !== 'replayed') throw failure(name, outcome, 502);
@@ -110,7 +107,7 @@ function discardRoute({ views, logger }: RouteContext, body: RequestHandler): Ro
       async (request, response) => {
         readQuery(request, []);
         const name = pathParameter(request, 'name');
-        const outcome = await views.destinations.discard(name, readIds(request));
+        const outcome = await views.destinations.discard(name, readDiscarded(request));
         if (outcome.kind !== 'discarded') throw failure(name, outcome, 409);
         const { discarded, unknown } = outcome;
         audit(logger, 'discarded dead letters', { destination: name, discarded });
@@ -132,8 +129,9 @@ function cursorRoute({ views, ledger, logger }: RouteContext, body: RequestHandl
       async (request, response) => {
         readQuery(request, []);
         const name = pathParameter(request, 'name');
-        const sequence = Math.min(readSequence(request), ledger.head());
-        const outcome = await views.destinations.moveCursor(name, sequence, readForce(request));
+        const { seq, force } = readFields(request.body, ['seq', 'force'], '{"seq": N}');
+        const sequence = Math.min(readSequence(seq), ledger.head());
+        const outcome = await views.destinations.moveCursor(name, sequence, readForce(force));
         if (outcome.kind === 'wants-force') throw wantsForce(name, outcome);
         if (outcome.kind !== 'moved') throw failure(name, outcome, 409);
         const { warnings, forced } = outcome;
@@ -145,34 +143,45 @@ function cursorRoute({ views, ledger, logger }: RouteContext, body: RequestHandl
   };
 }
 
+const SELECTION = '{"ids": [...]} or {"all": true}';
+
+/** What to send again; all of it, without force, where there is no body. */
+function readReplay({ body }: Request): {
+  readonly ids: readonly string[] | undefined;
+  readonly force: boolean;
+} {
+  if (body === undefined) return { ids: undefined, force: false };
+  const { force, ...selection } = readFields(body, ['ids', 'all', 'force'], SELECTION);
+  return { ids: readIds(selection), force: readForce(force) };
+}
+
+function readDiscarded({ body }: Request): readonly string[] | undefined {
+  return readIds(readFields(body, ['ids', 'all'], SELECTION));
+}
+
 /** `{"all": true}` means all (undefined), `{"ids": [...]}` some. */
-function readIds(request: Request): readonly string[] | undefined {
-  const body = parseBody(request.body);
-  if (!isRecord(body)) {
-    throw badRequest(`not an object: body: ${quote(body)}: send {"ids": [...]} or {"all": true}`);
-  }
-  const { ids, all } = body;
+function readIds(selection: {
+  readonly ids?: unknown;
+  readonly all?: unknown;
+}): readonly string[] | undefined {
+  const { ids, all } = selection;
   if (ids === undefined && all === true) return undefined;
-  if (Array.isArray(ids) && ids.length <= MAX_IDS && ids.every((id) => typeof id === 'string')) {
-    if (ids.length > 0) return ids;
+  if (all === undefined && Array.isArray(ids) && ids.length > 0 && ids.length <= MAX_IDS) {
+    if (ids.every((id) => typeof id === 'string')) return ids;
   }
   throw badRequest(
-    `which dead letters: body: ${quote(body)}: send {"ids": [1 to ${MAX_IDS} event ids]} or {"all": true}`,
+    `which dead letters: body: ${quote(selection)}: send {"ids": [1 to ${MAX_IDS} event ids]} or {"all": true}`,
   );
 }
 
-function readSequence(request: Request): number {
-  const body = parseBody(request.body);
-  const sequence = isRecord(body) ? body['seq'] : undefined;
+function readSequence(sequence: unknown): number {
   if (typeof sequence === 'number' && Number.isSafeInteger(sequence) && sequence >= 0) {
     return sequence;
   }
   throw badRequest(`not a whole number of at least 0: seq: ${quote(sequence)}: send {"seq": N}`);
 }
 
-function readForce(request: Request): boolean {
-  const body = parseBody(request.body);
-  const force = isRecord(body) ? (body['force'] ?? false) : false;
+function readForce(force: unknown = false): boolean {
   if (typeof force === 'boolean') return force;
   throw badRequest(`not true or false: force: ${quote(force)}: leave it out, or send true`);
 }

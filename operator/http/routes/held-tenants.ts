@@ -2,14 +2,13 @@ import type { Request, Response } from 'express';
 import type { HeldDecision } from '../../ingest/held-usage.ts';
 import { decimalFromNanos, nanosFromDecimal } from '../../model/decimal.ts';
 import { encodeEvent } from '../../model/event.ts';
-import { isRecord } from '../../model/is-record.ts';
 import { omitUndefined } from '../../model/omit-undefined.ts';
 import { quote } from '../../model/validate-event.ts';
 import type { ConcurrencyLimit } from '../limits.ts';
 import { isoTime, jsonWithDecimals } from '../presentation.ts';
 import { badRequest, Problem, tryLater } from '../problem.ts';
 import { pathParameter, readQuery } from '../query.ts';
-import { parseBody, readBody } from '../request-body.ts';
+import { readBody, readFields, refuseBody } from '../request-body.ts';
 import type { Route, RouteContext } from '../route.ts';
 
 const PATH = '/api/v1/held-tenants';
@@ -89,6 +88,7 @@ function decisionRoute(
     answeredBy: 'meter',
     summary,
     handlers: [
+      refuseBody,
       async (request, response) => {
         readQuery(request, []);
         const tenant = pathParameter(request, 'tenant');
@@ -165,8 +165,7 @@ function noneHeld(tenant: string): Problem {
 }
 
 function readTo(request: Request): string {
-  const body = parseBody(request.body);
-  const to = isRecord(body) ? body['to'] : undefined;
+  const { to } = readFields(request.body, ['to'], '{"to": "the tenant it belongs to"}');
   if (typeof to === 'string' && to !== '' && to.length <= LONGEST_TENANT) return to;
   throw badRequest(`not a tenant: to: ${quote(to)}: send {"to": "the tenant it belongs to"}`);
 }

@@ -11,7 +11,7 @@ import { type IngestAnswer, ingestEvents } from '../ingest/ingest-events.ts';
 import { createMeteredHere } from '../ingest/metered-here.ts';
 import { badRequest, Problem, tryLater } from '../problem.ts';
 import { readQuery } from '../query.ts';
-import { parseBody, readBody } from '../request-body.ts';
+import { parseBody, readBody, refuseOthers } from '../request-body.ts';
 import type { Route, RouteContext } from '../route.ts';
 
 /** Bounds of one request (docs/events.md#pushed-events). */
@@ -113,6 +113,7 @@ function eventsOf(body: unknown): readonly unknown[] {
     throw badRequest(`not an event: body: ${quote(body)}: send an event, an array or {"events"}`);
   }
   if (!('events' in body)) return [body];
+  refuseOthers(body, ['events']);
   if (Array.isArray(body.events)) return body.events;
   throw badRequest(`not an array: events: ${quote(body.events)}: send an array of events`);
 }

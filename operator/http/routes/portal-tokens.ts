@@ -1,14 +1,13 @@
 import type { Request } from 'express';
 import { duration } from '../../config/parsers/durations.ts';
 import type { WriteOutcome } from '../../ledger/ledger.ts';
-import { isRecord } from '../../model/is-record.ts';
 import { quote } from '../../model/validate-event.ts';
 import type { ConcurrencyLimit } from '../limits.ts';
 import { isoTime } from '../presentation.ts';
 import { isTokenIdOf } from '../portal/portal-tokens.ts';
 import { badRequest, Problem, tryLater } from '../problem.ts';
 import { pathParameter, readQuery } from '../query.ts';
-import { parseBody, readBody } from '../request-body.ts';
+import { readBody, readFields, refuseBody } from '../request-body.ts';
 import type { Route, RouteContext } from '../route.ts';
 
 const PATH = '/api/v1/tenants/{tenant}/portal-tokens';
@@ -60,6 +59,7 @@ export function portalTokenRoutes(
       answeredBy: 'meter',
       summary: 'end all portal tokens of a tenant at once',
       handlers: [
+        refuseBody,
         async (request, response) => {
           readQuery(request, []);
           refuseWithoutKeys(context);
@@ -77,6 +77,7 @@ export function portalTokenRoutes(
       answeredBy: 'meter',
       summary: 'end one portal token of a tenant at once',
       handlers: [
+        refuseBody,
         async (request, response) => {
           readQuery(request, []);
           refuseWithoutKeys(context);
@@ -126,13 +127,7 @@ function anyTenant(request: Request): string {
 
 function readValidity(request: Request): number {
   if (request.body === undefined) return DEFAULT_VALIDITY_MS;
-  const body = parseBody(request.body);
-  if (!isRecord(body)) throw badRequest('not an object: body: send {"valid_for": "1h"}');
-  const unknown = Object.keys(body).find((key) => key !== 'valid_for');
-  if (unknown !== undefined) {
-    throw badRequest(`unknown field: ${quote(unknown)}: send {"valid_for": "1h"}`);
-  }
-  const { valid_for: text } = body;
+  const { valid_for: text } = readFields(request.body, ['valid_for'], '{"valid_for": "1h"}');
   if (text === undefined) return DEFAULT_VALIDITY_MS;
   const parsed = VALIDITY.parse(typeof text === 'string' ? text : '');
   if (parsed.kind === 'value') return parsed.value;

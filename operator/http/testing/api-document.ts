@@ -16,6 +16,10 @@ export interface Answer {
 export interface ApiDocument {
   /** `GET /api/v1/status` and so on, sorted. */
   readonly operations: readonly string[];
+  /** Whether an operation takes a body, by the document as it stands; false where it takes none. */
+  takes(operation: string, body: unknown): boolean;
+  /** Whether the schema of a parameter allows a text. */
+  takesParameter(operation: string, name: string, text: string): boolean;
   /** Throws when the document does not allow an answer. */
   check(answer: Answer): void;
   /** The examples of a schema, each valid against it. */
@@ -27,9 +31,10 @@ const METHODS = ['get', 'put', 'post', 'delete'];
 /** `docs/openapi.yaml`, by which every answer in the tests is judged. Fields it does not name are faults here. */
 export function loadApiDocument(): ApiDocument {
   const source = readFileSync(new URL('../../../docs/openapi.yaml', import.meta.url), 'utf8');
-  const document = strict(parse(source)) as Json;
+  const published = parse(source) as Json;
+  const document = strict(published) as Json;
   const ajv = new Ajv2020({ strict: false, allErrors: true });
-  ajv.addSchema(document, 'api');
+  ajv.addSchema(document, 'api').addSchema(published, 'published');
   const paths = document['paths'] as Record<string, Json>;
   const compiled = new Map<string, ValidateFunction>();
   const validatorAt = (pointer: readonly string[]): ValidateFunction => {
@@ -38,8 +43,32 @@ export function loadApiDocument(): ApiDocument {
     compiled.set(reference, validate);
     return validate;
   };
+  /** By the document as it stands, which leaves open what it does not close. */
+  const isValid = (pointer: readonly string[], value: unknown): boolean => {
+    const path = pointer.map((part) => `/${escapePointer(part)}`).join('');
+    return ajv.validate({ $ref: `published#${path}` }, value);
+  };
   return {
     operations: operationsOf(paths),
+    takes: (operation, body) => {
+      const [method = '', path = ''] = operation.split(' ');
+      const pointer = ['paths', path, method.toLowerCase(), 'requestBody'];
+      if (at(published, pointer) === undefined) return false;
+      return isValid([...pointer, 'content', 'application/json', 'schema'], body);
+    },
+    takesParameter: (operation, name, text) => {
+      const [method = '', path = ''] = operation.split(' ');
+      const pointer = ['paths', path, method.toLowerCase(), 'parameters'];
+      const places = (at(published, pointer) as Json[]).map((item, index) => {
+        const reference = item['$ref'];
+        return typeof reference === 'string'
+          ? reference.split('/').slice(1)
+          : [...pointer, String(index)];
+      });
+      const place = places.find((one) => at(published, [...one, 'name']) === name);
+      if (place === undefined) throw new Error(`${operation}: no parameter ${name}`);
+      return isValid([...place, 'schema'], text);
+    },
     check: (answer) => {
       const pointer = contentPointer(document, answer);
       const validate = validatorAt([...pointer, 'schema']);
