@@ -2,6 +2,7 @@ import type { MeteringPolicyStatus } from '../config/custom-resources.generated.
 import type { DiskLevel } from '../ledger/ledger.ts';
 import { quote } from '../model/validate-event.ts';
 import { formatInstant } from '../model/window.ts';
+import { describeLeftOut } from '../prometheus/prometheus-report.ts';
 import { type ConditionClaim, readyBySpec, stalledClaims, type SpecStatus } from './conditions.ts';
 import { budgetFields } from './budget-status.ts';
 import type {
@@ -153,10 +154,17 @@ function attentionClaims(views: PolicyViews): readonly ConditionClaim[] {
     const message = `CPU and memory usage cannot be read, and each such stretch is a gap: ${failure.reason}; check the metrics server (kubectl top pods -A)`;
     claim('MetricsUnavailable', 'MetricsApiUnreadable', message);
   }
-  const queries = views.windows.manyQueries();
-  if (queries !== undefined) {
-    const message = `Prometheus is asked ${queries} queries in every window that name one tenant cluster each; write recording rules that aggregate by a label, and ask for their results`;
+  const { silent, manyQueries, leftOut } = views.windows.prometheus();
+  if (silent !== undefined) {
+    const message = `Prometheus answers no query: ${silent}; its windows wait, and are lost after MAX_BACKFILL: check spec.prometheus, PROMETHEUS_URL and the credentials`;
+    claim('PrometheusUnreachable', 'NoAnswer', message);
+  }
+  if (manyQueries !== undefined) {
+    const message = `Prometheus is asked ${manyQueries} queries in every window that name one tenant cluster each; write recording rules that aggregate by a label, and ask for their results`;
     claim('PrometheusQueriesMany', 'OnePerTenantCluster', message);
+  }
+  if (leftOut.length > 0) {
+    claim('PrometheusQueriesLeftOut', 'NameMissing', leftOut.map(describeLeftOut).join('; '));
   }
   const [problem] = views.tenants.problems();
   if (problem !== undefined) {

@@ -494,7 +494,18 @@ describe('the status of the policy', () => {
       windows: windowsOf({
         lastWindowEnd: () => NOON,
         metricsFailure: () => ({ reason: 'HTTP 503', since: NOON }),
-        manyQueries: () => 1_001,
+        prometheus: () => ({
+          silent: 'connection refused',
+          manyQueries: 1_001,
+          leftOut: [
+            {
+              metric: 'tenant_network_egress_gb',
+              placeholder: 'project',
+              tenantClusters: 2,
+              example: 'a',
+            },
+          ],
+        }),
       }),
       tenants: { ...tenantsOf(), problems: () => ['plan: unknown: "gold"'] },
       ledger: {
@@ -514,7 +525,9 @@ describe('the status of the policy', () => {
     expect(brief(claims)).toEqual([
       'Ready=True Metering',
       'MetricsUnavailable=True MetricsApiUnreadable',
+      'PrometheusUnreachable=True NoAnswer',
       'PrometheusQueriesMany=True OnePerTenantCluster',
+      'PrometheusQueriesLeftOut=True NameMissing',
       'DiscoveryProblems=True Ambiguous',
       'UsageHeld=True UnknownTenants',
       'EnforcementFailing=True CannotMark',
@@ -523,7 +536,16 @@ describe('the status of the policy', () => {
       'LedgerDamaged=True ProblemsFound',
     ]);
     const messages = claims.map(({ message }) => message).join();
-    for (const cause of ['HTTP 503', '1001 queries', '"gold"', '"acm"', 'segment 3', 'HTTP 403'])
+    for (const cause of [
+      'HTTP 503',
+      'connection refused',
+      '1001 queries',
+      '{{project}}',
+      '"gold"',
+      '"acm"',
+      'segment 3',
+      'HTTP 403',
+    ])
       expect(messages).toContain(cause);
   });
 

@@ -9,6 +9,7 @@ import type { OverrideUse } from '../discovery/discover.ts';
 import type { TenantCluster } from '../discovery/tenant-cluster.ts';
 import type { MarkingStatus } from '../enforcement/marks/marking.ts';
 import type { LedgerStats } from '../ledger/ledger.ts';
+import type { PrometheusReport } from '../prometheus/prometheus-report.ts';
 
 /*
  * What the controllers see of the engine to report it in status. Every call answers from
@@ -115,8 +116,8 @@ export interface WindowsView {
     readonly gpuSeconds: number;
     readonly gpuObjects: number;
   };
-  /** How many queries of a window Prometheus is asked for one tenant cluster each, where those are too many. */
-  manyQueries(): number | undefined;
+  /** What is wrong with the queries to Prometheus. */
+  prometheus(): PrometheusReport;
   /** Why the metrics API cannot be read, if that is so. */
   metricsFailure(): { readonly reason: string; readonly since: number } | undefined;
 }

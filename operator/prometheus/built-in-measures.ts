@@ -85,7 +85,8 @@ export function createUtilizationMeasure(preset: PrometheusSettings['preset']): 
       // A count of one's own is asked for each tenant cluster, and so is what it is beside.
       const isBuiltIn = gpuUtilQuery === undefined && gpuCountQuery === NO_QUERY;
       const beside = devices.kind === 'ask' ? devices.promql : undefined;
-      const both: Plan = { ...plan, ...omitUndefined({ beside }) };
+      const namelessBeside = devices.kind === 'nameless' ? devices.placeholder : undefined;
+      const both: Plan = { ...plan, ...omitUndefined({ beside, namelessBeside }) };
       if (!isBuiltIn) return both;
       return planShared(both, sharedUtilization(preset), { subject, window, preset });
     },

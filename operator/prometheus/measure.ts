@@ -40,6 +40,8 @@ export type Plan =
       readonly promql: string;
       /** Asked beside it; informational, so its failure costs nothing else. */
       readonly beside?: string;
+      /** The name that the tenant cluster lacks for the query beside it, which is left out therefore. */
+      readonly namelessBeside?: string;
       /** Asked of many tenant clusters at once; absent for queries that somebody wrote for each. */
       readonly shared?: SharedQuery;
       /** Its rows tell nothing until they are split, so it is asked as a shared query even by itself. */

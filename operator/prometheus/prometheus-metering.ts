@@ -13,6 +13,7 @@ import type { Measure } from './measure.ts';
 import { createPace } from './pace.ts';
 import type { PrometheusClient } from './prometheus-client.ts';
 import type { PrometheusMetrics } from './prometheus-metrics.ts';
+import type { PrometheusReport } from './prometheus-report.ts';
 import { Retries } from './retries.ts';
 import { subjectsOf, type TenantClusterHistory } from './subjects.ts';
 import { WindowOpener } from './window-opener.ts';
@@ -23,8 +24,8 @@ export interface PrometheusMetering {
   run(signal: AbortSignal): Promise<AppendEnd>;
   /** What could not be had yet, and what was given up. Newest first. */
   gaps(): readonly Gap[];
-  /** How many queries the last window asked for one tenant cluster each, where those are too many. */
-  manyQueries(): number | undefined;
+  /** What is wrong with the queries of the last window. */
+  report(): PrometheusReport;
   /** What stands behind an event of a metric that is measured here; undefined for all others. */
   question(event: UsageEvent): Question | undefined;
 }
@@ -99,7 +100,7 @@ export function createPrometheusMetering(options: PrometheusMeteringOptions): Pr
       }
       return { kind: 'aborted' };
     },
-    manyQueries: () => opener.manyQueries,
+    report: () => opener.report,
     question: (event) => {
       const measure = options.measures().find(({ metric }) => metric === event.metric);
       if (measure === undefined) return undefined;

@@ -9,7 +9,7 @@ export interface PrometheusMetrics {
   readonly givenUpWindows: Counter<'metric'>;
   readonly lagSeconds: Gauge;
   readonly unreachable: Gauge;
-  readonly nameless: Gauge;
+  readonly leftOut: Gauge<'metric' | 'placeholder'>;
   readonly tenantQueries: Gauge;
 }
 
@@ -60,9 +60,10 @@ export function createPrometheusMetrics(registry: Registry): PrometheusMetrics {
       help: 'Queries of the last window that were not about all tenant clusters together: they grow with the number of tenant clusters.',
       registers,
     }),
-    nameless: new Gauge({
+    leftOut: new Gauge({
       name: 'meterfeed_prometheus_not_selectable',
-      help: 'Queries of the last window that were not asked, because the tenant cluster lacks a name that the query selects by.',
+      help: 'Tenant clusters for which a query of the last window was not sent, because they lack a name that it selects by; by metric and name.',
+      labelNames: ['metric', 'placeholder'],
       registers,
     }),
   };

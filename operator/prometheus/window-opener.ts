@@ -1,12 +1,21 @@
 import { setImmediate as yieldToLoop } from 'node:timers/promises';
+import { omitUndefined } from '../model/omit-undefined.ts';
 import type { Window } from '../model/window.ts';
 import type { Clock } from '../telemetry/clock.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import type { AppendEnd } from '../windows/appender.ts';
 import type { Asker, Question } from './ask.ts';
 import type { BatchSizes } from './batch-sizes.ts';
-import type { Measure } from './measure.ts';
+import type { Measure, Plan } from './measure.ts';
 import type { PrometheusMetrics } from './prometheus-metrics.ts';
+import {
+  countLeftOut,
+  describeLeftOut,
+  type LeftOutJob,
+  type LeftOutQuery,
+  newlyLeftOut,
+  type PrometheusReport,
+} from './prometheus-report.ts';
 import type { Retries } from './retries.ts';
 import { type Answered, Round } from './round.ts';
 import { subjectsOf, type TenantClusterHistory } from './subjects.ts';
@@ -46,12 +55,19 @@ export class WindowOpener {
   readonly #options: WindowOpenerOptions;
   #silent: string | undefined;
   #tenantQueries = 0;
+  #leftOut: readonly LeftOutQuery[] = [];
   #pauseMs = FIRST_PAUSE_MS;
   /** Monotonic. */
   #pausedUntil = -Infinity;
 
   constructor(options: WindowOpenerOptions) {
     this.#options = options;
+  }
+
+  /** What is wrong with the queries of the last window. */
+  get report(): PrometheusReport {
+    const { silent, manyQueries } = this;
+    return { ...omitUndefined({ silent, manyQueries }), leftOut: this.#leftOut };
   }
 
   /** Queries of the last window that are not about all together, where they are more than {@link MANY_QUERIES}. */
@@ -93,29 +109,45 @@ export class WindowOpener {
 
   /** What to ask; what is known without asking is in `known`. */
   async #prepare(window: Window): Promise<{ questions: Question[]; known: Answered[] }> {
-    const { retries, measures, metrics, tenantClusters } = this.#options;
+    const { retries, measures, tenantClusters } = this.#options;
     const questions: Question[] = [];
     const known: Answered[] = [];
-    let nameless = 0;
+    const leftOut: LeftOutJob[] = [];
     const subjects = [...subjectsOf(tenantClusters, window).values()];
     for (const [index, subject] of subjects.entries()) {
       if (index % AT_A_STRETCH === 0) await yieldToLoop();
       for (const measure of measures()) {
         const job = { measure, subject, window };
         const plan = measure.plan(subject, window);
-        if (plan.kind === 'nameless') nameless += 1;
+        const { metric } = measure;
+        const placeholder = plan.kind === 'nameless' ? plan.placeholder : namelessBeside(plan);
+        if (placeholder !== undefined) {
+          leftOut.push({ metric, placeholder, tenantCluster: subject.cluster.id });
+        }
         if (plan.kind === 'unclear') {
           known.push([job, { kind: 'failed', cause: 'query', reason: plan.reason }]);
         }
         if (plan.kind !== 'ask') continue;
-        const failing = retries.isFailing(measure.metric, subject.cluster.id);
+        const failing = retries.isFailing(metric, subject.cluster.id);
         if (failing === undefined) questions.push([job, plan]);
         else known.push([job, { kind: 'failed', cause: 'unasked', reason: failing }]);
       }
     }
-    metrics.nameless.set(nameless);
     this.#countTenantQueries(questions);
+    this.#noteLeftOut(countLeftOut(leftOut));
     return { questions, known };
+  }
+
+  #noteLeftOut(leftOut: readonly LeftOutQuery[]): void {
+    const { metrics, logger } = this.#options;
+    for (const query of newlyLeftOut(leftOut, this.#leftOut)) {
+      logger.warn(`[metrics] prometheus: ${describeLeftOut(query)}`);
+    }
+    metrics.leftOut.reset();
+    for (const { metric, placeholder, tenantClusters } of leftOut) {
+      metrics.leftOut.set({ metric, placeholder }, tenantClusters);
+    }
+    this.#leftOut = leftOut;
   }
 
   #countTenantQueries(questions: readonly Question[]): void {
@@ -172,6 +204,10 @@ export class WindowOpener {
     metrics.unreachable.set(0);
     this.#pauseMs = FIRST_PAUSE_MS;
   }
+}
+
+function namelessBeside(plan: Plan): string | undefined {
+  return plan.kind === 'ask' ? plan.namelessBeside : undefined;
 }
 
 /** Why nothing was answered at all; undefined when something was, or nothing was asked. */

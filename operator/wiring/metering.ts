@@ -29,7 +29,7 @@ export interface Metering {
   /** What Prometheus is asked for an event that it measured; undefined for all others. */
   readonly question: Prometheus['question'];
   /** As in {@link Prometheus}. */
-  readonly manyQueries: Prometheus['manyQueries'];
+  readonly prometheus: Prometheus['report'];
   /** Of every replica. */
   readonly parts: readonly Part[];
   /** Of the meter. */
@@ -102,7 +102,7 @@ export async function buildMetering(
     gapsKnown: () => role.leads() || word.gaps() !== undefined,
     explanations,
     question: (event) => prometheus.question(event),
-    manyQueries: () => prometheus.manyQueries(),
+    prometheus: () => prometheus.report(),
     parts: [
       ...[
         ...configured.parts,

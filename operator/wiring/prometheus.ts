@@ -84,7 +84,7 @@ export interface PrometheusOptions {
 
 export interface Prometheus {
   gaps(): readonly Gap[];
-  manyQueries: PrometheusMetering['manyQueries'];
+  report: PrometheusMetering['report'];
   question: PrometheusMetering['question'];
   readonly part: Part;
 }
@@ -144,7 +144,7 @@ export function createPrometheus(options: PrometheusOptions): Prometheus {
   };
   return {
     gaps: () => metering?.gaps() ?? [],
-    manyQueries: () => metering?.manyQueries(),
+    report: () => metering?.report() ?? { leftOut: [] },
     question: (event) => metering?.question(event),
     part: { name: 'Prometheus', run },
   };

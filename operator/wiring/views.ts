@@ -177,7 +177,7 @@ export function controllerViews(engine: Engine): {
       failedTenantApis: () => failedTenantApis(engine),
       withoutKubeconfig: () => engine.cluster.tenantApis.withoutKubeconfig().length,
       metricsFailure: () => windows.metricsFailure,
-      manyQueries: () => metering.manyQueries(),
+      prometheus: () => metering.prometheus(),
       unattributed: () => lastUnattributed(windows),
     },
   };

@@ -70,7 +70,7 @@ export async function startControllers(options: RigOptions): Promise<Controllers
       withoutKubeconfig: () => engine.windows.withoutKubeconfig(),
       unattributed: () => engine.windows.unattributed(),
       metricsFailure: () => engine.windows.metricsFailure(),
-      manyQueries: () => engine.windows.manyQueries(),
+      prometheus: () => engine.windows.prometheus(),
     },
     ledger: { stats: () => engine.ledger.stats() },
     records: options.records ?? createMemoryLedger(),

@@ -106,7 +106,7 @@ export function windowsOf(change: Partial<WindowsView> = {}): WindowsView {
     withoutKubeconfig: () => 0,
     unattributed: () => ({ items: [], gpuSeconds: 0, gpuObjects: 0 }),
     metricsFailure: () => undefined,
-    manyQueries: () => undefined,
+    prometheus: () => ({ leftOut: [] }),
     ...change,
   };
 }
