@@ -10,6 +10,7 @@ import { useOwnTestCluster } from '../e2e/control-plane/test-cluster.ts';
 import { startOperator } from '../e2e/local/operator-process.ts';
 import { runFiles } from '../e2e/local/run-directory.ts';
 import { usePostgres } from '../operator/ledger/testing/postgres-ledger.ts';
+import { ALERT_CASES, type AlertCase, OLD_COUNTERS, SLOW_CASES } from './testing/alert-cases.ts';
 import { playMeter, startHub } from '../operator/wiring/hub/testing/fleet-world.ts';
 
 const cluster = useOwnTestCluster();
@@ -87,6 +88,20 @@ describe('alerts', () => {
     }
   });
 
+  test('a counter by label is not there before its first increase, which Prometheus then does not see', () => {
+    for (const series of [
+      ...['collector', 'metrics', 'own-nodes', 'resourceslices'].map(
+        (source) => `meterfeed_gap_seconds_total{source="${source}"} 0`,
+      ),
+      ...['lago', 'metronome', 'stripe'].map(
+        (provider) =>
+          `meterfeed_webhook_messages_total{provider="${provider}",outcome="refused"} 0`,
+      ),
+    ]) {
+      expect(exposition).toContain(`${series}\n`);
+    }
+  });
+
   test('about a destination wait for nothing that a hub does not have', () => {
     const perDestination = rules.filter(({ expr }) => expr.includes('(cluster, destination)'));
     expect(perDestination.length).toBeGreaterThan(4);
@@ -115,6 +130,29 @@ describe('alerts', () => {
     }
   });
 
+  test('one has no case that shows it to fire', () => {
+    const tested = new Set([...ALERT_CASES, ...SLOW_CASES].map(({ alert }) => alert));
+    expect([...tested].toSorted()).toStrictEqual(rules.map(({ alert }) => alert).toSorted());
+  });
+
+  test.each([
+    [
+      '1m',
+      [...ALERT_CASES.map((one) => firing(one)), ruleTest('1m', OLD_COUNTERS, { '150m': [] })],
+    ],
+    ['5m', SLOW_CASES.map((slow) => firing(slow, '5m'))],
+  ])(
+    'each fires for what it is about, a series born high included, and no other does (%s)',
+    async (every, tests) => {
+      const file = join(directory, `cases-${every}.json`);
+      await writeFile(join(directory, 'rules.yaml'), groups);
+      const whole = { rule_files: ['rules.yaml'], evaluation_interval: every, tests };
+      await writeFile(file, JSON.stringify(whole));
+      await run('promtool', ['test', 'rules', file]);
+    },
+    60_000,
+  );
+
   test('a destination that is held, a window that is late and invoices that differ raise theirs, and quiet raises none', async () => {
     const file = join(directory, 'unit.yaml');
     await writeFile(join(directory, 'rules.yaml'), groups);
@@ -136,6 +174,28 @@ describe('alerts', () => {
     await run('promtool', ['test', 'rules', file]);
   });
 });
+
+function firing({ series, quietAt, firesAt, alert, also = [] }: AlertCase, every = '1m'): object {
+  return ruleTest(every, series, { [quietAt]: [], [firesAt]: [alert, ...also] });
+}
+
+/** A test of promtool: the names of all alerts that fire at a time, and no others. */
+function ruleTest(
+  every: string,
+  series: AlertCase['series'],
+  expected: Readonly<Record<string, readonly string[]>>,
+): object {
+  const input = { meterfeed_build_info: '1x500', ...series };
+  return {
+    interval: every,
+    input_series: Object.entries(input).map(([name, values]) => ({ series: name, values })),
+    promql_expr_test: Object.entries(expected).map(([time, alerts]) => ({
+      expr: 'group by (alertname) (ALERTS{alertstate="firing"})',
+      eval_time: time,
+      exp_samples: alerts.map((name) => ({ labels: `{alertname="${name}"}`, value: 1 })),
+    })),
+  };
+}
 
 test('the Grafana dashboard draws nothing that the operator does not have', async () => {
   const text = await readFile(`${COMPONENT}grafana-dashboard.json`, 'utf8');

@@ -1,5 +1,6 @@
 import { Counter, Gauge, Histogram, type Registry } from 'prom-client';
 import { BILLING_STATES, type BillingState } from '../config/settings.ts';
+import { DESTINATIONS } from '../destinations/registry.ts';
 import type { DestinationType } from '../model/destination-type.ts';
 
 export interface EnforcementMetrics {
@@ -26,6 +27,10 @@ export function createEnforcementMetrics(
     labelNames: ['provider', 'outcome'],
     registers,
   });
+  // Prometheus sees the first increase of a series only where the series is there before it.
+  for (const { type: provider, alerts } of DESTINATIONS) {
+    if (alerts !== undefined) messages.inc({ provider, outcome: 'refused' }, 0);
+  }
   const applied = new Histogram({
     name: 'meterfeed_enforcement_apply_seconds',
     help: 'Time from when an object needs other marks to when it has them',

@@ -1,4 +1,8 @@
 import { Counter, Gauge, Histogram, type Registry } from 'prom-client';
+import { OWN_NODES } from './own-node-limit.ts';
+
+/** The sources of gaps that the collector counts. */
+const GAP_SOURCES = ['collector', 'metrics', 'resourceslices', OWN_NODES];
 
 /** The collector's own metrics (docs/operations.md#metrics). */
 export interface CollectorMetrics {
@@ -23,6 +27,14 @@ export interface CollectorMetrics {
 /** Registers the collector's metrics. */
 export function createCollectorMetrics(registry: Registry): CollectorMetrics {
   const registers = [registry];
+  const gapSeconds = new Counter({
+    name: 'meterfeed_gap_seconds_total',
+    help: 'Time for which something could not be measured, by what failed.',
+    labelNames: ['source'],
+    registers,
+  });
+  // Prometheus sees the first increase of a series only where the series is there before it.
+  for (const source of GAP_SOURCES) gapSeconds.inc({ source }, 0);
   return {
     closeSeconds: new Histogram({
       name: 'meterfeed_window_close_seconds',
@@ -35,12 +47,7 @@ export function createCollectorMetrics(registry: Registry): CollectorMetrics {
       help: 'Events of the last closed window.',
       registers,
     }),
-    gapSeconds: new Counter({
-      name: 'meterfeed_gap_seconds_total',
-      help: 'Time for which something could not be measured, by what failed.',
-      labelNames: ['source'],
-      registers,
-    }),
+    gapSeconds,
     clampedTimes: new Counter({
       name: 'meterfeed_clamped_times_total',
       help: 'Times out of the Kubernetes API that were not possible and were moved to the nearest possible one.',
