@@ -469,7 +469,16 @@ describe('destinations', () => {
     const path = '/api/v1/destinations/webhook/dead-letters/discard';
     const status = async (body: unknown) =>
       (await server.call('POST', path, { token, body })).status;
-    for (const body of [{}, { ids: [] }, { all: 'yes' }, { id: 'a' }, [], 'x', { ids: [1] }]) {
+    for (const body of [
+      {},
+      { ids: [] },
+      { all: 'yes' },
+      { id: 'a' },
+      [],
+      'x',
+      { ids: [1] },
+      { ids: ['a'], all: true },
+    ]) {
       expect(await status(body)).toBe(400);
     }
     expect((await server.call('POST', path, { token })).status).toBe(415);

@@ -213,3 +213,22 @@ test.each([
     }
   },
 );
+
+test.each([
+  ['POST /api/v1/tenants/{tenant}/credits', { key: 'a', amount: '1' }],
+  [
+    'POST /api/v1/tenants/{tenant}/credits',
+    { key: 'a', amount: '1', currency: 'EUR', metric: 'tokens_used' },
+  ],
+  ['POST /api/v1/destinations/{name}/dead-letters/discard', {}],
+  ['POST /api/v1/destinations/{name}/dead-letters/discard', { ids: ['e-1'], all: true }],
+  ['POST /api/v1/destinations/{name}/dead-letters/replay', { force: true }],
+])(
+  '%s takes neither or both of two fields that exclude each other: %j',
+  async (operation, body) => {
+    await using world = await start();
+    expect((await world.call(operation, body)).status).toBe(400);
+    expect(document.takes(operation, body)).toBe(false);
+    expect(world.done).toStrictEqual([]);
+  },
+);
