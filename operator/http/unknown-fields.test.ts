@@ -16,7 +16,8 @@ import {
 
 const document = loadApiDocument();
 const settings = testSettings({ PORTAL_KEYS: newKey() });
-const TOKEN_ID = '0190a5b0-0000-4000-8000-000000000000';
+// Of a token of the tenant acme.
+const TOKEN_ID = '0190a5b0-0000-4000-65be-3f7e3b6bd5e2';
 const PUSHED = {
   tenant: 'acme',
   metric: 'tokens_used',
