@@ -1,6 +1,6 @@
 import type { DestinationDefaults } from '../config/configurable-destination.ts';
 import type { BillingDestinationSpec } from '../config/custom-resources.generated.ts';
-import type { SettingsStore } from '../config/settings.ts';
+import type { DestinationSettings, SettingsStore } from '../config/settings.ts';
 import type { ExistingDestination } from '../delivery/destination-status.ts';
 import { omitUndefined } from '../model/omit-undefined.ts';
 import { readyBySpec } from './conditions.ts';
@@ -56,6 +56,16 @@ export function billingDestinations(
   /** Destinations whose last good settings are in force, with the generation they came from. */
   const inForce = new Map<string, number>();
 
+  /** The last good settings of that name, or those of the environment. */
+  const settingsOf = (name: string): DestinationSettings | undefined =>
+    settings.current().billing.destinations.find((one) => one.name === name);
+
+  /** Suspends or resumes what is in force under a name, whatever the rest of the spec is worth. */
+  function suspendInForce(name: string, suspend: boolean): void {
+    const found = settingsOf(name);
+    if (found !== undefined) settings.setDestination(name, { ...found, suspend });
+  }
+
   function defaults(): DestinationDefaults {
     const { billing, identity } = settings.current();
     const { defaultPlanCode: planCode, currency } = billing;
@@ -69,6 +79,7 @@ export function billingDestinations(
     isAnothers: ({ finalizers }) => leavesToHub && finalizers.includes(HUB_FINALIZER),
 
     async act({ name, generation, spec }, signal): Promise<Acted> {
+      suspendInForce(name, spec.suspend ?? false);
       const names = secretNames(spec);
       const reads = await secrets.read(names, signal);
       const again = names.length === 0 ? {} : { againMs: intervalMs };
@@ -81,7 +92,10 @@ export function billingDestinations(
       }
       const translation = translateDestination(name, spec, reads, defaults());
       if (translation.kind === 'invalid') {
-        return { specStatus: { ...translation, inForce: inForce.has(name) }, ...again };
+        return {
+          specStatus: { ...translation, inForce: settingsOf(name) !== undefined },
+          ...again,
+        };
       }
       settings.setDestination(name, translation.settings);
       inForce.set(name, generation);
@@ -91,9 +105,8 @@ export function billingDestinations(
     async remove(name, signal) {
       settings.setDestination(name, undefined);
       inForce.delete(name);
-      const { destinations } = settings.current().billing;
       // The environment has one of the same name, which goes on from the same cursor.
-      if (destinations.some((destination) => destination.name === name)) return { kind: 'removed' };
+      if (settingsOf(name) !== undefined) return { kind: 'removed' };
       const retired = await cursors.retire(name, signal);
       if (retired.kind === 'failed') {
         return { kind: 'failed', reason: `cannot retire the cursor: ${retired.reason}` };

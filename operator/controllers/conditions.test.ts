@@ -18,7 +18,11 @@ function story(...states: readonly (readonly ConditionClaim[])[]): readonly stri
 }
 
 const claims = (progress: Partial<DestinationProgress>, suspended = false) =>
-  destinationClaims({ specStatus: accepted, suspended, progress: progressOf('lago', progress) });
+  destinationClaims({
+    specStatus: accepted,
+    suspended,
+    progress: progressOf('lago', { suspended, ...progress }),
+  });
 
 test('what became of a destination overnight cannot be seen in the morning', () => {
   const told = story(

@@ -147,7 +147,10 @@ describe('a BillingDestination', () => {
       .poll(() => ready('billingdestinations', 'main'), PATIENCE)
       .toBe('Unknown Starting');
 
-    rig.engine.delivery = { list: () => [progressOf('main', { deadLetters: 2 })] };
+    const suspended = (): boolean => destination('main')?.suspend === true;
+    rig.engine.delivery = {
+      list: () => [progressOf('main', { deadLetters: 2, suspended: suspended() })],
+    };
     await expect.poll(() => ready('billingdestinations', 'main'), PATIENCE).toBe('True Delivering');
     const object = await get('billingdestinations', 'main');
     expect(object?.metadata.finalizers).toEqual(['meterfeed.io/cursor']);
@@ -171,6 +174,36 @@ describe('a BillingDestination', () => {
     await expect.poll(() => signingKeys('main'), PATIENCE).toEqual(['old']);
     await secret('billing', { current: 'new' });
     await expect.poll(() => signingKeys('main'), PATIENCE).toEqual(['new']);
+  });
+
+  test('goes on sending though it is to be suspended, since its new spec names no Secret that there is', async () => {
+    await secret('billing', { current: 'k1' });
+    await apply('billingdestinations', 'main', webhook('current'));
+    await expect.poll(() => destination('main')?.suspend, PATIENCE).toBe(false);
+    await apply('billingdestinations', 'main', { ...webhook('typo'), suspend: true });
+    await expect.poll(() => destination('main')?.suspend, PATIENCE).toBe(true);
+    expect(signingKeys('main')).toEqual(['k1']);
+    await apply('billingdestinations', 'main', webhook('typo'));
+    await expect.poll(() => destination('main')?.suspend, PATIENCE).toBe(false);
+  });
+
+  test('goes on sending by the settings of the environment, though the resource of its name suspends it', async () => {
+    await rig.stop();
+    rig = await start({
+      ADAPTERS: 'webhook',
+      WEBHOOK_URL: 'https://env.example.com/',
+      WEBHOOK_SECRET: 'k',
+    });
+    await apply('billingdestinations', 'webhook', { ...webhook('gone'), suspend: true });
+    await expect.poll(() => destination('webhook')?.suspend, PATIENCE).toBe(true);
+    expect(signingKeys('webhook')).toEqual(['k']);
+    await expect
+      .poll(() => condition('billingdestinations', 'webhook', 'Stalled'), PATIENCE)
+      .toBe('True SecretNotFound');
+    const object = await get('billingdestinations', 'webhook');
+    expect(object?.status?.conditions?.at(-1)?.message).toContain('stay in force');
+    await remove('billingdestinations', 'webhook');
+    await expect.poll(() => destination('webhook')?.suspend, PATIENCE).toBe(false);
   });
 
   test('keeps its last good settings when a new spec is broken, says why, and recovers', async () => {

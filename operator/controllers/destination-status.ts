@@ -20,6 +20,7 @@ const DAY_MS = 86_400_000;
 /** What is known of a destination when its status is written. */
 export interface DestinationFacts {
   readonly specStatus: SpecStatus;
+  /** `spec.suspend`; what is in force follows it once its batch under way is through. */
   readonly suspended: boolean;
   /** Undefined while nothing feeds it. */
   readonly progress: DestinationProgress | undefined;
@@ -98,7 +99,7 @@ function bootstrappedClaim({ specStatus, progress }: DestinationFacts): Conditio
 function deliveringClaim(facts: DestinationFacts): ConditionClaim {
   const { specStatus, suspended, progress } = facts;
   const type = 'Delivering';
-  if (suspended) {
+  if (progress?.suspended ?? suspended) {
     const message = 'Delivery is suspended by spec.suspend';
     return { type, status: 'False', reason: 'Suspended', message };
   }

@@ -116,6 +116,26 @@ describe('the status of a destination', () => {
       ],
     ],
     [
+      'is to be suspended while posts go on',
+      { ...healthy, suspended: true },
+      ['Ready=True Delivering', 'Bootstrapped=True Bootstrapped', 'Delivering=True Delivering'],
+    ],
+    [
+      'is suspended, with a spec that cannot be used',
+      {
+        ...healthy,
+        specStatus: REFUSED,
+        suspended: true,
+        progress: progressOf('main', { suspended: true }),
+      },
+      [
+        'Ready=False SecretNotFound',
+        'Bootstrapped=True Bootstrapped',
+        'Delivering=False Suspended',
+        'Stalled=True SecretNotFound',
+      ],
+    ],
+    [
       'is suspended before it ever ran',
       { ...healthy, suspended: true, progress: undefined },
       ['Ready=False Suspended', 'Bootstrapped=Unknown Starting', 'Delivering=False Suspended'],

@@ -24,6 +24,8 @@ export interface DeliveryView {
 
 export interface DestinationProgress {
   readonly name: string;
+  /** Nothing is sent, since the settings in force say so. */
+  readonly suspended: boolean;
   /** The last sequence number that is delivered or parked. */
   readonly cursor: number;
   /** End of the window of the event at the cursor, RFC 3339. */

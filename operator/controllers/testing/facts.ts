@@ -10,6 +10,7 @@ export function progressOf(
 ): DestinationProgress {
   return {
     name,
+    suspended: false,
     cursor: 12,
     lagEvents: 3,
     lagSeconds: 9.6,

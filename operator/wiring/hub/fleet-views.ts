@@ -104,7 +104,12 @@ function named({ source, views }: StreamUnit, gaps: readonly GapView[]): readonl
 }
 
 /** A destination as it stands over all streams: numbers are sums, and what is wrong anywhere is wrong. */
-export function destinationsOfAll(units: readonly StreamUnit[]): readonly DestinationStatusView[] {
+export function destinationsOfAll(
+  units: readonly {
+    readonly source: string;
+    readonly views: { readonly destinations: Pick<Views['destinations'], 'list'> };
+  }[],
+): readonly DestinationStatusView[] {
   const found = new Map<string, DestinationStatusView>();
   for (const { source, views } of units) {
     for (const status of views.destinations.list()) {
@@ -126,7 +131,8 @@ function both(a: DestinationStatusView, b: DestinationStatusView): DestinationSt
     ...a,
     ...graver,
     ready: a.ready && b.ready,
-    suspended: a.suspended || b.suspended,
+    // Some streams may still be sending.
+    suspended: a.suspended && b.suspended,
     bootstrapped: a.bootstrapped && b.bootstrapped,
     cursor: a.cursor + b.cursor,
     lagEvents: a.lagEvents + b.lagEvents,
