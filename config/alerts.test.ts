@@ -167,7 +167,7 @@ describe('alerts', () => {
     await run('promtool', ['test', 'rules', file]);
   });
 
-  test('a day that stays three days longer than RETENTION raises its own', async () => {
+  test('a day that stays three days longer than RETENTION, and a destination that fills the volume, raise their own', async () => {
     const file = join(directory, 'days.yaml');
     await writeFile(join(directory, 'rules.yaml'), groups);
     await writeFile(file, DAYS_TEST);
@@ -390,7 +390,20 @@ tests:
         values: 604800x300
       - series: meterfeed_ledger_segments
         values: 12x300
+      - series: meterfeed_destination_volume_full_seconds{destination="lago"}
+        values: 2592000-3600x900
+      - series: meterfeed_destination_volume_full_seconds{cluster="berlin",destination="lago"}
+        values: 2592000x900
     alert_rule_test:
+      - { eval_time: 22d, alertname: MeterfeedDestinationFillsVolume, exp_alerts: [] }
+      - eval_time: 25d
+        alertname: MeterfeedDestinationFillsVolume
+        exp_alerts:
+          - exp_labels: { destination: lago, severity: critical }
+            exp_annotations:
+              summary: What waits for a destination fills the ledger's volume
+              description: The volume is full in 5d 0h 0m 0s if lago gets nothing until then. Windows wait once it is.
+              runbook_url: https://meterfeed.io/docs/alerts#meterfeeddestinationfillsvolume
       # Seven days of RETENTION, and the day or two that a day takes to be over.
       - { eval_time: 9d, alertname: MeterfeedRetentionBehind, exp_alerts: [] }
       - eval_time: 12d

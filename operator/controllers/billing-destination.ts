@@ -2,6 +2,7 @@ import type { DestinationDefaults } from '../config/configurable-destination.ts'
 import type { BillingDestinationSpec } from '../config/custom-resources.generated.ts';
 import type { DestinationSettings, SettingsStore } from '../config/settings.ts';
 import type { ExistingDestination } from '../delivery/destination-status.ts';
+import type { WriteOutcome } from '../ledger/ledger.ts';
 import { omitUndefined } from '../model/omit-undefined.ts';
 import { readyBySpec } from './conditions.ts';
 import type { Acted, ControlledKind } from './controlled-kind.ts';
@@ -14,13 +15,13 @@ import {
   type SecretReader,
   unreadSecret,
 } from './secret-reader.ts';
-import type { DeliveryView } from './views.ts';
+import type { BillingView } from './views.ts';
 
 export interface BillingDestinationOptions {
   readonly settings: SettingsStore;
   readonly secrets: SecretReader;
-  readonly delivery: DeliveryView;
-  readonly cursors: CursorRetirement;
+  readonly delivery: BillingView;
+  readonly cursors: DestinationCursors;
   /** Between looks at the Secrets that a destination names. */
   readonly secretIntervalMs?: number;
   /** It is a hub that asks, for all streams. */
@@ -29,8 +30,10 @@ export interface BillingDestinationOptions {
   readonly leavesToHub?: boolean;
 }
 
-/** Ends what a destination left in the ledger. */
-export interface CursorRetirement {
+/** The cursors of destinations in the ledger. */
+export interface DestinationCursors {
+  /** Commits those of resources that cannot be used and have none: `startFrom` counts from then on (docs/delivery.md#cursors). */
+  reserve(): Promise<WriteOutcome>;
   /**
    * Retires the cursor once nothing feeds the destination any more
    * (docs/operations.md#deleting-a-destination). Idempotent; a destination without a cursor counts as
@@ -84,17 +87,20 @@ export function billingDestinations(
       const reads = await secrets.read(names, signal);
       const again = names.length === 0 ? {} : { againMs: intervalMs };
       const unread = unreadSecret(reads);
+      // What was read before stays in force.
+      if (unread !== undefined && inForce.get(name) === generation) {
+        return { specStatus: { kind: 'accepted' }, againMs: SECRET_RETRY_MS };
+      }
       if (unread !== undefined) {
-        // What was read before stays in force.
-        return inForce.get(name) === generation
-          ? { specStatus: { kind: 'accepted' }, againMs: SECRET_RETRY_MS }
-          : { specStatus: { kind: 'waiting', message: unread } };
+        await cursors.reserve();
+        return { specStatus: { kind: 'waiting', message: unread } };
       }
       const translation = translateDestination(name, spec, reads, defaults());
       if (translation.kind === 'invalid') {
+        const reserved = await cursors.reserve();
         return {
           specStatus: { ...translation, inForce: settingsOf(name) !== undefined },
-          ...again,
+          ...(reserved.kind === 'failed' ? { againMs: SECRET_RETRY_MS } : again),
         };
       }
       settings.setDestination(name, translation.settings);
@@ -118,7 +124,12 @@ export function billingDestinations(
 
     report({ name, spec }, specStatus) {
       const progress = delivery.list().find((destination) => destination.name === name);
-      const facts = { specStatus, suspended: spec.suspend ?? false, progress };
+      const facts = {
+        specStatus,
+        suspended: spec.suspend ?? false,
+        progress,
+        backlog: delivery.backlog(name),
+      };
       return {
         settled: isSettled(facts),
         claims: destinationClaims(facts),
@@ -128,13 +139,21 @@ export function billingDestinations(
   };
 }
 
-/** As delivery and the HTTP API show it; the reason and message are those of the condition `Ready`. */
-export function existingDestination({
-  name,
-  spec,
-  specStatus,
-}: KnownObject<BillingDestinationSpec>): ExistingDestination {
+/**
+ * As delivery and the HTTP API show it; the reason and message are those of the condition `Ready`. `createsCursors` is false
+ * where another process creates them.
+ */
+export function existingDestination(
+  { name, spec, deleting, specStatus }: KnownObject<BillingDestinationSpec>,
+  createsCursors: boolean,
+): ExistingDestination {
   const claim = specStatus && readyBySpec(specStatus);
   const problem = claim && { reason: claim.reason, message: claim.message };
-  return { name, type: spec.type, suspend: spec.suspend ?? false, ...omitUndefined({ problem }) };
+  return {
+    name,
+    type: spec.type,
+    suspend: spec.suspend ?? false,
+    ...(createsCursors && !deleting && { startFrom: spec.startFrom ?? 'now' }),
+    ...omitUndefined({ problem }),
+  };
 }

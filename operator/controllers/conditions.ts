@@ -33,10 +33,14 @@ export type SpecStatus =
 
 const LAST_GOOD = 'the last good settings stay in force';
 
-/** `Stalled`, and only while it holds: its absence says that the newest spec is in force (kstatus). */
-export function stalledClaims(specStatus: SpecStatus): readonly ConditionClaim[] {
+/**
+ * `Stalled`, and only while it holds: its absence says that the newest spec is in force (kstatus). `waiting` tells what
+ * follows from it where nothing is in force.
+ */
+export function stalledClaims(specStatus: SpecStatus, waiting?: string): readonly ConditionClaim[] {
   if (specStatus.kind !== 'invalid') return [];
-  const rest = specStatus.inForce ? LAST_GOOD : 'nothing is in force';
+  const none = `nothing is in force${waiting === undefined ? '' : `; ${waiting}`}`;
+  const rest = specStatus.inForce ? LAST_GOOD : none;
   const message = `${specStatus.message} (${rest})`;
   return [{ type: 'Stalled', status: 'True', reason: specStatus.reason, message }];
 }

@@ -34,6 +34,8 @@ export interface KnownObject<Spec> {
   readonly name: string;
   readonly uid: string;
   readonly spec: Spec;
+  /** Somebody deleted it, and its finalizer keeps it for now. */
+  readonly deleting: boolean;
   readonly specStatus?: SpecStatus;
 }
 
@@ -118,8 +120,8 @@ class KindController<Spec> implements Controller<Spec> {
     const own = [...this.#source.values()].filter((object) => !this.#isAnothers(object));
     return own.map((object) => {
       const specStatus = this.#reporter.specStatusOf(object);
-      const { name, uid, spec } = object;
-      return { name, uid, spec, ...omitUndefined({ specStatus }) };
+      const { name, uid, spec, deleting } = object;
+      return { name, uid, spec, deleting, ...omitUndefined({ specStatus }) };
     });
   }
 

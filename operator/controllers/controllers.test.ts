@@ -223,6 +223,7 @@ describe('a BillingDestination', () => {
       name: 'main',
       type: 'webhook',
       suspend: false,
+      startFrom: 'now',
       problem: { reason: 'SecretKeyNotFound', message: shown?.message },
     });
     expect(broken?.status?.observedGeneration).toBe(broken?.metadata.generation);
@@ -238,6 +239,22 @@ describe('a BillingDestination', () => {
     await expect
       .poll(() => eventReasons('main'), PATIENCE)
       .toEqual(expect.arrayContaining(['SecretKeyNotFound', 'Configured']));
+  });
+
+  test('is not seen by the ledger before its Secret is there, though its cursor is to begin with its declaration', async () => {
+    const places: unknown[] = [];
+    rig.reservation = () => {
+      places.push(rig.destinations().map(({ name, startFrom }) => [name, startFrom]));
+      return { kind: 'written' };
+    };
+    await apply('billingdestinations', 'late', { ...webhook('k'), startFrom: 'earliest' });
+    await expect.poll(() => places[0], PATIENCE).toEqual([['late', 'earliest']]);
+    await secret('billing', { k: 'k1' });
+    await expect.poll(() => signingKeys('late'), PATIENCE).toEqual(['k1']);
+    rig.retirement = { kind: 'failed', reason: 'no room' };
+    await remove('billingdestinations', 'late');
+    // While it goes nobody makes a cursor for it.
+    await expect.poll(() => rig.destinations()[0], PATIENCE).not.toHaveProperty('startFrom');
   });
 
   test('waits for a Secret that comes later', async () => {

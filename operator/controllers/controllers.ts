@@ -5,7 +5,7 @@ import type { OperatorPart } from '../kubernetes/operator-base.ts';
 import { omitUndefined } from '../model/omit-undefined.ts';
 import {
   billingDestinations,
-  type CursorRetirement,
+  type DestinationCursors,
   existingDestination,
 } from './billing-destination.ts';
 import { type ControllerSetOptions, createControllerSet } from './controller-set.ts';
@@ -15,8 +15,8 @@ import { priceBooks } from './price-book.ts';
 import { createSecretReader } from './secret-reader.ts';
 import { tenantOverrides } from './tenant-override.ts';
 import type {
+  BillingView,
   BudgetsView,
-  DeliveryView,
   EnforcementView,
   HeldView,
   LedgerView,
@@ -30,7 +30,7 @@ export interface ControllersOptions extends ControllerSetOptions {
   readonly settings: SettingsStore;
   /** The settings without any custom resource. */
   readonly environment: Settings;
-  readonly delivery: DeliveryView;
+  readonly delivery: BillingView;
   readonly tenants: TenantsView;
   readonly windows: WindowsView;
   readonly ledger: LedgerView;
@@ -41,7 +41,7 @@ export interface ControllersOptions extends ControllerSetOptions {
   readonly enforcement: EnforcementView;
   readonly held: HeldView;
   readonly budgets: BudgetsView;
-  readonly cursors: CursorRetirement;
+  readonly cursors: DestinationCursors;
   /** BillingDestinations that a hub in this cluster has taken are left to it; by default they are this process's, too. */
   readonly leavesToHub?: boolean;
 }
@@ -104,7 +104,7 @@ export function createControllers(options: ControllersOptions): Controllers {
     },
     pricesKnown: () => pricesKnown,
     lookAgain: () => set.lookAgain(),
-    destinations: () => destinations.objects().map(existingDestination),
+    destinations: () => destinations.objects().map((one) => existingDestination(one, mayWrite())),
     giverOf: (override) => {
       const apiVersion = 'meterfeed.io/v1alpha1';
       const kind = override === undefined ? 'MeteringPolicy' : 'TenantOverride';

@@ -1,4 +1,5 @@
 import type { BillingDestinationStatus } from '../config/custom-resources.generated.ts';
+import type { Backlog } from '../delivery/destination-status.ts';
 import type { DriftReport } from '../delivery/operations/drift-watch.ts';
 import type { InvoiceReport } from '../delivery/operations/invoice-report.ts';
 import type { PriceReport } from '../delivery/operations/price-watch.ts';
@@ -24,6 +25,8 @@ export interface DestinationFacts {
   readonly suspended: boolean;
   /** Undefined while nothing feeds it. */
   readonly progress: DestinationProgress | undefined;
+  /** What waits for it; undefined where it has no cursor. */
+  readonly backlog?: Backlog | undefined;
 }
 
 /** `Ready`, `Bootstrapped`, `Delivering`, and what deserves attention while it holds (docs/operations.md#conditions). */
@@ -36,8 +39,24 @@ export function destinationClaims(facts: DestinationFacts): readonly ConditionCl
     bootstrapped,
     delivering,
     ...attentionClaims(facts.progress),
-    ...stalledClaims(facts.specStatus),
+    ...stalledClaims(facts.specStatus, facts.backlog && backlogText(facts.backlog)),
   ];
+}
+
+const MIB = 1024 ** 2;
+
+/** What an unusable destination will send. Figures go in powers of two: each change of a message is written to the API server. */
+function backlogText({ windowEnd, bytes, fullInMs }: Backlog): string {
+  const what =
+    windowEnd === undefined
+      ? 'everything from the oldest event on'
+      : `windows from ${windowEnd} on`;
+  const mib = bytes / MIB;
+  const size = mib < 1 ? 'less than 1 MiB' : `more than ${2 ** Math.floor(Math.log2(mib))} MiB`;
+  const text = `once it can be used it sends ${what}, for which the ledger keeps ${size}`;
+  if (fullInMs === undefined) return text;
+  const days = 2 ** Math.ceil(Math.log2(Math.max(1, fullInMs / DAY_MS)));
+  return `${text}; the volume is full in less than ${days} ${days === 1 ? 'day' : 'days'}`;
 }
 
 /** Whether the engine knows by now how the destination is doing. */

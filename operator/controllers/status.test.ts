@@ -73,6 +73,28 @@ describe('the status of a destination', () => {
   };
   const failing = progressOf('main', { consecutiveFailures: 3 });
 
+  test('a destination that cannot be used fills the volume, and nobody learns what it will send', () => {
+    const stalled = (change: Partial<DestinationFacts>): string => {
+      const facts = { ...healthy, specStatus: REFUSED, progress: undefined, ...change };
+      return destinationClaims(facts).find(({ type }) => type === 'Stalled')?.message ?? '';
+    };
+    const specStatus: SpecStatus = { ...REFUSED, inForce: false };
+    const windowEnd = '2026-11-21T12:00:00Z';
+    const problem = 'spec.webhook.secretRefs[0]: no such Secret: "gone"';
+    const backlog = { windowEnd, bytes: 700 * 1024 ** 2, fullInMs: 9.5 * 86_400_000 };
+    expect(stalled({ specStatus, backlog })).toBe(
+      `${problem} (nothing is in force; once it can be used it sends windows from ${windowEnd} on, for which the ledger keeps more than 512 MiB; the volume is full in less than 16 days)`,
+    );
+    expect(stalled({ specStatus, backlog: { bytes: 3 } })).toBe(
+      `${problem} (nothing is in force; once it can be used it sends everything from the oldest event on, for which the ledger keeps less than 1 MiB)`,
+    );
+    expect(stalled({ specStatus, backlog: { ...backlog, fullInMs: 0 } })).toContain(
+      'the volume is full in less than 1 day)',
+    );
+    expect(stalled({ specStatus })).toBe(`${problem} (nothing is in force)`);
+    expect(stalled({ backlog })).toBe(`${problem} (the last good settings stay in force)`);
+  });
+
   test.each([
     [
       'delivers',

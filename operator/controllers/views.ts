@@ -1,5 +1,6 @@
 import type { BudgetStanding } from '../budgets/standing.ts';
 import type { EnforcementSettings } from '../config/settings.ts';
+import type { Backlog } from '../delivery/destination-status.ts';
 import type { DriftReport } from '../delivery/operations/drift-watch.ts';
 import type { InvoiceReport } from '../delivery/operations/invoice-report.ts';
 import type { PriceReport } from '../delivery/operations/price-watch.ts';
@@ -20,6 +21,12 @@ import type { PrometheusReport } from '../prometheus/prometheus-report.ts';
 export interface DeliveryView {
   /** Every destination that is being fed, of custom resources and of the environment. */
   list(): readonly DestinationProgress[];
+}
+
+/** With what concerns BillingDestinations alone. */
+export interface BillingView extends DeliveryView {
+  /** What waits for a destination, also for one that cannot be fed; undefined where it has no cursor. */
+  backlog(name: string): Backlog | undefined;
 }
 
 export interface DestinationProgress {

@@ -1,5 +1,7 @@
 import type { DestinationSettings } from '../config/settings.ts';
 import type { AskStanding, Destination } from '../destinations/destination.ts';
+import { ledgerFailure } from '../ledger/failures.ts';
+import type { LedgerFailure, WriteOutcome } from '../ledger/ledger.ts';
 import { isOwnCursor } from '../ledger/own-cursors.ts';
 import { errorText } from '../model/error-text.ts';
 import { AskedDestinations } from './asked-destinations.ts';
@@ -17,6 +19,7 @@ import { ReportedRefusals } from './reported-refusals.ts';
 import { SharedStatus } from './shared-status.ts';
 import type { Feeder } from './feeder/feeder.ts';
 import { MAX_SHOWN } from './feeder/feeder-status.ts';
+import { reservePosition } from './feeder/start-position.ts';
 import { RunningFeeders } from './running-feeders.ts';
 import { feederLease } from './shared-feeders.ts';
 
@@ -70,6 +73,10 @@ class DeliveryEngine implements Delivery {
     this.#wanted = destinations;
     return this.#inTurn(() => this.#applyWanted());
   };
+
+  readonly reserve: Delivery['reserve'] = async () =>
+    (await this.#inTurn(() => this.#reserve())) ??
+    ledgerFailure('retryable', 'delivery: cursors cannot be committed: see the log');
 
   readonly run: Delivery['run'] = async (signal) => {
     if (signal.aborted) return;
@@ -186,12 +193,14 @@ class DeliveryEngine implements Delivery {
     return { destination, filter, catalog: this.#options.catalog().metrics };
   }
 
-  /** One change at a time; a failure of one does not stop those after it. */
-  #inTurn(action: () => Promise<void>): Promise<void> {
-    this.#changes = this.#changes.then(action).catch((error: unknown) => {
+  /** One change at a time; one that throws gives undefined and does not stop those after it. */
+  #inTurn<T>(action: () => Promise<T>): Promise<T | undefined> {
+    const done = this.#changes.then(action).catch((error: unknown) => {
       this.#options.logger.error(`[delivery] ${errorText(error)}`);
+      return undefined;
     });
-    return this.#changes;
+    this.#changes = done.then(() => undefined);
+    return done;
   }
 
   async #applyWanted(): Promise<void> {
@@ -201,6 +210,24 @@ class DeliveryEngine implements Delivery {
     await this.#feeders.settle(byName);
     await this.#asked.keep(this.#wanted.filter(({ name }) => !this.#feeders.has(name)));
     if (this.#options.othersFeed !== true) await this.#retireOthers();
+    await this.#reserve();
+  }
+
+  /** Also for a destination of the environment that cannot be used: its feeder finds no place. */
+  async #reserve(): Promise<WriteOutcome> {
+    const { ledger, shared, clock, logger } = this.#options;
+    if (!this.#running) return { kind: 'written' };
+    const unusable = this.#feeders
+      .list()
+      .flatMap(({ destination, feeder }) => (destination === undefined ? feeder.settings : []));
+    const failures: LedgerFailure[] = [];
+    for (const one of [...unusable, ...this.#directory.unfed()]) {
+      const outcome = await reservePosition(shared?.open ?? ledger, one, clock.now());
+      if (outcome.kind === 'written') continue;
+      logger.warn(`[${one.name}] ${outcome.message}`);
+      failures.push(outcome);
+    }
+    return failures[0] ?? { kind: 'written' };
   }
 
   /** All destinations, to be asked for something that no lease is needed for. */

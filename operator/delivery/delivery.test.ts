@@ -217,12 +217,15 @@ test('a destination whose settings cannot be used says so and keeps its place', 
   });
   const stop = new AbortController();
   const running = delivery.run(stop.signal);
-  await delivery.apply([testSettings()]);
+  const never = testSettings({ name: 'never used', startFrom: 'now' });
+  await delivery.apply([testSettings(), never]);
+  await harness.append(...eventsOf(['a'], 3).slice(2));
+  expect(delivery.status('never used')).toMatchObject({ cursor: 2, lagEvents: 1 });
   expect(delivery.status('fake')).toMatchObject({
     ready: false,
     held: 'no key: STRIPE_API_KEY',
     cursor: 1,
-    lagEvents: 1,
+    lagEvents: 2,
   });
   expect(ledger.cursors()[0]).not.toHaveProperty('retiredAt');
   expect((await delivery.offboard(tenantNamed('a'))).kind).toBe('written');

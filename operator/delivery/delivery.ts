@@ -48,6 +48,11 @@ export interface Delivery {
    * resources included. Nothing is sent before {@link Delivery.run}.
    */
   apply(destinations: readonly DestinationSettings[]): Promise<void>;
+  /**
+   * Commits the cursors of destinations that cannot be fed and have none: from then on the ledger keeps what they are to get.
+   * The running engine does it with every change as well.
+   */
+  reserve(): Promise<WriteOutcome>;
   /** Delivers until the signal is aborted, then ends in good order. */
   run(signal: AbortSignal): Promise<void>;
   /** Ends all feeders after their batch under way, within ten seconds. */

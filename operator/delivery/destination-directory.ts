@@ -61,6 +61,14 @@ export class DestinationDirectory {
     return [...feeders.list().map(({ feeder }) => feeder), ...elsewhere, ...waiting];
   }
 
+  /** Custom resources that no settings are in force for, and whose cursors this process creates. */
+  unfed(): readonly Pick<DestinationSettings, 'name' | 'type' | 'startFrom'>[] {
+    const wanted = new Set(this.#options.wanted().map(({ name }) => name));
+    return this.#existing().flatMap(({ name, type, startFrom }) =>
+      startFrom === undefined || wanted.has(name) ? [] : { name, type, startFrom },
+    );
+  }
+
   /** Whether a destination is to be fed by one of several processes. */
   isShared(name: string): boolean {
     const { shared, wanted } = this.#options;

@@ -1,5 +1,7 @@
+import type { DestinationSettings } from '../config/settings.ts';
 import type { LateRefusal, UnpricedUsage } from '../destinations/destination.ts';
 import type { Ledger } from '../ledger/ledger.ts';
+import { bytesOf, stretchThatFits } from '../ledger/volume-needed.ts';
 import { omitUndefined } from '../model/omit-undefined.ts';
 import type { Clock } from '../telemetry/clock.ts';
 import type { ParkedTenant } from './lanes/parked-tenants.ts';
@@ -29,6 +31,8 @@ export interface DestinationStatus {
   readonly cursorWindowEnd?: string;
   readonly lagEvents: number;
   readonly lagSeconds: number;
+  /** Absent where it has no cursor. */
+  readonly backlog?: Backlog;
   /** Since the start of the process. */
   readonly delivered: number;
   /** Events of metrics that the destination does not want, since the start of the process. */
@@ -63,6 +67,16 @@ export interface DestinationStatus {
   readonly lastErrorAt?: number;
 }
 
+/** What waits in the ledger for a destination. */
+export interface Backlog {
+  /** End of the window before the first that waits, RFC 3339; absent where that one is not known. */
+  readonly windowEnd?: string;
+  /** About what the ledger keeps for it. */
+  readonly bytes: number;
+  /** Until the volume is full, where nothing of it is sent; absent where that is not known, as in a database. */
+  readonly fullInMs?: number;
+}
+
 /** Why the newest spec of a destination cannot be used. */
 export interface DestinationProblem {
   /** As the condition `Ready` has it: `SecretNotFound`. */
@@ -78,9 +92,14 @@ export interface ExistingDestination {
   readonly name: string;
   readonly type: string;
   readonly suspend: boolean;
+  /** Where its cursor begins; absent where this process does not create it: the resource is being deleted, or another process does. */
+  readonly startFrom?: DestinationSettings['startFrom'];
   /** Absent when its newest spec is in force, or has not been looked at yet. */
   readonly problem?: Omit<DestinationProblem, 'inForce'>;
 }
+
+/** What the cursor alone says of a destination. */
+export type CursorField = 'cursor' | 'cursorWindowEnd' | 'lagEvents' | 'lagSeconds' | 'backlog';
 
 /**
  * Where a destination's cursor stands and how far it is behind. `oldestWindowEnd` is the end of the
@@ -93,16 +112,22 @@ export function cursorStatus(
     clock,
   }: { readonly name: string; readonly ledger: Ledger; readonly clock: Clock },
   oldestWindowEnd?: string,
-): Pick<DestinationStatus, 'cursor' | 'cursorWindowEnd' | 'lagEvents' | 'lagSeconds'> {
+): Pick<DestinationStatus, CursorField> {
   const cursor = ledger.cursors().find(({ destination }) => destination === name);
   const head = ledger.head();
   const lagEvents = Math.max(0, head - (cursor?.sequence ?? head));
-  const oldest = oldestWindowEnd ?? cursor?.windowEnd;
-  const behindMs = oldest === undefined ? 0 : clock.now() - Date.parse(oldest);
+  const now = clock.now();
+  const windowEnd = cursor?.windowEnd;
+  const oldest = oldestWindowEnd ?? windowEnd;
+  const oldestAt = oldest === undefined ? ledger.stats().oldestAt : Date.parse(oldest);
+  const behindMs = lagEvents === 0 ? 0 : Math.max(0, now - (oldestAt ?? now));
+  const fitsMs = stretchThatFits(ledger, now);
+  const fullInMs = fitsMs && Math.max(0, fitsMs - behindMs);
+  const backlog = { bytes: bytesOf(lagEvents), ...omitUndefined({ windowEnd, fullInMs }) };
   return {
     cursor: cursor?.sequence ?? 0,
-    ...omitUndefined({ cursorWindowEnd: cursor?.windowEnd }),
+    ...omitUndefined({ cursorWindowEnd: windowEnd, backlog: cursor && backlog }),
     lagEvents,
-    lagSeconds: lagEvents === 0 ? 0 : Math.max(0, behindMs / 1000),
+    lagSeconds: behindMs / 1000,
   };
 }

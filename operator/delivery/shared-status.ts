@@ -1,14 +1,11 @@
 import type { Ledger } from '../ledger/ledger.ts';
 import { isRecord } from '../model/is-record.ts';
-import type { DestinationStatus } from './destination-status.ts';
+import type { CursorField, DestinationStatus } from './destination-status.ts';
 
 const PREFIX = 'delivery/status/';
 
 /** What every process learns of a destination from the ledger itself. */
-type Told = Omit<
-  DestinationStatus,
-  'fedBy' | 'problem' | 'cursor' | 'cursorWindowEnd' | 'lagEvents' | 'lagSeconds'
->;
+type Told = Omit<DestinationStatus, 'fedBy' | 'problem' | CursorField>;
 
 /** Where delivery stands, as those who feed destinations have told the others by a record of the ledger. */
 export class SharedStatus {
@@ -52,6 +49,7 @@ function toldOf({
   cursorWindowEnd: _end,
   lagEvents: _events,
   lagSeconds: _seconds,
+  backlog: _backlog,
   delivered: _delivered,
   skipped: _skipped,
   lastSuccessAt,

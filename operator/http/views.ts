@@ -1,7 +1,7 @@
 import type { BudgetStanding } from '../budgets/standing.ts';
 import type { Credit, CreditOutcome, CreditRequest } from '../budgets/credits.ts';
 import type { Role, Settings } from '../config/settings.ts';
-import type { DestinationProblem } from '../delivery/destination-status.ts';
+import type { Backlog, DestinationProblem } from '../delivery/destination-status.ts';
 import type { CorrectionOutlook } from '../delivery/operations/correction-outlook.ts';
 import type { DriftReport } from '../delivery/operations/drift-watch.ts';
 import type { InvoiceReport } from '../delivery/operations/invoice-report.ts';
@@ -240,6 +240,8 @@ export interface DestinationStatusView {
   readonly cursorWindowEnd?: string;
   readonly lagEvents: number;
   readonly lagSeconds: number;
+  /** What waits in the ledger for it; absent where it has no cursor. */
+  readonly backlog?: Backlog;
   /** Since the start of the process. */
   readonly delivered: number;
   readonly skipped: number;

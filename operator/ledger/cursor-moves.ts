@@ -11,11 +11,11 @@ export function planCommit(
   destination: string,
   sequence: number,
   head: number,
-  from: number | undefined,
+  from: number | 'none' | undefined,
 ): CursorMove {
   const refusal = refusePosition(destination, sequence, head);
   if (refusal !== undefined) return refusal;
-  if (from !== undefined && current?.sequence !== from) {
+  if (from !== undefined && (current?.sequence ?? 'none') !== from) {
     const found = current === undefined ? 'dropped' : `moved to ${current.sequence}`;
     return failure('retryable', `cursor: ${destination}: ${found} meanwhile, read from: "${from}"`);
   }

@@ -69,9 +69,9 @@ export interface CursorCommit {
   /**
    * The position that was read from: nothing is written and the outcome is `retryable` when the
    * cursor no longer stands there, so that an operator's move is not undone by what was in flight;
-   * read the cursor again.
+   * read the cursor again. `none`: there was no cursor.
    */
-  readonly from?: number;
+  readonly from?: number | 'none';
   /** Changed together with the cursor; also when the cursor stands at the position already. */
   readonly records?: readonly RecordChange[];
 }

@@ -1,5 +1,6 @@
 import { expect, test } from 'vitest';
-import { volumeNeeded } from './volume-needed.ts';
+import { createMemoryLedger } from './testing/memory-ledger.ts';
+import { stretchThatFits, volumeNeeded } from './volume-needed.ts';
 
 const WEEK_MS = 7 * 86_400_000;
 const GIB = 1024 ** 3;
@@ -11,4 +12,19 @@ test('a volume that is too small for RETENTION is known before it is full', () =
   expect(needed(1_000, 60_000)).toBeLessThan(32);
   expect(needed(1_000, 300_000)).toBeCloseTo(needed(200, 60_000), 5);
   expect(needed(100, 10_000)).toBeCloseTo(6 * needed(100, 60_000), 5);
+});
+
+test('a destination that gets nothing fills the volume, and nobody knows when', () => {
+  const events = 4 * 1024 ** 2;
+  const stats = createMemoryLedger().stats();
+  const ledger = (roomBytes: number) => ({
+    head: () => 100 + events,
+    lowWater: () => 100,
+    stats: () => ({ ...stats, roomBytes, oldestAt: WEEK_MS }),
+  });
+  // A GiB in a week.
+  const fits = stretchThatFits(ledger(4 * GIB), 2 * WEEK_MS) ?? 0;
+  expect(fits / WEEK_MS).toBeCloseTo((0.95 * 4 * 1024) / 1000, 5);
+  expect(stretchThatFits(ledger(0), 2 * WEEK_MS)).toBeUndefined();
+  expect(stretchThatFits({ ...ledger(GIB), head: () => 100 }, 2 * WEEK_MS)).toBeUndefined();
 });

@@ -5,13 +5,16 @@ import type { Ledger } from '../ledger/ledger.ts';
 import { Revocations } from '../http/portal/revocations.ts';
 import { createMemoryLedger } from '../ledger/testing/memory-ledger.ts';
 import { systemClock } from '../telemetry/system-clock.ts';
-import { createCursorRetirement, createFarewells } from './delivery.ts';
+import { createDestinationCursors, createFarewells } from './delivery.ts';
 
 const SIGNAL = new AbortController().signal;
 
 function retirement(ledger: Ledger, apply: () => Promise<void>) {
   const context = { ledger, settings: startedSettings(), clock: systemClock };
-  return createCursorRetirement(context, { apply });
+  return createDestinationCursors(context, {
+    apply,
+    reserve: async () => ({ kind: 'written' }),
+  });
 }
 
 function retiredAt(ledger: Ledger): number | undefined {

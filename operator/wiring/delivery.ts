@@ -1,5 +1,5 @@
 import type { DestinationSettings } from '../config/settings.ts';
-import type { CursorRetirement } from '../controllers/billing-destination.ts';
+import type { DestinationCursors } from '../controllers/billing-destination.ts';
 import type { Delivery } from '../delivery/delivery.ts';
 import { createDelivery } from '../delivery/delivery-engine.ts';
 import type { DestinationStatus } from '../delivery/destination-status.ts';
@@ -40,7 +40,7 @@ export interface Billing {
   };
   readonly enforcement: Enforcement;
   readonly held: HeldUsage;
-  readonly cursors: CursorRetirement;
+  readonly cursors: DestinationCursors;
   /** Of one of several: reads what the meter before has left; once, when nobody else writes it any more. */
   takeUp(): Promise<void>;
   /** Of every replica. */
@@ -130,7 +130,7 @@ export async function buildDelivery(
         tooSlow: rate.tooSlow(status),
       }),
     enforcement,
-    cursors: createCursorRetirement(context, delivery),
+    cursors: createDestinationCursors(context, delivery),
     takeUp: load,
     parts: [
       // A destination that is not known yet would count as gone.
@@ -244,17 +244,18 @@ export function createFarewells(
   };
 }
 
-/** Retires the cursor of a deleted destination after its feeder has ended. */
-export function createCursorRetirement(
+/** Retires the cursor of a deleted destination after its feeder has ended, and reserves those of others. */
+export function createDestinationCursors(
   {
     settings,
     ledger,
     clock,
     role,
   }: Pick<BuildContext, 'settings' | 'ledger' | 'clock'> & { readonly role?: Pick<Role, 'leads'> },
-  delivery: Pick<Delivery, 'apply'>,
-): CursorRetirement {
+  delivery: Pick<Delivery, 'apply' | 'reserve'>,
+): DestinationCursors {
   return {
+    reserve: () => delivery.reserve(),
     retire: async (destination) => {
       await delivery.apply(settings.current().billing.destinations);
       const stays = settings

@@ -1,6 +1,6 @@
 import type { SettingsStore } from '../config/settings.ts';
 import type {
-  DeliveryView,
+  BillingView,
   EnforcementView as EnforcementStatusView,
   HeldView as HeldStatusView,
   TenantsView,
@@ -140,7 +140,7 @@ function pushedTenants(held: Pick<HeldUsage, 'pushedTenants'>, region: string): 
 
 /** What the status of the custom resources shows. */
 export function controllerViews(engine: Engine): {
-  readonly delivery: DeliveryView;
+  readonly delivery: BillingView;
   readonly tenants: TenantsView;
   readonly windows: WindowsStatusView;
   readonly enforcement: EnforcementStatusView;
@@ -157,6 +157,7 @@ export function controllerViews(engine: Engine): {
       status: () => enforcement.status(),
     },
     delivery: {
+      backlog: (name) => delivery.status(name)?.backlog,
       list: () =>
         delivery.statuses().flatMap(({ cursorWindowEnd, ...status }) => {
           // Of what cannot start the controllers know more than delivery does.

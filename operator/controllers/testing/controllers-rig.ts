@@ -6,6 +6,7 @@ import {
   createCapturingLogger,
 } from '../../kubernetes/testing/capturing-logger.ts';
 import { connectWith } from '../../kubernetes/testing/connect.ts';
+import type { WriteOutcome } from '../../ledger/ledger.ts';
 import { createMemoryLedger } from '../../ledger/testing/memory-ledger.ts';
 import { COLLECTOR_METRICS } from '../../model/catalog.ts';
 import { systemClock } from '../../telemetry/system-clock.ts';
@@ -29,6 +30,8 @@ export interface ControllersRig {
   readonly retired: readonly string[];
   /** What retiring the next cursors comes to. */
   retirement: Retired;
+  /** What reserving cursors comes to. */
+  reservation: () => WriteOutcome;
   /** Resolves when the controllers have let go of everything. */
   stop(): Promise<void>;
 }
@@ -56,7 +59,10 @@ export async function startControllers(options: RigOptions): Promise<Controllers
     instance: 'meterfeed-0',
     settings,
     environment,
-    delivery: { list: () => engine.delivery.list() },
+    delivery: {
+      list: () => engine.delivery.list(),
+      backlog: () => undefined,
+    },
     tenants: {
       known: () => engine.tenants.known(),
       clusters: () => engine.tenants.clusters(),
@@ -85,6 +91,7 @@ export async function startControllers(options: RigOptions): Promise<Controllers
       pushedTenants: () => engine.held.pushedTenants(),
     },
     cursors: {
+      reserve: async () => rig.reservation(),
       retire: async (destination) => {
         if (rig.retirement.kind === 'retired') retired.push(destination);
         return rig.retirement;
@@ -104,6 +111,7 @@ export async function startControllers(options: RigOptions): Promise<Controllers
     destinations: () => controllers.destinations(),
     pricesKnown: () => controllers.pricesKnown(),
     retirement: { kind: 'retired' },
+    reservation: () => ({ kind: 'written' }),
     stop: async () => {
       stopping.abort();
       await running;

@@ -1,6 +1,16 @@
 import type { DestinationSettings } from '../../config/settings.ts';
-import type { Cursor, Ledger, LedgerFailure, RecordChange } from '../../ledger/ledger.ts';
-import type { DeliveryRecords, FeederState } from '../records/delivery-records.ts';
+import type {
+  Cursor,
+  Ledger,
+  LedgerFailure,
+  RecordChange,
+  WriteOutcome,
+} from '../../ledger/ledger.ts';
+import {
+  createDeliveryRecords,
+  type DeliveryRecords,
+  type FeederState,
+} from '../records/delivery-records.ts';
 import { addUnsent } from '../records/sequence-sets.ts';
 
 export type StartPosition =
@@ -46,9 +56,31 @@ export async function findStartPosition(
   const fresh: FeederState = { type, ...(aggregates && { aggregatesFrom: sequence }) };
   const before = addUnsent([], ledger.lowWater() + 1, sequence);
   const outcome = await ledger.commitCursor(name, sequence, {
+    from: 'none',
     records: [records.putState(fresh), records.putUnsent(before)],
   });
   return outcome.kind === 'failed' ? outcome : { kind: 'position', sequence, state: fresh };
+}
+
+/**
+ * Commits the cursor of a destination that nothing feeds yet, so that the ledger keeps from then on what it is to get
+ * (docs/delivery.md#cursors). A retired cursor of the same type is in use again. A cursor in use stays as it is.
+ */
+export async function reservePosition(
+  ledger: Ledger,
+  destination: Pick<DestinationSettings, 'name' | 'type' | 'startFrom'>,
+  now: number,
+): Promise<WriteOutcome> {
+  const { name, type } = destination;
+  const cursor = ledger.cursors().find((one) => one.destination === name);
+  if (cursor !== undefined && cursor.retiredAt === undefined) return { kind: 'written' };
+  const records = createDeliveryRecords(ledger, name);
+  const state = await records.state();
+  if (cursor !== undefined && (state === undefined || state.type === type)) {
+    return ledger.commitCursor(name, cursor.sequence, { from: cursor.sequence });
+  }
+  const start = await findStartPosition(ledger, records, destination, now);
+  return start.kind === 'failed' ? start : { kind: 'written' };
 }
 
 /** What a cursor can no longer be given, in words; undefined when that is nothing. */

@@ -1,5 +1,8 @@
 import type { SettingsStore } from '../../config/settings.ts';
+import type { Backlog } from '../../delivery/destination-status.ts';
 import type { DestinationStatusView, GapView, ReadinessCheck, Views } from '../../http/views.ts';
+import { compareBytewise } from '../../model/bytewise.ts';
+import { omitUndefined } from '../../model/omit-undefined.ts';
 import type { HubDestinations } from './hub-destinations.ts';
 import type { HubStreams } from './hub-streams.ts';
 import { newestFirst } from './newest-first.ts';
@@ -123,6 +126,14 @@ export function destinationsOfAll(
     }
   }
   return [...found.values()];
+}
+
+/** What waits for one destination in all streams, from the earliest window on; undefined where it has no cursor. */
+export function backlogOfAll(found: readonly Backlog[]): Backlog | undefined {
+  if (found.length === 0) return undefined;
+  const [windowEnd] = found.flatMap((one) => one.windowEnd ?? []).toSorted(compareBytewise);
+  const bytes = found.reduce((sum, one) => sum + one.bytes, 0);
+  return { bytes, ...omitUndefined({ windowEnd }) };
 }
 
 function both(a: DestinationStatusView, b: DestinationStatusView): DestinationStatusView {

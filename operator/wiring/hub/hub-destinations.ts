@@ -9,11 +9,12 @@ import {
 } from '../../controllers/billing-destination.ts';
 import { createControllerSet } from '../../controllers/controller-set.ts';
 import { createSecretReader } from '../../controllers/secret-reader.ts';
-import type { DeliveryView } from '../../controllers/views.ts';
+import type { BillingView } from '../../controllers/views.ts';
 import type { ExistingDestination } from '../../delivery/destination-status.ts';
 import { createConnection } from '../../kubernetes/connection.ts';
 import { createLeaderElection } from '../../kubernetes/lease.ts';
 import { createReflectorMetrics, createWorkQueueMetrics } from '../../kubernetes/metrics.ts';
+import type { WriteOutcome } from '../../ledger/ledger.ts';
 import type { Clock } from '../../telemetry/clock.ts';
 import type { Logger } from '../../telemetry/logger.ts';
 import { aborted, type Part } from '../parts.ts';
@@ -41,7 +42,9 @@ export interface HubDestinationsOptions {
   /** Where they are put in force. */
   readonly settings: SettingsStore;
   /** What has become of each over all streams. */
-  readonly delivery: DeliveryView;
+  readonly delivery: BillingView;
+  /** Commits the cursors of destinations that cannot be used, in all streams. */
+  readonly reserve: () => Promise<WriteOutcome>;
   /** Retires the cursors of a destination that nothing feeds any more, in all streams. */
   readonly retire: (destination: string) => Promise<Retired>;
   readonly clock: Clock;
@@ -90,6 +93,7 @@ export function createHubDestinations(
       secrets: createSecretReader(common),
       delivery,
       cursors: {
+        reserve: options.reserve,
         // Whoever does not write leaves it to the one that does.
         retire: async (name) => (mayWrite() ? options.retire(name) : { kind: 'retired' }),
       },
@@ -99,7 +103,7 @@ export function createHubDestinations(
   return {
     known: () => known,
     ready: (signal) => controller.ready(signal),
-    existing: () => controller.objects().map(existingDestination),
+    existing: () => controller.objects().map((one) => existingDestination(one, mayWrite())),
     parts: [
       {
         name: 'connection',

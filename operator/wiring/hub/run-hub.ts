@@ -18,7 +18,7 @@ import { exportTelemetry } from '../otlp.ts';
 import { aborted, type Part, type PartsEnd, runParts } from '../parts.ts';
 import { createFleetMetrics } from './fleet-metrics.ts';
 import { FleetRegistry } from './fleet-registry.ts';
-import { destinationsOfAll, fleetViews } from './fleet-views.ts';
+import { backlogOfAll, destinationsOfAll, fleetViews } from './fleet-views.ts';
 import type { HubContext } from './hub-context.ts';
 import {
   createHubDestinations,
@@ -154,6 +154,12 @@ function destinationsOf(
             ? []
             : [{ ...status, ...omitUndefined({ windowEnd: cursorWindowEnd }) }],
         ),
+      backlog: (name) =>
+        backlogOfAll(streams.units().flatMap((unit) => unit.delivery.status(name)?.backlog ?? [])),
+    },
+    reserve: async () => {
+      const outcomes = await Promise.all(streams.units().map(({ delivery: one }) => one.reserve()));
+      return outcomes.find(({ kind }) => kind === 'failed') ?? { kind: 'written' };
     },
     retire: async (destination) => {
       for (const unit of streams.units()) {

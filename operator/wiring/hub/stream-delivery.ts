@@ -1,5 +1,6 @@
 import type { DestinationSettings } from '../../config/settings.ts';
 import type { Delivery } from '../../delivery/delivery.ts';
+import type { ExistingDestination } from '../../delivery/destination-status.ts';
 import { feederLease } from '../../delivery/shared-feeders.ts';
 import { dropFarewell } from '../../fleet/meter-report.ts';
 import type { StreamWatch } from '../../fleet/stream-watch.ts';
@@ -26,12 +27,25 @@ function wantedOf(
 }
 
 /** But for those that the meter of a stream feeds itself. */
-export function notOwn<T extends { readonly name: string }>(
+function notOwn<T extends { readonly name: string }>(
   destinations: readonly T[],
   watch: Pick<StreamWatch, 'report'>,
 ): readonly T[] {
   const own = new Set(watch.report()?.ownDestinations);
   return destinations.filter(({ name }) => !own.has(name));
+}
+
+/** The custom resources as the stream sees them: they get cursors only where the hub feeds it. */
+export function existingOf(
+  destinations: readonly ExistingDestination[],
+  watch: Pick<StreamWatch, 'report'>,
+): readonly ExistingDestination[] {
+  const others = notOwn(destinations, watch);
+  if (watch.report()?.role === 'meter') return others;
+  return others.map((destination) => {
+    const { startFrom: _, ...unplaced } = destination;
+    return unplaced;
+  });
 }
 
 /** Feeds the stream to the hub's destinations, once they are known. */

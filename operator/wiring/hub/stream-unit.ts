@@ -24,7 +24,7 @@ import { tracedDestinations } from '../otlp.ts';
 import { heardFeeders } from './heard-feeders.ts';
 import type { HubContext } from './hub-context.ts';
 import { streamCatalog } from './stream-catalog.ts';
-import { deliver, notOwn, retire } from './stream-delivery.ts';
+import { deliver, existingOf, retire } from './stream-delivery.ts';
 import { streamViews, type ViewedStream } from './stream-views.ts';
 
 /** One stream of a hub: read, summed, and fed to the hub's destinations. Independent of all others. */
@@ -85,7 +85,7 @@ export async function openStreamUnit(
       recorded: async (id) => context.merged(id) ?? recordedTenant(ledger, id),
       subscribe: (listener) => watch.subscribe(listener),
     },
-    existing: () => notOwn(context.destinations.existing(), watch),
+    existing: () => existingOf(context.destinations.existing(), watch),
     othersFeed: true,
     maxBackfillMs: () => settings.current().metering.maxBackfillMs,
   });
