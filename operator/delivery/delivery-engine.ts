@@ -6,7 +6,12 @@ import { isOwnCursor } from '../ledger/own-cursors.ts';
 import { errorText } from '../model/error-text.ts';
 import { AskedDestinations } from './asked-destinations.ts';
 import { askPublicKeys, askStanding, askTenants } from './asking.ts';
-import type { Delivery, DeliveryOptions, UnknownDestination } from './delivery.ts';
+import type {
+  Delivery,
+  DeliveryOptions,
+  UnknownDestination,
+  UnusableDestination,
+} from './delivery.ts';
 import { createDeliveryMetrics } from './delivery-metrics.ts';
 import { DestinationDirectory } from './destination-directory.ts';
 import {
@@ -176,18 +181,13 @@ class DeliveryEngine implements Delivery {
 
   readonly standing: AskStanding = (...asked) => askStanding(this.#askable(), ...asked);
 
-  #compared(
-    name: string,
-  ):
-    | ComparedDestination
-    | UnknownDestination
-    | { readonly kind: 'failed'; readonly reason: string } {
+  #compared(name: string): ComparedDestination | UnknownDestination | UnusableDestination {
     const found = this.#directory.find(name);
     if (found === undefined) return { kind: 'unknown-destination' };
     const running = this.#feeders.get(name);
     const destination = running?.destination;
     if (destination === undefined) {
-      return { kind: 'failed', reason: found.status().lastError ?? 'it has not started' };
+      return { kind: 'unusable', reason: found.status().lastError ?? 'it has not started' };
     }
     const filter = running?.feeder.settings.metrics;
     return { destination, filter, catalog: this.#options.catalog().metrics };

@@ -37,6 +37,12 @@ export interface UnknownDestination {
   readonly kind: 'unknown-destination';
 }
 
+/** It has not started, or its settings cannot be used; the reason is fit for an answer. */
+export interface UnusableDestination {
+  readonly kind: 'unusable';
+  readonly reason: string;
+}
+
 /**
  * The delivery engine: one feeder for each destination, each with its own cursor, so that what blocks
  * one never delays another (docs/delivery.md#what-becomes-of-an-event).
@@ -116,7 +122,7 @@ export interface Delivery {
     name: string,
     question: PriceQuestion,
     signal: AbortSignal,
-  ): Promise<PriceComparison | UnknownDestination>;
+  ): Promise<PriceComparison | UnknownDestination | UnusableDestination>;
   /**
    * Makes the prices of a destination those of price books, where its settings want that; nothing is done where they
    * do not.
@@ -125,7 +131,7 @@ export interface Delivery {
     name: string,
     question: PriceQuestion,
     signal: AbortSignal,
-  ): Promise<PriceManagement | UnknownDestination>;
+  ): Promise<PriceManagement | UnknownDestination | UnusableDestination>;
   /**
    * Adds up what a destination was given and holds the invoices of some tenants against it; the status
    * tells what came of it. Nothing where it makes no invoices.

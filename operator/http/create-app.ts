@@ -61,7 +61,8 @@ export function createApp(
   // Below /api nothing, not even that a path does not exist, is told without a token (docs/operations.md#access-to-the-api).
   app.use('/api', ...limited('read'));
   for (const [path, methods] of methodsByPath(routes)) {
-    app.all(expressPath(path), labelRoute(path), refuseMethod(methods));
+    // As in the metrics of paths that there are not: one series a method, not one for each path as well.
+    app.all(expressPath(path), refuseMethod(methods));
   }
   app.use(refusePath);
   app.use(createErrorHandler(context.logger, context.clock));

@@ -95,6 +95,7 @@ describe('the plan of a destination', () => {
   test.each([
     [404, { kind: 'unknown-destination' }, 'no destination "lago"'],
     [409, { kind: 'no-prices', type: 'webhook' }, 'no prices at a webhook'],
+    [409, { kind: 'unusable', reason: 'no such Secret' }, 'no such Secret: destination "lago"'],
     [502, { kind: 'failed', reason: 'it is down' }, 'it is down: destination "lago"'],
   ] as const)('is %i where there is none: %j', async (status, outcome, text) => {
     await using server = await serverWith(async () => outcome);

@@ -522,7 +522,8 @@ describe('destinations', () => {
     expect(
       (await unknown.call('GET', '/api/v1/destinations/x/dead-letters', { token })).status,
     ).toBe(404);
-    const failed = async () => ({ kind: 'failed', reason: 'connection refused' }) as const;
+    const reason = 'no such Secret: "billing-lago"';
+    const failed = async () => ({ kind: 'failed', reason }) as const;
     await using server = await startTestServer({
       views: {
         destinations: withDestinations({ replay: failed, discard: failed, moveCursor: failed }),
@@ -532,10 +533,10 @@ describe('destinations', () => {
     for (const path of paths) {
       const body = path === 'cursor' ? { seq: 1 } : { all: true };
       const answer = await server.call('POST', `/api/v1/destinations/x/${path}`, { token, body });
-      expect(answer.text).toContain('connection refused');
+      expect(answer.text).toContain('no such Secret');
       statuses.push(answer.status);
     }
-    expect(statuses).toStrictEqual([409, 502, 409]);
+    expect(statuses).toStrictEqual([409, 409, 409]);
   });
 });
 
@@ -589,6 +590,17 @@ describe('what is asked wrongly', () => {
     expect(answer.status).toBe(405);
     expect(answer.headers.get('allow')).toBe('POST, GET, HEAD');
     expect((await server.call('POST', '/healthz')).headers.get('allow')).toBe('GET, HEAD');
+  });
+
+  test('another method on every path makes a series of the metrics each', async () => {
+    await using server = await startTestServer();
+    for (const path of ['/healthz', '/api/v1/events', '/api/v1/usage', '/metrics']) {
+      expect((await server.call('PUT', path, { token })).status).toBe(405);
+    }
+    const { text } = await server.call('GET', '/metrics', { token });
+    const series = text.split('\n').filter((line) => /_count{.*status="405"/.test(line));
+    expect(series).toHaveLength(1);
+    expect(series[0]).toMatch(/method="PUT",route="unmatched",status="405"} 4$/);
   });
 
   test('another path is 404, and never a page', async () => {

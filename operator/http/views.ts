@@ -2,6 +2,7 @@ import type { BudgetStanding } from '../budgets/standing.ts';
 import type { Credit, CreditOutcome, CreditRequest } from '../budgets/credits.ts';
 import type { Role, Settings } from '../config/settings.ts';
 import type { Backlog, DestinationProblem } from '../delivery/destination-status.ts';
+import type { UnknownDestination, UnusableDestination } from '../delivery/delivery.ts';
 import type { CorrectionOutlook } from '../delivery/operations/correction-outlook.ts';
 import type { DriftReport } from '../delivery/operations/drift-watch.ts';
 import type { InvoiceReport } from '../delivery/operations/invoice-report.ts';
@@ -214,7 +215,7 @@ export interface DestinationsView {
     name: string,
     question: PriceQuestion,
     signal: AbortSignal,
-  ): Promise<PriceComparison | { readonly kind: 'unknown-destination' }>;
+  ): Promise<PriceComparison | UnknownDestination | UnusableDestination>;
   /** What would become of a correction of an event there; undefined when there is no such destination. */
   correctionOutlook(name: string, stored: StoredEvent): Promise<CorrectionOutlook | undefined>;
 }

@@ -156,7 +156,7 @@ test('what makes no invoices has no prices, and what cannot start says why', asy
   const question = { books: [], defaultPlan: 'a', day: '2026-11-21' };
   const ask = (name: string) => harness.delivery.comparePrices(name, question, NEVER);
   expect(await ask('fake')).toStrictEqual({ kind: 'no-prices', type: 'webhook' });
-  expect(await ask('lost')).toStrictEqual({ kind: 'failed', reason: 'no key' });
+  expect(await ask('lost')).toStrictEqual({ kind: 'unusable', reason: 'no key' });
   expect(await ask('nobody')).toStrictEqual({ kind: 'unknown-destination' });
   await harness.stop();
 });

@@ -171,7 +171,7 @@ class BackgroundPriceWatch implements PriceWatch {
     const isBehind = failures !== undefined && failures.length > 0;
     const outcome = await delivery.comparePrices(name, question, signal);
     if (signal.aborted || outcome.kind === 'unknown-destination') return;
-    if (outcome.kind === 'failed') {
+    if (outcome.kind === 'failed' || outcome.kind === 'unusable') {
       const { reason } = outcome;
       keep(before, isBehind ? RETRY_MANAGING_MS : RETRY_MS, reason);
       // A key without the permission to read prices would fill the log otherwise.

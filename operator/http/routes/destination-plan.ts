@@ -46,9 +46,9 @@ export function destinationPlanRoute(
             `no prices at a ${outcome.type}: destination ${quote(name)}: ${mend}`,
           );
         }
-        if (outcome.kind === 'failed') {
+        if (outcome.kind === 'failed' || outcome.kind === 'unusable') {
           throw new Problem(
-            502,
+            outcome.kind === 'failed' ? 502 : 409,
             `${outcome.reason}: destination ${quote(name)}: nothing was compared`,
           );
         }

@@ -84,7 +84,7 @@ function replayRoute({ views, logger }: RouteContext, body: RequestHandler): Rou
         const { ids, force } = readReplay(request);
         const outcome = await views.destinations.replay(name, ids, force);
         if (outcome.kind === 'wants-force') throw wantsForce(name, outcome);
-        if (outcome.kind !== 'replayed') throw failure(name, outcome, 502);
+        if (outcome.kind !== 'replayed') throw failure(name, outcome);
         const { replayed, stillRejected, pending, unknown, forced } = outcome;
         const fields = { destination: name, replayed, stillRejected, pending };
         audit(logger, 'replayed dead letters', { ...fields, ...omitUndefined({ forced }) });
@@ -108,7 +108,7 @@ function discardRoute({ views, logger }: RouteContext, body: RequestHandler): Ro
         readQuery(request, []);
         const name = pathParameter(request, 'name');
         const outcome = await views.destinations.discard(name, readDiscarded(request));
-        if (outcome.kind !== 'discarded') throw failure(name, outcome, 409);
+        if (outcome.kind !== 'discarded') throw failure(name, outcome);
         const { discarded, unknown } = outcome;
         audit(logger, 'discarded dead letters', { destination: name, discarded });
         response.json({ discarded, ...omitUndefined({ unknown }) });
@@ -133,7 +133,7 @@ function cursorRoute({ views, ledger, logger }: RouteContext, body: RequestHandl
         const sequence = Math.min(readSequence(seq), ledger.head());
         const outcome = await views.destinations.moveCursor(name, sequence, readForce(force));
         if (outcome.kind === 'wants-force') throw wantsForce(name, outcome);
-        if (outcome.kind !== 'moved') throw failure(name, outcome, 409);
+        if (outcome.kind !== 'moved') throw failure(name, outcome);
         const { warnings, forced } = outcome;
         const fields = { destination: name, sequence: outcome.sequence };
         audit(logger, 'moved a cursor', { ...fields, ...omitUndefined({ forced }) });
@@ -193,9 +193,10 @@ function wantsForce(name: string, { reason }: WantsForce): Problem {
   );
 }
 
-function failure(name: string, outcome: OperationFailure, status: number): Problem {
+/** The cause is here: what the destination itself answers to an event is the event's own outcome. */
+function failure(name: string, outcome: OperationFailure): Problem {
   if (outcome.kind === 'unknown-destination') return noDestination(name);
-  return new Problem(status, `${outcome.reason}: destination ${quote(name)}: nothing was changed`);
+  return new Problem(409, `${outcome.reason}: destination ${quote(name)}: nothing was changed`);
 }
 
 function noDestination(name: string): Problem {
