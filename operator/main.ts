@@ -15,6 +15,7 @@ import {
   clusterAccess,
   hubClusterAccess,
   ownAddress,
+  ownInstance,
   ownNamespace,
   stopSignal,
   VERSION,
@@ -55,7 +56,7 @@ async function main(stopping: AbortSignal): Promise<number> {
   const common = {
     version: VERSION,
     environment,
-    instance: hostname(),
+    instance: ownInstance(process.env, hostname()),
     address: ownAddress(process.env, environment.http, hostname()),
     clock: systemClock,
     random: Math.random,

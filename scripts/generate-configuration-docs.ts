@@ -16,7 +16,7 @@ const INTRODUCTION = `# Configuration
 A value comes from the first of these that gives it: TenantOverride, MeteringPolicy (or, for
 destinations, BillingDestination), environment, default. Custom resources take effect without a
 restart, and a removed one gives its fields back. Secrets are referred to by name and key, in the
-operator's own namespace only.
+operator's own namespace only, and none that the operator itself is configured from ([SECURITY.md](../SECURITY.md)).
 
 The environment is read once at start. All problems are reported at once, each as
 \`NAME: what is wrong: "value"; how to mend it\`, and the operator does not start with any. An empty

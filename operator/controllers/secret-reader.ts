@@ -1,30 +1,36 @@
 import type { SecretRead, SecretReads } from '../config/spec-fields.ts';
-import type { Connection } from '../kubernetes/connection.ts';
+import { inClusterNamespace } from '../kubernetes/kube-config.ts';
 import { describeFailure } from '../kubernetes/outcome.ts';
 import { resourcePath } from '../kubernetes/resource.ts';
 import { isRecord } from '../model/is-record.ts';
 import { Secret } from '../model/secret.ts';
+import { OwnSecrets, type OwnSecretsOptions } from './own-secrets.ts';
 
 /** Secrets are read again instead of watched: a watch would need the right to list them all. */
 export const SECRET_INTERVAL_MS = 15_000;
 export const SECRET_RETRY_MS = 5_000;
 
-/** Reads Secrets of the operator's own namespace, and no other. */
+/** Reads Secrets of the operator's own namespace, and none that the operator itself is configured from. */
 export interface SecretReader {
   /** All of the named Secrets, at once. */
   read(names: readonly string[], signal: AbortSignal): Promise<SecretReads>;
 }
 
-export interface SecretReaderOptions {
-  readonly connection: Connection;
-  readonly namespace: string;
+export interface SecretReaderOptions extends Omit<OwnSecretsOptions, 'inPod'> {
+  /** Whether this process runs in a pod; told by the mounted service account unless given. */
+  readonly inPod?: boolean;
 }
 
 export function createSecretReader(options: SecretReaderOptions): SecretReader {
-  const { connection, namespace } = options;
+  const { connection, namespace, inPod = inClusterNamespace() !== undefined } = options;
+  const ownSecrets = new OwnSecrets({ ...options, inPod });
   const resource = { group: '', version: 'v1', plural: 'secrets', namespace };
   const readOne = async (name: string, signal: AbortSignal): Promise<SecretRead> => {
+    const own = await ownSecrets.read(signal);
+    if (own.kind === 'failed') return own;
+    if (own.names.has(name)) return { kind: 'refused' };
     const outcome = await connection.request(resourcePath(resource, name), { signal });
+    if (outcome.kind === 'ok' && isAccountToken(outcome.body)) return { kind: 'refused' };
     if (outcome.kind === 'ok') return { kind: 'found', values: valuesOf(outcome.body) };
     if (outcome.kind === 'status' && outcome.code === 404) return { kind: 'missing' };
     return { kind: 'failed', reason: describeFailure(outcome) };
@@ -45,6 +51,11 @@ export function unreadSecret(reads: SecretReads): string | undefined {
     if (read.kind === 'failed') return `Secret "${name}" cannot be read: ${read.reason}`;
   }
   return undefined;
+}
+
+/** A token of a service account, such as the operator's, is a credential of the API server and of nothing else. */
+function isAccountToken(body: unknown): boolean {
+  return isRecord(body) && body['type'] === 'kubernetes.io/service-account-token';
 }
 
 function valuesOf(body: unknown): ReadonlyMap<string, Secret> {

@@ -33,6 +33,11 @@ export function ownNamespace(environment: Environment): string {
   return environment['POD_NAMESPACE'] || inClusterNamespace() || DEFAULT_NAMESPACE;
 }
 
+/** Which process this is: POD_NAME, else the name of this machine, which is that of the pod as a rule. */
+export function ownInstance(environment: Environment, machine: string): string {
+  return environment['POD_NAME'] || machine;
+}
+
 /**
  * Where other replicas reach the HTTP API of this process, `host:port`: POD_IP, else the host of LISTEN_ADDR, else the name of
  * this machine.

@@ -90,7 +90,7 @@ export function createHubDestinations(
     billingDestinations({
       isHub: true,
       settings,
-      secrets: createSecretReader(common),
+      secrets: createSecretReader({ ...common, instance }),
       delivery,
       cursors: {
         reserve: options.reserve,

@@ -1,0 +1,67 @@
+import type { Connection } from '../kubernetes/connection.ts';
+import { describeFailure } from '../kubernetes/outcome.ts';
+import { resourcePath } from '../kubernetes/resource.ts';
+import { isRecord } from '../model/is-record.ts';
+
+export interface OwnSecretsOptions {
+  readonly connection: Connection;
+  readonly namespace: string;
+  /** The name of the pod, where this process runs in one. */
+  readonly instance: string;
+  /** False where this process runs outside of the cluster, and so is configured from none of its Secrets. */
+  readonly inPod: boolean;
+}
+
+/** The names of the operator's own Secrets. They are not known while its pod cannot be read: `reason` is one line. */
+export type OwnSecretsRead =
+  | { readonly kind: 'known'; readonly names: ReadonlySet<string> }
+  | { readonly kind: 'failed'; readonly reason: string };
+
+/**
+ * The Secrets that the operator itself is configured from: those that its own pod names, in variables, volumes and pull secrets.
+ * A pod's spec keeps them for as long as it lives, so they are read once (docs/security.md#d-4).
+ */
+export class OwnSecrets {
+  readonly #options: OwnSecretsOptions;
+  #known: OwnSecretsRead | undefined;
+
+  constructor(options: OwnSecretsOptions) {
+    this.#options = options;
+  }
+
+  async read(signal: AbortSignal): Promise<OwnSecretsRead> {
+    if (this.#known !== undefined) return this.#known;
+    const { connection, namespace, instance, inPod } = this.#options;
+    const path = resourcePath({ group: '', version: 'v1', plural: 'pods', namespace }, instance);
+    const outcome = await connection.request(path, { signal });
+    const isAbsent = outcome.kind === 'status' && outcome.code === 404;
+    if (outcome.kind === 'ok' || (isAbsent && !inPod)) {
+      this.#known = {
+        kind: 'known',
+        names: outcome.kind === 'ok' ? secretsNamedBy(outcome.body) : new Set(),
+      };
+      return this.#known;
+    }
+    const mend = isAbsent
+      ? 'set POD_NAME to the name of the pod, as config/operator does'
+      : 'let the operator get pods of its own namespace, as config/rbac does';
+    const reason = `pod "${instance}", which says which Secrets are the operator's own: ${describeFailure(outcome)}; ${mend}`;
+    return { kind: 'failed', reason };
+  }
+}
+
+/** The names under every field of an object that is about Secrets: `secretKeyRef`, `secretRef`, `secretName`, `imagePullSecrets`. */
+function secretsNamedBy(value: unknown): ReadonlySet<string> {
+  const names = new Set<string>();
+  const visit = (field: string, found: unknown): void => {
+    const isSecret = /secret/i.test(field);
+    if (Array.isArray(found)) for (const one of found) visit(field, one);
+    else if (typeof found === 'string' && /secretName$/i.test(field)) names.add(found);
+    else if (isRecord(found)) {
+      if (isSecret && typeof found['name'] === 'string') names.add(found['name']);
+      for (const [key, inner] of Object.entries(found)) visit(key, inner);
+    }
+  };
+  visit('', isRecord(value) ? value['spec'] : undefined);
+  return names;
+}
