@@ -70,6 +70,8 @@ export async function deliver(
       applied = wanted;
       await delivery.apply(wanted);
     }
+    // Which resources get a cursor here depends on what the meter reports.
+    await delivery.reserve();
     if (watch.report()?.role !== 'meter' || isBidding) return;
     isBidding = true;
     try {

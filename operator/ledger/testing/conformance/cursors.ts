@@ -64,6 +64,22 @@ export function cursorPromises(openEmpty: OpenEmpty): void {
       expect(ledger.cursors()[0]?.sequence).toBe(5);
     });
 
+    test('a cursor that somebody else has made meanwhile is not passed by a new one', async () => {
+      const ledger = await openEmpty();
+      await accept(ledger, { events: testWindow(TEST_WINDOW_START, 5) });
+      const fresh = { from: 'none', records: [{ key: 'k', value: 'v' }] } as const;
+      expect(await ledger.commitCursor('lago', 2, fresh)).toEqual({ kind: 'written' });
+      for (const sequence of [2, 5]) {
+        const again = { ...fresh, records: [{ key: 'k', value: 'again' }] };
+        const outcome = await ledger.commitCursor('lago', sequence, again);
+        expect(outcome).toMatchObject({ kind: 'failed', cause: 'retryable' });
+      }
+      expect(ledger.cursors()).toMatchObject([{ destination: 'lago', sequence: 2 }]);
+      expect(await ledger.record('k')).toBe('v');
+      await ledger.dropCursor('lago');
+      expect(await ledger.commitCursor('lago', 5, fresh)).toEqual({ kind: 'written' });
+    });
+
     test('records are parked by the write that moves the cursor, or neither happens', async () => {
       const ledger = await openEmpty();
       await accept(ledger, { events: testWindow(TEST_WINDOW_START, 5) });
