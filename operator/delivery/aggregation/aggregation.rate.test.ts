@@ -62,7 +62,7 @@ function createBusyLedger(clock: VirtualClock): Ledger {
     commitCursor: async (name, sequence, commit) => {
       // The one in memory knows only of what was appended to it.
       const moved = cursors.get(name) ?? 0;
-      if (commit?.from !== undefined && commit.from !== moved) {
+      if (commit?.from !== undefined && commit.from !== (cursors.get(name) ?? 'none')) {
         return { kind: 'failed', cause: 'retryable', message: 'moved' };
       }
       cursors.set(name, Math.max(moved, sequence));
