@@ -68,6 +68,9 @@ export const SLOW_CASES: readonly AlertCase[] = [
   slow('MeterfeedTenantsParked', '4h', {
     [`meterfeed_destination_parked_events${LAGO}`]: '0x20 3x400',
   }),
+  slow('MeterfeedDestinationFillsVolume', '4h', {
+    [`meterfeed_destination_volume_full_seconds${LAGO}`]: '900000x20 500000x400',
+  }),
   slow('MeterfeedInvoiceMismatch', '4h', {
     [`meterfeed_destination_invoice_mismatches${LAGO}`]: '0x20 3x400',
   }),
