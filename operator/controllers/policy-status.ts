@@ -174,7 +174,7 @@ function attentionClaims(views: PolicyViews): readonly ConditionClaim[] {
   const { gpuSeconds, gpuObjects, items } = views.windows.unattributed();
   if (gpuSeconds > 0) {
     const shown = items.slice(0, Math.min(gpuObjects, FEW)).join(', ');
-    const message = `${gpuSeconds} GPU-seconds of the last window are billed to nobody, since nobody can tell whose these ${gpuObjects} objects are: ${shown}${gpuObjects > FEW ? ', …' : ''}; GET /api/v1/windows lists more`;
+    const message = `${gpuSeconds} GPU-seconds of the last window are billed to nobody. ${gpuObjects} objects held them: ${shown}${gpuObjects > FEW ? ', …' : ''}; GET /api/v1/windows lists more`;
     claim('GPUTimeUnattributed', 'OwnerUnknown', message);
   }
   const [unknown] = views.held.list();

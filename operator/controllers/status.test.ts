@@ -607,7 +607,7 @@ describe('the status of the policy', () => {
       status: 'True',
       reason: 'OwnerUnknown',
       message:
-        '90 GPU-seconds of the last window are billed to nobody, since nobody can tell whose these 2 objects are: a/x: why (60 GPU-seconds), a/y: why (30 GPU-seconds); GET /api/v1/windows lists more',
+        '90 GPU-seconds of the last window are billed to nobody. 2 objects held them: a/x: why (60 GPU-seconds), a/y: why (30 GPU-seconds); GET /api/v1/windows lists more',
     });
     const none = claimsOf({ unattributed: () => ({ ...unattributed, gpuSeconds: 0 }) });
     expect(none.map(({ type }) => type)).toEqual(['Ready']);

@@ -1,5 +1,5 @@
-import { CONTROL_PLANE_APPS, CONTROL_PLANE_HELPER_APPS } from './vcluster/selection.ts';
 import { readClaim } from './claims.ts';
+import { isControlPlaneApp, isHelper, isRunBy } from './control-plane.ts';
 import type { TenantCluster } from './tenant-cluster.ts';
 
 /** What of a pod, claim or Service says whose it is. */
@@ -17,6 +17,10 @@ export interface OwnershipLabels {
   readonly claim?: string;
   /** It belongs to a virtual machine. */
   readonly virtualMachine?: true;
+  /** Name of the StatefulSet or Deployment that runs a pod that looks like a control plane's, `''` where none does. */
+  readonly runBy?: string;
+  /** It may hold GPUs: then it is no part of a control plane. */
+  readonly holdsGpus?: true;
 }
 
 /**
@@ -25,7 +29,12 @@ export interface OwnershipLabels {
  */
 export type Attribution =
   | { readonly kind: 'machine' }
-  | { readonly kind: 'tenant'; readonly cluster: TenantCluster }
+  | {
+      readonly kind: 'tenant';
+      readonly cluster: TenantCluster;
+      /** It would be control plane, but for the GPUs that it may hold. */
+      readonly ofControlPlane?: true;
+    }
   | { readonly kind: 'control-plane'; readonly cluster: TenantCluster }
   | { readonly kind: 'unattributed' };
 
@@ -33,12 +42,18 @@ export type Attribution =
  * Tells whose an object is, among the tenant clusters of its namespace, excluded ones included
  * (docs/discovery.md#whose-an-object-is). In a namespace that a syncer maps everything is its tenant
  * cluster's, whatever the labels say: there the syncer leaves labels as tenants write them. Elsewhere `managed-by` is looked at first: tenants may give their own pods any `app` label, and
- * an object that a syncer brought is never control plane. Objects without that label belong to the
+ * an object that a syncer brought is never control plane, and neither is one that may hold GPUs. Objects without that label belong to the
  * namespace's only tenant cluster, and to nobody where there are several. A tenant that only metadata of the
  * Namespace name gives way to any tenant cluster there, also to one that is leaving; it keeps what labels
  * give to none, where the kind of those tenant clusters labels all that is theirs.
  */
 export function attribute(owned: Owned, clusters: readonly TenantCluster[]): Attribution {
+  const found = attributeByLabels(owned, clusters);
+  if (found.kind !== 'control-plane' || owned.labels.holdsGpus === undefined) return found;
+  return { kind: 'tenant', cluster: found.cluster, ofControlPlane: true };
+}
+
+function attributeByLabels(owned: Owned, clusters: readonly TenantCluster[]): Attribution {
   const [tenant, ...others] = clusters.length > 1 ? clusters.filter(isNamed) : [];
   if (tenant === undefined) return amongClusters(owned, clusters);
   const specific = clusters.filter((cluster) => !isNamed(cluster));
@@ -76,13 +91,13 @@ function amongClusters(
     const cluster = ownKind.find(({ name }) => name === managedBy);
     return cluster === undefined ? { kind: 'unattributed' } : { kind: 'tenant', cluster };
   }
-  if (app !== undefined && CONTROL_PLANE_APPS.includes(app)) {
+  if (isControlPlaneApp(app)) {
     const cluster = ownKind.find(({ name }) => name === release);
-    if (cluster !== undefined) return { kind: 'control-plane', cluster };
+    if (cluster !== undefined && isRunBy(cluster, labels))
+      return { kind: 'control-plane', cluster };
   }
   if (only === undefined || others.length > 0) return { kind: 'unattributed' };
-  const isHelper = app !== undefined && CONTROL_PLANE_HELPER_APPS.includes(app);
-  return { kind: isHelper ? 'control-plane' : 'tenant', cluster: only };
+  return { kind: isHelper(only, labels) ? 'control-plane' : 'tenant', cluster: only };
 }
 
 /**
@@ -91,7 +106,7 @@ function amongClusters(
  * other kinds, and theirs can write vCluster's: where both name somebody, nobody can tell.
  */
 function byClaim(
-  { claim, managedBy }: OwnershipLabels,
+  { claim, managedBy, runBy }: OwnershipLabels,
   clusters: readonly TenantCluster[],
 ): Attribution | undefined {
   if (claim === undefined) return undefined;
@@ -103,7 +118,8 @@ function byClaim(
     (each) => each.source === 'workload' && each.name === managedBy,
   );
   if (cluster !== undefined && !isContested) {
-    return { kind: cluster.runsOnControlPlane ? 'tenant' : part, cluster };
+    const isUsage = cluster.runsOnControlPlane === true || runBy === '';
+    return { kind: isUsage ? 'tenant' : part, cluster };
   }
   return part === 'control-plane' ? undefined : { kind: 'unattributed' };
 }

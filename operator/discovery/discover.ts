@@ -67,21 +67,25 @@ export function discover(input: DiscoverInput): Discovered {
     externalNames: input.external.map(({ name }) => name),
   });
   const external = input.external.map((listed) => ({ ...listed, namespace: '' }));
-  const { ids, added } = assignIds([...found.candidates, ...external], input.assignedIds);
+  const given = found.candidates.flatMap(({ namespaceTenant }) => namespaceTenant ?? []);
+  const places = [...found.candidates, ...external, ...given];
+  const { ids, added } = assignIds(places, input.assignedIds);
   const problems = [...found.problems];
   const uses = new Map(settings.overrides.map(({ name }) => [name, newUse(name)]));
   const clusters: TenantCluster[] = [];
   for (const candidate of found.candidates) {
     const id = ids.get(placeKey(candidate)) ?? '';
+    const known = input.known.get(id);
     const [home, ...others] = homesOf(candidate, input);
     if (home === undefined) {
       // Its Namespace has not arrived yet; without its metadata the customer could be the wrong one.
-      const known = input.known.get(id);
       if (known !== undefined) clusters.push(known);
       continue;
     }
     const homes = [home, ...others] as const;
-    clusters.push(describe({ candidate, homes, id, settings, customerIdKeys, problems, uses }));
+    const given = candidate.namespaceTenant && ids.get(placeKey(candidate.namespaceTenant));
+    const parts = { candidate, homes, id, known, given };
+    clusters.push(describe({ ...parts, settings, customerIdKeys, problems, uses }));
   }
   for (const listed of external) {
     clusters.push(describeExternal(listed, ids.get(placeKey(listed)) ?? '', input));
@@ -129,6 +133,10 @@ interface DescribeInput {
   /** The Namespaces whose metadata are its own, those that count first first. */
   readonly homes: readonly [HostNamespace, ...HostNamespace[]];
   readonly id: string;
+  /** As the round before found it. */
+  readonly known: TenantCluster | undefined;
+  /** Id of the tenant that the key of its Namespace names. */
+  readonly given: string | undefined;
   readonly settings: Settings;
   readonly customerIdKeys: CustomerIdKeys;
   readonly problems: string[];
@@ -137,7 +145,7 @@ interface DescribeInput {
 
 /** All that is to be said of one tenant cluster: override → metadata keys → platform → settings. */
 function describe(input: DescribeInput): TenantCluster {
-  const { candidate, id, settings, customerIdKeys } = input;
+  const { candidate, id, known, given, settings, customerIdKeys } = input;
   const { source, namespace, home, name, instance, createdAt, syncedNamespaces } = candidate;
   const { kubeconfigSecret, machineCluster, runsOnControlPlane } = candidate;
   const read = readMetadata(settings.identity.labelPrefix, sourcesOf(input), customerIdKeys);
@@ -157,8 +165,12 @@ function describe(input: DescribeInput): TenantCluster {
     namespace,
     name,
     ...omitUndefined({ home, syncedNamespaces, kubeconfigSecret, runsOnControlPlane }),
-    ...omitUndefined({ machineCluster }),
-    tenant: overridden(applied, 'tenant') ?? values.tenant ?? tenantOf(id, project, settings),
+    ...omitUndefined({ machineCluster, namespaceTenant: given }),
+    ...omitUndefined({ workloads: workloadsOf(candidate, known) }),
+    tenant:
+      overridden(applied, 'tenant') ??
+      values.tenant ??
+      tenantOf(given ?? id, given === undefined ? project : values.project, settings),
     displayName:
       overridden(applied, 'displayName') ??
       values['display-name'] ??
@@ -184,6 +196,14 @@ function describe(input: DescribeInput): TenantCluster {
     metering: overriddenMetering(settings.metering, applied),
     overrides: applied.map((override) => override.name),
   };
+}
+
+/** Those of the round before where only the platform still shows it: pods end after their workload. */
+function workloadsOf(
+  { workloads }: Candidate,
+  known: TenantCluster | undefined,
+): readonly string[] | undefined {
+  return workloads?.length === 0 ? (known?.workloads ?? workloads) : workloads;
 }
 
 /** An external tenant cluster: the administrator's file says it all, and TenantOverrides match none. */

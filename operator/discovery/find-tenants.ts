@@ -17,9 +17,15 @@ export function findTenants(
   const refusedNamespaces = new Set<string>();
   const taken = new Set<string>();
   const shared = new Set<string>();
+  const given = new Map<string, Candidate>();
   for (const source of sources.filter(({ name }) => host.settings.sources.includes(name))) {
     const found = source.find(host);
     const claimed = found.candidates.flatMap(wholeNamespacesOf);
+    if (source.name === 'namespaces') {
+      for (const each of found.candidates) {
+        for (const name of wholeNamespacesOf(each)) given.set(name, each);
+      }
+    }
     const left = found.candidates.flatMap((candidate) => withoutTaken(candidate, taken));
     candidates.push(...left);
     problems.push(...found.problems, ...overlapProblems(source, claimed, { taken, shared }));
@@ -30,7 +36,18 @@ export function findTenants(
     for (const name of found.refusedNamespaces) taken.add(name);
   }
   problems.push(...sharedNamespaceProblems(candidates));
-  return { candidates, problems, refusedNamespaces };
+  return { candidates: withNamespaceTenants(candidates, given), problems, refusedNamespaces };
+}
+
+/** What is found inside of a Namespace that a key gives to a tenant is that tenant's, whoever made it. */
+function withNamespaceTenants(
+  candidates: readonly Candidate[],
+  given: ReadonlyMap<string, Candidate>,
+): readonly Candidate[] {
+  return candidates.map((candidate) => {
+    const tenant = given.get(candidate.home ?? candidate.namespace);
+    return tenant === undefined ? candidate : { ...candidate, namespaceTenant: tenant };
+  });
 }
 
 function wholeNamespacesOf({ syncedNamespaces = [] }: Candidate): readonly string[] {

@@ -51,6 +51,10 @@ export interface TenantCluster {
    * `machines` (docs/metering.md#virtual-machines-that-are-nodes).
    */
   readonly machines?: true;
+  /** Names of the StatefulSets and Deployments that discovery found to run its control plane; vCluster alone has them. */
+  readonly workloads?: readonly string[];
+  /** Id of the tenant that the key of its Namespace names (docs/tenants/namespaces.md), to which it is billed. */
+  readonly namespaceTenant?: string;
   /** Its control plane's pods are its nodes too, and so its usage: what its tenant runs is inside of them. */
   readonly runsOnControlPlane?: true;
   /** The administrator's kubeconfig that its own controllers write; absent where it is `vc-<name>` or nobody does. */

@@ -1,6 +1,7 @@
 import type { DiscoverySettings } from '../config/settings.ts';
 import type { Projected, RawObject } from '../kubernetes/source.ts';
 import type { TenantSourceName } from '../model/tenant-sources.ts';
+import type { Place } from './cluster-ids.ts';
 import type {
   KubeconfigSecret,
   NodeMode,
@@ -116,6 +117,10 @@ export interface Candidate {
   readonly displayName?: string;
   readonly nodeMode?: NodeMode;
   readonly runsOnControlPlane?: true;
+  /** Names of the StatefulSets and Deployments that run its control plane; vCluster alone has them. */
+  readonly workloads?: readonly string[];
+  /** The tenant that the key of its Namespace names, where the kind `namespaces` is looked for, too. */
+  readonly namespaceTenant?: Place;
   readonly kubeconfigSecret?: KubeconfigSecret;
   /** What Machines of Cluster API call it, where that is not its name. */
   readonly machineCluster?: string;

@@ -7,6 +7,7 @@ import { keyOf } from '../observation/shared-values.ts';
 import type { Timeline } from '../observation/timeline.ts';
 import type { UsageSample } from '../observation/usage-samples.ts';
 import { billedSplit, chargeIdentity, type NodePlace, type Split } from './charge-identity.ts';
+import { noteControlPlane } from './findings.ts';
 import { addTo, type Charge, type Evidence } from './tally.ts';
 import {
   chargeOf,
@@ -62,7 +63,10 @@ export function createPodMeter(
   nodeAt: NodeLookup = nodesByName(input),
 ): PodMeter {
   const chargesFor = createChargeCache(input);
-  const visit = (piece: Piece<PodState>): void => {
+  const eachStretch = (
+    piece: Piece<PodState>,
+    use: (stretch: Piece<PodState>, node: NodeState | undefined) => void,
+  ): void => {
     const { podLifetime } = piece.cluster.metering;
     if (piece.state.phase === 'bound' && podLifetime === 'running') return;
     if (isExcludedNamespace(input, piece.cluster, piece.timeline.namespace)) return;
@@ -70,13 +74,24 @@ export function createPodMeter(
     for (const { from, to, state, owner } of stretches) {
       if (state?.down === true || owner?.id === piece.cluster.id) continue;
       if (!isBilledHere(input, state)) continue;
-      const charges = chargesFor(piece.cluster, state, piece.state);
       const whole = from === piece.from && to === piece.to;
-      addPod(input, whole ? piece : { ...piece, from, to }, state, charges);
+      use(whole ? piece : { ...piece, from, to }, state);
     }
   };
+  const visit = (piece: Piece<PodState>): void => {
+    eachStretch(piece, (stretch, node) => {
+      addPod(input, stretch, node, chargesFor(piece.cluster, node, piece.state));
+    });
+  };
+  const visitFree = (piece: Piece<PodState>): void => {
+    eachStretch(piece, (stretch) => {
+      for (const { from, to, cpu } of ratesOf(input, stretch)) {
+        noteControlPlane(input.findings, piece.timeline, { cpu: cpu * BigInt(to - from) });
+      }
+    });
+  };
   return {
-    measure: createWindowVisitor(input, visit),
+    measure: createWindowVisitor(input, visit, visitFree),
     measurePast: () => visitPast(input, input.observation.pods, visit, onLateNodes(input)),
   };
 }
@@ -87,13 +102,33 @@ function addPod(
   node: NodeState | undefined,
   charges: PodCharges,
 ): void {
+  // Of several in one window the last is told, whichever pods were measured together.
+  if (!piece.carried) tellBasis(charges, piece.cluster.metering.cpuMemoryBasis);
+  const evidence = evidenceOf(piece, node, input.window.start);
+  for (const rates of ratesOf(input, piece)) {
+    const { from, to } = rates;
+    if (!rates.isKnown) noteUnsampled(input, piece, from, to);
+    add(charges, piece, evidence, to - from, rates);
+  }
+}
+
+interface Rates {
+  readonly from: number;
+  readonly to: number;
+  /** False where the basis needs a sample and there is none. */
+  readonly isKnown: boolean;
+  /** Nano-cores, and nano-bytes. */
+  readonly cpu: bigint;
+  readonly memory: bigint;
+}
+
+/** What a pod uses by the basis of its tenant cluster, in order. */
+function* ratesOf(input: MeterInput, piece: Piece<PodState>): Generator<Rates> {
   const { cpuMemoryBasis: basis } = piece.cluster.metering;
   const { requests } = piece.state;
-  // Of several in one window the last is told, whichever pods were measured together.
-  if (!piece.carried) tellBasis(charges, basis);
-  const evidence = evidenceOf(piece, node, input.window.start);
   if (basis === 'requests') {
-    add(charges, piece, evidence, piece.to - piece.from, requests);
+    const { cpu, memory } = requests;
+    yield { from: piece.from, to: piece.to, isKnown: true, cpu, memory };
     return;
   }
   const { usage } = input.observation;
@@ -104,11 +139,10 @@ function addPod(
     piece.to,
     hold,
   )) {
-    if (sample === undefined) noteUnsampled(input, piece, from, to);
     const used = usedBy(sample);
     const cpu = basis === 'max' ? larger(used.cpu, requests.cpu) : used.cpu;
     const memory = basis === 'max' ? larger(used.memory, requests.memory) : used.memory;
-    add(charges, piece, evidence, to - from, { cpu, memory });
+    yield { from, to, isKnown: sample !== undefined, cpu, memory };
   }
 }
 

@@ -2,6 +2,8 @@
 export interface Findings {
   /** Objects that cannot be told whose they are, by `namespace/name`. */
   readonly unattributed: Map<string, Unattributed>;
+  /** What pods of control planes used, by `namespace/name`. */
+  readonly controlPlane: Map<string, ControlPlaneUse>;
   /** `namespace/name` of what virtual machines are made of that are nodes of tenant clusters. */
   readonly machines: Set<string>;
   /** Where pods had no usage sample although the basis needs one, by tenant cluster id. */
@@ -20,10 +22,18 @@ export interface Findings {
   ownNodeWord?: OwnNodeWord;
 }
 
-/** An object that nobody is billed for because nobody can tell whose it is. */
+/** An object that nobody is billed for: nobody can tell whose it is, or its namespace is excluded. */
 export interface Unattributed {
   readonly reason: string;
   /** GPU time on nodes of this cluster that it held and that nobody is billed for, parts × milliseconds. */
+  gpu: bigint;
+}
+
+/** What a pod of a control plane used. */
+export interface ControlPlaneUse {
+  /** CPU time that nobody is billed for, nano-cores × milliseconds. */
+  cpu: bigint;
+  /** GPU time, which is billed to the tenant; parts × milliseconds. */
   gpu: bigint;
 }
 
@@ -108,6 +118,7 @@ export interface NotedGpuUse {
 export function createFindings(): Findings {
   return {
     unattributed: new Map(),
+    controlPlane: new Map(),
     machines: new Set(),
     unsampled: new Map(),
     contested: new Map(),
@@ -130,6 +141,17 @@ export function noteUnattributed(
   const noted: Unattributed = { reason, gpu: 0n };
   unattributed.set(key, noted);
   return noted;
+}
+
+/** Adds to what a pod of a control plane used. */
+export function noteControlPlane(
+  { controlPlane }: Pick<Findings, 'controlPlane'>,
+  { namespace, name }: { readonly namespace: string; readonly name: string },
+  { cpu = 0n, gpu = 0n }: Partial<ControlPlaneUse>,
+): void {
+  const key = `${namespace}/${name}`;
+  const known = controlPlane.get(key) ?? { cpu: 0n, gpu: 0n };
+  controlPlane.set(key, { cpu: known.cpu + cpu, gpu: known.gpu + gpu });
 }
 
 /** Notes what was charged, for the window report's balance. */

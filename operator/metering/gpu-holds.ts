@@ -15,8 +15,8 @@ import { claimUses } from './claim-use.ts';
 import { mayHoldOfNode, pluggedGpus, pluggedRules } from './gpu-hours.ts';
 import { isBilledHere, isExcludedNamespace, type MeterInput } from './meter.ts';
 import { type NodeLookup, nodesByName } from './node-owners.ts';
-import { noteUnattributed, type Unattributed } from './findings.ts';
-import { strayReason, unattributedReason } from './unattributed.ts';
+import { noteControlPlane, noteUnattributed, type Unattributed } from './findings.ts';
+import { EXCLUDED_NAMESPACE, strayReason, unattributedReason } from './unattributed.ts';
 
 /** GPUs of one model that something holds on a node during `[from, to)`. */
 export interface GpuHold {
@@ -104,7 +104,12 @@ function collect<S extends { readonly labels: ObjectLabels }>(
           if (!counts(holder, owned.cluster)) continue;
           const known = holds.get(holder.node) ?? [];
           holds.set(holder.node, known);
-          for (const hold of heldOn(input, nodeAt, holder, owned)) known.push(hold);
+          for (const hold of heldOn(input, nodeAt, holder, owned)) {
+            known.push(hold);
+            if (owned.ofControlPlane !== true) continue;
+            const gpu = hold.parts * BigInt(hold.to - hold.from);
+            noteControlPlane(input.findings, { namespace, name }, { gpu });
+          }
         }
       }
     }
@@ -121,6 +126,7 @@ interface OwnedTime {
   readonly to: number;
   readonly cluster: TenantCluster | undefined;
   readonly stray?: Unattributed;
+  readonly ofControlPlane?: true;
 }
 
 function heldOn(
@@ -208,7 +214,7 @@ function ownersOf(
   return owned;
 }
 
-type Owner = Pick<OwnedTime, 'cluster' | 'stray'>;
+type Owner = Pick<OwnedTime, 'cluster' | 'stray' | 'ofControlPlane'>;
 
 function billedTo(
   input: MeterInput,
@@ -223,10 +229,17 @@ function billedTo(
   if (owner.kind === 'machine') return { cluster: undefined };
   const { cluster } = owner;
   const isBilled =
-    !cluster.excluded &&
-    (owner.kind !== 'control-plane' || cluster.metering.meterControlPlane) &&
-    !isExcludedNamespace(input, cluster, namespace);
-  return { cluster: isBilled ? cluster : undefined };
+    !cluster.excluded && (owner.kind !== 'control-plane' || cluster.metering.meterControlPlane);
+  if (isBilled && isExcludedNamespace(input, cluster, namespace)) {
+    return nobodys(input, object, excludedReason(cluster));
+  }
+  const ofControlPlane = owner.kind === 'tenant' ? owner.ofControlPlane : undefined;
+  return { cluster: isBilled ? cluster : undefined, ...omitUndefined({ ofControlPlane }) };
+}
+
+/** On nodes that are billed whole, what runs in an excluded namespace is paid for with them. */
+function excludedReason({ metering }: TenantCluster): string | undefined {
+  return metering.privateNodeBilling === 'usage' ? EXCLUDED_NAMESPACE : undefined;
 }
 
 function nobodys({ findings }: MeterInput, object: OwnedObject, reason?: string): Owner {

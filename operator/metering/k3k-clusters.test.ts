@@ -4,7 +4,7 @@ import { discoverHost, type Host } from '../discovery/testing/host.ts';
 import { namespaceObject } from '../discovery/testing/objects.ts';
 import type { TenantCluster } from '../discovery/tenant-cluster.ts';
 import { releaseLeft } from '../windows/ended-tenants.ts';
-import { cluster, iso, pod } from './testing/objects.ts';
+import { cluster, iso, ownedBy, pod } from './testing/objects.ts';
 import { cpu, createWorld, HOUR, START, type World } from './testing/world.ts';
 
 const MINUTE = 60_000;
@@ -22,7 +22,10 @@ function found(names: readonly string[], meterControlPlane = false): readonly Te
 }
 
 function run(world: World, name: string, labels: Readonly<Record<string, string>>, cores: number) {
-  const object = pod({ namespace: 'k3k-n', name, labels, containers: [{ cpu: String(cores) }] });
+  const isServer = labels['role'] === 'server';
+  const metadata = isServer ? ownedBy(`k3k-${labels['cluster']}-server`) : {};
+  const containers = [{ cpu: String(cores) }];
+  const object = pod({ namespace: 'k3k-n', name, labels, metadata, containers });
   world.pod(object);
   return object;
 }

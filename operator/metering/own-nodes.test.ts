@@ -1,8 +1,18 @@
 import * as fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
+import { gpusOf } from '../model/gpu-parts.ts';
+import type { Unattributed } from './findings.ts';
 import { A10G, gpuNode, H100, N1, N2, N4, N7, variant } from './testing/gpu-nodes.ts';
 import { closed, GPU, hourOf, METRICS, only, sums, WHOLE } from './testing/node-hours.ts';
-import { claim, cluster, CONTROL_PLANE, pod, service, workload } from './testing/objects.ts';
+import {
+  claim,
+  cluster,
+  CONTROL_PLANE,
+  ownedBy,
+  pod,
+  service,
+  workload,
+} from './testing/objects.ts';
 import { createWorld, HOUR, START, total } from './testing/world.ts';
 
 const inside = 'tenant-tenant-a-a';
@@ -80,6 +90,22 @@ describe('nodes of a tenant cluster’s own, billed by usage', () => {
     expect(total(billed(pods, [N1], excluding).events, METRICS.cpu)).toBe(2);
   });
 
+  test('GPUs in an excluded namespace are free, and nobody is told', () => {
+    const pods = [
+      { name: 'p', namespace: 'ml', node: 'n1', containers: [{ [GPU]: 2 }] },
+      { name: 'd', namespace: 'kube-system', node: 'n1', containers: [{ [GPU]: 4 }] },
+    ];
+    const { events, findings } = billed(pods);
+    expect(total(events, METRICS.gpu)).toBe(2);
+    const [[name, { reason, gpu }]] = [...findings.unattributed] as [[string, Unattributed]];
+    expect([name, gpusOf(gpu) / HOUR]).toEqual(['kube-system/d', 4]);
+    expect(reason).toContain('TENANT_EXCLUDE_NAMESPACES');
+    expect(findings.unattributed.size).toBe(1);
+    // What runs on a node that is billed whole is paid for with it.
+    const whole = closed({ nodes: [N1], pods, inside });
+    expect(whole.findings.unattributed.size).toBe(0);
+  });
+
   test('P13: a pod that waits for a node costs nothing', () => {
     const pods = [
       {
@@ -144,7 +170,8 @@ test('P09: on this cluster it has its control plane alone, which instance hours 
   world.clusters([cluster('a', { privateNodeBilling: 'usage' })]);
   world.node(gpuNode(N7));
   world.workload(workload({ name: 'a' }));
-  world.pod(pod({ name: 'a-0', labels: CONTROL_PLANE, node: 'n7', containers: [{ cpu: '2' }] }));
+  const own = { labels: CONTROL_PLANE, metadata: ownedBy('a') };
+  world.pod(pod({ name: 'a-0', ...own, node: 'n7', containers: [{ cpu: '2' }] }));
   const { events } = world.close(START, START + HOUR);
   expect(events.map(({ metric, quantity }) => [metric, quantity])).toEqual([
     ['tenant_instance_hours', '1'],

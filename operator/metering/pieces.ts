@@ -72,10 +72,14 @@ export function* visitPieces<S extends { readonly labels: ObjectLabels }>(
 
 const MEASURED: Pass = { carried: false, weight: 1, asBilled: false };
 
-/** Visits of one timeline after the other what is charged of it inside the window. */
+/**
+ * Visits of one timeline after the other what is charged of it inside the window, and what is not since it is
+ * control plane (`visitFree`).
+ */
 export function createWindowVisitor<S extends { readonly labels: ObjectLabels }>(
   input: MeterInput,
   visit: (piece: Piece<S>) => void,
+  visitFree: (piece: Piece<S>) => void = () => undefined,
 ): (timeline: Timeline<S>) => void {
   const { window, observation } = input;
   const inWindow = createAttributor(input, window.start, window.end);
@@ -84,7 +88,7 @@ export function createWindowVisitor<S extends { readonly labels: ObjectLabels }>
     const isForeign =
       inWindow.tenancies(namespace).length === 0 && !observation.refusedNamespaces.has(namespace);
     if (isForeign && !spans.some(isManaged)) return;
-    inWindow.visit(timeline, spans, MEASURED, visit);
+    inWindow.visit(timeline, spans, MEASURED, visit, visitFree);
   };
 }
 
@@ -165,6 +169,7 @@ interface Attributor {
     spans: readonly Span<S>[],
     pass: Pass,
     visit: (piece: Piece<S>) => void,
+    visitFree?: (piece: Piece<S>) => void,
   ): void;
 }
 
@@ -201,7 +206,7 @@ function createAttributor(input: MeterInput, from: number, to: number): Attribut
 
   return {
     tenancies,
-    visit: (timeline, spans, pass, visit) => {
+    visit: (timeline, spans, pass, visit, visitFree) => {
       for (const span of spans) {
         if (span.from >= to || span.to <= from) continue;
         let untold = Math.min(span.to, to) - Math.max(span.from, from);
@@ -224,7 +229,8 @@ function createAttributor(input: MeterInput, from: number, to: number): Attribut
           }
           const { cluster } = owner;
           if (cluster.excluded) continue;
-          if (owner.kind === 'control-plane' && !cluster.metering.meterControlPlane) continue;
+          const isFree = owner.kind === 'control-plane' && !cluster.metering.meterControlPlane;
+          if (isFree && visitFree === undefined) continue;
           if (pass.clusterId !== undefined && cluster.id !== pass.clusterId) continue;
           // One is made for every object of the cluster: without others on the way.
           const piece = {
@@ -241,7 +247,8 @@ function createAttributor(input: MeterInput, from: number, to: number): Attribut
             unsure: Math.max(unsureOf(span, start, end), unsureOf(tenancy, start, end)),
           };
           const { endedBy } = span;
-          visit(endedBy === undefined || end !== span.to ? piece : { ...piece, endedBy });
+          const use = isFree && visitFree !== undefined ? visitFree : visit;
+          use(endedBy === undefined || end !== span.to ? piece : { ...piece, endedBy });
         }
         // Of closed windows, tenancies that ended long ago are forgotten.
         if (untold <= 0 || pass.carried) continue;

@@ -260,6 +260,7 @@ function addFindings(whole: Findings, part: Findings): void {
   for (const [name, found] of part.unattributed) {
     if (!whole.unattributed.has(name)) whole.unattributed.set(name, found);
   }
+  for (const [name, use] of part.controlPlane) whole.controlPlane.set(name, use);
   for (const name of part.machines) whole.machines.add(name);
   for (const [id, found] of part.unsampled) {
     const before = whole.unsampled.get(id) ?? { ...found, podMs: 0 };

@@ -1,6 +1,14 @@
 import { describe, expect, test } from 'vitest';
 import type { RawObject } from '../kubernetes/source.ts';
-import { cluster, CONTROL_PLANE, node, OWN_LABELS, pod, workload } from './testing/objects.ts';
+import {
+  cluster,
+  CONTROL_PLANE,
+  node,
+  OWN_LABELS,
+  ownedBy,
+  pod,
+  workload,
+} from './testing/objects.ts';
 import { cpu, createWorld, hour, HOUR, memory, START, type World } from './testing/world.ts';
 
 describe('CPU and memory by requests', () => {
@@ -175,11 +183,13 @@ describe('CPU and memory by requests', () => {
   test('control plane pods are billed only when asked', () => {
     const build = (meterControlPlane: boolean) => (world: World) => {
       world.clusters([cluster('a', { meterControlPlane })]);
-      world.pod(pod({ name: 'cp', labels: CONTROL_PLANE, containers: [{ cpu: '400m' }] }));
+      const own = { labels: CONTROL_PLANE, metadata: ownedBy('a') };
+      world.pod(pod({ name: 'cp', ...own, containers: [{ cpu: '400m' }] }));
       world.pod(
         pod({
           name: 'etcd',
           labels: { ...CONTROL_PLANE, app: 'vcluster-etcd' },
+          metadata: ownedBy('a-etcd'),
           containers: [{ cpu: '200m' }],
         }),
       );

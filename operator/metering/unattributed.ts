@@ -28,6 +28,10 @@ export function unattributedReason(
 const REFUSED =
   'in a namespace that says a syncer maps it and that is given to nobody; discovery_problems says why';
 
+/** Why GPU time of a tenant cluster with nodes of its own is billed to nobody though its owner is known. */
+export const EXCLUDED_NAMESPACE =
+  'in a namespace of TENANT_EXCLUDE_NAMESPACES, in which nothing is billed; take the namespace out, or what holds GPUs';
+
 /**
  * Why an object is unattributed in a namespace without tenant clusters; undefined for what a tenant cluster
  * has nothing to do with. Only a syncer writes the label, so somebody's tenant cluster brought it; imported

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import type { UsageEvent } from '../model/event.ts';
-import { cluster, CONTROL_PLANE, node, pod } from './testing/objects.ts';
+import { cluster, CONTROL_PLANE, node, ownedBy, pod } from './testing/objects.ts';
 import { cpu, createWorld, hour, HOUR, memory, START, type World } from './testing/world.ts';
 
 describe('CPU and memory by usage', () => {
@@ -49,7 +49,8 @@ describe('CPU and memory by usage', () => {
   ] as const)('%s', (_id, meterControlPlane, app, used, want) => {
     const events = hour((world) => {
       world.clusters([cluster('a', { cpuMemoryBasis: 'usage', meterControlPlane })]);
-      world.pod(pod({ name: 'cp', labels: { ...CONTROL_PLANE, ...app } }));
+      const metadata = ownedBy(app.app === 'vcluster-etcd' ? 'a-etcd' : 'a');
+      world.pod(pod({ name: 'cp', labels: { ...CONTROL_PLANE, ...app }, metadata }));
       world.pod(pod({ name: 'p' }));
       world.sample({ cp: used, p: ['100m', '512Mi'] }, START);
     });

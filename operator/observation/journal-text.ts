@@ -15,7 +15,7 @@ const VERSION = 2;
  * objects that do not change are not sent again where a watch resumes, so what an older release has made of
  * them is compared with a list.
  */
-export const PROJECTION_VERSION = 2;
+export const PROJECTION_VERSION = 3;
 
 interface Stored {
   readonly v: typeof VERSION;

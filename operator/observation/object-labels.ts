@@ -1,4 +1,5 @@
 import { claimText } from '../discovery/claims.ts';
+import { looksLikeControlPlane } from '../discovery/control-plane.ts';
 import type { RawObject } from '../kubernetes/source.ts';
 import { listAt, recordAt, textAt } from './raw-fields.ts';
 import { type Api, API_OF_HOST, createSharedValues } from './shared-values.ts';
@@ -21,6 +22,13 @@ export interface ObjectLabels {
   readonly queue?: string;
   /** KubeVirt made it for a virtual machine: its pod, or one of its disks. No label says so, but who owns it. */
   readonly virtualMachine?: true;
+  /**
+   * Name of the StatefulSet, DaemonSet or Deployment that runs the pod, `''` where none does. Only pods that look
+   * like a control plane's have it.
+   */
+  readonly runBy?: string;
+  /** A pod that looks like a control plane's and may hold GPUs, or a claim of devices. */
+  readonly holdsGpus?: true;
 }
 
 const MANAGED_BY = 'vcluster.loft.sh/managed-by';
@@ -36,16 +44,38 @@ export function objectLabels(metadata: RawObject, api: Api = API_OF_HOST): Objec
   return shareLabels(labelsOf(metadata), api);
 }
 
-/** As {@link objectLabels}, of a pod: its queue among them. */
+/** As {@link objectLabels}, of a pod: its queue among them, and who runs it. */
 export function podLabels(metadata: RawObject, api: Api = API_OF_HOST): ObjectLabels {
   const labels = recordAt(metadata, 'labels');
   const queue = QUEUES.map((key) => textAt(labels, key)).find(Boolean);
-  return shareLabels({ ...labelsOf(metadata), queue }, api);
+  const own = labelsOf(metadata);
+  const runBy = looksLikeControlPlane(own) ? (runnerOf(metadata) ?? '') : undefined;
+  return shareLabels({ ...own, queue, runBy }, api);
 }
 
-type Labels = { readonly [Key in keyof ObjectLabels]: ObjectLabels[Key] | undefined };
+/**
+ * The StatefulSet, DaemonSet or Deployment that runs a pod. A Deployment names its ReplicaSets after itself and the
+ * pod's label `pod-template-hash`.
+ */
+function runnerOf(metadata: RawObject): string | undefined {
+  const owner = listAt(metadata, 'ownerReferences').find(({ controller }) => controller === true);
+  if (owner === undefined || textAt(owner, 'apiVersion')?.startsWith('apps/') !== true)
+    return undefined;
+  const name = textAt(owner, 'name');
+  if (owner['kind'] === 'StatefulSet' || owner['kind'] === 'DaemonSet') return name;
+  if (owner['kind'] !== 'ReplicaSet' || name === undefined) return undefined;
+  const ending = `-${textAt(recordAt(metadata, 'labels'), 'pod-template-hash') ?? ''}`;
+  return ending !== '-' && name.endsWith(ending) ? name.slice(0, -ending.length) : undefined;
+}
 
-function labelsOf(metadata: RawObject): Labels {
+/** The labels of something that may hold GPUs: no part of a control plane does. */
+export function withGpus(labels: ObjectLabels, api: Api = API_OF_HOST): ObjectLabels {
+  return looksLikeControlPlane(labels) ? shareLabels({ ...labels, holdsGpus: true }, api) : labels;
+}
+
+type Labels = { readonly [Key in keyof ObjectLabels]?: ObjectLabels[Key] | undefined };
+
+function labelsOf(metadata: RawObject) {
   const labels = recordAt(metadata, 'labels');
   return {
     managedBy: textAt(labels, MANAGED_BY),
@@ -75,7 +105,10 @@ function isOfVirtualMachine(metadata: RawObject): boolean {
 /** The one shared value of an API with these labels. */
 export function shareLabels(labels: Labels, api: Api = API_OF_HOST): ObjectLabels {
   const { managedBy, virtualNamespace, app, release, claim, queue, virtualMachine } = labels;
-  const key = [managedBy, virtualNamespace, app, release, claim, queue, virtualMachine && 'vm'];
+  const { runBy, holdsGpus } = labels;
+  const machine = virtualMachine && 'vm';
+  const names = [managedBy, virtualNamespace, app, release, claim, queue, machine, runBy];
+  const key = holdsGpus ? [...names, 'gpus'] : names;
   return sharedLabels(api, key, () => ({
     ...(managedBy === undefined ? {} : { managedBy }),
     ...(virtualNamespace === undefined ? {} : { virtualNamespace }),
@@ -84,6 +117,8 @@ export function shareLabels(labels: Labels, api: Api = API_OF_HOST): ObjectLabel
     ...(claim === undefined ? {} : { claim }),
     ...(queue === undefined ? {} : { queue }),
     ...(virtualMachine === undefined ? {} : { virtualMachine }),
+    ...(runBy === undefined ? {} : { runBy }),
+    ...(holdsGpus === undefined ? {} : { holdsGpus }),
   }));
 }
 
@@ -97,7 +132,9 @@ export function sameLabels(a: ObjectLabels, b: ObjectLabels): boolean {
     a.release === b.release &&
     a.claim === b.claim &&
     a.queue === b.queue &&
-    a.virtualMachine === b.virtualMachine
+    a.virtualMachine === b.virtualMachine &&
+    a.runBy === b.runBy &&
+    a.holdsGpus === b.holdsGpus
   );
 }
 

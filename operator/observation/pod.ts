@@ -7,7 +7,13 @@ import {
   sameRequests,
 } from './effective-requests.ts';
 import { greaterOf, type GpuShares, gpuShares, sameShares } from './gpu-shares.ts';
-import { type ObjectLabels, podLabels, sameLabels, sameOwnerLabels } from './object-labels.ts';
+import {
+  type ObjectLabels,
+  podLabels,
+  sameLabels,
+  sameOwnerLabels,
+  withGpus,
+} from './object-labels.ts';
 import { conditionOf, listAt, recordAt, textAt, timeAt } from './raw-fields.ts';
 import { type Api, API_OF_HOST, shareText } from './shared-values.ts';
 import type { Sighting } from './sighting.ts';
@@ -184,13 +190,13 @@ export function followPod(timeline: Timeline<PodState>, pod: PodView, seen: Sigh
     return;
   }
   const shares = greaterOf(current.gpuShares, pod.gpuShares);
+  const next = stateOf(pod, pod.node, current.phase, shares);
   if (
-    sameLabels(current.labels, pod.labels) &&
-    sameRequests(current.requests, pod.requests) &&
+    sameLabels(current.labels, next.labels) &&
+    sameRequests(current.requests, next.requests) &&
     sameShares(current.gpuShares, shares)
   )
     return;
-  const next = stateOf(pod, pod.node, current.phase, shares);
   change(timeline, next, seen, (before) => leastPod(before, next));
 }
 
@@ -229,10 +235,13 @@ export function finishPod(
 }
 
 function stateOf(
-  { labels, requests, gpuShares: said }: PodView,
+  pod: PodView,
   node: string,
   phase: PodState['phase'],
-  shares = said,
+  shares = pod.gpuShares,
 ): PodState {
+  const { requests } = pod;
+  const holdsGpus = shares !== undefined || mayHoldGpus(pod);
+  const labels = holdsGpus ? withGpus(pod.labels) : pod.labels;
   return { phase, node, labels, requests, ...optional('gpuShares', shares) };
 }

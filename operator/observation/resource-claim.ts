@@ -1,5 +1,5 @@
 import type { Projected, RawObject } from '../kubernetes/source.ts';
-import { type ObjectLabels, objectLabels, sameLabels } from './object-labels.ts';
+import { type ObjectLabels, objectLabels, sameLabels, withGpus } from './object-labels.ts';
 import { amountAt, listAt, recordAt, textAt, timeAt } from './raw-fields.ts';
 import { type Api, API_OF_HOST } from './shared-values.ts';
 import type { Sighting } from './sighting.ts';
@@ -56,7 +56,7 @@ export function projectResourceClaim(
     uid,
     name,
     namespace: textAt(metadata, 'namespace') ?? '',
-    labels: isMadeForPod(metadata) ? NO_LABELS : objectLabels(metadata, api),
+    labels: isMadeForPod(metadata) ? NO_LABELS : withGpus(objectLabels(metadata, api), api),
     createdAt: timeAt(metadata, 'creationTimestamp') ?? 0,
     pods: consumers.filter(isPod).flatMap((consumer) => textAt(consumer, 'uid') ?? []),
     otherConsumer: consumers.some((consumer) => !isPod(consumer)),

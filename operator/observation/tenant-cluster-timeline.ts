@@ -331,6 +331,7 @@ function withNamespaces(
 /** Only what changes an event splits a span; a new e-mail address does not. */
 function billingKey(cluster: TenantCluster): string {
   const { namespace, name, tenant, project, tenantClass, excluded, machines, metering } = cluster;
+  const { workloads, namespaceTenant } = cluster;
   const parts = [namespace, name, tenant, project, tenantClass, excluded, machines, metering];
-  return JSON.stringify(parts);
+  return JSON.stringify([...parts, workloads, namespaceTenant]);
 }

@@ -2,7 +2,7 @@ import * as fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { createMemoryLedger } from '../ledger/testing/memory-ledger.ts';
 import { gpuNode, N1, N7 } from '../metering/testing/gpu-nodes.ts';
-import { cluster, CONTROL_PLANE, pod, workload } from '../metering/testing/objects.ts';
+import { cluster, CONTROL_PLANE, ownedBy, pod, workload } from '../metering/testing/objects.ts';
 import { total } from '../metering/testing/world.ts';
 import { createHandTenant, type HandTenant } from './testing/hand-tenant.ts';
 import {
@@ -31,7 +31,7 @@ async function setUp(metering = {}, environment = {}) {
     settings,
     objects: {
       workloads: [workload({ name: 'a' })],
-      pods: [pod({ ...life, labels: CONTROL_PLANE })],
+      pods: [pod({ ...life, labels: CONTROL_PLANE, metadata: ownedBy('a') })],
     },
     tenants: {
       list: () => tenants,
@@ -92,6 +92,18 @@ describe('the scope of a tenant cluster’s own API', () => {
       [NODE]: 'private_node',
     });
     expect(events).toHaveLength(5);
+    await process.kill();
+  });
+
+  test('GPU time in a namespace that it leaves out shows nowhere', async () => {
+    const { clock, process, tenant } = await setUp({ privateNodeBilling: 'usage' });
+    const containers = [{ 'nvidia.com/gpu': 2 }];
+    tenant.pod(pod({ ...life, name: 'd', namespace: 'kube-system', node: 'n1', containers }));
+    await pass(clock, 20 + 70);
+    const { unattributed } = process.collector.lastReport('gpus') ?? {};
+    expect(unattributed?.gpus).toEqual({ seconds: 120, objects: 1 });
+    expect(unattributed?.items[0]).toContain(`${a.id}: kube-system/d: in a namespace of`);
+    expect(process.logs.join('\n')).toContain('120 GPU-seconds are unattributed');
     await process.kill();
   });
 

@@ -47,7 +47,11 @@ export class UnattributedWatch {
   }
 
   /** Takes in what a window has found in which GPUs were measured. */
-  note(windowEnd: string, report: UnattributedReport, { unattributed }: Findings): void {
+  note(
+    windowEnd: string,
+    report: UnattributedReport,
+    { unattributed }: Pick<Findings, 'unattributed'>,
+  ): void {
     const { metrics, logger } = this.#options;
     const { total, items, gpus = { seconds: 0, objects: 0 } } = report;
     metrics.unattributedObjects.set(total);

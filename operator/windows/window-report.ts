@@ -7,6 +7,7 @@ import { formatInstant } from '../model/window.ts';
 import type { Observation } from '../observation/observation.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import type { CollectorMetrics } from './collector-metrics.ts';
+import { type ControlPlaneReport, controlPlaneReport } from './control-plane-report.ts';
 import type { DueWindow } from './due-windows.ts';
 import type { Gap, Gaps } from './gaps.ts';
 import { type GpuReport, gpuReport, unaccountedSeconds } from './gpu-report.ts';
@@ -43,6 +44,8 @@ export interface WindowReport {
   /** Charges that could not become an event, `what: where: "input"`. */
   readonly refused: readonly string[];
   readonly unattributed: UnattributedReport;
+  /** What pods of control planes used; absent where there is none. */
+  readonly controlPlane?: ControlPlaneReport;
   /** What is of virtual machines that are nodes, and so no usage of its namespace: how many objects, and the first ten; absent where there are none. */
   readonly machines?: { readonly total: number; readonly items: readonly string[] };
   /** Where GPU time went; absent where the scope `gpus` was not closed. */
@@ -119,7 +122,8 @@ export function createWindowReporter(options: WindowReporterOptions): WindowRepo
       tenantClusters: observation.tenantClusters.current.length,
       gaps: gaps.list().filter((gap) => gap.from < window.end && gap.to > window.start),
       refused,
-      unattributed: unattributedReport(findings, hasHostGpus(members)),
+      unattributed: unattributedReport({ unattributed: allUnattributed(result) }, hasGpus),
+      ...omitUndefined({ controlPlane: controlPlaneReport(findings) }),
       ...(findings.machines.size > 0 && { machines: firstOf(findings.machines) }),
       ...omitUndefined({
         ownNodeProblems: own > 0 && ownNodeProblems.length > 0 ? ownNodeProblems : undefined,
@@ -166,8 +170,11 @@ export function createWindowReporter(options: WindowReporterOptions): WindowRepo
       const report = reportOf(closed, result, outcomes, times);
       tell(report);
       if (report.gpus !== undefined) tellGpus(report, result);
-      if (report.unattributed.gpus !== undefined) {
-        unattributed.note(report.windowEnd, report.unattributed, result.findings);
+      const found = report.unattributed;
+      if (hasHostGpus(closed.members)) {
+        unattributed.note(report.windowEnd, found, { unattributed: allUnattributed(result) });
+      } else {
+        metrics.unattributedGpuSeconds.inc(found.gpus?.seconds ?? 0);
       }
       return report;
     },
@@ -181,6 +188,14 @@ function hasHostGpus(members: DueWindow['members']): boolean {
 function gpusOf(findings: Findings, own: ReadonlyMap<string, Findings>): GpuReport {
   const shares = [findings, ...own.values()].flatMap(({ gpuShares }) => [...gpuShares.values()]);
   return gpuReport(findings.gpuBalances, ownBalances(own), shares);
+}
+
+/** Of this cluster, and of private nodes, where the id of the tenant cluster stands before the name. */
+function allUnattributed({ findings, ownFindings }: Measured): Findings['unattributed'] {
+  const own = [...ownFindings].flatMap(([id, { unattributed }]) =>
+    [...unattributed].map(([name, found]) => [`${id}: ${name}`, found] as const),
+  );
+  return new Map([...findings.unattributed, ...own]);
 }
 
 function ownBalances(

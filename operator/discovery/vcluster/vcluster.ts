@@ -1,3 +1,4 @@
+import { compareBytewise } from '../../model/bytewise.ts';
 import { omitUndefined } from '../../model/omit-undefined.ts';
 import { placeKey } from '../cluster-ids.ts';
 import type { Candidate, HostObjects, TenantSource } from '../tenant-source.ts';
@@ -46,6 +47,7 @@ function candidateOf(
     namespace,
     name,
     objects: workloads,
+    workloads: [...new Set(workloads.map((workload) => workload.name))].toSorted(compareBytewise),
     createdAt,
     ...omitUndefined({
       instance,

@@ -46,6 +46,12 @@ export const OWN_LABELS = {
 /** Labels of what belongs to the control plane of tenant cluster `a`. */
 export const CONTROL_PLANE = { app: 'vcluster', release: 'a' };
 
+/** The metadata of a pod that a StatefulSet, DaemonSet or ReplicaSet runs. */
+export function ownedBy(name: string, kind = 'StatefulSet'): RawObject {
+  const owner = { apiVersion: 'apps/v1', kind, name, uid: `uid-${name}`, controller: true };
+  return { ownerReferences: [owner] };
+}
+
 /** A tenant pod on the host, running since long before the first window unless said otherwise. */
 export function pod(fixture: PodFixture): RawObject {
   const {
@@ -197,6 +203,7 @@ export function cluster(
     excluded: false,
     enforcementExempt: false,
     createdAt: LONG_AGO,
+    workloads: [name],
     overrides: [],
     metering: {
       cpuMemoryBasis: 'requests',
