@@ -14,7 +14,7 @@ export interface ObjectMeta {
   readonly uid?: string;
   readonly labels?: Readonly<Record<string, string>>;
   readonly annotations?: Readonly<Record<string, string>>;
-  readonly ownerReferences?: readonly Readonly<Record<string, string>>[];
+  readonly ownerReferences?: readonly Readonly<Record<string, string | boolean>>[];
   readonly creationTimestamp?: string;
   readonly deletionTimestamp?: string;
   readonly deletionGracePeriodSeconds?: number;

@@ -16,7 +16,7 @@ export async function ensureSteadyPods(
   const controlPlane = {
     name: `${cluster.name}-0`,
     namespace: cluster.namespace,
-    labels: controlPlaneLabels(cluster),
+    ...runByWorkload(cluster),
   };
   await ensureRunning(api, podObject(controlPlane, 'cpu-1', CONTROL_PLANE_REQUESTS, 'Always'), now);
   for (const pod of cluster.pods) {
@@ -26,6 +26,21 @@ export async function ensureSteadyPods(
     await ensureResourceClaim(api, cluster, pod, object);
     await letRun(api, object, now);
   }
+}
+
+const TEMPLATE_HASH = '5d4f86b9c7';
+
+/** Labels and owner that the controllers of Kubernetes give a pod of the control plane; none of them runs here. */
+function runByWorkload(cluster: SimulatedTenantCluster): Omit<ObjectMeta, 'name'> {
+  const { name, kind } = cluster;
+  const labels = controlPlaneLabels(cluster);
+  const owner = { apiVersion: 'apps/v1', kind, name, uid: `uid-of-${name}`, controller: true };
+  if (kind === 'StatefulSet') return { labels, ownerReferences: [owner] };
+  const replicaSet = { ...owner, kind: 'ReplicaSet', name: `${name}-${TEMPLATE_HASH}` };
+  return {
+    labels: { ...labels, 'pod-template-hash': TEMPLATE_HASH },
+    ownerReferences: [replicaSet],
+  };
 }
 
 function withClaim(
