@@ -371,6 +371,12 @@ export interface MeteringPolicyStatus {
     message: string;
   }[];
   observedGeneration?: number;
+  holder?: {
+    leaseUid: string;
+    namespace: string;
+    ledger: string;
+    renewedAt: string;
+  };
   lastWindow?: string;
   windowSeconds?: number;
   tenants?: number;

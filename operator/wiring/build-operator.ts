@@ -11,6 +11,7 @@ import { createOutbound } from '../outbound/outbound.ts';
 import type { Clock } from '../telemetry/clock.ts';
 import { createCollectorMetrics } from '../windows/collector-metrics.ts';
 import type { BuildContext, OperatorOptions } from './build-context.ts';
+import { ClusterHolder } from './cluster-holder.ts';
 import { buildClusterView, type ClusterView } from './cluster-view.ts';
 import { compareWithStatus } from './compare-with-status.ts';
 import { CustomResources, whenConfigured } from './custom-resources.ts';
@@ -84,6 +85,10 @@ export async function buildOperator(options: OperatorOptions): Promise<readonly 
       ? { timings: SHARED }
       : { timings: ALONE, succession: { prefix: lineage, head: () => ledger.head() } }),
   });
+  const { namespace } = options;
+  const holding = { connection, namespace, clock, logger, registry };
+  const { ledgerId } = ledger.stats();
+  const holder = new ClusterHolder({ ...holding, lease: LEASE, ledgerId });
   const leading: Gauge = new Gauge({
     name: 'meterfeed_leading',
     help: '1 on the process that meters, 0 on one that waits to',
@@ -109,6 +114,7 @@ export async function buildOperator(options: OperatorOptions): Promise<readonly 
     ...metering.parts,
   ];
   const metersOwn: readonly Part[] = [
+    { name: 'holder', run: (signal) => holder.run(signal) },
     // How long usage is kept may be the policy's word.
     whenConfigured(customResources, {
       name: 'retention',
@@ -128,7 +134,8 @@ export async function buildOperator(options: OperatorOptions): Promise<readonly 
   const takeUp = async (): Promise<void> => metering.windows.lead(await cluster.takeUp());
   if (replica === undefined) {
     const begin = async (signal: AbortSignal): Promise<void> => {
-      await compare(signal);
+      await holder.claim(signal);
+      if (!signal.aborted) await compare(signal);
       if (!signal.aborted) await takeUp();
     };
     const leader = leaderPart(election, begin, [...everywhere, ...metersOwn], { clock, logger });
@@ -138,6 +145,7 @@ export async function buildOperator(options: OperatorOptions): Promise<readonly 
     takeOver(
       { ...options, replica },
       [
+        ['holder', (signal) => holder.claim(signal)],
         ['status', compare],
         ['journal', takeUp],
         ['held', () => billing.takeUp()],

@@ -58,6 +58,7 @@ const NAME = 'shop';
 const WINDOW_MS = 10_000;
 /** Reads and changes through the API of the world. */
 export const API_TOKEN = 'api-canary-5b1e90d2';
+const POLICY = '/apis/meterfeed.io/v1alpha1/meteringpolicies/default';
 const EVENTS = '/apis/events.k8s.io/v1/namespaces/default/events';
 const OVERRIDES = '/apis/meterfeed.io/v1alpha1/tenantoverrides';
 
@@ -69,6 +70,8 @@ export async function startBudgetWorld(
   const directory = await mkdtemp(join(tmpdir(), 'meterfeed-budgets-'));
   await installCustomResources(host);
   const own = await host.createNamespace('operator');
+  // The installation of the world before it is no holder of this one.
+  await host.request('DELETE', POLICY);
   const namespace = await host.createNamespace('tenant');
   const estate = createEstate(host);
   await estate.addTenantCluster(namespace, NAME);
