@@ -2,8 +2,8 @@ import { omitUndefined } from '../model/omit-undefined.ts';
 import type { Clock } from '../telemetry/clock.ts';
 import { CatchUp, type NewestVersion, type Revisions } from './catch-up.ts';
 import type { ObjectEvent, WatchProgress } from './list-and-watch.ts';
-import type { Arrival } from './source.ts';
-import { WatchFreshness } from './watch-health.ts';
+import type { Arrival, Bracket } from './source.ts';
+import { CATCH_UP_MS, WatchFreshness } from './watch-health.ts';
 
 export interface ArrivalTimesOptions {
   readonly clock: Clock;
@@ -15,6 +15,11 @@ export interface ArrivalTimesOptions {
   readonly newest: NewestVersion;
 }
 
+/** A stretch that is shorter than this is within the news of a moment, and no window is as short. */
+const SHORTEST_UNSEEN_MS = 1_000;
+/** The newest stretches are enough: whoever records them reads them every few seconds. */
+const MOST_UNSEEN = 20;
+
 /**
  * Of the lists and watches of one resource: when what they tell came about, and until when what is held was known to
  * be so. Times are those of the wall clock, milliseconds.
@@ -23,6 +28,10 @@ export class ArrivalTimes {
   readonly #clock: Clock;
   readonly #freshness: WatchFreshness;
   readonly #catchUp: CatchUp;
+  #unseen: readonly Bracket[] = [];
+  /** Up to here nothing is missing, also where nothing has arrived to prove it. */
+  #wholeUntil = 0;
+  #openedAt = Infinity;
 
   constructor({ clock, knownAt, revisions, newest }: ArrivalTimesOptions) {
     this.#clock = clock;
@@ -40,10 +49,25 @@ export class ArrivalTimes {
     return this.#freshness.knownUntil(at);
   }
 
+  /** As `SourceHealth` has it. */
+  get unseen(): readonly Bracket[] {
+    return this.#unseen;
+  }
+
   /** A whole list is in that was asked for at `at`. */
   listed(at: number): void {
+    const from = Math.max(this.#wholeUntil, this.knownUntil(at));
+    if (at - from >= SHORTEST_UNSEEN_MS) {
+      this.#unseen = [...this.#unseen, { from, until: at }].slice(-MOST_UNSEEN);
+    }
+    this.#wholeUntil = at;
     this.#freshness.confirm(at);
     this.#catchUp.listed(at);
+  }
+
+  /** The API server did not serve the resource at `at`, so nothing of it came and went. */
+  absent(at: number): void {
+    this.#wholeUntil = at;
   }
 
   /** A watch is about to be opened from this version on. */
@@ -54,6 +78,7 @@ export class ArrivalTimes {
   /** It was opened. */
   opened(): void {
     const now = this.#clock.now();
+    this.#openedAt = now;
     this.#freshness.resume(now);
     this.#catchUp.opened(now);
   }
@@ -78,5 +103,9 @@ export class ArrivalTimes {
   closed(inOrder: boolean): void {
     const now = this.#clock.now();
     this.#catchUp.closed(now, inOrder ? now : this.#freshness.knownUntil(now));
+    // A watch that was open for so long has brought all that was missed before it.
+    const hasCaughtUp = now - this.#openedAt >= CATCH_UP_MS;
+    if (hasCaughtUp) this.#wholeUntil = Math.max(this.#wholeUntil, inOrder ? now : this.#openedAt);
+    this.#openedAt = Infinity;
   }
 }

@@ -212,6 +212,47 @@ describe('a server out of reach', () => {
     expect(rig.handler.log.filter((line) => line.endsWith('stays'))).toHaveLength(1);
   });
 
+  test('what came and went while disconnected for too long is unknown from the last news to the list', async () => {
+    server.put(pod('x'));
+    const clock = createManualClock();
+    const rig = await start({ clock, random: () => 0 });
+    const listedAt = clock.now();
+    await watching();
+    await clock.advance(600_000);
+    await duringGap(() => {
+      server.put(pod('brief'));
+      server.remove('a', 'brief');
+      server.remove('a', 'x');
+      server.compact();
+    });
+    await rig.handler.told('deleted', 'x');
+    expect(rig.handler.log.some((line) => line.endsWith('brief'))).toBe(false);
+    expect(rig.source.health().unseen).toEqual([
+      { from: 0, until: listedAt },
+      { from: listedAt, until: listedAt + 600_000 },
+    ]);
+  });
+
+  test('a watch that was quiet until the server ended it in order has missed nothing until then', async () => {
+    server.put(pod('x'));
+    const clock = createManualClock();
+    const rig = await start({ clock, random: () => 0, timings: { inactivity: 3_600_000 } });
+    // The watch is open.
+    await clock.sleeper((ms) => ms === 3_600_000);
+    await clock.advance(600_000);
+    const before = server.requests.length;
+    server.next('watch', { kind: 'hold' });
+    server.endWatches();
+    await server.seen(({ kind }) => kind === 'watch', before);
+    const endedAt = clock.now();
+    await clock.advance(60_000);
+    server.remove('a', 'x');
+    server.compact();
+    server.release();
+    await rig.handler.told('deleted', 'x');
+    expect(rig.source.health().unseen?.at(-1)).toEqual({ from: endedAt, until: clock.now() });
+  });
+
   test('a 410 as HTTP answer leads to a fresh list like one in the stream', async () => {
     server.put(pod('x'));
     const rig = await start();
@@ -404,6 +445,23 @@ describe('an absent resource', () => {
     server.always('list', undefined);
     await rig.handler.told('upserted', 'x');
     expect(rig.source.health().state).toBe('synced');
+  });
+
+  test('has had no objects that came and went, however long it is absent', async () => {
+    server.always('list', notFound);
+    const clock = createManualClock();
+    const rig = await start({ clock, random: () => 0, timings: { absentProbe: 30_000 } });
+    await clock.sleeper((ms) => ms === 30_000);
+    const before = server.requests.length;
+    await clock.advance(30_000);
+    await server.seen(() => true, before);
+    const absentAt = clock.now();
+    await clock.sleeper((ms) => ms === 30_000);
+    server.put(pod('x'));
+    server.always('list', undefined);
+    await clock.advance(30_000);
+    await rig.handler.told('upserted', 'x');
+    expect(rig.source.health().unseen).toEqual([{ from: absentAt, until: clock.now() }]);
   });
 
   test('takes its objects away only when it is absent twice: a starting API server answers 404 too', async () => {
@@ -608,6 +666,11 @@ describe('resuming after a restart', () => {
       { late: true, knownUntil: 1_000 },
       { late: true, knownUntil: 1_000 },
     ]);
+    const { at: foundAt = 0 } = rig.handler.changes[0]?.arrival ?? {};
+    const [stretch] = rig.source.health().unseen ?? [];
+    expect(stretch?.from).toBe(1_000);
+    expect(stretch?.until).toBeLessThanOrEqual(foundAt);
+    expect(stretch?.until).toBeGreaterThan(foundAt - 60_000);
   });
 });
 

@@ -129,7 +129,8 @@ class Reflector<T extends Projected> implements Source<T> {
 
   health(): SourceHealth {
     const { state, since, returnedAt, reason } = this.#state;
-    return { state, since, freshAt: this.#times.heardAt, ...omitUndefined({ returnedAt, reason }) };
+    const { heardAt: freshAt, unseen } = this.#times;
+    return { state, since, freshAt, unseen, ...omitUndefined({ returnedAt, reason }) };
   }
 
   async run(signal: AbortSignal): Promise<void> {
@@ -201,6 +202,7 @@ class Reflector<T extends Projected> implements Source<T> {
       return this.#timings.absentProbe;
     }
     this.#dropAll();
+    this.#times.absent(this.#options.clock.now());
     this.#recorder.size(0);
     this.#state.become('absent');
     return this.#timings.absentProbe;

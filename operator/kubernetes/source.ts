@@ -87,6 +87,11 @@ export interface SourceHealth {
    * return counts. Absent before the first, and where nobody was cut off.
    */
   readonly returnedAt?: number;
+  /**
+   * Stretches that no watch covered, oldest first; a list followed each. Objects that came and went within one
+   * are unknown. `from` is 0 where nothing was known before. Absent where there are none.
+   */
+  readonly unseen?: readonly Bracket[];
   /** Why it is failing; never carries a secret. */
   readonly reason?: string;
 }

@@ -142,6 +142,21 @@ describe('a first list that was cut short', () => {
   });
 });
 
+test('a stretch that no watch covered is forgotten with the connection on which a list ended it', async () => {
+  server.put({ namespace: 'default', name: 'p' });
+  const { watch } = watchPods();
+  watch.start(connection);
+  await vi.waitUntil(() => watch.listed);
+  const [stretch] = watch.health().unseen ?? [];
+  expect(stretch).toMatchObject({ from: 0 });
+  watch.stop('its Secret is gone');
+  expect(watch.health().unseen).toEqual([stretch]);
+  watch.start(connection);
+  expect(watch.health().unseen).toEqual([stretch]);
+  watch.stop('end of the test');
+  await watch.idle();
+});
+
 describe('an object whose change nobody can take in', () => {
   test('leaves its API alone with the reason, and is told once more by the list after it', async () => {
     const told: string[] = [];

@@ -20,6 +20,9 @@ import { foreignObjectProblem } from './reading/foreign-object.ts';
 import { HeldArrivals } from './held-arrivals.ts';
 import type { Budget } from './limits.ts';
 
+/** Of the stretches that no watch covered, the newest. */
+const MOST_UNSEEN = 20;
+
 /** Small enough for the bytes that one answer may have, with objects of the usual size. */
 const PAGE_SIZE = 100;
 
@@ -92,6 +95,8 @@ class RestartableWatch<T extends Projected> implements KindWatchOf<T> {
   #source: Source<T> | undefined;
   #connection: WatchableConnection | undefined;
   #stopped: SourceHealth;
+  /** The stretches of the source before, which somebody may not have read yet. */
+  #unseen: NonNullable<SourceHealth['unseen']> = [];
   #abort = (): void => undefined;
   #running: Promise<unknown> = Promise.resolve();
   #listed = false;
@@ -122,7 +127,9 @@ class RestartableWatch<T extends Projected> implements KindWatchOf<T> {
   }
 
   health(): SourceHealth {
-    return this.#source?.health() ?? this.#stopped;
+    if (this.#source === undefined) return { ...this.#stopped, unseen: this.#unseen };
+    const health = this.#source.health();
+    return { ...health, unseen: [...this.#unseen, ...(health.unseen ?? [])] };
   }
 
   find(namespace: string, name: string): T | undefined {
@@ -274,6 +281,7 @@ class RestartableWatch<T extends Projected> implements KindWatchOf<T> {
       const told = [...this.#source.values()].filter(({ uid }) => !this.#untold.has(uid));
       this.#resume = { objects: told, knownAt: this.#knownUntil() };
     }
+    this.#unseen = (this.health().unseen ?? []).slice(-MOST_UNSEEN);
     this.#source = undefined;
     this.#connection = undefined;
     this.#stopped = health;

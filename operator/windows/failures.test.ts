@@ -14,6 +14,7 @@ import {
 } from '../metering/testing/objects.ts';
 import { cpu, memory, total } from '../metering/testing/world.ts';
 import { createPodMetricsReader } from './pod-metrics.ts';
+import { UNSEEN } from './gaps.ts';
 import {
   at,
   clockAt,
@@ -75,7 +76,11 @@ describe('a failed watch', () => {
     const after = await eventsOf(ledger);
     expect(windowsOf(after)).toEqual(['12:01:00', '12:02:00', '12:03:00', '12:04:00']);
     expect(coreSeconds(after)).toBe(240);
-    expect(process.collector.gaps()).toEqual([]);
+    const unseen = { source: 'pods', from: at(30), to: at(210), reason: UNSEEN };
+    expect(process.collector.gaps()).toEqual([
+      { ...unseen, scope: 'pods' },
+      { ...unseen, scope: 'gpus' },
+    ]);
     const ids = after.map((event) => event.id);
     expect(new Set(ids).size).toBe(ids.length);
     await process.kill();

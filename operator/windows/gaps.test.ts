@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import { createFindings } from '../metering/findings.ts';
-import { createGaps, omittedSliceGaps } from './gaps.ts';
+import { createGaps, FINAL_REASONS, omittedSliceGaps } from './gaps.ts';
 
 const POD_SCOPE = { scope: 'pods' };
 const gap = { source: 'pods', scope: 'pods', from: 0, to: 60_000, reason: 'HTTP 403' };
@@ -52,6 +52,27 @@ describe('gaps', () => {
     gaps.filled(POD_SCOPE, 60_000);
     expect(gaps.list()).toEqual([lost]);
   });
+
+  test.each([...FINAL_REASONS])(
+    'with the reason "%s" stay when windows are closed, and swallow none that can be filled',
+    (reason) => {
+      const gaps = createGaps();
+      const final = { ...gap, reason };
+      gaps.note(gap);
+      expect(gaps.note(final)).toBe(60_000);
+      expect(gaps.note({ ...final, from: 30_000, to: 90_000 })).toBe(30_000);
+      gaps.note({ ...gap, from: 60_000, to: 120_000 });
+      expect(gaps.list()).toEqual([
+        { ...gap, to: 120_000 },
+        { ...final, to: 90_000 },
+      ]);
+      gaps.filled(POD_SCOPE, 120_000);
+      expect(gaps.list()).toEqual([{ ...final, to: 90_000 }]);
+      const restored = createGaps();
+      restored.restore(gaps.drain().map(({ key, value }) => [key, value ?? '{}']));
+      expect(restored.list()).toEqual(gaps.list());
+    },
+  );
 
   test('survive a restart, and leave no record behind when they are filled', () => {
     const gaps = createGaps();

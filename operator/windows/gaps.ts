@@ -40,6 +40,15 @@ export const GAP_PREFIX = 'gap/';
 /** The source of gaps that nothing can fill: windows older than MAX_BACKFILL. */
 const GIVEN_UP = 'collector';
 
+/** The reason of a gap in which objects may have come and gone: no watch covered it, and a list followed. */
+export const UNSEEN = 'unseen';
+
+/** The reason of a gap of windows that were closed with running pods of a tenant cluster, and nobody to bill them to. */
+export const NO_TENANCY = 'running pods, and no tenant for this time';
+
+/** Reasons of gaps that stay: nothing that comes later says what was used in them. */
+export const FINAL_REASONS: ReadonlySet<string> = new Set([UNSEEN, NO_TENANCY]);
+
 /** This month and the one before can always be looked at. */
 export const PAST_GAPS_MS = 62 * 86_400_000;
 
@@ -48,8 +57,10 @@ const MOST_PAST_GAPS = 20_000;
 
 /** With a `prefix` of its own where somebody else keeps gaps apart from the collector's. */
 export function createGaps(prefix = GAP_PREFIX): Gaps {
-  const keyOf = ({ source, scope, from }: Gap): string =>
-    `${prefix}${source}/${scope}/${new Date(from).toISOString()}`;
+  const keyOf = ({ source, scope, from, reason }: Gap): string => {
+    const start = new Date(from).toISOString();
+    return [`${prefix}${source}`, scope, ...finalReason(reason), start].join('/');
+  };
   const gaps = new Map<string, Gap>();
   const past = new Map<string, Gap>();
   const changed = new Set<string>();
@@ -64,14 +75,18 @@ export function createGaps(prefix = GAP_PREFIX): Gaps {
     gaps.delete(keyOf(gap));
     changed.add(keyOf(gap));
   };
-  const of = (source: string, scope: string): Gap[] =>
-    [...gaps.values()].filter((gap) => gap.source === source && gap.scope === scope);
+  /** Gaps of the same source and scope; one that stays is never joined with one that can be filled. */
+  const like = ({ source, scope, reason }: Gap): Gap[] =>
+    [...gaps.values()].filter(
+      (gap) =>
+        gap.source === source &&
+        gap.scope === scope &&
+        finalReason(gap.reason)[0] === finalReason(reason)[0],
+    );
 
   return {
     note: (gap) => {
-      const before = of(gap.source, gap.scope).find(
-        (known) => known.from <= gap.from && known.to >= gap.from,
-      );
+      const before = like(gap).find((known) => known.from <= gap.from && known.to >= gap.from);
       if (before === undefined) {
         put(gap);
         return gap.to - gap.from;
@@ -84,7 +99,8 @@ export function createGaps(prefix = GAP_PREFIX): Gaps {
     },
     filled: ({ scope, source }, until) => {
       for (const gap of gaps.values()) {
-        if (gap.scope !== scope || gap.source === GIVEN_UP || gap.from >= until) continue;
+        if (gap.scope !== scope || gap.from >= until) continue;
+        if (gap.source === GIVEN_UP || FINAL_REASONS.has(gap.reason)) continue;
         if (source !== undefined && gap.source !== source) continue;
         remove(gap);
         if (gap.to > until) put({ ...gap, from: until });
@@ -119,6 +135,11 @@ export function createGaps(prefix = GAP_PREFIX): Gaps {
       }
     },
   };
+}
+
+/** The reason of a gap that stays; none of one that can be filled. */
+function finalReason(reason: string): readonly string[] {
+  return FINAL_REASONS.has(reason) ? [reason] : [];
 }
 
 function parseGap(text: string): Gap | undefined {

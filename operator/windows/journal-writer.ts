@@ -29,6 +29,7 @@ import {
 import { isTenant, type TenantScope } from './tenant-scopes.ts';
 import { TenantClusterTexts } from './tenant-cluster-texts.ts';
 import { TextsAhead } from './texts-ahead.ts';
+import type { UnseenStretches } from './unseen-stretches.ts';
 
 export interface JournalWriterOptions {
   readonly observation: Observation;
@@ -37,6 +38,7 @@ export interface JournalWriterOptions {
   readonly ledger: Pick<Ledger, 'writeRecords'>;
   readonly scopes: Scopes;
   readonly gaps: Gaps;
+  readonly unseen: Pick<UnseenStretches, 'note'>;
   readonly quarantine: Quarantine;
   /** What earlier windows billed too much and could not give back yet. */
   readonly credits: () => readonly Credit[];
@@ -177,7 +179,7 @@ export class JournalWriter {
       if (scopes.length === 0) return;
       await turn.next();
       await this.encodeAhead(scopes, turn);
-      this.#unwritten = this.#tenants.drain(scopes, clock.now());
+      this.#unwritten = [...this.#tenants.drain(scopes, clock.now()), ...this.#changesOfGaps()];
     }
   }
 
@@ -193,7 +195,7 @@ export class JournalWriter {
   }
 
   #drain(tenants: Iterable<TenantScope>): readonly RecordChange[] {
-    const { scopes, observation, gaps, clock } = this.#options;
+    const { scopes, observation, clock } = this.#options;
     const changes = this.#changesOfTimelines();
     const state = this.#state();
     this.#podsResumable ||= observation.pods.kind in state.watches;
@@ -204,9 +206,15 @@ export class JournalWriter {
       ...this.#changesOfTenantClusters(),
       ...this.#tenants.drain(tenants, clock.now()),
       ...this.#tenants.begin(scopes.tenants.all),
-      ...gaps.drain(),
+      ...this.#changesOfGaps(),
     ];
     return this.#unwritten;
+  }
+
+  /** A restart resumes where a watch has got to, so what it passed over is written with that. */
+  #changesOfGaps(): readonly RecordChange[] {
+    this.#options.unseen.note();
+    return this.#options.gaps.drain();
   }
 
   /** This cluster's own part; the events of a window that is not of this cluster are written with it, too. */

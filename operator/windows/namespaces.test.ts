@@ -14,6 +14,7 @@ import {
   startProcess,
   windowsOf,
 } from './testing/harness.ts';
+import { UNSEEN } from './gaps.ts';
 
 const NAMESPACES = ['tenant-a', 'tenant-b'];
 const A = cluster('a');
@@ -77,7 +78,8 @@ describe('with WATCH_NAMESPACES, one namespace whose pods may not be watched any
     await pass(clock, 64);
     expect(windowsOf(await of(ledger, A.id))).toEqual(minutes(1, 4));
     expect(coreSeconds(await of(ledger, A.id))).toBe(240);
-    expect(process.collector.gaps()).toEqual([]);
+    const unseen = { source: 'pods', scope: A.id, from: at(30), to: at(186), reason: UNSEEN };
+    expect(process.collector.gaps()).toEqual([unseen]);
     await pass(clock, 60);
     const last = process.collector.reports().next().value;
     expect(last?.scopes).toEqual(['pods', 'gpus', 'volumes', 'load-balancers', 'workloads']);

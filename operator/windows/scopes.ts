@@ -1,6 +1,6 @@
 import { clustersIn, type TenantCluster } from '../discovery/tenant-cluster.ts';
 import { knownAtIn } from '../kubernetes/namespaced-source.ts';
-import type { Projected } from '../kubernetes/source.ts';
+import type { Bracket, Projected } from '../kubernetes/source.ts';
 import { least } from '../model/extremes.ts';
 import { omitUndefined } from '../model/omit-undefined.ts';
 import type { Observation } from '../observation/observation.ts';
@@ -10,6 +10,7 @@ import { firstProgress } from './schedule.ts';
 import type {
   CollectorSources,
   Scope,
+  ScopeName,
   ScopeProgress,
   ScopeState,
   Settling,
@@ -47,6 +48,20 @@ export interface Scopes {
   awaitLists(signal: AbortSignal): Promise<void>;
   /** Where each watch could be resumed; one that has not listed yet, where the journal said. */
   watchPoints(now: number): Readonly<Record<string, WatchPoint>>;
+  /** The stretches that no watch of what is billed by its life on this cluster covered. */
+  unseen(): readonly UnseenStretch[];
+}
+
+/** A stretch that no watch of one resource covered. */
+export interface UnseenStretch {
+  /** As the watch has it; the same value at every call. */
+  readonly stretch: Bracket;
+  /** From when on, where a process before this one knew more; 0 where nobody knew anything. */
+  readonly from: number;
+  /** The plural of the resource. */
+  readonly source: string;
+  /** The kind of usage that it costs, or each tenant cluster of its namespace where the watch is of one. */
+  readonly scopes: readonly string[];
 }
 
 export interface ScopesOptions {
@@ -63,8 +78,12 @@ export interface ScopesOptions {
   readonly wantedMs: () => number;
 }
 
-/** Timelines with the watches that feed them. */
-type Watched = readonly [timelines: HostTimelines, sources: readonly WatchedSource[]];
+/** Timelines with the watches that feed them, and the usage that ends with the life of each object. */
+type Watched = readonly [
+  timelines: HostTimelines,
+  sources: readonly WatchedSource[],
+  billed?: ScopeName,
+];
 
 /** What a watch lists: one namespace, or everything. */
 interface ListedPart {
@@ -80,6 +99,8 @@ class AllScopes implements Scopes {
   readonly host: readonly HostScope[];
   readonly tenants: TenantScopes;
   readonly #restored: CollectorState | undefined;
+  readonly #lastWindowEnd: number;
+  readonly #tenantClustersIn: (namespace: string) => readonly string[];
   readonly #watched: readonly Watched[];
   /** Watches whose first list is in, and has been compared with the journal. */
   readonly #listed = new Set<WatchedSource>();
@@ -87,11 +108,13 @@ class AllScopes implements Scopes {
   constructor(options: ScopesOptions) {
     const { observation, restored, sources } = options;
     this.#restored = restored;
+    this.#lastWindowEnd = options.lastWindowEnd ?? 0;
     this.#watched = watchedTimelines(options);
     const tenantClustersIn = (namespace: string): readonly string[] =>
       clustersIn(observation.tenantClusters.current, namespace).flatMap(({ id, excluded }) =>
         excluded ? [] : [id],
       );
+    this.#tenantClustersIn = tenantClustersIn;
     this.host = hostKinds(observation, sources).map(
       (kind) =>
         new HostScope({
@@ -191,6 +214,27 @@ class AllScopes implements Scopes {
     );
   }
 
+  unseen(): readonly UnseenStretch[] {
+    return this.#watched.flatMap(([{ kind }, sources, billed]) =>
+      billed === undefined
+        ? []
+        : partsOf(sources).flatMap((part) => this.#unseenOf(kind, part, billed)),
+    );
+  }
+
+  #unseenOf(kind: string, part: WatchedSource, billed: ScopeName): readonly UnseenStretch[] {
+    const { plural: source, namespace } = part.resource;
+    const { watches } = this.#restored ?? {};
+    const point = watches?.[watchName(kind, source)] ?? watches?.[kind];
+    const before = namespace === undefined ? (point?.knownAt ?? 0) : knownAtIn(point, namespace);
+    const knownAt = watches === undefined ? this.#lastWindowEnd : before;
+    const own = namespace === undefined ? [billed] : this.#tenantClustersIn(namespace);
+    return (part.health().unseen ?? []).map((stretch) => {
+      const from = Math.max(stretch.from, knownAt);
+      return { stretch, from, source, scopes: own.length > 0 ? own : [namespace ?? billed] };
+    });
+  }
+
   #pointOf(
     name: string,
     sources: readonly WatchedSource[],
@@ -219,15 +263,15 @@ export function tenantClustersOf(
 
 function watchedTimelines({ observation, sources }: ScopesOptions): readonly Watched[] {
   return [
-    [observation.pods, [sources.pods]],
+    [observation.pods, [sources.pods], 'pods'],
     [observation.nodes, [sources.nodes]],
-    [observation.gpuPods, [sources.pods]],
-    [observation.gpuNodes, [sources.nodes]],
-    [observation.resourceClaims, [sources.resourceClaims]],
+    [observation.gpuPods, [sources.pods], 'gpus'],
+    [observation.gpuNodes, [sources.nodes], 'gpus'],
+    [observation.resourceClaims, [sources.resourceClaims], 'gpus'],
     [observation.resourceSlices, [sources.resourceSlices]],
-    [observation.volumes, [sources.volumes]],
-    [observation.loadBalancers, [sources.loadBalancers]],
-    [observation.workloads, sources.workloads],
+    [observation.volumes, [sources.volumes], 'volumes'],
+    [observation.loadBalancers, [sources.loadBalancers], 'load-balancers'],
+    [observation.workloads, sources.workloads, 'workloads'],
     [observation.namespaces, [sources.namespaces]],
   ];
 }

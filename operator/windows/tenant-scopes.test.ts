@@ -4,6 +4,7 @@ import { createMemoryLedger } from '../ledger/testing/memory-ledger.ts';
 import { gpuNode, N1, N7 } from '../metering/testing/gpu-nodes.ts';
 import { cluster, CONTROL_PLANE, ownedBy, pod, workload } from '../metering/testing/objects.ts';
 import { total } from '../metering/testing/world.ts';
+import { UNSEEN } from './gaps.ts';
 import { createHandTenant, type HandTenant } from './testing/hand-tenant.ts';
 import {
   at,
@@ -76,6 +77,32 @@ describe('the scope of a tenant cluster’s own API', () => {
     expect(windowsOf(after, NODE)).toEqual(minutes(1, 4));
     expect(process.collector.gaps()).toEqual([]);
     expect(new Set(after.map(({ id }) => id)).size).toBe(after.length);
+    await process.kill();
+  });
+
+  test('that is back too late to say what came and went leaves that as a gap of the tenant cluster', async () => {
+    const { clock, process, tenant } = await setUp();
+    await pass(clock, 20 + 30);
+    tenant.fail('HTTP 503');
+    await pass(clock, 180);
+    tenant.relist();
+    await pass(clock, 64);
+    const unseen = { source: 'tenant-api', scope: a.id, from: at(30), to: at(210), reason: UNSEEN };
+    expect(process.collector.gaps()).toEqual([unseen]);
+    await process.kill();
+  });
+
+  test('of a tenant cluster without nodes of its own hides nothing that is billed', async () => {
+    const { clock, process, tenant } = await setUp();
+    tenant.hasOwnNodes = false;
+    await pass(clock, 20 + 30);
+    tenant.fail('HTTP 503');
+    await pass(clock, 180);
+    tenant.relist();
+    await pass(clock, 64);
+    tenant.hasOwnNodes = true;
+    await pass(clock, 60);
+    expect(process.collector.gaps()).toEqual([]);
     await process.kill();
   });
 

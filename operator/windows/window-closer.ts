@@ -39,6 +39,7 @@ import type { Quarantine } from './quarantine.ts';
 import type { WindowReports } from './report-store.ts';
 import type { Scopes } from './scopes.ts';
 import type { RestoredTenantApi } from './tenant-journal.ts';
+import { UnseenStretches } from './unseen-stretches.ts';
 import { createWindowReporter, type WindowReporter } from './window-report.ts';
 
 export interface WindowCloserOptions {
@@ -101,7 +102,8 @@ export class WindowCloser {
   constructor(options: WindowCloserOptions) {
     this.#options = options;
     this.#credits = options.restored.state?.credits ?? [];
-    this.journal = new JournalWriter({ ...options, credits: () => this.#credits });
+    const unseen = new UnseenStretches(options);
+    this.journal = new JournalWriter({ ...options, unseen, credits: () => this.#credits });
     this.#reporter = createWindowReporter(options);
     this.#gpus = new GpuHistory({ ...options, series: GPU_SHARES });
     this.#startedAt = options.clock.now();

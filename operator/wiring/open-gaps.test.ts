@@ -2,6 +2,7 @@ import { expect, test } from 'vitest';
 import type { TenantCluster } from '../discovery/tenant-cluster.ts';
 import { cluster } from '../metering/testing/objects.ts';
 import { createTenantClusterTimelines } from '../observation/tenant-cluster-timeline.ts';
+import { FINAL_REASONS } from '../windows/gaps.ts';
 import { openGaps } from './open-gaps.ts';
 
 const gap = (scope: string, source = 'pods', to = 1_000) => ({
@@ -37,6 +38,7 @@ test('a gap that nothing can fill keeps a tenant subscribed for ever', () => {
     gap('tenant-of-old', 'collector'),
     gap('*', 'resourceslices'),
     gap('tenant-of-old', 'own-nodes'),
+    ...[...FINAL_REASONS].map((reason) => ({ ...gap('pods'), reason })),
   ];
   for (const each of never) expect(openGaps([each], seen([]), 500)('acme')).toBe(false);
 });

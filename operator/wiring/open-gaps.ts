@@ -1,13 +1,13 @@
 import { namespacesOf } from '../discovery/tenant-cluster.ts';
 import type { TenantClusterTimelines } from '../observation/tenant-cluster-timeline.ts';
-import type { Gap } from '../windows/gaps.ts';
+import { FINAL_REASONS, type Gap } from '../windows/gaps.ts';
 import { OWN_NODES } from '../windows/own-node-limit.ts';
 import { TENANT_API } from '../windows/tenant-scopes.ts';
 
 /**
  * Usage samples that were missed cannot be had later, what the collector gave up is given up, and own nodes
  * and resource slices that are too many are left out of windows that are closed; everything else may still
- * be filled.
+ * be filled, unless its reason is one of {@link FINAL_REASONS}.
  */
 const NEVER_FILLED = ['metrics', 'collector', 'resourceslices', OWN_NODES];
 
@@ -26,7 +26,8 @@ export function openGaps(
 ): (tenant: string) => boolean {
   const withGaps = new Set<string>();
   for (const gap of gaps) {
-    if (NEVER_FILLED.includes(gap.source) || gap.to <= fillableFrom) continue;
+    if (NEVER_FILLED.includes(gap.source) || FINAL_REASONS.has(gap.reason)) continue;
+    if (gap.to <= fillableFrom) continue;
     const tenants = tenantsOf(gap, tenantClusters);
     if (tenants.length === 0) return () => true;
     for (const tenant of tenants) withGaps.add(tenant);

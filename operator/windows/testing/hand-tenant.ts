@@ -1,5 +1,5 @@
 import type { Connection } from '../../kubernetes/connection.ts';
-import type { RawObject, SourceHealth } from '../../kubernetes/source.ts';
+import type { Bracket, RawObject, SourceHealth } from '../../kubernetes/source.ts';
 import type { ManualClock } from '../../kubernetes/testing/manual-clock.ts';
 import { NODE_SETTINGS } from '../../metering/testing/objects.ts';
 import { projectNode } from '../../observation/node.ts';
@@ -20,6 +20,8 @@ export interface HandTenant extends TenantObjects {
   /** Until it recovers, or until the moment that is given. */
   fail(reason: string, until?: number): void;
   recover(): void;
+  /** Recovers by a list, since the API does not remember so far back. */
+  relist(): void;
 }
 
 export interface HandTenantOptions {
@@ -39,6 +41,7 @@ export function createHandTenant({ id, clock, tenantClusters }: HandTenantOption
   let failure: string | undefined;
   let seenAt = 0;
   let failsUntil = Infinity;
+  const unseen: Bracket[] = [];
   let waiting: (() => void)[] | undefined;
   const take = (change: () => void): void => {
     if (waiting === undefined) change();
@@ -52,7 +55,7 @@ export function createHandTenant({ id, clock, tenantClusters }: HandTenantOption
   const now = () => ({ at: clock.now(), knownUntil: clock.now(), late: false });
   const health = (): SourceHealth =>
     failure === undefined || clock.now() >= failsUntil
-      ? { state: 'synced', since: 0, freshAt: clock.now() }
+      ? { state: 'synced', since: 0, freshAt: clock.now(), unseen }
       : { state: 'failing', since: seenAt, freshAt: seenAt, reason: failure };
   for (const timelines of [observation.nodes, observation.pods]) timelines.listed(() => true, 0);
   return {
@@ -100,6 +103,10 @@ export function createHandTenant({ id, clock, tenantClusters }: HandTenantOption
     },
     recover: () => {
       failure = undefined;
+    },
+    relist: () => {
+      failure = undefined;
+      unseen.push({ from: seenAt, until: clock.now() });
     },
   };
 }

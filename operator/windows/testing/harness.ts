@@ -5,6 +5,7 @@ import type { TenantCluster } from '../../discovery/tenant-cluster.ts';
 import { hostNamespace } from '../../discovery/views.ts';
 import type {
   Arrival,
+  Bracket,
   Projected,
   Projection,
   RawObject,
@@ -345,6 +346,13 @@ function createHandSource<T extends Projected>(options: HandSourceOptions<T>): H
   let failure: string | undefined;
   let seenAt = clock.now();
   let returnedAt = seenAt;
+  const unseen: Bracket[] = [];
+  const unseenByNamespace = new Map<string, Bracket[]>();
+  const unseenIn = (namespace: string): Bracket[] => {
+    const known = unseenByNamespace.get(namespace) ?? [];
+    unseenByNamespace.set(namespace, known);
+    return known;
+  };
   const key = ({ namespace, name }: Projected): string => `${namespace}/${name}`;
   const projected = (object: RawObject): T => {
     const value = project(seeFixture(options.plural, object));
@@ -370,6 +378,7 @@ function createHandSource<T extends Projected>(options: HandSourceOptions<T>): H
     }
     for (const object of listed) take(object, true, knownUntil);
     seenAt = clock.now();
+    unseen.push({ from: knownUntil, until: seenAt });
   };
   for (const object of from?.objects ?? []) view.set(key(object), object);
   const failures = new Map<string, { readonly reason: string; readonly seenAt: number }>();
@@ -397,7 +406,8 @@ function createHandSource<T extends Projected>(options: HandSourceOptions<T>): H
       health: () => {
         const failed = failures.get(namespace);
         if (failed === undefined) {
-          return { state: 'synced', since: seenAt, freshAt: clock.now(), returnedAt };
+          const heard = { freshAt: clock.now(), returnedAt, unseen: unseenIn(namespace) };
+          return { state: 'synced', since: seenAt, ...heard };
         }
         const since = failed.seenAt;
         return { state: 'failing', since, freshAt: since, reason: failed.reason };
@@ -412,6 +422,7 @@ function createHandSource<T extends Projected>(options: HandSourceOptions<T>): H
       const knownUntil = failures.get(namespace)?.seenAt ?? 0;
       failures.delete(namespace);
       returnedAt = clock.now();
+      unseenIn(namespace).push({ from: knownUntil, until: returnedAt });
       const others = [...view.values()].filter((held) => held.namespace !== namespace);
       for (const held of others) view.delete(key(held));
       relist(objects, knownUntil);
@@ -424,7 +435,7 @@ function createHandSource<T extends Projected>(options: HandSourceOptions<T>): H
     health: () => {
       if (failure === undefined) {
         const freshAt = clock.now();
-        return { state: 'synced', since: seenAt, freshAt, returnedAt };
+        return { state: 'synced', since: seenAt, freshAt, returnedAt, unseen };
       }
       return { state: 'failing', since: seenAt, freshAt: seenAt, reason: failure };
     },

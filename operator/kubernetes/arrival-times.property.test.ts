@@ -1,0 +1,65 @@
+import * as fc from 'fast-check';
+import { expect, test } from 'vitest';
+import { ArrivalTimes } from './arrival-times.ts';
+import type { Bracket } from './source.ts';
+import { createManualClock } from './testing/manual-clock.ts';
+import { CATCH_UP_MS } from './watch-health.ts';
+
+const START = 1_000_000;
+const KNOWN_AT = START - 500_000;
+
+type Step =
+  | { readonly kind: 'wait'; readonly ms: number }
+  | { readonly kind: 'open' | 'bookmark' | 'end' | 'cut' | 'list' };
+
+const step: fc.Arbitrary<Step> = fc.oneof(
+  { weight: 3, arbitrary: fc.record({ kind: fc.constant('wait'), ms: fc.nat(200_000) }) },
+  { weight: 2, arbitrary: fc.record({ kind: fc.constantFrom('open', 'bookmark') }) },
+  { weight: 2, arbitrary: fc.record({ kind: fc.constantFrom('end', 'cut', 'list') }) },
+);
+
+test('whatever a watch suffers, no moment before a list is both unwatched and not said to be', () => {
+  fc.assert(
+    fc.property(fc.array(step, { maxLength: 40 }), (steps) => {
+      const clock = createManualClock(START);
+      const newest = (): Promise<undefined> => Promise.resolve(undefined);
+      const times = new ArrivalTimes({ clock, knownAt: KNOWN_AT, revisions: undefined, newest });
+      /** Everything that happened until then has arrived. */
+      let arrivedUntil = KNOWN_AT;
+      let openedAt: number | undefined;
+      const untold: Bracket[] = [];
+      const close = (inOrder: boolean): void => {
+        const now = clock.now();
+        const hasCaughtUp = openedAt !== undefined && now - openedAt >= CATCH_UP_MS;
+        if (hasCaughtUp) arrivedUntil = Math.max(arrivedUntil, inOrder ? now : (openedAt ?? 0));
+        times.closed(inOrder);
+        openedAt = undefined;
+      };
+      for (const each of steps) {
+        const now = clock.now();
+        if (each.kind === 'wait') void clock.advance(each.ms);
+        else if (each.kind === 'list') {
+          if (openedAt !== undefined) close(false);
+          times.listed(now);
+          const { from = Infinity, until } = times.unseen.at(-1) ?? {};
+          const isTold = until === now && from <= arrivedUntil;
+          if (!isTold && now - arrivedUntil >= 1_000)
+            untold.push({ from: arrivedUntil, until: now });
+          arrivedUntil = now;
+        } else if (openedAt === undefined) {
+          // A watch that is refused ends as one that is cut.
+          if (each.kind === 'cut') times.closed(false);
+          if (each.kind !== 'open') continue;
+          times.opened();
+          openedAt = now;
+        } else if (each.kind === 'bookmark') {
+          times.arriving({ kind: 'bookmark', resourceVersion: '1' }, now);
+          times.taken(now);
+          // What arrives soon after the opening may be older than what is still to come.
+          if (now - openedAt >= CATCH_UP_MS) arrivedUntil = now;
+        } else if (each.kind !== 'open') close(each.kind === 'end');
+      }
+      expect(untold).toEqual([]);
+    }),
+  );
+});
