@@ -19,6 +19,7 @@ import {
   describeSegments,
   describeStreamCursors,
 } from '../operator/ledger/tool/inspection.ts';
+import { rebuildHead } from '../operator/ledger/tool/rebuild-head.ts';
 import { type Anchor, verifyDirectory } from '../operator/ledger/tool/verify.ts';
 
 const USAGE = `usage: npm run ledger -- COMMAND DIR [options]
@@ -39,6 +40,9 @@ LEDGER_URL or LEDGER_URL_FILE, for cursors, verify, dump, sum and diff; an opera
   accept-damage
              gives up the damaged sealed segment --segment NAME of a stopped operator's ledger:
              its events are lost for good, everything else goes on
+  rebuild-head
+             writes HEAD anew for a stopped operator's ledger that is intact without it; --anchor, the
+             newest value from status or a log, proves that nothing newer is lost
   diff       compares with a destination's export: --export FILE, one JSON object per line
   migrate    copies the ledger of a stopped operator into the database: events with numbers, ids and
              chain, records and cursors. May be ended at any point and run again; --anew deletes
@@ -104,6 +108,8 @@ async function run(args: string[]): Promise<number> {
         : print(diffEvents(directory, values.export, filter));
     case 'accept-damage':
       return values.segment === undefined ? usage() : accept(directory, values.segment);
+    case 'rebuild-head':
+      return rebuild(directory, values.anchor);
     case 'verify':
       return verify(directory, values.anchor);
     case 'migrate':
@@ -171,6 +177,12 @@ async function verify(directory: string, anchor: string | undefined): Promise<nu
 
 async function accept(directory: string, segment: string): Promise<number> {
   console.log(JSON.stringify(await acceptDamage(directory, segment), undefined, 2));
+  return 0;
+}
+
+async function rebuild(directory: string, anchor: string | undefined): Promise<number> {
+  const head = await rebuildHead(directory, Date.now(), parseAnchor(anchor));
+  console.log(JSON.stringify(head, undefined, 2));
   return 0;
 }
 

@@ -23,6 +23,7 @@ const SEGMENT_EVENTS = 60;
 /** Syncs of setting up and opening a ledger. */
 const OPENING_SYNCS = 18;
 const FULL_DISK = join(import.meta.dirname, 'full-disk-process.ts');
+const FULL_START = join(import.meta.dirname, 'full-start-process.ts');
 
 const run = promisify(execFile);
 const removals: (() => Promise<void>)[] = [];
@@ -109,6 +110,25 @@ describe('a sync that fails with EIO', () => {
 
 describe('a full disk', () => {
   const wanted = { whileFull: 'refused', afterwards: 'stored', causes: ['full'], problems: [] };
+
+  test.each([0, 1, 4])(
+    'with %i KiB left keeps an operator from starting, although RESERVE is there',
+    async (kibibytes) => {
+      const { path } = await scratch();
+      const shim = await prepareShim(path, join(path, 'data'));
+      const args = [FULL_START, path, String(kibibytes), shim.control, shim.trace.file];
+      const { stdout } = await run(process.execPath, args, {
+        env: { ...process.env, ...shim.environment },
+      });
+      expect(JSON.parse(stdout)).toEqual({
+        kind: 'opened',
+        head: 400,
+        moved: 'written',
+        appended: 'appended',
+        problems: [],
+      });
+    },
+  );
 
   test.each([0, 3, 40, 300])(
     'met after %i KiB refuses clearly, loses nothing, and needs no hand once there is room',

@@ -3,7 +3,13 @@ import type { Registry } from 'prom-client';
 import type { Clock } from '../../telemetry/clock.ts';
 import type { Logger } from '../../telemetry/logger.ts';
 import type { OpenLedgerOutcome } from '../ledger.ts';
-import { createDiskGauge, type FreeBytes, systemFreeBytes, createReserve } from './disk-use.ts';
+import {
+  createDiskGauge,
+  createReserve,
+  type FreeBytes,
+  type Reserve,
+  systemFreeBytes,
+} from './disk-use.ts';
 import { type Failpoints, noFailpoints } from './failpoints.ts';
 import { createProblems } from '../failures.ts';
 import { toLedgerFailure } from './failures.ts';
@@ -57,8 +63,28 @@ export async function openLevelLedger(options: LevelLedgerOptions): Promise<Open
   }
 }
 
-/** Opens a ledger as {@link openLevelLedger} does, and gives what it is made of. Throws at what fails. */
+/**
+ * Opens a ledger as {@link openLevelLedger} does, and gives what it is made of. On a full volume it deletes
+ * RESERVE and tries once more. Throws at what fails.
+ */
 export async function openLevelParts(options: LevelLedgerOptions): Promise<LevelLedgerParts> {
+  try {
+    return await openParts(options);
+  } catch (error) {
+    const { directory, logger } = options;
+    const { cause, message } = toLedgerFailure(directory, error);
+    if (cause !== 'full') throw error;
+    logger.warn('[ledger] the volume is full: RESERVE is deleted to open the ledger', { message });
+    await reserveOf(options).release();
+    return openParts(options);
+  }
+}
+
+function reserveOf({ directory, reserveBytes = RESERVE_BYTES }: LevelLedgerOptions): Reserve {
+  return createReserve(directory, reserveBytes);
+}
+
+async function openParts(options: LevelLedgerOptions): Promise<LevelLedgerParts> {
   const { directory, clock, logger, failpoint = noFailpoints } = options;
   await mkdir(directory, { recursive: true });
   const identity =
@@ -76,7 +102,7 @@ export async function openLevelParts(options: LevelLedgerOptions): Promise<Level
   }
   const metrics = createLedgerMetrics(options.registry);
   const problems = createProblems(logger);
-  const reserve = createReserve(directory, options.reserveBytes ?? RESERVE_BYTES);
+  const reserve = reserveOf(options);
   const gauge = createDiskGauge(directory, reserve, options.freeBytes ?? systemFreeBytes);
   const pages = new PageStarts();
   const store = createStore({

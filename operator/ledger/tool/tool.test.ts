@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import { Level } from 'level';
 import { beforeEach, describe, expect, test } from 'vitest';
 import type { Ledger } from '../ledger.ts';
+import { readHead } from '../leveldb/head-file.ts';
 import { idKey } from '../leveldb/keys.ts';
 import { TEST_WINDOW_MS, TEST_WINDOW_START, testEvent, testWindow } from '../testing/events.ts';
 import { useLedgers } from '../testing/use-ledgers.ts';
@@ -213,6 +214,66 @@ describe('the ledger tool', () => {
     await after.commitCursor('lago', after.head());
     await after.retain(Date.now() + 366 * 86_400_000);
     expect(after.stats().segments).toBe(1);
+  });
+
+  test.each([
+    ['lost', (path: string) => rm(path)],
+    ['damaged in both slots', (path: string) => writeFile(path, 'x'.repeat(1_024))],
+  ])('leaves an intact ledger closed for ever when HEAD is %s', async (_what, harm) => {
+    const { chain } = ledger.stats();
+    const cursors = ledger.cursors();
+    await ledger.close();
+    const { epoch, manifest: _, ...lost } = await readHead(directory);
+    await harm(join(directory, 'HEAD'));
+    await expect(used.open(directory)).rejects.toThrow('HEAD');
+    const ran = await tool('rebuild-head', directory, '--anchor', `12:${chain}`);
+    expect(ran.errors).toBe('');
+    expect(lost).toMatchObject({ sequence: 12, chain });
+    const rebuilt = await readHead(directory);
+    expect(rebuilt).toEqual({ ...lost, epoch: rebuilt.epoch });
+    expect(JSON.parse(ran.output)).toEqual(rebuilt);
+    expect(rebuilt.epoch).toBeGreaterThan(epoch);
+    expect((await tool('verify', directory)).output).toContain('"ok": true');
+    const after = await used.open(directory);
+    expect(after.stats()).toMatchObject({ problems: [], sequence: 12, chain });
+    expect(after.cursors()).toEqual(cursors);
+    const next = testEvent({ id: 'own', windowStart: TEST_WINDOW_START + 3_600_000 });
+    expect(await after.append({ events: [next] })).toMatchObject({ head: 13 });
+  });
+
+  test('hides a loss by a HEAD that says less than the old one, or than an anchor', async () => {
+    const { chain } = ledger.stats();
+    await ledger.close();
+    const head = join(directory, 'HEAD');
+    const readable = await tool('rebuild-head', directory);
+    expect(readable).toMatchObject({ code: 2, errors: expect.stringContaining('can be read') });
+    await rm(head);
+    const segment = 'segment-0000000000000009';
+    await rm(join(directory, segment), { recursive: true });
+    const lost = await tool('rebuild-head', directory, '--anchor', `12:${chain}`);
+    expect(lost.code).toBe(2);
+    expect(lost.errors).toContain('the chain does not pass through the anchor at 12');
+    expect(await readdir(directory)).not.toContain('HEAD');
+  });
+
+  test('takes a damaged ledger for an intact one when HEAD is gone', async () => {
+    await ledger.close();
+    const name = 'segment-0000000000000005';
+    const files = await readdir(join(directory, name));
+    const table = files.find((file) => file.endsWith('.ldb')) ?? '';
+    await truncate(join(directory, name, table), 40);
+    await rm(join(directory, 'HEAD'));
+    const ran = await tool('rebuild-head', directory);
+    expect(ran.code).toBe(2);
+    expect(ran.errors).toMatch(new RegExp(`not intact: .*${name}.*its checksum has changed`));
+    expect(await readdir(directory)).not.toContain('HEAD');
+  });
+
+  test('writes a HEAD under an operator that runs', async () => {
+    await rm(join(directory, 'HEAD'));
+    const ran = await tool('rebuild-head', directory);
+    expect(ran.errors).toContain('a process has this directory open');
+    expect(await readdir(directory)).not.toContain('HEAD');
   });
 
   test('gives up a segment that is lost whole', async () => {

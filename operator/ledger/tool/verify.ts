@@ -21,10 +21,14 @@ export interface Anchor {
 }
 
 /**
- * Reads everything in a directory that no process has open, and compares it with HEAD and an anchor;
- * all but the segments that were given up.
+ * Reads everything in a directory that no process has open, and compares it with HEAD, unless it is to be
+ * left out, and an anchor; all but the segments that were given up.
  */
-export async function verifyDirectory(directory: string, anchor?: Anchor): Promise<VerifyReport> {
+export async function verifyDirectory(
+  directory: string,
+  anchor?: Anchor,
+  comparing: 'with HEAD' | 'without HEAD' = 'with HEAD',
+): Promise<VerifyReport> {
   const errors: string[] = [];
   const check = async (what: string, work: () => Promise<void>): Promise<void> => {
     await work().catch((error: unknown) => {
@@ -67,7 +71,7 @@ export async function verifyDirectory(directory: string, anchor?: Anchor): Promi
   }
   await inspection.close();
   // A single segment has no HEAD to compare with.
-  if (paths[0] !== directory) {
+  if (paths[0] !== directory && comparing === 'with HEAD') {
     await check('HEAD', async () => compareWithHead(newest, await readHead(directory)));
   }
   if (!anchored)
