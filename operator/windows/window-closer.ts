@@ -16,14 +16,7 @@ import { assembleInTurns } from './assemble-in-turns.ts';
 import type { CollectorMetrics } from './collector-metrics.ts';
 import type { DueWindow, DueWindows } from './due-windows.ts';
 import { forgetEndedTenants, releaseLeft } from './ended-tenants.ts';
-import {
-  type Gaps,
-  omittedSliceGaps,
-  unsampledGaps,
-  type UsageFailure,
-  type UsageFailures,
-  PAST_GAPS_MS,
-} from './gaps.ts';
+import { type Gaps, type UsageFailure, type UsageFailures, PAST_GAPS_MS } from './gaps.ts';
 import type { HeapTiming } from './heap-timing.ts';
 import type { RestoredJournal } from './journal.ts';
 import { GpuHistory } from './gpu-history/gpu-history.ts';
@@ -34,12 +27,13 @@ import { type FailedScope, meterSettings } from './measure-scope.ts';
 import { aheadInput, type Measured, measureWindow } from './measure-window.ts';
 import { forOneTurn } from './one-turn.ts';
 import { OwnAhead } from './own-ahead.ts';
-import { heldNodesGap, type OwnNodeNotices } from './own-node-limit.ts';
+import type { OwnNodeNotices } from './own-node-limit.ts';
 import type { Quarantine } from './quarantine.ts';
 import type { WindowReports } from './report-store.ts';
 import type { Scopes } from './scopes.ts';
 import type { RestoredTenantApi } from './tenant-journal.ts';
 import { UnseenStretches } from './unseen-stretches.ts';
+import { windowGaps } from './window-gaps.ts';
 import { createWindowReporter, type WindowReporter } from './window-report.ts';
 
 export interface WindowCloserOptions {
@@ -328,23 +322,13 @@ export class WindowCloser {
     observation.tenantClusters.prune(oldest - maxBackfillMs);
   }
 
-  #noteGaps(
-    { window, members }: DueWindow,
-    { findings, ownFindings, heldNodes }: Measured,
-    now: number,
-  ): void {
-    const { gaps, metrics, settings, usageFailures, tenantUsageFailure, ownNodes } = this.#options;
+  #noteGaps({ window, members }: DueWindow, measured: Measured, now: number): void {
+    const { gaps, metrics, settings, observation, ownNodes } = this.#options;
+    const { ownFindings, heldNodes } = measured;
     for (const id of ownFindings.keys()) ownNodes.note(id, window, heldNodes.get(id));
-    const hasPods = members.some(({ scope }) => /^pods(\/|$)/.test(scope.name));
-    const noted = [
-      ...[...ownFindings].flatMap(([id, found]) => [
-        ...unsampledGaps(window, found, { all: undefined, of: tenantUsageFailure }),
-        ...omittedSliceGaps(window, found, id),
-      ]),
-      ...[...heldNodes].map(([id, held]) => heldNodesGap(window, id, held)),
-      ...omittedSliceGaps(window, findings),
-      ...(hasPods ? unsampledGaps(window, findings, usageFailures) : []),
-    ];
+    // What the journal says of tenant clusters may be older than the window.
+    const isDiscovered = observation.tenantClusters.observedAt >= this.#startedAt;
+    const noted = windowGaps({ window, members }, measured, { ...this.#options, isDiscovered });
     for (const gap of noted) {
       metrics.gapSeconds.inc({ source: gap.source }, gaps.note(gap) / 1000);
     }
