@@ -16,7 +16,8 @@ import { omitUndefined } from '../operator/model/omit-undefined.ts';
  * killed and restarted in between, and its bills beside the truth: one JSON line a metric. Ends
  * with 1 when anything that could be seen whole is billed wrongly by more than a millionth. With `--replicas 2` there are as many on
  * a PostgreSQL of its own, the one that leads is killed `--kills` times instead, or stopped in order with `--in-order`, and 1 also says that a window was more than five
- * seconds late, or missing, or in a gap.
+ * seconds late, or missing, or in a gap. With `--stop-minutes M` the operator is killed once instead, in the middle of the run, and
+ * started again after so long; 1 then also says that the gap `unseen` of a kind is missing, or that watches could go on.
  */
 const { values } = parseArgs({
   options: {
@@ -25,6 +26,7 @@ const { values } = parseArgs({
     replicas: { type: 'string', default: '1' },
     kills: { type: 'string', default: '20' },
     'in-order': { type: 'boolean', default: false },
+    'stop-minutes': { type: 'string' },
   },
 });
 const TARGET = 1e-6;
@@ -35,6 +37,11 @@ if (!Number.isInteger(seed)) throw new RangeError(`accuracy: --seed: no number: 
 const count = Number(values.replicas);
 const kills = Number(values.kills);
 if (!(count >= 1) || !(kills >= 0)) throw new RangeError('accuracy: --replicas, --kills: numbers');
+const { 'stop-minutes': stop } = values;
+const stopMs = stop === undefined ? undefined : Number(stop) * 60_000;
+if (stopMs !== undefined && !(stopMs > 0 && stopMs < minutes * 60_000)) {
+  throw new RangeError(`accuracy: --stop-minutes: above 0, and less than --minutes: "${stop}"`);
+}
 if (!(minutes > 0)) throw new RangeError(`accuracy: --minutes: above 0: "${values.minutes}"`);
 
 const plane = await startEphemeralControlPlane({ apiServerFlags: API_SERVER_FLAGS });
@@ -50,7 +57,7 @@ try {
     plane,
     seed,
     durationMs: minutes * 60_000,
-    ...omitUndefined({ replicas }),
+    ...omitUndefined({ replicas, stopMs }),
     log: (line) => console.error(line),
   });
   const { metrics, undated, uncertain, late, ...rest } = result;

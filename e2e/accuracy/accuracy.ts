@@ -16,7 +16,7 @@ import { compareNodes } from './compare-nodes.ts';
 import { comparePods, type PodComparison } from './compare-pods.ts';
 import { compareUndated, type UndatedFigures } from './compare-undated.ts';
 import { type Explained, explainSome } from './explained.ts';
-import { injectFaults } from './faults.ts';
+import { injectFaults, stopOnce } from './faults.ts';
 import { type Blind, type MetricFigures, WINDOW_MS } from './figures.ts';
 import { type LateFact, lateOf, nameLate } from './late-facts.ts';
 import { renewLeases } from './leases.ts';
@@ -26,6 +26,7 @@ import { keepLog, lateAfter, missingBetween, startReplicas } from './replicas.ts
 import { seeded } from './seeded.ts';
 import type { StopScene } from './stops.ts';
 import { nameUncertain, type UncertainChange, uncertaintyOf } from './uncertainty.ts';
+import { compareUnseen, type UnseenFigures } from './unseen-gaps.ts';
 import { whatTheyHad } from './unseen-owners.ts';
 import { startWorld } from './world.ts';
 
@@ -45,6 +46,8 @@ export interface AccuracyOptions {
   readonly seed: number;
   /** How long pods are started and faults are injected; waiting for the end comes on top. */
   readonly durationMs: number;
+  /** In the place of all other faults the operator is down once, for so long; gaps must say what was unseen. */
+  readonly stopMs?: number;
   /**
    * Several processes on a database: in the place of all other faults, the one that leads is killed so many times, or stopped in order, and the others
    * see everything.
@@ -94,6 +97,8 @@ export interface AccuracyResult {
     /** Ends of windows that nobody closed. */
     readonly missing: readonly string[];
   };
+  /** What gaps say of a single stop. */
+  readonly unseen?: UnseenFigures;
   /** GPU time that was installed and is neither billed, idle, down nor the system's, over all windows. */
   readonly unaccountedGpuSeconds: number;
 }
@@ -178,11 +183,17 @@ async function startRun(options: AccuracyOptions, files: RunFiles): Promise<Run>
     operator = await start(plane.kubeconfigPath, files);
   };
   const { operatorLog } = files;
+  const { stopMs } = options;
   const faults = { plane, operatorLog, operator: () => operator, restartOperator, random, log };
   return {
     options,
     address: () => operator.address,
-    suffer: async (stops, until) => ({ blinds: await injectFaults({ ...faults, stops }, until) }),
+    suffer: async (stops, until) => {
+      const all = { ...faults, stops };
+      const suffering =
+        stopMs === undefined ? injectFaults(all, until) : stopOnce(all, stopMs, until);
+      return { blinds: await suffering };
+    },
     stop: () => operator.stop(),
   };
 }
@@ -237,6 +248,7 @@ async function drive(run: Run, api: ApiClient): Promise<AccuracyResult> {
         missing: missingBetween(events),
       },
     }),
+    ...(options.stopMs !== undefined && { unseen: compareUnseen(blinds, await bills.unseen()) }),
     unaccountedGpuSeconds: closed.reduce((sum, { unaccounted }) => sum + unaccounted, 0),
   };
 }
@@ -258,10 +270,13 @@ export function unsaidIn({ undated }: AccuracyResult): number {
 
 /** Nothing was billed twice, invented, lost sight of, without an explanation, or in the place of something else. */
 export function isSound(result: AccuracyResult): boolean {
-  const { repeated, explained, unaccountedGpuSeconds, lateFacts, ended } = result;
+  const { repeated, explained, unaccountedGpuSeconds, lateFacts, ended, unseen } = result;
   const notClosed = (ended?.gaps ?? 0) + (ended?.missing.length ?? 0);
+  // A stop after which the watch of pods could go on shows nothing.
+  if (unseen !== undefined && !unseen.kinds.includes('pods')) return false;
   const wrong = overbilledIn(result) + unsaidIn(result) + explained.wrong.length;
-  return [repeated, wrong, unaccountedGpuSeconds, lateFacts, notClosed].every(
+  const unsaid = unseen?.missing.length ?? 0;
+  return [repeated, wrong, unaccountedGpuSeconds, lateFacts, notClosed, unsaid].every(
     (count) => count === 0,
   );
 }

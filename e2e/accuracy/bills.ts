@@ -1,4 +1,5 @@
 import { setTimeout as delay } from 'node:timers/promises';
+import { UNSEEN } from '../../operator/windows/gaps.ts';
 import { parseEvents, type ReceivedEvent } from '../long/received.ts';
 
 /** A window as its report tells of it. */
@@ -20,6 +21,24 @@ export interface Bills {
   events(): Promise<readonly ReceivedEvent[]>;
   /** How many gaps it has, open and ended. */
   gaps(): Promise<number>;
+  /** Stretches in which what came and went is unknown; by source, and over all that it costs. */
+  unseen(): Promise<readonly UnseenGap[]>;
+}
+
+export interface UnseenGap {
+  /** The plural of the resource. */
+  readonly source: string;
+  readonly scopes: readonly string[];
+  /** Milliseconds since the epoch. */
+  readonly from: number;
+  readonly to: number;
+}
+
+interface GapGroup {
+  readonly source: string;
+  readonly reason: string;
+  readonly scopes: readonly string[];
+  readonly stretches: readonly { readonly from: string; readonly to: string }[];
 }
 
 interface Report {
@@ -39,6 +58,13 @@ export function createBills(address: () => string): Bills {
     const { windows: reports } = (await response.json()) as { windows: readonly Report[] };
     return reports.map(closedWindow);
   };
+  const gaps = async (): Promise<readonly GapGroup[]> => {
+    const { open = [], ended = [] } = (await (await ask('gaps')).json()) as Record<
+      string,
+      GapGroup[]
+    >;
+    return [...open, ...ended];
+  };
   return {
     windows,
     closedBeyond: async (moment) => {
@@ -57,10 +83,15 @@ export function createBills(address: () => string): Bills {
       if (!response.ok) throw new Error(`accuracy: export: HTTP ${response.status}`);
       return parseEvents(await response.text());
     },
-    gaps: async () => {
-      const { open, ended } = (await (await ask('gaps')).json()) as Record<string, unknown[]>;
-      return (open?.length ?? 0) + (ended?.length ?? 0);
-    },
+    gaps: async () => (await gaps()).length,
+    unseen: async () =>
+      (await gaps())
+        .filter(({ reason }) => reason === UNSEEN)
+        .flatMap(({ source, scopes, stretches }) =>
+          stretches.map(({ from, to }) => {
+            return { source, scopes, from: Date.parse(from), to: Date.parse(to) };
+          }),
+        ),
   };
 }
 

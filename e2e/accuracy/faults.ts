@@ -46,19 +46,30 @@ export async function injectFaults(
     log(`${new Date().toISOString()} fault: ${kind}`);
     blinds.push(
       kind === 'operator'
-        ? await stopOperator(options)
+        ? await stopOperator(options, 6_000 * random())
         : await stopApiServer(options, kind === 'both'),
     );
   }
 }
 
-/** The operator is killed, and goes on with its journal. */
-async function stopOperator(options: FaultOptions): Promise<Blind> {
-  const { random } = options;
+/** Kills the operator once, in the middle of the time until `until`, and starts it again after `stopMs`. */
+export async function stopOnce(
+  options: FaultOptions,
+  stopMs: number,
+  until: number,
+): Promise<readonly Blind[]> {
+  await options.stops.prepare();
+  await delay(Math.max(0, (until - Date.now() - stopMs) / 2));
+  options.log(`${new Date().toISOString()} fault: the operator is down for ${stopMs / 1_000} s`);
+  return [await stopOperator(options, stopMs)];
+}
+
+/** The operator is killed, and goes on with its journal after `downMs`. */
+async function stopOperator(options: FaultOptions, downMs: number): Promise<Blind> {
   const begun = Date.now();
   await kill(options);
   const ended = Date.now();
-  await Promise.all([delay(6_000 * random()), options.stops.change()]);
+  await Promise.all([delay(downMs), options.stops.change()]);
   const down = { from: ended, to: Date.now() };
   await options.restartOperator();
   await watchesAgain(options, 0);
