@@ -179,7 +179,8 @@ export class JournalWriter {
       if (scopes.length === 0) return;
       await turn.next();
       await this.encodeAhead(scopes, turn);
-      this.#unwritten = [...this.#tenants.drain(scopes, clock.now()), ...this.#changesOfGaps()];
+      const changes = this.#tenants.drain(scopes, clock.now());
+      this.#unwritten = [...changes, ...this.#changesOfGaps(scopes)];
     }
   }
 
@@ -206,14 +207,14 @@ export class JournalWriter {
       ...this.#changesOfTenantClusters(),
       ...this.#tenants.drain(tenants, clock.now()),
       ...this.#tenants.begin(scopes.tenants.all),
-      ...this.#changesOfGaps(),
+      ...this.#changesOfGaps(tenants),
     ];
     return this.#unwritten;
   }
 
   /** A restart resumes where a watch has got to, so what it passed over is written with that. */
-  #changesOfGaps(): readonly RecordChange[] {
-    this.#options.unseen.note();
+  #changesOfGaps(tenants: Iterable<TenantScope>): readonly RecordChange[] {
+    this.#options.unseen.note(tenants);
     return this.#options.gaps.drain();
   }
 

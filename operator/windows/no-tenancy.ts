@@ -5,10 +5,10 @@ import type { Observation } from '../observation/observation.ts';
 import { type Gap, NO_TENANCY } from './gaps.ts';
 
 /**
- * Gaps of the tenant clusters whose pods ran in a window that has no tenancy of their namespace: whatever the cause, such a
- * window has events missing, and not zero usage. To be called after a discovery pass of this process, since only
- * that says which namespaces are a tenant cluster's. A namespace counts from its creation, or from when its
- * Namespace began to say whose it is.
+ * Gives a gap for each tenant cluster whose pods ran in a window without any tenancy of their namespace
+ * (docs/metering.md#pods-without-a-tenant). Whatever the cause, events are missing there, which is not zero usage.
+ * Call it after a discovery pass of this process, which says whose a namespace is. A namespace counts from
+ * its creation, or from when its Namespace began to say whose it is.
  */
 export function noTenancyGaps(
   window: Window,

@@ -5,7 +5,7 @@ import type { Scopes, UnseenStretch } from './scopes.ts';
 import { TENANT_API, type TenantScope } from './tenant-scopes.ts';
 
 export interface UnseenStretchesOptions {
-  readonly scopes: Pick<Scopes, 'unseen' | 'tenants' | 'windowMs'>;
+  readonly scopes: Pick<Scopes, 'unseen' | 'windowMs'>;
   readonly gaps: Pick<Gaps, 'note'>;
   readonly metrics: Pick<CollectorMetrics, 'gapSeconds'>;
 }
@@ -30,12 +30,14 @@ export class UnseenStretches {
     this.#options = options;
   }
 
-  /** Notes what is new. To be called before each write that says where a watch resumes. */
-  note(): void {
-    const { scopes } = this.#options;
-    this.#noteAll(scopes.unseen());
+  /**
+   * Notes what is new on this cluster and in these tenant clusters. To be called before each write that says
+   * where their watches resume.
+   */
+  note(tenants: Iterable<TenantScope>): void {
+    this.#noteAll(this.#options.scopes.unseen());
     // A tenant cluster names the watch of this cluster's nodes too, whose stretches are read by now.
-    this.#noteAll(scopes.tenants.all.flatMap(unseenInTenantApi));
+    this.#noteAll([...tenants].flatMap(unseenInTenantApi));
   }
 
   #noteAll(all: readonly UnseenStretch[]): void {
