@@ -1,5 +1,6 @@
 import type { FakeResponse } from '../fake-server.ts';
 import { instant, isObject, objects, ok, refused, text } from './answers.ts';
+import { readBalances } from './balances.ts';
 import { type Contract, covers, type MetronomeState, type StatementSchedule } from './state.ts';
 import { voidInvoices } from './statements.ts';
 
@@ -47,6 +48,7 @@ export function createContract(
     usage_filter: isObject(input['usage_filter']) ? [input['usage_filter']] : [],
     schedule: readSchedule(input['usage_statement_schedule'], from),
     createdAt: at,
+    balances: readBalances(state, input['commits'], input['credits'], at),
     ...(end !== undefined && { ending_before: new Date(end).toISOString() }),
     ...(provider !== undefined && { billingProviderId: provider }),
     ...(typeof days === 'number' && { net_payment_terms_days: days }),
@@ -107,7 +109,8 @@ export function setContractEnd(
     return refused(400, 'ending_before must be after starting_at');
   }
   const finalUntil = contract.finalUntil ?? 0;
-  if (end < finalUntil && input['allow_ending_before_finalized_invoice'] !== true) {
+  // It is allowed unless it is forbidden; the final invoice stays as it is.
+  if (end < finalUntil && input['allow_ending_before_finalized_invoice'] === false) {
     return refused(400, 'ending_before is before the end of a finalized invoice');
   }
   contract.ending_before = new Date(end).toISOString();
@@ -117,6 +120,7 @@ export function setContractEnd(
 export function editContract(
   state: MetronomeState,
   input: Readonly<Record<string, unknown>>,
+  at: number,
 ): FakeResponse {
   const contract = contractOf(state, input);
   if (contract === undefined) return refused(404, 'Contract not found');
@@ -131,6 +135,8 @@ export function editContract(
   }
   const days = input['update_net_payment_terms_days'];
   if (typeof days === 'number') contract.net_payment_terms_days = days;
+  const added = readBalances(state, input['add_commits'], input['add_credits'], at);
+  contract.balances = [...contract.balances, ...added];
   return ok({ id: contract.id });
 }
 
@@ -167,13 +173,21 @@ function providerOf(state: MetronomeState, customerId: string, input: unknown): 
 }
 
 function show(state: MetronomeState, contract: Contract) {
-  const { billingProviderId, schedule, createdAt, finalUntil: _until, ...shown } = contract;
+  const {
+    billingProviderId,
+    schedule,
+    createdAt,
+    finalUntil: _until,
+    balances,
+    ...shown
+  } = contract;
   const provider = state.billingProviders.find(({ id }) => id === billingProviderId);
   return {
     ...shown,
     created_at: new Date(createdAt).toISOString(),
     created_by: 'operator',
-    commits: [],
+    commits: balances.filter(({ type }) => type === 'PREPAID').map(showBalance),
+    credits: balances.filter(({ type }) => type === 'CREDIT').map(showBalance),
     overrides: [],
     scheduled_charges: [],
     transitions: [],
@@ -184,4 +198,8 @@ function show(state: MetronomeState, contract: Contract) {
     },
     ...(provider !== undefined && { customer_billing_provider_configuration: provider }),
   };
+}
+
+function showBalance({ id, type }: Contract['balances'][number]) {
+  return { id, type };
 }

@@ -1,6 +1,7 @@
 import type { FakeRequest, FakeResponse } from '../fake-server.ts';
-import { sum, textOf } from '../exact.ts';
+import { minus, sum, textOf } from '../exact.ts';
 import { instant, ok, page, refused } from './answers.ts';
+import { showApplied, showPurchases } from './balances.ts';
 import { linesOf } from './lines.ts';
 import type { Invoice, InvoiceLine, MetronomeState } from './state.ts';
 import { drafts, regenerate } from './statements.ts';
@@ -12,9 +13,15 @@ export function listInvoices(
   customer: string,
   { query, at }: FakeRequest,
 ): FakeResponse {
-  const found = invoicesOf(state, customer, at).filter((invoice) => isAsked(invoice, query));
+  const type = query.get('type');
+  const usage = invoicesOf(state, customer, at)
+    .filter((invoice) => isAsked(invoice, query))
+    .map((invoice) => show(state, invoice));
+  const payments = state.contracts
+    .filter(({ customer_id }) => customer_id === customer)
+    .flatMap((contract) => showPurchases(contract, creditTypeOf(state, contract.id), at));
   return page(
-    found.map((invoice) => show(state, invoice)),
+    [...payments, ...usage].filter((one) => type === null || type === one.type),
     query,
   );
 }
@@ -103,10 +110,9 @@ function isAsked({ status, from, to }: Invoice, query: URLSearchParams): boolean
 
 /** As Metronome shows an invoice (its OpenAPI document, `Invoice`). */
 function show(state: MetronomeState, invoice: Invoice) {
-  const contract = state.contracts.find(({ id }) => id === invoice.contract_id);
-  const card = state.rateCards.find(({ id }) => id === contract?.rate_card_id);
-  const credit_type = card?.fiat_credit_type ?? { id: '', name: '' };
-  const total = number(sum(invoice.lines.map((line) => line.total)));
+  const credit_type = creditTypeOf(state, invoice.contract_id);
+  const subtotal = sum(invoice.lines.map((line) => line.total));
+  const credited = sum(invoice.applied.map(({ amount }) => amount));
   return {
     id: invoice.id,
     type: 'USAGE',
@@ -117,10 +123,19 @@ function show(state: MetronomeState, invoice: Invoice) {
     end_timestamp: new Date(invoice.to).toISOString(),
     ...(invoice.status !== 'DRAFT' && { issued_at: new Date(invoice.finalAt).toISOString() }),
     credit_type,
-    subtotal: total,
-    total,
-    line_items: invoice.lines.map((line) => showLine(line, credit_type)),
+    subtotal: number(subtotal),
+    total: number(minus(subtotal, credited)),
+    line_items: [
+      ...invoice.lines.map((line) => showLine(line, credit_type)),
+      ...invoice.applied.map((one) => showApplied(one, credit_type)),
+    ],
   };
+}
+
+function creditTypeOf(state: MetronomeState, contractId: string) {
+  const contract = state.contracts.find(({ id }) => id === contractId);
+  const card = state.rateCards.find(({ id }) => id === contract?.rate_card_id);
+  return card?.fiat_credit_type ?? { id: '', name: '' };
 }
 
 function showLine(

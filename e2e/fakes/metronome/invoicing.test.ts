@@ -1,17 +1,20 @@
 import Metronome from '@metronome/sdk';
 import * as fc from 'fast-check';
 import { afterEach, beforeEach, expect, test } from 'vitest';
+import type { FakeRequest } from '../fake-server.ts';
 import { expectAccountedFor } from '../testing/accounted.ts';
 import { summary, time } from '../vectors.ts';
 import { accountOf } from './account.ts';
-import { createContract, setContractEnd } from './contracts.ts';
+import { createContract, editContract, setContractEnd } from './contracts.ts';
 import { createCustomer } from './customers.ts';
 import { ingest } from './ingest.ts';
+import { listInvoices } from './invoice-routes.ts';
 import { createMetric } from './metrics.ts';
 import { type FakeMetronome, startFakeMetronome } from './metronome.ts';
 import { addRates, createProduct, createRateCard } from './pricing.ts';
 import { createMetronomeState, type MetronomeRules, type MetronomeState } from './state.ts';
 import { runUntil } from './statements.ts';
+import { listUsage } from './usage.ts';
 
 const START = time('01T00');
 const MINUTE_MS = 60_000;
@@ -86,16 +89,95 @@ test('statements of an anniversary begin on the contract’s day', () => {
   expect(summary(accountOf(state, time('Feb 18T00')))).toBe('Jan 2, draft Feb 4, open 2');
 });
 
-test('an end before a final invoice is refused, unless that is asked for', () => {
+test('an end before a final invoice leaves that as it is, and is refused where that is asked for', () => {
   const state = estate();
   sign(state, 0, START, START);
+  use(state, time('25T00'), time('25T00:02'), '3');
   runUntil(state, time('Feb 03T00'));
   const [contract] = state.contracts;
   const input = { customer_id: contract?.customer_id, contract_id: contract?.id };
   const end = { ...input, ending_before: iso(time('20T00')) };
-  expect(setContractEnd(state, end).status).toBe(400);
-  const forced = { ...end, allow_ending_before_finalized_invoice: true };
-  expect(setContractEnd(state, forced).status).toBe(200);
+  const guarded = { ...end, allow_ending_before_finalized_invoice: false };
+  expect(setContractEnd(state, guarded).status).toBe(400);
+  expect(setContractEnd(state, end).status).toBe(200);
+  expect(summary(accountOf(state, time('Feb 03T00')))).toBe('Jan 6');
+});
+
+test('a commit and a credit are lines beside those of the usage, with its product and quantity', async () => {
+  const state = estate();
+  const from = { schedule_items: [{ amount: 250, starting_at: iso(START) }] };
+  sign(state, 0, START, START, { commits: [{ access_schedule: from }] });
+  const [contract] = state.contracts;
+  const input = { customer_id: contract?.customer_id, contract_id: contract?.id };
+  const more = { schedule_items: [{ amount: 1_000, starting_at: iso(time('02T00')) }] };
+  expect(
+    editContract(state, { ...input, add_credits: [{ access_schedule: more }] }, START).status,
+  ).toBe(200);
+  use(state, time('05T00'), time('05T00:02'), '3');
+  use(state, time('Feb 05T00'), time('Feb 05T00:02'), '4');
+  runUntil(state, time('Mar 03T00'));
+  const request = { query: new URLSearchParams(), at: time('Mar 03T00') } as FakeRequest;
+  const { body } = listInvoices(state, contract?.customer_id ?? '', request);
+  const { data } = body as {
+    data: readonly { type: string; total: number; line_items: unknown }[];
+  };
+  const usage = data.filter(({ type }) => type === 'USAGE');
+  expect(data.filter(({ type }) => type === 'SCHEDULED')).toMatchObject([{ total: 250 }]);
+  expect(usage.slice(0, 2)).toMatchObject([
+    {
+      total: 0,
+      line_items: [
+        { type: 'usage', quantity: 3, total: 600 },
+        { type: 'applied_commit_or_credit', quantity: 3, total: -250 },
+        { type: 'applied_commit_or_credit', quantity: 3, total: -350 },
+      ],
+    },
+    {
+      total: 150,
+      line_items: [
+        { type: 'usage', quantity: 4, total: 800 },
+        { type: 'applied_commit_or_credit', quantity: 4, total: -650 },
+      ],
+    },
+  ]);
+});
+
+test('calls beyond the limit of their minute are refused, those of another customer are not', async () => {
+  const limited = await startFakeMetronome({ apiToken: 'token', rules: { callsPerMinute: 2 } });
+  try {
+    limited.turnTo(START);
+    const list = async (customer_id: string): Promise<number> => {
+      const answer = await fetch(`${limited.url}/v2/contracts/list`, {
+        method: 'POST',
+        headers: { authorization: 'Bearer token' },
+        body: JSON.stringify({ customer_id }),
+      });
+      return answer.status;
+    };
+    expect([await list('a'), await list('a'), await list('a'), await list('b')]).toEqual([
+      400, 400, 429, 400,
+    ]);
+    limited.turnTo(START + MINUTE_MS);
+    expect(await list('a')).toBe(400);
+  } finally {
+    await limited.close();
+  }
+});
+
+test('sums lack what was taken within their lag', () => {
+  const state = estate(createMetronomeState({ sumsLagSeconds: 600 }));
+  use(state, time('05T00'), time('05T00:02'), '3');
+  const input = {
+    starting_on: iso(time('05T00')),
+    ending_before: iso(time('06T00')),
+    window_size: 'NONE',
+  };
+  const sumAt = (at: number): unknown => {
+    const request = { query: new URLSearchParams(), at } as FakeRequest;
+    const { body } = listUsage(state, input, request);
+    return (body as { data: readonly { value: unknown }[] }).data[0]?.value;
+  };
+  expect([sumAt(time('05T00:11')), sumAt(time('05T00:12'))]).toEqual([null, 3]);
 });
 
 test('two contracts at a time bill the same usage twice', () => {

@@ -54,6 +54,7 @@ import { runUntil } from './statements.ts';
 import { invoiceItems, listUsage } from './usage.ts';
 import { METRONOME_WAITS, metronomeMessage, signWebhook } from './webhooks.ts';
 
+const MINUTE_MS = 60_000;
 const NOT_FOUND: FakeResponse = { status: 404, body: '' };
 
 export interface FakeMetronomeOptions {
@@ -106,6 +107,7 @@ export async function startFakeMetronome(options: FakeMetronomeOptions): Promise
       runUntil(state, request.at);
       const turned = turnedBy(request, turnTo);
       if (turned !== undefined) return turned;
+      if (isTooOften(state, request)) return TOO_OFTEN;
       const stored = storedResult(state.results, request, request.at, KEY_REUSED);
       if (stored !== undefined) return stored;
       const response = route(state, request);
@@ -130,6 +132,19 @@ export async function startFakeMetronome(options: FakeMetronomeOptions): Promise
     }),
   });
   return { ...server, state, turnTo, account: () => accountOf(state, clock.now()), webhooks };
+}
+
+const TOO_OFTEN: FakeResponse = { status: 429, body: { message: 'Rate limit exceeded' } };
+
+/** Whether a path was called for one customer more often than {@link MetronomeRules.callsPerMinute} allows; ingest is free. */
+function isTooOften({ rules, calls }: MetronomeState, { path, body, at }: FakeRequest): boolean {
+  if (rules.callsPerMinute === Number.POSITIVE_INFINITY) return false;
+  if (path.startsWith(CONTROL_PREFIX) || path === '/v1/ingest') return false;
+  const [, customer = ''] = /"customer_id":"([^"]+)"/.exec(body) ?? [];
+  const key = `${path} ${customer}`;
+  const recent = [...(calls.get(key) ?? []), at].filter((one) => at - one < MINUTE_MS);
+  calls.set(key, recent);
+  return recent.length > rules.callsPerMinute;
 }
 
 const KEY_REUSED = refused(409, 'the idempotency key was used with other parameters');
@@ -209,7 +224,7 @@ function route(state: MetronomeState, request: FakeRequest): FakeResponse {
     case 'POST /v2/contracts/list':
       return listContracts(state, input);
     case 'POST /v2/contracts/edit':
-      return editContract(state, input);
+      return editContract(state, input, at);
     case 'POST /v1/usage':
       return listUsage(state, input, request);
     case 'POST /v1/invoices/void':

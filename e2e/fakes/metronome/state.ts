@@ -1,5 +1,6 @@
 import type { Exact } from '../exact.ts';
 import type { StoredResult } from '../idempotency.ts';
+import type { Applied, Balance } from './balances.ts';
 
 /** How an account is set up, and how what its documentation leaves open is settled. */
 export interface MetronomeRules {
@@ -10,6 +11,13 @@ export interface MetronomeRules {
    * (https://docs.metronome.com/invoice-customers/how-invoicing-works/ does not say).
    */
   readonly pastStatements: 'never' | 'generated';
+  /**
+   * Calls in a minute for each customer and path, beyond which the answer is 429. Metronome publishes no numbers;
+   * none by default.
+   */
+  readonly callsPerMinute: number;
+  /** For how long `POST /v1/usage` lacks what was taken; 0 by default. */
+  readonly sumsLagSeconds: number;
 }
 
 /** What the stand-in keeps. Shapes are Metronome's own, reduced to what the stand-in acts on. */
@@ -39,6 +47,8 @@ export interface MetronomeState {
   repeats: number;
   /** Uniqueness keys of contracts; never released. */
   readonly spentKeys: Set<string>;
+  /** When calls came that count for a limit, by customer and path. */
+  readonly calls: Map<string, readonly number[]>;
   /** Answers by idempotency key. */
   readonly results: Map<string, StoredResult>;
   /** Ids count up, so that a state that is built again from a journal has the same ones. */
@@ -130,6 +140,8 @@ export interface Contract {
   archived_at?: string;
   billingProviderId?: string;
   net_payment_terms_days?: number;
+  /** Commits and credits that are on it. */
+  balances: readonly Balance[];
 }
 
 export interface StatementSchedule {
@@ -148,6 +160,7 @@ export interface Invoice {
   /** When it became final; when it will, for a draft. */
   readonly finalAt: number;
   readonly lines: readonly InvoiceLine[];
+  readonly applied: readonly Applied[];
 }
 
 export interface InvoiceLine {
@@ -196,7 +209,13 @@ export interface StoredEvent {
 export function createMetronomeState(rules: Partial<MetronomeRules> = {}): MetronomeState {
   let counter = 0;
   return {
-    rules: { graceHours: 24, pastStatements: 'never', ...rules },
+    rules: {
+      graceHours: 24,
+      pastStatements: 'never',
+      callsPerMinute: Number.POSITIVE_INFINITY,
+      sumsLagSeconds: 0,
+      ...rules,
+    },
     invoices: [],
     draftIds: new Map(),
     notices: [],
@@ -213,6 +232,7 @@ export function createMetronomeState(rules: Partial<MetronomeRules> = {}): Metro
     takenAt: new Map(),
     repeats: 0,
     spentKeys: new Set(),
+    calls: new Map(),
     results: new Map(),
     nextId: () => {
       counter += 1;

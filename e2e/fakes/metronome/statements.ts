@@ -1,4 +1,5 @@
 import { nextBoundary } from '../boundaries.ts';
+import { drawn } from './balances.ts';
 import { linesOf } from './lines.ts';
 import type { Contract, Invoice, MetronomeState } from './state.ts';
 
@@ -75,13 +76,15 @@ function finalize(state: MetronomeState, statement: Statement): void {
 }
 
 function made(state: MetronomeState, { contract, from, to }: Statement) {
+  const lines = linesOf(state, contract, from, to);
   return {
     id: idOf(state, contract, from),
     customer_id: contract.customer_id,
     contract_id: contract.id,
     from,
     to,
-    lines: linesOf(state, contract, from, to),
+    lines,
+    applied: drawn(state, contract, lines, from, to),
   };
 }
 
@@ -103,12 +106,15 @@ export function voidInvoices(state: MetronomeState, is: (invoice: Invoice) => bo
 /** Computes a void invoice anew, from the events and rates of now, under another id. */
 export function regenerate(state: MetronomeState, before: Invoice, at: number): Invoice {
   const contract = state.contracts.find(({ id }) => id === before.contract_id);
+  const { from, to } = before;
+  const lines = contract === undefined ? [] : linesOf(state, contract, from, to);
   const invoice: Invoice = {
     ...before,
     id: state.nextId(),
     status: 'FINALIZED',
     finalAt: at,
-    lines: contract === undefined ? [] : linesOf(state, contract, before.from, before.to),
+    lines,
+    applied: contract === undefined ? [] : drawn(state, contract, lines, from, to),
   };
   state.invoices.push(invoice);
   tell(state, 'invoice.finalized', invoice, at);

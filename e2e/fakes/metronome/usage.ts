@@ -17,7 +17,7 @@ const DAY_MS = 86_400_000;
 export function listUsage(
   state: MetronomeState,
   input: Readonly<Record<string, unknown>>,
-  { query }: FakeRequest,
+  { query, at: now }: FakeRequest,
 ): FakeResponse {
   if (query.has('limit')) return refused(400, 'limit is not supported');
   const from = instant(input['starting_on']);
@@ -51,7 +51,7 @@ export function listUsage(
           billable_metric_name: metric.name,
           start_timestamp: new Date(start).toISOString(),
           end_timestamp: new Date(start + step).toISOString(),
-          value: sum(state, customer, metric, start, start + step),
+          value: sum(state, customer, metric, { from: start, to: start + step, now }),
         });
       }
     }
@@ -63,13 +63,14 @@ function sum(
   state: MetronomeState,
   customer: Customer,
   metric: Metric,
-  from: number,
-  to: number,
+  { from, to, now }: { readonly from: number; readonly to: number; readonly now: number },
 ): number | null {
+  const summedUntil = now - state.rules.sumsLagSeconds * 1_000;
   const matching = state.events.filter((event) => {
     const at = Date.parse(event.timestamp);
     const own = customerOf(state, event.customer_id) === customer;
-    return own && at >= from && at < to && counts(metric, event);
+    const isSummed = event.takenAt <= summedUntil;
+    return own && isSummed && at >= from && at < to && counts(metric, event);
   });
   if (matching.length === 0) return null;
   const values = matching.map(({ properties }) => Number(properties[metric.aggregation_key ?? '']));

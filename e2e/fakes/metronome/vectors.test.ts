@@ -65,6 +65,15 @@ async function backToA(world: World): Promise<void> {
   await end('A')(world);
 }
 
+function archive(name: string) {
+  return ({ call, ids }: World) =>
+    call('/v1/contracts/archive', {
+      customer_id: ids.get('customer'),
+      contract_id: ids.get(`contract ${name}`),
+      void_invoices: false,
+    });
+}
+
 function rate(product: 'g' | 'h', cents: number, from: string) {
   return ({ call, ids }: World) =>
     call('/v1/contract-pricing/rate-cards/addRate', {
@@ -195,6 +204,29 @@ const VECTORS: Readonly<Record<string, Vector>> = {
   },
 };
 
+const BY_HAND: Readonly<Record<string, Vector>> = {
+  'a second contract bills the same usage once more': {
+    usage: '05T00 10, 20T00 5',
+    events: [['16T10', sign('B', '16T10')]],
+    bill: 'Jan/A 30, Jan/B 15, twice 5',
+  },
+  'one with an earlier start has all of the month as well': {
+    usage: '05T00 10, 20T00 5',
+    events: [['16T10', sign('B', '01T00')]],
+    bill: 'Jan/A 30, Jan/B 45, twice 15',
+  },
+  'what comes after an end by hand is on no invoice': {
+    usage: '05T00 10, 20T00 5',
+    events: [['16T10', end('A', '16T10')]],
+    bill: 'Jan/A 20, never 5',
+  },
+  'an archived contract takes its draft along, and leaves what is final': {
+    usage: '05T00 10, Feb 05T00 4, Feb 20T00 5',
+    events: [['Feb 16T10', archive('A')]],
+    bill: 'Jan/A 20, never 9',
+  },
+};
+
 async function billed(vector: Vector): Promise<Account> {
   const metronome = await startFakeMetronome({ apiToken: 'token', rules: vector.rules ?? {} });
   made.push(metronome);
@@ -271,5 +303,9 @@ function send({ call }: World, id: string, type: string, stamp: number, value: s
 const label = (invoice: AccountInvoice): string => `${labelOf(invoice)}/${invoice.of}`;
 
 test.each(Object.entries(VECTORS))('vector %s', async (_name, vector) => {
+  expect(summary(await billed(vector), label)).toBe(vector.bill);
+});
+
+test.each(Object.entries(BY_HAND))('by hand: %s', async (_name, vector) => {
   expect(summary(await billed(vector), label)).toBe(vector.bill);
 });

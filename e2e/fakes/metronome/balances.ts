@@ -1,0 +1,140 @@
+import { type Exact, exact, minus, textOf } from '../exact.ts';
+import { instant, isObject, objects, text } from './answers.ts';
+import type { Contract, InvoiceLine, MetronomeState } from './state.ts';
+
+/** Money that a contract has beforehand, in the unit of its card's credit type: a prepaid commit or a credit. */
+export interface Balance {
+  readonly id: string;
+  readonly type: 'PREPAID' | 'CREDIT';
+  readonly amount: Exact;
+  /** `[from, to)`, milliseconds since the epoch: when usage draws from it. */
+  readonly from: number;
+  readonly to: number;
+  /** When it is paid, on an invoice of its own; undefined for a credit. */
+  readonly paidAt: number | undefined;
+}
+
+/** What an invoice line draws from a balance. */
+export interface Applied {
+  readonly balance: Balance;
+  readonly line: InvoiceLine;
+  readonly amount: Exact;
+}
+
+/** Reads `commits` and `credits` as contracts are created and edited with them; each is available in one stretch. */
+export function readBalances(
+  state: MetronomeState,
+  commits: unknown,
+  credits: unknown,
+  at: number,
+): readonly Balance[] {
+  const read = (type: Balance['type'], input: Readonly<Record<string, unknown>>): Balance => {
+    const access = isObject(input['access_schedule']) ? input['access_schedule'] : {};
+    const [item = {}] = objects(access['schedule_items']);
+    const from = instant(item['starting_at']) ?? at;
+    return {
+      id: text(input['id']) ?? state.nextId(),
+      type,
+      amount: exact(String(item['amount'] ?? 0)),
+      from,
+      to: instant(item['ending_before']) ?? Number.POSITIVE_INFINITY,
+      paidAt: type === 'PREPAID' ? from : undefined,
+    };
+  };
+  return [
+    ...objects(commits).map((one) => read('PREPAID', one)),
+    ...objects(credits).map((one) => read('CREDIT', one)),
+  ];
+}
+
+/** What the lines of a statement `[from, to)` draw, first come first served, from what final invoices have left. */
+export function drawn(
+  state: MetronomeState,
+  contract: Contract,
+  lines: readonly InvoiceLine[],
+  from: number,
+  to: number,
+): readonly Applied[] {
+  const applied: Applied[] = [];
+  const usable = contract.balances
+    .filter((one) => one.from < to && one.to > from)
+    .map((balance) => ({ balance, left: leftOf(state, balance) }));
+  for (const line of lines) {
+    let due = line.total;
+    for (const one of usable) {
+      const amount = lesser(due, one.left);
+      if (amount.digits <= 0n) continue;
+      applied.push({ balance: one.balance, line, amount });
+      one.left = minus(one.left, amount);
+      due = minus(due, amount);
+    }
+  }
+  return applied;
+}
+
+function lesser(a: Exact, b: Exact): Exact {
+  return minus(a, b).digits < 0n ? a : b;
+}
+
+function leftOf(state: MetronomeState, { id, amount }: Balance): Exact {
+  const used = state.invoices
+    .filter(({ status }) => status === 'FINALIZED')
+    .flatMap(({ applied }) => applied)
+    .filter(({ balance }) => balance.id === id);
+  return used.reduce((rest, one) => minus(rest, one.amount), amount);
+}
+
+/** A commit's payment, as the list of invoices has it: with a day for a period, and no usage on it. */
+export function showPurchases(contract: Contract, credit_type: unknown, at: number) {
+  return contract.balances.flatMap(({ id, paidAt, amount }) => {
+    if (paidAt === undefined) return [];
+    const total = number(amount);
+    const day = new Date(paidAt).toISOString();
+    return {
+      id: `purchase of ${id}`,
+      type: 'SCHEDULED',
+      status: paidAt <= at ? 'FINALIZED' : 'DRAFT',
+      customer_id: contract.customer_id,
+      contract_id: contract.id,
+      start_timestamp: day,
+      end_timestamp: day,
+      ...(paidAt <= at && { issued_at: day }),
+      credit_type,
+      subtotal: total,
+      total,
+      line_items: [
+        {
+          type: 'commit_purchase',
+          name: 'Prepaid commit',
+          product_type: 'FixedProductListItem',
+          commit_id: id,
+          quantity: 1,
+          unit_price: total,
+          total,
+          credit_type,
+        },
+      ],
+    };
+  });
+}
+
+/** As the invoice has it: a line beside that of the usage, with the same product and quantity and a negative total. */
+export function showApplied({ balance, line, amount }: Applied, credit_type: unknown) {
+  return {
+    type: 'applied_commit_or_credit',
+    name: `${line.name} (${balance.type === 'CREDIT' ? 'credit' : 'prepaid commit'} applied)`,
+    product_id: line.product_id,
+    product_type: 'UsageProductListItem',
+    pricing_group_values: line.values,
+    quantity: number(line.quantity),
+    unit_price: number(line.price),
+    total: -number(amount),
+    commit_id: balance.id,
+    applied_commit_or_credit: { id: balance.id, type: balance.type },
+    credit_type,
+  };
+}
+
+function number(value: Exact): number {
+  return Number(textOf(value));
+}
