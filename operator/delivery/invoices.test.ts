@@ -1,6 +1,8 @@
 import { afterEach, expect, test, vi } from 'vitest';
 import { type FakeLago, startFakeLago } from '../../e2e/fakes/lago/lago.ts';
+import { type FakeMetronome, startFakeMetronome } from '../../e2e/fakes/metronome/metronome.ts';
 import { type FakeStripe, startFakeStripe } from '../../e2e/fakes/stripe/stripe.ts';
+import { Secret } from '../model/secret.ts';
 import { type MonthWorld, startMonths } from './testing/month-world.ts';
 import { lagoOptions, stripeOptions } from './testing/vendor-options.ts';
 
@@ -228,4 +230,101 @@ test('late usage is sent where nothing else is said', async () => {
   await one.report();
   await one.use('01-31T23:00', '4');
   expect(one.delivery().status('bills')).toMatchObject({ deadLetters: 0 });
+});
+
+/** A destination whose usage nothing invoices: no price, no subscription, no contract. */
+const UNCOVERED = {
+  lago: async () => {
+    const one = await withLago();
+    return {
+      ...one,
+      // Somebody ends the subscription without an invoice.
+      uncover: async () => {
+        const path = '/api/v1/subscriptions/sub-acme?on_termination_invoice=skip';
+        const headers = { authorization: 'Bearer key' };
+        const answer = await fetch(one.lago.url + path, { method: 'DELETE', headers });
+        expect(answer.status).toBe(200);
+      },
+    };
+  },
+  stripe: async () => {
+    const stripe = await startFakeStripe({ apiKey: 'sk_test_key' });
+    closers.push(() => stripe.close());
+    const options = stripeOptions(stripe.url, { autoSubscribe: false });
+    const settings = { type: 'stripe', options } as const;
+    const world = await startMonths({ settings, turnTo: stripe.turnTo });
+    closers.push(() => world.stop());
+    return { ...world, uncover: async () => undefined };
+  },
+  metronome: async () => {
+    const world = await withMetronome();
+    return { ...world, uncover: async () => undefined };
+  },
+};
+
+async function withMetronome(): Promise<MonthWorld & { readonly metronome: FakeMetronome }> {
+  const metronome = await startFakeMetronome({ apiToken: 'token' });
+  closers.push(() => metronome.close());
+  const options = { url: metronome.url, apiToken: new Secret('token'), currency: 'USD' };
+  const world = await startMonths({
+    settings: { type: 'metronome', options },
+    turnTo: metronome.turnTo,
+  });
+  closers.push(() => world.stop());
+  return { ...world, metronome };
+}
+
+test.each(Object.entries(UNCOVERED))(
+  '%s: usage that no invoice covers is told when it is 40 to 45 days old, though none follows',
+  async (_vendor, start) => {
+    const one = await start();
+    one.turnTo('01-05T00:02');
+    await one.use('01-05T00:00', '10');
+    expect(await one.report()).toMatchObject({ unanswered: 0, differing: 0 });
+    // What is on record is not in this process's memory alone.
+    await one.restart();
+    one.turnTo('01-07T00:00');
+    await one.use('01-05T00:01', '2');
+    await one.uncover();
+    one.turnTo('02-13T22:00');
+    expect(await one.report()).toMatchObject({ unanswered: 0, differing: 0 });
+    one.turnTo('02-20T00:00');
+    expect(await one.report()).toMatchObject({
+      differing: 1,
+      examples: [
+        {
+          metric: METRIC,
+          difference: '-12',
+          cause: expect.stringMatching(
+            /^no invoice covers usage before 2027-01-|^nobody has priced it in plan/,
+          ),
+        },
+      ],
+    });
+  },
+);
+
+test('usage that a draft of a year still covers is not told, however old it is', async () => {
+  const one = await withMetronome();
+  const call = async (path: string, body: unknown): Promise<string> => {
+    const answer = await fetch(one.metronome.url + path, {
+      method: 'POST',
+      headers: { authorization: 'Bearer token' },
+      body: JSON.stringify(body),
+    });
+    const { data } = (await answer.json()) as { readonly data: { readonly id: string } };
+    return data.id;
+  };
+  one.turnTo('01-05T00:02');
+  await one.use('01-05T00:00', '10');
+  await call('/v1/contracts/create', {
+    customer_id: one.metronome.state.customers[0]?.id,
+    rate_card_id: await call('/v1/contract-pricing/rate-cards/create', { name: 'by hand' }),
+    starting_at: '2027-01-01T00:00:00Z',
+    usage_statement_schedule: { frequency: 'ANNUAL', day: 'CONTRACT_START' },
+  });
+  for (const day of ['01-10T00:00', '01-20T00:00', '02-20T00:00', '03-20T00:00']) {
+    one.turnTo(day);
+    expect(await one.report()).toMatchObject({ unanswered: 0, differing: 0 });
+  }
 });

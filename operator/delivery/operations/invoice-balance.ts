@@ -2,16 +2,19 @@ import type { FinalInvoice, OpenUsage, UsageLine } from '../../destinations/invo
 import { nanosFromDecimal, parseSigned } from '../../model/decimal.ts';
 import { greatest, least } from '../../model/extremes.ts';
 import { omitUndefined } from '../../model/omit-undefined.ts';
+import { addToMarks, type AgeMark, agedMark, closeMarks, markAge } from './age-marks.ts';
 
 /**
  * What was delivered of a tenant's metric, held against its invoices (docs/delivery.md#invoices). Sums
  * are nano-units, times milliseconds since the epoch.
  */
 export interface Balance {
-  /** Usage before is invoiced for good, or never; absent while nothing is. */
+  /** Usage before is invoiced for good, or never will be; absent while nothing is. */
   until?: number;
   /** Delivered usage that begins at `until` or later. */
   open: bigint;
+  /** How old that is. */
+  marks: readonly AgeMark[];
   /** What was delivered before `until`, less what is invoiced. */
   missing: bigint;
   /** What of it was delivered after `until` had been reached. */
@@ -77,6 +80,7 @@ export function addDelivered(
   tenant.metrics.set(metric, balance);
   if (balance.until === undefined || at >= balance.until) {
     balance.open += nanos;
+    balance.marks = addToMarks(balance.marks, at, nanos);
     return;
   }
   balance.late += nanos;
@@ -142,6 +146,9 @@ export function applyInvoices(
       balance.late += late;
       change(balance, balance.open - staying, now);
     }
+    balance.marks = tenant.isComplete
+      ? closeMarks(balance.marks, until, balance.open - staying)
+      : [];
     balance.open = staying;
     balance.until = until;
   }
@@ -158,7 +165,30 @@ export function applyInvoices(
   }
   for (const invoice of invoices) count(tenant, invoice, now);
   if (tenant.until !== undefined) tenant.isComplete = true;
-  for (const balance of tenant.metrics.values()) settle(balance);
+  for (const [metric, balance] of tenant.metrics) {
+    closeUncovered(tenant, metric, balance, now);
+    settle(balance);
+  }
+}
+
+/** Closes usage that is too old for any invoice to come, and that none covers; where everything is known. */
+function closeUncovered(
+  { isComplete, open }: TenantBalances,
+  metric: string,
+  balance: Balance,
+  now: number,
+): void {
+  const aged = isComplete
+    ? agedMark(balance.marks, closedUntil(metric, now, open), now)
+    : undefined;
+  if (aged !== undefined) {
+    balance.hole = { ...omitUndefined({ from: balance.until }), to: aged.at };
+    balance.open -= aged.before;
+    change(balance, aged.before, now);
+    balance.until = aged.at;
+    balance.marks = closeMarks(balance.marks, aged.at, aged.before);
+  }
+  balance.marks = markAge(balance.marks, balance.open, now);
 }
 
 /** Billing systems that compute in doubles are right as far as doubles go. */
@@ -174,7 +204,7 @@ export function nanosOf(quantity: string): bigint {
 
 function newBalance(tenant: TenantBalances, metric: string, now: number): Balance {
   const closed = closedFor(tenant, metric);
-  const sums = { open: 0n, missing: 0n, late: 0n, invoiced: 0n };
+  const sums = { open: 0n, marks: [], missing: 0n, late: 0n, invoiced: 0n };
   return { ...omitUndefined({ until: closed }), ...sums, changedAt: now };
 }
 

@@ -22,8 +22,10 @@ export interface WaitingEvent {
   readonly nanos: bigint;
 }
 
-type StoredBalance = Omit<Balance, 'open' | 'missing' | 'late' | 'invoiced'> & {
+type StoredBalance = Omit<Balance, 'open' | 'marks' | 'missing' | 'late' | 'invoiced'> & {
   readonly sums: readonly [open: string, missing: string, late: string, invoiced: string];
+  /** Absent in records of earlier releases. */
+  readonly marks?: readonly (readonly [at: number, before: string])[];
 };
 
 interface StoredTenant {
@@ -100,14 +102,15 @@ function encodeTenant(tenant: TenantBalances): StoredTenant {
     ...omitUndefined({ firstAt, until, payer }),
     open,
     metrics: [...metrics].map(([metric, balance]) => {
-      const { open: usage, missing, late, invoiced, ...rest } = balance;
+      const { open: usage, marks: ages, missing, late, invoiced, ...rest } = balance;
       const [a, b, c, d] = [usage, missing, late, invoiced].map(String) as [
         string,
         string,
         string,
         string,
       ];
-      return [metric, { ...rest, sums: [a, b, c, d] }] as const;
+      const marks = ages.map(({ at, before }) => [at, String(before)] as const);
+      return [metric, { ...rest, sums: [a, b, c, d], marks }] as const;
     }),
     counted: [...counted].map(
       ([id, { at, sums }]) =>
@@ -122,11 +125,12 @@ function decodeTenant(stored: StoredTenant): TenantBalances {
     ...omitUndefined({ firstAt: stored.firstAt, until: stored.until, payer: stored.payer }),
     open: stored.open,
     metrics: new Map(
-      stored.metrics.map(([metric, { sums, ...rest }]) => {
+      stored.metrics.map(([metric, { sums, marks = [], ...rest }]) => {
         const [open, missing, late, invoiced] = sums;
         const balance: Balance = {
           ...rest,
           open: BigInt(open),
+          marks: marks.map(([at, before]) => ({ at, before: BigInt(before) })),
           missing: BigInt(missing),
           late: BigInt(late),
           invoiced: BigInt(invoiced),
