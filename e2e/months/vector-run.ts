@@ -4,7 +4,7 @@ import type { PlanChange, Tenant } from '../../operator/model/tenant.ts';
 import { testTenant } from '../../operator/destinations/testing/context.ts';
 import { summary, time, usage } from '../fakes/vectors.ts';
 import { type Engine, type EngineOptions, startEngine } from './engine.ts';
-import { G, type Metric, type MonthVendor } from './vendors.ts';
+import { G, type HandAct, type Metric, type MonthVendor } from './vendors.ts';
 
 const MINUTE_MS = 60_000;
 const DAY_MS = 86_400_000;
@@ -20,6 +20,7 @@ const TURNS = ['Feb 01T00:00', 'Mar 01T00:00'].flatMap((text) =>
 export type Act =
   | { readonly do: 'plan'; readonly plan: 'a' | 'b'; readonly mode?: PlanChange }
   | { readonly do: 'leave' }
+  | { readonly do: 'hand'; readonly act: HandAct }
   | { readonly do: 'return' }
   | { readonly do: 'price'; readonly metric: Metric; readonly each: number; readonly from: string };
 
@@ -112,6 +113,9 @@ function stepsOf(
         return engine.offboard(tenant);
       case 'return':
         return engine.discover(tenant);
+      case 'hand':
+        await engine.clock.during(async () => vendor.byHand?.(one.act));
+        return undefined;
       case 'price':
         return engine.clock.during(() => vendor.price('a', one.metric, one.each, time(one.from)));
     }

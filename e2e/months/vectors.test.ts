@@ -1,6 +1,7 @@
 import { describe, expect, test } from 'vitest';
-import { G, H, startLago, startMetronome, startStripe } from './vendors.ts';
-import { liveMonth, type Month, type Outcome } from './vector-run.ts';
+import { G, H, type HandAct, startLago, startMetronome, startStripe } from './vendors.ts';
+import { time } from '../fakes/vectors.ts';
+import { type Act, liveMonth, type Month, type Outcome } from './vector-run.ts';
 
 type StripeMode = 'flexible' | 'classic';
 const OTHERWISE = 'read otherwise';
@@ -36,6 +37,7 @@ interface Vector {
 const toB = { do: 'plan', plan: 'b' } as const;
 const toBAtPeriodEnd = { ...toB, mode: 'period-end' } as const;
 const backToA = { do: 'plan', plan: 'a' } as const;
+const hand = (act: HandAct): Act => ({ do: 'hand', act });
 const SWAPPED = '05T00 10, 20T00 5';
 
 const VECTORS: Readonly<Record<string, Vector>> = {
@@ -250,6 +252,60 @@ const VECTORS: Readonly<Record<string, Vector>> = {
     minimums: [10_000, 20_000],
     lago: 'Jan 20+80+100, Feb 100+100',
   },
+  'a change at the end of the period that is wanted now after all': {
+    month: {
+      usage: '05T00 10, 20T11:00:00 4, 25T00 5, Feb 02T00 1',
+      acts: [
+        ['16T00', toBAtPeriodEnd],
+        ['20T12', toB],
+      ],
+    },
+    lago: '(20) 28, Jan 15, Feb 3',
+    stripe: '(20) 28, Jan 15, Feb 3',
+    metronome: 'Jan/a 28, Jan/b 15, Feb/b 3',
+  },
+  'a contract that somebody ends': {
+    month: {
+      usage: '05T00 10, 16T11 2, 20T00 5',
+      acts: [['16T10', hand({ hand: 'end', at: time('16T10') })]],
+    },
+    metronome: 'Jan/a 20, Jan/a 14',
+  },
+  'a contract that somebody archives': {
+    month: {
+      usage: '05T00 10, Feb 05T00 4, Feb 10T11 2, Feb 20T00 5',
+      acts: [['Feb 10T10', hand({ hand: 'archive' })]],
+    },
+    metronome: 'Jan/a 20, Feb/a 22',
+  },
+  'a contract that somebody makes beside ours': {
+    month: {
+      usage: '05T00 10, 16T11 2, 20T00 5',
+      acts: [['16T10', hand({ hand: 'sign', card: 'b', from: time('16T10') })]],
+    },
+    metronome: 'Jan/a 20, Jan/b 21',
+  },
+  'a contract that somebody makes from the same hour on': {
+    month: {
+      usage: '05T00 10, 16T11 2, 20T00 5',
+      acts: [['16T10', hand({ hand: 'sign', card: 'b', from: time('01T00') })]],
+    },
+    metronome: 'Jan/b 51',
+  },
+  'a contract that somebody makes when nothing is used any more': {
+    month: {
+      usage: '05T00 10, 16T11 2',
+      acts: [['17T10', hand({ hand: 'sign', card: 'b', from: time('16T10') })]],
+    },
+    metronome: 'Jan/a 20, Jan/b 6',
+  },
+  'a credit for a part of a month and of the next': {
+    month: {
+      usage: '05T00 10, Feb 05T00 4',
+      acts: [['03T00', hand({ hand: 'credit', cents: 2_400 })]],
+    },
+    metronome: 'Jan/a 20, Feb/a 8',
+  },
 };
 
 /** What is uncertain at Stripe: as the documentation is read as a rule, and the other way round. */
@@ -358,4 +414,15 @@ test.each([
 ] as const)('28 Lago: late usage is on a one-off invoice %s', async (_, rules, bill) => {
   const outcome = await liveMonth(await startLago({ rules }), { usage: THIRTY_HOURS_LATE }, 'next');
   expect(textOf(outcome)).toBe(bill);
+});
+
+describe('Metronome with two calls a minute for each path', () => {
+  test.each(
+    of('metronome').filter(({ name }) => name.includes('somebody') || name.includes('now')),
+  )('$name', async ({ vector, bill }) => {
+    const vendor = await startMetronome({ callsPerMinute: 2 });
+    const outcome = await liveMonth(vendor, vector.month);
+    expect(textOf(outcome)).toBe(bill);
+    expectTold(outcome, vector.meanwhile);
+  });
 });

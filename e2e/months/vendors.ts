@@ -5,7 +5,7 @@ import type { Account, AccountInvoice } from '../fakes/account.ts';
 import { startFakeLago } from '../fakes/lago/lago.ts';
 import type { LagoRules } from '../fakes/lago/state.ts';
 import { startFakeMetronome } from '../fakes/metronome/metronome.ts';
-import type { MetronomeRules } from '../fakes/metronome/state.ts';
+import type { Contract, MetronomeRules } from '../fakes/metronome/state.ts';
 import type { StripeRules } from '../fakes/stripe/state.ts';
 import { startFakeStripe } from '../fakes/stripe/stripe.ts';
 import { labelOf } from '../fakes/vectors.ts';
@@ -41,8 +41,17 @@ export interface MonthVendor {
   readonly prepare: () => Promise<void>;
   /** Does what an operator does there to have a metric cost something, as of a moment where it can. */
   readonly price: (plan: PlanName, metric: Metric, each: number, from: number) => Promise<void>;
+  /** Does with contracts what an operator does there by hand. Absent where nobody makes any. */
+  readonly byHand?: (act: HandAct) => Promise<unknown>;
   readonly close: () => Promise<void>;
 }
+
+/** Of the contract that is in force: ends it, archives it, or grants it credit; or makes another one beside it. */
+export type HandAct =
+  | { readonly hand: 'end'; readonly at: number }
+  | { readonly hand: 'archive' }
+  | { readonly hand: 'credit'; readonly cents: number }
+  | { readonly hand: 'sign'; readonly card: PlanName; readonly from: number };
 
 export interface LagoOptions {
   readonly rules?: Partial<LagoRules>;
@@ -224,8 +233,36 @@ export async function startMetronome(rules: Partial<MetronomeRules> = {}): Promi
       for (const card of PLANS) await rate(card, G, PRICES_OF_G[card], from);
     },
     price: async (plan, metric, each, from) => void (await rate(plan, metric, each, from)),
+    byHand: (act) => {
+      const { contracts } = metronome.state;
+      const contract = contracts.findLast(({ archived_at }) => archived_at === undefined);
+      const { path, body } = handCall(act, contract, cards);
+      return call(path, JSON.stringify({ customer_id: contract?.customer_id, ...body }));
+    },
     close: () => metronome.close(),
   };
+}
+
+function handCall(
+  act: HandAct,
+  contract: Contract | undefined,
+  cards: ReadonlyMap<string, string>,
+): { readonly path: string; readonly body: object } {
+  const contract_id = contract?.id;
+  if (act.hand === 'end') {
+    const ending_before = new Date(act.at).toISOString();
+    return { path: '/v1/contracts/updateEndDate', body: { contract_id, ending_before } };
+  }
+  if (act.hand === 'archive') {
+    return { path: '/v1/contracts/archive', body: { contract_id, void_invoices: false } };
+  }
+  if (act.hand === 'credit') {
+    const schedule_items = [{ amount: act.cents, starting_at: contract?.starting_at }];
+    const add_credits = [{ access_schedule: { schedule_items } }];
+    return { path: '/v2/contracts/edit', body: { contract_id, add_credits } };
+  }
+  const starting_at = new Date(act.from).toISOString();
+  return { path: '/v1/contracts/create', body: { rate_card_id: cards.get(act.card), starting_at } };
 }
 
 /** Calls as an operator makes them; gives what was made. */

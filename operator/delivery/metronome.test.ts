@@ -1,6 +1,7 @@
 import { Registry } from 'prom-client';
 import { afterEach, describe, expect, test, vi } from 'vitest';
 import { type FakeMetronome, startFakeMetronome } from '../../e2e/fakes/metronome/metronome.ts';
+import type { MetronomeRules } from '../../e2e/fakes/metronome/state.ts';
 import { Secret } from '../model/secret.ts';
 import { createMemoryLogger } from '../telemetry/testing/memory-logger.ts';
 import { createInvoiceWatch } from './operations/invoice-watch.ts';
@@ -24,8 +25,8 @@ interface Month extends MonthWorld {
 }
 
 /** A tenant on a rate card that prices instance hours at 2 dollars, on 1 January 2027. */
-async function month(): Promise<Month> {
-  const metronome = await startFakeMetronome({ apiToken: 'token' });
+async function month(rules: Partial<MetronomeRules> = {}): Promise<Month> {
+  const metronome = await startFakeMetronome({ apiToken: 'token', rules });
   closers.push(() => metronome.close());
   metronome.turnTo(on('01-01T00:00'));
   const call: Month['call'] = async (path, body) => {
@@ -185,6 +186,38 @@ describe('invoices are held against what was delivered', () => {
     one.turnTo('02-02T02:00');
     expect(await one.report()).toMatchObject({ tenants: 1, differing: 0 });
   });
+});
+
+test('a contract that is made by hand is given way to at the next hourly look, though nothing is used', async () => {
+  const one = await month();
+  one.turnTo('01-05T00:02');
+  await one.use('01-05T00:00', '10');
+  expect(await one.report()).toMatchObject({ differing: 0 });
+  const [ours] = one.metronome.state.contracts;
+  const { customer_id, rate_card_id } = ours ?? {};
+  const starting_at = new Date(on('01-05T00:00')).toISOString();
+  await one.call('/v1/contracts/create', { customer_id, rate_card_id, starting_at });
+  one.turnTo('01-05T01:30');
+  expect(await one.report()).toMatchObject({ unanswered: 0 });
+  await vi.waitFor(() => expect(ours?.ending_before).toBe(starting_at));
+  one.turnTo('02-02T02:00');
+  expect(await one.report()).toMatchObject({ differing: 0 });
+  expect(one.metronome.account().events).toMatchObject([{ lines: 1 }]);
+});
+
+test('sums that are an hour behind are no difference when a day is compared', async () => {
+  const one = await month({ sumsLagSeconds: 3_600 });
+  one.turnTo('01-05T23:59');
+  await one.use('01-05T23:57', '10');
+  const differences = async (): Promise<readonly (string | undefined)[]> => {
+    const day = { from: on('01-05T00:00'), to: on('01-06T00:00') };
+    const outcome = await one.delivery().reconcile('bills', day, new AbortController().signal);
+    if (outcome.kind !== 'reconciled') throw new Error(outcome.kind);
+    return outcome.rows.map(({ difference }) => difference);
+  };
+  expect(await differences()).toEqual(['-10']);
+  one.turnTo('01-06T01:00');
+  expect(await differences()).toEqual(['0']);
 });
 
 test('a mismatch is a metric and a line in the log, once', async () => {

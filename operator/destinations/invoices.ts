@@ -22,6 +22,8 @@ export type InvoicesOutcome =
        * answered the same invoices, and are compared together.
        */
       readonly payer?: string;
+      /** What bills the tenant is not what provisioning left there: it is to be provisioned again. */
+      readonly recheck?: true;
     }
   | { readonly kind: 'unsupported'; readonly reason: string }
   | { readonly kind: 'retry'; readonly reason: string };

@@ -1,25 +1,6 @@
 import { type Exact, exact, minus, textOf } from '../exact.ts';
 import { instant, isObject, objects, text } from './answers.ts';
-import type { Contract, InvoiceLine, MetronomeState } from './state.ts';
-
-/** Money that a contract has beforehand, in the unit of its card's credit type: a prepaid commit or a credit. */
-export interface Balance {
-  readonly id: string;
-  readonly type: 'PREPAID' | 'CREDIT';
-  readonly amount: Exact;
-  /** `[from, to)`, milliseconds since the epoch: when usage draws from it. */
-  readonly from: number;
-  readonly to: number;
-  /** When it is paid, on an invoice of its own; undefined for a credit. */
-  readonly paidAt: number | undefined;
-}
-
-/** What an invoice line draws from a balance. */
-export interface Applied {
-  readonly balance: Balance;
-  readonly line: InvoiceLine;
-  readonly amount: Exact;
-}
+import type { Applied, Balance, Contract, InvoiceLine, MetronomeState } from './state.ts';
 
 /** Reads `commits` and `credits` as contracts are created and edited with them; each is available in one stretch. */
 export function readBalances(
@@ -32,10 +13,11 @@ export function readBalances(
     const access = isObject(input['access_schedule']) ? input['access_schedule'] : {};
     const [item = {}] = objects(access['schedule_items']);
     const from = instant(item['starting_at']) ?? at;
+    const { amount } = item;
     return {
       id: text(input['id']) ?? state.nextId(),
       type,
-      amount: exact(String(item['amount'] ?? 0)),
+      amount: exact(typeof amount === 'number' ? String(amount) : '0'),
       from,
       to: instant(item['ending_before']) ?? Number.POSITIVE_INFINITY,
       paidAt: type === 'PREPAID' ? from : undefined,

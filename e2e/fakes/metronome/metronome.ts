@@ -136,11 +136,11 @@ export async function startFakeMetronome(options: FakeMetronomeOptions): Promise
 
 const TOO_OFTEN: FakeResponse = { status: 429, body: { message: 'Rate limit exceeded' } };
 
-/** Whether a path was called for one customer more often than {@link MetronomeRules.callsPerMinute} allows; ingest is free. */
+/** Whether a path was called for one customer more often than {@link MetronomeRules.callsPerMinute} allows. */
 function isTooOften({ rules, calls }: MetronomeState, { path, body, at }: FakeRequest): boolean {
-  if (rules.callsPerMinute === Number.POSITIVE_INFINITY) return false;
-  if (path.startsWith(CONTROL_PREFIX) || path === '/v1/ingest') return false;
-  const [, customer = ''] = /"customer_id":"([^"]+)"/.exec(body) ?? [];
+  const customer =
+    /"customer_id":"([^"]+)"/.exec(body)?.[1] ?? /^\/v1\/customers\/([^/]+)/.exec(path)?.[1];
+  if (customer === undefined || path === '/v1/ingest') return false;
   const key = `${path} ${customer}`;
   const recent = [...(calls.get(key) ?? []), at].filter((one) => at - one < MINUTE_MS);
   calls.set(key, recent);

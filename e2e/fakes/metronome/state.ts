@@ -1,6 +1,5 @@
 import type { Exact } from '../exact.ts';
 import type { StoredResult } from '../idempotency.ts';
-import type { Applied, Balance } from './balances.ts';
 
 /** How an account is set up, and how what its documentation leaves open is settled. */
 export interface MetronomeRules {
@@ -12,8 +11,8 @@ export interface MetronomeRules {
    */
   readonly pastStatements: 'never' | 'generated';
   /**
-   * Calls in a minute for each customer and path, beyond which the answer is 429. Metronome publishes no numbers;
-   * none by default.
+   * Calls in a minute for each path of one customer, beyond which the answer is 429; ingest is free. Metronome
+   * publishes no numbers; none by default.
    */
   readonly callsPerMinute: number;
   /** For how long `POST /v1/usage` lacks what was taken; 0 by default. */
@@ -47,7 +46,7 @@ export interface MetronomeState {
   repeats: number;
   /** Uniqueness keys of contracts; never released. */
   readonly spentKeys: Set<string>;
-  /** When calls came that count for a limit, by customer and path. */
+  /** When calls came in the last minute, by path and customer. */
   readonly calls: Map<string, readonly number[]>;
   /** Answers by idempotency key. */
   readonly results: Map<string, StoredResult>;
@@ -172,6 +171,25 @@ export interface InvoiceLine {
   /** In the unit of the card's credit type: cents of USD. */
   readonly total: Exact;
   readonly events: readonly StoredEvent[];
+}
+
+/** Money that a contract has beforehand, in the unit of its card's credit type: a prepaid commit or a credit. */
+export interface Balance {
+  readonly id: string;
+  readonly type: 'PREPAID' | 'CREDIT';
+  readonly amount: Exact;
+  /** `[from, to)`, milliseconds since the epoch: when usage draws from it. */
+  readonly from: number;
+  readonly to: number;
+  /** When it is paid, on an invoice of its own; undefined for a credit. */
+  readonly paidAt: number | undefined;
+}
+
+/** What an invoice line draws from a balance. */
+export interface Applied {
+  readonly balance: Balance;
+  readonly line: InvoiceLine;
+  readonly amount: Exact;
 }
 
 /** Flat, as what tells of contracts and invoices is. */

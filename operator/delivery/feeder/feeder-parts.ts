@@ -54,8 +54,11 @@ export interface FeederOptions {
   readonly metrics: DeliveryMetrics;
 }
 
-/** Everything that a feeder works with, put together for one destination; `wake` when there is something to do. */
-export function createFeederParts(options: FeederOptions, wake: () => void) {
+/**
+ * Everything that a feeder works with, put together for one destination; `wake` when there is something to do,
+ * `refresh` when tenants are to be provisioned again.
+ */
+export function createFeederParts(options: FeederOptions, wake: () => void, refresh: () => void) {
   const { settings, destination, ledger, clock, random, logger } = options;
   const { name } = settings;
   const log = createCauseLog(logger, clock);
@@ -138,7 +141,11 @@ export function createFeederParts(options: FeederOptions, wake: () => void) {
   const wants = createEventFilter(destination, settings.metrics, find);
   const cursor = (): number =>
     ledger.cursors().find(({ destination: own }) => own === name)?.sequence ?? 0;
-  const invoices = invoicesOf(options, { ...stored, wants, directory }, cursor);
+  const recheck = (tenant: string): void => {
+    provisioner.recheck(tenant);
+    refresh();
+  };
+  const invoices = invoicesOf(options, { ...stored, wants, directory, recheck }, cursor);
   const lateParts = createLateParts({
     ...options,
     inFlight,

@@ -66,7 +66,11 @@ class DestinationFeeder implements Feeder {
 
   constructor(options: FeederOptions) {
     const { settings, destination, ledger, clock } = options;
-    const parts = createFeederParts(options, () => this.#loop.wake());
+    const refresh = (): void => {
+      this.#tenantsChanged = true;
+      this.#loop.wake();
+    };
+    const parts = createFeederParts(options, () => this.#loop.wake(), refresh);
     const { records, deadLetters } = parts;
     const loop = createLoop(clock, (signal) => this.#step(signal));
     this.settings = settings;
@@ -74,10 +78,7 @@ class DestinationFeeder implements Feeder {
     this.#parts = parts;
     this.#setAside = new SetAside(parts, (report) => this.#count(report));
     this.#loop = loop;
-    this.#unsubscribe = options.tenants.subscribe(() => {
-      this.#tenantsChanged = true;
-      loop.wake();
-    });
+    this.#unsubscribe = options.tenants.subscribe(refresh);
     this.operations = createOperations({
       settings,
       destination,

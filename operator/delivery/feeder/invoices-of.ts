@@ -14,13 +14,13 @@ interface InvoicesOfOptions extends Pick<InvoiceReconcileOptions, 'ledger' | 'cl
 
 type InvoiceParts = Pick<
   InvoiceReconcileOptions,
-  'records' | 'deadLetters' | 'wants' | 'changes'
+  'records' | 'deadLetters' | 'wants' | 'changes' | 'recheck'
 > & { readonly directory: Pick<TenantDirectory, 'find'> };
 
 /** Holds the destination's invoices against what it was given; undefined where it tells of none. */
 export function invoicesOf(
   { settings, destination, ledger, clock }: InvoicesOfOptions,
-  { records, deadLetters, wants, directory, changes }: InvoiceParts,
+  { records, deadLetters, wants, directory, changes, recheck }: InvoiceParts,
   cursor: () => number,
 ): InvoiceReconcile | undefined {
   if (destination.invoices === undefined) return undefined;
@@ -39,6 +39,7 @@ export function invoicesOf(
     wants,
     cursor,
     changes,
+    recheck,
     clock,
     describe: (tenant) => directory.find(tenant),
   });

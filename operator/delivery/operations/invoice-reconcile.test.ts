@@ -73,6 +73,7 @@ function createWorld() {
         sentAtOf: (_tenant, { start }) => start,
       },
       clock,
+      recheck: () => undefined,
       describe: async (id) => tenantNamed(id),
     });
   const append = async (at: number, units: number): Promise<number> => {

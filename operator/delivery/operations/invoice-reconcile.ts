@@ -27,6 +27,8 @@ export interface InvoiceReconcileOptions extends InvoiceTallyOptions {
   readonly invoices: (query: InvoicesQuery, signal: AbortSignal) => Promise<InvoicesOutcome>;
   readonly unpriced: () => readonly UnpricedUsage[];
   readonly describe: (tenant: string) => Promise<Tenant>;
+  /** Has a tenant provisioned again, used or not. */
+  readonly recheck: (tenant: string) => void;
 }
 
 /** Holds a destination's invoices against what it was given (docs/delivery.md#invoices). */
@@ -108,7 +110,7 @@ class InvoiceComparison implements InvoiceReconcile {
     at: number,
     signal: AbortSignal,
   ): Promise<ReadonlyMap<string, Answer>> {
-    const { invoices: ask, describe, clock } = this.#options;
+    const { invoices: ask, describe, recheck, clock } = this.#options;
     const answers = new Map<string, Answer>();
     await pLimit(CONCURRENT_QUESTIONS).map([...tenants], async (id) => {
       const query = { tenant: await describe(id), since: at - MEMORY_MS };
@@ -120,6 +122,7 @@ class InvoiceComparison implements InvoiceReconcile {
         if (outcome.kind === 'retry') this.#unanswered.set(id, outcome.reason);
         return;
       }
+      if (outcome.recheck === true) recheck(id);
       if (outcome.invoices.some(({ finalizedAt }) => finalizedAt > at)) this.#askedAt.delete(id);
       else answers.set(id, outcome);
     });

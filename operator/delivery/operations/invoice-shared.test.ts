@@ -49,6 +49,7 @@ function createWorld(payerOf: (tenant: string) => string) {
         sentAtOf: (_tenant, { start }) => start,
       },
       clock,
+      recheck: () => undefined,
       describe: async (id) => tenantNamed(id),
     });
   return {

@@ -19,6 +19,7 @@ function carryOut(
     to: Number.POSITIVE_INFINITY,
     isOurs: true,
     isLinked: false,
+    isBare: true,
   });
   const change = (changed: Contract, to: number): readonly Contract[] =>
     contracts.map((contract) => (contract === changed ? { ...contract, to } : contract));
@@ -77,6 +78,7 @@ const OURS: Contract = {
   to: Number.POSITIVE_INFINITY,
   isOurs: true,
   isLinked: false,
+  isBare: true,
 };
 
 test('a contract that somebody made in Metronome is never ended', () => {
@@ -140,4 +142,37 @@ test('a change at the end of the period comes on the first of the next month, an
       next,
     });
   }
+});
+
+test('a change for now takes the place of one at the end of the period, on whichever card', () => {
+  const month = Date.UTC(1970, 1, 1);
+  const ending = { ...OURS, to: month };
+  const next = { ...OURS, id: 'next', rateCardId: 'premium', from: month };
+  for (const card of ['premium', 'other']) {
+    expect(planContract([ending, next], card, 0, 20.5 * HOUR_MS, 'now')).toEqual({
+      kind: 'undo',
+      contract: ending,
+      next,
+    });
+    // The next attempt after a crash between the two steps of undoing it.
+    expect(planContract([ending], card, 0, 20.5 * HOUR_MS, 'now')).toEqual({
+      kind: 'hand-over',
+      contract: ending,
+      at: 21 * HOUR_MS,
+    });
+  }
+  // It comes at the next full hour, and is not made again until then.
+  const soon = { ...next, from: 21 * HOUR_MS };
+  const before = { ...OURS, to: 21 * HOUR_MS };
+  expect(planContract([before, soon], 'premium', 0, 20.5 * HOUR_MS, 'now').kind).toBe('keep');
+});
+
+test('a contract of ours that another one covers from its beginning goes altogether', () => {
+  const ours = { ...OURS, from: 5 * HOUR_MS };
+  const theirs = { ...OURS, id: 'theirs', isOurs: false };
+  for (const from of [2 * HOUR_MS, 5 * HOUR_MS]) {
+    expect(overlapsOf([ours, { ...theirs, from }])).toEqual([{ contract: ours, at: from }]);
+    expect(overlapsOf([{ ...theirs, from }, ours])).toEqual([{ contract: ours, at: from }]);
+  }
+  expect(overlapsOf([{ ...theirs, to: 5 * HOUR_MS }, ours])).toEqual([]);
 });

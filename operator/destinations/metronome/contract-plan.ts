@@ -14,6 +14,8 @@ export interface Contract {
   readonly isOurs: boolean;
   /** Whether its invoices go to a billing provider. */
   readonly isLinked: boolean;
+  /** Whether it has nothing but what meterfeed gives it: no commit, credit, override or charge. */
+  readonly isBare: boolean;
   /** Days from an invoice's date until it is due, where it says so. */
   readonly netTermsDays?: number;
 }
@@ -35,13 +37,15 @@ export type ContractPlan =
   | { readonly kind: 'foreign'; readonly contract: Contract };
 
 /**
- * Two contracts at a time would bill usage twice, a stretch without one would bill it never
- * (docs/destinations/metronome.md#contracts). So there is a new contract only where the last one ends:
- * after one that has ended, whenever that was (a crash between the two steps of a hand-over leaves no
- * hole), or at the next full hour, with `period-end` at the next first of a month, after one on another rate card,
- * which then ends there. A contract that
- * somebody else made counts like any other and is never ended. What has not begun yet, and is not wanted any
- * more, is archived: it would bill one hour by the wrong card.
+ * Plans for one contract at any time: two would bill usage twice, a stretch without one would bill it never
+ * (docs/destinations/metronome.md#contracts).
+ *
+ * 1. Nothing is there, or the last contract has ended: another one begins where that ended, whenever that was.
+ * 2. The last contract is on another rate card: it ends at the next full hour, with `period-end` on the next first
+ *    of a month, and one on the wanted card begins there.
+ * 3. A change that has not come yet is on a card that nobody wants any more, or comes later than wanted: it is undone
+ *    first, since its contract would bill an hour by the wrong card.
+ * 4. Somebody else made the last contract: it counts like any other, and stays as it is.
  */
 export function planContract(
   contracts: readonly Contract[],
@@ -55,50 +59,43 @@ export function planContract(
   if (last.to <= now) {
     return { kind: 'create', from: Math.max(last.to, hourAtOrBefore(billableFrom)) };
   }
-  if (last.rateCardId === wantedCard) {
-    const ends = Number.isFinite(last.to) && last.isOurs;
-    return { kind: ends ? 'reopen' : 'keep', contract: last };
-  }
-  if (!last.isOurs) return { kind: 'foreign', contract: last };
-  if (Number.isFinite(last.to)) return { kind: 'create', from: last.to };
-  const before = contracts.find(({ to }) => to === last.from);
-  const isUndone = before?.rateCardId === wantedCard || change === 'period-end';
-  if (last.from > now && before?.isOurs === true && isUndone) {
+  const isWanted = last.rateCardId === wantedCard;
+  if (!last.isOurs) return { kind: isWanted ? 'keep' : 'foreign', contract: last };
+  const before = contracts.find(({ to, isOurs }) => isOurs && to === last.from);
+  const isTooLate = last.from > dueAfter(now, change);
+  if (last.from > now && before !== undefined && (!isWanted || isTooLate)) {
     return { kind: 'undo', contract: before, next: last };
   }
+  if (isWanted) return { kind: Number.isFinite(last.to) ? 'reopen' : 'keep', contract: last };
   // A contract cannot end before it has begun.
-  const begun = Math.max(now, last.from);
-  const at = change === 'period-end' ? nextMonth(begun) : nextHour(begun);
-  return { kind: 'hand-over', contract: last, at };
+  return { kind: 'hand-over', contract: last, at: dueAfter(Math.max(now, last.from), change) };
 }
 
-/** A contract of ours that must end where the next one, made by whomever, begins. */
+/** When a change that is wanted at a moment comes. */
+function dueAfter(ms: number, change: PlanChange): number {
+  return change === 'period-end' ? nextMonth(ms) : nextHour(ms);
+}
+
+/** A contract of ours that covers usage of another one. */
 export interface Overlap {
   readonly contract: Contract;
+  /** Where the other one begins: no later than `contract` does, where nothing may be left of that. */
   readonly at: number;
 }
 
-/** Contracts of ours that run into another one: what both cover would be billed twice. */
+/**
+ * Contracts of ours that cover usage which another one covers as well, so that it would be billed twice: one that
+ * somebody made, whenever it begins, or a later one of ours.
+ */
 export function overlapsOf(contracts: readonly Contract[]): readonly Overlap[] {
-  const ordered = contracts.toSorted((a, b) => a.from - b.from);
-  return ordered.flatMap((contract, index) => {
-    const next = ordered.slice(index + 1).find(({ from }) => from > contract.from);
-    if (!contract.isOurs || next === undefined || contract.to <= next.from) return [];
-    return [{ contract, at: next.from }];
-  });
-}
-
-/** Pairs that begin in the same hour, one of them ours: neither can end before it has begun. */
-export function twinsOf(
-  contracts: readonly Contract[],
-): readonly (readonly [Contract, Contract])[] {
-  return contracts
-    .filter(({ isOurs }) => isOurs)
-    .flatMap((ours) =>
-      contracts
-        .filter((other) => !other.isOurs && other.from === ours.from)
-        .map((other) => [ours, other] as const),
+  return contracts.flatMap((contract) => {
+    const others = contracts.filter(
+      ({ from, to, isOurs }) =>
+        from < contract.to && to > contract.from && (!isOurs || from > contract.from),
     );
+    const at = least(others.map(({ from }) => from));
+    return contract.isOurs && others.length > 0 ? [{ contract, at }] : [];
+  });
 }
 
 /** What is known of a tenant at Metronome since it was provisioned. */

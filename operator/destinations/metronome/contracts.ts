@@ -6,18 +6,34 @@ import type { Clock } from '../../telemetry/clock.ts';
 import type { Logger } from '../../telemetry/logger.ts';
 import type { ApiAnswer, ApiProblem } from '../json-api/answer.ts';
 import { type JsonObject, objectOf, objectsOf, textOf } from '../json.ts';
-import { type Contract, overlapsOf, planContract, twinsOf } from './contract-plan.ts';
+import { type Contract, hourAtOrBefore, overlapsOf, planContract } from './contract-plan.ts';
+import { invoicedUntil } from './invoices.ts';
 import type { MetronomeClient } from './metronome-client.ts';
 
 /** The beginning of the uniqueness key of every contract made here. */
 const OUR_KEY = 'meterfeed:';
 /** Keys that were spent by contracts that are not listed any more; more than this is not an accident. */
 const MAX_GENERATIONS = 20;
+/** What only people put on a contract. */
+const TERMS = [
+  'commits',
+  'credits',
+  'recurring_commits',
+  'recurring_credits',
+  'scheduled_charges',
+  'subscriptions',
+  'overrides',
+  'discounts',
+];
 const UNCHANGED = { kind: 'unchanged' } as const;
 
-export type ContractsOutcome =
-  | { readonly kind: 'contracts'; readonly contracts: readonly Contract[] }
-  | ApiProblem;
+/** A customer's contracts that bill its usage, and the ids of those that are archived. */
+export interface CustomerContracts {
+  readonly contracts: readonly Contract[];
+  readonly archived: readonly string[];
+}
+
+export type ContractsOutcome = ({ readonly kind: 'contracts' } & CustomerContracts) | ApiProblem;
 
 export type ContractStep = { readonly kind: 'done' } | ApiProblem;
 /** `unchanged`: the contracts are as they should be, and were left alone. */
@@ -54,34 +70,33 @@ export class MetronomeContracts {
   }
 
   /**
-   * The contracts of a customer that bill its usage: those that are archived bill nothing any more, and
-   * those with a usage filter bill a part that somebody else has set apart.
+   * Lists the contracts of a customer: those that are archived bill nothing any more, and those with a usage
+   * filter bill a part that somebody else has set apart.
    */
   async list(customerId: string, signal: AbortSignal): Promise<ContractsOutcome> {
     const answer = await this.#listAll(customerId, signal);
     if (answer.kind !== 'ok') return answer;
     if (!isRecord(answer.value)) return { kind: 'retry', reason: 'the answer has no contracts' };
-    const contracts = objectsOf(answer.body, 'data')
-      .filter((item) => textOf(item, 'archived_at') === undefined)
-      .filter((item) => objectsOf(item, 'usage_filter').length === 0)
-      .map(readContract);
-    return { kind: 'contracts', contracts };
+    const all = objectsOf(answer.body, 'data').filter(
+      (item) => objectsOf(item, 'usage_filter').length === 0,
+    );
+    const isArchived = (item: JsonObject): boolean => textOf(item, 'archived_at') !== undefined;
+    return {
+      kind: 'contracts',
+      contracts: all.filter((item) => !isArchived(item)).map(readContract),
+      archived: all.filter(isArchived).flatMap((item) => textOf(item, 'id') ?? []),
+    };
   }
 
   /** Brings a customer's contracts into the form that {@link planContract} gives. */
   async arrange(
     wanted: WantedContract,
-    contracts: readonly Contract[],
+    found: CustomerContracts,
     signal: AbortSignal,
   ): Promise<ArrangeOutcome> {
-    for (const [ours, other] of twinsOf(contracts)) {
-      this.#logger.error(
-        `[${this.#name}] ${wanted.name} is billed twice: contracts ${ours.id} and ${other.id} begin in the same hour: archive one of them in Metronome`,
-      );
-    }
-    const tidied = await this.#endOverlaps(wanted.customerId, contracts, signal);
+    const { contracts, ...tidied } = await this.#endOverlaps(wanted, found.contracts, signal);
     if (tidied.kind !== 'done' && tidied.kind !== 'unchanged') return tidied;
-    const outcome = await this.#carryOut(wanted, contracts, signal);
+    const outcome = await this.#carryOut(wanted, { ...found, contracts }, signal);
     return outcome.kind === 'unchanged' ? tidied : outcome;
   }
 
@@ -101,7 +116,7 @@ export class MetronomeContracts {
     return stepOf(await this.#client.post('/v1/contracts/updateEndDate', body, signal));
   }
 
-  /** Takes back a contract that has not begun: it bills nothing. */
+  /** Takes a contract back: its drafts are gone, and what is final stays. */
   async archive(
     customerId: string,
     contractId: string,
@@ -113,13 +128,19 @@ export class MetronomeContracts {
 
   async #carryOut(
     wanted: WantedContract,
-    contracts: readonly Contract[],
+    found: CustomerContracts,
     signal: AbortSignal,
   ): Promise<ArrangeOutcome> {
     const { customerId, rateCardId, billableFrom, change } = wanted;
+    const { contracts, archived } = found;
     const now = this.#clock.now();
     const plan = planContract(contracts, rateCardId, billableFrom, now, change);
-    if (plan.kind === 'create') return this.#create(wanted, plan.from, signal);
+    if (plan.kind === 'create') {
+      // A final invoice of an archived contract stays: what it bills is not billed again.
+      const billed = await invoicedUntil(this.#client, customerId, archived, signal);
+      if (billed.kind !== 'until') return billed;
+      return this.#create(wanted, Math.max(plan.from, hourAtOrBefore(billed.until)), signal);
+    }
     const { contract } = plan;
     if (plan.kind === 'keep') return this.#keepUp(wanted, contract, signal);
     if (plan.kind === 'reopen') {
@@ -129,13 +150,13 @@ export class MetronomeContracts {
       return kept.kind === 'unchanged' ? opened : kept;
     }
     if (plan.kind === 'undo') {
-      const archived = await this.archive(customerId, plan.next.id, signal);
-      if (archived.kind !== 'done') return archived;
+      const undone = await this.archive(customerId, plan.next.id, signal);
+      if (undone.kind !== 'done') return undone;
       const opened = await this.setEnd(customerId, contract.id, undefined, signal);
       if (opened.kind !== 'done' || contract.rateCardId === rateCardId) return opened;
       const left = contracts.filter(({ id }) => id !== plan.next.id && id !== contract.id);
       const goesOn = { ...contract, to: Number.POSITIVE_INFINITY };
-      return this.#carryOut(wanted, [...left, goesOn], signal);
+      return this.#carryOut(wanted, { archived, contracts: [...left, goesOn] }, signal);
     }
     if (plan.kind === 'hand-over') {
       const ended = await this.setEnd(customerId, contract.id, plan.at, signal);
@@ -147,21 +168,36 @@ export class MetronomeContracts {
     return UNCHANGED;
   }
 
+  /** Makes contracts of ours give way to others, and returns those that are left as they are then. */
   async #endOverlaps(
-    customerId: string,
+    { customerId, name }: WantedContract,
     contracts: readonly Contract[],
     signal: AbortSignal,
-  ): Promise<ArrangeOutcome> {
-    const overlaps = overlapsOf(contracts);
-    for (const { contract, at } of overlaps) {
-      const ended = await this.setEnd(customerId, contract.id, at, signal);
-      if (ended.kind !== 'done') return ended;
-      const end = new Date(at).toISOString();
+  ): Promise<ArrangeOutcome & Pick<CustomerContracts, 'contracts'>> {
+    let left = contracts;
+    for (const { contract, at } of overlapsOf(contracts)) {
+      const { id, from, isBare } = contract;
+      const isNeedless = at <= from;
+      if (isNeedless && !isBare) {
+        this.#logger.error(
+          `[${this.#name}] ${name} is billed twice: contract ${id} has terms of its own, and another one covers all of it: archive one of them in Metronome`,
+        );
+        continue;
+      }
+      const step = isNeedless
+        ? await this.archive(customerId, id, signal)
+        : await this.setEnd(customerId, id, at, signal);
+      if (step.kind !== 'done') return { ...step, contracts };
+      left = left.flatMap((one) => {
+        if (one !== contract) return one;
+        return isNeedless ? [] : { ...one, to: at };
+      });
+      const what = isNeedless ? 'is archived' : `ends at ${new Date(at).toISOString()}`;
       this.#logger.warn(
-        `[${this.#name}] contract ${contract.id} ends at ${end}, where another one begins`,
+        `[${this.#name}] contract ${id} of ${name} ${what}: another one covers its time`,
       );
     }
-    return overlaps.length === 0 ? UNCHANGED : { kind: 'done' };
+    return { kind: left === contracts ? 'unchanged' : 'done', contracts: left };
   }
 
   /**
@@ -189,7 +225,7 @@ export class MetronomeContracts {
       const answer = await this.#client.create('/v1/contracts/create', body, signal);
       const isTaken = answer.kind === 'refused' && answer.status === 409;
       if (answer.kind !== 'ok' && !isTaken) return answer;
-      const listed = await this.#listAll(customerId, signal, true);
+      const listed = await this.#listAll(customerId, signal);
       if (listed.kind !== 'ok') return listed;
       // An answer was lost, and the contract is there; or the key was spent by one that is not.
       if (isTaken && !hasKey(listed.body, uniqueness_key)) continue;
@@ -238,8 +274,8 @@ export class MetronomeContracts {
     return stepOf(await this.#client.create('/v2/contracts/edit', body, signal));
   }
 
-  #listAll(customerId: string, signal: AbortSignal, include_archived = false): Promise<ApiAnswer> {
-    const body = { customer_id: customerId, ...(include_archived && { include_archived }) };
+  #listAll(customerId: string, signal: AbortSignal): Promise<ApiAnswer> {
+    const body = { customer_id: customerId, include_archived: true };
     return this.#client.post('/v2/contracts/list', body, signal);
   }
 }
@@ -284,6 +320,7 @@ function readContract(object: JsonObject): Contract {
     to: Date.parse(textOf(object, 'ending_before') ?? '') || Number.POSITIVE_INFINITY,
     ...(typeof days === 'number' && { netTermsDays: days }),
     isOurs: textOf(object, 'uniqueness_key')?.startsWith(OUR_KEY) === true,
+    isBare: TERMS.every((field) => objectsOf(object, field).length === 0),
     isLinked: isRecord(object['customer_billing_provider_configuration']) || schedule.length > 0,
   };
 }

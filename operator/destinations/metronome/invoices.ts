@@ -1,4 +1,5 @@
 import { roundToSigned } from '../../model/decimal.ts';
+import { greatest } from '../../model/extremes.ts';
 import { omitUndefined } from '../../model/omit-undefined.ts';
 import type { FinalInvoice, InvoicesOutcome, OpenUsage, UsageLine } from '../invoices.ts';
 import type { ApiProblem } from '../json-api/answer.ts';
@@ -27,13 +28,14 @@ export async function listInvoices(
   const codes = codesByProduct(listed.products, metrics);
   const start = Math.max(0, since - LONGEST_STATEMENT_MS);
   const from = new Date(start - (start % DAY_MS)).toISOString();
-  const query = new URLSearchParams({ starting_on: from });
+  // Payments of commits have no usage, and consolidated invoices repeat that of others.
+  const query = new URLSearchParams({ starting_on: from, type: 'USAGE' });
   const path = `/v1/customers/${encodeURIComponent(customerId)}/invoices?${query.toString()}`;
   const list = await client.list(path, undefined, signal);
   if (list.kind !== 'list') return failure(list);
   const invoices: FinalInvoice[] = [];
   const open: OpenUsage[] = [];
-  for (const item of list.items) {
+  for (const item of list.items.filter(isUsage)) {
     const stretch = { from: timeOf(item, 'start_timestamp'), to: timeOf(item, 'end_timestamp') };
     if (stretch.from === undefined || stretch.to === undefined) continue;
     const status = textOf(item, 'status');
@@ -46,6 +48,39 @@ export async function listInvoices(
   return { kind: 'invoices', invoices, open, payer: customerId };
 }
 
+export type InvoicedUntil =
+  | {
+      readonly kind: 'until';
+      /** The end of their last statement that is no draft, milliseconds since the epoch; 0 where there is none. */
+      readonly until: number;
+    }
+  | ApiProblem;
+
+/** Until when usage of some contracts of a customer is invoiced for good. */
+export async function invoicedUntil(
+  client: MetronomeClient,
+  customerId: string,
+  contracts: readonly string[],
+  signal: AbortSignal,
+): Promise<InvoicedUntil> {
+  if (contracts.length === 0) return { kind: 'until', until: 0 };
+  const path = `/v1/customers/${encodeURIComponent(customerId)}/invoices?type=USAGE`;
+  const list = await client.list(path, undefined, signal);
+  if (list.kind !== 'list') return list;
+  const final = list.items.filter(
+    (item) =>
+      isUsage(item) &&
+      textOf(item, 'status') !== 'DRAFT' &&
+      contracts.includes(textOf(item, 'contract_id') ?? ''),
+  );
+  const ends = final.map((item) => timeOf(item, 'end_timestamp') ?? 0);
+  return { kind: 'until', until: greatest([0, ...ends]) };
+}
+
+function isUsage(item: JsonObject): boolean {
+  return textOf(item, 'type') === 'USAGE';
+}
+
 function readInvoice(
   item: JsonObject,
   { finalizedAt, from, to }: { finalizedAt: number; from: number; to: number },
@@ -54,6 +89,8 @@ function readInvoice(
   const unit = textOf(objectOf(item, 'credit_type'), 'name') ?? '';
   const scale = unit.includes('(cents)') ? 0.01 : 1;
   const lines = objectsOf(item, 'line_items').flatMap((line): readonly UsageLine[] => {
+    // A commit or credit that is applied is a line with the product and the quantity of the usage.
+    if (textOf(line, 'type') !== 'usage') return [];
     const metric = codes.get(textOf(line, 'product_id') ?? '');
     const quantity = decimalOf(line['quantity']);
     if (metric === undefined || quantity === undefined) return [];

@@ -201,7 +201,12 @@ class Metronome implements Destination {
   async invoices({ tenant, since }: InvoicesQuery, signal: AbortSignal): Promise<InvoicesOutcome> {
     const customerId = await this.#customerOf(tenant, signal);
     if (typeof customerId !== 'string') return customerId;
-    return listInvoices(this.#client, customerId, this.#metrics, since, signal);
+    const contracts = await this.#provisioner.isChanged(tenant.id, signal);
+    if (contracts.kind !== 'contracts') return { kind: 'retry', reason: contracts.reason };
+    const listed = await listInvoices(this.#client, customerId, this.#metrics, since, signal);
+    return contracts.isChanged && listed.kind === 'invoices'
+      ? { ...listed, recheck: true }
+      : listed;
   }
 
   async tenantsOf(

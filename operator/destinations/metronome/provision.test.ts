@@ -292,14 +292,97 @@ describe('the contract', () => {
     expect(world.context.logger.lines.join('\n')).toContain('was made in Metronome');
   });
 
-  test('that somebody made for the same hour as ours is told: both of them bill', async () => {
+  test.each([NINE, '2026-11-01T00:00:00Z'])(
+    'that somebody made from %s on has all usage of ours, which is archived',
+    async (starting_at) => {
+      const world = await withRateCard();
+      await provision(world);
+      const { customer_id, rate_card_id } = world.metronome.state.contracts[0] ?? {};
+      await world.asOperator(CONTRACTS, { customer_id, rate_card_id, starting_at });
+      await provision(world);
+      await provision(world);
+      expect(world.metronome.state.contracts).toMatchObject([
+        { archived_at: expect.any(String) },
+        { uniqueness_key: undefined },
+      ]);
+    },
+  );
+
+  test('with a credit is never archived: that both of them bill is told', async () => {
     const world = await withRateCard();
     await provision(world);
     const [ours] = world.metronome.state.contracts;
-    const { customer_id, rate_card_id, starting_at } = ours ?? {};
+    const { id: contract_id, customer_id, rate_card_id, starting_at } = ours ?? {};
+    const schedule_items = [{ amount: 1_000, starting_at }];
+    const add_credits = [{ access_schedule: { schedule_items } }];
+    await world.asOperator('/v2/contracts/edit', { customer_id, contract_id, add_credits });
     await world.asOperator(CONTRACTS, { customer_id, rate_card_id, starting_at });
     await provision(world);
-    expect(world.context.logger.lines.join('\n')).toContain('begin in the same hour');
+    expect(ours?.archived_at).toBeUndefined();
+    expect(world.context.logger.lines.join('\n')).toContain(`contract ${ours?.id} has terms`);
+  });
+
+  test('that follows an archived one bills nothing once more that is on its final invoice', async () => {
+    const world = await withRateCard();
+    await provision(world);
+    const [first] = world.metronome.state.contracts;
+    world.now = Date.UTC(2026, 11, 5);
+    const archive = { customer_id: first?.customer_id, contract_id: first?.id };
+    await world.asOperator('/v1/contracts/archive', archive);
+    await provision(world);
+    expect(world.metronome.state.contracts).toMatchObject([
+      { starting_at: NINE },
+      { starting_at: '2026-12-01T00:00:00.000Z' },
+    ]);
+  });
+
+  test('that somebody changed is noticed at the next look at the invoices, by one call', async () => {
+    const world = await withRateCard();
+    const tenant = testTenant();
+    const look = async (): Promise<unknown> => {
+      const outcome = await world.destination.invoices?.({ tenant, since: 0 }, NEVER);
+      return outcome?.kind === 'invoices' ? (outcome.recheck ?? false) : outcome;
+    };
+    const lists = () => world.requests('/v2/contracts/list').length;
+    await provision(world);
+    const before = lists();
+    expect(await look()).toBe(false);
+    expect(lists()).toBe(before + 1);
+    const [ours] = world.metronome.state.contracts;
+    const end = { customer_id: ours?.customer_id, contract_id: ours?.id, ending_before: TEN };
+    await world.asOperator('/v1/contracts/updateEndDate', end);
+    expect([await look(), await look()]).toEqual([true, true]);
+    await provision(world);
+    expect(await look()).toBe(false);
+    const busy = { kind: 'status', path: '/v2/contracts/list', status: 429, times: 1 } as const;
+    world.metronome.misbehaviours.add(busy);
+    expect(await look()).toMatchObject({ kind: 'retry' });
+    // A tenant that has gone has no contract that anybody needs.
+    await world.destination.offboard(tenant, NEVER);
+    expect(await look()).toBe(false);
+  });
+
+  test('for now takes the place of one for the end of the period before that has come', async () => {
+    const world = await withRateCard();
+    await provision(world);
+    const premium = await world.rateCard('premium');
+    const other = await world.rateCard('other');
+    await provision(world, { plan: 'premium', planChange: 'period-end' });
+    await provision(world, { plan: 'other', planChange: 'now' });
+    const live = () =>
+      world.metronome.state.contracts.filter(({ archived_at }) => archived_at === undefined);
+    expect(live()).toMatchObject([
+      { starting_at: NINE, ending_before: TEN },
+      { starting_at: TEN, rate_card_id: other },
+    ]);
+    world.now += 24 * HOUR_MS;
+    await provision(world, { plan: 'premium', planChange: 'period-end' });
+    await provision(world, { plan: 'premium', planChange: 'now' });
+    expect(live()).toMatchObject([
+      { starting_at: NINE },
+      { starting_at: TEN, ending_before: '2026-11-22T10:00:00.000Z' },
+      { starting_at: '2026-11-22T10:00:00.000Z', rate_card_id: premium },
+    ]);
   });
 
   test('on a rate card of another currency is held back with that reason', async () => {

@@ -4,7 +4,7 @@ import type { Clock } from '../../telemetry/clock.ts';
 import type { Logger } from '../../telemetry/logger.ts';
 import type { StepOutcome } from '../destination.ts';
 import type { FailedStep } from '../failed-step.ts';
-import { failedStep } from '../json-api/answer.ts';
+import { type ApiProblem, failedStep } from '../json-api/answer.ts';
 import { type JsonObject, objectsOf, textOf } from '../json.ts';
 import type { StripeCustomers } from '../stripe/customers.ts';
 import { hourAtOrAfter, type MetronomeTenants, nextHour } from './contract-plan.ts';
@@ -69,7 +69,7 @@ export class MetronomeProvisioner {
       change: tenant.planChange ?? 'now',
       netTermsDays: tenant.billing?.netTermsDays,
     };
-    const arranged = await this.#contracts.arrange(wanted, before.contracts, signal);
+    const arranged = await this.#contracts.arrange(wanted, before, signal);
     if (arranged.kind !== 'done' && arranged.kind !== 'unchanged') return failedStep(arranged);
     // Whatever was done is seen as Metronome has it.
     const after =
@@ -77,6 +77,26 @@ export class MetronomeProvisioner {
     if (after.kind !== 'contracts') return failedStep(after);
     tenants.set(tenant.id, { customerId: customer.id, contracts: after.contracts });
     return DONE;
+  }
+
+  /**
+   * Whether the contracts of a tenant's customer are others than when it was provisioned: somebody has ended,
+   * archived or made one in Metronome.
+   */
+  async isChanged(
+    tenant: string,
+    signal: AbortSignal,
+  ): Promise<{ readonly kind: 'contracts'; readonly isChanged: boolean } | ApiProblem> {
+    const { name, tenants, logger } = this.#options;
+    const known = tenants.get(tenant);
+    if (known?.contracts === undefined) return { kind: 'contracts', isChanged: false };
+    const listed = await this.#contracts.list(known.customerId, signal);
+    if (listed.kind !== 'contracts') return listed;
+    const isChanged = JSON.stringify(listed.contracts) !== JSON.stringify(known.contracts);
+    if (isChanged) {
+      logger.warn(`[${name}] contracts of tenant ${tenant} were changed: it is provisioned again`);
+    }
+    return { kind: 'contracts', isChanged };
   }
 
   /** Contracts made here end at the first full hour by which all usage has come. */
