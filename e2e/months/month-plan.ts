@@ -2,7 +2,7 @@ import type { Misbehaviour } from '../fakes/misbehaviour.ts';
 import { createRandom, type Random } from '../faults/random.ts';
 import type { PlanChange } from '../../operator/model/tenant.ts';
 import type { DestinationSettings } from '../../operator/config/settings.ts';
-import { G, H, type Metric, type PlanName } from './vendors.ts';
+import { G, H, type HandAct, type Metric, type PlanName } from './vendors.ts';
 
 const MINUTE_MS = 60_000;
 const HOUR_MS = 60 * MINUTE_MS;
@@ -55,6 +55,8 @@ export type MonthAct =
       readonly mode: PlanChange;
     }
   | { readonly do: 'arrive' | 'leave'; readonly tenant: string }
+  /** An operator does something to a contract at the vendor, made for whichever tenant. */
+  | { readonly do: 'hand'; readonly act: HandAct }
   /** An operator prices H on a plan that has no price for it. */
   | { readonly do: 'price'; readonly plan: PlanName }
   /** From now on the vendor does this; no orders: it behaves. */
@@ -80,6 +82,7 @@ export function monthPlanOf(seed: number, vendor: MonthVendorName): MonthPlan {
   ];
   const aggregate = random.chance(0.5) ? '1h' : 'none';
   const late = BILLS_APART.test(vendor) ? random.pick(LATE) : 'send';
+  if (vendor === 'metronome') steps.push(...handsOf(random));
   return { seed, vendor, aggregate, late, steps: steps.toSorted((a, b) => a.at - b.at) };
 }
 
@@ -138,6 +141,21 @@ function pricesOf(random: Random): MonthStep[] {
   return (['a', 'b', 'c'] as const)
     .filter(() => random.chance(0.7))
     .map((plan) => ({ at: moment(random, JANUARY + HOUR_MS, MARCH), act: { do: 'price', plan } }));
+}
+
+/** Contracts that somebody ends, archives, gives credit, or makes from a full hour on that may be over. */
+function handsOf(random: Random): MonthStep[] {
+  return Array.from({ length: random.between(0, 3) }, () => {
+    const at = moment(random, JANUARY + DAY_MS, MARCH);
+    const hour = Math.floor(at / HOUR_MS) * HOUR_MS;
+    const act = random.pick<HandAct>([
+      { hand: 'end', at: hour },
+      { hand: 'archive' },
+      { hand: 'credit', cents: 1_000 * random.between(1, 50) },
+      { hand: 'sign', card: 'b', from: hour - random.between(-2, 20) * HOUR_MS },
+    ]);
+    return { at, act: { do: 'hand', act } };
+  });
 }
 
 /** Answers that are lost or late, and an outage of two days, often across the end of the month. */

@@ -202,6 +202,12 @@ function createActs(engine: Engine, vendor: MonthVendor, events: Map<string, Usa
           await vendor.price(act.plan, H, 5, startOfDay(engine));
           await setWeather(vendor.url, weather);
         });
+      case 'hand':
+        return during(async () => {
+          await setWeather(vendor.url, []);
+          await vendor.byHand?.(act.act);
+          await setWeather(vendor.url, weather);
+        });
       case 'weather':
         weather = act.orders;
         return during(() => setWeather(vendor.url, weather));

@@ -233,11 +233,12 @@ export async function startMetronome(rules: Partial<MetronomeRules> = {}): Promi
       for (const card of PLANS) await rate(card, G, PRICES_OF_G[card], from);
     },
     price: async (plan, metric, each, from) => void (await rate(plan, metric, each, from)),
-    byHand: (act) => {
+    byHand: async (act) => {
       const { contracts } = metronome.state;
       const contract = contracts.findLast(({ archived_at }) => archived_at === undefined);
+      if (contract === undefined) return undefined;
       const { path, body } = handCall(act, contract, cards);
-      return call(path, JSON.stringify({ customer_id: contract?.customer_id, ...body }));
+      return call(path, JSON.stringify({ customer_id: contract.customer_id, ...body }));
     },
     close: () => metronome.close(),
   };
@@ -245,19 +246,20 @@ export async function startMetronome(rules: Partial<MetronomeRules> = {}): Promi
 
 function handCall(
   act: HandAct,
-  contract: Contract | undefined,
+  { id: contract_id, starting_at: begin }: Contract,
   cards: ReadonlyMap<string, string>,
 ): { readonly path: string; readonly body: object } {
-  const contract_id = contract?.id;
   if (act.hand === 'end') {
-    const ending_before = new Date(act.at).toISOString();
+    // None ends before it has begun.
+    const at = Math.max(act.at, Date.parse(begin) + 3_600_000);
+    const ending_before = new Date(at).toISOString();
     return { path: '/v1/contracts/updateEndDate', body: { contract_id, ending_before } };
   }
   if (act.hand === 'archive') {
     return { path: '/v1/contracts/archive', body: { contract_id, void_invoices: false } };
   }
   if (act.hand === 'credit') {
-    const schedule_items = [{ amount: act.cents, starting_at: contract?.starting_at }];
+    const schedule_items = [{ amount: act.cents, starting_at: begin }];
     const add_credits = [{ access_schedule: { schedule_items } }];
     return { path: '/v2/contracts/edit', body: { contract_id, add_credits } };
   }

@@ -362,6 +362,20 @@ describe('the contract', () => {
     expect(await look()).toBe(false);
   });
 
+  test('that somebody ended is followed by one for what was used until the tenant went', async () => {
+    const world = await withRateCard();
+    await provision(world);
+    const [ours] = world.metronome.state.contracts;
+    const end = { customer_id: ours?.customer_id, contract_id: ours?.id, ending_before: TEN };
+    world.now += 2 * HOUR_MS;
+    await world.asOperator('/v1/contracts/updateEndDate', end);
+    expect(await world.destination.offboard(testTenant(), NEVER)).toEqual({ kind: 'done' });
+    expect(world.metronome.state.contracts).toMatchObject([
+      { ending_before: TEN },
+      { starting_at: TEN, ending_before: '2026-11-21T12:00:00.000Z' },
+    ]);
+  });
+
   test('for now takes the place of one for the end of the period before that has come', async () => {
     const world = await withRateCard();
     await provision(world);

@@ -103,6 +103,11 @@ export class MetronomeProvisioner {
   async offboard(tenant: Tenant, signal: AbortSignal): Promise<StepOutcome> {
     const { settings, tenants } = this.#options;
     if (settings.rateCard !== undefined) {
+      const found = await this.isChanged(tenant.id, signal);
+      if (found.kind !== 'contracts') return failedStep(found);
+      // What was used since somebody ended its contract is to be on an invoice all the same.
+      const covered = found.isChanged ? await this.provision(tenant, signal) : DONE;
+      if (covered.kind !== 'done') return covered;
       const failed = await this.#endContracts(tenant, signal);
       if (failed !== undefined) return failed;
     }
