@@ -35,6 +35,7 @@ export function closeMarks(
 
 /** The marks with another one for the usage that is open now, where the last one is five days old. */
 export function markAge(marks: readonly AgeMark[], open: bigint, now: number): readonly AgeMark[] {
+  if (open === 0n) return [];
   const oldest = marks.findLastIndex(({ at }) => at <= now - UNCOVERED_MS);
   const needed = marks.slice(Math.max(0, oldest));
   const last = needed.at(-1)?.at ?? Number.NEGATIVE_INFINITY;

@@ -83,7 +83,11 @@ export class MetronomeContracts {
     const isArchived = (item: JsonObject): boolean => textOf(item, 'archived_at') !== undefined;
     return {
       kind: 'contracts',
-      contracts: all.filter((item) => !isArchived(item)).map(readContract),
+      // Always in one order, so that two answers can be compared.
+      contracts: all
+        .filter((item) => !isArchived(item))
+        .map(readContract)
+        .toSorted((a, b) => (a.id < b.id ? -1 : 1)),
       archived: all.filter(isArchived).flatMap((item) => textOf(item, 'id') ?? []),
     };
   }
@@ -96,7 +100,9 @@ export class MetronomeContracts {
   ): Promise<ArrangeOutcome> {
     const { contracts, ...tidied } = await this.#endOverlaps(wanted, found.contracts, signal);
     if (tidied.kind !== 'done' && tidied.kind !== 'unchanged') return tidied;
-    const outcome = await this.#carryOut(wanted, { ...found, contracts }, signal);
+    const gone = found.contracts.filter(({ id }) => contracts.every((one) => one.id !== id));
+    const archived = [...found.archived, ...gone.map(({ id }) => id)];
+    const outcome = await this.#carryOut(wanted, { archived, contracts }, signal);
     return outcome.kind === 'unchanged' ? tidied : outcome;
   }
 
@@ -180,7 +186,7 @@ export class MetronomeContracts {
       const isNeedless = at <= from;
       if (isNeedless && !isBare) {
         this.#logger.error(
-          `[${this.#name}] ${name} is billed twice: contract ${id} has terms of its own, and another one covers all of it: archive one of them in Metronome`,
+          `[${this.#name}] ${name} is billed twice: contract ${id} has terms of its own, and another one covers its beginning: archive one of them in Metronome`,
         );
         continue;
       }

@@ -308,6 +308,22 @@ describe('the contract', () => {
     },
   );
 
+  test('that takes ours along and has ended is followed by one of ours, after what is final', async () => {
+    const world = await withRateCard();
+    await provision(world);
+    const { customer_id, rate_card_id } = world.metronome.state.contracts[0] ?? {};
+    world.now = Date.UTC(2026, 11, 5);
+    const starting_at = '2026-11-01T00:00:00Z';
+    const ending_before = '2026-11-25T00:00:00Z';
+    await world.asOperator(CONTRACTS, { customer_id, rate_card_id, starting_at, ending_before });
+    await provision(world);
+    expect(world.metronome.state.contracts).toMatchObject([
+      { archived_at: expect.any(String) },
+      { ending_before: '2026-11-25T00:00:00.000Z' },
+      { starting_at: '2026-12-01T00:00:00.000Z' },
+    ]);
+  });
+
   test('with a credit is never archived: that both of them bill is told', async () => {
     const world = await withRateCard();
     await provision(world);
