@@ -74,7 +74,8 @@ async function showTrial(
   console.log(
     [
       '',
-      'In one to two minutes that is used up, and its new pods are refused (a line here says so). More lets them in again:',
+      'In one to two minutes that is used up, and its new pods are refused (a line here says so).',
+      'Its running pods go on and are billed. More lets new ones in again:',
       `  ${curlWith(apiToken)} -H 'Content-Type: application/json' -d '${credit}' '${address}/api/v1/tenants/${tenant}/credits'`,
       ...(trial.link === undefined
         ? []
