@@ -105,6 +105,12 @@ describe('a value that nobody meant is taken', () => {
       /"WEBHOOK_SECRET": put it into the Secret "meterfeed"/,
     ],
     ['a variable in lower case', ['settings.log_level=debug'], /log_level/],
+    ['a misspelt variable', ['settings.RETENSION=1488h'], /RETENSION/],
+    [
+      'several replicas without a database',
+      ['replicas=2'],
+      /replicas: .*LEDGER_URL.*database=true/,
+    ],
   ])('%s', async (_, values, message) => {
     await expect(helm.render('meterfeed', ...flags(values))).rejects.toThrow(message);
   });

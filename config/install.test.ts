@@ -1,13 +1,17 @@
 import { execFile } from 'node:child_process';
+import { readFileSync } from 'node:fs';
+import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { describe, expect, test } from 'vitest';
 import { parseAllDocuments } from 'yaml';
 import { useOwnTestCluster } from '../e2e/control-plane/test-cluster.ts';
+import { volumeNeeded } from '../operator/ledger/volume-needed.ts';
 
 const cluster = useOwnTestCluster();
 
 const ROOT = fileURLToPath(new URL('..', import.meta.url));
+const NAMESPACE = 'meterfeed-system';
 const OVERLAYS = ['config/overlays/development', 'config/overlays/production'];
 
 interface Manifest {
@@ -39,6 +43,22 @@ describe('installing on a fresh cluster', () => {
     expect(await cluster.kubectl(['diff', '--kustomize', ROOT])).toBe('');
   });
 
+  test('the README’s commands install a production cluster, as they are printed', async () => {
+    const kubectl = readmeCommands().filter((line) => line.startsWith('kubectl'));
+    expect(kubectl).toHaveLength(3);
+    // What the test before has installed is in the way of a StatefulSet with a larger claim.
+    await cluster.kubectl(['delete', 'statefulset', 'meterfeed', '--namespace', NAMESPACE]);
+    for (const line of kubectl) await shell(line);
+    const image = '{.spec.template.spec.containers[0].image}';
+    const of = ['statefulset', 'meterfeed', '--namespace', NAMESPACE, '--output'];
+    expect(await cluster.kubectl(['get', ...of, `jsonpath=${image}`])).toBe(
+      'registry.example.com/meterfeed:0.1.0',
+    );
+    const token = ['secret', 'meterfeed', '--namespace', NAMESPACE, '--output'];
+    const text = await cluster.kubectl(['get', ...token, 'jsonpath={.data.API_TOKEN}']);
+    expect(Buffer.from(text, 'base64').toString()).toMatch(/^[0-9a-f]{64}$/);
+  });
+
   test('the samples are valid beside it', async () => {
     expect(await apply('config/samples')).toContain(
       'billingdestination.meterfeed.io/webhook created',
@@ -55,7 +75,8 @@ describe('installing on a fresh cluster', () => {
   test('overlays change what they say they change', async () => {
     expect(await storage('config/default')).toBe('5Gi');
     expect(await storage('config/overlays/development')).toBe('1Gi');
-    expect(await storage('config/overlays/production')).toBe('25Gi');
+    expect(await storage('config/overlays/production')).toBe('40Gi');
+    expect(await retention('config/overlays/production')).toBe('1488h');
     const production = await build('config/overlays/production');
     expect(production.map(({ kind }) => kind)).toContain('NetworkPolicy');
   });
@@ -140,6 +161,36 @@ async function statefulSet(directory: string): Promise<Readonly<Record<string, u
   const found = (await build(directory)).find(({ kind }) => kind === 'StatefulSet');
   if (found?.spec === undefined) throw new Error(`${directory}: StatefulSet: missing`);
   return found.spec;
+}
+
+test('the production volume is too small for what its RETENTION keeps', async () => {
+  const hours = Number.parseInt((await retention('config/overlays/production')) ?? '', 10);
+  const gib = Number.parseInt((await storage('config/overlays/production')) ?? '', 10);
+  const needed = volumeNeeded({
+    eventsPerWindow: 10 * 100,
+    windowMs: 60_000,
+    retentionMs: hours * 3_600_000,
+  });
+  expect(hours / 24).toBe(62);
+  expect(needed).toBeLessThan(gib * 1024 ** 3);
+});
+
+/** The commands of the README's first block about installing. */
+function readmeCommands(): readonly string[] {
+  const [, section = ''] = readFileSync(join(ROOT, 'README.md'), 'utf8').split('## Install it');
+  return /```sh\n([^`]*)```/.exec(section)?.[1]?.trim().split('\n') ?? [];
+}
+
+/** Runs a command line in the project's root, with the test cluster's kubectl and credentials. */
+async function shell(line: string): Promise<void> {
+  const PATH = `${dirname(cluster.kubectlPath)}:${process.env['PATH']}`;
+  const env = { ...process.env, PATH, KUBECONFIG: cluster.kubeconfigPath };
+  await promisify(execFile)('bash', ['-o', 'pipefail', '-c', line], { cwd: ROOT, env });
+}
+
+async function retention(directory: string): Promise<string | undefined> {
+  const settings = (await build(directory)).find(({ kind }) => kind === 'ConfigMap');
+  return (settings as { data?: Record<string, string> } | undefined)?.data?.['RETENTION'];
 }
 
 async function storage(directory: string): Promise<string | undefined> {

@@ -22,8 +22,8 @@ const HEAD =
  */
 export const CHANGING_COMPONENTS: Readonly<Record<string, readonly string[]>> = {
   'keep-ledger': [],
-  'larger-volume': ['storage.size=25Gi'],
-  replicated: ['replicas=2'],
+  'larger-volume': ['storage.size=40Gi'],
+  replicated: ['replicas=2', 'database=true'],
   'tenant-admin-fallback': ['settings.TENANT_ADMIN_FALLBACK=true'],
   'tenant-kubeconfig-secret': ['settings.TENANT_KUBECONFIG_SECRET=metering-kubeconfig'],
   'tenant-secret-roles': ['components.tenantSecretRoles=true'],
@@ -49,15 +49,15 @@ export async function generateCharts(kubectl: string): Promise<ReadonlyMap<strin
   const base = all.filter((object) => !isDefinition(object) && object.kind !== 'Namespace');
   const components = await addedComponents(kubectl, all);
   const replicated = await replicatedObjects(kubectl, all);
-  const credentials = variables(DESTINATIONS)
-    .filter(([, { shown }]) => shown === 'masked')
-    .flatMap(([name, { aliases = [] }]) => [name, ...aliases]);
+  const settings = variables(DESTINATIONS).flatMap(([name, { aliases = [], shown }]) =>
+    [name, ...aliases].map((variable) => ({ variable, isCredential: shown === 'masked' })),
+  );
   const operator = operatorChart({
     version,
     base,
     components,
     replicated,
-    credentials,
+    settings,
     head: HEAD,
   });
   return new Map([

@@ -27,8 +27,14 @@ const OBJECT = { type: 'object' };
 const TEXTS = { type: 'object', additionalProperties: TEXT };
 const OBJECTS = { type: 'array', items: OBJECT };
 
-/** Everything that can be set, in the order of values.yaml. */
-export function chartValues(base: BaseDefaults): readonly ChartValue[] {
+/** Variables of the runtime, which the operator does not read itself. */
+const RUNTIME = '^(NODE_|TZ$|SSL_CERT_)';
+
+/** Everything that can be set, in the order of values.yaml; `variables` are those that the operator reads. */
+export function chartValues(
+  base: BaseDefaults,
+  variables: readonly string[],
+): readonly ChartValue[] {
   return [
     {
       name: 'image',
@@ -55,7 +61,7 @@ export function chartValues(base: BaseDefaults): readonly ChartValue[] {
       value: base.settings,
       schema: {
         type: 'object',
-        propertyNames: { pattern: '^[A-Z][A-Z0-9_]*$' },
+        propertyNames: { anyOf: [{ enum: variables }, { pattern: RUNTIME }] },
         additionalProperties: { type: ['string', 'boolean'] },
       },
     },
@@ -76,6 +82,13 @@ export function chartValues(base: BaseDefaults): readonly ChartValue[] {
         'With more than one they are a Deployment: one meters, another one takes over, all feed and answer. Their ledger has to be in\nPostgreSQL (LEDGER_URL in the Secret `meterfeed`; docs/operations.md#several-replicas).',
       value: 1,
       schema: { type: 'integer', minimum: 1 },
+    },
+    {
+      name: 'database',
+      meaning:
+        'Whether the ledger is in PostgreSQL: then the Secret `meterfeed` has LEDGER_URL. More than one replica needs it.',
+      value: false,
+      schema: { type: 'boolean' },
     },
     {
       name: 'storage',

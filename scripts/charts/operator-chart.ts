@@ -26,8 +26,8 @@ export interface OperatorChartParts {
   readonly components: readonly AddedComponent[];
   /** What there is in place of the StatefulSet where there are several replicas. */
   readonly replicated: readonly KubernetesObject[];
-  /** Names of variables that hold credentials. */
-  readonly credentials: readonly string[];
+  /** Every variable that the operator reads. */
+  readonly settings: readonly { readonly variable: string; readonly isCredential: boolean }[];
   /** First line of every file. */
   readonly head: string;
 }
@@ -36,10 +36,12 @@ type Path = readonly (string | number)[];
 
 /** The generated files of the operator's chart, by their path in it. */
 export function operatorChart(parts: OperatorChartParts): ReadonlyMap<string, string> {
-  const { version, base, components, replicated, credentials, head } = parts;
+  const { version, base, components, replicated, settings, head } = parts;
   const image = read(find(base, 'StatefulSet meterfeed-system/meterfeed'), IMAGE);
   const [repository = '', appVersion = ''] = String(image).split(':');
-  const values = chartValues(defaultsOf(base, repository, components));
+  const variables = settings.map(({ variable }) => variable);
+  const credentials = settings.flatMap((one) => (one.isCredential ? one.variable : []));
+  const values = chartValues(defaultsOf(base, repository, components), variables);
   const chart = {
     apiVersion: 'v2',
     name: 'meterfeed',
@@ -66,7 +68,7 @@ export function operatorChart(parts: OperatorChartParts): ReadonlyMap<string, st
         templateOf(
           base.filter((object) => !isRight(object) && !isStateful(object)).map(withPlaces),
         ) +
-        `{{- if gt (int .Values.replicas) 1 }}\n${templateOf(replicated.map(withPlaces))}{{- else }}\n` +
+        `{{- if gt (int .Values.replicas) 1 }}\n${NEEDS_DATABASE}${templateOf(replicated.map(withPlaces))}{{- else }}\n` +
         `${templateOf(base.filter(isStateful).map(withPlaces))}{{- end }}\n`,
     ],
     ...components.map(({ folder, name, objects }): readonly [string, string] => [
@@ -75,6 +77,12 @@ export function operatorChart(parts: OperatorChartParts): ReadonlyMap<string, st
     ]),
   ]);
 }
+
+/** Helm cannot see the Secret that has LEDGER_URL. */
+const NEEDS_DATABASE = `{{- if not .Values.database }}
+{{- fail "replicas: more than one needs a ledger in PostgreSQL: put LEDGER_URL into the Secret \\"meterfeed\\" and set database=true" }}
+{{- end }}
+`;
 
 const CONTAINER: Path = ['spec', 'template', 'spec', 'containers', 0];
 const IMAGE: Path = [...CONTAINER, 'image'];

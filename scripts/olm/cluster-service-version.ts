@@ -160,7 +160,7 @@ storage, load balancers, GPUs in every sharing mode, whole nodes, egress. Fixed,
 ledger and delivered to billing systems (Lago, Stripe, Metronome, Kafka, any CloudEvents webhook), with nothing lost and nothing billed twice.
 
 **Before you install**, make the volume claim \`${claim}\` in the namespace, which holds the ledger; the pod waits for it. 5Gi
-are enough to begin with, 25Gi for up to 1,000 tenant clusters. Uninstalling leaves it there, and the claim of that name that an
+are enough to begin with, 40Gi with RETENTION=1488h for 62 days of 100 tenant clusters. Uninstalling leaves it there, and the claim of that name that an
 installation by kubectl or Helm has left is taken over.
 
 Variables are set by \`spec.config.env\` of the Subscription, credentials by a Secret \`meterfeed\` whose keys are variables. Destinations,
