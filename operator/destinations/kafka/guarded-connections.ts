@@ -10,18 +10,34 @@ import {
 } from '@platformatic/kafka';
 import type { LookupFunction } from 'node:net';
 import { addressProblem, RefusedAddressError } from '../../outbound/address-guard.ts';
+import { BadAnswerError, guardAnswers } from './broker-answers.ts';
 
 type Callback = CallbackWithPromise<Connection>;
+
+/** Connections of one client; Kafka's largest clusters have some hundred brokers. */
+const MOST_CONNECTIONS = 256;
+const HIGHEST_PORT = 65_535;
 
 /**
  * Makes a client dial only addresses that were checked when they are dialled: brokers tell of each other, so
  * that settings which are checked are not enough (docs/security.md#d-3). `lookup` refuses names that lead where
- * nothing may be dialled. The client has no place for that of its own, so its pool gets another way in.
+ * nothing may be dialled. The client has no place for that of its own, so its pool gets another way in. The client
+ * reads only answers that {@link guardAnswers} lets pass; `onBadAnswer` learns of the others.
  */
-export function guardConnections(pool: ConnectionPool, lookup: LookupFunction, tls: boolean): void {
+export function guardConnections(
+  pool: ConnectionPool,
+  lookup: LookupFunction,
+  tls: boolean,
+  onBadAnswer: (error: BadAnswerError) => void,
+): void {
   const dial = pool.get.bind(pool);
-  // A connection may report a second error after the pool has stopped listening, and nobody else does.
-  pool.on('connecting', ({ connection }) => connection.on('error', () => undefined));
+  const pending = { bytes: 0 };
+  pool.on('connecting', ({ connection }) => {
+    // A connection may report a second error after the pool has stopped listening, and nobody else does.
+    connection.on('error', () => undefined);
+    // The client makes the socket right after this event, and reads it no sooner than it is connected.
+    queueMicrotask(() => guardAnswers(connection.socket, pending, onBadAnswer));
+  });
 
   function dialFirst([host = '', ...others]: readonly string[], port: number, callback: Callback) {
     dial({ host, port }, (error, connection) => {
@@ -48,7 +64,11 @@ export function guardConnections(pool: ConnectionPool, lookup: LookupFunction, t
     if (problem !== undefined) callback(refusal(new RefusedAddressError(problem)));
     // With TLS the socket looks the name up by the same function, and keeps it for the certificate.
     else if (broker === undefined) callback(new NetworkError('unknown broker', STALE));
-    else if (tls) dial(broker, callback);
+    else if (broker.host === '' || broker.port < 1 || broker.port > HIGHEST_PORT) {
+      callback(badBroker('a broker without a host or a port of 1 to 65535'));
+    } else if ([...pool].length >= MOST_CONNECTIONS && !pool.has(broker)) {
+      callback(badBroker(`more than ${MOST_CONNECTIONS} brokers`));
+    } else if (tls) dial(broker, callback);
     else dialName(broker, callback);
     return callback[kCallbackPromise];
   }
@@ -57,6 +77,11 @@ export function guardConnections(pool: ConnectionPool, lookup: LookupFunction, t
 
 /** The leader of a partition left the cluster: the client asks for the new one. */
 const STALE = { hasStaleMetadata: true };
+
+/** The cluster names brokers that cannot be. */
+function badBroker(problem: string): UserError {
+  return new UserError('broker not allowed', { cause: new BadAnswerError(problem) });
+}
 
 /** Trying again is useless until the address changes. */
 function refusal(cause: RefusedAddressError): UserError {

@@ -1,6 +1,7 @@
 import { isNativeError } from 'node:util/types';
 import { RefusedAddressError } from '../../outbound/address-guard.ts';
 import { describeFailure } from '../../outbound/failure-reason.ts';
+import { BadAnswerError, TLS_MISSING } from './broker-answers.ts';
 
 /** What became of a record; `split` is a refusal that does not say of which record. */
 export type WriteOutcome =
@@ -36,7 +37,6 @@ const HINTS: Readonly<Record<string, string>> = {
 
 const AUTHENTICATION = 'PLT_KFK_AUTHENTICATION';
 /** The client has no code of its own for these. */
-const TLS_MISSING = 'Broker requires TLS.';
 const TLS_UNKNOWN = 'TLS handshake failed';
 const UNKNOWN_TOPIC = 'Unknown topic';
 const CLOSED = 'Connection closed';
@@ -54,6 +54,13 @@ export function outcomeOf(
   const where = `Kafka topic ${topic}`;
   const refused = all.find((one) => one instanceof RefusedAddressError);
   if (refused !== undefined) return { kind: 'hold', reason: `${where}: ${refused.message}` };
+  const bad = all.find((one) => one instanceof BadAnswerError);
+  if (bad !== undefined && bad.message !== TLS_MISSING) {
+    return {
+      kind: 'hold',
+      reason: `${where}: the brokers do not answer as Kafka does: ${bad.message}`,
+    };
+  }
   const names = all.flatMap(({ apiId }) => apiId ?? []);
   const held = names.find((name) => name in HELD);
   if (held !== undefined) return { kind: 'hold', reason: `${where}: ${held}: ${HELD[held] ?? ''}` };
@@ -70,8 +77,9 @@ export function outcomeOf(
   }
   const large = names.find((name) => TOO_LARGE.has(name));
   if (large !== undefined) return { kind: 'split', reason: `${where}: ${large}`, tooLarge: true };
-  const bad = names.find((name) => REFUSED.has(name));
-  if (bad !== undefined) return { kind: 'split', reason: `${where}: ${bad}`, tooLarge: false };
+  const denied = names.find((name) => REFUSED.has(name));
+  if (denied !== undefined)
+    return { kind: 'split', reason: `${where}: ${denied}`, tooLarge: false };
   const unknown = all.some(({ message }) => message.startsWith(UNKNOWN_TOPIC));
   const name = unknown ? 'UNKNOWN_TOPIC_OR_PARTITION' : names.at(-1);
   if (name === undefined) {

@@ -2,6 +2,7 @@ import { murmur2, ProduceAcks, Producer } from '@platformatic/kafka';
 import type { LookupFunction } from 'node:net';
 import { backoffMs } from '../../model/backoff.ts';
 import { guardConnections } from './guarded-connections.ts';
+import { createLogin } from './login.ts';
 import type { KafkaSettings } from './settings.ts';
 
 const CLIENT_ID = 'meterfeed';
@@ -21,8 +22,8 @@ export type KafkaProducer = Producer;
 /**
  * A producer that is idempotent: what it sends once more is in the topic once, as the brokers know it by its
  * number (https://kafka.apache.org/documentation/#producerconfigs_enable.idempotence), and it waits for all
- * replicas that are in sync. `lookup` must refuse names that lead where nothing may be dialled; `onFailure` hears
- * of each failure after which the client tries once more.
+ * replicas that are in sync. `lookup` must refuse names that lead where nothing may be dialled; `onFailure` is
+ * called for each failure after which the client tries once more, and for each answer that is refused.
  */
 export function createProducer(
   { brokers, tls, ca, sasl }: KafkaSettings,
@@ -51,12 +52,11 @@ export function createProducer(
     ...(sasl !== undefined && {
       sasl: {
         mechanism: sasl.mechanism,
-        username: sasl.username,
-        password: sasl.password.reveal(),
+        authenticate: createLogin(sasl),
       },
     }),
   });
-  guardConnections(producer.connections, lookup, tls);
+  guardConnections(producer.connections, lookup, tls, onFailure);
   return producer;
 }
 

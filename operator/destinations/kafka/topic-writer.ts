@@ -1,4 +1,5 @@
 import type { LookupFunction } from 'node:net';
+import { BadAnswerError } from './broker-answers.ts';
 import { outcomeOf, type WriteOutcome } from './outcome.ts';
 import type { KafkaProducer } from './producer.ts';
 import type { KafkaRecord } from './record.ts';
@@ -83,6 +84,7 @@ class ProducingWriter implements TopicWriter {
     const { topic } = this.#settings;
     try {
       const { topics } = await producer.metadata({ topics: [topic] });
+      if ((producer.currentMetadata?.topics.size ?? 0) > 1) throw new BadAnswerError(OTHER_TOPICS);
       const count = topics.get(topic)?.partitionsCount ?? 0;
       if (count === 0) return records.map(() => this.#unwritten(NOT_SERVED));
       const places = records.map((record, index) => ({ record, index }));
@@ -127,6 +129,8 @@ class ProducingWriter implements TopicWriter {
   }
 }
 
+/** The client keeps all topics that it was ever told of. */
+const OTHER_TOPICS = 'metadata of topics that were not requested';
 const NOT_SERVED = { kind: 'unfinished', reason: 'no partitions are told of' } as const;
 const UNANSWERED: WriteOutcome = { kind: 'retry', reason: 'no outcome for a record' };
 

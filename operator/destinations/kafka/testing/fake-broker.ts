@@ -31,6 +31,8 @@ export interface FakeBroker {
 
 export interface FakeBrokerOptions {
   readonly partitions?: number;
+  /** Topics that it lists besides those that it was asked for. */
+  readonly otherTopics?: readonly string[];
   /** Answers to the batches one after the other; `taken` when there are no more. */
   readonly answers?: readonly BatchAnswer[];
   /** Answers any batch before `answers` are looked at; undefined leaves it to them. */
@@ -38,6 +40,10 @@ export interface FakeBrokerOptions {
   /** Brokers that it says lead its partitions, in place of itself. */
   readonly leader?: BrokerAddress;
   readonly tls?: { readonly cert: string; readonly key: string };
+  /** Answers the messages of SCRAM logins, which are refused without it; undefined refuses the login. */
+  readonly scram?: (message: string) => string | undefined;
+  /** What is sent in place of the answer to a call, its length before it. */
+  readonly tamper?: (call: number, answer: Buffer) => Buffer;
   /** Error that mechanisms other than PLAIN are answered with is UNSUPPORTED_SASL_MECHANISM; this one is for logins. */
   readonly loginError?: number;
 }
@@ -45,6 +51,8 @@ export interface FakeBrokerOptions {
 const TOPIC = 'usage';
 const UNKNOWN_TOPIC = 3;
 const UNSUPPORTED_MECHANISM = 33;
+const LOGIN_REFUSED = 58;
+const SCRAM: readonly string[] = ['SCRAM-SHA-256', 'SCRAM-SHA-512'];
 const PRODUCE = 0;
 const METADATA = 3;
 const SASL_HANDSHAKE = 17;
@@ -114,12 +122,24 @@ class OneBroker implements FakeBroker {
       received = Buffer.concat([received, chunk]);
       while (received.length >= 4 && received.length >= 4 + received.readInt32BE()) {
         const end = 4 + received.readInt32BE();
-        const answer = this.#answer(Reader.from(Buffer.from(received.subarray(4, end))));
+        const call = received.readInt16BE(4);
+        const answer = this.#answerTo(Buffer.from(received.subarray(4, end)));
         received = received.subarray(end);
-        if (answer === undefined) socket.destroy();
-        else socket.write(answer.prependLength().buffer);
+        const bytes = answer?.prependLength().buffer;
+        if (bytes === undefined) socket.destroy();
+        else socket.write(this.#options.tamper?.(call, bytes) ?? bytes);
       }
     });
+  }
+
+  /** Whoever was told lies about versions asks for calls that nobody here can read. */
+  #answerTo(request: Buffer): Writer | undefined {
+    try {
+      return this.#answer(Reader.from(request));
+    } catch (error) {
+      if (this.#options.tamper === undefined) throw error;
+      return undefined;
+    }
   }
 
   /** Undefined cuts the connection. */
@@ -137,18 +157,20 @@ class OneBroker implements FakeBroker {
     if (call === PRODUCE) return this.#produce(request, answer);
     if (call === SASL_HANDSHAKE) {
       this.#mechanism = request.readString(false);
-      const known = ['PLAIN'];
+      const known = ['PLAIN', ...(this.#options.scram === undefined ? [] : SCRAM)];
       return answer
         .appendInt16(known.includes(this.#mechanism) ? 0 : UNSUPPORTED_MECHANISM)
         .appendArray(known, (writer, name) => void writer.appendString(name, false), false, false);
     }
     if (call === SASL_AUTHENTICATE) {
-      this.logins.push(`${this.#mechanism} ${request.readBytes(false).toString()}`);
-      const error = this.#options.loginError ?? 0;
+      const message = request.readBytes(false).toString();
+      this.logins.push(`${this.#mechanism} ${message}`);
+      const said = SCRAM.includes(this.#mechanism) ? this.#options.scram?.(message) : '';
+      const error = said === undefined ? LOGIN_REFUSED : (this.#options.loginError ?? 0);
       return answer
         .appendInt16(error)
         .appendString(null, false)
-        .appendBytes(Buffer.alloc(0), false);
+        .appendBytes(Buffer.from(said ?? ''), false);
     }
     this.#producers += 1;
     const id = BigInt(this.#producers);
@@ -171,8 +193,8 @@ class OneBroker implements FakeBroker {
       })
       .appendString('fake')
       .appendInt32(1)
-      .appendArray(topics, (writer, topic) => {
-        const isKnown = topic === TOPIC;
+      .appendArray([...topics, ...(this.#options.otherTopics ?? [])], (writer, topic) => {
+        const isKnown = topic === TOPIC || !topics.includes(topic);
         writer
           .appendInt16(isKnown ? 0 : UNKNOWN_TOPIC)
           .appendString(topic)

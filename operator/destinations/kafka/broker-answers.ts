@@ -1,0 +1,110 @@
+import type { Socket } from 'node:net';
+
+/**
+ * A broker's answer that breaks Kafka's protocol or its bounds (docs/destinations/kafka.md#what-a-broker-may-answer).
+ * The message quotes nothing of it but numbers.
+ */
+export class BadAnswerError extends Error {
+  readonly code = 'ERR_BAD_BROKER_ANSWER';
+}
+
+/** Of one answer. The largest that is needed lists a topic's partitions: some 42 bytes each with three replicas. The client reads it in a quarter of a second at the most. */
+export const MOST_ANSWER_BYTES = 128 * 1024;
+/** Of all answers together that a client's connections have announced and not received. */
+const MOST_PENDING_BYTES = 8 * 1024 * 1024;
+const LENGTH_BYTES = 4;
+/** An answer begins with the number of its request. */
+const LEAST_ANSWER_BYTES = 4;
+/** The first bytes of a TLS record: its type, 20 to 23, and the version's major number. */
+const TLS_TYPES: readonly number[] = [20, 21, 22, 23];
+const TLS_MAJOR = 3;
+
+/** Bytes that the connections of one client have announced and not received. */
+export interface PendingBytes {
+  bytes: number;
+}
+
+/**
+ * Lets a client see nothing of a socket's bytes but whole answers of a bounded size. What is none, and what the client
+ * throws over one, becomes the end of the connection, and `onBadAnswer` learns why.
+ */
+export function guardAnswers(
+  socket: Socket,
+  pending: PendingBytes,
+  onBadAnswer: (error: BadAnswerError) => void,
+): void {
+  const answers = new AnswerReader(pending);
+  const emit = socket.emit.bind(socket);
+  const pass = (event: string | symbol, ...values: unknown[]): boolean => {
+    if (event === 'close') answers.close();
+    const [chunk] = values;
+    try {
+      if (event !== 'data' || !Buffer.isBuffer(chunk)) return emit(event, ...values);
+      for (const answer of answers.read(chunk)) if (!socket.destroyed) emit('data', answer);
+    } catch (cause) {
+      const isBad = cause instanceof BadAnswerError;
+      const error = isBad ? cause : new BadAnswerError('an answer cannot be read', { cause });
+      onBadAnswer(error);
+      socket.destroy(error);
+    }
+    return true;
+  };
+  socket.emit = pass;
+}
+
+/** Puts the answers of one connection together, each with its length before it. */
+export class AnswerReader {
+  readonly #pending: PendingBytes;
+  #length = Buffer.alloc(LENGTH_BYTES);
+  /** The answer that is coming in; undefined while its length is not complete. */
+  #answer: Buffer | undefined;
+  #filled = 0;
+
+  constructor(pending: PendingBytes) {
+    this.#pending = pending;
+  }
+
+  /** The answers that a chunk completes. Throws a {@link BadAnswerError}. */
+  *read(chunk: Buffer): Generator<Buffer> {
+    for (let at = 0; at < chunk.length; ) {
+      const target = this.#answer ?? this.#length;
+      const copied = chunk.copy(target, this.#filled, at);
+      at += copied;
+      this.#filled += copied;
+      if (this.#filled < target.length) return;
+      if (this.#answer === undefined) this.#begin();
+      else {
+        const answer = this.#answer;
+        this.close();
+        yield answer;
+      }
+    }
+  }
+
+  /** Forgets what has come in of an answer. */
+  close(): void {
+    this.#pending.bytes -= this.#answer?.length ?? 0;
+    this.#answer = undefined;
+    this.#filled = 0;
+  }
+
+  #begin(): void {
+    const [type = 0, major] = this.#length;
+    if (TLS_TYPES.includes(type) && major === TLS_MAJOR) throw new BadAnswerError(TLS_MISSING);
+    const bytes = this.#length.readInt32BE();
+    if (bytes < LEAST_ANSWER_BYTES || bytes > MOST_ANSWER_BYTES) {
+      throw new BadAnswerError(
+        `an answer of ${LEAST_ANSWER_BYTES} to ${MOST_ANSWER_BYTES} bytes was expected: "${bytes}"`,
+      );
+    }
+    if (this.#pending.bytes + bytes > MOST_PENDING_BYTES) {
+      throw new BadAnswerError(`more than ${MOST_PENDING_BYTES} bytes of unfinished answers`);
+    }
+    this.#answer = Buffer.alloc(LENGTH_BYTES + bytes);
+    this.#length.copy(this.#answer);
+    this.#pending.bytes += this.#answer.length;
+  }
+}
+
+/** In the words of the client, which finds that out as well. */
+export const TLS_MISSING = 'Broker requires TLS.';
