@@ -44,6 +44,9 @@ const PARTITIONS: ReadonlyMap<string, bigint> = new Map([
   ['cpx', 8n],
 ]);
 
+/** Kinds of MIG devices of one node that are looked at; NVIDIA's largest GPUs have some twenty, shared or not. */
+const MOST_MIG_NAMES = 64;
+
 /**
  * What one device of every GPU resource is that the node has or may serve: the configured full GPUs,
  * MIG and shared ones always (docs/metering.md#gpu-quantity). MIG resources that it never advertised
@@ -55,7 +58,10 @@ export function gpuDevicesOf(node: NodeView, gpuResources: readonly string[]): N
   const announced = Object.keys(node.labels).flatMap((label) => MIG_LABEL.exec(label)?.[1] ?? []);
   const names = new Set([...gpuResources, SHARED_GPU, ...node.extended.keys(), ...announced]);
   const devices = new Map<string, GpuDevice>();
+  let mig = 0;
   for (const name of [...names].toSorted()) {
+    if (MIG_RESOURCE.test(name)) mig += 1;
+    if (mig > MOST_MIG_NAMES && MIG_RESOURCE.test(name)) continue;
     const device = deviceOf(node, name, gpuResources, { type, amdType });
     if (device !== undefined) devices.set(name, device);
   }

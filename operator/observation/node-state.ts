@@ -211,6 +211,9 @@ export interface DecidingLabels {
 const GPU_LABEL =
   /^((beta\.)?amd\.com\/gpu\.(product-name|compute-memory-partition)|nvidia\.com\/(gpu\.(product|machine|count|replicas|sharing-strategy)|mig\.strategy|mig-.+\.(count|replicas|sharing-strategy))|accelerator|cloud\.google\.com\/gke-(accelerator|gpu-.+|max-shared-clients-per-gpu)|k8s\.amazonaws\.com\/accelerator)$/;
 
+/** Three of each kind of MIG device of a node with 64 of them. */
+const MOST_GPU_LABELS = 192;
+
 /** Reads a node's decisions off its labels. */
 export function nodeDecisions({ labels }: NodeView, by: DecidingLabels): NodeDecisions {
   const said = (label: string): readonly string[] => {
@@ -221,6 +224,7 @@ export function nodeDecisions({ labels }: NodeView, by: DecidingLabels): NodeDec
   const gpu = Object.keys(labels)
     .filter((label) => GPU_LABEL.test(label))
     .toSorted()
+    .slice(0, MOST_GPU_LABELS)
     .flatMap(said);
   const dedicated = by.dedicated.flatMap(said);
   const { label } = by.capacityType;

@@ -13,6 +13,7 @@ import { type PodView, projectPod } from '../observation/pod.ts';
 import { systemClock } from '../telemetry/system-clock.ts';
 import { createKindWatch, type KindWatchOf } from './kind-watch.ts';
 import { createBudget, createFirstLists, DEFAULT_LIMITS } from './limits.ts';
+import { SharedMemory } from './memory.ts';
 
 /** More than one page of a list. */
 const MANY = 600;
@@ -47,6 +48,7 @@ function watchPods(adjust?: (next: PodView) => PodView, told: string[] = []) {
       now: () => systemClock.monotonic(),
       onExceeded: (reason) => told.push(reason),
       firstLists: createFirstLists(),
+      memory: new SharedMemory(),
       isListed: () => watch.listed,
       states: () => 0,
     }),
@@ -77,6 +79,7 @@ test('labels nested 20,000 deep overflow no stack: the API is left alone, and wh
       now: () => systemClock.monotonic(),
       onExceeded: (reason) => told.push(reason),
       firstLists: createFirstLists(),
+      memory: new SharedMemory(),
       isListed: () => watch.listed,
       states: () => 0,
     }),

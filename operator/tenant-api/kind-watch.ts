@@ -277,6 +277,7 @@ class RestartableWatch<T extends Projected> implements KindWatchOf<T> {
     if (this.#source !== undefined && !this.#listed && this.#options.resume === undefined) {
       // Part of a first list proves nothing, and may be as large as somebody likes.
       this.#options.timelines.forget();
+      this.#options.budget.adopt(this.#options.timelines.kind, []);
     } else if (this.#source !== undefined) {
       const told = [...this.#source.values()].filter(({ uid }) => !this.#untold.has(uid));
       this.#resume = { objects: told, knownAt: this.#knownUntil() };

@@ -1,5 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import { createBudget, createFirstLists, DEFAULT_LIMITS, type TenantLimits } from './limits.ts';
+import { SharedMemory } from './memory.ts';
 import { withoutAbsence } from './tenant-watches.ts';
 
 const object = (uid: string, name = uid) => ({ uid, name, namespace: '' });
@@ -14,6 +15,7 @@ function setUp(limits: Partial<TenantLimits>) {
     now: () => now,
     onExceeded: (reason) => told.push(reason),
     firstLists: createFirstLists(),
+    memory: new SharedMemory(),
     isListed: () => true,
     states: () => states,
   });
@@ -102,6 +104,7 @@ describe('many tenants’ first lists without an end fill the memory together', 
         now: () => 0,
         onExceeded: (reason) => told.push(reason),
         firstLists,
+        memory: new SharedMemory(),
         isListed: () => listed,
         states: () => 0,
       });

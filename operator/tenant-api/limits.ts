@@ -1,12 +1,12 @@
 import type { Connection } from '../kubernetes/connection.ts';
 import type { Projected, SourceHandler } from '../kubernetes/source.ts';
-import { encodeJson } from '../observation/journal-text.ts';
+import { memoryOf, type SharedMemory } from './memory.ts';
 
 /** What one tenant cluster's API may take up in this process. */
 export interface TenantLimits {
   /** Objects of all kinds that are kept. */
   readonly objects: number;
-  /** Of what is kept of them, as text. */
+  /** Of memory that what is kept of them takes up. */
   readonly bytes: number;
   /** Changes in {@link PERIOD_MS}, over all watches. */
   readonly changes: number;
@@ -16,7 +16,7 @@ export interface TenantLimits {
   readonly events: number;
   /** Pages of lists and beginnings of watches in {@link MINUTE_MS}. */
   readonly requests: number;
-  /** States of objects that are remembered because no closed window has billed them yet. */
+  /** States of objects, and devices in them, that are remembered because no closed window has billed them yet. */
   readonly states: number;
 }
 
@@ -48,6 +48,8 @@ export interface Budget {
   refuse(reason: string): void;
   /** Sees the objects of one kind before everybody else. */
   handler<T extends Projected>(kind: string): SourceHandler<T>;
+  /** Nothing of the tenant cluster is kept any more. */
+  close(): void;
 }
 
 type CountedConnection = Pick<Connection, 'request' | 'bytes' | 'stream'>;
@@ -60,6 +62,8 @@ export interface BudgetOptions {
   readonly onExceeded: (reason: string) => void;
   /** Shared with all other tenant clusters. */
   readonly firstLists: FirstLists;
+  /** Shared with all other tenant clusters. */
+  readonly memory: SharedMemory;
   /** The first lists of this tenant cluster are in. */
   readonly isListed: () => boolean;
   /** How many states of its objects are remembered. */
@@ -72,7 +76,7 @@ interface Held {
 }
 
 export function createBudget(options: BudgetOptions): Budget {
-  const { limits, onExceeded, firstLists, isListed } = options;
+  const { limits, onExceeded, firstLists, memory, isListed } = options;
   const firstList: FirstList = { isComplete: isListed, onTooMany: onExceeded };
   let firstObjects = 0;
   const kinds = new Map<string, Held>();
@@ -103,8 +107,12 @@ export function createBudget(options: BudgetOptions): Budget {
     const all = [...kinds.values()];
     const objects = all.reduce((sum, held) => sum + held.objects, 0);
     const bytes = all.reduce((sum, held) => sum + held.bytes, 0);
+    const shared = memory.report(firstList, bytes);
     if (objects > limits.objects) onExceeded(`more than ${limits.objects} objects`);
     else if (bytes > limits.bytes) onExceeded(`objects of more than ${limits.bytes} bytes`);
+    else if (shared !== undefined) {
+      onExceeded(`objects of ${bytes} bytes, more than all APIs leave free of ${shared} bytes`);
+    }
   };
 
   return {
@@ -115,7 +123,7 @@ export function createBudget(options: BudgetOptions): Budget {
       kinds.set(kind, held);
       for (const object of objects) {
         held.objects += 1;
-        held.bytes += sizeOf(object);
+        held.bytes += memoryOf(object);
       }
       check();
     },
@@ -141,7 +149,7 @@ export function createBudget(options: BudgetOptions): Budget {
       upserted: (next, previous) => {
         const held = heldOf(kind);
         held.objects += previous === undefined ? 1 : 0;
-        held.bytes += sizeOf(next) - (previous === undefined ? 0 : sizeOf(previous));
+        held.bytes += memoryOf(next) - (previous === undefined ? 0 : memoryOf(previous));
         countChange();
         check();
         if (previous !== undefined || isListed()) return;
@@ -151,10 +159,14 @@ export function createBudget(options: BudgetOptions): Budget {
       deleted: (last) => {
         const held = heldOf(kind);
         held.objects -= 1;
-        held.bytes -= sizeOf(last);
+        held.bytes -= memoryOf(last);
         countChange();
       },
     }),
+    close: () => {
+      kinds.clear();
+      check();
+    },
   };
 }
 
@@ -184,10 +196,6 @@ async function* counting(lines: AsyncIterable<string>, count: () => void): Async
     count();
     yield line;
   }
-}
-
-function sizeOf(object: Projected): number {
-  return encodeJson(object).length;
 }
 
 /** The first list of one tenant cluster's API, while it comes in. */

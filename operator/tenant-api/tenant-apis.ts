@@ -10,6 +10,7 @@ import type { ObjectLabels } from '../observation/object-labels.ts';
 import type { Clock } from '../telemetry/clock.ts';
 import { createFirstLists, DEFAULT_LIMITS, type TenantLimits } from './limits.ts';
 import { type Inside, type InsideOptions, lookInside } from './inside.ts';
+import { SharedMemory } from './memory.ts';
 import type { ForeignReader } from './reading/foreign-reader.ts';
 import { syncedBy } from './synced-objects.ts';
 import {
@@ -92,6 +93,7 @@ class WatchedTenantApis implements TenantApis {
   readonly #trusts = new Map<string, string>();
   readonly #limit = pLimit(STARTS_AT_ONCE);
   readonly #firstLists = createFirstLists();
+  readonly #memory = new SharedMemory();
   #closed = false;
 
   constructor(options: TenantApisOptions) {
@@ -202,6 +204,7 @@ class WatchedTenantApis implements TenantApis {
       resume: known?.resume ?? {},
       limits,
       firstLists: this.#firstLists,
+      memory: this.#memory,
       limit: this.#limit,
     });
     this.#units.set(id, unit);

@@ -4,6 +4,7 @@ import type { Observation } from '../observation/observation.ts';
 import type { Clock } from '../telemetry/clock.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import type { FirstLists, TenantLimits } from './limits.ts';
+import type { SharedMemory } from './memory.ts';
 import type { NodeMachines } from './node-machines.ts';
 import type { OwnNodes } from './own-nodes.ts';
 import type { ForeignReader } from './reading/foreign-reader.ts';
@@ -27,6 +28,8 @@ export interface TenantUnitOptions {
   readonly limits: TenantLimits;
   /** Shared with all other tenant clusters. */
   readonly firstLists: FirstLists;
+  /** Shared with all other tenant clusters. */
+  readonly memory: SharedMemory;
   /** Of first lists under way at the same time, shared with all other tenant clusters. */
   readonly limit: LimitFunction;
   /** Shared with all other tenant clusters. */

@@ -10,6 +10,7 @@ import {
 import { NODE_SETTINGS } from '../metering/testing/objects.ts';
 import { createObservation } from '../observation/observation.ts';
 import { createFirstLists, DEFAULT_LIMITS, type TenantLimits } from './limits.ts';
+import { SharedMemory } from './memory.ts';
 import { createOwnNodes } from './own-nodes.ts';
 import { TenantUnit } from './tenant-unit.ts';
 import { readHere } from './testing/read-here.ts';
@@ -76,6 +77,7 @@ function start(limits: Partial<TenantLimits>) {
     resume: {},
     limits: { ...DEFAULT_LIMITS, ...limits },
     firstLists: createFirstLists(),
+    memory: new SharedMemory(),
     limit: pLimit(1),
     reader: readHere,
     clock,

@@ -198,6 +198,7 @@ export class TenantUnit {
     this.#closing.abort();
     this.#stopAll('stopped');
     await Promise.all([this.#starting, ...this.#watches.all.map((watch) => watch.idle())]);
+    this.#budget.close();
   }
 
   get #cluster(): TenantCluster | undefined {

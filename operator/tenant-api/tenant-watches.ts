@@ -162,16 +162,26 @@ export function createTenantWatches(options: TenantWatchesOptions): TenantWatche
 /** A node that is older than this when it is first seen carried other labels before. */
 const CREATION_DELAY_MS = 60_000;
 
-/** How many states of a tenant cluster's objects are remembered, of those that are gone, too. */
+/** How many states of a tenant cluster's objects are remembered, with their devices, of those that are gone, too. */
 export function statesIn(observation: Observation): number {
   const { nodes, pods, volumes, loadBalancers, resourceClaims, resourceSlices } = observation;
   let states = 0;
   for (const timelines of [nodes, pods, volumes, loadBalancers, resourceClaims, resourceSlices]) {
     for (const [, each] of timelines.namespaces()) {
-      for (const { spans } of each) states += 1 + spans.length;
+      for (const { spans } of each) {
+        states += 1;
+        for (const { state } of spans) states += 1 + devicesIn(state);
+      }
     }
   }
   return states;
+}
+
+/** Devices of a node or of a slice, as many as make a state large. */
+function devicesIn(state: object | undefined): number {
+  if (state === undefined) return 0;
+  const named = 'devices' in state && state.devices instanceof Map ? state.devices.size : 0;
+  return named + ('hami' in state && Array.isArray(state.hami) ? state.hami.length : 0);
 }
 
 /** A node that was there before but carried a label of the syncer's counts from when it lost it. */
