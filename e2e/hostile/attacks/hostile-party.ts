@@ -10,6 +10,8 @@ export interface PartyArguments {
   readonly key: string;
   /** What billing systems are asked with, and sign with. */
   readonly vendorKeys: Readonly<Record<string, string>>;
+  /** Of the operator's user at the broker. */
+  readonly brokerPassword: string;
   readonly webhookSecrets: Readonly<Record<string, string>>;
   readonly ingestToken: string;
   /** What one of them holds as a tenant of the operator, and a shop that sells to it. */
@@ -45,19 +47,23 @@ export interface HostileParty {
   /** The port of the APIs of hostile tenant clusters, each below `/<run>`. */
   readonly apiPort: number;
   readonly vendorUrls: Readonly<Record<string, string>>;
+  /** A broker of Kafka, `host:port`. */
+  readonly broker: string;
   order(order: Omit<PartyOrder, 'id'>): Promise<PartyReport>;
   stop(): void;
 }
 
 export async function startHostileParty(given: PartyArguments): Promise<HostileParty> {
   const side = await startSideProcess(join(import.meta.dirname, 'process.ts'), given);
-  const { apiPort, vendorUrls } = side.ready as {
+  const { apiPort, vendorUrls, broker } = side.ready as {
     readonly apiPort: number;
     readonly vendorUrls: Readonly<Record<string, string>>;
+    readonly broker: string;
   };
   return {
     apiPort,
     vendorUrls,
+    broker,
     order: async (order) => (await side.order(order)) as PartyReport,
     stop: () => side.stop(),
   };

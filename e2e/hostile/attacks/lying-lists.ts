@@ -184,7 +184,11 @@ function listText(items: string, last: string): string {
 }
 
 /** As many objects as are said, in pages of the size that is asked for. */
-function pages(kind: Kind, count: number, make: (asked: Asked, index: number) => RawObject): Lie {
+export function pages(
+  kind: Kind,
+  count: number,
+  make: (asked: Asked, index: number) => RawObject,
+): Lie {
   return list(kind, (asked) => {
     const limit = Number(asked.query.get('limit') ?? 500);
     const from = Number(asked.query.get('continue') ?? 0);

@@ -1,7 +1,9 @@
 import { createRandom } from '../../faults/random.ts';
 import type { Attack, AttackKind, RunPlan } from './attack.ts';
+import { BROKER_ATTACKS } from './brokers.ts';
 import { CREDIT_ATTACKS } from './credits.ts';
-import { HOST_ATTACKS } from './host-objects.ts';
+import { FRAMING_ATTACKS } from './framing.ts';
+import { HOST_ATTACKS } from './host.ts';
 import { KUBECONFIG_ATTACKS } from './kubeconfigs.ts';
 import { PEER_ATTACKS } from './peers.ts';
 import { TENANT_API_ATTACKS } from './tenant-api.ts';
@@ -14,9 +16,10 @@ export const CATALOGUE: Readonly<Record<AttackKind, readonly { readonly name: st
   'tenant-api': TENANT_API_ATTACKS,
   kubeconfig: KUBECONFIG_ATTACKS,
   host: HOST_ATTACKS,
-  peer: PEER_ATTACKS,
+  peer: [...PEER_ATTACKS, ...FRAMING_ATTACKS],
   webhook: WEBHOOK_ATTACKS,
   vendor: VENDOR_ATTACKS,
+  broker: BROKER_ATTACKS,
   token: TOKEN_ATTACKS,
   credit: CREDIT_ATTACKS,
 };
@@ -24,12 +27,13 @@ export const CATALOGUE: Readonly<Record<AttackKind, readonly { readonly name: st
 const MOST_ATTACKS = 6;
 /** How often each is chosen, of a hundred: an own API can do the most, and has the most attacks. */
 const WEIGHTS: readonly (readonly [kind: AttackKind, weight: number])[] = [
-  ['tenant-api', 40],
-  ['kubeconfig', 10],
-  ['host', 15],
+  ['tenant-api', 36],
+  ['kubeconfig', 8],
+  ['host', 16],
   ['peer', 12],
   ['webhook', 5],
   ['vendor', 8],
+  ['broker', 5],
   ['token', 6],
   ['credit', 4],
 ];

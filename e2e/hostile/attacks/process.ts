@@ -4,7 +4,9 @@ import type { AddressInfo } from 'node:net';
 import { createRandom } from '../../faults/random.ts';
 import { foundIn } from '../observer/secrets.ts';
 import type { Attack, RunPlan } from './attack.ts';
+import { startHostileBroker } from './brokers.ts';
 import { CREDIT_ATTACKS } from './credits.ts';
+import { FRAMING_ATTACKS } from './framing.ts';
 import type { PartyArguments, PartyOrder } from './hostile-party.ts';
 import { PEER_ATTACKS } from './peers.ts';
 import { HostileApi } from './tenant-api.ts';
@@ -54,6 +56,8 @@ const vendors = await startVendorGates(given.vendorKeys, (vendor, text) =>
   look(`a request to ${vendor}`, text, [`vendorKeys.${vendor}`], false),
 );
 
+const broker = await startHostileBroker(given.brokerPassword);
+
 function begin({ run, attacks }: RunPlan): void {
   const stop = new AbortController();
   const of = (kind: Attack['kind']): readonly Attack[] =>
@@ -75,7 +79,7 @@ function begin({ run, attacks }: RunPlan): void {
     },
   };
   for (const { name, seed } of of('peer')) {
-    const attack = PEER_ATTACKS.find((each) => each.name === name);
+    const attack = [...PEER_ATTACKS, ...FRAMING_ATTACKS].find((each) => each.name === name);
     void attack?.make(createRandom(seed))(means);
   }
   for (const { name, seed } of of('webhook')) {
@@ -87,6 +91,7 @@ function begin({ run, attacks }: RunPlan): void {
     void attack?.make(createRandom(seed))(means);
   }
   const bent = of('vendor').map((attack) => vendors.begin(attack));
+  bent.push(...of('broker').map((attack) => broker.begin(attack)));
   ends.set(run, [() => stop.abort(), () => api.close(), ...bent]);
 }
 
@@ -111,4 +116,5 @@ process.send?.({
   id: 0,
   apiPort: (server.address() as AddressInfo).port,
   vendorUrls: vendors.urls,
+  broker: `${broker.address.host}:${broker.address.port}`,
 });

@@ -7,12 +7,14 @@ import { type Asked, beginWatch, type Liar, type Lie, listOf, sendJson, sendText
 import { LYING_ANSWERS } from './lying-answers.ts';
 import { LYING_LISTS } from './lying-lists.ts';
 import { LYING_WATCHES } from './lying-watches.ts';
+import { NODE_SHAPES } from './node-shapes.ts';
 
 /** How the API servers of hostile tenant clusters misbehave. */
 export const TENANT_API_ATTACKS: readonly Liar[] = [
   ...LYING_LISTS,
   ...LYING_WATCHES,
   ...LYING_ANSWERS,
+  ...NODE_SHAPES,
 ];
 
 /** The API server of one run's tenant cluster: honest but for the lies that its attacks are. */

@@ -16,6 +16,8 @@ export interface Secrets {
   /** An ingest token that the hostile party holds. */
   readonly hostileIngestToken: string;
   readonly webhookSecret: string;
+  /** Of the user at the broker of Kafka. */
+  readonly brokerPassword: string;
   /** What signs tokens of tenants: the base64 of its PEM. */
   readonly portalKey: string;
   readonly vendorKeys: Readonly<Record<string, string>>;
@@ -34,6 +36,7 @@ export function createSecrets(vendors: readonly string[], own: readonly string[]
     ingestToken: made('ingest-'),
     hostileIngestToken: made('hostile-ingest-'),
     webhookSecret: made('webhook-'),
+    brokerPassword: made('broker-'),
     portalKey: newPortalKey(),
     vendorKeys: each(vendors, 'sk_test_'),
     vendorWebhookSecrets: each(vendors, 'whsec_'),

@@ -12,6 +12,14 @@ export interface ServeOptions {
   readonly written?: (path: string, body: string) => void;
 }
 
+/** The versions of groups of which there is no `v1`. */
+const SERVED: Readonly<Record<string, readonly string[]>> = {
+  'k3k.io': ['v1beta1'],
+  'kamaji.clastix.io': ['v1alpha1'],
+  'hypershift.openshift.io': ['v1beta1'],
+  'cluster.x-k8s.io': ['v1beta2'],
+};
+
 const BOOKMARK_MS = 15_000;
 const MERGE_PATCH = /merge-patch|apply-patch/;
 
@@ -29,7 +37,8 @@ export async function serveApi(
     if (request.headers.authorization !== `Bearer ${options.token}`) {
       return refuse(response, 401, 'Unauthorized');
     }
-    const group = groupOf(url.pathname);
+    const [, , name = ''] = url.pathname.split('/');
+    const group = groupOf(url.pathname, SERVED[name]);
     if (group !== undefined) return send(response, 200, group);
     const place = placeOf(url.pathname);
     if (place === undefined) return refuse(response, 404, 'NotFound');
