@@ -89,6 +89,7 @@ export async function startStage(options: StageOptions): Promise<Stage> {
     brokerPassword: secrets.brokerPassword,
     webhookSecrets: secrets.vendorWebhookSecrets,
     ingestToken: secrets.hostileIngestToken,
+    rivalIngestToken: secrets.rivalIngestToken,
     tenant: {
       tenant: reader,
       others: OTHERS,
@@ -169,7 +170,8 @@ function environmentOf(
   const of = (all: Readonly<Record<string, string>>, vendor: string): string => all[vendor] ?? '';
   const { vendorUrls } = party;
   const { vendorKeys, vendorWebhookSecrets } = secrets;
-  const scope = ';metrics=tokens_used;tenants=stranger';
+  const scoped = (token: string, tenant: string): string =>
+    `${token};metrics=tokens_used;tenants=${tenant}`;
   return {
     COLLECTION_INTERVAL: `${windowSeconds}s`,
     RECONCILE_INTERVAL: '1s',
@@ -180,7 +182,11 @@ function environmentOf(
     CUSTOM_METRICS: 'tokens_used:tokens:batch',
     API_TOKEN: secrets.apiToken,
     PORTAL_KEYS: portalKeyPem(secrets.portalKey),
-    INGEST_TOKEN: `${secrets.ingestToken},${secrets.hostileIngestToken}${scope}`,
+    INGEST_TOKEN: [
+      secrets.ingestToken,
+      scoped(secrets.hostileIngestToken, 'stranger'),
+      scoped(secrets.rivalIngestToken, 'rival'),
+    ].join(','),
     ADAPTERS: ['webhook', 'kafka', ...Object.keys(vendorUrls)].join(','),
     DISCOVERY_SOURCES: TENANT_SOURCES.join(','),
     KAFKA_BROKERS: party.broker,

@@ -11,8 +11,6 @@ export interface CreditMeans extends TokenMeans {
   readonly shopToken: string;
   /** What each credit was that has been acknowledged, over all runs and restarts. */
   readonly credited: Map<string, string>;
-  /** Told of money that is not what it was said to be. */
-  readonly misbilled: (what: string) => void;
 }
 
 export interface CreditAttack {

@@ -14,6 +14,8 @@ export interface PartyArguments {
   readonly brokerPassword: string;
   readonly webhookSecrets: Readonly<Record<string, string>>;
   readonly ingestToken: string;
+  /** Of another sender, for a tenant of its own. */
+  readonly rivalIngestToken: string;
   /** What one of them holds as a tenant of the operator, and a shop that sells to it. */
   readonly tenant: Pick<CreditMeans, 'tenant' | 'others' | 'tokens' | 'shopToken'>;
   /** What must not be seen, but for what belongs to whom it is sent to. */

@@ -8,8 +8,12 @@ export interface PeerMeans {
   readonly probePort: number;
   /** An ingest token for the metric `tokens_used` of the tenant `stranger` alone. */
   readonly ingestToken: string;
+  /** The same of the tenant `rival`. */
+  readonly rivalIngestToken: string;
   /** Told of everything that comes back. */
   readonly answered: (text: string) => void;
+  /** Told of money that is not what it was said to be. */
+  readonly misbilled: (what: string) => void;
   readonly signal: AbortSignal;
 }
 

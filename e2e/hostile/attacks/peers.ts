@@ -101,7 +101,7 @@ export const PEER_ATTACKS: readonly PeerAttack[] = [
       const tenant = random.pick(['stranger', 'tenant-honest-a-honest-a']);
       return (means) =>
         again(means, 300, () => {
-          const events = Array.from({ length: count }, (_, index) => eventOf(tenant, index));
+          const events = Array.from({ length: count }, (_, index) => pushedEvent(tenant, index));
           return ask(means, {
             method: 'POST',
             path: '/api/v1/events',
@@ -172,7 +172,8 @@ const NO_HTTP: readonly string[] = [
   '\0\0\0\0',
 ];
 
-function eventOf(tenant: string, index: number): object {
+/** A good event of the metric that peers may push, in the minute before this one. */
+export function pushedEvent(tenant: string, index: number): object {
   const end = Math.floor(Date.now() / 60_000) * 60_000;
   return {
     tenant,
@@ -186,7 +187,7 @@ function eventOf(tenant: string, index: number): object {
 
 /** A push that stands in for somebody else's event, or is none. */
 function pushed(random: Random): string {
-  const event: Record<string, unknown> = { ...eventOf('stranger', random.between(0, 9)) };
+  const event: Record<string, unknown> = { ...pushedEvent('stranger', random.between(0, 9)) };
   const changes: Readonly<Record<string, () => unknown>> = {
     tenant: () => random.pick(['tenant-honest-a-honest-a', hostileText(random)]),
     metric: () => random.pick(['tenant_gpu_hours', 'tokens_used', ...NAMES]),

@@ -6,6 +6,7 @@ import { FRAMING_ATTACKS } from './framing.ts';
 import { HOST_ATTACKS } from './host.ts';
 import { KUBECONFIG_ATTACKS } from './kubeconfigs.ts';
 import { PEER_ATTACKS } from './peers.ts';
+import { SCOPED_TOKEN_ATTACKS } from './scoped-tokens.ts';
 import { TENANT_API_ATTACKS } from './tenant-api.ts';
 import { TOKEN_ATTACKS } from './tenant-tokens.ts';
 import { VENDOR_ATTACKS } from './vendors.ts';
@@ -16,7 +17,7 @@ export const CATALOGUE: Readonly<Record<AttackKind, readonly { readonly name: st
   'tenant-api': TENANT_API_ATTACKS,
   kubeconfig: KUBECONFIG_ATTACKS,
   host: HOST_ATTACKS,
-  peer: [...PEER_ATTACKS, ...FRAMING_ATTACKS],
+  peer: [...PEER_ATTACKS, ...FRAMING_ATTACKS, ...SCOPED_TOKEN_ATTACKS],
   webhook: WEBHOOK_ATTACKS,
   vendor: VENDOR_ATTACKS,
   broker: BROKER_ATTACKS,

@@ -9,6 +9,7 @@ import { CREDIT_ATTACKS } from './credits.ts';
 import { FRAMING_ATTACKS } from './framing.ts';
 import type { PartyArguments, PartyOrder } from './hostile-party.ts';
 import { PEER_ATTACKS } from './peers.ts';
+import { SCOPED_TOKEN_ATTACKS } from './scoped-tokens.ts';
 import { HostileApi } from './tenant-api.ts';
 import { TOKEN_ATTACKS } from './tenant-tokens.ts';
 import { startVendorGates } from './vendor-gate.ts';
@@ -26,8 +27,10 @@ let target = { port: 0, probePort: 0 };
 let asked = 0;
 let answers = 0;
 
+/** What peers do. */
+const STRANGERS = [...PEER_ATTACKS, ...FRAMING_ATTACKS, ...SCOPED_TOKEN_ATTACKS];
 /** Texts that whoever is sent them has given himself. */
-const OWN_OF_STRANGERS = ['hostileIngestToken'];
+const OWN_OF_STRANGERS = ['hostileIngestToken', 'rivalIngestToken'];
 
 function look(where: string, text: string, own: readonly string[], withPrivate: boolean): void {
   const needles = withPrivate ? [...given.needles, ...given.private] : given.needles;
@@ -67,6 +70,7 @@ function begin({ run, attacks }: RunPlan): void {
   const means = {
     ...target,
     ingestToken: given.ingestToken,
+    rivalIngestToken: given.rivalIngestToken,
     secrets: given.webhookSecrets,
     ...given.tenant,
     credited,
@@ -79,7 +83,7 @@ function begin({ run, attacks }: RunPlan): void {
     },
   };
   for (const { name, seed } of of('peer')) {
-    const attack = [...PEER_ATTACKS, ...FRAMING_ATTACKS].find((each) => each.name === name);
+    const attack = STRANGERS.find((each) => each.name === name);
     void attack?.make(createRandom(seed))(means);
   }
   for (const { name, seed } of of('webhook')) {

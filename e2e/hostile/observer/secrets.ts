@@ -15,6 +15,8 @@ export interface Secrets {
   readonly ingestToken: string;
   /** An ingest token that the hostile party holds. */
   readonly hostileIngestToken: string;
+  /** The same for another tenant. */
+  readonly rivalIngestToken: string;
   readonly webhookSecret: string;
   /** Of the user at the broker of Kafka. */
   readonly brokerPassword: string;
@@ -35,6 +37,7 @@ export function createSecrets(vendors: readonly string[], own: readonly string[]
     apiToken: made('api-'),
     ingestToken: made('ingest-'),
     hostileIngestToken: made('hostile-ingest-'),
+    rivalIngestToken: made('rival-ingest-'),
     webhookSecret: made('webhook-'),
     brokerPassword: made('broker-'),
     portalKey: newPortalKey(),
