@@ -6,6 +6,7 @@ import pLimit from 'p-limit';
 import { createRandom } from '../faults/random.ts';
 import { clusterOf, type RunPlan } from './attacks/attack.ts';
 import { customResourcesOf } from './attacks/custom-resources.ts';
+import { FORGED_CONTROL_PLANE } from './attacks/forged-control-planes.ts';
 import { HOST_ATTACKS } from './attacks/host.ts';
 import { TRIGGER_ATTACK } from './attacks/host-objects.ts';
 import type { PartyOrder } from './attacks/hostile-party.ts';
@@ -228,10 +229,8 @@ class Suite {
   async #endRuns(runs: readonly number[]): Promise<void> {
     await this.#orderParty({ end: runs });
     const names = runs.map(clusterOf);
-    const deletions = names.flatMap((name) => [
-      override(name, {}).path,
-      ...customResourcesOf(name),
-    ]);
+    const own = names.flatMap((name) => [override(name, {}).path, ...customResourcesOf(name)]);
+    const deletions = [...own, FORGED_CONTROL_PLANE];
     await this.#stage.world.order({ namespaces: names, deletions });
     for (const run of runs) this.#active.delete(run);
   }

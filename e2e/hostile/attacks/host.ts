@@ -1,4 +1,5 @@
 import { CUSTOM_RESOURCE_ATTACKS } from './custom-resources.ts';
+import { FORGED_CONTROL_PLANES } from './forged-control-planes.ts';
 import { GPU_ANNOTATION_ATTACKS } from './gpu-annotations.ts';
 import { type HostAttack, HOST_OBJECT_ATTACKS } from './host-objects.ts';
 import { TENANT_KIND_ATTACKS } from './tenant-kinds.ts';
@@ -7,6 +8,7 @@ import { TENANT_KIND_ATTACKS } from './tenant-kinds.ts';
 export const HOST_ATTACKS: readonly HostAttack[] = [
   ...HOST_OBJECT_ATTACKS,
   ...GPU_ANNOTATION_ATTACKS,
+  ...FORGED_CONTROL_PLANES,
   ...TENANT_KIND_ATTACKS,
   ...CUSTOM_RESOURCE_ATTACKS,
 ];

@@ -57,6 +57,9 @@ export const PREPAID = { name: SHARED[0], metric: 'tenant_cpu_core_hours' } as c
 /** A tenant of the hostile party, which may look at its own usage. */
 export const HOSTILE_READER = 'hostile-reader';
 
+/** Who is given a namespace, and would like to pay for nothing in it. */
+export const FORGER = 'forger';
+
 const whole = (amount: number): bigint => BigInt(amount) * NANOS;
 
 /** The id of the tenant cluster of a name, which is also who pays. */
@@ -111,6 +114,7 @@ export function honestEstate(bornAt: number, ownApis: readonly OwnApi[]): Estate
   const parts = [
     ...SHARED.map((name) => sharedTenant(name, bornAt)),
     busyTenant(bornAt),
+    forgerTenant(bornAt),
     ...ownApis.map((api) => ownTenant(api, bornAt)),
   ];
   const gpuNode = { cpu: '192', memory: '2Ti', pods: '250', 'nvidia.com/gpu': '8' };
@@ -201,6 +205,37 @@ function busyTenant(bornAt: number): Estate {
     tenants: [tenant],
     puts: [...tenantCluster(BUSY, bornAt), override(BUSY, { meterByNamespace: true })],
     charges: [{ tenant, metric: 'tenant_instance_hours', nanosPerHour: whole(1) }],
+  };
+}
+
+/** A Namespace that its administrator gives to a tenant; its pods carry labels of a control plane. */
+function forgerTenant(bornAt: number): Estate {
+  const labels = { app: 'vcluster', release: FORGER };
+  const requests = { cpu: '4', memory: '16Gi', 'nvidia.com/gpu': '2' };
+  const charge = (metric: string, amount: number): Charge => ({
+    tenant: FORGER,
+    metric,
+    nanosPerHour: whole(amount),
+  });
+  return {
+    tenants: [FORGER],
+    puts: [
+      {
+        api: HOST,
+        path: `/api/v1/namespaces/${FORGER}`,
+        object: { metadata: { labels: { 'meterfeed.io/tenant': FORGER } } },
+      },
+      {
+        api: HOST,
+        path: `/api/v1/namespaces/${FORGER}/pods/work`,
+        object: pod({ requests, node: 'host-gpu', labels, startedAt: bornAt }),
+      },
+    ],
+    charges: [
+      charge('tenant_cpu_core_hours', 4),
+      charge('tenant_memory_gb_hours', 16),
+      charge('tenant_gpu_hours', 2),
+    ],
   };
 }
 
