@@ -1,6 +1,7 @@
+import { getHeapStatistics } from 'node:v8';
+
 /** Measured with V8: an entry of a record or a map with a short text, and what a node's state repeats of it. */
 const ENTRY_BYTES = 112;
-const MIB = 1024 * 1024;
 
 /** About what a value takes up of the heap, in bytes: its entries, at any depth, and the characters of its texts. */
 export function memoryOf(value: unknown): number {
@@ -13,8 +14,8 @@ export function memoryOf(value: unknown): number {
   return bytes;
 }
 
-/** Of the process's heap, 576 MiB as it is shipped. */
-const MOST_BYTES = 192 * MIB;
+/** The part of V8's heap limit that the objects may take: 192 MiB of the 576 MiB that the manifests give. */
+const HEAP_SHARE = 1 / 3;
 
 /**
  * The memory that the objects of all tenant clusters' APIs share. One tenant cluster may hold as much as all of them
@@ -26,8 +27,8 @@ export class SharedMemory {
   readonly #held = new Map<object, number>();
   #sum = 0;
 
-  constructor(most: number = MOST_BYTES) {
-    this.#most = most;
+  constructor(most: number = getHeapStatistics().heap_size_limit * HEAP_SHARE) {
+    this.#most = Math.floor(most);
   }
 
   /** Notes what an owner holds, in bytes. Gives the limit where that is more than all of them leave free. */
