@@ -101,7 +101,9 @@ print('suspended', done, 'tenants');
 print('mark_p99_seconds', late, 's');
 print('mark_overshoot_p99_seconds', overshoot, 's');
 if (done < suspended || late > SOON_SECONDS || overshoot > SOON_SECONDS) {
-  console.error(`budgets: ${suspended} namespaces were to be marked, each within ${SOON_SECONDS} s`);
+  console.error(
+    `budgets: ${suspended} namespaces were to be marked, each within ${SOON_SECONDS} s`,
+  );
   process.exitCode = 1;
 }
 
