@@ -18,6 +18,7 @@ const ROME = '{cluster="rome",destination="lago"}';
 const GAUGES: readonly AlertCase[] = [
   bad('MeterfeedWindowsLate', { meterfeed_window_lag_seconds: '0x20 900x40' }),
   bad('MeterfeedNobodyMeters', { meterfeed_leading: '1x20 0x40' }),
+  bad('MeterfeedOtherInstallation', { meterfeed_refused_by_other_installation: '0x20 1x40' }),
   bad('MeterfeedUnaccountedGpuSeconds', { meterfeed_unaccounted_gpu_seconds: '0x20 8 0x40' }),
   bad('MeterfeedLedgerDamaged', { meterfeed_ledger_problems: '0x20 1x40' }),
   bad('MeterfeedVolumeFull', { meterfeed_ledger_disk_used_ratio: '0.5x20 0.95x40' }, [
