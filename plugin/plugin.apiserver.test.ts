@@ -176,7 +176,7 @@ describe('who may only read', () => {
     ],
     [['tenants'], /^TENANT +NAME +PLAN +CLUSTERS +STATE +HELD$/],
     [['windows'], /^START +LENGTH +EVENTS +GAPS +NOT MEASURED$/],
-    [['destinations'], /^NAME +TYPE +READY +BEHIND +PARKED +DEAD +STATUS$/],
+    [['destinations'], /^NAME +TYPE +STATUS +BEHIND +PARKED +DEAD$/],
     [['explain'], /^EVENT +TENANT +METRIC +QUANTITY$/],
   ])(
     'does not see %j in 80 columns',
@@ -186,6 +186,26 @@ describe('who may only read', () => {
       expect(lines.filter((line) => characters(line).length > 80)).toStrictEqual([]);
     },
     2 * PATIENCE_MS,
+  );
+
+  test(
+    'sees a destination as healthy that kubectl get does not, or in other words',
+    async () => {
+      const misspelt = {
+        apiVersion: 'meterfeed.io/v1alpha1',
+        kind: 'BillingDestination',
+        metadata: { name: 'misspelt' },
+        spec: { type: 'noop', metrics: { include: ['tenant_gpu_hour'] } },
+      };
+      await cluster.kubectl(['apply', '--filename', '-'], manifest([misspelt]));
+      const row = /^misspelt +noop +UnknownMetrics: "tenant_gpu_hour" in spec.metrics +/m;
+      const patience = { timeout: PATIENCE_MS, interval: 1000 };
+      const wide = ['destinations', '-o', 'wide'];
+      await expect.poll(async () => (await table(...wide)).join('\n'), patience).toMatch(row);
+      await expect.poll(() => cluster.kubectl(['get', 'bdest']), patience).toMatch(row);
+      await cluster.kubectl(['delete', 'bdest', 'misspelt']);
+    },
+    3 * PATIENCE_MS,
   );
 
   test('sees no bars of the last hours', async () => {

@@ -107,6 +107,7 @@ export interface BillingDestinationSpec {
 }
 
 export interface BillingDestinationStatus {
+  summary?: string;
   conditions?: {
     type: string;
     status: 'True' | 'False' | 'Unknown';
@@ -220,6 +221,7 @@ export interface TenantOverrideSpec {
 }
 
 export interface TenantOverrideStatus {
+  summary?: string;
   conditions?: {
     type: string;
     status: 'True' | 'False' | 'Unknown';
@@ -362,6 +364,7 @@ export interface MeteringPolicySpec {
 }
 
 export interface MeteringPolicyStatus {
+  summary?: string;
   conditions?: {
     type: string;
     status: 'True' | 'False' | 'Unknown';
@@ -461,6 +464,7 @@ export interface PriceBookSpec {
 }
 
 export interface PriceBookStatus {
+  summary?: string;
   conditions?: {
     type: string;
     status: 'True' | 'False' | 'Unknown';

@@ -2,8 +2,48 @@ import type { InvalidSpec } from '../config/spec-fields.ts';
 import { type Condition, type ConditionUpdate, setCondition } from '../kubernetes/conditions.ts';
 import type { KubernetesEvent } from '../kubernetes/events.ts';
 
+/**
+ * The types of conditions, the worst first: what stops everything, what is lost or billed wrongly, what waits, what will
+ * be in the way. The tables of docs/operations.md#conditions have this order.
+ */
+export const CONDITION_TYPES = [
+  'Ready',
+  'LedgerDamaged',
+  'MetricsUnavailable',
+  'PrometheusUnreachable',
+  'GPUTimeUnattributed',
+  'PrometheusQueriesLeftOut',
+  'DeadLetters',
+  'LateRefusals',
+  'InvoiceMismatch',
+  'Drift',
+  'PlanUnusable',
+  'UnknownMetrics',
+  'UnpricedUsage',
+  'PricesDiffer',
+  'PricesManaged',
+  'TenantsParked',
+  'UsageHeld',
+  'DiscoveryProblems',
+  'Conflicting',
+  'DiskFilling',
+  'EnforcementFailing',
+  'RateLimitTooLow',
+  'RetentionShortened',
+  'PrometheusQueriesMany',
+  'Stalled',
+  'Bootstrapped',
+  'Delivering',
+] as const;
+
+export type ConditionType = (typeof CONDITION_TYPES)[number];
+
 /** What a controller says of one aspect of an object. */
-export type ConditionClaim = Omit<ConditionUpdate, 'observedGeneration'>;
+export interface ConditionClaim extends Omit<ConditionUpdate, 'observedGeneration'> {
+  readonly type: ConditionType;
+  /** Its text in the summary; by default the message up to the first semicolon. */
+  readonly brief?: string;
+}
 
 /**
  * The conditions of a status: those that are claimed and no others, since an abnormal condition is
@@ -61,8 +101,12 @@ export function readyBySpec(specStatus: SpecStatus): ConditionClaim | undefined 
   };
 }
 
-/** Conditions whose changes `Ready` tells, or the look at the spec. */
-const SILENT = new Set(['Bootstrapped', 'Delivering', 'Stalled']);
+/** Conditions whose changes `Ready` reports, or the reconciliation of the spec. */
+export const SILENT: ReadonlySet<string> = new Set<ConditionType>([
+  'Bootstrapped',
+  'Delivering',
+  'Stalled',
+]);
 
 /** What a change of a condition is recorded as; its message is that of the condition. */
 export type ConditionEvent = Pick<KubernetesEvent, 'type' | 'reason'> & {

@@ -678,7 +678,7 @@ describe('custom resources', () => {
     const destination = manifest('billingdestinations', { type: 'noop' }, name);
     await cluster.kubectl(['apply', '--filename', '-'], JSON.stringify(destination));
     expect(await cluster.kubectl(['get', 'bdest', name])).toMatch(
-      /^NAME +READY +TYPE +LAG SECONDS +LAST DELIVERY +AGE\n/,
+      /^NAME +TYPE +STATUS +LAG SECONDS +AGE\n/,
     );
     expect(await cluster.kubectl(['get', 'bdest', '--field-selector', 'spec.type=noop'])).toContain(
       name,

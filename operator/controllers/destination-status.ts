@@ -1,5 +1,5 @@
 import type { BillingDestinationStatus } from '../config/custom-resources.generated.ts';
-import type { Backlog } from '../delivery/destination-status.ts';
+import type { Backlog, DestinationProblem } from '../delivery/destination-status.ts';
 import type { DriftReport } from '../delivery/operations/drift-watch.ts';
 import type { InvoiceReport } from '../delivery/operations/invoice-report.ts';
 import type { PriceReport } from '../delivery/operations/price-watch.ts';
@@ -7,7 +7,14 @@ import type { Rate } from '../delivery/operations/rate-watch.ts';
 import type { UnpricedUsage } from '../destinations/destination.ts';
 import { omitUndefined } from '../model/omit-undefined.ts';
 import { formatInstant } from '../model/window.ts';
-import { type ConditionClaim, readyBySpec, stalledClaims, type SpecStatus } from './conditions.ts';
+import {
+  type ConditionClaim,
+  type ConditionType,
+  readyBySpec,
+  type SpecStatus,
+  stalledClaims,
+} from './conditions.ts';
+import { summaryOf } from './summary.ts';
 import type { DestinationProgress } from './views.ts';
 
 /** Fewer failures in a row are ordinary retries, and would only make conditions flap. */
@@ -41,6 +48,17 @@ export function destinationClaims(facts: DestinationFacts): readonly ConditionCl
     ...attentionClaims(facts.progress),
     ...stalledClaims(facts.specStatus, facts.backlog && backlogText(facts.backlog)),
   ];
+}
+
+/** `status.summary` of a destination as delivery knows it, which may have no custom resource. */
+export function destinationSummary(
+  progress: DestinationProgress & { readonly problem?: DestinationProblem },
+): string {
+  const { problem, suspended } = progress;
+  const specStatus: SpecStatus =
+    problem === undefined ? { kind: 'accepted' } : { kind: 'invalid', ...problem };
+  const fed = problem?.inForce === false ? undefined : progress;
+  return summaryOf(destinationClaims({ specStatus, suspended, progress: fed }));
 }
 
 const MIB = 1024 ** 2;
@@ -141,12 +159,12 @@ function deliveringClaim(facts: DestinationFacts): ConditionClaim {
 }
 
 /** What is claimed of a destination that nothing feeds: it cannot be, or not yet. */
-function notFed(type: string, specStatus: SpecStatus): ConditionClaim {
+function notFed(type: ConditionType, specStatus: SpecStatus): ConditionClaim {
   const bySpec = readyBySpec(specStatus);
   return bySpec === undefined ? starting(type) : { ...bySpec, type };
 }
 
-function starting(type: string): ConditionClaim {
+function starting(type: ConditionType): ConditionClaim {
   return { type, status: 'Unknown', reason: 'Starting', message: 'Delivery has not begun yet' };
 }
 
@@ -173,14 +191,17 @@ function attentionClaims(progress: DestinationProgress | undefined): readonly Co
       type: 'DeadLetters',
       status: 'True',
       reason: 'EventsRefused',
+      brief: 'events refused for good',
       message: `Events cannot be delivered as they are; GET /api/v1/destinations/${name}/dead-letters gives each with its reason, to be replayed or discarded`,
     });
   }
-  if (parkedTenants.length > 0) {
+  const [parked] = parkedTenants;
+  if (parked !== undefined) {
     claims.push({
       type: 'TenantsParked',
       status: 'True',
       reason: 'TenantRefused',
+      brief: `tenant "${parked.tenant}": ${parked.reason}`,
       message:
         'Events of the tenants in status.parkedTenants wait until the cause is mended; they are tried again by themselves, and other tenants are not held up',
     });
@@ -191,6 +212,7 @@ function attentionClaims(progress: DestinationProgress | undefined): readonly Co
       type: 'UnknownMetrics',
       status: 'True',
       reason: 'NotInCatalogue',
+      brief: `${codes} in spec.metrics`,
       message:
         `spec.metrics names what is no metric here: ${codes}; mend the name (GET /api/v1/catalog lists them) or declare the metric. Until then it has no effect`.slice(
           0,
@@ -207,6 +229,7 @@ function attentionClaims(progress: DestinationProgress | undefined): readonly Co
       type: 'UnpricedUsage',
       status: 'True',
       reason: 'NoPrice',
+      brief: `${usage} in plan "${plan}"`,
       message: `Usage came that nobody has priced, such as ${usage} in plan "${plan}"; set a price there${mend}`,
     });
   }
@@ -217,6 +240,7 @@ function attentionClaims(progress: DestinationProgress | undefined): readonly Co
       type: 'LateRefusals',
       status: 'True',
       reason: 'UsageNotBilled',
+      brief: refusal.reason,
       message: `The billing system took usage and found later that it cannot bill it${such}: ${refusal.reason}; fix the cause there, then enter by hand what is still missing, since it counts as delivered`,
     });
   }
@@ -256,6 +280,7 @@ function driftClaim(name: string, { day, examples }: DriftReport): ConditionClai
     type: 'Drift',
     status: 'True',
     reason: 'SumsDiffer',
+    brief: `${metric} of tenant ${tenant} by ${difference}`,
     message: `What the billing system has of ${from} differs from what it was given, such as ${metric} of tenant ${tenant} by ${difference}; GET /api/v1/reconcile?destination=${name}&from=${from}&to=${dateOf(day + DAY_MS)} shows every sum`,
   };
 }
@@ -267,6 +292,7 @@ function pricesClaim(name: string, { examples }: PriceReport): ConditionClaim | 
     type: 'PricesDiffer',
     status: 'True',
     reason: 'NotAsPriceBook',
+    brief: 'other prices than the PriceBooks',
     message: `The billing system has other prices than the PriceBooks: ${first}. GET /api/v1/destinations/${name}/plan has them all`,
   };
 }
@@ -299,6 +325,7 @@ function invoiceClaim({ examples }: InvoiceReport): ConditionClaim | undefined {
     type: 'InvoiceMismatch',
     status: 'True',
     reason: 'InvoicesDiffer',
+    brief: `${metric} of tenant ${tenant} by ${difference}${worth}`,
     message:
       `Invoices differ from what was delivered, such as ${metric} of tenant ${tenant} by ${difference}${worth}: ${cause}; GET /api/v1/destinations has the largest twenty`.slice(
         0,

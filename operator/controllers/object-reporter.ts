@@ -10,6 +10,7 @@ import {
   type SpecStatus,
 } from './conditions.ts';
 import type { ControlledKind, CustomObject, Report } from './controlled-kind.ts';
+import { summaryOf } from './summary.ts';
 
 /** Tells people what becomes of the objects of one kind: status for what is, events for what happened. */
 export interface ObjectReporter<Spec> {
@@ -147,7 +148,8 @@ class KindReporter<Spec> implements ObjectReporter<Spec> {
     }
     if (reconciled !== undefined) this.#known.set(uid, { ...reconciled, conditions });
     const target = { resource, kind, name, uid, ...omitUndefined({ promptFields }) };
-    status.publish(target, { ...fields, conditions, observedGeneration: generation });
+    const summary = summaryOf(claims);
+    status.publish(target, { ...fields, summary, conditions, observedGeneration: generation });
   }
 }
 

@@ -3,7 +3,13 @@ import type { DiskLevel } from '../ledger/ledger.ts';
 import { quote } from '../model/validate-event.ts';
 import { formatInstant } from '../model/window.ts';
 import { describeLeftOut } from '../prometheus/prometheus-report.ts';
-import { type ConditionClaim, readyBySpec, stalledClaims, type SpecStatus } from './conditions.ts';
+import {
+  type ConditionClaim,
+  type ConditionType,
+  readyBySpec,
+  type SpecStatus,
+  stalledClaims,
+} from './conditions.ts';
 import { budgetFields } from './budget-status.ts';
 import type {
   BudgetsView,
@@ -146,18 +152,18 @@ function readyByWindows(
  */
 function attentionClaims(views: PolicyViews): readonly ConditionClaim[] {
   const claims: ConditionClaim[] = [];
-  const claim = (type: string, reason: string, message: string): void => {
-    claims.push({ type, status: 'True', reason, message: cut(message) });
+  const claim = (type: ConditionType, reason: string, message: string, brief = message): void => {
+    claims.push({ type, status: 'True', reason, message: cut(message), brief });
   };
   const failure = views.windows.metricsFailure();
   if (failure !== undefined) {
     const message = `CPU and memory usage cannot be read, and each such stretch is a gap: ${failure.reason}; check the metrics server (kubectl top pods -A)`;
-    claim('MetricsUnavailable', 'MetricsApiUnreadable', message);
+    claim('MetricsUnavailable', 'MetricsApiUnreadable', message, failure.reason);
   }
   const { silent, manyQueries, leftOut } = views.windows.prometheus();
   if (silent !== undefined) {
     const message = `Prometheus answers no query: ${silent}; its windows wait, and are lost after MAX_BACKFILL: check spec.prometheus, PROMETHEUS_URL and the credentials`;
-    claim('PrometheusUnreachable', 'NoAnswer', message);
+    claim('PrometheusUnreachable', 'NoAnswer', message, silent);
   }
   if (manyQueries !== undefined) {
     const message = `Prometheus is asked ${manyQueries} queries in every window that name one tenant cluster each; write recording rules that aggregate by a label, and ask for their results`;
@@ -169,24 +175,29 @@ function attentionClaims(views: PolicyViews): readonly ConditionClaim[] {
   const [problem] = views.tenants.problems();
   if (problem !== undefined) {
     const message = `GET /api/v1/status lists all under discovery_problems; the first is ${problem}`;
-    claim('DiscoveryProblems', 'Ambiguous', message);
+    claim('DiscoveryProblems', 'Ambiguous', message, problem);
   }
   const { gpuSeconds, gpuObjects, items } = views.windows.unattributed();
   if (gpuSeconds > 0) {
     const shown = items.slice(0, Math.min(gpuObjects, FEW)).join(', ');
     const message = `${gpuSeconds} GPU-seconds of the last window are billed to nobody. ${gpuObjects} objects held them: ${shown}${gpuObjects > FEW ? ', …' : ''}; GET /api/v1/windows lists more`;
-    claim('GPUTimeUnattributed', 'OwnerUnknown', message);
+    claim('GPUTimeUnattributed', 'OwnerUnknown', message, 'GPU time is billed to nobody');
   }
   const [unknown] = views.held.list();
   if (unknown !== undefined) {
     const { tenant } = unknown;
     const message = `Usage was pushed for tenants that nobody knows, such as ${quote(tenant)}, and is held; GET /api/v1/held-tenants lists them, to be released, renamed or discarded (POST /api/v1/held-tenants/NAME/release)`;
-    claim('UsageHeld', 'UnknownTenants', message);
+    claim(
+      'UsageHeld',
+      'UnknownTenants',
+      message,
+      `usage of unknown tenants such as ${quote(tenant)}`,
+    );
   }
   const [unmarked] = views.enforcement.status().problems;
   if (unmarked !== undefined) {
     const message = `GET /api/v1/status lists all under enforcement.problems; the first is ${unmarked}`;
-    claim('EnforcementFailing', 'CannotMark', message);
+    claim('EnforcementFailing', 'CannotMark', message, unmarked);
   }
   const { disk, problems } = views.ledger.stats();
   if (disk.level !== 'normal') {
@@ -199,7 +210,8 @@ function attentionClaims(views: PolicyViews): readonly ConditionClaim[] {
   }
   const [damage] = problems;
   if (damage !== undefined) {
-    claim('LedgerDamaged', 'ProblemsFound', `GET /api/v1/ledger/verify tells more: ${damage}`);
+    const message = `GET /api/v1/ledger/verify tells more: ${damage}`;
+    claim('LedgerDamaged', 'ProblemsFound', message, damage);
   }
   return claims;
 }

@@ -115,5 +115,6 @@ function unknownMetrics(
   const list = named.length > LONGEST_LIST ? `${named.slice(0, LONGEST_LIST)}…` : named;
   const mend = 'give the right one a price (GET /api/v1/catalog lists them) or declare the metric';
   const message = `spec.prices has prices of what is no metric here: ${list}; ${mend}. Until then they have no effect`;
-  return [{ type: 'UnknownMetrics', status: 'True', reason: 'NotInCatalogue', message }];
+  const reason = 'NotInCatalogue';
+  return [{ type: 'UnknownMetrics', status: 'True', reason, message, brief: named }];
 }

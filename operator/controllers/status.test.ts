@@ -49,7 +49,7 @@ describe('conditions', () => {
   });
 
   test('stand in one order, so that equal states compare equal', () => {
-    const types = ['Stalled', 'Delivering', 'Ready', 'Bootstrapped'];
+    const types = ['Stalled', 'Delivering', 'Ready', 'Bootstrapped'] as const;
     const next = conditionsOf(
       types.map((type) => ({ ...ready, type })),
       [],
@@ -604,6 +604,7 @@ describe('the status of the policy', () => {
     const told = claimsOf({ unattributed: () => unattributed });
     expect(told).toContainEqual({
       type: 'GPUTimeUnattributed',
+      brief: 'GPU time is billed to nobody',
       status: 'True',
       reason: 'OwnerUnknown',
       message:

@@ -173,7 +173,8 @@ function readyByUse(facts: OverrideFacts): ConditionClaim {
     return { type, status: 'False', reason: 'OlderHolds', message };
   }
   const message = 'In force, and no tenant cluster matches spec.match';
-  return { type, status: 'True', reason: 'NothingMatched', message };
+  const brief = 'no tenant cluster matches spec.match';
+  return { type, status: 'True', reason: 'NothingMatched', message, brief };
 }
 
 /** Of two overrides that match one tenant cluster equally closely the older holds; both are told. */
@@ -182,7 +183,9 @@ function conflictingClaims(facts: OverrideFacts): readonly ConditionClaim[] {
   const older = useOf(facts)?.conflicts.map(({ heldBy }) => heldBy) ?? [];
   if (older.length > 0) {
     const message = `Some of the same tenant clusters are matched by the older ${quoted(older)}, which holds there`;
-    return [{ type, status, reason: 'OlderHolds', message }];
+    return [
+      { type, status, reason: 'OlderHolds', message, brief: `with the older ${quoted(older)}` },
+    ];
   }
   const younger = facts.tenants
     .overrides()
@@ -190,7 +193,8 @@ function conflictingClaims(facts: OverrideFacts): readonly ConditionClaim[] {
     .map(({ name }) => name);
   if (younger.length === 0) return [];
   const message = `Some of the same tenant clusters are matched by the younger ${quoted(younger)}, which gives way there`;
-  return [{ type, status, reason: 'YoungerGivesWay', message }];
+  const brief = `with the younger ${quoted(younger)}`;
+  return [{ type, status, reason: 'YoungerGivesWay', message, brief }];
 }
 
 /**
@@ -211,14 +215,16 @@ function planClaims(facts: OverrideFacts): readonly ConditionClaim[] {
     );
     if (parked === undefined) continue;
     const message = `spec.plan is refused by destination "${destination.name}": tenant "${parked.tenant}": ${parked.reason}; its usage waits there until the plan exists or another is named`;
-    return [{ type, status, reason: 'TenantsParked', message }];
+    const brief = `refused by "${destination.name}": ${parked.reason}`;
+    return [{ type, status, reason: 'TenantsParked', message, brief }];
   }
   const unpriced = delivery
     .list()
     .find((destination) => destination.unpriced.some((usage) => usage.plan === plan));
   if (unpriced === undefined || clusters.length === 0) return [];
   const message = `spec.plan has no price for some usage at destination "${unpriced.name}": ${name}; if the plan is not misspelled, set a price there`;
-  return [{ type, status, reason: 'NoPrice', message }];
+  const brief = `no price for some usage at "${unpriced.name}"`;
+  return [{ type, status, reason: 'NoPrice', message, brief }];
 }
 
 function quoted(names: readonly string[]): string {

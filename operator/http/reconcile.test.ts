@@ -20,6 +20,7 @@ import {
 
 const DAY = 'from=2026-11-21';
 const METRIC = 'tenant_instance_hours';
+const PRICES = { differing: 1, examples: ['plan "standard": tenant_instance_hours: no price'] };
 
 interface Row {
   readonly tenant: string;
@@ -33,6 +34,7 @@ interface Answer {
   readonly results: readonly {
     readonly destination: string;
     readonly ok: boolean;
+    readonly prices?: unknown;
     readonly error?: string;
     readonly rows: readonly Row[];
   }[];
@@ -91,7 +93,10 @@ beforeAll(async () => {
     views: {
       destinations: {
         ...quietViews(() => server.settings).destinations,
-        list: () => live.delivery.statuses(),
+        list: () =>
+          live.delivery.statuses().map((status) => {
+            return status.name === 'hook' ? status : { ...status, prices: PRICES };
+          }),
         reconcile: (name, query, signal) => live.delivery.reconcile(name, query, signal),
       },
     },
@@ -159,6 +164,15 @@ describe('reconciliation', () => {
       '"expected":12345.678901235,"acknowledged":12345.678901235,"difference":0',
     );
     expect(text).not.toContain('recorded');
+  });
+
+  test('sums agree, and nobody sees that the amounts cannot', async () => {
+    const { answer } = await reconcile(DAY);
+    expect(answer.results).toMatchObject([
+      { destination: 'billing_c', ok: true, prices: PRICES },
+      { destination: 'hook', ok: true },
+    ]);
+    expect(answer.results[1]).not.toHaveProperty('prices');
   });
 
   test('is of yesterday unless asked otherwise', async () => {

@@ -51,6 +51,7 @@ const webhook: DestinationStatusView = {
     differing: 1,
     examples: [{ tenant: 'acme', metric: 'tenant_gpu_hours', difference: '-0.25' }],
   },
+  prices: { differing: 4, examples: ['plan "standard": tenant_gpu_hours: no price'] },
   invoices: {
     comparedAt: NOW,
     tenants: 3,
@@ -147,6 +148,8 @@ describe('status', () => {
       destinations: [
         {
           name: 'webhook',
+          summary: 'DeadLetters: events refused for good',
+          prices: { differing: 4, examples: ['plan "standard": tenant_gpu_hours: no price'] },
           lag_records: 2,
           dead_letters: 1,
           unknown_metrics: ['tokens'],
@@ -668,6 +671,7 @@ test('a fault that every request meets fills no log: one line a minute for each 
 function withDestinations(change: Partial<DestinationsView>): DestinationsView {
   return {
     list: () => [webhook],
+    summaryOf: () => 'DeadLetters: events refused for good',
     deadLetters: async () => ({ deadLetters: [] }),
     replay: async () => ({ kind: 'replayed', replayed: 0, stillRejected: 0, pending: 0 }),
     discard: async () => ({ kind: 'discarded', discarded: 0 }),

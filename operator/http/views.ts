@@ -194,6 +194,8 @@ export interface CreditsView {
 /** The delivery engine as operators see it. */
 export interface DestinationsView {
   list(): readonly DestinationStatusView[];
+  /** What `kubectl get` shows of it under STATUS: `OK`, or the worst condition that holds (docs/operations.md#conditions). */
+  summaryOf(destination: DestinationStatusView): string;
   /** A page of the dead letters after a sequence number; undefined when there is no such destination. */
   deadLetters(name: string, after: number, limit: number): Promise<DeadLetterPage | undefined>;
   /**

@@ -1,4 +1,5 @@
 import type { SettingsStore } from '../config/settings.ts';
+import { destinationSummary } from '../controllers/destination-status.ts';
 import type {
   BillingView,
   EnforcementView as EnforcementStatusView,
@@ -84,6 +85,7 @@ export function httpViews(
     },
     destinations: {
       list: () => delivery.statuses().map((status) => ({ ...status, ...noticedOf(status) })),
+      summaryOf: destinationSummary,
       deadLetters: (name, after, limit) => delivery.deadLetters(name, after, limit),
       replay: (name, ids, force) => delivery.replay(name, ids, force),
       discard: (name, ids) => delivery.discard(name, ids),

@@ -1,17 +1,26 @@
 import type { Response } from 'express';
 import type { DriftReport } from '../../delivery/operations/drift-watch.ts';
 import type { InvoiceReport } from '../../delivery/operations/invoice-report.ts';
+import type { PriceReport } from '../../delivery/operations/price-watch.ts';
 import type { Rate } from '../../delivery/operations/rate-watch.ts';
 import { encodeEvent } from '../../model/event.ts';
 import { omitUndefined } from '../../model/omit-undefined.ts';
 import { isoTime } from '../presentation.ts';
-import type { DeadLetter, DestinationStatusView } from '../views.ts';
+import type { DeadLetter, DestinationStatusView, DestinationsView } from '../views.ts';
 
-/** How a destination stands, under the names of the earlier release; what is not set is left out. */
-export function showDestination(status: DestinationStatusView, committed: number) {
+/** The state of each destination, under the names of the earlier release; what is not set is left out. */
+export function showDestinations(
+  view: Pick<DestinationsView, 'list' | 'summaryOf'>,
+  committed: number,
+) {
+  return view.list().map((status) => showDestination(status, view.summaryOf(status), committed));
+}
+
+function showDestination(status: DestinationStatusView, summary: string, committed: number) {
   return {
     name: status.name,
     type: status.type,
+    summary,
     ready: status.ready,
     suspended: status.suspended,
     bootstrapped: status.bootstrapped,
@@ -51,6 +60,7 @@ export function showDestination(status: DestinationStatusView, committed: number
       ...refusal,
     })),
     drift: status.drift && showDrift(status.drift),
+    prices: status.prices && showPrices(status.prices),
     invoices: status.invoices && showInvoices(status.invoices),
     rate: status.rate && showRate(status.rate),
     rate_limit: status.tooSlow && {
@@ -81,6 +91,11 @@ function showDrift({ day, comparedAt, compared, unanswered, differing, examples 
       difference: Number(difference),
     })),
   };
+}
+
+/** How its prices compare with the price books; the first three differences as text. */
+export function showPrices({ differing, examples }: PriceReport) {
+  return { differing, examples };
 }
 
 function showInvoices(report: InvoiceReport) {

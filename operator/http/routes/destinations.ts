@@ -8,7 +8,7 @@ import { pathParameter, readCount, readQuery } from '../query.ts';
 import { readBody, readFields } from '../request-body.ts';
 import type { Route, RouteContext } from '../route.ts';
 import type { OperationFailure, WantsForce } from '../views.ts';
-import { sendDeadLetters, showDestination } from './destination-answer.ts';
+import { sendDeadLetters, showDestinations } from './destination-answer.ts';
 
 const MAX_BODY_BYTES = 256 * 1024;
 const MAX_IDS = 5000;
@@ -39,9 +39,7 @@ function listRoute({ views, ledger }: RouteContext): Route {
     handlers: [
       (request, response) => {
         readQuery(request, []);
-        const head = ledger.head();
-        const destinations = views.destinations.list().map((s) => showDestination(s, head));
-        response.json({ destinations });
+        response.json({ destinations: showDestinations(views.destinations, ledger.head()) });
       },
     ],
   };

@@ -1,4 +1,5 @@
 import type { Response } from 'express';
+import type { PriceReport } from '../../delivery/operations/price-watch.ts';
 import type { DeletedDays, ReconcileRow } from '../../delivery/operations/reconcile.ts';
 import { omitUndefined } from '../../model/omit-undefined.ts';
 import { quote } from '../../model/validate-event.ts';
@@ -15,7 +16,8 @@ import {
 import type { Route, RouteContext } from '../route.ts';
 import { goneSignal, streamLines } from '../stream-lines.ts';
 import { createUsageSums, type EventFilter, type TimeRange } from '../../usage/usage-sums.ts';
-import type { ReconcileOutcome } from '../views.ts';
+import type { DestinationStatusView, ReconcileOutcome } from '../views.ts';
+import { showPrices } from './destination-answer.ts';
 import { addUsage, MAX_ROWS, rebuilding, tooManyRows } from './usage.ts';
 
 const DAY_MS = 86_400_000;
@@ -27,6 +29,8 @@ const SUMMED =
 
 interface Result {
   readonly destination: string;
+  /** Equal sums come to other amounts where its prices differ from the price books. */
+  readonly prices: PriceReport | undefined;
   readonly error?: string;
   readonly rows: readonly ReconcileRow[];
 }
@@ -45,10 +49,7 @@ export function reconcileRoute(context: RouteContext, scans: Scans): Route {
         const known = [...RANGE_PARAMETERS, ...FILTER_PARAMETERS, 'destination'];
         const query = readQuery(request, known);
         const range = readWholeDays(query, clock.now());
-        const names = chosenNames(
-          views.destinations.list().map(({ name }) => name),
-          query.get('destination'),
-        );
+        const chosen = chosenOf(views.destinations.list(), query.get('destination'));
         const tenant = query.get('tenant');
         scans.hold(1, response);
         const signal = goneSignal(response);
@@ -60,9 +61,9 @@ export function reconcileRoute(context: RouteContext, scans: Scans): Route {
           selects: filter.selects,
         };
         const results: Result[] = [];
-        for (const destination of names) {
+        for (const { name: destination, prices } of chosen) {
           const outcome = await views.destinations.reconcile(destination, asked, signal);
-          results.push({ destination, ...resultOf(outcome) });
+          results.push({ destination, prices, ...resultOf(outcome) });
         }
         const partial = range.from < ledger.stats().horizon ? DELETED : undefined;
         const note = deleted === undefined ? partial : `${SUMMED} ${isoTime(deleted.until)}`;
@@ -98,13 +99,17 @@ async function sumDeleted(
   return { until, sums: rows.filter((row) => selected.has(`${row.tenant}\0${row.metric}`)) };
 }
 
-function chosenNames(all: readonly string[], wanted: string | undefined): readonly string[] {
+function chosenOf(
+  all: readonly DestinationStatusView[],
+  wanted: string | undefined,
+): readonly DestinationStatusView[] {
   if (wanted === undefined) return all;
-  if (all.includes(wanted)) return [wanted];
+  const found = all.filter(({ name }) => name === wanted);
+  if (found.length > 0) return found;
   throw new Problem(404, `no destination ${quote(wanted)}: see /api/v1/destinations`);
 }
 
-function resultOf(outcome: ReconcileOutcome): Omit<Result, 'destination'> {
+function resultOf(outcome: ReconcileOutcome): Omit<Result, 'destination' | 'prices'> {
   if (outcome.kind === 'unknown-destination') return { error: 'it is gone', rows: [] };
   if (outcome.kind === 'failed') return { error: outcome.reason, rows: [] };
   const { rows } = outcome;
@@ -125,9 +130,14 @@ async function sendResults(
     response,
     (async function* lines() {
       yield `${JSON.stringify(head).slice(0, -1)},"results":[`;
-      for (const [index, { destination, error, rows }] of results.entries()) {
+      for (const [index, { destination, prices, error, rows }] of results.entries()) {
         const ok = error === undefined && rows.every(matches);
-        const about = JSON.stringify({ destination, ok, error });
+        const about = JSON.stringify({
+          destination,
+          ok,
+          error,
+          prices: prices && showPrices(prices),
+        });
         yield `${index === 0 ? '' : ','}${about.slice(0, -1)},"rows":[`;
         for (const [place, row] of rows.entries()) yield `${place === 0 ? '' : ','}${rowJson(row)}`;
         yield ']}';

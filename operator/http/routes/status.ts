@@ -5,7 +5,7 @@ import { goDuration, isoTime, showGap } from '../presentation.ts';
 import { readQuery } from '../query.ts';
 import type { Route, RouteContext } from '../route.ts';
 import type { Unattributed } from '../views.ts';
-import { showDestination } from './destination-answer.ts';
+import { showDestinations } from './destination-answer.ts';
 
 /** GET /api/v1/status: the operator at a glance, and everything that is wrong with it. */
 export function statusRoute({ version, views, ledger, clock }: RouteContext): Route {
@@ -51,7 +51,7 @@ export function statusRoute({ version, views, ledger, clock }: RouteContext): Ro
           metrics_api_failure: showFailure(views.metering.metricsFailure()),
           gaps: views.metering.gaps().map(showGap),
           ledger: { ...showLedger(stats, ledger.lowWater()), cursors: cursors(ledger.cursors()) },
-          destinations: destinations.map((status) => showDestination(status, stats.sequence)),
+          destinations: showDestinations(views.destinations, stats.sequence),
           warnings: [...warnings(settings, settings.http)],
         });
       },

@@ -241,6 +241,7 @@ export function quietViews(settings: () => Settings): Omit<Views, 'held'> {
     budgets: { of: () => undefined },
     destinations: {
       list: () => [],
+      summaryOf: () => 'OK',
       deadLetters: async () => undefined,
       replay: async () => ({ kind: 'unknown-destination' }),
       discard: async () => ({ kind: 'unknown-destination' }),

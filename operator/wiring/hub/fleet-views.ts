@@ -1,4 +1,5 @@
 import type { SettingsStore } from '../../config/settings.ts';
+import { destinationSummary } from '../../controllers/destination-status.ts';
 import type { Backlog } from '../../delivery/destination-status.ts';
 import type { DestinationStatusView, GapView, ReadinessCheck, Views } from '../../http/views.ts';
 import { compareBytewise } from '../../model/bytewise.ts';
@@ -77,6 +78,7 @@ export function fleetViews(
     },
     destinations: {
       list: () => destinationsOfAll(streams.units()),
+      summaryOf: destinationSummary,
       deadLetters: async () => undefined,
       replay: async () => ({ kind: 'unknown-destination' }),
       discard: async () => ({ kind: 'unknown-destination' }),

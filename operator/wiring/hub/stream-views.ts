@@ -1,3 +1,4 @@
+import { destinationSummary } from '../../controllers/destination-status.ts';
 import type { Delivery } from '../../delivery/delivery.ts';
 import type { TenantBillingState } from '../../enforcement/enforcement.ts';
 import type { StreamWatch } from '../../fleet/stream-watch.ts';
@@ -66,6 +67,7 @@ export function streamViews(
     },
     destinations: {
       list: () => delivery.statuses(),
+      summaryOf: destinationSummary,
       deadLetters: (destination, after, limit) => delivery.deadLetters(destination, after, limit),
       replay: (destination, ids, force) => delivery.replay(destination, ids, force),
       discard: (destination, ids) => delivery.discard(destination, ids),

@@ -320,6 +320,7 @@ function destinations(changes: string[]): DestinationsView {
       },
       { ...well, name: 'closed', held: '401: the key is wrong', ready: false },
     ],
+    summaryOf: () => 'OK',
     deadLetters: async (name) => ({ deadLetters: name === 'archive' ? letters : [] }),
     replay: async (name, ids) => {
       changes.push(`replay ${name} ${ids?.length ?? 'all'}`);

@@ -1,0 +1,38 @@
+import { type ConditionClaim, CONDITION_TYPES, SILENT } from './conditions.ts';
+
+/** kubectl cuts no column: with this many characters a row of the widest kind fits into some 120 columns. */
+const LONGEST = 72;
+
+/**
+ * Returns the state of an object in one line: `OK`, or the worst condition that holds, with its cause, as in
+ * `PricesDiffer: other prices than the PriceBooks (+1 more)`. It has no counters that move, so that it changes as rarely
+ * as the conditions (docs/operations.md#conditions).
+ */
+export function summaryOf(claims: readonly ConditionClaim[]): string {
+  const wrong = claims.filter(isWrong).toSorted((a, b) => rankOf(a) - rankOf(b));
+  const [worst] = wrong;
+  if (worst === undefined) return 'OK';
+  const { type, status, reason, message, brief = message } = worst;
+  const name = type === 'Ready' || status === 'False' ? reason : type;
+  const more = wrong.length === 1 ? '' : ` (+${wrong.length - 1} more)`;
+  const [cause = ''] = brief.split('; ', 1);
+  return cut(`${name}: ${cause}`, LONGEST - more.length) + more;
+}
+
+function isWrong({ type, status, reason }: ConditionClaim): boolean {
+  if (SILENT.has(type)) return false;
+  // In force, and without effect: a misspelt name in spec.match looks like this.
+  if (reason === 'NothingMatched') return true;
+  const isGood = type === 'Ready' || type === 'PricesManaged' ? 'True' : 'False';
+  return status !== isGood;
+}
+
+function rankOf({ type }: ConditionClaim): number {
+  return CONDITION_TYPES.indexOf(type);
+}
+
+/** By characters, none of which is cut in two. */
+function cut(text: string, longest: number): string {
+  const characters = Array.from(text);
+  return characters.length <= longest ? text : `${characters.slice(0, longest - 1).join('')}…`;
+}
