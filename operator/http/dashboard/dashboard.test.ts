@@ -59,6 +59,7 @@ const PAGES: readonly (readonly [hash: string, text: string])[] = [
   ['#/destinations/archive', 'Dead letters'],
   ['#/destinations/archive', 'may have been taken by an earlier attempt that had no answer'],
   ['#/destinations/archive', 'Invoices that differ from what was delivered'],
+  ['#/destinations/archive', '4 prices differ from the price books'],
   ['#/destinations/closed', '401: the key is wrong'],
   ['#/enforcement', 'Set a state by hand'],
   [`#/events/${SHOWN_EVENT.id}`, 'What it is made of'],

@@ -201,6 +201,31 @@ describe('a reader at 390 px', () => {
   });
 });
 
+test('a month reads as agreed although every price is another', async () => {
+  const showcase = await createShowcase();
+  const views = showcase.views(() => other.settings);
+  const [first] = views.destinations?.list() ?? [];
+  if (views.destinations === undefined || first === undefined) throw new Error('no destination');
+  const example = 'plan "standard": tenant_gpu_hours: 2.9 there, 2.4 by "h100"';
+  const list = () => [{ ...first, prices: { differing: 1, examples: [example] } }];
+  const summaryOf = () => 'PricesDiffer: other prices than the PriceBooks';
+  await using other: TestServer = await startTestServer({
+    ledger: showcase.ledger,
+    views: { ...views, destinations: { ...views.destinations, list, summaryOf } },
+  });
+  const { page } = await openPage(browser, { token: API_TOKEN });
+  const at = `http://127.0.0.1:${other.port}`;
+  await page.goto(`${at}/#/months/2026-11`);
+  await page.getByRole('button', { name: 'Compare now' }).click();
+  await page.getByRole('heading', { name: 'lago sums agree, prices differ' }).waitFor();
+  await page.getByText(example).waitFor();
+  await page.goto(`${at}/#/destinations/lago`);
+  await page.getByText('1 price differs from the price books').waitFor();
+  await page.getByText('prices differ', { exact: true }).waitFor();
+  await page.getByText(summaryOf()).waitFor();
+  await page.context().close();
+});
+
 test('where nothing was sent, nobody is told that everything was accepted', async () => {
   const showcase = await createShowcase();
   const views = showcase.views(() => quiet.settings);

@@ -71,7 +71,7 @@ function Results({ answer }) {
 }
 
 /** @param {{ result: any }} properties */
-function Result({ result: { destination, error, rows } }) {
+function Result({ result: { destination, error, prices, rows } }) {
   const names = useNames();
   const compared = rows.filter((/** @type {any} */ row) => row.match !== undefined);
   const differing = compared.filter((/** @type {any} */ row) => !row.match);
@@ -83,7 +83,8 @@ function Result({ result: { destination, error, rows } }) {
     ...(unanswered > 0 ? [`${count(unanswered)} could not be compared`] : []),
   ].join(', ');
   return html`
-    <h3>${destination} <${Verdict} rows=${rows} differing=${differing.length} unanswered=${unanswered} error=${error} /></h3>
+    <h3>${destination} <${Verdict} rows=${rows} differing=${differing.length} unanswered=${unanswered} error=${error} prices=${prices} /></h3>
+    <${PricesDiffer} prices=${prices} />
     ${error && html`<p>${error}</p>`}
     ${rows.length > 0 && html`<p>${counted(rows.length, 'sum')} of tenant and metric: ${counts}.${unsent.length > 0 && ` Of ${count(unsent.length)} not all is sent.`}</p>`}
     ${
@@ -99,15 +100,29 @@ function Result({ result: { destination, error, rows } }) {
   `;
 }
 
-/** @param {{ rows: any[], differing: number, unanswered: number, error: string | undefined }} properties */
-function Verdict({ rows, differing, unanswered, error }) {
+/** @param {{ rows: any[], differing: number, unanswered: number, error: string | undefined, prices: any }} properties */
+function Verdict({ rows, differing, unanswered, error, prices }) {
   const short = rows.some((row) => row.difference < 0);
   if (differing > 0)
     return html`<${Badge} tone=${short ? 'bad' : 'warn'}>does not agree</${Badge}>`;
   if (error !== undefined || unanswered > 0)
     return html`<${Badge} tone="warn">${rows.length === 0 ? 'not compared' : 'not all compared'}</${Badge}>`;
   if (rows.length === 0) return html`<${Badge} tone="plain">nothing to compare</${Badge}>`;
+  if (prices?.differing > 0)
+    return html`<${Badge} tone="warn">sums agree, prices differ</${Badge}>`;
   return html`<${Badge} tone="good">agrees</${Badge}>`;
+}
+
+/** Prices of a billing system that are not as the price books say, the first three of them. @param {{ prices: any }} properties */
+export function PricesDiffer({ prices }) {
+  if (!(prices?.differing > 0)) return null;
+  const title = `${counted(prices.differing, 'price differs', 'prices differ')} from the price books`;
+  return html`
+    <${Notice} title=${title}>
+      <p>By today’s prices its invoices have other amounts than the costs here, even where the sums agree:</p>
+      <ul>${prices.examples.map((/** @type {string} */ example) => html`<li>${example}</li>`)}</ul>
+    </${Notice}>
+  `;
 }
 
 /** @param {any} row */

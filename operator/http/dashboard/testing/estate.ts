@@ -289,6 +289,7 @@ function destinations(changes: string[]): DestinationsView {
         lateRefusals: [
           { at: NOW - MINUTE, events: 2, reason: HOSTILE[1], example: SHOWN_EVENT.id },
         ],
+        prices: { differing: 4, examples: [`plan ${HOSTILE[1]}: tenant_gpu_hours has no price`] },
         drift: {
           day: Date.UTC(2026, 10, 20),
           comparedAt: NOW - MINUTE,

@@ -1,5 +1,5 @@
 import { html } from '../preact.js';
-import { Agreement } from '../agreement.js';
+import { Agreement, PricesDiffer } from '../agreement.js';
 import { Badge, Card, ErrorNotice, Notice, PageHead } from '../components.js';
 import { DeadLetters } from '../dead-letters.js';
 import { ago, count, counted, duration, plain, quantity, signed, time } from '../format.js';
@@ -29,6 +29,7 @@ export function healthOf(one) {
   if (one.invoices?.differing_rows > 0)
     return { tone: one.invoices.examples.some(isShort) ? 'bad' : 'warn', word: 'invoices differ' };
   if (one.unpriced.length > 0) return { tone: 'warn', word: 'without a price' };
+  if (one.prices?.differing > 0) return { tone: 'warn', word: 'prices differ' };
   return one.ready ? { tone: 'good', word: 'well' } : { tone: 'warn', word: 'not ready' };
 }
 
@@ -113,7 +114,7 @@ function Facts({ one }) {
     <div class="grid">
       <${Card} title="Delivery">
         <dl class="facts">
-          <dt>State</dt><dd><${Badge} tone=${tone}>${word}</${Badge}></dd>
+          <dt>State</dt><dd><${Badge} tone=${tone}>${word}</${Badge}>${one.summary !== 'OK' && html` ${one.summary}`}</dd>
           <dt>Type</dt><dd>${one.type}</dd>
           <dt>Cursor</dt><dd>${count(one.cursor)} of ${count(one.committed)}${one.cursor_window_end ? `, window until ${time(one.cursor_window_end)}` : ''}</dd>
           <dt>Behind</dt><dd>${one.lag_records === 0 ? 'nothing' : `${counted(one.lag_records, 'event')}, ${duration(one.lag_seconds)}`}</dd>
@@ -179,6 +180,7 @@ function OtherSide({ one }) {
   const { unpriced, drift, rate, rate_limit: limit, late_refusals: refusals } = one;
   return html`
     <${Card} title="What the other side says">
+      <${PricesDiffer} prices=${one.prices} />
       ${
         limit &&
         html`<p class="notice warn">
