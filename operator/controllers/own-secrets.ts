@@ -35,7 +35,8 @@ export class OwnSecrets {
     const path = resourcePath({ group: '', version: 'v1', plural: 'pods', namespace }, instance);
     const outcome = await connection.request(path, { signal });
     const isAbsent = outcome.kind === 'status' && outcome.code === 404;
-    if (outcome.kind === 'ok' || (isAbsent && !inPod)) {
+    const isRefused = outcome.kind === 'status' && outcome.code === 403;
+    if (outcome.kind === 'ok' || (!inPod && (isAbsent || isRefused))) {
       this.#known = {
         kind: 'known',
         names: outcome.kind === 'ok' ? secretsNamedBy(outcome.body) : new Set(),

@@ -162,7 +162,7 @@ function attentionClaims(views: PolicyViews): readonly ConditionClaim[] {
   }
   const { silent, manyQueries, leftOut } = views.windows.prometheus();
   if (silent !== undefined) {
-    const message = `Prometheus answers no query: ${silent}; its windows wait, and are lost after MAX_BACKFILL: check spec.prometheus, PROMETHEUS_URL and the credentials`;
+    const message = `Prometheus answers no query: ${silent}; its windows wait, and are lost after MAX_BACKFILL: check spec.prometheus.url or PROMETHEUS_URL, and the credentials`;
     claim('PrometheusUnreachable', 'NoAnswer', message, silent);
   }
   if (manyQueries !== undefined) {

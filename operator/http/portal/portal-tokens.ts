@@ -118,8 +118,8 @@ export class PortalTokens {
   }
 }
 
-/** Random, and then a hash of that and of the tenant: 60 bits and 64 bits, in the form of a UUID. */
-function newTokenId(tenant: string): string {
+/** Returns a new id: random, and then a hash of that and of the tenant, 60 bits and 64 bits, in the form of a UUID. */
+export function newTokenId(tenant: string): string {
   const random = randomUUID().slice(0, RANDOM_CHARACTERS);
   return random + tenantPart(random, tenant);
 }
