@@ -158,14 +158,18 @@ export type ApplyOutcome =
 /** Owner of the fields that the operator writes. */
 const FIELD_MANAGER = 'meterfeed';
 
+/** How the API server refuses a field that an older CustomResourceDefinition does not have. */
+const UNDECLARED = /\.status\.(\w+): field not declared in schema/;
+
 /**
  * Writes the complete status by server-side apply: fields that the operator wrote before and left
- * out now are removed, fields of others stay.
+ * out now are removed, fields of others stay. A field that the CustomResourceDefinition does not have is
+ * left out, so that an operator that was upgraded before its definitions still reports the others.
  */
 export async function applyStatus(
   connection: Pick<Connection, 'request'>,
   target: StatusTarget,
-  status: object,
+  status: Readonly<Record<string, unknown>>,
   signal?: AbortSignal,
 ): Promise<ApplyOutcome> {
   const { resource, kind, name, uid } = target;
@@ -187,5 +191,9 @@ export async function applyStatus(
     return { kind: identify(outcome.body)?.uid === uid ? 'applied' : 'gone' };
   }
   if (outcome.kind === 'status' && outcome.code === 404) return { kind: 'gone' };
-  return { kind: 'failed', reason: describeFailure(outcome) };
+  const reason = describeFailure(outcome);
+  const [, undeclared = ''] = UNDECLARED.exec(reason) ?? [];
+  if (!(undeclared in status)) return { kind: 'failed', reason };
+  const { [undeclared]: _, ...declared } = status;
+  return applyStatus(connection, target, declared, signal);
 }
