@@ -265,10 +265,10 @@ class Lago implements Destination {
     return this.#client.close();
   }
 
-  /** Looks at the plans of what was delivered now and then. */
+  /** Looks at the plans of what was delivered now and then. Utilisation is charged nowhere, so it lacks no price. */
   async #watchPrices(delivered: readonly UsageEvent[], signal: AbortSignal): Promise<void> {
     const byPlan = Map.groupBy(
-      delivered,
+      delivered.filter(({ metric }) => metric !== UTILIZATION),
       ({ tenant }) => this.#subscriptions.find(this.#provisioner.subscriptionOf(tenant))?.planCode,
     );
     for (const [plan, events] of byPlan) if (plan !== undefined) this.#unpriced.see(plan, events);

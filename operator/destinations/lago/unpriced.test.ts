@@ -31,3 +31,17 @@ test('usage under a SKU that nobody has priced is told, until it is priced', asy
   expect(last.unpriced?.()).toStrictEqual([]);
   await world.close();
 });
+
+test('finance looks for a price of GPU utilisation, which is charged nowhere', async () => {
+  const world = await createLagoWorld();
+  await world.ready(testTenant());
+  const events = ['tenant_gpu_utilization', 'tenant_gpu_hours'].map((metric) => ({
+    ...testEvent({ id: metric }),
+    metric,
+  }));
+  await world.destination.send(events, NEVER);
+  expect(world.destination.unpriced?.().map(({ metric }) => metric)).toStrictEqual([
+    'tenant_gpu_hours',
+  ]);
+  await world.close();
+});
