@@ -1,7 +1,6 @@
-import { readFile } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
-import { parse } from 'yaml';
 import type { Kubectl } from '../control-plane/kubectl.ts';
+import { type LagoAccess, standardPrices } from './local-plan.ts';
 import { TRIAL } from './trial-tenant.ts';
 
 const ROOT = resolve(import.meta.dirname, '../..');
@@ -9,17 +8,15 @@ const ROOT = resolve(import.meta.dirname, '../..');
 /** The operator's own namespace, where Secrets are looked for. */
 export const OPERATOR_NAMESPACE = 'meterfeed-system';
 
-/** The default of DEFAULT_PLAN_CODE. */
-const DEFAULT_PLAN = 'tenant-standard';
-
 export interface LocalReceiver {
   readonly url: string;
   readonly secret: string;
 }
 
-export interface LocalLago {
-  readonly url: string;
-  readonly apiKey: string;
+/** A Lago whose plan has been set up in a currency. */
+export interface LocalLago extends LagoAccess {
+  /** ISO 4217 */
+  readonly currency: string;
 }
 
 /**
@@ -46,7 +43,7 @@ export async function applyCustomResources(
   if (known === '') {
     await apply('-k', join(ROOT, 'config/samples'));
     await apply('-f', join(ROOT, 'config/components/suspension-policy/policy.yaml'));
-    await applyObjects([await standardPrices()]);
+    await applyObjects([(await standardPrices()).object]);
     await applyObjects([TRIAL_OVERRIDE, BURST_OVERRIDE, ...SHARED_NAMESPACE_OVERRIDES]);
     await applyObjects([NAMESPACE]);
   }
@@ -63,7 +60,7 @@ export async function applyFleetResources(kubectl: Kubectl): Promise<void> {
     kubectl(['apply', '--server-side', '--force-conflicts', ...args], input);
   await apply(['-k', join(ROOT, 'crds')]);
   await kubectl(['wait', '--for=condition=Established', '--timeout=30s', 'crd', '--all']);
-  await apply(['-f', '-'], manifest([NAMESPACE, await standardPrices()]));
+  await apply(['-f', '-'], manifest([NAMESPACE, (await standardPrices()).object]));
 }
 
 /** A webhook destination of the given name whose Secret carries the same name, in the namespace of whoever feeds it. */
@@ -92,14 +89,6 @@ export function webhookDestination(
   ];
 }
 
-/** The sample of a price book, for the default plan. */
-async function standardPrices(): Promise<object> {
-  const sample: unknown = parse(
-    await readFile(join(ROOT, 'config/samples/price-book.yaml'), 'utf8'),
-  );
-  return Object.assign({}, sample, { metadata: { name: DEFAULT_PLAN } });
-}
-
 function lagoDestination(name: string, lago: LocalLago): readonly object[] {
   return [
     {
@@ -115,7 +104,11 @@ function lagoDestination(name: string, lago: LocalLago): readonly object[] {
       spec: {
         type: 'lago',
         startFrom: 'earliest',
-        lago: { url: lago.url, apiKeySecretRef: { name, key: 'api-key' } },
+        lago: {
+          url: lago.url,
+          apiKeySecretRef: { name, key: 'api-key' },
+          currency: lago.currency,
+        },
       },
     },
   ];

@@ -1,7 +1,9 @@
 import { stablePort } from '../control-plane/ports.ts';
 import { openRequestJournal } from '../fakes/journal.ts';
-import { type FakeLago, startFakeLago } from '../fakes/lago/lago.ts';
+import { startFakeLago } from '../fakes/lago/lago.ts';
 import { type Receiver, startReceiver } from '../receiver/receiver.ts';
+import type { LocalLago } from './custom-resources.ts';
+import { setUpPlan, standardPrices } from './local-plan.ts';
 import type { RunFiles } from './run-directory.ts';
 
 /** Known to everybody who reads this; it guards nothing but a loopback address. */
@@ -12,11 +14,14 @@ export interface LocalBillingOptions {
   readonly progress: (line: string) => void;
 }
 
-/** The billing systems of a local run, at the same ports every time. Each is added to what has been `started`. */
+/**
+ * The billing systems of a local run, at the same ports every time; the prices of the simulated tenants are in force at Lago.
+ * Each is added to what has been `started`.
+ */
 export async function startLocalBilling(
   { files, progress }: LocalBillingOptions,
   started: AsyncDisposableStack,
-): Promise<{ readonly receiver: Receiver; readonly lago: FakeLago }> {
+): Promise<{ readonly receiver: Receiver; readonly lago: LocalLago }> {
   const receiver = await startReceiver({
     file: files.received,
     secret: LOCAL_SECRET,
@@ -31,5 +36,9 @@ export async function startLocalBilling(
     keepsRequests: false,
   });
   started.defer(() => lago.close());
-  return { receiver, lago };
+  const { book } = await standardPrices();
+  const access = { url: lago.url, apiKey: LOCAL_SECRET };
+  progress(`setting the prices of plan ${book.name} at the stand-in for Lago`);
+  await setUpPlan(access, book, new Date().toISOString().slice(0, 10));
+  return { receiver, lago: { ...access, currency: book.currency } };
 }

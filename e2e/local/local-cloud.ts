@@ -58,14 +58,7 @@ export async function startLocalCloud(options: LocalCloudOptions): Promise<Local
     const { receiver, lago } = await startLocalBilling(options, started);
     progress('applying the custom resource definitions and samples');
     const kubectl = createKubectl(kubectlProgram, files.kubeconfig);
-    await applyCustomResources(
-      kubectl,
-      { url: receiver.url, secret: LOCAL_SECRET },
-      {
-        url: lago.url,
-        apiKey: LOCAL_SECRET,
-      },
-    );
+    await applyCustomResources(kubectl, { url: receiver.url, secret: LOCAL_SECRET }, lago);
     signal.throwIfAborted();
 
     progress('simulating a small GPU cloud');

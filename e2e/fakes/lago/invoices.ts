@@ -1,56 +1,153 @@
-import type { LagoState } from './state.ts';
-import { chargesOf } from './usage.ts';
+import { textOf, whole } from '../exact.ts';
+import { periodAt } from './billing-period.ts';
+import type { Fee, Invoice, LagoState, Subscription } from './state.ts';
+import { chargesOf, startOf } from './usage.ts';
 
-/** A line of an invoice as the stand-in would write it now. */
-export interface InvoiceLine {
+/** An invoice, or what the running period of a subscription comes to so far. */
+export interface Bill {
   readonly customer: string;
   readonly name: string;
-  readonly plan: string;
-  readonly status: string;
-  readonly metric: string;
+  /** Of the invoice; undefined for a running period. */
+  readonly number: string | undefined;
+  readonly status: Invoice['status'] | 'running';
+  /** Milliseconds since the epoch; undefined for what belongs to no period. */
+  readonly from: number | undefined;
+  readonly to: number | undefined;
+  readonly currency: string;
+  /** The sum of its lines. */
+  readonly amountCents: number;
+  readonly lines: readonly BillLine[];
+}
+
+/** What one price comes to. */
+interface BillLine {
+  /** The code of a metric, a plan or an add-on. */
+  readonly code: string;
+  readonly filters: Fee['filters'];
+  /** Plain decimal text. */
   readonly units: string;
   readonly events: number;
   readonly amountCents: number;
-  readonly currency: string;
 }
 
-/** What every customer would be billed now, a line for each metric with usage. */
-export function invoiceLines(state: LagoState): readonly InvoiceLine[] {
-  return state.subscriptions
-    .toSorted((a, b) => (a.external_customer_id < b.external_customer_id ? -1 : 1))
-    .flatMap((subscription) =>
-      chargesOf(state, subscription)
-        .filter(({ events }) => events > 0)
-        .map(({ charge, units, events, amountCents }) => ({
-          customer: subscription.external_customer_id,
-          name: state.customers.get(subscription.external_customer_id)?.name ?? '',
-          plan: subscription.plan_code,
-          status: subscription.status,
-          metric: charge.billable_metric_code,
-          units,
-          events,
-          amountCents,
-          currency: state.plans.get(subscription.plan_code)?.amount_currency ?? '',
-        })),
-    );
+/** All invoices and all running periods with usage, by customer. */
+export function billsOf(state: LagoState, at: number): readonly Bill[] {
+  const active = state.subscriptions.filter(({ status }) => status === 'active');
+  return [
+    ...state.invoices.map((invoice) => invoiced(state, invoice)),
+    ...active.map((subscription) => running(state, subscription, at)),
+  ]
+    .filter(({ lines }) => lines.length > 0)
+    .toSorted((a, b) => compare(a.customer, b.customer) || (a.from ?? 0) - (b.from ?? 0));
 }
 
-/** The invoices as a page for people. */
-export function invoicePage(state: LagoState): string {
-  const rows = invoiceLines(state).map(
-    (line) =>
-      `<tr><td>${escape(line.customer)}<td>${escape(line.name)}<td>${escape(line.plan)}` +
-      `<td>${line.status}<td>${escape(line.metric)}<td class="n">${line.units}` +
-      `<td class="n">${line.events}<td class="n">${(line.amountCents / 100).toFixed(2)} ${escape(line.currency)}`,
+function invoiced(state: LagoState, invoice: Invoice): Bill {
+  const { customer, number, status, scopes, currency } = invoice;
+  const lines = invoice.fees.map(({ code, filters, units, events, cents }) => ({
+    code,
+    filters,
+    units: textOf(units),
+    events: events.length,
+    amountCents: whole(cents),
+  }));
+  const [scope] = scopes;
+  return bill(state, {
+    customer,
+    number,
+    status,
+    from: scope?.from,
+    to: scope?.to,
+    currency,
+    lines,
+  });
+}
+
+function running(state: LagoState, subscription: Subscription, at: number): Bill {
+  const period = periodAt(state, subscription, at);
+  const lines = chargesOf(state, subscription, period).flatMap(({ charge, fees }) =>
+    fees.map(({ filter, ...fee }) => ({
+      code: charge.billable_metric_code,
+      filters: filter?.values ?? null,
+      ...fee,
+    })),
+  );
+  return bill(state, {
+    customer: subscription.external_customer_id,
+    number: undefined,
+    status: 'running',
+    from: Math.max(period.from, startOf(subscription)),
+    to: at,
+    currency: state.plans.get(subscription.plan_code)?.amount_currency ?? '',
+    lines,
+  });
+}
+
+function bill(state: LagoState, fields: Omit<Bill, 'name' | 'amountCents'>): Bill {
+  const amountCents = fields.lines.reduce((sum, line) => sum + line.amountCents, 0);
+  return { ...fields, name: state.customers.get(fields.customer)?.name ?? '', amountCents };
+}
+
+/** The bills as a page for people: their amounts first, then their lines. */
+export function invoicePage(state: LagoState, at: number): string {
+  const bills = billsOf(state, at);
+  const totals = [...Map.groupBy(bills, ({ currency }) => currency)].map(([currency, own]) =>
+    money(
+      own.reduce((sum, { amountCents }) => sum + amountCents, 0),
+      currency,
+    ),
+  );
+  const amounts = bills.map(
+    (one, index) =>
+      `<tr><td><a href="#${index}">${escape(one.name)}</a><td>${escape(one.customer)}` +
+      `<td>${escape(titleOf(one))}<td class="n">${money(one.amountCents, one.currency)}`,
   );
   return `<!doctype html><html lang="en"><meta charset="utf-8"><title>Invoices</title>
-<style>body{font:14px system-ui;margin:2em}table{border-collapse:collapse}
-td,th{padding:.3em .8em;border-bottom:1px solid #ddd;text-align:left}.n{text-align:right}</style>
-<h1>What would be invoiced now</h1>
-<p>A stand-in for Lago, on this machine. Prices are 0 until they are set in the plan.</p>
-<table><tr><th>Customer<th>Name<th>Plan<th>Subscription<th>Metric<th>Units<th>Events<th>Amount
-${rows.join('\n')}</table></html>
+<style>body{font:14px system-ui;margin:2em}table{border-collapse:collapse;margin-bottom:2em}
+td,th{padding:.3em .8em;border-bottom:1px solid #ddd;text-align:left}
+.n{text-align:right;white-space:nowrap}</style>
+<h1>Invoices</h1>
+<p>A stand-in for Lago, on this machine: what was invoiced, and what each running period comes to so far.</p>
+<table><tr><th>Customer<th>Id<th>Invoice<th class="n">Amount
+${amounts.join('\n')}
+<tr><th colspan="3">All together<th class="n">${totals.join(', ')}</table>
+${bills.map(linesTable).join('\n')}</html>
 `;
+}
+
+function linesTable(own: Bill, index: number): string {
+  const rows = own.lines.map(
+    ({ code, filters, units, events, amountCents }) =>
+      `<tr><td>${escape(code)}<td>${escape(filterText(filters))}<td class="n">${units}` +
+      `<td class="n">${events}<td class="n">${money(amountCents, own.currency)}`,
+  );
+  return `<h2 id="${index}">${escape(own.name)}: ${escape(titleOf(own))}</h2>
+<table><tr><th>Metric<th>Only for<th class="n">Units<th class="n">Events<th class="n">Amount
+${rows.join('\n')}
+<tr><th colspan="4">Sum<th class="n">${money(own.amountCents, own.currency)}</table>`;
+}
+
+function titleOf({ number, status, from, to }: Bill): string {
+  if (number === undefined) return `so far, since ${day(from ?? 0)}`;
+  if (from === undefined || to === undefined) return `${number}, ${status}`;
+  return `${number}, ${status}, ${day(from)} to ${day(to)}`;
+}
+
+function filterText(filters: BillLine['filters']): string {
+  const pairs = Object.entries(filters ?? {}).map(([key, all]) => `${key} ${all.join(' or ')}`);
+  return pairs.join(', ');
+}
+
+function day(at: number): string {
+  return new Date(at).toISOString().slice(0, 10);
+}
+
+function money(cents: number, currency: string): string {
+  return `${(cents / 100).toFixed(2)} ${escape(currency)}`;
+}
+
+function compare(a: string, b: string): number {
+  if (a === b) return 0;
+  return a < b ? -1 : 1;
 }
 
 function escape(text: string): string {

@@ -32,7 +32,7 @@ import {
   showAddOn,
   updateInvoice,
 } from './invoice-routes.ts';
-import { invoiceLines, invoicePage } from './invoices.ts';
+import { billsOf, invoicePage } from './invoices.ts';
 import { runJobs } from './jobs.ts';
 import {
   addCharge,
@@ -173,7 +173,7 @@ function route(state: LagoState, request: FakeRequest, options: FakeLagoOptions)
   if (path === '/health') return ok({ version: '1.51.0', github_url: '', message: 'Success' });
   if (path === '/ready') return ok({ status: 'ok' });
   if (path === '/' || path === `${CONTROL_PREFIX}invoices`) {
-    return path === '/' ? ok(invoicePage(state)) : ok(invoiceLines(state));
+    return ok(path === '/' ? invoicePage(state, request.at) : billsOf(state, request.at));
   }
   if (path === `${CONTROL_PREFIX}unbilled`) return ok(unbilledEvents(state));
   if (path === `${CONTROL_PREFIX}account`) return ok(accountOf(state, request.at));

@@ -1,5 +1,5 @@
 import type { FakeResponse } from '../fake-server.ts';
-import { exact, plus, sum, textOf, times, whole, ZERO } from '../exact.ts';
+import { exact, sum, textOf, times, whole, ZERO } from '../exact.ts';
 import { notAllowed, notFound, ok } from './answers.ts';
 import { periodAt } from './billing-period.ts';
 import { amountOf } from './charge-models.ts';
@@ -7,6 +7,7 @@ import { filterOf, unitsOf } from './fees.ts';
 import {
   activeSubscription,
   type Charge,
+  type ChargeFilter,
   type LagoState,
   type StoredEvent,
   type Subscription,
@@ -17,6 +18,19 @@ const CENTS = exact('100');
 /** What one charge of a subscription comes to. */
 export interface ChargeUsage {
   readonly charge: Charge;
+  /** Plain decimal text. */
+  readonly units: string;
+  readonly events: number;
+  /** The sum of `fees`, each of which is rounded, as on an invoice. */
+  readonly amountCents: number;
+  /** One for each price of the charge that has usage. */
+  readonly fees: readonly FilterUsage[];
+}
+
+/** What one price of a charge comes to. */
+interface FilterUsage {
+  /** Undefined for the charge's own price. */
+  readonly filter: ChargeFilter | undefined;
   /** Plain decimal text. */
   readonly units: string;
   readonly events: number;
@@ -45,14 +59,18 @@ export function chargesOf(
   );
   return (plan?.charges ?? []).map((charge) => {
     const events = mine.filter(({ code }) => code === charge.billable_metric_code);
-    let units = ZERO;
-    let cents = ZERO;
-    for (const [price, own] of Map.groupBy(events, (event) => filterOf(charge, event) ?? charge)) {
-      const used = sum(own.map((event) => unitsOf(state, event) ?? ZERO));
-      units = plus(units, used);
-      cents = plus(cents, times(amountOf(charge.charge_model, price.properties, used), CENTS));
-    }
-    return { charge, units: textOf(units), events: events.length, amountCents: whole(cents) };
+    const unitsIn = (some: readonly StoredEvent[]) =>
+      sum(some.map((event) => unitsOf(state, event) ?? ZERO));
+    const fees = [...Map.groupBy(events, (event) => filterOf(charge, event))].map(
+      ([filter, own]): FilterUsage => {
+        const used = unitsIn(own);
+        const amount = amountOf(charge.charge_model, (filter ?? charge).properties, used);
+        const amountCents = whole(times(amount, CENTS));
+        return { filter, units: textOf(used), events: own.length, amountCents };
+      },
+    );
+    const amountCents = fees.reduce((total, fee) => total + fee.amountCents, 0);
+    return { charge, units: textOf(unitsIn(events)), events: events.length, amountCents, fees };
   });
 }
 
