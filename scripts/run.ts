@@ -114,7 +114,7 @@ function announce(
       '',
       'Two things are wrong on purpose: the destinations kafka, lago, metronome, stripe and webhook are samples that',
       'want a Secret, and the kubeconfig of tenant cluster relic is one that the operator refuses.',
-      'The dashboard and the invoices show the same amounts in EUR, as soon as both have the same window.',
+      'The dashboard and the invoices show the same amounts in EUR; a page of the dashboard is up to two minutes old.',
       '',
       'Try, in another terminal (a window closes every 10 s; the first events are there after half a minute):',
       `  ${curl} '${address}/api/v1/usage?group_by=tenant'`,
