@@ -173,7 +173,7 @@ describe('costs', () => {
     const ask = (format: string) =>
       server.call('GET', `/api/v1/costs?${NOVEMBER}&format=${format}`, { token });
     const csv = await ask('csv');
-    expect(csv.headers.get('content-disposition')).toContain('costs-20261101-20261201.csv');
+    expect(csv.headers.get('content-disposition')).toContain('costs_2026-11-01_2026-11-21_EUR.csv');
     expect(csv.text.split('\r\n')).toStrictEqual([
       'tenant,metric,unit,currency,quantity,unpriced,cost,events',
       `acme,${METRIC},hours,EUR,4,,0.10,4`,

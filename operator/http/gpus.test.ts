@@ -245,7 +245,7 @@ test('filters and keys choose rows, and what is installed is told of everybody o
 test('CSV and NDJSON have the rows of the JSON, unknown where it is unknown', async () => {
   await using server = await twoTenants();
   const csv = await server.call('GET', `/api/v1/gpus?${DAY}&format=csv`, { token });
-  expect(csv.headers.get('content-disposition')).toContain('gpus-20261120-20261121.csv');
+  expect(csv.headers.get('content-disposition')).toContain('gpus_2026-11-20_2026-11-21.csv');
   expect(csv.text.split('\r\n').slice(0, 3)).toEqual([
     'tenant,gpu_type,delivered,healthy,reserved,in_use,idle,utilization,utilization_hours',
     `acme,${H100},200,175,200,75,100,37.5,0.066666667`,

@@ -45,6 +45,24 @@ describe('a month', () => {
     });
   });
 
+  test('in which measuring began at 05:37 was not measured from 05:00', async () => {
+    const first = testEvent({ tenant: 'acme', windowStart: Date.UTC(2026, 10, 3, 5, 37) });
+    for (const path of ['/api/v1/months/2026-11', '/api/v1/gaps', '/api/v1/usage']) {
+      const { json } = await ask([first, ...daily(10, 4, 20)], path);
+      expect(json, path).toMatchObject({ measured_since: '2026-11-03T05:37:00Z' });
+    }
+  });
+
+  test('is not held against a month that was measured in part, or 0 that was not measured', async () => {
+    const events = [...daily(9, 28, 31), ...daily(10, 1, 20)];
+    const { json } = await ask(events, '/api/v1/months/2026-11');
+    const { rows } = json as { readonly rows: readonly object[] };
+    expect(rows).toMatchObject([{ quantity: 40, before: 8 }]);
+    expect(rows.flatMap(Object.keys)).not.toContain('change');
+    const october = await ask(events, '/api/v1/months/2026-10');
+    expect(october.json).toMatchObject({ rows: [expect.not.objectContaining({ before: 0 })] });
+  });
+
   test('that is over is held against the whole month before it, and has no forecast', async () => {
     const { json } = await ask([...daily(8, 1, 30), ...daily(9, 1, 31)], '/api/v1/months/2026-10');
     expect(json).toMatchObject({ over: true, rows: [{ quantity: 62, before: 60, change: 2 }] });
@@ -70,7 +88,8 @@ describe('a month', () => {
   test('has no forecast out of a few hours', async () => {
     const { text } = await ask([testEvent({ windowStart: NOW - HOUR })], '/api/v1/months/2026-11');
     expect(text).not.toContain('forecast');
-    expect(text).toContain('"change":0');
+    // The month before was not measured: that is no change, and not 0.
+    expect(text).not.toMatch(/"(before|change|compared_with)":\d/);
   });
 
   test.each([

@@ -9,7 +9,7 @@ import { createMemoryLedger } from '../ledger/testing/memory-ledger.ts';
 import { testEvent } from '../ledger/testing/events.ts';
 import { decimalFromNanos } from '../model/decimal.ts';
 import { decodeEvent, type UsageEvent } from '../model/event.ts';
-import { csvLine } from './stream-lines.ts';
+import { csvLine } from './csv.ts';
 import { API_TOKEN, NOW, startTestServer, type TestServer } from './testing/test-server.ts';
 import { createUsageSums } from '../usage/usage-sums.ts';
 
@@ -72,7 +72,9 @@ describe('the export', () => {
   test('as CSV has a row per event', async () => {
     await using server = await startTestServer({ ledger: await ledgerOf(late) });
     const answer = await get(server, '/api/v1/events?format=csv');
-    expect(answer.headers.get('content-disposition')).toBe('attachment; filename=events.csv');
+    expect(answer.headers.get('content-disposition')).toBe(
+      'attachment; filename=events_2026-11-01_2026-11-21.csv',
+    );
     expect(answer.text.split('\r\n')[1]).toBe(
       `${late.id},b,tenant_instance_hours,123456789.123456789,hours,2026-11-21T08:05:00Z,2026-11-21T08:06:00Z,eu-central-1,,,,tenant_class=dev;tenant_cluster=tenant-vcluster-a-a,collector`,
     );
@@ -210,7 +212,7 @@ describe('sums', () => {
       server,
       '/api/v1/usage?format=csv&group_by=tenant,day&from=2026-11-01&to=2026-12-01',
     );
-    expect(answer.headers.get('content-disposition')).toContain('usage-20261101-20261201.csv');
+    expect(answer.headers.get('content-disposition')).toContain('usage_2026-11-01_2026-11-21.csv');
     expect(answer.text).toBe(
       'tenant,day,metric,unit,quantity,events\r\na,2026-11-21,tenant_instance_hours,hours,0.000000001,1\r\n',
     );

@@ -43,20 +43,3 @@ async function* inChunks(lines: AsyncIterable<string>): AsyncGenerator<Buffer> {
   }
   if (chunk !== '') yield Buffer.from(chunk);
 }
-
-/** A spreadsheet would run a cell that begins so (CSV injection). */
-const FORMULA = /^[=+\-@\t\r]/;
-/** So would one that splits at ";", as many locales do, and does not see that the cell is quoted. */
-const INNER_FORMULA = /([;\r\n]["\s]*)([=+\-@])/g;
-const NEEDS_QUOTES = /[",\r\n]/;
-
-/** One line of RFC 4180, its cells safe to open in a spreadsheet. */
-export function csvLine(cells: readonly string[]): string {
-  return `${cells.map(csvCell).join(',')}\r\n`;
-}
-
-function csvCell(text: string): string {
-  const inside = text.replace(INNER_FORMULA, "$1'$2");
-  const safe = FORMULA.test(inside) ? `'${inside}` : inside;
-  return inside !== text || NEEDS_QUOTES.test(safe) ? `"${safe.replaceAll('"', '""')}"` : safe;
-}

@@ -14,6 +14,7 @@ export class Gathering {
   readonly after: number;
   readonly #changes = new Map<string, Map<string, HourOfTenant>>();
   #progress: number;
+  #first: string | undefined;
   #sums = 0;
   #ranges = 0;
 
@@ -29,6 +30,11 @@ export class Gathering {
   /** The number of the last event. */
   get progress(): number {
     return this.#progress;
+  }
+
+  /** The earliest `window_start`; undefined while there is no event. */
+  get first(): string | undefined {
+    return this.#first;
   }
 
   /** How many sums are held. */
@@ -56,6 +62,9 @@ export class Gathering {
     this.#sums += rows.size;
     this.#ranges += places.size;
     this.#progress = sequence;
+    if (this.#first === undefined || event.window_start < this.#first) {
+      this.#first = event.window_start;
+    }
   }
 }
 

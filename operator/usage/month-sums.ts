@@ -17,6 +17,8 @@ export interface MonthSpan {
   readonly until: number;
   /** The whole days of it that are over, compared with as many of the month before, unless it is over. */
   readonly wholeDays: number;
+  /** When measuring began; undefined where that is not known. */
+  readonly since?: number;
   /** What is to be read of the ledger. */
   readonly range: { readonly from: number; readonly to: number };
   /** The whole days that a forecast goes by; absent where there is none to make. */
@@ -47,6 +49,7 @@ export function monthSpan(
     until,
     wholeDays: (today - from) / DAY_MS,
     range: { from: Math.min(before, recent.from), to },
+    ...omitUndefined({ since }),
     ...(forecasts && { recent }),
   };
 }
@@ -58,11 +61,12 @@ export interface MonthRow {
   readonly unit: string;
   readonly quantity: string;
   readonly events: number;
-  /** All of the month before. */
-  readonly before: string;
+  /** All of the month before, as far as it was measured; absent where nothing of it was. */
+  readonly before?: string;
   /**
    * What the month has more than the month before; of a month that is under way, what its whole days
-   * have more than as many days of the month before. Absent on its first day.
+   * have more than as many days of the month before. Absent on its first day, and where measuring began after
+   * the first day of the month before: what is not known is not less.
    */
   readonly change?: string;
   /** What of the month before that is compared with; absent with the change. */
@@ -119,6 +123,7 @@ export class MonthSums {
 
   /** Sorted by keys, then metric and unit. */
   rows(): readonly MonthRow[] {
+    const { from, since = 0 } = this.#span;
     return [...this.#sums]
       .toSorted(([a], [b]) => (a < b ? -1 : 1))
       .map(([, sum]) => ({
@@ -127,7 +132,7 @@ export class MonthSums {
         unit: sum.unit,
         events: sum.events,
         quantity: signedFromNanos(sum.quantity),
-        before: signedFromNanos(sum.before),
+        ...(since < from && { before: signedFromNanos(sum.before) }),
         ...this.#change(sum),
         ...omitUndefined({ forecast: this.#forecast(sum) }),
       }));
@@ -154,7 +159,8 @@ export class MonthSums {
   }
 
   #change({ compared, comparedWith }: Sum): Pick<MonthRow, 'change' | 'comparedWith'> {
-    if (this.#span.until < this.#span.to && this.#span.wholeDays === 0) return {};
+    const { until, to, before, wholeDays, since = 0 } = this.#span;
+    if ((until < to && wholeDays === 0) || since >= before + DAY_MS) return {};
     const more = compared - comparedWith;
     const change = signedFromNanos(more);
     return { change, comparedWith: signedFromNanos(comparedWith) };

@@ -120,11 +120,11 @@ export class SumKeeper {
   }
 
   /** False where the sums that these come after are no more, since they are made anew. */
-  #commit({ after, progress, changes }: Gathering): Promise<boolean> {
+  #commit({ after, progress, changes, first }: Gathering): Promise<boolean> {
     const store = this.#store;
     return this.#lock.write(async () => {
       if (after !== this.summedTo) return false;
-      if (progress > after) await store.commit(changes, progress);
+      if (progress > after) await store.commit(changes, progress, first);
       return true;
     });
   }

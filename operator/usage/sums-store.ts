@@ -22,8 +22,11 @@ export type SumChanges = ReadonlyMap<string, ReadonlyMap<string, HourOfTenant>>;
 export interface SumsStore {
   /** The sequence number up to which events are summed. */
   readonly progress: number;
-  /** Adds sums to those that are stored and moves the progress, as one durable unit. */
-  commit(changes: SumChanges, progress: number): Promise<void>;
+  /**
+   * Adds sums to those that are stored and moves the progress, as one durable unit. `first` is the earliest `window_start`
+   * of the changes.
+   */
+  commit(changes: SumChanges, progress: number, first: string | undefined): Promise<void>;
   /** The encoded sums of a period: of one tenant, or of all. */
   read(
     kind: PeriodKind,
@@ -37,6 +40,8 @@ export interface SumsStore {
   places(hours: readonly string[], tenant: string): Promise<readonly SequenceRange[] | undefined>;
   /** The first period that is kept of a kind; undefined where there is none. */
   first(kind: PeriodKind): Promise<string | undefined>;
+  /** The earliest `window_start` of the first sums; undefined where an earlier release stored those. */
+  began(): Promise<string | undefined>;
   /** Forgets the periods that are older than they are kept. */
   expire(now: number): Promise<void>;
   /** Forgets everything; the progress is 0 again. */
@@ -47,6 +52,7 @@ export interface SumsStore {
 /** Raised when the stored form changes: the sums are then made anew from the ledger. */
 const FORMAT = 1;
 const PROGRESS_KEY = 'progress';
+const BEGAN_KEY = 'began';
 
 /** Hours for a detailed look back, days for more than a year of invoices. */
 export const KEPT_MS: Readonly<Record<PeriodKind, number>> = {
@@ -87,7 +93,7 @@ function createStore(database: Database, ledgerId: string, start: number): SumsS
     get progress() {
       return progress;
     },
-    commit: async (changes, next) => {
+    commit: async (changes, next, first) => {
       const merged = mergePeriods(changes);
       const keys = [...merged.keys()];
       const stored = await database.getMany(keys);
@@ -98,7 +104,11 @@ function createStore(database: Database, ledgerId: string, start: number): SumsS
         return { type: 'put' as const, key, value: seal(key, text) };
       });
       const note = { type: 'put' as const, key: PROGRESS_KEY, value: progressText(ledgerId, next) };
-      await database.batch([...operations, note], { sync: true });
+      const isFirst = progress === 0 && first !== undefined;
+      const began = isFirst
+        ? [{ type: 'put' as const, key: BEGAN_KEY, value: seal(BEGAN_KEY, first) }]
+        : [];
+      await database.batch([...operations, ...began, note], { sync: true });
       progress = next;
     },
     read: async function* read(kind, period, tenant) {
@@ -141,6 +151,10 @@ function createStore(database: Database, ledgerId: string, start: number): SumsS
       const range = { gte: `${kind}/`, lt: `${kind}0`, limit: 1 };
       const [key] = await database.keys(range).all();
       return key?.split('/')[1];
+    },
+    began: async () => {
+      const value = await database.get(BEGAN_KEY);
+      return value === undefined ? undefined : unseal(BEGAN_KEY, value);
     },
     expire: async (now) => {
       for (const kind of ['hour', 'places', 'day'] as const) {

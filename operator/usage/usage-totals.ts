@@ -34,7 +34,10 @@ export interface UsageTotals {
    * the ledger is damaged.
    */
   events(query: EventsQuery): AsyncIterable<StoredEvent>;
-  /** The beginning of the first hour, or day, that is kept, milliseconds since the epoch; undefined while nothing is. */
+  /**
+   * When the first window began that is kept, milliseconds since the epoch; undefined while nothing is. Where the sums know
+   * no more than its hour or day, the beginning of that.
+   */
   since(): Promise<number | undefined>;
   /** Sums what is new in the ledger. */
   catchUp(signal: AbortSignal): Promise<void>;
@@ -104,9 +107,15 @@ class LedgerTotals implements KeptTotals {
   }
 
   async #since(): Promise<number | undefined> {
-    const [day, hour] = await Promise.all([this.#store.first('day'), this.#store.first('hour')]);
+    const store = this.#store;
+    const [day, hour = ''] = await Promise.all([store.first('day'), store.first('hour')]);
     if (day === undefined) return this.#firstUnsummed();
-    return Date.parse(periodStart(hour?.startsWith(day) === true ? hour : day));
+    const began = await store.began();
+    // Usage that was pushed later may be of an earlier time.
+    if (began?.startsWith(day) === true && (hour === '' || began.slice(0, hour.length) <= hour)) {
+      return Date.parse(began);
+    }
+    return Date.parse(periodStart(hour.startsWith(day) ? hour : day));
   }
 
   async #firstUnsummed(): Promise<number | undefined> {

@@ -1,4 +1,4 @@
-import { csvLine } from '../../operator/http/stream-lines.ts';
+import { csvLine } from '../../operator/http/csv.ts';
 import { characters, withoutControls } from './characters.ts';
 
 /** A column of a table. */
@@ -39,7 +39,9 @@ export function tableLines(table: Table, width: number | undefined): readonly st
 export function csvLines({ columns, rows }: Table): readonly string[] {
   const shown = columns.flatMap(({ drawn }, at) => (drawn === true ? [] : [at]));
   const header = shown.map((at) => columns[at]?.name.toLowerCase().replaceAll(' ', '_') ?? '');
-  return [header, ...rows.map((row) => shown.map((at) => row[at] ?? ''))].map(csvLine);
+  return [header, ...rows.map((row) => shown.map((at) => row[at] ?? ''))].map((cells) =>
+    csvLine(cells),
+  );
 }
 
 /** The text in one line, without ANSI sequences and control characters. */

@@ -4,8 +4,9 @@ import { moneyText } from '../../pricing/money.ts';
 import type { Cost, CostRow } from '../../usage/cost-sums.ts';
 import { costAmounts, costTotals } from '../../usage/cost-totals.ts';
 import type { TimeRange } from '../../usage/usage-sums.ts';
+import { type CsvFile, sendCsv } from '../csv.ts';
 import { jsonWithDecimals } from '../presentation.ts';
-import { csvLine, streamLines } from '../stream-lines.ts';
+import { streamLines } from '../stream-lines.ts';
 
 /** What the usage of a range costs. */
 export interface CostAnswer {
@@ -20,26 +21,27 @@ export interface CostAnswer {
 }
 
 /** Writes an answer in the format that was asked for. */
-export const COST_SENDERS = { json: sendJson, csv: sendCsv, ndjson: sendNdjson } as const;
+export const COST_SENDERS: Readonly<
+  Record<
+    'json' | 'csv' | 'ndjson',
+    (response: Response, answer: CostAnswer, file: CsvFile) => Promise<void>
+  >
+> = { json: sendJson, csv: sendTable, ndjson: sendNdjson };
 
-async function sendCsv(response: Response, { range, groupBy, rows }: CostAnswer): Promise<void> {
-  const days = [range.from, range.to].map((at) =>
-    new Date(at).toISOString().slice(0, 10).replaceAll('-', ''),
-  );
-  response.attachment(`costs-${days.join('-')}.csv`).type('text/csv');
-  await streamLines(
-    response,
-    (async function* lines() {
-      const columns = ['metric', 'unit', 'currency', 'quantity', 'unpriced', 'cost', 'events'];
-      yield csvLine([...groupBy, ...columns]);
-      for (const { keys, metric, unit, currency = '', quantity, ...row } of rows) {
-        const { unpriced = '', cost, events } = row;
-        const money = cost === undefined ? '' : textOf(cost);
-        const figures = [metric, unit, currency, quantity, unpriced, money, String(events)];
-        yield csvLine([...keys, ...figures]);
-      }
-    })(),
-  );
+function sendTable(response: Response, answer: CostAnswer, file: CsvFile): Promise<void> {
+  const { groupBy, rows } = answer;
+  const currencies = new Set(rows.flatMap(({ currency }) => currency ?? []));
+  return sendCsv(response, file, {
+    kind: 'costs',
+    currency: [...currencies].toSorted().join('-'),
+    columns: [...groupBy, 'metric', 'unit', 'currency', 'quantity', 'unpriced', 'cost', 'events'],
+    figures: ['quantity', 'unpriced', 'cost'],
+    rows: rows.map(({ keys, metric, unit, currency = '', quantity, ...row }) => {
+      const { unpriced = '', cost, events } = row;
+      const money = cost === undefined ? '' : textOf(cost);
+      return [...keys, metric, unit, currency, quantity, unpriced, money, String(events)];
+    }),
+  });
 }
 
 async function sendNdjson(response: Response, { groupBy, rows }: CostAnswer): Promise<void> {

@@ -4,6 +4,7 @@ import { CostSums, isPricingKey } from '../../usage/cost-sums.ts';
 import { pricesInForce } from '../../usage/prices-in-force.ts';
 import type { EventFilter, TimeRange } from '../../usage/usage-sums.ts';
 import type { TotalsOutcome } from '../../usage/usage-totals.ts';
+import { CSV_PARAMETERS, readCsvFile } from '../csv.ts';
 import type { Scans } from '../limits.ts';
 import { badRequest, tryLater } from '../problem.ts';
 import {
@@ -54,12 +55,14 @@ export function costsRoute(context: RouteContext, scans: Scans): Route {
           ...FILTER_PARAMETERS,
           'group_by',
           'format',
+          ...CSV_PARAMETERS,
         ]);
         const range = readTimeRange(query, clock.now());
         const groupBy = readGroupBy(query.get('group_by'));
         refuseRowFields(groupBy);
         refuseLongByWindow(groupBy, range);
         const format = readChoice(query, 'format', ['json', 'csv', 'ndjson']);
+        const file = readCsvFile(query, range, clock.now());
         if (!views.pricesKnown()) throw pricesUnread();
         const make = async (signal: AbortSignal): Promise<CostAnswer> => {
           scans.hold(1, response);
@@ -72,7 +75,7 @@ export function costsRoute(context: RouteContext, scans: Scans): Route {
         if (format !== 'json' && warning !== undefined) {
           throw badRequest(`${warning}: leave it out, or ask for JSON`);
         }
-        await COST_SENDERS[format](response, answer);
+        await COST_SENDERS[format](response, answer, file);
       },
     ],
   };

@@ -1,5 +1,6 @@
 import { encodeEvent, type UsageEvent } from '../../model/event.ts';
 import { sortedEntries } from '../../model/bytewise.ts';
+import { CSV_PARAMETERS, readCsvFile, sendCsv } from '../csv.ts';
 import type { Scans } from '../limits.ts';
 import {
   FILTER_PARAMETERS,
@@ -11,7 +12,7 @@ import {
   readTimeRange,
 } from '../query.ts';
 import type { Route, RouteContext } from '../route.ts';
-import { csvLine, goneSignal, streamLines } from '../stream-lines.ts';
+import { goneSignal, streamLines } from '../stream-lines.ts';
 import { eventsIn } from '../../usage/events-in.ts';
 
 const COLUMNS = [
@@ -45,21 +46,24 @@ export function eventsExportRoute({ ledger, totals, clock }: RouteContext, scans
           ...FILTER_PARAMETERS,
           'limit',
           'format',
+          ...CSV_PARAMETERS,
         ]);
         const range = readTimeRange(query, clock.now());
         const filter = readFilter(query);
         const bounds = { min: 1, max: Number.MAX_SAFE_INTEGER, fallback: Number.MAX_SAFE_INTEGER };
         const limit = readCount(query, 'limit', bounds);
         const format = readChoice(query, 'format', ['ndjson', 'csv']);
+        const file = readCsvFile(query, range, clock.now());
         scans.hold(1, response);
         const wanted = { range, tenant: query.get('tenant'), signal: goneSignal(response) };
         const events = take(eventsIn(ledger, totals(), wanted), filter, limit);
         if (format === 'csv') {
-          response.attachment('events.csv').type('text/csv');
-          await streamLines(response, csvLines(events));
+          const rows = csvRows(events);
+          const table = { kind: 'events', columns: COLUMNS, figures: ['quantity'], rows };
+          await sendCsv(response, file, table);
           return;
         }
-        response.type('application/x-ndjson');
+        response.attachment(file.name('events', 'ndjson')).type('application/x-ndjson');
         await streamLines(response, jsonLines(events));
       },
     ],
@@ -84,9 +88,8 @@ async function* jsonLines(events: AsyncIterable<UsageEvent>): AsyncGenerator<str
   for await (const event of events) yield `${encodeEvent(event)}\n`;
 }
 
-async function* csvLines(events: AsyncIterable<UsageEvent>): AsyncGenerator<string> {
-  yield csvLine(COLUMNS);
-  for await (const event of events) yield csvLine(COLUMNS.map((column) => cell(event, column)));
+async function* csvRows(events: AsyncIterable<UsageEvent>): AsyncGenerator<string[]> {
+  for await (const event of events) yield COLUMNS.map((column) => cell(event, column));
 }
 
 function cell(event: UsageEvent, column: (typeof COLUMNS)[number]): string {

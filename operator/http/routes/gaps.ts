@@ -5,7 +5,7 @@ import { RANGE_PARAMETERS, readQuery, readTimeRange } from '../query.ts';
 import type { Route, RouteContext } from '../route.ts';
 import type { GapView } from '../views.ts';
 import { tenantOf } from '../scope.ts';
-import { measuredSince } from './months.ts';
+import { measuredSince } from './usage.ts';
 
 /** GET /api/v1/gaps: what was not measured in a range, by cause and time. */
 export function gapsRoute(context: RouteContext): Route {

@@ -2,8 +2,9 @@ import type { Response } from 'express';
 import { omitUndefined } from '../../model/omit-undefined.ts';
 import type { GpuKey, GpuSumRow } from '../../usage/gpu-sums.ts';
 import type { TimeRange } from '../../usage/usage-sums.ts';
+import { type CsvFile, sendCsv } from '../csv.ts';
 import { jsonWithDecimals } from '../presentation.ts';
-import { csvLine, streamLines } from '../stream-lines.ts';
+import { streamLines } from '../stream-lines.ts';
 
 /** What tenants had of GPUs in a range. */
 export interface GpuAnswer {
@@ -20,39 +21,38 @@ export interface GpuAnswer {
 }
 
 /** Writes an answer in the format that was asked for. */
-export const GPU_SENDERS = { json: sendJson, csv: sendCsv, ndjson: sendNdjson } as const;
+export const GPU_SENDERS: Readonly<
+  Record<
+    'json' | 'csv' | 'ndjson',
+    (response: Response, answer: GpuAnswer, file: CsvFile) => Promise<void>
+  >
+> = { json: sendJson, csv: sendTable, ndjson: sendNdjson };
 
 /** Where nothing measured how busy GPUs were: unknown, which is not zero. */
 const UNKNOWN = 'unknown';
 
-async function sendCsv(response: Response, answer: GpuAnswer): Promise<void> {
-  const { range, groupBy, rows } = answer;
-  const days = [range.from, range.to].map((at) =>
-    new Date(at).toISOString().slice(0, 10).replaceAll('-', ''),
-  );
+function sendTable(response: Response, answer: GpuAnswer, file: CsvFile): Promise<void> {
+  const { groupBy, rows } = answer;
   const withInstalled = tellsInstalled(answer);
-  response.attachment(`gpus-${days.join('-')}.csv`).type('text/csv');
-  await streamLines(
-    response,
-    (async function* lines() {
-      const figures = ['delivered', 'healthy', 'reserved', 'in_use', 'idle'];
-      const installed = withInstalled ? ['installed'] : [];
-      yield csvLine([...groupBy, ...figures, ...installed, 'utilization', 'utilization_hours']);
-      for (const row of rows) {
-        yield csvLine([
-          ...row.keys,
-          row.delivered,
-          row.healthy,
-          row.reserved,
-          row.inUse,
-          row.idle,
-          ...(withInstalled ? [row.installed] : []),
-          row.utilization ?? UNKNOWN,
-          row.measured,
-        ]);
-      }
-    })(),
-  );
+  const installed = withInstalled ? ['installed'] : [];
+  const hours = ['delivered', 'healthy', 'reserved', 'in_use', 'idle', ...installed];
+  const figures = [...hours, 'utilization', 'utilization_hours'];
+  return sendCsv(response, file, {
+    kind: 'gpus',
+    columns: [...groupBy, ...figures],
+    figures,
+    rows: rows.map((row) => [
+      ...row.keys,
+      row.delivered,
+      row.healthy,
+      row.reserved,
+      row.inUse,
+      row.idle,
+      ...(withInstalled ? [row.installed] : []),
+      row.utilization ?? UNKNOWN,
+      row.measured,
+    ]),
+  });
 }
 
 async function sendNdjson(response: Response, answer: GpuAnswer): Promise<void> {

@@ -1,6 +1,7 @@
 import { quote } from '../../model/validate-event.ts';
 import { addGpus, gpusSince } from '../../usage/gpu-totals.ts';
 import { GPU_KEYS, type GpuKey, GpuSums, UNASSIGNED } from '../../usage/gpu-sums.ts';
+import { CSV_PARAMETERS, readCsvFile } from '../csv.ts';
 import type { Scans } from '../limits.ts';
 import { badRequest } from '../problem.ts';
 import { RANGE_PARAMETERS, readChoice, readQuery, readTimeRange } from '../query.ts';
@@ -31,11 +32,13 @@ export function gpusRoute({ clock, ledger }: RouteContext, scans: Scans): Route 
           'gpu_type',
           'group_by',
           'format',
+          ...CSV_PARAMETERS,
         ]);
         const range = readTimeRange(query, clock.now());
         const groupBy = readKeys(query.get('group_by'));
         refuseLongByWindow(groupBy, range);
         const format = readChoice(query, 'format', ['json', 'csv', 'ndjson']);
+        const file = readCsvFile(query, range, clock.now());
         const [tenant, model] = [query.get('tenant'), query.get('gpu_type')];
         const mayBeNobodys = tenantOf(request) === undefined && tenant === UNASSIGNED;
         scans.hold(1, response);
@@ -52,7 +55,7 @@ export function gpusRoute({ clock, ledger }: RouteContext, scans: Scans): Route 
           signal: goneSignal(response),
         });
         if (outcome.kind === 'full') throw tooManyRows();
-        await GPU_SENDERS[format](response, {
+        const answer = {
           range,
           groupBy,
           rows: sums.rows(),
@@ -60,7 +63,8 @@ export function gpusRoute({ clock, ledger }: RouteContext, scans: Scans): Route 
           ofEverybody: tenant === undefined,
           since: await gpusSince(ledger),
           note: outcome.partial ? PARTIAL : undefined,
-        });
+        };
+        await GPU_SENDERS[format](response, answer, file);
       },
     ],
   };

@@ -1,10 +1,12 @@
+import type { Response } from 'express';
 import { omitUndefined } from '../../model/omit-undefined.ts';
 import { quote } from '../../model/validate-event.ts';
 import { type MonthRow, monthSpan, type MonthSpan, MonthSums } from '../../usage/month-sums.ts';
+import { CSV_PARAMETERS, type CsvFile, readCsvFile, sendCsv } from '../csv.ts';
 import type { Scans } from '../limits.ts';
 import { isoTime, jsonWithDecimals } from '../presentation.ts';
 import { badRequest } from '../problem.ts';
-import { FILTER_PARAMETERS, pathParameter, readFilter, readQuery } from '../query.ts';
+import { FILTER_PARAMETERS, pathParameter, readChoice, readFilter, readQuery } from '../query.ts';
 import type { Route, RouteContext } from '../route.ts';
 import { tenantOf } from '../scope.ts';
 import { createSharedAnswers } from '../shared-answers.ts';
@@ -12,6 +14,7 @@ import { streamLines } from '../stream-lines.ts';
 import {
   addUsage,
   MAX_ROWS,
+  measuredSince,
   PARTIAL,
   readGroupBy,
   readMaxAge,
@@ -48,10 +51,18 @@ export function monthRoute(context: RouteContext, scans: Scans): Route {
     summary: 'a calendar month against the one before, with a forecast',
     handlers: [
       async (request, response) => {
-        const query = readQuery(request, [...FILTER_PARAMETERS, 'group_by']);
+        const query = readQuery(request, [
+          ...FILTER_PARAMETERS,
+          'group_by',
+          'format',
+          ...CSV_PARAMETERS,
+        ]);
         const month = pathParameter(request, 'month');
         const [year, index] = readMonth(month, clock.now());
         const groupBy = readMonthKeys(query.get('group_by'));
+        const format = readChoice(query, 'format', ['json', 'csv']);
+        const range = { from: Date.UTC(year, index), to: Date.UTC(year, index + 1) };
+        const file = readCsvFile(query, range, clock.now());
         const make = async (): Promise<MonthAnswer> => {
           scans.hold(1, response);
           const since = await measuredSince(context);
@@ -73,19 +84,12 @@ export function monthRoute(context: RouteContext, scans: Scans): Route {
         const key = JSON.stringify([tenantOf(request) ?? null, month, groupBy, selection]);
         const freshness = { head: ledger.head(), maxAgeMs: readMaxAge(request) };
         const answer = await (freshness.maxAgeMs > 0 ? shared.get(key, freshness, make) : make());
+        if (format === 'csv') return sendTable(response, file, groupBy, answer.rows);
         response.type('application/json');
         await streamLines(response, lines(month, groupBy, answer));
       },
     ],
   };
-}
-
-/** From when on anything was measured, as far as it is still known; undefined before the first event. */
-export async function measuredSince({
-  ledger,
-  totals,
-}: Pick<RouteContext, 'ledger' | 'totals'>): Promise<number | undefined> {
-  return (await totals()?.since()) ?? ledger.stats().oldestAt;
 }
 
 function readMonth(text: string, now: number): readonly [year: number, index: number] {
@@ -105,6 +109,26 @@ function readMonthKeys(text: string | undefined): readonly string[] {
   throw badRequest(
     `a month is not split by time: group_by: ${quote(time)}: see /api/v1/usage for that`,
   );
+}
+
+/** What is not known is an empty cell. */
+function sendTable(
+  response: Response,
+  file: CsvFile,
+  groupBy: readonly string[],
+  rows: readonly MonthRow[],
+): Promise<void> {
+  const figures = ['quantity', 'before', 'change', 'compared_with', 'forecast'];
+  return sendCsv(response, file, {
+    kind: 'month',
+    columns: [...groupBy, 'metric', 'unit', ...figures, 'events'],
+    figures,
+    rows: rows.map(({ keys, metric, unit, quantity, events, ...row }) => {
+      const { before = '', change = '', comparedWith = '', forecast = '' } = row;
+      const known = [quantity, before, change, comparedWith, forecast];
+      return [...keys, metric, unit, ...known, String(events)];
+    }),
+  });
 }
 
 /** Written row by row: the quantities are exact decimals. */

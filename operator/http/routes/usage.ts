@@ -4,8 +4,9 @@ import { signedFromNanos, nanosFromDecimal } from '../../model/decimal.ts';
 import { RESERVED_KEYS } from '../../model/event-schema.ts';
 import { omitUndefined } from '../../model/omit-undefined.ts';
 import { quote } from '../../model/validate-event.ts';
+import { CSV_PARAMETERS, type CsvFile, readCsvFile, sendCsv } from '../csv.ts';
 import type { Scans } from '../limits.ts';
-import { jsonWithDecimals } from '../presentation.ts';
+import { isoTime, jsonWithDecimals } from '../presentation.ts';
 import { badRequest, tryLater } from '../problem.ts';
 import {
   FILTER_PARAMETERS,
@@ -18,7 +19,7 @@ import {
 } from '../query.ts';
 import type { Route, RouteContext } from '../route.ts';
 import { tenantOf } from '../scope.ts';
-import { csvLine, goneSignal, streamLines } from '../stream-lines.ts';
+import { goneSignal, streamLines } from '../stream-lines.ts';
 import { createSharedAnswers, type SharedAnswers } from '../shared-answers.ts';
 import { eventsIn } from '../../usage/events-in.ts';
 import {
@@ -57,6 +58,8 @@ interface UsageAnswer {
   readonly groupBy: readonly string[];
   readonly events: number;
   readonly rows: readonly UsageRow[];
+  /** When measuring began. */
+  readonly since: number | undefined;
   readonly note?: string;
   readonly warnings?: readonly string[];
 }
@@ -82,11 +85,13 @@ export function usageRoute(context: RouteContext, scans: Scans): Route {
           ...FILTER_PARAMETERS,
           'group_by',
           'format',
+          ...CSV_PARAMETERS,
         ]);
         const range = readTimeRange(query, clock.now());
         const groupBy = readGroupBy(query.get('group_by'));
         refuseLongByWindow(groupBy, range);
         const format = readChoice(query, 'format', ['json', 'csv']);
+        const file = readCsvFile(query, range, clock.now());
         const make = async (signal: AbortSignal): Promise<UsageAnswer> => {
           scans.hold(1, response);
           const sums = createUsageSums(groupBy, MAX_ROWS);
@@ -103,7 +108,8 @@ export function usageRoute(context: RouteContext, scans: Scans): Route {
           const note = outcome.partial ? { note: PARTIAL } : {};
           const rows = sums.rows();
           const warnings = emptyKeys(context, groupBy, rows);
-          return { range, groupBy, events: sums.events, rows, ...note, ...warnings };
+          const since = await measuredSince(context);
+          return { range, groupBy, events: sums.events, rows, since, ...note, ...warnings };
         };
         const asked = { query, range, groupBy, head: ledger.head() };
         const answer = await sharedOrMade({ request, response, asked, answers: shared, make });
@@ -111,7 +117,7 @@ export function usageRoute(context: RouteContext, scans: Scans): Route {
         if (format === 'csv' && warning !== undefined) {
           throw badRequest(`${warning}: leave it out, or ask for JSON`);
         }
-        await (format === 'csv' ? sendCsv(response, answer) : sendJson(response, answer));
+        await (format === 'csv' ? sendTable(response, answer, file) : sendJson(response, answer));
       },
     ],
   };
@@ -220,6 +226,18 @@ export function rebuilding(): Error {
   return tryLater(503, 60, 'usage sums are being made anew: see the log: try again in a minute');
 }
 
+/** From when on anything was measured, as far as it is still known; undefined before the first event. */
+export async function measuredSince({
+  ledger,
+  totals,
+}: Pick<RouteContext, 'ledger' | 'totals'>): Promise<number | undefined> {
+  const since = await totals()?.since();
+  if (since !== undefined) return since;
+  const page = await ledger.read(ledger.lowWater(), 1);
+  const [first] = page.kind === 'failed' ? [] : page.events;
+  return first === undefined ? undefined : Date.parse(first.event.window_start);
+}
+
 /** From the sums that are kept, or, where none are, from the ledger itself. */
 export async function addUsage(
   { ledger, totals }: RouteContext,
@@ -235,29 +253,27 @@ export async function addUsage(
   return { kind: 'added', partial: range.from < (ledger.stats().oldestAt ?? 0) };
 }
 
-async function sendCsv(response: Response, { range, groupBy, rows }: UsageAnswer): Promise<void> {
-  const days = [range.from, range.to].map((at) => isoDay(at).replaceAll('-', ''));
-  response.attachment(`usage-${days.join('-')}.csv`).type('text/csv');
-  await streamLines(
-    response,
-    (async function* lines() {
-      yield csvLine([...groupBy, 'metric', 'unit', 'quantity', 'events']);
-      for (const row of rows) {
-        yield csvLine([...row.keys, row.metric, row.unit, row.quantity, String(row.events)]);
-      }
-    })(),
-  );
+function sendTable(response: Response, answer: UsageAnswer, file: CsvFile): Promise<void> {
+  const rows = answer.rows.map(({ keys, metric, unit, quantity, events }) => [
+    ...keys,
+    metric,
+    unit,
+    quantity,
+    String(events),
+  ]);
+  const columns = [...answer.groupBy, 'metric', 'unit', 'quantity', 'events'];
+  return sendCsv(response, file, { kind: 'usage', columns, figures: ['quantity'], rows });
 }
 
 /** Written row by row: the quantities are exact decimals, which JSON.stringify would round. */
 async function sendJson(response: Response, answer: UsageAnswer): Promise<void> {
-  const { range, groupBy, events, rows, note, warnings } = answer;
+  const { range, groupBy, events, rows, since, note, warnings } = answer;
   const head = JSON.stringify({
     from: new Date(range.from).toISOString(),
     to: new Date(range.to).toISOString(),
     group_by: groupBy,
     events,
-    ...omitUndefined({ note, warnings }),
+    ...omitUndefined({ measured_since: isoTime(since), note, warnings }),
   });
   response.type('application/json');
   await streamLines(
@@ -291,8 +307,4 @@ function totalsOf(rows: readonly UsageRow[]): readonly string[] {
   return [...totals.values()].map(({ nanos, ...total }) =>
     jsonWithDecimals(total, { quantity: signedFromNanos(nanos) }),
   );
-}
-
-function isoDay(at: number): string {
-  return new Date(at).toISOString().slice(0, 10);
 }
