@@ -82,6 +82,15 @@ export function createAccess(
   };
 }
 
+/** Whether reading takes a token that a request has not brought. Whatever stands before the operator may bring it. */
+export function lacksToken({ apiTokens, portalKeys }: Tokens, request: Request): boolean {
+  return (apiTokens.length > 0 || portalKeys.length > 0) && tokenOf(request) === undefined;
+}
+
+function tokenOf(request: Request): string | undefined {
+  return bearerToken(request.headers.authorization ?? request.get(PROXIED_TOKEN_HEADER));
+}
+
 /** The digest of the client's token, or its address when it needs none: the key of its rate limit. */
 export function clientKey(request: Request, response: Response): string {
   const digest: unknown = response.locals['client'];
@@ -105,7 +114,7 @@ function admit(
   const { length } = access === 'ingest' ? tokens.ingestTokens : tokens.apiTokens;
   if (length === 0 && access === 'read' && !hasPortal) return undefined;
   if (length === 0 && access !== 'read') throw disabled(access);
-  const token = bearerToken(request.headers.authorization ?? request.get(PROXIED_TOKEN_HEADER));
+  const token = tokenOf(request);
   if (token === undefined) throw unauthorized();
   const digest = fingerprint(token);
   const [own, other] =

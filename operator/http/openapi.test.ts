@@ -32,7 +32,10 @@ test('no route is without documentation, and nothing is documented that is not t
     totals: () => undefined,
     stopping: () => false,
   };
-  const routes = createRoutes(context, dashboardPage(readAssets()));
+  const routes = createRoutes(
+    context,
+    dashboardPage(readAssets(), () => false),
+  );
   const served = routes.map(({ method, path }) => `${method.toUpperCase()} ${path}`);
   expect(served.toSorted()).toStrictEqual(document.operations);
 });

@@ -5,8 +5,9 @@ import type { Ledger } from '../ledger/ledger.ts';
 import { omitUndefined } from '../model/omit-undefined.ts';
 import type { Clock } from '../telemetry/clock.ts';
 import type { Logger } from '../telemetry/logger.ts';
+import { lacksToken } from './access.ts';
 import { createApp, createProbeApp } from './create-app.ts';
-import { type Asset, dashboardPage, dashboardRoutes, readAssets } from './dashboard/dashboard.ts';
+import { dashboardPage, dashboardRoutes, type Page, readAssets } from './dashboard/dashboard.ts';
 import { type Dispatch, dispatched } from './fleet/dispatch.ts';
 import { createRateLimit, DEFAULT_LIMITS, type HttpLimits, probeLimits } from './limits.ts';
 import { createRefusedConnections, Listener } from './listener.ts';
@@ -95,7 +96,7 @@ export function createHttpServer(options: HttpServerOptions): HttpServer {
   const rateLimit =
     limits.requestsPerSecond === undefined ? undefined : createRateLimit(limits.requestsPerSecond);
   const assets = readAssets();
-  const page = dashboardPage(assets);
+  const page = dashboardPage(assets, (request) => lacksToken(tokens.current(), request));
   const own = createRoutes(context, page);
   const { fleet } = options;
   const routes = [
@@ -157,7 +158,7 @@ export function createHttpServer(options: HttpServerOptions): HttpServer {
 }
 
 /** Each stream has the routes of an operator, made when it is asked for the first time. What they count is counted for all. */
-function dispatchTo(fleet: FleetServing, context: RouteContext, page: Asset): Dispatch {
+function dispatchTo(fleet: FleetServing, context: RouteContext, page: Page): Dispatch {
   const made = new WeakMap<ServedStream, readonly Route[]>();
   return {
     sources: () => fleet.streams().map(({ source }) => source),

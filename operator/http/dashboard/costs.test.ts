@@ -52,7 +52,9 @@ async function total(query: string): Promise<string> {
   const { text } = await priced.call('GET', `/api/v1/costs?${query}`, { token: API_TOKEN });
   const [, cost = ''] =
     /"amounts":\[\{"currency":"EUR","digits":2,"cost":([\d.]+)\}\]/.exec(text) ?? [];
-  return `${Number(cost).toLocaleString('en', { minimumFractionDigits: 2 })} EUR`;
+  // A role's name has plain spaces.
+  const amount = Number(cost).toLocaleString('en', { minimumFractionDigits: 2 });
+  return `${amount.replaceAll(',', ' ')} EUR`;
 }
 
 test('a month says what it has cost so far, by metric, tenant and model, to the cent', async () => {
@@ -83,7 +85,7 @@ test.each([
   await page.getByRole('columnheader', { name: 'Cost', exact: true }).waitFor();
   await page
     .getByRole('row', { name: row })
-    .filter({ hasText: /[\d,]+\.\d\d EUR/ })
+    .filter({ hasText: /[\d\s]+\.\d\d EUR/ })
     .waitFor();
   await page.context().close();
 });
@@ -113,7 +115,7 @@ test('at 390 px a cost is named on the card of its row, and nothing is cut', asy
   const page = await open(priced, '#/months/2026-11', { width: 390 });
   await page.getByText(/^By metric: .* EUR so far$/).waitFor();
   await page
-    .getByText(/^[\d,]+\.\d\d EUR$/)
+    .getByText(/^[\d\s]+\.\d\d EUR$/)
     .first()
     .waitFor();
   const cut = await page.evaluate(

@@ -195,6 +195,43 @@ test('without a token the page asks for one, and a wrong one is refused in words
   await page.context().close();
 });
 
+test.each([
+  ['where tokens are needed', true, 0],
+  ['where reading is free', false, 1],
+])(
+  '%s, whoever has none sends requests that are refused, or is asked for one',
+  async (_, closed, asks) => {
+    await using other: TestServer = await startTestServer(
+      closed ? {} : { environment: { API_TOKEN: '', INGEST_TOKEN: '' } },
+    );
+    const { page, problems, settled } = await openPage(browser);
+    const asked: string[] = [];
+    page.on('request', (request) => asked.push(new URL(request.url()).pathname));
+    await page.goto(`http://127.0.0.1:${other.port}/`);
+    await page
+      .getByText(closed ? 'API token' : 'Usage by tenant')
+      .first()
+      .waitFor();
+    await settled();
+    expect(asked.filter((path) => path === '/api/v1/status')).toHaveLength(asks);
+    expect(problems).toStrictEqual([]);
+    await page.context().close();
+  },
+);
+
+test('a page comes uncompressed, or again and again', async () => {
+  const at = `http://127.0.0.1:${server.port}/dashboard/style.css`;
+  const first = await fetch(at);
+  expect(first.headers.get('content-encoding')).toBe('gzip');
+  expect(first.headers.get('vary')).toContain('Accept-Encoding');
+  expect(await first.text()).toContain('--surface');
+  const plain = await fetch(at, { headers: { 'Accept-Encoding': 'identity' } });
+  expect(plain.headers.get('content-encoding')).toBeNull();
+  const etag = first.headers.get('etag') ?? '';
+  const again = await fetch(at, { headers: { 'If-None-Match': etag } });
+  expect(again.status).toBe(304);
+});
+
 describe('dead letters', () => {
   const confirm = (page: Page, name: RegExp) =>
     page.getByRole('dialog').filter({ visible: true }).getByRole('button', { name }).click();

@@ -1,8 +1,9 @@
 import { createHash } from 'node:crypto';
-import { existsSync, readdirSync, readFileSync } from 'node:fs';
+import { readdirSync, readFileSync } from 'node:fs';
 import { extname, join, sep } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import type { Response } from 'express';
+import { gzipSync } from 'node:zlib';
+import type { Request, Response } from 'express';
 import { Problem } from '../problem.ts';
 import { readQuery } from '../query.ts';
 import type { Route } from '../route.ts';
@@ -10,6 +11,8 @@ import type { Route } from '../route.ts';
 /** One file of the dashboard, in memory. */
 export interface Asset {
   readonly body: Buffer;
+  /** The same compressed. */
+  readonly gzip: Buffer;
   readonly contentType: string;
   readonly etag: string;
 }
@@ -44,28 +47,34 @@ const CLIENT = join(import.meta.dirname, 'client');
 
 /**
  * The dashboard's files by path relative to `/dashboard/`, read once: every viewer is served from
- * memory. The image has the libraries beside the pages; a checkout takes them from their packages.
+ * memory. The image has all of them in one directory, bundled (`scripts/bundle.ts`); a checkout takes the libraries from
+ * their packages and the documents from where they are written.
  */
 export function readAssets(directory = CLIENT): ReadonlyMap<string, Asset> {
   const own = readdirSync(directory, { recursive: true, encoding: 'utf8' })
     .filter((path) => CONTENT_TYPES[extname(path)] !== undefined)
     .map((path) => [path, join(directory, path)] as const);
-  const vendor = Object.entries(VENDOR).map(([path, module]) => {
-    const beside = join(directory, path);
-    return [path, existsSync(beside) ? beside : packageFile(module)] as const;
-  });
-  const beside = own.some(([path]) => path.startsWith('docs/'));
-  const documents = beside ? [] : documentFiles();
-  return new Map(
-    [...own, ...vendor, ...documents].map(([path, file]) => [path, readAsset(path, file)]),
-  );
+  const isBundled = own.some(([path]) => path.startsWith('docs/'));
+  const elsewhere = isBundled ? [] : [...vendorFiles(), ...documentFiles()];
+  return new Map([...own, ...elsewhere].map(([path, file]) => [path, readAsset(path, file)]));
 }
 
-/** The page itself, which loads the rest. */
-export function dashboardPage(assets: ReadonlyMap<string, Asset>): Asset {
+/** The page as it is for whoever requests it. */
+export type Page = (request: Request) => Asset;
+
+/**
+ * The page itself, which loads the rest. It says whether reading takes a token that the request has not brought: the reader
+ * is asked for one before anything is requested with none.
+ */
+export function dashboardPage(
+  assets: ReadonlyMap<string, Asset>,
+  lacksToken: (request: Request) => boolean,
+): Page {
   const page = assets.get('index.html');
   if (page === undefined) throw new Error('the dashboard is incomplete: index.html: not found');
-  return page;
+  const html = page.body.toString().replace('<html ', '<html data-token="needed" ');
+  const closed = assetOf(Buffer.from(html), page.contentType);
+  return (request) => (lacksToken(request) ? closed : page);
 }
 
 /** The libraries' files, to be copied beside the pages by who builds the image. */
@@ -96,9 +105,14 @@ function readAsset(path: string, file: string): Asset {
   const body = Buffer.from(
     readFileSync(file, 'utf8').replaceAll(PREACT_IMPORT, 'from"./preact.js"'),
   );
+  return assetOf(body, CONTENT_TYPES[extname(path)] ?? 'application/octet-stream');
+}
+
+/** A file to be served, in both forms. */
+export function assetOf(body: Buffer, contentType: string): Asset {
   const digest = createHash('sha256').update(body).digest('base64url').slice(0, 22);
-  const contentType = CONTENT_TYPES[extname(path)] ?? 'application/octet-stream';
-  return { body, contentType, etag: `"${digest}"` };
+  // Weak, since it is the same of both forms.
+  return { body, gzip: gzipSync(body, { level: 9 }), contentType, etag: `W/"${digest}"` };
 }
 
 /**
@@ -127,9 +141,12 @@ export function dashboardRoutes(
   }));
 }
 
-/** Browsers ask each time, and are mostly told that nothing has changed. */
-export function sendAsset(response: Response, { body, contentType, etag }: Asset): void {
+/** Browsers ask each time, and mostly get the answer that nothing has changed. */
+export function sendAsset(response: Response, { body, gzip, contentType, etag }: Asset): void {
   response.set({ 'Content-Type': contentType, ETag: etag, 'Cache-Control': 'no-cache' });
+  response.vary('Accept-Encoding');
+  const isGzip = gzip.length < body.length && response.req.acceptsEncodings('gzip') !== false;
   if (response.req.headers['if-none-match'] === etag) response.status(304).end();
+  else if (isGzip) response.set('Content-Encoding', 'gzip').end(gzip);
   else response.end(body);
 }

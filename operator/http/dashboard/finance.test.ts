@@ -73,16 +73,18 @@ describe('who reads a bill', () => {
     const page = await open('#/months/2026-11');
     await page.getByRole('button', { name: 'Compare now' }).click();
     await page.getByText('does not agree').waitFor();
-    await page.getByRole('row', { name: /Globex GPU hours [\d,.]+ 0.000 −[\d,.]+/ }).waitFor();
+    await page.getByRole('row', { name: /Globex GPU hours [\d\s.]+ 0.000 −[\d\s.]+/ }).waitFor();
     await page.getByRole('heading', { name: 'lago agrees' }).waitFor();
     await page.context().close();
   });
 
   test('is not told that a month grew when the one before was not measured', async () => {
     const page = await open('#/months/2026-10');
-    await page.getByText('Measuring began on 2026-10-03').waitFor();
-    await page.getByRole('row', { name: /^GPU hours .*day by day – – –$/ }).waitFor();
-    await page.getByText(/^Nothing before 2026-10-03 .*when measuring began/).waitFor();
+    await page.getByText('Metering began on 2026-10-03').waitFor();
+    await page
+      .getByRole('row', { name: /^GPU hours .*day by day before metering began unknown unknown$/ })
+      .waitFor();
+    await page.getByText(/^Nothing before 2026-10-03 .*when metering began/).waitFor();
     await page.getByText('No gap after that is known.').waitFor();
     await page.context().close();
   });
@@ -125,7 +127,7 @@ describe('a chart', () => {
     await page.getByText('still running', { exact: true }).waitFor();
     await page.getByText('The same figures as a table').click();
     await page.getByRole('row', { name: /2026-11-20 21:00 \(not all measured\)/ }).waitFor();
-    await page.getByRole('row', { name: /2026-11-21 09:00 \(still running\)/ }).waitFor();
+    await page.getByRole('row', { name: /2026-11-21 09:00 \(still running/ }).waitFor();
     await page.context().close();
   });
 
@@ -149,6 +151,30 @@ describe('a chart', () => {
     const mig = 'NVIDIA-H100-80GB-HBM3-mig-3g.40gb';
     await page.getByText('980.').first().waitFor();
     expect((await colours()).get(mig)).toBe(before.get(mig));
+    await page.context().close();
+  });
+
+  test('gives a model the colour of another after a chart of tenants, and "in use" that of what is wrong', async () => {
+    const coloursOf = async (page: Page): Promise<readonly string[]> => {
+      await page.locator('.legend li').first().waitFor();
+      return page
+        .locator('.legend li')
+        .evaluateAll((all) =>
+          all.map((one) => `${one.textContent} ${one.querySelector('span')?.style.background}`),
+        );
+    };
+    const alone = await open('#/usage?by=sku&range=7d');
+    const models = await coloursOf(alone);
+    await alone.context().close();
+    const page = await open('#/usage?by=tenant&range=7d');
+    await coloursOf(page);
+    await page.goto(`http://127.0.0.1:${server.port}/#/gpus?range=7d`);
+    await page.getByText('In use').first().waitFor();
+    await page.locator('.legend').getByText('In use').waitFor();
+    expect(await coloursOf(page)).toContain('In use rgb(44, 156, 105)');
+    await page.goto(`http://127.0.0.1:${server.port}/#/usage?by=sku&range=7d`);
+    await page.locator('.legend').getByText('H100').first().waitFor();
+    expect(await coloursOf(page)).toStrictEqual(models);
     await page.context().close();
   });
 

@@ -84,7 +84,7 @@ test('a download has the rows of the page with every digit', async () => {
   await page.goto(`http://127.0.0.1:${server.port}/#/gpus?${DAYS}`);
   const [download] = await Promise.all([
     page.waitForEvent('download'),
-    page.getByRole('button', { name: 'Download as CSV' }).click(),
+    page.getByRole('button', { name: 'GPUs as CSV' }).click(),
   ]);
   const saved = await readFile(await download.path(), 'utf8');
   const { text } = await server.call('GET', `/api/v1/gpus?${RANGE}&format=csv`, {

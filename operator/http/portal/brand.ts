@@ -1,7 +1,6 @@
-import { createHash } from 'node:crypto';
 import { contrast } from '../../model/contrast.ts';
 import type { PortalSettings } from '../../config/settings.ts';
-import type { Asset } from '../dashboard/dashboard.ts';
+import { type Asset, assetOf } from '../dashboard/dashboard.ts';
 
 /** What a page of the provider's looks like. Nothing of it is secret: pages need it before they have a token. */
 export interface Brand {
@@ -19,8 +18,8 @@ export function brandOf({ name, logo, colors }: PortalSettings): Brand {
   const picture = logo === undefined ? undefined : logoOf(logo);
   const about = { ...(name !== undefined && { name }), logo: picture !== undefined };
   return {
-    about: asset(JSON.stringify(about), 'application/json; charset=utf-8'),
-    style: asset(styleOf(colors ?? {}), 'text/css; charset=utf-8'),
+    about: assetOf(Buffer.from(JSON.stringify(about)), 'application/json; charset=utf-8'),
+    style: assetOf(Buffer.from(styleOf(colors ?? {})), 'text/css; charset=utf-8'),
     ...(picture !== undefined && { logo: picture }),
   };
 }
@@ -46,10 +45,5 @@ function logoOf(uri: string): Asset | undefined {
   const [head = '', contentType] = DATA_URI.exec(uri) ?? [];
   return contentType === undefined
     ? undefined
-    : asset(Buffer.from(uri.slice(head.length), 'base64'), contentType);
-}
-
-function asset(body: string | Buffer, contentType: string): Asset {
-  const digest = createHash('sha256').update(body).digest('base64url').slice(0, 22);
-  return { body: Buffer.from(body), contentType, etag: `"${digest}"` };
+    : assetOf(Buffer.from(uri.slice(head.length), 'base64'), contentType);
 }

@@ -118,7 +118,7 @@ describe('the page of a tenant', () => {
     await page.getByText('123.45 EUR of 500.00 EUR used').waitFor();
     await settled();
     expect(await page.getByText(HOSTILE[0]).count()).toBeGreaterThan(0);
-    await page.getByText('What was not measured').waitFor();
+    await page.getByRole('heading', { name: 'What was not measured' }).waitFor();
     expect(problems).toStrictEqual([]);
     await page.context().close();
   });

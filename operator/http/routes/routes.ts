@@ -1,4 +1,4 @@
-import { type Asset, sendAsset } from '../dashboard/dashboard.ts';
+import { type Page, sendAsset } from '../dashboard/dashboard.ts';
 import { ConcurrencyLimit, createScans } from '../limits.ts';
 import { readQuery } from '../query.ts';
 import type { Route, RouteContext } from '../route.ts';
@@ -40,7 +40,7 @@ const CONCURRENT_COMPARISONS = 2;
  * Every operation of the API, and the dashboard's page. `docs/openapi.yaml` lists the same; a test
  * compares them.
  */
-export function createRoutes(context: RouteContext, page: Asset): readonly Route[] {
+export function createRoutes(context: RouteContext, page: Page): readonly Route[] {
   const busy = 'too much is being sent at once';
   const memory = new ConcurrencyLimit(BODY_MEMORY_BYTES, busy);
   const webhookMemory = new ConcurrencyLimit(WEBHOOK_MEMORY_BYTES, busy);
@@ -78,7 +78,7 @@ export function createRoutes(context: RouteContext, page: Asset): readonly Route
 }
 
 /** GET /: the dashboard for browsers, the list of paths for programs. */
-function indexRoute(version: string, routes: readonly Route[], page: Asset): Route {
+function indexRoute(version: string, routes: readonly Route[], page: Page): Route {
   const index = {
     name: 'meterfeed',
     version,
@@ -96,8 +96,8 @@ function indexRoute(version: string, routes: readonly Route[], page: Asset): Rou
     handlers: [
       (request, response) => {
         readQuery(request, []);
-        response.vary('Accept');
-        if (request.accepts(['json', 'html']) === 'html') sendAsset(response, page);
+        response.vary('Accept, Authorization');
+        if (request.accepts(['json', 'html']) === 'html') sendAsset(response, page(request));
         else response.json(index);
       },
     ],

@@ -143,12 +143,14 @@ export async function change(address, body, method = 'POST') {
   return response.status === 204 ? undefined : response.json();
 }
 
-/** Saves an answer as a file; the token cannot travel in a link. @param {string} address @param {string} name */
-export async function download(address, name) {
-  const blob = await (await request(address)).blob();
+/** Saves an answer as the file that it names; the token cannot travel in a link. @param {string} address */
+export async function download(address) {
+  const response = await request(address);
+  const blob = await response.blob();
+  const named = /filename="?([^";]+)/.exec(response.headers.get('Content-Disposition') ?? '');
   const link = document.createElement('a');
   link.href = URL.createObjectURL(blob);
-  link.download = name;
+  link.download = named?.[1] ?? '';
   link.click();
   setTimeout(() => URL.revokeObjectURL(link.href), 10_000);
 }

@@ -1,8 +1,6 @@
 import { html, useRef, useState } from './preact.js';
-import { ApiError, download } from './api.js';
+import { ApiError } from './api.js';
 import { Notice } from './components.js';
-
-/** @typedef {import('preact').ComponentChildren} Children */
 
 const SAID_MS = 2000;
 
@@ -34,24 +32,6 @@ async function copied(text) {
   const done = document.execCommand('copy');
   field.remove();
   return done;
-}
-
-/** @param {{ address: string, name: string, children?: Children }} properties */
-export function DownloadButton({ address, name, children }) {
-  const [state, setState] = useState('');
-  const run = async () => {
-    setState('Downloading…');
-    try {
-      await download(address, name);
-      setState('');
-    } catch (error) {
-      setState(error instanceof Error ? error.message : String(error));
-    }
-  };
-  return html`
-    <button class="download" onClick=${run}>${children}</button>
-    <span role="status">${state}</span>
-  `;
 }
 
 /**

@@ -5,7 +5,7 @@ import uPlot from './vendor/uplot.js';
 export const HEIGHT = 260;
 const HATCH = 8;
 /** A strip at the top tells that some tenant clusters were not measured. */
-const PARTLY_HEIGHT = 12;
+const STRIP_HEIGHT = 12;
 
 /** @typedef {import('./series.js').Drawn & { holes: import('./holes.js').Hole[], running: boolean, colours: string[], decimals: number }} Drawing */
 
@@ -85,32 +85,43 @@ function drawMarks(plot, { times, step, holes, running }, { text, surface }) {
     fill(last, last + step);
     ctx.globalAlpha = 1;
   }
-  const hatching = ctx.createPattern(hatch(text), 'repeat');
-  if (hatching !== null) {
-    ctx.fillStyle = hatching;
-    for (const { from, to, partly } of holes) {
-      fill(from, Math.min(to, Date.now() / 1000), partly ? PARTLY_HEIGHT : bbox.height);
-    }
+  const hatching = ctx.createPattern(tileOf(text, drawLines), 'repeat');
+  const dots = ctx.createPattern(tileOf(text, drawDot), 'repeat');
+  for (const { from, to, kind } of holes) {
+    ctx.fillStyle = (kind === 'before' ? dots : hatching) ?? text;
+    fill(from, Math.min(to, Date.now() / 1000), kind === 'some' ? STRIP_HEIGHT : bbox.height);
   }
   ctx.restore();
 }
 
-/** @param {string} colour */
-function hatch(colour) {
+/** What a pattern repeats. @param {string} colour @param {(context: CanvasRenderingContext2D) => void} draw */
+function tileOf(colour, draw) {
   const tile = document.createElement('canvas');
   tile.width = HATCH;
   tile.height = HATCH;
   const context = tile.getContext('2d');
   if (context === null) return tile;
   context.strokeStyle = colour;
+  context.fillStyle = colour;
   context.globalAlpha = 0.7;
   context.beginPath();
+  draw(context);
+  return tile;
+}
+
+/** @param {CanvasRenderingContext2D} context */
+function drawLines(context) {
   for (const offset of [-HATCH, 0, HATCH]) {
     context.moveTo(offset, HATCH);
     context.lineTo(offset + HATCH, 0);
   }
   context.stroke();
-  return tile;
+}
+
+/** @param {CanvasRenderingContext2D} context */
+function drawDot(context) {
+  context.arc(HATCH / 2, HATCH / 2, 1.2, 0, 2 * Math.PI);
+  context.fill();
 }
 
 /** The hour, or the day where one begins. @param {number} seconds */

@@ -1,4 +1,5 @@
 import { clock, quantity } from './format.js';
+import { isUnknown, notesOf } from './holes.js';
 
 /** @typedef {import('./chart-draw.js').Drawing} Drawing */
 
@@ -40,10 +41,7 @@ function linesOf({ times, step, series, colours, decimals, running, holes }, ind
   const at = times[index] ?? 0;
   const from = clock(new Date(at * 1000).toISOString());
   const isRunning = running && index === times.length - 1;
-  const notes = [
-    ...(isRunning ? ['still running'] : []),
-    ...(holes.some((hole) => hole.from < at + step && hole.to > at) ? ['not all measured'] : []),
-  ];
+  const notes = [...(isRunning ? ['still running'] : []), ...notesOf(holes, at, step)];
   const head = element('p', 'head', `${from} UTC${notes.map((note) => `, ${note}`).join('')}`);
   const lines = series.flatMap(({ name, values }, place) => {
     const value = values[index] ?? 0;
@@ -58,7 +56,8 @@ function linesOf({ times, step, series, colours, decimals, running, holes }, ind
     );
     return [line];
   });
-  return lines.length === 0 ? [head, element('p', '', 'nothing')] : [head, ...lines];
+  if (lines.length > 0) return [head, ...lines];
+  return [head, element('p', '', isUnknown(holes, at, step) ? 'unknown' : 'nothing')];
 }
 
 /** @param {string} tag @param {string} className @param {string} text */

@@ -2,6 +2,7 @@ import { html, useEffect, useRef } from './preact.js';
 import { drawChart, HEIGHT } from './chart-draw.js';
 import { coloursOf } from './colours.js';
 import { clock, decimalsOf, quantity } from './format.js';
+import { HOLE_WORDS, isUnknown, notesOf } from './holes.js';
 import { Table } from './table.js';
 
 /** @typedef {import('./series.js').Drawn} Drawn */
@@ -9,10 +10,10 @@ import { Table } from './table.js';
 
 /**
  * Series over time as stacked areas, with the same figures as a table underneath.
- * @param {{ title: string, unit: string, drawn: Drawn, holes: Hole[], total: string }} properties
+ * @param {{ title: string, unit: string, drawn: Drawn, unmeasured: ReturnType<typeof import('./holes.js').useHoles>, total: string }} properties
  *   `total` is the sum of all, as the server has it
  */
-export function StackedChart({ title, unit, drawn, holes, total }) {
+export function StackedChart({ title, unit, drawn, unmeasured: { holes, error }, total }) {
   const place = useRef(/** @type {HTMLDivElement | null} */ (null));
   const { times, step, series } = drawn;
   const running = (times.at(-1) ?? 0) + step > Date.now() / 1000;
@@ -45,15 +46,21 @@ export function StackedChart({ title, unit, drawn, holes, total }) {
       plot.destroy();
     };
   }, [drawn, holes]);
-  if (series.length === 0) return html`<p class="empty">${emptyText(holes)}</p>`;
+  const doubt =
+    error &&
+    html`<p class="notice warn">What was not measured is not marked, since it cannot be read: ${error.message}</p>`;
+  if (series.length === 0) return html`${doubt}<p class="empty">${emptyText(holes)}</p>`;
+  const kinds = /** @type {const} */ (['before', 'all', 'some']).filter((kind) =>
+    holes.some((hole) => hole.kind === kind),
+  );
   return html`
+    ${doubt}
     <figure>
       <figcaption>${title}, ${unit}</figcaption>
       <div class="chart" role="img" aria-label=${`${title}: ${total} in all. The figures are in the table below.`} ref=${place}></div>
       <ul class="legend">
         ${series.map(({ name }, index) => html`<li><span class="swatch" style=${{ background: colours[index] }}></span>${name}</li>`)}
-        ${holes.some(({ partly }) => !partly) && html`<li><span class="swatch hole"></span>not measured</li>`}
-        ${holes.some(({ partly }) => partly) && html`<li><span class="swatch hole partly"></span>some tenant clusters not measured</li>`}
+        ${kinds.map((kind) => html`<li><span class=${`swatch ${kind}`}></span>${HOLE_WORDS[kind].name}</li>`)}
         ${running && html`<li><span class="swatch running"></span>still running</li>`}
       </ul>
       <details>
@@ -68,24 +75,31 @@ export function StackedChart({ title, unit, drawn, holes, total }) {
             ...series.map(({ name, values }) => ({
               name,
               number: true,
-              cell: (/** @type {{ index: number }} */ row) =>
-                quantity(values[row.index] ?? 0, decimals),
+              cell: (/** @type {{ at: number, index: number }} */ row) =>
+                cellText(values[row.index] ?? 0, row),
             })),
           ]} />
       </details>
     </figure>
   `;
 
+  /** Zero is what was measured to be zero. @param {number} value @param {{ at: number }} row */
+  function cellText(value, { at }) {
+    return value === 0 && isUnknown(holes, at, step) ? 'unknown' : quantity(value, decimals);
+  }
+
   /** @param {number} at @param {number} index */
   function mark(at, index) {
-    if (running && index === times.length - 1) return ' (still running)';
-    return holes.some(({ from, to }) => from < at + step && to > at) ? ' (not all measured)' : '';
+    const isRunning = running && index === times.length - 1;
+    const notes = [...(isRunning ? ['still running'] : []), ...notesOf(holes, at, step)];
+    return notes.length === 0 ? '' : ` (${notes.join(', ')})`;
   }
 }
 
 /** @param {Hole[]} holes */
 function emptyText(holes) {
-  return holes.length === 0
-    ? 'Nothing was used in this time.'
+  if (holes.length === 0) return 'Nothing was used in this time.';
+  return holes.some(({ kind }) => kind === 'before')
+    ? 'Nothing is known to have been used: of the time before metering began nothing is known.'
     : 'Nothing is known to have been used, and not all of this time was measured: see Gaps.';
 }

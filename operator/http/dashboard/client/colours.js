@@ -1,7 +1,7 @@
 import { OTHERS } from './series.js';
 import { tab } from './storage.js';
 
-/** Told apart by colour-blind readers too, in both themes. */
+/** Told apart by colour-blind readers too, in both themes. More than a chart has series, so that few share one. */
 const COLOURS = [
   '#3d7fdb',
   '#e08a1e',
@@ -11,25 +11,39 @@ const COLOURS = [
   '#c4483c',
   '#4fb0c6',
   '#93a32b',
+  '#9a6b45',
+  '#d98a9b',
+  '#5a7a52',
+  '#5f6fa8',
 ];
 const OTHERS_COLOUR = '#8b95a3';
+/** What means the same on every chart; red is for what is wrong. */
+const FIXED = new Map([
+  [OTHERS, OTHERS_COLOUR],
+  ['state/In use', '#2c9c69'],
+  ['state/Idle', OTHERS_COLOUR],
+  ['state/Down', '#c4483c'],
+]);
 const KEY = 'meterfeed-colours';
 /** More keys than this are not remembered. */
 const MOST = 500;
 
-/** The place of each key in the order in which this tab first saw it. @type {Map<string, number>} */
+/** The place of each key among those of its kind, as this tab first saw them. @type {Map<string, number>} */
 const places = new Map(remembered());
 
 /**
  * A colour for each series: the one that it had before on any page of this tab, unless a larger
  * series of this chart has it.
- * @param {string[]} keys of the series, the largest first
+ * @param {string[]} keys of the series, `kind/value`, the largest first
  * @returns {string[]}
  */
 export function coloursOf(keys) {
+  // By name, so that every reader who sees the same models first sees them in the same colours.
+  for (const key of keys.toSorted()) if (!FIXED.has(key)) placeOf(key);
   const taken = new Set();
   const colours = keys.map((key) => {
-    if (key === OTHERS) return OTHERS_COLOUR;
+    const fixed = FIXED.get(key);
+    if (fixed !== undefined) return fixed;
     const wish = placeOf(key) % COLOURS.length;
     const free = COLOURS.findIndex((_, offset) => !taken.has((wish + offset) % COLOURS.length));
     const chosen = (wish + Math.max(free, 0)) % COLOURS.length;
@@ -42,7 +56,9 @@ export function coloursOf(keys) {
 
 /** @param {string} key */
 function placeOf(key) {
-  const place = places.get(key) ?? places.size;
+  const kind = key.slice(0, key.indexOf('/') + 1);
+  const place =
+    places.get(key) ?? [...places.keys()].filter((other) => other.startsWith(kind)).length;
   if (places.size < MOST) places.set(key, place);
   return place;
 }

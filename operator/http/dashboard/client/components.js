@@ -21,6 +21,11 @@ export function Badge({ tone, children }) {
   return html`<span class=${`badge ${tone}`}>${children}</span>`;
 }
 
+/** Instead of a figure that nobody knows, with the pattern that charts have there. @param {{ children?: Children }} properties */
+export function NotMeasured({ children }) {
+  return html`<span class="muted unmeasured"><span class="swatch before"></span>${children}</span>`;
+}
+
 /** @param {{ title?: string, children?: Children }} properties */
 export function Card({ title, children }) {
   return html`<section class="card">${title && html`<h2>${title}</h2>`} ${children}</section>`;
@@ -41,8 +46,8 @@ export function Skeleton() {
 
 /**
  * What is shown instead of data that is not there: still coming, refused, or failed with what to do.
- * Old data stays in sight under the message.
- * @param {{ state: { loading: boolean, error: import('./api.js').ApiError | undefined, reload: () => void } }} properties
+ * Old data stays in sight under the message, which says so.
+ * @param {{ state: { data: any, loading: boolean, error: import('./api.js').ApiError | undefined, reload: () => void } }} properties
  */
 export function ErrorNotice({ state }) {
   if (state.loading) return html`<${Skeleton} />`;
@@ -50,6 +55,7 @@ export function ErrorNotice({ state }) {
   return html`
     <div class="notice warn" role="alert">
       <p>${state.error.message}</p>
+      ${state.data !== undefined && html`<p>What stands below was read before that.</p>`}
       <button onClick=${state.reload}>Try again</button>
     </div>
   `;

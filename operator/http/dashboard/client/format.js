@@ -1,25 +1,36 @@
-const COUNT = new Intl.NumberFormat('en', { maximumFractionDigits: 0 });
-const FIXED = new Intl.NumberFormat('en', {
-  minimumFractionDigits: 3,
-  maximumFractionDigits: 3,
-});
+/** With no, one, two and three decimals. */
+const FIXED = [0, 1, 2, 3].map(
+  (places) =>
+    new Intl.NumberFormat('en', { minimumFractionDigits: places, maximumFractionDigits: places }),
+);
 const SHORT = new Intl.NumberFormat('en', { maximumFractionDigits: 3 });
-const ONE_DECIMAL = new Intl.NumberFormat('en', {
-  minimumFractionDigits: 1,
-  maximumFractionDigits: 1,
-});
 const EXACT = new Intl.NumberFormat('en', { maximumFractionDigits: 9 });
 const SMALLEST = 0.0005;
+/** A comma between thousands is a decimal sign to half of all readers; this is a narrow space. */
+const THOUSANDS = '\u202F';
+
+/** A number as people of all places read it. @param {Intl.NumberFormat} format @param {number} value */
+export function number(format, value) {
+  return format.format(value).replaceAll(',', THOUSANDS).replace('-', '−');
+}
+
+const HOUR_S = 3600;
+const DAY_S = 86_400;
 
 /** Units that are measured over time or in bytes: they have fractions, also where one number has none. */
 const FRACTIONAL = /(^|-)(hours|gib|seconds)$/;
 
 /**
- * How many decimals a unit has wherever it is shown: three, or none where whole things are counted.
+ * How many decimals a unit has wherever it is shown: three where it is measured, and of things that are counted as many as
+ * one of the values has, three at most.
  * @param {string} unit @param {number[]} values all that are shown of it
  */
 export function decimalsOf(unit, values) {
-  return FRACTIONAL.test(unit) || !values.every(Number.isInteger) ? 3 : 0;
+  if (FRACTIONAL.test(unit)) return 3;
+  return values.reduce((most, value) => {
+    const [, decimals = ''] = SHORT.format(value).split('.');
+    return Math.max(most, decimals.length);
+  }, 0);
 }
 
 /**
@@ -27,14 +38,14 @@ export function decimalsOf(unit, values) {
  * @param {number} value @param {number} [decimals]
  */
 export function quantity(value, decimals = 3) {
-  if (decimals === 0) return COUNT.format(value);
-  if (value !== 0 && Math.abs(value) < SMALLEST) return value > 0 ? '< 0.001' : '> −0.001';
-  return FIXED.format(value).replace('-', '−');
+  if (decimals === 3 && value !== 0 && Math.abs(value) < SMALLEST)
+    return value > 0 ? '< 0.001' : '> −0.001';
+  return number(FIXED[decimals] ?? SHORT, value);
 }
 
 /** A number in a sentence or on an axis: no more decimals than it has. @param {number} value */
 export function plain(value) {
-  return value > 0 && value < SMALLEST ? '< 0.001' : SHORT.format(value);
+  return value > 0 && value < SMALLEST ? '< 0.001' : number(SHORT, value);
 }
 
 /**
@@ -42,7 +53,7 @@ export function plain(value) {
  * @param {number} value @param {boolean} [isDifference]
  */
 export function exact(value, isDifference = false) {
-  return `${isDifference && value > 0 ? '+' : ''}${EXACT.format(value).replace('-', '−')}`;
+  return `${isDifference && value > 0 ? '+' : ''}${number(EXACT, value)}`;
 }
 
 /** With its sign, for what has changed. @param {number} value @param {number} [decimals] */
@@ -54,13 +65,12 @@ export function signed(value, decimals = 3) {
 export function percent(value, base) {
   if (base === 0) return value === 0 ? '0.0 %' : 'new';
   const share = (100 * value) / base;
-  const text = ONE_DECIMAL.format(share);
-  return `${share > 0 ? '+' : ''}${text.replace('-', '−')} %`;
+  return `${share > 0 ? '+' : ''}${quantity(share, 1)} %`;
 }
 
 /** @param {number} value */
 export function count(value) {
-  return COUNT.format(value);
+  return quantity(value, 0);
 }
 
 /** `1 event`, `2 events`. @param {number} value @param {string} one @param {string} [many] */
@@ -110,23 +120,42 @@ export function dayText(day) {
   return DAY.format(new Date(`${day.slice(0, 10)}T00:00:00Z`));
 }
 
+/** Why a time has no sums: nothing is known of it, or nothing was used. @param {any} usage an answer of /api/v1/usage */
+export function noUsageText({ from, to, measured_since: since }) {
+  if (since === undefined) return 'Nothing is known of this time: nothing was metered yet.';
+  if (Date.parse(since) >= Date.parse(to))
+    return `Nothing is known of this time: metering began on ${time(since)}.`;
+  return Date.parse(since) > Date.parse(from)
+    ? `Nothing was used since metering began on ${time(since)}.`
+    : 'Nothing was used in this time.';
+}
+
 /** How long ago, in one unit. @param {string | undefined} text RFC 3339 @param {number} now */
 export function ago(text, now) {
   if (text === undefined) return 'never';
   return `${duration(Math.max(0, (now - Date.parse(text)) / 1000))} ago`;
 }
 
-/** @param {number} seconds */
+/** In its two largest units: `45 s`, `8 h`, `5 h 40 min`, `2 d 3 h`. @param {number} seconds */
 export function duration(seconds) {
   if (seconds < 90) return `${Math.round(seconds)} s`;
-  if (seconds < 90 * 60) return `${Math.round(seconds / 60)} min`;
-  if (seconds < 48 * 3600) return `${Math.round(seconds / 3600)} h`;
-  return `${Math.round(seconds / 86_400)} d`;
+  const minutes =
+    seconds < DAY_S ? Math.round(seconds / 60) : Math.round(seconds / HOUR_S) * (HOUR_S / 60);
+  const [days, hours, rest] = [
+    Math.floor(minutes / 1440),
+    Math.floor(minutes / 60) % 24,
+    minutes % 60,
+  ];
+  return [
+    ...(days > 0 ? [`${days} d`] : []),
+    ...(hours > 0 ? [`${hours} h`] : []),
+    ...(rest > 0 ? [`${rest} min`] : []),
+  ].join(' ');
 }
 
 /** @param {number} value */
 export function bytes(value) {
   const units = ['B', 'KiB', 'MiB', 'GiB', 'TiB'];
   const power = value < 1 ? 0 : Math.min(Math.floor(Math.log2(value) / 10), units.length - 1);
-  return `${SHORT.format(value / 1024 ** power)} ${units[power]}`;
+  return `${number(SHORT, value / 1024 ** power)} ${units[power]}`;
 }

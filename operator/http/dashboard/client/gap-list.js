@@ -1,7 +1,7 @@
 import { html } from './preact.js';
 import { CopyButton } from './buttons.js';
-import { counted, duration, time } from './format.js';
-import { causeText, isCluster, scopeText } from './gap-words.js';
+import { counted } from './format.js';
+import { causeText, gapTime, isCluster, scopeText } from './gap-words.js';
 import { useNames } from './names.js';
 
 const SCOPES_SHOWN = 6;
@@ -20,7 +20,7 @@ function Gap({ group }) {
   return html`
     <li class=${open ? 'open' : ''}>
       <strong>${causeText(source)}</strong>
-      <span>${open ? `since ${time(group.from)}, ${duration(group.seconds)} so far` : `${time(group.from)} to ${time(group.to)}, ${duration(group.seconds)}`}</span>
+      <span>${gapTime(group)}</span>
       <span>Missing: ${of === '' ? scopesText(group, names) : `tenant clusters of ${of}`}</span>
       <details>
         <summary>What it says${reasons > 1 ? `, the newest of ${counted(reasons, 'text')}` : ''}</summary>

@@ -1,3 +1,5 @@
+import { duration, time } from './format.js';
+
 /** @typedef {import('./names.js').Names} Names */
 
 /** @type {ReadonlyMap<string, string>} */
@@ -48,4 +50,12 @@ export function isCluster(scope) {
 /** What was measured, or was not. @param {string} scope @param {Names} names */
 export function scopeText(scope, names) {
   return KINDS.get(scope) ?? names.cluster(scope);
+}
+
+/** When a gap was and how long: `22:05 to 06:05, 6 h of these 8 h` where it had pauses. @param {any} group of GET /api/v1/gaps */
+export function gapTime({ open, from, to, seconds }) {
+  const all = (Date.parse(to) - Date.parse(from)) / 1000;
+  const lasted = duration(seconds);
+  const text = lasted === duration(all) ? lasted : `${lasted} of these ${duration(all)}`;
+  return open ? `since ${time(from)}, ${text} so far` : `${time(from)} to ${time(to)}, ${text}`;
 }

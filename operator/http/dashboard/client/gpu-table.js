@@ -13,7 +13,7 @@ const FIGURES = [
 
 /**
  * Rows of GET /api/v1/gpus in GPU-hours, with how busy the GPUs were.
- * @param {{ caption: string, rows: any[], names: { name: string, cell: (row: any) => import('preact').ComponentChildren }[],
+ * @param {{ caption: string, rows: any[], names: import('./table.js').Column<any>[],
  *   empty: string }} properties
  */
 export function GpuTable({ caption, rows, names, empty }) {
@@ -26,6 +26,7 @@ export function GpuTable({ caption, rows, names, empty }) {
         ...figures.map(([name = '', field = '']) => ({
           name,
           number: true,
+          value: (/** @type {any} */ row) => row[field],
           cell: (/** @type {any} */ row) => quantity(row[field]),
         })),
         {

@@ -27,7 +27,9 @@ export function HeldTenants() {
     <${Card} title="Held: pushed for tenants that nobody knows">
       <${ErrorNotice} state=${held} />
       <p class="muted">It is kept and billed to nobody until somebody decides, or the tenant is discovered.</p>
-      <${Table} caption="Held usage" rows=${rows} empty="None."
+      ${
+        held.data &&
+        html`<${Table} caption="Held usage" rows=${rows} empty="None."
         columns=${[
           { name: 'Pushed for', cell: (/** @type {any} */ one) => one.tenant },
           { name: 'Events', number: true, cell: (/** @type {any} */ one) => count(one.events) },
@@ -37,7 +39,8 @@ export function HeldTenants() {
             cell: (/** @type {any} */ one) =>
               html`<${Decision} one=${one} onDone=${held.reload} />`,
           },
-        ]} />
+        ]} />`
+      }
     </${Card}>
   `;
 }

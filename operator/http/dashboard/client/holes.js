@@ -5,31 +5,56 @@ import { isCluster } from './gap-words.js';
 const REFRESH_MS = 60_000;
 
 /**
- * Seconds since the epoch; `partly` where only some tenant clusters were not measured.
- * @typedef {{ from: number, to: number, partly: boolean }} Hole
+ * Seconds since the epoch. `before` metering began nothing is known; of `all` or of `some` tenant clusters something was not
+ * measured.
+ * @typedef {{ from: number, to: number, kind: 'before' | 'all' | 'some' }} Hole
  */
 
+/** What a hole is called, and a step of a chart that it reaches into. */
+export const HOLE_WORDS = {
+  before: { name: 'before metering began', note: 'before metering began' },
+  all: { name: 'not measured', note: 'not all measured' },
+  some: { name: 'some tenant clusters not measured', note: 'not all measured' },
+};
+
 /**
- * When a metric was not measured, for charts: the gaps that bear on it, and all before the first measurement.
+ * When a metric was not measured, for charts: the gaps that bear on it, and all before the first measurement. `error` where
+ * that is not known.
  * @param {{ from: string, to: string, tenant?: string | undefined, metric?: string | undefined }} asked
- * @returns {Hole[]}
+ * @returns {{ holes: Hole[], error: import('./api.js').ApiError | undefined }}
  */
 export function useHoles({ from, to, tenant, metric }) {
-  const { data } = useApi(url('/api/v1/gaps', { from, to, tenant, metric }), REFRESH_MS);
-  return useMemo(() => (data === undefined ? [] : holesOf(data, tenant)), [data]);
+  const { data, error } = useApi(url('/api/v1/gaps', { from, to, tenant, metric }), REFRESH_MS);
+  const holes = useMemo(() => (data === undefined ? [] : holesOf(data, tenant)), [data]);
+  return { holes, error };
 }
 
 /** @param {any} gaps @param {string | undefined} tenant @returns {Hole[]} */
-function holesOf({ from, open, ended, measured_since: since }, tenant) {
-  const stretches = [...open, ...ended].flatMap(({ scopes, stretches: all }) => {
-    const partly = !tenant && scopes.every(isCluster);
-    return all.map((/** @type {any} */ one) => ({ ...one, partly }));
+function holesOf(gaps, tenant) {
+  const stretches = [...gaps.open, ...gaps.ended].flatMap(({ scopes, stretches: all }) => {
+    const kind = !tenant && scopes.every(isCluster) ? 'some' : 'all';
+    return all.map((/** @type {any} */ one) => ({ ...one, kind }));
   });
-  if (since !== undefined && Date.parse(since) > Date.parse(from))
-    stretches.push({ from, to: since, partly: false });
-  return stretches.map((one) => ({
-    from: Date.parse(one.from) / 1000,
-    to: Date.parse(one.to) / 1000,
-    partly: one.partly,
+  return [...unknownBefore(gaps), ...stretches].map(({ from, to, kind }) => ({
+    from: Date.parse(from) / 1000,
+    to: Date.parse(to) / 1000,
+    kind,
   }));
+}
+
+/** The part of a range that lies before metering began, at most one. @param {any} range of an answer with `measured_since` */
+export function unknownBefore({ from, to, measured_since: since = to }) {
+  const end = Date.parse(since) < Date.parse(to) ? since : to;
+  return Date.parse(end) > Date.parse(from) ? [{ from, to: end, kind: 'before' }] : [];
+}
+
+/** The words for the holes that reach into a step, each once. @param {Hole[]} holes @param {number} at @param {number} step seconds */
+export function notesOf(holes, at, step) {
+  const inside = holes.filter(({ from, to }) => from < at + step && to > at);
+  return [...new Set(inside.map(({ kind }) => HOLE_WORDS[kind].note))];
+}
+
+/** Whether nothing of a step was measured of anybody. @param {Hole[]} holes @param {number} at @param {number} step seconds */
+export function isUnknown(holes, at, step) {
+  return holes.some(({ from, to, kind }) => kind !== 'some' && from <= at && to >= at + step);
 }

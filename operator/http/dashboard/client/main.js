@@ -24,6 +24,8 @@ import { PageHead } from './components.js';
 
 const STATUS_MS = 15_000;
 const NAMES_MS = 60_000;
+/** The operator says so in the page: without a token it would refuse every request. */
+const NEEDS_TOKEN = document.documentElement.dataset['token'] === 'needed';
 
 /** @param {{ place: Place, status: any }} properties */
 function Page({ place, status }) {
@@ -82,7 +84,7 @@ function TokenForm({ onGiven }) {
 
 function App() {
   const place = usePlace();
-  const [refused, setRefused] = useState(false);
+  const [refused, setRefused] = useState(NEEDS_TOKEN && token.get() === '');
   useEffect(() => onRefused(() => setRefused(true)), []);
   const status = useApi(refused ? undefined : '/api/v1/status', STATUS_MS);
   const catalog = useApi(refused ? undefined : '/api/v1/catalog', NAMES_MS);

@@ -1,6 +1,7 @@
 import { html } from './preact.js';
 import { useApi, url } from './api.js';
 import { ErrorNotice } from './components.js';
+import { number } from './format.js';
 
 const REFRESH_MS = 60_000;
 
@@ -8,11 +9,12 @@ const REFRESH_MS = 60_000;
  * What usage costs by the price books, asked for as the rows of usage are that it stands beside.
  * @typedef {{
  *   total: string,
- *   column: (name: string, keyOf: (row: any) => string) => { name: string, number: boolean, cell: (row: any) => import('preact').ComponentChildren }[],
+ *   files: { text: string, address: string }[],
+ *   column: (name: string, keyOf: (row: any) => string) => { name: string, number: boolean, cell: (row: any) => import('preact').ComponentChildren, value?: (row: any) => number | undefined }[],
  *   notice: import('preact').ComponentChildren,
  * }} Costs
  * `total` is empty where nothing has a price. `column` has one column then and none otherwise: who has no price book sees no
- * money. Rows of usage and of costs with the same key belong together.
+ * money, and no file of it is offered. Rows of usage and of costs with the same key belong together.
  */
 
 /** @param {Record<string, string | undefined> | undefined} asked parameters of /api/v1/costs; undefined asks nothing @returns {Costs} */
@@ -25,16 +27,28 @@ export function useCosts(asked) {
   );
   return {
     total: amountsText(amounts, digits),
+    files:
+      amounts.length === 0 ? [] : [{ text: 'Costs as CSV', address: url('/api/v1/costs', asked) }],
     column: (name, keyOf) => {
       if (amounts.length === 0) return [];
       const byKey = Map.groupBy(rows, keyOf);
-      return [{ name, number: true, cell: (row) => costCell(byKey.get(keyOf(row)) ?? [], digits) }];
+      const costsOf = (/** @type {any} */ row) => byKey.get(keyOf(row)) ?? [];
+      const cell = (/** @type {any} */ row) => costCell(costsOf(row), digits);
+      // Amounts in several currencies have no order.
+      const value = (/** @type {any} */ row) => sumOf(costsOf(row));
+      return [{ name, number: true, cell, ...(amounts.length === 1 && { value }) }];
     },
     notice: html`
       <${CostsMissing} state=${state} />
       ${amounts.length > 0 && without.length > 0 && html`<p class="notice">No PriceBook has prices of ${without.length === 1 ? 'the plan' : 'the plans'} ${without.join(', ')}: what was used on ${without.length === 1 ? 'it' : 'them'} is unpriced, not free.</p>`}
     `,
   };
+}
+
+/** @param {any[]} rows */
+function sumOf(rows) {
+  const costs = rows.flatMap(({ cost }) => cost ?? []);
+  return costs.length === 0 ? undefined : costs.reduce((sum, cost) => sum + cost, 0);
 }
 
 /** Who has never set a price must not be alarmed by it. @param {{ state: ReturnType<typeof useApi> }} properties */
@@ -73,5 +87,5 @@ function money(amount, places) {
     minimumFractionDigits: places,
     maximumFractionDigits: places,
   });
-  return format.format(amount).replace('-', '−');
+  return number(format, amount);
 }

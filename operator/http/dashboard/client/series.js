@@ -8,7 +8,7 @@ export const OTHERS = '\u0000others';
 /**
  * What a chart draws: `times` are the beginnings of its steps, seconds since the epoch.
  * @typedef {{ times: number[], step: number, series: { key: string, name: string, values: number[] }[] }} Drawn
- *   `key` stays with a series, also where two are called the same
+ *   `key` stays with a series, also where two are called the same: its kind, a slash, its value
  */
 
 /**
@@ -36,8 +36,10 @@ export function toSeries(rows, key, range, windowSeconds, nameOf) {
     const at = Math.floor((Date.parse(startOf(row[range.bucket])) / 1000 - first) / step);
     if (at >= 0 && at < line.length) line[at] = (line[at] ?? 0) + row.quantity;
   }
+  // A model has one colour, whether charts split by SKU or by GPU type.
+  const kind = key === 'gpu_type' ? 'sku' : key;
   const series = [...values].map(([value, amounts]) => {
-    return { key: value, name: nameOf(key, value), values: amounts };
+    return { key: `${kind}/${value}`, name: nameOf(key, value), values: amounts };
   });
   if (ranked.length > SHOWN) series.push({ key: OTHERS, name: 'others', values: others });
   return { times, step, series };

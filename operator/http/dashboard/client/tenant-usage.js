@@ -1,8 +1,8 @@
 import { html } from './preact.js';
 import { useApi, url } from './api.js';
-import { DownloadButton } from './buttons.js';
 import { ErrorNotice } from './components.js';
-import { decimalsOf, quantity, time } from './format.js';
+import { Downloads } from './downloads.js';
+import { decimalsOf, noUsageText, quantity, time } from './format.js';
 import { useCosts } from './money.js';
 import { TenantLink, useNames } from './names.js';
 import { SumLink } from './sums.js';
@@ -32,17 +32,18 @@ export function TenantUsage({ range }) {
       usage.data &&
       html`
       <${Table} caption=${`Sums from ${time(from)} to ${time(to)}`} rows=${tenants}
-        empty="No usage in this time. If tenants run, look at the gaps and at the log of discovery."
+        empty=${`${noUsageText(usage.data)} If tenants run, see Gaps and the log of discovery.`}
         columns=${[
           {
             name: 'Tenant',
+            value: (/** @type {any} */ row) => `${names.tenant(row.tenant)} ${row.tenant}`,
             cell: (/** @type {any} */ row) =>
               html`<${TenantLink} id=${row.tenant} query=${rangeQuery(range)} />`,
           },
           ...costs.column('Cost', ({ tenant }) => tenant),
           ...metricColumns(rows, names, range),
         ]} />
-      <${DownloadButton} name=${`usage-${from.slice(0, 10)}.csv`} address=${url('/api/v1/usage', { group_by: 'tenant', format: 'csv', from, to })}>Download as CSV</${DownloadButton}>
+      <${Downloads} files=${[...costs.files, { text: 'Usage as CSV', address: url('/api/v1/usage', { group_by: 'tenant', from, to }) }]} />
     `
     }
   `;
@@ -68,6 +69,7 @@ function metricColumns(rows, names, { from, to }) {
       return {
         name,
         number: true,
+        value: (/** @type {any} */ { amounts }) => amounts.get(metric),
         cell: (/** @type {any} */ { tenant, amounts }) =>
           amounts.has(metric)
             ? html`<${SumLink} of=${{ metric, tenant, from, to }} label=${`${name} of ${names.tenant(tenant)}`} text=${quantity(amounts.get(metric), decimals)} />`

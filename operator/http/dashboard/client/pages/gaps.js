@@ -3,6 +3,7 @@ import { useApi, url } from '../api.js';
 import { Card, Choice, ErrorNotice, PageHead, withChosen } from '../components.js';
 import { time } from '../format.js';
 import { GapList } from '../gap-list.js';
+import { unknownBefore } from '../holes.js';
 import { setQuery } from '../location.js';
 import { useNames } from '../names.js';
 import { RangePicker, rangeOf } from '../time-range.js';
@@ -17,6 +18,7 @@ export function GapsPage({ query }) {
   const gaps = useApi(url('/api/v1/gaps', { from: range.from, to: range.to, tenant }), REFRESH_MS);
   const ids = tenants.map(({ id, display_name: name }) => [id, name]);
   const { data } = gaps;
+  const [before] = data === undefined ? [] : unknownBefore(data);
   return html`
     <${PageHead} title="What was not measured"><${RangePicker} range=${range} /></${PageHead}>
     <div class="controls">
@@ -25,7 +27,7 @@ export function GapsPage({ query }) {
     </div>
     <p class="muted">Unknown is not zero, and is not billed. A gap that can still be filled is gone from here when it is.</p>
     <${ErrorNotice} state=${gaps} />
-    ${data && Date.parse(data.measured_since) > Date.parse(range.from) && html`<p class="notice">Measuring began on ${time(data.measured_since)}: of the time before nothing is known.</p>`}
+    ${before && html`<p class="notice"><span class="swatch before"></span>${data.measured_since === undefined ? 'Nothing was metered yet.' : `Metering began on ${time(data.measured_since)}: of the time before nothing is known.`}</p>`}
     ${
       data &&
       html`

@@ -1,8 +1,8 @@
 import { html, useMemo } from '../preact.js';
 import { useApi, url } from '../api.js';
-import { DownloadButton } from '../buttons.js';
 import { StackedChart } from '../chart.js';
 import { Card, Choice, ErrorNotice, PageHead, withChosen } from '../components.js';
+import { Downloads } from '../downloads.js';
 import { plain, time } from '../format.js';
 import { GpuTable, GpuWords } from '../gpu-table.js';
 import { useHoles } from '../holes.js';
@@ -17,7 +17,8 @@ const REFRESH_MS = 60_000;
 /** How the API calls what no tenant has. */
 const UNASSIGNED = 'unassigned';
 const METRIC = 'tenant_gpu_hours';
-const MODEL = { name: 'GPU', cell: (/** @type {any} */ row) => row.gpu_type };
+const modelOf = (/** @type {any} */ row) => row.gpu_type;
+const MODEL = { name: 'GPU', cell: modelOf, value: modelOf };
 
 /** What tenants have of GPUs, and what of it they use. @param {{ query: URLSearchParams, status: any }} properties */
 export function GpusPage({ query, status }) {
@@ -51,6 +52,7 @@ export function GpusPage({ query, status }) {
           names=${[
             {
               name: 'Tenant',
+              value: (/** @type {any} */ row) => `${names.tenant(row.tenant)} ${row.tenant}`,
               cell: (/** @type {any} */ row) =>
                 row.tenant === UNASSIGNED
                   ? 'Unassigned'
@@ -59,8 +61,18 @@ export function GpusPage({ query, status }) {
             MODEL,
           ]} />
         <${GpuWords} />
-        <${DownloadButton} name=${`gpus-${from.slice(0, 10)}.csv`} address=${url('/api/v1/gpus', { from, to, tenant, format: 'csv' })}>Download as CSV</${DownloadButton}>
-        <${DownloadButton} name=${`gpus-by-${range.bucket}-${from.slice(0, 10)}.csv`} address=${url('/api/v1/gpus', { from, to, tenant, group_by: `${range.bucket},tenant,gpu_type`, format: 'csv' })}>By ${range.bucket} as CSV</${DownloadButton}>
+        <${Downloads} files=${[
+          { text: 'GPUs as CSV', address: url('/api/v1/gpus', { from, to, tenant }) },
+          {
+            text: `By ${range.bucket} as CSV`,
+            address: url('/api/v1/gpus', {
+              from,
+              to,
+              tenant,
+              group_by: `${range.bucket},tenant,gpu_type`,
+            }),
+          },
+        ]} />
       </${Card}>
     `
     }
@@ -89,7 +101,7 @@ function statesOf(row) {
 function OverTime({ asked, range, windowSeconds }) {
   const { bucket } = range;
   const gpus = useApi(url('/api/v1/gpus', { ...asked, group_by: bucket }), REFRESH_MS);
-  const holes = useHoles({ ...asked, metric: METRIC });
+  const unmeasured = useHoles({ ...asked, metric: METRIC });
   const rows = gpus.data?.rows;
   const drawn = useMemo(() => {
     if (rows === undefined) return undefined;
@@ -107,7 +119,7 @@ function OverTime({ asked, range, windowSeconds }) {
   return html`
     <${Card} title="Over time">
       <${ErrorNotice} state=${gpus} />
-      ${drawn && html`<${StackedChart} title="What is delivered, by what becomes of it" unit=${`GPU-hours per ${bucket}`} drawn=${drawn} holes=${holes} total=${`${plain(delivered)} GPU-hours`} />`}
+      ${drawn && html`<${StackedChart} title="What is delivered, by what becomes of it" unit=${`GPU-hours per ${bucket}`} drawn=${drawn} unmeasured=${unmeasured} total=${`${plain(delivered)} GPU-hours`} />`}
     </${Card}>
   `;
 }

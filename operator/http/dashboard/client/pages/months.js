@@ -2,6 +2,7 @@ import { html } from '../preact.js';
 import { useApi, url } from '../api.js';
 import { Agreement } from '../agreement.js';
 import { Card, Choice, ErrorNotice, Notice, PageHead, withChosen } from '../components.js';
+import { Downloads } from '../downloads.js';
 import { monthText, quantity, time } from '../format.js';
 import { GapList } from '../gap-list.js';
 import { link, setQuery } from '../location.js';
@@ -64,7 +65,7 @@ function MonthNotes({ month }) {
   const late = since !== undefined && Date.parse(since) > Date.parse(month.from);
   return html`
     ${month.note && html`<${Notice} title="To know"><p>${month.note}</p></${Notice}>`}
-    ${since !== undefined && Date.parse(since) > Date.parse(`${before}-01`) && html`<p class="notice">Measuring began on ${time(since)}: ${late ? `of this month, and of ${monthText(before)}, nothing is known before.` : `of ${monthText(before)} nothing is known before.`}</p>`}
+    ${since !== undefined && Date.parse(since) > Date.parse(`${before}-01`) && html`<p class="notice">Metering began on ${time(since)}: ${late ? `of this month, and of ${monthText(before)}, nothing is known before.` : `of ${monthText(before)} nothing is known before.`}</p>`}
     ${
       !over &&
       html`<p class="muted">
@@ -87,9 +88,16 @@ function ByMetric({ month, tenant }) {
     <${Card} title=${`By metric${title}`}>
       ${costs.notice}
       <${MonthTable} month=${month} tenant=${tenant} by="metric" costs=${costs} />
+      <${MonthFiles} month=${month} asked=${{ tenant, group_by: 'metric' }} costs=${costs} />
       ${costs.total !== '' && html`<p class="muted">Costs are what the price books make of the usage, without taxes, fees, credits and discounts; invoices are made by the billing system. <a href=${link(['docs', 'costs.md'])}>What usage costs</a></p>`}
     </${Card}>
   `;
+}
+
+/** @param {{ month: any, asked: Record<string, string>, costs: import('../money.js').Costs }} properties */
+function MonthFiles({ month: { month, before }, asked, costs }) {
+  const text = `${monthText(month)} against ${monthText(before)} as CSV`;
+  return html`<${Downloads} files=${[...costs.files, { text, address: url(`/api/v1/months/${month}`, asked) }]} />`;
 }
 
 /** @param {{ address: string, rows: any[], query: URLSearchParams }} properties */
@@ -111,6 +119,7 @@ function ByTenant({ address, rows, query }) {
       <${ErrorNotice} state=${month} />
       ${costs.notice}
       ${month.data && html`<${MonthTable} month=${month.data} tenant="" by="tenant" costs=${costs} />`}
+      ${month.data && html`<${MonthFiles} month=${month.data} asked=${{ metric, group_by: 'tenant' }} costs=${costs} />`}
     </${Card}>
   `;
 }
@@ -125,6 +134,7 @@ function BySku({ address, tenant }) {
       <${ErrorNotice} state=${month} />
       ${costs.notice}
       ${month.data && html`<${MonthTable} month=${{ ...month.data, rows: month.data.rows.filter((/** @type {any} */ row) => row.sku !== '') }} tenant=${tenant} by="sku" costs=${costs} />`}
+      ${month.data && html`<${MonthFiles} month=${month.data} asked=${{ tenant, group_by: 'sku' }} costs=${costs} />`}
     </${Card}>
   `;
 }
@@ -142,7 +152,7 @@ function NotMeasured({ month, tenant }) {
   return html`
     <${Card} title="What was not measured, and what was down">
       <${ErrorNotice} state=${gaps} />
-      ${isLate && html`<p>Nothing before ${time(since)}, when measuring began.</p>`}
+      ${isLate && html`<p>Nothing before ${time(since)}, when metering began.</p>`}
       ${gaps.data && html`<${GapList} groups=${groups} empty=${isLate ? 'No gap after that is known.' : `No gap of ${monthText(month.month)} is known.`} />`}
       <p>GPU downtime: ${down === undefined ? 'none' : `${quantity(down.quantity)} GPU-hours, which are charged nowhere`}.</p>
       <p class="muted">Gaps are kept for at least 62 days. <a href=${link(['docs', 'bills.md'])}>How to read this page</a></p>

@@ -3,10 +3,10 @@ import { read, useApi, url } from '../api.js';
 import { CopyButton } from '../buttons.js';
 import { StackedChart } from '../chart.js';
 import { Bars, Card, ErrorNotice, Notice, PageHead, Tile } from '../components.js';
-import { ago, bytes, count, counted, plain, quantity, time } from '../format.js';
+import { ago, bytes, count, counted, noUsageText, plain, quantity, time } from '../format.js';
 import { GapList } from '../gap-list.js';
 import { HeldNotice } from '../held-tenants.js';
-import { useHoles } from '../holes.js';
+import { unknownBefore, useHoles } from '../holes.js';
 import { HubContext } from '../hub.js';
 import { link, shownCluster } from '../location.js';
 import { toSeries } from '../series.js';
@@ -109,7 +109,7 @@ function Tiles({ status, gpus, now }) {
   return html`
     <div class="tiles">
       <${Tile} label="Tenants" value=${count(status.tenants)} note=${counted(status.tenant_clusters, 'tenant cluster')} />
-      <${Tile} label="GPU-hours" value=${gpus === undefined ? '…' : quantity(gpus.totals[0]?.quantity ?? 0)} note="in the chosen time" />
+      <${Tile} label="GPU-hours" value=${gpuHoursText(gpus)} note="in the chosen time" />
       <${Tile} label="Last window" value=${ago(last, now)} note=${last === undefined ? 'none has closed yet' : late ? 'windows are not closing: see the log' : `every ${status.window}`} tone=${late ? 'warn' : 'good'} />
       <${Tile} label="Destinations well" value=${all === 0 ? 'none' : `${well} of ${all}`} note=${all === 0 && 'usage is kept, and sent nowhere'} tone=${all === 0 ? 'plain' : well === all ? 'good' : 'warn'} />
       <${Tile} label="Dead letters" value=${count(letters)} note=${letters > 0 ? 'refused, so not billed' : sent ? 'nothing was refused' : 'nothing was sent yet'} tone=${letters > 0 ? 'bad' : sent ? 'good' : 'plain'} />
@@ -117,6 +117,15 @@ function Tiles({ status, gpus, now }) {
       <${Tile} label="Failed tenant APIs" value=${count(failed)} note=${uncovered === 0 ? undefined : `${counted(uncovered, 'tenant cluster')} without own nodes, as far as known, and without kubeconfig`} tone=${failed === 0 ? 'good' : 'warn'} />
     </div>
   `;
+}
+
+/** @param {any} gpus */
+function gpuHoursText(gpus) {
+  if (gpus === undefined) return '…';
+  const [total] = gpus.totals;
+  const [before] = unknownBefore(gpus);
+  if (total === undefined && before?.to === gpus.to) return 'unknown';
+  return quantity(total?.quantity ?? 0);
 }
 
 /** @param {{ range: TimeRange, windowSeconds: number }} properties */
@@ -127,7 +136,7 @@ function GpuChart({ range, windowSeconds }) {
     url('/api/v1/usage', { group_by: `sku,${bucket}`, metric: GPU_HOURS, from, to }),
     USAGE_MS,
   );
-  const holes = useHoles({ from, to, metric: GPU_HOURS });
+  const unmeasured = useHoles({ from, to, metric: GPU_HOURS });
   const rows = gpus.data?.rows;
   const drawn = useMemo(
     () =>
@@ -137,7 +146,7 @@ function GpuChart({ range, windowSeconds }) {
   const total = `${plain(gpus.data?.totals[0]?.quantity ?? 0)} GPU-hours`;
   return html`
     <${ErrorNotice} state=${gpus} />
-    ${drawn && html`<${StackedChart} title="GPU-hours by SKU" unit=${`GPU-hours per ${bucket}`} drawn=${drawn} holes=${holes} total=${total} />`}
+    ${drawn && html`<${StackedChart} title="GPU-hours by SKU" unit=${`GPU-hours per ${bucket}`} drawn=${drawn} unmeasured=${unmeasured} total=${total} />`}
   `;
 }
 
@@ -150,7 +159,7 @@ function GpuBars({ gpus, range: { from, to } }) {
     <${ErrorNotice} state=${gpus} />
     ${
       gpus.data &&
-      html`<${Bars} empty="No GPU was used in this time."
+      html`<${Bars} empty=${noUsageText(gpus.data)}
         rows=${rows.slice(0, TOP).map((/** @type {any} */ row) => ({
           name:
             row.sku === ''

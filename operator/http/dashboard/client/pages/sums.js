@@ -2,7 +2,16 @@ import { html } from '../preact.js';
 import { Agreement } from '../agreement.js';
 import { useApi, url } from '../api.js';
 import { Card, ErrorNotice, PageHead, Trail } from '../components.js';
-import { clock, counted, dayText, decimalsOf, monthText, quantity, unitText } from '../format.js';
+import {
+  clock,
+  counted,
+  dayText,
+  decimalsOf,
+  monthText,
+  noUsageText,
+  quantity,
+  unitText,
+} from '../format.js';
 import { link } from '../location.js';
 import { ClusterName, TenantLink, useNames } from '../names.js';
 import { sumPlace } from '../sums.js';
@@ -120,7 +129,7 @@ function PartSums({ of, level, isOwn }) {
       data &&
       html`
       <${Card} title=${total === undefined ? 'Nothing' : `${quantity(total.quantity, decimals)} ${unitText(unit)} in ${counted(total.events, 'event')}`}>
-        <${Table} caption=${`${names.metricWithUnit(of.metric, unit)} by ${level}`} rows=${spans} empty=${emptyText(level)}
+        <${Table} caption=${`${names.metricWithUnit(of.metric, unit)} by ${level}`} rows=${spans} empty=${emptyText(level, data)}
           columns=${[
             {
               name: HEADS[level],
@@ -140,13 +149,13 @@ function PartSums({ of, level, isOwn }) {
   `;
 }
 
-/** @param {Level} level */
-function emptyText(level) {
+/** @param {Level} level @param {any} usage */
+function emptyText(level, usage) {
   if (level === 'window')
     return 'Nothing here. Windows are told from the events, which are kept for RETENTION; hours are kept for 35 days and days for 400.';
   return level === 'hour'
     ? 'Nothing here. Hours are kept for 35 days, days for 400.'
-    : 'Nothing was used in this time.';
+    : noUsageText(usage);
 }
 
 /** From when to when a row is; a window lasts until the next one or the hour's end. @param {Level} level @param {string} start @param {string | undefined} next @param {string} end */

@@ -1,8 +1,9 @@
 import { html } from '../preact.js';
 import { useApi, url } from '../api.js';
-import { CopyButton, DownloadButton } from '../buttons.js';
+import { CopyButton } from '../buttons.js';
 import { Badge, Card, Choice, ErrorNotice, PageHead } from '../components.js';
-import { decimalsOf, quantity, time } from '../format.js';
+import { Downloads } from '../downloads.js';
+import { decimalsOf, noUsageText, quantity, time } from '../format.js';
 import { link, setQuery } from '../location.js';
 import { useCosts } from '../money.js';
 import { ClusterName, useNames } from '../names.js';
@@ -46,29 +47,30 @@ export function TenantPage({ id, query, status }) {
     ${status.data && html`<${UsageChart} asked=${{ metric, tenant: id, from, to }} by="sku" range=${range} windowSeconds=${status.data.window_seconds} />`}
     <${Card} title="Usage">
       <${ErrorNotice} state=${usage} />
-      ${usage.data && html`<${TenantSums} id=${id} range=${range} rows=${usage.data.rows} />`}
+      ${usage.data && html`<${TenantSums} id=${id} range=${range} usage=${usage.data} />`}
     </${Card}>
     ${tenant.data && html`<${TenantFacts} tenant=${tenant.data} />`}
   `;
 }
 
-/** Every sum of a tenant, each of which can be taken apart. @param {{ id: string, range: import('../time-range.js').TimeRange, rows: any[] }} properties */
-export function TenantSums({ id, range: { from, to }, rows }) {
+/** Every sum of a tenant, each of which can be taken apart. @param {{ id: string, range: import('../time-range.js').TimeRange, usage: any }} properties */
+export function TenantSums({ id, range: { from, to }, usage }) {
   const names = useNames();
+  const { rows } = usage;
   const costs = useCosts({ tenant: id, group_by: 'sku,tenant_cluster', from, to });
-  const byUnit = Map.groupBy(rows, (row) => row.unit);
+  const byUnit = Map.groupBy(rows, (/** @type {any} */ row) => row.unit);
   const decimals = new Map(
     [...byUnit].map(([unit, of]) => [
       unit,
       decimalsOf(
         unit,
-        of.map((row) => row.quantity),
+        of.map((/** @type {any} */ row) => row.quantity),
       ),
     ]),
   );
   return html`
     ${costs.notice}
-    <${Table} caption=${`Sums from ${time(from)} to ${time(to)}`} rows=${rows} empty="Nothing was used in this time."
+    <${Table} caption=${`Sums from ${time(from)} to ${time(to)}`} rows=${rows} empty=${noUsageText(usage)}
       columns=${[
         {
           name: 'Metric',
@@ -91,9 +93,19 @@ export function TenantSums({ id, range: { from, to }, rows }) {
           [row.metric, row.unit, row.sku, row.tenant_cluster].join('\0'),
         ),
       ]} />
-    <${DownloadButton} name=${`usage-${id}.csv`} address=${url('/api/v1/usage', { tenant: id, group_by: 'sku,tenant_cluster', format: 'csv', from, to })}>Usage as CSV</${DownloadButton}>
-    <${DownloadButton} name=${`events-${id}.ndjson`} address=${url('/api/v1/events', { tenant: id, from, to })}>Events as NDJSON</${DownloadButton}>
-    <${DownloadButton} name=${`events-${id}.csv`} address=${url('/api/v1/events', { tenant: id, format: 'csv', from, to })}>Events as CSV</${DownloadButton}>
+    <${Downloads} files=${[
+      ...costs.files,
+      {
+        text: 'Usage as CSV',
+        address: url('/api/v1/usage', { tenant: id, group_by: 'sku,tenant_cluster', from, to }),
+      },
+      { text: 'Events as CSV', address: url('/api/v1/events', { tenant: id, from, to }) },
+      {
+        text: 'Events as NDJSON',
+        address: url('/api/v1/events', { tenant: id, from, to }),
+        csv: false,
+      },
+    ]} />
   `;
 }
 

@@ -4,7 +4,7 @@ import { Card, ErrorNotice, PageHead } from '../components.js';
 import { time } from '../format.js';
 import { HeldTenants } from '../held-tenants.js';
 import { CopyButton } from '../buttons.js';
-import { TenantLink } from '../names.js';
+import { TenantLink, useNames } from '../names.js';
 import { Table } from '../table.js';
 import { TenantUsage } from '../tenant-usage.js';
 import { RangePicker, rangeOf, rangeQuery } from '../time-range.js';
@@ -13,6 +13,7 @@ const REFRESH_MS = 60_000;
 
 /** @param {{ query: URLSearchParams }} properties */
 export function TenantsPage({ query }) {
+  const names = useNames();
   const range = rangeOf(query, Date.now());
   const tenants = useApi('/api/v1/tenants', REFRESH_MS);
   return html`
@@ -29,26 +30,38 @@ export function TenantsPage({ query }) {
           columns=${[
             {
               name: 'Tenant',
+              value: (/** @type {any} */ one) => names.tenant(one.id),
               cell: (/** @type {any} */ one) =>
                 html`<${TenantLink} id=${one.id} query=${rangeQuery(range)} />`,
             },
             {
               name: 'Billed as',
+              value: (/** @type {any} */ one) => one.id,
               cell: (/** @type {any} */ one) =>
                 html`<${CopyButton} text=${one.id} what="tenant id" />`,
             },
             {
               name: 'Tenant clusters',
               number: true,
+              value: (/** @type {any} */ one) => one.clusters.length,
               cell: (/** @type {any} */ one) => one.clusters.length,
             },
-            { name: 'Plan', cell: (/** @type {any} */ one) => one.plan ?? 'default' },
-            { name: 'Class', cell: (/** @type {any} */ one) => one.class ?? '–' },
-            { name: 'Project', cell: (/** @type {any} */ one) => one.project ?? '–' },
-            { name: 'Since', cell: (/** @type {any} */ one) => time(one.created_at) },
+            field('Plan', (one) => one.plan ?? 'default'),
+            field('Class', (one) => one.class),
+            field('Project', (one) => one.project),
+            {
+              name: 'Since',
+              value: (/** @type {any} */ one) => one.created_at,
+              cell: (/** @type {any} */ one) => time(one.created_at),
+            },
           ]} />
       `
       }
     </${Card}>
   `;
+}
+
+/** A column of texts as they are. @param {string} name @param {(one: any) => string | undefined} of */
+function field(name, of) {
+  return { name, value: of, cell: (/** @type {any} */ one) => of(one) ?? '–' };
 }

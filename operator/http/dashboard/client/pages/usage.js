@@ -1,9 +1,9 @@
 import { html, useMemo } from '../preact.js';
 import { useApi, url } from '../api.js';
-import { DownloadButton } from '../buttons.js';
 import { StackedChart } from '../chart.js';
 import { Card, Choice, ErrorNotice, PageHead, withChosen } from '../components.js';
-import { counted, decimalsOf, plain, quantity, unitText } from '../format.js';
+import { Downloads } from '../downloads.js';
+import { counted, decimalsOf, noUsageText, plain, quantity, unitText } from '../format.js';
 import { useHoles } from '../holes.js';
 import { setQuery } from '../location.js';
 import { useCosts } from '../money.js';
@@ -61,7 +61,7 @@ export function UsageChart({ asked, by, range, windowSeconds }) {
     url('/api/v1/usage', { ...asked, group_by: `${by},${range.bucket}` }),
     REFRESH_MS,
   );
-  const holes = useHoles(asked);
+  const unmeasured = useHoles(asked);
   const rows = usage.data?.rows;
   const drawn = useMemo(() => {
     return rows === undefined ? undefined : toSeries(rows, by, range, windowSeconds, names.value);
@@ -71,7 +71,7 @@ export function UsageChart({ asked, by, range, windowSeconds }) {
   return html`
     <${Card} title="Over time">
       <${ErrorNotice} state=${usage} />
-      ${drawn && html`<${StackedChart} title=${`${names.metric(metric)} by ${keyInWords(by)}`} unit=${`${unit} per ${range.bucket}`} drawn=${drawn} holes=${holes} total=${`${plain(total?.quantity ?? 0)} ${unit}`} />`}
+      ${drawn && html`<${StackedChart} title=${`${names.metric(metric)} by ${keyInWords(by)}`} unit=${`${unit} per ${range.bucket}`} drawn=${drawn} unmeasured=${unmeasured} total=${`${plain(total?.quantity ?? 0)} ${unit}`} />`}
     </${Card}>
   `;
 }
@@ -88,7 +88,7 @@ function keyInWords(key) {
  */
 function Sums({ asked, by, range }) {
   const names = useNames();
-  const { metric, from } = asked;
+  const { metric } = asked;
   const usage = useApi(url('/api/v1/usage', { ...asked, group_by: by }), REFRESH_MS);
   const costs = useCosts({ ...asked, group_by: by });
   const { data } = usage;
@@ -110,10 +110,11 @@ function Sums({ asked, by, range }) {
       data &&
       html`
       <${Card} title=${total === undefined ? 'Sums' : `Sums: ${quantity(total.quantity, decimals)} ${unitText(unit)} in ${counted(total.events, 'event')}`}>
-        <${Table} caption=${names.metric(metric)} rows=${rows} empty="Nothing was used in this time."
+        <${Table} caption=${names.metric(metric)} rows=${rows} empty=${noUsageText(data)}
           columns=${[
             {
               name: keyName(by),
+              value: (/** @type {any} */ row) => `${names.value(by, row[by])} ${row[by]}`,
               cell: (/** @type {any} */ row) => {
                 if (by === 'tenant')
                   return html`<${TenantLink} id=${row.tenant} query=${rangeQuery(range)} />`;
@@ -125,6 +126,7 @@ function Sums({ asked, by, range }) {
             {
               name: names.metricWithUnit(metric, unit),
               number: true,
+              value: (/** @type {any} */ row) => row.quantity,
               cell: (/** @type {any} */ row) =>
                 filter === undefined || row[by] === ''
                   ? quantity(row.quantity, decimals)
@@ -132,9 +134,18 @@ function Sums({ asked, by, range }) {
             },
             ...costs.column('Cost', (row) => row[by]),
           ]} />
-        <${DownloadButton} name=${`usage-${metric}-${from.slice(0, 10)}.csv`} address=${url('/api/v1/usage', { ...asked, group_by: range.bucket === 'window' ? by : `${by},${range.bucket}`, format: 'csv' })}>Sums as CSV</${DownloadButton}>
-        <${DownloadButton} name=${`events-${metric}.ndjson`} address=${url('/api/v1/events', asked)}>Events as NDJSON</${DownloadButton}>
-        <${DownloadButton} name=${`events-${metric}.csv`} address=${url('/api/v1/events', { ...asked, format: 'csv' })}>Events as CSV</${DownloadButton}>
+        <${Downloads} files=${[
+          ...costs.files,
+          {
+            text: 'Sums as CSV',
+            address: url('/api/v1/usage', {
+              ...asked,
+              group_by: range.bucket === 'window' ? by : `${by},${range.bucket}`,
+            }),
+          },
+          { text: 'Events as CSV', address: url('/api/v1/events', asked) },
+          { text: 'Events as NDJSON', address: url('/api/v1/events', asked), csv: false },
+        ]} />
       </${Card}>
     `
     }

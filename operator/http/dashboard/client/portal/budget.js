@@ -1,6 +1,6 @@
 import { html } from '../preact.js';
 import { Card } from '../components.js';
-import { quantity, time, unitText } from '../format.js';
+import { number, quantity, time, unitText } from '../format.js';
 import { useNames } from '../names.js';
 
 const STATES = {
@@ -23,7 +23,7 @@ export function amountText({ counts, unit }, amount) {
     minimumFractionDigits: places,
     maximumFractionDigits: places,
   });
-  return `${format.format(Number(amount)).replace('-', '−')} ${unit}`;
+  return `${number(format, Number(amount))} ${unit}`;
 }
 
 /** @param {any} budget @returns {'good' | 'warn' | 'bad'} */

@@ -1,10 +1,11 @@
 import { html } from '../preact.js';
 import { useApi, url } from '../api.js';
-import { DownloadButton } from '../buttons.js';
 import { Card, Choice, ErrorNotice, PageHead, Tile } from '../components.js';
+import { Downloads } from '../downloads.js';
 import { duration, quantity, time } from '../format.js';
-import { causeText, scopeText } from '../gap-words.js';
+import { causeText, gapTime, scopeText } from '../gap-words.js';
 import { GpuTable, GpuWords } from '../gpu-table.js';
+import { unknownBefore } from '../holes.js';
 import { setQuery } from '../location.js';
 import { useCosts } from '../money.js';
 import { KEYS, useNames } from '../names.js';
@@ -68,19 +69,18 @@ export function PortalOverview({ id, tenant, query }) {
     <${Card} title="Usage and cost">
       <${ErrorNotice} state=${usage} />
       ${usage.data?.note && html`<p class="notice warn">${usage.data.note}</p>`}
-      ${usage.data && html`<${TenantSums} id=${id} range=${range} rows=${usage.data.rows} />`}
-      ${costs.total !== '' && html`<${DownloadButton} name=${`costs-${id}.csv`} address=${url('/api/v1/costs', { group_by: 'sku,tenant_cluster,day', format: 'csv', from, to })}>Costs as CSV</${DownloadButton}>`}
+      ${usage.data && html`<${TenantSums} id=${id} range=${range} usage=${usage.data} />`}
     </${Card}>
-    <${Gpus} id=${id} range=${range} />
+    <${Gpus} range=${range} />
     <${Card} title="What was not measured">
       <${ErrorNotice} state=${gaps} />
-      ${gaps.data && html`<${Gaps} groups=${[...gaps.data.open, ...gaps.data.ended]} />`}
+      ${gaps.data && html`<${Gaps} gaps=${gaps.data} />`}
     </${Card}>
   `;
 }
 
-/** Nothing where the tenant has no GPUs. @param {{ id: string, range: import('../time-range.js').TimeRange }} properties */
-function Gpus({ id, range: { from, to } }) {
+/** Nothing where the tenant has no GPUs. @param {{ range: import('../time-range.js').TimeRange }} properties */
+function Gpus({ range: { from, to } }) {
   const gpus = useApi(url('/api/v1/gpus', { group_by: 'gpu_type', from, to }), REFRESH_MS);
   const { data } = gpus;
   if (data?.rows.length === 0) return null;
@@ -91,15 +91,16 @@ function Gpus({ id, range: { from, to } }) {
       ${data && Date.parse(data.measured_since) > Date.parse(from) && html`<p class="notice">These figures are kept since ${time(data.measured_since)}.</p>`}
       ${data && html`<${GpuTable} caption=${`GPU-hours from ${time(from)} to ${time(to)}`} rows=${data.rows} names=${[{ name: 'GPU', cell: (/** @type {any} */ row) => row.gpu_type }]} empty="No GPUs in this time." />`}
       <${GpuWords} />
-      <${DownloadButton} name=${`gpus-${id}.csv`} address=${url('/api/v1/gpus', { group_by: 'gpu_type,day', format: 'csv', from, to })}>GPUs as CSV</${DownloadButton}>
+      <${Downloads} files=${[{ text: 'GPUs as CSV', address: url('/api/v1/gpus', { group_by: 'gpu_type,day', from, to }) }]} />
     </${Card}>
   `;
 }
 
 /** Stretches of different causes may overlap, so that the longest speaks for all. @param {any} gaps */
-function notMeasured({ open, ended }) {
-  const stretches = [...open, ...ended]
+function notMeasured(gaps) {
+  const stretches = [...gaps.open, ...gaps.ended]
     .flatMap(({ stretches: all }) => all)
+    .concat(unknownBefore(gaps))
     .map((/** @type {any} */ one) => [Date.parse(one.from), Date.parse(one.to)])
     .toSorted(([a = 0], [b = 0]) => a - b);
   let [seconds, end] = [0, 0];
@@ -110,18 +111,22 @@ function notMeasured({ open, ended }) {
   return seconds === 0 ? 'nothing' : duration(seconds);
 }
 
-/** @param {{ groups: any[] }} properties */
-function Gaps({ groups }) {
+/** @param {{ gaps: any }} properties */
+function Gaps({ gaps }) {
   const names = useNames();
-  if (groups.length === 0) return html`<p class="empty">Everything was measured in this time.</p>`;
+  const groups = [...gaps.open, ...gaps.ended];
+  const [before] = unknownBefore(gaps);
+  if (groups.length === 0 && before === undefined)
+    return html`<p class="empty">Everything was measured in this time.</p>`;
   return html`
     <ul class="gaps">
+      ${before && html`<li><strong><span class="swatch before"></span>Before metering began</strong><span>until ${time(before.to)}: nothing is known</span></li>`}
       ${groups.map(
-        ({ open, source, scopes, from, to, seconds }) => html`
-          <li class=${open ? 'open' : ''}>
-            <strong>${causeText(source)}</strong>
-            <span>${open ? `since ${time(from)}, ${duration(seconds)} so far` : `${time(from)} to ${time(to)}, ${duration(seconds)}`}</span>
-            <span>Missing: ${scopes.map((/** @type {string} */ scope) => scopeText(scope, names)).join(', ')}</span>
+        (group) => html`
+          <li class=${group.open ? 'open' : ''}>
+            <strong>${causeText(group.source)}</strong>
+            <span>${gapTime(group)}</span>
+            <span>Missing: ${group.scopes.map((/** @type {string} */ scope) => scopeText(scope, names)).join(', ')}</span>
           </li>
         `,
       )}

@@ -1,0 +1,102 @@
+import { readFile } from 'node:fs/promises';
+import type { Browser, Page } from 'playwright-core';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { newKey } from '../portal/testing/keys.ts';
+import { bookOf, flat, priceOf } from '../../pricing/testing/price-books.ts';
+import { API_TOKEN, startTestServer, type TestServer } from '../testing/test-server.ts';
+import { launchBrowser, openPage } from './testing/browser.ts';
+import { createShowcase } from './testing/showcase.ts';
+
+let browser: Browser;
+let server: TestServer;
+
+beforeAll(async () => {
+  browser = await launchBrowser();
+  const showcase = await createShowcase();
+  server = await startTestServer({
+    ledger: showcase.ledger,
+    environment: { PORTAL_KEYS: newKey() },
+    views: showcase.views(() => server.settings),
+  });
+  server.settings = {
+    ...server.settings,
+    pricing: { books: [bookOf([priceOf('tenant_gpu_hours', flat(2.4))])] },
+  };
+});
+
+afterAll(async () => {
+  await server.close();
+  await browser.close();
+});
+
+async function open(hash: string): Promise<Page> {
+  const { page } = await openPage(browser, { token: API_TOKEN });
+  await page.goto(`http://127.0.0.1:${server.port}/${hash}`);
+  return page;
+}
+
+/** What a click saves: its name, and its lines. */
+async function saved(page: Page, button: string): Promise<readonly [string, readonly string[]]> {
+  const [download] = await Promise.all([
+    page.waitForEvent('download'),
+    page.getByRole('button', { name: button, exact: true }).first().click(),
+  ]);
+  const text = await readFile(await download.path(), 'utf8');
+  return [download.suggestedFilename(), text.trimEnd().split('\r\n')];
+}
+
+test.each([
+  ['#/months/2026-10?tenant=globex', 'costs_globex_2026-10-01_2026-10-31_EUR.csv'],
+  ['#/tenants?range=last-month', 'costs_2026-10-01_2026-10-31_EUR.csv'],
+  ['#/tenants/globex?range=last-month', 'costs_globex_2026-10-01_2026-10-31_EUR.csv'],
+  [
+    '#/usage?range=last-month&tenant=globex',
+    'costs_globex_tenant_gpu_hours_2026-10-01_2026-10-31_EUR.csv',
+  ],
+  ['#/?range=last-month', 'costs_2026-10-01_2026-10-31_EUR.csv'],
+])('the button under the costs of %s saves usage without costs', async (hash, name) => {
+  const page = await open(hash);
+  const [file, [head, ...rows]] = await saved(page, 'Costs as CSV');
+  expect(file).toBe(name);
+  expect(head).toContain('metric,unit,currency,quantity,unpriced,cost,events');
+  expect(rows.some((row) => /,EUR,[\d.]+,,\d+\.\d\d,/.test(row))).toBe(true);
+  await page.context().close();
+});
+
+test('a month that is shown against the one before cannot be taken away', async () => {
+  const page = await open('#/months/2026-11?tenant=globex');
+  const [file, lines] = await saved(page, 'November 2026 against October 2026 as CSV');
+  expect(file).toBe('month_globex_2026-11-01_2026-11-21.csv');
+  expect(lines[0]).toBe('metric,unit,quantity,before,change,compared_with,forecast,events');
+  // Metering began on the 3rd of October: the change is not known, and is not 0.
+  expect(lines.some((line) => /^tenant_gpu_hours,gpu-hours,[\d.]+,[\d.]+,,,/.test(line))).toBe(
+    true,
+  );
+  await page.context().close();
+});
+
+test('who needs decimal commas chooses them again for every file', async () => {
+  const page = await open('#/tenants?range=last-month');
+  await page.getByText('How CSV is written').click();
+  await page.getByLabel('Decimal sign').selectOption('comma');
+  await page.getByLabel('With a byte order mark').check();
+  await page.goto(`http://127.0.0.1:${server.port}/#/months/2026-10`);
+  await page.reload();
+  const [, lines] = await saved(page, 'Costs as CSV');
+  expect(lines[0]).toBe('\uFEFFmetric;unit;currency;quantity;unpriced;cost;events');
+  expect(lines.some((line) => /;EUR;\d+(,\d+)?;;\d+,\d\d;/.test(line))).toBe(true);
+  await page.context().close();
+});
+
+test('a tenant takes its own costs away, as it reads numbers', async () => {
+  const path = '/api/v1/tenants/globex/portal-tokens';
+  const made = await server.call('POST', path, { token: API_TOKEN });
+  const { page } = await openPage(browser);
+  await page.goto(
+    `http://127.0.0.1:${server.port}${(made.json as { readonly link: string }).link}`,
+  );
+  const [file, lines] = await saved(page, 'Costs as CSV');
+  expect(file).toBe('costs_globex_2026-11-01_2026-11-21_EUR.csv');
+  expect(lines.length).toBeGreaterThan(1);
+  await page.context().close();
+});
