@@ -210,6 +210,28 @@ test('the Grafana dashboard draws nothing that the operator does not have', asyn
   }
 });
 
+test('two operators in one Prometheus are drawn as one: the dashboard does not ask which', async () => {
+  const text = await readFile(`${COMPONENT}grafana-dashboard.json`, 'utf8');
+  const dashboard = JSON.parse(text) as {
+    readonly templating: { readonly list: readonly { readonly name: string }[] };
+    readonly panels: readonly { readonly targets?: readonly { readonly expr: string }[] }[];
+  };
+  const expressions = dashboard.panels.flatMap(({ targets = [] }) => targets.map((t) => t.expr));
+  for (const name of ['cluster', 'namespace']) {
+    expect(dashboard.templating.list).toContainEqual(
+      expect.objectContaining({ name, multi: true, includeAll: true, allValue: '.*' }),
+    );
+    for (const expression of expressions) expect(expression).toContain(`${name}=~"$${name}"`);
+  }
+  const rules = expressions.map((expression, index) => ({
+    record: `panel:${index}`,
+    expr: expression.replaceAll('$__rate_interval', '5m'),
+  }));
+  const file = join(directory, 'panels.yaml');
+  await writeFile(file, stringify({ groups: [{ name: 'panels', rules }] }));
+  await run('promtool', ['check', 'rules', file]);
+});
+
 const UNIT_TEST = `
 rule_files: [rules.yaml]
 evaluation_interval: 1m

@@ -21,15 +21,14 @@ export interface CostAnswer {
 }
 
 /** Writes an answer in the format that was asked for. */
-export const COST_SENDERS: Readonly<
-  Record<
-    'json' | 'csv' | 'ndjson',
-    (response: Response, answer: CostAnswer, file: CsvFile) => Promise<void>
-  >
-> = { json: sendJson, csv: sendTable, ndjson: sendNdjson };
+export const COST_SENDERS = { json: sendJson, csv: sendTable, ndjson: sendNdjson } as const;
 
-function sendTable(response: Response, answer: CostAnswer, file: CsvFile): Promise<void> {
-  const { groupBy, rows } = answer;
+/** `file` is how the request asks for it. */
+function sendTable(
+  response: Response,
+  answer: CostAnswer & { readonly file: CsvFile },
+): Promise<void> {
+  const { groupBy, rows, file } = answer;
   const currencies = new Set(rows.flatMap(({ currency }) => currency ?? []));
   return sendCsv(response, file, {
     kind: 'costs',

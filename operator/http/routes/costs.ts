@@ -75,7 +75,7 @@ export function costsRoute(context: RouteContext, scans: Scans): Route {
         if (format !== 'json' && warning !== undefined) {
           throw badRequest(`${warning}: leave it out, or ask for JSON`);
         }
-        await COST_SENDERS[format](response, answer, file);
+        await COST_SENDERS[format](response, { ...answer, file });
       },
     ],
   };

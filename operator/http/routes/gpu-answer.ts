@@ -21,18 +21,17 @@ export interface GpuAnswer {
 }
 
 /** Writes an answer in the format that was asked for. */
-export const GPU_SENDERS: Readonly<
-  Record<
-    'json' | 'csv' | 'ndjson',
-    (response: Response, answer: GpuAnswer, file: CsvFile) => Promise<void>
-  >
-> = { json: sendJson, csv: sendTable, ndjson: sendNdjson };
+export const GPU_SENDERS = { json: sendJson, csv: sendTable, ndjson: sendNdjson } as const;
 
 /** Where nothing measured how busy GPUs were: unknown, which is not zero. */
 const UNKNOWN = 'unknown';
 
-function sendTable(response: Response, answer: GpuAnswer, file: CsvFile): Promise<void> {
-  const { groupBy, rows } = answer;
+/** `file` is how the request asks for it. */
+function sendTable(
+  response: Response,
+  answer: GpuAnswer & { readonly file: CsvFile },
+): Promise<void> {
+  const { groupBy, rows, file } = answer;
   const withInstalled = tellsInstalled(answer);
   const installed = withInstalled ? ['installed'] : [];
   const hours = ['delivered', 'healthy', 'reserved', 'in_use', 'idle', ...installed];

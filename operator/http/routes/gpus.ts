@@ -55,7 +55,8 @@ export function gpusRoute({ clock, ledger }: RouteContext, scans: Scans): Route 
           signal: goneSignal(response),
         });
         if (outcome.kind === 'full') throw tooManyRows();
-        const answer = {
+        await GPU_SENDERS[format](response, {
+          file,
           range,
           groupBy,
           rows: sums.rows(),
@@ -63,8 +64,7 @@ export function gpusRoute({ clock, ledger }: RouteContext, scans: Scans): Route 
           ofEverybody: tenant === undefined,
           since: await gpusSince(ledger),
           note: outcome.partial ? PARTIAL : undefined,
-        };
-        await GPU_SENDERS[format](response, answer, file);
+        });
       },
     ],
   };

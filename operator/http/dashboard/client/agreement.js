@@ -133,16 +133,12 @@ function unsentOf({ pending, parked, dead_lettered: refused, withheld }) {
 /** @param {import('./names.js').Names} names */
 function whose(names) {
   return [
-    {
-      name: 'Tenant',
-      value: (/** @type {any} */ row) => names.tenant(row.tenant),
-      cell: (/** @type {any} */ row) => html`<${TenantLink} id=${row.tenant} />`,
-    },
+    { name: 'Tenant', cell: (/** @type {any} */ row) => html`<${TenantLink} id=${row.tenant} />` },
     { name: 'Metric', cell: (/** @type {any} */ row) => names.metricWithUnit(row.metric) },
   ];
 }
 
 /** @param {string} name @param {(row: any) => number} of */
 function figure(name, of) {
-  return { name, number: true, value: of, cell: (/** @type {any} */ row) => quantity(of(row)) };
+  return { name, number: true, cell: (/** @type {any} */ row) => quantity(of(row)) };
 }

@@ -3,7 +3,7 @@ import { drawChart, HEIGHT } from './chart-draw.js';
 import { coloursOf } from './colours.js';
 import { clock, decimalsOf, quantity } from './format.js';
 import { HOLE_WORDS, isUnknown, notesOf } from './holes.js';
-import { Table } from './table.js';
+import { Table, text } from './table.js';
 
 /** @typedef {import('./series.js').Drawn} Drawn */
 /** @typedef {import('./holes.js').Hole} Hole */
@@ -67,11 +67,10 @@ export function StackedChart({ title, unit, drawn, unmeasured: { holes, error },
         <summary>The same figures as a table</summary>
         <${Table} caption=${`${title}, figures`} rows=${times.map((at, index) => ({ at, index }))} empty="None."
           columns=${[
-            {
-              name: 'From (UTC)',
-              cell: (/** @type {{ at: number, index: number }} */ row) =>
-                `${clock(new Date(row.at * 1000).toISOString())}${mark(row.at, row.index)}`,
-            },
+            text(
+              'From (UTC)',
+              (row) => `${clock(new Date(row.at * 1000).toISOString())}${mark(row.at, row.index)}`,
+            ),
             ...series.map(({ name, values }) => ({
               name,
               number: true,

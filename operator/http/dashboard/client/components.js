@@ -66,6 +66,15 @@ export function Notice({ title, children, tone = 'warn' }) {
   return html`<div class=${`notice ${tone}`}><strong>${title}</strong>${children}</div>`;
 }
 
+/** The fragment belongs to the pages, so the link moves the focus itself. */
+export function SkipLink() {
+  const skip = (/** @type {Event} */ event) => {
+    event.preventDefault();
+    document.getElementById('content')?.focus();
+  };
+  return html`<a class="skip" href="#content" onClick=${skip}>Skip to the content</a>`;
+}
+
 /** What the pages are called, each in the title of its window. */
 export const site = { name: 'meterfeed' };
 

@@ -5,7 +5,7 @@ import { Card, ErrorNotice } from './components.js';
 import { count, counted, quantity, time, unitText } from './format.js';
 import { link } from './location.js';
 import { TenantLink, useNames } from './names.js';
-import { Table } from './table.js';
+import { figure, Table, text } from './table.js';
 
 const REFRESH_MS = 15_000;
 const PAGE = 1000;
@@ -117,28 +117,20 @@ function Reason({ letters, chosen, choose }) {
         <summary>${letters.length === 1 ? 'The event' : 'The events'}</summary>
         <${Table} caption="Refused" rows=${shown} empty="None."
           columns=${[
-            {
-              name: 'Event',
-              cell: (/** @type {any} */ { event }) => check([event.id], names.metric(event.metric)),
-            },
-            {
-              name: 'Tenant',
-              cell: (/** @type {any} */ { event }) => html`<${TenantLink} id=${event.tenant} />`,
-            },
-            { name: 'SKU', cell: (/** @type {any} */ { event }) => event.sku ?? '–' },
-            {
-              name: 'Quantity',
-              number: true,
-              cell: (/** @type {any} */ { event }) =>
-                `${quantity(event.quantity)} ${unitText(event.unit)}`,
-            },
-            {
-              name: 'Reason',
-              cell: (/** @type {any} */ letter) =>
+            text('Event', ({ event }) => check([event.id], names.metric(event.metric))),
+            text('Tenant', ({ event }) => html`<${TenantLink} id=${event.tenant} />`),
+            text('SKU', ({ event }) => event.sku ?? '–'),
+            figure(
+              'Quantity',
+              ({ event }) => `${quantity(event.quantity)} ${unitText(event.unit)}`,
+            ),
+            text(
+              'Reason',
+              (letter) =>
                 html`${letter.reason}${letter.unanswered_since && html`<br /><strong>${unansweredText(letter)}</strong>`}`,
-            },
-            { name: 'Since', cell: (/** @type {any} */ letter) => time(letter.at) },
-            { name: 'Why', cell: (/** @type {any} */ letter) => html`<${Why} letter=${letter} />` },
+            ),
+            text('Since', (letter) => time(letter.at)),
+            text('Why', (letter) => html`<${Why} letter=${letter} />`),
           ]} />
         ${shown.length < letters.length && html`<button onClick=${() => setAll(true)}>Show all ${count(letters.length)}</button>`}
       </details>

@@ -33,6 +33,13 @@ export function decimalsOf(unit, values) {
   }, 0);
 }
 
+/** The decimals of each unit. @param {any[]} rows with a quantity and a unit @returns {Map<string, number>} */
+export function decimalsByUnit(rows) {
+  const byUnit = [...Map.groupBy(rows, (row) => row.unit)];
+  const values = (/** @type {any[]} */ of) => of.map((row) => row.quantity);
+  return new Map(byUnit.map(([unit, of]) => [unit, decimalsOf(unit, values(of))]));
+}
+
 /**
  * A quantity for a column of figures, decimal point under decimal point; the exact decimals are in the downloads.
  * @param {number} value @param {number} [decimals]

@@ -1,6 +1,6 @@
 import { html } from './preact.js';
 import { plain, quantity } from './format.js';
-import { Table } from './table.js';
+import { figure, Table } from './table.js';
 
 /** What a tenant, or nobody, has of GPUs: the columns after the names. GPU-hours. */
 const FIGURES = [
@@ -29,11 +29,7 @@ export function GpuTable({ caption, rows, names, empty }) {
           value: (/** @type {any} */ row) => row[field],
           cell: (/** @type {any} */ row) => quantity(row[field]),
         })),
-        {
-          name: 'Utilisation',
-          number: true,
-          cell: (/** @type {any} */ row) => utilizationText(row.utilization),
-        },
+        figure('Utilisation', (row) => utilizationText(row.utilization)),
       ]} />
   `;
 }

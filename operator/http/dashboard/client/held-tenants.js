@@ -6,7 +6,7 @@ import { Card, Choice, ErrorNotice, Notice } from './components.js';
 import { count, counted, time } from './format.js';
 import { HubContext } from './hub.js';
 import { useNames } from './names.js';
-import { Table } from './table.js';
+import { Table, text } from './table.js';
 
 const PATH = '/api/v1/held-tenants';
 const REFRESH_MS = 30_000;
@@ -31,14 +31,10 @@ export function HeldTenants() {
         held.data &&
         html`<${Table} caption="Held usage" rows=${rows} empty="None."
         columns=${[
-          { name: 'Pushed for', cell: (/** @type {any} */ one) => one.tenant },
+          text('Pushed for', (one) => one.tenant),
           { name: 'Events', number: true, cell: (/** @type {any} */ one) => count(one.events) },
-          { name: 'Since', cell: (/** @type {any} */ one) => time(one.since) },
-          {
-            name: 'Decide',
-            cell: (/** @type {any} */ one) =>
-              html`<${Decision} one=${one} onDone=${held.reload} />`,
-          },
+          text('Since', (one) => time(one.since)),
+          text('Decide', (one) => html`<${Decision} one=${one} onDone=${held.reload} />`),
         ]} />`
       }
     </${Card}>

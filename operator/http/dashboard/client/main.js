@@ -18,7 +18,7 @@ import { TenantPage } from './pages/tenant.js';
 import { TenantsPage } from './pages/tenants.js';
 import { UsagePage } from './pages/usage.js';
 import { WindowPage, WindowsPage } from './pages/windows.js';
-import { PageHead } from './components.js';
+import { PageHead, SkipLink } from './components.js';
 
 /** @typedef {import('./location.js').Place} Place */
 
@@ -97,7 +97,7 @@ function App() {
   const { data } = status;
   const isHub = fleet.data === undefined ? fleet.error && false : fleet.data.role === 'hub';
   return html`
-    <a class="skip" href="#content" onClick=${skipToContent}>Skip to the content</a>
+    <${SkipLink} />
     <${SiteHeader} place=${place} status=${data} fleet=${fleet.data} />
     <main id="content" tabindex="-1">
       ${
@@ -108,12 +108,6 @@ function App() {
     </main>
     <${SiteFooter} status=${data} />
   `;
-}
-
-/** The fragment belongs to the pages, so the link moves the focus itself. @param {Event} event */
-function skipToContent(event) {
-  event.preventDefault();
-  document.getElementById('content')?.focus();
 }
 
 const root = document.getElementById('app');

@@ -1,7 +1,8 @@
 import { createContext, html, useContext } from './preact.js';
 import { CopyButton } from './buttons.js';
+import { Choice, withChosen } from './components.js';
 import { unitText } from './format.js';
-import { link } from './location.js';
+import { link, setQuery } from './location.js';
 
 /**
  * What things are called. Codes and ids are for machines; people read these.
@@ -103,6 +104,13 @@ export function useNames() {
 /** A tenant by name, which leads to its page. @param {{ id: string, query?: Record<string, string | undefined> }} properties */
 export function TenantLink({ id, query = {} }) {
   return html`<a href=${link(['tenants', id], query)}>${useNames().tenant(id)}</a>`;
+}
+
+/** All tenants, or one of them: the parameter `tenant` of the page. @param {{ tenant: string }} properties empty for all */
+export function TenantChoice({ tenant }) {
+  const known = useNames().tenants.map(({ id, display_name: name }) => [id, name]);
+  const ids = tenant === '' ? known : withChosen(known, tenant);
+  return html`<${Choice} label="Tenant" value=${tenant} options=${[['', 'All tenants'], ...ids]} onChoose=${(/** @type {string} */ value) => setQuery({ tenant: value })} />`;
 }
 
 /** A name with the id behind it, to be copied. @param {{ name: string, id: string, what: string }} properties */

@@ -15,6 +15,16 @@ const PAGE_ROWS = 20;
  *   `value` is what a column is sorted and searched by; without one it is neither
  */
 
+/** A column of texts. @param {string} name @param {(row: any) => Children} cell @param {(row: any) => string | number | undefined} [value] */
+export function text(name, cell, value) {
+  return { name, cell, ...(value && { value }) };
+}
+
+/** A column of figures. @param {string} name @param {(row: any) => Children} cell @param {(row: any) => number | undefined} [value] */
+export function figure(name, cell, value) {
+  return { ...text(name, cell, value), number: true };
+}
+
 /**
  * A table; on a narrow screen each row is a card, which names its values itself. A column is text unless it
  * says `number`. Long tables have pages and a search.
@@ -34,13 +44,13 @@ export function Table({ caption, columns, rows, empty }) {
   const [head, ...others] = columns;
   const kind = (/** @type {{ number?: boolean }} */ { number }) => (number ? 'number' : 'text');
   const wide = columns.length > MANY_COLUMNS ? 'wide' : '';
-  const search = (/** @type {string} */ text) => {
-    setWanted(text);
+  const search = (/** @type {any} */ event) => {
+    setWanted(event.currentTarget.value);
     setPage(0);
   };
   // The roles are said again because cards are no table to a browser.
   return html`
-    ${isLong && html`<${Search} caption=${caption} wanted=${wanted} put=${search} />`}
+    ${isLong && html`<label class="field">Search <input type="search" value=${wanted} aria-label=${`Search: ${caption}`} onInput=${search} /></label>`}
     <div class="scroll" tabindex="0" role="region" aria-label=${caption}>
       <table role="table" class=${`cards ${wide}`}>
         <caption>${caption}</caption>
@@ -73,18 +83,6 @@ export function Table({ caption, columns, rows, empty }) {
 }
 
 /** @typedef {{ name: string, down: boolean }} Sorting by the column of a name; in the order that the rows came in where it is empty */
-
-/** @param {{ caption: string, wanted: string, put: (text: string) => void }} properties */
-function Search({ caption, wanted, put }) {
-  return html`
-    <div class="controls">
-      <label class="field">
-        Search
-        <input type="search" value=${wanted} aria-label=${`Search: ${caption}`} onInput=${(/** @type {any} */ event) => put(event.currentTarget.value)} />
-      </label>
-    </div>
-  `;
-}
 
 /** Sorts by its column: numbers from the largest, texts from A; once more the other way round. @param {{ column: Column<any>, kind: string, sorting: Sorting, sort: (next: Sorting) => void }} properties */
 function Head({ column: { name, number = false, value }, kind, sorting, sort }) {

@@ -6,7 +6,7 @@ import { decimalsOf, noUsageText, quantity, time } from './format.js';
 import { useCosts } from './money.js';
 import { TenantLink, useNames } from './names.js';
 import { SumLink } from './sums.js';
-import { Table } from './table.js';
+import { Table, text } from './table.js';
 import { rangeQuery } from './time-range.js';
 
 const REFRESH_MS = 60_000;
@@ -34,12 +34,11 @@ export function TenantUsage({ range }) {
       <${Table} caption=${`Sums from ${time(from)} to ${time(to)}`} rows=${tenants}
         empty=${`${noUsageText(usage.data)} If tenants run, see Gaps and the log of discovery.`}
         columns=${[
-          {
-            name: 'Tenant',
-            value: (/** @type {any} */ row) => `${names.tenant(row.tenant)} ${row.tenant}`,
-            cell: (/** @type {any} */ row) =>
-              html`<${TenantLink} id=${row.tenant} query=${rangeQuery(range)} />`,
-          },
+          text(
+            'Tenant',
+            (row) => html`<${TenantLink} id=${row.tenant} query=${rangeQuery(range)} />`,
+            (row) => `${names.tenant(row.tenant)} ${row.tenant}`,
+          ),
           ...costs.column('Cost', ({ tenant }) => tenant),
           ...metricColumns(rows, names, range),
         ]} />

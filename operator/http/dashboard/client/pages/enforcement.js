@@ -4,7 +4,7 @@ import { ConfirmButton } from '../buttons.js';
 import { Badge, Card, ErrorNotice, PageHead } from '../components.js';
 import { time } from '../format.js';
 import { TenantLink, useNames } from '../names.js';
-import { Table } from '../table.js';
+import { Table, text } from '../table.js';
 
 const REFRESH_MS = 15_000;
 
@@ -34,23 +34,17 @@ export function EnforcementPage() {
         <${Table} caption="The most severe source counts, unless a state was set by hand" rows=${data.states}
           empty="Nothing is recorded: every tenant is active."
           columns=${[
-            {
-              name: 'Tenant',
-              cell: (/** @type {any} */ one) => html`<${TenantLink} id=${one.tenant} />`,
-            },
-            {
-              name: 'State',
-              cell: (/** @type {any} */ one) =>
-                html`<${State} state=${one.state} />${one.manual ? ' by hand' : ''}`,
-            },
-            { name: 'Since', cell: (/** @type {any} */ one) => time(one.since) },
-            { name: 'Reason', cell: (/** @type {any} */ one) => one.reason ?? '–' },
+            text('Tenant', (one) => html`<${TenantLink} id=${one.tenant} />`),
+            text(
+              'State',
+              (one) => html`<${State} state=${one.state} />${one.manual ? ' by hand' : ''}`,
+            ),
+            text('Since', (one) => time(one.since)),
+            text('Reason', (one) => one.reason ?? '–'),
             { name: 'What each source says', cell: sources },
-            {
-              name: 'By hand',
-              cell: (/** @type {any} */ one) =>
-                one.manual ? html`<${Clear} tenant=${one.tenant} onDone=${states.reload} />` : '–',
-            },
+            text('By hand', (one) =>
+              one.manual ? html`<${Clear} tenant=${one.tenant} onDone=${states.reload} />` : '–',
+            ),
           ]} />
       </${Card}>
       <${SetByHand} onDone=${states.reload} />

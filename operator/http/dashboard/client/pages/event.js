@@ -9,7 +9,7 @@ import { causeText, scopeText } from '../gap-words.js';
 import { link } from '../location.js';
 import { ClusterName, keyName, sourceText, TenantLink, useNames } from '../names.js';
 import { sumPlace } from '../sums.js';
-import { Table } from '../table.js';
+import { figure, Table, text } from '../table.js';
 
 /**
  * The objects, spans and rule behind one number, and what was corrected of it. The event itself is shown also
@@ -112,30 +112,20 @@ export function Objects({ explanation }) {
       <${Table} caption=${`${counted(objects.length, 'stretch', 'stretches')} in which nothing changed`} rows=${objects}
         empty=${source === 'collector' ? 'No object is kept for it.' : 'A client pushed this event: it has no objects here.'}
         columns=${[
-          {
-            name: 'Object',
-            cell: (/** @type {any} */ one) =>
-              `${one.kind} ${one.namespace ? `${one.namespace}/` : ''}${one.name}`,
-          },
-          { name: 'From (UTC)', cell: (/** @type {any} */ one) => moment(one.from, event) },
-          { name: 'To (UTC)', cell: (/** @type {any} */ one) => moment(one.to, event) },
-          {
-            name: 'Seconds',
-            number: true,
-            cell: (/** @type {any} */ one) => quantity(one.seconds),
-          },
-          {
-            name: unitText(event.unit),
-            number: true,
-            cell: (/** @type {any} */ one) => exact(one.quantity),
-          },
+          text(
+            'Object',
+            (one) => `${one.kind} ${one.namespace ? `${one.namespace}/` : ''}${one.name}`,
+          ),
+          text('From (UTC)', (one) => moment(one.from, event)),
+          text('To (UTC)', (one) => moment(one.to, event)),
+          figure('Seconds', (one) => quantity(one.seconds)),
+          figure(unitText(event.unit), (one) => exact(one.quantity)),
           { name: 'Size', cell: sizeOf },
           { name: 'Node', cell: nodeOf },
-          {
-            name: 'Whose it is',
-            cell: (/** @type {any} */ one) =>
-              `${one.owned_by}${one.carried ? '; carried from an earlier window' : ''}`,
-          },
+          text(
+            'Whose it is',
+            (one) => `${one.owned_by}${one.carried ? '; carried from an earlier window' : ''}`,
+          ),
         ]} />
       ${rest && rest.count > 0 && html`<p>${counted(rest.count, 'more stretch', 'more stretches')} make up ${exact(rest.quantity)} ${unitText(event.unit)}.</p>`}
     </${Card}>

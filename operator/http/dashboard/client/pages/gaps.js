@@ -1,29 +1,25 @@
 import { html } from '../preact.js';
 import { useApi, url } from '../api.js';
-import { Card, Choice, ErrorNotice, PageHead, withChosen } from '../components.js';
+import { Card, ErrorNotice, PageHead } from '../components.js';
 import { time } from '../format.js';
 import { GapList } from '../gap-list.js';
 import { unknownBefore } from '../holes.js';
-import { setQuery } from '../location.js';
-import { useNames } from '../names.js';
+import { TenantChoice } from '../names.js';
 import { RangePicker, rangeOf } from '../time-range.js';
 
 const REFRESH_MS = 60_000;
 
 /** What was not measured in a time, of all or of one tenant. @param {{ query: URLSearchParams }} properties */
 export function GapsPage({ query }) {
-  const { tenants } = useNames();
   const range = rangeOf(query, Date.now());
   const tenant = query.get('tenant') ?? '';
   const gaps = useApi(url('/api/v1/gaps', { from: range.from, to: range.to, tenant }), REFRESH_MS);
-  const ids = tenants.map(({ id, display_name: name }) => [id, name]);
   const { data } = gaps;
   const [before] = data === undefined ? [] : unknownBefore(data);
   return html`
     <${PageHead} title="What was not measured"><${RangePicker} range=${range} /></${PageHead}>
     <div class="controls">
-      <${Choice} label="Tenant" value=${tenant} options=${[['', 'All tenants'], ...(tenant === '' ? ids : withChosen(ids, tenant))]}
-        onChoose=${(/** @type {string} */ value) => setQuery({ tenant: value })} />
+      <${TenantChoice} tenant=${tenant} />
     </div>
     <p class="muted">Unknown is not zero, and is not billed. A gap that can still be filled is gone from here when it is.</p>
     <${ErrorNotice} state=${gaps} />

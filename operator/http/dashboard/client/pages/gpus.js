@@ -1,15 +1,15 @@
 import { html, useMemo } from '../preact.js';
-import { useApi, url } from '../api.js';
+import { url, useApi } from '../api.js';
 import { StackedChart } from '../chart.js';
-import { Card, Choice, ErrorNotice, PageHead, withChosen } from '../components.js';
+import { Card, ErrorNotice, PageHead } from '../components.js';
 import { Downloads } from '../downloads.js';
 import { plain, time } from '../format.js';
 import { GpuTable, GpuWords } from '../gpu-table.js';
 import { useHoles } from '../holes.js';
-import { setQuery } from '../location.js';
-import { TenantLink, useNames } from '../names.js';
+import { TenantChoice, TenantLink, useNames } from '../names.js';
 import { toSeries } from '../series.js';
-import { RangePicker, rangeOf, rangeQuery } from '../time-range.js';
+import { text } from '../table.js';
+import { rangeOf, RangePicker, rangeQuery } from '../time-range.js';
 
 /** @typedef {import('../time-range.js').TimeRange} TimeRange */
 
@@ -18,7 +18,7 @@ const REFRESH_MS = 60_000;
 const UNASSIGNED = 'unassigned';
 const METRIC = 'tenant_gpu_hours';
 const modelOf = (/** @type {any} */ row) => row.gpu_type;
-const MODEL = { name: 'GPU', cell: modelOf, value: modelOf };
+const MODEL = text('GPU', modelOf, modelOf);
 
 /** What tenants have of GPUs, and what of it they use. @param {{ query: URLSearchParams, status: any }} properties */
 export function GpusPage({ query, status }) {
@@ -27,14 +27,12 @@ export function GpusPage({ query, status }) {
   const { from, to } = range;
   const tenant = query.get('tenant') ?? '';
   const gpus = useApi(url('/api/v1/gpus', { from, to, tenant }), REFRESH_MS);
-  const ids = names.tenants.map(({ id, display_name: name }) => [id, name]);
   const { data } = gpus;
   const isLate = data !== undefined && Date.parse(data.measured_since) > Date.parse(from);
   return html`
     <${PageHead} title="GPUs"><${RangePicker} range=${range} /></${PageHead}>
     <div class="controls">
-      <${Choice} label="Tenant" value=${tenant} options=${[['', 'All tenants'], ...(tenant === '' ? ids : withChosen(ids, tenant))]}
-        onChoose=${(/** @type {string} */ value) => setQuery({ tenant: value })} />
+      <${TenantChoice} tenant=${tenant} />
     </div>
     <${ErrorNotice} state=${gpus} />
     ${data?.note && html`<p class="notice warn">${data.note}</p>`}
@@ -50,14 +48,14 @@ export function GpusPage({ query, status }) {
       <${Card} title="By tenant and model">
         <${GpuTable} caption="GPU-hours of each tenant, and of nobody" rows=${nobodyLast(data.rows)} empty="No GPUs in this time."
           names=${[
-            {
-              name: 'Tenant',
-              value: (/** @type {any} */ row) => `${names.tenant(row.tenant)} ${row.tenant}`,
-              cell: (/** @type {any} */ row) =>
+            text(
+              'Tenant',
+              (row) =>
                 row.tenant === UNASSIGNED
                   ? 'Unassigned'
                   : html`<${TenantLink} id=${row.tenant} query=${rangeQuery(range)} />`,
-            },
+              (row) => `${names.tenant(row.tenant)} ${row.tenant}`,
+            ),
             MODEL,
           ]} />
         <${GpuWords} />

@@ -1,5 +1,5 @@
 import { html } from '../preact.js';
-import { useApi, url } from '../api.js';
+import { url, useApi } from '../api.js';
 import { Agreement } from '../agreement.js';
 import { Card, Choice, ErrorNotice, Notice, PageHead, withChosen } from '../components.js';
 import { Downloads } from '../downloads.js';
@@ -8,7 +8,7 @@ import { GapList } from '../gap-list.js';
 import { link, setQuery } from '../location.js';
 import { useCosts } from '../money.js';
 import { MonthTable } from '../month-table.js';
-import { useNames } from '../names.js';
+import { TenantChoice, useNames } from '../names.js';
 import { monthOf } from '../time-range.js';
 
 const REFRESH_MS = 60_000;
@@ -23,13 +23,11 @@ export function MonthPage({ month = monthOf(Date.now(), 0), query }) {
   const address = `/api/v1/months/${month}`;
   const metrics = useApi(url(address, { tenant, group_by: 'metric' }), REFRESH_MS);
   const { data } = metrics;
-  const ids = names.tenants.map(({ id, display_name: name }) => [id, name]);
   const title = `${monthText(month)}${tenant === '' ? '' : `, ${names.tenant(tenant)}`}`;
   return html`
     <${PageHead} title=${title}>
       <${MonthSteps} month=${month} tenant=${tenant} />
-      <${Choice} label="Tenant" value=${tenant} options=${[['', 'All tenants'], ...(tenant === '' ? ids : withChosen(ids, tenant))]}
-        onChoose=${(/** @type {string} */ value) => setQuery({ tenant: value })} />
+      <${TenantChoice} tenant=${tenant} />
     </${PageHead}>
     <${ErrorNotice} state=${metrics} />
     ${data && html`<${MonthNotes} month=${data} />`}

@@ -12,7 +12,7 @@ import { link, shownCluster } from '../location.js';
 import { toSeries } from '../series.js';
 import { ClusterName, useNames } from '../names.js';
 import { SumLink } from '../sums.js';
-import { Table } from '../table.js';
+import { Table, text } from '../table.js';
 import { RangePicker, rangeOf } from '../time-range.js';
 import { TenantUsage } from '../tenant-usage.js';
 import { destinationColumns, healthOf } from './destinations.js';
@@ -192,12 +192,9 @@ function FailedTenantApis({ failed }) {
     <${Card} title="Tenant APIs that cannot be read">
       <${Table} caption="Nodes that these tenant clusters have of their own are not metered until their API can be read" rows=${failed} empty="None."
         columns=${[
-          {
-            name: 'Tenant cluster',
-            cell: (/** @type {any} */ one) => html`<${ClusterName} id=${one.tenant_cluster} />`,
-          },
-          { name: 'Since', cell: (/** @type {any} */ one) => time(one.since) },
-          { name: 'Reason', cell: (/** @type {any} */ one) => one.reason },
+          text('Tenant cluster', (one) => html`<${ClusterName} id=${one.tenant_cluster} />`),
+          text('Since', (one) => time(one.since)),
+          text('Reason', (one) => one.reason),
         ]} />
     </${Card}>
   `;

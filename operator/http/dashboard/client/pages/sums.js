@@ -15,7 +15,7 @@ import {
 import { link } from '../location.js';
 import { ClusterName, TenantLink, useNames } from '../names.js';
 import { sumPlace } from '../sums.js';
-import { Table } from '../table.js';
+import { figure, Table, text } from '../table.js';
 
 const DAY_MS = 86_400_000;
 const HOUR_MS = 3_600_000;
@@ -131,16 +131,14 @@ function PartSums({ of, level, isOwn }) {
       <${Card} title=${total === undefined ? 'Nothing' : `${quantity(total.quantity, decimals)} ${unitText(unit)} in ${counted(total.events, 'event')}`}>
         <${Table} caption=${`${names.metricWithUnit(of.metric, unit)} by ${level}`} rows=${spans} empty=${emptyText(level, data)}
           columns=${[
-            {
-              name: HEADS[level],
-              cell: (/** @type {any} */ { from, to }) =>
+            text(
+              HEADS[level],
+              ({ from, to }) =>
                 html`<a href=${sumPlace({ ...of, from, to })}>${level === 'day' ? dayText(from) : clock(from)}</a>`,
-            },
-            {
-              name: names.metricWithUnit(of.metric, unit),
-              number: true,
-              cell: (/** @type {any} */ { row }) => quantity(row.quantity, decimals),
-            },
+            ),
+            figure(names.metricWithUnit(of.metric, unit), ({ row }) =>
+              quantity(row.quantity, decimals),
+            ),
             { name: 'Events', number: true, cell: (/** @type {any} */ { row }) => row.events },
           ]} />
       </${Card}>
@@ -189,40 +187,25 @@ function Events({ of, isOwn }) {
         <${Table} caption=${rows.length < EVENTS_SHOWN ? 'What the sum is made of' : `The first ${EVENTS_SHOWN}`} rows=${rows}
           empty="None is kept. Events are kept for RETENTION, their sums for longer."
           columns=${[
-            {
-              name: 'Event',
-              cell: (/** @type {any} */ event) =>
+            text(
+              'Event',
+              (event) =>
                 html`<a href=${link(['events', event.id])}>Why ${quantity(event.quantity, decimals)}?</a>`,
-            },
-            {
-              name: names.metricWithUnit(of.metric, unit),
-              number: true,
-              cell: (/** @type {any} */ event) => quantity(event.quantity, decimals),
-            },
+            ),
+            figure(names.metricWithUnit(of.metric, unit), (event) =>
+              quantity(event.quantity, decimals),
+            ),
             ...(isOwn
               ? []
-              : [
-                  {
-                    name: 'Tenant',
-                    cell: (/** @type {any} */ event) => html`<${TenantLink} id=${event.tenant} />`,
-                  },
-                ]),
-            { name: 'SKU', cell: (/** @type {any} */ event) => event.sku ?? '–' },
-            {
-              name: 'Tenant cluster',
-              cell: (/** @type {any} */ event) => {
-                const id = event.dimensions?.tenant_cluster;
-                return id === undefined ? '–' : html`<${ClusterName} id=${id} />`;
-              },
-            },
+              : [text('Tenant', (event) => html`<${TenantLink} id=${event.tenant} />`)]),
+            text('SKU', (event) => event.sku ?? '–'),
+            text('Tenant cluster', (event) => {
+              const id = event.dimensions?.tenant_cluster;
+              return id === undefined ? '–' : html`<${ClusterName} id=${id} />`;
+            }),
             ...(corrections.size === 0
               ? []
-              : [
-                  {
-                    name: 'Correction',
-                    cell: (/** @type {any} */ event) => noteOf(event, corrections.get(event.id)),
-                  },
-                ]),
+              : [text('Correction', (event) => noteOf(event, corrections.get(event.id)))]),
           ]} />
       </${Card}>
     `

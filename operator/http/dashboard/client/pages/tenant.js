@@ -3,12 +3,12 @@ import { useApi, url } from '../api.js';
 import { CopyButton } from '../buttons.js';
 import { Badge, Card, Choice, ErrorNotice, PageHead } from '../components.js';
 import { Downloads } from '../downloads.js';
-import { decimalsOf, noUsageText, quantity, time } from '../format.js';
+import { decimalsByUnit, noUsageText, quantity, time } from '../format.js';
 import { link, setQuery } from '../location.js';
 import { useCosts } from '../money.js';
 import { ClusterName, useNames } from '../names.js';
 import { SumLink } from '../sums.js';
-import { Table } from '../table.js';
+import { figure, Table, text } from '../table.js';
 import { monthOf, RangePicker, rangeOf } from '../time-range.js';
 import { UsageChart } from './usage.js';
 
@@ -58,37 +58,22 @@ export function TenantSums({ id, range: { from, to }, usage }) {
   const names = useNames();
   const { rows } = usage;
   const costs = useCosts({ tenant: id, group_by: 'sku,tenant_cluster', from, to });
-  const byUnit = Map.groupBy(rows, (/** @type {any} */ row) => row.unit);
-  const decimals = new Map(
-    [...byUnit].map(([unit, of]) => [
-      unit,
-      decimalsOf(
-        unit,
-        of.map((/** @type {any} */ row) => row.quantity),
-      ),
-    ]),
-  );
+  const decimals = decimalsByUnit(rows);
   return html`
     ${costs.notice}
     <${Table} caption=${`Sums from ${time(from)} to ${time(to)}`} rows=${rows} empty=${noUsageText(usage)}
       columns=${[
-        {
-          name: 'Metric',
-          cell: (/** @type {any} */ row) => names.metricWithUnit(row.metric, row.unit),
-        },
-        { name: 'SKU', cell: (/** @type {any} */ row) => row.sku || '–' },
-        {
-          name: 'Tenant cluster',
-          cell: (/** @type {any} */ row) =>
-            row.tenant_cluster === '' ? '–' : names.cluster(row.tenant_cluster),
-        },
-        {
-          name: 'Quantity',
-          number: true,
-          cell: (/** @type {any} */ row) =>
+        text('Metric', (row) => names.metricWithUnit(row.metric, row.unit)),
+        text('SKU', (row) => row.sku || '–'),
+        text('Tenant cluster', (row) =>
+          row.tenant_cluster === '' ? '–' : names.cluster(row.tenant_cluster),
+        ),
+        figure(
+          'Quantity',
+          (row) =>
             html`<${SumLink} label=${[names.metric(row.metric), row.sku, row.tenant_cluster && names.cluster(row.tenant_cluster)].filter(Boolean).join(', ')} text=${quantity(row.quantity, decimals.get(row.unit))}
               of=${{ metric: row.metric, tenant: id, from, to, sku: row.sku, cluster: row.tenant_cluster }} />`,
-        },
+        ),
         ...costs.column('Cost', (row) =>
           [row.metric, row.unit, row.sku, row.tenant_cluster].join('\0'),
         ),
@@ -135,17 +120,12 @@ function TenantFacts({ tenant }) {
       <${Card} title="Tenant clusters">
         <${Table} caption="Billed to this tenant" rows=${tenant.tenant_clusters} empty="None now."
           columns=${[
-            {
-              name: 'Tenant cluster',
-              cell: (/** @type {any} */ one) => html`<${ClusterName} id=${one.id} />`,
-            },
-            { name: 'Namespace', cell: (/** @type {any} */ one) => one.namespace },
-            { name: 'Since', cell: (/** @type {any} */ one) => time(one.created_at) },
-            {
-              name: 'Metered',
-              cell: (/** @type {any} */ one) =>
-                one.excluded ? html`<${Badge} tone="warn">not metered</${Badge}>` : 'yes',
-            },
+            text('Tenant cluster', (one) => html`<${ClusterName} id=${one.id} />`),
+            text('Namespace', (one) => one.namespace),
+            text('Since', (one) => time(one.created_at)),
+            text('Metered', (one) =>
+              one.excluded ? html`<${Badge} tone="warn">not metered</${Badge}>` : 'yes',
+            ),
           ]} />
       </${Card}>
     </div>

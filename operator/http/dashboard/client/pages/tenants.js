@@ -5,7 +5,7 @@ import { time } from '../format.js';
 import { HeldTenants } from '../held-tenants.js';
 import { CopyButton } from '../buttons.js';
 import { TenantLink, useNames } from '../names.js';
-import { Table } from '../table.js';
+import { figure, Table, text } from '../table.js';
 import { TenantUsage } from '../tenant-usage.js';
 import { RangePicker, rangeOf, rangeQuery } from '../time-range.js';
 
@@ -28,32 +28,29 @@ export function TenantsPage({ query }) {
         <${Table} caption="Tenants known now" rows=${tenants.data.tenants}
           empty="No tenant cluster was found. The log says '[discovery] found 0' and why: wrong labels, a missing permission, or WATCH_NAMESPACES."
           columns=${[
-            {
-              name: 'Tenant',
-              value: (/** @type {any} */ one) => names.tenant(one.id),
-              cell: (/** @type {any} */ one) =>
-                html`<${TenantLink} id=${one.id} query=${rangeQuery(range)} />`,
-            },
-            {
-              name: 'Billed as',
-              value: (/** @type {any} */ one) => one.id,
-              cell: (/** @type {any} */ one) =>
-                html`<${CopyButton} text=${one.id} what="tenant id" />`,
-            },
-            {
-              name: 'Tenant clusters',
-              number: true,
-              value: (/** @type {any} */ one) => one.clusters.length,
-              cell: (/** @type {any} */ one) => one.clusters.length,
-            },
+            text(
+              'Tenant',
+              (one) => html`<${TenantLink} id=${one.id} query=${rangeQuery(range)} />`,
+              (one) => names.tenant(one.id),
+            ),
+            text(
+              'Billed as',
+              (one) => html`<${CopyButton} text=${one.id} what="tenant id" />`,
+              (one) => one.id,
+            ),
+            figure(
+              'Tenant clusters',
+              (one) => one.clusters.length,
+              (one) => one.clusters.length,
+            ),
             field('Plan', (one) => one.plan ?? 'default'),
             field('Class', (one) => one.class),
             field('Project', (one) => one.project),
-            {
-              name: 'Since',
-              value: (/** @type {any} */ one) => one.created_at,
-              cell: (/** @type {any} */ one) => time(one.created_at),
-            },
+            text(
+              'Since',
+              (one) => time(one.created_at),
+              (one) => one.created_at,
+            ),
           ]} />
       `
       }

@@ -1,5 +1,5 @@
 import { html, useMemo } from '../preact.js';
-import { useApi, url } from '../api.js';
+import { url, useApi } from '../api.js';
 import { StackedChart } from '../chart.js';
 import { Card, Choice, ErrorNotice, PageHead, withChosen } from '../components.js';
 import { Downloads } from '../downloads.js';
@@ -7,11 +7,11 @@ import { counted, decimalsOf, noUsageText, plain, quantity, unitText } from '../
 import { useHoles } from '../holes.js';
 import { setQuery } from '../location.js';
 import { useCosts } from '../money.js';
-import { ClusterName, KEYS, keyName, TenantLink, useNames } from '../names.js';
+import { ClusterName, keyName, KEYS, TenantChoice, TenantLink, useNames } from '../names.js';
 import { toSeries } from '../series.js';
 import { SumLink } from '../sums.js';
-import { Table } from '../table.js';
-import { RangePicker, rangeOf, rangeQuery } from '../time-range.js';
+import { figure, Table, text } from '../table.js';
+import { rangeOf, RangePicker, rangeQuery } from '../time-range.js';
 
 const REFRESH_MS = 60_000;
 const DEFAULT_METRIC = 'tenant_gpu_hours';
@@ -35,7 +35,6 @@ export function UsagePage({ query, status }) {
   const tenant = query.get('tenant') ?? '';
   const asked = { metric, tenant, from, to };
   const metrics = names.metrics.map(({ code, unit }) => [code, names.metricWithUnit(code, unit)]);
-  const ids = names.tenants.map(({ id, display_name: name }) => [id, name]);
   const choose = (/** @type {string} */ name) => (/** @type {string} */ value) =>
     setQuery({ [name]: value });
   return html`
@@ -43,7 +42,7 @@ export function UsagePage({ query, status }) {
     <div class="controls">
       <${Choice} label="Metric" value=${metric} options=${withChosen(metrics, metric, names.metric(metric))} onChoose=${choose('metric')} />
       <${Choice} label="Split by" value=${key} options=${withChosen(KEYS, key, keyName(key))} onChoose=${choose('by')} />
-      <${Choice} label="Tenant" value=${tenant} options=${[['', 'All tenants'], ...(tenant === '' ? ids : withChosen(ids, tenant))]} onChoose=${choose('tenant')} />
+      <${TenantChoice} tenant=${tenant} />
     </div>
     ${status.data && html`<${UsageChart} asked=${asked} by=${key} range=${range} windowSeconds=${status.data.window_seconds} />`}
     <${Sums} asked=${asked} by=${key} range=${range} />
@@ -112,26 +111,25 @@ function Sums({ asked, by, range }) {
       <${Card} title=${total === undefined ? 'Sums' : `Sums: ${quantity(total.quantity, decimals)} ${unitText(unit)} in ${counted(total.events, 'event')}`}>
         <${Table} caption=${names.metric(metric)} rows=${rows} empty=${noUsageText(data)}
           columns=${[
-            {
-              name: keyName(by),
-              value: (/** @type {any} */ row) => `${names.value(by, row[by])} ${row[by]}`,
-              cell: (/** @type {any} */ row) => {
+            text(
+              keyName(by),
+              (row) => {
                 if (by === 'tenant')
                   return html`<${TenantLink} id=${row.tenant} query=${rangeQuery(range)} />`;
                 if (by === 'tenant_cluster' && row[by] !== '')
                   return html`<${ClusterName} id=${row[by]} />`;
                 return names.value(by, row[by]);
               },
-            },
-            {
-              name: names.metricWithUnit(metric, unit),
-              number: true,
-              value: (/** @type {any} */ row) => row.quantity,
-              cell: (/** @type {any} */ row) =>
+              (row) => `${names.value(by, row[by])} ${row[by]}`,
+            ),
+            figure(
+              names.metricWithUnit(metric, unit),
+              (row) =>
                 filter === undefined || row[by] === ''
                   ? quantity(row.quantity, decimals)
                   : html`<${SumLink} of=${{ ...asked, [filter]: row[by] }} label=${names.value(by, row[by])} text=${quantity(row.quantity, decimals)} />`,
-            },
+              (row) => row.quantity,
+            ),
             ...costs.column('Cost', (row) => row[by]),
           ]} />
         <${Downloads} files=${[

@@ -6,7 +6,7 @@ import { GapList } from '../gap-list.js';
 import { scopeText } from '../gap-words.js';
 import { link } from '../location.js';
 import { ClusterName, useNames } from '../names.js';
-import { Table } from '../table.js';
+import { figure, Table, text } from '../table.js';
 
 const REFRESH_MS = 30_000;
 const SHOWN = 100;
@@ -26,19 +26,18 @@ export function WindowsPage() {
         <${Table} caption=${`The last ${counted(windows.data.windows.length, 'report')}, newest first`} rows=${windows.data.windows}
           empty="No window has closed yet. The first one closes a few seconds after its end."
           columns=${[
-            {
-              name: 'Window end',
-              cell: (/** @type {any} */ one) =>
+            text(
+              'Window end',
+              (one) =>
                 html`<a href=${link(['windows', one.window_end])}>${time(one.window_end)}</a>`,
-            },
+            ),
             { name: 'Events', number: true, cell: (/** @type {any} */ one) => count(one.events) },
             { name: 'Tenants', number: true, cell: (/** @type {any} */ one) => count(one.tenants) },
-            {
-              name: 'Closed after',
-              number: true,
-              cell: (/** @type {any} */ one) =>
+            figure(
+              'Closed after',
+              (one) =>
                 `${((Date.parse(one.closed_at) - Date.parse(one.window_end)) / 1000).toFixed(1)} s`,
-            },
+            ),
             { name: 'State', cell: stateOf },
           ]} />
       </${Card}>
@@ -135,14 +134,12 @@ function Report({ report }) {
       <${Card} title="Contested nodes">
         <${Table} caption="Claimed by several tenant clusters, so dedicated to none" rows=${report.contested_nodes} empty="None."
           columns=${[
-            { name: 'Node', cell: (/** @type {any} */ one) => one.node },
-            {
-              name: 'Tenant clusters',
-              cell: (/** @type {any} */ one) =>
-                one.tenant_clusters.map(
-                  (/** @type {string} */ id) => html`<div><${ClusterName} id=${id} /></div>`,
-                ),
-            },
+            text('Node', (one) => one.node),
+            text('Tenant clusters', (one) =>
+              one.tenant_clusters.map(
+                (/** @type {string} */ id) => html`<div><${ClusterName} id=${id} /></div>`,
+              ),
+            ),
           ]} />
       </${Card}>
     `
@@ -177,11 +174,9 @@ function Balance({ caption, rows }) {
   return html`
     <${Table} caption=${caption} rows=${rows} empty="No GPUs."
       columns=${[
-        {
-          name: rows[0]?.node === undefined ? 'GPU' : 'Node',
-          cell: (/** @type {any} */ row) =>
-            row.node === undefined ? row.gpu_type : `${row.node} (${row.gpu_type})`,
-        },
+        text(rows[0]?.node === undefined ? 'GPU' : 'Node', (row) =>
+          row.node === undefined ? row.gpu_type : `${row.node} (${row.gpu_type})`,
+        ),
         { name: 'Shares', cell: shares },
         ...['installed', ...PARTS, 'overlap', 'carried', 'unaccounted'].map(amount),
       ]} />
@@ -195,10 +190,7 @@ function TenantGpus({ rows }) {
   return html`
     <${Table} caption="By tenant and GPU model" rows=${rows} empty="No GPUs."
       columns=${[
-        {
-          name: 'Tenant',
-          cell: (/** @type {any} */ row) => `${names.tenant(row.tenant)} (${row.gpu_type})`,
-        },
+        text('Tenant', (row) => `${names.tenant(row.tenant)} (${row.gpu_type})`),
         ...figures.map((field) => ({
           name: `${field[0]?.toUpperCase()}${field.slice(1).replace('_', ' ')}`,
           number: true,

@@ -1,6 +1,6 @@
 import { html, render, useEffect, useMemo, useState } from '../preact.js';
 import { onRefused, read, token, useApi } from '../api.js';
-import { PageHead, site } from '../components.js';
+import { PageHead, site, SkipLink } from '../components.js';
 import { usePlace } from '../location.js';
 import { createNames, NamesContext } from '../names.js';
 import { SumsPage } from '../pages/sums.js';
@@ -55,7 +55,7 @@ function App({ brand }) {
     [catalog.data, tenant.data],
   );
   return html`
-    <a class="skip" href="#content" onClick=${skipToContent}>Skip to the content</a>
+    <${SkipLink} />
     <header class="site">
       <a class="brand" href="#/">${brand.logo && html`<img src="/portal/logo" alt="" />`}${site.name}</a>
       ${tenant.data && html`<span class="whose">${tenant.data.display_name}</span>`}
@@ -69,12 +69,6 @@ function App({ brand }) {
     </main>
     <footer class="site"><span class="muted">All times are UTC.</span></footer>
   `;
-}
-
-/** The fragment belongs to the pages, so the link moves the focus itself. @param {Event} event */
-function skipToContent(event) {
-  event.preventDefault();
-  document.getElementById('content')?.focus();
 }
 
 /** A page without its name is better than none. @returns {Promise<Brand>} */
