@@ -5,7 +5,12 @@ import { expect, test } from 'vitest';
 import { documentFiles, readAssets } from '../operator/http/dashboard/dashboard.ts';
 import { launchBrowser, openPage } from '../operator/http/dashboard/testing/browser.ts';
 import { newKey } from '../operator/http/portal/testing/keys.ts';
-import { API_TOKEN, startTestServer } from '../operator/http/testing/test-server.ts';
+import {
+  API_TOKEN,
+  quietDiscovery,
+  startTestServer,
+  testTenant,
+} from '../operator/http/testing/test-server.ts';
 import { bundle } from './bundle.ts';
 
 const ROOT = join(import.meta.dirname, '..');
@@ -20,7 +25,10 @@ test('a document is not in the bundle, a page fetches sixty files there, or does
     expect([...shipped.keys()].filter((path) => path.startsWith('docs/')).toSorted()).toStrictEqual(
       documents.toSorted(),
     );
-    await using server = await startTestServer({ environment: { PORTAL_KEYS: newKey() } });
+    await using server = await startTestServer({
+      environment: { PORTAL_KEYS: newKey() },
+      views: { discovery: quietDiscovery({ tenants: () => [testTenant('acme')] }) },
+    });
     const path = '/api/v1/tenants/acme/portal-tokens';
     const { json } = await server.call('POST', path, { token: API_TOKEN });
     const { link } = json as { readonly link: string };
