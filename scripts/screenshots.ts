@@ -4,11 +4,13 @@ import { join } from 'node:path';
 import type { Browser, Page } from 'playwright-core';
 import { launchBrowser, openPage } from '../operator/http/dashboard/testing/browser.ts';
 import { createShowcase, SHOWCASE_EVENT } from '../operator/http/dashboard/testing/showcase.ts';
+import type { BudgetStanding } from '../operator/budgets/standing.ts';
 import { budgetOf } from '../operator/http/portal/testing/budget.ts';
 import { newKey } from '../operator/http/portal/testing/keys.ts';
 import {
   API_TOKEN,
   INGEST_TOKEN,
+  NOW,
   startTestServer,
   type TestServer,
 } from '../operator/http/testing/test-server.ts';
@@ -19,7 +21,7 @@ import { bookOf, flat, priceOf } from '../operator/pricing/testing/price-books.t
  * `npm run screenshots -- DIRECTORY`: every page there instead, at three widths in both themes, to be looked at.
  */
 const DIRECTORY = join(import.meta.dirname, '../docs/images');
-const WIDTHS = [390, 820, 1280];
+const WIDTHS = [390, 820, 1440];
 
 const H100 = 'metric=tenant_gpu_hours&tenant=acme-research&sku=NVIDIA-H100-80GB-HBM3';
 
@@ -63,6 +65,8 @@ const PORTAL_VIEWS: typeof VIEWS = [
 const MARK =
   '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 32 32"><circle cx="16" cy="16" r="15" fill="#7a1f5f"/><path d="M9 20h14L16 9z" fill="#fff"/></svg>';
 
+const EUR = 10n ** 21n;
+
 const [, , everything] = process.argv;
 const browser = await launchBrowser();
 const showcase = await createShowcase();
@@ -71,7 +75,7 @@ const server: TestServer = await startTestServer({
   usageDirectory,
   ledger: showcase.ledger,
   environment: { INGEST_UNKNOWN_TENANTS: 'hold', PORTAL_KEYS: newKey() },
-  views: { ...showcase.views(() => server.settings), budgets: { of: budgetOf } },
+  views: { ...showcase.views(() => server.settings), budgets: { of: budgetFromCosts } },
 });
 server.settings = {
   ...server.settings,
@@ -90,6 +94,8 @@ server.settings = {
     frameAncestors: [],
   },
 };
+/** What the tenant of the portal has spent this month: its budget says the same as its costs. */
+const spent = await spentOf('acme-research');
 try {
   if (everything === undefined) await takePicture(browser);
   else await takeAll(browser, everything);
@@ -97,6 +103,28 @@ try {
   await server.close();
   await browser.close();
   await rm(usageDirectory, { recursive: true });
+}
+
+async function spentOf(tenant: string): Promise<bigint> {
+  const path = `/api/v1/costs?from=2026-11-01&to=2026-12-01&tenant=${tenant}`;
+  const { json } = await server.call('GET', path, { token: API_TOKEN });
+  const { amounts } = json as { readonly amounts: readonly { readonly cost: number }[] };
+  return (BigInt(Math.round((amounts[0]?.cost ?? 0) * 100)) * EUR) / 100n;
+}
+
+/** A budget that lasts as long as the month's average says. */
+function budgetFromCosts(tenant: string): BudgetStanding {
+  const standing = budgetOf(tenant);
+  const elapsed = NOW - standing.period.from;
+  const limit = 28_000n * EUR;
+  return {
+    ...standing,
+    budget: { ...standing.budget, amount: limit },
+    limit,
+    used: spent,
+    usedUpAt: () => NOW + Number(((limit - spent) * BigInt(elapsed)) / spent),
+    uncounted: ['tenant_memory_gb_hours', 'tenant_instance_hours'],
+  };
 }
 
 async function takePicture(of: Browser): Promise<void> {

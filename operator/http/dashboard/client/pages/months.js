@@ -70,7 +70,9 @@ function MonthNotes({ month }) {
         The month is under way, until ${time(month.until)}. ${
           days === 0
             ? 'Its change shows when its first day is over.'
-            : `Its change is that of its ${days} whole days against as many of ${monthText(before)}.`
+            : month.rows.every((/** @type {any} */ row) => row.change === undefined)
+              ? `Its change is not known, since metering began in the course of ${monthText(before)}, or later.`
+              : `Its change is that of its ${days} whole days against as many of ${monthText(before)}.`
         } At its end: what it has, and the rest as on the last whole days, seven at most.
       </p>`
     }
