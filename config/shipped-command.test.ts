@@ -196,7 +196,7 @@ test(
       );
       const page = await fetch(`${operator.address}/`, { headers: { accept: 'text/html' } });
       expect(await page.text()).toContain('<title>meterfeed</title>');
-      const script = await fetch(`${operator.address}/dashboard/vendor/preact.js`);
+      const script = await fetch(`${operator.address}/dashboard/main.js`);
       expect(script.headers.get('content-type')).toContain('javascript');
 
       expect(connections).toEqual([]);

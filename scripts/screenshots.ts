@@ -44,6 +44,7 @@ const VIEWS: readonly (readonly [name: string, hash: string, text: string, click
   ['sum-4-why', `#/events/${SHOWCASE_EVENT}`, 'What it is made of'],
   ['correction', `#/events/${SHOWCASE_EVENT}`, 'Corrections', 'button:text("Correct this event")'],
   ['usage-by-tenant-cluster', '#/usage?by=tenant_cluster&range=7d', 'Sums'],
+  ['usage-before-metering', '#/usage?range=custom&from=2026-10-01&to=2026-10-05', 'Sums'],
   ['gpus', '#/gpus?range=7d', 'By tenant and model'],
   ['tenants-held', '#/tenants', 'Held usage'],
   ['tenant', '#/tenants/acme-research', 'Billed as'],
@@ -116,13 +117,16 @@ async function spentOf(tenant: string): Promise<bigint> {
 function budgetFromCosts(tenant: string): BudgetStanding {
   const standing = budgetOf(tenant);
   const elapsed = NOW - standing.period.from;
-  const limit = 28_000n * EUR;
+  const limit = 25_000n * EUR;
   return {
     ...standing,
     budget: { ...standing.budget, amount: limit },
     limit,
     used: spent,
-    usedUpAt: () => NOW + Number(((limit - spent) * BigInt(elapsed)) / spent),
+    usedUpAt: () => {
+      const at = NOW + Number(((limit - spent) * BigInt(elapsed)) / spent);
+      return at - (at % 60_000);
+    },
     uncounted: ['tenant_memory_gb_hours', 'tenant_instance_hours'],
   };
 }

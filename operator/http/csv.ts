@@ -45,20 +45,17 @@ export function readCsvFile(query: Query, { from, to }: TimeRange, now: number):
   }
   // A month that is under way has no days ahead.
   const last = Math.max(from, Math.min(to, now) - 1);
+  const day = (at: number): string => new Date(at).toISOString().slice(0, 10);
   const subjects = SUBJECTS.flatMap((name) => query.get(name) ?? []);
   return {
     separator: SIGNS[separator],
     decimal: SIGNS[decimal],
     bom: readChoice(query, 'bom', ['false', 'true']) === 'true',
     name: (kind, extension, currency = '') => {
-      const parts = [kind, ...subjects, isoDay(from), isoDay(last), currency];
+      const parts = [kind, ...subjects, day(from), day(last), currency];
       return `${parts.filter(Boolean).map(safePart).join('_')}.${extension}`;
     },
   };
-}
-
-function isoDay(at: number): string {
-  return new Date(at).toISOString().slice(0, 10);
 }
 
 /** Ids come from clients, and a name is a path to some programs. */
@@ -105,13 +102,11 @@ export function csvLine(
   isFigure: readonly boolean[] = [],
 ): string {
   const texts = cells.map((cell, index) =>
-    isFigure[index] === true && NUMBER.test(cell) ? figureCell(cell, form) : textCell(cell, form),
+    isFigure[index] === true && NUMBER.test(cell)
+      ? cell.replace('.', form.decimal)
+      : textCell(cell, form),
   );
   return `${texts.join(form.separator)}\r\n`;
-}
-
-function figureCell(text: string, { decimal }: CsvForm): string {
-  return text.replace('.', decimal);
 }
 
 function textCell(text: string, { separator }: CsvForm): string {

@@ -394,7 +394,7 @@ test('empty pages say what to do', async () => {
   const at = `http://127.0.0.1:${lonely.port}`;
   const { page } = await openPage(browser, { token: API_TOKEN });
   for (const [hash, text] of [
-    ['#/', 'No usage in this time'],
+    ['#/', 'nothing was metered yet'],
     ['#/tenants', 'No tenant cluster was found'],
     ['#/windows', 'No window has closed yet'],
     ['#/destinations', 'apply a BillingDestination'],

@@ -178,6 +178,15 @@ describe('a chart', () => {
     await page.context().close();
   });
 
+  test('shows nothing of five days of which only days are kept', async () => {
+    const page = await open('#/usage?range=custom&from=2026-10-02&to=2026-10-06');
+    await page.locator('.legend').getByText('Globex').waitFor();
+    await page.locator('.legend').getByText('before metering began').waitFor();
+    await page.getByText('The same figures as a table').click();
+    await page.getByRole('row', { name: /2026-10-04 [\d\s.]+$/ }).waitFor();
+    await page.context().close();
+  });
+
   test('tells the values under the pointer', async () => {
     const page = await open('#/usage?range=24h&by=tenant');
     await page.locator('.u-over').hover({ position: { x: 100, y: 50 } });

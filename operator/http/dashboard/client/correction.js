@@ -4,7 +4,7 @@ import { documentPlace } from './documents.js';
 import { Badge, Card } from './components.js';
 import { counted, exact, time, unitText } from './format.js';
 import { link } from './location.js';
-import { Table } from './table.js';
+import { figure, Table, text } from './table.js';
 
 const LONGEST_TEXT = 256;
 /** As the API takes it: at least 0, nine decimals at the most. */
@@ -31,18 +31,13 @@ export function Corrections({ state, onDone }) {
           : html`<p>It was recorded as ${exact(event.quantity)} ${unit} and counts as <strong>${exact(now)} ${unit}</strong> now.</p>
               <${Table} caption=${`Corrected ${counted(corrections.length, 'time')}`} rows=${corrections} empty="None."
                 columns=${[
-                  {
-                    name: 'When',
-                    cell: (/** @type {any} */ one) =>
-                      html`<a href=${link(['events', one.id])}>${time(one.recorded_at)}</a>`,
-                  },
-                  {
-                    name: `Difference, ${unit}`,
-                    number: true,
-                    cell: (/** @type {any} */ one) => exact(one.quantity, true),
-                  },
-                  { name: 'Why', cell: (/** @type {any} */ one) => one.properties?.reason ?? '–' },
-                  { name: 'Who', cell: (/** @type {any} */ one) => one.properties?.author ?? '–' },
+                  text(
+                    'When',
+                    (one) => html`<a href=${link(['events', one.id])}>${time(one.recorded_at)}</a>`,
+                  ),
+                  figure(`Difference, ${unit}`, (one) => exact(one.quantity, true)),
+                  text('Why', (one) => one.properties?.reason ?? '–'),
+                  text('Who', (one) => one.properties?.author ?? '–'),
                 ]} />`
       }
       ${refused === undefined ? html`<${CorrectButton} state=${state} onDone=${onDone} />` : html`<p><button disabled aria-describedby="not-correctable">Correct this event…</button></p><p id="not-correctable" class="muted">It cannot be corrected here: ${refused}.</p>`}

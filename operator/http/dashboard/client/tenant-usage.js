@@ -2,7 +2,7 @@ import { html } from './preact.js';
 import { useApi, url } from './api.js';
 import { ErrorNotice } from './components.js';
 import { Downloads } from './downloads.js';
-import { decimalsOf, noUsageText, quantity, time } from './format.js';
+import { decimalsByUnit, noUsageText, quantity, time } from './format.js';
 import { useCosts } from './money.js';
 import { TenantLink, useNames } from './names.js';
 import { SumLink } from './sums.js';
@@ -60,10 +60,7 @@ function metricColumns(rows, names, { from, to }) {
     .toSorted(([a], [b]) => place(a) - place(b))
     .map(([metric, of]) => {
       const unit = of[0].unit;
-      const decimals = decimalsOf(
-        unit,
-        of.map((row) => row.quantity),
-      );
+      const decimals = decimalsByUnit(of).get(unit);
       const name = names.metricWithUnit(metric, unit);
       return {
         name,

@@ -6,6 +6,8 @@ import { setQuery } from './location.js';
 const MINUTE_MS = 60_000;
 const HOUR_MS = 60 * MINUTE_MS;
 const DAY_MS = 24 * HOUR_MS;
+/** Sums of hours are kept for 35 days, up to when they are cleared away. */
+const HOURS_KEPT_MS = 34 * DAY_MS;
 /** A page that shows the last hour moves on this often. */
 const HOUR_STEP_MS = 5 * MINUTE_MS;
 
@@ -36,7 +38,7 @@ export function rangeOf(query, now, otherwise = 'month') {
     const from = Date.parse(query.get('from') ?? '');
     const last = Date.parse(query.get('to') ?? '');
     if (Number.isFinite(from) && Number.isFinite(last) && last >= from)
-      return range(name, from, last + DAY_MS);
+      return range(name, from, last + DAY_MS, now - from > HOURS_KEPT_MS ? 'day' : undefined);
   }
   return range('month', monthStart(now, 0), end);
 }
@@ -47,7 +49,7 @@ function monthStart(now, back) {
   return Date.UTC(today.getUTCFullYear(), today.getUTCMonth() - back);
 }
 
-/** @param {string} name @param {number} from @param {number} to @param {TimeRange['bucket']} [bucket] @returns {TimeRange} */
+/** @param {string} name @param {number} from @param {number} to @param {TimeRange['bucket'] | undefined} [bucket] @returns {TimeRange} */
 function range(name, from, to, bucket = to - from > 8 * DAY_MS ? 'day' : 'hour') {
   return { name, from: new Date(from).toISOString(), to: new Date(to).toISOString(), bucket };
 }

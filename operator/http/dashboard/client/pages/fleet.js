@@ -3,7 +3,7 @@ import { useApi } from '../api.js';
 import { Badge, Card, ErrorNotice, PageHead, Tile } from '../components.js';
 import { ago, count, counted } from '../format.js';
 import { link } from '../location.js';
-import { Table } from '../table.js';
+import { figure, Table, text } from '../table.js';
 
 const REFRESH_MS = 10_000;
 /** A meter tells of itself every few seconds. */
@@ -57,27 +57,18 @@ function columns(now) {
   const number = (
     /** @type {string} */ name,
     /** @type {(one: any) => number | undefined} */ value,
-  ) => ({
-    name,
-    number: true,
-    cell: (/** @type {any} */ one) => {
-      const found = value(one);
-      return found === undefined ? '' : count(found);
-    },
-  });
+  ) => figure(name, (one) => countText(value(one)), value);
   return [
-    {
-      name: 'Cluster',
-      cell: (/** @type {any} */ one) =>
+    text(
+      'Cluster',
+      (one) =>
         html`${one.meter ? html`<a href=${link([], {}, one.cluster)}>${one.cluster}</a>` : one.cluster} <span class="muted">${one.region}</span>`,
-    },
-    { name: 'State', cell: (/** @type {any} */ one) => html`<${State} stream=${one} />` },
-    { name: 'Version', cell: (/** @type {any} */ one) => one.meter?.version ?? '' },
-    {
-      name: 'Last window',
-      cell: (/** @type {any} */ one) =>
-        one.last_window_end === undefined ? 'none yet' : ago(one.last_window_end, now),
-    },
+    ),
+    text('State', (one) => html`<${State} stream=${one} />`),
+    text('Version', (one) => one.meter?.version ?? ''),
+    text('Last window', (one) =>
+      one.last_window_end === undefined ? 'none yet' : ago(one.last_window_end, now),
+    ),
     number('Tenants', (one) => one.meter?.tenants),
     number('Tenant clusters', (one) => one.meter?.tenant_clusters),
     number('Events', (one) => one.events),
@@ -86,6 +77,11 @@ function columns(now) {
     number('Failed APIs', (one) => one.meter?.failed_tenant_apis),
     number('Unattributed', (one) => one.meter?.unattributed),
   ];
+}
+
+/** @param {number | undefined} found */
+function countText(found) {
+  return found === undefined ? 'unknown' : count(found);
 }
 
 /** @param {{ stream: any }} properties */

@@ -6,7 +6,7 @@ import {
   clock,
   counted,
   dayText,
-  decimalsOf,
+  decimalsByUnit,
   monthText,
   noUsageText,
   quantity,
@@ -113,10 +113,7 @@ function PartSums({ of, level, isOwn }) {
   const rows = data?.rows ?? [];
   const total = data?.totals[0];
   const unit = total?.unit ?? '';
-  const decimals = decimalsOf(
-    unit,
-    rows.map((/** @type {any} */ row) => row.quantity),
-  );
+  const decimals = decimalsByUnit(rows).get(unit);
   const spans = rows.map((/** @type {any} */ row, /** @type {number} */ index) => ({
     ...spanOf(level, row[level], rows[index + 1]?.[level], of.to),
     row,
@@ -170,10 +167,7 @@ function Events({ of, isOwn }) {
   const events = useApi(url('/api/v1/events', { ...of, limit: EVENTS_SHOWN }));
   const rows = events.data?.items ?? [];
   const unit = rows[0]?.unit ?? '';
-  const decimals = decimalsOf(
-    unit,
-    rows.map((/** @type {any} */ row) => row.quantity),
-  );
+  const decimals = decimalsByUnit(rows).get(unit);
   const corrections = Map.groupBy(
     rows.filter((/** @type {any} */ event) => event.source === 'correction'),
     (/** @type {any} */ event) => event.properties?.corrects,

@@ -59,15 +59,17 @@ export function TenantSums({ id, range: { from, to }, usage }) {
   const { rows } = usage;
   const costs = useCosts({ tenant: id, group_by: 'sku,tenant_cluster', from, to });
   const decimals = decimalsByUnit(rows);
+  const metricOf = (/** @type {any} */ row) => names.metricWithUnit(row.metric, row.unit);
+  const skuOf = (/** @type {any} */ row) => row.sku;
+  const clusterOf = (/** @type {any} */ { tenant_cluster: id }) =>
+    id === '' ? '–' : names.cluster(id);
   return html`
     ${costs.notice}
     <${Table} caption=${`Sums from ${time(from)} to ${time(to)}`} rows=${rows} empty=${noUsageText(usage)}
       columns=${[
-        text('Metric', (row) => names.metricWithUnit(row.metric, row.unit)),
-        text('SKU', (row) => row.sku || '–'),
-        text('Tenant cluster', (row) =>
-          row.tenant_cluster === '' ? '–' : names.cluster(row.tenant_cluster),
-        ),
+        text('Metric', metricOf, metricOf),
+        text('SKU', (row) => row.sku || '–', skuOf),
+        text('Tenant cluster', clusterOf, clusterOf),
         figure(
           'Quantity',
           (row) =>

@@ -3,7 +3,7 @@ import { url, useApi } from '../api.js';
 import { StackedChart } from '../chart.js';
 import { Card, Choice, ErrorNotice, PageHead, withChosen } from '../components.js';
 import { Downloads } from '../downloads.js';
-import { counted, decimalsOf, noUsageText, plain, quantity, unitText } from '../format.js';
+import { counted, decimalsByUnit, noUsageText, plain, quantity, unitText } from '../format.js';
 import { useHoles } from '../holes.js';
 import { setQuery } from '../location.js';
 import { useCosts } from '../money.js';
@@ -96,10 +96,7 @@ function Sums({ asked, by, range }) {
   );
   const [total] = data?.totals ?? [];
   const unit = total?.unit ?? '';
-  const decimals = decimalsOf(
-    unit,
-    rows.map((/** @type {any} */ row) => row.quantity),
-  );
+  const decimals = decimalsByUnit(rows).get(unit);
   const filter = FILTERS[by];
   return html`
     <${ErrorNotice} state=${usage} />
