@@ -183,7 +183,7 @@ describe('a chart', () => {
     await page.locator('.legend').getByText('Globex').waitFor();
     await page.locator('.legend').getByText('before metering began').waitFor();
     await page.getByText('The same figures as a table').click();
-    await page.getByRole('row', { name: /2026-10-04 [\d\s.]+$/ }).waitFor();
+    await page.getByRole('row', { name: /2026-10-04 00:00 [\d\s.]+$/ }).waitFor();
     await page.context().close();
   });
 
