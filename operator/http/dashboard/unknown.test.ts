@@ -60,7 +60,7 @@ test('a chart draws what was before metering began as zero, or as a gap', async 
   await page.locator('.legend').getByText('before metering began').waitFor();
   await page.getByText('The same figures as a table').click();
   await page
-    .getByRole('row', { name: /2026-10-01 12:00 \(before metering began\)( unknown)+$/ })
+    .getByRole('row', { name: /2026-10-01 00:00 \(before metering began\)( unknown)+$/ })
     .waitFor();
   await page.locator('.u-over').hover({ position: { x: 60, y: 50 } });
   const tooltip = page.locator('.tooltip');

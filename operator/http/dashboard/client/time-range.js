@@ -49,7 +49,7 @@ function monthStart(now, back) {
   return Date.UTC(today.getUTCFullYear(), today.getUTCMonth() - back);
 }
 
-/** @param {string} name @param {number} from @param {number} to @param {TimeRange['bucket'] | undefined} [bucket] @returns {TimeRange} */
+/** @param {string} name @param {number} from @param {number} to @param {TimeRange['bucket']} [bucket] @returns {TimeRange} */
 function range(name, from, to, bucket = to - from > 8 * DAY_MS ? 'day' : 'hour') {
   return { name, from: new Date(from).toISOString(), to: new Date(to).toISOString(), bucket };
 }
