@@ -427,10 +427,17 @@ const acts = fc.array(
 /** Three months in a tenant's life, at the minutes that are given. */
 function live(state: LagoState, script: readonly (readonly [number, Act])[]): void {
   subscribe(state, 'a', START);
+  let changedAt = START;
   for (const [minute, act] of script.toSorted(([a], [b]) => a - b)) {
     const at = START + minute * 60_000;
-    if (act.kind === 'usage') send(state, at - act.late * 60_000, at, act.value, act.code);
-    else if (act.kind === 'plan') subscribe(state, act.plan, at);
+    if (act.kind === 'usage') {
+      send(state, at - act.late * 60_000, at, act.value, act.code);
+      continue;
+    }
+    // What Lago makes of two changes in one instant is not known: that instant is in both periods.
+    if (at === changedAt) continue;
+    changedAt = at;
+    if (act.kind === 'plan') subscribe(state, act.plan, at);
     else if (act.kind === 'return') subscribe(state, 'a', at);
     else terminate(state, at, act.kind === 'end' ? '' : 'status=pending');
   }
