@@ -198,7 +198,7 @@ describe('who may only read', () => {
         spec: { type: 'noop', metrics: { include: ['tenant_gpu_hour'] } },
       };
       await cluster.kubectl(['apply', '--filename', '-'], manifest([misspelt]));
-      const row = /^misspelt +noop +UnknownMetrics: "tenant_gpu_hour" in spec.metrics +/m;
+      const row = /^misspelt +noop +.*UnknownMetrics: "tenant_gpu_hour" in spec.metrics( |$)/m;
       const patience = { timeout: PATIENCE_MS, interval: 1000 };
       const wide = ['destinations', '-o', 'wide'];
       await expect.poll(async () => (await table(...wide)).join('\n'), patience).toMatch(row);

@@ -5,7 +5,7 @@ import type { Command } from './command.ts';
 /** The state of each billing system as `kubectl get` has it, and how far it is behind. */
 export const destinations: Command = {
   name: 'destinations',
-  summary: 'OK or what is wrong with each destination, and how far it is behind',
+  summary: 'what is wrong with each destination, and how far it is behind',
   positionals: [],
   options: {},
   run: async ({ api }) => {
