@@ -678,7 +678,7 @@ describe('custom resources', () => {
     const destination = manifest('billingdestinations', { type: 'noop' }, name);
     await cluster.kubectl(['apply', '--filename', '-'], JSON.stringify(destination));
     expect(await cluster.kubectl(['get', 'bdest', name])).toMatch(
-      /^NAME +TYPE +STATUS +LAG SECONDS +AGE\n/,
+      /^NAME +TYPE +LAG SECONDS +AGE +STATUS\n/,
     );
     expect(await cluster.kubectl(['get', 'bdest', '--field-selector', 'spec.type=noop'])).toContain(
       name,
