@@ -165,7 +165,7 @@ describe('a BillingDestination', () => {
       deadLetters: 2,
     });
     expect(await cluster.kubectl(['get', 'bdest', 'main', '--no-headers'])).toMatch(
-      /^main +webhook +DeadLetters: events refused for good +10 /,
+      /^main +webhook +10 +\S+ +DeadLetters: events refused for good$/m,
     );
     await apply('billingdestinations', 'main', { ...webhook('current'), suspend: true });
     await expect.poll(() => ready('billingdestinations', 'main'), PATIENCE).toBe('False Suspended');
@@ -475,7 +475,7 @@ describe('a TenantOverride', () => {
     };
     await expect.poll(() => ready('tenantoverrides', 'acme'), PATIENCE).toBe('True InForce');
     expect(await cluster.kubectl(['get', 'tover', 'acme', '--no-headers'])).toMatch(
-      /^acme +acme-corp +OK +1 /,
+      /^acme +acme-corp +1 +\S+ +OK$/m,
     );
     await remove('tenantoverrides', 'acme');
     await expect.poll(() => rig.settings.current().overrides, PATIENCE).toEqual([]);
@@ -500,7 +500,7 @@ describe('the MeteringPolicy', () => {
         ledger: { id: 'a-ledger', sequence: 42, bytes: 4_096, segments: 1, chain: 'c0ffee' },
       });
     expect(await cluster.kubectl(['get', 'mpol', '--no-headers'])).toMatch(
-      /^default +OK +2 +2 +0 +\d+s/,
+      /^default +2 +2 +0 +\d+s +\S+ +OK$/m,
     );
   });
 
@@ -567,7 +567,7 @@ describe('a PriceBook', () => {
       .poll(async () => (await get('pricebooks', 'gold'))?.status, PATIENCE)
       .toMatchObject({ prices: 1, fixedBefore: expect.stringMatching(tomorrow) });
     expect(await cluster.kubectl(['get', 'pbook', 'gold', '--no-headers'])).toMatch(
-      /^gold +EUR +OK +1 +20/,
+      /^gold +EUR +1 +20\S+ +\S+ +OK$/m,
     );
     const cheaper = JSON.stringify({ spec: priced([{ ...known, amount: '1' }]) });
     await expect(
