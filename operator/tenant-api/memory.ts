@@ -31,7 +31,7 @@ export class SharedMemory {
     this.#most = Math.floor(most);
   }
 
-  /** Notes what an owner holds, in bytes. Gives the limit where that is more than all of them leave free. */
+  /** Notes what an owner holds, in bytes. Returns the limit where that is more than all owners leave free. */
   report(owner: object, bytes: number): number | undefined {
     this.#sum += bytes - (this.#held.get(owner) ?? 0);
     if (bytes === 0) this.#held.delete(owner);
