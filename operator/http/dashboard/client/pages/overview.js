@@ -3,7 +3,17 @@ import { read, useApi, url } from '../api.js';
 import { CopyButton } from '../buttons.js';
 import { StackedChart } from '../chart.js';
 import { Bars, Card, ErrorNotice, Notice, PageHead, Tile } from '../components.js';
-import { ago, bytes, count, counted, noUsageText, plain, quantity, time } from '../format.js';
+import {
+  ago,
+  bytes,
+  count,
+  counted,
+  duration,
+  noUsageText,
+  plain,
+  quantity,
+  time,
+} from '../format.js';
 import { GapList } from '../gap-list.js';
 import { HeldNotice } from '../held-tenants.js';
 import { unknownBefore, useHoles } from '../holes.js';
@@ -110,7 +120,7 @@ function Tiles({ status, gpus, now }) {
     <div class="tiles">
       <${Tile} label="Tenants" value=${count(status.tenants)} note=${counted(status.tenant_clusters, 'tenant cluster')} />
       <${Tile} label="GPU-hours" value=${gpuHoursText(gpus)} note="in the chosen time" />
-      <${Tile} label="Last window" value=${ago(last, now)} note=${last === undefined ? 'none has closed yet' : late ? 'windows are not closing: see the log' : `every ${status.window}`} tone=${late ? 'warn' : 'good'} />
+      <${Tile} label="Last window" value=${ago(last, now)} note=${last === undefined ? 'none has closed yet' : late ? 'windows are not closing: see the log' : `every ${duration(seconds)}`} tone=${late ? 'warn' : 'good'} />
       <${Tile} label="Destinations well" value=${all === 0 ? 'none' : `${well} of ${all}`} note=${all === 0 && 'usage is kept, and sent nowhere'} tone=${all === 0 ? 'plain' : well === all ? 'good' : 'warn'} />
       <${Tile} label="Dead letters" value=${count(letters)} note=${letters > 0 ? 'refused, so not billed' : sent ? 'nothing was refused' : 'nothing was sent yet'} tone=${letters > 0 ? 'bad' : sent ? 'good' : 'plain'} />
       <${Tile} label="Open gaps" value=${count(open.length)} note=${html`<a href=${link(['gaps'])}>What was not measured</a>`} tone=${open.length === 0 ? 'good' : 'warn'} />
