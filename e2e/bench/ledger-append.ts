@@ -131,8 +131,17 @@ async function createPlanner(directory: string, deduplicate: boolean) {
   let contents = { state, cursors: new Map(), sealed: [] } as Parameters<typeof planBatch>[1];
   return {
     async operations(events: readonly UsageEvent[]): Promise<Operation[]> {
-      const { segment } = contents.state;
-      const places = { active, activeName: 'bench', segment, ids, sealed: [], pool, deduplicate };
+      const { segment, link } = contents.state;
+      const places = {
+        active,
+        activeName: 'bench',
+        segment,
+        link,
+        ids,
+        sealed: [],
+        pool,
+        deduplicate,
+      };
       const request = { kind: 'append', events: encodeEvents(events), records: [] } as const;
       const turn = new Turn(systemClock);
       const plan = await planBatch([request], contents, places, Date.now(), turn);

@@ -10,13 +10,15 @@ export interface BatchMark {
   readonly appendedAt: number;
   /** The chain value at the last event, hex. */
   readonly chain: string;
+  /** The root of the batch's tree, hex: all that a proof needs of batches in which a tenant has no event. Absent before the link. */
+  readonly root?: string;
 }
 
 const READ_AHEAD_BYTES = 256 * 1024;
 
-export function batchMarkOperation({ lastSequence, appendedAt, chain }: BatchMark): Operation {
+export function batchMarkOperation({ lastSequence, ...mark }: BatchMark): Operation {
   const key = numberKey(KEY_SPACE.batch, lastSequence);
-  const value = sealValue(keySeed(key), JSON.stringify({ appendedAt, chain }));
+  const value = sealValue(keySeed(key), JSON.stringify(mark));
   return { type: 'put', key, value };
 }
 

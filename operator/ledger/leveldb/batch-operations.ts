@@ -1,6 +1,6 @@
 import type { Turn } from '../../telemetry/turn.ts';
 import { checksumOf, keySeed, sealValue } from '../checked-value.ts';
-import { encodeStoredEvents, nextChain } from '../event-chain.ts';
+import { BatchTree, chainValue, encodeStoredEvents } from '../event-chain.ts';
 import type { Operation, Database } from './database.ts';
 import type { OfferedEvent, StoreView } from './find-stored.ts';
 import { parseInstant } from './parse-instant.ts';
@@ -33,13 +33,15 @@ export function planEvents(
   const first = before.lastSequence + 1;
   const texts = accepted.map(({ text }) => text);
   const { values, bytes } = encodeStoredEvents(first, texts);
+  const tree = new BatchTree();
   let { starts, ends, foreignIds } = before;
   for (const [index, value] of values.entries()) {
     const sequence = first + index;
     operations.push({ type: 'put', key: numberKey(KEY_SPACE.event, sequence), value });
     const offer = accepted[index];
     if (offer === undefined) continue;
-    const { event, key } = offer;
+    const { event, key, text } = offer;
+    tree.add(sequence, event.tenant, text);
     if (deduplicate) {
       // Before they are stored, so that the filter knows them whatever becomes of the batch.
       ids.add(key);
@@ -50,8 +52,9 @@ export function planEvents(
     foreignIds ||= !isDerivedId(event.id);
   }
   const lastSequence = before.lastSequence + accepted.length;
-  const chain = nextChain(before.chain).update(bytes).digest('hex');
-  operations.push(batchMarkOperation({ lastSequence, appendedAt: now, chain }));
+  const root = tree.root();
+  const chain = chainValue(before.chain, first, root);
+  operations.push(batchMarkOperation({ lastSequence, appendedAt: now, chain, root }));
   const segment: SegmentSummary = {
     ...before,
     lastSequence,

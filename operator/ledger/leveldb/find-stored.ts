@@ -6,7 +6,7 @@ import type { IdFilter } from './id-filter.ts';
 import { decodeIdValue, isDerivedId, idKey } from './keys.ts';
 import { parseInstant } from './parse-instant.ts';
 import type { SegmentPool } from './segment-pool.ts';
-import type { SealedSegment, SegmentSummary } from './state.ts';
+import type { ChainLink, SealedSegment, SegmentSummary } from './state.ts';
 import type { EncodedEvent } from '../writer.ts';
 
 /** Where stored events may be found. */
@@ -14,6 +14,7 @@ export interface StoreView {
   readonly active: Database;
   readonly activeName: string;
   readonly segment: SegmentSummary;
+  readonly link: ChainLink | undefined;
   /** Of the active segment's ids. */
   readonly ids: IdFilter;
   readonly sealed: readonly SealedSegment[];

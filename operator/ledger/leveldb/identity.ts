@@ -9,15 +9,15 @@ import { isMissing, writeFileDurably, syncDirectory } from './files.ts';
 import { createHeadFile } from './head-file.ts';
 import { STATE_KEY } from './keys.ts';
 import { NEXT_DIRECTORY, segmentName } from './segment-names.ts';
-import { encodeState, type LedgerState, NO_ENTRIES } from './state.ts';
+import { encodeState, type LedgerState, linkAfter, NO_ENTRIES } from './state.ts';
 
-/** The format of the files that this code reads and writes. */
-export const FORMAT = 1;
+/** The format of the files that this code writes. It reads format 1 too, which has no link (docs/ledger-format.md#the-link). */
+export const FORMAT = 2;
 
 /** Who a ledger is; decides whether a directory is a ledger at all. */
 export interface Identity {
   readonly ledgerId: string;
-  readonly format: typeof FORMAT;
+  readonly format: 1 | typeof FORMAT;
   /** RFC 3339. */
   readonly createdAt: string;
 }
@@ -54,10 +54,10 @@ function parseIdentity(path: string, text: string): Identity {
   const parsed = parseJson(text);
   if (typeof parsed !== 'object' || parsed === null) throw damage(path, `not JSON: "${text}"`);
   const { ledgerId, format, createdAt } = parsed as Record<string, unknown>;
-  if (format !== FORMAT) {
+  if (format !== 1 && format !== FORMAT) {
     throw damage(
       path,
-      `a format that this release cannot read (it reads ${FORMAT}): "${String(format)}"`,
+      `a format that this release cannot read (it reads 1 and ${FORMAT}): "${String(format)}"`,
     );
   }
   if (typeof ledgerId !== 'string' || ledgerId === '' || typeof createdAt !== 'string') {
@@ -89,7 +89,7 @@ export async function setUpLedger(
     ledgerId: randomUUID(),
     format: FORMAT,
     createdAt: new Date(now).toISOString(),
-  };
+  } as const;
   const draft = join(directory, NEXT_DIRECTORY);
   await rm(draft, { recursive: true, force: true });
   const database = await createDatabase(draft);
@@ -113,18 +113,20 @@ export async function setUpLedger(
 
 /** The state of a ledger without any event. */
 export function firstState(ledgerId: string, now: number): LedgerState {
+  const segment = {
+    firstSequence: FIRST_SEQUENCE,
+    lastSequence: FIRST_SEQUENCE - 1,
+    firstChain: FIRST_CHAIN,
+    chain: FIRST_CHAIN,
+    openedAt: now,
+    bytes: 0,
+    foreignIds: false,
+  };
   return {
     ledgerId,
     batch: 0,
-    segment: {
-      firstSequence: FIRST_SEQUENCE,
-      lastSequence: FIRST_SEQUENCE - 1,
-      firstChain: FIRST_CHAIN,
-      chain: FIRST_CHAIN,
-      openedAt: now,
-      bytes: 0,
-      foreignIds: false,
-    },
+    link: linkAfter(segment),
+    segment,
     lowWater: 0,
     horizon: 0,
     entries: NO_ENTRIES,

@@ -14,7 +14,7 @@ import { type Failpoints, noFailpoints } from './failpoints.ts';
 import { createProblems } from '../failures.ts';
 import { toLedgerFailure } from './failures.ts';
 import { openHeadFile } from './head-file.ts';
-import { readIdentity, setUpLedger } from './identity.ts';
+import { FORMAT, readIdentity, setUpLedger, writeIdentity } from './identity.ts';
 import { createLedgerMetrics } from '../ledger-metrics.ts';
 import { createLevelLedger, type LevelLedgerParts } from './level-ledger.ts';
 import { PageStarts } from './page-starts.ts';
@@ -132,6 +132,8 @@ async function openParts(options: LevelLedgerOptions): Promise<LevelLedgerParts>
     },
   });
   try {
+    // Only now that the lock is held; a release that knows no link refuses the ledger from here on.
+    if (identity.format !== FORMAT) await writeIdentity(directory, { ...identity, format: FORMAT });
     await head.noteDurably({ ...noted, epoch: noted.epoch + 1 });
     await checkAgainstHead(store, noted, problems, pages);
     await clearLeftovers(directory, store.contents(), problems);

@@ -12,6 +12,7 @@ import { idKey, KEY_SPACE, numberKey, STATE_KEY, textKey } from './keys.ts';
 import {
   type Contents,
   encodeState,
+  linkAfter,
   type LedgerState,
   type SealedSegment,
   type SegmentSummary,
@@ -130,6 +131,7 @@ class BatchDraft {
     const state: LedgerState = {
       ledgerId: before.state.ledgerId,
       batch: before.state.batch + 1,
+      link: before.state.link ?? linkAfter(before.state.segment),
       segment: events.segment,
       lowWater: this.#lowWater,
       horizon: this.#horizon,

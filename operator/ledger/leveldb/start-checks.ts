@@ -93,7 +93,7 @@ export async function checkAgainstHead(
   }
 
   const damage =
-    (await findDamage(active, activeName, state.segment, { ids: false, pages })) ??
+    (await findDamage(active, activeName, state, { ids: false, pages })) ??
     (await chainProblem(store, noted));
   if (damage !== undefined) problems.add(damage);
   const lost = lossOf(state, noted);

@@ -46,6 +46,8 @@ export interface LedgerState {
   readonly ledgerId: string;
   /** Number of the last batch, over the whole life of the ledger. */
   readonly batch: number;
+  /** Absent where an older release wrote everything. */
+  readonly link?: ChainLink;
   readonly segment: SegmentSummary;
   /** The sequence number before the oldest stored event. */
   readonly lowWater: number;
@@ -53,6 +55,19 @@ export interface LedgerState {
   readonly horizon: number;
   readonly lastWindowEnd?: number;
   readonly entries: EntrySum;
+}
+
+/** Where the chain changes its form (docs/ledger-format.md#the-link). */
+export interface ChainLink {
+  /** Batches that begin with this sequence number or a later one are chained by their trees. */
+  readonly from: number;
+  /** The chain value before them, hex. */
+  readonly previous: string;
+}
+
+/** The link behind everything that a segment has. */
+export function linkAfter({ lastSequence, chain }: SegmentSummary): ChainLink {
+  return { from: lastSequence + 1, previous: chain };
 }
 
 /** Count and sum of the checksums of all records, cursors and list entries. */

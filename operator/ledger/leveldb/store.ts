@@ -108,6 +108,7 @@ class SegmentStore implements Store {
       active: this.#database,
       activeName: this.#activeName(),
       segment: this.#contents.state.segment,
+      link: this.#contents.state.link,
       ids: this.#ids,
       sealed: this.#contents.sealed,
       pool: this.#options.pool,

@@ -1,15 +1,28 @@
 import { crc32 } from 'node:zlib';
 import { LedgerReadError, type LedgerFailure, type VerifyReport } from '../ledger.ts';
 import type { Database } from './database.ts';
-import { decodeStoredEvent, walkEvents, windowStartOf } from './event-walk.ts';
-import { nextChain } from '../event-chain.ts';
+import {
+  decodeStoredEvent,
+  type EventEntry,
+  fieldOf,
+  walkEvents,
+  windowStartOf,
+} from './event-walk.ts';
+import { BatchTree, chainValue, nextChain } from '../event-chain.ts';
 import { damage, type Problems } from '../failures.ts';
 import { toLedgerFailure } from './failures.ts';
 import { type StoreView, useSegment } from './find-stored.ts';
 import { type BatchMark, walkBatchMarks } from './batch-marks.ts';
 import { decodeIdValue, idKey, KEY_SPACE, keysOf } from './keys.ts';
 import type { PageStarts } from './page-starts.ts';
-import { addEntry, type EntrySum, NO_ENTRIES, type SegmentSummary, readContents } from './state.ts';
+import {
+  addEntry,
+  type ChainLink,
+  type EntrySum,
+  NO_ENTRIES,
+  type SegmentSummary,
+  readContents,
+} from './state.ts';
 
 /** What of a segment is checked beside every event and the chain. */
 export interface VerifyDepth {
@@ -19,6 +32,12 @@ export interface VerifyDepth {
   readonly pages?: PageStarts;
 }
 
+/** A segment, and where the chain changes its form. */
+export interface ChainedSegment {
+  readonly segment: SegmentSummary;
+  readonly link?: ChainLink | undefined;
+}
+
 /**
  * Reads every event of a segment and calculates the chain anew. Throws a LedgerReadError at the first
  * event that is damaged or missing, or where the chain differs.
@@ -26,7 +45,7 @@ export interface VerifyDepth {
 export async function verifySegment(
   database: Database,
   where: string,
-  segment: SegmentSummary,
+  { segment, link }: ChainedSegment,
   depth: VerifyDepth,
   signal?: AbortSignal,
 ): Promise<void> {
@@ -34,21 +53,22 @@ export async function verifySegment(
   const marks = walkBatchMarks(database, where, firstSequence, lastSequence);
   let ids = NO_ENTRIES;
   let chain = segment.firstChain;
-  let hash = nextChain(chain);
+  let batch = beginBatch(chain, firstSequence, link);
   let mark = await nextMark(marks);
   for await (const entries of walkEvents(database, where, firstSequence, lastSequence)) {
     signal?.throwIfAborted();
     for (const entry of entries) {
-      const { sequence, value } = entry;
+      const { sequence } = entry;
       if (depth.ids) ids = addEntry(ids, idChecksum(idKey(decodeStoredEvent(entry).id), sequence));
       depth.pages?.note(sequence, windowStartOf(entry));
-      hash.update(value);
+      batch.add(entry);
       if (mark === undefined || sequence < mark.lastSequence) continue;
-      chain = hash.digest('hex');
-      if (sequence !== mark.lastSequence || chain !== mark.chain) {
+      const end = batch.end();
+      chain = end.chain;
+      if (sequence !== mark.lastSequence || chain !== mark.chain || end.root !== mark.root) {
         throw damage(where, `the chain does not match at event ${sequence}`);
       }
-      hash = nextChain(chain);
+      batch = beginBatch(chain, sequence + 1, link);
       mark = await nextMark(marks);
     }
   }
@@ -60,6 +80,33 @@ export async function verifySegment(
   if (stored.count !== ids.count || stored.sum !== ids.sum) {
     throw damage(where, `the ids for deduplication do not match the events`);
   }
+}
+
+/** A batch whose events are being read. */
+interface ReadBatch {
+  add(entry: EventEntry): void;
+  end(): Pick<BatchMark, 'chain' | 'root'>;
+}
+
+function beginBatch(previous: string, first: number, link: ChainLink | undefined): ReadBatch {
+  if (link === undefined || first < link.from) {
+    const hash = nextChain(previous);
+    return {
+      add: ({ value }) => void hash.update(value),
+      end: () => ({ chain: hash.digest('hex') }),
+    };
+  }
+  const tree = new BatchTree();
+  return {
+    add: ({ sequence, body }) => {
+      const text = body.toString();
+      tree.add(sequence, fieldOf(text, 'tenant'), text);
+    },
+    end: () => {
+      const root = tree.root();
+      return { chain: chainValue(previous, first, root), root };
+    },
+  };
 }
 
 /** The sum of all stored ids up to an event, to be compared with that of the events' own. */
@@ -88,12 +135,12 @@ function idChecksum(key: Buffer, sequence: number): number {
 export async function findDamage(
   database: Database,
   where: string,
-  segment: SegmentSummary,
+  chained: ChainedSegment,
   depth: VerifyDepth,
   signal?: AbortSignal,
 ): Promise<string | undefined> {
   try {
-    await verifySegment(database, where, segment, depth, signal);
+    await verifySegment(database, where, chained, depth, signal);
     return undefined;
   } catch (error) {
     if (error instanceof LedgerReadError) return error.message;
@@ -131,7 +178,13 @@ export async function verifyLedger(
     const givenUp = 'givenUp' in segment;
     if (!givenUp)
       await useSegment(view, segment, (database, where) =>
-        verifySegment(database, where, segment, { ids: view.deduplicate }, signal),
+        verifySegment(
+          database,
+          where,
+          { segment, link: view.link },
+          { ids: view.deduplicate },
+          signal,
+        ),
       ).catch((error: unknown) => {
         signal?.throwIfAborted();
         report(toLedgerFailure('verifying', error));

@@ -71,12 +71,11 @@ async function giveUp(store: Store, name: string): Promise<GivenUp> {
 }
 
 async function damageOf(store: Store, segment: SealedSegment): Promise<string> {
+  const { pool, link } = store.view();
   try {
-    await store
-      .view()
-      .pool.use(segment, (database, where) =>
-        verifySegment(database, where, segment, { ids: true }),
-      );
+    await pool.use(segment, (database, where) =>
+      verifySegment(database, where, { segment, link }, { ids: true }),
+    );
   } catch (error) {
     const failure = toLedgerFailure('reading it', error);
     if (failure.cause === 'corrupt') return failure.message;

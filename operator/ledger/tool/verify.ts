@@ -55,7 +55,7 @@ export async function verifyDirectory(
       const { name, database, state } = inspected;
       const { segment } = state;
       try {
-        await check(name, () => verifySegment(database, name, segment, { ids: true }));
+        await check(name, () => verifySegment(database, name, state, { ids: true }));
         await check(name, async () => void (await readContents(database, name)));
         await check(name, async () => compareSegments(before, inspected));
         const mark = anchor && (await readBatchMark(database, name, anchor.sequence));
