@@ -93,9 +93,6 @@ function report(size: Size, figures: ScaleFigures): void {
   print('api_requests_per_window', figures.requestsPerWindow, 'requests', perWindow);
   print('prometheus_requests_per_window', figures.queriesPerWindow, 'requests', perWindow);
   print('events_per_window', figures.eventsPerWindow, 'events', perWindow);
-  const { first, perWindow: further } = figures.explanationBytes;
-  print('explanation_bytes_per_pod', first, 'bytes', perWindow);
-  print('explanation_bytes_per_pod_and_window', further, 'bytes', perWindow);
   print('start_to_ready_seconds', figures.readySeconds, 's', of);
   const { restart } = figures;
   if (restart === undefined) return;

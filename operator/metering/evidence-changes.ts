@@ -6,7 +6,7 @@ import type { Subject } from './subject.ts';
  * start of the window.
  */
 export interface EvidenceChanges {
-  /** Nothing of the closings before holds any more: numbers begin anew. */
+  /** Nothing of the closings before applies: numbers begin at 0 again. */
   readonly afresh?: true;
   /** As `identityKey` tells charges apart; of two with one key the latter holds. */
   readonly charges: readonly string[];
@@ -66,6 +66,8 @@ export interface SpanAmounts {
 /** What one closing tells of one tenant. */
 export interface TenantEvidence {
   readonly tenant: string;
+  /** Start of the tenant's hour, milliseconds since the epoch: what is listed builds on its other closings only. */
+  readonly hour: number;
   /** Undefined where nothing changed. */
   readonly changes: EvidenceChanges | undefined;
   readonly amounts: SpanAmounts;

@@ -1,3 +1,4 @@
+import { crc32 } from 'node:zlib';
 import type { Window } from '../model/window.ts';
 import type { Settled } from './credits.ts';
 import type { TenantEvidence } from './evidence-changes.ts';
@@ -11,28 +12,56 @@ export interface ClosedCharges {
   readonly sources: readonly Settled[];
 }
 
+const HOUR_SECONDS = 3_600;
+
+/** A log that was not used for so long, and for two windows, is forgotten. */
+const UNUSED_MS = 10 * 60_000;
+
 /**
- * Finds out what is new about the charges of a window: an object that goes on as it was in the window
- * before costs nothing (docs/metering.md#what-stands-behind-a-number).
+ * The start of the hour of a tenant in which a window starts, milliseconds since the epoch. Tenants have hours of their
+ * own, because the first window of an hour lists everything: not all tenants in the same window.
+ */
+export function evidenceHour(tenant: string, windowStart: number): number {
+  const offset = crc32(tenant) % HOUR_SECONDS;
+  const seconds = Math.floor(windowStart / 1000) - offset;
+  return (seconds - (seconds % HOUR_SECONDS) + offset) * 1000;
+}
+
+interface HourLog {
+  readonly log: TenantLog;
+  /** When its last window was closed, milliseconds since the epoch. */
+  usedAt: number;
+}
+
+/**
+ * Finds what is new about the charges of a window: an object that goes on as it was in the window
+ * before costs nothing (docs/metering.md#what-stands-behind-a-number). Each hour of a tenant begins with everything.
  */
 export class EvidenceLog {
-  readonly #tenants = new Map<string, TenantLog>();
+  readonly #hours = new Map<string, HourLog>();
 
-  /** What each tenant's charges came to; made when it is asked for, since all at once are many. */
+  /** What each tenant's charges came to; made one by one, since all at once are many. */
   *close({ window, closedAt, sources }: ClosedCharges): Generator<TenantEvidence> {
-    for (const [tenant, log] of this.#tenants) {
-      if (log.isOld(closedAt, window)) this.#tenants.delete(tenant);
+    const unusedMs = UNUSED_MS + 2 * (window.end - window.start);
+    for (const [key, { usedAt }] of this.#hours) {
+      if (closedAt - usedAt > unusedMs) this.#hours.delete(key);
     }
     const byTenant = Map.groupBy(sources, ({ charge }) => charge.identity.tenant);
     for (const [tenant, settled] of byTenant) {
-      const log = this.#tenants.get(tenant) ?? new TenantLog();
-      this.#tenants.set(tenant, log);
-      yield { tenant, ...log.close(settled, window, closedAt) };
+      const hour = evidenceHour(tenant, window.start);
+      const known = this.#hours.get(keyOf(tenant, hour)) ?? { log: new TenantLog(), usedAt: 0 };
+      this.#hours.set(keyOf(tenant, hour), known);
+      known.usedAt = closedAt;
+      yield { tenant, hour, ...known.log.close(settled, window) };
     }
   }
 
-  /** Frees what is known of a tenant; it begins anew when it is seen again. */
-  forget(tenant: string): void {
-    this.#tenants.delete(tenant);
+  /** Frees what is known of a tenant in an hour; it begins with everything when it is seen again. */
+  forget({ tenant, hour }: Pick<TenantEvidence, 'tenant' | 'hour'>): void {
+    this.#hours.delete(keyOf(tenant, hour));
   }
+}
+
+function keyOf(tenant: string, hour: number): string {
+  return `${hour}/${tenant}`;
 }

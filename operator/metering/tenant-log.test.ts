@@ -24,21 +24,9 @@ function close(log: TenantLog, minutes: readonly (readonly ReturnType<typeof cha
   return minutes.map((charges, index) => {
     const window = { start: index * MINUTE, end: (index + 1) * MINUTE };
     const { settled } = settleCredits(charges, [], window.end, MINUTE);
-    return log.close(settled, window, window.end);
+    return log.close(settled, window);
   });
 }
-
-test('pods that came and went are remembered for hours', () => {
-  const log = new TenantLog();
-  close(
-    log,
-    Array.from({ length: 100 }, (_, minute) => [
-      charged('stays', MINUTE),
-      charged(`gone-${minute}`, MINUTE / 2),
-    ]),
-  );
-  expect(log.size).toBeLessThan(16);
-});
 
 test('what goes on without an event for half an hour is told anew', () => {
   const log = new TenantLog();

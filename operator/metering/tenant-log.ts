@@ -12,16 +12,8 @@ import { OpenSpans } from './open-spans.ts';
 import { createNumbering, createSubjectKeys, round, subjectOf } from './subject.ts';
 import { type Evidence, NO_SHARES } from './tally.ts';
 
-/** Open spans of what has had no event for so long, and for two windows, are forgotten. */
-const OLD_MS = 2 * 3_600_000;
-
-/** Likewise charges of which nothing goes on: most are of objects that are gone, and are never seen again. */
-const ENDED_MS = 10 * 60_000;
-
 interface ChargeLog {
   readonly number: number;
-  /** When it had its last event, milliseconds since the epoch. */
-  seenAt: number;
   open: OpenSpans;
 }
 
@@ -30,33 +22,18 @@ type Draft = {
   readonly [Name in keyof Omit<EvidenceChanges, 'afresh'>]: EvidenceChanges[Name][number][];
 } & { readonly amounts: { readonly spans: number[]; readonly nanos: number[] } };
 
-/** What is known of one tenant's charges, so that only what is new of them is told. */
+/** What is known of one tenant's charges in one hour, so that only what is new of them is listed. */
 export class TenantLog {
   readonly #charges = new Map<string, ChargeLog>();
   #chargeCount = 0;
   #spanCount = 0;
   #afresh = true;
-  #seenAt = -Infinity;
 
-  /** Of how many charges it knows what they were. */
-  get size(): number {
-    return this.#charges.size;
-  }
-
-  isOld(now: number, window: Window): boolean {
-    return isOld(this.#seenAt, now, window, OLD_MS);
-  }
-
-  close(settled: readonly Settled[], window: Window, now: number): Omit<TenantEvidence, 'tenant'> {
-    this.#seenAt = now;
-    for (const [key, { seenAt, open }] of this.#charges) {
-      if (isOld(seenAt, now, window, open.isEmpty ? ENDED_MS : OLD_MS)) this.#charges.delete(key);
-    }
+  close(settled: readonly Settled[], window: Window): Pick<TenantEvidence, 'changes' | 'amounts'> {
     const draft = emptyDraft();
     const numberOf = createSubjectNumbers(draft);
     for (const one of settled) {
       const log = this.#chargeLog(draft, one.charge.key);
-      log.seenAt = now;
       this.#closeCharge(draft, log, one, window, numberOf);
     }
     const { amounts, ...lists } = draft;
@@ -121,7 +98,7 @@ export class TenantLog {
     const digest = hash('sha1', key, 'base64url');
     const known = this.#charges.get(digest);
     if (known !== undefined) return known;
-    const log = { number: this.#chargeCount, seenAt: 0, open: new OpenSpans(-Infinity) };
+    const log = { number: this.#chargeCount, open: new OpenSpans(-Infinity) };
     this.#chargeCount += 1;
     this.#charges.set(digest, log);
     draft.charges.push(key);
@@ -168,10 +145,6 @@ function noteOf(
 function unitOf({ charge }: Settled): (amount: number) => number {
   const divisor = Number(quantityOf(charge.identity.metric).divisor);
   return (amount) => round(amount / divisor / 1e9);
-}
-
-function isOld(seenAt: number, now: number, { start, end }: Window, keptMs: number): boolean {
-  return now - seenAt > keptMs + 2 * (end - start);
 }
 
 function emptyDraft(): Draft {

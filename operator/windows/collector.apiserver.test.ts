@@ -1,9 +1,6 @@
-import { mkdtemp, rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { useTestCluster } from '../../e2e/control-plane/test-cluster.ts';
-import { createExplanations } from '../explanations/explanations.ts';
+import { Explanations } from '../explanations/explanations.ts';
 import type { Connection } from '../kubernetes/connection.ts';
 import { createCapturingLogger } from '../kubernetes/testing/capturing-logger.ts';
 import { connectWith } from '../kubernetes/testing/connect.ts';
@@ -63,23 +60,18 @@ async function runPod(name: string, forMs: number, removed: boolean): Promise<nu
 
 test('every second between the API times of pods is billed once, over a restart too', async () => {
   const ledger = createMemoryLedger();
-  const directory = await mkdtemp(join(tmpdir(), 'explanations-'));
-  const explanationsOf = async () => {
-    const made = createExplanations({
-      directory,
-      room: () => 2 ** 20,
-      oldestEventAt: () => undefined,
+  const explanationsOf = () =>
+    new Explanations({
+      ledger,
+      older: { find: async () => undefined },
       clock: systemClock,
       logger: createCapturingLogger(),
     });
-    await made.open();
-    return made;
-  };
   const first = await startRealMetering({
     connection,
     namespace,
     ledger,
-    explanations: await explanationsOf(),
+    explanations: explanationsOf(),
   });
   while (first.collector.lastWindow === undefined) await sleep(50);
 
@@ -94,7 +86,7 @@ test('every second between the API times of pods is billed once, over a restart 
   await first.stop();
   // Pods come, go and are removed while nobody watches.
   await begin(12, 24);
-  const explanations = await explanationsOf();
+  const explanations = explanationsOf();
   const second = await startRealMetering({ connection, namespace, ledger, explanations });
   await begin(24, 30);
   const seconds = (await Promise.all(pods)).reduce((sum, one) => sum + one, 0);
@@ -128,7 +120,6 @@ test('every second between the API times of pods is billed once, over a restart 
       }),
     );
   }
-  await rm(directory, { recursive: true });
 });
 
 /** Nothing else takes off the finalizer that protects a claim in use. */

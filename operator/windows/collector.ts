@@ -56,7 +56,7 @@ export interface CollectorOptions {
   readonly random: () => number;
   readonly logger: Logger;
   readonly metrics: CollectorMetrics;
-  readonly explanations: Pick<Explanations, 'keep'>;
+  readonly explanations: Pick<Explanations, 'recordsFor'>;
 }
 
 /** What others may see of the windows. */

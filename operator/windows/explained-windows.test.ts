@@ -1,8 +1,5 @@
-import { mkdtemp, rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
-import { afterEach, beforeEach, expect, test } from 'vitest';
-import { createExplanations, type Explanations } from '../explanations/explanations.ts';
+import { expect, test } from 'vitest';
+import { Explanations } from '../explanations/explanations.ts';
 import { createCapturingLogger } from '../kubernetes/testing/capturing-logger.ts';
 import type { Ledger } from '../ledger/ledger.ts';
 import { createMemoryLedger } from '../ledger/testing/memory-ledger.ts';
@@ -10,41 +7,18 @@ import { cluster } from '../metering/testing/objects.ts';
 import { systemClock } from '../telemetry/system-clock.ts';
 import { clockAt, coreSeconds, eventsOf, pass, running, startProcess } from './testing/harness.ts';
 
-let directory: string;
-beforeEach(async () => {
-  directory = await mkdtemp(join(tmpdir(), 'explained-'));
-});
-afterEach(async () => {
-  await rm(directory, { recursive: true });
-});
-
-/** As an operator's process opens them. */
-async function opened(): Promise<Explanations> {
+/** As an operator's process makes them. */
+function opened(ledger: Ledger): Explanations {
   const logger = createCapturingLogger();
-  const oldestEventAt = (): undefined => undefined;
-  const made = createExplanations({
-    directory,
-    room: () => 2 ** 30,
-    oldestEventAt,
-    clock: systemClock,
-    logger,
-  });
-  await made.open();
-  return made;
+  const older = { find: async () => undefined };
+  return new Explanations({ ledger, older, clock: systemClock, logger });
 }
 
-/** Kills the process at its third window: when the ledger has it, or when only its explanations are written. */
+/** Kills the process at its third window: when the ledger has it, or when only its explanations are made. */
 async function killedAtThirdWindow(when: 'stored' | 'explained') {
   const clock = clockAt(-20);
   const ledger = createMemoryLedger();
   const state = { windows: 0, kill: (): unknown => undefined };
-  const alive = await opened();
-  /** What is dead writes nothing. */
-  const explanations: Pick<Explanations, 'keep'> = {
-    keep: async (closed) => {
-      if (state.windows < 3) await alive.keep(closed);
-    },
-  };
   const dying: Ledger = {
     ...ledger,
     append: async (batch) => {
@@ -57,7 +31,12 @@ async function killedAtThirdWindow(when: 'stored' | 'explained') {
     },
   };
   const objects = { pods: [running] };
-  const process = await startProcess({ ledger: dying, clock, objects, explanations });
+  const process = await startProcess({
+    ledger: dying,
+    clock,
+    objects,
+    explanations: opened(ledger),
+  });
   state.kill = () => process.kill();
   process.discover([cluster('a')]);
   while (state.windows < 3) await pass(clock, 1);
@@ -70,7 +49,7 @@ for (const when of ['stored', 'explained'] as const) {
     const { clock, ledger, objects } = await killedAtThirdWindow(when);
     const before = (await eventsOf(ledger)).length;
     await clock.advance(7_000);
-    const explanations = await opened();
+    const explanations = opened(ledger);
     const process = await startProcess({ ledger, clock, objects, explanations });
     process.discover([cluster('a')]);
     while ((await eventsOf(ledger)).length < before + 4) await pass(clock, 1);

@@ -159,7 +159,7 @@ async function startMetering() {
     random: Math.random,
     logger,
     metrics: createCollectorMetrics(new Registry()),
-    explanations: { keep: async () => undefined },
+    explanations: { recordsFor: async () => [] },
   });
   const createdAt = Date.now() - 3_600_000;
   const clusters = [allowed, forbidden].map((namespace) =>

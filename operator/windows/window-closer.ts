@@ -52,7 +52,7 @@ export interface WindowCloserOptions {
   readonly reports: WindowReports;
   readonly metrics: CollectorMetrics;
   readonly appender: Appender;
-  readonly explanations: Pick<Explanations, 'keep'>;
+  readonly explanations: Pick<Explanations, 'recordsFor'>;
   /** Of this cluster's metrics API. */
   readonly usageFailures: UsageFailures;
   /** Of a tenant cluster's own metrics API. */
@@ -228,11 +228,14 @@ export class WindowCloser {
     const assembled = await assembleInTurns(measured.settlement.settled, made, turn);
     const shares = shareRows([measured.findings, ...measured.ownFindings.values()]);
     const gpus = await this.#gpus.add(window.start, shares, turn);
-    // Before the ledger has the events: what kills the process then leaves none without.
-    await explanations.keep({ ...assembled, window, closedAt: now });
+    const evidence = await explanations.recordsFor({ ...assembled, window, closedAt: now });
     const { lastWindowEnd = -Infinity } = ledger.stats();
     const advance = window.end > lastWindowEnd ? { windowEnd: window.end } : {};
-    const batch = { events: assembled.events, records: [...journal, ...gpus], ...advance };
+    const batch = {
+      events: assembled.events,
+      records: [...journal, ...gpus, ...evidence],
+      ...advance,
+    };
     const outcome = await appender.append(batch, signal, span);
     if (outcome.kind !== 'appended') return outcome;
     this.#closedHead = ledger.stats().sequence;

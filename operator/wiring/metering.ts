@@ -1,6 +1,7 @@
 import { join } from 'node:path';
 import type { Settings, SettingsStore } from '../config/settings.ts';
-import { createExplanations, type Explanations } from '../explanations/explanations.ts';
+import { EvidenceFiles } from '../explanations/evidence-files.ts';
+import { Explanations } from '../explanations/explanations.ts';
 import { buildCatalog, type Catalog, type MetricDefinition } from '../model/catalog.ts';
 import { omitUndefined } from '../model/omit-undefined.ts';
 import type { Logger } from '../telemetry/logger.ts';
@@ -128,29 +129,16 @@ async function closeWindows(windows: Collector, signal: AbortSignal): Promise<vo
   if (end.kind === 'ledger') throw new Error(end.reason);
 }
 
-/** Of what the ledger takes and what is free. */
-const EXPLANATIONS_SHARE = 0.25;
-/** From here on the ledger deletes events before their time (docs/ledger-format.md#disk-use). */
-const LEDGER_SHORT = 0.75;
-/** Where nobody knows what is free. */
-const ENDLESS_BYTES = 2 ** 40;
-
-/** Explanations beside the ledger: they give way before it runs short of room. */
-async function openExplanations(context: BuildContext): Promise<Explanations> {
-  const { environment, ledger, clock, logger } = context;
-  const explanations = createExplanations({
-    directory: join(environment.ledger.dataDir, 'explanations'),
-    room: () => {
-      const { disk, roomBytes = ENDLESS_BYTES } = ledger.stats();
-      const share = Math.min(EXPLANATIONS_SHARE, LEDGER_SHORT - disk.usedRatio);
-      return Math.max(0, share) * roomBytes;
-    },
-    oldestEventAt: () => ledger.stats().oldestAt,
-    clock,
-    logger,
-  });
-  await explanations.open();
-  return explanations;
+/** Explanations out of the ledger, and of events from before out of the files of an earlier release. */
+async function openExplanations({
+  environment,
+  meterLedger: ledger,
+  clock,
+  logger,
+}: BuildContext): Promise<Explanations> {
+  const older = new EvidenceFiles(join(environment.ledger.dataDir, 'explanations'));
+  await older.prune(ledger.stats().oldestAt ?? 0);
+  return new Explanations({ ledger, older, clock, logger });
 }
 
 /**

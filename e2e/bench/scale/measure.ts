@@ -1,5 +1,4 @@
 import { type ChildProcess, fork } from 'node:child_process';
-import { readdir, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Size } from './population.ts';
@@ -54,8 +53,6 @@ export interface ScaleFigures {
   readonly requestsPerWindow: number;
   /** To Prometheus. */
   readonly queriesPerWindow: number;
-  /** Of the files of explanations for each pod: when the first window is closed, and what each further one adds. */
-  readonly explanationBytes: { readonly first: number; readonly perWindow: number };
   readonly restart?: RestartFigures;
 }
 
@@ -103,7 +100,7 @@ export async function measureScale(options: MeasureOptions): Promise<ScaleFigure
 }
 
 async function measureWindows(
-  { size, windowSeconds, windows, settled, directory }: MeasureOptions,
+  { windowSeconds, windows, settled }: MeasureOptions,
   operator: RunningOperator,
   api: ChildProcess,
   begun: number,
@@ -121,7 +118,6 @@ async function measureWindows(
   const seen = (await reports()).length;
   operator.tell('reset');
   const requestsBefore = await requestsOf(api);
-  const explainedBefore = await explanationBytes(directory);
   const cpuBefore = operator.cpuSeconds();
   const measuredFrom = performance.now();
   const rss: number[] = [];
@@ -133,7 +129,6 @@ async function measureWindows(
   });
   const inWindows = (performance.now() - measuredFrom) / 1000 / windowSeconds;
   const requestsAfter = await requestsOf(api);
-  const explained = (await explanationBytes(directory)) - explainedBefore;
   const cpuSeconds = operator.cpuSeconds() - cpuBefore;
   const stalls = await operator.ask<{ p99: number; max: number }>('stalls');
   const peak = operator.residentMiB('VmHWM');
@@ -159,10 +154,6 @@ async function measureWindows(
     stallMaxMs: stalls.max,
     requestsPerWindow: (requestsAfter.kubernetes - requestsBefore.kubernetes) / inWindows,
     queriesPerWindow: (requestsAfter.prometheus - requestsBefore.prometheus) / inWindows,
-    explanationBytes: {
-      first: explainedBefore / size.pods,
-      perWindow: explained / measured.length / size.pods,
-    },
   };
 }
 
@@ -182,12 +173,6 @@ async function measureRestart(
   } finally {
     await operator.stop();
   }
-}
-
-async function explanationBytes(directory: string): Promise<number> {
-  const files = join(directory, 'data', 'explanations');
-  const sizes = (await readdir(files)).map(async (name) => (await stat(join(files, name))).size);
-  return (await Promise.all(sizes)).reduce((sum, bytes) => sum + bytes, 0);
 }
 
 interface Served {

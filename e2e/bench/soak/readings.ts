@@ -13,8 +13,6 @@ export interface Holdings {
   readonly ledger_mib: number;
   /** Of the files of sums for the API, MiB. */
   readonly sums_mib: number;
-  /** Of the files of explanations, MiB. */
-  readonly explanations_mib: number;
 }
 
 export const HOLDINGS = [
@@ -23,26 +21,22 @@ export const HOLDINGS = [
   'descriptors',
   'ledger_mib',
   'sums_mib',
-  'explanations_mib',
 ] as const satisfies readonly (keyof Holdings)[];
 
 const MEBIBYTE = 1024 * 1024;
-/** Folders in the data directory beside the ledger. */
+/** The folder in the data directory beside the ledger. */
 const SUMS = 'usage';
-const EXPLANATIONS = 'explanations';
 
 export async function holdingsOf(operator: RunningOperator, data: string): Promise<Holdings> {
   const { heapUsed, external } = await operator.ask<NodeJS.MemoryUsage>('heap');
   const all = await mebibytesIn(data);
   const sums = await mebibytesIn(join(data, SUMS));
-  const explanations = await mebibytesIn(join(data, EXPLANATIONS));
   return {
     anonymous_mib: operator.residentMiB('RssAnon'),
     heap_mib: (heapUsed + external) / MEBIBYTE,
     descriptors: operator.descriptors(),
-    ledger_mib: all - sums - explanations,
+    ledger_mib: all - sums,
     sums_mib: sums,
-    explanations_mib: explanations,
   };
 }
 

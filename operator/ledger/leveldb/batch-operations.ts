@@ -1,11 +1,12 @@
 import type { Turn } from '../../telemetry/turn.ts';
 import { checksumOf, keySeed, sealValue } from '../checked-value.ts';
+import type { RecordChange } from '../ledger.ts';
 import { BatchTree, chainValue, encodeStoredEvents } from '../event-chain.ts';
 import type { Operation, Database } from './database.ts';
 import type { OfferedEvent, StoreView } from './find-stored.ts';
 import { parseInstant } from './parse-instant.ts';
 import { batchMarkOperation } from './batch-marks.ts';
-import { encodeIdValue, isDerivedId, KEY_SPACE, numberKey } from './keys.ts';
+import { encodeIdValue, isDerivedId, KEY_SPACE, numberKey, textKey } from './keys.ts';
 import {
   type SegmentSummary,
   type TimeRange,
@@ -65,6 +66,13 @@ export function planEvents(
     ...(ends !== undefined && { ends }),
   };
   return { operations, segment };
+}
+
+/** What stores evidence in the segment of its events. It is not in the sum of all entries, and no new segment gets a copy. */
+export function evidenceOperation({ key: text, value }: RecordChange): Operation {
+  const key = textKey(KEY_SPACE.evidence, text);
+  if (value === undefined) return { type: 'del', key };
+  return { type: 'put', key, value: sealValue(keySeed(key), value) };
 }
 
 /** The range that also covers a time. */

@@ -7,6 +7,7 @@ export const KEY_SPACE = {
   id: 0x64, // d
   batch: 0x62, // b
   record: 0x72, // r
+  evidence: 0x78, // x
   cursor: 0x63, // c
   sealed: 0x73, // s
   state: 0x6d, // m

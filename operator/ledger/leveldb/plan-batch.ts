@@ -2,7 +2,13 @@ import type { Turn } from '../../telemetry/turn.ts';
 import type { UsageEvent } from '../../model/event.ts';
 import type { Cursor, EventOutcome, RecordChange } from '../ledger.ts';
 import { AcceptedEvents } from '../accepted-events.ts';
-import { type EntryChange, planEvents, planChanges } from './batch-operations.ts';
+import { isEvidence } from '../evidence-keys.ts';
+import {
+  type EntryChange,
+  evidenceOperation,
+  planEvents,
+  planChanges,
+} from './batch-operations.ts';
 import type { Database, Operation } from './database.ts';
 import { readEvent } from './event-walk.ts';
 import { ledgerFailure } from '../failures.ts';
@@ -83,6 +89,7 @@ class BatchDraft {
   readonly #view: StoreView;
   readonly #accepted: AcceptedEvents<OfferedEvent>;
   readonly #changes = new Map<string, EntryChange>();
+  readonly #evidence: Operation[] = [];
   readonly #cursors: Map<string, Cursor>;
   #sealed: readonly SealedSegment[];
   #lowWater: number;
@@ -124,7 +131,7 @@ class BatchDraft {
     const changes = [...this.#changes.values()];
     const events = planEvents(accepted, before.state.segment, this.#view, now);
     const entries = await planChanges(changes, before.state.entries, this.#view.active, turn);
-    const operations = [...events.operations, ...entries.operations];
+    const operations = [...events.operations, ...entries.operations, ...this.#evidence];
     if (operations.length === 0 && lastWindowEnd === before.state.lastWindowEnd) {
       return { operations, contents: before, events: [], conflicts };
     }
@@ -205,8 +212,10 @@ class BatchDraft {
   }
 
   #changeRecords(records: readonly RecordChange[] = []): void {
-    for (const { key, value } of records) {
-      this.#change({ key: textKey(KEY_SPACE.record, key), body: value });
+    for (const change of records) {
+      const { key, value } = change;
+      if (isEvidence(key)) this.#evidence.push(evidenceOperation(change));
+      else this.#change({ key: textKey(KEY_SPACE.record, key), body: value });
     }
   }
 

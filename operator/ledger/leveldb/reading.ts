@@ -1,5 +1,6 @@
 import { LedgerReadError, type ReadOutcome, type StoredEvent } from '../ledger.ts';
 import { keySeed, openValue } from '../checked-value.ts';
+import { EVIDENCE_MS, evidenceHourIn, isEvidence } from '../evidence-keys.ts';
 import { readBatchMark } from './batch-marks.ts';
 import { decodeStoredEvent, walkEvents } from './event-walk.ts';
 import { damage } from '../failures.ts';
@@ -92,16 +93,24 @@ const PAGE_RECORDS = 500;
 
 /** One record; undefined when there is none. Throws a LedgerReadError when it is damaged. */
 export async function readRecord(view: StoreView, key: string): Promise<string | undefined> {
+  if (isEvidence(key)) {
+    for await (const [found, text] of readEvidence(view, key)) if (found === key) return text;
+    return undefined;
+  }
   const stored = textKey(KEY_SPACE.record, key);
   const value = await view.active.get(stored);
   return value === undefined ? undefined : recordText(view.activeName, stored, value);
 }
 
-/** The records whose keys begin with `prefix`, in key order, a page at a time. */
+/** The records whose keys begin with `prefix`, in key order, a page at a time. Evidence only where the prefix names it. */
 export async function* readRecords(
   view: () => StoreView,
   prefix: string,
 ): AsyncGenerator<readonly [key: string, value: string], void, void> {
+  if (isEvidence(prefix)) {
+    yield* readEvidence(view(), prefix);
+    return;
+  }
   const range = keysFrom(textKey(KEY_SPACE.record, prefix));
   for (let { gte } = range; ; ) {
     const { active, activeName } = view();
@@ -110,6 +119,25 @@ export async function* readRecords(
     const last = page.at(-1)?.[0];
     if (last === undefined || page.length < PAGE_RECORDS) return;
     gte = Buffer.concat([last, Buffer.of(0)]);
+  }
+}
+
+/** Evidence by the segments that have events of its hour, oldest first. */
+async function* readEvidence(
+  view: StoreView,
+  prefix: string,
+): AsyncGenerator<readonly [key: string, value: string], void, void> {
+  const from = evidenceHourIn(prefix);
+  const range = keysFrom(textKey(KEY_SPACE.evidence, prefix));
+  for (const segment of readableSegments(view)) {
+    const { starts } = segment;
+    const isOfHour = starts !== undefined && from !== undefined;
+    if (isOfHour && (starts.from >= from + EVIDENCE_MS || starts.to < from)) continue;
+    const found = await useSegment(view, segment, async (database, where) => {
+      const rows = await database.iterator({ ...range, fillCache: false }).all();
+      return rows.map(([key, value]) => [keyText(key), recordText(where, key, value)] as const);
+    });
+    yield* found;
   }
 }
 

@@ -1,10 +1,12 @@
 import { readdir, rename } from 'node:fs/promises';
 import { join } from 'node:path';
+import { Level } from 'level';
 import { describe, expect, test } from 'vitest';
 import type { Ledger } from '../ledger.ts';
 import { TEST_WINDOW_MS, TEST_WINDOW_START, testWindow } from '../testing/events.ts';
 import { createStepClock, type StepClock } from '../testing/step-clock.ts';
 import { useLedgers } from '../testing/use-ledgers.ts';
+import { KEY_SPACE, textKey } from './keys.ts';
 import type { LevelLedgerOptions } from './open-level-ledger.ts';
 
 const used = useLedgers();
@@ -44,6 +46,57 @@ describe('retention', () => {
     await ledger.retain(clock.now());
     expect(ledger.lowWater()).toBe(30);
     expect((await ledger.verify()).errors).toEqual([]);
+  });
+
+  test('evidence goes with the events of its windows, is copied into no new segment, and damage to it stops nothing', async () => {
+    const clock = createStepClock(TEST_WINDOW_START);
+    const directory = await used.directory();
+    const options = {
+      clock,
+      retentionMs: RETENTION_MS,
+      segmentLimits: { events: 10, bytes: Number.MAX_SAFE_INTEGER },
+    };
+    const ledger = await used.open(directory, options);
+    const keyOf = (window: number): string => `evidence/2026-11-21T09:00:00Z/a/${window}`;
+    for (let window = 0; window < 7; window++) {
+      const events = testWindow(TEST_WINDOW_START + window * TEST_WINDOW_MS, 5);
+      const records = [
+        { key: keyOf(window), value: String(window) },
+        { key: 'journal/state', value: String(window) },
+      ];
+      await ledger.append({ events, records });
+      clock.pass(TEST_WINDOW_MS);
+    }
+    const listed = async (of: Ledger): Promise<readonly string[]> =>
+      (await Array.fromAsync(of.records('evidence/2026-11-21T09:00:00Z/a/'))).map(
+        ([, value]) => value,
+      );
+    expect(await listed(ledger)).toEqual(['0', '1', '2', '3', '4', '5', '6']);
+    await ledger.commitCursor('lago', 25);
+    clock.pass(10 * RETENTION_MS);
+    await ledger.retain(clock.now());
+    expect(await listed(ledger)).toEqual(['4', '5', '6']);
+    expect(await ledger.record(keyOf(3))).toBeUndefined();
+    await ledger.close();
+
+    const again = await used.open(directory, options);
+    expect(await listed(again)).toEqual(['4', '5', '6']);
+    expect(await again.record('journal/state')).toBe('6');
+    expect(await again.verify()).toMatchObject({ ok: true, errors: [] });
+    expect(again.stats().problems).toEqual([]);
+    await again.close();
+
+    const active = join(directory, 'segment-000000000000001f');
+    const database = new Level<Buffer, Buffer>(active, {
+      keyEncoding: 'buffer',
+      valueEncoding: 'buffer',
+    });
+    await database.put(textKey(KEY_SPACE.evidence, keyOf(6)), Buffer.from('damaged'));
+    await database.close();
+    const damaged = await used.open(directory, options);
+    await expect(listed(damaged)).rejects.toThrow('the record is damaged');
+    expect(damaged.stats().problems).toEqual([]);
+    expect(await damaged.verify()).toMatchObject({ ok: true, errors: [] });
   });
 
   test('keeps what is younger than RETENTION, and follows a changed one', async () => {

@@ -103,7 +103,7 @@ export interface HarnessOptions {
   readonly tenants?: TenantObjectsList;
   /** The same with what the ledger's journal knows of them; built when there is an observation. */
   readonly restoreTenants?: (observation: Observation) => readonly TenantObjects[];
-  readonly explanations?: Pick<Explanations, 'keep'>;
+  readonly explanations?: Pick<Explanations, 'recordsFor'>;
   /** Instead of {@link Process.metricsApi}. */
   readonly podMetrics?: PodMetricsReader;
   readonly tracer?: Tracer;
@@ -256,7 +256,7 @@ export async function startProcess(
     random: () => 0.5,
     logger,
     metrics,
-    explanations: options.explanations ?? { keep: async () => undefined },
+    explanations: options.explanations ?? { recordsFor: async () => [] },
     restoredTenants,
     ...omitUndefined({ tenants, tracer: options.tracer, heap: options.heap }),
   });

@@ -34,13 +34,13 @@ const SETTLING_MS = 400;
 
 const LABEL_PREFIX = 'meterfeed.io';
 
-const FORGETTING = { keep: async () => undefined };
+const FORGETTING = { recordsFor: async () => [] };
 
 export interface RealMeteringOptions {
   readonly connection: Connection;
   readonly namespace: string;
   readonly ledger: Ledger;
-  readonly explanations?: Pick<Explanations, 'keep'>;
+  readonly explanations?: Pick<Explanations, 'recordsFor'>;
   readonly metering?: Parameters<typeof tenantCluster>[1];
   /** Names of its tenant clusters; `a` alone by default. */
   readonly releases?: readonly string[];

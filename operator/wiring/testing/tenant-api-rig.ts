@@ -164,7 +164,7 @@ export async function startRig(options: RigOptions) {
       bytes: () => Promise.resolve({ kind: 'network', message: 'none' }),
     }),
     metrics,
-    explanations: { keep: async () => undefined },
+    explanations: { recordsFor: async () => [] },
   });
   const observe = (clusters: readonly TenantCluster[]): void =>
     observation.tenantClusters.observe(clusters, clock.now());

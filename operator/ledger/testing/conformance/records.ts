@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { testEvent } from '../events.ts';
+import { TEST_WINDOW_MS, TEST_WINDOW_START, testEvent, testWindow } from '../events.ts';
 import { accept, list, type OpenEmpty } from './calls.ts';
 
 /** Records change with what they belong to. */
@@ -24,6 +24,40 @@ export function recordPromises(openEmpty: OpenEmpty): void {
       expect(await list(ledger, '')).toHaveLength(4);
       expect(await ledger.record('journal/a')).toBe('1');
       expect(await ledger.record('journal/c')).toBeUndefined();
+    });
+
+    test('evidence is listed by its hour and tenant, over all segments that have events of the hour', async () => {
+      const ledger = await openEmpty();
+      const hourOf = (window: number): string =>
+        new Date(TEST_WINDOW_START + Math.floor(window / 60) * 3_600_000)
+          .toISOString()
+          .replace('.000', '');
+      const keyOf = (window: number, tenant: string): string =>
+        `evidence/${hourOf(window)}/${tenant}/${String(window).padStart(15, '0')}`;
+      const windows = [0, 1, 2, 57, 58, 59, 60, 61, 118, 119];
+      for (const window of windows) {
+        await accept(ledger, {
+          events: testWindow(TEST_WINDOW_START + window * TEST_WINDOW_MS, 2),
+          records: ['a', 'a-b', 'b'].map((tenant) => ({
+            key: keyOf(window, tenant),
+            value: `${tenant} ${window}`,
+          })),
+        });
+      }
+      for (const tenant of ['a', 'a-b', 'b']) {
+        for (const hour of [0, 60]) {
+          const ofHour = windows.filter((window) => hourOf(window) === hourOf(hour));
+          expect(await list(ledger, `evidence/${hourOf(hour)}/${tenant}/`)).toEqual(
+            ofHour.map((window) => [keyOf(window, tenant), `${tenant} ${window}`]),
+          );
+        }
+      }
+      expect(await list(ledger, 'evidence/')).toHaveLength(3 * windows.length);
+      expect(await list(ledger, 'journal/')).toEqual([]);
+      expect(await list(ledger, `evidence/${hourOf(120)}/a/`)).toEqual([]);
+      expect(await ledger.record(keyOf(57, 'a-b'))).toBe('a-b 57');
+      expect(await ledger.record(keyOf(56, 'a-b'))).toBeUndefined();
+      expect(await ledger.verify()).toMatchObject({ ok: true });
     });
 
     test('keys are ordered by their bytes and prefixes end at a character, not in the middle of one', async () => {
