@@ -1,3 +1,4 @@
+import { omitUndefined } from '../model/omit-undefined.ts';
 import { ledgerFailure } from '../ledger/failures.ts';
 import type { Ledger, LedgerFailure, LedgerStats, StoredEvent } from '../ledger/ledger.ts';
 import { eventsIn } from '../usage/events-in.ts';
@@ -77,13 +78,16 @@ export function createFleetTotals(streams: () => readonly SummedStream[]): Usage
     addTo: async (sums, query) => {
       let partial = false;
       let head = 0;
+      let summedUpTo: number | undefined;
       for (const { source, ledger, totals } of streams()) {
         const outcome = await addStream(withCluster(sums, source), query, ledger, totals());
         if (outcome.kind !== 'added') return outcome;
         partial ||= outcome.partial;
         head += outcome.head ?? 0;
+        const reached = outcome.summedUpTo;
+        if (reached !== undefined) summedUpTo = Math.min(summedUpTo ?? reached, reached);
       }
-      return { kind: 'added', partial, head };
+      return { kind: 'added', partial, head, ...omitUndefined({ summedUpTo }) };
     },
     events: (query) => eventsOfAll(streams(), query),
     since: async () => {

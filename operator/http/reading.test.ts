@@ -274,6 +274,25 @@ describe('sums', () => {
     await rm(usageDirectory, { recursive: true });
   });
 
+  test('say up to when they are while they catch up after a take-over', async () => {
+    const usageDirectory = await mkdtemp(join(tmpdir(), 'usage-'));
+    const ledger = await ledgerOf(early);
+    // Of a long ledger nothing could be summed yet.
+    const failed = { kind: 'failed', cause: 'retryable', message: 'not now' } as const;
+    const behind: Ledger = {
+      ...ledger,
+      head: () => ledger.head() + 200_000,
+      read: async (after, limit) => (limit > 1 ? failed : ledger.read(after, limit)),
+    };
+    await using server = await startTestServer({ ledger: behind, usageDirectory });
+    const note = `summed up to ${early.window_start}: sums are catching up with the ledger, ask again in a minute`;
+    for (const path of ['usage', `months/${early.window_start.slice(0, 7)}`]) {
+      expect((await get(server, `/api/v1/${path}`)).json).toMatchObject({ note, rows: [] });
+    }
+    await server.close();
+    await rm(usageDirectory, { recursive: true });
+  });
+
   test('say so when part of the range is no longer in the ledger', async () => {
     const ledger = await ledgerOf(early);
     const stats = () => ({ ...ledger.stats(), oldestAt: NOW - HOUR });

@@ -126,6 +126,30 @@ describe('sums that are kept', () => {
     );
   });
 
+  test('that are far behind the ledger, as after a take-over, say up to when they are, and only to readers who read that', async () => {
+    const ledger = createMemoryLedger();
+    await ledger.append({ events: [eventAt(1, 'a', 5n)] });
+    await withTotals(ledger, (totals) => totals.catchUp(never));
+    await ledger.append({ events: [eventAt(2, 'a', 7n), eventAt(3, 'a', 1n)] });
+    const addedBy = async (of: Ledger, mayLag: boolean) =>
+      withTotals(of, async (totals) => {
+        const sums = createUsageSums(['tenant'], 1000);
+        const query = { range: EVERYTHING, filter: () => true, hourly: false, signal: never };
+        return [await totals.addTo(sums, { ...query, mayLag }), sums.events] as const;
+      });
+    const reached = MONTH + 2 * MINUTE;
+    const far = { ...ledger, head: () => ledger.head() + 200_000 };
+    expect(await addedBy(far, true)).toMatchObject([{ head: 1, summedUpTo: reached }, 1]);
+    expect(await addedBy(far, false)).toStrictEqual([
+      { kind: 'added', partial: false, head: 3 },
+      3,
+    ]);
+    expect(await addedBy(ledger, true)).toStrictEqual([
+      { kind: 'added', partial: false, head: 3 },
+      3,
+    ]);
+  });
+
   test('of a month are read without reading its events', async () => {
     const ledger = createMemoryLedger();
     await ledger.append({ events: [eventAt(1, 'a', 5n), eventAt(2000, 'b', 7n)] });

@@ -8,6 +8,7 @@ import {
   periodStart,
   type RangeCover,
 } from '../model/periods.ts';
+import { omitUndefined } from '../model/omit-undefined.ts';
 import { newerThan } from './newer-than.ts';
 import { SumKeeper, type SumKeeperOptions } from './sum-keeper.ts';
 import { decodeSums } from './sum-rows.ts';
@@ -22,8 +23,13 @@ export interface TotalsQuery {
   readonly tenant?: string | undefined;
   /** Whether the hour of the day matters. */
   readonly hourly: boolean;
+  /** Leaves out what is not summed yet where that is too much to read for an answer: the outcome has `summedUpTo` then. */
+  readonly mayLag?: boolean;
   readonly signal: AbortSignal;
 }
+
+/** So many events that are not summed yet are read for an answer: a few seconds. */
+const MOST_READ = 200_000;
 
 /** Sums of usage over any range, without reading the ledger from end to end. */
 export interface UsageTotals {
@@ -57,9 +63,15 @@ export interface KeptTotals extends UsageTotals {
 export type TotalsOutcome =
   /**
    * `partial`: some of the range is older than what is kept. Of the whole hours of the range everything up to the
-   * sequence number `head` was added, and nothing after it; absent where no sums are kept.
+   * sequence number `head` was added, and nothing after it; absent where no sums are kept. `summedUpTo`: the start of the
+   * first window of the range that may be left out because sums have not reached it, milliseconds since the epoch.
    */
-  | { readonly kind: 'added'; readonly partial: boolean; readonly head?: number }
+  | {
+      readonly kind: 'added';
+      readonly partial: boolean;
+      readonly head?: number;
+      readonly summedUpTo?: number;
+    }
   /** `sums` holds no more rows. */
   | { readonly kind: 'full' }
   /** Stored sums were damaged; they are being made anew from the ledger. */
@@ -85,9 +97,10 @@ class LedgerTotals implements KeptTotals {
   async addTo(sums: Summands, query: TotalsQuery): Promise<TotalsOutcome> {
     const cover = coverRange(query.range.from, query.range.to, query.hourly);
     try {
-      const head = await this.#keeper.reading(() => this.#add(sums, query, cover));
-      if (head === undefined) return { kind: 'full' };
-      return { kind: 'added', partial: isPartlyGone(cover, this.#ledger, this.#clock.now()), head };
+      const added = await this.#keeper.reading(() => this.#add(sums, query, cover));
+      if (added === undefined) return { kind: 'full' };
+      const partial = isPartlyGone(cover, this.#ledger, this.#clock.now());
+      return { kind: 'added', partial, ...added };
     } catch (error) {
       if (!(error instanceof DamagedSums)) throw error;
       await this.#keeper.rebuild(error.message);
@@ -144,12 +157,18 @@ class LedgerTotals implements KeptTotals {
   }
 
   /** Every event of the range comes from exactly one place. Gives how far the ledger was read; undefined when `sums` is full. */
-  async #add(sums: Summands, query: TotalsQuery, cover: RangeCover): Promise<number | undefined> {
+  async #add(
+    sums: Summands,
+    query: TotalsQuery,
+    cover: RangeCover,
+  ): Promise<{ readonly head: number; readonly summedUpTo?: number } | undefined> {
     if (!(await this.#addStored(sums, query, cover))) return undefined;
     const [ledger, { filter, tenant, signal }] = [this.#ledger, query];
     const whole = new Set([...cover.days, ...cover.hours]);
     let head = this.#keeper.summedTo;
-    for await (const { sequence, event } of newerThan(ledger, head, signal)) {
+    const isBehind = query.mayLag === true && ledger.head() - head > MOST_READ;
+    const summedUpTo = isBehind ? await this.#firstUnsummed() : undefined;
+    for await (const { sequence, event } of isBehind ? [] : newerThan(ledger, head, signal)) {
       const { window_start: start } = event;
       const isWhole = whole.has(periodOf('hour', start)) || whole.has(periodOf('day', start));
       if (isWhole && filter(event) && !sums.add(event)) return undefined;
@@ -162,7 +181,7 @@ class LedgerTotals implements KeptTotals {
         if (filter(event) && !sums.add(event)) return undefined;
       }
     }
-    return head;
+    return { head, ...omitUndefined({ summedUpTo }) };
   }
 
   /** Where the events are; undefined where that is not known, so that those of all tenants have to be read. */

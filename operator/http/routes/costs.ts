@@ -1,4 +1,5 @@
 import type { PriceBook } from '../../model/price-book.ts';
+import { omitUndefined } from '../../model/omit-undefined.ts';
 import { quote } from '../../model/quote.ts';
 import { CostSums, isPricingKey } from '../../usage/cost-sums.ts';
 import { pricesInForce } from '../../usage/prices-in-force.ts';
@@ -24,7 +25,7 @@ import {
   addUsage,
   emptyKeys,
   MAX_ROWS,
-  PARTIAL,
+  noteOf,
   readGroupBy,
   rebuilding,
   refuseLongByWindow,
@@ -137,14 +138,14 @@ async function sumCosts(
     byWindow: groupBy.includes('window'),
     signal,
   });
-  const partial = [partialOf(asked)];
+  const outcomes = [addedOf(asked)];
   if (sums.dependsOnMonths) {
     const filter = chargedOnly(views, tenantAndMetric(query));
     const months = { range: monthsOf(range), filter, tenant, hourly: false, signal };
-    partial.push(partialOf(await addUsage(context, sums.months(), months)));
+    outcomes.push(addedOf(await addUsage(context, sums.months(), months)));
   }
   const rows = sums.rows();
-  const note = partial.includes(true) ? { note: PARTIAL } : {};
+  const note = omitUndefined({ note: noteOf(outcomes) });
   const warnings = emptyKeys(context, groupBy, rows, isPricingKey);
   return { range, groupBy, rows, plansWithoutPrices: [...without], ...note, ...warnings };
 }
@@ -172,12 +173,12 @@ function monthsOf({ from, to }: TimeRange): TimeRange {
 }
 
 /** Throws where there is no answer. */
-function partialOf(outcome: TotalsOutcome): boolean {
+function addedOf(outcome: TotalsOutcome): Extract<TotalsOutcome, { kind: 'added' }> {
   if (outcome.kind === 'full') {
     throw badRequest(
       `more than ${MAX_ROWS} rows and invoice lines: group_by: use fewer keys, filters or a short range`,
     );
   }
   if (outcome.kind === 'rebuilding') throw rebuilding();
-  return outcome.partial;
+  return outcome;
 }

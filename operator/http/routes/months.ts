@@ -15,7 +15,7 @@ import {
   addUsage,
   MAX_ROWS,
   measuredSince,
-  PARTIAL,
+  noteOf,
   readGroupBy,
   readMaxAge,
   rebuilding,
@@ -73,14 +73,16 @@ export function monthRoute(context: RouteContext, scans: Scans): Route {
             filter: readFilter(query),
             tenant: query.get('tenant'),
             hourly: false,
+            mayLag: format === 'json',
             // Others may wait for this answer, so it is made to the end.
             signal: new AbortController().signal,
           });
           if (outcome.kind === 'full') throw tooManyRows();
           if (outcome.kind === 'rebuilding') throw rebuilding();
-          return { span, since, rows: sums.rows(), ...(outcome.partial && { note: PARTIAL }) };
+          const note = omitUndefined({ note: noteOf([outcome]) });
+          return { span, since, rows: sums.rows(), ...note };
         };
-        const selection = FILTER_PARAMETERS.map((name) => query.get(name) ?? null);
+        const selection = [...FILTER_PARAMETERS, 'format'].map((name) => query.get(name) ?? null);
         const key = JSON.stringify([tenantOf(request) ?? null, month, groupBy, selection]);
         const freshness = { head: ledger.head(), maxAgeMs: readMaxAge(request) };
         const answer = await (freshness.maxAgeMs > 0 ? shared.get(key, freshness, make) : make());

@@ -2,6 +2,7 @@ import type { Request, Response } from 'express';
 import { isGeneralDimension } from '../../model/catalog.ts';
 import { signedFromNanos, nanosFromDecimal } from '../../model/decimal.ts';
 import { RESERVED_KEYS } from '../../model/event-schema.ts';
+import { least } from '../../model/extremes.ts';
 import { omitUndefined } from '../../model/omit-undefined.ts';
 import { quote } from '../../model/validate-event.ts';
 import { CSV_PARAMETERS, type CsvFile, readCsvFile, sendCsv } from '../csv.ts';
@@ -49,8 +50,8 @@ const SHARED_ANSWERS = 64;
 const SHARED_ROWS = 5000;
 const LONGEST_AGE_S = 300;
 
-/** Said where some of a range is gone. */
-export const PARTIAL =
+/** The note where some of a range is gone. */
+const PARTIAL =
   'some of the range is no longer kept: whole UTC hours are kept for 35 days, whole days for 400 days, parts of hours for RETENTION';
 
 interface UsageAnswer {
@@ -101,11 +102,13 @@ export function usageRoute(context: RouteContext, scans: Scans): Route {
             tenant: query.get('tenant'),
             hourly: groupBy.includes('hour'),
             byWindow: groupBy.includes('window'),
+            // A file has no place for the note.
+            mayLag: format === 'json',
             signal,
           });
           if (outcome.kind === 'full') throw tooManyRows();
           if (outcome.kind === 'rebuilding') throw rebuilding();
-          const note = outcome.partial ? { note: PARTIAL } : {};
+          const note = omitUndefined({ note: noteOf([outcome]) });
           const rows = sums.rows();
           const warnings = emptyKeys(context, groupBy, rows);
           const since = await measuredSince(context);
@@ -148,7 +151,7 @@ export function sharedOrMade<T>({
 }: SharedRequest<T>): Promise<T> {
   const maxAgeMs = readMaxAge(request);
   if (maxAgeMs <= 0) return make(goneSignal(response));
-  const selection = FILTER_PARAMETERS.map((name) => query.get(name) ?? null);
+  const selection = [...FILTER_PARAMETERS, 'format'].map((name) => query.get(name) ?? null);
   const key = JSON.stringify([tenantOf(request) ?? null, range.from, range.to, groupBy, selection]);
   // An answer that others may wait for is made to the end.
   return answers.get(key, { head, maxAgeMs }, () => make(new AbortController().signal));
@@ -236,6 +239,20 @@ export async function measuredSince({
   const page = await ledger.read(ledger.lowWater(), 1);
   const [first] = page.kind === 'failed' ? [] : page.events;
   return first === undefined ? undefined : Date.parse(first.event.window_start);
+}
+
+/** What is to be known about sums, for `note` of their answer; undefined where they are complete. */
+export function noteOf(
+  outcomes: readonly Extract<TotalsOutcome, { kind: 'added' }>[],
+): string | undefined {
+  const summedUpTo = least(outcomes.flatMap((outcome) => outcome.summedUpTo ?? []));
+  const notes = outcomes.some(({ partial }) => partial) ? [PARTIAL] : [];
+  if (summedUpTo !== Infinity) {
+    notes.push(
+      `summed up to ${isoTime(summedUpTo)}: sums are catching up with the ledger, ask again in a minute`,
+    );
+  }
+  return notes.length === 0 ? undefined : notes.join('; ');
 }
 
 /** From the sums that are kept, or, where none are, from the ledger itself. */
