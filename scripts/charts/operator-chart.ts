@@ -132,6 +132,8 @@ function withPlaces(object: KubernetesObject): KubernetesObject {
       return asObject([...operatorPlaces(object), ...claimPlaces()].reduce(put, placed));
     case 'Deployment meterfeed-system/meterfeed':
       return asObject([...operatorPlaces(object), REPLICAS_PLACE].reduce(put, placed));
+    case 'Service meterfeed-system/meterfeed':
+      return asObject([servicePlace(object)].reduce(put, placed));
     case 'ConfigMap meterfeed-system/meterfeed-settings':
       return asObject(SETTINGS_PLACES.reduce(put, placed));
     case 'ClusterRole meterfeed-tenant-kubeconfigs':
@@ -176,6 +178,17 @@ function claimPlaces(): readonly Place[] {
   return [
     [STORAGE, inline('{{ include "meterfeed.storageSize" . }}')],
     [[...CLAIM, 'storageClassName'], optional('include "meterfeed.storageClass" .')],
+  ];
+}
+
+/** Of several replicas the Service leads to the one that leads, as the component `replicated` has it. */
+function servicePlace(service: KubernetesObject): Place {
+  const path: Path = ['spec', 'selector'];
+  const every = JSON.stringify(read(service, path));
+  const leader = '(dict "meterfeed.io/role" "leader")';
+  return [
+    path,
+    yaml(`gt (int .Values.replicas) 1 | ternary ${leader} dict | merge (fromJson \`${every}\`)`),
   ];
 }
 
