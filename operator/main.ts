@@ -57,7 +57,6 @@ async function main(stopping: AbortSignal): Promise<number> {
     version: VERSION,
     environment,
     instance: ownInstance(process.env, hostname()),
-    address: ownAddress(process.env, environment.http, hostname()),
     clock: systemClock,
     random: Math.random,
     logger,
@@ -65,15 +64,23 @@ async function main(stopping: AbortSignal): Promise<number> {
   };
   const namespace = ownNamespace(process.env);
   const cluster = access && { kubeConfig: access.kubeConfig, namespace };
+  const pod = process.env['POD_NAME'] || undefined;
   const end =
     isHub || cluster === undefined
-      ? await runHub({ ...common, ...omitUndefined({ cluster }) }, stopping)
+      ? await runHub(
+          {
+            ...common,
+            address: ownAddress(process.env, environment.http, hostname()),
+            ...omitUndefined({ cluster }),
+          },
+          stopping,
+        )
       : await runOperator(
           {
             ...common,
             ...cluster,
             configuredMetrics: configured.metrics,
-            ...omitUndefined({ heap }),
+            ...omitUndefined({ heap, pod }),
           },
           stopping,
         );

@@ -21,9 +21,7 @@ import { planOf, SCENARIOS } from '../e2e/faults/scenarios.ts';
  * with `--ledger postgres`, too.
  * `--kafka`: every run feeds a topic of three brokers of Apache Kafka besides another destination, one run at a time.
  * `--ledger postgres`: accidents of three PostgreSQL servers, one after the other; there `--without-standby`
- * confirms commits that no standby has, with `--spool` windows go through a spool while the database is away, and with `--replicas`
- * several processes have the stream open, another of which becomes the meter during each accident; `--without-fence` lets the former
- * one write on.
+ * confirms commits that no standby has.
  */
 const { values } = parseArgs({
   options: {
@@ -34,10 +32,7 @@ const { values } = parseArgs({
     kafka: { type: 'boolean', default: false },
     budgets: { type: 'boolean', default: false },
     ledger: { type: 'string', default: 'files' },
-    spool: { type: 'boolean', default: false },
-    replicas: { type: 'boolean', default: false },
     'without-standby': { type: 'boolean', default: false },
-    'without-fence': { type: 'boolean', default: false },
     'without-sync': { type: 'boolean', default: false },
     'without-in-flight': { type: 'boolean', default: false },
     'without-line': { type: 'boolean', default: false },
@@ -90,15 +85,9 @@ async function runOnFiles(): Promise<void> {
 }
 
 async function runOnPostgres(): Promise<void> {
-  if (values.replicas && (values.spool || values.budgets)) {
-    throw new RangeError('faults: --replicas: neither with --spool nor with --budgets');
-  }
   const options: PostgresSuiteOptions = {
     commit: values['without-standby'] ? 'local' : 'standby',
-    spool: values.spool,
     budgets: values.budgets,
-    replicas: values.replicas,
-    unfenced: values['without-fence'],
   };
   if (!accidentsOf(options).some(({ name }) => name.includes(values.scenario))) {
     throw new RangeError(`faults: --scenario: no such scenario: "${values.scenario}"`);
@@ -135,9 +124,7 @@ interface Described extends RunReport {
 function tellFailure(run: Described): void {
   const switches = process.argv.slice(2).filter((word) => word.startsWith('--without'));
   const onKafka = values.kafka ? ['--kafka'] : [];
-  const spool = values.spool ? ['--spool'] : [];
-  const replicas = values.replicas ? ['--replicas'] : [];
-  const onPostgres = ['--ledger', values.ledger, ...spool, ...replicas];
+  const onPostgres = ['--ledger', values.ledger];
   const place = values.ledger === 'files' ? onKafka : onPostgres;
   const budgets = values.budgets ? ['--budgets'] : [];
   const replay = [...place, ...budgets, '--seed', run.seed, '--runs', 1, ...switches].join(' ');

@@ -1,4 +1,4 @@
-import { writeFileSync } from 'node:fs';
+import { appendFileSync, readFileSync, writeFileSync } from 'node:fs';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -22,7 +22,6 @@ import { type LateFact, lateOf, nameLate } from './late-facts.ts';
 import { renewLeases } from './leases.ts';
 import { GPU_MODES, GPU_RESOURCES } from './modes.ts';
 import { ensureGpuNodes } from './nodes.ts';
-import { keepLog, lateAfter, missingBetween, startReplicas } from './replicas.ts';
 import { seeded } from './seeded.ts';
 import type { StopScene } from './stops.ts';
 import { nameUncertain, type UncertainChange, uncertaintyOf } from './uncertainty.ts';
@@ -48,17 +47,6 @@ export interface AccuracyOptions {
   readonly durationMs: number;
   /** In the place of all other faults the operator is down once, for so long; gaps must say what was unseen. */
   readonly stopMs?: number;
-  /**
-   * Several processes on a database: in the place of all other faults, the one that leads is killed so many times, or stopped in order, and the others
-   * see everything.
-   */
-  readonly replicas?: {
-    readonly count: number;
-    readonly kills: number;
-    readonly inOrder: boolean;
-    /** LEDGER_URL. */
-    readonly url: string;
-  };
   readonly log: (line: string) => void;
 }
 
@@ -90,13 +78,6 @@ export interface AccuracyResult {
   };
   /** Ids that the ledger has more than once. */
   readonly repeated: number;
-  /** Where replicas that led were ended: how late the next window was closed after each end, seconds; and what must not be there. */
-  readonly ended?: {
-    readonly late: readonly number[];
-    readonly gaps: number;
-    /** Ends of windows that nobody closed. */
-    readonly missing: readonly string[];
-  };
   /** What gaps say of a single stop. */
   readonly unseen?: UnseenFigures;
   /** GPU time that was installed and is neither billed, idle, down nor the system's, over all windows. */
@@ -143,40 +124,19 @@ export async function measureAccuracy(options: AccuracyOptions): Promise<Accurac
   }
 }
 
-/** The operator, or several replicas of it, with what is done to it. */
+/** The operator, with what is done to it. */
 interface Run {
   readonly options: AccuracyOptions;
   readonly address: () => string;
   /** Until the moment has come. */
-  readonly suffer: (
-    stops: StopScene,
-    until: number,
-  ) => Promise<{ readonly blinds: readonly Blind[]; readonly ended?: readonly number[] }>;
+  readonly suffer: (stops: StopScene, until: number) => Promise<readonly Blind[]>;
   readonly stop: () => Promise<void>;
 }
 
 async function startRun(options: AccuracyOptions, files: RunFiles): Promise<Run> {
-  const { plane, replicas, log } = options;
+  const { plane, log } = options;
   // Another sequence than that of the world: how long a pod lives must not depend on how long a restart takes.
   const random = seeded(options.seed + 1);
-  if (replicas !== undefined) {
-    const { count, kills, inOrder, url } = replicas;
-    const env = { LEDGER_URL: url, LEDGER_DURABILITY: 'storage' };
-    const all = await startReplicas({
-      directory: files.directory,
-      count,
-      start: (own) => start(plane.kubeconfigPath, own, env),
-      inOrder,
-      random,
-      log,
-    });
-    return {
-      options,
-      address: () => all.address(),
-      suffer: async (_, until) => ({ blinds: [], ended: await all.endLeaders(kills, until) }),
-      stop: () => all.stop(),
-    };
-  }
   let operator = await start(plane.kubeconfigPath, files);
   const restartOperator = async (): Promise<void> => {
     keepLog(files.operatorLog);
@@ -190,9 +150,7 @@ async function startRun(options: AccuracyOptions, files: RunFiles): Promise<Run>
     address: () => operator.address,
     suffer: async (stops, until) => {
       const all = { ...faults, stops };
-      const suffering =
-        stopMs === undefined ? injectFaults(all, until) : stopOnce(all, stopMs, until);
-      return { blinds: await suffering };
+      return stopMs === undefined ? injectFaults(all, until) : stopOnce(all, stopMs, until);
     },
     stop: () => operator.stop(),
   };
@@ -206,7 +164,7 @@ async function drive(run: Run, api: ApiClient): Promise<AccuracyResult> {
   log('the first window is closed; pods begin');
   const world = await startWorld({ api, seed: options.seed, durationMs, log });
   const until = Date.now() + durationMs;
-  const { blinds, ended } = await run.suffer(world.stops, until);
+  const blinds = await run.suffer(world.stops, until);
   await delay(Math.max(0, until - Date.now()));
   const { undated, outages, nodes: nodeLives, ...truth } = await world.end();
   const uninstalled = whatTheyHad(truth.uninstalled, blinds);
@@ -215,8 +173,6 @@ async function drive(run: Run, api: ApiClient): Promise<AccuracyResult> {
   // What is told late of the last window is settled in the next one.
   await bills.closedBeyond(Date.now() + WINDOW_MS);
   const closed = await bills.windows();
-  // Of several replicas one that is asked for events may not have heard of the last window yet.
-  await delay(HEARSAY_MS);
   const last = Math.max(...closed.map(({ end }) => end));
   const events = (await bills.events()).filter(({ window_end: end }) => Date.parse(end) <= last);
   const pods = comparePods({ lives, outages, blinds }, events);
@@ -241,13 +197,6 @@ async function drive(run: Run, api: ApiClient): Promise<AccuracyResult> {
       worstResumed: await nameUncertain(resumed, address, notDated, blinds),
     },
     repeated: events.length - new Set(events.map(({ id }) => id)).size,
-    ...(ended !== undefined && {
-      ended: {
-        late: lateAfter(ended, closed, SETTLING_MS),
-        gaps: await bills.gaps(),
-        missing: missingBetween(events),
-      },
-    }),
     ...(options.stopMs !== undefined && { unseen: compareUnseen(blinds, await bills.unseen()) }),
     unaccountedGpuSeconds: closed.reduce((sum, { unaccounted }) => sum + unaccounted, 0),
   };
@@ -270,26 +219,17 @@ export function unsaidIn({ undated }: AccuracyResult): number {
 
 /** Nothing was billed twice, invented, lost sight of, without an explanation, or in the place of something else. */
 export function isSound(result: AccuracyResult): boolean {
-  const { repeated, explained, unaccountedGpuSeconds, lateFacts, ended, unseen } = result;
-  const notClosed = (ended?.gaps ?? 0) + (ended?.missing.length ?? 0);
+  const { repeated, explained, unaccountedGpuSeconds, lateFacts, unseen } = result;
   // A stop after which the watch of pods could go on shows nothing.
   if (unseen !== undefined && !unseen.kinds.includes('pods')) return false;
   const wrong = overbilledIn(result) + unsaidIn(result) + explained.wrong.length;
   const unsaid = unseen?.missing.length ?? 0;
-  return [repeated, wrong, unaccountedGpuSeconds, lateFacts, notClosed, unsaid].every(
-    (count) => count === 0,
-  );
+  return [repeated, wrong, unaccountedGpuSeconds, lateFacts, unsaid].every((count) => count === 0);
 }
 
 const SETTLING_MS = 9_000;
-/** Much longer than a replica needs to hear of what another one has written. */
-const HEARSAY_MS = 2_000;
 
-function start(
-  kubeconfig: string,
-  files: RunFiles,
-  env: Readonly<Record<string, string>> = {},
-): Promise<RunningOperator> {
+function start(kubeconfig: string, files: RunFiles): Promise<RunningOperator> {
   return startOperator({
     files,
     kubeconfig,
@@ -303,8 +243,12 @@ function start(
       GPU_RESOURCES,
       // A finish that is told later than this is given back to another pod of the tenant, whose bill would then not be its own.
       SETTLING_DELAY: `${SETTLING_MS / 1_000}s`,
-      ...env,
     },
     signal: AbortSignal.timeout(180_000),
   });
+}
+
+/** Each start begins the log again; what went before is of use when the run is looked at afterwards. */
+function keepLog(operatorLog: string): void {
+  appendFileSync(operatorLog.replace(/\.log$/u, '.earlier.log'), readFileSync(operatorLog));
 }

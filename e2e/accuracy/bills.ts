@@ -19,8 +19,6 @@ export interface Bills {
   /** Waits until the window of pods is closed that has this moment in it. */
   closedBeyond(moment: number): Promise<void>;
   events(): Promise<readonly ReceivedEvent[]>;
-  /** How many gaps it has, open and ended. */
-  gaps(): Promise<number>;
   /** Stretches in which what came and went is unknown; by source, and over all that it costs. */
   unseen(): Promise<readonly UnseenGap[]>;
 }
@@ -51,7 +49,6 @@ interface Report {
 
 /** Asks at the address where the operator is at that time. */
 export function createBills(address: () => string): Bills {
-  // Of several replicas one may be taking over.
   const ask = (path: string) => answered(() => fetch(`${address()}/api/v1/${path}`));
   const windows = async (): Promise<readonly ClosedWindow[]> => {
     const response = await ask('windows?limit=1000');
@@ -83,7 +80,6 @@ export function createBills(address: () => string): Bills {
       if (!response.ok) throw new Error(`accuracy: export: HTTP ${response.status}`);
       return parseEvents(await response.text());
     },
-    gaps: async () => (await gaps()).length,
     unseen: async () =>
       (await gaps())
         .filter(({ reason }) => reason === UNSEEN)

@@ -57,8 +57,6 @@ export interface Controllers {
   ready(signal: AbortSignal): Promise<void>;
   /** Whether every PriceBook that was there has been looked at. */
   pricesKnown(): boolean;
-  /** Looks at every object once more: it may write from now on. */
-  lookAgain(): void;
   /**
    * The BillingDestinations that exist, also those whose settings cannot be used and are therefore not in
    * force: their cursors must be kept, and people must see them.
@@ -70,8 +68,7 @@ export interface Controllers {
 
 /** The controllers of the custom resources: specs go into the settings, the engine's state into status. */
 export function createControllers(options: ControllersOptions): Controllers {
-  const { connection, clock, logger, mayWrite = () => true } = options;
-  const records = recordsWhile(mayWrite, options.records);
+  const { connection, clock, logger } = options;
   const set = createControllerSet(options);
   const secrets = createSecretReader(options);
   const withSecrets = {
@@ -83,7 +80,7 @@ export function createControllers(options: ControllersOptions): Controllers {
   const overrides = set.add(tenantOverrides(options));
   const policies = set.add(meteringPolicies(withSecrets));
   const awaited = [destinations, overrides, policies];
-  const books = set.add(priceBooks({ ...options, records }));
+  const books = set.add(priceBooks(options));
   let pricesKnown = false;
 
   return {
@@ -103,8 +100,7 @@ export function createControllers(options: ControllersOptions): Controllers {
       await Promise.all(awaited.map((controller) => controller.ready(signal)));
     },
     pricesKnown: () => pricesKnown,
-    lookAgain: () => set.lookAgain(),
-    destinations: () => destinations.objects().map((one) => existingDestination(one, mayWrite())),
+    destinations: () => destinations.objects().map((one) => existingDestination(one, true)),
     giverOf: (override) => {
       const apiVersion = 'meterfeed.io/v1alpha1';
       const kind = override === undefined ? 'MeteringPolicy' : 'TenantOverride';
@@ -112,14 +108,5 @@ export function createControllers(options: ControllersOptions): Controllers {
       const found = objects.find(({ name }) => name === (override ?? POLICY_NAME));
       return found && { apiVersion, kind, name: found.name, uid: found.uid };
     },
-  };
-}
-
-/** Whoever may not write takes everything for written: it is looked at once more when it may. */
-function recordsWhile(mayWrite: () => boolean, records: PriceRecords): PriceRecords {
-  return {
-    record: (key) => records.record(key),
-    writeRecords: async (changes) =>
-      mayWrite() ? records.writeRecords(changes) : { kind: 'written' },
   };
 }

@@ -26,11 +26,6 @@ export interface DiscoveryOptions {
   readonly sources: DiscoverySources;
   readonly settings: Pick<SettingsStore, 'current' | 'subscribe'>;
   readonly records: RecordStore;
-  /**
-   * False while another process records what is found: then only what that one has recorded is found here, so that nobody hears of an
-   * id that is not certain to stay. By default true.
-   */
-  readonly mayRecord?: () => boolean;
   readonly customerIdKeys: CustomerIdKeys;
   /** The namespace that the operator runs in, which is no tenant's. */
   readonly ownNamespace?: string;
@@ -138,9 +133,7 @@ class Rounds implements Discovery {
 
   async round(): Promise<DiscoveryOutcome> {
     const last = await this.#look().catch((error: unknown) => failed(errorText(error)));
-    // What another process records it tells of itself.
-    const isOwn = this.#options.mayRecord?.() !== false;
-    if (last.kind === 'failed' && isOwn) this.#log.failed(last.reason, this.#found.clusters.length);
+    if (last.kind === 'failed') this.#log.failed(last.reason, this.#found.clusters.length);
     this.#last = last;
     return last;
   }
@@ -176,7 +169,6 @@ class Rounds implements Discovery {
   }
 
   offboarded(): readonly OffboardedTenant[] {
-    if (this.#options.mayRecord?.() === false) return [];
     return [...(this.#memory?.tenants ?? [])].flatMap(([id, { tenant, presence }]) => {
       if (presence.kind !== 'offboarded') return [];
       return presence.accepted || this.#accepted.has(id) ? [] : [{ tenant, at: presence.at }];
@@ -204,9 +196,8 @@ class Rounds implements Discovery {
   }
 
   async #attempt(departed: readonly Departed[]): Promise<DiscoveryOutcome> {
-    const { sources, clock, mayRecord = () => true } = this.#options;
-    const records = mayRecord();
-    const memory = records ? (this.#memory ??= await this.#recall()) : await this.#recall();
+    const { sources, clock } = this.#options;
+    const memory = (this.#memory ??= await this.#recall());
     const external = (await this.#options.external?.look()) ?? { clusters: [], problems: [] };
     const settings = this.#options.settings.current();
     const state = sourcesState(sources, settings.discovery.sources);
@@ -234,11 +225,6 @@ class Rounds implements Discovery {
       at,
       settings.discovery.offboardGraceMs,
     );
-    if (!records) {
-      if (next.newIds.size > 0) return failed('the meter has not recorded all that is found here');
-      this.#publish(next, nextTenants, at);
-      return { kind: 'found', clusters: next.clusters };
-    }
     const places = new Set(next.clusters.map(placeKey));
     const nextMemory = { ids: rememberIds(memory, next.newIds, places, at), tenants: step.known };
     const written = await this.#writeMemory(memory, nextMemory);

@@ -32,8 +32,6 @@ export interface ExternalFileOptions {
   readonly path: string;
   readonly customerIdKeys: CustomerIdKeys;
   readonly records: RecordStore;
-  /** False while another process records it: then what that one has recorded is looked at anew. By default true. */
-  readonly mayRecord?: () => boolean;
   readonly clock: Pick<Clock, 'now'>;
 }
 
@@ -44,7 +42,7 @@ const RECORD = 'discovery/external-clusters';
  * last good list is remembered: a file that breaks while the operator is stopped offboards nobody.
  */
 export function createExternalFile(options: ExternalFileOptions): ExternalFile {
-  const { path, customerIdKeys, records, mayRecord = () => true, clock } = options;
+  const { path, customerIdKeys, records, clock } = options;
   let good: readonly ListedCluster[] | undefined;
 
   async function recall(): Promise<readonly ListedCluster[]> {
@@ -62,7 +60,6 @@ export function createExternalFile(options: ExternalFileOptions): ExternalFile {
       since: known.get(cluster.name) ?? clock.now(),
     }));
     if (sameValue(listed, good)) return good ?? listed;
-    if (!mayRecord()) return listed;
     const outcome = await records.writeRecords([{ key: RECORD, value: JSON.stringify(listed) }]);
     if (outcome.kind === 'written') return listed;
     throw new Error(`external tenant clusters cannot be stored: ${outcome.message}`);
@@ -70,7 +67,6 @@ export function createExternalFile(options: ExternalFileOptions): ExternalFile {
 
   return {
     look: async () => {
-      if (!mayRecord()) good = undefined;
       good ??= await recall();
       const read = await readBounded(path);
       if (read.kind === 'failed') return { clusters: good, problems: [named(path, read.reason)] };

@@ -2,7 +2,6 @@ import express, { type Express, type RequestHandler } from 'express';
 import helmet from 'helmet';
 import { Counter, Histogram, type Registry } from 'prom-client';
 import { type Access, createAccess, type RefusedTokens } from './access.ts';
-import { forwardingOf } from './forwarding.ts';
 import { createFailedAttempts, MOST_FAILED_TOKENS } from './limits.ts';
 import { createErrorHandler, Problem } from './problem.ts';
 import type { Route, RouteContext } from './route.ts';
@@ -54,7 +53,6 @@ export function createApp(
       expressPath(route.path),
       labelRoute(route.path),
       ...limited(route.access, route.tenantScope),
-      ...forwardingOf(route, context.views.replicas),
       ...route.handlers,
     );
   }
@@ -69,16 +67,17 @@ export function createApp(
   return app;
 }
 
-/** The application of the probe port: the given routes and nothing else, for everyone, not in the metrics. */
-export function createProbeApp(
+/** An application of the given routes, for everyone, not in the metrics. `others` answers everything else. */
+export function createPlainApp(
   routes: readonly Route[],
   context: Pick<RouteContext, 'logger' | 'clock'>,
+  others: RequestHandler,
 ): Express {
   const app = express();
   app.disable('x-powered-by').disable('etag').set('query parser', 'simple');
   app.use(noStore);
   for (const route of routes) app[route.method](expressPath(route.path), ...route.handlers);
-  app.use(refusePath);
+  app.use(others);
   app.use(createErrorHandler(context.logger, context.clock));
   return app;
 }
@@ -109,7 +108,8 @@ function refuseMethod(methods: readonly string[]): RequestHandler {
   };
 }
 
-const refusePath: RequestHandler = () => {
+/** Answers that there is no such path. */
+export const refusePath: RequestHandler = () => {
   throw new Problem(404, 'no such path: see / for the list of paths');
 };
 

@@ -17,10 +17,8 @@ export interface Route {
   readonly access: Access;
   /** How a tenant's own token is held to that tenant here; such tokens are refused where it is absent. */
   readonly tenantScope?: TenantScope;
-  /** Which of several replicas answers; any, where it is absent. The feeder is that of the destination in the path. */
-  readonly answeredBy?: 'meter' | 'feeder';
-  /** A replica that another one asks answers out of what it has itself. */
-  readonly hasOwn?: true;
+  /** Only the operator of the stream has the answer, or may make the change; a hub has what that operator reports. */
+  readonly answeredBy?: 'meter';
   /** For the index at `/`. */
   readonly summary: string;
   readonly handlers: readonly RequestHandler[];

@@ -1,17 +1,13 @@
-import type { AddressInfo } from 'node:net';
 import { Registry } from 'prom-client';
-import type { HttpSettings } from '../config/settings.ts';
 import type { Ledger } from '../ledger/ledger.ts';
-import { omitUndefined } from '../model/omit-undefined.ts';
 import type { Clock } from '../telemetry/clock.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import { lacksToken } from './access.ts';
-import { createApp, createProbeApp } from './create-app.ts';
+import { createApp, createPlainApp, refusePath } from './create-app.ts';
 import { dashboardPage, dashboardRoutes, type Page, readAssets } from './dashboard/dashboard.ts';
 import { type Dispatch, dispatched } from './fleet/dispatch.ts';
-import { createRateLimit, DEFAULT_LIMITS, type HttpLimits, probeLimits } from './limits.ts';
-import { createRefusedConnections, Listener } from './listener.ts';
-import { forwardingOf } from './forwarding.ts';
+import { HttpFront, type ListenedAddresses } from './front.ts';
+import { createRateLimit, DEFAULT_LIMITS, type HttpLimits } from './limits.ts';
 import { createPortal } from './portal/portal.ts';
 import { portalPageRoutes } from './portal/portal-page.ts';
 import { probeRoutes } from './routes/health.ts';
@@ -34,6 +30,8 @@ export interface HttpServerOptions {
   readonly usageDirectory?: string;
   /** Of a hub: what answers for its streams, `ledger` and `views` being those of all of them. */
   readonly fleet?: FleetServing;
+  /** Where it answers, for a process whose addresses outlive this server; without it the server binds and closes them. */
+  readonly front?: HttpFront;
   /** Other limits than {@link DEFAULT_LIMITS}, for tests and benches. */
   readonly limits?: Partial<HttpLimits>;
 }
@@ -54,17 +52,11 @@ export interface ServedStream {
   readonly totals: () => UsageTotals | undefined;
 }
 
-/** Where the server listens, with the ports that the system chose. */
-export interface ListenedAddresses {
-  readonly main: AddressInfo;
-  readonly probe?: AddressInfo;
-}
-
 /** The HTTP API of the operator, docs/openapi.yaml. */
 export interface HttpServer {
   /**
-   * Binds LISTEN_ADDR, and PROBE_ADDR where there is one; rejects when it cannot. Aborting the signal stops
-   * the server as {@link close} does.
+   * Answers at LISTEN_ADDR, and at PROBE_ADDR where there is one; rejects when they cannot be bound. Aborting the
+   * signal stops the server as {@link close} does.
    */
   listen(signal: AbortSignal): Promise<ListenedAddresses>;
   /** Accepts nothing new, lets requests under way finish for a while, then cuts what is left. */
@@ -97,59 +89,41 @@ export function createHttpServer(options: HttpServerOptions): HttpServer {
     limits.requestsPerSecond === undefined ? undefined : createRateLimit(limits.requestsPerSecond);
   const assets = readAssets();
   const page = dashboardPage(assets, (request) => lacksToken(tokens.current(), request));
-  const own = createRoutes(context, page);
+  const all = createRoutes(context, page);
   const { fleet } = options;
   const routes = [
-    ...(fleet === undefined ? own : dispatched(own, dispatchTo(fleet, context, page))),
+    ...(fleet === undefined ? all : dispatched(all, dispatchTo(fleet, context, page))),
     ...dashboardRoutes(assets),
     ...portalPageRoutes(context, assets),
   ];
-  const app = createApp(routes, context, () => tokens.current(), rateLimit?.middleware);
-  const refused = createRefusedConnections(options.metrics);
-  const main = new Listener({ variable: 'LISTEN_ADDR', limits, handle: app, refused });
-  const probe = new Listener({
-    variable: 'PROBE_ADDR',
-    limits: probeLimits(limits),
-    handle: createProbeApp(probeRoutes(context), context),
-    refused,
-  });
+  const answering = {
+    main: createApp(routes, context, () => tokens.current(), rateLimit?.middleware),
+    probe: createPlainApp(probeRoutes(context), context, refusePath),
+  };
+  const { metrics } = options;
+  const front = options.front ?? new HttpFront({ metrics, logger, limits, idle: answering });
+  let leave: (() => Promise<void>) | undefined;
 
   const close = (): Promise<void> => {
     closing.abort();
     stopped ??= (async () => {
-      await main.close();
-      // Last, so that the kubelet finds the process alive while requests under way finish.
-      await probe.close();
+      await (options.front === undefined ? front.close() : leave?.());
       rateLimit?.close();
       await summing.close();
     })();
     return stopped;
-  };
-  const listenAt = async (http: HttpSettings): Promise<ListenedAddresses> => {
-    // First, so that nothing that reaches the main address can keep the kubelet from it.
-    const probed = http.probe === undefined ? undefined : await probe.listen(http.probe);
-    try {
-      return { main: await main.listen(http), ...omitUndefined({ probe: probed }) };
-    } catch (error) {
-      await probe.close();
-      throw error;
-    }
   };
   return {
     listen: async (signal) => {
       const { http } = views.settings();
       await tokens.open();
       warnOfOpenApi(logger, tokens.current());
-      const addresses = await listenAt(http);
+      const addresses = await front.listen(http);
+      leave = front.serve(answering);
       await summing.open();
       void tokens.follow(AbortSignal.any([signal, closing.signal]));
       signal.addEventListener('abort', () => void close(), { once: true });
       if (signal.aborted) await close();
-      logger.info('[http] listening', {
-        address: addresses.main.address,
-        port: addresses.main.port,
-        ...omitUndefined({ probePort: addresses.probe?.port }),
-      });
       return addresses;
     },
     close,
@@ -168,12 +142,7 @@ function dispatchTo(fleet: FleetServing, context: RouteContext, page: Page): Dis
       const { views, ledger, totals } = stream;
       const routes =
         made.get(stream) ??
-        createRoutes({ ...context, views, ledger, totals, metrics: new Registry() }, page).map(
-          (route) => ({
-            ...route,
-            handlers: [...forwardingOf(route, views.replicas), ...route.handlers],
-          }),
-        );
+        createRoutes({ ...context, views, ledger, totals, metrics: new Registry() }, page);
       made.set(stream, routes);
       return routes;
     },

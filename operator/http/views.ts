@@ -35,25 +35,12 @@ export interface Views {
   readonly enforcement: EnforcementView;
   readonly budgets: BudgetsView;
   readonly credits: CreditsView;
-  /** Where this process is one of several; a single one answers everything. */
-  readonly replicas?: ReplicasView;
   /** The streams of the fleet; of an operator by itself, its own. */
   fleet(): readonly FleetStreamView[];
   /** What must hold before `/readyz` says ok, in the order it is shown. */
   readiness(): readonly ReadinessCheck[];
-}
-
-/** Which replica answers: this one, another one at `host:port`, or none at the moment. */
-export type Whereabouts = 'here' | 'nowhere' | { readonly address: string };
-
-/** Who of several replicas answers what (docs/operations.md#several-replicas). */
-export interface ReplicasView {
-  /** Who has what only the meter knows, or may change. */
-  meter(): Whereabouts;
-  /** Who feeds a destination. Where nobody does, this one says so. */
-  feeder(destination: string): Whereabouts;
-  /** Where all others are reached that are known to live, `host:port`: what a process keeps beside the ledger is with the one that made it. */
-  others(): readonly string[];
+  /** Whether this process leads now; absent where no other process could. */
+  readonly leads?: () => boolean;
 }
 
 /** A stream of the fleet. Times are milliseconds since the epoch. */

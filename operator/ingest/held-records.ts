@@ -32,11 +32,6 @@ export function createHeldRecords(ledger: Pick<Ledger, 'record' | 'records'>) {
   }
 
   return {
-    /** Whether any event is held, or any id used without being in the sequence of events. */
-    any: async (): Promise<boolean> => {
-      for (const prefix of [HELD, USED]) for await (const _ of ledger.records(prefix)) return true;
-      return false;
-    },
     held: () => kept(HELD),
     heldOf: (tenant: string) => kept(heldPrefix(tenant)),
     putHeld: (one: KeptEvent): RecordChange => ({

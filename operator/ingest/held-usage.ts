@@ -28,8 +28,6 @@ export type PushOutcome =
       /** How many of the accepted events and repeats are held, by tenant. */
       readonly held: ReadonlyMap<string, number>;
     }
-  /** Nothing is recorded: the meter has to decide. */
-  | { readonly kind: 'meters' }
   /** Nothing is recorded: too much is held already. */
   | { readonly kind: 'too-much-held' }
   | LedgerFailure;
@@ -77,8 +75,6 @@ export interface HeldUsage {
 
 export interface HeldUsageOptions {
   readonly ledger: Ledger;
-  /** Where another process may be the meter, whose what is held is: while it is, what needs no decision is appended to `open`. */
-  readonly standby?: { readonly leads: () => boolean; readonly open: Pick<Ledger, 'append'> };
   readonly clock: Pick<Clock, 'now'>;
   readonly unknownTenants: () => 'hold' | 'create';
   /** Whether discovery knows the tenant. */

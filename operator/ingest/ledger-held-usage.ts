@@ -56,8 +56,6 @@ class LedgerHeldUsage implements HeldUsage {
   }
 
   async push(events: readonly UsageEvent[]): Promise<PushOutcome> {
-    const { standby } = this.#options;
-    if (standby !== undefined && !standby.leads()) return this.#pushAside(events, standby.open);
     const outcome = await this.#turns.together(async () => {
       const isOrdinary = events.every(
         ({ id, tenant }) => this.#isKnown(tenant) && !this.#ids.has(id),
@@ -65,17 +63,6 @@ class LedgerHeldUsage implements HeldUsage {
       return isOrdinary ? this.#options.ledger.append({ events }) : undefined;
     });
     if (outcome === undefined) return this.#turns.alone(() => this.#pushCarefully(events));
-    return outcome.kind === 'failed' ? outcome : { ...outcome, held: new Map() };
-  }
-
-  /** Of tenants that are discovered, while no id stands for something that the ledger's events do not tell of. */
-  async #pushAside(
-    events: readonly UsageEvent[],
-    open: Pick<Ledger, 'append'>,
-  ): Promise<PushOutcome> {
-    const areKnown = events.every(({ tenant }) => this.#options.isDiscovered(tenant));
-    if (!areKnown || (await this.#records.any())) return { kind: 'meters' };
-    const outcome = await open.append({ events });
     return outcome.kind === 'failed' ? outcome : { ...outcome, held: new Map() };
   }
 

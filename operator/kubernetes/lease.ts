@@ -2,7 +2,7 @@ import { omitUndefined } from '../model/omit-undefined.ts';
 import type { Clock } from '../telemetry/clock.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import { linkAbort, pause } from './abort.ts';
-import type { Connection } from './connection.ts';
+import type { Connection, RequestOptions, RequestOutcome } from './connection.ts';
 import { leaseObject, type LeaseRecord, parseLease } from './lease-record.ts';
 import { DEFAULT_TIMINGS, type LeaseTimings } from './lease-timings.ts';
 import { describeFailure } from './outcome.ts';
@@ -17,6 +17,13 @@ export type ElectionEnd =
   | { readonly kind: 'lost'; readonly reason: string };
 
 export interface LeaderElection {
+  /**
+   * Whether this process holds the lease and renewed it less than the renew deadline ago. It reads the monotonic clock
+   * with each call, so that it is right also in a process that was frozen until now.
+   */
+  isTrusted(): boolean;
+  /** When the API server last answered a request for the lease, monotonic milliseconds; undefined before the first answer. */
+  readonly answeredAt: number | undefined;
   /**
    * Waits until this process leads, then does the work until the signal is aborted, the work ends
    * or the lease is lost. The work's signal is aborted in each case, and its end is awaited; what it
@@ -39,6 +46,13 @@ export interface LeaderElectionOptions {
   readonly random: () => number;
   readonly logger: Logger;
   readonly timings?: Partial<LeaseTimings>;
+  /**
+   * Why this process may not hold the lease now, asked before each attempt; undefined where it may. `holds`: whether it
+   * does. Only for work whose writes another fence refuses once another process leads (`stream.epoch`): a lease that is
+   * released for this reason, or could not be renewed, ends the work only when another holder is seen
+   * (docs/ledger-format.md#leader-and-standby).
+   */
+  readonly obstacle?: (holds: boolean) => string | undefined;
 }
 
 /**
@@ -61,6 +75,8 @@ type Attempt =
   | { readonly kind: 'held'; readonly record: LeaseRecord }
   /** Somebody else holds it. */
   | { readonly kind: 'taken'; readonly holder: string }
+  /** Nobody holds it, and this process may not. */
+  | { readonly kind: 'barred'; readonly reason: string }
   | { readonly kind: 'failed'; readonly reason: string };
 
 /** Somebody else wrote since the lease was read. */
@@ -84,6 +100,9 @@ class LeaseElection implements LeaderElection {
   /** What was seen of the lease last, and when it was seen to change. */
   #observed: { readonly seen: string; readonly at: number } | undefined;
   #leading = false;
+  /** When the renewal that succeeded last was sent; undefined while the lease is not held. */
+  #renewedAt: number | undefined;
+  #answeredAt: number | undefined;
 
   constructor(options: LeaderElectionOptions) {
     const { namespace } = options;
@@ -94,6 +113,15 @@ class LeaseElection implements LeaderElection {
 
   get leading(): boolean {
     return this.#leading;
+  }
+
+  get answeredAt(): number | undefined {
+    return this.#answeredAt;
+  }
+
+  isTrusted(): boolean {
+    if (!this.#leading || this.#renewedAt === undefined) return false;
+    return this.#options.clock.monotonic() - this.#renewedAt < this.#timings.renewDeadline;
   }
 
   async run(
@@ -109,8 +137,12 @@ class LeaseElection implements LeaderElection {
     const { clock, random, logger } = this.#options;
     let said = '';
     while (!signal.aborted) {
+      const sentAt = clock.monotonic();
       const attempt = await this.#tryToHold(signal);
-      if (attempt.kind === 'held') return attempt.record;
+      if (attempt.kind === 'held') {
+        this.#renewedAt = sentAt;
+        return attempt.record;
+      }
       // Whoever cannot look has not seen that nobody renewed.
       if (attempt.kind === 'failed') this.#observed = undefined;
       const taken = attempt.kind === 'taken';
@@ -141,44 +173,66 @@ class LeaseElection implements LeaderElection {
     link.abort();
     this.#leading = false;
     const end = await keeping;
+    this.#renewedAt = undefined;
     link.release();
     if (end.lost !== undefined) {
       logger.error(`[controller] leader election: lost the lease: ${end.lost}`);
       return { kind: 'lost', reason: end.lost };
     }
-    await this.#release(end.record);
+    if (end.record !== undefined) await this.#release(end.record);
     await working;
     return { kind: 'released' };
   }
 
-  /** Renews until told to stop, or until it could not for too long. */
+  /** Renews until told to stop, or until it could not for too long. The record is absent while the lease is released. */
   async #keep(
     first: LeaseRecord,
     signal: AbortSignal,
-  ): Promise<{ readonly record: LeaseRecord; readonly lost?: string }> {
-    const { clock, logger } = this.#options;
+  ): Promise<{ readonly record: LeaseRecord | undefined; readonly lost?: string }> {
+    const { clock, logger, obstacle } = this.#options;
     const { retry, renew, renewDeadline } = this.#timings;
-    let record = first;
-    let renewedAt = clock.monotonic();
-    const left = (): number => renewedAt + renewDeadline - clock.monotonic();
-    while (await pause(clock, Math.min(retry, left()), signal)) {
-      const askedAt = clock.monotonic();
-      if (askedAt - renewedAt < renew && this.#saysHead(record)) continue;
-      const attempt = await this.#within(left(), signal, (inner) => this.#tryToHold(inner, record));
+    let record: LeaseRecord | undefined = first;
+    let said = '';
+    const sinceRenewal = (): number => clock.monotonic() - (this.#renewedAt ?? -Infinity);
+    const left = (): number => renewDeadline - sinceRenewal();
+    // Work that is fenced elsewhere goes on while nobody else leads: there is no deadline for it.
+    const wait = (): number => (obstacle === undefined ? Math.min(retry, left()) : retry);
+    while (await pause(clock, wait(), signal)) {
+      record = await this.#giveUpWhileBarred(record);
+      const sentAt = clock.monotonic();
+      if (record !== undefined && sinceRenewal() < renew && this.#saysHead(record)) continue;
+      const limit = obstacle === undefined ? left() : REQUEST_TIMEOUT_MS;
+      const held = record;
+      const attempt = await this.#within(limit, signal, (inner) => this.#tryToHold(inner, held));
       if (attempt.kind === 'held') {
+        if (said !== '') logger.info('[controller] leader election: renewed again');
+        said = '';
         record = attempt.record;
         // From before the request: that is the latest the others can have begun to count.
-        renewedAt = askedAt;
+        this.#renewedAt = sentAt;
         continue;
       }
       if (signal.aborted) break;
       if (attempt.kind === 'taken') return { record, lost: `"${attempt.holder}" has taken it` };
-      logger.warn(`[controller] leader election: cannot renew: ${attempt.reason}`);
-      if (left() <= 0) {
+      if (attempt.reason !== said || obstacle === undefined) {
+        logger.warn(`[controller] leader election: cannot renew: ${attempt.reason}`);
+      }
+      said = attempt.reason;
+      if (obstacle === undefined && left() <= 0) {
         return { record, lost: `not renewed for ${renewDeadline} ms: ${attempt.reason}` };
       }
     }
     return { record };
+  }
+
+  /** Releases a lease that this process may not hold any more. */
+  async #giveUpWhileBarred(record: LeaseRecord | undefined): Promise<LeaseRecord | undefined> {
+    const reason = record && this.#options.obstacle?.(true);
+    if (record === undefined || reason === undefined) return record;
+    this.#options.logger.warn(`[controller] leader election: the lease is released: ${reason}`);
+    this.#renewedAt = undefined;
+    await this.#release(record);
+    return undefined;
   }
 
   /** A copy of the ledger as it was before tells by the lease that it is old. */
@@ -214,12 +268,12 @@ class LeaseElection implements LeaderElection {
       // Somebody wrote in between; a look tells who holds it.
       if (renewed.kind !== 'conflict') return renewed;
     }
-    const { connection, name } = this.#options;
-    const current = await connection.request(resourcePath(this.#resource, name), {
-      signal,
-      timeoutMs: REQUEST_TIMEOUT_MS,
-    });
+    const { name, obstacle } = this.#options;
+    const barred = held === undefined ? obstacle?.(false) : undefined;
+    const path = resourcePath(this.#resource, name);
+    const current = await this.#request(path, { signal, timeoutMs: REQUEST_TIMEOUT_MS });
     if (current.kind === 'status' && current.code === 404) {
+      if (barred !== undefined) return { kind: 'barred', reason: barred };
       return unlessConflict(await this.#claim(undefined, signal));
     }
     if (current.kind !== 'ok') return { kind: 'failed', reason: describeFailure(current) };
@@ -229,6 +283,7 @@ class LeaseElection implements LeaderElection {
     // A leader whose lease is held by another one has lost it, whoever that is.
     const isFree = this.#isFree(record) || (held === undefined && this.#isFormer(record));
     if (!isFree) return { kind: 'taken', holder: record.holder };
+    if (barred !== undefined) return { kind: 'barred', reason: barred };
     return unlessConflict(await this.#claim(record, signal));
   }
 
@@ -242,11 +297,11 @@ class LeaseElection implements LeaderElection {
     durationMs: number,
     signal?: AbortSignal,
   ): Promise<Attempt | Conflict> {
-    const { connection, namespace, name, clock, succession } = this.#options;
+    const { namespace, name, clock, succession } = this.#options;
     const ledgerHead = succession?.head();
     const claim = { namespace, name, holder, durationMs, now: clock.now(), ledgerHead };
     const path = resourcePath(this.#resource, held === undefined ? undefined : name);
-    const outcome = await connection.request(path, {
+    const outcome = await this.#request(path, {
       method: held === undefined ? 'POST' : 'PUT',
       body: leaseObject(claim, held),
       timeoutMs: REQUEST_TIMEOUT_MS,
@@ -261,6 +316,12 @@ class LeaseElection implements LeaderElection {
     const record = parseLease(outcome.body);
     if (record === undefined) return { kind: 'failed', reason: 'the answer is not a Lease' };
     return { kind: 'held', record };
+  }
+
+  async #request(path: string, options: RequestOptions): Promise<RequestOutcome> {
+    const outcome = await this.#options.connection.request(path, options);
+    if (outcome.kind !== 'network') this.#answeredAt = this.#options.clock.monotonic();
+    return outcome;
   }
 
   #observe(record: LeaseRecord): void {

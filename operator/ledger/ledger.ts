@@ -126,9 +126,17 @@ export interface LedgerFailure {
   readonly message: string;
 }
 
-/** What came of opening a ledger. `replica` where other processes may have it open as well. */
+/**
+ * What came of opening a ledger. `epoch`: by which a database tells its leaders apart, where it is one. `replica` where
+ * other processes may have it open as well.
+ */
 export type OpenLedgerOutcome =
-  | { readonly kind: 'opened'; readonly ledger: Ledger; readonly replica?: Replica }
+  | {
+      readonly kind: 'opened';
+      readonly ledger: Ledger;
+      readonly epoch?: number;
+      readonly replica?: Replica;
+    }
   | LedgerFailure;
 
 /** What came of asking for the ledger of a lease. */

@@ -48,20 +48,19 @@ export class KeptTimelines<T extends Projected, S> {
 
   /**
    * In these namespaces everything is billed as it stands. Forgets what no late fact can change any more that ended long
-   * before `keptFrom`, but nothing that `isNeeded` after a time; gives the timelines that are forgotten whole.
+   * before `keptFrom`, but nothing that `isNeeded` after a time.
    */
   settle(
     isSettled: (namespace: string) => boolean,
     keptFrom: number,
     isNeeded: (object: T, horizon: number) => boolean,
-  ): readonly Tracked<T, S>[] {
+  ): void {
     for (const timeline of this.#late) {
       if (!isSettled(timeline.namespace)) continue;
       this.setBilled(timeline, undefined);
       // The journal may know it as late: after a restart it would be settled once more.
       this.unwritten.noteChanged(timeline);
     }
-    const dropped: Tracked<T, S>[] = [];
     const horizon = goneHorizon(keptFrom);
     for (const timeline of this.#passing) {
       if (!isSettled(timeline.namespace)) continue;
@@ -69,12 +68,9 @@ export class KeptTimelines<T extends Projected, S> {
       const before = timeline.spans;
       timeline.spans = spansAfter(before, keptFrom - SPANS_KEPT_MS);
       if (timeline.spans !== before) this.index.noteChange(timeline.namespace);
-      if (isLongGone(timeline, horizon)) {
-        this.drop(timeline);
-        dropped.push(timeline);
-      } else if (!isPassing(timeline)) this.#passing.delete(timeline);
+      if (isLongGone(timeline, horizon)) this.drop(timeline);
+      else if (!isPassing(timeline)) this.#passing.delete(timeline);
     }
-    return dropped;
   }
 
   /** As {@link Timelines.changed}. */
@@ -105,15 +101,12 @@ export class KeptTimelines<T extends Projected, S> {
 }
 
 /** What is gone and ended no later is forgotten, once windows are closed up to `settled`. */
-export function goneHorizon(settled: number): number {
+function goneHorizon(settled: number): number {
   return settled - GONE_KEPT_MS;
 }
 
 /** Whether the object is gone, and had ended by then. */
-export function isLongGone(
-  { gone, spans, versionAt }: Timeline<unknown>,
-  horizon: number,
-): boolean {
+function isLongGone({ gone, spans, versionAt }: Timeline<unknown>, horizon: number): boolean {
   return gone && (spans.at(-1)?.to ?? versionAt) <= horizon;
 }
 

@@ -62,8 +62,6 @@ export interface ObservationOptions {
   readonly billedUntil: (present: number) => number;
   /** Called for every API time that had to be moved. */
   readonly countClamped?: () => void;
-  /** Another process meters until this one takes over. */
-  readonly standsBy?: boolean;
   /** Since when a node is one of another cluster that only shows here; undefined when it is none. */
   readonly foreignSince?: (node: NodeView) => number | undefined;
   /** What the provider says of a node, where it is his word that counts; undefined where the node's own does. */

@@ -38,7 +38,6 @@ export function seenTimelines<T extends Projected, S>(
     drain: (limit) => timelines.drain(limit),
     putBack: (drained) => timelines.putBack(drained),
     restore: (restored, settled) => timelines.restore(restored, settled),
-    adopt: (written, settled) => timelines.adopt(written, settled),
     discard: (uids) => timelines.discard(uids),
     forget: () => timelines.forget(),
     refresh: (at) => timelines.refresh(at),

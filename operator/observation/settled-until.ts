@@ -44,11 +44,4 @@ export class SettledUntil {
     this.#end = end;
     this.#pastKnown = true;
   }
-
-  /** Another process has closed windows up to `end`; `isTold`: the journal tells what they billed. */
-  adopt(end: number, isTold: boolean): void {
-    this.#apart.clear();
-    // What a first list that is not in yet brings was billed by whoever closed windows.
-    if (isTold || this.#pastKnown) this.restore(end);
-  }
 }

@@ -120,24 +120,6 @@ export function spansAfter<S>(spans: readonly Span<S>[], at: number): readonly S
   return index === -1 ? [] : spans.slice(index);
 }
 
-/** What `earlier` says of the time before `at`, and `later` of the time after it; one span where a state goes on. */
-export function joinedAt<S>(
-  earlier: readonly Span<S>[],
-  later: readonly Span<S>[],
-  at: number,
-  isSame: (one: S, other: S) => boolean,
-): readonly Span<S>[] {
-  const before = spansBefore(earlier, at);
-  const [next, ...rest] = spansAfter(later, at);
-  if (next === undefined || next.from > at) return next ? [...before, next, ...rest] : before;
-  const last = before.at(-1);
-  const goesOn = last?.to === at && isSame(last.state, next.state);
-  const { from, unsureFrom } = goesOn ? last : { from: at, unsureFrom: undefined };
-  const { to, state, unsureTo, endedBy } = next;
-  const joined = { from, to, state, ...omitUndefined({ unsureFrom, unsureTo, endedBy }) };
-  return [...(goesOn ? before.slice(0, -1) : before), joined, ...rest];
-}
-
 /** A change that throws has changed nothing: what closed windows billed of it is compared with later. */
 export function wholly<S>(timeline: Timeline<S>, change: () => void): void {
   const { spans, finished } = timeline;
@@ -150,13 +132,8 @@ export function wholly<S>(timeline: Timeline<S>, change: () => void): void {
   }
 }
 
-/** True when both say the same of the time before `at`. `isSame`: of states that another process has made. */
-export function agreeBefore<S>(
-  a: readonly Span<S>[],
-  b: readonly Span<S>[],
-  at: number,
-  isSame: (one: S, other: S) => boolean = Object.is,
-): boolean {
+/** True when both say the same of the time before `at`. */
+export function agreeBefore<S>(a: readonly Span<S>[], b: readonly Span<S>[], at: number): boolean {
   const left = spansBefore(a, at);
   const right = spansBefore(b, at);
   if (left.length !== right.length) return false;
@@ -166,7 +143,7 @@ export function agreeBefore<S>(
       other !== undefined &&
       span.from === other.from &&
       span.to === other.to &&
-      isSame(span.state, other.state)
+      Object.is(span.state, other.state)
     );
   });
 }

@@ -76,15 +76,6 @@ export interface Timelines<T extends Projected, S> extends SourceHandler<T> {
   putBack(drained: Drained<T, S>): void;
   /** Puts back the timelines of the journal; `settled` is the end of the last closed window. */
   restore(timelines: Iterable<Tracked<T, S>>, settled: number): void;
-  /**
-   * Goes on from what another process has written of them, while this one has stood by and kept them by watching itself. An
-   * object is what was written, and after that what this process was told after the version that was written. One that was
-   * not written is new since then, or is forgotten where it ended long ago. `settled` is the end of the last
-   * closed window. Where `written` is undefined the journal tells of a part only: then closed windows billed what is known here.
-   * Where a release wrote it that took something else out of objects, what is held here of each is compared with it
-   * as a list at the moment `comparedAt` would be.
-   */
-  adopt(written: Iterable<Tracked<T, S>> | undefined, settled: number, comparedAt?: number): void;
   /** The journal holds these, but what it says of them is not to be believed: it forgets those that are not seen again. */
   discard(uids: Iterable<string>): void;
   /** Forgets all there is; only for what neither a window nor the journal has made use of. */

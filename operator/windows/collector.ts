@@ -1,6 +1,6 @@
 import type { Settings } from '../config/settings.ts';
 import type { Explanations } from '../explanations/explanations.ts';
-import type { MeterLedger } from '../ledger/meter-ledger.ts';
+import type { Ledger } from '../ledger/ledger.ts';
 import type { Window } from '../model/window.ts';
 import type { Observation } from '../observation/observation.ts';
 import type { Clock } from '../telemetry/clock.ts';
@@ -42,12 +42,10 @@ export interface CollectorOptions {
   readonly tenants?: TenantObjectsList;
   /** As {@link restoreTenantApis} gave them. */
   readonly restoredTenants?: readonly Pick<RestoredTenantApi, 'id' | 'progress'>[];
-  readonly ledger: MeterLedger;
+  readonly ledger: Pick<Ledger, 'append' | 'stats' | 'record' | 'records' | 'writeRecords'>;
   /** The settings in force; asked again for every window. */
   readonly settings: () => Settings;
   readonly podMetrics: PodMetricsReader;
-  /** Where it is sampled elsewhere, also while no windows are closed; without it the collector samples. */
-  readonly usage?: HostUsage;
   /** Told of each window that is closed. */
   readonly tracer?: Tracer;
   /** Told when it is quiet; absent where collections are left to V8. */
@@ -151,7 +149,7 @@ class WindowCollector implements Collector {
       windowMs: settings().metering.windowMs,
     });
     this.live = createLiveView({ ...options, states: () => this.#scopes.ofHost });
-    this.#usage = options.usage ?? createHostUsage(options);
+    this.#usage = createHostUsage(options);
     this.#nodes = new NodeRefresh(options);
     this.#tenantUsage = createTenantUsage(tenants, logger);
     this.#quarantine = new Quarantine(options);
@@ -231,12 +229,10 @@ class WindowCollector implements Collector {
     const either = AbortSignal.any([signal, stop.signal]);
     await this.#closer.journal.begin();
     const listed = this.#scopes.awaitLists(either);
-    const isOwn = this.#options.usage === undefined;
     const sampled = Promise.all([
-      isOwn &&
-        sampleRegularly(this.#usage.sampler, this.#options, either, () =>
-          this.#sampled(this.#usage.namespaces()),
-        ),
+      sampleRegularly(this.#usage.sampler, this.#options, either, () =>
+        this.#sampled(this.#usage.namespaces()),
+      ),
       sampleRegularly(this.#tenantUsage, this.#options, either),
     ]);
     try {

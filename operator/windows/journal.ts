@@ -1,7 +1,6 @@
 import type { HostNamespace } from '../discovery/views.ts';
 import type { Projected } from '../kubernetes/source.ts';
 import type { Ledger, RecordChange } from '../ledger/ledger.ts';
-import { METER_STATE_KEY } from '../ledger/meter-ledger.ts';
 import type { Credit } from '../metering/credits.ts';
 import { isRecord } from '../model/is-record.ts';
 import { omitUndefined } from '../model/omit-undefined.ts';
@@ -39,7 +38,7 @@ import type { TextsAhead } from './texts-ahead.ts';
  */
 export const TIMELINE_PREFIX = 'journal/timeline/';
 export const TENANT_CLUSTERS_KEY = 'journal/tenant-clusters';
-export const STATE_KEY = METER_STATE_KEY;
+export const STATE_KEY = 'journal/state';
 
 export const JOURNAL_VERSION = 1;
 
@@ -188,7 +187,7 @@ export function createTimelineRestorer(options: TimelineRestorerOptions) {
 }
 
 /** The timelines of one kind, and the uids of those that cannot be read. */
-export async function readTimelines<T extends Projected, S>(
+async function readTimelines<T extends Projected, S>(
   ledger: Pick<Ledger, 'records'>,
   prefix: string,
   turn: Turn,
@@ -206,7 +205,7 @@ export async function readTimelines<T extends Projected, S>(
 }
 
 /** What is logged of them. */
-export function unreadableText(kind: string, unreadable: readonly string[]): string {
+function unreadableText(kind: string, unreadable: readonly string[]): string {
   const what = `${unreadable.length} records of ${kind}`;
   return `[controller] journal: cannot read ${what}: they are listed afresh`;
 }
@@ -297,21 +296,16 @@ interface JournalHead {
   /** Undefined at the first start, and where the journal is of no use: its timelines are then none. */
   readonly state: CollectorState | undefined;
   readonly tenantClusters: TenantClusterSnapshot;
-  /** Whether a release has written it that takes the same out of objects as this one. */
-  readonly isOwnProjection: boolean;
 }
 
 /** Reads it. Without its tenant clusters nobody knows what closed windows have billed: it is then as if there were no journal. */
-export async function readJournalHead(
+async function readJournalHead(
   ledger: Pick<Ledger, 'record'>,
   logger: Logger,
 ): Promise<JournalHead> {
-  const text = await ledger.record(STATE_KEY);
-  const stored = decodeJson(text ?? '');
-  const isOwnProjection = isRecord(stored) && stored['projection'] === PROJECTION_VERSION;
-  const state = decodeState(text) as CollectorState | undefined;
+  const state = decodeState(await ledger.record(STATE_KEY)) as CollectorState | undefined;
   const clustersText = await ledger.record(TENANT_CLUSTERS_KEY);
-  const head = { state, tenantClusters: [], isOwnProjection };
+  const head = { state, tenantClusters: [] };
   if (state === undefined || clustersText === undefined) return head;
   const clusters = decodeJson(clustersText);
   if (isSnapshot(clusters)) return { ...head, tenantClusters: clusters.clusters };

@@ -1,7 +1,7 @@
 import { least } from '../model/extremes.ts';
 import type { Settings } from '../config/settings.ts';
 import type { Explanations } from '../explanations/explanations.ts';
-import type { MeterLedger } from '../ledger/meter-ledger.ts';
+import type { Ledger } from '../ledger/ledger.ts';
 import type { Credit } from '../metering/credits.ts';
 import { PodsAhead } from '../metering/pods-ahead.ts';
 import type { Window } from '../model/window.ts';
@@ -40,7 +40,7 @@ export interface WindowCloserOptions {
   readonly observation: Observation;
   readonly restored: Pick<RestoredJournal, 'state'>;
   readonly restoredTenants?: readonly Pick<RestoredTenantApi, 'id'>[];
-  readonly ledger: Omit<MeterLedger, 'append'>;
+  readonly ledger: Pick<Ledger, 'stats' | 'record' | 'records' | 'writeRecords'>;
   readonly settings: () => Settings;
   readonly clock: Clock;
   readonly logger: Logger;
@@ -111,9 +111,7 @@ export class WindowCloser {
 
   /** The ledger's head when the last window was in it; undefined while one is closed in memory and not in the ledger yet. */
   get closedHead(): number | undefined {
-    const { spooling } = this.#options.ledger;
-    if (this.#closedHead === undefined || spooling?.isEmpty() === false) return undefined;
-    return Math.max(this.#closedHead, spooling?.drainedTo() ?? 0);
+    return this.#closedHead;
   }
 
   /** Closes everything that is due and can be closed, oldest first; the end when it cannot go on. */

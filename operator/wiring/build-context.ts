@@ -1,10 +1,10 @@
 import type { Registry } from 'prom-client';
 import type { Settings, SettingsStore } from '../config/settings.ts';
+import type { HttpFront } from '../http/front.ts';
 import type { Connection } from '../kubernetes/connection.ts';
+import type { LeaderLabel } from '../kubernetes/leader-label.ts';
 import type { ReflectorMetrics, WorkQueueMetrics } from '../kubernetes/metrics.ts';
-import type { Ledger, Replica } from '../ledger/ledger.ts';
-import type { MeterLedger } from '../ledger/meter-ledger.ts';
-import type { SpooledLedger } from '../ledger/spool/spooled-ledger.ts';
+import type { Ledger } from '../ledger/ledger.ts';
 import type { Outbound } from '../outbound/outbound.ts';
 import type { ConfiguredMetric } from '../prometheus/configured-metric.ts';
 import type { Clock } from '../telemetry/clock.ts';
@@ -13,9 +13,8 @@ import type { Tracer } from '../telemetry/tracer.ts';
 import type { CollectorMetrics } from '../windows/collector-metrics.ts';
 import type { HeapTiming } from '../windows/heap-timing.ts';
 import type { CustomResources } from './custom-resources.ts';
-import type { Role } from './role.ts';
 
-/** What a process has before it builds an operator. */
+/** What a process that leads has before it builds an operator. */
 export interface OperatorOptions {
   readonly version: string;
   /** The settings without any custom resource. */
@@ -27,18 +26,21 @@ export interface OperatorOptions {
   readonly watchNamespaces: readonly string[];
   /** Told when the settings name others: the operator has to be built anew for them. */
   readonly onOtherNamespaces: (namespaces: readonly string[]) => void;
+  /** Writes nothing while {@link mayAct} is false. */
   readonly connection: Connection;
   /** The operator's own. */
   readonly namespace: string;
   /** Which process this is: the pod's name. */
   readonly instance: string;
   readonly ledger: Ledger;
-  /** By which windows are written, and read what belongs to them: the ledger, or the way into one that may be away. */
-  readonly meterLedger: MeterLedger;
-  /** What waits for a ledger that is away, where it may be. */
-  readonly spool?: Pick<SpooledLedger, 'run' | 'begin'>;
-  /** Where this process is one of several that may have the ledger open; then {@link ledger} is that of the meter. */
-  readonly replica?: Replica;
+  /** The ledger is a database, which other processes read as well. */
+  readonly isDatabase: boolean;
+  /** Whether this process may act on anything outside at this moment: its Lease is renewed. */
+  readonly mayAct: () => boolean;
+  /** Where requests come in. */
+  readonly front: HttpFront;
+  /** On the pod of this process, where a Service selects by it. */
+  readonly label?: LeaderLabel;
   readonly clock: Clock;
   /** Uniform in [0, 1). */
   readonly random: () => number;
@@ -51,7 +53,6 @@ export interface OperatorOptions {
 
 /** What every builder is given: the options, and what all builders share. */
 export interface BuildContext extends OperatorOptions {
-  readonly role: Role;
   readonly outbound: Outbound;
   readonly customResources: CustomResources;
   readonly collectorMetrics: CollectorMetrics;

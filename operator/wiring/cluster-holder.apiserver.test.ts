@@ -244,7 +244,6 @@ async function operator() {
       kubeConfig: access.kubeConfig,
       namespace,
       instance: 'meterfeed-0',
-      address: '127.0.0.1:0',
       clock: systemClock,
       random: Math.random,
       logger: createLogger({ level: 'info', format: 'text', output }),

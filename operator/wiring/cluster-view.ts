@@ -5,7 +5,6 @@ import { createExternalFile, type ExternalFile } from '../discovery/external-fil
 import type { Ledger } from '../ledger/ledger.ts';
 import { volumeNeeded } from '../ledger/volume-needed.ts';
 import { omitUndefined } from '../model/omit-undefined.ts';
-import { HeardRounds } from '../observation/heard-rounds.ts';
 import {
   createObservation,
   type Observation,
@@ -16,15 +15,12 @@ import { createTenantApiAccess } from '../tenant-api/access.ts';
 import { createForeignReader } from '../tenant-api/reading/foreign-reader.ts';
 import { countReaderDeaths } from '../tenant-api/reading/reader-metrics.ts';
 import { createTenantApis, type TenantApis } from '../tenant-api/tenant-apis.ts';
-import { adoptJournal } from '../windows/adopt-journal.ts';
-import { restoreJournal } from '../windows/journal.ts';
-import type { LeftBehind } from '../windows/led-collector.ts';
-import { keepWarm, type StandbyOptions } from '../windows/standby.ts';
+import { restoreJournal, type RestoredJournal } from '../windows/journal.ts';
 import { restoreTenantApis, type RestoredTenantApi } from '../windows/tenant-journal.ts';
 import type { BuildContext } from './build-context.ts';
 import { whenConfigured } from './custom-resources.ts';
 import { createMachineRecordWatch } from './machine-records.ts';
-import { aborted, type Part } from './parts.ts';
+import type { Part } from './parts.ts';
 import { createTenantObjectWatches } from './tenant-object-watches.ts';
 import { createWatches, type Watches } from './watches.ts';
 
@@ -35,26 +31,22 @@ export interface ClusterView {
   readonly discovery: Discovery;
   /** Tenant clusters with nodes of their own. */
   readonly tenantApis: TenantApis;
-  /**
-   * Goes on from what the process before has left in the journal, so that windows can be closed; once, when nobody
-   * else writes it any more.
-   */
-  takeUp(): Promise<LeftBehind>;
-  /** Of every replica. To be stopped after the windows, whose journal says where the watches are. */
+  /** What the journal says of the windows of an earlier process. */
+  readonly restored: Pick<RestoredJournal, 'state'>;
+  readonly restoredTenants: readonly Pick<RestoredTenantApi, 'id' | 'progress'>[];
+  /** To be stopped after the windows, whose journal says where the watches are. */
   readonly parts: readonly Part[];
-  /** Of the meter. */
-  readonly meterParts: readonly Part[];
 }
 
 /** Watches, timelines, discovery and the APIs of tenant clusters, as far as the journal knows them already. */
 export async function buildClusterView(context: BuildContext): Promise<ClusterView> {
-  const { settings, connection, meterLedger: ledger, clock, random, logger, role } = context;
+  const { settings, connection, ledger, clock, random, logger } = context;
   const observing: ObservationOptions = {
     nodeSettings: () => settings.current().metering,
     billedUntil: (present) => billedUntil(settings.current().metering, present),
     countClamped: () => context.collectorMetrics.clampedTimes.inc(),
   };
-  const observation = createObservation({ ...observing, standsBy: role.isShared });
+  const observation = createObservation(observing);
   const restored = await restoreJournal(ledger, observation, { logger, clock });
   const watches = createWatches({
     connection,
@@ -83,81 +75,37 @@ export async function buildClusterView(context: BuildContext): Promise<ClusterVi
     customerIdKeys: CUSTOMER_ID_KEYS,
     ownNamespace: context.namespace,
     records: ledger,
-    mayRecord: role.leads,
     stillBilled: () => observation.tenantClusters.leaving.map(({ cluster }) => cluster.tenant),
     clock,
     logger,
     ...omitUndefined({ external: externalFile(context) }),
   });
   watches.subscribe({ tenantClusters: (departed) => discovery.request(departed) });
-  const rounds = role.isShared ? new HeardRounds() : undefined;
   discovery.subscribe((clusters, at) => {
-    if (!role.leads()) rounds?.add(clusters, at);
     observation.tenantClusters.observe(clusters, at);
     observation.refusedNamespaces.clear();
     for (const name of discovery.refusedNamespaces()) observation.refusedNamespaces.add(name);
   });
   warnOfSmallVolume({ discovery, ledger, settings: () => settings.current(), logger });
 
-  // Not to be held for as long as this is: what the watches resumed from.
-  const { state } = restored;
-  const warm =
-    rounds &&
-    createWarmth({
-      observation,
-      sources: watches.collector,
-      restored: state,
-      ledger,
-      settings: () => settings.current(),
-      clock,
-      rounds,
-    });
-  const tenants = buildTenantApis(context, { watches, observation, observing, discovery });
+  const tenants = await buildTenantApis(context, { watches, observation, observing, discovery });
   return {
     watches,
     observation,
     discovery,
     tenantApis: tenants.apis,
-    takeUp: async () => {
-      await warm?.end();
-      const left = rounds
-        ? await adoptJournal(ledger, observation, { logger, clock, rounds })
-        : state;
-      rounds?.forget(Infinity);
-      return { restored: { state: left }, restoredTenants: await tenants.restore() };
-    },
+    // Not to be held for as long as this is: what the watches resumed from.
+    restored: { state: restored.state },
+    restoredTenants: tenants.restored,
     parts: [
-      ...(warm === undefined
-        ? []
-        : [whenConfigured(context.customResources, { name: 'standby', run: warm.run })]),
       ...watchParts(context, watches),
       ...tenantObjects.parts,
       whenConfigured(context.customResources, {
         name: 'discovery',
         run: (signal) => discovery.run(signal),
       }),
+      ...tenants.parts,
     ],
-    meterParts: tenants.parts,
-  };
-}
-
-/** Keeps the timelines of a process that does not close windows yet, until it is to. */
-function createWarmth(options: StandbyOptions): {
-  readonly run: (signal: AbortSignal) => Promise<void>;
-  readonly end: () => Promise<void>;
-} {
-  const ending = new AbortController();
-  let kept: Promise<void> = Promise.resolve();
-  return {
-    run: async (signal) => {
-      kept = keepWarm(options, AbortSignal.any([signal, ending.signal]));
-      await kept;
-      await aborted(signal);
-    },
-    end: async () => {
-      ending.abort();
-      await kept;
-    },
   };
 }
 
@@ -167,19 +115,13 @@ function billedUntil({ watchDeletions, windowMs }: Settings['metering'], present
 }
 
 /** TENANT_CLUSTERS_FILE, where it is set. */
-function externalFile({
-  environment,
-  meterLedger,
-  clock,
-  role,
-}: BuildContext): ExternalFile | undefined {
+function externalFile({ environment, ledger, clock }: BuildContext): ExternalFile | undefined {
   const path = environment.tenantApi.clustersFile;
   if (path === undefined) return undefined;
   return createExternalFile({
     path,
     customerIdKeys: CUSTOMER_ID_KEYS,
-    records: meterLedger,
-    mayRecord: role.leads,
+    records: ledger,
     clock,
   });
 }
@@ -201,8 +143,8 @@ interface TenantApisSources {
   readonly discovery: Discovery;
 }
 
-function buildTenantApis(context: BuildContext, sources: TenantApisSources) {
-  const { connection, settings, meterLedger, clock, random, logger, customResources } = context;
+async function buildTenantApis(context: BuildContext, sources: TenantApisSources) {
+  const { connection, settings, ledger, clock, random, logger, customResources } = context;
   const { watches, observation, observing, discovery } = sources;
   const { nodes, volumes, loadBalancers } = watches.collector;
   const common = { clock, random, logger, discovery };
@@ -231,14 +173,8 @@ function buildTenantApis(context: BuildContext, sources: TenantApisSources) {
     host: { nodes, volumes, loadBalancers },
     observing,
   });
-  const restore = async (): Promise<readonly Pick<RestoredTenantApi, 'id' | 'progress'>[]> => {
-    const restored = await restoreTenantApis(meterLedger, (id) => apis.observe(id), {
-      logger,
-      clock,
-    });
-    apis.restore(restored);
-    return restored.map(({ id, progress }) => ({ id, progress }));
-  };
+  const restored = await restoreTenantApis(ledger, (id) => apis.observe(id), { logger, clock });
+  apis.restore(restored);
   watches.subscribe(apis.onHost);
   const parts: readonly Part[] = [
     { name: 'access to tenant APIs', run: (signal) => access.run(signal) },
@@ -251,7 +187,11 @@ function buildTenantApis(context: BuildContext, sources: TenantApisSources) {
       },
     },
   ];
-  return { apis, restore, parts: parts.map((part) => whenConfigured(customResources, part)) };
+  return {
+    apis,
+    restored: restored.map(({ id, progress }) => ({ id, progress })),
+    parts: parts.map((part) => whenConfigured(customResources, part)),
+  };
 }
 
 /** What a tenant cluster brings in a window, as a rule. */

@@ -3,6 +3,7 @@ import type { DestinationCursors } from '../controllers/billing-destination.ts';
 import type { Delivery } from '../delivery/delivery.ts';
 import { createDelivery } from '../delivery/delivery-engine.ts';
 import type { DestinationStatus } from '../delivery/destination-status.ts';
+import { fencedDestinations } from '../delivery/fenced-destinations.ts';
 import { createDriftWatch, type DriftReport } from '../delivery/operations/drift-watch.ts';
 import { createInvoiceWatch } from '../delivery/operations/invoice-watch.ts';
 import { createPriceWatch, type PriceReport } from '../delivery/operations/price-watch.ts';
@@ -10,14 +11,13 @@ import { createRateWatch, type Rate, type TooSlow } from '../delivery/operations
 import { wasServed } from '../delivery/records/served-tenants.ts';
 import { createDestinationRegistry } from '../destinations/registry.ts';
 import type { Discovery } from '../discovery/discovery.ts';
-import { recordedTenant } from '../discovery/memory.ts';
 import { createEnforcement, type Enforcement } from '../enforcement/enforcement.ts';
 import { Revocations } from '../http/portal/revocations.ts';
 import type { HeldUsage } from '../ingest/held-usage.ts';
 import { createHeldUsage } from '../ingest/ledger-held-usage.ts';
 import { createEventRecorder } from '../kubernetes/events.ts';
-import { override } from '../model/override.ts';
 import { omitUndefined } from '../model/omit-undefined.ts';
+import { fencedOutbound } from '../outbound/fenced-outbound.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import type { BuildContext } from './build-context.ts';
 import type { ClusterView } from './cluster-view.ts';
@@ -26,7 +26,6 @@ import type { Metering } from './metering.ts';
 import { openGaps } from './open-gaps.ts';
 import { tracedDestinations } from './otlp.ts';
 import { aborted, type Part } from './parts.ts';
-import type { Role } from './role.ts';
 
 /** What goes to billing systems, and what comes back from them. */
 export interface Billing {
@@ -41,12 +40,7 @@ export interface Billing {
   readonly enforcement: Enforcement;
   readonly held: HeldUsage;
   readonly cursors: DestinationCursors;
-  /** Of one of several: reads what the meter before has left; once, when nobody else writes it any more. */
-  takeUp(): Promise<void>;
-  /** Of every replica. */
   readonly parts: readonly Part[];
-  /** Of the meter. */
-  readonly meterParts: readonly Part[];
 }
 
 /** Delivery of events, the comparisons with what arrived, and the enforcement of alerts. */
@@ -56,43 +50,36 @@ export async function buildDelivery(
   metering: Metering,
 ): Promise<Billing> {
   const { settings, connection, ledger, clock, random, logger, registry } = context;
-  const { outbound, customResources, queueMetrics, instance, tracer, replica, role } = context;
+  const { outbound, customResources, queueMetrics, instance, tracer, mayAct } = context;
   const common = { clock, random, logger, ledger, registry };
   const maxBackfillMs = () => settings.current().metering.maxBackfillMs;
-  const create = createDestinationRegistry({
+  const registered = createDestinationRegistry({
     clock,
     logger,
-    outbound,
+    outbound: fencedOutbound(outbound, mayAct),
     books: () => settings.current().pricing.books,
   });
+  const create = fencedDestinations(registered, mayAct);
   const delivery = createDelivery({
     ...common,
     catalog: metering.catalog,
     createDestination: tracer === undefined ? create : tracedDestinations(create, tracer),
     tenants: {
       find: (id) => discovery.findTenant(id),
-      ...(role.isShared && { recorded: (id: string) => recordedTenant(ledger, id) }),
       subscribe: (listener) => discovery.subscribe(() => listener()),
       openGaps: () =>
-        metering.gapsKnown()
-          ? openGaps(metering.gaps(), observation.tenantClusters, clock.now() - maxBackfillMs())
-          : () => true,
+        openGaps(metering.gaps(), observation.tenantClusters, clock.now() - maxBackfillMs()),
     },
     existing: () => customResources.destinations(),
     othersFeed: context.environment.role === 'meter',
     maxBackfillMs,
-    ...omitUndefined({ shared: replica }),
   });
-  // Each replica compares what it feeds.
-  const fed = override<Delivery>(delivery, {
-    statuses: () => delivery.statuses().filter(({ fedBy }) => fedBy === undefined),
-  });
-  const drift = createDriftWatch({ ...common, delivery: fed });
-  const invoices = createInvoiceWatch({ ...common, delivery: fed });
+  const drift = createDriftWatch({ ...common, delivery });
+  const invoices = createInvoiceWatch({ ...common, delivery });
   const rate = createRateWatch(ledger, clock);
   const prices = createPriceWatch({
     ...common,
-    delivery: fed,
+    delivery,
     prices: () => {
       const { pricing, billing } = settings.current();
       return { books: pricing.books, defaultPlan: billing.defaultPlanCode };
@@ -113,12 +100,9 @@ export async function buildDelivery(
     events: createEventRecorder({ connection, clock, logger, instance }),
   });
   const { held, part: heldPart } = buildHeldUsage(context, discovery, metering);
-  const load = async (): Promise<void> => {
-    await enforcement.load();
-    await held.load();
-  };
   // Nothing may be pushed, and no alert come, before.
-  if (!role.isShared) await load();
+  await enforcement.load();
+  await held.load();
   return {
     delivery,
     held,
@@ -131,7 +115,6 @@ export async function buildDelivery(
       }),
     enforcement,
     cursors: createDestinationCursors(context, delivery),
-    takeUp: load,
     parts: [
       // A destination that is not known yet would count as gone.
       whenConfigured(customResources, deliveryPart(context, delivery, discovery)),
@@ -144,8 +127,9 @@ export async function buildDelivery(
       },
       // A book that is not known yet would count as none.
       whenConfigured(customResources, { name: 'prices', run: (signal) => prices.run(signal) }),
+      { name: 'enforcement', run: (signal) => enforcement.run(signal) },
+      heldPart,
     ],
-    meterParts: [{ name: 'enforcement', run: (signal) => enforcement.run(signal) }, heldPart],
   };
 }
 
@@ -154,7 +138,7 @@ export async function buildDelivery(
  * say, usage of tenants that nobody knows is held: it is released where they want it to be.
  */
 function buildHeldUsage(
-  { settings, ledger, clock, customResources, role, replica }: BuildContext,
+  { settings, ledger, clock, customResources }: BuildContext,
   discovery: Discovery,
   { catalog }: Pick<Metering, 'catalog'>,
 ): { readonly held: HeldUsage; readonly part: Part } {
@@ -162,7 +146,6 @@ function buildHeldUsage(
   const isDiscovered = (id: string): boolean => discovery.findTenant(id) !== undefined;
   const held = createHeldUsage({
     ledger,
-    ...(replica !== undefined && { standby: { leads: role.leads, open: replica.open } }),
     clock,
     unknownTenants: () => (configured ? settings.current().ingest.unknownTenants : 'hold'),
     isDiscovered,
@@ -246,12 +229,7 @@ export function createFarewells(
 
 /** Retires the cursor of a deleted destination after its feeder has ended, and reserves those of others. */
 export function createDestinationCursors(
-  {
-    settings,
-    ledger,
-    clock,
-    role,
-  }: Pick<BuildContext, 'settings' | 'ledger' | 'clock'> & { readonly role?: Pick<Role, 'leads'> },
+  { settings, ledger, clock }: Pick<BuildContext, 'settings' | 'ledger' | 'clock'>,
   delivery: Pick<Delivery, 'apply' | 'reserve'>,
 ): DestinationCursors {
   return {
@@ -263,8 +241,7 @@ export function createDestinationCursors(
         .billing.destinations.some(({ name }) => name === destination);
       const cursor = ledger.cursors().find((candidate) => candidate.destination === destination);
       // The environment may name a destination of the same name, which goes on at this cursor.
-      const isAnothers = role?.leads() === false;
-      if (stays || cursor === undefined || cursor.retiredAt !== undefined || isAnothers) {
+      if (stays || cursor === undefined || cursor.retiredAt !== undefined) {
         return { kind: 'retired' };
       }
       const outcome = await ledger.retireCursor(destination, clock.now());

@@ -5,36 +5,27 @@ import { Explanations } from '../explanations/explanations.ts';
 import { buildCatalog, type Catalog, type MetricDefinition } from '../model/catalog.ts';
 import { omitUndefined } from '../model/omit-undefined.ts';
 import type { Logger } from '../telemetry/logger.ts';
-import type { Collector } from '../windows/collector.ts';
-import { createLedCollector, type LedCollector } from '../windows/led-collector.ts';
-import { sampleRegularly } from '../windows/sampling.ts';
-import { createHostUsage } from '../windows/usage-sampler.ts';
+import { type Collector, createCollector } from '../windows/collector.ts';
 import type { Gap } from '../windows/gaps.ts';
 import { createPodMetricsReader } from '../windows/pod-metrics.ts';
 import type { BuildContext } from './build-context.ts';
 import type { ClusterView } from './cluster-view.ts';
 import { whenConfigured } from './custom-resources.ts';
-import { createMetersWord } from './meters-word.ts';
 import type { Part } from './parts.ts';
 import { createConfiguredMetrics, createPrometheus, type Prometheus } from './prometheus.ts';
 
 /** What makes usage events, and what may be asked about them. */
 export interface Metering {
   readonly catalog: () => Catalog;
-  readonly windows: LedCollector;
+  readonly windows: Collector;
   /** The gaps of the windows and of Prometheus. */
   readonly gaps: () => readonly Gap[];
-  /** False while another process meters and its gaps have not been heard of. */
-  readonly gapsKnown: () => boolean;
   readonly explanations: Pick<Explanations, 'find'>;
   /** What Prometheus is asked for an event that it measured; undefined for all others. */
   readonly question: Prometheus['question'];
   /** As in {@link Prometheus}. */
   readonly prometheus: Prometheus['report'];
-  /** Of every replica. */
   readonly parts: readonly Part[];
-  /** Of the meter. */
-  readonly meterParts: readonly Part[];
 }
 
 /** The windows with what stands behind their numbers, and the measurements of Prometheus. */
@@ -42,7 +33,7 @@ export async function buildMetering(
   context: BuildContext,
   cluster: ClusterView,
 ): Promise<Metering> {
-  const { settings, meterLedger: ledger, clock, random, logger } = context;
+  const { settings, ledger, clock, random, logger } = context;
   const common = { clock, random, logger };
   const configured = createConfiguredMetrics({
     settings,
@@ -52,37 +43,18 @@ export async function buildMetering(
     path: context.environment.prometheus.metricsFile,
   });
   const explanations = await openExplanations(context);
-  const { role } = context;
-  const word = createMetersWord({
-    ledger,
-    role,
-    clock,
-    gaps: () => [...windows.gaps(), ...prometheus.gaps()],
-  });
-  const podMetrics = createPodMetricsReader(context.connection);
-  const sampling = {
-    sources: cluster.watches.collector,
-    settings: () => settings.current(),
-    clock,
-  };
-  const usage = createHostUsage({
-    ...sampling,
-    observation: cluster.observation,
-    podMetrics,
-    logger,
-  });
-  const windows: LedCollector = createLedCollector({
+  const windows = createCollector({
     ...common,
     explanations,
     observation: cluster.observation,
+    restored: cluster.restored,
+    restoredTenants: cluster.restoredTenants,
     tenants: cluster.tenantApis,
     ledger,
     metrics: context.collectorMetrics,
     sources: cluster.watches.collector,
     settings: () => settings.current(),
-    podMetrics,
-    usage,
-    othersGaps: () => word.gaps() ?? [],
+    podMetrics: createPodMetricsReader(context.connection),
     ...omitUndefined({ tracer: context.tracer, heap: context.heap }),
   });
   const prometheus: Prometheus = createPrometheus({
@@ -100,31 +72,18 @@ export async function buildMetering(
     catalog: createLiveCatalog(settings, () => configured.definitions(), logger),
     windows,
     gaps: () => [...windows.gaps(), ...prometheus.gaps()],
-    gapsKnown: () => role.leads() || word.gaps() !== undefined,
     explanations,
     question: (event) => prometheus.question(event),
     prometheus: () => prometheus.report(),
     parts: [
-      ...[
-        ...configured.parts,
-        {
-          name: 'samples of usage',
-          run: (signal: AbortSignal) =>
-            sampleRegularly(usage.sampler, sampling, signal, () =>
-              windows.sampled(usage.namespaces()),
-            ),
-        },
-      ].map(whenSet),
-      ...(role.isShared ? [word.part] : []),
-    ],
-    meterParts: [
+      ...configured.parts,
       { name: 'windows', run: (signal: AbortSignal) => closeWindows(windows, signal) },
       prometheus.part,
     ].map(whenSet),
   };
 }
 
-async function closeWindows(windows: Collector, signal: AbortSignal): Promise<void> {
+async function closeWindows(windows: Pick<Collector, 'run'>, signal: AbortSignal): Promise<void> {
   const end = await windows.run(signal);
   if (end.kind === 'ledger') throw new Error(end.reason);
 }

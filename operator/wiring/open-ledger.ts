@@ -10,44 +10,40 @@ import { openPostgresLedger } from '../ledger/postgres/open-postgres-ledger.ts';
 import { errorText } from '../model/error-text.ts';
 import type { Clock } from '../telemetry/clock.ts';
 import type { Logger } from '../telemetry/logger.ts';
-import type { Scrubber } from '../telemetry/scrubber.ts';
 
 export interface LedgerSurroundings {
   readonly clock: Clock;
   readonly logger: Logger;
-  readonly scrubber: Scrubber;
   readonly registry: Registry;
-  /** Where other replicas reach this process. */
-  readonly address: string;
 }
 
 /**
- * Opens the ledger that the environment names: a database where it gives a URL, DATA_DIR otherwise. Whoever opens a
- * database is one of several processes, also where it is the only one: nothing has to be set when another one comes.
+ * Opens the ledger in a database, or in DATA_DIR where there is none. With a database this process leads the stream from
+ * then on: it migrates the tables, and whichever process led before is refused.
  */
-export async function openLedger(
+export function openLedger(
   { ledger, identity }: Pick<Settings, 'ledger' | 'identity'>,
-  { clock, logger, scrubber, registry, address }: LedgerSurroundings,
+  database: LedgerDatabase | undefined,
+  { clock, logger, registry }: LedgerSurroundings,
 ): Promise<OpenLedgerOutcome> {
   const { dataDir: directory, retentionMs, durability } = ledger;
   const common = { retentionMs, clock, logger, registry };
-  const database = await databaseOf(ledger);
   if (database === undefined) return openLevelLedger({ directory, ...common });
-  if ('kind' in database) return database;
-  scrubber.learn(database);
   const { clusterName: source, region } = identity;
-  const joining = { entry: 'join', address } as const;
-  return openPostgresLedger({ database, durability, source, region, ...joining, ...common });
+  return openPostgresLedger({ database, durability, source, region, ...common });
 }
 
-async function databaseOf({
+/** The database that LEDGER_URL or LEDGER_URL_FILE names; `database` is undefined where the ledger is in DATA_DIR. */
+export async function ledgerDatabase({
   database,
   databaseFile,
-}: Settings['ledger']): Promise<LedgerDatabase | LedgerFailure | undefined> {
-  if (databaseFile === undefined) return database;
+}: Settings['ledger']): Promise<
+  { readonly kind: 'found'; readonly database: LedgerDatabase | undefined } | LedgerFailure
+> {
+  if (databaseFile === undefined) return { kind: 'found', database };
   try {
     const parsed = ledgerUrl().parse((await readFile(databaseFile, 'utf8')).trim());
-    if (parsed.kind === 'value') return parsed.value;
+    if (parsed.kind === 'value') return { kind: 'found', database: parsed.value };
     return ledgerFailure('invalid', problemText('LEDGER_URL_FILE', parsed, databaseFile));
   } catch (error) {
     return ledgerFailure('invalid', `LEDGER_URL_FILE: cannot be read: ${errorText(error)}`);

@@ -1,4 +1,3 @@
-import type { LeaderElection } from '../kubernetes/lease.ts';
 import { errorText } from '../model/error-text.ts';
 import type { Clock } from '../telemetry/clock.ts';
 import type { Logger } from '../telemetry/logger.ts';
@@ -57,30 +56,6 @@ async function outcomeOf(part: Part, signal: AbortSignal): Promise<string> {
   } catch (error) {
     return errorText(error);
   }
-}
-
-/**
- * Runs the parts while this process leads, once `prepare` has ended. A lost lease ends it: somebody else may
- * be metering by now.
- */
-export function leaderPart(
-  election: LeaderElection,
-  prepare: (signal: AbortSignal) => Promise<void>,
-  parts: readonly Part[],
-  tools: { readonly clock: Clock; readonly logger: Logger },
-): Part {
-  return {
-    name: 'leader',
-    run: async (signal) => {
-      const end = await election.run(signal, async (leading) => {
-        await prepare(leading);
-        if (leading.aborted) return;
-        const ended = await runParts(parts, leading, tools);
-        if (ended.kind === 'failed') throw new Error(ended.reason);
-      });
-      if (end.kind === 'lost') throw new Error(`the lease is lost: ${end.reason}`);
-    },
-  };
 }
 
 /** Resolves when the signal is aborted. */

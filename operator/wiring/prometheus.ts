@@ -1,7 +1,7 @@
 import { readFile } from 'node:fs/promises';
 import type { Registry } from 'prom-client';
 import type { PrometheusSettings, Settings, SettingsStore } from '../config/settings.ts';
-import type { MeterLedger } from '../ledger/meter-ledger.ts';
+import type { Ledger } from '../ledger/ledger.ts';
 import type { Observation } from '../observation/observation.ts';
 import type { Outbound } from '../outbound/outbound.ts';
 import { CONNECTIONS } from '../prometheus/ask.ts';
@@ -75,7 +75,7 @@ export interface PrometheusOptions {
   readonly observation: Pick<Observation, 'tenantClusters'>;
   readonly windows: Pick<WindowsView, 'lastWindow'>;
   readonly settings: Pick<SettingsStore, 'current' | 'subscribe'>;
-  readonly ledger: MeterLedger;
+  readonly ledger: Pick<Ledger, 'append' | 'stats' | 'record' | 'records' | 'writeRecords'>;
   readonly registry: Registry;
   readonly clock: Clock;
   readonly random: () => number;

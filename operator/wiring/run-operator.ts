@@ -1,7 +1,14 @@
 import type { KubeConfig } from '@kubernetes/client-node';
+import { Gauge, type Registry } from 'prom-client';
 import type { Settings } from '../config/settings.ts';
 import { createSettingsStore } from '../config/settings-store.ts';
+import { HttpFront } from '../http/front.ts';
+import { DEFAULT_LIMITS } from '../http/limits.ts';
+import { createStandbyAnswers } from '../http/standby.ts';
 import { type Connection, createConnection } from '../kubernetes/connection.ts';
+import { fencedConnection } from '../kubernetes/fenced-connection.ts';
+import { LeaderLabel } from '../kubernetes/leader-label.ts';
+import { errorText } from '../model/error-text.ts';
 import { isRecord } from '../model/is-record.ts';
 import { omitUndefined } from '../model/omit-undefined.ts';
 import type { AdjustableLogger } from '../telemetry/create-logger.ts';
@@ -9,11 +16,11 @@ import { createRegistry } from '../telemetry/registry.ts';
 import type { Scrubber } from '../telemetry/scrubber.ts';
 import type { OperatorOptions } from './build-context.ts';
 import { buildOperator } from './build-operator.ts';
-import { createMeterLedger } from './meter-ledger.ts';
-import { openLedger } from './open-ledger.ts';
+import { ledgerDatabase } from './open-ledger.ts';
 import { type PartsEnd, runParts, STOP_DEADLINE_MS } from './parts.ts';
 import { followLogLevel } from './process.ts';
 import { readStoredPolicy } from './stored-policy.ts';
+import { DatabaseTerms, type Leading, type Terms, VolumeTerms } from './terms.ts';
 
 export interface RunOptions
   extends Pick<
@@ -28,58 +35,135 @@ export interface RunOptions
     | 'heap'
   > {
   readonly kubeConfig: KubeConfig;
-  /** Where other replicas reach this process, `host:port`. */
-  readonly address: string;
+  /** The name of the pod that this process runs in, where it runs in one. */
+  readonly pod?: string;
   readonly logger: AdjustableLogger;
   readonly scrubber: Scrubber;
+}
+
+/** What stays while this process leads, steps down and leads again. */
+interface Process {
+  readonly connection: Connection;
+  readonly registry: Registry;
+  readonly front: HttpFront;
+  readonly isDatabase: boolean;
+  readonly label: LeaderLabel | undefined;
 }
 
 type BuiltEnd =
   | PartsEnd
   | { readonly kind: 'rebuild'; readonly watchNamespaces: readonly string[] };
 
+/** Between a step-down and the next attempt to lead. */
+const PAUSE_MS = 1_000;
+
 /**
- * Runs the operator until the signal is aborted or a part cannot go on. When the settings come to name other
- * namespaces, all of it is stopped in order and built anew in this process: the watches then resume from the
- * journal, as they do after a restart (docs/operations.md#other-namespaces).
+ * Runs the operator until the signal is aborted or a part cannot go on: it stands by, leads, steps down where another
+ * process leads, and stands by again (docs/ledger-format.md#leader-and-standby). HTTP and the election outlive that;
+ * everything else is built for each term.
  */
 export async function runOperator(options: RunOptions, stopping: AbortSignal): Promise<PartsEnd> {
+  const { environment, clock, logger, scrubber, namespace, pod } = options;
+  const found = await ledgerDatabase(environment.ledger);
+  if (found.kind === 'failed') {
+    return { kind: 'failed', reason: `the ledger cannot be opened: ${found.message}` };
+  }
+  const { database } = found;
+  scrubber.learn(database);
+  const registry = createRegistry({ version: options.version });
+  const connection = createConnection({ kubeConfig: options.kubeConfig });
+  const label =
+    database === undefined || pod === undefined
+      ? undefined
+      : new LeaderLabel({ connection, namespace, pod, clock, logger });
+  const shared = { ...options, connection, registry };
+  const terms: Terms =
+    database === undefined ? new VolumeTerms(shared) : new DatabaseTerms(shared, database, label);
+  const leading: Gauge = new Gauge({
+    name: 'meterfeed_leading',
+    help: '1 on the process that holds the lease, 0 on a standby',
+    registers: [registry],
+    collect: () => leading.set(Number(terms.mayAct())),
+  });
+  const readiness = () => terms.readiness();
+  const front = new HttpFront({
+    metrics: registry,
+    logger,
+    limits: DEFAULT_LIMITS,
+    idle: createStandbyAnswers({ readiness, metrics: registry, logger, clock }),
+  });
+  try {
+    await front.listen(environment.http);
+  } catch (error) {
+    return { kind: 'failed', reason: `HTTP server: ${errorText(error)}` };
+  }
+  const lasting = { connection, registry, front, isDatabase: database !== undefined, label };
+  const end = await leadInTurns(options, terms, lasting, stopping);
+  await front.close();
+  await connection.close();
+  return end;
+}
+
+async function leadInTurns(
+  options: RunOptions,
+  terms: Terms,
+  lasting: Process,
+  stopping: AbortSignal,
+): Promise<PartsEnd> {
+  const { clock, logger } = options;
+  while (!stopping.aborted) {
+    const end = await terms.run(
+      (leading, signal) => lead(options, lasting, leading, signal),
+      stopping,
+    );
+    if (end.kind !== 'stepped down') return end;
+    logger.warn(`[controller] this process stepped down and stands by: ${end.reason}`);
+    await clock.sleep(PAUSE_MS, stopping).catch(() => undefined);
+  }
+  return { kind: 'stopped' };
+}
+
+/**
+ * Works as the leader. When the settings come to name other namespaces, all of it is stopped in order and built again:
+ * the watches then resume from the journal, as they do after a restart (docs/operations.md#other-namespaces).
+ */
+async function lead(
+  options: RunOptions,
+  lasting: Process,
+  leading: Leading,
+  signal: AbortSignal,
+): Promise<PartsEnd> {
   let watchNamespaces: readonly string[] | undefined;
   for (;;) {
-    const end = await runBuilt(options, watchNamespaces, stopping);
+    const own = new Set(lasting.registry.getMetricsAsArray().map(({ name }) => name));
+    const end = await runBuilt(options, { ...lasting, ...leading }, watchNamespaces, signal);
+    // The next build registers its metrics again.
+    for (const { name } of lasting.registry.getMetricsAsArray()) {
+      if (!own.has(name)) lasting.registry.removeSingleMetric(name);
+    }
     if (end.kind !== 'rebuild') return end;
-    if (stopping.aborted) return { kind: 'stopped' };
+    if (signal.aborted) return { kind: 'stopped' };
     ({ watchNamespaces } = end);
-    const told = watchNamespaces.length === 0 ? 'all' : watchNamespaces.join(', ');
-    options.logger.info(`[controller] everything is built anew, to watch the namespaces: ${told}`);
+    const named = watchNamespaces.length === 0 ? 'all' : watchNamespaces.join(', ');
+    options.logger.info(
+      `[controller] everything is built again, to watch the namespaces: ${named}`,
+    );
   }
 }
 
-/** From the ledger's opening to its closing. `given` are the namespaces to watch, when they are known. */
+/** From the building of an operator to its end. `given` are the namespaces to watch, when they are known. */
 async function runBuilt(
   options: RunOptions,
+  { label, ...process }: Process & Leading,
   given: readonly string[] | undefined,
   stopping: AbortSignal,
 ): Promise<BuiltEnd> {
-  const { environment, clock, logger, scrubber, address } = options;
+  const { environment, clock, logger, scrubber } = options;
   const settings = createSettingsStore(environment);
   settings.subscribe((next) => scrubber.learn(next));
   logger.setLevel(environment.log.level);
   followLogLevel(settings, logger);
-  const registry = createRegistry({ version: options.version });
-  const opened = await openLedger(environment, {
-    clock,
-    logger,
-    scrubber,
-    registry,
-    address,
-  });
-  if (opened.kind === 'failed') {
-    return { kind: 'failed', reason: `the ledger cannot be opened: ${opened.message}` };
-  }
-  const { ledger, replica } = opened;
-  const meter = createMeterLedger({ environment, ledger, clock, logger, registry });
-  const connection = createConnection({ kubeConfig: options.kubeConfig });
+  const connection = fencedConnection(process.connection, process.mayAct);
   const watchNamespaces = given ?? (await namespacesAskedFor(connection, environment, stopping));
   const rebuild = new AbortController();
   let wanted: readonly string[] | undefined;
@@ -87,6 +171,9 @@ async function runBuilt(
   const ending = AbortSignal.any([stopping, rebuild.signal]);
   const parts = await buildOperator({
     ...options,
+    ...process,
+    ...omitUndefined({ label }),
+    connection,
     settings,
     watchNamespaces,
     onOtherNamespaces: (namespaces) => {
@@ -94,17 +181,9 @@ async function runBuilt(
       askedAt = clock.monotonic();
       rebuild.abort();
     },
-    connection,
-    ledger,
-    meterLedger: meter.ledger,
-    ...omitUndefined({ spool: meter.spool, replica }),
-    registry,
     stopping: ending,
   });
   const end = await runParts(parts, ending, { clock, logger });
-  await meter.spool?.close();
-  await ledger.close();
-  await connection.close();
   if (end.kind === 'failed' || wanted === undefined) return end;
   if (clock.monotonic() - askedAt >= STOP_DEADLINE_MS) {
     // Something may still be at work, and two of it must not be.

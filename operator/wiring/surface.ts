@@ -20,7 +20,7 @@ import { controllerViews, type Engine, httpViews } from './views.ts';
 
 /** Where the engine meets people and programs: HTTP, metrics, custom resources. */
 export interface Surface {
-  /** Served from the beginning, whether this process leads or not. */
+  /** Ended last, so that what it shows is there as long as it answers. */
   readonly http: Part;
   readonly controllers: Controllers;
   /** What must hold before this process is ready. */
@@ -54,6 +54,7 @@ export function buildSurface(context: BuildContext, engine: Engine): Surface {
     version,
     ledger,
     metrics: registry,
+    front: context.front,
     usageDirectory: join(environment.ledger.dataDir, 'usage'),
     views,
   });
@@ -116,7 +117,6 @@ export function buildSurface(context: BuildContext, engine: Engine): Surface {
     namespace: context.namespace,
     instance: context.instance,
     cursors: engine.billing.cursors,
-    mayWrite: context.role.leads,
     leavesToHub: environment.role === 'meter',
     ...controllerViews(engine),
     budgets,

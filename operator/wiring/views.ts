@@ -10,7 +10,6 @@ import type {
 import type {
   FleetStreamView,
   ReadinessCheck,
-  ReplicasView,
   Unattributed,
   Views,
   WindowReportView,
@@ -36,10 +35,8 @@ export interface Engine {
   readonly billing: Billing;
   /** Not in the course of stopping. */
   readonly running: () => boolean;
-  /** It is the meter, or one of several. */
-  readonly mayAnswer: () => boolean;
-  /** Where this process is one of several. */
-  readonly replicas?: ReplicasView;
+  /** Its Lease is renewed. */
+  readonly mayAct: () => boolean;
 }
 
 /** What the HTTP API shows. */
@@ -97,9 +94,9 @@ export function httpViews(
     enforcement,
     budgets,
     credits,
-    ...omitUndefined({ replicas: engine.replicas }),
     fleet: () => [ownStream(engine)],
     readiness: () => readiness(engine),
+    leads: () => engine.mayAct() && readiness(engine).every(({ ok }) => ok),
   };
 }
 
@@ -226,17 +223,12 @@ export function attributionProblems(sources: AttributionSources): readonly strin
 }
 
 /** Ready once the first lists are in and tenant clusters are known; later trouble shows in status, not here. */
-function readiness({ running, mayAnswer, cluster, ledger }: Engine): readonly ReadinessCheck[] {
+function readiness({ running, cluster, ledger }: Engine): readonly ReadinessCheck[] {
   const { watches, discovery } = cluster;
   const starting = watches.all.filter((watch) => watch.health().state === 'starting');
   const { disk } = ledger.stats();
   return [
     { name: 'running', ok: running(), detail: running() ? 'yes' : 'stopping' },
-    {
-      name: 'leader',
-      ok: mayAnswer(),
-      ...(!mayAnswer() && { detail: 'waiting for the lease: another process may hold it' }),
-    },
     {
       name: 'watches',
       ok: starting.length === 0,

@@ -2,7 +2,6 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { signalAll } from '../../postgres/signals.ts';
 import type { Trio } from '../../postgres/trio.ts';
 import type { Random } from '../random.ts';
-import type { ReplicaSet } from './replicas/replica-set.ts';
 import type { SmallDisk } from './small-disk.ts';
 import type { StreamWriter } from './writer-process.ts';
 
@@ -13,8 +12,6 @@ export interface Scene {
   /** What the first primary is on, where that is to be filled. */
   readonly disk: SmallDisk | undefined;
   readonly writer: Pick<StreamWriter, 'foundFull'>;
-  /** Who writes, where they are several processes. */
-  readonly replicas: ReplicaSet | undefined;
 }
 
 /** Something that happens to the servers while a stream is being written. In the end there is a primary that can be reached. */

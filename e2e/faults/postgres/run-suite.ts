@@ -1,13 +1,9 @@
 import type { LedgerDatabase } from '../../../operator/config/settings.ts';
-import { scratchDirectory } from '../../../operator/ledger/testing/scratch.ts';
-import { omitUndefined } from '../../../operator/model/omit-undefined.ts';
 import { startTrio, type Trio } from '../../postgres/trio.ts';
 import { createRandom } from '../random.ts';
 import type { RunReport } from '../run-plan.ts';
 import { type Accident, ACCIDENTS } from './accidents.ts';
 import { checkStream } from './check.ts';
-import { startReplicas } from './replicas/replica-set.ts';
-import { withTakeOvers } from './replicas/take-overs.ts';
 import { mountSmallDisk, type SmallDisk } from './small-disk.ts';
 import { startWriter } from './writer-process.ts';
 
@@ -21,14 +17,8 @@ export interface PostgresRun extends RunReport {
 export interface PostgresSuiteOptions {
   /** `local` acknowledges without a standby: to see that what is lost is missed. */
   readonly commit: 'standby' | 'local';
-  /** Windows go through a spool while the database is away. */
-  readonly spool?: boolean;
   /** Everybody has a prepaid balance, which is held against the stream. */
   readonly budgets?: boolean;
-  /** Several processes have the stream open, and another one becomes the meter during each accident. */
-  readonly replicas?: boolean;
-  /** They write whoever else has become the meter, or holds their lease: to see that it is found. */
-  readonly unfenced?: boolean;
 }
 
 /** Servers that accidents happen to one after the other, each to a stream of its own. */
@@ -47,15 +37,11 @@ interface Stage {
 const SMALL_DISK_SETTINGS = ['min_wal_size = 96MB', 'max_wal_size = 128MB', 'wal_keep_size = 32MB'];
 
 /** The accidents that can happen: those in a wait need one, and a small disk somebody who may mount it. */
-export function accidentsOf(options: PostgresSuiteOptions): readonly Accident[] {
-  const { commit, spool, replicas } = options;
-  const accidents = ACCIDENTS.filter(({ waits, smallDisk }) => {
-    // Its writer is never told that the disk is full.
-    if (spool === true && smallDisk === true) return false;
+export function accidentsOf({ commit }: PostgresSuiteOptions): readonly Accident[] {
+  return ACCIDENTS.filter(({ waits, smallDisk }) => {
     if (commit === 'local') return waits !== true && smallDisk !== true;
     return smallDisk !== true || process.getuid?.() === 0;
   });
-  return replicas === true ? withTakeOvers(accidents) : accidents;
 }
 
 /** The accident of a seed. */
@@ -90,32 +76,14 @@ class Suite implements PostgresSuite {
     const stream = `run-${seed}-${this.#runs}`;
     const durability = this.#options.commit === 'local' ? 'storage' : 'standby';
     const { budgets = false } = this.#options;
-    const spool = this.#options.spool === true ? await scratchDirectory() : undefined;
-    const replicas =
-      this.#options.replicas === true
-        ? await startReplicas({
-            database,
-            stream,
-            durability,
-            fenced: this.#options.unfenced !== true,
-          })
-        : undefined;
-    const writer =
-      replicas ??
-      startWriter(database, {
-        stream,
-        durability,
-        budgets,
-        ...omitUndefined({ dataDir: spool?.path }),
-      });
+    const writer = startWriter(database, { stream, durability, budgets });
     try {
       await writer.more(random.between(3, 40));
-      await accident.happen({ trio, random, disk, writer, replicas });
+      await accident.happen({ trio, random, disk, writer });
       await writer.more(random.between(3, 20));
     } finally {
       await writer.end();
       await trio.complete();
-      await spool?.remove();
     }
     const checked = await checkStream(database, { stream, budgets }, writer);
     const stopped = writer.stopped();

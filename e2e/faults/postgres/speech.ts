@@ -2,12 +2,11 @@ import { writeSync } from 'node:fs';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { LedgerFailure } from '../../../operator/ledger/ledger.ts';
 import type { Message } from './messages.ts';
-import type { ReplicaMessage } from './replicas/messages.ts';
 
 const RETRY_MS = 20;
 
 /** Says one line on standard output, at once and whole. */
-export function tell(message: Message | ReplicaMessage): void {
+export function tell(message: Message): void {
   writeSync(1, `${JSON.stringify(message)}\n`);
 }
 

@@ -3,19 +3,11 @@ import { once } from 'node:events';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import type { LedgerDatabase } from '../../../operator/config/settings.ts';
-import type { Ledger } from '../../../operator/ledger/ledger.ts';
-import type { UsageEvent } from '../../../operator/model/event.ts';
 import type { Message } from './messages.ts';
 
 type Acknowledged = Extract<Message, { kind: 'acknowledged' }>;
 
-/** An event that is in a stream besides those of windows, if it was acknowledged or was under way. */
-export interface Beside {
-  readonly event: UsageEvent;
-  readonly acknowledged: boolean;
-}
-
-/** Who writes a stream, in one process or several, and what they have been told is stored. */
+/** The process that writes a stream, and what it was told is stored. */
 export interface StreamWriter {
   /** The newest window that was acknowledged, and the furthest cursor; undefined before the first. */
   newest(): Pick<Acknowledged, 'window' | 'cursor' | 'credits'> | undefined;
@@ -31,9 +23,6 @@ export interface StreamWriter {
   more(windows: number): Promise<void>;
   /** Lets it end in order. */
   end(): Promise<void>;
-  beside(): readonly Beside[];
-  /** What the stream has, of which those who wrote it know that it cannot be; one line each. */
-  contradictions(ledger: Ledger): Promise<readonly string[]>;
 }
 
 const PATIENCE_MS = 60_000;
@@ -43,17 +32,15 @@ export interface WriterOptions {
   readonly durability: 'standby' | 'storage';
   /** Whether it keeps prepaid balances beside. */
   readonly budgets: boolean;
-  /** DATA_DIR where it goes through a spool. */
-  readonly dataDir?: string;
 }
 
 export function startWriter(
   { port, name }: LedgerDatabase,
-  { stream, durability, budgets, dataDir = '' }: WriterOptions,
+  { stream, durability, budgets }: WriterOptions,
 ): StreamWriter {
   const script = join(import.meta.dirname, 'writer.ts');
   const beside = budgets ? 'budgets' : '';
-  const args = [script, String(port), name, stream, durability, beside, dataDir];
+  const args = [script, String(port), name, stream, durability, beside];
   const child = spawn(process.execPath, args, { stdio: ['pipe', 'pipe', 'pipe'] });
   const errors: string[] = [];
   child.stderr.on('data', (chunk: Buffer) => errors.push(chunk.toString()));
@@ -83,8 +70,6 @@ export function startWriter(
 
   return {
     newest: () => acknowledged,
-    beside: () => [],
-    contradictions: () => Promise.resolve([]),
     repeats: () => repeats,
     foundFull: () => full,
     wrong: () => wrong,

@@ -24,7 +24,6 @@ export function destinationPlanRoute(
     method: 'get',
     path: '/api/v1/destinations/{name}/plan',
     access: 'read',
-    answeredBy: 'feeder',
     summary: 'how prices of a destination differ from the price books',
     handlers: [
       async (request, response) => {

@@ -50,7 +50,6 @@ function deadLettersRoute({ views }: RouteContext): Route {
     method: 'get',
     path: '/api/v1/destinations/{name}/dead-letters',
     access: 'read',
-    answeredBy: 'feeder',
     summary: 'events that a destination will never accept, with reasons',
     handlers: [
       async (request, response) => {
@@ -72,7 +71,6 @@ function replayRoute({ views, logger }: RouteContext, body: RequestHandler): Rou
     method: 'post',
     path: '/api/v1/destinations/{name}/dead-letters/replay',
     access: 'change',
-    answeredBy: 'feeder',
     summary: 'send dead letters once more',
     handlers: [
       body,
@@ -98,7 +96,6 @@ function discardRoute({ views, logger }: RouteContext, body: RequestHandler): Ro
     method: 'post',
     path: '/api/v1/destinations/{name}/dead-letters/discard',
     access: 'change',
-    answeredBy: 'feeder',
     summary: 'give dead letters up for good',
     handlers: [
       body,
@@ -120,7 +117,6 @@ function cursorRoute({ views, ledger, logger }: RouteContext, body: RequestHandl
     method: 'post',
     path: '/api/v1/destinations/{name}/cursor',
     access: 'change',
-    answeredBy: 'feeder',
     summary: 'put a cursor at a position of the ledger',
     handlers: [
       body,

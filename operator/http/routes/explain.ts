@@ -4,7 +4,6 @@ import { isCorrection } from '../../model/correction.ts';
 import { encodeEvent, type UsageEvent } from '../../model/event.ts';
 import { quote } from '../../model/validate-event.ts';
 import type { Scans } from '../limits.ts';
-import { askOthers } from '../forwarding.ts';
 import { bearsOn, forTenant } from '../gap-groups.ts';
 import { isoTime, showGap, snakeCaseKeys } from '../presentation.ts';
 import { Problem } from '../problem.ts';
@@ -22,7 +21,6 @@ export function explainRoute({ ledger, views }: RouteContext, scans: Scans): Rou
     path: '/api/v1/events/{id}/explain',
     access: 'read',
     answeredBy: 'meter',
-    hasOwn: true,
     tenantScope: 'shown',
     summary: 'what stands behind the number of an event',
     handlers: [
@@ -44,12 +42,6 @@ export function explainRoute({ ledger, views }: RouteContext, scans: Scans): Rou
         }
         const found = await views.explanations.find(event);
         if (found.kind === 'gone') {
-          // It is with the replica that measured it, if that one is still there.
-          const other = await askOthers(request, views.replicas);
-          if (other !== undefined) {
-            response.type('application/json').send(other);
-            return;
-          }
           const shown = `no explanation: event ${quote(id)}: ${found.reason}`;
           throw new Problem(410, `${shown}: the event itself is in /api/v1/events`);
         }

@@ -1,10 +1,12 @@
-import type { ReadinessCheck } from '../views.ts';
+import type { ReadinessCheck, Views } from '../views.ts';
 import { onceATurn } from '../once-a-turn.ts';
 import { readChoice, readQuery } from '../query.ts';
 import type { Route, RouteContext } from '../route.ts';
 
-/** /healthz, /readyz and /metrics: for probes and scrapers, without a token. */
-export function healthRoutes(context: RouteContext): readonly Route[] {
+/** /healthz, /readyz, /leaderz and /metrics: for probes and scrapers, without a token. */
+export function healthRoutes(
+  context: ProbedContext & Pick<RouteContext, 'metrics'>,
+): readonly Route[] {
   const { metrics } = context;
   // Whoever reaches the port may ask, and rendering takes some milliseconds.
   const render = onceATurn(() => metrics.metrics());
@@ -24,8 +26,13 @@ export function healthRoutes(context: RouteContext): readonly Route[] {
   ];
 }
 
-/** /healthz and /readyz: at LISTEN_ADDR, and at PROBE_ADDR where nothing else is served. */
-export function probeRoutes({ views }: Pick<RouteContext, 'views'>): readonly Route[] {
+/** What probes ask about. */
+export interface ProbedContext {
+  readonly views: Pick<Views, 'readiness' | 'leads'>;
+}
+
+/** /healthz, /readyz and /leaderz: at LISTEN_ADDR, and at PROBE_ADDR where nothing else is served. */
+export function probeRoutes({ views }: ProbedContext): readonly Route[] {
   return [
     {
       method: 'get',
@@ -53,6 +60,21 @@ export function probeRoutes({ views }: Pick<RouteContext, 'views'>): readonly Ro
             .status(failed === undefined ? 200 : 503)
             .type('text/plain')
             .send(text);
+        },
+      ],
+    },
+    {
+      method: 'get',
+      path: '/leaderz',
+      access: 'open',
+      summary: 'for load balancers: 200 on the leader, 503 on a standby',
+      handlers: [
+        (_request, response) => {
+          const leads = views.leads?.() ?? true;
+          response
+            .status(leads ? 200 : 503)
+            .type('text/plain')
+            .send(leads ? 'leader\n' : 'standby\n');
         },
       ],
     },

@@ -5,7 +5,6 @@ import { createLabelLimit } from '../../telemetry/registry.ts';
 import { Turn } from '../../telemetry/turn.ts';
 import { quote } from '../../model/validate-event.ts';
 import { ingestScope } from '../access.ts';
-import { forward } from '../forwarding.ts';
 import type { ConcurrencyLimit } from '../limits.ts';
 import { type IngestAnswer, ingestEvents } from '../ingest/ingest-events.ts';
 import { createMeteredHere } from '../ingest/metered-here.ts';
@@ -65,14 +64,6 @@ export function ingestRoute(context: RouteContext, memory: ConcurrencyLimit): Ro
           },
           views.held,
         );
-        if (outcome.kind === 'meters') {
-          const where = views.replicas?.meter() ?? 'nowhere';
-          const body: unknown = request.body;
-          // It has become the meter meanwhile: then the next attempt succeeds here.
-          if (!Buffer.isBuffer(body)) throw new Error('no body');
-          await forward(request, response, where === 'here' ? 'nowhere' : where, body);
-          return;
-        }
         if (outcome.kind === 'not-known-yet') throw notKnownYet();
         if (outcome.kind === 'out-of-scope') throw new Problem(403, outcome.problem);
         if (outcome.kind === 'too-much-held') throw tooMuchHeld();

@@ -19,6 +19,9 @@ const MIGRATIONS: readonly string[] = [
   CUSTOMERS,
 ];
 
+/** The version of the tables that this program writes. */
+export const SCHEMA_VERSION: number = MIGRATIONS.length;
+
 const OLDEST_SERVER = 150_000;
 /** Taken by whoever changes tables or partitions. */
 export const LOCK_TABLES = 'select pg_advisory_xact_lock(5640831402)';

@@ -89,7 +89,7 @@ function build(
   owner: string,
   contents: Contents,
   readers: Readers,
-): Pick<Extract<OpenLedgerOutcome, { kind: 'opened' }>, 'ledger' | 'replica'> {
+): Omit<Extract<OpenLedgerOutcome, { kind: 'opened' }>, 'kind'> {
   const { database, durability, clock, logger, entry = 'lead', address = '' } = options;
   const { answerMs = ANSWER_MS, team = 'operators' } = options;
   const metrics = createLedgerMetrics(options.registry);
@@ -124,7 +124,7 @@ function build(
   const shared = entry === 'join';
   const ledgerBy = createPostgresLedger({ ...options, store, readers, problems, metrics, shared });
   const ledger = ledgerBy('meter');
-  if (!shared) return { ledger };
+  if (!shared) return { ledger, epoch: contents.state.epoch };
   const leases = createPostgresLeases({
     database,
     stream: contents.state.stream,

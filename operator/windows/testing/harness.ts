@@ -15,7 +15,6 @@ import type { Explanations } from '../../explanations/explanations.ts';
 import { seeFixture } from '../../kubernetes/testing/fixtures.ts';
 import { createManualClock, type ManualClock } from '../../kubernetes/testing/manual-clock.ts';
 import type { Ledger } from '../../ledger/ledger.ts';
-import type { MeterLedger } from '../../ledger/meter-ledger.ts';
 import { omitUndefined } from '../../model/omit-undefined.ts';
 import { pod } from '../../metering/testing/objects.ts';
 import { cpu, START } from '../../metering/testing/world.ts';
@@ -35,7 +34,7 @@ import type { Tracer } from '../../telemetry/tracer.ts';
 import type { UsageEvent } from '../../model/event.ts';
 import { type CollectorMetrics, createCollectorMetrics } from '../collector-metrics.ts';
 import type { AppendEnd } from '../appender.ts';
-import { type Collector, createCollector } from '../collector.ts';
+import { type Collector, type CollectorOptions, createCollector } from '../collector.ts';
 import type { HeapTiming } from '../heap-timing.ts';
 import { restoreJournal, type Resume } from '../journal.ts';
 import type { PodMetricsReader, PodReading } from '../pod-metrics.ts';
@@ -83,7 +82,7 @@ export interface Process {
 }
 
 export interface HarnessOptions {
-  readonly ledger: MeterLedger;
+  readonly ledger: CollectorOptions['ledger'];
   readonly clock?: ManualClock;
   readonly settings?: { current: Settings };
   /** What the API server has when the process starts. */
@@ -292,8 +291,8 @@ export async function startProcess(
   });
 }
 
-function severable(ledger: MeterLedger): {
-  readonly ledger: MeterLedger;
+function severable(ledger: CollectorOptions['ledger']): {
+  readonly ledger: CollectorOptions['ledger'];
   readonly sever: () => void;
 } {
   let severed = false;

@@ -1,7 +1,6 @@
 import { join } from 'node:path';
 import { Registry } from 'prom-client';
 import { createDelivery } from '../../delivery/delivery-engine.ts';
-import { feederLease } from '../../delivery/shared-feeders.ts';
 import {
   type CreateDestination,
   createDestinationRegistry,
@@ -127,18 +126,6 @@ export async function openStreamUnit(
     delivery,
     registry,
     ledger,
-    replicas: {
-      // What a meter has told is known everywhere.
-      meter: () => 'here',
-      feeder: (destination) => {
-        const lease = feederLease(destination);
-        const { leases } = replica;
-        const feeder = leases.held().has(lease) ? undefined : leases.addressOf(lease);
-        return feeder === undefined ? 'here' : { address: feeder };
-      },
-      // What stands behind a number is with its meter.
-      others: () => [],
-    },
     retire: (destination) => retire(destination, { context, watch, delivery, ledger, replica }),
     totals: summing.totals,
     fedByMeter: () => {

@@ -2,7 +2,7 @@ import { destinationSummary } from '../../controllers/destination-status.ts';
 import type { Delivery } from '../../delivery/delivery.ts';
 import type { TenantBillingState } from '../../enforcement/enforcement.ts';
 import type { StreamWatch } from '../../fleet/stream-watch.ts';
-import type { FleetStreamView, ReplicasView, Views } from '../../http/views.ts';
+import type { FleetStreamView, Views } from '../../http/views.ts';
 import type { StreamName } from '../../ledger/fleet.ts';
 import type { Ledger } from '../../ledger/ledger.ts';
 import type { Catalog } from '../../model/catalog.ts';
@@ -17,8 +17,6 @@ export interface ViewedStream {
   readonly ledger: Ledger;
   readonly watch: StreamWatch;
   readonly delivery: Delivery;
-  /** Who of the hub's replicas feeds which destination. */
-  readonly replicas: ReplicasView;
   readonly billingState: (tenant: string) => TenantBillingState;
   /** Names of destinations of the hub that the meter has, too, and feeds itself. */
   readonly fedByMeter: () => readonly string[];
@@ -79,7 +77,6 @@ export function streamViews(
       correctionOutlook: (destination, stored) => delivery.correctionOutlook(destination, stored),
     },
     enforcement: { ...NOT_OF_A_HUB.enforcement, stateOf: (tenant) => unit.billingState(tenant) },
-    replicas: unit.replicas,
     fleet: () => [fleetStreamView(unit)],
     readiness: () => readiness(unit),
   };

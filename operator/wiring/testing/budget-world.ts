@@ -107,7 +107,6 @@ export async function startBudgetWorld(
         kubeConfig: access.kubeConfig,
         namespace: own,
         instance: 'meterfeed-0',
-        address: '127.0.0.1:0',
         clock,
         random: Math.random,
         logger: createLogger({ level: 'info', format: 'text', output }),

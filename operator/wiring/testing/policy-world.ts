@@ -106,7 +106,6 @@ export async function startPolicyWorld(
       kubeConfig: access.kubeConfig,
       namespace,
       instance: 'meterfeed-0',
-      address: '127.0.0.1:0',
       clock: systemClock,
       random: Math.random,
       logger: createLogger({ level: 'info', format: 'text', output: new PassThrough().resume() }),

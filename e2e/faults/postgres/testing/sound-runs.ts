@@ -9,24 +9,13 @@ import {
 /** Time for one run, milliseconds. */
 export const RUN_MS = 120_000;
 
-/** How streams are written that accidents happen to. */
-const WAYS = {
-  alone: { text: '', flags: '', options: {} },
-  spool: { text: ' through a spool', flags: ' --spool', options: { spool: true } },
-  replicas: { text: ' that two write', flags: ' --replicas', options: { replicas: true } },
-} as const;
-
 /** Tests of the accidents that are wanted, each under the seed that brings it. */
-export function testSoundRuns(
-  wanted: (name: string, seed: number) => boolean,
-  way: keyof typeof WAYS = 'alone',
-): void {
-  const { text, flags, options: ofWay } = WAYS[way];
-  const options: PostgresSuiteOptions = { commit: 'standby', ...ofWay };
+export function testSoundRuns(wanted: (name: string, seed: number) => boolean): void {
+  const options: PostgresSuiteOptions = { commit: 'standby' };
   const runs = accidentsOf(options)
     .map(({ name }, seed) => ({ name, seed }))
     .filter(({ name, seed }) => wanted(name, seed));
-  describe(`a ledger in PostgreSQL${text} loses nothing, stores nothing twice and goes on after`, () => {
+  describe('a ledger in PostgreSQL loses nothing, stores nothing twice and goes on after', () => {
     let suite: PostgresSuite;
     beforeAll(() => {
       suite = startPostgresSuite(options);
@@ -37,7 +26,7 @@ export function testSoundRuns(
       '$name',
       async ({ seed }) => {
         const run = await suite.run(seed);
-        const command = `npm run faults -- --ledger postgres${flags}`;
+        const command = 'npm run faults -- --ledger postgres';
         expect(run, `${command} --seed ${seed} --runs 1`).toMatchObject({
           lost: 0,
           duplicated: 0,

@@ -1,0 +1,113 @@
+import type { RequestListener, ServerResponse } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import type { Registry } from 'prom-client';
+import type { HttpSettings } from '../config/settings.ts';
+import { omitUndefined } from '../model/omit-undefined.ts';
+import type { Logger } from '../telemetry/logger.ts';
+import { type HttpLimits, probeLimits } from './limits.ts';
+import { createRefusedConnections, Listener } from './listener.ts';
+
+/** Where the server listens, with the ports that the system chose. */
+export interface ListenedAddresses {
+  readonly main: AddressInfo;
+  readonly probe?: AddressInfo;
+}
+
+/** What answers at the two addresses of a process. */
+export interface Answering {
+  readonly main: RequestListener;
+  readonly probe: RequestListener;
+}
+
+export interface HttpFrontOptions {
+  readonly metrics: Registry;
+  readonly logger: Logger;
+  readonly limits: HttpLimits;
+  /** Answers while nothing else does. */
+  readonly idle: Answering;
+}
+
+/** LISTEN_ADDR and PROBE_ADDR of a process, for as long as it runs; what answers there may change meanwhile. */
+export class HttpFront {
+  readonly #options: HttpFrontOptions;
+  readonly #main: Listener;
+  readonly #probe: Listener;
+  #answering: Answering;
+  #listened: Promise<ListenedAddresses> | undefined;
+
+  constructor(options: HttpFrontOptions) {
+    const { metrics, limits, idle } = options;
+    this.#options = options;
+    this.#answering = idle;
+    const refused = createRefusedConnections(metrics);
+    this.#main = new Listener({
+      variable: 'LISTEN_ADDR',
+      limits,
+      handle: (...request) => this.#answering.main(...request),
+      refused,
+    });
+    this.#probe = new Listener({
+      variable: 'PROBE_ADDR',
+      limits: probeLimits(limits),
+      handle: (...request) => this.#answering.probe(...request),
+      refused,
+    });
+  }
+
+  /** Binds the addresses with the first call; rejects when it cannot. */
+  listen(http: HttpSettings): Promise<ListenedAddresses> {
+    this.#listened ??= this.#bind(http);
+    return this.#listened;
+  }
+
+  async #bind(http: HttpSettings): Promise<ListenedAddresses> {
+    // First, so that nothing that reaches the main address can keep the kubelet from it.
+    const probe = http.probe === undefined ? undefined : await this.#probe.listen(http.probe);
+    try {
+      const main = await this.#main.listen(http);
+      this.#options.logger.info('[http] listening', {
+        address: main.address,
+        port: main.port,
+        ...omitUndefined({ probePort: probe?.port }),
+      });
+      return { main, ...omitUndefined({ probe }) };
+    } catch (error) {
+      await this.#probe.close();
+      throw error;
+    }
+  }
+
+  /**
+   * Answers with `next` from now on. The returned function ends that: new requests get what answers while nothing else
+   * does, and it resolves when those under way are over, or were cut after a while.
+   */
+  serve(next: Answering): () => Promise<void> {
+    const { idle, limits } = this.#options;
+    const open = new Set<ServerResponse>();
+    const counted =
+      (handle: RequestListener): RequestListener =>
+      (request, response) => {
+        open.add(response);
+        response.once('close', () => open.delete(response));
+        handle(request, response);
+      };
+    this.#answering = { main: counted(next.main), probe: counted(next.probe) };
+    return async () => {
+      this.#answering = idle;
+      const cut = setTimeout(() => {
+        for (const response of open) response.destroy();
+      }, limits.stopGraceMs);
+      await Promise.all(
+        [...open].map((response) => new Promise((resolve) => response.once('close', resolve))),
+      );
+      clearTimeout(cut);
+    };
+  }
+
+  /** Accepts nothing new, lets requests under way finish for a while, then cuts what is left. */
+  async close(): Promise<void> {
+    await this.#main.close();
+    // Last, so that the kubelet finds the process alive while requests under way finish.
+    await this.#probe.close();
+  }
+}
