@@ -23,12 +23,16 @@ import {
 import { loadConfiguredMetrics } from './wiring/prometheus.ts';
 import { runOperator } from './wiring/run-operator.ts';
 
+/** For the last lines of the log. */
+const LINGER_MS = 1_000;
 const heap = tuneHeap(getHeapStatistics().heap_size_limit);
 // Small buffers are cut from a common one, of 64 KiB by default, and whoever keeps a few bytes of it keeps it whole: each
 // connection does for as long as it is open, and they are opened at different times.
 Buffer.poolSize = 8 * 1024;
 
 process.exitCode = await main(stopSignal());
+// What did not end in time must not go on beside the next process.
+setTimeout(() => process.exit(), LINGER_MS).unref();
 
 /** Configuration → build → run until the signal; gives the exit code. */
 async function main(stopping: AbortSignal): Promise<number> {

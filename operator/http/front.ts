@@ -88,6 +88,7 @@ export class HttpFront {
       (handle: RequestListener): RequestListener =>
       (request, response) => {
         open.add(response);
+        response.setMaxListeners(response.getMaxListeners() + 1);
         response.once('close', () => open.delete(response));
         handle(request, response);
       };

@@ -22,6 +22,7 @@ interface Candidate {
   /** What it said of the election. */
   readonly said: readonly string[];
   readonly leading: boolean;
+  readonly trusted: boolean;
   readonly ended: Promise<ElectionEnd>;
   /** Lets its clock move to its next attempt, and waits until that is over. */
   step(times?: number): Promise<void>;
@@ -64,6 +65,7 @@ function campaign(
   succession?: Succession,
   renew = RETRY,
   renewDeadline = 10_000,
+  obstacle?: (holds: boolean) => string | undefined,
 ): Candidate {
   const clock = createManualClock(wallClock);
   const logger = createCapturingLogger();
@@ -87,7 +89,7 @@ function campaign(
     random: () => 0,
     logger,
     timings: { retry: RETRY, renew, renewDeadline },
-    ...omitUndefined({ succession }),
+    ...omitUndefined({ succession, obstacle }),
   });
   const ended = election.run(stop.signal, async (signal) => {
     log.push('leads');
@@ -105,6 +107,9 @@ function campaign(
     },
     get leading() {
       return election.leading;
+    },
+    get trusted() {
+      return election.isTrusted();
     },
     ended,
     step: async (times = 1) => {
@@ -384,5 +389,75 @@ describe('two processes have one identity and a copy of one ledger', () => {
     const second = onCopy('b', () => 9);
     await second.step(1);
     expect(second.leading).toBe(false);
+  });
+});
+
+describe('the work of a leader is fenced by a database as well', () => {
+  const MINUTE = 60_000;
+  /** As it is between a process and its database. */
+  const database = () => {
+    const state = { away: '' };
+    const fenced = (identity: string) =>
+      campaign(identity, undefined, undefined, RETRY, 10_000, () => state.away || undefined);
+    return { state, fenced };
+  };
+
+  test('without the database it gives the lease up, keeps its work, and leads on when it is back', async () => {
+    const { state, fenced } = database();
+    const first = fenced('a');
+    await first.step(0);
+    expect([first.leading, first.trusted]).toEqual([true, true]);
+    state.away = 'the database does not answer';
+    await first.step();
+    expect(await leader()).toBe('');
+    expect([first.leading, first.trusted]).toEqual([true, false]);
+    await first.advance(5 * MINUTE);
+    await first.step();
+    expect(await leader()).toBe('');
+    state.away = '';
+    await first.step();
+    expect(await leader()).toBe('a');
+    expect([first.log, first.trusted]).toEqual([['leads'], true]);
+  });
+
+  test('its work ends when another process has the lease that it gave up', async () => {
+    const { state, fenced } = database();
+    const first = fenced('a');
+    await first.step(0);
+    state.away = 'the database does not answer';
+    await first.step();
+    const second = database().fenced('b');
+    await second.step(0);
+    expect(second.leading).toBe(true);
+    state.away = '';
+    await first.step();
+    expect(await first.ended).toEqual({ kind: 'lost', reason: '"b" has taken it' });
+    expect(first.log).toEqual(['leads', 'stopped']);
+  });
+
+  test('a candidate that may not lead leaves a free lease alone', async () => {
+    const { state, fenced } = database();
+    state.away = 'the tables are newer';
+    const first = fenced('a');
+    await first.step(2);
+    expect(first.leading).toBe(false);
+    expect(first.said).toContainEqual(expect.stringContaining('the tables are newer'));
+    state.away = '';
+    await first.step();
+    expect(first.leading).toBe(true);
+  });
+
+  test('it is not trusted ten seconds after its last renewal, and its work waits for the next', async () => {
+    const { fenced } = database();
+    const first = fenced('a');
+    await first.step(0);
+    first.suffer('unreachable');
+    await first.step(3);
+    expect([first.leading, first.trusted]).toEqual([true, true]);
+    await first.step(3);
+    expect([first.leading, first.trusted]).toEqual([true, false]);
+    first.suffer('none');
+    await first.step();
+    expect([first.log, first.trusted]).toEqual([['leads'], true]);
   });
 });

@@ -39,10 +39,11 @@ export class DatabasePoll {
     this.#options = options;
   }
 
+  /** Reads the row again and again until the signal is aborted. */
   async run(signal: AbortSignal): Promise<void> {
     while (!signal.aborted) {
-      await this.poll();
       await this.#options.clock.sleep(POLL_MS, signal).catch(() => undefined);
+      if (!signal.aborted) await this.poll();
     }
   }
 

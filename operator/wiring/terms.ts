@@ -152,6 +152,7 @@ export class DatabaseTerms implements Terms {
 
   async run(work: LeadersWork, signal: AbortSignal): Promise<TermEnd> {
     const ended = new AbortController();
+    await this.#poll.poll();
     const polling = this.#poll.run(ended.signal);
     const waiting = new AbortController();
     const removing = this.#label?.remove(AbortSignal.any([signal, waiting.signal]));
