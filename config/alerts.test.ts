@@ -260,14 +260,6 @@ tests:
         values: 0x60
       - series: meterfeed_unattributed_gpu_seconds_total
         values: 0x30 60+0x30
-      - series: meterfeed_spool_batches
-        values: 0x20 4x40
-      - series: meterfeed_spool_bytes
-        values: 0x20 600x40
-      - series: meterfeed_spool_limit_bytes
-        values: 1000x60
-      - series: meterfeed_spools_aside
-        values: 0x20 1x40
       - series: meterfeed_ledger_standby_missing
         values: 0x20 1x40
       - series: meterfeed_feeder_owned{destination="lago",instance="a"}
@@ -275,42 +267,15 @@ tests:
       - series: meterfeed_feeder_owned{destination="lago",instance="b"}
         values: 0x60
     alert_rule_test:
-      - { eval_time: 15m, alertname: MeterfeedSpooling, exp_alerts: [] }
-      - { eval_time: 15m, alertname: MeterfeedSpoolFilling, exp_alerts: [] }
-      - { eval_time: 15m, alertname: MeterfeedSpoolAside, exp_alerts: [] }
       - { eval_time: 15m, alertname: MeterfeedNoStandby, exp_alerts: [] }
       - { eval_time: 15m, alertname: MeterfeedFeederUnowned, exp_alerts: [] }
-      - eval_time: 45m
-        alertname: MeterfeedSpooling
-        exp_alerts:
-          - exp_labels: { severity: warning }
-            exp_annotations:
-              summary: The database is away
-              description: 4 batches of windows wait in the spool until the database takes them.
-              runbook_url: https://meterfeed.io/docs/alerts#meterfeedspooling
-      - eval_time: 45m
-        alertname: MeterfeedSpoolFilling
-        exp_alerts:
-          - exp_labels: { severity: critical }
-            exp_annotations:
-              summary: The database is away and the spool is filling
-              description: 60% of LEDGER_SPOOL_SIZE is used. When it is full, windows wait, and what is older than MAX_BACKFILL will not be billed.
-              runbook_url: https://meterfeed.io/docs/alerts#meterfeedspoolfilling
-      - eval_time: 45m
-        alertname: MeterfeedSpoolAside
-        exp_alerts:
-          - exp_labels: { severity: warning }
-            exp_annotations:
-              summary: Windows were put aside
-              description: 1 spools were put aside, since the database was not as they left it. Nobody has been billed for what they alone have.
-              runbook_url: https://meterfeed.io/docs/alerts#meterfeedspoolaside
       - eval_time: 45m
         alertname: MeterfeedNoStandby
         exp_alerts:
           - exp_labels: { severity: critical }
             exp_annotations:
               summary: The database has no synchronous standby
-              description: "LEDGER_DURABILITY asks for one, so nothing is acknowledged: windows go to the spool, pushed usage is refused and nothing is delivered."
+              description: "LEDGER_DURABILITY asks for one, so nothing is acknowledged: windows wait, pushed usage is refused and nothing is delivered."
               runbook_url: https://meterfeed.io/docs/alerts#meterfeednostandby
       - eval_time: 45m
         alertname: MeterfeedFeederUnowned

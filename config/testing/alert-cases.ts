@@ -25,12 +25,6 @@ const GAUGES: readonly AlertCase[] = [
     'MeterfeedVolumeFilling',
   ]),
   bad('MeterfeedVolumeFilling', { meterfeed_ledger_disk_used_ratio: '0.5x20 0.8x40' }),
-  bad('MeterfeedSpoolFilling', {
-    meterfeed_spool_bytes: '0x20 600x40',
-    meterfeed_spool_limit_bytes: '1000x60',
-  }),
-  bad('MeterfeedSpooling', { meterfeed_spool_batches: '0x20 4x40' }),
-  bad('MeterfeedSpoolAside', { meterfeed_spools_aside: '0x20 1x40' }),
   bad('MeterfeedNoStandby', { meterfeed_ledger_standby_missing: '0x20 1x40' }),
   bad('MeterfeedFeederUnowned', { [`meterfeed_feeder_owned${LAGO}`]: '1x20 0x40' }),
   bad('MeterfeedDestinationHeld', { [`meterfeed_destination_held${LAGO}`]: '0x20 1x40' }),

@@ -59,7 +59,6 @@ export function assembleSettings(
       dataDir: values.DATA_DIR,
       retentionMs: values.RETENTION,
       durability: values.LEDGER_DURABILITY,
-      spoolBytes: values.LEDGER_SPOOL_SIZE,
       ...omitUndefined({ database, databaseFile: values.LEDGER_URL_FILE }),
       ...(furtherDatabases.length > 0 && { furtherDatabases }),
     },

@@ -197,6 +197,10 @@ const INVALID: readonly (readonly [environment: Environment, problem: string])[]
     { REPLICATED: 'true' },
     'REPLICATED: no database for several processes: "true"; set LEDGER_URL, or run a single one with a volume',
   ],
+  [
+    { LEDGER_SPOOL_SIZE: '2Gi' },
+    'LEDGER_SPOOL_SIZE: there is no such setting: "2Gi"; remove it: windows wait in memory while the database is away, and nothing is written to DATA_DIR/spool',
+  ],
 ];
 
 describe('a wrong value silently becomes the default', () => {

@@ -154,7 +154,6 @@ const EFFECTS: readonly Effect[] = [
   ],
   ['LEDGER_URL_FILE', '/run/url', (s) => s.ledger.databaseFile, '/run/url'],
   ['LEDGER_DURABILITY', 'storage', (s) => s.ledger.durability, 'storage'],
-  ['LEDGER_SPOOL_SIZE', '512Mi', (s) => s.ledger.spoolBytes, 2 ** 29],
   ['RETENTION', '30d', (s) => s.ledger.retentionMs, 2_592_000_000],
   ['LISTEN_ADDR', '[::1]:9090', (s) => [s.http.host, s.http.port], ['::1', 9090]],
   ['PROBE_ADDR', ':8081', (s) => s.http.probe, { host: '', port: 8081 }],

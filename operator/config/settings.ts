@@ -149,8 +149,6 @@ export interface LedgerSettings {
   readonly dataDir: string;
   readonly retentionMs: number;
   readonly durability: LedgerDurability;
-  /** Room for windows that a database cannot be given while it is away; 0 for none. */
-  readonly spoolBytes: number;
   /** Absent while the ledger is in `dataDir`. */
   readonly database?: LedgerDatabase;
   /** Further ones, which only a hub has. */

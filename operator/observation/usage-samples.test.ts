@@ -128,3 +128,15 @@ test('who follows is told when samples are forgotten that nobody has used', () =
   samples.add('a', { at: 256, cpu: 1, memory: 1 });
   expect(oldest()).toBe(-Infinity);
 });
+
+test('windows that cannot be closed for an hour fill the memory with samples of very many pods', () => {
+  const samples = createUsageSamples();
+  for (let pod = 0; pod < 100_000; pod += 1) {
+    samples.add(`pod-${pod}`, { at: 0, cpu: 1, memory: 1 });
+  }
+  // Each reading has room for all pods, 1.6 MB: 83 of them are 128 MiB.
+  for (let at = 1; at < 120; at += 1) samples.add('pod-0', { at, cpu: 1, memory: 1 });
+  const known = samples.stretches('pod-0', 0, 120, 1).filter(({ sample }) => sample !== undefined);
+  expect(known).toHaveLength(83);
+  expect(samples.droppedUntil).toBe(36);
+});

@@ -32,10 +32,14 @@ export interface UsageSamples {
    */
   follow(): () => number;
   readonly size: number;
+  /** The newest moment of which samples were dropped for want of room; -Infinity where none were. */
+  readonly droppedUntil: number;
 }
 
-/** Bounds memory while a window cannot be closed; older samples then count as not taken. */
+/** Bounds memory while a window cannot be closed; older samples then count as not taken. Two hours with windows of a minute. */
 const MAX_READINGS = 256;
+/** The same for a cluster of many pods: 128 MiB are 80 readings of 100,000 pods. */
+const MAX_BYTES = 128 * 1024 * 1024;
 /** Of a column, when it is too short. */
 const GROWTH = 1.25;
 
@@ -78,6 +82,11 @@ class SampleColumns implements UsageSamples {
   /** Oldest first. */
   #readings: readonly Reading[] = [];
   #followed: Followed | undefined;
+  #droppedUntil = -Infinity;
+
+  get droppedUntil(): number {
+    return this.#droppedUntil;
+  }
 
   get size(): number {
     return this.#places.size;
@@ -146,13 +155,23 @@ class SampleColumns implements UsageSamples {
     const newest = this.#readings.at(-1);
     const known = newest?.at === at ? newest : this.#readings.find((reading) => reading.at === at);
     if (known !== undefined) return known;
-    if (this.#readings.length >= MAX_READINGS) {
-      this.#note(-Infinity);
-      this.#keep(this.#readings.slice(1));
-    }
     const reading = { at, amounts: emptyColumn(this.#places.size + this.#free.length) };
+    this.#makeRoom(reading.amounts.byteLength);
     this.#readings = [...this.#readings, reading].toSorted((a, b) => a.at - b.at);
     return reading;
+  }
+
+  /** Drops the oldest readings where there are too many, or they take too much together with `bytes` more. */
+  #makeRoom(bytes: number): void {
+    let left = this.#readings;
+    const taken = (): number => left.reduce((sum, { amounts }) => sum + amounts.byteLength, bytes);
+    while (left.length >= MAX_READINGS || (left.length > 0 && taken() > MAX_BYTES)) {
+      this.#droppedUntil = Math.max(this.#droppedUntil, left[0]?.at ?? -Infinity);
+      left = left.slice(1);
+    }
+    if (left.length === this.#readings.length) return;
+    this.#note(-Infinity);
+    this.#keep(left);
   }
 
   /** Pods that are in none of these are forgotten. */

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import { createFindings } from '../metering/findings.ts';
-import { createGaps, FINAL_REASONS, omittedSliceGaps } from './gaps.ts';
+import { createGaps, FINAL_REASONS, omittedSliceGaps, unsampledGaps } from './gaps.ts';
 
 const POD_SCOPE = { scope: 'pods' };
 const gap = { source: 'pods', scope: 'pods', from: 0, to: 60_000, reason: 'HTTP 403' };
@@ -20,6 +20,17 @@ test('resource slices that are left out are a gap of the tenant cluster whose no
       reason: '7744 too many resource slices of node n1, and 1 nodes more: the newest count',
     },
   ]);
+});
+
+test('usage whose samples were dropped while the database was away is a gap that says so', () => {
+  const findings = createFindings();
+  const window = { start: 0, end: 60_000 };
+  findings.unsampled.set('tenant-a', { from: 0, to: 60_000, podMs: 60_000 });
+  const failures = { all: undefined, of: () => undefined };
+  const reasons = (droppedUntil: number) =>
+    unsampledGaps(window, findings, failures, droppedUntil).map(({ reason }) => reason);
+  expect(reasons(30_000)).toEqual(['database away for longer than samples are kept']);
+  expect(reasons(-Infinity)).toEqual(['pods without samples']);
 });
 
 describe('gaps', () => {

@@ -52,6 +52,9 @@ export const FINAL_REASONS: ReadonlySet<string> = new Set([UNSEEN, NO_TENANCY]);
 /** This month and the one before can always be looked at. */
 export const PAST_GAPS_MS = 62 * 86_400_000;
 
+/** The reason of a gap in usage whose samples were dropped, since windows waited for too long (docs/operations.md#while-the-database-is-away). */
+export const SAMPLES_DROPPED = 'database away for longer than samples are kept';
+
 /** Past gaps that are kept, the newest: a source that comes and goes every minute leaves no more. */
 const MOST_PAST_GAPS = 20_000;
 
@@ -179,18 +182,20 @@ export function omittedSliceGaps(
 
 /**
  * The gaps of usage that nobody sampled: one for each tenant cluster, or a single one for all (`*`)
- * while nothing at all could be read.
+ * while nothing at all could be read. Samples up to `droppedUntil` were taken and could not be kept.
  */
 export function unsampledGaps(
   window: Window,
   { unsampled }: Findings,
   failures: UsageFailures,
+  droppedUntil = -Infinity,
 ): readonly Gap[] {
   if (unsampled.size === 0) return [];
   const { all } = failures;
   if (all === undefined || all.since > window.start) {
     return [...unsampled].map(([scope, { from, to }]) => {
-      const reason = (all ?? failures.of(scope))?.reason ?? 'pods without samples';
+      const unknown = from <= droppedUntil ? SAMPLES_DROPPED : 'pods without samples';
+      const reason = (all ?? failures.of(scope))?.reason ?? unknown;
       return { source: 'metrics', scope, from, to, reason };
     });
   }

@@ -29,6 +29,7 @@ export function windowGaps(
   const pods: readonly Observation[] = members
     .filter(({ scope }) => /^pods(\/|$)/.test(scope.name))
     .map(({ scope }) => scope.observation);
+  const droppedUntil = Math.max(...pods.map(({ usage }) => usage.droppedUntil));
   return [
     ...[...ownFindings].flatMap(([id, found]) => [
       ...unsampledGaps(window, found, { all: undefined, of: tenantUsageFailure }),
@@ -36,7 +37,7 @@ export function windowGaps(
     ]),
     ...[...heldNodes].map(([id, held]) => heldNodesGap(window, id, held)),
     ...omittedSliceGaps(window, findings),
-    ...(pods.length > 0 ? unsampledGaps(window, findings, usageFailures) : []),
+    ...(pods.length > 0 ? unsampledGaps(window, findings, usageFailures, droppedUntil) : []),
     ...(isDiscovered ? pods : []).flatMap((observation) => noTenancyGaps(window, observation)),
   ];
 }

@@ -4,7 +4,6 @@ import { duration } from '../parsers/durations.ts';
 import { listenAddress } from '../parsers/hosts.ts';
 import { ledgerUrls } from '../parsers/ledger-url.ts';
 import { absolutePath, boolean, choice, integer } from '../parsers/scalars.ts';
-import { byteSize } from '../parsers/sizes.ts';
 import { signingKeys } from '../parsers/signing-keys.ts';
 import { baseUrl } from '../parsers/urls.ts';
 import { headers, ingestTokens, secrets } from '../parsers/credentials.ts';
@@ -76,13 +75,6 @@ export const SERVICE_VARIABLES = {
     parser: choice('standby', 'storage'),
     default: 'standby',
     test: 'operator/ledger/postgres/durability.test.ts',
-  },
-  LEDGER_SPOOL_SIZE: {
-    meaning:
-      'Room in DATA_DIR/spool for windows that the database of LEDGER_URL cannot be given while it is away (docs/operations.md#while-the-database-is-away).',
-    parser: byteSize(),
-    default: '1Gi',
-    test: 'operator/ledger/spool/spooled-ledger.test.ts',
   },
   RETENTION: {
     meaning: 'How long closed ledger segments are kept after every destination has consumed them.',

@@ -62,7 +62,6 @@ const PROCESS_SETTINGS = [
   'LEDGER_URL_FILE',
   'REPLICATED',
   'LEDGER_DURABILITY',
-  'LEDGER_SPOOL_SIZE',
   // The HTTP server and the log.
   'LISTEN_ADDR',
   'PROBE_ADDR',
