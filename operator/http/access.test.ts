@@ -24,7 +24,7 @@ const CHANGES = [
   '/api/v1/destinations/noop/dead-letters/replay',
   '/api/v1/destinations/noop/dead-letters/discard',
 ];
-const OPEN = ['/', '/healthz', '/readyz', '/metrics'];
+const OPEN = ['/', '/healthz', '/readyz', '/leaderz', '/metrics'];
 
 describe('with API_TOKEN and INGEST_TOKEN', () => {
   test('nothing below /api is told without the token, not even what does not exist', async () => {

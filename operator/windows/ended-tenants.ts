@@ -42,7 +42,7 @@ export async function forgetEndedTenants(options: EndedTenantsOptions): Promise<
   }
 }
 
-/** Undefined while the ledger cannot be read: windows may be closed all the same (docs/ledger-format.md#the-spool). */
+/** Undefined while the ledger cannot be read: windows are closed all the same. */
 async function changesOf(
   ledger: Pick<Ledger, 'records'>,
   id: string,

@@ -17,6 +17,7 @@ const OF_ALL = new Set([
   '/',
   '/healthz',
   '/readyz',
+  '/leaderz',
   '/metrics',
   '/api/v1/status',
   '/api/v1/fleet',
