@@ -119,12 +119,21 @@ test('a credit goes to the charge of its own identity before one of its siblings
   expect(left).toEqual([]);
 });
 
+test('late facts at two rates that cancel each other out do not lose their object time', () => {
+  const identity = { tenant: 'x', metric: 'tenant_cpu_core_hours' };
+  const key = identityKey(identity);
+  const charge = { identity, key, amount: 0n, carried: 0n, carriedMs: 500, properties: {} };
+  const { settled, credits: left } = settleCredits([charge], [], HOUR, 6 * HOUR);
+  expect(settled).toEqual([{ charge, total: 0n, carriedMs: 500 }]);
+  expect(left).toEqual([]);
+});
+
 test('a credit that finds no charge within MAX_BACKFILL is reported, not kept for ever', () => {
   const identity = { tenant: 'x', metric: 'tenant_cpu_core_hours' };
-  const credit = { identity, amount: -5n, ms: -20_000, since: 0 };
-  const waiting = settleCredits([], [credit], 5 * HOUR, 6 * HOUR);
+  const credit = { identity, amount: -5n, ms: -20_000, since: HOUR };
+  const waiting = settleCredits([], [credit], 6 * HOUR, 6 * HOUR);
   expect(waiting).toEqual({ settled: [], credits: [credit], unsettledMs: 0 });
-  const given = settleCredits([], [credit], 6 * HOUR, 6 * HOUR);
+  const given = settleCredits([], [credit], 7 * HOUR, 6 * HOUR);
   expect(given).toEqual({ settled: [], credits: [], unsettledMs: 20_000 });
 });
 

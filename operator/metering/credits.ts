@@ -98,7 +98,6 @@ function spend(
   const siblings = bySibling.get(siblingKey(credit.identity)) ?? [];
   for (const running of own === undefined ? siblings : [own, ...siblings]) {
     if (amount === 0n) return undefined;
-    if (running.total <= 0n) continue;
     const taken = running.total < -amount ? -running.total : amount;
     const takenMs = share(ms, taken, amount);
     running.total += taken;
@@ -114,8 +113,7 @@ function siblingKey({ tenant, metric, sku }: ChargeIdentity): string {
   return JSON.stringify([tenant, metric, sku]);
 }
 
-/** The part of `ms` that belongs to `part` of `whole`. */
+/** The part of `ms` that belongs to `part` of `whole`, which is not 0. */
 function share(ms: number, part: bigint, whole: bigint): number {
-  if (part === whole || whole === 0n) return ms;
   return Math.round((ms * Number(part)) / Number(whole));
 }
