@@ -206,16 +206,16 @@ function createAttributor(input: MeterInput, from: number, to: number): Attribut
 
   return {
     tenancies,
-    visit: (timeline, spans, pass, visit, visitFree) => {
+    visit: (timeline, spans, pass, visit, visitFree = () => undefined) => {
+      let objectSince: number | undefined;
       for (const span of spans) {
-        if (span.from >= to || span.to <= from) continue;
+        objectSince ??= span.from;
         let untold = Math.min(span.to, to) - Math.max(span.from, from);
         for (const tenancy of tenancies(timeline.namespace)) {
           const start = Math.max(span.from, tenancy.from);
           const end = Math.min(span.to, tenancy.to);
           if (end <= start) continue;
           untold -= end - start;
-          const objectSince = spans[0]?.from ?? span.from;
           const owner = ownerOf(timeline.namespace, span.state.labels, tenancy, objectSince);
           if (owner.kind === 'unattributed') {
             const clusters = candidatesFor(tenancy, objectSince);
@@ -230,7 +230,6 @@ function createAttributor(input: MeterInput, from: number, to: number): Attribut
           const { cluster } = owner;
           if (cluster.excluded) continue;
           const isFree = owner.kind === 'control-plane' && !cluster.metering.meterControlPlane;
-          if (isFree && visitFree === undefined) continue;
           if (pass.clusterId !== undefined && cluster.id !== pass.clusterId) continue;
           // One is made for every object of the cluster: without others on the way.
           const piece = {
@@ -247,7 +246,7 @@ function createAttributor(input: MeterInput, from: number, to: number): Attribut
             unsure: Math.max(unsureOf(span, start, end), unsureOf(tenancy, start, end)),
           };
           const { endedBy } = span;
-          const use = isFree && visitFree !== undefined ? visitFree : visit;
+          const use = isFree ? visitFree : visit;
           use(endedBy === undefined || end !== span.to ? piece : { ...piece, endedBy });
         }
         // Of closed windows, tenancies that ended long ago are forgotten.

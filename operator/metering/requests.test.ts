@@ -229,6 +229,29 @@ describe('CPU and memory by requests', () => {
     expect([...findings.unattributed.keys()]).toEqual(['tenant-a/later']);
   });
 
+  test('a pod of an uninstalled tenant cluster that changes later is still billed to it', () => {
+    const world = createWorld();
+    world.clusters([cluster('a')]);
+    world.pod(pod({ name: 'p', containers: [{ cpu: '1' }] }));
+    world.clusters([], START + HOUR / 4);
+    const labels = { ...OWN_LABELS, 'vcluster.loft.sh/namespace': 'other' };
+    world.pod(pod({ name: 'p', labels, containers: [{ cpu: '1' }] }), START + HOUR / 2);
+    const { events, findings } = world.close(START, START + HOUR);
+    expect(cpu(events)).toBe(1);
+    expect([...findings.unattributed.keys()]).toEqual([]);
+  });
+
+  test('a pod of a control plane that becomes known late is not billed for closed windows', () => {
+    const world = createWorld();
+    world.clusters([cluster('a')]);
+    world.close(START, START + HOUR);
+    const metadata = ownedBy('a');
+    const seen = START + HOUR + 60_000;
+    const containers = [{ cpu: '1' }];
+    world.pod(pod({ name: 'a-0', labels: CONTROL_PLANE, metadata, containers }), seen);
+    expect(cpu(world.close(START + HOUR, START + 2 * HOUR).events)).toBe(0);
+  });
+
   test('C18: a tenant cannot make a pod free with the control plane label', () => {
     const events = hour((world) => {
       const labels = { ...OWN_LABELS, app: 'vcluster', release: 'renamed' };

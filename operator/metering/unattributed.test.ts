@@ -4,7 +4,7 @@ import { gpusOf } from '../model/gpu-parts.ts';
 import type { UsageEvent } from '../model/event.ts';
 import type { Findings } from './findings.ts';
 import { gpuNode, N1 } from './testing/gpu-nodes.ts';
-import { claim, cluster, iso, pod } from './testing/objects.ts';
+import { claim, cluster, iso, node, pod } from './testing/objects.ts';
 import { cpu, createWorld, HOUR, START, total, type World } from './testing/world.ts';
 
 const GPU = 'nvidia.com/gpu';
@@ -34,11 +34,15 @@ describe('what a tenant cluster brought is neither billed nor listed', () => {
     const made = world(cluster('b', {}, { namespace: 'tenant-b' }));
     made.pod(pod({ name: 'p', labels: managedBy('a'), containers: [{ cpu: '1' }] }));
     made.pod(pod({ name: 'agent', labels: { app: 'agent' }, containers: [{ cpu: '1' }] }));
+    made.pod(pod({ name: 'relabelled', labels: {}, containers: [{ cpu: '1' }] }));
+    const labels = managedBy('a');
+    made.pod(pod({ name: 'relabelled', labels, containers: [{ cpu: '1' }] }), START + MINUTE);
     made.claim(claim({ name: 'v', labels: managedBy('a') }));
     const { events, findings } = made.close(START, START + HOUR);
     expect(cpu(events)).toBe(0);
     expect(listed(findings)).toEqual({
       'tenant-a/p': [NO_CLUSTER, 0],
+      'tenant-a/relabelled': [NO_CLUSTER, 0],
       'tenant-a/v': [NO_CLUSTER, 0],
     });
   });
@@ -81,10 +85,14 @@ describe('what a tenant cluster brought is neither billed nor listed', () => {
     const gpus = [{ [GPU]: 2 }];
     made.pod(pod({ name: 'p', node: 'n1', labels: managedBy('a'), containers: gpus }));
     made.pod(pod({ name: 'untold', node: 'n1', labels: {}, containers: gpus }));
+    made.pod(pod({ name: 'no-gpu', labels: managedBy('a'), containers: [{ cpu: '1' }] }));
     made.clusters([cluster('a', {}, { createdAt: half })], half);
     const { events, findings } = made.close(START, START + HOUR);
     expect(total(events, 'tenant_gpu_hours')).toBe(2);
-    expect(listed(findings)).toEqual({ 'tenant-a/p': [NO_CLUSTER, 1] });
+    expect(listed(findings)).toEqual({
+      'tenant-a/p': [NO_CLUSTER, 1],
+      'tenant-a/no-gpu': [NO_CLUSTER, 0],
+    });
     expect(findings.gpuBalances[0]?.unaccounted).toBe(0n);
     const next = made.close(START + HOUR, START + 2 * HOUR);
     expect(total(next.events, 'tenant_gpu_hours')).toBe(4);
@@ -103,8 +111,33 @@ describe('what a tenant cluster brought is neither billed nor listed', () => {
     expect(of(first.events)).toEqual({ 'tenant-tenant-a-a': 1 });
     const late = cluster('b', {}, { createdAt: START + HOUR / 2 });
     made.clusters([cluster('a'), late], START + HOUR + 60_000);
-    const { events } = made.close(START + HOUR, START + 2 * HOUR);
+    const { events, explanations } = made.close(START + HOUR, START + 2 * HOUR);
     expect(of(events)).toEqual({ 'tenant-tenant-a-a': 1, 'tenant-tenant-a-b': 1.5 });
+    expect(explanations.map(({ measured, carried }) => [measured, carried])).toEqual([
+      [1, 0],
+      [1, 0.5],
+    ]);
+  });
+
+  test('a tenant cluster found late is not billed for what was before the first window', () => {
+    const made = world();
+    made.pod(pod({ name: 'p', containers: [{ cpu: '1' }] }));
+    made.close(START, START + HOUR);
+    made.clusters([cluster('a')], START + HOUR + MINUTE);
+    expect(cpu(made.close(START + HOUR, START + 2 * HOUR).events)).toBe(2);
+  });
+
+  test('a tenant cluster found late is given back once what its node was down for, as told late', () => {
+    const made = world();
+    made.node(node('n7'));
+    made.pod(pod({ name: 'p', containers: [{ cpu: '1' }] }));
+    made.close(START, START + HOUR);
+    made.clusters([cluster('a')], START + HOUR + MINUTE);
+    const since = iso(START + HOUR / 2);
+    const unreachable = { key: 'node.kubernetes.io/unreachable', effect: 'NoExecute' };
+    const taints = [{ ...unreachable, timeAdded: since }];
+    made.node({ ...node('n7'), spec: { taints } }, START + HOUR + MINUTE);
+    expect(cpu(made.close(START + HOUR, START + 2 * HOUR).events)).toBe(0.5);
   });
 
   test('A05: on a node that is billed whole its GPU time is paid for', () => {
@@ -122,12 +155,14 @@ describe('what a tenant cluster brought is neither billed nor listed', () => {
     made.node(gpuNode({ ...N1, name: 'n1' }));
     made.pod(pod({ name: 'imported', node: 'n1', labels: {}, containers: [{ [GPU]: 2 }] }));
     made.pod(pod({ name: 'p', labels: managedBy('b'), containers: [{ cpu: '1' }] }));
+    made.pod(pod({ name: 'no-gpu', labels: {}, containers: [{ cpu: '1' }] }));
     const { findings } = made.close(START, START + HOUR);
     const reason =
       'in a namespace that says a syncer maps it and that is given to nobody; discovery_problems says why';
     expect(listed(findings)).toEqual({
       'tenant-a/imported': [reason, 2],
       'tenant-a/p': [reason, 0],
+      'tenant-a/no-gpu': [reason, 0],
     });
   });
 
