@@ -70,6 +70,21 @@ describe('an explanation', () => {
     expect(shares).toEqual([[0, 'uid-n1', 'n1', 0, 0, HOUR, 1, 0]]);
   });
 
+  test('of a pod on a private node does not name labels of a Namespace that is not there', () => {
+    const world = createWorld({ inside: 'tenant-tenant-a-a' });
+    world.clusters([cluster('a', { privateNodeBilling: 'usage' })]);
+    world.node(gpuNode(N1));
+    const containers = [{ cpu: '1' }];
+    world.pod(pod({ name: 'p', namespace: 'ml', node: 'n1', labels: {}, containers }));
+    const closed = world.close(START, START + HOUR);
+    expect(explanationOf(closed, 'tenant_cpu_core_hours').subjects).toMatchObject([
+      {
+        namespace: 'ml',
+        ownedBy: 'the only tenant cluster of its namespace, or its control plane',
+      },
+    ]);
+  });
+
   test('tells what was carried from closed windows apart, and the sum is the number', () => {
     const world = createWorld();
     world.clusters([cluster('a')]);

@@ -23,7 +23,7 @@ export interface Piece<S> {
   /** How far off its beginning or end may be where nobody saw it; milliseconds, the larger of both. */
   readonly unsure: number;
   /** The reason of the Kubernetes Event that dates its end; absent where none does. */
-  readonly endedBy?: string;
+  readonly endedBy?: string | undefined;
   /** -1 takes back what was billed. */
   readonly weight: 1 | -1;
   /** What it runs on counts as closed windows went by, before late facts. */
@@ -245,9 +245,8 @@ function createAttributor(input: MeterInput, from: number, to: number): Attribut
             mapped: input.ownNodes !== true && mappedTo(cluster, timeline.namespace),
             unsure: Math.max(unsureOf(span, start, end), unsureOf(tenancy, start, end)),
           };
-          const { endedBy } = span;
           const use = isFree ? visitFree : visit;
-          use(endedBy === undefined || end !== span.to ? piece : { ...piece, endedBy });
+          use(end === span.to ? { ...piece, endedBy: span.endedBy } : piece);
         }
         // Of closed windows, tenancies that ended long ago are forgotten.
         if (untold <= 0 || pass.carried) continue;

@@ -63,6 +63,14 @@ describe('what a tenant cluster brought is neither billed nor listed', () => {
     });
   });
 
+  test('what had ended when a window began is not listed in it', () => {
+    const made = world(cluster('b'), cluster('c'));
+    const life = { phase: 'Succeeded', finishedAt: START + HOUR, labels: {} };
+    made.pod(pod({ name: 'p', ...life, containers: [{ cpu: '1' }] }), START + HOUR);
+    expect(Object.keys(listed(made.close(START, START + HOUR).findings))).toEqual(['tenant-a/p']);
+    expect(listed(made.close(START + HOUR, START + 2 * HOUR).findings)).toEqual({});
+  });
+
   test('A03: its GPUs are the system’s, the balance is whole, and the GPU time is told', () => {
     const made = world(cluster('b', {}, { namespace: 'tenant-b' }));
     made.node(gpuNode({ ...N1, name: 'n1' }));

@@ -121,7 +121,6 @@ test('an event names the Kubernetes Event that dates the end of a pod, in the wi
   world.pod(pod({ name: 'stays', containers: [{ cpu: '1' }] }));
   const endedBy = ({ events }: { readonly events: readonly UsageEvent[] }) =>
     events.map(({ properties }) => properties?.['ended_by_event']);
-  expect(endedBy(world.close(START, START + 60_000))).toEqual([undefined]);
   const last = at(90);
   world.observation.pods.deleted(view(projectPod, pod({ name: 'p', containers: [{ cpu: '1' }] })), {
     at: at(600),
@@ -129,6 +128,7 @@ test('an event names the Kubernetes Event that dates the end of a pod, in the wi
     late: true,
     sign: { at: last, reason: 'Killing' },
   });
+  expect(endedBy(world.close(START, START + 60_000))).toEqual([undefined]);
   expect(endedBy(world.close(START + 60_000, START + 120_000))).toEqual(['Killing']);
   expect(endedBy(world.close(START + 120_000, START + 180_000))).toEqual([undefined]);
 });
