@@ -165,6 +165,8 @@ test('what two scopes charged is one event, and is explained by what both measur
   const [told] = new EvidenceLog().close({ window, closedAt: HOUR, sources });
   const [event] = events;
   if (event === undefined || told?.changes === undefined) throw new Error('nothing was told');
+  // What goes on all the time needs no amounts.
+  expect(told.amounts).toEqual({ spans: [], nanos: [] });
   const explainer = new Explainer(event);
   explainer.add({ start: 0, changes: told.changes });
   expect(explainer.explanation(told.amounts)).toMatchObject({
@@ -175,5 +177,41 @@ test('what two scopes charged is one event, and is explained by what both measur
       [0, 'host', 'host', null, 0, HOUR, 1, 0],
       [0, 'own', 'own', null, 0, HOUR, 1, 0],
     ],
+  });
+});
+
+test('what two scopes charged late is in one event with the time, the doubt and the shares of both', () => {
+  const identity = { tenant: 'x', metric: 'tenant_lb_hours', region: 'r', resource_id: 'x' };
+  const late = (name: string, ms: number, unsure: number, leftOut: number): Charge => {
+    const charge = createTally().charge(identity);
+    const object = { uid: name, namespace: 'n', name };
+    const bounds = { from: -ms, to: 0, carried: true } as const;
+    const evidence = { kind: 'Service', object, state: {}, ...bounds } as const;
+    addTo(charge, { carried: true, weight: 1, ms, unsure }, 1_000_000_000n, evidence);
+    const rest = charge.shares?.rest ?? { count: 0, amount: 0 };
+    rest.count += leftOut;
+    rest.amount += leftOut * 1e9 * HOUR;
+    return charge;
+  };
+  const charges = [late('host', HOUR, 5000, 1), late('own', HOUR / 2, 0, 2)];
+  const window = { start: HOUR, end: 2 * HOUR };
+  const { settled } = settleCredits(charges, [], window.end, HOUR);
+  const recordedAt = '1970-01-01T02:00:00Z';
+  const { events, sources } = assembleEvents(settled, { window, recordedAt, backfilled: false });
+  expect(events).toMatchObject([
+    { quantity: '1.5', properties: { carried_seconds: 5400, uncertain_seconds: 5 } },
+  ]);
+  const [told] = new EvidenceLog().close({ window, closedAt: window.end, sources });
+  const [event] = events;
+  if (event === undefined || told?.changes === undefined) throw new Error('nothing was told');
+  const explainer = new Explainer(event);
+  explainer.add({ start: window.start, changes: told.changes });
+  expect(explainer.explanation(told.amounts)).toMatchObject({
+    carried: 1.5,
+    shares: [
+      [0, 'host', 'host', null, -HOUR, 0, 1, 1],
+      [0, 'own', 'own', null, -HOUR / 2, 0, 0.5, 1],
+    ],
+    rest: { count: 3, quantity: 3 },
   });
 });

@@ -85,6 +85,20 @@ describe('an explanation', () => {
     ]);
   });
 
+  test('has one share for a pod whose usage changes in the window, with all of it', () => {
+    const world = createWorld();
+    world.clusters([cluster('a', { cpuMemoryBasis: 'usage' })]);
+    for (const name of ['p', 'q']) world.pod(pod({ name }));
+    for (const [index, used] of ['1', '4', '1'].entries()) {
+      world.sample({ p: [used, '0'], q: [used, '0'] }, START + index * 20 * MINUTE);
+    }
+    const closed = world.close(START, START + HOUR);
+    expect(explanationOf(closed, 'tenant_cpu_core_hours').shares).toEqual([
+      [0, 'uid-p', 'p', 0, 0, HOUR, 2, 0],
+      [0, 'uid-q', 'q', 0, 0, HOUR, 2, 0],
+    ]);
+  });
+
   test('tells what was carried from closed windows apart, and the sum is the number', () => {
     const world = createWorld();
     world.clusters([cluster('a')]);

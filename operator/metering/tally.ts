@@ -57,10 +57,7 @@ export function addTo(
   const { unsure = 0 } = piece;
   if (unsure > (charge.unsureMs ?? 0)) charge.unsureMs = unsure;
   if (piece.endedBy !== undefined) charge.properties['ended_by_event'] = piece.endedBy;
-  if (evidence !== undefined) {
-    const steady = piece.weight === 1 && piece.ms === evidence.to - evidence.from;
-    addShare(charge, evidence, amount, steady ? rate : undefined);
-  }
+  if (evidence !== undefined) addShare(charge, evidence, amount, rate);
   if (piece.carried) {
     charge.carried += amount;
     charge.carriedMs += piece.weight * piece.ms;

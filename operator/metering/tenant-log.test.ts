@@ -38,3 +38,9 @@ test('what goes on without an event for half an hour is told anew', () => {
   expect(first?.changes?.charges).toHaveLength(1);
   expect(others.at(-1)?.changes?.charges).toEqual([]);
 });
+
+test('what goes on unchanged takes no room in the windows after its first', () => {
+  const log = new TenantLog();
+  const [, second] = close(log, [[charged('stays', MINUTE)], [charged('stays', MINUTE)]]);
+  expect(second).toEqual({ changes: undefined, amounts: { spans: [], nanos: [] } });
+});
