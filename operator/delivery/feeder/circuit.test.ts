@@ -54,3 +54,20 @@ test('a rate limit makes nobody a suspect', () => {
   }
   expect(circuit.poisonEvent(entries)).toBeUndefined();
 });
+
+test('an event that failed twice while others were accepted keeps its tenant’s place', () => {
+  const circuit = createCircuit();
+  if (a0 === undefined) throw new Error('no events');
+  circuit.failed([a0], false);
+  circuit.succeeded();
+  circuit.failed([a0], false);
+  expect(circuit.poisonEvent(entries)).toBeUndefined();
+  circuit.failed([a0], false);
+  expect(circuit.poisonEvent(entries)).toBe(a0);
+});
+
+test('a failure before anything could be tried opens the circuit as well', () => {
+  const circuit = createCircuit();
+  for (let failure = 0; failure < 5; failure += 1) circuit.failed([], false);
+  expect(circuit.isOpen()).toBe(true);
+});
