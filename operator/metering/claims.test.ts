@@ -1,9 +1,18 @@
 import { describe, expect, test } from 'vitest';
 import type { UsageEvent } from '../model/event.ts';
 import { attributesOf, BARE_NODE, DOWN, draHour, GPU } from './testing/claim-scene.ts';
-import { AMD, device, migDevice, result, slice, wholeGpu } from './testing/claims.ts';
+import {
+  AMD,
+  device,
+  migDevice,
+  resourceClaim,
+  result,
+  slice,
+  wholeGpu,
+} from './testing/claims.ts';
 import { gpuNode, H100, N1, N6 } from './testing/gpu-nodes.ts';
-import { START, total } from './testing/world.ts';
+import { cluster, pod } from './testing/objects.ts';
+import { createWorld, HOUR, START, total } from './testing/world.ts';
 
 const wholeH100 = (quantity: string) => [quantity, H100, H100, 'full', 'on-demand', 'shared'];
 const nothing = (events: readonly UsageEvent[]) => total(events, GPU) + total(events, DOWN);
@@ -130,6 +139,28 @@ describe('GPUs of resource claims', () => {
     ]) {
       expect(attributesOf(draHour({ node: gpuNode(BARE_NODE), slices }))[2]).toBe('Y');
     }
+  });
+
+  test('while a driver restarts a device is what it said last, and before it said anything what it said first', () => {
+    const model = (podStart: number, ...published: readonly (readonly [number, string])[]) => {
+      const world = createWorld();
+      world.clusters([cluster('a')]);
+      world.node(gpuNode(BARE_NODE));
+      for (const [minute, productName] of published) {
+        const object = slice({ name: productName, devices: [wholeGpu(0, { productName })] });
+        world.slice(object, START + minute * 60_000);
+        world.sliceGone(object, START + (minute + 10) * 60_000);
+      }
+      const startedAt = START + podStart * 60_000;
+      world.pod(pod({ name: 'c', node: 'n1', createdAt: startedAt, startedAt }), startedAt);
+      world.resourceClaim(resourceClaim({}), startedAt);
+      return attributesOf(world.close(START, START + HOUR).events)[2];
+    };
+    expect(model(20, [0, 'X'], [30, 'Y'])).toBe('X');
+    expect(model(5, [10, 'X'], [30, 'Y'])).toBe('X');
+    expect(model(35, [0, 'X'], [30, 'Y'])).toBe('Y');
+    expect(model(50, [0, 'X'], [30, 'Y'])).toBe('Y');
+    expect(model(10, [0, 'X'], [10, 'Y'])).toBe('Y');
   });
 
   test('D20: AMD’s driver is on the list, and its partitions are parts', () => {

@@ -86,6 +86,23 @@ describe('one node, one tenant', () => {
     expect([...findings.contested]).toEqual([['n1', [first.id, 'tenant-tenant-a-c']]]);
   });
 
+  test('a tenant cluster found late is billed for its own node, and nobody else once more for theirs', () => {
+    const other = cluster('b', {}, { namespace: 'tenant-b', createdAt: START + HOUR / 2 });
+    const world = createWorld();
+    world.node(gpuNode(own(N1)));
+    world.node(gpuNode(own(N7, MANAGED_BY, 'tenant-b')));
+    world.clusters([first]);
+    expect(sums(world.close(START, START + HOUR).events)).toEqual(WHOLE);
+    world.clusters([first, other], START + HOUR + 60_000);
+    const { events } = world.close(START + HOUR, START + 2 * HOUR);
+    expect(sums(events, { tenant: first.tenant })).toEqual(WHOLE);
+    expect(sums(events, { tenant: other.tenant })).toEqual([1.5, 0, 0, 12, 48]);
+    const carried = events.filter(({ tenant }) => tenant === other.tenant);
+    expect(carried.map(({ properties }) => properties?.['carried_seconds'])).toEqual([
+      1800, 1800, 1800,
+    ]);
+  });
+
   test('a node whose label changes belongs to each for its time', () => {
     const world = createWorld();
     const other = cluster('b', {}, { namespace: 'tenant-b' });

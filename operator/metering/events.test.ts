@@ -2,6 +2,8 @@ import { describe, expect, test } from 'vitest';
 import type { RawObject } from '../kubernetes/source.ts';
 import { createMemoryLedger } from '../ledger/testing/memory-ledger.ts';
 import type { UsageEvent } from '../model/event.ts';
+import { assembleEvents } from './assemble.ts';
+import type { ChargeIdentity } from './tally.ts';
 import { gpuNode, N1 } from './testing/gpu-nodes.ts';
 import { cluster, node, pod, workload } from './testing/objects.ts';
 import { cpu, createWorld, hour, HOUR, START, total, type World } from './testing/world.ts';
@@ -61,6 +63,40 @@ describe('identity of the events', () => {
       source: 'collector',
     });
     expect(event?.id).toMatch(/^svc1_[0-9a-f]{32}$/);
+  });
+});
+
+describe('charges that cannot become events', () => {
+  const settled = (identity: ChargeIdentity) => {
+    const amount = 1_000_000_000n * BigInt(HOUR);
+    const charge = { identity, key: '', amount, carried: 0n, carriedMs: 0, properties: {} };
+    return { charge, total: amount, carriedMs: 0 };
+  };
+  const identity = { tenant: 'x', metric: 'tenant_cpu_core_hours', region: 'r', resource_id: 'x' };
+  const options = {
+    window: { start: START, end: START + HOUR },
+    recordedAt: '2026-03-01T00:00:00Z',
+  };
+
+  test('cost nobody else, and are told with what they are of', () => {
+    const charges = [
+      settled({ ...identity, metric: 'no_such_hours' }),
+      settled({ ...identity, tenant: '' }),
+      settled(identity),
+    ];
+    const { events, sources, refused } = assembleEvents(charges, { ...options, backfilled: false });
+    expect(events).toMatchObject([{ tenant: 'x', quantity: '1' }]);
+    expect(sources).toEqual(charges.slice(2));
+    expect(refused.map((text) => text.split(': ').at(-1))).toEqual([
+      'no_such_hours of "x"',
+      'tenant_cpu_core_hours of "x"',
+    ]);
+    expect(refused[1]).toContain('tenant');
+  });
+
+  test('a window that was closed late says so on its events', () => {
+    const backfilled = assembleEvents([settled(identity)], { ...options, backfilled: true });
+    expect(backfilled.events[0]?.properties).toEqual({ backfilled: true });
   });
 });
 
@@ -156,6 +192,29 @@ describe('windows', () => {
     const renewed = { ...again, metadata: { ...(again['metadata'] as RawObject), uid: 'other' } };
     world.pod(renewed, START + 22_000);
     expect(cpu(world.close(START, START + 60_000).events)).toBe(0.1 + 0.39);
+  });
+
+  test('a control plane that another process billed for longer than it was ready is given back', () => {
+    const world = createWorld();
+    world.clusters([cluster('a')]);
+    world.workload(workload({ name: 'a' }));
+    const before = world.close(START, START + HOUR);
+    expect(total(before.events, 'tenant_instance_hours')).toBe(1);
+    const { workloads } = world.observation;
+    const ready = [...workloads.changed()].map((timeline) => ({
+      ...timeline,
+      billed: timeline.spans,
+      spans: timeline.spans.flatMap((span) => [
+        { ...span, to: START + HOUR / 2 },
+        { ...span, from: START + HOUR },
+      ]),
+    }));
+    workloads.forget();
+    workloads.restore(ready, START + HOUR);
+    const { events, explanations } = world.close(START + HOUR, START + 2 * HOUR);
+    expect(total(events, 'tenant_instance_hours')).toBe(0.5);
+    expect(events.map(({ properties }) => properties?.['carried_seconds'])).toEqual([-1800]);
+    expect(explanations).toMatchObject([{ measured: 1, carried: -0.5 }]);
   });
 
   test('W15: a tenant cluster deleted in mid-window is charged up to then', () => {

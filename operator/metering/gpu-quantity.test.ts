@@ -5,6 +5,7 @@ import { type ClaimFixture, migDevice, result, slice, wholeGpu } from './testing
 import { draWorld } from './testing/claim-scene.ts';
 import { gpuNode, N1, N2, N3, N4, N5, N6, type NodeFixture, variant } from './testing/gpu-nodes.ts';
 import { closed, GPU, METRICS, only, own } from './testing/node-hours.ts';
+import { fractionPod, KAI } from './testing/kai.ts';
 import { cluster, iso, pod } from './testing/objects.ts';
 import { createWorld, HOUR, START, total } from './testing/world.ts';
 
@@ -44,6 +45,15 @@ describe('gpuQuantity: what an hour of a mode comes to, in equivalents and in de
     expect(devices.findings.gpuBalances).toEqual(whole.findings.gpuBalances);
     for (const row of devices.findings.gpuBalances) expect(row.unaccounted).toBe(0n);
   });
+});
+
+test('parts that annotations ask for count with gpuQuantity devices for the devices that they are of', () => {
+  const annotations = { 'gpu-fraction': '0.25', 'gpu-fraction-num-devices': '3' };
+  const world = createWorld();
+  world.clusters(byDevices);
+  world.node(gpuNode(KAI));
+  world.pod(fractionPod('p', annotations, ['g1', 'g2', 'g3']));
+  expect(total(world.close(START, START + HOUR).events, METRICS.gpu)).toBe(3);
 });
 
 describe('resource claims with gpuQuantity devices', () => {

@@ -72,14 +72,13 @@ export function nodeGpus(state: NodeState, offered: readonly NodeGpus[]): readon
 
 function withSlices(state: NodeState, offered: readonly NodeGpus[]): readonly NodeGpus[] {
   if (offered.length === 0) return state.gpus;
-  const byPlugin = new Map(state.gpus.map((gpus) => [gpus.type, gpus]));
+  const plugged = new Set(state.gpus.map(({ type }) => type));
   const bySlice = new Map(offered.map((gpus) => [gpus.type, gpus]));
-  return [...new Set([...byPlugin.keys(), ...bySlice.keys()])].map((type) => {
-    const plugged = byPlugin.get(type);
-    const sliced = bySlice.get(type);
-    if (plugged === undefined || sliced === undefined) return plugged ?? sliced ?? nothing(type);
-    return both(plugged, sliced);
+  const together = state.gpus.map((gpus) => {
+    const sliced = bySlice.get(gpus.type);
+    return sliced === undefined ? gpus : both(gpus, sliced);
   });
+  return [...together, ...offered.filter(({ type }) => !plugged.has(type))];
 }
 
 /** The label counts what plugins and slices offer together. */
@@ -93,8 +92,4 @@ function both(plugged: NodeGpus, sliced: NodeGpus): NodeGpus {
     missing: missing > 0n ? missing : 0n,
     devices: plugged.devices + sliced.devices,
   };
-}
-
-function nothing(type: string): NodeGpus {
-  return { type, installed: 0n, missing: 0n, devices: 0 };
 }

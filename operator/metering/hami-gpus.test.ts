@@ -3,6 +3,7 @@ import { PARTS_PER_GPU } from '../model/gpu-parts.ts';
 import type { RawObject } from '../kubernetes/source.ts';
 import { projectNode } from '../observation/node.ts';
 import { projectPod } from '../observation/pod.ts';
+import { hamiGpus } from './hami-gpus.ts';
 import { attributesOf, DOWN, GPU } from './testing/claim-scene.ts';
 import { gpuNode, H100, variant } from './testing/gpu-nodes.ts';
 import { EIGHT, HAMI, hamiGiven, hamiNode, MIB, registered } from './testing/hami.ts';
@@ -203,6 +204,39 @@ describe('GPUs that HAMi shares', () => {
       'full',
       'on-demand',
       'shared',
+    ]);
+  });
+
+  test.each<[string, PodFixture['containers'], number]>([
+    [
+      'one device counts for what the resources say',
+      [{ [GIVEN]: 1, 'nvidia.com/gpumem': QUARTER }],
+      0.25,
+    ],
+    ['percent of its memory', [{ [GIVEN]: 1, 'nvidia.com/gpumem-percentage': 50 }], 0.5],
+    ['several are whole ones', [{ [GIVEN]: 2, 'nvidia.com/gpumem': QUARTER }], 2],
+    ['none holds nothing', [{ cpu: '1' }], 0],
+  ])('of a pod out of an earlier release’s journal %s', (_name, containers = [], want) => {
+    const world = worldOf({ containers });
+    const { nodes, pods } = world.observation;
+    const [stored] = [...pods.changed()].flatMap(({ spans }) => spans.map(({ state }) => state));
+    const [node] = [...nodes.changed()].flatMap(({ spans }) => spans.map(({ state }) => state));
+    if (stored === undefined || node?.hami === undefined) throw new Error('no pod or node');
+    const { gpuShares: _unknown, ...earlier } = stored;
+    const held = hamiGpus(earlier, node.hami, 'equivalents');
+    const parts = held.reduce((sum, one) => sum + one.parts, 0n);
+    expect(Number(parts) / Number(PARTS_PER_GPU)).toBe(want);
+  });
+
+  test('of many devices the explanation names the first, and how many more there are', () => {
+    const shares = EIGHT.slice(0, 6).map((_, index) => share(`GPU-${index}`, QUARTER, 0));
+    const containers = [{ [GIVEN]: 6, 'nvidia.com/gpumem': QUARTER }];
+    const { explanations } = hourOf({ given: `${shares.join('')};`, containers });
+    const sharedBy = explanations.flatMap(({ subjects }) =>
+      subjects.flatMap(({ gpus }) => gpus?.sharedBy ?? []),
+    );
+    expect(sharedBy.map((text) => text.match(/GPU-\d|\d more/gu))).toEqual([
+      ['GPU-0', 'GPU-1', 'GPU-2', 'GPU-3', '2 more'],
     ]);
   });
 

@@ -161,6 +161,77 @@ describe('an honest node of a tenant whose word does not count', () => {
   });
 });
 
+describe('where a tenant’s word counts, what lowers the price of its nodes is there to be looked at', () => {
+  const trusting = () => {
+    const world = createWorld({ inside });
+    world.clusters([cluster('a')]);
+    return world;
+  };
+
+  test('that a node is down, how often it goes down, and what it is called from then on', () => {
+    const world = trusting();
+    world.node(gpuNode(N1), START - HOUR);
+    world.node(gpuNode(tainted), START + 10 * MINUTE);
+    world.node(gpuNode(N1), START + 20 * MINUTE);
+    const renamed = {
+      'karpenter.sh/capacity-type': 'spot',
+      'nvidia.com/gpu.product': 'Tesla-T4',
+      'node.kubernetes.io/instance-type': null,
+    };
+    world.node(gpuNode(variant(N1, { labels: renamed })), START + 30 * MINUTE);
+    world.node(gpuNode(N1), START + 40 * MINUTE);
+    const { findings } = world.close(START, START + HOUR);
+    expect(findings.ownNodeWord).toEqual({
+      nodeMs: HOUR,
+      downMs: 10 * MINUTE,
+      flaps: 1,
+      relabelled: new Set([
+        `n1: GPU model "${H100}" → "Tesla-T4"`,
+        'n1: instance type "p5.48xlarge" → ""',
+        'n1: capacity type "on-demand" → "spot"',
+        `n1: GPU model "Tesla-T4" → "${H100}"`,
+      ]),
+    });
+    const next = world.close(START + HOUR, START + 2 * HOUR).findings.ownNodeWord;
+    expect(next).toEqual({ nodeMs: HOUR, downMs: 0, flaps: 0, relabelled: new Set() });
+  });
+
+  test('of a hundred changes at most', () => {
+    const world = trusting();
+    for (let change = 0; change <= 120; change += 1) {
+      const labels = { 'node.kubernetes.io/instance-type': `t${change}` };
+      world.node(gpuNode(variant(N1, { labels })), START + change * 1000);
+    }
+    const { findings } = world.close(START, START + HOUR);
+    expect(findings.ownNodeWord?.relabelled.size).toBe(100);
+  });
+
+  test('and that it was down in closed windows, as told late', () => {
+    const world = trusting();
+    world.node(gpuNode(N1), START - HOUR);
+    world.close(START, START + HOUR);
+    const key = 'node.kubernetes.io/unreachable';
+    const taints = [{ key, effect: 'NoExecute', timeAdded: iso(START + 45 * MINUTE) }];
+    world.node(gpuNode(variant(N1, { taints })), START + HOUR + MINUTE);
+    const { findings } = world.close(START + HOUR, START + 2 * HOUR);
+    expect(findings.ownNodeWord).toEqual({
+      nodeMs: HOUR,
+      downMs: HOUR + 15 * MINUTE,
+      flaps: 1,
+      relabelled: new Set(),
+    });
+  });
+
+  test('and nothing of it where the word does not count, or on this cluster', () => {
+    const provided = worldOf(() => NOTHING);
+    provided.node(gpuNode(tainted), START - HOUR);
+    expect(provided.close(START, START + HOUR).findings.ownNodeWord).toMatchObject({ nodeMs: 0 });
+    const host = createWorld();
+    host.node(gpuNode(tainted), START - HOUR);
+    expect(host.close(START, START + HOUR).findings.ownNodeWord).toBeUndefined();
+  });
+});
+
 describe('what the provider says', () => {
   const said = (labels: Readonly<Record<string, string>>): ProviderWord => ({
     labels,

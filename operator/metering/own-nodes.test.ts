@@ -60,6 +60,14 @@ describe('nodes of a tenant cluster’s own, billed whole', () => {
     expect(sums(events).slice(0, 2)).toEqual([0.005555556, 0.044444444]);
   });
 
+  test('a node is nobody’s before its tenant cluster was there', () => {
+    const world = createWorld({ inside });
+    world.node(gpuNode(N1));
+    world.clusters([cluster('a', {}, { createdAt: START + HOUR / 2 })], START + HOUR / 2);
+    const { events } = world.close(START, START + HOUR);
+    expect(sums(events)).toEqual([0.5, 4, 0, 96, 1024]);
+  });
+
   test('one cut by MIG counts its silicon', () => {
     const events = hourOf({ nodes: [N4], inside });
     expect(only(events, 'gpu')).toMatchObject({ quantity: '8', sku: H100 });

@@ -1,6 +1,7 @@
 import { expect, test } from 'vitest';
 import { settleCredits } from './credits.ts';
 import { addTo, createTally } from './tally.ts';
+import { EvidenceLog } from './evidence-log.ts';
 import { TenantLog } from './tenant-log.ts';
 
 const MINUTE = 60_000;
@@ -43,4 +44,52 @@ test('what goes on unchanged takes no room in the windows after its first', () =
   const log = new TenantLog();
   const [, second] = close(log, [[charged('stays', MINUTE)], [charged('stays', MINUTE)]]);
   expect(second).toEqual({ changes: undefined, amounts: { spans: [], nanos: [] } });
+});
+
+test('objects that come in another order than in the window before go on, each as itself', () => {
+  const log = new TenantLog();
+  const objects = Array.from({ length: 30 }, (_, index) => `o${index}`);
+  const window = (names: readonly string[]) => {
+    const identity = { tenant: 'x', metric: 'tenant_cpu_core_hours', region: 'r' };
+    const charge = createTally().charge({ ...identity, resource_id: 'c' });
+    for (const name of names) {
+      // Each is there twice, on two nodes.
+      for (const node of ['n1', 'n2']) {
+        const object = { uid: name, namespace: 'host', name };
+        const bounds = { from: 0, to: MINUTE, carried: false } as const;
+        const evidence = { kind: 'Pod', object, state: { node }, ...bounds } as const;
+        addTo(charge, { carried: false, weight: 1, ms: MINUTE }, 1_000_000_000n, evidence);
+      }
+    }
+    return [charge];
+  };
+  const [first, second, third] = close(log, [
+    window(objects),
+    window(objects.toReversed()),
+    window(objects.toReversed().slice(1)),
+  ]);
+  expect(first?.changes?.spans).toHaveLength(60);
+  expect(second).toEqual({ changes: undefined, amounts: { spans: [], nanos: [] } });
+  // The last two have ended with the window before.
+  expect(third?.changes?.spans).toEqual([]);
+  expect(third?.changes?.ended).toEqual([
+    [58, 0],
+    [59, 0],
+  ]);
+});
+
+test('a tenant that is forgotten, or was away for hours, begins anew', () => {
+  const log = new EvidenceLog();
+  const told = (minute: number) => {
+    const window = { start: minute * MINUTE, end: (minute + 1) * MINUTE };
+    const { settled } = settleCredits([charged('stays', MINUTE)], [], window.end, MINUTE);
+    const [evidence] = log.close({ window, closedAt: window.end, sources: settled });
+    return evidence?.changes?.afresh;
+  };
+  expect([told(0), told(1)]).toEqual([true, undefined]);
+  log.forget('x');
+  expect(told(2)).toBe(true);
+  // Two hours and two windows are remembered.
+  expect(told(2 + 122)).toBe(undefined);
+  expect(told(2 + 122 + 123)).toBe(true);
 });

@@ -3,8 +3,9 @@ import { createDiscoveryRig } from '../discovery/testing/discovery-rig.ts';
 import { gpusOf } from '../model/gpu-parts.ts';
 import type { UsageEvent } from '../model/event.ts';
 import type { Findings } from './findings.ts';
+import { unattributedReason } from './unattributed.ts';
 import { gpuNode, N1 } from './testing/gpu-nodes.ts';
-import { claim, cluster, iso, node, pod } from './testing/objects.ts';
+import { claim, cluster, iso, node, pod, workload } from './testing/objects.ts';
 import { cpu, createWorld, HOUR, START, total, type World } from './testing/world.ts';
 
 const GPU = 'nvidia.com/gpu';
@@ -130,9 +131,12 @@ describe('what a tenant cluster brought is neither billed nor listed', () => {
   test('a tenant cluster found late is not billed for what was before the first window', () => {
     const made = world();
     made.pod(pod({ name: 'p', containers: [{ cpu: '1' }] }));
+    made.workload(workload({ name: 'a' }));
     made.close(START, START + HOUR);
     made.clusters([cluster('a')], START + HOUR + MINUTE);
-    expect(cpu(made.close(START + HOUR, START + 2 * HOUR).events)).toBe(2);
+    const { events } = made.close(START + HOUR, START + 2 * HOUR);
+    expect([cpu(events), total(events, 'tenant_instance_hours')]).toEqual([2, 2]);
+    expect(events.map(({ properties }) => properties?.['carried_seconds'])).toEqual([3600, 3600]);
   });
 
   test('a tenant cluster found late is given back once what its node was down for, as told late', () => {
@@ -207,4 +211,18 @@ describe('what a tenant cluster brought is neither billed nor listed', () => {
     made.pod(pod({ name: 'cp', labels: { app: 'vcluster', release: 'a' } }));
     expect(listed(made.close(START, START + HOUR).findings)).toEqual({});
   });
+});
+
+test('the reason tells a label of two kinds of tenants from a namespace of several', () => {
+  const team = cluster('x', {}, { source: 'namespaces' });
+  const both = { managedBy: 'a', claim: 'namespaces/x' };
+  expect(unattributedReason(both, [cluster('a'), team])).toBe(
+    'labels of two kinds of tenants, "a" and "namespaces/x", and no one can tell which holds',
+  );
+  const noLabel = 'no label that tells whose it is, in a namespace of tenant clusters';
+  expect(unattributedReason({}, [team])).toBe(noLabel);
+  expect(unattributedReason({}, [cluster('a'), team])).toBe(
+    'several tenant clusters in its namespace, and no label that tells whose it is',
+  );
+  expect(unattributedReason({}, [])).toBe('created after its tenant cluster was uninstalled');
 });
