@@ -1,0 +1,42 @@
+import { readdirSync, readFileSync, readlinkSync } from 'node:fs';
+
+/** `address:port`, both in hexadecimal, as in /proc/net/tcp. Everything here runs on 127.0.0.1. */
+const LOOPBACK = '0100007F';
+
+/**
+ * The process among `pids` whose end of a connection to this machine has the given port. Undefined when none of them has it.
+ * It reads the kernel's tables, because nothing that a process sends says reliably which process sent it.
+ */
+export function senderOf(port: number, pids: readonly number[]): number | undefined {
+  const inode = inodeOf(port);
+  if (inode === undefined) return undefined;
+  return pids.find((pid) => hasSocket(pid, inode));
+}
+
+/** The inode of the socket whose local port this is. */
+function inodeOf(port: number): string | undefined {
+  const local = `${LOOPBACK}:${port.toString(16).toUpperCase().padStart(4, '0')}`;
+  for (const line of readFileSync('/proc/net/tcp', 'utf8').split('\n').slice(1)) {
+    const fields = line.trim().split(/\s+/);
+    if (fields[1] === local) return fields[9];
+  }
+  return undefined;
+}
+
+function hasSocket(pid: number, inode: string): boolean {
+  const directory = `/proc/${pid}/fd`;
+  try {
+    return readdirSync(directory).some((fd) => isSocket(`${directory}/${fd}`, inode));
+  } catch {
+    return false;
+  }
+}
+
+/** A descriptor may be closed while it is read. */
+function isSocket(path: string, inode: string): boolean {
+  try {
+    return readlinkSync(path) === `socket:[${inode}]`;
+  } catch {
+    return false;
+  }
+}

@@ -1,0 +1,113 @@
+import { setTimeout as delay } from 'node:timers/promises';
+import { createRandom } from '../faults/random.ts';
+import { type Account, accountFor, NOTHING_WRONG } from './account.ts';
+import { type Accident, accidentOf } from './accidents.ts';
+import { Scene, WINDOW_MS } from './scene.ts';
+import { startWorld, type World } from './world.ts';
+
+export interface RigRun extends Account {
+  readonly seed: number;
+  readonly accident: string;
+  readonly seconds: number;
+  /** Windows that were accounted for. */
+  readonly windows: number;
+}
+
+/** For a window to be received after everything is there again: a Lease lasts 15 s, a restart takes its time on a busy machine. */
+const PATIENCE_MS = 150_000;
+/** Windows after the accident, in which late facts are settled. */
+const SETTLING_WINDOWS = 3;
+
+/** Runs accidents one after the other, each on a database of its own. */
+export class RigSuite {
+  readonly #world: World;
+
+  private constructor(world: World) {
+    this.#world = world;
+  }
+
+  static async start(log: (line: string) => void): Promise<RigSuite> {
+    return new RigSuite(await startWorld(log));
+  }
+
+  /** A run that cannot be accounted for counts as unreported for as long as it took. */
+  async run(seed: number): Promise<RigRun> {
+    const startedAt = performance.now();
+    const accident = accidentOf(seed);
+    const scene = await Scene.start(this.#world, { pooled: accident.pooled === true });
+    const elapsed = (): number => (performance.now() - startedAt) / 1_000;
+    try {
+      const { account, windows } = await this.#live(scene, accident, seed);
+      return { ...account, seed, accident: accident.name, seconds: elapsed(), windows };
+    } catch (error) {
+      const figures = { ...NOTHING_WRONG, unreported: Math.round(elapsed()) };
+      const wrong = [`it cannot be accounted for: ${String(error)}`];
+      return { figures, wrong, seed, accident: accident.name, seconds: elapsed(), windows: 0 };
+    } finally {
+      await scene.end();
+      await this.#world.trio.complete();
+    }
+  }
+
+  async close(): Promise<void> {
+    await this.#world.close();
+  }
+
+  async #live(
+    scene: Scene,
+    accident: Accident,
+    seed: number,
+  ): Promise<{ readonly account: Account; readonly windows: number }> {
+    const late: string[] = [];
+    await scene.leader();
+    if (accident.early !== true) await this.#settled(scene);
+    const before = accident.early === true ? undefined : await firstWindow(scene);
+    await accident.happen(scene, createRandom(seed));
+    const restoredAt = Date.now();
+    const to = Math.ceil(restoredAt / WINDOW_MS + 1) * WINDOW_MS;
+    if (!(await scene.windowArrives(to + SETTLING_WINDOWS * WINDOW_MS, PATIENCE_MS))) {
+      late.push(`no window was received within ${PATIENCE_MS / 1_000} s after the accident`);
+    }
+    // A backfill may be under way, and so may deliveries.
+    await this.#allReceived(scene);
+    const from = before ?? (await firstWindow(scene));
+    const stretch = { from, to };
+    const account = accountFor({
+      stretch,
+      windowMs: WINDOW_MS,
+      ended: this.#world.ended(),
+      ledger: await scene.ledger(from),
+      gaps: await scene.gaps(from),
+      recorded: this.#world.recorder.recorded(),
+      terms: scene.leaders.terms(),
+    });
+    return {
+      account: { figures: account.figures, wrong: [...late, ...account.wrong] },
+      windows: (to - from) / WINDOW_MS,
+    };
+  }
+
+  /** Two windows are billed and received. */
+  async #settled(scene: Scene): Promise<void> {
+    const arrives = await scene.windowArrives(Date.now() + WINDOW_MS, PATIENCE_MS);
+    if (!arrives) throw new Error('rig: no window is billed before any accident');
+  }
+
+  /** Waits until the receiver has all that the ledger has, for as long as it takes deliveries to be repeated. */
+  async #allReceived(scene: Scene): Promise<void> {
+    const deadline = performance.now() + PATIENCE_MS;
+    while (performance.now() < deadline) {
+      const events = await scene.ledger(0);
+      const { usage } = this.#world.recorder.recorded();
+      if (events.every(({ id }) => usage.has(id))) return;
+      await delay(WINDOW_MS / 10);
+    }
+  }
+}
+
+/** Start of the first window of the ledger, milliseconds since the epoch. */
+async function firstWindow(scene: Scene): Promise<number> {
+  const events = await scene.ledger(0);
+  if (events.length === 0) throw new Error('rig: the ledger has no event');
+  return Math.min(...events.map(({ window_start: start }) => Date.parse(start)));
+}
