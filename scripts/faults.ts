@@ -126,6 +126,8 @@ async function runOnRig(): Promise<void> {
   if (!ACCIDENTS.some(({ name }) => name.includes(values.scenario))) {
     throw new RangeError(`faults: --scenario: no such scenario: "${values.scenario}"`);
   }
+  // Ends the processes that it started as well, which Ctrl-C does not reach.
+  process.once('SIGINT', () => process.exit(130)).once('SIGTERM', () => process.exit(143));
   const totals = { runs: 0, ...NOTHING_WRONG };
   const rig = await RigSuite.start((line) => console.error(line));
   try {

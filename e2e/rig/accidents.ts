@@ -40,15 +40,18 @@ const ALL: readonly Accident[] = [
     async happen(scene, random) {
       const first = await scene.leader();
       await delay(random.between(0, WINDOW_MS / 2));
+      const { pid } = first;
       first.kill();
+      await nextLeader(scene, pid);
     },
   },
   {
     name: 'leader killed twice, the second before its first window',
     async happen(scene, random) {
       const first = await scene.leader();
+      const { pid } = first;
       first.kill();
-      const second = await nextLeader(scene, first.pid);
+      const second = await nextLeader(scene, pid);
       await delay(random.between(0, 2 * SECOND));
       second.kill();
     },

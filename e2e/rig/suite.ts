@@ -15,8 +15,10 @@ export interface RigRun extends Account {
 
 /** For a window to be received after everything is there again: a Lease lasts 15 s, a restart takes its time on a busy machine. */
 const PATIENCE_MS = 150_000;
-/** Windows after the accident, in which late facts are settled. */
-const SETTLING_WINDOWS = 3;
+/** Windows after those that are accounted for, in which late facts are settled. */
+const SETTLING_MS = 2 * WINDOW_MS;
+/** The first window that a process bills is the first whole one after it leads, and it may see the cluster a window later. */
+const BEGINNING_MS = 2 * WINDOW_MS;
 
 /** Runs accidents one after the other, each on a database of its own. */
 export class RigSuite {
@@ -63,17 +65,16 @@ export class RigSuite {
     if (accident.early !== true) await this.#settled(scene);
     const before = accident.early === true ? undefined : await firstWindow(scene);
     await accident.happen(scene, createRandom(seed));
-    const restoredAt = Date.now();
-    const to = Math.ceil(restoredAt / WINDOW_MS + 1) * WINDOW_MS;
-    if (!(await scene.windowArrives(to + SETTLING_WINDOWS * WINDOW_MS, PATIENCE_MS))) {
-      late.push(`no window was received within ${PATIENCE_MS / 1_000} s after the accident`);
+    // What had not begun before the accident has to begin soon after it.
+    const from = before ?? nextWindow(await leadingSince(scene)) + BEGINNING_MS;
+    const to = Math.max(nextWindow(Date.now()) + WINDOW_MS, from + 2 * WINDOW_MS);
+    if (!(await scene.windowArrives(to + SETTLING_MS, PATIENCE_MS))) {
+      late.push(`no window is received within ${PATIENCE_MS / 1_000} s after the accident`);
     }
     // A backfill may be under way, and so may deliveries.
     await this.#allReceived(scene);
-    const from = before ?? (await firstWindow(scene));
-    const stretch = { from, to };
     const account = accountFor({
-      stretch,
+      stretch: { from, to },
       windowMs: WINDOW_MS,
       ended: this.#world.ended(),
       ledger: await scene.ledger(from),
@@ -110,4 +111,16 @@ async function firstWindow(scene: Scene): Promise<number> {
   const events = await scene.ledger(0);
   if (events.length === 0) throw new Error('rig: the ledger has no event');
   return Math.min(...events.map(({ window_start: start }) => Date.parse(start)));
+}
+
+/** When the process that leads was first seen to lead. */
+async function leadingSince(scene: Scene): Promise<number> {
+  const { pid } = await scene.leader();
+  const term = scene.leaders.terms().findLast((each) => each.pid === pid);
+  return term?.from ?? Date.now();
+}
+
+/** The first boundary of windows after a moment. */
+function nextWindow(at: number): number {
+  return Math.ceil(at / WINDOW_MS) * WINDOW_MS;
 }
