@@ -65,7 +65,7 @@ export class LeaderLog {
 }
 
 /** Whether a process reports that it leads; undefined when it does not answer. */
-async function reportsToLead(address: string): Promise<boolean | undefined> {
+export async function reportsToLead(address: string): Promise<boolean | undefined> {
   const signal = AbortSignal.timeout(PATIENCE_MS);
   try {
     const answer = await fetch(`${address}/leaderz`, { signal });

@@ -250,6 +250,27 @@ async function sendItems(
   }
 }
 
+const CONFLICT =
+  '{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Conflict","code":409}';
+
+/** Whether an object is there already that is to be made, or is of another version than the one to be replaced. */
+function contradicts(
+  method: string | undefined,
+  stored: string | undefined,
+  resourceVersion: unknown,
+): boolean {
+  if (stored === undefined) return false;
+  if (method === 'POST') return true;
+  const { metadata } = JSON.parse(stored) as {
+    readonly metadata: { readonly resourceVersion: string };
+  };
+  return (
+    method === 'PUT' &&
+    resourceVersion !== undefined &&
+    resourceVersion !== metadata.resourceVersion
+  );
+}
+
 /** Leases, events and statuses: kept as they came. */
 async function store(
   request: IncomingMessage,
@@ -264,9 +285,13 @@ async function store(
   const stored = JSON.stringify({ ...body, metadata });
   if (SECRET_PATH.test(path)) secretLog.add(version, `{"type":"MODIFIED","object":${stored}}`);
   const { name } = metadata as { name?: unknown };
+  const place = request.method === 'POST' ? `${path}/${String(name)}` : path;
+  if (contradicts(request.method, objects.get(place), body.metadata?.['resourceVersion'])) {
+    return send(response, 409, CONFLICT);
+  }
   const marked = request.method === 'PATCH' ? marks.objectAt(path) : undefined;
   if (marked !== undefined) return sendMarked(response, marked, metadata);
-  objects.set(request.method === 'POST' ? `${path}/${String(name)}` : path, stored);
+  objects.set(place, stored);
   const [, kind] = (request.method === 'PUT' && CUSTOM_RESOURCE.exec(path)) || [];
   if (kind !== undefined) {
     customResources.set(path, stored);
