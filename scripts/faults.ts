@@ -6,9 +6,7 @@ import {
   type PostgresSuiteOptions,
   startPostgresSuite,
 } from '../e2e/faults/postgres/run-suite.ts';
-import { FIGURES, NOTHING_WRONG } from '../e2e/rig/account.ts';
-import { ACCIDENTS, accidentOf as rigAccidentOf } from '../e2e/rig/accidents.ts';
-import { type RigRun, RigSuite } from '../e2e/rig/suite.ts';
+import { runRig } from '../e2e/rig/run-rig.ts';
 import { startKafkaBrokers } from '../e2e/faults/kafka/brokers.ts';
 import { withKafka } from '../e2e/faults/kafka/plan.ts';
 import type { RunReport } from '../e2e/faults/run-plan.ts';
@@ -16,6 +14,8 @@ import { isSound, runAll, type SuiteRun } from '../e2e/faults/run-suite.ts';
 import { planOf, SCENARIOS } from '../e2e/faults/scenarios.ts';
 
 /**
+ * `npm run faults -- --ledger postgres --rig`: two processes of the shipped program, one accident a run (e2e/rig/run-rig.ts).
+ *
  * `npm run faults -- --seed S --runs N`: seeded accidents of the ledger and of delivery, one line each,
  * and in the end what was lost, duplicated or silently wrong, and how many units are on no invoice, or on two,
  * without a word. Ends with 1 when anything was. `--scenario TEXT` takes only those whose name contains it;
@@ -25,8 +25,6 @@ import { planOf, SCENARIOS } from '../e2e/faults/scenarios.ts';
  * `--kafka`: every run feeds a topic of three brokers of Apache Kafka besides another destination, one run at a time.
  * `--ledger postgres`: accidents of three PostgreSQL servers, one after the other; there `--without-standby`
  * confirms commits that no standby has.
- * `--ledger postgres --rig`: two processes of the shipped program on a kube-apiserver and a PostgreSQL server with a synchronous
- * standby, one accident a run (e2e/rig/accidents.ts), accounted for by what the simulated cluster ran.
  */
 const { values } = parseArgs({
   options: {
@@ -34,10 +32,10 @@ const { values } = parseArgs({
     runs: { type: 'string', default: '100' },
     jobs: { type: 'string', default: String(availableParallelism()) },
     scenario: { type: 'string', default: '' },
+    rig: { type: 'boolean', default: false },
     kafka: { type: 'boolean', default: false },
     budgets: { type: 'boolean', default: false },
     ledger: { type: 'string', default: 'files' },
-    rig: { type: 'boolean', default: false },
     'without-standby': { type: 'boolean', default: false },
     'without-sync': { type: 'boolean', default: false },
     'without-in-flight': { type: 'boolean', default: false },
@@ -47,7 +45,7 @@ const { values } = parseArgs({
 const seed = wholeNumber('--seed', values.seed, 0);
 const runs = wholeNumber('--runs', values.runs, 1);
 const jobs = wholeNumber('--jobs', values.jobs, 1);
-if (values.rig) await runOnRig();
+if (values.rig) await runRig({ ...values, seed, runs });
 else if (values.ledger === 'postgres') await runOnPostgres();
 else if (values.ledger === 'files') await runOnFiles();
 else throw new RangeError(`faults: --ledger: not one of files, postgres: "${values.ledger}"`);
@@ -119,48 +117,6 @@ async function runOnPostgres(): Promise<void> {
   }
   console.log(JSON.stringify(totals));
   process.exitCode = totals.unsound === 0 ? 0 : 1;
-}
-
-async function runOnRig(): Promise<void> {
-  if (values.ledger !== 'postgres') throw new RangeError('faults: --rig: needs --ledger postgres');
-  if (!ACCIDENTS.some(({ name }) => name.includes(values.scenario))) {
-    throw new RangeError(`faults: --scenario: no such scenario: "${values.scenario}"`);
-  }
-  // Ends the processes that it started as well, which Ctrl-C does not reach.
-  process.once('SIGINT', () => process.exit(130)).once('SIGTERM', () => process.exit(143));
-  const totals = { runs: 0, ...NOTHING_WRONG };
-  const rig = await RigSuite.start((line) => console.error(line));
-  try {
-    for (let next = seed; totals.runs < runs; next += 1) {
-      if (!rigAccidentOf(next).name.includes(values.scenario)) continue;
-      const run = await rig.run(next);
-      console.log(describeRigRun(run));
-      totals.runs += 1;
-      for (const figure of FIGURES) totals[figure] += run.figures[figure];
-      if (run.wrong.length === 0) continue;
-      process.exitCode = 1;
-      console.error(
-        `failed: alone: npm run faults -- --ledger postgres --rig --seed ${next} --runs 1`,
-      );
-      for (const text of run.wrong) console.error(`  ${text}`);
-    }
-  } finally {
-    await rig.close();
-  }
-  console.log(JSON.stringify(totals));
-}
-
-function describeRigRun({ seed: number, accident, windows, seconds, figures }: RigRun): string {
-  const bad = FIGURES.filter((figure) => figures[figure] > 0).map(
-    (figure) => `${figure} ${figures[figure]}`,
-  );
-  return [
-    String(number).padStart(6),
-    accident.padEnd(56),
-    `${String(windows).padStart(3)} windows`,
-    `${seconds.toFixed(0).padStart(4)} s`,
-    bad.length === 0 ? 'ok' : bad.join(' '),
-  ].join('  ');
 }
 
 /** What both suites say of a run. */
