@@ -100,6 +100,13 @@ describe('the account of a run finds', () => {
     expect(account()).toEqual({ figures: NOTHING_WRONG, wrong: [] });
   });
 
+  test('nothing wrong in what was billed before and after', () => {
+    const [lasting] = seriesWithin(STRETCH, []);
+    if (lasting === undefined) throw new Error('nothing lasts');
+    const others = [-10, 60].map((from) => eventOf(lasting, from, lasting.rate / 360));
+    expect(account({ ledger: [...billedRight(), ...others] }).figures).toEqual(NOTHING_WRONG);
+  });
+
   test('an event that the receiver never got, and one that came with two contents or is not in the ledger', () => {
     const ledger = billedRight();
     const usage = new Map(ledger.map(({ id }) => [id, new Set(['{}'])]));

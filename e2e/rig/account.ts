@@ -135,9 +135,10 @@ function billedSeries(
   return { overbilled, missingMs };
 }
 
-/** What goes on after the stretch is billed on. */
+/** What lasts is billed before and after the stretch as well. */
 function concerns({ isShort, stretch }: Series, event: ReceivedEvent): boolean {
-  return isShort || Date.parse(event.window_end) <= stretch.to;
+  const [start, end] = [Date.parse(event.window_start), Date.parse(event.window_end)];
+  return isShort || (start >= stretch.from && end <= stretch.to);
 }
 
 /**

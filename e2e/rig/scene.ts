@@ -103,9 +103,9 @@ export class Scene {
     return true;
   }
 
-  /** All events of the ledger whose windows start after a moment, from the process that leads. */
-  async ledger(from: number): Promise<readonly ReceivedEvent[]> {
-    return parseEvents(await this.#read(`/api/v1/events?format=ndjson&${range(from)}`));
+  /** All events of the ledger, from the process that leads. */
+  async ledger(): Promise<readonly ReceivedEvent[]> {
+    return parseEvents(await this.#read(`/api/v1/events?format=ndjson&${range(0)}`));
   }
 
   /** What GET /api/v1/gaps reports of all since a moment. */

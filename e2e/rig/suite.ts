@@ -77,7 +77,7 @@ export class RigSuite {
       stretch: { from, to },
       windowMs: WINDOW_MS,
       ended: this.#world.ended(),
-      ledger: await scene.ledger(from),
+      ledger: await scene.ledger(),
       gaps: await scene.gaps(from),
       recorded: this.#world.recorder.recorded(),
       terms: scene.leaders.terms(),
@@ -98,7 +98,7 @@ export class RigSuite {
   async #allReceived(scene: Scene): Promise<void> {
     const deadline = performance.now() + PATIENCE_MS;
     while (performance.now() < deadline) {
-      const events = await scene.ledger(0);
+      const events = await scene.ledger();
       const { usage } = this.#world.recorder.recorded();
       if (events.every(({ id }) => usage.has(id))) return;
       await delay(WINDOW_MS / 10);
@@ -108,7 +108,7 @@ export class RigSuite {
 
 /** Start of the first window of the ledger, milliseconds since the epoch. */
 async function firstWindow(scene: Scene): Promise<number> {
-  const events = await scene.ledger(0);
+  const events = await scene.ledger();
   if (events.length === 0) throw new Error('rig: the ledger has no event');
   return Math.min(...events.map(({ window_start: start }) => Date.parse(start)));
 }
