@@ -6,7 +6,7 @@ import { type Bouncer, startBouncer } from './bouncer.ts';
 import type { ReportedGap } from './gaps.ts';
 import { LeaderLog } from './leader-log.ts';
 import { RigPod } from './pod.ts';
-import type { World } from './world.ts';
+import { POD_NAMES, type World } from './world.ts';
 
 /** The shortest that COLLECTION_INTERVAL takes. */
 export const WINDOW_MS = 10_000;
@@ -44,7 +44,7 @@ export class Scene {
       : undefined;
     const pods: RigPod[] = [];
     recorder.begin(() => pods.flatMap(({ pid }) => pid ?? []));
-    for (const name of ['meterfeed-a', 'meterfeed-b']) {
+    for (const name of POD_NAMES) {
       pods.push(
         await RigPod.start({
           name,

@@ -7,16 +7,20 @@ import {
   type EphemeralControlPlane,
 } from '../control-plane/ephemeral.ts';
 import { createKubectl } from '../control-plane/kubectl.ts';
-import { applyCustomResources } from '../local/custom-resources.ts';
+import { applyCustomResources, OPERATOR_NAMESPACE } from '../local/custom-resources.ts';
 import { startTrio, type Trio } from '../postgres/trio.ts';
 import { createApiClient } from '../simulator/api-client.ts';
-import { BURST_REQUESTS, TENANT_CLUSTERS } from '../simulator/cloud.ts';
+import { BURST_REQUESTS, TENANT_CLUSTERS, tenantClusterId } from '../simulator/cloud.ts';
+import type { ObjectMeta } from '../simulator/objects.ts';
 import { letRun, podObject } from '../simulator/pods.ts';
 import { startSimulator, type Simulator } from '../simulator/simulator.ts';
 import { syncedMeta } from '../simulator/synced.ts';
 import { type PodTruth, readTruth } from '../simulator/truth.ts';
 import { Recorder } from './recorder.ts';
 import { BURST, STEADY } from './truth.ts';
+
+/** Of the two processes. */
+export const POD_NAMES = ['meterfeed-a', 'meterfeed-b'] as const;
 
 /**
  * What all runs share: a kube-apiserver in which the simulator plays a GPU cloud, a PostgreSQL primary with two standbys of which
@@ -46,7 +50,7 @@ export async function startWorld(log: (line: string) => void): Promise<World> {
   });
   const truthFile = join(directory, 'truth.ndjson');
   const simulator = await startSimulator({ credentials: plane.credentials, truthFile, log });
-  await runSteadyPod(plane);
+  await runLastingPods(plane);
   return {
     plane,
     trio,
@@ -79,13 +83,19 @@ async function closeAll(
   }
 }
 
-/** A pod of the tenant cluster `burst` that runs as long as the world, so that every second has one. */
-async function runSteadyPod({ credentials }: EphemeralControlPlane): Promise<void> {
-  const burst = TENANT_CLUSTERS.find(({ name }) => name === 'burst');
-  if (burst?.churn === undefined) throw new Error(`rig: no such tenant cluster: "${BURST}"`);
+/**
+ * Pods that run as long as the world: one of the tenant cluster `burst`, so that every second has one, and those that the two
+ * processes stand for, which a leader may put its label on.
+ */
+async function runLastingPods({ credentials }: EphemeralControlPlane): Promise<void> {
+  const burst = TENANT_CLUSTERS.find((cluster) => tenantClusterId(cluster) === BURST);
+  if (burst === undefined) throw new Error(`rig: no such tenant cluster: "${BURST}"`);
   const api = createApiClient(credentials, AbortSignal.timeout(30_000));
-  const meta = syncedMeta(burst, STEADY, STEADY);
-  const { object } = await api.ensure(podObject(meta, burst.churn.node, BURST_REQUESTS, 'Always'));
-  await letRun(api, object, Date.now);
+  const run = async (metadata: ObjectMeta): Promise<void> => {
+    const { object } = await api.ensure(podObject(metadata, 'cpu-2', BURST_REQUESTS, 'Always'));
+    await letRun(api, object, Date.now);
+  };
+  await run(syncedMeta(burst, STEADY, STEADY));
+  for (const name of POD_NAMES) await run({ name, namespace: OPERATOR_NAMESPACE });
   await api.close();
 }
