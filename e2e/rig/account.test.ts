@@ -130,6 +130,35 @@ describe('the account of a run finds', () => {
     expect(account({ ledger, gaps }).figures).toEqual(NOTHING_WRONG);
   });
 
+  test('a window that was not billed, though another one was billed and is in a gap as well', () => {
+    const ledger = billedRight().filter(
+      (each) => !startsAt(30)(each) || each.dimensions?.['namespace'] === undefined,
+    );
+    const gaps = EVERYTHING.map((scope) => gap(40, 50, scope));
+    expect(account({ ledger, gaps }).figures).toEqual({ ...NOTHING_WRONG, unreported: 10 });
+  });
+
+  test('nothing wrong in a late fact, which is billed in a later window', () => {
+    const ledger = billedRight().map((each) => {
+      if (each.dimensions?.['namespace'] !== 'job-1') return each;
+      return startsAt(10)(each)
+        ? event(each.metric, BURST, 10, 0, 'job-1')
+        : event(each.metric, BURST, 20, (3.6 * 13) / 3600, 'job-1');
+    });
+    expect(account({ ledger }).figures).toEqual(NOTHING_WRONG);
+  });
+
+  test('nothing wrong in an end that nobody saw, if the event says by how much', () => {
+    const cut = billedRight().map((each) =>
+      each.dimensions?.['namespace'] === 'job-1' && startsAt(20)(each)
+        ? { ...event(each.metric, BURST, 20, (3.6 * 2) / 3600, 'job-1') }
+        : each,
+    );
+    expect(account({ ledger: cut }).figures).toEqual({ ...NOTHING_WRONG, unreported: 3 });
+    const said = cut.map((each) => ({ ...each, properties: { uncertain_seconds: '3' } }));
+    expect(account({ ledger: said }).figures).toEqual(NOTHING_WRONG);
+  });
+
   test('one second of a pod that is missing, or was billed twice', () => {
     const second = 3.6 / 3600;
     const change = (by: number) =>

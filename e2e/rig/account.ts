@@ -98,35 +98,35 @@ function strayIds({ ledger, recorded }: Evidence, wrong: string[]): number {
 }
 
 function emptyWindows(evidence: Evidence, wrong: string[]): number {
-  const { ledger, gaps } = evidence;
+  const { ledger, gaps, stretch, windowMs } = evidence;
   const starts = new Set(ledger.map(({ window_start: start }) => Date.parse(start)));
   const pods = { scope: 'pods', tenantCluster: '*', isSampled: false };
-  const empty = windowsOf(evidence).filter(
-    (window) =>
-      !starts.has(window.from) && lasting(coveredBy(gaps, pods, window)) < window.to - window.from,
+  const empty = windowsOf(stretch, windowMs).filter(
+    (window) => !starts.has(window.from) && !isCovered(window, coveredBy(gaps, pods, window)),
   );
   note(wrong, 'without an event and without a gap', empty.map(showWindow));
   return empty.length;
 }
 
-/** How much of what ran at a known rate was billed too often, and how long it was not billed without a word. */
+/** How many series were billed beyond what ran, and for how long something ran that is neither billed nor reported. */
 function billedSeries(
-  { stretch, ended, ledger, gaps }: Evidence,
+  evidence: Evidence,
   wrong: string[],
 ): { readonly overbilled: number; readonly missingMs: number } {
   let overbilled = 0;
   let missingMs = 0;
-  for (const series of seriesWithin(stretch, ended)) {
+  for (const series of seriesWithin(evidence.stretch, evidence.ended)) {
     const ran = series.stretch.to - series.stretch.from;
-    const events = ledger.filter((event) => series.matches(event) && concerns(series, event));
-    const billed = paidMs(Number(sumNanos(events)) / 1e9, series.rate);
-    const excess = billed - ran;
-    const missing = ran - billed - explainedMs(series, events, gaps);
+    const events = evidence.ledger.filter(
+      (event) => series.matches(event) && concerns(series, event),
+    );
+    const billed = billedMs(series, events);
     const figures = `ran ${ran / 1000} s, billed ${billed / 1000} s`;
-    if (excess > ran * TOLERANCE) {
+    if (billed - ran > ran * TOLERANCE) {
       overbilled += 1;
       wrong.push(`billed beyond what ran: ${series.name}: ${figures}`);
     }
+    const missing = unexplainedMs(series, events, evidence);
     if (missing > ran * TOLERANCE) {
       missingMs += missing;
       wrong.push(`neither billed nor in a gap: ${series.name}: ${figures}`);
@@ -141,23 +141,43 @@ function concerns({ isShort, stretch }: Series, event: ReceivedEvent): boolean {
   return isShort || (start >= stretch.from && end <= stretch.to);
 }
 
+function billedMs({ rate }: Series, events: readonly ReceivedEvent[]): number {
+  return paidMs(Number(sumNanos(events)) / 1e9, rate);
+}
+
 /**
- * Milliseconds of a series that its gaps and the uncertainty of its events explain (docs/events.md#uncertain). A gap `unseen`
- * explains only what began and ended in it (docs/metering.md#usage-that-nobody-saw).
+ * Milliseconds of a series that are not billed and that nothing explains. What explains is looked for in each window by itself, so
+ * that a gap in one window hides nothing in another:
+ *
+ * 1. A gap with a reason explains its own stretch.
+ * 2. A gap `unseen` explains what began and ended in it, and nothing else (docs/metering.md#usage-that-nobody-saw).
+ * 3. A late fact is billed in a later window (docs/metering.md#late-facts), so no more is missing than is not billed at all.
+ * 4. `uncertain_seconds` explain that much of what has ended (docs/events.md#uncertain).
  */
-function explainedMs(
+function unexplainedMs(
   series: Series,
   events: readonly ReceivedEvent[],
-  gaps: readonly ReportedGap[],
+  { gaps, windowMs }: Evidence,
 ): number {
   const { stretch, isShort } = series;
-  const ran = stretch.to - stretch.from;
   const [unseen, others] = partition(gaps, ({ reason }) => reason === 'unseen');
-  if (isShort && lasting(coveredBy(unseen, series, stretch)) === ran) return ran;
-  const covered = lasting(coveredBy(others, series, stretch));
-  if (!isShort) return covered;
+  if (isShort && isCovered(stretch, coveredBy(unseen, series, stretch))) return 0;
+  const unbilled = stretch.to - stretch.from - billedMs(series, events);
+  let missing = 0;
+  for (const part of windowsOf(stretch, windowMs)) {
+    const within = events.filter(
+      ({ window_start: at }) => startOf(part, windowMs) === Date.parse(at),
+    );
+    const explained = lasting(coveredBy(others, series, part)) + billedMs(series, within);
+    missing += Math.max(0, part.to - part.from - explained);
+  }
   const uncertain = events.map(({ properties }) => Number(properties?.['uncertain_seconds'] ?? 0));
-  return covered + Math.max(0, ...uncertain) * 1000;
+  const tolerated = isShort ? Math.max(0, ...uncertain) * 1000 : 0;
+  return Math.max(0, Math.min(unbilled, missing) - tolerated);
+}
+
+function isCovered({ from, to }: Stretch, covered: readonly Stretch[]): boolean {
+  return lasting(covered) === to - from;
 }
 
 function partition<T>(all: readonly T[], holds: (one: T) => boolean): readonly [T[], T[]] {
@@ -171,7 +191,7 @@ function absentUsage(evidence: Evidence, wrong: string[]): number {
     const starts = new Set(
       ledger.filter(presence.matches).map(({ window_start: start }) => Date.parse(start)),
     );
-    return windowsOf(evidence).filter(
+    return windowsOf(evidence.stretch, evidence.windowMs).filter(
       (window) => !starts.has(window.from) && coveredBy(gaps, presence, window).length === 0,
     );
   };
@@ -211,12 +231,20 @@ export function sentByOldLeader(
   return late.length;
 }
 
-function windowsOf({ stretch, windowMs }: Evidence): readonly Stretch[] {
-  const count = Math.floor((stretch.to - stretch.from) / windowMs);
-  return Array.from({ length: count }, (_, index) => {
-    const from = stretch.from + index * windowMs;
-    return { from, to: from + windowMs };
-  });
+/** A stretch in parts, each within one window. */
+function windowsOf({ from, to }: Stretch, windowMs: number): readonly Stretch[] {
+  const parts: Stretch[] = [];
+  for (let at = from; at < to; ) {
+    const end = Math.min(to, startOf({ from: at }, windowMs) + windowMs);
+    parts.push({ from: at, to: end });
+    at = end;
+  }
+  return parts;
+}
+
+/** Of the window that something begins in. */
+function startOf({ from }: Pick<Stretch, 'from'>, windowMs: number): number {
+  return Math.floor(from / windowMs) * windowMs;
 }
 
 const SHOWN = 5;
