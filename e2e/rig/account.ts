@@ -66,6 +66,7 @@ export function accountFor(evidence: Evidence): Account {
   const stray = strayIds(evidence, wrong);
   const { overbilled, missingMs } = billedSeries(evidence, wrong);
   const absentMs = absentUsage(evidence, wrong);
+  if (missingMs + absentMs > 0) note(wrong, 'gaps that are reported', evidence.gaps.map(showGap));
   const late = sentByOldLeader(evidence.recorded.requests, evidence.terms, wrong);
   return {
     figures: {
@@ -261,6 +262,11 @@ function describe({ id, metric, tenant, window_start: start }: ReceivedEvent): s
 
 function textsOf([id, contents]: readonly [string, ReadonlySet<string>]): string {
   return `${id} (${[...contents].join(' and ')})`;
+}
+
+function showGap({ source, reason, scopes, stretches }: ReportedGap): string {
+  const when = stretches.map(({ from, to }) => `${from} to ${to}`).join(' and ');
+  return `${source} of ${scopes.join(' and ')} ${when} (${reason})`;
 }
 
 function showWindow({ from }: Stretch): string {
