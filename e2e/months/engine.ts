@@ -11,7 +11,6 @@ import { createMemoryLedger } from '../../operator/ledger/testing/memory-ledger.
 import { buildCatalog } from '../../operator/model/catalog.ts';
 import type { UsageEvent } from '../../operator/model/event.ts';
 import { omitUndefined } from '../../operator/model/omit-undefined.ts';
-import type { PriceBook } from '../../operator/model/price-book.ts';
 import type { Tenant } from '../../operator/model/tenant.ts';
 import { createOutbound, type Outbound } from '../../operator/outbound/outbound.ts';
 import { createIdleClock, type IdleClock } from '../faults/subject/idle-clock.ts';
@@ -50,10 +49,8 @@ export interface Engine {
 export interface EngineOptions {
   readonly settings: Pick<
     DestinationSettings,
-    'type' | 'options' | 'late' | 'planChange' | 'aggregate' | 'managePrices'
+    'type' | 'options' | 'late' | 'planChange' | 'aggregate'
   >;
-  /** None unless given. */
-  readonly books?: readonly PriceBook[];
   readonly beginning: number;
   /** Turns the billing system's clock. */
   readonly turnTo: (at: number) => void;
@@ -138,7 +135,7 @@ export async function startEngine(options: EngineOptions): Promise<Engine> {
 }
 
 async function startProcess(
-  { settings, books = [] }: EngineOptions,
+  { settings }: EngineOptions,
   clock: IdleClock,
   { ledger, tenants, gone, listeners }: Estate,
   awaits = Number.POSITIVE_INFINITY,
@@ -152,7 +149,6 @@ async function startProcess(
     // Time stands still while a request is under way, so that nobody may wait for it to pass in between.
     clock: { ...clock, sleep: async () => undefined },
     logger: silentLogger,
-    books: () => books,
   });
   const delivery = createDelivery({
     ledger: mortal.ledger(ledger),

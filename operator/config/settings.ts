@@ -274,8 +274,6 @@ export interface DestinationSettings<Options = unknown> {
   readonly aggregate?: Aggregation;
   /** What becomes of usage that comes after the invoice of its time is final; `send` unless told otherwise. */
   readonly late?: 'send' | 'next' | 'credit' | 'hold';
-  /** Whether its prices are made those of the price books; they are only compared unless told otherwise. */
-  readonly managePrices?: boolean;
   readonly metrics?: MetricFilter;
   /** Verify the alerts of this billing system, beside those of the environment. */
   readonly webhookSecrets?: readonly Secret[];

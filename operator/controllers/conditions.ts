@@ -21,7 +21,6 @@ export const CONDITION_TYPES = [
   'UnknownMetrics',
   'UnpricedUsage',
   'PricesDiffer',
-  'PricesManaged',
   'TenantsParked',
   'UsageHeld',
   'DiscoveryProblems',

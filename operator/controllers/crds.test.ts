@@ -197,6 +197,12 @@ const BROKEN: readonly Row[] = [
       spec: withHeader({ name: 'X-A', value: 'a\r\nHost: b' }),
       message: "spec.webhook.headers[0].value in body should match '^[ -~]*$'",
     },
+    {
+      reason: 'prices that meterfeed sets',
+      spec: { type: 'noop', managePrices: true },
+      message: 'removed; set prices at the billing system and delete this field',
+      field: 'spec.managePrices',
+    },
   ].map((row): Row => ({ ...row, plural: 'billingdestinations' })),
   ...[
     {
@@ -666,7 +672,6 @@ describe('custom resources', () => {
     expect(answer['spec']).toEqual({
       type: 'noop',
       suspend: false,
-      managePrices: false,
       startFrom: 'now',
       mode: 'test',
       planChange: 'now',

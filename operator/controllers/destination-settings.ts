@@ -33,6 +33,8 @@ export function translateDestination(
   defaults: DestinationDefaults,
 ): Translation<DestinationSettings> {
   const { type } = spec;
+  const removed = removedField(spec);
+  if (removed !== undefined) return invalidSpec('InvalidSpec', removed);
   const definition = definitionOf(type);
   if (definition === undefined) return unknownType(type);
   const block = blockOf(spec);
@@ -67,13 +69,18 @@ export function translateDestination(
         planChange: spec.planChange,
         aggregate: spec.aggregate,
         late: spec.late,
-        managePrices: spec.managePrices,
         metrics: spec.metrics,
       }),
       ...(webhookSecrets.value.length > 0 && { webhookSecrets: webhookSecrets.value }),
       options: options.settings,
     },
   };
+}
+
+/** Names a field that has no effect any more, and how to go on; undefined where the spec asks for none. */
+function removedField({ managePrices }: BillingDestinationSpec): string | undefined {
+  if (managePrices !== true) return undefined;
+  return 'spec.managePrices: removed: "true"; set prices at the billing system and delete this field';
 }
 
 /** The block of the spec's own type: the field of the type's name. */

@@ -248,8 +248,6 @@ function attentionClaims(progress: DestinationProgress | undefined): readonly Co
   if (drift !== undefined) claims.push(drift);
   const prices = progress.prices && pricesClaim(name, progress.prices);
   if (prices !== undefined) claims.push(prices);
-  const managed = progress.prices && managedClaim(progress.prices);
-  if (managed !== undefined) claims.push(managed);
   const invoices = progress.invoices && invoiceClaim(progress.invoices);
   if (invoices !== undefined) claims.push(invoices);
   if (progress.tooSlow !== undefined) {
@@ -295,25 +293,6 @@ function pricesClaim(name: string, { examples }: PriceReport): ConditionClaim | 
     brief: 'other prices than the PriceBooks',
     message: `The billing system has other prices than the PriceBooks: ${first}. GET /api/v1/destinations/${name}/plan has them all`,
   };
-}
-
-/** Only where prices are to be made those of the books. */
-function managedClaim({ differing, failures }: PriceReport): ConditionClaim | undefined {
-  if (failures === undefined) return undefined;
-  const type = 'PricesManaged';
-  const [first] = failures;
-  if (first !== undefined) {
-    const more = failures.length === 1 ? '' : `, and ${failures.length - 1} more`;
-    const message = `It is tried again every minute: ${first.slice(0, LONGEST_EXAMPLE)}${more}`;
-    return { type, status: 'False', reason: 'Failing', message };
-  }
-  if (differing > 0) {
-    const message =
-      'What meterfeed has made is as the PriceBooks say; PricesDiffer tells what else is there';
-    return { type, status: 'False', reason: 'NotAlone', message };
-  }
-  const message = 'The prices at the billing system are as the PriceBooks say';
-  return { type, status: 'True', reason: 'AsPriceBook', message };
 }
 
 function invoiceClaim({ examples }: InvoiceReport): ConditionClaim | undefined {

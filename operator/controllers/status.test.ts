@@ -346,17 +346,6 @@ describe('the status of a destination', () => {
     expect(message.length).toBeLessThan(1_200);
   });
 
-  test('says whether prices are made those of the price books, where they are to be', () => {
-    const claimOf = (differing: number, failures: readonly string[]) => {
-      const prices = { differing, examples: [], failures };
-      const progress = progressOf('main', { prices });
-      return brief(destinationClaims({ ...healthy, progress })).at(-1);
-    };
-    expect(claimOf(0, [])).toBe('PricesManaged=True AsPriceBook');
-    expect(claimOf(2, [])).toBe('PricesManaged=False NotAlone');
-    expect(claimOf(0, ['refused', 'too'])).toBe('PricesManaged=False Failing');
-  });
-
   test('carries the numbers, whole seconds, and an error of bounded length', () => {
     const progress = progressOf('main', {
       windowEnd: '2026-11-21T11:59:00Z',

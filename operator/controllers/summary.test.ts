@@ -65,11 +65,6 @@ test('what reads as good is wrong, or the other way round', () => {
   expect(summaryOf([claim({ ...ready, status: 'Unknown', reason: 'Starting' })])).toBe(
     'Starting: It differs',
   );
-  const managed = { type: 'PricesManaged', status: 'True' } as const;
-  expect(summaryOf([claim(ready), claim(managed)])).toBe('OK');
-  expect(summaryOf([claim({ ...managed, status: 'False', reason: 'Failing' })])).toBe(
-    'Failing: It differs',
-  );
 });
 
 test('a long cause makes rows of kubectl wrap, or half a character is shown', () => {

@@ -12,8 +12,8 @@ export function summaryOf(claims: readonly ConditionClaim[]): string {
   const wrong = claims.filter(isWrong).toSorted((a, b) => rankOf(a) - rankOf(b));
   const [worst] = wrong;
   if (worst === undefined) return 'OK';
-  const { type, status, reason, message, brief = message } = worst;
-  const name = type === 'Ready' || status === 'False' ? reason : type;
+  const { type, reason, message, brief = message } = worst;
+  const name = type === 'Ready' ? reason : type;
   const more = wrong.length === 1 ? '' : ` (+${wrong.length - 1} more)`;
   const [cause = ''] = brief.split('; ', 1);
   return cut(`${name}: ${cause}`, LONGEST - more.length) + more;
@@ -23,7 +23,7 @@ function isWrong({ type, status, reason }: ConditionClaim): boolean {
   if (SILENT.has(type)) return false;
   // In force, and without effect: a misspelt name in spec.match looks like this.
   if (reason === 'NothingMatched') return true;
-  const isGood = type === 'Ready' || type === 'PricesManaged' ? 'True' : 'False';
+  const isGood = type === 'Ready' ? 'True' : 'False';
   return status !== isGood;
 }
 

@@ -165,6 +165,13 @@ describe('a BillingDestination', () => {
       message: 'spec.lago: missing; it is required by type lago',
     },
     {
+      accident: 'prices that nobody sets any more',
+      spec: { type: 'noop', managePrices: true } as const,
+      reason: 'InvalidSpec',
+      message:
+        'spec.managePrices: removed: "true"; set prices at the billing system and delete this field',
+    },
+    {
       accident: 'late usage on a next invoice, where there are none',
       spec: { ...webhookSpec({}), late: 'next' } as const,
       reason: 'InvalidSpec',

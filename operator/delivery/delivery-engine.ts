@@ -14,11 +14,7 @@ import type {
 } from './delivery.ts';
 import { createDeliveryMetrics } from './delivery-metrics.ts';
 import { DestinationDirectory } from './destination-directory.ts';
-import {
-  comparePriceBooks,
-  type ComparedDestination,
-  managePriceBooks,
-} from './operations/price-comparison.ts';
+import { comparePriceBooks, type ComparedDestination } from './operations/price-comparison.ts';
 import { Notifying } from './notifying.ts';
 import { ReportedRefusals } from './reported-refusals.ts';
 import { SharedStatus } from './shared-status.ts';
@@ -156,14 +152,6 @@ class DeliveryEngine implements Delivery {
     const compared = this.#compared(name);
     if ('kind' in compared) return compared;
     return comparePriceBooks(compared, question, signal);
-  };
-
-  readonly managePrices: Delivery['managePrices'] = async (name, question, signal) => {
-    const compared = this.#compared(name);
-    if ('kind' in compared) return compared;
-    if (this.#feeders.get(name)?.feeder.settings.managePrices !== true)
-      return { kind: 'unmanaged' };
-    return managePriceBooks(compared, question, signal);
   };
 
   readonly lookAtInvoices: Delivery['lookAtInvoices'] = async (name, tenants, signal) =>

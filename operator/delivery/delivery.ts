@@ -26,11 +26,7 @@ import type {
   ReplayOutcome,
 } from './operations/outcomes.ts';
 import type { SharedFeeders } from './shared-feeders.ts';
-import type {
-  PriceComparison,
-  PriceManagement,
-  PriceQuestion,
-} from './operations/price-comparison.ts';
+import type { PriceComparison, PriceQuestion } from './operations/price-comparison.ts';
 import type { ReconcileQuery, ReconcileOutcome } from './operations/reconcile.ts';
 
 export interface UnknownDestination {
@@ -123,15 +119,6 @@ export interface Delivery {
     question: PriceQuestion,
     signal: AbortSignal,
   ): Promise<PriceComparison | UnknownDestination | UnusableDestination>;
-  /**
-   * Makes the prices of a destination those of price books, where its settings want that; nothing is done where they
-   * do not.
-   */
-  managePrices(
-    name: string,
-    question: PriceQuestion,
-    signal: AbortSignal,
-  ): Promise<PriceManagement | UnknownDestination | UnusableDestination>;
   /**
    * Adds up what a destination was given and holds the invoices of some tenants against it; the status
    * tells what came of it. Nothing where it makes no invoices.

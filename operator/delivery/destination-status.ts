@@ -52,8 +52,6 @@ export interface DestinationStatus {
   readonly unpriced: readonly UnpricedUsage[];
   /** Usage that the destination took and refused later, the newest twenty. */
   readonly lateRefusals: readonly LateRefusal[];
-  /** Whether its prices are made those of the price books. */
-  readonly managesPrices?: true;
   /** How its invoices compare with what it was given; absent before the first look. */
   readonly invoices?: InvoiceReport;
   /** Events a second that it takes at the most, as far as is known. */

@@ -2,7 +2,6 @@ import type { BudgetNotice } from '../model/budget-notice.ts';
 import type { MetricDefinition } from '../model/catalog.ts';
 import type { DestinationType } from '../model/destination-type.ts';
 import type { UsageEvent } from '../model/event.ts';
-import type { PriceBook } from '../model/price-book.ts';
 import type { Tenant } from '../model/tenant.ts';
 import type { Outbound } from '../outbound/outbound.ts';
 import type { Clock } from '../telemetry/clock.ts';
@@ -11,7 +10,7 @@ import type { Alert, UnbilledUsage } from './alerts.ts';
 import type { FailedStep } from './failed-step.ts';
 import type { LateBiller } from './late.ts';
 import type { InvoicesOutcome, InvoicesQuery } from './invoices.ts';
-import type { ComparePrices, ManagePrices } from './prices.ts';
+import type { ComparePrices } from './prices.ts';
 
 /**
  * What a billing system must be able to do for the delivery engine. A destination knows
@@ -121,8 +120,6 @@ export interface Destination {
   lateRefusals?(): readonly LateRefusal[];
   /** Holds a price book against the prices that it has; it is only read. Absent where it has none. */
   readonly comparePrices?: ComparePrices;
-  /** Makes its prices those of price books. Absent where it has none. */
-  readonly managePrices?: ManagePrices;
   /** Events a second that the billing system takes at the most, as far as is known. */
   eventsPerSecond?(): number | undefined;
   /** Closes pooled connections. */
@@ -135,8 +132,6 @@ export interface DestinationContext {
   readonly outbound: Outbound;
   readonly clock: Clock;
   readonly logger: Logger;
-  /** The price books in force, the same ones until one of them changes. */
-  readonly books: () => readonly PriceBook[];
 }
 
 export interface DestinationLimits {

@@ -35,21 +35,3 @@ export type PricesOutcome =
   | { readonly kind: 'failed'; readonly reason: string };
 
 export type ComparePrices = (query: PricesQuery, signal: AbortSignal) => Promise<PricesOutcome>;
-
-/** What came of making a billing system's prices those of the books (docs/costs.md#prices-kept-by-meterfeed). */
-export type ManagedOutcome =
-  | {
-      readonly kind: 'managed';
-      /** What was made, changed or ended, a line each. */
-      readonly changes: readonly string[];
-      /** What was refused, a line each; everything else is done. */
-      readonly failures: readonly string[];
-    }
-  /** What is still to be done is found again by the next attempt. */
-  | { readonly kind: 'failed'; readonly reason: string };
-
-/**
- * Makes what the books say and is not there, and changes and ends what meterfeed has made itself; never anything else.
- * The query's day is the one that runs. Idempotent: it looks first, and an attempt that was cut off leaves nothing twice.
- */
-export type ManagePrices = (query: PricesQuery, signal: AbortSignal) => Promise<ManagedOutcome>;

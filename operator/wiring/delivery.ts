@@ -6,7 +6,7 @@ import type { DestinationStatus } from '../delivery/destination-status.ts';
 import { fencedDestinations } from '../delivery/fenced-destinations.ts';
 import { createDriftWatch, type DriftReport } from '../delivery/operations/drift-watch.ts';
 import { createInvoiceWatch } from '../delivery/operations/invoice-watch.ts';
-import { createPriceWatch, type PriceReport } from '../delivery/operations/price-watch.ts';
+import { type PriceReport, PriceWatch } from '../delivery/operations/price-watch.ts';
 import { createRateWatch, type Rate, type TooSlow } from '../delivery/operations/rate-watch.ts';
 import { wasServed } from '../delivery/records/served-tenants.ts';
 import { createDestinationRegistry } from '../destinations/registry.ts';
@@ -57,7 +57,6 @@ export async function buildDelivery(
     clock,
     logger,
     outbound: fencedOutbound(outbound, mayAct),
-    books: () => settings.current().pricing.books,
   });
   const create = fencedDestinations(registered, mayAct);
   const delivery = createDelivery({
@@ -77,7 +76,7 @@ export async function buildDelivery(
   const drift = createDriftWatch({ ...common, delivery });
   const invoices = createInvoiceWatch({ ...common, delivery });
   const rate = createRateWatch(ledger, clock);
-  const prices = createPriceWatch({
+  const prices = new PriceWatch({
     ...common,
     delivery,
     prices: () => {

@@ -214,7 +214,7 @@ function createSubject(
     maxBackfillMs: () => 6 * HOUR_MS,
     catalog: () => built.catalog,
     tenants: { find: (id) => tenants.get(id), subscribe: () => () => undefined },
-    createDestination: createDestinationRegistry({ outbound, clock, logger, books: () => [] }),
+    createDestination: createDestinationRegistry({ outbound, clock, logger }),
   });
 }
 

@@ -38,12 +38,7 @@ export function createDestinations(
   };
   // Time stands still while a destination is called, so that it must not wait for it to pass.
   const pacing = { ...clock, sleep: async () => undefined };
-  const registry = createDestinationRegistry({
-    outbound,
-    clock: pacing,
-    logger: silentLogger,
-    books: () => [],
-  });
+  const registry = createDestinationRegistry({ outbound, clock: pacing, logger: silentLogger });
   const urls = new Map<string, (typeof order.destinations)[number]>(
     order.destinations.map((destination) => [destination.name, destination]),
   );

@@ -50,7 +50,7 @@ export const COMPLETE_SPECS: Readonly<Record<Plural, readonly object[]>> = {
     },
     {
       type: 'lago',
-      managePrices: true,
+      managePrices: false,
       lago: {
         url: 'http://lago.billing.svc:3000',
         apiKeySecretRef: { name: 'lago', key: 'api-key' },

@@ -52,7 +52,6 @@ export function feederStatus(
       sumsPerHour: hours.sumsPerHour(),
       invoices: parts.invoices?.report(),
     }),
-    ...(settings.managePrices === true && { managesPrices: true }),
     consecutiveFailures: circuit.failures(),
   };
 }

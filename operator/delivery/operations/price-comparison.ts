@@ -1,6 +1,6 @@
 import type { MetricFilter } from '../../config/settings.ts';
 import type { Destination } from '../../destinations/destination.ts';
-import type { ManagedOutcome, PricesOutcome, PricesQuery } from '../../destinations/prices.ts';
+import type { PricesOutcome, PricesQuery } from '../../destinations/prices.ts';
 import type { DestinationType } from '../../model/destination-type.ts';
 import type { MetricDefinition } from '../../model/catalog.ts';
 import type { PriceBook } from '../../model/price-book.ts';
@@ -20,13 +20,8 @@ export type PriceComparison =
   /** It makes no invoices. */
   | { readonly kind: 'no-prices'; readonly type: DestinationType };
 
-export type PriceManagement =
-  | ManagedOutcome
-  /** Its settings do not want that, or it makes no invoices. */
-  | { readonly kind: 'unmanaged' };
-
 export interface ComparedDestination {
-  readonly destination: Pick<Destination, 'type' | 'accepts' | 'comparePrices' | 'managePrices'>;
+  readonly destination: Pick<Destination, 'type' | 'accepts' | 'comparePrices'>;
   readonly filter: MetricFilter | undefined;
   readonly catalog: readonly MetricDefinition[];
 }
@@ -44,19 +39,6 @@ export async function comparePriceBooks(
   const query = queryOf(compared, question);
   if (query.books.length === 0) return { kind: 'compared', books: [] };
   return destination.comparePrices(query, signal);
-}
-
-/** Makes what a destination has those of price books, as far as it is meterfeed's own. */
-export async function managePriceBooks(
-  managed: ComparedDestination,
-  question: PriceQuestion,
-  signal: AbortSignal,
-): Promise<PriceManagement> {
-  const { destination } = managed;
-  if (destination.managePrices === undefined) return { kind: 'unmanaged' };
-  const query = queryOf(managed, question);
-  if (query.books.length === 0) return { kind: 'managed', changes: [], failures: [] };
-  return destination.managePrices(query, signal);
 }
 
 /** The books that have a price of what the destination is given, with these prices alone. */

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import type { ManagedOutcome, PricesOutcome, PricesQuery } from '../../destinations/prices.ts';
+import type { PricesOutcome, PricesQuery } from '../../destinations/prices.ts';
 import type { PriceBook } from '../../model/price-book.ts';
 import type { PriceDifference } from '../../pricing/compare.ts';
 import { bookOf, flat, priceOf } from '../../pricing/testing/price-books.ts';
@@ -7,7 +7,7 @@ import { createMemoryLogger } from '../../telemetry/testing/memory-logger.ts';
 import { createFakeDestination } from '../testing/fake-destination.ts';
 import { createHarness } from '../testing/harness.ts';
 import { createVirtualClock } from '../testing/virtual-clock.ts';
-import { createPriceWatch } from './price-watch.ts';
+import { PriceWatch } from './price-watch.ts';
 
 const HOUR_MS = 3_600_000;
 const GPU = 'tenant_gpu_hours';
@@ -20,10 +20,8 @@ function answered(differences: readonly PriceDifference[], exists = true): Price
 }
 
 /** A destination that is given GPU-hours only, and answers as it is told. */
-async function watched(managePrices = false) {
+async function watched() {
   const clock = createVirtualClock();
-  let managed: ManagedOutcome = { kind: 'managed', changes: [], failures: [] };
-  const kept: PricesQuery[] = [];
   const asked: PricesQuery[] = [];
   let answer = answered([]);
   const destination = Object.assign(createFakeDestination({ now: () => clock.now() }), {
@@ -31,13 +29,9 @@ async function watched(managePrices = false) {
       asked.push(query);
       return answer;
     },
-    managePrices: async (query: PricesQuery) => {
-      kept.push(query);
-      return managed;
-    },
   });
   const harness = createHarness({ clock, destination });
-  await harness.start({ metrics: { include: [GPU] }, managePrices });
+  await harness.start({ metrics: { include: [GPU] } });
   await clock.until(() => harness.delivery.status('fake')?.bootstrapped === true);
   let books: readonly PriceBook[] = [
     bookOf([priceOf(GPU, flat(2)), priceOf(LB, flat(1))]),
@@ -46,7 +40,7 @@ async function watched(managePrices = false) {
   const logger = createMemoryLogger();
   const { delivery, registry } = harness;
   const prices = () => ({ books, defaultPlan: 'tenant-standard' });
-  const watch = createPriceWatch({ delivery, prices, clock, logger, registry });
+  const watch = new PriceWatch({ delivery, prices, clock, logger, registry });
   const stopping = new AbortController();
   const running = watch.run(stopping.signal);
   await clock.until(() => asked.length > 0);
@@ -58,10 +52,6 @@ async function watched(managePrices = false) {
     logger,
     setBooks: (next: readonly PriceBook[]) => {
       books = next;
-    },
-    kept,
-    setManaged: (next: ManagedOutcome) => {
-      managed = next;
     },
     setAnswer: (next: PricesOutcome) => {
       answer = next;
@@ -159,34 +149,4 @@ test('what makes no invoices has no prices, and what cannot start says why', asy
   expect(await ask('lost')).toStrictEqual({ kind: 'unusable', reason: 'no key' });
   expect(await ask('nobody')).toStrictEqual({ kind: 'unknown-destination' });
   await harness.stop();
-});
-
-test('prices are made those of the books only where the destination wants that', async () => {
-  const { kept, watch, clock, stop } = await watched();
-  await clock.until(() => watch.reportOf('fake') !== undefined);
-  expect(kept).toStrictEqual([]);
-  expect(watch.reportOf('fake')).not.toHaveProperty('failures');
-  await stop();
-});
-
-test('prices that cannot be made are told, and tried again until they are', async () => {
-  const world = await watched(true);
-  const { kept, watch, clock, harness, logger, setManaged, stop } = world;
-  await clock.until(() => watch.reportOf('fake')?.failures?.length === 0);
-  expect(kept[0]?.books.map(({ book }) => book.prices.length)).toStrictEqual([1]);
-  setManaged({ kind: 'managed', changes: ['made one'], failures: ['plan "gold": refused'] });
-  await clock.until(() => watch.reportOf('fake')?.failures?.length === 1);
-  const failed = clock.now();
-  const metrics = await harness.registry.metrics();
-  expect(metrics).toContain('meterfeed_destination_price_failures{destination="fake"} 1');
-  expect(metrics).toContain('meterfeed_destination_price_changes_total{destination="fake"} 1');
-  expect(logger.lines.join('\n')).toContain('[fake] prices: made one');
-  setManaged({ kind: 'failed', reason: 'it is down' });
-  await clock.until(() => watch.reportOf('fake')?.failures?.[0] === 'it is down');
-  expect(clock.now() - failed).toBeLessThanOrEqual(120_000);
-  setManaged({ kind: 'managed', changes: [], failures: [] });
-  await clock.until(() => watch.reportOf('fake')?.failures?.length === 0);
-  const lines = logger.lines.filter((line) => line.includes('plan "gold": refused'));
-  expect(lines).toHaveLength(1);
-  await stop();
 });

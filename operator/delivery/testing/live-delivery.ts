@@ -48,7 +48,7 @@ export async function startLiveDelivery(options: LiveOptions): Promise<LiveDeliv
     catalog: () => catalog.catalog,
     maxBackfillMs: () => 6 * 3_600_000,
     tenants: { find: (id) => tenants?.get(id), subscribe: () => () => undefined },
-    createDestination: createDestinationRegistry({ outbound, clock, logger, books: () => [] }),
+    createDestination: createDestinationRegistry({ outbound, clock, logger }),
   });
   const ending = new AbortController();
   await delivery.apply(options.destinations);

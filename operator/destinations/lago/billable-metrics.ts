@@ -183,18 +183,6 @@ export class FilterValues {
     }
   }
 
-  /** Whether a metric has values of a key now, which are added where it lacks them. */
-  async offer(
-    code: string,
-    key: string,
-    values: readonly string[],
-    signal: AbortSignal,
-  ): Promise<boolean> {
-    const known = this.#known.get(code)?.get(key);
-    const missing = values.filter((value) => known?.has(value) !== true);
-    return missing.length === 0 || this.#add(code, new Map([[key, new Set(missing)]]), signal);
-  }
-
   #missingIn(events: readonly UsageEvent[]): ReadonlyMap<string, Values> {
     const missing = new Map<string, Map<string, Set<string>>>();
     for (const event of events) {

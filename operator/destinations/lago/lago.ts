@@ -34,9 +34,7 @@ import { LagoPlans, UnpricedWatch } from './plans.ts';
 import { LagoProvisioner } from './provision.ts';
 import { CALL_EVENTS, LagoSender, SEND_EVENTS } from './send-events.ts';
 import type { LagoSettings } from './settings.ts';
-import { createRateNames } from '../../pricing/rate-name.ts';
-import type { ManagedOutcome, PricesOutcome, PricesQuery } from '../prices.ts';
-import { managePricesAtLago } from './manage-prices.ts';
+import type { PricesOutcome, PricesQuery } from '../prices.ts';
 import { pricesAtLago } from './prices.ts';
 import { BILLING_RUN_MS, periodStartOf } from './billing-period.ts';
 import { idsOf } from './customers.ts';
@@ -85,11 +83,10 @@ class Lago implements Destination {
   constructor(
     name: string,
     settings: LagoSettings,
-    { outbound, clock, logger, books }: DestinationContext,
+    { outbound, clock, logger }: DestinationContext,
   ) {
     this.name = name;
     this.#settings = settings;
-    const rateNames = createRateNames(books);
     this.#clock = clock;
     this.#logger = logger;
     const client = new LagoClient({ name, outbound, clock, ...settings });
@@ -100,14 +97,13 @@ class Lago implements Destination {
     this.#subscriptions = subscriptions;
     this.#filterValues = new FilterValues(client, clock, logger);
     const fieldOf = (metric: string) => this.#metrics.get(metric)?.field;
-    this.late = new LagoLate({ client, fieldOf, rateNames });
+    this.late = new LagoLate({ client, fieldOf });
     this.#sender = new LagoSender({
       client,
       subscriptions,
       subscriptionOf: (tenant) => this.#provisioner.subscriptionOf(tenant),
       metric: (code) => this.#metrics.get(code),
       unusable: (code) => this.#unusable.get(code),
-      rateNames,
     });
     this.#provisioner = new LagoProvisioner({
       name,
@@ -243,17 +239,6 @@ class Lago implements Destination {
 
   comparePrices(query: PricesQuery, signal: AbortSignal): Promise<PricesOutcome> {
     return pricesAtLago(this.#client, this.#settings.planCode, query, signal);
-  }
-
-  managePrices(query: PricesQuery, signal: AbortSignal): Promise<ManagedOutcome> {
-    const options = {
-      client: this.#client,
-      plans: this.#plans,
-      planCode: this.#settings.planCode,
-      metric: (code: string) => (this.#unusable.has(code) ? undefined : this.#metrics.get(code)),
-      filterValues: this.#filterValues,
-    };
-    return managePricesAtLago(options, query, signal);
   }
 
   eventsPerSecond(): number | undefined {

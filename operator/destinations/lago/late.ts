@@ -11,7 +11,6 @@ import { idsOf, type LagoIds } from './customers.ts';
 import { failedStep, isTaken, type LagoClient } from './lago-client.ts';
 import { couponProblem, taxCodesOf } from './late-terms.ts';
 import { ANY_VALUE } from './plans.ts';
-import type { RateNames } from '../../pricing/rate-name.ts';
 import { lagoEvent } from './send-events.ts';
 import { mayHaveUsage, usageFees, type UsageFees } from './usage-fees.ts';
 
@@ -26,7 +25,6 @@ export interface LagoLateOptions {
   readonly client: LagoClient;
   /** The property that Lago sums, by metric. */
   readonly fieldOf: (metric: string) => string | undefined;
-  readonly rateNames: RateNames;
 }
 
 /**
@@ -69,16 +67,11 @@ export class LagoLate implements LateBiller {
     invoices: readonly UsageFees[],
     signal: AbortSignal,
   ): Promise<LatePricing> {
-    const { client, fieldOf, rateNames } = this.#options;
+    const { client, fieldOf } = this.#options;
     const known = await client.get(`/events/${encodeURIComponent(event.id)}`, signal);
     if (known.kind === 'ok') return { kind: 'delivered' };
     if (known.kind !== 'refused' || known.status !== 404) return failedStep(known);
-    const { properties } = lagoEvent(
-      event,
-      ids.subscription,
-      fieldOf(event.metric) ?? '',
-      rateNames,
-    );
+    const { properties } = lagoEvent(event, ids.subscription, fieldOf(event.metric) ?? '');
     const at = Date.parse(event.window_start);
     for (const { invoice, fees } of invoices) {
       const own = fees.filter((fee) => concerns(fee, event.metric, at));

@@ -87,12 +87,12 @@ export class LagoPlans {
     signal: AbortSignal,
   ): Promise<PlanOutcome> {
     const found = await this.#read(wanted.code, signal);
-    if (found.kind === 'missing') return this.make(wanted, metrics, signal);
+    if (found.kind === 'missing') return this.#make(wanted, metrics, signal);
     return found.kind === 'plan' ? this.#addCharges(found.plan, metrics, signal) : found;
   }
 
   /** A plan without a base fee that has one charge of 0 for each metric; one that is there already is left as it is. */
-  async make(
+  async #make(
     { code, currency }: WantedPlan,
     metrics: readonly LagoMetric[],
     signal: AbortSignal,

@@ -1,5 +1,5 @@
 import { decimalFromNanos, parseDecimal, nanosFromDecimal } from '../../model/decimal.ts';
-import type { Charge, Price, PriceBook } from '../../model/price-book.ts';
+import type { Charge, PriceBook } from '../../model/price-book.ts';
 import { parseAmount } from '../../pricing/amount.ts';
 import { dependsOnMonth } from '../../pricing/charges.ts';
 import {
@@ -9,12 +9,10 @@ import {
   usagePlace,
   wantedByUsage,
 } from '../../pricing/compare.ts';
-import { rateName } from '../../pricing/rate-name.ts';
 import { plainCharge } from '../../pricing/same-charge.ts';
 import { type JsonObject, objectOf, objectsOf, textOf, textsOf } from '../json.ts';
 import type { ComparedBook, PricesOutcome, PricesQuery } from '../prices.ts';
 import type { LagoClient } from './lago-client.ts';
-import { fits, ownChargeCode, priceKey } from './own-charges.ts';
 import { ANY_VALUE } from './plans.ts';
 
 /** A filter of several values stands for as many prices; beyond this nobody reads them one by one. */
@@ -39,7 +37,7 @@ export async function pricesAtLago(
     if (answer.kind !== 'ok' && !isMissing) return { kind: 'failed', reason: answer.reason };
     const object = answer.kind === 'ok' ? objectOf(answer.body, 'plan') : undefined;
     const wanted = wantedByUsage(book, day, (price) => whyImpossible(book, price, object));
-    const there = object === undefined ? [] : pricesThere(object, metrics, book, day);
+    const there = object === undefined ? [] : pricesThere(object, metrics);
     const differences = comparePrices(wanted, there);
     const exists = object !== undefined;
     compared.push({ book: book.name, currency: book.currency, plan, exists, differences });
@@ -48,9 +46,9 @@ export async function pricesAtLago(
 }
 
 /** Why Lago cannot have a price; undefined where it can. `plan` is undefined where there is none yet. */
-export function whyImpossible(
+function whyImpossible(
   { currency }: Pick<PriceBook, 'currency'>,
-  { metric, charge }: Pick<PriceOnDay, 'metric' | 'charge'>,
+  { charge }: Pick<PriceOnDay, 'charge'>,
   plan: JsonObject | undefined,
 ): string | undefined {
   if (charge === undefined) return undefined;
@@ -63,10 +61,6 @@ export function whyImpossible(
   const tiers = plain.kind === 'flat' ? [] : plain.tiers;
   if (tiers.some(({ upToNanos }) => digitsOf(upToNanos) > MAX_DIGITS)) {
     return `Lago’s tiers end at numbers of ${MAX_DIGITS} digits`;
-  }
-  const model = plan && ownModel(plan, metric);
-  if (model !== undefined && !fits(charge, model)) {
-    return `the charge "${ownChargeCode(metric)}" is ${model}, which Lago does not change once the plan has subscriptions`;
   }
   if (plain.kind === 'volume' && plain.tiers.some(({ upToNanos }) => upToNanos % WHOLE_UNIT > 0n)) {
     return 'Lago’s volume tiers end at whole units';
@@ -84,35 +78,18 @@ function digitsOf(nanos: bigint): number {
   return decimalFromNanos(nanos).replace('.', '').length;
 }
 
-/** The model of the charge that meterfeed has made for a metric; undefined where it has made none. */
-export function ownModel(plan: JsonObject, metric: string): string | undefined {
-  const own = chargeWithCode(plan, ownChargeCode(metric));
-  return own && textOf(own, 'charge_model');
-}
-
-/** The charge of a plan that has a code. */
-export function chargeWithCode(plan: JsonObject, code: string): JsonObject | undefined {
-  return objectsOf(plan, 'charges').find((charge) => textOf(charge, 'code') === code);
-}
-
-/** What the charges of a plan put a price on as of a day. */
-function pricesThere(
-  plan: JsonObject,
-  metrics: ReadonlySet<string>,
-  book: PriceBook,
-  day: string,
-): readonly PriceThere[] {
+/** What the charges of a plan put a price on. */
+function pricesThere(plan: JsonObject, metrics: ReadonlySet<string>): readonly PriceThere[] {
   const first = new Map<string, JsonObject>();
-  const all = objectsOf(plan, 'charges').filter((charge) =>
+  const charges = objectsOf(plan, 'charges').filter((charge) =>
     metrics.has(textOf(charge, 'billable_metric_code') ?? ''),
   );
-  const charges = all.filter((charge) => !isOwnCharge(charge));
   for (const charge of charges) {
     const metric = textOf(charge, 'billable_metric_code') ?? '';
     const isOwn = textOf(charge, 'code') === metric;
     if (isOwn || !first.has(metric)) first.set(metric, charge);
   }
-  const others = charges.flatMap((charge) => {
+  return charges.flatMap((charge) => {
     const metric = textOf(charge, 'billable_metric_code') ?? '';
     // Every charge bills all usage of its metric: a second one bills it twice.
     const isSecond = first.get(metric) !== charge;
@@ -120,45 +97,9 @@ function pricesThere(
       isSecond ? { ...price, place: `${price.place} by charge "${price.id}"` } : price,
     );
   });
-  const own = all.filter(isOwnCharge).flatMap((charge) => pricesOfOwn(charge, book, day));
-  return [...own, ...others];
 }
 
-export function isOwnCharge(charge: JsonObject): boolean {
-  return textOf(charge, 'code') === ownChargeCode(textOf(charge, 'billable_metric_code') ?? '');
-}
-
-/** The rate of a book that a filter of ours is for, by its name; undefined where it is for anything else. */
-export function rateOfFilter(filter: JsonObject, book: string): string | undefined {
-  const values = objectOf(filter, 'values');
-  const [rate, ...more] = textsOf(values, priceKey(book));
-  return Object.keys(values).length === 1 && more.length === 0 ? rate : undefined;
-}
-
-/** The prices of a charge of ours: its filters name rates of the book, of which only those of the day count. */
-function pricesOfOwn(charge: JsonObject, book: PriceBook, day: string): readonly PriceThere[] {
-  const metric = textOf(charge, 'billable_metric_code') ?? '';
-  const id = textOf(charge, 'code') ?? '';
-  const model = textOf(charge, 'charge_model') ?? '';
-  const rates = new Map<string, Price | undefined>();
-  for (const price of book.prices.filter((one) => one.metric === metric)) {
-    const now = price.rates.findLast(({ from }) => from <= day);
-    for (const rate of price.rates) {
-      rates.set(rateName({ ...price, from: rate.from }), rate === now ? price : undefined);
-    }
-  }
-  return objectsOf(charge, 'filters').flatMap((filter) => {
-    const rate = rateOfFilter(filter, book.name) ?? '';
-    const price = rates.get(rate);
-    if (rates.has(rate) && price === undefined) return [];
-    const read = readCharge(model, objectOf(filter, 'properties'));
-    if (price !== undefined) return [{ place: usagePlace(metric, price.match), id, charge: read }];
-    const matches = matchesOf(objectOf(filter, 'values'));
-    return matches.map((match) => ({ place: placeOf(metric, match), id, charge: read }));
-  });
-}
-
-export function pricesOfCharge(charge: JsonObject, metric: string): readonly PriceThere[] {
+function pricesOfCharge(charge: JsonObject, metric: string): readonly PriceThere[] {
   const id = textOf(charge, 'code') ?? textOf(charge, 'lago_id') ?? '';
   const model = textOf(charge, 'charge_model') ?? '';
   const otherwise = chargedOtherwise(charge);
@@ -209,7 +150,7 @@ function placeOf(metric: string, match: Readonly<Record<string, string>>): strin
 }
 
 /** The charge that a model comes to; text where no price book has such a one. */
-export function readCharge(model: string, properties: JsonObject): Charge | string {
+function readCharge(model: string, properties: JsonObject): Charge | string {
   const text = textOfCharge(model, properties);
   if (model === 'standard') {
     const picos = parseAmount(textOf(properties, 'amount') ?? '');

@@ -1,13 +1,11 @@
 import type { UsageEvent } from '../../model/event.ts';
 import { isRecord } from '../../model/is-record.ts';
-import type { RateNames } from '../../pricing/rate-name.ts';
 import type { DeliveryOutcome } from '../destination.ts';
 import type { ApiProblem, ApiRefusal } from '../json-api/answer.ts';
 import { type LineItem, sendInLines } from '../lines.ts';
 import type { LagoMetric } from './billable-metrics.ts';
 import { draftPeriods, type Period } from './invoices.ts';
 import { failedStep, type LagoClient } from './lago-client.ts';
-import { priceKey } from './own-charges.ts';
 import type { ActiveSubscriptions } from './subscriptions.ts';
 
 /** Lago's own limit of events in a call; its operator can change it. */
@@ -33,7 +31,6 @@ export interface LagoSenderOptions {
   readonly metric: (code: string) => LagoMetric | undefined;
   /** Why events of a metric cannot be billed. */
   readonly unusable: (code: string) => string | undefined;
-  readonly rateNames: RateNames;
 }
 
 /** The stretches of a subscription that drafts are for, or why they are unknown, by the subscription's id. */
@@ -85,7 +82,7 @@ export class LagoSender {
 
   /** Returns what is sent, or the outcome of an event that Lago would take and never bill. */
   #check(event: UsageEvent, drafts: Drafts): DeliveryOutcome | LagoEvent {
-    const { subscriptions, subscriptionOf, metric, unusable, rateNames } = this.#options;
+    const { subscriptions, subscriptionOf, metric, unusable } = this.#options;
     const problem = unusable(event.metric);
     if (problem !== undefined) return { kind: 'rejected', reason: problem };
     const field = metric(event.metric)?.field;
@@ -96,7 +93,7 @@ export class LagoSender {
     const id = subscriptionOf(event.tenant);
     const subscription = subscriptions.find(id);
     if (subscription === undefined) return { kind: 'provision', reason: 'no active subscription' };
-    const payload = lagoEvent(event, id, field, rateNames);
+    const payload = lagoEvent(event, id, field);
     const at = payload.timestamp * 1000;
     if (at >= subscription.startedAt) return payload;
     const periods = drafts.get(id) ?? [];
@@ -222,16 +219,10 @@ export interface LagoEvent {
 }
 
 /**
- * A usage event with every dimension as a property, so that charges may price by
- * any of them, and the rate that each book prices it by. The quantity, under the property that Lago sums, is written
- * last: nothing can stand in its place.
+ * A usage event with every dimension as a property, so that charges may price by any of them. The quantity, under the
+ * property that Lago sums, is written last: nothing can stand in its place.
  */
-export function lagoEvent(
-  event: UsageEvent,
-  subscription: string,
-  field: string,
-  rateNames: RateNames,
-): LagoEvent {
+export function lagoEvent(event: UsageEvent, subscription: string, field: string): LagoEvent {
   const { region, project, sku, resource_id } = event;
   const named = Object.entries({ region, project, sku, resource_id }).flatMap(([key, value]) =>
     value === undefined ? [] : [[key, value] as const],
@@ -239,7 +230,6 @@ export function lagoEvent(
   const informational = Object.entries(event.properties ?? {}).map(
     ([key, value]) => [key, String(value)] as const,
   );
-  const rates = [...rateNames.of(event)].map(([book, rate]) => [priceKey(book), rate] as const);
   return {
     transaction_id: event.id,
     external_subscription_id: subscription,
@@ -249,7 +239,6 @@ export function lagoEvent(
       ...Object.fromEntries(informational),
       ...event.dimensions,
       ...Object.fromEntries(named),
-      ...Object.fromEntries(rates),
       [field]: event.quantity,
     },
   };

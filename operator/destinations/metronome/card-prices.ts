@@ -25,7 +25,7 @@ const LONGEST_TEXT = 200;
 /** A JSON number has so many decimal digits for certain. */
 const MAX_DIGITS = 15;
 
-export interface CardPricesOptions {
+interface CardPricesOptions {
   readonly client: MetronomeClient;
   readonly rateCards: RateCards;
   /** The card of tenants that name no plan; absent where they get no contract. */
@@ -101,7 +101,7 @@ async function compareBook(
 }
 
 /** The less specific price that holds on a day where one is withdrawn; undefined where there is none. */
-export function priceInstead(
+function priceInstead(
   book: PriceBook,
   withdrawn: Pick<PriceOnDay, 'metric' | 'match'>,
   day: string,
@@ -118,9 +118,9 @@ export function priceInstead(
 }
 
 /** The products that bill each metric, by its code. */
-export type Billing = ReadonlyMap<string, readonly Product[]>;
+type Billing = ReadonlyMap<string, readonly Product[]>;
 
-export function productsOf(
+function productsOf(
   products: readonly Product[],
   metrics: readonly BillableMetric[],
   codes: ReadonlySet<string>,
@@ -135,7 +135,7 @@ export function productsOf(
 }
 
 /** Why a rate card cannot have a price; undefined where it can. */
-export function whyImpossible(
+function whyImpossible(
   { currency }: Pick<PriceBook, 'currency'>,
   { match, charge }: Pick<PriceOnDay, 'match' | 'charge'>,
   card: RateCard | undefined,
@@ -161,11 +161,7 @@ export function whyImpossible(
 }
 
 /** Nothing for rates of products that bill none of our metrics. */
-export function rateThere(
-  object: JsonObject,
-  card: RateCard,
-  billing: Billing,
-): readonly PriceThere[] {
+function rateThere(object: JsonObject, card: RateCard, billing: Billing): readonly PriceThere[] {
   const id = textOf(object, 'product_id') ?? '';
   for (const [metric, products] of billing) {
     const index = products.findIndex((product) => product.id === id);
@@ -216,7 +212,7 @@ export function readCharge(object: JsonObject, card: Pick<RateCard, 'currency'>)
 }
 
 /** Decimals by which a unit is smaller than its currency's main one: `USD (cents)`. */
-export function placesOf(unit: string): number {
+function placesOf(unit: string): number {
   return unit.includes(CENTS) ? 2 : 0;
 }
 

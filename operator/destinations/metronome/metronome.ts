@@ -19,7 +19,7 @@ import type {
   VerifyOutcome,
 } from '../destination.ts';
 import type { InvoicesOutcome, InvoicesQuery } from '../invoices.ts';
-import type { ManagedOutcome, PricesOutcome, PricesQuery } from '../prices.ts';
+import type { PricesOutcome, PricesQuery } from '../prices.ts';
 import { failedStep } from '../json-api/answer.ts';
 import { textOf } from '../json.ts';
 import { StripeCustomers, tenantsOfStripeCustomer } from '../stripe/customers.ts';
@@ -30,7 +30,6 @@ import { findCustomer, tenantsOfMetronomeCustomer } from './customers.ts';
 import { listInvoices } from './invoices.ts';
 import { MetronomeClient } from './metronome-client.ts';
 import { pricesAtMetronome } from './card-prices.ts';
-import { manageRates } from './manage-rates.ts';
 import { MetronomeProvisioner } from './provision.ts';
 import { createRateCards, PriceWatch, type RateCards } from './rate-cards.ts';
 import { MetronomeSender, SEND_EVENTS } from './send-events.ts';
@@ -235,11 +234,6 @@ class Metronome implements Destination {
     const [client, rateCards, now] = [this.#client, this.#rateCards, this.#clock.now()];
     const asked = { client, rateCards, rateCard: this.#rateCard, now };
     return pricesAtMetronome(asked, query, signal);
-  }
-
-  managePrices(query: PricesQuery, signal: AbortSignal): Promise<ManagedOutcome> {
-    const [client, rateCards, now] = [this.#client, this.#rateCards, this.#clock.now()];
-    return manageRates({ client, rateCards, rateCard: this.#rateCard, now }, query, signal);
   }
 
   async close(): Promise<void> {

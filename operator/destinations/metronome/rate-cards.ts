@@ -14,7 +14,6 @@ import { listProducts, metricAt, type Product } from './products.ts';
 const FRESH_MS = 300_000;
 /** Rate cards without a currency of their own are priced in US cents. */
 const DEFAULT_CURRENCY = 'USD';
-export const DEFAULT_UNIT = 'USD (cents)';
 /** How often rate cards are looked at for prices. */
 const LOOK_EVERY_MS = 300_000;
 /** What is remembered of what was seen; beyond it new kinds of usage are not looked at. */
@@ -25,14 +24,7 @@ export interface RateCard {
   readonly name: string;
   /** ISO 4217; undefined when Metronome names none that can be told. */
   readonly currency: string | undefined;
-  /** The name of the credit type that its amounts are in, `USD (cents)`. */
-  readonly unit: string;
-  /** Whether meterfeed has made it, or it was handed over: then rates that differ are followed by others. */
-  readonly isOurs: boolean;
 }
-
-/** With which the description of a rate card begins that meterfeed keeps. */
-export const CARD_MARK = 'managed by meterfeed';
 
 export type RateCardOutcome =
   | { readonly kind: 'card'; readonly card: RateCard }
@@ -42,8 +34,6 @@ export type RateCardOutcome =
 /** Rate cards by what an operator calls them: id, alias or name. */
 export interface RateCards {
   find(reference: string, signal: AbortSignal): Promise<RateCardOutcome>;
-  /** What was found is asked for anew. */
-  forget(): void;
   /** As people call the card with this id. */
   nameOf(id: string): string;
 }
@@ -72,9 +62,6 @@ export function createRateCards(client: MetronomeClient, clock: Clock): RateCard
   };
 
   return {
-    forget: () => {
-      listedAt = Number.NEGATIVE_INFINITY;
-    },
     nameOf: (id) => cards.find((card) => card.id === id)?.name ?? id,
     find: async (reference, signal) => {
       const known = pick(reference);
@@ -95,8 +82,6 @@ function readCard(object: JsonObject): ListedCard {
     id: textOf(object, 'id') ?? '',
     name: textOf(object, 'name') ?? '',
     currency: currencyOf(object['fiat_credit_type']),
-    unit: textOf(objectOf(object, 'fiat_credit_type'), 'name') ?? DEFAULT_UNIT,
-    isOurs: (textOf(object, 'description') ?? '').startsWith(CARD_MARK),
     aliases: objectsOf(object, 'aliases').map((alias) => ({
       name: textOf(alias, 'name') ?? '',
       from: Date.parse(textOf(alias, 'starting_at') ?? '') || Number.NEGATIVE_INFINITY,

@@ -107,17 +107,11 @@ function sides({ tenant, prices, subscriptions }: Omit<PlanQuestion, 'since'>): 
   for (const price of prices) {
     if (taken.has(price.meter)) continue;
     const other = wanted.get(price.meter);
-    if (other === undefined || isBefore(other, price, charged)) {
+    if (other === undefined || rank(other, charged) < rank(price, charged)) {
       wanted.set(price.meter, price);
     }
   }
   return { wanted, own };
-}
-
-/** Of prices that meterfeed keeps the one that began last counts, charged or not. */
-function isBefore(a: StripePrice, b: StripePrice, charged: ReadonlySet<string>): boolean {
-  if (a.from !== undefined && b.from !== undefined && a.from !== b.from) return a.from < b.from;
-  return rank(a, charged) < rank(b, charged);
 }
 
 function rank({ id, created }: StripePrice, charged: ReadonlySet<string>): number {
@@ -151,9 +145,8 @@ function sort(
   let others = itemCount - items.length;
   for (const item of items) {
     const { price } = item;
-    // A price that was archived goes on for those who have it, unless meterfeed keeps it: then it is withdrawn.
-    const isKept = price.from !== undefined;
-    const goesOn = fits && price.plan === plan && !wanted.has(price.meter) && !isKept;
+    // A price that was archived goes on for those who have it.
+    const goesOn = fits && price.plan === plan && !wanted.has(price.meter);
     if (fits && open.get(price.meter)?.id === price.id) {
       open.delete(price.meter);
       kept.push(item);

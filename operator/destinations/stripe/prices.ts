@@ -12,10 +12,6 @@ const REFRESH_MS = 300_000;
 const RETRY_MS = 60_000;
 /** The tag of prices that belong to a plan. */
 export const PLAN_KEY = 'vbilling_plan';
-/** Of a price that meterfeed has made: which of the book, and the UTC day from which on it holds, and holds no longer. */
-export const PRICE_KEY = 'vbilling_price';
-export const FROM_KEY = 'vbilling_from';
-export const UNTIL_KEY = 'vbilling_until';
 
 /** A recurring price that charges what a meter counts. */
 export interface StripePrice {
@@ -32,10 +28,6 @@ export interface StripePrice {
   readonly created: number;
   /** The plan that it is tagged with. */
   readonly plan: string | undefined;
-  /** From when on a price of meterfeed's own holds, seconds since the epoch; undefined of anybody else's. */
-  readonly from: number | undefined;
-  /** When it is withdrawn, and no other takes its place; seconds since the epoch. */
-  readonly until: number | undefined;
 }
 
 /** The active metered prices of the account. */
@@ -52,10 +44,9 @@ export class StripePrices {
     this.#clock = clock;
   }
 
-  /** Those read last that hold by now; undefined when they were never read. */
+  /** Those read last; undefined when they were never read. */
   current(): readonly StripePrice[] | undefined {
-    const now = this.#clock.now() / 1000;
-    return this.#prices?.filter(({ from = now, until = Infinity }) => from <= now && now < until);
+    return this.#prices;
   }
 
   /** Reads them when that was long ago. */
@@ -104,14 +95,7 @@ export function readPrice(object: JsonObject): StripePrice | undefined {
     interval: every === 1 ? interval : `${every} ${interval}`,
     created: Number(object['created'] ?? 0),
     plan: textOf(metadata, PLAN_KEY),
-    from: ownDay(metadata, FROM_KEY),
-    until: ownDay(metadata, UNTIL_KEY),
   };
-}
-
-function ownDay(metadata: JsonObject, key: string): number | undefined {
-  const at = Date.parse(textOf(metadata, key) ?? '');
-  return textOf(metadata, PRICE_KEY) === undefined || Number.isNaN(at) ? undefined : at / 1000;
 }
 
 /**

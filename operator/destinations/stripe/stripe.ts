@@ -36,8 +36,7 @@ import { StripeInvoices } from './invoices.ts';
 import { StripeLate } from './late.ts';
 import { Losses } from './losses.ts';
 import { StripeMeters } from './meters.ts';
-import type { ManagedOutcome, PricesOutcome, PricesQuery } from '../prices.ts';
-import { managePricesAtStripe } from './manage-prices.ts';
+import type { PricesOutcome, PricesQuery } from '../prices.ts';
 import { pricesAtStripe } from './tagged-prices.ts';
 import { StripePriceWatch } from './price-watch.ts';
 import { StripePrices } from './prices.ts';
@@ -291,17 +290,6 @@ class Stripe implements Destination {
     const meters = new StripeMeters(this.#client, this.#logger);
     const asked = { client: this.#client, settings: this.#settings, meters };
     return pricesAtStripe(asked, query, signal);
-  }
-
-  managePrices(query: PricesQuery, signal: AbortSignal): Promise<ManagedOutcome> {
-    const options = {
-      client: this.#client,
-      settings: this.#settings,
-      meters: new StripeMeters(this.#client, this.#logger),
-      delivering: this.#meters,
-      metricName: (code: string) => this.#metricNames.get(code) ?? code,
-    };
-    return managePricesAtStripe(options, query, signal);
   }
 
   eventsPerSecond(): number {

@@ -6,12 +6,7 @@ import type { ChangeOutcome, ProvisionOutcome, StepOutcome } from '../destinatio
 import type { FailedStep } from '../failed-step.ts';
 import { type ApiList, type ApiProblem, failedStep } from '../json-api/answer.ts';
 import type { Losses } from './losses.ts';
-import {
-  missingPrices,
-  type PlanQuestion,
-  planChanges,
-  type SubscriptionChange,
-} from './plan-changes.ts';
+import { missingPrices, type PlanQuestion, planChanges } from './plan-changes.ts';
 import { priceProblem, type StripePrice, type StripePrices } from './prices.ts';
 import type { StripeSettings } from './settings.ts';
 import type { StripeClient } from './stripe-client.ts';
@@ -94,7 +89,7 @@ export class StripeSubscriptions {
     if (answer.changes.every(({ kind }) => kind === 'note')) return DONE;
     const reason = `the subscriptions of tenant ${quote(tenant.id)} change: its usage has to be there first`;
     const current = ownPlan(question) ?? '';
-    const before = this.#changesAt(answer.changes, question);
+    const before = this.#options.clock.now();
     return { kind: 'drain', reason, before, current, wanted: question.plan };
   }
 
@@ -194,29 +189,6 @@ export class StripeSubscriptions {
     if (known === undefined || running === undefined) return undefined;
     const { periodStart, periodEnd } = running;
     return { customer: known.customer, start: periodStart * 1000, end: periodEnd * 1000 };
-  }
-
-  /** The moment from which usage belongs to the changes: that of a price that holds since, or until then, or now. */
-  #changesAt(
-    changes: readonly SubscriptionChange[],
-    { prices, subscriptions, tenant }: Omit<PlanQuestion, 'since'>,
-  ): number {
-    const now = this.#options.clock.now();
-    const lives = subscriptions.some((one) => one.live && one.tenant === tenant);
-    const added = new Set(
-      changes.flatMap((change) =>
-        change.kind === 'add' || change.kind === 'create' ? change.prices : [],
-      ),
-    );
-    const begun = prices.filter(({ id }) => added.has(id)).map(({ from }) => from);
-    const over = subscriptions
-      .filter((one) => one.live && one.tenant === tenant)
-      .flatMap(({ items }) => items.map(({ price }) => price.until ?? Infinity))
-      .filter((until) => 1000 * until <= now);
-    const moments = [...begun, ...over];
-    const isKept = moments.length > 0 && begun.every((from) => from !== undefined);
-    if (!lives || !isKept) return now;
-    return Math.min(now, 1000 * Math.max(...moments.map(Number)));
   }
 
   #planOf({ plan }: Tenant): string {

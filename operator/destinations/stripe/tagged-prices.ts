@@ -14,7 +14,7 @@ const PICO_PLACES = 12;
 const WHOLE_UNIT = 1_000_000_000n;
 const LONGEST_TEXT = 200;
 
-export interface TaggedPricesOptions {
+interface TaggedPricesOptions {
   readonly client: StripeClient;
   readonly settings: Pick<StripeSettings, 'splitMetersBy' | 'planCode'>;
   /** A list of meters that nobody else looks things up in. */
@@ -22,7 +22,7 @@ export interface TaggedPricesOptions {
 }
 
 /** Prices of plans, and the meters that they are of. */
-export interface PricesAtMeters {
+interface PricesAtMeters {
   /** The active metered prices that are tagged with a plan, the newest first. */
   readonly tagged: (plan: string) => readonly JsonObject[];
   /** The event name of the meter that a price is of; undefined for one of no metric that is delivered. */
@@ -32,7 +32,7 @@ export interface PricesAtMeters {
 }
 
 /** Reads the account's prices, and the meters of the query's metrics. */
-export async function listTagged(
+async function listTagged(
   { client, settings, meters }: TaggedPricesOptions,
   { metrics }: Pick<PricesQuery, 'metrics'>,
   signal: AbortSignal,
@@ -71,32 +71,12 @@ export async function pricesAtStripe(
   const compared = books.map(({ book, isDefault }): ComparedBook => {
     const plan = isDefault ? planCode : book.name;
     const tagged = listed.tagged(plan);
-    const there = inForce(tagged, day).flatMap((price) => priceThere(price, book, listed));
+    const there = tagged.flatMap((price) => priceThere(price, book, listed));
     const differences = comparePrices(wantedAtMeters(book, day, { splitBy, metersOf }), there);
     const exists = tagged.length > 0;
     return { book: book.name, currency: book.currency, plan, exists, differences };
   });
   return { kind: 'compared', books: compared };
-}
-
-/** Of the prices that meterfeed keeps the one of each meter that holds on a day, and everybody else's. */
-function inForce(prices: readonly JsonObject[], day: string): readonly JsonObject[] {
-  const read = prices.map((object) => ({ object, price: readPrice(object) }));
-  const at = Date.parse(day) / 1000;
-  const begun = read.filter(({ price }) => {
-    const { from = at, until = Infinity } = price ?? {};
-    return from <= at && at < until;
-  });
-  return begun
-    .filter(({ price }) =>
-      begun.every(
-        ({ price: other }) =>
-          price?.from === undefined ||
-          other?.meter !== price.meter ||
-          !(Number(other.from) > price.from),
-      ),
-    )
-    .map(({ object }) => object);
 }
 
 interface MeterOfSplit {

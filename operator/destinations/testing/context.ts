@@ -14,7 +14,7 @@ export interface TestContext extends DestinationContext {
 export function createTestContext(clock: Clock = systemClock): TestContext {
   const registry = new Registry();
   const outbound = createOutbound({ registry, clock, userAgent: 'meterfeed/test' });
-  return { outbound, clock, logger: createMemoryLogger(), books: () => [] };
+  return { outbound, clock, logger: createMemoryLogger() };
 }
 
 export function testTenant(change: Partial<Tenant> = {}): Tenant {

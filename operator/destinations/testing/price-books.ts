@@ -1,9 +1,7 @@
 import { parseAmount } from '../../pricing/amount.ts';
 import { differenceText } from '../../pricing/compare.ts';
 import type { Charge, Price, PriceBook } from '../../model/price-book.ts';
-import { omitUndefined } from '../../model/omit-undefined.ts';
 import type { Destination } from '../destination.ts';
-import type { ManagedOutcome } from '../prices.ts';
 
 /** The day of the tests' clock. */
 export const TODAY = '2026-11-21';
@@ -19,16 +17,6 @@ export function priceFor(metric: string, match: Price['match'], charge: Charge):
   const name = [metric, ...Object.values(match)].join(' ');
   return { name, metric, match, rates: [{ from: '2026-01-01', charge }] };
 }
-
-/** The price with another charge from a day on; withdrawn from then on where none is given. */
-export function thenFrom(price: Price, from: string, charge?: Charge): Price {
-  return { ...price, rates: [...price.rates, { from, ...omitUndefined({ charge }) }] };
-}
-
-/** The prices of GPUs that tests of managed prices begin with. */
-export const GPU = 'tenant_gpu_hours';
-export const H100 = priceFor(GPU, { sku: 'h100' }, flatCharge('2.4'));
-export const ANY = priceFor(GPU, {}, flatCharge('0.5'));
 
 export function bookFor(prices: readonly Price[], change: Partial<PriceBook> = {}): PriceBook {
   return { name: 'tenant-standard', currency: 'USD', prices, ...change };
@@ -46,17 +34,4 @@ export async function differencesOf(
   if (outcome?.kind !== 'compared') throw new Error(outcome?.reason ?? 'no prices');
   const [compared] = outcome.books;
   return (compared?.differences ?? []).flatMap((one) => differenceText(one) ?? []);
-}
-
-/** Makes a destination's prices those of a book; what was done, and what was not. */
-export async function manage(
-  destination: Destination,
-  book: PriceBook,
-  day = TODAY,
-): Promise<Extract<ManagedOutcome, { kind: 'managed' }>> {
-  const metrics = new Set(book.prices.map(({ metric }) => metric));
-  const books = [{ book, isDefault: book.name === 'tenant-standard' }];
-  const outcome = await destination.managePrices?.({ books, metrics, day }, NEVER);
-  if (outcome?.kind !== 'managed') throw new Error(outcome?.reason ?? 'no prices');
-  return outcome;
 }

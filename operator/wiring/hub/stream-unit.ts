@@ -152,13 +152,8 @@ export async function openStreamUnit(
 
 /** Destinations of the hub, as this stream sees them: under its own name, and sharing customers with all others. */
 function destinationsOf(context: HubContext, { source }: StreamName): CreateDestination {
-  const { clock, logger, outbound, settings, tracer, customers } = context;
-  const plain = createDestinationRegistry({
-    clock,
-    logger,
-    outbound,
-    books: () => settings.current().pricing.books,
-  });
+  const { clock, logger, outbound, tracer, customers } = context;
+  const plain = createDestinationRegistry({ clock, logger, outbound });
   const create = tracer === undefined ? plain : tracedDestinations(plain, tracer);
   return (wanted) => {
     const outcome = create(forCluster(wanted, source));
