@@ -50,18 +50,17 @@ describe('nothing is lost, billed twice or silently wrong after', () => {
   );
 });
 
-test('a thousand runs have months at every billing system, with and without sums of hours, late usage billed every way', () => {
+test('a thousand runs have months at every billing system, late usage billed every way', () => {
   const drawn = new Set<string>();
   for (let seed = 1; seed <= 1_000; seed += 1) {
     const { month } = planOf(seed);
     if (month === undefined) continue;
-    drawn.add(`${month.vendor}: ${month.aggregate}`);
     drawn.add(`${month.vendor}: ${month.late}`);
   }
   for (const vendor of MONTH_VENDORS) {
     const billsApart = /^(lago|stripe)/.test(vendor);
     const late = billsApart ? ['send', 'next', 'credit', 'hold'] : ['send'];
-    for (const how of ['none', '1h', ...late]) expect(drawn).toContain(`${vendor}: ${how}`);
+    for (const how of late) expect(drawn).toContain(`${vendor}: ${how}`);
   }
 });
 

@@ -318,11 +318,10 @@ const months: readonly Scenario[] = MONTH_VENDORS.map((vendor) => {
     name,
     plan: (seed) => {
       const month = monthPlanOf(seed, vendor);
-      const sums = month.aggregate === '1h' ? ', by the hour' : '';
       const late = month.late === 'send' ? '' : `, late: ${month.late}`;
       return {
         seed,
-        scenario: `${name}${sums}${late}`,
+        scenario: `${name}${late}`,
         destinations: [],
         retentionMs: 0,
         segmentEvents: 0,

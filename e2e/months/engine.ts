@@ -47,10 +47,7 @@ export interface Engine {
 }
 
 export interface EngineOptions {
-  readonly settings: Pick<
-    DestinationSettings,
-    'type' | 'options' | 'late' | 'planChange' | 'aggregate'
-  >;
+  readonly settings: Pick<DestinationSettings, 'type' | 'options' | 'late' | 'planChange'>;
   readonly beginning: number;
   /** Turns the billing system's clock. */
   readonly turnTo: (at: number) => void;

@@ -35,7 +35,6 @@ const LATE = ['send', 'send', 'next', 'credit', 'hold'] as const;
 export interface MonthPlan {
   readonly seed: number;
   readonly vendor: MonthVendorName;
-  readonly aggregate: NonNullable<DestinationSettings['aggregate']>;
   readonly late: NonNullable<DestinationSettings['late']>;
   /** In the order of time. */
   readonly steps: readonly MonthStep[];
@@ -80,10 +79,9 @@ export function monthPlanOf(seed: number, vendor: MonthVendorName): MonthPlan {
     ...weatherOf(random),
     ...killsOf(random),
   ];
-  const aggregate = random.chance(0.5) ? '1h' : 'none';
   const late = BILLS_APART.test(vendor) ? random.pick(LATE) : 'send';
   if (vendor === 'metronome') steps.push(...handsOf(random));
-  return { seed, vendor, aggregate, late, steps: steps.toSorted((a, b) => a.at - b.at) };
+  return { seed, vendor, late, steps: steps.toSorted((a, b) => a.at - b.at) };
 }
 
 /** A tenant's coming and going, its plans and its usage. */

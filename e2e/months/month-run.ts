@@ -44,7 +44,7 @@ export interface MonthOptions {
 export async function runMonth(plan: MonthPlan, options: MonthOptions = {}): Promise<MonthReport> {
   const vendor = await startVendor(plan);
   const engine = await startEngine({
-    settings: { ...vendor.settings, aggregate: plan.aggregate, late: plan.late },
+    settings: { ...vendor.settings, late: plan.late },
     beginning: JANUARY - DAY_MS,
     turnTo: vendor.turnTo,
   });

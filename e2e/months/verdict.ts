@@ -1,8 +1,6 @@
-import { createAggregator } from '../../operator/delivery/aggregation/aggregator.ts';
 import { createDeliveryRecords } from '../../operator/delivery/records/delivery-records.ts';
 import type { StoredLine } from '../../operator/delivery/records/late-line.ts';
 import type { Ledger } from '../../operator/ledger/ledger.ts';
-import { isLateNote } from '../../operator/model/correction.ts';
 import type { UsageEvent } from '../../operator/model/event.ts';
 import type { AccountEvent, Fate } from '../fakes/account.ts';
 import { STOPPED_DRAFT } from '../fakes/stripe/account.ts';
@@ -35,23 +33,15 @@ export async function verdict(
   if (status?.lagEvents !== 0 || status.parked > 0 || status.planChanges.length > 0) {
     wrong.push(`not settled in the end: ${JSON.stringify(status)}`);
   }
-  const sums = await sumsOf(engine.ledger);
-  const partsOf = (id: string): readonly UsageEvent[] => {
-    const event = offered.get(id);
-    return sums.get(id) ?? (event === undefined ? [] : [event]);
-  };
   const taken = vendor.taken();
   const letters = await engine.delivery().deadLetters(NAME, 0, 10_000);
-  const dead = (letters?.deadLetters ?? []).map(({ event }) => event.id);
   const late = await lateLinesOf(engine.ledger);
   const apart = late.flatMap(({ parts }) => parts.map(({ id }) => id));
   wrong.push(...wrongLines(vendor, late, status?.lateRefusals.length ?? 0));
 
   const times = new Map<string, number>();
-  for (const id of [...taken, ...apart]) {
-    for (const part of partsOf(id)) times.set(part.id, (times.get(part.id) ?? 0) + 1);
-  }
-  const isDead = new Set(dead.flatMap((id) => partsOf(id).map((part) => part.id)));
+  for (const id of [...taken, ...apart]) times.set(id, (times.get(id) ?? 0) + 1);
+  const isDead = new Set((letters?.deadLetters ?? []).map(({ event }) => event.id));
   const lost = [...offered.keys()].filter((id) => !times.has(id) && !isDead.has(id));
   const twice = [...times].filter(([, count]) => count > 1);
 
@@ -62,15 +52,14 @@ export async function verdict(
   const why = new Map<string, string>();
   for (const [index, { units, lines, fate }] of events.entries()) {
     const id = taken[index] ?? '';
-    const parts = partsOf(id);
-    const [first] = parts;
-    if (first === undefined) continue;
-    const used = parts.reduce((sum, { quantity }) => sum + Number(quantity), 0);
+    const event = offered.get(id);
+    if (event === undefined) continue;
+    const used = Number(event.quantity);
     if (used !== Number(units)) wrong.push(`${id}: ${units} for ${used} that were used`);
     if (lines === 1 || (isStopped(fate) && hasRefusals)) continue;
-    const key = `${first.metric} of ${first.tenant}`;
+    const key = `${event.metric} of ${event.tenant}`;
     missing.set(key, (missing.get(key) ?? 0) + used * (1 - lines));
-    why.set(key, `${first.id}: ${fate.kind === 'never' ? fate.because : `${lines} lines`}`);
+    why.set(key, `${event.id}: ${fate.kind === 'never' ? fate.because : `${lines} lines`}`);
   }
   const told = new Map<string, number>();
   for (const { metric, tenant, difference } of status?.invoices?.examples ?? []) {
@@ -99,26 +88,6 @@ export async function verdict(
 /** On a draft that is told by itself, by the condition `LateRefusals`. */
 function isStopped(fate: Fate): boolean {
   return fate.kind === 'never' && fate.because === STOPPED_DRAFT;
-}
-
-/** By its id, what each sum of an hour adds up: the ledger has on record which stretches are sums. */
-async function sumsOf(ledger: Ledger): Promise<ReadonlyMap<string, readonly UsageEvent[]>> {
-  const found = new Map<string, readonly UsageEvent[]>();
-  for await (const { from, to, cuts = {} } of createDeliveryRecords(ledger, NAME).aggregated()) {
-    const page = await ledger.read(from, to - from);
-    if (page.kind === 'failed') throw new Error(page.message);
-    const events = new Map(page.events.map(({ sequence, event }) => [sequence, event]));
-    const sums = createAggregator(cuts);
-    for (const stored of page.events) if (!isLateNote(stored.event)) sums.add(stored);
-    for (const { event, parts } of sums.all()) {
-      if (parts === undefined) continue;
-      found.set(
-        event.id,
-        parts.flatMap((part) => events.get(part) ?? []),
-      );
-    }
-  }
-  return found;
 }
 
 async function lateLinesOf(ledger: Ledger): Promise<readonly StoredLine[]> {

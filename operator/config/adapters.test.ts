@@ -44,22 +44,18 @@ test.each([
 });
 
 test.each([
-  [{}, { planChange: 'now', mode: 'test', aggregate: 'none' }],
+  [{}, { planChange: 'now', mode: 'test' }],
   [
     {
       DESTINATIONS_PLAN_CHANGE: 'period-end',
       DESTINATIONS_MODE: 'live',
-      DESTINATIONS_AGGREGATE: '1h',
     },
-    { planChange: 'period-end', mode: 'live', aggregate: '1h' },
+    { planChange: 'period-end', mode: 'live' },
   ],
-] as const)(
-  'with %o destinations change plans, bill and add up as they are told: %o',
-  (given, wanted) => {
-    const { destinations } = load({ ADAPTERS: 'noop,lago', LAGO_API_KEY: 'k', ...given });
-    expect(destinations).toMatchObject([wanted, wanted]);
-  },
-);
+] as const)('with %o destinations change plans and bill as they are told: %o', (given, wanted) => {
+  const { destinations } = load({ ADAPTERS: 'noop,lago', LAGO_API_KEY: 'k', ...given });
+  expect(destinations).toMatchObject([wanted, wanted]);
+});
 
 describe('a destination that was asked for starts without what it needs', () => {
   test.each([

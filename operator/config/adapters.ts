@@ -54,8 +54,8 @@ export function adaptersFrom(
     if (read.kind === 'options') {
       const { options } = read;
       const { DESTINATIONS_START_FROM: startFrom, DESTINATIONS_PLAN_CHANGE: planChange } = values;
-      const { DESTINATIONS_MODE: mode, DESTINATIONS_AGGREGATE: aggregate } = values;
-      const chosenOnes = { startFrom, planChange, mode, aggregate };
+      const { DESTINATIONS_MODE: mode } = values;
+      const chosenOnes = { startFrom, planChange, mode };
       destinations.push({ name, type, suspend: false, ...chosenOnes, options });
     } else if (!faulty.has(read.variable)) {
       const isNeutral = name === chosen.spellings[0];

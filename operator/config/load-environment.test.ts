@@ -32,7 +32,6 @@ const EFFECTS: readonly Effect[] = [
     'period-end',
     { ADAPTERS: 'noop' },
   ],
-  ['DESTINATIONS_AGGREGATE', '1h', (s) => destination(s)?.aggregate, '1h', { ADAPTERS: 'noop' }],
   ['DESTINATIONS_MODE', 'live', (s) => destination(s)?.mode, 'live', { ADAPTERS: 'noop' }],
   ['SPOT_DISCOUNT_PERCENT', '70', (s) => s.billing.destinations, []],
   ['DEFAULT_PLAN_CODE', 'gold', (s) => s.billing.defaultPlanCode, 'gold'],
@@ -262,6 +261,15 @@ describe('a misspelt variable goes unnoticed', () => {
     };
     const loaded = loadEnvironment(system, DESTINATIONS);
     expect(loaded.kind === 'loaded' && loaded.warnings.join()).not.toContain('unknown');
+  });
+});
+
+test('a variable that is gone is set, and somebody counts on it', () => {
+  expect(loadEnvironment({ DESTINATIONS_AGGREGATE: '1h' }, DESTINATIONS)).toStrictEqual({
+    kind: 'invalid',
+    problems: [
+      'DESTINATIONS_AGGREGATE: removed: "1h"; delete it; make windows longer by COLLECTION_INTERVAL where a billing system takes fewer events a second than come',
+    ],
   });
 });
 

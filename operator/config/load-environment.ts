@@ -8,6 +8,7 @@ import { deepFreeze } from './immutable.ts';
 import { settlingProblem } from './parsers/durations.ts';
 import { invalid, type ParseProblem, parseOrThrow, problemText } from './parsers/parser.ts';
 import { maskUrl } from './parsers/urls.ts';
+import { removedTexts } from './removed-variables.ts';
 import type { Settings } from './settings.ts';
 import type { Variable } from './variables/variable.ts';
 import { type Values, VARIABLES, variables } from './variables/variables.ts';
@@ -60,7 +61,7 @@ export function loadEnvironment(
   const schema = variables(destinations);
   const parsed: Record<string, unknown> = {};
   const faulty = new Set<string>();
-  const problems: string[] = [];
+  const problems = removedTexts(environment);
   const deprecations: string[] = [];
   const effective: EffectiveValue[] = [];
   for (const [name, variable] of schema) {

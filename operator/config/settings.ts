@@ -253,9 +253,6 @@ export interface LogSettings {
   readonly format: 'json' | 'text';
 }
 
-/** How much usage of a series goes into one event. */
-export type Aggregation = 'none' | '1h';
-
 /** Whether a destination bills for real. */
 export type BillingMode = 'test' | 'live';
 
@@ -270,8 +267,6 @@ export interface DestinationSettings<Options = unknown> {
   readonly mode?: BillingMode;
   /** When a tenant's change of plan is made that says nothing of its own; `now` unless told otherwise. */
   readonly planChange?: PlanChange;
-  /** Whether each series is added up by the hour; `none` unless told otherwise. */
-  readonly aggregate?: Aggregation;
   /** What becomes of usage that comes after the invoice of its time is final; `send` unless told otherwise. */
   readonly late?: 'send' | 'next' | 'credit' | 'hold';
   readonly metrics?: MetricFilter;

@@ -198,6 +198,12 @@ const BROKEN: readonly Row[] = [
       message: "spec.webhook.headers[0].value in body should match '^[ -~]*$'",
     },
     {
+      reason: 'sums of hours',
+      spec: { type: 'noop', aggregate: '1h' },
+      message: 'removed; make windows longer by COLLECTION_INTERVAL and delete this field',
+      field: 'spec.aggregate',
+    },
+    {
       reason: 'prices that meterfeed sets',
       spec: { type: 'noop', managePrices: true },
       message: 'removed; set prices at the billing system and delete this field',

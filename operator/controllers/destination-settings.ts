@@ -67,7 +67,6 @@ export function translateDestination(
       ...omitUndefined({
         mode,
         planChange: spec.planChange,
-        aggregate: spec.aggregate,
         late: spec.late,
         metrics: spec.metrics,
       }),
@@ -78,9 +77,12 @@ export function translateDestination(
 }
 
 /** Names a field that has no effect any more, and how to go on; undefined where the spec asks for none. */
-function removedField({ managePrices }: BillingDestinationSpec): string | undefined {
-  if (managePrices !== true) return undefined;
-  return 'spec.managePrices: removed: "true"; set prices at the billing system and delete this field';
+function removedField({ managePrices, aggregate }: BillingDestinationSpec): string | undefined {
+  if (managePrices === true) {
+    return 'spec.managePrices: removed: "true"; set prices at the billing system and delete this field';
+  }
+  if (aggregate !== '1h') return undefined;
+  return 'spec.aggregate: removed: "1h"; make windows longer by COLLECTION_INTERVAL where the rate limit is low, and delete this field';
 }
 
 /** The block of the spec's own type: the field of the type's name. */

@@ -256,7 +256,7 @@ function attentionClaims(progress: DestinationProgress | undefined): readonly Co
       type: 'RateLimitTooLow',
       status: 'True',
       reason: 'UsageComesFaster',
-      message: `About ${needed} events a second come, and the billing system takes ${allowed}; have its limit raised to ${needed}, add usage up by the hour (spec.aggregate: 1h), or make windows longer. Until then delivery falls behind, and nothing is lost`,
+      message: `About ${needed} events a second come, and the billing system takes ${allowed}; have its limit raised to ${needed}, or make windows longer by COLLECTION_INTERVAL. Until then delivery falls behind, and nothing is lost`,
     });
   }
   return claims;

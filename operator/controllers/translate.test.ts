@@ -71,7 +71,6 @@ describe('a BillingDestination', () => {
         startFrom: 'earliest',
         mode: 'live',
         planChange: 'period-end',
-        aggregate: '1h',
         late: 'hold',
         metrics: { include: ['tenant_gpu_hours'], exclude: ['tenant_lb_hours'] },
         options: {
@@ -170,6 +169,13 @@ describe('a BillingDestination', () => {
       reason: 'InvalidSpec',
       message:
         'spec.managePrices: removed: "true"; set prices at the billing system and delete this field',
+    },
+    {
+      accident: 'hours that nobody adds up any more',
+      spec: { type: 'noop', aggregate: '1h' } as const,
+      reason: 'InvalidSpec',
+      message:
+        'spec.aggregate: removed: "1h"; make windows longer by COLLECTION_INTERVAL where the rate limit is low, and delete this field',
     },
     {
       accident: 'late usage on a next invoice, where there are none',

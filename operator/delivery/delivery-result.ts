@@ -7,11 +7,6 @@ export interface QueuedEvent {
   readonly sequence: number;
   readonly event: UsageEvent;
   /**
-   * Where it is the sum of several: the sequence numbers of all of them, ascending; its own is the last
-   * (docs/delivery.md#aggregation).
-   */
-  readonly parts?: readonly number[];
-  /**
    * Of one that was set aside: when an attempt to send it began of which nobody knows whether it was taken, milliseconds
    * since the epoch.
    */
@@ -20,16 +15,11 @@ export interface QueuedEvent {
   readonly forced?: true;
 }
 
-/** The sequence numbers of the ledger's events that it stands for. */
-export function partsOf({ sequence, parts }: Omit<QueuedEvent, 'event'>): readonly number[] {
-  return parts ?? [sequence];
-}
-
 /** The sequence numbers of all that is kept. */
 export async function sequencesOf(...listings: readonly AsyncIterable<QueuedEvent>[]) {
   const found = new Set<number>();
   for (const listing of listings) {
-    for await (const queued of listing) for (const part of partsOf(queued)) found.add(part);
+    for await (const { sequence } of listing) found.add(sequence);
   }
   return found;
 }
@@ -80,10 +70,10 @@ export function withResults(
   queued: readonly QueuedEvent[],
   results: ReadonlyMap<number, DeliveryResult>,
 ): SettledEvent[] {
-  return queued.flatMap(({ sequence, event, parts, unansweredSince }) => {
+  return queued.flatMap(({ sequence, event, unansweredSince }) => {
     const result = results.get(sequence);
     if (result === undefined) return [];
-    return [{ sequence, event, ...omitUndefined({ parts, unansweredSince }), result }];
+    return [{ sequence, event, ...omitUndefined({ unansweredSince }), result }];
   });
 }
 

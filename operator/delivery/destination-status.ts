@@ -56,8 +56,6 @@ export interface DestinationStatus {
   readonly invoices?: InvoiceReport;
   /** Events a second that it takes at the most, as far as is known. */
   readonly eventsPerSecond?: number;
-  /** Where hours are added up: sums that the last hour came to. */
-  readonly sumsPerHour?: number;
   readonly consecutiveFailures: number;
   readonly lastSuccessAt?: number;
   /** Gone once delivery succeeds. */

@@ -51,12 +51,6 @@ export interface Destination {
    */
   periodEnd?(tenant: Tenant, now: number, signal: AbortSignal): Promise<PeriodEndOutcome>;
   /**
-   * The moments of a stretch of time at which what bills the tenant changes, such as the end of a billing
-   * period: usage of two sides of one is never added up into one event. Whole hours may be left out. Absent
-   * where bills do not depend on it.
-   */
-  boundaries?(tenant: Tenant, period: Stretch, signal: AbortSignal): Promise<BoundariesOutcome>;
-  /**
    * Until when no change may be made because the billing system is making invoices, milliseconds since the
    * epoch; undefined: now is fine.
    */
@@ -201,16 +195,6 @@ export type ChangeOutcome =
        */
       readonly lateUntil?: number;
     }
-  | FailedStep;
-
-/** `[from, to)`, milliseconds since the epoch. */
-export interface Stretch {
-  readonly from: number;
-  readonly to: number;
-}
-
-export type BoundariesOutcome =
-  | { readonly kind: 'boundaries'; readonly at: readonly number[] }
   | FailedStep;
 
 export type PeriodEndOutcome = { readonly kind: 'period-end'; readonly at: number } | FailedStep;

@@ -292,8 +292,6 @@ export interface DeadLetter {
   readonly event: UsageEvent;
   /** When an attempt to send it began that had no answer: it may have been taken. Milliseconds since the epoch. */
   readonly unansweredSince?: number;
-  /** Where it is the sum of several events, their ids. */
-  readonly partIds?: readonly string[];
 }
 
 export interface DeadLetterPage {

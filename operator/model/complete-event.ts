@@ -1,5 +1,4 @@
 import { sortedEntries } from './bytewise.ts';
-import { AGGREGATE_ID_PREFIX } from './aggregate.ts';
 import { CORRECTION_ID_PREFIX } from './correction.ts';
 import { type Decimal, losesDigits, roundToDecimal } from './decimal.ts';
 import { deriveEventId, EVENT_ID_PREFIX } from './event-id.ts';
@@ -75,9 +74,6 @@ export function completeEvent(input: unknown, completion: Completion): Completed
   const draft = assemble(input, quantity, unit, completion);
   if (draft.id.startsWith?.(CORRECTION_ID_PREFIX)) {
     return invalid(id, `reserved for corrections: id: ${quote(id)}: choose another`);
-  }
-  if (draft.id.startsWith?.(AGGREGATE_ID_PREFIX)) {
-    return invalid(id, `reserved for sums of events: id: ${quote(id)}: choose another`);
   }
   const problem = eventProblem(draft);
   if (problem !== undefined) return invalid(id, problem);

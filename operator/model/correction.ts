@@ -59,8 +59,6 @@ export interface LateBilling {
   readonly line: string;
   /** Why it is not billed as usage. */
   readonly reason: string;
-  /** Of a sum, which the ledger does not have: the sequence numbers of the events that it adds up, ascending. */
-  readonly parts?: readonly number[];
 }
 
 /**
@@ -71,7 +69,7 @@ export interface LateBilling {
 export function lateNoteOf(
   { event, sequence }: Corrected,
   recordedAt: string,
-  { destination, line, reason, parts }: LateBilling,
+  { destination, line, reason }: LateBilling,
 ): UsageEvent {
   const digest = hash('sha256', `${destination}\0${event.id}`, 'hex').slice(0, HEX_DIGITS);
   return {
@@ -82,7 +80,6 @@ export function lateNoteOf(
     properties: {
       corrects: event.id,
       corrects_sequence: sequence,
-      ...(parts !== undefined && { corrects_sequences: parts.join(' ') }),
       reason,
       author: 'meterfeed',
       destination,

@@ -39,14 +39,6 @@ export const BILLING_VARIABLES = {
     fields: ['BillingDestination spec.planChange', 'TenantOverride spec.planChange'],
     test: ADAPTERS_TEST,
   },
-  DESTINATIONS_AGGREGATE: {
-    meaning:
-      'Whether destinations of ADAPTERS get one event for each series and hour, once the hour is over, instead of one for each window.',
-    parser: choice('none', '1h'),
-    default: 'none',
-    fields: ['BillingDestination spec.aggregate'],
-    test: ADAPTERS_TEST,
-  },
   DESTINATIONS_MODE: {
     meaning:
       'Whether destinations of ADAPTERS bill for real. A live key of a billing system whose keys tell needs `live`, a test key `test`.',

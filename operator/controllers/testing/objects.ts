@@ -36,7 +36,7 @@ export const COMPLETE_SPECS: Readonly<Record<Plural, readonly object[]>> = {
       startFrom: 'earliest',
       mode: 'live',
       planChange: 'period-end',
-      aggregate: '1h',
+      aggregate: 'none',
       late: 'hold',
       metrics: { include: ['tenant_gpu_hours'], exclude: ['tenant_lb_hours'] },
       webhook: {

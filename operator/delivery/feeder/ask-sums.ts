@@ -2,8 +2,6 @@ import type { Destination } from '../../destinations/destination.ts';
 import type { Ledger } from '../../ledger/ledger.ts';
 import type { UsageEvent } from '../../model/event.ts';
 import { omitUndefined } from '../../model/omit-undefined.ts';
-import type { AggregatedRanges } from '../aggregation/ranges.ts';
-import { sentEvents } from '../aggregation/sent-events.ts';
 import { type QueuedEvent, sequencesOf } from '../delivery-result.ts';
 import type { AskSums } from '../lanes/arrival-check.ts';
 import type { PlanChanges } from '../lanes/plan-changes.ts';
@@ -28,7 +26,6 @@ export interface AskSumsOptions {
   readonly changes: PlanChanges;
   readonly wants: (event: UsageEvent) => boolean;
   readonly hasPassed: (sequence: number) => boolean;
-  readonly ranges: AggregatedRanges;
   readonly reconcile: Reconcile;
   readonly verify: Verification;
 }
@@ -87,7 +84,7 @@ async function withSums(
 
 /** The last events that were delivered of a tenant, as they were sent. */
 async function recentOf(
-  { ledger, records, deadLetters, changes, wants, hasPassed, ranges }: AskSumsOptions,
+  { ledger, records, deadLetters, changes, wants, hasPassed }: AskSumsOptions,
   tenant: string,
   before: number,
   signal: AbortSignal,
@@ -95,11 +92,9 @@ async function recentOf(
   const parked = await sequencesOf(records.parkedOf(tenant));
   const unsent = await records.unsent();
   const recent: QueuedEvent[] = [];
-  const isMeant = (event: UsageEvent): boolean => event.tenant === tenant && wants(event);
-  const query = { from: before - RECENT_MS, to: before, isMeant };
-  for await (const queued of sentEvents(ledger, ranges, query, signal)) {
+  for await (const queued of ledger.scan(before - RECENT_MS, before, signal)) {
     const { sequence, event } = queued;
-    if (Date.parse(event.window_start) >= before || !hasPassed(sequence)) continue;
+    if (event.tenant !== tenant || !wants(event) || !hasPassed(sequence)) continue;
     if (parked.has(sequence) || deadLetters.has(sequence) || isUnsent(unsent, sequence)) continue;
     recent.push({ ...queued, event: asOf(event, changes.sentAt(queued)) });
   }

@@ -1,7 +1,7 @@
 import type { Destination } from '../../destinations/destination.ts';
 import { correctedSequence, isCorrection, isNegative } from '../../model/correction.ts';
 import { quote } from '../../model/validate-event.ts';
-import { type DeliveryResult, partsOf, type QueuedEvent } from '../delivery-result.ts';
+import type { DeliveryResult, QueuedEvent } from '../delivery-result.ts';
 import type { LateLines } from '../late/late-lines.ts';
 import type { DeadLetterIndex } from '../records/dead-letters.ts';
 import type { DeliveryRecords } from '../records/delivery-records.ts';
@@ -33,7 +33,7 @@ export function createCorrectionGate(options: CorrectionGateOptions): Correction
     const corrections = queued.filter(({ event }) => isCorrection(event));
     if (corrections.length === 0) return kept;
     const unsent = await records.unsent();
-    const underWay = new Set(queued.flatMap(partsOf));
+    const underWay = new Set(queued.map(({ sequence }) => sequence));
     const problemOf = ({ event }: QueuedEvent): string | undefined => {
       const corrected = correctedSequence(event);
       const which = `corrects event ${quote(event.properties?.['corrects'])}`;

@@ -18,8 +18,6 @@ import { LateLines } from '../late/late-lines.ts';
 import { createAcknowledgements, NO_ACKNOWLEDGEMENTS } from '../records/acknowledgements.ts';
 import { createDeadLetterIndex } from '../records/dead-letters.ts';
 import { createDeliveryRecords } from '../records/delivery-records.ts';
-import { createHourReader } from '../aggregation/hour-reader.ts';
-import { createAggregatedRanges } from '../aggregation/ranges.ts';
 import { createInFlight } from '../records/in-flight.ts';
 import { createSettlementWriter } from '../records/settlement-writer.ts';
 import { createClosedPeriods } from '../operations/closed-periods.ts';
@@ -33,7 +31,7 @@ import { createEventFilter, unknownMetrics } from './event-filter.ts';
 import { createHealth } from './health.ts';
 import { invoicesOf } from './invoices-of.ts';
 import { createLateParts } from './late-parts.ts';
-import { createPending } from './pending.ts';
+import { Pending } from './pending.ts';
 import { Refusals } from './refusals.ts';
 import { createSendRound } from './send-round.ts';
 import { createVerification } from './verification.ts';
@@ -112,23 +110,9 @@ export function createFeederParts(options: FeederOptions, wake: () => void, refr
     inFlight,
     acknowledgements,
   });
-  const ranges = createAggregatedRanges(ledger, records);
   const describe = (tenant: string) => directory.find(tenant);
-  // What waits for all usage so far is known once its lanes are there.
-  const draining: { lanes?: readonly { drainsTo(): number }[] } = {};
-  const hours = createHourReader({
-    isOn: settings.aggregate === '1h',
-    destination,
-    ledger,
-    ranges,
-    inFlight,
-    changes,
-    describe,
-    drainsTo: () => Math.max(0, ...(draining.lanes ?? []).map((lane) => lane.drainsTo())),
-    clock,
-  });
-  const pending = createPending({ ledger, cursorName: name, hours, ranges });
-  const stored = { destination, ledger, records, deadLetters, changes, ranges };
+  const pending = new Pending(ledger, name);
+  const stored = { destination, ledger, records, deadLetters, changes };
   const verify = createVerification({ ...stored, pending, inFlight });
   const lateLines = new LateLines({ name, ledger, records, clock });
   const corrections = createCorrectionGate({
@@ -172,7 +156,7 @@ export function createFeederParts(options: FeederOptions, wake: () => void, refr
   });
   const passed = () => {
     const at = cursor();
-    return (sequence: number): boolean => sequence <= at || pending.isDone(sequence);
+    return (sequence: number): boolean => sequence <= at;
   };
   const reconcile = createReconcile({ ...stored, acknowledgements, wants, passed, describe });
   const usageToCome = createUsageToCome(options);
@@ -199,7 +183,6 @@ export function createFeederParts(options: FeederOptions, wake: () => void, refr
     log,
     wake,
   });
-  draining.lanes = [offboarding, changeParts.changeLane];
   return {
     log,
     records,
@@ -231,8 +214,6 @@ export function createFeederParts(options: FeederOptions, wake: () => void, refr
     offboarding,
     changes,
     ...changeParts,
-    ranges,
-    hours,
     reconcile,
     wants,
     invoices,

@@ -17,8 +17,7 @@ export function feederStatus(
   parts: FeederParts,
 ): DestinationStatus {
   const { name, type, suspend: suspended } = settings;
-  const { pending, health, bootstrap, circuit, parked, deadLetters, offboarding, changes, hours } =
-    parts;
+  const { pending, health, bootstrap, circuit, parked, deadLetters, offboarding, changes } = parts;
   const { isBlocked, ...report } = health.report();
   const bootstrapped = bootstrap.isReady();
   const delivering = bootstrapped && !isBlocked;
@@ -31,10 +30,7 @@ export function feederStatus(
     delivering,
     ready: delivering && !suspended,
     ...report,
-    ...cursorStatus(
-      { name, ledger, clock },
-      pending.first()?.event.window_end ?? hours.waitsFrom(),
-    ),
+    ...cursorStatus({ name, ledger, clock }, pending.first()?.event.window_end),
     deadLetters: deadLetters.count,
     parked: parkedTenants.reduce((sum, { events }) => sum + events, 0),
     // What waits for a change of plan is not set aside: the change is listed, with what keeps it.
@@ -49,7 +45,6 @@ export function feederStatus(
     ),
     ...omitUndefined({
       eventsPerSecond: destination.eventsPerSecond?.(),
-      sumsPerHour: hours.sumsPerHour(),
       invoices: parts.invoices?.report(),
     }),
     consecutiveFailures: circuit.failures(),

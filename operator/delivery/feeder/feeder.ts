@@ -85,7 +85,6 @@ class DestinationFeeder implements Feeder {
       ledger,
       records,
       deadLetters,
-      ranges: parts.ranges,
       replays: parts.replays,
       closedPeriods: parts.closedPeriods,
       doubtfulLetters: parts.doubtfulLetters,
@@ -142,9 +141,7 @@ class DestinationFeeder implements Feeder {
     if (outcome !== 'idle') return { kind: 'blocked', ms: this.#waitAfter(outcome) };
     this.#parts.health.recovered();
     const { ledger } = this.#options;
-    const { hours, pending } = this.#parts;
-    // What is there already waits for its hour to be over.
-    const position = hours.waitsUntil() === undefined ? pending.position() : ledger.head();
+    const position = this.#parts.pending.position();
     const changed = (ended: AbortSignal): Promise<void> => ledger.changed(position, ended);
     return { kind: 'wait', changed, ...omitUndefined({ ms: this.#setAside.dueIn() }) };
   }
@@ -165,10 +162,6 @@ class DestinationFeeder implements Feeder {
     if (pending.isEmpty()) {
       const outcome = await this.#readOn(signal);
       if (outcome !== undefined || pending.isEmpty()) return outcome;
-    } else if (pending.isHour()) {
-      // It takes many calls, and what was set aside need not wait for the last of them.
-      const { blocked } = await this.#setAside.serve(signal);
-      if (blocked !== undefined) return blocked;
     }
     const blocked = await this.#sendPending(signal);
     return (await this.#commit()) ?? blocked;
@@ -177,14 +170,13 @@ class DestinationFeeder implements Feeder {
   /** Finds the cursor and reads what was set aside; nothing is sent before it has. */
   async #open(): Promise<BlockReason | undefined> {
     const { ledger, clock, logger } = this.#options;
-    const { records, pending, inFlight, ranges, hours } = this.#parts;
+    const { records, pending, inFlight } = this.#parts;
     const start = await findStartPosition(ledger, records, this.settings, clock.now());
     if (start.kind === 'failed') return { kind: 'retry', reason: start.message };
+    if (start.kind === 'hold') return start;
     const lost = lossText(start, ledger.lowWater());
     if (lost !== undefined) logger.error(`[${this.settings.name}] ${lost}`);
     pending.reset(start.sequence);
-    await ranges.load();
-    hours.begin(start.state.aggregatesFrom ?? start.sequence);
     await inFlight.load(start.state.resentUntil);
     await this.#setAside.load();
     this.#opened = true;
@@ -210,7 +202,7 @@ class DestinationFeeder implements Feeder {
       ...omitUndefined({ bytes: batchBytes, bytesOf: encodedBytes }),
       wants,
     };
-    const unread = await pending.read(limits, signal);
+    const unread = await pending.read(limits);
     this.#failedReads = unread === undefined ? 0 : this.#failedReads + 1;
     if (unread !== undefined) return unread;
     const moved = served.moved || billed.moved || pending.position() !== position;
@@ -256,7 +248,7 @@ class DestinationFeeder implements Feeder {
     if (report.kind === 'committed') {
       settlements.written(report.passed);
       const unwanted = report.passed.filter(({ result }) => result.kind === 'skipped').length;
-      health.skipped(report.skipped + unwanted);
+      health.skipped(unwanted);
       return undefined;
     }
     // Somebody else has moved the cursor: begin again from where it is.

@@ -45,8 +45,8 @@ export class SetAside {
 
   /** In how many milliseconds something may go that waits now; undefined while nothing does. */
   dueIn(): number | undefined {
-    const { parked, replayLane, offboarding, changeLane, lateLane, hours } = this.#parts;
-    const lanes = [parked, replayLane, offboarding, changeLane, lateLane, hours];
+    const { parked, replayLane, offboarding, changeLane, lateLane } = this.#parts;
+    const lanes = [parked, replayLane, offboarding, changeLane, lateLane];
     const due = lanes.map((lane) => lane.dueIn()).filter((time) => time !== undefined);
     return due.length === 0 ? undefined : least(due);
   }

@@ -21,6 +21,8 @@ export type StartPosition =
       /** When the cursor was retired that goes on here, milliseconds since the epoch. */
       readonly retiredAt?: number;
     }
+  /** An operator has to act first. */
+  | { readonly kind: 'hold'; readonly reason: string }
   | LedgerFailure;
 
 /**
@@ -32,17 +34,17 @@ export type StartPosition =
 export async function findStartPosition(
   ledger: Ledger,
   records: DeliveryRecords,
-  settings: Pick<DestinationSettings, 'name' | 'type' | 'startFrom' | 'aggregate'>,
+  settings: Pick<DestinationSettings, 'name' | 'type' | 'startFrom'>,
   now: number,
 ): Promise<StartPosition> {
   const { name, type } = settings;
   const state = await records.state();
   const cursor = ledger.cursors().find(({ destination }) => destination === name);
   const sameType = state === undefined || state.type === type;
-  const aggregates = settings.aggregate === '1h';
   if (cursor !== undefined && sameType) {
-    const known = withAggregation(state ?? { type }, aggregates, cursor, ledger.head());
-    return resume(ledger, records, cursor, known);
+    const resumed = await resume(ledger, records, cursor, state ?? { type });
+    const reason = halfSent(cursor, ledger.lowWater(), await records.sumsUntil());
+    return reason === undefined ? resumed : { kind: 'hold', reason };
   }
 
   if (!sameType) {
@@ -53,7 +55,7 @@ export async function findStartPosition(
     if (dropped.kind === 'failed') return dropped;
   }
   const sequence = settings.startFrom === 'now' ? ledger.head() : ledger.lowWater();
-  const fresh: FeederState = { type, ...(aggregates && { aggregatesFrom: sequence }) };
+  const fresh: FeederState = { type };
   const before = addUnsent([], ledger.lowWater() + 1, sequence);
   const outcome = await ledger.commitCursor(name, sequence, {
     from: 'none',
@@ -83,6 +85,13 @@ export async function reservePosition(
   return start.kind === 'failed' ? start : { kind: 'written' };
 }
 
+/** Why a cursor inside of an hour that an earlier version sends as sums stays there; undefined where it is not. */
+function halfSent({ sequence }: Cursor, lowWater: number, sumsUntil: number): string | undefined {
+  if (Math.max(sequence, lowWater) >= sumsUntil) return undefined;
+  const what = `an hour is half sent as sums (aggregate: 1h), which end with event ${sumsUntil}: cursor: "${sequence}"`;
+  return `${what}; run the version before with aggregate: none until the cursor has passed it, or move the cursor there and enter by hand what is missing`;
+}
+
 /** What a cursor can no longer be given, in words; undefined when that is nothing. */
 export function lossText(
   { sequence, retiredAt }: Extract<StartPosition, { readonly kind: 'position' }>,
@@ -95,23 +104,6 @@ export function lossText(
   if (retiredAt === undefined) return `${text}: ${where}`;
   const since = `it was retired at ${new Date(retiredAt).toISOString()} and RETENTION has passed since`;
   return `${text}, because ${since}: ${where}: it goes on with event ${lowWater + 1}`;
-}
-
-/** More events than any destination takes in one call. */
-const MAX_SENT_AHEAD = 10_000;
-
-/** What may have been sent as it is, shortly before hours were to be added up, stays as it is. */
-function withAggregation(
-  { aggregatesFrom, ...state }: FeederState,
-  aggregates: boolean,
-  { sequence }: Cursor,
-  head: number,
-): FeederState {
-  if (!aggregates) return state;
-  return {
-    ...state,
-    aggregatesFrom: aggregatesFrom ?? Math.min(head, sequence + MAX_SENT_AHEAD),
-  };
 }
 
 async function resume(
@@ -144,7 +136,7 @@ async function keepAsDead(
     changes.push(records.dropReplay(kept.sequence), records.putDead({ ...kept, at, reason }));
   }
   for await (const [chunk] of records.acknowledged()) changes.push(records.dropAcknowledged(chunk));
-  for await (const { from } of records.aggregated()) changes.push(records.dropAggregated(from));
+  for await (const dropped of records.dropSums()) changes.push(dropped);
   for await (const { tenant } of records.changes()) changes.push(records.dropChanges(tenant));
   for await (const { tenant } of records.offboards()) changes.push(records.dropOffboard(tenant.id));
   return changes;

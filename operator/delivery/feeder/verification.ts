@@ -12,9 +12,6 @@ import type { PlanChanges } from '../lanes/plan-changes.ts';
 import type { InFlight } from '../records/in-flight.ts';
 import type { DeadLetterIndex } from '../records/dead-letters.ts';
 import type { DeliveryRecords } from '../records/delivery-records.ts';
-import { HOUR_MS } from '../aggregation/aggregator.ts';
-import type { AggregatedRanges } from '../aggregation/ranges.ts';
-import { sentEvents } from '../aggregation/sent-events.ts';
 import { isUnsent } from '../records/sequence-sets.ts';
 import { asOf } from '../records/tenant-changes.ts';
 import type { Pending } from './pending.ts';
@@ -29,7 +26,6 @@ export interface VerificationOptions {
   readonly deadLetters: Pick<DeadLetterIndex, 'has'>;
   readonly changes: Pick<PlanChanges, 'sentAt' | 'reach'>;
   readonly pending: Pick<Pending, 'hasPassed' | 'isDelivered'>;
-  readonly ranges: AggregatedRanges;
   readonly inFlight: Pick<InFlight, 'isForced'>;
 }
 
@@ -82,10 +78,10 @@ export function createVerification(options: VerificationOptions): Verification {
 /**
  * What the ledger has of the same tenants, metrics and minutes as some events: a billing system that
  * reports sums only can be asked after an event when all the others of its sum are known. Undefined
- * where stored events cannot be read, or some of them may be deleted.
+ * where stored events cannot be read, some of them may be deleted, or some were sent as parts of sums.
  */
 async function eventsOfSameBucket(
-  { ledger, records, deadLetters, changes, pending, ranges }: VerificationOptions,
+  { ledger, records, deadLetters, changes, pending }: VerificationOptions,
   events: readonly UsageEvent[],
   signal: AbortSignal,
 ): Promise<readonly BucketEvent[] | undefined> {
@@ -96,8 +92,8 @@ async function eventsOfSameBucket(
   const tenants = new Set(events.map(({ tenant }) => tenant));
   // What a change of plan has moved into these minutes lies earlier in the ledger's order of time.
   const reach = least([...tenants].map((tenant) => changes.reach(from, tenant)));
-  const earliest = ranges.isEmpty ? reach : Math.floor(reach / HOUR_MS) * HOUR_MS;
-  if (earliest < ledger.stats().horizon) return undefined;
+  if (reach < ledger.stats().horizon) return undefined;
+  const sumsUntil = await records.sumsUntil();
   const parked = await sequencesOf(records.parked());
   const unsent = await records.unsent();
   const isDelivered = (sequence: number): boolean => {
@@ -108,12 +104,13 @@ async function eventsOfSameBucket(
   };
   const found: BucketEvent[] = [];
   try {
-    const isMeant = ({ tenant }: UsageEvent): boolean => tenants.has(tenant);
-    const query = { from: reach, to, isMeant };
-    for await (const queued of sentEvents(ledger, ranges, query, signal)) {
+    for await (const queued of ledger.scan(reach, to, signal)) {
+      if (!tenants.has(queued.event.tenant)) continue;
       const event = asOf(queued.event, changes.sentAt(queued));
-      const delivered = isDelivered(queued.sequence);
-      if (buckets.has(bucketOf(event))) found.push({ event, delivered });
+      if (!buckets.has(bucketOf(event))) continue;
+      // It was sent as a part of a sum, which counts in the minute in which that begins.
+      if (queued.sequence <= sumsUntil) return undefined;
+      found.push({ event, delivered: isDelivered(queued.sequence) });
     }
   } catch (error) {
     if (error instanceof LedgerReadError) return undefined;

@@ -4,7 +4,7 @@ import type { Ledger } from '../../ledger/ledger.ts';
 import { errorText } from '../../model/error-text.ts';
 import { least } from '../../model/extremes.ts';
 import type { Clock } from '../../telemetry/clock.ts';
-import { type BlockReason, partsOf, retryDelayMs } from '../delivery-result.ts';
+import { type BlockReason, retryDelayMs } from '../delivery-result.ts';
 import type { DeliveryRecords } from '../records/delivery-records.ts';
 import { addUnsent, type UnsentRanges } from '../records/sequence-sets.ts';
 import type { PendingChange } from '../records/tenant-changes.ts';
@@ -47,8 +47,6 @@ export interface ChangeLaneOptions {
 export interface ChangeLane {
   /** Goes on with changes whose time has come; `cursor` is where the destination stands. */
   step(cursor: number, signal: AbortSignal): Promise<BlockReason | undefined>;
-  /** Up to where in the ledger the cursor has to come before changes can be made. */
-  drainsTo(): number;
   /** There is news of a tenant's change. */
   wake(tenant: string): void;
   /** Milliseconds until the next look; undefined when there is no change to make. */
@@ -90,12 +88,6 @@ class DestinationChangeLane implements ChangeLane {
       if (changes.pendingOf(tenant) === undefined) this.#forget(tenant);
     }
     return undefined;
-  }
-
-  drainsTo(): number {
-    let last = 0;
-    for (const { sequence } of this.#marks.values()) last = Math.max(last, sequence);
-    return last;
   }
 
   wake(tenant: string): void {
@@ -182,7 +174,7 @@ class DestinationChangeLane implements ChangeLane {
     for await (const kept of records.parkedOf(tenant)) {
       if (kept.sequence > sequence) break;
       if (changes.waits(kept)) continue;
-      for (const part of partsOf(kept)) left = addUnsent(left, part, part);
+      left = addUnsent(left, kept.sequence, kept.sequence);
     }
     return left;
   }

@@ -47,8 +47,6 @@ export interface Offboarding {
   /** Milliseconds until the next check; undefined when nothing is asked for. */
   dueIn(): number | undefined;
   readonly count: number;
-  /** Up to where in the ledger the cursor has to come before anything asked for can be done. */
-  drainsTo(): number;
   isAsked(tenant: string): boolean;
 }
 
@@ -69,12 +67,6 @@ class DestinationOffboarding implements Offboarding {
 
   get count(): number {
     return this.#requests.size;
-  }
-
-  drainsTo(): number {
-    let last = 0;
-    for (const { sequence } of this.#requests.values()) last = Math.max(last, sequence);
-    return last;
   }
 
   isAsked(tenant: string): boolean {

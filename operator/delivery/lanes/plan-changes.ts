@@ -15,7 +15,6 @@ import type { DeliveryRecords } from '../records/delivery-records.ts';
 import type { UnsentRanges } from '../records/sequence-sets.ts';
 import {
   type MadeChange,
-  momentsOf,
   type PendingChange,
   type Placeable,
   type Placement,
@@ -83,8 +82,6 @@ export interface PlanChanges {
   sentAtOf(tenant: string, placeable: Placeable): number;
   /** The earliest window start of any event sent as of `time` or later. */
   reach(time: number, tenant?: string): number;
-  /** The moments around which the side of the tenant's events is decided. */
-  momentsOf(tenant: string): readonly number[];
   list(): readonly PlanChangeStatus[];
 }
 
@@ -237,11 +234,6 @@ class RecordedPlanChanges implements PlanChanges {
     return changes === undefined ? time : reachOf(changes, time);
   }
 
-  momentsOf(tenant: string): readonly number[] {
-    const changes = this.#changes.get(tenant);
-    return changes === undefined ? [] : momentsOf(changes);
-  }
-
   list(): readonly PlanChangeStatus[] {
     return [...this.#changes.values()].flatMap(({ tenant, pending }) => {
       if (pending === undefined) return [];
@@ -291,8 +283,8 @@ function wishOf({ plan, currency }: Tenant): string {
   return JSON.stringify([plan, currency]);
 }
 
-function placeableOf({ sequence, event, parts }: QueuedEvent): Placeable {
-  return { sequence, start: Date.parse(event.window_start), ...omitUndefined({ parts }) };
+function placeableOf({ sequence, event }: QueuedEvent): Placeable {
+  return { sequence, start: Date.parse(event.window_start) };
 }
 
 function stepOf(outcome: WriteOutcome): StepOutcome {

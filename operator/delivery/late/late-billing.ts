@@ -76,13 +76,13 @@ export function createLateBilling(options: LateBillingOptions): LateBilling {
       const events = own.map((one) => one.sent);
       const answers = await biller.price(await directory.find(tenant), events, signal);
       for (const [index, one] of own.entries()) {
-        const { sequence, event, parts } = one;
+        const { sequence, event } = one;
         const answer = answers[index] ?? { kind: 'retry', reason: 'no price for late usage' };
         if (answer.kind === 'priced') {
           const isCredit = policy === 'credit' && isNegative(event.quantity);
           const way = isCredit ? 'credit' : 'next';
           const { price } = answer;
-          priced.push({ sequence, event, price, way, ...omitUndefined({ parts }) });
+          priced.push({ sequence, event, price, way });
         } else if (answer.kind === 'delivered') {
           results.set(sequence, answer);
         } else if (answer.kind === 'rejected') {

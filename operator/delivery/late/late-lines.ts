@@ -11,10 +11,9 @@ import { lateNoteOf } from '../../model/correction.ts';
 import { nanosFromDecimal, roundedProduct, signedFromNanos } from '../../model/decimal.ts';
 import { decodeEvent, encodeEvent, type UsageEvent } from '../../model/event.ts';
 import { greatest, least } from '../../model/extremes.ts';
-import { omitUndefined } from '../../model/omit-undefined.ts';
 import { formatInstant } from '../../model/window.ts';
 import type { Clock } from '../../telemetry/clock.ts';
-import { partsOf, type QueuedEvent } from '../delivery-result.ts';
+import type { QueuedEvent } from '../delivery-result.ts';
 import type { DeliveryRecords } from '../records/delivery-records.ts';
 import type { LatePart, StoredLine } from '../records/late-line.ts';
 import { createSequenceSet } from '../records/sequence-sets.ts';
@@ -111,13 +110,12 @@ export class LateLines {
     const like = decodeEvent(line.like);
     const { number, invoice } = line.price;
     const reason = `late: its invoice ${number ?? invoice} was final`;
-    const events = line.parts.map(({ sequence, parts, ...part }) => {
+    const events = line.parts.map(({ sequence, ...part }) => {
       const event = eventOf(like, part);
       return lateNoteOf({ event, sequence }, recordedAt, {
         destination: name,
         line: reference,
         reason,
-        ...omitUndefined({ parts }),
       });
     });
     const record = records.putLate({ ...line, state: 'billed', reference });
@@ -148,7 +146,7 @@ export class LateLines {
   }
 
   #keep(line: StoredLine): void {
-    for (const sequence of line.parts.flatMap(partsOf)) this.#taken.add(sequence);
+    for (const { sequence } of line.parts) this.#taken.add(sequence);
     if (line.state !== 'billed') this.#lines.set(line.id, line);
   }
 
@@ -193,14 +191,11 @@ function takesIn(
   return state === 'open' && tenant === event.tenant && way === wanted && price.key === key;
 }
 
-function partOf({ sequence, event, parts }: PricedEvent): LatePart {
+function partOf({ sequence, event }: PricedEvent): LatePart {
   const { id, window_start: start, window_end: end, quantity } = event;
-  return { sequence, id, start, end, quantity, ...omitUndefined({ parts }) };
+  return { sequence, id, start, end, quantity };
 }
 
-function eventOf(
-  like: UsageEvent,
-  { id, start, end, quantity }: Omit<LatePart, 'sequence' | 'parts'>,
-) {
+function eventOf(like: UsageEvent, { id, start, end, quantity }: Omit<LatePart, 'sequence'>) {
   return { ...like, id, window_start: start, window_end: end, quantity };
 }

@@ -38,7 +38,7 @@ export interface CorrectionOutlookOptions {
   /** What was billed apart from the usage of its time. */
   readonly lateLines: Pick<LateLines, 'has'>;
   readonly parked: Pick<ParkedTenants, 'list'>;
-  readonly pending: Pick<Pending, 'isDelivered' | 'isDone'>;
+  readonly pending: Pick<Pending, 'isDelivered'>;
   readonly wants: (event: QueuedEvent['event']) => boolean;
   /** Where the cursor stands; undefined before there is one. */
   readonly cursor: () => number | undefined;
@@ -56,8 +56,7 @@ export function createCorrectionOutlook(options: CorrectionOutlookOptions): Corr
     if (isUnsent(await records.unsent(), sequence)) return 'never-sent';
     if (ageProblem(event.window_start, maxAgeMs, clock.now()) !== undefined) return 'too-old';
     const isParked = parked.list().some(({ tenant }) => tenant === event.tenant);
-    const isKnown = pending.isDelivered(sequence) || pending.isDone(sequence);
-    const isOpen = sequence > (cursor() ?? 0) && !isKnown;
+    const isOpen = sequence > (cursor() ?? 0) && !pending.isDelivered(sequence);
     return isOpen || isParked ? 'waiting' : 'delivered';
   };
   return async (stored) => ({

@@ -2,7 +2,6 @@ import type { DestinationSettings } from '../../config/settings.ts';
 import type { Destination } from '../../destinations/destination.ts';
 import { type Ledger, LedgerReadError } from '../../ledger/ledger.ts';
 import { omitUndefined } from '../../model/omit-undefined.ts';
-import type { AggregatedRanges } from '../aggregation/ranges.ts';
 import type { QueuedEvent } from '../delivery-result.ts';
 import type { DeliveryRecords } from '../records/delivery-records.ts';
 import { addUnsent, type UnsentRanges, unsentAfter, unsentUpTo } from '../records/sequence-sets.ts';
@@ -18,7 +17,6 @@ export interface CursorMovesOptions {
   readonly destination: Pick<Destination, 'limits' | 'verify'>;
   readonly ledger: Ledger;
   readonly records: DeliveryRecords;
-  readonly ranges: AggregatedRanges;
   readonly closedPeriods: ClosedPeriods;
 }
 
@@ -32,24 +30,26 @@ export class CursorMoves {
 
   /** As `Operations.moveCursor` says. */
   async moveTo(sequence: number, force: boolean): Promise<MoveOutcome> {
-    const { settings, ledger, destination, closedPeriods } = this.#options;
+    const { settings, ledger, records, destination, closedPeriods } = this.#options;
     const [low, head] = [ledger.lowWater(), ledger.head()];
     if (sequence < low || sequence > head) {
       const reason = `cursor outside of what is stored, ${low} to ${head}: cursor: "${sequence}"`;
       return { kind: 'failed', reason };
     }
+    const sumsUntil = await records.sumsUntil();
+    if (sequence < sumsUntil) {
+      const reason = `an earlier version sent events up to ${sumsUntil} as sums of hours, and their own events would be billed a second time: cursor: "${sequence}"; choose ${sumsUntil} or more`;
+      return { kind: 'failed', reason };
+    }
     const position = cursorOf(ledger, settings.name) ?? sequence;
     const forward = sequence > position;
-    const to = this.#wholeHours(sequence, forward);
-    const closed = forward ? undefined : await closedPeriods(this.#between(to, position, force));
+    const between = this.#between(sequence, position, force);
+    const closed = forward ? undefined : await closedPeriods(between);
     if (closed !== undefined && !force) return { kind: 'wants-force', reason: closed };
-    const failed = await (forward ? this.#skip(position, to) : this.#rewind(to));
+    const failed = await (forward ? this.#skip(position, sequence) : this.#rewind(sequence));
     if (failed !== undefined) return failed;
-    const warnings = [
-      ...(to === sequence ? [] : [`moved to ${to}: what lies between is sent as one sum`]),
-      ...moveWarnings(position, to, destination),
-    ];
-    return { kind: 'moved', sequence: to, warnings, ...omitUndefined({ forced: closed }) };
+    const warnings = moveWarnings(position, sequence, destination);
+    return { kind: 'moved', sequence, warnings, ...omitUndefined({ forced: closed }) };
   }
 
   /** The stored events behind a position, up to another. What cannot be read is passed over by force only. */
@@ -64,21 +64,9 @@ export class CursorMoves {
     }
   }
 
-  /** Where hours are added up, the cursor stands before or after what is one sum. */
-  #wholeHours(sequence: number, forward: boolean): number {
-    const range = this.#options.ranges.of(sequence);
-    if (range === undefined || range.to === sequence) return sequence;
-    return forward || range.from < this.#options.ledger.lowWater() ? range.to : range.from;
-  }
-
   /** What is skipped is noted in the write that skips it, but for what was passed once before. */
   async #skip(from: number, to: number): Promise<OperationFailed | undefined> {
-    const { settings, records, ledger, ranges } = this.#options;
-    const started = ranges.after(from);
-    if (started?.doneTo !== undefined) {
-      const reason = `an hour is on its way, up to sequence number ${started.to}: wait until it is delivered, or move the cursor back: cursor: "${to}"`;
-      return { kind: 'failed', reason };
-    }
+    const { settings, records, ledger } = this.#options;
     const passed = Math.max(from, (await records.state())?.resentUntil ?? 0);
     const unsent = addUnsent(await unsentOf(records, ledger), passed + 1, to);
     const commit = { from, records: [records.putUnsent(unsent)] };
@@ -86,14 +74,12 @@ export class CursorMoves {
   }
 
   async #rewind(sequence: number): Promise<OperationFailed | undefined> {
-    const { settings, records, ledger, ranges } = this.#options;
+    const { settings, records, ledger } = this.#options;
     const position = cursorOf(ledger, settings.name);
     if (position !== undefined && sequence < position) {
       const state = (await records.state()) ?? { type: settings.type };
-      const started = ranges.after(position);
-      const resentUntil = Math.max(position, started?.to ?? 0, state.resentUntil ?? 0);
+      const resentUntil = Math.max(position, state.resentUntil ?? 0);
       const noted = await ledger.writeRecords([
-        ...(started === undefined ? [] : [ranges.progressOf(started, undefined)]),
         records.putState({ ...state, resentUntil }),
         records.putUnsent(unsentUpTo(await unsentOf(records, ledger), sequence)),
       ]);

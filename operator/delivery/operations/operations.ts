@@ -1,15 +1,12 @@
 import type { RecordChange } from '../../ledger/ledger.ts';
 import { omitUndefined } from '../../model/omit-undefined.ts';
-import { partsOf } from '../delivery-result.ts';
 import type { DoubtfulLetters, Doubts } from './doubtful-letters.ts';
 import type { ReplaySessions } from '../lanes/replay-lane.ts';
 import type { DeadLetterIndex } from '../records/dead-letters.ts';
 import { firstOf, type KeptEvent } from '../records/delivery-records.ts';
 import { addUnsent } from '../records/sequence-sets.ts';
 import { CursorMoves, type CursorMovesOptions, cursorOf, unsentOf } from './cursor-moves.ts';
-import { namesOf, partIdsOf } from './letter-parts.ts';
 import {
-  type DeadLetter,
   type DeadLetterPage,
   type DiscardOutcome,
   failureOf,
@@ -83,12 +80,7 @@ class DestinationOperations implements Operations {
     ].toSorted((a, b) => a.sequence - b.sequence);
     const page = found.slice(0, limit);
     const next = found.length > limit ? page.at(-1)?.sequence : undefined;
-    const deadLetters: DeadLetter[] = [];
-    for (const letter of page) {
-      const partIds = await partIdsOf(this.#options.ledger, letter);
-      deadLetters.push({ ...letter, ...omitUndefined({ partIds }) });
-    }
-    return { deadLetters, ...omitUndefined({ next }) };
+    return { deadLetters: page, ...omitUndefined({ next }) };
   }
 
   async replay(ids: readonly string[] | undefined, force = false): Promise<ReplayOutcome> {
@@ -148,9 +140,10 @@ class DestinationOperations implements Operations {
           // A letter that a rewound cursor has yet to pass is sent again all the same.
           const position = cursorOf(ledger, settings.name) ?? 0;
           const passed = letters.filter(({ sequence }) => sequence <= position);
-          const unsent = passed
-            .flatMap(partsOf)
-            .reduce((all, at) => addUnsent(all, at, at), await unsentOf(records, ledger));
+          const unsent = passed.reduce(
+            (all, { sequence }) => addUnsent(all, sequence, sequence),
+            await unsentOf(records, ledger),
+          );
           return [
             ...letters.map(({ sequence }) => records.dropDead(sequence)),
             records.putUnsent(unsent),
@@ -200,12 +193,12 @@ class DestinationOperations implements Operations {
     ids: readonly string[] | undefined,
     met?: (id: string) => void,
   ): AsyncGenerator<KeptEvent> {
-    const { records, ledger } = this.#options;
     const wanted = ids === undefined ? undefined : new Set(ids);
-    for await (const letter of records.dead()) {
-      const names = wanted && (await namesOf(ledger, letter, wanted));
-      for (const name of names ?? []) met?.(name);
-      if (names?.length !== 0) yield letter;
+    for await (const letter of this.#options.records.dead()) {
+      const { id } = letter.event;
+      if (wanted?.has(id) === false) continue;
+      met?.(id);
+      yield letter;
     }
   }
 }

@@ -2,13 +2,8 @@ import type { WriteOutcome } from '../../ledger/ledger.ts';
 import type { ReplayResult } from '../lanes/replay-lane.ts';
 import type { KeptEvent } from '../records/delivery-records.ts';
 
-/** A dead letter; of a sum, `partIds` names what it adds up. */
-export interface DeadLetter extends KeptEvent {
-  readonly partIds?: readonly string[];
-}
-
 export interface DeadLetterPage {
-  readonly deadLetters: readonly DeadLetter[];
+  readonly deadLetters: readonly KeptEvent[];
   /** Where the next page begins; absent on the last. */
   readonly next?: number;
 }

@@ -45,16 +45,6 @@ test('the rate in use is told before it is too much', async () => {
   await stop();
 });
 
-test('where hours are added up, what comes are sums: 12,000 series a minute fit into 20 a second', async () => {
-  const { watch, stop } = await watched(12_000);
-  expect(watch.tooSlow(STATUS)).toEqual({ allowed: 20, needed: 200 });
-  const hourly = { ...STATUS, sumsPerHour: 12_000 };
-  expect(watch.rateOf(hourly)).toEqual({ allowed: 20, needed: 3.4 });
-  expect(watch.tooSlow(hourly)).toBeUndefined();
-  expect(watch.tooSlow({ ...STATUS, sumsPerHour: 90_000 })).toEqual({ allowed: 20, needed: 25 });
-  await stop();
-});
-
 test('a destination that names no limit is believed to keep up', async () => {
   const { watch, stop } = await watched(1_000_000);
   expect(watch.tooSlow({ delivered: 0, skipped: 0 })).toBeUndefined();

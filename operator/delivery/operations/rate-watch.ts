@@ -6,7 +6,7 @@ const SAMPLE_EVERY_MS = 60_000;
 /** As long as the longest window: over less, a single one would look like a flood. */
 const SPAN_MS = 3_600_000;
 
-/** Events a second, as what is sent counts them: sums where hours are added up. */
+/** Events a second. */
 export interface Rate {
   /** What the destination takes. */
   readonly allowed: number;
@@ -17,10 +17,7 @@ export interface Rate {
 /** A destination takes fewer events a second than come. */
 export type TooSlow = Rate;
 
-type RatedStatus = Pick<
-  DestinationStatus,
-  'eventsPerSecond' | 'delivered' | 'skipped' | 'sumsPerHour'
->;
+type RatedStatus = Pick<DestinationStatus, 'eventsPerSecond' | 'delivered' | 'skipped'>;
 
 /** Holds the rate at which usage comes against what each destination takes. */
 export interface RateWatch {
@@ -41,8 +38,7 @@ export function createRateWatch(ledger: Pick<Ledger, 'head'>, clock: Clock): Rat
   };
 
   /** Events a second that come for a destination, by the last hour; undefined before the first sample. */
-  const coming = ({ delivered, skipped, sumsPerHour }: RatedStatus): number | undefined => {
-    if (sumsPerHour !== undefined) return sumsPerHour / (SPAN_MS / 1000);
+  const coming = ({ delivered, skipped }: RatedStatus): number | undefined => {
     const [first] = samples;
     const last = samples.at(-1);
     if (first === undefined || last === undefined) return undefined;

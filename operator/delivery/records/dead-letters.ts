@@ -1,4 +1,4 @@
-import { partsOf, type QueuedEvent } from '../delivery-result.ts';
+import type { QueuedEvent } from '../delivery-result.ts';
 import type { DeliveryRecords } from './delivery-records.ts';
 import { createSequenceSet } from './sequence-sets.ts';
 
@@ -9,7 +9,6 @@ import { createSequenceSet } from './sequence-sets.ts';
 export interface DeadLetterIndex {
   load(): Promise<void>;
   readonly count: number;
-  /** Of a letter that is a sum, each of its parts. */
   has(sequence: number): boolean;
   countOf(tenant: string): number;
   add(letter: QueuedEvent): void;
@@ -18,7 +17,6 @@ export interface DeadLetterIndex {
 
 export function createDeadLetterIndex(records: DeliveryRecords): DeadLetterIndex {
   const letters = createSequenceSet();
-  const parts = createSequenceSet();
   const byTenant = new Map<string, number>();
   const count = (tenant: string, change: number): void => {
     const next = (byTenant.get(tenant) ?? 0) + change;
@@ -27,7 +25,6 @@ export function createDeadLetterIndex(records: DeliveryRecords): DeadLetterIndex
   };
   const add: DeadLetterIndex['add'] = (letter) => {
     if (letters.add(letter.sequence)) count(letter.event.tenant, 1);
-    for (const part of partsOf(letter)) parts.add(part);
   };
 
   return {
@@ -39,12 +36,11 @@ export function createDeadLetterIndex(records: DeliveryRecords): DeadLetterIndex
     get count() {
       return letters.size;
     },
-    has: (sequence) => parts.has(sequence),
+    has: (sequence) => letters.has(sequence),
     countOf: (tenant) => byTenant.get(tenant) ?? 0,
     add,
     remove: (letter) => {
       if (letters.delete(letter.sequence)) count(letter.event.tenant, -1);
-      for (const part of partsOf(letter)) parts.delete(part);
     },
   };
 }

@@ -2,7 +2,6 @@ import type { Ledger, RecordChange } from '../../ledger/ledger.ts';
 import { decodeEvent, encodeEvent } from '../../model/event.ts';
 import { storedTenant, type Tenant } from '../../model/tenant.ts';
 import type { QueuedEvent } from '../delivery-result.ts';
-import type { AggregatedRange } from './aggregated-range.ts';
 import type { StoredLine } from './late-line.ts';
 import { type UnsentRanges, withSequences } from './sequence-sets.ts';
 import type { TenantChanges } from './tenant-changes.ts';
@@ -29,8 +28,6 @@ export interface FeederState {
   readonly type: string;
   /** Events up to here may have been sent before, longer ago than anybody recorded. */
   readonly resentUntil?: number;
-  /** Where hours are added up: events up to here may have been sent as they are, and still are. */
-  readonly aggregatesFrom?: number;
 }
 
 /**
@@ -48,7 +45,7 @@ export interface FeederState {
  *     delivery/<name>/offboard/<tenant>            tenants that are to be offboarded
  *     delivery/<name>/late/<line>                  late usage that is billed apart, as one amount
  *     delivery/<name>/change/<tenant>              its changes of plan: which usage is whose
- *     delivery/<name>/aggregated/<sequence>        what of the ledger it got as sums of an hour
+ *     delivery/<name>/aggregated/<sequence>        what of the ledger version 0.1 sent as sums of an hour
  */
 export function createDeliveryRecords(ledger: Ledger, name: string) {
   const root = `delivery/${encodeURIComponent(name)}`;
@@ -57,7 +54,6 @@ export function createDeliveryRecords(ledger: Ledger, name: string) {
   const acknowledgedKey = (chunk: number): string => `${root}/acknowledged/${padded(chunk)}`;
   const deadKey = (sequence: number): string => `${root}/dead/${padded(sequence)}`;
   const replayKey = (sequence: number): string => `${root}/replay/${padded(sequence)}`;
-  const aggregatedKey = (from: number): string => `${root}/aggregated/${padded(from)}`;
   const parkedKey = (tenant: string, sequence: number): string =>
     `${tenantKey('parked', tenant)}/${padded(sequence)}`;
 
@@ -143,9 +139,20 @@ export function createDeliveryRecords(ledger: Ledger, name: string) {
     putLate: (line: StoredLine): RecordChange => put(`${root}/late/${line.id}`, line),
     dropLate: (id: string): RecordChange => drop(`${root}/late/${id}`),
 
-    aggregated: () => all<AggregatedRange>(`${root}/aggregated/`),
-    putAggregated: (range: AggregatedRange): RecordChange => put(aggregatedKey(range.from), range),
-    dropAggregated: (from: number): RecordChange => drop(aggregatedKey(from)),
+    /**
+     * Returns the last sequence number that an earlier version sent, or began to send, as a part of an hour's sum
+     * (`aggregate: 1h`); 0 where it sent none. Events up to there have other ids at the destination.
+     */
+    sumsUntil: async (): Promise<number> => {
+      let until = 0;
+      for await (const { to } of all<{ readonly to: number }>(`${root}/aggregated/`)) {
+        until = Math.max(until, to);
+      }
+      return until;
+    },
+    dropSums: async function* (): AsyncGenerator<RecordChange> {
+      for await (const [key] of ledger.records(`${root}/aggregated/`)) yield drop(key);
+    },
 
     changes: () => all<TenantChanges>(`${root}/change/`),
     putChanges: (changes: TenantChanges): RecordChange =>
@@ -177,9 +184,9 @@ function drop(key: string): RecordChange {
 /** The event stays the text that it is in the ledger, so that its quantity keeps every digit. */
 function putKept(
   key: string,
-  { at, reason, event, parts, unansweredSince, forced }: KeptEvent,
+  { at, reason, event, unansweredSince, forced }: KeptEvent,
 ): RecordChange {
-  const kept = { at, reason, event: encodeEvent(event), parts, unansweredSince, forced };
+  const kept = { at, reason, event: encodeEvent(event), unansweredSince, forced };
   return { key, value: JSON.stringify(kept) };
 }
 

@@ -4,8 +4,6 @@ import type { Decimal } from '../../model/decimal.ts';
 /** One event of a line, as far as it differs from the others. */
 export interface LatePart {
   readonly sequence: number;
-  /** Where it is a sum, the sequence numbers of what it adds up. */
-  readonly parts?: readonly number[];
   readonly id: string;
   readonly start: string;
   readonly end: string;

@@ -1,7 +1,7 @@
 import type { Ledger, RecordChange, WriteOutcome } from '../../ledger/ledger.ts';
 import { omitUndefined } from '../../model/omit-undefined.ts';
 import type { Clock } from '../../telemetry/clock.ts';
-import { partsOf, type QueuedEvent, type SettledEvent } from '../delivery-result.ts';
+import type { QueuedEvent, SettledEvent } from '../delivery-result.ts';
 import type { ParkedTenants } from '../lanes/parked-tenants.ts';
 import type { Acknowledgements } from './acknowledgements.ts';
 import type { DeadLetterIndex } from './dead-letters.ts';
@@ -44,17 +44,17 @@ export function createSettlementWriter(options: SettlementWriterOptions): Settle
     const at = clock.now();
     const changes: RecordChange[] = [];
     for (const queued of settled) {
-      const { sequence, event, parts, result } = queued;
+      const { sequence, event, result } = queued;
       if (dropFrom !== undefined) changes.push(dropFrom(queued));
       switch (result.kind) {
         case 'dead': {
           const { reason, unansweredSince } = result;
-          const more = omitUndefined({ parts, unansweredSince });
+          const more = omitUndefined({ unansweredSince });
           changes.push(records.putDead({ sequence, event, at, reason, ...more }));
           break;
         }
         case 'parked': {
-          const more = omitUndefined({ parts, unansweredSince: inFlight.unansweredSince(queued) });
+          const more = omitUndefined({ unansweredSince: inFlight.unansweredSince(queued) });
           changes.push(records.putParked({ sequence, event, at, reason: result.reason, ...more }));
           break;
         }
@@ -92,5 +92,5 @@ export function createSettlementWriter(options: SettlementWriterOptions): Settle
 }
 
 function delivered(settled: readonly SettledEvent[]): number[] {
-  return settled.filter(({ result }) => result.kind === 'delivered').flatMap(partsOf);
+  return settled.flatMap(({ sequence, result }) => (result.kind === 'delivered' ? [sequence] : []));
 }

@@ -62,8 +62,6 @@ export type Placement =
 export interface Placeable {
   readonly sequence: number;
   readonly start: number;
-  /** Of a sum, the sequence numbers of what it adds up, all of which have its place. */
-  readonly parts?: readonly number[];
 }
 
 /** In what an event's place is asked for. */
@@ -171,15 +169,8 @@ export function reachOf({ made }: TenantChanges, time: number): number {
   return reach;
 }
 
-function withOne(ranges: UnsentRanges, { sequence, parts = [sequence] }: Placeable): UnsentRanges {
-  const added = parts.map((part) => [part, part] as const);
-  return [...ranges, ...added].toSorted((a, b) => a[0] - b[0]);
-}
-
-/** The moments around which the side of an event is decided; nothing is added up across them. */
-export function momentsOf({ pending, made }: TenantChanges): readonly number[] {
-  const asked = pending === undefined ? [] : [pending.before];
-  return [...asked, ...made.flatMap(({ before, from }) => [before, wholeSecond(from)])];
+function withOne(ranges: UnsentRanges, { sequence }: Placeable): UnsentRanges {
+  return [...ranges, [sequence, sequence] as const].toSorted((a, b) => a[0] - b[0]);
 }
 
 /** Events have whole seconds; one that is rounded down would be before the moment. */

@@ -46,7 +46,7 @@ export interface Harness {
 
 export type TestSettings = Pick<
   DestinationSettings,
-  'name' | 'suspend' | 'startFrom' | 'metrics' | 'late' | 'aggregate'
+  'name' | 'suspend' | 'startFrom' | 'metrics' | 'late'
 >;
 
 export interface HarnessOptions {

@@ -22,7 +22,7 @@ export function on(text: string): number {
 }
 
 export interface MonthWorldOptions {
-  readonly settings: Pick<DestinationSettings, 'type' | 'options' | 'late' | 'aggregate'>;
+  readonly settings: Pick<DestinationSettings, 'type' | 'options' | 'late'>;
   /** What is particular about the tenant. */
   readonly tenant?: Partial<Tenant>;
   /** Turns the billing system's clock. */

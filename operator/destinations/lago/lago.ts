@@ -6,7 +6,6 @@ import type { Tenant } from '../../model/tenant.ts';
 import type { Clock } from '../../telemetry/clock.ts';
 import type { Logger } from '../../telemetry/logger.ts';
 import type {
-  BoundariesOutcome,
   ChangeOutcome,
   DeliveryOutcome,
   Destination,
@@ -16,16 +15,13 @@ import type {
   PublicKeyOutcome,
   StandingOutcome,
   StepOutcome,
-  Stretch,
   TotalsOutcome,
   TotalsQuery,
   UnpricedUsage,
 } from '../destination.ts';
 import type { InvoicesOutcome, InvoicesQuery } from '../invoices.ts';
-import { Boundaries } from '../boundaries.ts';
 import { objectOf, textOf } from '../json.ts';
 import type { LateBiller } from '../late.ts';
-import { boundariesAtLago } from './boundaries.ts';
 import { rsaKey } from './jwt.ts';
 import { ensureMetrics, FilterValues, type LagoMetric } from './billable-metrics.ts';
 import { LagoLate } from './late.ts';
@@ -74,7 +70,6 @@ class Lago implements Destination {
   readonly #unpriced = new UnpricedWatch();
   readonly #sender: LagoSender;
   readonly #provisioner: LagoProvisioner;
-  readonly #boundaries: Boundaries;
   #metrics: ReadonlyMap<string, LagoMetric> = new Map();
   #unusable: ReadonlyMap<string, string> = new Map();
   /** When plans are looked at for prices again. */
@@ -114,9 +109,6 @@ class Lago implements Destination {
       clock,
       logger,
     });
-    this.#boundaries = new Boundaries(clock, (tenant, signal) =>
-      boundariesAtLago(client, tenant, signal),
-    );
   }
 
   accepts({ code, informational }: MetricDefinition): boolean {
@@ -151,10 +143,6 @@ class Lago implements Destination {
 
   periodEnd(tenant: Tenant, now: number, signal: AbortSignal): Promise<PeriodEndOutcome> {
     return this.#provisioner.periodEnd(tenant, now, signal);
-  }
-
-  boundaries(tenant: Tenant, period: Stretch, signal: AbortSignal): Promise<BoundariesOutcome> {
-    return this.#boundaries.within(tenant, period, signal);
   }
 
   async send(

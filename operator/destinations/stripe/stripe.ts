@@ -5,7 +5,6 @@ import type { Tenant } from '../../model/tenant.ts';
 import type { Clock } from '../../telemetry/clock.ts';
 import type { Logger } from '../../telemetry/logger.ts';
 import type {
-  BoundariesOutcome,
   BucketEvent,
   ChangeOutcome,
   CustomerAnswer,
@@ -18,17 +17,14 @@ import type {
   ProvisionOutcome,
   StandingOutcome,
   StepOutcome,
-  Stretch,
   TotalsOutcome,
   TotalsQuery,
   UnpricedUsage,
   VerifyOutcome,
 } from '../destination.ts';
 import type { InvoicesOutcome, InvoicesQuery } from '../invoices.ts';
-import { Boundaries } from '../boundaries.ts';
 import { failedStep } from '../json-api/answer.ts';
 import type { LateBiller } from '../late.ts';
-import { boundariesAtStripe } from './boundaries.ts';
 import { StripeCustomers, tenantsOfStripeCustomer } from './customers.ts';
 import { createErrorReports, type ErrorReports } from './error-reports.ts';
 import { EventSummaries } from './event-summaries.ts';
@@ -88,7 +84,6 @@ class Stripe implements Destination {
   readonly #errorReports: ErrorReports;
   readonly #invoices: StripeInvoices;
   readonly #priceWatch: StripePriceWatch;
-  readonly #boundaries: Boundaries;
   readonly #metricNames = new Map<string, string>();
   readonly #tenants = new Map<string, Tenant>();
 
@@ -155,9 +150,6 @@ class Stripe implements Destination {
     });
     const splitBy = settings.splitMetersBy;
     this.late = new StripeLate({ client, customers, meters, splitBy });
-    this.#boundaries = new Boundaries(clock, (tenant, signal) =>
-      boundariesAtStripe(client, customers, tenant, signal),
-    );
     this.#priceWatch = new StripePriceWatch({
       settings,
       clock,
@@ -211,10 +203,6 @@ class Stripe implements Destination {
   async periodEnd({ id }: Tenant, now: number): Promise<PeriodEndOutcome> {
     const at = this.#subscriptions.outgoingPeriodOf(id)?.end ?? now;
     return { kind: 'period-end', at };
-  }
-
-  boundaries(tenant: Tenant, period: Stretch, signal: AbortSignal): Promise<BoundariesOutcome> {
-    return this.#boundaries.within(tenant, period, signal);
   }
 
   async send(

@@ -121,9 +121,9 @@ export function sendDeadLetters(
   letters: readonly DeadLetter[],
   next: number | undefined,
 ): void {
-  const items = letters.map(({ sequence, at, reason, event, partIds, unansweredSince }) => {
+  const items = letters.map(({ sequence, at, reason, event, unansweredSince }) => {
     const unanswered_since = isoTime(unansweredSince);
-    const kept = { sequence, at: isoTime(at), reason, unanswered_since, parts: partIds };
+    const kept = { sequence, at: isoTime(at), reason, unanswered_since };
     const rest = JSON.stringify(kept);
     return `${rest.slice(0, -1)},"event":${encodeEvent(event)}}`;
   });

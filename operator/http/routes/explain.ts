@@ -68,15 +68,11 @@ export function explainRoute({ ledger, views }: RouteContext, scans: Scans): Rou
 }
 
 function showCorrection({ source, properties = {} }: UsageEvent): object {
-  const { corrects, corrects_sequences: parts, author, reason } = properties;
-  const what =
-    parts === undefined
-      ? `event ${quote(corrects)}`
-      : `${quote(corrects)}, the sum of the events of sequence numbers ${quote(parts)}`;
+  const { corrects, author, reason } = properties;
   return {
     source,
     rule: {
-      text: `${quote(author)} corrected ${what}: ${quote(reason)}; the number is the difference.`,
+      text: `${quote(author)} corrected event ${quote(corrects)}: ${quote(reason)}; the number is the difference.`,
       documentation: 'docs/events.md#corrections',
     },
     objects: [],

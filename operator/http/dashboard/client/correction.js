@@ -47,11 +47,8 @@ export function Corrections({ state, onDone }) {
 
 /** An event that is a correction itself. @param {{ event: any }} properties */
 function OfAnother({ event }) {
-  const { corrects, corrects_sequences: parts, reason, author } = event.properties ?? {};
-  const what =
-    parts === undefined
-      ? html`<a href=${link(['events', String(corrects)])}>the event</a>`
-      : `a sum of ${counted(String(parts).split(' ').length, 'event')}`;
+  const { corrects, reason, author } = event.properties ?? {};
+  const what = html`<a href=${link(['events', String(corrects)])}>the event</a>`;
   return html`
     <${Card} title="A correction of another event">
       <p>${author} corrected ${what} by ${exact(event.quantity, true)} ${unitText(event.unit)}: ${reason}</p>

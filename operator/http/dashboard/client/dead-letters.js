@@ -138,23 +138,9 @@ function Reason({ letters, chosen, choose }) {
   `;
 }
 
-/** Where what is billed is explained; of a sum, which the ledger does not have, that of its parts. @param {{ letter: any }} properties */
-function Why({ letter: { event, parts } }) {
+/** A link to the explanation of what is billed. @param {{ letter: any }} properties */
+function Why({ letter: { event } }) {
   const names = useNames();
-  const [all, setAll] = useState(false);
   const about = `${names.metric(event.metric)} of ${names.tenant(event.tenant)}`;
-  if (parts === undefined) {
-    return html`<a href=${link(['events', event.id])} aria-label=${`Explain ${about}, ${time(event.window_start)}`} class="whole">Explain</a>`;
-  }
-  const shown = all ? parts : parts.slice(0, EVENTS_SHOWN);
-  return html`
-    <details>
-      <summary>A sum of ${counted(parts.length, 'event')}</summary>
-      ${shown.map(
-        (/** @type {string} */ id, /** @type {number} */ index) =>
-          html`${index > 0 && ' '}<a href=${link(['events', id])} aria-label=${`Explain part ${index + 1} of ${about}, ${time(event.window_start)}`}>${index + 1}</a>`,
-      )}
-      ${shown.length < parts.length && html`<button onClick=${() => setAll(true)}>Show all ${count(parts.length)}</button>`}
-    </details>
-  `;
+  return html`<a href=${link(['events', event.id])} aria-label=${`Explain ${about}, ${time(event.window_start)}`} class="whole">Explain</a>`;
 }

@@ -210,10 +210,8 @@ function Events({ of, isOwn }) {
 /** What is to be known of a corrected event, and of a correction. @param {any} event @param {any[] | undefined} corrections of it */
 function noteOf(event, corrections) {
   if (event.source === 'correction') {
-    const { corrects, corrects_sequences: parts, author, reason } = event.properties ?? {};
-    return parts === undefined
-      ? html`by ${author} of <a href=${link(['events', String(corrects)])}>another event</a>: ${reason}`
-      : html`by ${author} of a sum of ${counted(String(parts).split(' ').length, 'event')}: ${reason}`;
+    const { corrects, author, reason } = event.properties ?? {};
+    return html`by ${author} of <a href=${link(['events', String(corrects)])}>another event</a>: ${reason}`;
   }
   if (corrections === undefined) return '–';
   return html`<a href=${link(['events', event.id])}>corrected ${corrections.length === 1 ? 'once' : `${corrections.length} times`}</a>`;
