@@ -1,8 +1,9 @@
-import { beforeAll, describe, expect, test } from 'vitest';
+import { readFileSync } from 'node:fs';
+import { beforeAll, describe, expect, test, vi } from 'vitest';
 import { useTestCluster } from '../../e2e/control-plane/test-cluster.ts';
 import { installCustomResources } from './testing/install.ts';
 import { COMPLETE_SPECS, type Manifest, manifest } from './testing/objects.ts';
-import { PLURALS, type Plural, places, schemaOf } from './testing/schemas.ts';
+import { CRD_DIRECTORY, PLURALS, type Plural, places, schemaOf } from './testing/schemas.ts';
 
 const cluster = useTestCluster();
 
@@ -682,6 +683,29 @@ describe('custom resources', () => {
       mode: 'test',
       planChange: 'now',
     });
+  });
+
+  test('an object with a field that was removed later cannot be told so in its status', async () => {
+    const path = '/apis/meterfeed.io/v1alpha1/billingdestinations';
+    const crd = readFileSync(`${CRD_DIRECTORY}/billingdestinations.yaml`, 'utf8');
+    const lenient = crd.replace('"!self"', "'true'").replace("rule: self != '1h'", "rule: 'true'");
+    await cluster.kubectl(['apply', '--server-side', '--filename', '-'], lenient);
+    const spec = { type: 'noop', managePrices: true, aggregate: '1h' };
+    const earlier = manifest('billingdestinations', spec, 'of-an-earlier-version');
+    const within = { timeout: 20_000, interval: 200 };
+    await vi.waitFor(() => cluster.call('POST', path, earlier), within);
+    await installCustomResources(cluster);
+    await vi.waitFor(async () => {
+      expect(await dryRun('billingdestinations', manifest('billingdestinations', spec))).toContain(
+        'removed',
+      );
+    }, within);
+    const stored = await cluster.call('GET', `${path}/of-an-earlier-version`);
+    const told = { ...stored, status: { summary: 'InvalidSpec: spec.managePrices: removed' } };
+    expect(
+      (await cluster.request('PUT', `${path}/of-an-earlier-version/status`, told)).status,
+    ).toBe(200);
+    await cluster.call('DELETE', `${path}/of-an-earlier-version`);
   });
 
   test('short names and the category list what a user looks for', async () => {
