@@ -4,25 +4,21 @@ import type { Charge, FlatCharge } from '../model/price-book.ts';
 import type { PricedUsage } from '../pricing/find-price.ts';
 import type { PricesOf } from '../usage/plan-prices.ts';
 import type { Summands, TimeRange, UsageItem } from '../usage/usage-sums.ts';
-import { type BudgetLine, fallsOf, lineCost, type LiveSlope, quantityAt } from './line.ts';
-import { dayOf, dayStart, nextDay } from './period.ts';
+import { type BudgetLine, fallsOf, lineCost, NO_GROWTH, quantityAt } from './line.ts';
+import { dayOf, nextDay } from './period.ts';
 
 /** What of usage decides to which line of an invoice it belongs. */
 export type CountedUsage = PricedUsage & Pick<UsageItem, 'unit'>;
 
-/** Usage that goes on and is not in the ledger yet. */
-export interface LiveCharge {
+/** What is expected to be used from a moment on: as much in each window as in one that is closed. */
+export interface OngoingUsage {
   readonly usage: CountedUsage;
-  /** The start of its window, by whose day it is priced, milliseconds since the epoch. */
-  readonly windowStart: number;
-  /** Nano-units × milliseconds up to `at`, below zero where closed windows had too much. */
-  readonly amount: bigint;
-  /** Milliseconds since the epoch. */
-  readonly at: number;
-  /** What each millisecond adds from then on, never below zero. */
-  readonly rate: bigint;
-  /** What amounts are divided by to give nano-units of the metric's quantity, above zero (`quantityOf`). */
-  readonly divisor: bigint;
+  /** What was used in that window, nano-units, not below zero. */
+  readonly nanos: bigint;
+  /** The end of that window, milliseconds since the epoch. */
+  readonly since: number;
+  /** Its size, milliseconds, above zero. */
+  readonly windowMs: number;
 }
 
 export interface AccountOptions {
@@ -34,15 +30,13 @@ export interface AccountOptions {
 }
 
 /** A line with its name, by which usage finds it again ({@link monthOfLine}). */
-export type NamedLine = readonly [name: string, line: Omit<BudgetLine, 'divisor' | 'live'>];
+export type NamedLine = readonly [name: string, line: Omit<BudgetLine, 'growth'>];
 
 /** One nano-unit counts one where a budget is of a metric. */
 const ONE_EACH: FlatCharge = { kind: 'flat', picos: 1n, includedNanos: 0n };
-const STANDING: LiveSlope = { constant: 0n, slope: 0n };
 
 /**
- * What a tenant has used of its budget in one period: what the ledger has, and what goes on now. A change of what goes
- * on costs as much as it is large, whatever else the tenant runs; so does asking, by the prices that count.
+ * What a tenant has used of its budget in one period, by the ledger, and what it is expected to have used at a moment.
  *
  * A price counts with what a month's cost has grown by since the period began (docs/budgets.md#what-counts), so that a
  * calendar month comes to what `GET /api/v1/costs` says before it is rounded.
@@ -50,14 +44,9 @@ const STANDING: LiveSlope = { constant: 0n, slope: 0n };
 export class BudgetAccount implements Summands {
   readonly #options: AccountOptions;
   readonly #lines = new Map<string, BudgetLine>();
-  readonly #live = new Map<string, readonly LiveCharge[]>();
-  /** Of what goes on the line that it was last found to belong to: it is asked for with every change, and is the same for a day. */
-  readonly #lineOfLive = new WeakMap<
-    CountedUsage,
-    { readonly day: number; readonly name: string }
-  >();
   readonly #uncounted = new Set<string>();
   #settled = 0n;
+  #ongoing: readonly OngoingUsage[] = [];
 
   constructor(options: AccountOptions) {
     this.#options = options;
@@ -80,7 +69,7 @@ export class BudgetAccount implements Summands {
   resume(settled: bigint, lines: readonly NamedLine[]): void {
     this.#settled += settled;
     for (const [name, line] of lines) {
-      this.#lines.set(name, { ...line, divisor: 1n, live: STANDING });
+      this.#lines.set(name, { ...line, growth: NO_GROWTH });
     }
   }
 
@@ -110,18 +99,39 @@ export class BudgetAccount implements Summands {
     return true;
   }
 
-  /** Says what goes on at one place, such as of one charge, instead of what was said before. */
-  setLive(place: string, charges: readonly LiveCharge[]): void {
-    for (const charge of this.#live.get(place) ?? []) this.#slope(charge, -1n);
-    for (const charge of charges) this.#slope(charge, 1n);
-    if (charges.length === 0) this.#live.delete(place);
-    else this.#live.set(place, charges);
+  /**
+   * Replaces what is expected to go on; all usage of one metric is of one window. It counts from the beginning of the
+   * period on.
+   */
+  setOngoing(ongoing: readonly OngoingUsage[]): void {
+    for (const [name, line] of this.#lines) {
+      if (line.growth.nanos > 0n) this.#lines.set(name, { ...line, growth: NO_GROWTH });
+    }
+    this.#ongoing = ongoing;
+    const { from } = this.#options.period;
+    // A balance that nothing was credited to has no period.
+    if (from === Number.POSITIVE_INFINITY) return;
+    for (const { usage, nanos, since, windowMs } of ongoing) {
+      const begin = Math.max(since, from);
+      const name = this.#lineOf(usage, begin);
+      const line = name === undefined ? undefined : this.#lines.get(name);
+      if (name === undefined || line === undefined) continue;
+      const growth = { since: begin, windowMs, nanos: line.growth.nanos + nanos };
+      this.#lines.set(name, { ...line, growth });
+    }
   }
 
-  /** What is used at a moment if everything goes on as now; in the units of the budget. */
+  /** What the ledger has, in the units of the budget. */
+  get used(): bigint {
+    let used = this.#settled;
+    for (const line of this.#lines.values()) used += lineCost(line, line.used);
+    return used;
+  }
+
+  /** What is used at a moment if everything goes on as expected; in the units of the budget. */
   usedAt(at: number): bigint {
     let used = this.#settled;
-    for (const line of this.#lines.values()) used += lineCost(line, at);
+    for (const line of this.#lines.values()) used += lineCost(line, quantityAt(line, at));
     return used;
   }
 
@@ -154,15 +164,9 @@ export class BudgetAccount implements Summands {
     const next = new BudgetAccount(this.#options);
     next.#settled = this.#settled;
     for (const [name, line] of this.#lines) {
-      next.#lines.set(name, { ...line, used: quantityAt(line, midnight), live: STANDING });
+      next.#lines.set(name, { ...line, used: quantityAt(line, midnight), growth: NO_GROWTH });
     }
-    for (const [place, charges] of this.#live) {
-      const begun = { windowStart: midnight, at: midnight, amount: 0n };
-      next.setLive(
-        place,
-        charges.map((charge) => ({ ...charge, ...begun })),
-      );
-    }
+    next.setOngoing(this.#ongoing.map((each) => ({ ...each, since: midnight })));
     return next;
   }
 
@@ -175,30 +179,6 @@ export class BudgetAccount implements Summands {
       else low = middle + 1;
     }
     return low;
-  }
-
-  #slope(charge: LiveCharge, sign: 1n | -1n): void {
-    const { usage, windowStart, amount, at, rate, divisor } = charge;
-    // What began before the period is in the ledger soon, and counts for nothing but tiers.
-    if (windowStart < this.#options.period.from) return;
-    const name = this.#liveLineOf(usage, windowStart);
-    const line = name === undefined ? undefined : this.#lines.get(name);
-    if (name === undefined || line === undefined) return;
-    const { constant, slope } = line.live;
-    const live = {
-      constant: constant + sign * (amount - rate * BigInt(at)),
-      slope: slope + sign * rate,
-    };
-    this.#lines.set(name, { ...line, divisor, live });
-  }
-
-  #liveLineOf(usage: CountedUsage, windowStart: number): string | undefined {
-    const day = dayStart(windowStart);
-    const known = this.#lineOfLive.get(usage);
-    if (known?.day === day) return known.name;
-    const name = this.#lineOf(usage, windowStart);
-    if (name !== undefined) this.#lineOfLive.set(usage, { day, name });
-    return name;
   }
 
   /** The name of the line that some usage belongs to, which is there then; undefined where it does not count. */
@@ -221,7 +201,7 @@ export class BudgetAccount implements Summands {
 
   #open(name: string, charge: Charge): string {
     if (!this.#lines.has(name)) {
-      this.#lines.set(name, { charge, divisor: 1n, before: 0n, used: 0n, live: STANDING });
+      this.#lines.set(name, { charge, before: 0n, used: 0n, growth: NO_GROWTH });
     }
     return name;
   }

@@ -1,5 +1,5 @@
 import type { PricingSettings, TenantOverrideSettings } from '../config/settings.ts';
-import { namespacesOf, type TenantCluster } from '../discovery/tenant-cluster.ts';
+import type { TenantCluster } from '../discovery/tenant-cluster.ts';
 import type { Budget } from '../model/budget.ts';
 
 /** A tenant's budget, and the TenantOverride that gives it; absent where the MeteringPolicy does. */
@@ -27,20 +27,4 @@ export function budgetsOf(
     budgets.set(tenant, { budget, ...(override !== undefined && { override }) });
   }
   return budgets;
-}
-
-/** Whose objects a namespace of this cluster may have, of some tenants. */
-export function tenantsByNamespace(
-  clusters: readonly TenantCluster[],
-  kept: ReadonlyMap<string, unknown>,
-): ReadonlyMap<string, ReadonlySet<string>> {
-  const tenantsIn = new Map<string, Set<string>>();
-  for (const cluster of clusters) {
-    if (!kept.has(cluster.tenant)) continue;
-    for (const namespace of namespacesOf(cluster)) {
-      const tenants = tenantsIn.get(namespace) ?? new Set();
-      tenantsIn.set(namespace, tenants.add(cluster.tenant));
-    }
-  }
-  return tenantsIn;
 }

@@ -6,6 +6,7 @@ import { createManualClock } from '../kubernetes/testing/manual-clock.ts';
 import type { Ledger } from '../ledger/ledger.ts';
 import { createMemoryLedger } from '../ledger/testing/memory-ledger.ts';
 import type { Budget } from '../model/budget.ts';
+import { decimalFromNanos } from '../model/decimal.ts';
 import { BudgetAccount } from './account.ts';
 import { BudgetGate, type BudgetGateOptions, type ReachedThreshold } from './gate.ts';
 import type { KeptBudget } from './make-accounts.ts';
@@ -30,11 +31,13 @@ function keptOf(nanos: number, budget = BUDGET): KeptBudget {
     period: MONTH,
     pricesOf: () => undefined,
   });
-  const usage = { metric: GPU, unit: 'gpu-hours' };
-  const at = MONTH.from;
-  account.setLive('a', [
-    { usage, windowStart: at, amount: BigInt(nanos), at, rate: 0n, divisor: 1n },
-  ]);
+  account.add({
+    tenant: 'acme',
+    metric: GPU,
+    unit: 'gpu-hours',
+    quantity: decimalFromNanos(BigInt(nanos)),
+    window_start: new Date(MONTH.from).toISOString(),
+  });
   return { budget, override: 'acme', period: MONTH, account, madeOf: 0 };
 }
 
@@ -88,7 +91,7 @@ function startGate(options: ProcessOptions) {
     gate,
     lines: logger.lines,
     judge: async (kept: ReadonlyMap<string, KeptBudget>) => {
-      await gate.judge({ kept, tenants: kept.keys(), isWhole: () => true });
+      await gate.judge({ kept, tenants: kept.keys(), isWhole: true });
     },
     passed: async (ms: number) => {
       await clock.advance(ms);

@@ -4,11 +4,11 @@ import type { Enforcement } from '../enforcement/enforcement.ts';
 import type { Ledger, RecordChange } from '../ledger/ledger.ts';
 import { createBackoff } from '../model/backoff.ts';
 import { errorText } from '../model/error-text.ts';
+import { least } from '../model/extremes.ts';
 import { omitUndefined } from '../model/omit-undefined.ts';
 import type { Clock } from '../telemetry/clock.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import { Turn } from '../telemetry/turn.ts';
-import { Agenda } from './agenda.ts';
 import type { GivenBudget } from './budget-of.ts';
 import type { KeptBudget } from './make-accounts.ts';
 import { loadMemories, memoryRecord } from './memories.ts';
@@ -49,8 +49,8 @@ export interface BudgetGateOptions {
 export interface Hearing {
   readonly kept: ReadonlyMap<string, KeptBudget>;
   readonly tenants: Iterable<string>;
-  /** Asked of each tenant, when it is judged. */
-  readonly isWhole: (tenant: string) => boolean;
+  /** As in {@link Judged}. */
+  readonly isWhole: boolean;
 }
 
 const TOLD_AT_ONCE = 4;
@@ -65,8 +65,8 @@ export class BudgetGate {
   /** Undefined until they are read. */
   #memories: Map<string, BudgetMemory> | undefined;
   #kept: ReadonlyMap<string, KeptBudget> = new Map();
-  /** When tenants are to be judged again. */
-  readonly #again = new Agenda();
+  /** When tenants are to be judged again if nothing changes, milliseconds since the epoch. */
+  readonly #again = new Map<string, number>();
   /** What was to be told when it was last looked. */
   #tried: ReadonlySet<string> = new Set();
   #turn: Promise<unknown> = Promise.resolve();
@@ -92,19 +92,16 @@ export class BudgetGate {
     return latest;
   }
 
-  /** When a tenant is to be judged again if nothing changes; undefined where it is not known. */
-  momentOf(tenant: string): number | undefined {
-    return this.#again.momentOf(tenant);
-  }
-
   /** The next moment at which a tenant is to be judged; `Infinity` where there is none. */
   get nextAt(): number {
-    return this.#again.nextAt;
+    return least([...this.#again.values()]);
   }
 
-  /** The tenants whose moment has come, the earliest first. They are to be judged: each is given once. */
+  /** The tenants whose moment has come. They are to be judged: each is given once. */
   take(now: number): readonly string[] {
-    return this.#again.take(now);
+    const due = [...this.#again].flatMap(([tenant, at]) => (at <= now ? [tenant] : []));
+    for (const tenant of due) this.#again.delete(tenant);
+    return due;
   }
 
   /** Judges tenants and does what follows. Rejects where that cannot be recorded: they are to be judged once more then. */
@@ -120,7 +117,7 @@ export class BudgetGate {
         if (given === undefined) continue;
         const maySuspend = !this.#options.isSpared(tenant);
         const memory = memories.get(tenant);
-        const judged = { ...given, maySuspend, memory, isWhole: isWhole(tenant) };
+        const judged = { ...given, maySuspend, memory, isWhole };
         decided.set(tenant, judge(judged, this.#options.clock.now()));
         this.#again.delete(tenant);
         if (turn.isOver) await turn.next();

@@ -2,27 +2,22 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
-import { projectPod } from '../observation/pod.ts';
 import { createCapturingLogger } from '../kubernetes/testing/capturing-logger.ts';
 import type { ManualClock } from '../kubernetes/testing/manual-clock.ts';
 import { createMemoryLedger } from '../ledger/testing/memory-ledger.ts';
 import type { Ledger } from '../ledger/ledger.ts';
-import { testEvent } from '../ledger/testing/events.ts';
-import { cluster, pod } from '../metering/testing/objects.ts';
+import { pod } from '../metering/testing/objects.ts';
 import type { Budget } from '../model/budget.ts';
 import { nanosFromDecimal } from '../model/decimal.ts';
 import { openSumsStore, type SumsStore } from '../usage/sums-store.ts';
 import { createUsageTotals } from '../usage/usage-totals.ts';
-import { at, clockAt, eventsOf, life, pass, running } from '../windows/testing/harness.ts';
-import type { BudgetKeeper } from './keeper.ts';
+import { at, clockAt, eventsOf, life, pass } from '../windows/testing/harness.ts';
 import {
   CPU,
   type KeeperWorld,
   type KeeperWorldOptions,
   startKeeperWorld,
 } from './testing/keeper-world.ts';
-
-const CORE_SECOND = 1_000_000_000n / 3_600n;
 
 let directory: string;
 let store: SumsStore;
@@ -74,24 +69,21 @@ async function storedNanos(ledger: Ledger): Promise<bigint> {
 }
 
 describe('the account of a tenant', () => {
-  test('has what goes on at once, and counts no window twice when it is closed', async () => {
+  test('has what the closed windows came to, each of them once', async () => {
     const clock = clockAt(-20);
     const ledger = createMemoryLedger();
     await using world = await start({ clock, ledger, budget: cpuBudget(600) });
     await pass(clock, 20);
     for (let second = 1; second <= 200; second += 1) {
+      const stored = await storedNanos(ledger);
       await pass(clock, 1);
-      const most = BigInt(second);
       const { used } = world.standing();
-      expect(used <= most * CORE_SECOND + most).toBe(true);
+      expect(used >= stored && used <= (await storedNanos(ledger))).toBe(true);
     }
-    await pass(clock, 30);
-    const stored = await storedNanos(ledger);
-    const rest = world.standing().used - stored;
-    expectSeconds(rest, 50);
+    expectSeconds(world.standing().used, 180);
   });
 
-  test('says when the budget is used up, and anew when a pod ends and another begins', async () => {
+  test('says when the budget is used up at the rate of the newest window, and at no rate where nothing was used in it', async () => {
     const clock = clockAt(-20);
     const ledger = createMemoryLedger();
     await using world = await start({ clock, ledger, budget: cpuBudget(3600) });
@@ -103,12 +95,32 @@ describe('the account of a tenant', () => {
     near(3600);
     await pass(clock, 15);
     await world.see(pod({ ...life, phase: 'Succeeded', finishedAt: at(80) }));
-    await pass(clock, 1);
+    await pass(clock, 40);
+    // A third of a core in the window from 60 to 120.
+    near(120 + (3600 - 80) * 3);
+    await pass(clock, 60);
     expect(world.standing().usedUpAt()).toBeUndefined();
-    await pass(clock, 20);
-    await world.see(pod({ ...life, name: 'q', createdAt: at(95), startedAt: at(100) }));
-    await pass(clock, 1);
-    near(100 + 3600 - 80);
+    await pass(clock, 15);
+    await world.see(pod({ ...life, name: 'q', createdAt: at(195), startedAt: at(200) }));
+    await pass(clock, 105);
+    near(200 + 3600 - 80);
+  });
+
+  test('is marked when nothing is left at the rate of the newest window, and let go where less was used', async () => {
+    const clock = clockAt(-20);
+    const ledger = createMemoryLedger();
+    await using world = await start({ clock, ledger, budget: cpuBudget(90) });
+    await pass(clock, 20 + 70);
+    await world.see(pod({ ...life, phase: 'Succeeded', finishedAt: at(65) }));
+    await pass(clock, 19);
+    expect(world.standing().state).toBe('active');
+    await pass(clock, 2);
+    expect(world.standing().state).toBe('warning');
+    // In the second window it ran for five seconds: at that rate nothing would be left in five minutes.
+    await pass(clock, 34);
+    expect(world.standing().state).toBe('warning');
+    await pass(clock, 60);
+    expect(world.standing().state).toBe('active');
   });
 
   test('comes to ledger × price when everything is closed', async () => {
@@ -141,42 +153,9 @@ describe('the account of a tenant', () => {
     }
     await using world = await start({ clock, ledger, budget });
     await pass(clock, 3);
-    expectSeconds(world.standing().used - before, 3);
-  });
-
-  test('is measured for the pods that change, not for events and ends of windows', async () => {
-    const clock = clockAt(-20);
-    const ledger = createMemoryLedger();
-    const known = [cluster('a'), cluster('b', {}, { namespace: 'tenant-b' })];
-    const other = pod({ ...life, name: 'other' });
-    const pods = [running, other];
-    await using world = await start({ clock, ledger, budget: cpuBudget(3600), known, pods });
-    await pass(clock, 20 + 70);
-    world.measured.length = 0;
-    for (let pushed = 0; pushed < 5; pushed += 1) {
-      const event = testEvent({ id: `pushed-${pushed}`, tenant: 'tenant-tenant-b-b' });
-      await ledger.append({ events: [event] });
-      await pass(clock, 2);
-    }
-    await pass(clock, 120);
-    expect(world.measured).toStrictEqual([]);
-    const ended = pod({ ...life, name: 'other', phase: 'Succeeded', finishedAt: at(215) });
-    await world.see(ended);
-    await pass(clock, 2);
-    const { uid } = projectPod(ended) ?? {};
-    expect(world.measured).toStrictEqual([['tenant-a', uid]]);
-  });
-
-  test('is judged where its pods change all the time, even while it is measured', async () => {
-    const clock = clockAt(-20);
-    const ledger = createMemoryLedger();
-    const onMeasured = (keeper: BudgetKeeper): void =>
-      keeper.changed({ namespace: 'tenant-a', uid: projectPod(running)?.uid ?? '' });
-    await using world = await start({ clock, ledger, budget: cpuBudget(60), onMeasured });
-    await pass(clock, 20 + 59);
-    expect(world.standing().state).toBe('active');
-    await pass(clock, 3);
-    expect(world.standing().state).toBe('warning');
+    expect(world.standing().used).toBe(before);
+    // Before it has closed a window itself.
+    expect(Math.abs((world.standing().usedUpAt() ?? 0) - at(3600))).toBeLessThan(10);
   });
 
   test('follows usage that is pushed in, and a budget that changes', async () => {

@@ -8,19 +8,17 @@ import type { Logger } from '../telemetry/logger.ts';
 import { Turn } from '../telemetry/turn.ts';
 import type { Collector } from '../windows/collector.ts';
 import type { Credits } from './credits.ts';
-import { Docket } from './docket.ts';
 import type { BudgetGate } from './gate.ts';
 import { KeptAccounts } from './kept-accounts.ts';
-import { LiveTracker } from './live-tracker.ts';
 import type { AccountSources } from './make-accounts.ts';
 import type { PrepaidBalances } from './prepaid.ts';
 import { type BudgetStanding, standingOf } from './standing.ts';
 
 export interface BudgetKeeperOptions extends AccountSources {
-  readonly ledger: Pick<Ledger, 'head' | 'read' | 'changed' | 'records'>;
+  readonly ledger: Pick<Ledger, 'head' | 'read' | 'scan' | 'changed' | 'records'>;
   readonly settings: Pick<SettingsStore, 'current' | 'subscribe'>;
   readonly discovery: Pick<Discovery, 'known' | 'clusters' | 'tenants' | 'subscribe'>;
-  readonly windows: Pick<Collector, 'live' | 'onSampled' | 'closedUntil' | 'closedHead'>;
+  readonly windows: Pick<Collector, 'onClosed' | 'closedHead' | 'closedUntil' | 'lastWindow'>;
   readonly credits: Pick<Credits, 'subscribe'>;
   readonly prepaid: PrepaidBalances;
   /** Acts on what the accounts come to. */
@@ -38,16 +36,12 @@ export interface BudgetKeeper {
   /** That of one tenant; undefined where it has none, and where its account is not made yet. */
   of(tenant: string): BudgetStanding | undefined;
   /**
-   * What a tenant has used since it was first credited in this unit, in the units of a budget; undefined while that is not
-   * known.
+   * What a tenant has used since it was first credited in this unit, by the closed windows, in the units of a budget; undefined
+   * while that is not known.
    */
   prepaidUsed(tenant: string, counts: BudgetCounts): bigint | undefined;
   /** What a tenant's prepaid budget counts; undefined where it has none. */
   prepaidCounts(tenant: string): BudgetCounts | undefined;
-  /** An object in a namespace of this cluster has come, changed or gone. */
-  changed(object: { readonly namespace: string; readonly uid: string }): void;
-  /** A node of this cluster has. */
-  nodesChanged(): void;
   /** Keeps accounts until the signal is aborted. Never rejects: what fails is tried again. */
   run(signal: AbortSignal): Promise<void>;
 }
@@ -64,9 +58,11 @@ export function createBudgetKeeper(options: BudgetKeeperOptions): BudgetKeeper {
 
 class LiveBudgetKeeper implements BudgetKeeper {
   readonly #options: BudgetKeeperOptions;
-  readonly #live: LiveTracker;
   readonly #accounts: KeptAccounts;
-  readonly #docket: Docket;
+  /** Tenants of whom something has changed since they were judged. */
+  readonly #changed = new Set<string>();
+  /** Who has a budget may be others than those who are suspended by one. */
+  #mayBeFreed = false;
   /** Whose credits are to be looked at. */
   readonly #credited = new Set<string>();
   /** Somebody was credited who may have no book yet. */
@@ -78,11 +74,8 @@ class LiveBudgetKeeper implements BudgetKeeper {
   #lastFailure = '';
 
   constructor(options: BudgetKeeperOptions) {
-    const { gate, clock } = options;
     this.#options = options;
-    this.#live = new LiveTracker(options);
-    this.#accounts = new KeptAccounts({ ...options, live: this.#live });
-    this.#docket = new Docket({ live: this.#live, accounts: this.#accounts, gate, clock });
+    this.#accounts = new KeptAccounts(options);
   }
 
   list(override?: string): readonly BudgetStanding[] {
@@ -103,26 +96,18 @@ class LiveBudgetKeeper implements BudgetKeeper {
 
   prepaidUsed(tenant: string, counts: BudgetCounts): bigint | undefined {
     if (!this.#accounts.areMade) return undefined;
-    const { clock, prepaid } = this.#options;
+    const { prepaid } = this.#options;
     const kept = this.#accounts.balanceIn(tenant, counts);
     const account =
       kept !== undefined && Number.isFinite(kept.period.from)
         ? kept.account
         : prepaid.book(tenant, counts)?.account(this.#accounts.pricesOf);
-    return account?.usedAt(clock.now()) ?? 0n;
+    return account?.used ?? 0n;
   }
 
   prepaidCounts(tenant: string): BudgetCounts | undefined {
     const budget = this.#accounts.kept.get(tenant)?.budget;
     return budget?.period.kind === 'prepaid' ? budget.counts : undefined;
-  }
-
-  changed({ namespace, uid }: { readonly namespace: string; readonly uid: string }): void {
-    this.#note(this.#live.changed(namespace, uid));
-  }
-
-  nodesChanged(): void {
-    this.#wakeUp();
   }
 
   async run(signal: AbortSignal): Promise<void> {
@@ -138,15 +123,13 @@ class LiveBudgetKeeper implements BudgetKeeper {
         this.#credited.add(tenant);
         this.#wakeUp();
       }),
-      windows.onSampled((namespaces) => {
-        if (this.#docket.noteNear(this.#live.sampled(namespaces))) this.#wakeUp();
-      }),
+      windows.onClosed(() => this.#wakeUp()),
     ];
     const beside = Promise.all([this.#followHead(signal), gate.run(signal)]);
     const turn = new Turn(clock);
     while (!signal.aborted) {
       const until = await this.#tryRound(signal);
-      if (until === 'at once' || until <= clock.now()) await turn.next();
+      if (until <= clock.now()) await turn.next();
       else await this.#rest(until, signal);
     }
     for (const end of endings) end();
@@ -167,7 +150,7 @@ class LiveBudgetKeeper implements BudgetKeeper {
   }
 
   #note(tenants: Iterable<string>): void {
-    if (this.#docket.note(tenants)) this.#wakeUp();
+    for (const tenant of tenants) this.#changed.add(tenant);
   }
 
   #wakeUp(): void {
@@ -190,7 +173,7 @@ class LiveBudgetKeeper implements BudgetKeeper {
   }
 
   /** When the next is to be if nothing wakes, milliseconds since the epoch. */
-  async #tryRound(signal: AbortSignal): Promise<number | 'at once'> {
+  async #tryRound(signal: AbortSignal): Promise<number> {
     const { clock, logger } = this.#options;
     try {
       const until = await this.#round(signal);
@@ -206,8 +189,8 @@ class LiveBudgetKeeper implements BudgetKeeper {
     }
   }
 
-  /** Takes in what is news, and looks at tenants for a turn: what is news meanwhile does not wait until all have been looked at. */
-  async #round(signal: AbortSignal): Promise<number | 'at once'> {
+  /** Adds what is new, and judges the tenants of whom something has changed or whose moment has come. */
+  async #round(signal: AbortSignal): Promise<number> {
     const { discovery, pricesKnown, prepaid, clock, gate } = this.#options;
     const soon = clock.now() + RETRY_MS;
     if (!discovery.known() || !pricesKnown()) return soon;
@@ -216,13 +199,27 @@ class LiveBudgetKeeper implements BudgetKeeper {
     await this.#lookAtCredits();
     if (!(await this.#keepUp(signal))) return soon;
     const areOpen = await this.#openBooks(signal);
-    this.#docket.note(this.#live.look());
-    const areAllJudged = await this.#docket.judge();
+    await this.#judge();
     await prepaid.save(this.#accounts.pricesOf);
-    if (!areAllJudged || this.#credited.size > 0) return 'at once';
-    const isAwaited = !areOpen || this.#docket.isWaiting || !this.#accounts.areWhole;
-    const longest = clock.now() + (isAwaited ? RETRY_MS : LONGEST_SLEEP_MS);
+    if (this.#credited.size > 0) return clock.now();
+    const longest = clock.now() + (areOpen ? LONGEST_SLEEP_MS : RETRY_MS);
     return Math.min(this.#accounts.outdatedAt, gate.nextAt, longest);
+  }
+
+  async #judge(): Promise<void> {
+    const { gate, clock } = this.#options;
+    this.#note(gate.take(clock.now()));
+    if (this.#changed.size === 0 && !this.#mayBeFreed) return;
+    const tenants = [...this.#changed];
+    this.#changed.clear();
+    try {
+      const { kept, areWhole: isWhole } = this.#accounts;
+      await gate.judge({ kept, tenants, isWhole });
+      this.#mayBeFreed = false;
+    } catch (error) {
+      this.#note(tenants);
+      throw error;
+    }
   }
 
   async #lookAtCredits(): Promise<void> {
@@ -236,7 +233,7 @@ class LiveBudgetKeeper implements BudgetKeeper {
         throw error;
       }
       this.#mayOpenBooks = true;
-      this.#docket.note([tenant]);
+      this.#note([tenant]);
     }
   }
 
@@ -248,9 +245,10 @@ class LiveBudgetKeeper implements BudgetKeeper {
     if (this.#accounts.isOutdated(now, mayTenantsDiffer)) {
       this.#isLookedAt = false;
       if (!(await this.#accounts.remake(now, signal))) return false;
-      this.#docket.renew();
+      this.#mayBeFreed = true;
+      this.#note(this.#accounts.kept.keys());
     }
-    this.#docket.note(await this.#accounts.follow());
+    this.#note(await this.#accounts.follow());
     return true;
   }
 
@@ -258,7 +256,7 @@ class LiveBudgetKeeper implements BudgetKeeper {
   async #openBooks(signal: AbortSignal): Promise<boolean> {
     if (!this.#mayOpenBooks) return true;
     const opened = await this.#accounts.openBooks(signal);
-    this.#docket.note(opened ?? []);
+    this.#note(opened ?? []);
     this.#mayOpenBooks = opened === undefined;
     return !this.#mayOpenBooks;
   }

@@ -1,13 +1,11 @@
 import type { SettingsStore } from '../config/settings.ts';
 import type { Discovery } from '../discovery/discovery.ts';
-import { type Ledger, LedgerReadError } from '../ledger/ledger.ts';
+import { type Ledger, LedgerReadError, type StoredEvent } from '../ledger/ledger.ts';
 import type { BudgetCounts } from '../model/budget.ts';
 import { greatest, least } from '../model/extremes.ts';
 import { omitUndefined } from '../model/omit-undefined.ts';
 import type { PricesOf } from '../usage/plan-prices.ts';
-import { tenantsByNamespace } from './budget-of.ts';
 import type { Collector } from '../windows/collector.ts';
-import type { LiveTracker } from './live-tracker.ts';
 import {
   type AccountSources,
   type KeptBudget,
@@ -15,16 +13,16 @@ import {
   prepaidAccount,
   tenantsText,
 } from './make-accounts.ts';
+import { NewestWindows } from './newest-windows.ts';
 import type { PrepaidBalances } from './prepaid.ts';
 import { unitText } from './unit.ts';
 
 export interface KeptAccountsOptions extends AccountSources {
-  readonly ledger: Pick<Ledger, 'head' | 'read' | 'records'>;
+  readonly ledger: Pick<Ledger, 'head' | 'read' | 'scan' | 'records'>;
   readonly settings: Pick<SettingsStore, 'current'>;
   readonly discovery: Pick<Discovery, 'clusters' | 'tenants'>;
   readonly prepaid: PrepaidBalances;
-  readonly live: LiveTracker;
-  readonly windows: Pick<Collector, 'closedHead'>;
+  readonly windows: Pick<Collector, 'closedHead' | 'closedUntil' | 'lastWindow'>;
 }
 
 /** What the accounts were made by; others make them anew. */
@@ -38,7 +36,7 @@ interface MadeBy {
   readonly to: number;
 }
 
-/** Taken in without a wait between, so few. */
+/** Added without a wait between, so few. */
 const PAGE_EVENTS = 500;
 /** A change of plan is on record by then. */
 const PLANS_RECORDED_MS = 15_000;
@@ -52,6 +50,7 @@ export class KeptAccounts {
   /** The last event that the accounts have. */
   #position = 0;
   #pricesOf: PricesOf = () => undefined;
+  readonly #newest = new NewestWindows();
 
   constructor(options: KeptAccountsOptions) {
     this.#options = options;
@@ -66,7 +65,7 @@ export class KeptAccounts {
     return this.#madeBy !== undefined;
   }
 
-  /** Whether they have every window that is closed. */
+  /** Whether they have every window that is closed: false while some are on their way into the ledger. */
   get areWhole(): boolean {
     const head = this.#options.windows.closedHead();
     return head !== undefined && this.#position >= head;
@@ -92,12 +91,10 @@ export class KeptAccounts {
 
   /** Makes all accounts anew; false where that cannot be done yet. */
   async remake(now: number, signal: AbortSignal): Promise<boolean> {
-    const { discovery, live } = this.#options;
     const [tenants, settings] = [tenantsText(this.#options), this.#settings()];
-    const clusters = discovery.clusters();
     const made = await makeAccounts(this.#options, now, signal);
-    // What is new may be of the window that is on its way.
-    if (made === undefined || (this.#isClosing && made.head > this.#position)) return false;
+    if (made === undefined) return false;
+    await this.#readNewest(signal);
     const before = this.#madeBy;
     if (before !== undefined && before.tenants !== tenants) {
       this.#remakeAt = now + PLANS_RECORDED_MS;
@@ -111,19 +108,16 @@ export class KeptAccounts {
     );
     const from = greatest(periods.map((period) => period.from));
     this.#madeBy = { tenants, settings, from, to: least(periods.map(({ to }) => to)) };
-    const froms = [...made.kept].map(([tenant, { period }]) => [tenant, period.from] as const);
-    live.track(tenantsByNamespace(clusters, made.kept), new Map(froms));
-    if (!this.#isClosing) live.close();
-    for (const [tenant, { account }] of made.kept) live.tell(tenant, account, true);
+    for (const tenant of made.kept.keys()) this.#expect(tenant);
     return true;
   }
 
   /**
-   * Adds what has come into the ledger, but for what comes while a window is on its way there. Gives of whom that changes
-   * anything. Throws where the ledger cannot be read.
+   * Adds what has come into the ledger. Returns the tenants of whom that changes anything.
+   * Throws where the ledger cannot be read.
    */
   async follow(): Promise<ReadonlySet<string>> {
-    const { ledger, prepaid, live, isCharged } = this.#options;
+    const { ledger, prepaid, windows } = this.#options;
     const touched = new Set<string>();
     if (this.#kept.size === 0 && prepaid.isEmpty) {
       this.#position = ledger.head();
@@ -133,22 +127,44 @@ export class KeptAccounts {
     while (this.#position < ledger.head()) {
       const page = await ledger.read(this.#position, PAGE_EVENTS);
       if (page.kind === 'failed') throw new LedgerReadError(page);
-      if (page.events.length === 0 || this.#isClosing) break;
-      // Nothing waits from here on, so that no window counts twice: as what goes on, and as what it came to.
-      for (const tenant of live.close()) touched.add(tenant);
-      for (const { sequence, event } of page.events) {
-        prepaid.add(sequence, event);
-        const kept = isCharged(event.metric) ? this.#kept.get(event.tenant) : undefined;
-        if (kept === undefined || sequence <= kept.madeOf) continue;
-        live.tell(event.tenant, kept.account);
-        kept.account.add(event);
-        touched.add(event.tenant);
-      }
+      if (page.events.length === 0) break;
+      for (const tenant of this.#add(page.events)) touched.add(tenant);
       this.#position = page.lastSequence;
     }
-    // A window in which nothing was used adds nothing.
-    if (this.areWhole) for (const tenant of live.close()) touched.add(tenant);
+    for (const tenant of this.#newest.closed(windows.closedUntil())) touched.add(tenant);
+    for (const tenant of touched) this.#expect(tenant);
     return touched;
+  }
+
+  /** Reads the newest window again: accounts that are made of sums have its events and do not read them. */
+  async #readNewest(signal: AbortSignal): Promise<void> {
+    const { ledger, windows, isCharged } = this.#options;
+    if (windows.lastWindow === undefined) return;
+    const { start, end } = windows.lastWindow;
+    for await (const stored of ledger.scan(start, end, signal)) {
+      if (isCharged(stored.event.metric)) this.#newest.add(stored);
+    }
+  }
+
+  /** Returns the tenants whose account has something new. */
+  #add(events: readonly StoredEvent[]): ReadonlySet<string> {
+    const { prepaid, isCharged } = this.#options;
+    const touched = new Set<string>();
+    for (const stored of events) {
+      const { sequence, event } = stored;
+      prepaid.add(sequence, event);
+      if (!isCharged(event.metric)) continue;
+      this.#newest.add(stored);
+      const kept = this.#kept.get(event.tenant);
+      if (kept === undefined || sequence <= kept.madeOf) continue;
+      kept.account.add(event);
+      touched.add(event.tenant);
+    }
+    return touched;
+  }
+
+  #expect(tenant: string): void {
+    this.#kept.get(tenant)?.account.setOngoing(this.#newest.of(tenant));
   }
 
   /** Looks at a tenant's credits once more. Throws where they cannot be read. */
@@ -162,17 +178,15 @@ export class KeptAccounts {
 
   /** Begins to count for whoever was credited for the first time. Gives who has another account; undefined where that cannot be done yet. */
   async openBooks(signal: AbortSignal): Promise<readonly string[] | undefined> {
-    const { prepaid, live } = this.#options;
+    const { prepaid } = this.#options;
     const opened = await prepaid.open(signal);
     const credited = opened?.flatMap(({ tenant, counts }) => {
       const given = this.balanceIn(tenant, counts);
       if (given === undefined) return [];
       const { budget, override } = given;
       const from = { tenant, given: { budget, ...omitUndefined({ override }) } };
-      const kept = prepaidAccount(prepaid, { ...from, pricesOf: this.#pricesOf });
-      this.#kept.set(tenant, kept);
-      live.countFrom(tenant, kept.period.from);
-      live.tell(tenant, kept.account, true);
+      this.#kept.set(tenant, prepaidAccount(prepaid, { ...from, pricesOf: this.#pricesOf }));
+      this.#expect(tenant);
       return [tenant];
     });
     // Books may have what the other accounts do not have yet.
@@ -184,11 +198,6 @@ export class KeptAccounts {
     const kept = this.#kept.get(tenant);
     if (kept?.budget.period.kind !== 'prepaid') return undefined;
     return unitText(kept.budget) === unitText({ counts }) ? kept : undefined;
-  }
-
-  /** Until the ledger has what a window came to, that goes on. */
-  get #isClosing(): boolean {
-    return this.#options.windows.closedHead() === undefined;
   }
 
   #settings(): readonly unknown[] {

@@ -106,8 +106,7 @@ export class PrepaidBook {
     const rest: NamedLine[] = [];
     for (const [name, line] of account.lines()) {
       if (endOf(name) > closedUntil || this.#isOpen(name)) rest.push([name, line]);
-      else
-        this.#settled += lineCost({ ...line, divisor: 1n, live: { constant: 0n, slope: 0n } }, 0);
+      else this.#settled += lineCost(line, line.used);
     }
     this.#lines = rest;
   }

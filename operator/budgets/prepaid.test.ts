@@ -145,7 +145,7 @@ describe('what is used of a prepaid balance', () => {
           await world.round(true);
           await world.kill();
           await world.round();
-          const naive = { book, counts: counted, from: SINCE, stored, live: [] };
+          const naive = { book, counts: counted, from: SINCE, stored };
           expect(world.used()).toBe(naivelyUsed(naive, 0));
         },
       ),

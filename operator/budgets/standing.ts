@@ -13,6 +13,7 @@ export interface BudgetStanding extends GivenBudget {
   readonly period: TimeRange;
   /** Of a prepaid balance all that was credited. */
   readonly limit: bigint;
+  /** By the closed windows. */
   readonly used: bigint;
   /**
    * When nothing is left if everything goes on; the moment itself where nothing is; undefined where the period ends
@@ -50,7 +51,7 @@ export function standingOf(
     tenant,
     period,
     limit,
-    used: account.usedAt(now),
+    used: account.used,
     usedUpAt: () => account.forecast(limit, now, Math.min(period.to, now + LONGEST_FORECAST_MS)),
     uncounted: account.uncounted,
   };

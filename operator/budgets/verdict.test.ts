@@ -1,6 +1,7 @@
 import * as fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import type { Budget } from '../model/budget.ts';
+import { decimalFromNanos } from '../model/decimal.ts';
 import { BudgetAccount } from './account.ts';
 import { type BudgetMemory, judge } from './verdict.ts';
 
@@ -27,8 +28,9 @@ function accountOf(nanos: bigint, rate: bigint, now: number): BudgetAccount {
     pricesOf: () => undefined,
   });
   const usage = { metric: GPU, unit: 'gpu-hours' };
-  const windowStart = MONTH.from;
-  account.setLive('all', [{ usage, windowStart, amount: nanos, at: now, rate, divisor: 1n }]);
+  const quantity = decimalFromNanos(nanos);
+  account.add({ ...usage, tenant: 'acme', quantity, window_start: '2026-11-01T00:00:00Z' });
+  account.setOngoing([{ usage, nanos: rate, since: now, windowMs: 1 }]);
   return account;
 }
 
@@ -256,16 +258,6 @@ describe('the state of a tenant', () => {
     expect(judge({ ...less, account: soon }, NOON).memory.state).toBe('suspended');
     expect(judge(less, NOON).memory).not.toHaveProperty('since');
     expect(judge(less, NOON).memory.state).toBe('active');
-  });
-
-  test('is that of the budget before until another one can be judged by a whole account', () => {
-    const raised = { ...about, budget: budgetOf({ amount: 1001n }), memory: suspended };
-    const account = accountOf(400n, 1n, NOON);
-    const waiting = judge({ ...raised, account, isWhole: false }, NOON);
-    expect(waiting.memory).toStrictEqual(suspended);
-    expect(waiting.again - NOON).toBeLessThan(1_000);
-    const whole = judge({ ...raised, account: accountOf(1000n, 1n, NOON) }, NOON);
-    expect(whole.memory.crossed.map(({ percent }) => percent)).toStrictEqual([50, 80]);
   });
 
   test('goes no further than a warning where a tenant is spared, from the moment at which it is', () => {

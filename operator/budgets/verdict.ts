@@ -39,7 +39,7 @@ export interface Judged {
   readonly account: Pick<BudgetAccount, 'usedAt' | 'reaches'>;
   /** False for a tenant that is only warned, whatever its budget says. */
   readonly maySuspend: boolean;
-  /** False while closed windows are on their way into the account: less is used by it than is used. */
+  /** False while closed windows are on their way into the account: what is used may be more than it says. */
   readonly isWhole: boolean;
   /** Undefined where nothing is known. */
   readonly memory: BudgetMemory | undefined;
@@ -70,7 +70,6 @@ export function judge(judged: Judged, now: number): Verdict {
   const memory = judged.memory;
   const terms = termsOf(judged);
   const isOther = memory !== undefined && (memory.terms !== terms || memory.from !== period.from);
-  if (isOther && !isWhole) return { memory, again: now + WHOLE_SOON_MS };
   const levels = levelsOf(budget, credited);
   const used = account.usedAt(now);
   // Another month has nothing of the one before.

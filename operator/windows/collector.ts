@@ -12,8 +12,6 @@ import { DueWindows } from './due-windows.ts';
 import { createGaps, type Gap, GAP_PREFIX, type UsageFailure } from './gaps.ts';
 import type { HeapTiming } from './heap-timing.ts';
 import type { RestoredJournal } from './journal.ts';
-import { createLiveView } from './live-meter.ts';
-import type { LiveView } from './live-usage.ts';
 import { NodeRefresh } from './node-refresh.ts';
 import { OwnNodeNotices } from './own-node-limit.ts';
 import type { PodMetricsReader } from './pod-metrics.ts';
@@ -86,15 +84,16 @@ export interface HeldTenant {
 
 /** Samples, closes windows and appends them, until it is told to stop. */
 export interface Collector extends WindowsView {
-  /** What goes on in namespaces of this cluster since their last window was closed. */
-  readonly live: LiveView;
-  /** Calls with the namespaces whose pods are billed by usage whenever that has been sampled, or could not be. */
-  onSampled(listener: (namespaces: ReadonlySet<string>) => void): () => void;
-  /** Up to where windows are closed, milliseconds since the epoch, by the scope that a part of {@link live} names. */
-  closedUntil(): ReadonlyMap<string, number>;
+  /** Calls whenever a window was closed and is in the ledger. Returns what ends it. */
+  onClosed(listener: () => void): () => void;
   /**
-   * The number of an event up to which the ledger has all of the windows that {@link closedUntil} counts; undefined while
-   * one of them is on its way there.
+   * The moment up to which the ledger has every window of this cluster, milliseconds since the epoch; `-Infinity` before the
+   * first. Single namespaces that are quarantined may be behind.
+   */
+  closedUntil(): number;
+  /**
+   * The number of an event up to which the ledger has all windows that are closed; undefined while one of them is on its
+   * way there, and while others of the same time are due.
    */
   closedHead(): number | undefined;
   run(signal: AbortSignal): Promise<AppendEnd>;
@@ -117,7 +116,6 @@ export function createCollector(options: CollectorOptions): Collector {
 }
 
 class WindowCollector implements Collector {
-  readonly live: LiveView;
   readonly #options: CollectorOptions;
   readonly #tenants: TenantObjectsList;
   readonly #gaps = createGaps();
@@ -129,7 +127,7 @@ class WindowCollector implements Collector {
   readonly #ownNodes: OwnNodeNotices;
   readonly #due: DueWindows;
   readonly #closer: WindowCloser;
-  readonly #sampledListeners = new Set<(namespaces: ReadonlySet<string>) => void>();
+  readonly #closedListeners = new Set<() => void>();
   readonly #nodes: NodeRefresh;
 
   constructor(options: CollectorOptions) {
@@ -148,7 +146,6 @@ class WindowCollector implements Collector {
       startedAt: clock.now(),
       windowMs: settings().metering.windowMs,
     });
-    this.live = createLiveView({ ...options, states: () => this.#scopes.ofHost });
     this.#usage = createHostUsage(options);
     this.#nodes = new NodeRefresh(options);
     this.#tenantUsage = createTenantUsage(tenants, logger);
@@ -165,6 +162,9 @@ class WindowCollector implements Collector {
       appender: createAppender(options),
       usageFailures: this.#usage.failures,
       tenantUsageFailure: (id) => this.#tenantUsage.failure(id),
+      onClosed: () => {
+        for (const listener of this.#closedListeners) listener();
+      },
     });
   }
 
@@ -208,13 +208,13 @@ class WindowCollector implements Collector {
     return this.#usage.failure;
   }
 
-  onSampled(listener: (namespaces: ReadonlySet<string>) => void): () => void {
-    this.#sampledListeners.add(listener);
-    return () => void this.#sampledListeners.delete(listener);
+  onClosed(listener: () => void): () => void {
+    this.#closedListeners.add(listener);
+    return () => void this.#closedListeners.delete(listener);
   }
 
-  closedUntil(): ReadonlyMap<string, number> {
-    return new Map(this.#scopes.ofHost.map(({ scope, progress }) => [scope.name, progress.end]));
+  closedUntil(): number {
+    return this.#closer.closedUntil;
   }
 
   closedHead(): number | undefined {
@@ -230,9 +230,7 @@ class WindowCollector implements Collector {
     await this.#closer.journal.begin();
     const listed = this.#scopes.awaitLists(either);
     const sampled = Promise.all([
-      sampleRegularly(this.#usage.sampler, this.#options, either, () =>
-        this.#sampled(this.#usage.namespaces()),
-      ),
+      sampleRegularly(this.#usage.sampler, this.#options, either),
       sampleRegularly(this.#tenantUsage, this.#options, either),
     ]);
     try {
@@ -241,10 +239,6 @@ class WindowCollector implements Collector {
       stop.abort();
       await Promise.all([listed, sampled]);
     }
-  }
-
-  #sampled(namespaces: ReadonlySet<string>): void {
-    for (const listener of this.#sampledListeners) listener(namespaces);
   }
 
   async #closeWindows(signal: AbortSignal): Promise<AppendEnd> {

@@ -15,17 +15,14 @@ export interface SamplingOptions {
 /** The wall clock may be set while somebody sleeps: nobody sleeps longer at a time. */
 const MAX_SLEEP_MS = 1_000;
 
-/** Samples from the first list of pods on, at whole multiples of the interval, until the signal is aborted; `onSampled` is told of each. */
+/** Samples from the first list of pods on, at whole multiples of the interval, until the signal is aborted. */
 export async function sampleRegularly(
   sampler: Pick<UsageSampler, 'sample'>,
   { sources, settings, clock }: SamplingOptions,
   signal: AbortSignal,
-  onSampled: () => void = () => undefined,
 ): Promise<void> {
   const sample = async (): Promise<void> => {
-    if (signal.aborted) return;
-    await sampler.sample(clock.now(), signal);
-    onSampled();
+    if (!signal.aborted) await sampler.sample(clock.now(), signal);
   };
   // Only an abort ends the wait without a list.
   await Promise.any(partsOf([sources.pods]).map((part) => part.ready(signal))).catch(

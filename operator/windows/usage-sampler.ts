@@ -176,8 +176,6 @@ export interface HostUsage {
   readonly failures: UsageFailures;
   /** What of {@link failures} is to be shown; with WATCH_NAMESPACES it names the namespaces. */
   readonly failure: UsageFailure | undefined;
-  /** Those whose pods are sampled. */
-  namespaces(): ReadonlySet<string>;
 }
 
 export interface HostUsageOptions {
@@ -203,10 +201,8 @@ export function createHostUsage(options: HostUsageOptions): HostUsage {
   const { observation, sources, settings, podMetrics } = options;
   const { tenantClusters } = observation;
   const isSplit = (): boolean => settings().discovery.watchNamespaces.length > 0;
-  const namespaces = (): ReadonlySet<string> =>
-    wantedNamespaces(observation, settings().discovery.watchNamespaces);
   const lists = (): readonly UsageList[] => {
-    const wanted = namespaces();
+    const wanted = wantedNamespaces(observation, settings().discovery.watchNamespaces);
     const common = {
       reader: podMetrics,
       findPod: (namespace: string, name: string) => sources.pods.find(namespace, name),
@@ -225,7 +221,6 @@ export function createHostUsage(options: HostUsageOptions): HostUsage {
   const sampler = new UsageSampler(lists, options.logger);
   return {
     sampler,
-    namespaces,
     failures: {
       get all() {
         return sampler.failure(ALL);

@@ -57,6 +57,8 @@ export interface WindowCloserOptions {
   readonly usageFailures: UsageFailures;
   /** Of a tenant cluster's own metrics API. */
   readonly tenantUsageFailure: (id: string) => UsageFailure | undefined;
+  /** Called whenever a window was closed and is in the ledger. */
+  readonly onClosed: () => void;
   readonly tracer?: Tracer;
   readonly heap?: HeapTiming;
 }
@@ -90,7 +92,10 @@ export class WindowCloser {
   readonly #startedAt: number;
   #credits: readonly Credit[];
   #lastWindow: Window | undefined;
-  #closedHead: number | undefined = 0;
+  #closedHead = 0;
+  #closedUntil = -Infinity;
+  /** Some of what is due is closed, and the rest is not. */
+  #isClosing = false;
   #ahead: PodsAhead | undefined;
 
   constructor(options: WindowCloserOptions) {
@@ -109,13 +114,27 @@ export class WindowCloser {
     return this.#lastWindow;
   }
 
-  /** The ledger's head when the last window was in it; undefined while one is closed in memory and not in the ledger yet. */
+  /**
+   * The ledger's head when the last window was in it; undefined while one is closed in memory and not in the ledger yet, and
+   * while others of the same time are due.
+   */
   get closedHead(): number | undefined {
-    return this.#closedHead;
+    return this.#isClosing ? undefined : this.#closedHead;
+  }
+
+  /** As `Collector.closedUntil`. */
+  get closedUntil(): number {
+    return this.#closedUntil;
   }
 
   /** Closes everything that is due and can be closed, oldest first; the end when it cannot go on. */
   async closeDue(signal: AbortSignal): Promise<AppendEnd | undefined> {
+    const end = await this.#closeAllDue(signal);
+    if (end === undefined) this.#isClosing = false;
+    return end;
+  }
+
+  async #closeAllDue(signal: AbortSignal): Promise<AppendEnd | undefined> {
     const { due, metrics, appender, clock, tracer } = this.#options;
     const turn = new Turn(clock);
     while (!signal.aborted) {
@@ -217,7 +236,7 @@ export class WindowCloser {
     // Nothing of those that failed is billed; they are held, so that this comes to an end.
     if (closed.members.length === 0) return undefined;
     this.#credits = measured.settlement.credits;
-    this.#closedHead = undefined;
+    this.#isClosing = true;
     this.#settle(closed);
     this.#noteGaps(closed, measured, now);
     const journal = this.journal.drainForAppend(closed.members);
@@ -237,6 +256,8 @@ export class WindowCloser {
     const outcome = await appender.append(batch, signal, span);
     if (outcome.kind !== 'appended') return outcome;
     this.#closedHead = ledger.stats().sequence;
+    const listed = scopes.host.filter((state) => state.listed);
+    this.#closedUntil = least(listed.map(({ progress }) => progress.end));
     this.journal.appended();
     for (const { properties } of assembled.events) {
       const seconds = properties?.['uncertain_seconds'];
@@ -245,6 +266,7 @@ export class WindowCloser {
     if (this.#lastWindow === undefined || window.end > this.#lastWindow.end) {
       this.#lastWindow = { start: window.start, end: window.end };
     }
+    this.#options.onClosed();
     const durationMs = Math.round(clock.monotonic() - begun);
     const times = { closedAt, durationMs, backfilled };
     const result = { ...measured, ...assembled };

@@ -9,7 +9,6 @@ import { type Controllers, createControllers } from '../controllers/controllers.
 import { createHttpServer, type HttpServer } from '../http/server.ts';
 import type { Views } from '../http/views.ts';
 import { createEventRecorder } from '../kubernetes/events.ts';
-import type { Projected } from '../kubernetes/source.ts';
 import type { TenantApis } from '../tenant-api/tenant-apis.ts';
 import { createPlanKeeper } from '../usage/plan-keeper.ts';
 import type { BuildContext } from './build-context.ts';
@@ -96,12 +95,6 @@ export function buildSurface(context: BuildContext, engine: Engine): Surface {
     pricesKnown: () => controllers.pricesKnown(),
   });
   createStatusMetrics(registry, views, engine.cluster.tenantApis, { budgets, gate });
-  const changed = (object: Projected): void => budgets.changed(object);
-  const nodesChanged = (): void => budgets.nodesChanged();
-  engine.cluster.watches.subscribe({
-    used: { upserted: changed, deleted: changed },
-    nodes: { upserted: nodesChanged, deleted: nodesChanged },
-  });
   const controllers = createControllers({
     clock,
     random,

@@ -61,8 +61,6 @@ export interface WatchesOptions {
 export interface HostListener {
   /** A tenant cluster's workload, Namespace or platform object has come, changed, or gone as `departed`. */
   readonly tenantClusters?: (departed?: Departed) => void;
-  /** An object that usage is measured on has come, changed or gone; its timeline knows. */
-  readonly used?: SourceHandler<Projected>;
   readonly nodes?: SourceHandler<NodeView>;
   readonly volumes?: SourceHandler<VolumeClaimView>;
   readonly loadBalancers?: SourceHandler<LoadBalancerView>;
@@ -105,8 +103,7 @@ export function createWatches(options: WatchesOptions): Watches {
   const listeners: HostListener[] = [];
   const { resume } = restored;
   const podEvents = createPodEvents(options);
-  const used = relay<Projected>(listeners, (listener) => listener.used);
-  const pods = watch(PODS, projectPod, [observation.pods, forGpuPods(observation.gpuPods), used], {
+  const pods = watch(PODS, projectPod, [observation.pods, forGpuPods(observation.gpuPods)], {
     resume: resume.pods,
     lastSigns: (gone, within, signal) =>
       podEvents.lastSigns(gone.filter(mayHaveRun), within, signal),
@@ -120,7 +117,7 @@ export function createWatches(options: WatchesOptions): Watches {
   const resourceClaims = watch<ResourceClaimView>(
     { ...RESOURCE, plural: 'resourceclaims' },
     projectResourceClaim,
-    [observation.resourceClaims, used],
+    [observation.resourceClaims],
     { resume: resume.resourceClaims },
   );
   const resourceSlices = watch(
@@ -132,13 +129,13 @@ export function createWatches(options: WatchesOptions): Watches {
   const volumes = watch<VolumeClaimView>(
     { ...CORE, plural: 'persistentvolumeclaims' },
     projectVolumeClaim,
-    [observation.volumes, used, relay(listeners, (listener) => listener.volumes)],
+    [observation.volumes, relay(listeners, (listener) => listener.volumes)],
     { resume: resume.volumes },
   );
   const loadBalancers = watch<LoadBalancerView>(
     { ...CORE, plural: 'services' },
     projectLoadBalancer,
-    [observation.loadBalancers, used, relay(listeners, (listener) => listener.loadBalancers)],
+    [observation.loadBalancers, relay(listeners, (listener) => listener.loadBalancers)],
     { resume: resume.loadBalancers },
   );
 
@@ -154,7 +151,7 @@ export function createWatches(options: WatchesOptions): Watches {
     return watch<HostWorkload>(
       { ...APPS, plural },
       hostWorkload(reading),
-      [observation.workloads, used, tell((last) => ({ kind: 'workload', last }))],
+      [observation.workloads, tell((last) => ({ kind: 'workload', last }))],
       {
         labelSelector: WORKLOAD_SELECTOR,
         resume: resumeWorkloads(resume.workloads, reading),

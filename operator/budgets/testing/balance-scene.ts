@@ -14,6 +14,12 @@ import { sumUp } from './prepaid-world.ts';
 const COUNTS = { kind: 'metric', metric: CPU } as const;
 const WINDOW_MS = 60_000;
 const DAY_MS = 86_400_000;
+/** What is new is seen and judged by then. */
+const SETTLED_MS = 2_000;
+/** Who is marked is let go where nothing would be left again in so long. */
+const STEADY_MS = 600_000;
+/** Nano-core-hours: each window is rounded once. */
+const ROUNDED = 100;
 
 /** What happens. */
 export interface Step {
@@ -80,6 +86,7 @@ interface Life {
 export class BalanceScene implements AsyncDisposable {
   readonly #clock: ManualClock;
   readonly #period: Budget['period'];
+  readonly #amount: bigint;
   readonly #ledger: Ledger = createMemoryLedger();
   /** The beginning of the first window of all. */
   readonly #metered: number;
@@ -92,12 +99,18 @@ export class BalanceScene implements AsyncDisposable {
   /** The beginning of the window in which the first credit came. */
   #creditedFrom = Number.POSITIVE_INFINITY;
   #made = 0;
+  /** The end of the newest window that is closed; a process that has closed none has not forgotten it. */
+  #closedUntil: number;
+  /** What was shown last, and since when everything else is the same. */
+  #seen: { circumstances: string; since: number; state: string } | undefined;
 
-  /** Begins so many seconds after the first window of other tests. */
-  constructor(period: Budget['period'], seconds: number) {
+  /** Begins so many seconds after the first window of other tests; a budget has so many core-seconds, each credit as many. */
+  constructor(period: Budget['period'], seconds: number, coreSeconds: number) {
     this.#period = period;
+    this.#amount = (BigInt(coreSeconds) * 1_000_000_000n) / 3_600n;
     this.#clock = clockAt(seconds);
     this.#metered = Math.ceil(this.#clock.now() / WINDOW_MS) * WINDOW_MS;
+    this.#closedUntil = this.#metered;
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
@@ -115,27 +128,72 @@ export class BalanceScene implements AsyncDisposable {
       ledger,
       windowsLedger: { ...ledger, append },
       totals: { addTo: sumUp(ledger) },
-      budget: { counts: COUNTS, amount: 1n, period: this.#period, thresholds: [], atLimit: 'warn' },
+      budget: {
+        counts: COUNTS,
+        amount: this.#amount,
+        period: this.#period,
+        thresholds: [],
+        atLimit: 'warn',
+      },
       pods: this.#objects(),
     });
   }
 
-  /** Nano-core-hours that are used of the budget, added up pod by pod. */
-  used(): number {
+  /** To be called after each second: what is wrong with what is shown; undefined where it is as it should be. */
+  problem(): string | undefined {
+    const standing = this.#world?.keeper.of(TENANT);
+    const collector = this.#world?.process.collector;
+    if (standing === undefined || collector === undefined) return 'no account';
+    const { used, limit, state } = standing;
     const now = this.#clock.now();
-    const today = Math.floor(now / DAY_MS) * DAY_MS;
-    const from = this.#period.kind === 'prepaid' ? this.#creditedFrom : today;
-    const since = Math.max(from, this.#metered);
+    const end = Math.max(collector.closedUntil(), this.#closedUntil);
+    this.#closedUntil = end;
+    const isWhole = collector.closedHead() !== undefined;
+    const circumstances = [end, isWhole, limit, this.#from].join();
+    const before = this.#seen;
+    const isSame = before?.circumstances === circumstances;
+    const since = isSame ? before.since : now;
+    this.#seen = { circumstances, since, state };
+    const expected = this.#expectedBy(now, end);
+    const all = Number(limit);
+    const isMarked = state !== 'active';
+    const isNew = isMarked && isSame && before.state === 'active';
+    if (isNew && expected < all - ROUNDED) return `marked early: ${expected} of ${all}`;
+    if (now - since < SETTLED_MS) return undefined;
+    const closed = this.#usedBy(end);
+    if (Math.abs(Number(used) - closed) > ROUNDED) return `used: ${used}, not ${closed}`;
+    const reached = this.#expectedBy(now - SETTLED_MS, end);
+    if (!isMarked && reached >= all + ROUNDED) return `not marked: ${reached} of ${all}`;
+    const soon = this.#expectedBy(now + STEADY_MS, end);
+    if (isMarked && isWhole && soon < all - ROUNDED) return `not let go: ${soon} of ${all}`;
+    return undefined;
+  }
+
+  /** Nano-core-hours that are used of the budget by a moment, added up pod by pod. */
+  #usedBy(moment: number): number {
+    const since = Math.max(this.#from, this.#metered);
     const coreMs = this.#lives.reduce((sum, life) => {
-      return sum + life.cores * Math.max(0, (life.to ?? now) - Math.max(life.from, since));
+      const to = Math.min(life.to ?? moment, moment);
+      return sum + life.cores * Math.max(0, to - Math.max(life.from, since));
     }, 0);
     return (coreMs * 1e9) / 3_600_000;
   }
 
-  /** What the account says is used. */
-  said(): number {
-    const standing = this.#world?.keeper.of(TENANT);
-    return standing === undefined ? Number.NaN : Number(standing.used);
+  /** What will be used by a moment at the rate of the window that ends at `end`. */
+  #expectedBy(moment: number, end: number): number {
+    const since = Math.max(this.#metered, end - WINDOW_MS);
+    const coreMs = this.#lives.reduce((sum, life) => {
+      const to = Math.min(life.to ?? end, end);
+      return sum + life.cores * Math.max(0, to - Math.max(life.from, since));
+    }, 0);
+    const perMs = (coreMs * 1e9) / 3_600_000 / WINDOW_MS;
+    return this.#usedBy(end) + perMs * Math.max(0, moment - Math.max(end, this.#from));
+  }
+
+  /** The beginning of what counts. */
+  get #from(): number {
+    if (this.#period.kind === 'prepaid') return this.#creditedFrom;
+    return Math.floor(this.#clock.now() / DAY_MS) * DAY_MS;
   }
 
   /** Calls after each second. */
@@ -218,14 +276,11 @@ export class BalanceScene implements AsyncDisposable {
     const last = objectOf(life);
     life.to = this.#clock.now();
     if (does === 'end') await world.see(objectOf(life));
-    else {
-      world.process.pods.remove(last);
-      world.tell(last);
-    }
+    else world.process.pods.remove(last);
   }
 
   async #credit({ credits }: KeeperWorld): Promise<void> {
-    const amount = decimalFromNanos(1n);
+    const amount = decimalFromNanos(this.#amount);
     await credits.add({ tenant: TENANT, key: this.#nameOf('credit'), amount, counts: COUNTS });
     const windowStart = Math.floor(this.#clock.now() / WINDOW_MS) * WINDOW_MS;
     this.#creditedFrom = Math.min(this.#creditedFrom, windowStart);

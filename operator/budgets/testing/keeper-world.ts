@@ -8,7 +8,6 @@ import type { ManualClock } from '../../kubernetes/testing/manual-clock.ts';
 import type { Ledger } from '../../ledger/ledger.ts';
 import { cluster } from '../../metering/testing/objects.ts';
 import type { Budget } from '../../model/budget.ts';
-import { projectPod } from '../../observation/pod.ts';
 import { bookOf, flat, priceOf } from '../../pricing/testing/price-books.ts';
 import type { UsageTotals } from '../../usage/usage-totals.ts';
 import {
@@ -34,13 +33,9 @@ export interface KeeperWorld extends AsyncDisposable {
   readonly keeper: BudgetKeeper;
   readonly settings: ReturnType<typeof createSettingsStore>;
   readonly credits: Credits;
-  /** Of each measurement of pods so far the namespace, and which pods. */
-  readonly measured: string[][];
   standing(): BudgetStanding;
-  /** A pod of the tenant changes: the watch tells. */
+  /** A pod of the tenant changes. */
   see(object: RawObject): Promise<void>;
-  /** Something of a pod has changed. */
-  tell(object: RawObject): void;
 }
 
 export interface KeeperWorldOptions {
@@ -53,8 +48,6 @@ export interface KeeperWorldOptions {
   readonly environment?: Settings;
   readonly known?: readonly TenantCluster[];
   readonly pods?: readonly RawObject[];
-  /** Called whenever pods are measured. */
-  readonly onMeasured?: (keeper: BudgetKeeper) => void;
 }
 
 export async function startKeeperWorld(options: KeeperWorldOptions): Promise<KeeperWorld> {
@@ -69,7 +62,6 @@ export async function startKeeperWorld(options: KeeperWorldOptions): Promise<Kee
   settings.setPriceBook('standard', bookOf([priceOf(CPU, flat(36))], { name: 'standard' }));
   settings.setPolicy({ defaultBudget: budget });
   const logger = createCapturingLogger();
-  const measured: string[][] = [];
   const gate = new BudgetGate({
     ledger,
     enforcement: { heedBudgets: async () => ({ kind: 'written' }), heldByBudgets: () => [] },
@@ -79,7 +71,6 @@ export async function startKeeperWorld(options: KeeperWorldOptions): Promise<Kee
     random: () => 0.5,
     logger,
   });
-  const { collector } = process;
   const credits = new Credits({ ledger, clock, windowMs: () => 60_000 });
   const sources = {
     ledger,
@@ -109,27 +100,9 @@ export async function startKeeperWorld(options: KeeperWorldOptions): Promise<Kee
       subscribe: () => () => undefined,
     },
     gate,
-    windows: {
-      closedUntil: () => collector.closedUntil(),
-      closedHead: () => collector.closedHead(),
-      onSampled: (listener) => collector.onSampled(listener),
-      live: {
-        pods: (place, uids) => {
-          measured.push([place.namespace, ...(uids ?? ['all'])]);
-          options.onMeasured?.(keeper);
-          return collector.live.pods(place, uids);
-        },
-        others: (place) => collector.live.others(place),
-        othersMark: (namespace) => collector.live.othersMark(namespace),
-        unseen: (namespaces) => collector.live.unseen(namespaces),
-      },
-    },
+    windows: process.collector,
     pricesKnown: () => true,
   });
-  const tell = (object: RawObject): void => {
-    const { namespace = '', uid = '' } = projectPod(object) ?? {};
-    keeper.changed({ namespace, uid });
-  };
   const stop = new AbortController();
   const ended = keeper.run(stop.signal);
   await expect.poll(() => keeper.list().length).toBe(known.length);
@@ -138,7 +111,6 @@ export async function startKeeperWorld(options: KeeperWorldOptions): Promise<Kee
     keeper,
     settings,
     credits,
-    measured,
     standing: () => {
       const [standing] = keeper.list();
       if (standing === undefined) throw new Error('no budget is kept');
@@ -146,10 +118,8 @@ export async function startKeeperWorld(options: KeeperWorldOptions): Promise<Kee
     },
     see: async (object) => {
       process.pods.apply(object);
-      tell(object);
       await settled();
     },
-    tell,
     async [Symbol.asyncDispose]() {
       stop.abort();
       await clock.advance(0);

@@ -4,7 +4,7 @@ import type { PriceBook } from '../../model/price-book.ts';
 import { monthCost } from '../../pricing/charges.ts';
 import { foundOneByOne } from '../../pricing/testing/one-by-one.ts';
 import type { UsageItem } from '../../usage/usage-sums.ts';
-import type { LiveCharge } from '../account.ts';
+import type { CountedUsage, OngoingUsage } from '../account.ts';
 
 /** Everything that a tenant has and does, as a test knows it. */
 export interface World {
@@ -12,29 +12,31 @@ export interface World {
   readonly counts: Budget['counts'];
   readonly from: number;
   readonly stored: readonly UsageItem[];
-  readonly live: readonly LiveCharge[];
+  /** Absent where nothing goes on. */
+  readonly ongoing?: readonly OngoingUsage[];
 }
 
-/** What is used at a moment, added up from the beginning: each item and each charge priced by its own day. */
-export function naivelyUsed({ book, counts, from, stored, live }: World, at: number): bigint {
+/** What is used at a moment, added up from the beginning: each item priced by its own day, and what goes on by the day on which it begins. */
+export function naivelyUsed(world: World, at: number): bigint {
+  const { book, counts, from, stored, ongoing = [] } = world;
   const months = new Map<
     string,
     {
       price: ReturnType<typeof foundOneByOne>;
       before: bigint;
       since: bigint;
-      live: bigint;
-      divisor: bigint;
+      going: bigint;
+      windowMs: number;
     }
   >();
-  const lineOf = (usage: LiveCharge['usage'], start: number) => {
+  const lineOf = (usage: CountedUsage, start: number) => {
     const day = new Date(start).toISOString().slice(0, 10);
     const price = foundOneByOne(book.prices, usage, day);
     const name =
       counts.kind === 'metric' ? 'all' : `${price?.name} ${price?.from} ${day.slice(0, 7)}`;
     if (counts.kind === 'metric' ? usage.metric !== counts.metric : price === undefined)
       return undefined;
-    const line = months.get(name) ?? { price, before: 0n, since: 0n, live: 0n, divisor: 1n };
+    const line = months.get(name) ?? { price, before: 0n, since: 0n, going: 0n, windowMs: 1 };
     months.set(name, line);
     return line;
   };
@@ -45,16 +47,16 @@ export function naivelyUsed({ book, counts, from, stored, live }: World, at: num
     if (start < from) line.before += nanosFromDecimal(item.quantity);
     else line.since += nanosFromDecimal(item.quantity);
   }
-  for (const { usage, windowStart, amount, at: since, rate, divisor } of live) {
-    const line = windowStart < from ? undefined : lineOf(usage, windowStart);
+  for (const { usage, nanos, since, windowMs } of ongoing) {
+    const begin = Math.max(since, from);
+    const line = lineOf(usage, begin);
     if (line === undefined) continue;
-    line.live += amount + rate * BigInt(at - since);
-    line.divisor = divisor;
+    line.going += nanos * BigInt(Math.max(0, at - begin));
+    line.windowMs = windowMs;
   }
   let used = 0n;
-  for (const { price, before, since, live: going, divisor } of months.values()) {
-    const rest = ((going % divisor) + divisor) % divisor;
-    const quantity = since + (going - rest) / divisor;
+  for (const { price, before, since, going, windowMs } of months.values()) {
+    const quantity = since + going / BigInt(windowMs);
     if (counts.kind === 'metric') used += quantity > 0n ? quantity : 0n;
     else if (price !== undefined)
       used += monthCost(price.charge, before + quantity) - monthCost(price.charge, before);

@@ -40,8 +40,8 @@ export interface BudgetWorld extends AsyncDisposable {
   setBudget(budget: object): Promise<void>;
   /** Credits the tenant with core-hours; once for each key. */
   credit(key: string, amount: string): Promise<void>;
-  /** What is left of the core-hours that it was credited with. */
-  left(): Promise<number>;
+  /** When nothing of its budget will be left, by the API, milliseconds since the epoch; NaN where that is not known. */
+  usedUpAt(): Promise<number>;
   /** Makes a pod of the tenant with one core that has begun in this second, and gives that moment. */
   runPod(name: string): Promise<number>;
   /** What the API server answers when the tenant's syncer tries to make a pod; nothing is kept of it. */
@@ -144,16 +144,16 @@ export async function startBudgetWorld(
       if (status !== 201) await replaceSpec(host, override, spec);
     },
     credit: async (key, amount) => {
-      await callCredits(address, tenant, {
+      await callTenant(address, `${tenant}/credits`, {
         method: 'POST',
         body: JSON.stringify({ key, amount, metric: 'tenant_cpu_core_hours' }),
       });
     },
-    left: async () => {
-      const { balances } = (await callCredits(address, tenant)) as {
-        balances: readonly { readonly left: string }[];
+    usedUpAt: async () => {
+      const { budget } = (await callTenant(address, tenant)) as {
+        budget?: { readonly used_up_at?: string };
       };
-      return Number(balances[0]?.left);
+      return Date.parse(budget?.used_up_at ?? '');
     },
     runPod: (name) => runPod(host, { namespace, name, now: clock.now() }),
     tryPod: async () => (await syncer.tryPod(namespace, synced(NAME))).status,
@@ -211,15 +211,14 @@ async function runPod(
   return at;
 }
 
-async function callCredits(
+async function callTenant(
   address: string,
-  tenant: string,
+  path: string,
   request: { readonly method?: string; readonly body?: string } = {},
 ): Promise<unknown> {
   const headers = { authorization: `Bearer ${API_TOKEN}`, 'content-type': 'application/json' };
-  const path = `${address}/api/v1/tenants/${tenant}/credits`;
-  const response = await fetch(path, { ...request, headers });
-  if (!response.ok) throw new Error(`credits: ${response.status}: ${await response.text()}`);
+  const response = await fetch(`${address}/api/v1/tenants/${path}`, { ...request, headers });
+  if (!response.ok) throw new Error(`${path}: ${response.status}: ${await response.text()}`);
   return response.json();
 }
 
