@@ -13,25 +13,15 @@ export interface BalanceOptions {
 /** How the suspension of one tenant went. Who is not suspended in half a minute has taken that long. */
 export interface Suspension {
   readonly isSuspended: boolean;
-  /** From the moment at which its balance was used up, as told last before that, until its Namespace was marked; seconds. */
+  /** From the moment at which nothing was to be left, by the last forecast before it, until its Namespace was marked; seconds. */
   readonly lateSeconds: number;
-  /** What it had used beyond its balance when its Namespace was marked, in seconds of what it uses. */
-  readonly overshootSeconds: number;
 }
 
-/** A balance as it stands. */
+/** A balance by the newest closed window. */
 interface Look {
-  /** Milliseconds since the epoch. */
-  readonly at: number;
   readonly left: number;
-  /** When nothing will be left if everything goes on; NaN where that is not told. */
+  /** When nothing will be left if everything goes on, milliseconds since the epoch; NaN where that is not known. */
   readonly usedUpAt: number;
-}
-
-/** When nothing will be left, and what is used in a millisecond. */
-interface Forecast {
-  readonly usedUpAt: number;
-  readonly burn: number;
 }
 
 const DIGITS = 9;
@@ -62,27 +52,32 @@ export class Balances {
   /** Takes so much credit back that the rest lasts five seconds, and watches what follows. */
   async useUp(tenant: number): Promise<Suspension> {
     const before = await this.#look(tenant);
-    const burn = burnOf(before);
-    await this.credit(tenant, 'taken-back', (burn * LASTS_MS - before.left).toFixed(DIGITS));
-    let forecast: Forecast = { usedUpAt: Date.now() + LASTS_MS, burn };
+    const half = before.left / 2;
+    await this.credit(tenant, 'taken-back-first', (-half).toFixed(DIGITS));
+    const then = await this.#changed(tenant, before);
+    const burn = half / (before.usedUpAt - then.usedUpAt);
+    const spare = burn * (then.usedUpAt - Date.now() - LASTS_MS);
+    await this.credit(tenant, 'taken-back', (-spare).toFixed(DIGITS));
+    let { usedUpAt } = await this.#changed(tenant, then);
     for (let looks = 0; looks < LASTS_MS / LOOK_MS - 1; looks += 1) {
       await delay(LOOK_MS);
       const look = await this.#look(tenant);
-      // Until the operator has seen that credit was taken back it tells of days.
-      const isNear = look.usedUpAt > look.at && look.usedUpAt < look.at + PATIENCE_MS;
-      if (isNear) forecast = { usedUpAt: look.usedUpAt, burn: burnOf(look) };
+      if (look.usedUpAt > Date.now()) ({ usedUpAt } = look);
     }
     const markedAt = await this.#markedAt(tenant);
-    if (markedAt === undefined) {
-      const seconds = PATIENCE_MS / 1000;
-      return { isSuspended: false, lateSeconds: seconds, overshootSeconds: seconds };
+    if (markedAt === undefined) return { isSuspended: false, lateSeconds: PATIENCE_MS / 1000 };
+    return { isSuspended: true, lateSeconds: (markedAt - usedUpAt) / 1000 };
+  }
+
+  /** The balance when the operator has seen that credit was taken back. */
+  async #changed(tenant: number, before: Look): Promise<Look> {
+    const until = Date.now() + PATIENCE_MS;
+    while (Date.now() < until) {
+      const look = await this.#look(tenant);
+      if (look.usedUpAt < before.usedUpAt - LOOK_MS) return look;
+      await delay(POLL_MS);
     }
-    const after = await this.#look(tenant);
-    return {
-      isSuspended: true,
-      lateSeconds: (markedAt - forecast.usedUpAt) / 1000,
-      overshootSeconds: (-after.left / forecast.burn - (after.at - markedAt)) / 1000,
-    };
+    throw new Error(`budgets: the balance of tenant ${tenant} does not change`);
   }
 
   async #markedAt(tenant: number): Promise<number | undefined> {
@@ -96,15 +91,12 @@ export class Balances {
   }
 
   async #look(tenant: number): Promise<Look> {
-    const asked = Date.now();
     const [{ balances }, { budget }] = await Promise.all([
       this.#ask(`${pathOf(tenant)}/credits`),
       this.#ask(pathOf(tenant)),
     ]);
-    const at = (asked + Date.now()) / 2;
     const [balance] = Array.isArray(balances) ? (balances as readonly unknown[]) : [];
     return {
-      at,
       left: Number(isRecord(balance) ? balance['left'] : Number.NaN),
       usedUpAt: Date.parse(String(isRecord(budget) ? budget['used_up_at'] : undefined)),
     };
@@ -128,10 +120,6 @@ export class Balances {
     const answer: unknown = await response.json();
     return isRecord(answer) ? answer : {};
   }
-}
-
-function burnOf({ at, left, usedUpAt }: Look): number {
-  return left / (usedUpAt - at);
 }
 
 function pathOf(tenant: number): string {
