@@ -1,5 +1,4 @@
 import { hostname } from 'node:os';
-import { getHeapStatistics } from 'node:v8';
 import { pathProblems } from './config/file-access.ts';
 import { loadEnvironment } from './config/load-environment.ts';
 import { DESTINATIONS } from './destinations/registry.ts';
@@ -9,7 +8,6 @@ import { createLogger } from './telemetry/create-logger.ts';
 import type { Logger } from './telemetry/logger.ts';
 import { createScrubber } from './telemetry/scrubber.ts';
 import { systemClock } from './telemetry/system-clock.ts';
-import { tuneForReading, tuneHeap } from './wiring/heap.ts';
 import { runHub } from './wiring/hub/run-hub.ts';
 import {
   clusterAccess,
@@ -25,10 +23,6 @@ import { runOperator } from './wiring/run-operator.ts';
 
 /** For the last lines of the log. */
 const LINGER_MS = 1_000;
-const heap = tuneHeap(getHeapStatistics().heap_size_limit);
-// Small buffers are cut from a common one, of 64 KiB by default, and whoever keeps a few bytes of it keeps it whole: each
-// connection does for as long as it is open, and they are opened at different times.
-Buffer.poolSize = 8 * 1024;
 
 process.exitCode = await main(stopSignal());
 // What did not end in time must not go on beside the next process.
@@ -42,7 +36,6 @@ async function main(stopping: AbortSignal): Promise<number> {
   if (loaded.kind === 'invalid' || denied.length > 0) return refuse([...problems, ...denied]);
   const environment = loaded.settings;
   const isHub = environment.role === 'hub';
-  if (isHub) tuneForReading();
   const place = isHub ? hubClusterAccess(process.env) : clusterAccess(process.env);
   const access = place && loadKubeConfig(place);
   if (access?.kind === 'invalid') return refuse([access.reason]);
@@ -84,7 +77,7 @@ async function main(stopping: AbortSignal): Promise<number> {
             ...common,
             ...cluster,
             configuredMetrics: configured.metrics,
-            ...omitUndefined({ heap, pod }),
+            ...omitUndefined({ pod }),
           },
           stopping,
         );

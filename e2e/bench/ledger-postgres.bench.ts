@@ -1,4 +1,3 @@
-import { tuneForReading } from '../../operator/wiring/heap.ts';
 import { startTrio, type Trio } from '../postgres/trio.ts';
 import { measurePostgresAppend } from './postgres/append.ts';
 import { measureFailover } from './postgres/failover.ts';
@@ -24,9 +23,6 @@ const SETTINGS = [
   'shared_buffers = 256MB',
   'max_wal_size = 4GB',
 ];
-
-// Reading is measured as a hub does it.
-tuneForReading();
 
 await withTrio(async (trio) => {
   const database = await trio.primary().createDatabase();

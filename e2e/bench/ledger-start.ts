@@ -17,13 +17,8 @@ export interface StartFigures {
 }
 
 const BATCH_EVENTS = 1_000;
-/** As the operator runs (config/operator/stateful-set.yaml, operator/main.ts). */
-const MEMORY_FLAGS = [
-  '--max-old-space-size=576',
-  '--max-semi-space-size=4',
-  '--heap-growing-percent=40',
-  '--memory-saver-mode',
-];
+/** As the operator runs (config/operator/stateful-set.yaml). */
+const MEMORY_FLAGS = ['--max-old-space-size=576'];
 const MAX_DRAINED = 2_000_000;
 
 /** Fills a ledger, then starts a process on it that opens it and reads a backlog with a cursor. */

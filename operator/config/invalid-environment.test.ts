@@ -199,7 +199,7 @@ const INVALID: readonly (readonly [environment: Environment, problem: string])[]
   ],
   [
     { LEDGER_SPOOL_SIZE: '2Gi' },
-    'LEDGER_SPOOL_SIZE: there is no such setting: "2Gi"; remove it: windows wait in memory while the database is away, and nothing is written to DATA_DIR/spool',
+    'LEDGER_SPOOL_SIZE: removed: "2Gi"; delete it; windows wait in memory while the database is away',
   ],
 ];
 

@@ -40,12 +40,6 @@ const SERVICE_LINK = /_(SERVICE_HOST|SERVICE_PORT(_.+)?|PORT(_\d+_(TCP|UDP|SCTP)
 
 const SHORT_NAME = 8;
 
-/** Variables that there are no more, with what to do instead. */
-const REMOVED: Readonly<Record<string, string>> = {
-  LEDGER_SPOOL_SIZE:
-    'windows wait in memory while the database is away, and nothing is written to DATA_DIR/spool',
-};
-
 /** Shorter tokens are warned of. */
 const SHORT_TOKEN = 16;
 
@@ -84,12 +78,7 @@ export function loadEnvironment(
     Object.fromEntries(Object.keys(own).map((name) => [name, parsed[name]])) as ValuesOf<S>;
   const values = valuesOf(VARIABLES);
   const adapters = adaptersFrom({ values, valuesOf, faulty }, destinations);
-  problems.push(
-    ...adapters.problems,
-    ...settlingTexts(values, faulty),
-    ...ledgerTexts(values),
-    ...removedTexts(environment),
-  );
+  problems.push(...adapters.problems, ...settlingTexts(values, faulty), ...ledgerTexts(values));
   if (problems.length > 0) return { kind: 'invalid', problems };
 
   const webhookSecrets = Object.fromEntries(
@@ -114,15 +103,6 @@ export function loadEnvironment(
     ),
   ];
   return { kind: 'loaded', settings, warnings, effective };
-}
-
-function removedTexts(environment: Environment): readonly string[] {
-  return Object.entries(REMOVED).flatMap(([name, instead]) => {
-    const value = environment[name] ?? '';
-    return value === ''
-      ? []
-      : [`${name}: there is no such setting: "${value}"; remove it: ${instead}`];
-  });
 }
 
 function secretsIn(value: unknown): readonly Secret[] {

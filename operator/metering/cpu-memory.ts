@@ -17,7 +17,7 @@ import {
   type MeterInput,
   podBillingMode,
 } from './meter.ts';
-import { type NodeLookup, nodesByName } from './node-owners.ts';
+import { nodesByName } from './node-owners.ts';
 import { createWindowVisitor, onLateNodes, type Piece, visitPast } from './pieces.ts';
 
 /** The two charges that a pod adds to. */
@@ -38,10 +38,8 @@ const NANOS = 1_000_000_000n;
  * is reported, not billed; basis `max` then goes on with the requests.
  */
 export const meterCpuAndMemory: Meter = function* (input) {
-  const { ahead, observation } = input;
   const pods = createPodMeter(input);
-  for (const [namespace, timelines] of observation.pods.namespaces()) {
-    if (ahead?.take(input, namespace) === true) continue;
+  for (const [, timelines] of input.observation.pods.namespaces()) {
     for (const timeline of timelines) {
       pods.measure(timeline);
       yield;
@@ -51,17 +49,15 @@ export const meterCpuAndMemory: Meter = function* (input) {
 };
 
 /** Measures CPU and memory of one pod after the other. */
-export interface PodMeter {
+interface PodMeter {
   /** What is charged of it inside the window. */
   measure(timeline: Timeline<PodState>): void;
   /** What is carried into the window, of all of them, one after the other. */
   measurePast(): Generator<void, void>;
 }
 
-export function createPodMeter(
-  input: MeterInput,
-  nodeAt: NodeLookup = nodesByName(input),
-): PodMeter {
+function createPodMeter(input: MeterInput): PodMeter {
+  const nodeAt = nodesByName(input);
   const chargesFor = createChargeCache(input);
   const eachStretch = (
     piece: Piece<PodState>,
@@ -102,7 +98,7 @@ function addPod(
   node: NodeState | undefined,
   charges: PodCharges,
 ): void {
-  // Of several in one window the last is told, whichever pods were measured together.
+  // Of several in one window the last is told.
   if (!piece.carried) tellBasis(charges, piece.cluster.metering.cpuMemoryBasis);
   const evidence = evidenceOf(piece, node, input.window.start);
   for (const rates of ratesOf(input, piece)) {

@@ -201,7 +201,7 @@ describe('windows', () => {
     const before = world.close(START, START + HOUR);
     expect(total(before.events, 'tenant_instance_hours')).toBe(1);
     const { workloads } = world.observation;
-    const ready = [...workloads.changed()].map((timeline) => ({
+    const ready = workloads.drain().changed.map((timeline) => ({
       ...timeline,
       billed: timeline.spans,
       spans: timeline.spans.flatMap((span) => [

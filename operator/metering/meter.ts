@@ -24,17 +24,6 @@ export interface MeterInput {
   readonly findings: Findings;
   /** Called in loops whose length others choose; throws when the work is more than may be. */
   readonly checkpoint?: () => void;
-  /** What was measured of the window before; absent where everything is to be measured now. */
-  readonly ahead?: MeasuredAhead;
-}
-
-/** What was measured of pods before their window is closed. */
-export interface MeasuredAhead {
-  /**
-   * Adds what was measured of a namespace to the tally and the findings, each namespace once. False where
-   * it would not come out the same now, or was not measured: nothing is added then.
-   */
-  take(input: MeterInput, namespace: string): boolean;
 }
 
 /** What GPU hours count: `equivalents` of whole GPUs, or `devices`. */

@@ -136,7 +136,7 @@ export type NodeLookup = (
 ) => readonly NodeStretch[];
 
 /** What nodes of a name were, one node after the other. */
-export type SpansByName = ReadonlyMap<string, readonly Span<NodeState>[]>;
+type SpansByName = ReadonlyMap<string, readonly Span<NodeState>[]>;
 
 /**
  * Nodes by name. A pod may be known a moment before its node, and outlive it by a moment: the first
@@ -164,7 +164,7 @@ export function nodesByName(
 }
 
 /** As late facts say, or as closed windows went by; the lists of spans are those of the moment. */
-export function spansByName(
+function spansByName(
   nodes: Pick<MeterInput['observation']['nodes'], 'inNamespace'>,
   asBilled: boolean,
 ): SpansByName {

@@ -35,8 +35,6 @@ export interface Charge {
 /** The charges of a window, equal identities being one charge. */
 export interface Tally {
   charge(identity: ChargeIdentity): Charge;
-  /** Takes a charge that was made by itself; false where there is one of its identity. */
-  adopt(charge: Charge): boolean;
   charges(): Iterable<Charge>;
 }
 
@@ -89,11 +87,6 @@ export function createTally(): Tally {
       const charge = { identity, key, amount: 0n, carried: 0n, carriedMs: 0, properties: {} };
       charges.set(key, charge);
       return charge;
-    },
-    adopt: (charge) => {
-      if (charges.has(charge.key)) return false;
-      charges.set(charge.key, charge);
-      return true;
     },
     charges: () => charges.values(),
   };
@@ -181,43 +174,6 @@ export function addShare(
     rest.count += 1;
     rest.amount += amount;
   }
-}
-
-/** Adds charges that were made by themselves, with everything in them; they are not to be used any more. */
-export function addCharges(tally: Tally, charges: Iterable<Charge>): void {
-  for (const charge of charges) {
-    if (tally.adopt(charge)) continue;
-    const whole = tally.charge(charge.identity);
-    whole.amount += charge.amount;
-    whole.carried += charge.carried;
-    whole.carriedMs += charge.carriedMs;
-    const { unsureMs = 0, shares } = charge;
-    if (unsureMs > (whole.unsureMs ?? 0)) whole.unsureMs = unsureMs;
-    for (const [name, value] of Object.entries(charge.properties)) {
-      const before = whole.properties[name];
-      const areNumbers = typeof before === 'number' && typeof value === 'number';
-      whole.properties[name] = areNumbers ? before + value : value;
-    }
-    if (whole.shares === undefined && shares !== undefined) whole.shares = shares;
-    else if (shares !== undefined) addShares(whole, shares);
-  }
-}
-
-function addShares(charge: { shares?: Shares }, { evidence, rates, amounts, rest }: Shares): void {
-  const shares = (charge.shares ??= noShares());
-  for (const [index, one] of evidence.entries()) {
-    const amount = amounts[index] ?? 0;
-    if (shares.evidence.length < SHARES_KEPT) {
-      shares.evidence.push(one);
-      shares.rates.push(rates[index]);
-      shares.amounts.push(amount);
-    } else {
-      shares.rest.count += 1;
-      shares.rest.amount += amount;
-    }
-  }
-  shares.rest.count += rest.count;
-  shares.rest.amount += rest.amount;
 }
 
 /** Of a charge that nothing was said of. */

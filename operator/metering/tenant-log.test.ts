@@ -1,7 +1,6 @@
 import { expect, test } from 'vitest';
 import { settleCredits } from './credits.ts';
 import { addTo, createTally } from './tally.ts';
-import { EvidenceLog } from './evidence-log.ts';
 import { TenantLog } from './tenant-log.ts';
 
 const MINUTE = 60_000;
@@ -76,20 +75,4 @@ test('objects that come in another order than in the window before go on, each a
     [58, 0],
     [59, 0],
   ]);
-});
-
-test('a tenant that is forgotten, or was away for hours, begins anew', () => {
-  const log = new EvidenceLog();
-  const told = (minute: number) => {
-    const window = { start: minute * MINUTE, end: (minute + 1) * MINUTE };
-    const { settled } = settleCredits([charged('stays', MINUTE)], [], window.end, MINUTE);
-    const [evidence] = log.close({ window, closedAt: window.end, sources: settled });
-    return evidence?.changes?.afresh;
-  };
-  expect([told(0), told(1)]).toEqual([true, undefined]);
-  log.forget('x');
-  expect(told(2)).toBe(true);
-  // Two hours and two windows are remembered.
-  expect(told(2 + 122)).toBe(undefined);
-  expect(told(2 + 122 + 123)).toBe(true);
 });

@@ -34,8 +34,7 @@ export class KeptTimelines<T extends Projected, S> {
   }
 
   /** To be called when its spans may have been replaced, or the object is gone. */
-  noteSpans(timeline: Tracked<T, S>, before: readonly Span<S>[]): void {
-    if (timeline.spans !== before) this.index.noteChange(timeline.namespace);
+  noteSpans(timeline: Tracked<T, S>): void {
     if (isPassing(timeline)) this.#passing.add(timeline);
   }
 
@@ -65,22 +64,10 @@ export class KeptTimelines<T extends Projected, S> {
     for (const timeline of this.#passing) {
       if (!isSettled(timeline.namespace)) continue;
       if (timeline.gone && isNeeded(timeline.view, horizon)) continue;
-      const before = timeline.spans;
-      timeline.spans = spansAfter(before, keptFrom - SPANS_KEPT_MS);
-      if (timeline.spans !== before) this.index.noteChange(timeline.namespace);
+      timeline.spans = spansAfter(timeline.spans, keptFrom - SPANS_KEPT_MS);
       if (isLongGone(timeline, horizon)) this.drop(timeline);
       else if (!isPassing(timeline)) this.#passing.delete(timeline);
     }
-  }
-
-  /** As {@link Timelines.changed}. */
-  *changed(settledAt?: number): Iterable<Tracked<T, S>> {
-    for (const timeline of this.unwritten.changed()) {
-      yield settledAt === undefined ? timeline : asSettled(timeline, settledAt);
-    }
-    if (settledAt === undefined) return;
-    const late = [...this.#late].filter((timeline) => !this.unwritten.has(timeline));
-    for (const timeline of late) yield asSettled(timeline, settledAt);
   }
 
   /** One that is there: it is forgotten, late or not. */
@@ -114,13 +101,4 @@ function isLongGone({ gone, spans, versionAt }: Timeline<unknown>, horizon: numb
 function isPassing({ gone, spans }: Timeline<unknown>): boolean {
   const [first] = spans;
   return gone || (first !== undefined && first.to < Infinity);
-}
-
-/** As it will be when a window with that end is closed. */
-function asSettled<T extends Projected, S>(
-  timeline: Tracked<T, S>,
-  settledAt: number,
-): Tracked<T, S> {
-  const spans = spansAfter(timeline.spans, settledAt - SPANS_KEPT_MS);
-  return { ...timeline, spans, billed: undefined };
 }

@@ -51,7 +51,7 @@ export class TimelineFollower<T extends Observed, S> {
     if (known === undefined) this.#kept.add(timeline);
     // It was not of interest for a while, as a Service whose type changed to and fro.
     timeline.gone = false;
-    this.#kept.noteSpans(timeline, before);
+    this.#kept.noteSpans(timeline);
     this.#rememberBilled(timeline, before);
     // A list shows what is so now, a resumed watch what was so then.
     timeline.versionAt = arrival.late ? arrival.at : seen.from;
@@ -146,7 +146,7 @@ export class TimelineFollower<T extends Observed, S> {
     this.#rememberBilled(timeline, before);
     timeline.finished = true;
     timeline.gone = true;
-    this.#kept.noteSpans(timeline, before);
+    this.#kept.noteSpans(timeline);
     this.#kept.unwritten.noteChanged(timeline);
   }
 }

@@ -4,9 +4,6 @@ import type { Tracked } from './timelines.ts';
 /** Timelines of one kind by namespace and uid. They may be added and removed while they are looked at. */
 export class TimelineIndex<T extends Projected, S> {
   readonly #byNamespace = new Map<string, Map<string, Tracked<T, S>>>();
-  /** By namespace the number of its last change. */
-  readonly #changes = new Map<string, number>();
-  #changeCount = 0;
   #size = 0;
 
   get size(): number {
@@ -25,17 +22,6 @@ export class TimelineIndex<T extends Projected, S> {
     return this.#byNamespace.get(namespace)?.values() ?? [];
   }
 
-  /** As {@link Timelines.lastChange}. */
-  lastChange(namespace: string): number {
-    return this.#changes.get(namespace) ?? 0;
-  }
-
-  /** To be called whenever the spans of one of its timelines were replaced. */
-  noteChange(namespace: string): void {
-    this.#changeCount += 1;
-    this.#changes.set(namespace, this.#changeCount);
-  }
-
   *all(): Iterable<Tracked<T, S>> {
     for (const timelines of this.#byNamespace.values()) yield* timelines.values();
   }
@@ -45,7 +31,6 @@ export class TimelineIndex<T extends Projected, S> {
     const { namespace, uid } = timeline;
     const timelines = this.#byNamespace.get(namespace) ?? new Map<string, Tracked<T, S>>();
     this.#byNamespace.set(namespace, timelines.set(uid, timeline));
-    this.noteChange(namespace);
     this.#size += 1;
   }
 
@@ -53,17 +38,12 @@ export class TimelineIndex<T extends Projected, S> {
   remove({ namespace, uid }: Pick<Projected, 'namespace' | 'uid'>): void {
     const timelines = this.#byNamespace.get(namespace);
     timelines?.delete(uid);
-    this.noteChange(namespace);
-    if (timelines?.size === 0) {
-      this.#byNamespace.delete(namespace);
-      this.#changes.delete(namespace);
-    }
+    if (timelines?.size === 0) this.#byNamespace.delete(namespace);
     this.#size -= 1;
   }
 
   clear(): void {
     this.#byNamespace.clear();
-    this.#changes.clear();
     this.#size = 0;
   }
 }

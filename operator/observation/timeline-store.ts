@@ -62,10 +62,6 @@ class TimelineStore<T extends Observed, S> implements Timelines<T, S> {
     return this.#kept.index.inNamespace(namespace);
   }
 
-  lastChange(namespace: string): number {
-    return this.#kept.index.lastChange(namespace);
-  }
-
   late(): Iterable<Timeline<S>> {
     return this.#kept.late();
   }
@@ -90,10 +86,6 @@ class TimelineStore<T extends Observed, S> implements Timelines<T, S> {
 
   rejoin(namespace: string): void {
     this.#settled.rejoin(namespace);
-  }
-
-  changed(settledAt?: number): Iterable<Tracked<T, S>> {
-    return this.#kept.changed(settledAt);
   }
 
   drain(limit?: number): Drained<T, S> {

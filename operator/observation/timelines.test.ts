@@ -439,11 +439,6 @@ function bigints(_key: string, value: unknown): unknown {
   return typeof value === 'bigint' ? String(value) : value;
 }
 
-/** The spans of all pods of a namespace. */
-function spansIn(observation: Observation, namespace: string): readonly (readonly unknown[])[] {
-  return [...observation.pods.inNamespace(namespace)].map(({ uid, spans }) => [uid, spans]);
-}
-
 /** Whether a window that ended at `end` leaves nothing of a timeline that it ought to have forgotten. */
 function isKeptFor(end: number, { spans, gone, versionAt }: Timeline<PodState>): boolean {
   const [first] = spans;
@@ -474,7 +469,7 @@ function apply({ pods }: Observation, { name, namespace, what }: AnyChange, seco
   else pods.upserted(view(object), undefined, live(second));
 }
 
-test('whatever pods do, no change of a namespace goes unnoticed, the journal has all that changed, and what ended long ago is forgotten', () => {
+test('whatever pods do, the journal has all that changed, and what ended long ago is forgotten', () => {
   fc.assert(
     fc.property(fc.array(anyChange, { maxLength: 30 }), (changes) => {
       const observation = observe();
@@ -482,17 +477,12 @@ test('whatever pods do, no change of a namespace goes unnoticed, the journal has
       let second = 0;
       for (const change of changes) {
         second += change.after;
-        const before = ['a', 'b'].map((each) => [
-          pods.lastChange(each),
-          spansIn(observation, each),
-        ]);
         apply(observation, change, second);
-        const after = ['a', 'b'].map((each) => [pods.lastChange(each), spansIn(observation, each)]);
-        const unnoticed = after.filter(([number], index) => number === before[index]?.[0]);
-        expect(unnoticed).toEqual(before.filter(([number], index) => number === after[index]?.[0]));
         const timelines = ['a', 'b'].flatMap((each) => [...pods.inNamespace(each)]);
         const dirty = timelines.filter((timeline) => timeline.dirty);
-        expect(new Set(pods.changed())).toEqual(new Set(dirty));
+        const drained = pods.drain();
+        expect(new Set(drained.changed)).toEqual(new Set(dirty));
+        pods.putBack(drained);
         const isSettled = change.what === 'settle';
         expect(!isSettled || timelines.every((each) => isKeptFor(at(second), each))).toBe(true);
         expect(change.what === 'drain' && dirty.length > 0).toBe(false);

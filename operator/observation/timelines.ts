@@ -49,11 +49,6 @@ export interface Timelines<T extends Projected, S> extends SourceHandler<T> {
   /** By namespace, so that a window close touches each live object once. */
   namespaces(): Iterable<readonly [namespace: string, timelines: Iterable<Timeline<S>>]>;
   inNamespace(namespace: string): Iterable<Timeline<S>>;
-  /**
-   * The number of the last change of any span in a namespace: while it is the same, all of its timelines and their
-   * spans are. Numbers only rise; 0 where nothing is.
-   */
-  lastChange(namespace: string): number;
   /** Those whose billed past has changed since the last window was closed. */
   late(): Iterable<Timeline<S>>;
   /**
@@ -65,11 +60,6 @@ export interface Timelines<T extends Projected, S> extends SourceHandler<T> {
   setApart(namespace: string, settled: number): void;
   /** They are closed with the others again: both have got to the same end. */
   rejoin(namespace: string): void;
-  /**
-   * Those that {@link drain} would give now, as many as there are at the first; they stay what they are. With
-   * `settledAt` those that it would give after {@link settle}, as they would be then.
-   */
-  changed(settledAt?: number): Iterable<Tracked<T, S>>;
   /** Changes of timelines since the last call, for the journal; of `limit` timelines at most, the rest with later calls. */
   drain(limit?: number): Drained<T, S>;
   /** What was drained is not written after all: it is drained again. */

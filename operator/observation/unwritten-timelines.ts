@@ -35,20 +35,10 @@ export class UnwrittenTimelines<T extends Projected, S> {
     this.#removed.add(timeline.uid);
   }
 
-  /** Those that have changed, as many as there are at the first; some may change once more meanwhile. */
-  *changed(): Iterable<Tracked<T, S>> {
-    let left = this.#dirty.size;
-    for (const timeline of this.#dirty) {
-      if (left === 0) return;
-      left -= 1;
-      yield timeline;
-    }
-  }
-
   /** As {@link Timelines.drain}. */
   drain(limit = Infinity): Drained<T, S> {
     const changed: Tracked<T, S>[] = [];
-    for (const timeline of this.changed()) {
+    for (const timeline of this.#dirty) {
       if (changed.length >= limit) break;
       changed.push(timeline);
       this.noteWritten(timeline);

@@ -105,30 +105,6 @@ test('windows that cannot be closed for hours do not fill the memory with sample
   expect(known.at(-1)?.sample?.cpu).toBe(1_000);
 });
 
-test('who follows is told the oldest moment of which samples have changed since, and only that', () => {
-  const samples = createUsageSamples();
-  const sample = (at: number): UsageSample => ({ at, cpu: 1, memory: 1 });
-  samples.add('a', sample(5));
-  const oldest = samples.follow();
-  expect(oldest()).toBe(Infinity);
-  samples.add('a', sample(30));
-  samples.add('b', sample(20));
-  samples.add('b', sample(40));
-  expect(oldest()).toBe(20);
-  const next = samples.follow();
-  expect(next()).toBe(Infinity);
-  // Of two that follow the first would miss what the second is told.
-  expect(oldest()).toBe(-Infinity);
-});
-
-test('who follows is told when samples are forgotten that nobody has used', () => {
-  const samples = createUsageSamples();
-  for (let at = 0; at < 256; at += 1) samples.add('a', { at, cpu: 1, memory: 1 });
-  const oldest = samples.follow();
-  samples.add('a', { at: 256, cpu: 1, memory: 1 });
-  expect(oldest()).toBe(-Infinity);
-});
-
 test('windows that cannot be closed for an hour fill the memory with samples of very many pods', () => {
   const samples = createUsageSamples();
   for (let pod = 0; pod < 100_000; pod += 1) {

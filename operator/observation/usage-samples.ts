@@ -25,12 +25,6 @@ export interface UsageSamples {
   stretches(uid: string, from: number, to: number, holdMs: number): readonly UsageStretch[];
   /** Forgets samples that cannot reach beyond `horizon`. */
   prune(horizon: number, holdMs: number): void;
-  /**
-   * Follows from now on how far back samples change: gives the oldest moment of which one was added or
-   * taken away since then; Infinity where there is none. One follows at a time: whoever did before is told
-   * -Infinity from then on.
-   */
-  follow(): () => number;
   readonly size: number;
   /** The newest moment of which samples were dropped for want of room; -Infinity where none were. */
   readonly droppedUntil: number;
@@ -64,11 +58,6 @@ interface Reading {
 
 const AMOUNTS = 2;
 
-/** What has changed since somebody follows. */
-interface Followed {
-  oldest: number;
-}
-
 /** Keeps all that was read at one moment in one column: every pod of the cluster has samples, and they come and go together. */
 export function createUsageSamples(): UsageSamples {
   return new SampleColumns();
@@ -81,7 +70,6 @@ class SampleColumns implements UsageSamples {
   #free: number[] = [];
   /** Oldest first. */
   #readings: readonly Reading[] = [];
-  #followed: Followed | undefined;
   #droppedUntil = -Infinity;
 
   get droppedUntil(): number {
@@ -93,7 +81,6 @@ class SampleColumns implements UsageSamples {
   }
 
   add(uid: string, { at, cpu, memory }: UsageSample): void {
-    this.#note(at);
     const reading = this.#readingAt(at);
     const place = this.#placeOf(uid);
     put(reading, place, cpu, memory);
@@ -132,17 +119,6 @@ class SampleColumns implements UsageSamples {
     this.#keep(this.#readings.filter(({ at }) => at > horizon - holdMs));
   }
 
-  follow(): () => number {
-    this.#note(-Infinity);
-    const followed: Followed = { oldest: Infinity };
-    this.#followed = followed;
-    return () => followed.oldest;
-  }
-
-  #note(at: number): void {
-    if (this.#followed !== undefined && at < this.#followed.oldest) this.#followed.oldest = at;
-  }
-
   #placeOf(uid: string): number {
     const known = this.#places.get(uid);
     if (known !== undefined) return known;
@@ -170,7 +146,6 @@ class SampleColumns implements UsageSamples {
       left = left.slice(1);
     }
     if (left.length === this.#readings.length) return;
-    this.#note(-Infinity);
     this.#keep(left);
   }
 

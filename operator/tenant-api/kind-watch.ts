@@ -1,4 +1,5 @@
 import type { Connection } from '../kubernetes/connection.ts';
+import { HeldArrivals } from '../kubernetes/held-arrivals.ts';
 import type { ResumePoint } from '../kubernetes/reflector-options.ts';
 import { createReflector } from '../kubernetes/reflector.ts';
 import type {
@@ -17,7 +18,6 @@ import type { Timelines } from '../observation/timelines.ts';
 import type { Clock } from '../telemetry/clock.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import { foreignObjectProblem } from './reading/foreign-object.ts';
-import { HeldArrivals } from './held-arrivals.ts';
 import type { Budget } from './limits.ts';
 
 /** Of the stretches that no watch covered, the newest. */
@@ -102,10 +102,13 @@ class RestartableWatch<T extends Projected> implements KindWatchOf<T> {
   #listed = false;
   /** The uids of objects whose change was not taken in: the next list tells it once more. */
   readonly #untold = new Set<string>();
-  readonly #held = new HeldArrivals<ReturnType<KindWatch['point']>>();
+  readonly #held: HeldArrivals;
+  /** Where a restart resumes as long as arrivals are held. */
+  #heldPoint: ReturnType<KindWatch['point']>;
 
   constructor(options: KindWatchOptions<T>) {
     this.#options = options;
+    this.#held = new HeldArrivals(options.logger);
     this.#resume = options.resume;
     this.#stopped = {
       state: 'starting',
@@ -174,7 +177,8 @@ class RestartableWatch<T extends Projected> implements KindWatchOf<T> {
   }
 
   hold(now: number): void {
-    this.#held.begin(this.point(now));
+    this.#heldPoint = this.point(now);
+    this.#held.begin();
   }
 
   get held(): boolean {
@@ -196,7 +200,7 @@ class RestartableWatch<T extends Projected> implements KindWatchOf<T> {
   }
 
   point(now: number): readonly [kind: string, point: WatchPoint] | undefined {
-    if (this.#held.isHeld) return this.#held.point;
+    if (this.#held.isHeld) return this.#heldPoint;
     const resume = this.#resume;
     if (!this.#listed && resume === undefined) return undefined;
     const knownAt = Math.min(now, this.#knownUntil());

@@ -1,5 +1,6 @@
 import type { Settings } from '../config/settings.ts';
 import type { Explanations } from '../explanations/explanations.ts';
+import type { HeldArrivals } from '../kubernetes/held-arrivals.ts';
 import type { Ledger } from '../ledger/ledger.ts';
 import type { Window } from '../model/window.ts';
 import type { Observation } from '../observation/observation.ts';
@@ -10,7 +11,6 @@ import { type AppendEnd, createAppender } from './appender.ts';
 import type { CollectorMetrics } from './collector-metrics.ts';
 import { DueWindows } from './due-windows.ts';
 import { createGaps, type Gap, GAP_PREFIX, type UsageFailure } from './gaps.ts';
-import type { HeapTiming } from './heap-timing.ts';
 import type { RestoredJournal } from './journal.ts';
 import { NodeRefresh } from './node-refresh.ts';
 import { OwnNodeNotices } from './own-node-limit.ts';
@@ -36,6 +36,8 @@ export interface CollectorOptions {
   /** As {@link restoreJournal} gave it; what the watches resumed from is not kept. */
   readonly restored: Pick<RestoredJournal, 'state'>;
   readonly sources: CollectorSources;
+  /** What the watches of {@link sources} and discovery bring, which waits while a window is measured. */
+  readonly arrivals: HeldArrivals;
   /** Tenant clusters with nodes of their own; none without. */
   readonly tenants?: TenantObjectsList;
   /** As {@link restoreTenantApis} gave them. */
@@ -46,8 +48,6 @@ export interface CollectorOptions {
   readonly podMetrics: PodMetricsReader;
   /** Told of each window that is closed. */
   readonly tracer?: Tracer;
-  /** Told when it is quiet; absent where collections are left to V8. */
-  readonly heap?: HeapTiming;
   readonly clock: Clock;
   readonly random: () => number;
   readonly logger: Logger;
@@ -262,7 +262,6 @@ class WindowCollector implements Collector {
         const end = await this.#closer.closeDue(signal);
         if (end !== undefined) return end;
         await journal.save(JOURNAL_MS);
-        await this.#closer.prepare();
       }
       const wait = Math.min(Math.max(this.#due.nextDue() - clock.now(), 100), MAX_SLEEP_MS);
       await clock.sleep(wait, signal).catch(() => undefined);

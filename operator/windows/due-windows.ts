@@ -91,24 +91,6 @@ export class DueWindows {
     return ready.length === 0 ? undefined : { window, members: ready };
   }
 
-  /**
-   * The next window of this cluster from `leadMs` before its end until it is due, with the scopes whose next window it
-   * is, whether or not they can be closed then.
-   */
-  upcoming(leadMs: number): DueWindow | undefined {
-    const { scopes, observation, clock } = this.#options;
-    const listed = scopes.host.filter((state) => state.listed);
-    const window = this.#oldest(listed);
-    const now = clock.now();
-    if (window === undefined || observation.tenantClusters.observedAt === 0) return undefined;
-    if (now < window.end - leadMs || now >= this.#dueAt(window)) return undefined;
-    const members = listed.filter((state) => {
-      const { start, end } = this.#upcoming(state);
-      return start === window.start && end === window.end;
-    });
-    return { window, members };
-  }
-
   /** When the next window is due, wall clock; in the past while a scope of this cluster waits. */
   nextDue(): number {
     const { scopes, clock } = this.#options;

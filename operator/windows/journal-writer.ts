@@ -1,3 +1,4 @@
+import type { HeldArrivals } from '../kubernetes/held-arrivals.ts';
 import type { Projected } from '../kubernetes/source.ts';
 import type { Ledger, RecordChange } from '../ledger/ledger.ts';
 import type { Credit } from '../metering/credits.ts';
@@ -20,6 +21,7 @@ import { journalledKinds } from './journalled-kinds.ts';
 import type { ScopeState } from './scope.ts';
 import type { Scopes } from './scopes.ts';
 import { firstForTurn } from './one-turn.ts';
+import { Standstill } from './standstill.ts';
 import type { Quarantine } from './quarantine.ts';
 import {
   createTenantJournal,
@@ -28,7 +30,6 @@ import {
 } from './tenant-journal.ts';
 import { isTenant, type TenantScope } from './tenant-scopes.ts';
 import { TenantClusterTexts } from './tenant-cluster-texts.ts';
-import { TextsAhead } from './texts-ahead.ts';
 import type { UnseenStretches } from './unseen-stretches.ts';
 
 export interface JournalWriterOptions {
@@ -37,6 +38,8 @@ export interface JournalWriterOptions {
   readonly restoredTenants?: readonly Pick<RestoredTenantApi, 'id'>[];
   readonly ledger: Pick<Ledger, 'writeRecords'>;
   readonly scopes: Scopes;
+  /** What the watches of this cluster bring. */
+  readonly arrivals: HeldArrivals;
   readonly gaps: Gaps;
   readonly unseen: Pick<UnseenStretches, 'note'>;
   readonly quarantine: Quarantine;
@@ -48,12 +51,13 @@ export interface JournalWriterOptions {
 
 const PODS_PER_WRITE = 2_000;
 
+/** By name, where each watch can be resumed. */
+type WatchPoints = ReturnType<Scopes['watchPoints']>;
+
 /** Writes what a restart needs: with every window, and between windows. */
 export class JournalWriter {
   readonly #options: JournalWriterOptions;
   readonly #tenants: TenantJournal;
-  /** Of this cluster's own objects. */
-  readonly #texts = new TextsAhead();
   readonly #clusterTexts = new TenantClusterTexts();
   /** By kind, the uids of objects of this cluster that are not in the journal. */
   readonly #unwritable = new Map<string, Set<string>>();
@@ -84,7 +88,7 @@ export class JournalWriter {
   async begin(): Promise<void> {
     if (this.#options.restored.state !== undefined) return;
     // No timeline is in the journal yet, so no watch may claim to have known what there was.
-    const state = { ...this.#state(), watches: {} };
+    const state = this.#state({});
     await this.#options.ledger.writeRecords([{ key: STATE_KEY, value: encodeState(state) }]);
   }
 
@@ -95,9 +99,10 @@ export class JournalWriter {
    */
   async writePods(signal: AbortSignal): Promise<void> {
     if (this.#podsResumable) return;
-    const { ledger, observation } = this.#options;
+    const { ledger, observation, clock } = this.#options;
+    const turn = new Turn(clock);
     while (!signal.aborted) {
-      const part = this.#changesOf(observation.pods, PODS_PER_WRITE);
+      const part = await turn.take(this.#changesOf(observation.pods, PODS_PER_WRITE));
       if (part.length === 0) return;
       const outcome = await ledger.writeRecords(part);
       if (outcome.kind === 'written') continue;
@@ -117,29 +122,15 @@ export class JournalWriter {
   }
 
   /**
-   * Makes, in turns, most of what {@link drainForAppend} will have to write once the window of `members` is
-   * closed that ends at `settledAt`: to be called before that, since nothing waits then.
+   * The records that go with a window's events, one object after the other: of this cluster, and of those tenant clusters
+   * that are closed with it. `points` is where each watch of this cluster can be resumed. Until {@link appended} nothing is
+   * written between windows: the journal has a window that the ledger may not have.
    */
-  async encodeAhead(
-    members: readonly (ScopeState | TenantScope)[],
-    turn: Turn,
-    settledAt?: number,
-  ): Promise<void> {
-    const isOfHost = members.some((member) => !isTenant(member));
-    await turn.take(this.#ahead(isOfHost ? settledAt : undefined));
-    for (const member of members) {
-      if (!isTenant(member)) continue;
-      await turn.take(this.#tenants.ahead(member, settledAt));
-    }
-  }
-
-  /**
-   * The records that go with a window's events: of this cluster, and of those tenant clusters that are
-   * closed with it. Until {@link appended} nothing is written between windows: the journal tells of a
-   * window that the ledger may not have.
-   */
-  drainForAppend(members: readonly ScopeState[]): readonly RecordChange[] {
-    const records = this.#drain(members.filter(isTenant));
+  *drainForAppend(
+    members: readonly ScopeState[],
+    points: WatchPoints,
+  ): Generator<void, readonly RecordChange[]> {
+    const records = yield* this.#drain(members.filter(isTenant), points);
     this.#appended = false;
     return records;
   }
@@ -165,9 +156,13 @@ export class JournalWriter {
     this.#savedAt = clock.monotonic();
     this.#allSavedAt = this.#savedAt;
     const turn = new Turn(clock);
-    await turn.take(this.#ahead());
     // This cluster's own part is written once: whatever changes while the others take their turns is for the next save.
-    this.#drain([]);
+    const still = new Standstill([], this.#options);
+    try {
+      await turn.take(this.#drain([], still.points));
+    } finally {
+      await still.release(turn);
+    }
     for (;;) {
       const outcome = await ledger.writeRecords(this.#unwritten);
       if (outcome.kind !== 'written') {
@@ -178,27 +173,30 @@ export class JournalWriter {
       const scopes = waiting.splice(0, firstForTurn(waiting).length);
       if (scopes.length === 0) return;
       await turn.next();
-      await this.encodeAhead(scopes, turn);
       const changes = this.#tenants.drain(scopes, clock.now());
       this.#unwritten = [...changes, ...this.#changesOfGaps(scopes)];
     }
   }
 
-  #state(): CollectorState {
-    const { scopes, observation, clock } = this.#options;
+  #state(points: WatchPoints): CollectorState {
+    const { scopes, observation } = this.#options;
     return {
       scopes: Object.fromEntries(scopes.host.map(({ scope, progress }) => [scope.name, progress])),
       apart: scopes.apart(),
       credits: this.#options.credits(),
-      watches: this.#resumable(scopes.watchPoints(clock.now())),
+      watches: this.#resumable(points),
       tenantClustersObservedAt: observation.tenantClusters.observedAt,
     };
   }
 
-  #drain(tenants: Iterable<TenantScope>): readonly RecordChange[] {
+  *#drain(
+    tenants: Iterable<TenantScope>,
+    points: WatchPoints,
+  ): Generator<void, readonly RecordChange[]> {
     const { scopes, observation, clock } = this.#options;
-    const changes = this.#changesOfTimelines();
-    const state = this.#state();
+    const changes = yield* this.#changesOfTimelines();
+    yield* this.#clusterTexts.make(observation.tenantClusters.snapshot());
+    const state = this.#state(points);
     this.#podsResumable ||= observation.pods.kind in state.watches;
     this.#unwritten = [
       ...this.#unwritten,
@@ -218,17 +216,11 @@ export class JournalWriter {
     return this.#options.gaps.drain();
   }
 
-  /** This cluster's own part; the events of a window that is not of this cluster are written with it, too. */
-  *#ahead(settledAt?: number): Generator<void> {
-    for (const timelines of this.#kinds()) yield* this.#texts.make(timelines, settledAt);
-    const { tenantClusters } = this.#options.observation;
-    if (tenantClusters.version === this.#tenantClusters) return;
-    yield* this.#clusterTexts.make(tenantClusters.snapshot());
-  }
-
-  #changesOfTimelines(): readonly RecordChange[] {
-    const changes = this.#kinds().flatMap((timelines) => this.#changesOf(timelines));
-    this.#texts.clear();
+  *#changesOfTimelines(): Generator<void, readonly RecordChange[]> {
+    const changes: RecordChange[] = [];
+    for (const timelines of this.#kinds()) {
+      for (const change of yield* this.#changesOf(timelines)) changes.push(change);
+    }
     return changes;
   }
 
@@ -236,7 +228,10 @@ export class JournalWriter {
     return journalledKinds(this.#options.observation).map(({ timelines }) => timelines);
   }
 
-  #changesOf<T extends Projected, S>(timelines: Timelines<T, S>, limit?: number): RecordChange[] {
+  #changesOf<T extends Projected, S>(
+    timelines: Timelines<T, S>,
+    limit?: number,
+  ): Generator<void, RecordChange[]> {
     const { kind } = timelines;
     const unwritable = this.#unwritable.get(kind) ?? new Set<string>();
     this.#unwritable.set(kind, unwritable);
@@ -248,7 +243,7 @@ export class JournalWriter {
       unwritable.add(uid);
       this.#options.logger.error(`[controller] journal: cannot write ${kind} ${uid}`, { error });
     };
-    return timelineChanges(timelines, onWritten, this.#texts, limit);
+    return timelineChanges(timelines, onWritten, limit);
   }
 
   /** Where something is not in the journal, a restart has to list. */

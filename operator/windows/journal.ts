@@ -8,6 +8,7 @@ import {
   decodeJson,
   decodeTimeline,
   encodeJson,
+  encodeTimeline,
   PROJECTION_VERSION,
 } from '../observation/journal-text.ts';
 import type {
@@ -28,7 +29,6 @@ import { Turn } from '../telemetry/turn.ts';
 import type { Api } from '../observation/shared-values.ts';
 import { JOURNALLED } from './journalled-kinds.ts';
 import type { ScopeName, ScopeProgress, WatchPoint } from './scope.ts';
-import type { TextsAhead } from './texts-ahead.ts';
 
 /**
  * What a restart needs: the timelines of live objects, where each watch had got to, the tenant
@@ -221,7 +221,6 @@ export interface DrainedChanges {
 export function drainChanges<T extends Projected, S>(
   prefix: string,
   timelines: Timelines<T, S>,
-  texts: Pick<TextsAhead, 'of'>,
 ): DrainedChanges {
   const drained = timelines.drain();
   const putBack = (): void => timelines.putBack(drained);
@@ -229,7 +228,7 @@ export function drainChanges<T extends Projected, S>(
     const keyOf = (uid: string): string => `${prefix}${timelines.kind}/${uid}`;
     const changes = [
       ...drained.removed.map((uid) => ({ key: keyOf(uid), value: undefined })),
-      ...drained.changed.map((each) => ({ key: keyOf(each.uid), value: texts.of(each) })),
+      ...drained.changed.map((each) => ({ key: keyOf(each.uid), value: encodeTimeline(each) })),
     ];
     return { changes, putBack };
   } catch (error) {
@@ -239,32 +238,30 @@ export function drainChanges<T extends Projected, S>(
 }
 
 /**
- * What changed in timelines of this cluster since the last call, of `limit` of them at most. One that
- * cannot be written is told and taken out of the journal, so that it costs nobody else theirs.
+ * What changed in timelines of this cluster since the last call, of `limit` of them at most, one after the other. One that
+ * cannot be written is reported and taken out of the journal, so that it costs nobody else theirs.
  */
-export function timelineChanges<T extends Projected, S>(
+export function* timelineChanges<T extends Projected, S>(
   timelines: Timelines<T, S>,
   onWritten: (uid: string, error?: unknown) => void,
-  texts: Pick<TextsAhead, 'of'>,
   limit?: number,
-): RecordChange[] {
+): Generator<void, RecordChange[]> {
   const { changed, removed } = timelines.drain(limit);
   const keyOf = (uid: string): string => `${TIMELINE_PREFIX}${timelines.kind}/${uid}`;
-  const valueOf = (timeline: Tracked<T, S>): string | undefined => {
+  for (const uid of removed) onWritten(uid);
+  const changes: RecordChange[] = removed.map((uid) => ({ key: keyOf(uid), value: undefined }));
+  for (const timeline of changed) {
+    let value: string | undefined;
     try {
-      const text = texts.of(timeline);
+      value = encodeTimeline(timeline);
       onWritten(timeline.uid);
-      return text;
     } catch (error) {
       onWritten(timeline.uid, error);
-      return undefined;
     }
-  };
-  for (const uid of removed) onWritten(uid);
-  return [
-    ...removed.map((uid) => ({ key: keyOf(uid), value: undefined })),
-    ...changed.map((timeline) => ({ key: keyOf(timeline.uid), value: valueOf(timeline) })),
-  ];
+    changes.push({ key: keyOf(timeline.uid), value });
+    yield;
+  }
+  return changes;
 }
 
 /** The part of a journal that says where watches resume. */

@@ -23,7 +23,7 @@ export function* runMeters(
   { scope, progress, learntUntil }: ScopeState,
   shared: Shared &
     Pick<MeterInput, 'tally' | 'findings'> &
-    Partial<Pick<MeterInput, 'observation' | 'checkpoint' | 'ahead'>>,
+    Partial<Pick<MeterInput, 'observation' | 'checkpoint'>>,
 ): Generator<void, void> {
   const { meteredFrom } = progress;
   const { ownNodes, meters, observation } = scope;
@@ -43,8 +43,20 @@ export function attempt<T>(scope: Scope, measure: () => T): T | FailedScope {
   }
 }
 
+/** The same of work that is done in steps. */
+export function* attemptInTurns<T>(
+  scope: Scope,
+  steps: Generator<void, T>,
+): Generator<void, T | FailedScope> {
+  try {
+    return yield* steps;
+  } catch (error) {
+    return failed(scope, error);
+  }
+}
+
 /** What measuring a scope threw. */
-export function failed(scope: Scope, error: unknown): FailedScope {
+function failed(scope: Scope, error: unknown): FailedScope {
   const reason =
     error instanceof BudgetExceeded
       ? error.message

@@ -1,23 +1,19 @@
 import type { Settings } from '../config/settings.ts';
-import { meterCpuAndMemory } from '../metering/cpu-memory.ts';
 import { type Credit, settleCredits, type Settlement } from '../metering/credits.ts';
 import { createFindings, type Findings } from '../metering/findings.ts';
-import type { MeasuredAhead } from '../metering/meter.ts';
-import type { AheadInput } from '../metering/pods-ahead.ts';
 import { createTally, type Tally } from '../metering/tally.ts';
 import { atOnce } from '../model/at-once.ts';
 import { errorText } from '../model/error-text.ts';
-import { omitUndefined } from '../model/omit-undefined.ts';
 import type { DueWindow } from './due-windows.ts';
-import { measureOwn } from './measure-own.ts';
+import { type MeasuredOwn, measureOwn } from './measure-own.ts';
 import {
   attempt,
+  attemptInTurns,
   type FailedScope,
   meterSettings,
   runMeters,
   type Shared,
 } from './measure-scope.ts';
-import type { OwnAhead } from './own-ahead.ts';
 import type { HeldNodes } from './own-node-limit.ts';
 import type { ScopeState } from './scope.ts';
 import { namespacesOf, observationOf } from '../observation/seen-timelines.ts';
@@ -40,77 +36,57 @@ export interface MeasureOptions {
   readonly settings: Settings;
   /** What earlier windows billed too much and could not give back yet. */
   readonly credits: readonly Credit[];
-  /** Monotonic, milliseconds. */
+  /** Monotonic, milliseconds, without what others did in between. */
   readonly now: () => number;
   /** How often in a row a scope has failed. */
   readonly attempts: (name: string) => number;
-  /** What was measured of pods before. */
-  readonly ahead?: MeasuredAhead | undefined;
-  /** The tenant clusters with own nodes that were measured before. */
-  readonly ownAhead?: Pick<OwnAhead, 'take'> | undefined;
+  /** Whether what a tenant cluster has did not change while it was measured. */
+  readonly isWhole: (member: ScopeState) => boolean;
 }
-
-/** What the pods of this cluster are measured out of before their window is closed; undefined where none are closed with it. */
-export function aheadInput(
-  { window, members }: DueWindow,
-  settings: Settings,
-): AheadInput | undefined {
-  const pods = members.find(
-    ({ scope: { meters, namespace, ownNodes } }) =>
-      ownNodes !== true && namespace === undefined && meters.includes(meterCpuAndMemory),
-  );
-  if (pods === undefined) return undefined;
-  const { scope, progress, learntUntil } = pods;
-  return {
-    window,
-    observation: scope.observation,
-    meteredFrom: progress.meteredFrom,
-    learntUntil,
-    settings: meterSettings(settings, window),
-  };
-}
-
-/** Tenant clusters' own APIs that are not begun by then wait for the next turn. */
-const OWN_MS = 60;
 
 /**
- * Measures a window for the scopes that are closed with it. Changes nothing. What one scope makes throw,
- * or takes too long, costs that scope its place in the window and nothing else
+ * Measures a window for the scopes that are closed with it, one object after the other. Changes nothing. What one scope
+ * makes throw, or takes too long, costs that scope its place in the window and nothing else
  * (docs/architecture.md#what-may-fail-and-what-then).
  */
-export function measureWindow({ window, members }: DueWindow, options: MeasureOptions): Measured {
-  const { credits, now, attempts, ahead, ownAhead } = options;
+export function* measureWindow(
+  { window, members }: DueWindow,
+  options: MeasureOptions,
+): Generator<void, Measured> {
+  const { credits, now, attempts, isWhole } = options;
   const settings = meterSettings(options.settings, window);
   const { maxBackfillMs } = options.settings.metering;
   const input = { window, settings };
   const own = members.filter(({ scope }) => scope.ownNodes === true);
   const ofHost = members.filter(({ scope }) => scope.ownNodes !== true);
-  const host = measureHost(ofHost, input, ahead);
-  const charges = [...host.tallies];
-  const whole = [...host.members];
+  const host = yield* measureHost(ofHost, input);
   const failed = [...host.failed];
+  const measured: (readonly [member: ScopeState, own: MeasuredOwn])[] = [];
+  for (const member of own) {
+    const tries = attempts(member.scope.name);
+    const outcome = yield* attemptInTurns(member.scope, measureOwn(member, input, { now, tries }));
+    if ('reason' in outcome) failed.push(outcome);
+    else measured.push([member, outcome]);
+  }
+  // Nothing waits from here on. What has changed is measured another time.
+  const whole = measured.filter(([member]) => isWhole(member));
+  const tallies = [...host.tallies, ...whole.map(([, { tally }]) => tally)];
+  const charges = tallies.flatMap((tally) => [...tally.charges()]);
+  const settlement = settleCredits(charges, credits, window.end, maxBackfillMs);
   const ownFindings = new Map<string, Findings>();
   const heldNodes = new Map<string, HeldNodes>();
-  const begun = now();
-  for (const member of own) {
-    const { scope } = member;
-    const known = ownAhead?.take(member, input);
-    if (known === undefined && now() - begun > OWN_MS) break;
-    const tries = attempts(scope.name);
-    const measured =
-      known ?? attempt(scope, () => atOnce(measureOwn(member, input, { now, tries })));
-    if ('reason' in measured) {
-      failed.push(measured);
-      continue;
-    }
-    charges.push(measured.tally);
-    ownFindings.set(scope.gapsOf.scope, measured.findings);
-    if (measured.heldNodes !== undefined) heldNodes.set(scope.gapsOf.scope, measured.heldNodes);
-    whole.push(member);
+  for (const [{ scope }, each] of whole) {
+    ownFindings.set(scope.gapsOf.scope, each.findings);
+    if (each.heldNodes !== undefined) heldNodes.set(scope.gapsOf.scope, each.heldNodes);
   }
-  const all = charges.flatMap((tally) => [...tally.charges()]);
-  const settlement = settleCredits(all, credits, window.end, maxBackfillMs);
-  return { members: whole, failed, findings: host.findings, ownFindings, heldNodes, settlement };
+  return {
+    members: [...host.members, ...whole.map(([member]) => member)],
+    failed,
+    findings: host.findings,
+    ownFindings,
+    heldNodes,
+    settlement,
+  };
 }
 
 interface MeasuredHost extends Pick<Measured, 'members' | 'failed' | 'findings'> {
@@ -118,18 +94,14 @@ interface MeasuredHost extends Pick<Measured, 'members' | 'failed' | 'findings'>
 }
 
 /** All together, and only when that throws each by itself, to tell the one that does. */
-function measureHost(
+function* measureHost(
   members: readonly ScopeState[],
   shared: Shared,
-  ahead?: MeasuredAhead,
-): MeasuredHost {
+): Generator<void, MeasuredHost> {
   const tally = createTally();
   const findings = createFindings();
-  const known = omitUndefined({ ahead });
   try {
-    for (const member of members) {
-      atOnce(runMeters(member, { ...shared, ...known, tally, findings }));
-    }
+    for (const member of members) yield* runMeters(member, { ...shared, tally, findings });
     return { members, failed: [], findings, tallies: [tally] };
   } catch (error) {
     const sorted = members.map((member) => {
@@ -147,7 +119,7 @@ function measureHost(
       return { members: [], failed: all, findings: createFindings(), tallies: [] };
     }
     const whole = sorted.flatMap((one) => (one.failed === undefined ? [one.member] : []));
-    return { ...measureHost(whole, shared), failed };
+    return { ...(yield* measureHost(whole, shared)), failed };
   }
 }
 

@@ -1,6 +1,7 @@
 import { Registry } from 'prom-client';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { useTestCluster } from '../../e2e/control-plane/test-cluster.ts';
+import { HeldArrivals } from '../kubernetes/held-arrivals.ts';
 import type { Connection } from '../kubernetes/connection.ts';
 import { createSource } from '../kubernetes/namespaced-source.ts';
 import type { Projected, Projection, SourceHandler } from '../kubernetes/source.ts';
@@ -106,6 +107,7 @@ async function startMetering() {
   });
   const stop = new AbortController();
   const running: Promise<unknown>[] = [];
+  const arrivals = new HeldArrivals(logger);
   const watch = <T extends Projected>(
     plural: string,
     project: Projection<T>,
@@ -118,7 +120,7 @@ async function startMetering() {
       resource: { group, version: 'v1', plural },
       namespaces: isClusterScoped ? [] : [allowed, forbidden],
       project,
-      handlers,
+      handlers: handlers.map((handler) => arrivals.handler(handler)),
       clock: systemClock,
       random: Math.random,
       logger,
@@ -131,6 +133,7 @@ async function startMetering() {
   const dra = 'resource.k8s.io';
   const collector = createCollector({
     observation,
+    arrivals,
     restored: await restoreJournal(ledger, observation, { logger, clock: systemClock }),
     sources: {
       pods: watch('pods', projectPod, [pods, forGpuPods(gpuPods)]),

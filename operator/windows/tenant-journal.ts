@@ -21,7 +21,6 @@ import {
 import type { Quarantine } from './quarantine.ts';
 import type { ScopeProgress, WatchPoint } from './scope.ts';
 import type { TenantObjects, TenantScope } from './tenant-scopes.ts';
-import { TextsAhead } from './texts-ahead.ts';
 
 /**
  * The journal of tenant clusters' own APIs, written in the same durable unit as that of this cluster.
@@ -93,11 +92,6 @@ export async function restoreTenantApis(
 
 /** Writes what changed since the last call. */
 export interface TenantJournal {
-  /**
-   * Makes what {@link drain} will write of it, one object after the other, with time for others after each; with
-   * `settledAt` what it will write after a window with that end is closed.
-   */
-  ahead(scope: TenantScope, settledAt?: number): Generator<void>;
   /** What cannot be written is held, and is left as it was written last. */
   drain(scopes: Iterable<TenantScope>, now: number): readonly RecordChange[];
   /** Of those that the journal has nothing of yet: from when on they are metered. */
@@ -120,7 +114,6 @@ export function createTenantJournal(
 class ContainedJournal implements TenantJournal {
   readonly #quarantine: Pick<Quarantine, 'hold' | 'reason'>;
   readonly #written = new Map<string, string>();
-  readonly #texts = new TextsAhead();
   /** Tenant clusters whose last attempt failed. */
   readonly #failed = new Set<string>();
 
@@ -132,10 +125,6 @@ class ContainedJournal implements TenantJournal {
     this.#known = new Set(known);
   }
 
-  *ahead({ tenant: { observation } }: TenantScope, settledAt?: number): Generator<void> {
-    for (const timelines of kindsOf(observation)) yield* this.#texts.make(timelines, settledAt);
-  }
-
   drain(scopes: Iterable<TenantScope>, now: number): readonly RecordChange[] {
     const changes: RecordChange[] = [];
     for (const scope of scopes) {
@@ -144,7 +133,6 @@ class ContainedJournal implements TenantJournal {
       const written = this.#attempt(scope, () => this.#changesOf(scope, now)) ?? [];
       for (const change of written) changes.push(change);
     }
-    this.#texts.clear();
     return changes;
   }
 
@@ -163,7 +151,7 @@ class ContainedJournal implements TenantJournal {
   canWrite(scope: TenantScope): boolean {
     if (!this.#failed.has(scope.scope.name)) return true;
     const attempt = this.#attempt(scope, () => {
-      for (const drained of drainAll(scope.tenant, () => true, this.#texts)) drained.putBack();
+      for (const drained of drainAll(scope.tenant, () => true)) drained.putBack();
       return true;
     });
     return attempt === true;
@@ -192,7 +180,7 @@ class ContainedJournal implements TenantJournal {
     const watches = tenant.watchPoints(now);
     const record = stateRecord(id, { progress, hasOwnNodes, watches });
     // Part of a first list is nothing that a restart could go on from.
-    const drained = drainAll(tenant, (kind) => kind in watches, this.#texts);
+    const drained = drainAll(tenant, (kind) => kind in watches);
     const changes = drained.flatMap((each) => each.changes);
     this.#known.add(id);
     if (this.#written.get(id) === record.value) return changes;
@@ -212,13 +200,12 @@ function stateRecord(
 function drainAll(
   { id, observation }: Pick<TenantObjects, 'id' | 'observation'>,
   isWanted: (kind: string) => boolean,
-  texts: TextsAhead,
 ): readonly DrainedChanges[] {
   const drained: DrainedChanges[] = [];
   try {
     for (const timelines of kindsOf(observation)) {
       if (!isWanted(timelines.kind)) continue;
-      drained.push(drainChanges(`${TIMELINE_PREFIX}${id}/`, timelines, texts));
+      drained.push(drainChanges(`${TIMELINE_PREFIX}${id}/`, timelines));
     }
     return drained;
   } catch (error) {

@@ -1,9 +1,9 @@
 import { least } from '../model/extremes.ts';
 import type { Settings } from '../config/settings.ts';
 import type { Explanations } from '../explanations/explanations.ts';
-import type { Ledger } from '../ledger/ledger.ts';
+import type { HeldArrivals } from '../kubernetes/held-arrivals.ts';
+import type { Ledger, RecordChange } from '../ledger/ledger.ts';
 import type { Credit } from '../metering/credits.ts';
-import { PodsAhead } from '../metering/pods-ahead.ts';
 import type { Window } from '../model/window.ts';
 import type { Observation } from '../observation/observation.ts';
 import { sampleHoldMs } from '../observation/usage-samples.ts';
@@ -17,20 +17,19 @@ import type { CollectorMetrics } from './collector-metrics.ts';
 import type { DueWindow, DueWindows } from './due-windows.ts';
 import { forgetEndedTenants, releaseLeft } from './ended-tenants.ts';
 import { type Gaps, type UsageFailure, type UsageFailures, PAST_GAPS_MS } from './gaps.ts';
-import type { HeapTiming } from './heap-timing.ts';
 import type { RestoredJournal } from './journal.ts';
 import { GpuHistory } from './gpu-history/gpu-history.ts';
 import { GPU_SHARES } from './gpu-history/gpu-series.ts';
 import { shareRows } from './gpu-history/share-rows.ts';
 import { JournalWriter } from './journal-writer.ts';
-import { type FailedScope, meterSettings } from './measure-scope.ts';
-import { aheadInput, type Measured, measureWindow } from './measure-window.ts';
+import type { FailedScope } from './measure-scope.ts';
+import { measureWindow, type Measured } from './measure-window.ts';
 import { forOneTurn } from './one-turn.ts';
-import { OwnAhead } from './own-ahead.ts';
 import type { OwnNodeNotices } from './own-node-limit.ts';
 import type { Quarantine } from './quarantine.ts';
 import type { WindowReports } from './report-store.ts';
 import type { Scopes } from './scopes.ts';
+import { Standstill } from './standstill.ts';
 import type { RestoredTenantApi } from './tenant-journal.ts';
 import { UnseenStretches } from './unseen-stretches.ts';
 import { windowGaps } from './window-gaps.ts';
@@ -45,6 +44,8 @@ export interface WindowCloserOptions {
   readonly clock: Clock;
   readonly logger: Logger;
   readonly scopes: Scopes;
+  /** What the watches of this cluster bring. */
+  readonly arrivals: HeldArrivals;
   readonly due: DueWindows;
   readonly gaps: Gaps;
   readonly quarantine: Quarantine;
@@ -60,27 +61,21 @@ export interface WindowCloserOptions {
   /** Called whenever a window was closed and is in the ledger. */
   readonly onClosed: () => void;
   readonly tracer?: Tracer;
-  readonly heap?: HeapTiming;
 }
-
-/**
- * So long before the end of a window its pods are measured for the first time: by then samples of usage inside of it
- * have been read, and what changes afterwards is little.
- */
-const LEAD_MS = 5_000;
-/** Of the window, where that is less. */
-const LEAD_SHARE = 1 / 5;
-/** In as much time before that the heap is collected, so that it need not be while the window is closed. */
-const COLLECTED = 2;
 
 /** A window that is being closed. */
 interface Closing {
   /** When measuring began, monotonic. */
   readonly begun: number;
-  readonly ahead: PodsAhead | undefined;
-  readonly ownAhead: OwnAhead;
   readonly turn: Turn;
   readonly span: Span | undefined;
+}
+
+/** What a window came to, and the records that go with its events. */
+interface Written {
+  readonly closed: DueWindow;
+  readonly measured: Measured;
+  readonly journal: readonly RecordChange[];
 }
 
 /** Closes windows, each scope's once. */
@@ -96,7 +91,6 @@ export class WindowCloser {
   #closedUntil = -Infinity;
   /** Some of what is due is closed, and the rest is not. */
   #isClosing = false;
-  #ahead: PodsAhead | undefined;
 
   constructor(options: WindowCloserOptions) {
     this.#options = options;
@@ -144,103 +138,61 @@ export class WindowCloser {
       if (next === undefined) return undefined;
       const begun = clock.monotonic();
       const span = tracer?.begin('window', { end: new Date(next.window.end).toISOString() });
-      const ahead = await this.#measureAhead(next, turn);
-      const still = due.next();
-      if (still === undefined) return undefined;
-      const end = await this.#closeInTurns(still, { begun, ahead, turn, span }, signal);
+      const end = await this.#closeNext(next, { begun, turn, span }, signal);
+      span?.end();
       if (end !== undefined) return end;
       if (turn.isOver) await turn.next();
     }
     return undefined;
   }
 
-  /**
-   * Does most of what the next window of this cluster takes before it is due, in turns; to be called time and again,
-   * since what has changed meanwhile is done once more.
-   */
-  async prepare(): Promise<void> {
-    const { due, clock, scopes, heap } = this.#options;
-    const leadMs = Math.min(LEAD_MS, scopes.windowMs * LEAD_SHARE);
-    const next = due.upcoming(leadMs);
-    heap?.collectEarly(next === undefined && due.upcoming(COLLECTED * leadMs) !== undefined);
-    if (next === undefined) {
-      this.#ahead = undefined;
-      return;
-    }
-    const turn = new Turn(clock);
-    await this.#measureAhead(next, turn);
-    if (clock.now() < next.window.end) return;
-    await this.journal.encodeAhead(next.members, turn, next.window.end);
-  }
-
-  /** Tenant clusters with own nodes are held for as long as they are measured and written. */
-  async #closeInTurns(
-    still: DueWindow,
-    closing: Omit<Closing, 'ownAhead'>,
+  async #closeNext(
+    due: DueWindow,
+    closing: Closing,
     signal: AbortSignal,
   ): Promise<AppendEnd | undefined> {
-    const { due, clock, quarantine, settings } = this.#options;
-    const { turn } = closing;
-    const chosen = this.#forOneTurn(still);
-    const { window, members } = chosen;
-    const end = await this.#gpus.load(window.start, signal);
+    const end = await this.#gpus.load(due.window.start, signal);
     if (end !== undefined) return end;
-    const ownAhead = new OwnAhead(chosen, {
-      shared: { window, settings: meterSettings(settings(), window) },
-      clock,
-      attempts: (name) => quarantine.attempts(name),
-    });
+    const next = this.#options.due.still(this.#forOneTurn(due));
+    return next && (await this.#close(this.#writable(next), closing, signal));
+  }
+
+  /**
+   * Nothing changes what is known of objects from measuring until the journal is drained, so that events and journal are
+   * of one moment. What watches bring meanwhile is late to the window.
+   */
+  async #measureAndSettle(next: DueWindow, { turn }: Closing, now: number): Promise<Written> {
+    const still = new Standstill(next.members, this.#options);
     try {
-      await ownAhead.measure(turn);
-      await this.journal.encodeAhead(members, turn, window.end);
-      // Whoever has become due meanwhile is measured ahead as well, in its turn.
-      const next = due.still(chosen);
-      if (next === undefined) return undefined;
-      return await this.#close(next, { ...closing, ownAhead }, signal);
+      const measured = await turn.take(this.#measure(next, still, turn));
+      for (const failed of measured.failed) this.#hold(failed);
+      const closed = { window: next.window, members: measured.members };
+      // Nothing of those that failed is billed; they are held, so that this comes to an end.
+      if (closed.members.length === 0) return { closed, measured, journal: [] };
+      this.#credits = measured.settlement.credits;
+      this.#isClosing = true;
+      this.#settle(closed);
+      this.#noteGaps(closed, measured, now);
+      const journal = await turn.take(this.journal.drainForAppend(closed.members, still.points));
+      return { closed, measured, journal };
     } finally {
-      ownAhead.release();
-      closing.span?.end();
+      await still.release(turn);
     }
   }
 
-  /** Most of what a window takes, with time for others in between. */
-  async #measureAhead(next: DueWindow, turn: Turn): Promise<PodsAhead | undefined> {
-    try {
-      const input = aheadInput(next, this.#options.settings());
-      if (input === undefined) return undefined;
-      const ahead = this.#ahead?.holds(input) === true ? this.#ahead : new PodsAhead(input);
-      this.#ahead = ahead;
-      await turn.take(ahead.measure());
-      return ahead;
-    } catch {
-      // Where it throws once more when the window is closed, those to blame are held.
-      this.#ahead = undefined;
-      return undefined;
-    }
-  }
-
-  /** From measuring until both are drained nothing here waits, so that events and journal are of one moment. */
   async #close(
     next: DueWindow,
-    { begun, ahead, ownAhead, turn, span }: Closing,
+    closing: Closing,
     signal: AbortSignal,
   ): Promise<AppendEnd | undefined> {
+    const { begun, turn, span } = closing;
     const { clock, ledger, appender, reports, explanations, scopes, settings } = this.#options;
     const { window } = next;
     const now = clock.now();
     const closedAt = new Date(now).toISOString();
     const backfilled = this.#isBackfilled(window);
-    const measured = this.#measure(this.#writable(next), { ahead, ownAhead });
-    for (const failed of measured.failed) this.#hold(failed);
-    const closed = { window, members: measured.members };
-    // Nothing of those that failed is billed; they are held, so that this comes to an end.
+    const { closed, measured, journal } = await this.#measureAndSettle(next, closing, now);
     if (closed.members.length === 0) return undefined;
-    this.#credits = measured.settlement.credits;
-    this.#isClosing = true;
-    this.#settle(closed);
-    this.#noteGaps(closed, measured, now);
-    const journal = this.journal.drainForAppend(closed.members);
-    ownAhead.release();
     const made = { window, recordedAt: closedAt, backfilled };
     const assembled = await assembleInTurns(measured.settlement.settled, made, turn);
     const shares = shareRows([measured.findings, ...measured.ownFindings.values()]);
@@ -300,14 +252,14 @@ export class WindowCloser {
     for (const name of names) quarantine.hold(name, reason);
   }
 
-  #measure(next: DueWindow, ahead: Pick<Closing, 'ahead' | 'ownAhead'>): Measured {
+  #measure(next: DueWindow, still: Standstill, turn: Turn): Generator<void, Measured> {
     const { clock, quarantine } = this.#options;
     return measureWindow(next, {
-      now: () => clock.monotonic(),
+      now: () => clock.monotonic() - turn.othersMs,
       attempts: (name) => quarantine.attempts(name),
+      isWhole: (member) => still.isWhole(member),
       settings: this.#options.settings(),
       credits: this.#credits,
-      ...ahead,
     });
   }
 

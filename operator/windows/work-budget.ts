@@ -44,10 +44,6 @@ export function withinBudget(
     }),
     tally: {
       charges: () => tally.charges(),
-      adopt: (charge) => {
-        checkpoint();
-        return tally.adopt(charge);
-      },
       charge: (identity) => {
         checkpoint();
         const charge = tally.charge(identity);

@@ -11,7 +11,6 @@ import type { Clock } from '../telemetry/clock.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import type { Tracer } from '../telemetry/tracer.ts';
 import type { CollectorMetrics } from '../windows/collector-metrics.ts';
-import type { HeapTiming } from '../windows/heap-timing.ts';
 import type { CustomResources } from './custom-resources.ts';
 
 /** What a process that leads has before it builds an operator. */
@@ -44,8 +43,6 @@ export interface OperatorOptions {
   readonly clock: Clock;
   /** Uniform in [0, 1). */
   readonly random: () => number;
-  /** Where it can be chosen when the heap is collected. */
-  readonly heap?: HeapTiming;
   readonly logger: Logger;
   readonly registry: Registry;
   readonly stopping: AbortSignal;

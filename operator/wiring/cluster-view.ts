@@ -82,9 +82,12 @@ export async function buildClusterView(context: BuildContext): Promise<ClusterVi
   });
   watches.subscribe({ tenantClusters: (departed) => discovery.request(departed) });
   discovery.subscribe((clusters, at) => {
-    observation.tenantClusters.observe(clusters, at);
-    observation.refusedNamespaces.clear();
-    for (const name of discovery.refusedNamespaces()) observation.refusedNamespaces.add(name);
+    const refused = [...discovery.refusedNamespaces()];
+    watches.arrivals.take(() => {
+      observation.tenantClusters.observe(clusters, at);
+      observation.refusedNamespaces.clear();
+      for (const name of refused) observation.refusedNamespaces.add(name);
+    });
   });
   warnOfSmallVolume({ discovery, ledger, settings: () => settings.current(), logger });
 

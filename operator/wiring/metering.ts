@@ -53,9 +53,10 @@ export async function buildMetering(
     ledger,
     metrics: context.collectorMetrics,
     sources: cluster.watches.collector,
+    arrivals: cluster.watches.arrivals,
     settings: () => settings.current(),
     podMetrics: createPodMetricsReader(context.connection),
-    ...omitUndefined({ tracer: context.tracer, heap: context.heap }),
+    ...omitUndefined({ tracer: context.tracer }),
   });
   const prometheus: Prometheus = createPrometheus({
     ...common,
@@ -91,7 +92,7 @@ async function closeWindows(windows: Pick<Collector, 'run'>, signal: AbortSignal
 /** Explanations out of the ledger, and of events from before out of the files of an earlier release. */
 async function openExplanations({
   environment,
-  meterLedger: ledger,
+  ledger,
   clock,
   logger,
 }: BuildContext): Promise<Explanations> {

@@ -25,14 +25,7 @@ import { DatabaseTerms, type Leading, type Terms, VolumeTerms } from './terms.ts
 export interface RunOptions
   extends Pick<
     OperatorOptions,
-    | 'version'
-    | 'environment'
-    | 'configuredMetrics'
-    | 'namespace'
-    | 'instance'
-    | 'clock'
-    | 'random'
-    | 'heap'
+    'version' | 'environment' | 'configuredMetrics' | 'namespace' | 'instance' | 'clock' | 'random'
   > {
   readonly kubeConfig: KubeConfig;
   /** The name of the pod that this process runs in, where it runs in one. */

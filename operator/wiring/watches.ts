@@ -3,6 +3,7 @@ import { WORKLOAD_SELECTOR } from '../discovery/vcluster/selection.ts';
 import type { DiscoverySources } from '../discovery/sources.ts';
 import { PLATFORM_INSTANCES, platformInstance } from '../discovery/vcluster/views.ts';
 import type { Connection } from '../kubernetes/connection.ts';
+import { HeldArrivals } from '../kubernetes/held-arrivals.ts';
 import { createSource } from '../kubernetes/namespaced-source.ts';
 import { createNodeLeases } from '../kubernetes/node-leases.ts';
 import { createPodEvents } from '../kubernetes/pod-events.ts';
@@ -70,6 +71,8 @@ export interface HostListener {
 export interface Watches {
   readonly discovery: Omit<DiscoverySources, 'tenantObjects'>;
   readonly collector: CollectorSources;
+  /** What all of them bring. */
+  readonly arrivals: HeldArrivals;
   readonly all: readonly Pick<Source<Projected>, 'run' | 'ready' | 'health' | 'resource'>[];
   /** For those that read the watches and so are built after them; before the watches run. */
   subscribe(listener: HostListener): void;
@@ -99,7 +102,8 @@ type CreateWatch = <T extends Projected>(
 
 export function createWatches(options: WatchesOptions): Watches {
   const { observation, restored, labelPrefix } = options;
-  const watch = createWatchFactory(options);
+  const arrivals = new HeldArrivals(options.logger);
+  const watch = createWatchFactory(options, arrivals);
   const listeners: HostListener[] = [];
   const { resume } = restored;
   const podEvents = createPodEvents(options);
@@ -177,12 +181,13 @@ export function createWatches(options: WatchesOptions): Watches {
   return {
     discovery: { statefulSets, deployments, namespaces, instances },
     collector: { pods, nodes, ...held, workloads, namespaces },
+    arrivals,
     all: [pods, nodes, ...Object.values(held), ...workloads, namespaces, instances],
     subscribe: (listener) => void listeners.push(listener),
   };
 }
 
-function createWatchFactory(options: WatchesOptions): CreateWatch {
+function createWatchFactory(options: WatchesOptions, arrivals: HeldArrivals): CreateWatch {
   const { clock, random, logger, metrics, watchNamespaces } = options;
   const revisions =
     watchNamespaces.length > 0
@@ -207,7 +212,7 @@ function createWatchFactory(options: WatchesOptions): CreateWatch {
       connection,
       resource,
       project,
-      handlers,
+      handlers: handlers.map((handler) => arrivals.handler(handler)),
       clock,
       random,
       logger,

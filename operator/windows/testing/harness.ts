@@ -11,6 +11,7 @@ import type {
   RawObject,
   SourceHandler,
 } from '../../kubernetes/source.ts';
+import { HeldArrivals } from '../../kubernetes/held-arrivals.ts';
 import type { Explanations } from '../../explanations/explanations.ts';
 import { seeFixture } from '../../kubernetes/testing/fixtures.ts';
 import { createManualClock, type ManualClock } from '../../kubernetes/testing/manual-clock.ts';
@@ -35,7 +36,6 @@ import type { UsageEvent } from '../../model/event.ts';
 import { type CollectorMetrics, createCollectorMetrics } from '../collector-metrics.ts';
 import type { AppendEnd } from '../appender.ts';
 import { type Collector, type CollectorOptions, createCollector } from '../collector.ts';
-import type { HeapTiming } from '../heap-timing.ts';
 import { restoreJournal, type Resume } from '../journal.ts';
 import type { PodMetricsReader, PodReading } from '../pod-metrics.ts';
 import type { WatchedSource } from '../scope.ts';
@@ -106,7 +106,6 @@ export interface HarnessOptions {
   /** Instead of {@link Process.metricsApi}. */
   readonly podMetrics?: PodMetricsReader;
   readonly tracer?: Tracer;
-  readonly heap?: HeapTiming;
 }
 
 /** Settings from an environment. */
@@ -146,6 +145,7 @@ export async function startProcess(
     (id) => known.find((tenant) => tenant.id === id)?.observation ?? observation,
     { logger, clock },
   );
+  const arrivals = new HeldArrivals(logger);
   const listed = { list: () => known, release: () => undefined };
   const tenants = options.restoreTenants === undefined ? options.tenants : listed;
   const make = <T extends Projected>(
@@ -160,7 +160,7 @@ export async function startProcess(
     return createHandSource({
       plural,
       project,
-      handlers,
+      handlers: handlers.map((handler) => arrivals.handler(handler)),
       from,
       objects,
       clock,
@@ -248,6 +248,7 @@ export async function startProcess(
       resourceSlices: slices,
       namespaces,
     },
+    arrivals,
     ledger,
     settings: () => settings.current,
     podMetrics: options.podMetrics ?? podMetrics,
@@ -257,7 +258,7 @@ export async function startProcess(
     metrics,
     explanations: options.explanations ?? { recordsFor: async () => [] },
     restoredTenants,
-    ...omitUndefined({ tenants, tracer: options.tracer, heap: options.heap }),
+    ...omitUndefined({ tenants, tracer: options.tracer }),
   });
   const stop = new AbortController();
   const ended = collector.run(stop.signal);
@@ -277,7 +278,8 @@ export async function startProcess(
     logs,
     ended,
     discover: (clusters: readonly TenantCluster[]) => {
-      observation.tenantClusters.observe(clusters, clock.now());
+      const at = clock.now();
+      arrivals.take(() => observation.tenantClusters.observe(clusters, at));
     },
     kill: async () => {
       sever();

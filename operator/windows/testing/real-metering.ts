@@ -2,6 +2,7 @@ import { Registry } from 'prom-client';
 import { placeKey } from '../../discovery/cluster-ids.ts';
 import { findSyncedNamespaces } from '../../discovery/vcluster/synced-namespaces.ts';
 import type { Explanations } from '../../explanations/explanations.ts';
+import { HeldArrivals } from '../../kubernetes/held-arrivals.ts';
 import type { Connection } from '../../kubernetes/connection.ts';
 import { createRevisionSurvey } from '../../kubernetes/revision-survey.ts';
 import { createReflector } from '../../kubernetes/reflector.ts';
@@ -69,6 +70,7 @@ export async function startRealMetering(options: RealMeteringOptions) {
   const restored = await restoreJournal(ledger, observation, { logger, clock });
   const stop = new AbortController();
   const running: Promise<unknown>[] = [];
+  const arrivals = new HeldArrivals(logger);
   const watch = <T extends Projected>(
     plural: string,
     project: Projection<T>,
@@ -87,7 +89,7 @@ export async function startRealMetering(options: RealMeteringOptions) {
         ...(isClusterScoped || withMapped ? {} : { namespace }),
       },
       project,
-      handlers,
+      handlers: handlers.map((handler) => arrivals.handler(handler)),
       clock,
       random: Math.random,
       logger,
@@ -128,6 +130,7 @@ export async function startRealMetering(options: RealMeteringOptions) {
   );
   const collector = createCollector({
     observation,
+    arrivals,
     restored,
     sources: {
       pods: watch(
