@@ -86,7 +86,7 @@ test('a hub is installed by one command, has no right on what is metered and kee
               env: expect.arrayContaining([
                 expect.objectContaining({
                   name: 'NODE_OPTIONS',
-                  value: expect.stringContaining('--max-old-space-size=1408 '),
+                  value: '--max-old-space-size=1408',
                 }),
               ]),
               resources: { limits: { memory: '2Gi' } },

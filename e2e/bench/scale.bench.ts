@@ -128,7 +128,7 @@ function reportForeign(without: ScaleFigures, together: ScaleFigures, pods: numb
 
 /** As in config/operator/stateful-set.yaml, but for the heap. */
 function nodeOptions(megabytes: number): string {
-  return `--max-old-space-size=${megabytes} --max-semi-space-size=4`;
+  return `--max-old-space-size=${megabytes}`;
 }
 
 function print(figure: string, value: number, unit: string, of: string): void {

@@ -110,7 +110,7 @@ export function chartValues(
     {
       name: 'nodeOptions',
       meaning:
-        'Three quarters of the memory limit, in MiB; the rest is for the ledger and buffers.',
+        'Somewhat more than half of the memory limit, in MiB; the rest is for new objects, the ledger and buffers.',
       value: base.nodeOptions,
       schema: TEXT,
     },
