@@ -140,8 +140,10 @@ test('a BillingDestination of the hub’s cluster is fed by every stream until i
 
   await cluster.kubectl(['delete', '--timeout=30s', 'bdest/main']);
   const retired = () =>
-    [berlin, paris].map(({ ledger }) =>
-      ledger.cursors().map(({ retiredAt }) => retiredAt !== undefined),
+    Promise.all(
+      [berlin, paris].map(async (meter) =>
+        (await meter.cursors()).map(({ retiredAt }) => retiredAt !== undefined),
+      ),
     );
   await expect.poll(retired, WITHIN).toEqual([[true], [true]]);
   const user = serviceAccountUser(...ACCOUNT);

@@ -12,7 +12,6 @@ import { runHub } from './wiring/hub/run-hub.ts';
 import {
   clusterAccess,
   hubClusterAccess,
-  ownAddress,
   ownInstance,
   ownNamespace,
   stopSignal,
@@ -64,14 +63,7 @@ async function main(stopping: AbortSignal): Promise<number> {
   const pod = process.env['POD_NAME'] || undefined;
   const end =
     isHub || cluster === undefined
-      ? await runHub(
-          {
-            ...common,
-            address: ownAddress(process.env, environment.http, hostname()),
-            ...omitUndefined({ cluster }),
-          },
-          stopping,
-        )
+      ? await runHub({ ...common, ...omitUndefined({ cluster }) }, stopping)
       : await runOperator(
           {
             ...common,

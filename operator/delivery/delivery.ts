@@ -146,6 +146,8 @@ export interface DeliveryOptions {
   readonly existing?: () => readonly ExistingDestination[];
   /** Cursors of destinations that nobody knows here may be others', and stay as they are; by default they are retired. */
   readonly othersFeed?: boolean;
+  /** Whether the ledger takes events, by default true: what late usage was billed as is noted in records alone where it does not. */
+  readonly mayAppend?: boolean;
   /** MAX_BACKFILL as it is set now. */
   readonly maxBackfillMs: () => number;
   readonly clock: Clock;

@@ -3,7 +3,6 @@ import type { TenantCluster } from '../discovery/tenant-cluster.ts';
 import type { Ledger, RecordChange } from '../ledger/ledger.ts';
 import type { MetricDefinition } from '../model/catalog.ts';
 import { isRecord } from '../model/is-record.ts';
-import { storedTenant, type Tenant } from '../model/tenant.ts';
 import type { FailedTenantApi } from '../tenant-api/tenant-api.ts';
 
 /**
@@ -43,7 +42,6 @@ export interface MeterReport {
 
 const REPORT_KEY = 'fleet/report';
 const CLUSTER_PREFIX = 'fleet/cluster/';
-const FAREWELL_PREFIX = 'fleet/farewell/';
 
 /** Of every list in a report. */
 export const MOST_ITEMS = 100;
@@ -92,25 +90,6 @@ export async function readClusters(records: Records): Promise<readonly TenantClu
   });
 }
 
-/** Says that a tenant has left, and that no more usage of it will come. */
-export function putFarewell(tenant: Tenant): RecordChange {
-  return { key: FAREWELL_PREFIX + tenant.id, value: JSON.stringify(tenant) };
-}
-
-export function dropFarewell(tenant: string): RecordChange {
-  return { key: FAREWELL_PREFIX + tenant, value: undefined };
-}
-
-/** Tenants that have left and that nobody has bidden farewell to at the destinations yet. */
-export async function readFarewells(records: Records): Promise<readonly Tenant[]> {
-  const tenants: Tenant[] = [];
-  for await (const [, text] of records.records(FAREWELL_PREFIX)) {
-    const tenant = parsed(text);
-    if (isTenant(tenant)) tenants.push(storedTenant(tenant));
-  }
-  return tenants;
-}
-
 function parsed(text: string | undefined): Readonly<Record<string, unknown>> | undefined {
   if (text === undefined) return undefined;
   try {
@@ -130,8 +109,4 @@ function isReport(value: unknown): value is MeterReport {
 
 function isCluster(value: unknown): value is TenantCluster {
   return isRecord(value) && typeof value['id'] === 'string' && typeof value['tenant'] === 'string';
-}
-
-function isTenant(value: unknown): value is Tenant {
-  return isRecord(value) && typeof value['id'] === 'string' && Array.isArray(value['clusters']);
 }

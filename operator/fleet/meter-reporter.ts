@@ -1,16 +1,9 @@
 import type { TenantCluster } from '../discovery/tenant-cluster.ts';
 import type { Ledger, RecordChange } from '../ledger/ledger.ts';
 import { errorText } from '../model/error-text.ts';
-import type { Tenant } from '../model/tenant.ts';
 import type { Clock } from '../telemetry/clock.ts';
 import type { Logger } from '../telemetry/logger.ts';
-import {
-  clusterChanges,
-  type MeterReport,
-  putFarewell,
-  putReport,
-  readClusterTexts,
-} from './meter-report.ts';
+import { clusterChanges, type MeterReport, putReport, readClusterTexts } from './meter-report.ts';
 
 export interface MeterReporterOptions {
   /** That of the meter. */
@@ -20,13 +13,8 @@ export interface MeterReporterOptions {
   readonly clusters: () => readonly TenantCluster[] | undefined;
   /** Grows with every round of discovery that may have changed tenants. */
   readonly rounds: () => number;
-  /** Who does not feed all destinations leaves farewells to whoever feeds the others. */
-  readonly farewells?: {
-    /** Tenants that have left, and of which no usage can come any more. Its own destinations are asked by then. */
-    due(): Promise<readonly Tenant[]>;
-    /** It is on record. */
-    accept(tenant: string): void;
-  };
+  /** Accepts departures of tenants, which a hub reads then; called before each report. */
+  readonly acceptDepartures?: () => Promise<void>;
   readonly clock: Clock;
   readonly logger: Logger;
 }
@@ -62,14 +50,13 @@ class MeterReporter {
 
   /** Gives why nothing was written; undefined when it was. */
   async round(): Promise<string | undefined> {
-    const { ledger, farewells } = this.#options;
+    const { ledger } = this.#options;
+    await this.#options.acceptDepartures?.();
     const stored = this.#clusters ?? (await readClusterTexts(ledger));
     const clusters = this.#options.clusters();
     const changed = clusters === undefined ? [] : clusterChanges(stored, clusters);
-    const due = (await farewells?.due()) ?? [];
     const records: readonly RecordChange[] = [
       ...changed,
-      ...due.map(putFarewell),
       putReport({
         ...this.#options.report(),
         beat: this.#beat + 1,
@@ -82,7 +69,6 @@ class MeterReporter {
     if (clusters !== undefined) {
       this.#clusters = new Map(clusters.map((cluster) => [cluster.id, JSON.stringify(cluster)]));
     }
-    for (const { id } of due) farewells?.accept(id);
     return undefined;
   }
 }

@@ -1,32 +1,33 @@
 import { describe, expect, test } from 'vitest';
 import type { Destination, ProvisionOutcome } from '../destinations/destination.ts';
 import { testTenant } from '../destinations/testing/context.ts';
-import type { Customer, Customers } from '../ledger/fleet.ts';
+import type { Customer, CustomerRecords } from '../ledger/fleet.ts';
 import type { Tenant } from '../model/tenant.ts';
+import { Customers } from './customers.ts';
 import { mergeTenants } from './merge-tenants.ts';
 import { oneCustomer } from './one-customer.ts';
 
 const NEVER = new AbortController().signal;
 const START = Date.UTC(2026, 10, 1);
 
-/** As a database has them, one at a time. */
-function memoryCustomers(): Customers & { readonly rows: Map<string, Customer> } {
+/** Records in memory: `rows` by destination and tenant. */
+function memoryRecords() {
   const rows = new Map<string, Customer>();
-  let turn: Promise<unknown> = Promise.resolve();
-  return {
-    rows,
-    alone: (destination, tenant, work) => {
+  const records: CustomerRecords = {
+    read: async (destination) =>
+      new Map(
+        [...rows].flatMap(([key, customer]) => {
+          const [name, tenant = ''] = key.split('/');
+          return name === destination ? [[tenant, customer] as const] : [];
+        }),
+      ),
+    write: async (destination, tenant, customer) => {
       const key = `${destination}/${tenant}`;
-      const mine = turn.then(async () => {
-        const { result, record } = await work(rows.get(key));
-        if (record === 'none') rows.delete(key);
-        else if (record !== 'as before') rows.set(key, record);
-        return result;
-      });
-      turn = mine.catch(() => undefined);
-      return mine;
+      if (customer === undefined) rows.delete(key);
+      else rows.set(key, customer);
     },
   };
+  return { rows, records };
 }
 
 /** A billing system that writes down what it is asked. */
@@ -53,9 +54,10 @@ function world(answer: ProvisionOutcome = { kind: 'done' }) {
       return { kind: 'verified', known: new Set() };
     },
   };
-  const customers = memoryCustomers();
+  const { rows, records } = memoryRecords();
+  const customers = new Customers(records, () => true);
   const at = (stream: string) => oneCustomer(destination, stream, customers);
-  return { asked, customers, berlin: at('berlin'), paris: at('paris') };
+  return { asked, rows, destination, berlin: at('berlin'), paris: at('paris') };
 }
 
 const acme = (change: Partial<Tenant> = {}): Tenant =>
@@ -92,15 +94,15 @@ describe('a tenant in two clusters', () => {
   });
 
   test('that could not be made is tried by each, and is on record of neither', async () => {
-    const { asked, customers, berlin, paris } = world({ kind: 'rejected', reason: 'no email' });
+    const { asked, rows, berlin, paris } = world({ kind: 'rejected', reason: 'no email' });
     await berlin.provision(acme(), NEVER);
     expect(await paris.provision(acme(), NEVER)).toMatchObject({ kind: 'rejected' });
     expect(asked).toHaveLength(2);
-    expect(customers.rows.size).toBe(0);
+    expect(rows.size).toBe(0);
   });
 
   test('stays a customer until it has left both, and then ends once', async () => {
-    const { asked, customers, berlin, paris } = world();
+    const { asked, rows, berlin, paris } = world();
     await berlin.provision(acme(), NEVER);
     await paris.provision(acme(), NEVER);
     expect(await berlin.offboard(acme(), NEVER)).toEqual({ kind: 'done' });
@@ -108,7 +110,7 @@ describe('a tenant in two clusters', () => {
     expect(asked).toEqual(['provision acme from 0']);
     await paris.offboard(acme(), NEVER);
     expect(asked).toEqual(['provision acme from 0', 'offboard acme']);
-    expect(customers.rows.size).toBe(0);
+    expect(rows.size).toBe(0);
   });
 
   test('is not asked about by sums, in which the other cluster’s usage would pass for what was sent', async () => {
@@ -119,17 +121,54 @@ describe('a tenant in two clusters', () => {
 });
 
 test('a database that does not answer makes a customer wait, and nobody guess', async () => {
-  const { asked, berlin } = (() => {
-    const made = world();
-    const away: Customers = { alone: () => Promise.reject(new Error('connection refused')) };
-    const destination = made.berlin;
-    return { ...made, berlin: oneCustomer(destination, 'berlin', away) };
-  })();
+  const { asked, destination } = world();
+  const failing = async () => {
+    throw new Error('connection refused');
+  };
+  const away = new Customers({ read: failing, write: failing }, () => true);
+  const berlin = oneCustomer(destination, 'berlin', away);
   expect(await berlin.provision(acme(), NEVER)).toEqual({
     kind: 'retry',
     reason: 'shared customers: connection refused',
   });
   expect(asked).toEqual([]);
+});
+
+test('a process that was frozen makes no customer once another one may lead', async () => {
+  const { asked, rows, destination } = world();
+  let mayWork = true;
+  const customers = new Customers(memoryRecords().records, () => mayWork);
+  const berlin = oneCustomer(destination, 'berlin', customers);
+  mayWork = false;
+  expect(await berlin.provision(acme(), NEVER)).toMatchObject({
+    kind: 'retry',
+    reason: expect.stringContaining('another process'),
+  });
+  expect([asked, rows.size]).toEqual([[], 0]);
+  mayWork = true;
+  expect(await berlin.provision(acme(), NEVER)).toEqual({ kind: 'done' });
+});
+
+test('a customer whose record could not be written is made again by whoever asks next', async () => {
+  const { asked, destination } = world();
+  const { rows, records } = memoryRecords();
+  let fails = true;
+  const customers = new Customers(
+    {
+      ...records,
+      write: async (...row) => {
+        if (fails) throw new Error('no answer');
+        await records.write(...row);
+      },
+    },
+    () => true,
+  );
+  const at = (stream: string) => oneCustomer(destination, stream, customers);
+  expect(await at('berlin').provision(acme(), NEVER)).toMatchObject({ kind: 'retry' });
+  fails = false;
+  await at('paris').provision(acme(), NEVER);
+  expect(asked).toHaveLength(2);
+  expect(rows.get('lago/acme')?.streams).toEqual(['paris']);
 });
 
 test('one customer has the name of the cluster where it is oldest, whichever stream is read first', () => {

@@ -4,7 +4,8 @@ import type {
   StepOutcome,
   VerifyOutcome,
 } from '../destinations/destination.ts';
-import type { Customer, Customers, CustomerWork } from '../ledger/fleet.ts';
+import type { Customer } from '../ledger/fleet.ts';
+import type { Customers, CustomerWork } from './customers.ts';
 import { errorText } from '../model/error-text.ts';
 import type { UsageEvent } from '../model/event.ts';
 import { override } from '../model/override.ts';

@@ -1,6 +1,6 @@
 import { loadMemory } from '../discovery/memory.ts';
 import type { TenantCluster } from '../discovery/tenant-cluster.ts';
-import type { Ledger } from '../ledger/ledger.ts';
+import type { Ledger, WriteOutcome } from '../ledger/ledger.ts';
 import { errorText } from '../model/error-text.ts';
 import type { Tenant } from '../model/tenant.ts';
 import type { Clock } from '../telemetry/clock.ts';
@@ -8,7 +8,7 @@ import type { Logger } from '../telemetry/logger.ts';
 import { createGaps, type Gap, GAP_PREFIX } from '../windows/gaps.ts';
 import { createWindowReports, REPORT_PREFIX } from '../windows/report-store.ts';
 import type { WindowReport } from '../windows/window-report.ts';
-import { type MeterReport, readClusters, readFarewells, readReport } from './meter-report.ts';
+import { type MeterReport, readClusters, readReport } from './meter-report.ts';
 
 /** A stream as its records show it to a process that is not its meter. */
 export interface StreamWatch {
@@ -25,14 +25,22 @@ export interface StreamWatch {
   pastGaps(): readonly Gap[];
   /** Newest first; each is read when it is asked for. */
   windows(): IteratorObject<WindowReport, undefined>;
-  /** Tenants that have left and are to be ended at the destinations. */
-  farewells(): readonly Tenant[];
+  /** Departures that the operator has accepted and this hub has not acknowledged: these tenants are to be offboarded. */
+  departures(): readonly Departure[];
+  /** Durably notes that a departure is known to all destinations. */
+  acknowledge(departure: Departure): Promise<WriteOutcome>;
   /** Looks at what there is now. Rejects when it cannot be read: what is known stays. */
   round(): Promise<void>;
   /** Rounds until the signal is aborted. Never rejects. */
   run(signal: AbortSignal): Promise<void>;
   /** Told after a round that brought news. Ends with the returned function. */
   subscribe(listener: () => void): () => void;
+}
+
+/** A tenant that left at a time, milliseconds since the epoch. */
+export interface Departure {
+  readonly tenant: Tenant;
+  readonly at: number;
 }
 
 export interface StreamWatchOptions {
@@ -50,6 +58,8 @@ interface SomeGaps {
 
 /** Where measurements of Prometheus keep theirs. */
 const PROMETHEUS_GAP_PREFIX = 'prometheus/gap/';
+/** Of the hub: when a tenant left, by tenant, for departures that are acknowledged. */
+const ACKNOWLEDGED_PREFIX = 'hub/departed/';
 /** Between two looks. */
 const ROUND_MS = 2_000;
 /** Reports of windows that are read anew, of the newest hours. */
@@ -68,7 +78,9 @@ class RecordWatch implements StreamWatch {
   #clusters: readonly TenantCluster[] = [];
   #gaps: SomeGaps = { open: [], past: [] };
   readonly #windows = createWindowReports();
-  #farewells: readonly Tenant[] = [];
+  #departed: readonly Departure[] = [];
+  /** By tenant; undefined before they are read. */
+  #acknowledged: Map<string, number> | undefined;
   #lastWindowEnd: number | undefined;
 
   constructor(options: StreamWatchOptions) {
@@ -108,8 +120,15 @@ class RecordWatch implements StreamWatch {
     return this.#windows.list();
   }
 
-  farewells(): readonly Tenant[] {
-    return this.#farewells;
+  departures(): readonly Departure[] {
+    return this.#departed.filter(({ tenant, at }) => this.#acknowledged?.get(tenant.id) !== at);
+  }
+
+  async acknowledge({ tenant, at }: Departure): Promise<WriteOutcome> {
+    const change = { key: ACKNOWLEDGED_PREFIX + tenant.id, value: String(at) };
+    const outcome = await this.#options.ledger.writeRecords([change]);
+    if (outcome.kind === 'written') this.#acknowledged?.set(tenant.id, at);
+    return outcome;
   }
 
   subscribe(listener: () => void): () => void {
@@ -131,7 +150,6 @@ class RecordWatch implements StreamWatch {
   async round(): Promise<void> {
     const { ledger, clock } = this.#options;
     const report = await readReport(ledger);
-    const farewells = await readFarewells(ledger);
     const { lastWindowEnd } = ledger.stats();
     const before = this.#report;
     const isNewRoster = report?.revision !== before?.revision;
@@ -144,9 +162,8 @@ class RecordWatch implements StreamWatch {
     // Nothing is taken for known before all of it is.
     if (report?.beat !== before?.beat || isNewRoster) this.#reportedAt = clock.monotonic();
     this.#report = report;
-    this.#farewells = farewells;
     this.#lastWindowEnd = lastWindowEnd;
-    if (isNewRoster || isNewWindow || farewells.length > 0) {
+    if (isNewRoster || isNewWindow || this.departures().length > 0) {
       for (const listener of this.#listeners) listener();
     }
   }
@@ -157,8 +174,24 @@ class RecordWatch implements StreamWatch {
     const present = [...memory.tenants].flatMap(([id, { tenant, presence }]) =>
       presence.kind === 'offboarded' ? [] : [[id, tenant] as const],
     );
+    const departed = [...memory.tenants.values()].flatMap(({ tenant, presence }) =>
+      presence.kind === 'offboarded' && presence.accepted ? { tenant, at: presence.at } : [],
+    );
+    this.#acknowledged ??= await readAcknowledged(ledger);
     this.#clusters = await readClusters(ledger);
     this.#tenants = new Map(present);
+    this.#departed = departed;
+    await this.#forgetAcknowledged();
+  }
+
+  /** Of tenants that discovery remembers no more, or that are there again. */
+  async #forgetAcknowledged(): Promise<void> {
+    const departed = new Set(this.#departed.map(({ tenant }) => tenant.id));
+    const gone = [...(this.#acknowledged?.keys() ?? [])].filter((id) => !departed.has(id));
+    if (gone.length === 0) return;
+    const changes = gone.map((id) => ({ key: ACKNOWLEDGED_PREFIX + id, value: undefined }));
+    const outcome = await this.#options.ledger.writeRecords(changes);
+    if (outcome.kind === 'written') for (const id of gone) this.#acknowledged?.delete(id);
   }
 
   /** All there are at first, then those of the newest hours. */
@@ -180,6 +213,14 @@ class RecordWatch implements StreamWatch {
     }
     return hours;
   }
+}
+
+async function readAcknowledged(ledger: Pick<Ledger, 'records'>): Promise<Map<string, number>> {
+  const acknowledged = new Map<string, number>();
+  for await (const [key, at] of ledger.records(ACKNOWLEDGED_PREFIX)) {
+    acknowledged.set(key.slice(ACKNOWLEDGED_PREFIX.length), Number(at));
+  }
+  return acknowledged;
 }
 
 async function readGaps(ledger: Pick<Ledger, 'records'>, pastBefore: number): Promise<SomeGaps> {

@@ -8,28 +8,35 @@ export interface StreamName {
   readonly region: string;
 }
 
-/** A database with the streams of many clusters, for whoever reads and feeds all of them and is the meter of none. */
+/**
+ * A database with the streams of many clusters, for the hub that reads and feeds all of them. What a hub needs of its storage is this and
+ * the row of the process that leads (`postgres/hub-lease.ts`), whose epoch fences every write.
+ */
 export interface FleetDatabase {
   /** For people: host, port and name. */
   readonly name: string;
   /** The streams that there are, those that were registered first first. Rejects while the database does not answer. */
   streams(): Promise<readonly StreamName[]>;
-  /** Comes to a stream as one of several processes. */
-  join(stream: StreamName): Promise<OpenLedgerOutcome>;
-  readonly customers: Customers;
+  /**
+   * A stream as the hub has it while it leads with `epoch`. Events, and records that the operator of the stream writes, are the stream's.
+   * Cursors, and records under {@link isHubRecord}, are the hub's: `fenced` once another process leads. It takes no events.
+   */
+  open(stream: StreamName, epoch: number): Promise<OpenLedgerOutcome>;
+  /** Customers of destinations, on record while this process leads with `epoch`. */
+  customers(epoch: number): CustomerRecords;
 }
 
-/** Customers of destinations, one at a time over all processes of all streams (docs/fleet.md#one-customer). */
-export interface Customers {
-  /**
-   * Runs `work` while nobody else has this customer of a destination, and durably notes what it says. Rejects when that cannot be
-   * had or noted: then it has to be done again.
-   */
-  alone<T>(
-    destination: string,
-    tenant: string,
-    work: (known: Customer | undefined) => Promise<CustomerWork<T>>,
-  ): Promise<T>;
+/** Records of a stream that the hub writes: what delivery keeps, and which departures are acknowledged. */
+export function isHubRecord(key: string): boolean {
+  return key.startsWith('delivery/') || key.startsWith('hub/');
+}
+
+/** Which customers are provisioned for which streams (docs/fleet.md#one-customer). */
+export interface CustomerRecords {
+  /** The customers of a destination, by tenant. Rejects where they cannot be read. */
+  read(destination: string): Promise<ReadonlyMap<string, Customer>>;
+  /** Durably notes a customer, or that there is none. Rejects where that is not certain. */
+  write(destination: string, tenant: string, customer: Customer | undefined): Promise<void>;
 }
 
 /** What is on record of a customer. */
@@ -40,10 +47,4 @@ export interface Customer {
   readonly billableFrom?: number;
   /** The streams that it is provisioned for. */
   readonly streams: readonly string[];
-}
-
-/** What came of work on a customer, and what is to be on record from then on: as before, nothing, or another. */
-export interface CustomerWork<T> {
-  readonly result: T;
-  readonly record: 'as before' | 'none' | Customer;
 }

@@ -1,7 +1,6 @@
-import { isIPv6 } from 'node:net';
 import packageJson from '../../package.json' with { type: 'json' };
 import type { Environment } from '../config/load-environment.ts';
-import type { HttpSettings, SettingsStore } from '../config/settings.ts';
+import type { SettingsStore } from '../config/settings.ts';
 import { type ClusterAccess, inClusterNamespace } from '../kubernetes/kube-config.ts';
 import type { AdjustableLogger } from '../telemetry/create-logger.ts';
 
@@ -36,19 +35,6 @@ export function ownNamespace(environment: Environment): string {
 /** Which process this is: POD_NAME, else the name of this machine, which is that of the pod as a rule. */
 export function ownInstance(environment: Environment, machine: string): string {
   return environment['POD_NAME'] || machine;
-}
-
-/**
- * Where other replicas reach the HTTP API of this process, `host:port`: POD_IP, else the host of LISTEN_ADDR, else the name of
- * this machine.
- */
-export function ownAddress(
-  environment: Environment,
-  { host, port }: Pick<HttpSettings, 'host' | 'port'>,
-  machine: string,
-): string {
-  const reached = environment['POD_IP'] || host || machine;
-  return `${isIPv6(reached) ? `[${reached}]` : reached}:${port}`;
 }
 
 /**

@@ -3,7 +3,6 @@ import { MOST_ITEMS } from '../fleet/meter-report.ts';
 import { type MeterReporterOptions, reportMeter } from '../fleet/meter-reporter.ts';
 import type { Views } from '../http/views.ts';
 import { omitUndefined } from '../model/omit-undefined.ts';
-import type { Tenant } from '../model/tenant.ts';
 import type { BuildContext } from './build-context.ts';
 import type { ClusterView } from './cluster-view.ts';
 import { whenConfigured } from './custom-resources.ts';
@@ -41,7 +40,9 @@ export function tellFleet(context: BuildContext, told: Told): Part {
           rounds: () => rounds,
           clusters: () => (discovery.known() ? discovery.clusters() : undefined),
           report: () => reportOf(context, told),
-          ...(environment.role === 'meter' && { farewells: farewellsOf(context, told) }),
+          ...(environment.role === 'meter' && {
+            acceptDepartures: () => acceptDepartures(context, told),
+          }),
         },
         signal,
       );
@@ -80,28 +81,23 @@ function reportOf(
   };
 }
 
-/** A tenant is bidden farewell when no gap can bring usage of it any more, or after MAX_BACKFILL at the latest. */
-function farewellsOf(
+/**
+ * Accepts the departure of each tenant of whom no gap can bring usage any more, or who left more than MAX_BACKFILL ago. Own destinations
+ * are asked before; a hub reads the accepted departures in the records of discovery.
+ */
+async function acceptDepartures(
   { settings, clock, logger }: BuildContext,
   { cluster, metering, delivery }: Told,
-): NonNullable<MeterReporterOptions['farewells']> {
+): Promise<void> {
   const { discovery, observation } = cluster;
-  return {
-    due: async () => {
-      const { maxBackfillMs } = settings.current().metering;
-      const left = discovery.offboarded();
-      if (left.length === 0) return [];
-      const fillableFrom = clock.now() - maxBackfillMs;
-      const mayCome = openGaps(metering.gaps(), observation.tenantClusters, fillableFrom);
-      const due: Tenant[] = [];
-      for (const { tenant, at } of left) {
-        if (at > fillableFrom && mayCome(tenant.id)) continue;
-        const asked = await delivery.offboard(tenant);
-        if (asked.kind === 'failed') logger.warn(`[fleet] ${asked.message}`);
-        else due.push(tenant);
-      }
-      return due;
-    },
-    accept: (tenant) => discovery.acceptOffboarding(tenant),
-  };
+  const left = discovery.offboarded();
+  if (left.length === 0) return;
+  const fillableFrom = clock.now() - settings.current().metering.maxBackfillMs;
+  const mayCome = openGaps(metering.gaps(), observation.tenantClusters, fillableFrom);
+  for (const { tenant, at } of left) {
+    if (at > fillableFrom && mayCome(tenant.id)) continue;
+    const asked = await delivery.offboard(tenant);
+    if (asked.kind === 'failed') logger.warn(`[fleet] ${asked.message}`);
+    else discovery.acceptOffboarding(tenant.id);
+  }
 }

@@ -42,6 +42,8 @@ export interface FeederOptions {
   readonly ledger: Ledger;
   /** Other processes ask for things in the ledger as well. */
   readonly othersAsk?: boolean;
+  /** As in {@link DeliveryOptions}. */
+  readonly mayAppend?: boolean;
   readonly tenants: TenantSource;
   readonly catalog: () => Catalog;
   readonly maxBackfillMs: () => number;
@@ -114,7 +116,7 @@ export function createFeederParts(options: FeederOptions, wake: () => void, refr
   const pending = new Pending(ledger, name);
   const stored = { destination, ledger, records, deadLetters, changes };
   const verify = createVerification({ ...stored, pending, inFlight });
-  const lateLines = new LateLines({ name, ledger, records, clock });
+  const lateLines = new LateLines({ ...options, name, records });
   const corrections = createCorrectionGate({
     destination,
     records,

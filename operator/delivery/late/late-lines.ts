@@ -33,6 +33,8 @@ export interface LateLinesOptions {
   readonly ledger: Ledger;
   readonly records: Pick<DeliveryRecords, 'late' | 'putLate' | 'dropLate'>;
   readonly clock: Clock;
+  /** As in {@link DeliveryOptions}. */
+  readonly mayAppend?: boolean;
 }
 
 /**
@@ -103,14 +105,26 @@ export class LateLines {
     return outcome;
   }
 
-  /** Notes in one write what a line was billed as, and an event in the ledger for each of its parts. */
+  /** Notes in one write what a line was billed as, and an event in the ledger for each of its parts where it takes events. */
   async billed(line: StoredLine, reference: string): Promise<LedgerFailure | undefined> {
-    const { name, ledger, records, clock } = this.#options;
+    const { ledger, records, mayAppend = true } = this.#options;
+    const record = records.putLate({ ...line, state: 'billed', reference });
+    const outcome = mayAppend
+      ? await ledger.append({ events: this.#notesOf(line, reference), records: [record] })
+      : await ledger.writeRecords([record]);
+    if (outcome.kind === 'failed') return outcome;
+    this.#lines.delete(line.id);
+    this.#problems.delete(line.id);
+    return undefined;
+  }
+
+  #notesOf(line: StoredLine, reference: string): readonly UsageEvent[] {
+    const { name, clock } = this.#options;
     const recordedAt = formatInstant(clock.now());
     const like = decodeEvent(line.like);
     const { number, invoice } = line.price;
     const reason = `late: its invoice ${number ?? invoice} was final`;
-    const events = line.parts.map(({ sequence, ...part }) => {
+    return line.parts.map(({ sequence, ...part }) => {
       const event = eventOf(like, part);
       return lateNoteOf({ event, sequence }, recordedAt, {
         destination: name,
@@ -118,12 +132,6 @@ export class LateLines {
         reason,
       });
     });
-    const record = records.putLate({ ...line, state: 'billed', reference });
-    const outcome = await ledger.append({ events, records: [record] });
-    if (outcome.kind === 'failed') return outcome;
-    this.#lines.delete(line.id);
-    this.#problems.delete(line.id);
-    return undefined;
   }
 
   /** The billing system does not take a line: it is told, and tried again later. */

@@ -1,88 +1,84 @@
 import pLimit from 'p-limit';
 import type { LedgerDatabase } from '../../config/settings.ts';
-import type { Customer, Customers, CustomerWork } from '../fleet.ts';
-import { openSession, type Session, type Statement } from './session.ts';
+import type { Customer, CustomerRecords } from '../fleet.ts';
+import { LOCK_HUB_LEASE } from './hub-lease.ts';
+import { openSession, type Row, type Session, type Statement } from './session.ts';
 import { beginText, commit } from './transaction.ts';
 
-/** A billing system may take so long to find or make a customer. */
-const LOCK_TIMEOUT_MS = 120_000;
-const ANSWER_MS = LOCK_TIMEOUT_MS + 30_000;
-/** Customers that one process works on at a time, each with a connection: two feeders' worth of what they ask for. */
-const CONCURRENCY = 16;
+const LOCK_TIMEOUT_MS = 5_000;
+const ANSWER_MS = 30_000;
 
-/**
- * Customers as rows of a database. The row is locked while a customer is worked on: who comes to the same one waits, also
- * where there was no row before.
- */
-export function createPostgresCustomers(database: LedgerDatabase): Customers {
-  const limit = pLimit(CONCURRENCY);
-  /** For those that wait: where a cluster comes with all of its tenants, most of the work would be connecting. */
-  let free: Session[] = [];
-  return {
-    alone: (destination, tenant, work) =>
-      limit(async () => {
-        const session = free.pop() ?? (await openSession(database, ANSWER_MS));
-        try {
-          const result = await inTransaction(session, [destination, tenant], work);
-          free.push(session);
-          return result;
-        } catch (error) {
-          // Ends the transaction as well.
-          await session.end();
-          throw error;
-        } finally {
-          if (limit.pendingCount === 0) {
-            const unused = free;
-            free = [];
-            await Promise.all(unused.map((one) => one.end()));
-          }
-        }
-      }),
+/** Customers as rows of a database, read and written by the epoch of the hub that leads. */
+export class PostgresCustomers implements CustomerRecords {
+  readonly #database: LedgerDatabase;
+  readonly #epoch: number;
+  readonly #oneAtATime = pLimit(1);
+  /** Open while another transaction waits for this one. */
+  #session: Session | undefined;
+
+  constructor(database: LedgerDatabase, epoch: number) {
+    this.#database = database;
+    this.#epoch = epoch;
+  }
+
+  readonly read: CustomerRecords['read'] = async (destination) => {
+    const rows = await this.#run({
+      text: `select tenant, value from meterfeed.customer where destination = $1 and value <> ''`,
+      values: [destination],
+    });
+    // Only this module writes the table.
+    return new Map(
+      rows.map(({ tenant, value }) => [tenant ?? '', JSON.parse(value ?? '') as Customer]),
+    );
   };
-}
 
-type Key = readonly [destination: string, tenant: string];
+  readonly write: CustomerRecords['write'] = async (destination, tenant, customer) => {
+    const key = [destination, tenant];
+    await this.#run(
+      customer === undefined
+        ? {
+            text: 'delete from meterfeed.customer where destination = $1 and tenant = $2',
+            values: key,
+          }
+        : {
+            text: `insert into meterfeed.customer (destination, tenant, value) values ($1, $2, $3)
+              on conflict (destination, tenant) do update set value = excluded.value`,
+            values: [...key, JSON.stringify(customer)],
+          },
+    );
+  };
 
-async function inTransaction<T>(
-  session: Session,
-  key: Key,
-  work: (known: Customer | undefined) => Promise<CustomerWork<T>>,
-): Promise<T> {
-  const [, , found] = await session.run([
-    { text: beginText(LOCK_TIMEOUT_MS) },
-    {
-      text: `insert into meterfeed.customer (destination, tenant, value) values ($1, $2, '')
-        on conflict (destination, tenant) do nothing`,
-      values: key,
-    },
-    {
-      text: 'select value from meterfeed.customer where destination = $1 and tenant = $2 for update',
-      values: key,
-    },
-  ]);
-  const before = found?.rows[0]?.['value'] ?? '';
-  const { result, record } = await work(before === '' ? undefined : customerOf(before));
-  const next = record === 'as before' ? before : record === 'none' ? '' : JSON.stringify(record);
-  await session.run([write(key, next)]);
-  await commit(session);
-  return result;
-}
-
-function write(key: Key, value: string): Statement {
-  return value === ''
-    ? {
-        text: 'delete from meterfeed.customer where destination = $1 and tenant = $2',
-        values: key,
-        rows: 1,
+  #run(statement: Statement): Promise<readonly Row[]> {
+    return this.#oneAtATime(async () => {
+      const session = this.#session ?? (await openSession(this.#database, ANSWER_MS));
+      this.#session = undefined;
+      try {
+        const rows = await inTransaction(session, this.#epoch, statement);
+        if (this.#oneAtATime.pendingCount > 0) this.#session = session;
+        else await session.end();
+        return rows;
+      } catch (error) {
+        session.destroy();
+        throw error;
       }
-    : {
-        text: 'update meterfeed.customer set value = $3 where destination = $1 and tenant = $2',
-        values: [...key, value],
-        rows: 1,
-      };
+    });
+  }
 }
 
-/** Only this module writes it. */
-function customerOf(text: string): Customer {
-  return JSON.parse(text) as Customer;
+async function inTransaction(
+  session: Session,
+  epoch: number,
+  statement: Statement,
+): Promise<readonly Row[]> {
+  const [, led] = await session.run([
+    { text: beginText(LOCK_TIMEOUT_MS) },
+    { text: LOCK_HUB_LEASE, values: [] },
+  ]);
+  const current = led?.rows[0]?.['epoch'];
+  if (Number(current) !== epoch) {
+    throw new Error(`another process of the hub leads: epoch "${current}" instead of "${epoch}"`);
+  }
+  const [found] = await session.run([statement]);
+  await commit(session);
+  return found?.rows ?? [];
 }

@@ -1,5 +1,6 @@
 import type { LedgerFailure } from '../ledger.ts';
 import type { Lease } from '../leases.ts';
+import { LOCK_HUB_LEASE } from './hub-lease.ts';
 import { LEASE_LOST, TAKEN_OVER } from './refusals.ts';
 import type { Row, Statement } from './session.ts';
 
@@ -8,6 +9,9 @@ import type { Row, Statement } from './session.ts';
  * anybody may push usage. What no longer holds under the lock is refused (docs/ledger-format.md#several-replicas).
  */
 export type Fence = 'meter' | 'anybody' | Lease;
+
+/** The name in the fence of a hub, whose epoch is that of its row. */
+export const HUB = 'hub';
 
 /** Something with the right by which it is written; that of the meter unless it says another. */
 export interface Fenced {
@@ -25,6 +29,8 @@ export function lockLeases(
 ): readonly Statement[] {
   const names = requests.flatMap(({ fence }) => (typeof fence === 'object' ? [fence.name] : []));
   if (names.length === 0) return [];
+  // A process is a hub or an operator: no batch has both.
+  if (names.includes(HUB)) return [{ text: LOCK_HUB_LEASE, values: [] }];
   return [
     {
       text: `select name, epoch from meterfeed.lease
@@ -39,7 +45,7 @@ export function refusalBy(
   isMeter: boolean,
   leases: readonly Row[],
 ): (request: Fenced) => LedgerFailure | undefined {
-  const held = new Map(leases.map((row) => [row['name'], Number(row['epoch'])]));
+  const held = new Map(leases.map((row) => [row['name'] ?? HUB, Number(row['epoch'])]));
   return ({ fence = 'meter' }) => {
     if (fence === 'anybody') return undefined;
     if (fence === 'meter') return isMeter ? undefined : TAKEN_OVER;

@@ -1,17 +1,19 @@
 import { errorText } from '../../model/error-text.ts';
-import { damage } from '../failures.ts';
-import type { FleetDatabase, StreamName } from '../fleet.ts';
-import { createPostgresCustomers } from './customers.ts';
+import { override } from '../../model/override.ts';
+import { damage, ledgerFailure } from '../failures.ts';
+import { type FleetDatabase, isHubRecord, type StreamName } from '../fleet.ts';
+import type { Ledger, LedgerFailure, RecordChange } from '../ledger.ts';
+import { PostgresCustomers } from './customers.ts';
 import { migrate } from './migrate.ts';
 import { openPostgresLedger, type PostgresLedgerOptions } from './open-postgres-ledger.ts';
 import { lookTogether } from './poll.ts';
 import { createReaders } from './readers.ts';
 import { openSession, type Row, type Session } from './session.ts';
 
-/** What joining a stream takes beside its names. */
+/** What opening a stream takes beside its names. */
 export type FleetDatabaseOptions = Omit<
   PostgresLedgerOptions,
-  'source' | 'region' | 'entry' | 'team' | 'registry' | 'look'
+  'source' | 'region' | 'entry' | 'team' | 'registry' | 'look' | 'hub'
 >;
 
 const ANSWER_MS = 30_000;
@@ -39,10 +41,32 @@ export function createFleetDatabase(options: FleetDatabaseOptions): FleetDatabas
         throw new Error(`${name}: ${errorText(error)}`, { cause: error });
       }
     },
-    join: (stream) =>
-      openPostgresLedger({ ...options, ...stream, entry: 'join', team: 'hub', look }),
-    customers: createPostgresCustomers(database),
+    open: async (stream, epoch) => {
+      const opened = await openPostgresLedger({ ...options, ...stream, hub: epoch, look });
+      if (opened.kind === 'failed') return opened;
+      return { kind: 'opened', ledger: asHub(opened.ledger) };
+    },
+    customers: (epoch) => new PostgresCustomers(database, epoch),
   };
+}
+
+/** The operator of a stream alone appends to it, and writes the records that are not the hub's. */
+function asHub(ledger: Ledger): Ledger {
+  return override<Ledger>(ledger, {
+    append: async () => refusal('append: a hub appends nothing to a stream'),
+    writeRecords: async (changes) => refuse(changes) ?? ledger.writeRecords(changes),
+    commitCursor: async (destination, sequence, commit) =>
+      refuse(commit?.records) ?? ledger.commitCursor(destination, sequence, commit),
+  });
+}
+
+function refuse(changes: readonly RecordChange[] = []): LedgerFailure | undefined {
+  const wrong = changes.find(({ key }) => !isHubRecord(key));
+  return wrong && refusal(`record: the operator of the stream writes it: "${wrong.key}"`);
+}
+
+function refusal(message: string): LedgerFailure {
+  return ledgerFailure('invalid', message);
 }
 
 async function streamsOf(session: Session): Promise<readonly StreamName[]> {

@@ -11,6 +11,7 @@ import { createLedgerMetrics } from '../ledger-metrics.ts';
 import { missingRanges, type SequenceRange } from '../missing-ranges.ts';
 import { type LeaseTeam, replicaName } from '../leases.ts';
 import { toLedgerFailure } from './failures.ts';
+import { HUB } from './fences.ts';
 import { createPostgresLeases } from './leases.ts';
 import { migrate } from './migrate.ts';
 import type { Look } from './poll.ts';
@@ -39,6 +40,8 @@ export interface PostgresLedgerOptions extends StreamName {
   readonly address?: string;
   /** With whom one that joins shares leases; by default the operators. */
   readonly team?: LeaseTeam;
+  /** Of a hub: the epoch with which it leads. It never leads the stream, and what it writes is fenced by the epoch. */
+  readonly hub?: number;
   /** How one that joins learns what the others write, where it is not to look for itself. */
   readonly look?: Look;
   /** How long the server may take to answer before the connection counts as lost; by default 30 seconds. */
@@ -67,14 +70,18 @@ export async function openPostgresLedger(
 }
 
 async function enter(options: PostgresLedgerOptions, owner: string): Promise<Contents> {
-  const { database, answerMs = ANSWER_MS, retentionMs, clock, entry = 'lead' } = options;
+  const { database, answerMs = ANSWER_MS, retentionMs, clock } = options;
   const session = await openSession(database, answerMs);
   try {
     await migrate(session);
-    return await enterStream(session, options, owner, retentionMs, clock.now(), entry);
+    return await enterStream(session, options, owner, retentionMs, clock.now(), entryOf(options));
   } finally {
     await session.end();
   }
+}
+
+function entryOf({ entry = 'lead', hub }: Pick<PostgresLedgerOptions, 'entry' | 'hub'>): Entry {
+  return hub === undefined ? entry : 'join';
 }
 
 /** What was deleted, what is stored, and the end. */
@@ -90,7 +97,8 @@ function build(
   contents: Contents,
   readers: Readers,
 ): Omit<Extract<OpenLedgerOutcome, { kind: 'opened' }>, 'kind'> {
-  const { database, durability, clock, logger, entry = 'lead', address = '' } = options;
+  const { database, durability, clock, logger, hub, address = '' } = options;
+  const entry = entryOf(options);
   const { answerMs = ANSWER_MS, team = 'operators' } = options;
   const metrics = createLedgerMetrics(options.registry);
   const problems = createProblems(logger);
@@ -124,6 +132,7 @@ function build(
   const shared = entry === 'join';
   const ledgerBy = createPostgresLedger({ ...options, store, readers, problems, metrics, shared });
   const ledger = ledgerBy('meter');
+  if (hub !== undefined) return { ledger: ledgerBy({ name: HUB, epoch: hub }) };
   if (!shared) return { ledger, epoch: contents.state.epoch };
   const leases = createPostgresLeases({
     database,

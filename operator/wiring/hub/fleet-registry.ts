@@ -1,4 +1,9 @@
-import { AggregatorRegistry, Registry } from 'prom-client';
+import {
+  AggregatorRegistry,
+  type MetricObjectWithValues,
+  type MetricValue,
+  Registry,
+} from 'prom-client';
 
 /** The metrics of one stream, which has its own of every name. */
 export interface StreamRegistry {
@@ -7,7 +12,7 @@ export interface StreamRegistry {
 }
 
 /**
- * The process's own metrics, those that are added to this registry, and those of each stream with its name as the label
+ * The metrics of the process, those that are added to this registry, and those of each stream with its name as the label
  * `cluster`.
  */
 export class FleetRegistry extends Registry {
@@ -18,6 +23,11 @@ export class FleetRegistry extends Registry {
     super();
     this.#own = own;
     this.#streams = streams;
+  }
+
+  /** Without those of the streams. */
+  override async getMetricsAsJSON(): Promise<MetricObjectWithValues<MetricValue<string>>[]> {
+    return [...(await this.#own.getMetricsAsJSON()), ...(await super.getMetricsAsJSON())];
   }
 
   override async metrics(): Promise<string> {

@@ -1,6 +1,6 @@
 import type { Registry } from 'prom-client';
 import type { Settings, SettingsStore } from '../../config/settings.ts';
-import type { Customers } from '../../ledger/fleet.ts';
+import type { Customers } from '../../fleet/customers.ts';
 import type { Tenant } from '../../model/tenant.ts';
 import type { Outbound } from '../../outbound/outbound.ts';
 import type { Clock } from '../../telemetry/clock.ts';
@@ -8,15 +8,13 @@ import type { Logger } from '../../telemetry/logger.ts';
 import type { Tracer } from '../../telemetry/tracer.ts';
 import type { HubDestinations } from './hub-destinations.ts';
 
-/** What a hub's process has, and what all of its streams share. */
+/** What the process of a hub has while it leads, and what all of its streams share. */
 export interface HubContext {
   readonly version: string;
   /** The settings as the environment has them. */
   readonly environment: Settings;
   /** With the price books of the streams laid over it. */
   readonly settings: SettingsStore;
-  /** Where other replicas reach this process, `host:port`. */
-  readonly address: string;
   readonly clock: Clock;
   /** Uniform in [0, 1). */
   readonly random: () => number;
@@ -27,8 +25,10 @@ export interface HubContext {
   readonly tracer?: Tracer;
   /** Those of the hub's cluster. */
   readonly destinations: Pick<HubDestinations, 'ready' | 'existing'>;
-  /** In the first database. */
+  /** On record in the first database. */
   readonly customers: Customers;
+  /** Resolves when the streams that there are have been opened: a tenant may be in several of them. */
+  readonly allAsked: (signal: AbortSignal) => Promise<void>;
   /** A tenant as all streams together have it; undefined where none knows it. */
   readonly merged: (tenant: string) => Tenant | undefined;
 }

@@ -1,4 +1,3 @@
-import { randomBytes } from 'node:crypto';
 import type { KubeConfig } from '@kubernetes/client-node';
 import type { Registry } from 'prom-client';
 import type { SettingsStore } from '../../config/settings.ts';
@@ -12,7 +11,7 @@ import { createSecretReader } from '../../controllers/secret-reader.ts';
 import type { BillingView } from '../../controllers/views.ts';
 import type { ExistingDestination } from '../../delivery/destination-status.ts';
 import { createConnection } from '../../kubernetes/connection.ts';
-import { createLeaderElection } from '../../kubernetes/lease.ts';
+import { fencedConnection } from '../../kubernetes/fenced-connection.ts';
 import { createReflectorMetrics, createWorkQueueMetrics } from '../../kubernetes/metrics.ts';
 import type { WriteOutcome } from '../../ledger/ledger.ts';
 import type { Clock } from '../../telemetry/clock.ts';
@@ -22,7 +21,7 @@ import { aborted, type Part } from '../parts.ts';
 /** The cluster that a hub runs in. */
 export interface HubCluster {
   readonly kubeConfig: KubeConfig;
-  /** The hub's own: its Lease, and the Secrets that BillingDestinations name. */
+  /** The hub's own, with the Secrets that BillingDestinations name. */
   readonly namespace: string;
 }
 
@@ -41,6 +40,8 @@ export interface HubDestinationsOptions {
   readonly instance: string;
   /** Where they are put in force. */
   readonly settings: SettingsStore;
+  /** Whether this process certainly leads: nothing is written while it does not. */
+  readonly mayAct: () => boolean;
   /** What has become of each over all streams. */
   readonly delivery: BillingView;
   /** Commits the cursors of destinations that cannot be used, in all streams. */
@@ -62,27 +63,17 @@ export const NO_DESTINATIONS: HubDestinations = {
   parts: [],
 };
 
-/** The name of the Lease in the hub's namespace, which config/hub repeats: whoever has it writes statuses and finalizers. */
-const LEASE = 'meterfeed-hub';
-
-/** All replicas put them in force; one of them says in the objects what has become of them (docs/fleet.md#destinations). */
+/** Puts them in force, and reports in the objects what has become of them (docs/fleet.md#destinations). */
 export function createHubDestinations(
   { kubeConfig, namespace }: HubCluster,
   options: HubDestinationsOptions,
 ): HubDestinations {
   const { instance, settings, delivery, clock, random, logger, registry } = options;
-  const connection = createConnection({ kubeConfig });
+  const connection = fencedConnection(createConnection({ kubeConfig }), options.mayAct);
   const common = { connection, namespace, clock, random, logger };
-  const election = createLeaderElection({
-    ...common,
-    name: LEASE,
-    identity: `${instance}_${randomBytes(4).toString('hex')}`,
-  });
-  const mayWrite = (): boolean => election.leading;
   const set = createControllerSet({
     ...common,
     instance,
-    mayWrite,
     queueMetrics: createWorkQueueMetrics(registry),
     reflectorMetrics: createReflectorMetrics(registry),
   });
@@ -94,8 +85,7 @@ export function createHubDestinations(
       delivery,
       cursors: {
         reserve: options.reserve,
-        // Whoever does not write leaves it to the one that does.
-        retire: async (name) => (mayWrite() ? options.retire(name) : { kind: 'retired' }),
+        retire: options.retire,
       },
     }),
   );
@@ -103,7 +93,7 @@ export function createHubDestinations(
   return {
     known: () => known,
     ready: (signal) => controller.ready(signal),
-    existing: () => controller.objects().map((one) => existingDestination(one, mayWrite())),
+    existing: () => controller.objects().map((one) => existingDestination(one, true)),
     parts: [
       {
         name: 'connection',
@@ -122,18 +112,6 @@ export function createHubDestinations(
             () => undefined,
           );
           await set.run(signal);
-        },
-      },
-      {
-        name: 'statuses',
-        run: async (signal) => {
-          // Feeding depends on leases in the database alone: a lost Lease is another replica's turn to write.
-          while (!signal.aborted) {
-            await election.run(signal, async (leading) => {
-              set.lookAgain();
-              await aborted(leading);
-            });
-          }
         },
       },
     ],

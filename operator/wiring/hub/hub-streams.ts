@@ -3,6 +3,7 @@ import { keptSpecs } from '../../controllers/kept-price-books.ts';
 import { mergeTenants } from '../../fleet/merge-tenants.ts';
 import type { FleetStreamView } from '../../http/views.ts';
 import type { FleetDatabase, StreamName } from '../../ledger/fleet.ts';
+import type { HubLease } from '../../ledger/postgres/hub-lease.ts';
 import { errorText } from '../../model/error-text.ts';
 import type { Tenant } from '../../model/tenant.ts';
 import { ReadWriteLock } from '../../usage/read-write-lock.ts';
@@ -22,42 +23,63 @@ export interface HubStreams {
   tenants(): readonly Tenant[];
   /** Why a database, or a stream of it, is not read; empty is healthy. */
   problems(): readonly string[];
-  /** Every database has been asked, and each of its streams that can be read is. */
+  /** Every database has been asked, and each of its streams that can be read here is. */
   ready(): boolean;
+  /** Resolves when that is so, or the signal is aborted. */
+  allAsked(signal: AbortSignal): Promise<void>;
   /** Price books of all streams have been read. */
   pricesKnown(): boolean;
-  /** Works until the signal is aborted, and closes every stream. Never rejects. */
-  run(signal: AbortSignal): Promise<void>;
+  /**
+   * Works until the signal is aborted, and closes every stream. `epoch` is that of the first database; in each of the others this
+   * process works while it leads there as well.
+   */
+  run(epoch: number, signal: AbortSignal): Promise<void>;
+}
+
+/** A database, and the row by which a process leads there. */
+export interface HubDatabase {
+  readonly database: FleetDatabase;
+  readonly lease: HubLease;
 }
 
 const LOOK_MS = 5_000;
+/** While databases are still being asked. */
+const SOON_MS = 100;
 
 /** `context` may ask for what it returns: it is made first. */
 export function createHubStreams(
-  databases: readonly FleetDatabase[],
+  databases: readonly [HubDatabase, ...HubDatabase[]],
   context: () => HubContext,
 ): HubStreams {
   return new Streams(databases, context);
 }
 
+/** By what a stream is opened. */
+interface Serving {
+  readonly epoch: number;
+  readonly signal: AbortSignal;
+  /** Of all streams of the database: the streams of another one do not wait for it. */
+  readonly turns: SummingTurns;
+}
+
 interface Running {
   readonly unit: StreamUnit;
-  readonly database: FleetDatabase;
+  readonly place: HubDatabase;
   readonly ended: Promise<void>;
 }
 
 class Streams implements HubStreams {
-  readonly #databases: readonly FleetDatabase[];
+  readonly #databases: readonly [HubDatabase, ...HubDatabase[]];
   readonly #context: () => HubContext;
-  readonly #turns = new Map<FleetDatabase, SummingTurns>();
+  /** Where streams have been looked for. */
+  readonly #asked = new Set<HubDatabase>();
   #running: readonly Running[] = [];
   /** By database, and by database and stream. */
   readonly #problems = new Map<string, { readonly text: string; readonly stream?: StreamName }>();
   #merged: ReadonlyMap<string, Tenant> | undefined;
-  #asked = false;
   #pricesKnown = false;
 
-  constructor(databases: readonly FleetDatabase[], context: () => HubContext) {
+  constructor(databases: readonly [HubDatabase, ...HubDatabase[]], context: () => HubContext) {
     this.#databases = databases;
     this.#context = context;
   }
@@ -93,47 +115,89 @@ class Streams implements HubStreams {
   }
 
   problems(): readonly string[] {
-    return [...this.#problems.values()].map(({ text }) => text);
+    const led = this.#databases.flatMap((place) => this.#notLed(place) ?? []);
+    return [...led, ...[...this.#problems.values()].map(({ text }) => text)];
   }
 
   ready(): boolean {
-    return this.#asked;
+    return this.#areAsked(this.#databases);
+  }
+
+  allAsked(signal: AbortSignal): Promise<void> {
+    return this.#untilAsked(this.#databases, signal);
   }
 
   pricesKnown(): boolean {
     return this.#pricesKnown;
   }
 
-  async run(signal: AbortSignal): Promise<void> {
+  async run(epoch: number, signal: AbortSignal): Promise<void> {
+    const [first, ...others] = this.#databases;
+    await Promise.all([
+      this.#serve(first, epoch, signal),
+      ...others.map((place) =>
+        place.lease.run(signal, (own, leading) => this.#serve(place, own, leading)),
+      ),
+      this.#followPrices(signal),
+    ]);
+  }
+
+  /** Opens the streams of a database as they come, until the signal is aborted; then closes them. */
+  async #serve(place: HubDatabase, epoch: number, signal: AbortSignal): Promise<void> {
     const { clock } = this.#context();
+    const turns = new ReadWriteLock();
+    // Of two streams with one REGION that of the earlier database counts.
+    await this.#untilAsked(this.#databases.slice(0, this.#databases.indexOf(place)), signal);
     while (!signal.aborted) {
-      await this.#look(signal);
-      if (!signal.aborted) await this.#readPrices();
-      this.#asked = true;
+      for (const name of await this.#listOf(place.database)) {
+        if (signal.aborted) break;
+        const isRunning = this.#running.some(
+          (one) => one.place === place && one.unit.name.source === name.source,
+        );
+        if (!isRunning) await this.#open(place, name, { epoch, signal, turns });
+      }
+      this.#asked.add(place);
       await clock.sleep(LOOK_MS, signal).catch(() => undefined);
     }
-    await Promise.all(this.#running.map(({ ended }) => ended));
+    const own = this.#running.filter((one) => one.place === place);
+    await Promise.all(own.map(({ ended }) => ended));
+    this.#asked.delete(place);
+  }
+
+  #areAsked(databases: readonly HubDatabase[]): boolean {
+    return databases.every((place) => this.#asked.has(place) || this.#notLed(place) !== undefined);
+  }
+
+  async #untilAsked(databases: readonly HubDatabase[], signal: AbortSignal): Promise<void> {
+    while (!signal.aborted && !this.#areAsked(databases)) {
+      await this.#context()
+        .clock.sleep(SOON_MS, signal)
+        .catch(() => undefined);
+    }
+  }
+
+  /** Why nothing of a database is read or fed here at the moment; undefined where this process leads there. */
+  #notLed({ database, lease }: HubDatabase): string | undefined {
+    if (lease.isTrusted()) return undefined;
+    const { owner, problem } = lease.seen;
+    if (problem !== '') return `database: ${database.name}: ${problem}`;
+    return owner === ''
+      ? undefined
+      : `database: ${database.name}: another hub leads there: "${owner}"`;
+  }
+
+  async #followPrices(signal: AbortSignal): Promise<void> {
+    const { clock } = this.#context();
+    await this.allAsked(signal);
+    while (!signal.aborted) {
+      await this.#readPrices();
+      await clock.sleep(LOOK_MS, signal).catch(() => undefined);
+    }
   }
 
   #all(): ReadonlyMap<string, Tenant> {
     this.#merged ??= mergeTenants(this.units().map(({ watch }) => watch.tenants()));
     return this.#merged;
-  }
-
-  async #look(signal: AbortSignal): Promise<void> {
-    // At the same time: one that does not answer takes ten seconds to say so.
-    const found = await Promise.all(
-      this.#databases.map(async (database) => [database, await this.#listOf(database)] as const),
-    );
-    for (const [database, names] of found) {
-      for (const name of names) {
-        if (signal.aborted) return;
-        const isRunning = this.#running.some(
-          (one) => one.database === database && one.unit.name.source === name.source,
-        );
-        if (!isRunning) await this.#open(database, name, signal);
-      }
-    }
   }
 
   async #listOf(database: FleetDatabase): Promise<readonly StreamName[]> {
@@ -147,8 +211,13 @@ class Streams implements HubStreams {
     }
   }
 
-  async #open(database: FleetDatabase, name: StreamName, signal: AbortSignal): Promise<void> {
+  async #open(
+    place: HubDatabase,
+    name: StreamName,
+    { epoch, signal, turns }: Serving,
+  ): Promise<void> {
     const { logger } = this.#context();
+    const { database, lease } = place;
     const key = `${database.name}/${name.source}`;
     const clash = this.#clashOf(database, name);
     if (clash !== undefined) {
@@ -156,16 +225,14 @@ class Streams implements HubStreams {
       return;
     }
     try {
-      const joined = await database.join(name);
-      if (joined.kind === 'failed' || joined.replica === undefined) {
-        const why = joined.kind === 'failed' ? joined.message : 'it cannot be joined';
-        this.#settle(key, `stream "${name.source}": ${why}`, name);
+      const opened = await database.open(name, epoch);
+      if (opened.kind === 'failed') {
+        this.#settle(key, `stream "${name.source}": ${opened.message}`, name);
         return;
       }
-      const { ledger, replica } = joined;
-      const turns = this.#turns.get(database) ?? new ReadWriteLock();
-      this.#turns.set(database, turns);
-      const unit = await openStreamUnit(this.#context(), name, { ledger, replica, turns });
+      const { ledger } = opened;
+      const mayAct = (): boolean => lease.isTrusted();
+      const unit = await openStreamUnit(this.#context(), name, { ledger, mayAct, turns });
       unit.watch.subscribe(() => {
         this.#merged = undefined;
       });
@@ -173,8 +240,8 @@ class Streams implements HubStreams {
         .run(signal)
         .catch((error: unknown) => logger.error(`[fleet] ${name.source}: ${errorText(error)}`))
         .then(() => this.#forget(unit));
-      this.#running = [...this.#running, { unit, database, ended }].toSorted(
-        (a, b) => this.#databases.indexOf(a.database) - this.#databases.indexOf(b.database),
+      this.#running = [...this.#running, { unit, place, ended }].toSorted(
+        (a, b) => this.#databases.indexOf(a.place) - this.#databases.indexOf(b.place),
       );
       this.#merged = undefined;
       this.#settle(key, undefined);
@@ -193,7 +260,7 @@ class Streams implements HubStreams {
     const taken = other.unit.name;
     const what =
       taken.region === region ? `REGION "${region}" of "${source}"` : `CLUSTER_NAME "${source}"`;
-    const where = `"${taken.source}" in ${other.database.name} has the same`;
+    const where = `"${taken.source}" in ${other.place.database.name} has the same`;
     return `${what} in ${database.name} is not unique: ${where}; give them different ones`;
   }
 

@@ -225,7 +225,8 @@ describe('a hub over two clusters', () => {
     await expect.poll(usage, WITHIN).toBe(2);
     const offboarded = () => received.events.filter((one) => one.includes('offboarded')).length;
     const farewells = async (meter: typeof berlin) =>
-      (await Array.fromAsync(meter.ledger.records('fleet/farewell/'))).length +
+      (await Array.fromAsync(meter.ledger.records('hub/departed/'))).length -
+      1 +
       (await Array.fromAsync(meter.ledger.records('delivery/webhook/offboard/'))).length;
 
     await berlin.setTenants();

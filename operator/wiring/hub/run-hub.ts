@@ -1,12 +1,19 @@
+import { randomUUID } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
 import type { Registry } from 'prom-client';
 import { ledgerUrls } from '../../config/parsers/ledger-url.ts';
 import { problemText } from '../../config/parsers/parser.ts';
 import type { LedgerDatabase, Settings, SettingsStore } from '../../config/settings.ts';
 import { createSettingsStore } from '../../config/settings-store.ts';
+import { Customers } from '../../fleet/customers.ts';
 import { createFleetLedger, createFleetTotals } from '../../fleet/fleet-ledger.ts';
+import { HttpFront } from '../../http/front.ts';
+import { DEFAULT_LIMITS } from '../../http/limits.ts';
 import { createHttpServer } from '../../http/server.ts';
+import { createStandbyAnswers } from '../../http/standby.ts';
+import type { ReadinessCheck } from '../../http/views.ts';
 import { createFleetDatabase } from '../../ledger/postgres/fleet-database.ts';
+import { HubLease } from '../../ledger/postgres/hub-lease.ts';
 import { errorText } from '../../model/error-text.ts';
 import { omitUndefined } from '../../model/omit-undefined.ts';
 import { createOutbound } from '../../outbound/outbound.ts';
@@ -26,15 +33,13 @@ import {
   type HubDestinations,
   NO_DESTINATIONS,
 } from './hub-destinations.ts';
-import { createHubStreams, type HubStreams } from './hub-streams.ts';
+import { createHubStreams, type HubDatabase, type HubStreams } from './hub-streams.ts';
 
 export interface HubOptions {
   readonly version: string;
   readonly environment: Settings;
   /** Which process this is. */
   readonly instance: string;
-  /** Where other replicas reach it, `host:port`. */
-  readonly address: string;
   readonly clock: Clock;
   /** Uniform in [0, 1). */
   readonly random: () => number;
@@ -44,14 +49,93 @@ export interface HubOptions {
   readonly cluster?: HubCluster;
 }
 
-/** Runs a hub until the signal is aborted or a part cannot go on (docs/fleet.md). */
+type HubDatabases = readonly [HubDatabase, ...HubDatabase[]];
+
+/** What stays while this process stands by, leads, and stands by again. */
+interface Process {
+  readonly databases: HubDatabases;
+  readonly registry: Registry;
+  readonly front: HttpFront;
+}
+
+/** A database that has answered within this time is reached; a leader answers requests for so long without it. */
+const REACHED_MS = 60_000;
+const ANSWERS_MS = 30_000;
+/** What has not ended by then, once another process leads, is ended with this process. */
+const STEP_DOWN_MS = 10_000;
+
+/**
+ * Runs a hub until the signal is aborted or a part cannot go on: it stands by, and works while this process leads in the first
+ * database (docs/fleet.md#one-process-leads).
+ */
 export async function runHub(options: HubOptions, stopping: AbortSignal): Promise<PartsEnd> {
-  const { environment, clock, logger, scrubber } = options;
+  const { environment, clock, logger, scrubber, version } = options;
   const found = await databasesOf(environment.ledger);
   if (found.kind === 'failed') return found;
   for (const database of found.databases) scrubber.learn(database);
-  const parts = await buildHub(options, found.databases, () => !stopping.aborted);
-  return runParts(parts, stopping, { clock, logger });
+  const [home, ...further] = found.databases;
+  const databases = [
+    hubDatabase(options, home),
+    ...further.map((one) => hubDatabase(options, one)),
+  ] as const;
+  const [first] = databases;
+  const registry = createRegistry({ version });
+  const idle = createStandbyAnswers({
+    readiness: () => standbyReadiness(first, clock),
+    metrics: registry,
+    logger,
+    clock,
+  });
+  const front = new HttpFront({ metrics: registry, logger, limits: DEFAULT_LIMITS, idle });
+  try {
+    await front.listen(environment.http);
+    await first.lease.run(stopping, (epoch, signal) =>
+      lead(options, { databases, registry, front }, epoch, signal, stopping),
+    );
+    return { kind: 'stopped' };
+  } catch (error) {
+    return { kind: 'failed', reason: errorText(error) };
+  } finally {
+    await front.close();
+  }
+}
+
+function hubDatabase(options: HubOptions, database: LedgerDatabase): HubDatabase {
+  const { environment, instance, clock, logger } = options;
+  const { retentionMs, durability } = environment.ledger;
+  return {
+    database: createFleetDatabase({ database, durability, retentionMs, clock, logger }),
+    lease: new HubLease({ database, owner: `${instance} ${randomUUID()}`, clock, logger }),
+  };
+}
+
+function standbyReadiness({ lease }: HubDatabase, clock: Clock): readonly ReadinessCheck[] {
+  const { at, problem } = lease.seen;
+  const ok = clock.monotonic() - at < REACHED_MS;
+  return [{ name: 'database', ok, detail: ok ? 'reached' : problem || 'it is being asked' }];
+}
+
+/** Works as the leader until the signal is aborted. Rejects where it cannot go on, or does not end in time. */
+async function lead(
+  options: HubOptions,
+  process: Process,
+  epoch: number,
+  signal: AbortSignal,
+  stopping: AbortSignal,
+): Promise<void> {
+  const { clock, logger } = options;
+  const parts = await buildHub(options, process, epoch, () => !signal.aborted);
+  const ended = new AbortController();
+  const late = async (): Promise<PartsEnd> => {
+    await aborted(AbortSignal.any([signal, ended.signal]));
+    await clock.sleep(STEP_DOWN_MS, AbortSignal.any([stopping, ended.signal]));
+    return { kind: 'failed', reason: `another process leads, and this one did not stop in time` };
+  };
+  const working = runParts(parts, signal, { clock, logger });
+  const end = await Promise.race([working, late().catch(() => working)]);
+  ended.abort();
+  if (end.kind === 'failed') throw new Error(end.reason);
+  if (!stopping.aborted) logger.warn('[hub] another process leads: this one stands by');
 }
 
 type FoundDatabases =
@@ -73,31 +157,28 @@ async function databasesOf(settings: Settings['ledger']): Promise<FoundDatabases
 
 async function buildHub(
   options: HubOptions,
-  [home, ...further]: readonly [LedgerDatabase, ...LedgerDatabase[]],
+  { databases, registry: own, front }: Process,
+  epoch: number,
   running: () => boolean,
 ): Promise<readonly Part[]> {
-  const { environment, clock, logger, version, address, scrubber } = options;
-  const { retentionMs, durability } = environment.ledger;
+  const { environment, clock, logger, version, scrubber } = options;
   const settings = createSettingsStore(environment);
   settings.subscribe((next) => scrubber.learn(next));
-  const registry = createRegistry({ version });
+  const [{ database, lease }] = databases;
+  const mayAct = (): boolean => lease.isTrusted();
+  const streams: HubStreams = createHubStreams(databases, () => context);
+  const registry = new FleetRegistry(own, () => streams.units());
   const outbound = createOutbound({ registry, clock, userAgent: `meterfeed/${version}` });
   const telemetry = await exportTelemetry({ ...options, registry }, outbound);
-  const common = { durability, retentionMs, clock, logger, address };
-  const first = createFleetDatabase({ ...common, database: home });
-  const databases = [
-    first,
-    ...further.map((database) => createFleetDatabase({ ...common, database })),
-  ];
-  const streams: HubStreams = createHubStreams(databases, () => context);
-  const destinations = destinationsOf(options, { settings, registry, streams });
+  const destinations = destinationsOf(options, { settings, registry, streams, mayAct });
   const context: HubContext = {
     ...options,
     settings,
     registry,
     outbound,
     destinations,
-    customers: first.customers,
+    customers: new Customers(database.customers(epoch), mayAct),
+    allAsked: (signal) => streams.allAsked(signal),
     merged: (tenant) => streams.merged(tenant),
     ...omitUndefined({ tracer: telemetry.tracer }),
   };
@@ -106,9 +187,13 @@ async function buildHub(
     clock,
     logger,
     version,
-    views: fleetViews(streams, { settings, destinations, running }),
+    views: {
+      ...fleetViews(streams, { settings, destinations, running }),
+      leads: () => lease.isTrusted(ANSWERS_MS),
+    },
     ledger: createFleetLedger(() => streams.units()),
-    metrics: new FleetRegistry(registry, () => streams.units()),
+    metrics: registry,
+    front,
     fleet: {
       totals: createFleetTotals(() => streams.units()),
       streams: () => streams.units(),
@@ -125,7 +210,7 @@ async function buildHub(
       },
     },
     ...destinations.parts,
-    { name: 'streams', run: (signal) => streams.run(signal) },
+    { name: 'streams', run: (signal) => streams.run(epoch, signal) },
   ];
 }
 
@@ -135,10 +220,12 @@ function destinationsOf(
     settings,
     registry,
     streams,
+    mayAct,
   }: {
     readonly settings: SettingsStore;
     readonly registry: Registry;
     readonly streams: HubStreams;
+    readonly mayAct: () => boolean;
   },
 ): HubDestinations {
   if (options.cluster === undefined) return NO_DESTINATIONS;
@@ -146,6 +233,7 @@ function destinationsOf(
     ...options,
     settings,
     registry,
+    mayAct,
     delivery: {
       list: () =>
         destinationsOfAll(streams.units()).flatMap(({ cursorWindowEnd, ...status }) =>

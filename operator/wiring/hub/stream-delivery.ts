@@ -1,11 +1,8 @@
 import type { DestinationSettings } from '../../config/settings.ts';
 import type { Delivery } from '../../delivery/delivery.ts';
 import type { ExistingDestination } from '../../delivery/destination-status.ts';
-import { feederLease } from '../../delivery/shared-feeders.ts';
-import { dropFarewell } from '../../fleet/meter-report.ts';
 import type { StreamWatch } from '../../fleet/stream-watch.ts';
-import { ledgerFailure } from '../../ledger/failures.ts';
-import type { Ledger, Replica, WriteOutcome } from '../../ledger/ledger.ts';
+import type { Ledger, WriteOutcome } from '../../ledger/ledger.ts';
 import { errorText } from '../../model/error-text.ts';
 import type { HubContext } from './hub-context.ts';
 
@@ -14,7 +11,6 @@ export interface Delivering {
   readonly context: HubContext;
   readonly watch: StreamWatch;
   readonly delivery: Delivery;
-  readonly open: Ledger;
 }
 
 /** Those that the hub feeds a stream to: none while its operator feeds all of them, and none of a name that its meter has. */
@@ -48,20 +44,21 @@ export function existingOf(
   });
 }
 
-/** Feeds the stream to the hub's destinations, once they are known. */
+/** Feeds the stream to the hub's destinations, once they and all streams are known: a customer is that of all streams. */
 export async function deliver(
-  { context, watch, delivery, open }: Delivering,
+  { context, watch, delivery }: Delivering,
   signal: AbortSignal,
 ): Promise<void> {
   const { settings, logger } = context;
   try {
     await context.destinations.ready(signal);
+    await context.allAsked(signal);
   } catch (error) {
     if (signal.aborted) return;
     throw error;
   }
   let applied: readonly DestinationSettings[] = [];
-  let isBidding = false;
+  let isOffboarding = false;
   const look = async (): Promise<void> => {
     const wanted = wantedOf(context, watch);
     const isSame =
@@ -72,14 +69,14 @@ export async function deliver(
     }
     // Which resources get a cursor here depends on what the meter reports.
     await delivery.reserve();
-    if (watch.report()?.role !== 'meter' || isBidding) return;
-    isBidding = true;
+    if (watch.report()?.role !== 'meter' || isOffboarding) return;
+    isOffboarding = true;
     try {
-      await bidFarewell({ watch, delivery, open }, (problem) => logger.warn(`[fleet] ${problem}`));
+      await offboardDeparted({ watch, delivery }, (problem) => logger.warn(`[fleet] ${problem}`));
     } catch (error) {
       logger.warn(`[fleet] ${errorText(error)}`);
     } finally {
-      isBidding = false;
+      isOffboarding = false;
     }
   };
   const endings = [watch.subscribe(() => void look()), settings.subscribe(() => void look())];
@@ -89,19 +86,10 @@ export async function deliver(
   for (const end of endings) end();
 }
 
-/** The last one to retire a destination is told by whom it is still fed: its next commit would revive the cursor. */
+/** Retires the cursor of a destination after its feeder has ended: the next commit would revive it. */
 export async function retire(
   destination: string,
-  {
-    context,
-    watch,
-    delivery,
-    ledger,
-    replica,
-  }: Pick<Delivering, 'context' | 'watch' | 'delivery'> & {
-    readonly ledger: Ledger;
-    readonly replica: Replica;
-  },
+  { context, watch, delivery, ledger }: Delivering & { readonly ledger: Ledger },
 ): Promise<WriteOutcome> {
   const isOthers =
     watch.report()?.role !== 'meter' || watch.report()?.ownDestinations?.includes(destination);
@@ -110,25 +98,17 @@ export async function retire(
     return { kind: 'written' };
   }
   await delivery.apply(wantedOf(context, watch));
-  const feeder = replica.leases.addressOf(feederLease(destination));
-  if (feeder !== undefined) {
-    return ledgerFailure('retryable', `destination: fed by ${feeder} still: "${destination}"`);
-  }
-  return replica.open.retireCursor(destination, context.clock.now());
+  return ledger.retireCursor(destination, context.clock.now());
 }
 
-/** Hands tenants that have left over to the destinations. Each is asked for durably before the farewell is forgotten. */
-async function bidFarewell(
-  { watch, delivery, open }: Omit<Delivering, 'context'>,
+/** Hands tenants that have left over to the destinations. Each is asked for durably before the departure is acknowledged. */
+async function offboardDeparted(
+  { watch, delivery }: Omit<Delivering, 'context'>,
   warn: (problem: string) => void,
 ): Promise<void> {
-  for (const tenant of watch.farewells()) {
-    const outcome = await delivery.offboard(tenant);
-    if (outcome.kind === 'failed') {
-      warn(outcome.message);
-      continue;
-    }
-    const dropped = await open.writeRecords([dropFarewell(tenant.id)]);
-    if (dropped.kind === 'failed') warn(dropped.message);
+  for (const departure of watch.departures()) {
+    const asked = await delivery.offboard(departure.tenant);
+    const outcome = asked.kind === 'failed' ? asked : await watch.acknowledge(departure);
+    if (outcome.kind === 'failed') warn(outcome.message);
   }
 }

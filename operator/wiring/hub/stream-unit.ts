@@ -1,6 +1,7 @@
 import { join } from 'node:path';
 import { Registry } from 'prom-client';
 import { createDelivery } from '../../delivery/delivery-engine.ts';
+import { fencedDestinations } from '../../delivery/fenced-destinations.ts';
 import {
   type CreateDestination,
   createDestinationRegistry,
@@ -14,13 +15,12 @@ import { oneCustomer } from '../../fleet/one-customer.ts';
 import { createStreamWatch } from '../../fleet/stream-watch.ts';
 import type { ServedStream } from '../../http/server.ts';
 import type { StreamName } from '../../ledger/fleet.ts';
-import type { Ledger, Replica, WriteOutcome } from '../../ledger/ledger.ts';
+import type { Ledger, WriteOutcome } from '../../ledger/ledger.ts';
 import { createSumming } from '../../usage/summing.ts';
 import type { SummingTurns } from '../../usage/sum-keeper.ts';
 import { createDestinationMetrics } from '../destination-metrics.ts';
 import { aborted, type Part, runParts } from '../parts.ts';
 import { tracedDestinations } from '../otlp.ts';
-import { heardFeeders } from './heard-feeders.ts';
 import type { HubContext } from './hub-context.ts';
 import { streamCatalog } from './stream-catalog.ts';
 import { deliver, existingOf, retire } from './stream-delivery.ts';
@@ -37,21 +37,22 @@ export interface StreamUnit extends ServedStream, ViewedStream {
   readonly run: (signal: AbortSignal) => Promise<void>;
 }
 
-/** A stream as its database gives it. */
-export interface JoinedStream {
+/** A stream as its database gives it to the hub that leads there. */
+export interface OpenedStream {
   readonly ledger: Ledger;
-  readonly replica: Replica;
+  /** Whether this process certainly leads in its database at this moment. */
+  readonly mayAct: () => boolean;
   /** Of all streams of the database: the streams of another one do not wait for it. */
   readonly turns: SummingTurns;
 }
 
 const STATES_MS = 30_000;
 
-/** The unit of a stream that was joined. What its records say is known when it resolves. */
+/** The unit of a stream that was opened. What its records say is known when it resolves. */
 export async function openStreamUnit(
   context: HubContext,
   name: StreamName,
-  { ledger, replica, turns }: JoinedStream,
+  { ledger, mayAct, turns }: OpenedStream,
 ): Promise<StreamUnit> {
   const { clock, random, logger, settings, environment } = context;
   const registry = new Registry();
@@ -77,8 +78,7 @@ export async function openStreamUnit(
     ledger,
     registry,
     catalog,
-    shared: heardFeeders(replica, summing.hear),
-    createDestination: destinationsOf(context, name),
+    createDestination: destinationsOf(context, name, mayAct),
     tenants: {
       find: (id) => (watch.findTenant(id) === undefined ? undefined : context.merged(id)),
       recorded: async (id) => context.merged(id) ?? recordedTenant(ledger, id),
@@ -86,6 +86,7 @@ export async function openStreamUnit(
     },
     existing: () => existingOf(context.destinations.existing(), watch),
     othersFeed: true,
+    mayAppend: false,
     maxBackfillMs: () => settings.current().metering.maxBackfillMs,
   });
   createDestinationMetrics(registry, () => delivery.statuses());
@@ -103,12 +104,11 @@ export async function openStreamUnit(
     }
   };
   const parts: readonly Part[] = [
-    { name: 'leases', run: (signal) => replica.leases.run(signal) },
     { name: 'records', run: (signal) => watch.run(signal) },
     { name: 'states', run: reloadStates },
     {
       name: 'delivery',
-      run: (signal) => deliver({ context, watch, delivery, open: replica.open }, signal),
+      run: (signal) => deliver({ context, watch, delivery }, signal),
     },
     {
       name: 'sums',
@@ -126,7 +126,7 @@ export async function openStreamUnit(
     delivery,
     registry,
     ledger,
-    retire: (destination) => retire(destination, { context, watch, delivery, ledger, replica }),
+    retire: (destination) => retire(destination, { context, watch, delivery, ledger }),
     totals: summing.totals,
     fedByMeter: () => {
       const own = new Set(watch.report()?.ownDestinations);
@@ -151,10 +151,15 @@ export async function openStreamUnit(
 }
 
 /** Destinations of the hub, as this stream sees them: under its own name, and sharing customers with all others. */
-function destinationsOf(context: HubContext, { source }: StreamName): CreateDestination {
+function destinationsOf(
+  context: HubContext,
+  { source }: StreamName,
+  mayAct: () => boolean,
+): CreateDestination {
   const { clock, logger, outbound, tracer, customers } = context;
   const plain = createDestinationRegistry({ clock, logger, outbound });
-  const create = tracer === undefined ? plain : tracedDestinations(plain, tracer);
+  const fenced = fencedDestinations(plain, mayAct);
+  const create = tracer === undefined ? fenced : tracedDestinations(fenced, tracer);
   return (wanted) => {
     const outcome = create(forCluster(wanted, source));
     if (outcome.kind === 'invalid') return outcome;

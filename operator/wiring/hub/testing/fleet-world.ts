@@ -8,9 +8,10 @@ import type { LedgerDatabase, Role } from '../../../config/settings.ts';
 import { settingsFrom } from '../../../controllers/testing/settings.ts';
 import { reportMeter } from '../../../fleet/meter-reporter.ts';
 import type { MeterReport } from '../../../fleet/meter-report.ts';
-import type { Ledger } from '../../../ledger/ledger.ts';
+import type { Cursor, Ledger } from '../../../ledger/ledger.ts';
 import { TEST_WINDOW_MS, TEST_WINDOW_START, testEvent } from '../../../ledger/testing/events.ts';
-import { joinTestStream } from '../../../ledger/testing/postgres-replicas.ts';
+import { createFleetDatabase } from '../../../ledger/postgres/fleet-database.ts';
+import { openTestStream } from '../../../ledger/testing/postgres-ledger.ts';
 import { deriveEventId } from '../../../model/event-id.ts';
 import type { UsageEvent } from '../../../model/event.ts';
 import { isRecord } from '../../../model/is-record.ts';
@@ -25,6 +26,8 @@ import { runHub } from '../run-hub.ts';
 /** What the meter of a stream would do, as far as a hub sees it. */
 export interface PlayedMeter {
   readonly ledger: Ledger;
+  /** Those of hubs on the stream. */
+  cursors(): Promise<readonly Cursor[]>;
   /** Discovery knows these tenants from now on, and no others. */
   setTenants(...tenants: Tenant[]): Promise<void>;
   /** No more usage of a tenant will come. */
@@ -56,12 +59,17 @@ export async function playMeter(
   database: LedgerDatabase,
   { source, region, role = 'meter', ownDestinations = [] }: MeterNames,
 ): Promise<PlayedMeter> {
-  const replica = await joinTestStream(database, { source, region });
-  await replica.lead();
-  const { ledger } = replica;
+  const ledger = await openTestStream(database, { source, region });
+  const fleet = createFleetDatabase({
+    database,
+    durability: 'storage',
+    retentionMs: 86_400_000,
+    clock: systemClock,
+    logger: createMemoryLogger(),
+  });
   let tenants: readonly Tenant[] = [];
   let rounds = 0;
-  let leaving: readonly Tenant[] = [];
+  let leavings = 0;
   const report = (): Omit<MeterReport, 'beat' | 'revision'> => ({
     version: '1.2.3',
     role,
@@ -88,12 +96,6 @@ export async function playMeter(
         report,
         clusters: () => [],
         rounds: () => rounds,
-        farewells: {
-          due: async () => leaving,
-          accept: (id) => {
-            leaving = leaving.filter((tenant) => tenant.id !== id);
-          },
-        },
         clock: {
           ...systemClock,
           sleep: async () => {
@@ -106,10 +108,15 @@ export async function playMeter(
     );
   };
   await tell();
-  const stopping = new AbortController();
-  const leases = replica.leases.run(stopping.signal);
   return {
     ledger,
+    cursors: async () => {
+      const opened = await fleet.open({ source, region }, 0);
+      if (opened.kind === 'failed') throw new Error(opened.message);
+      const cursors = opened.ledger.cursors();
+      await opened.ledger.close();
+      return cursors;
+    },
     setTenants: async (...wanted) => {
       const key = (tenant: Tenant) => `discovery/tenant/${tenant.id}`;
       const gone = tenants.filter(({ id }) => !wanted.some((tenant) => tenant.id === id));
@@ -128,14 +135,14 @@ export async function playMeter(
       await tell();
     },
     leave: async (tenant) => {
-      leaving = [tenant];
+      const presence = { kind: 'offboarded', at: (leavings += 1), accepted: true };
+      await ledger.writeRecords([
+        { key: `discovery/tenant/${tenant.id}`, value: JSON.stringify({ tenant, presence }) },
+      ]);
+      rounds += 1;
       await tell();
     },
-    stop: async () => {
-      stopping.abort();
-      await leases;
-      await ledger.close();
-    },
+    stop: () => ledger.close(),
   };
 }
 
@@ -171,7 +178,6 @@ export async function startHub(
       version: '1.2.3',
       environment: settings,
       instance: `hub-${port}`,
-      address: `127.0.0.1:${port}`,
       clock: systemClock,
       random: Math.random,
       logger,
@@ -218,11 +224,17 @@ export interface Received {
   readonly url: string;
   /** `<source> <type> <subject>`, in the order of arrival. */
   readonly events: readonly string[];
+  /** The path that each of them was sent to. */
+  readonly paths: readonly string[];
+  /** The id of each of them. */
+  readonly ids: readonly string[];
   stop(): Promise<void>;
 }
 
 export async function startReceiving(): Promise<Received> {
   const events: string[] = [];
+  const paths: string[] = [];
+  const ids: string[] = [];
   const server = createServer((request, response) => {
     const pieces: Buffer[] = [];
     request.on('data', (piece: Buffer) => pieces.push(piece));
@@ -232,6 +244,8 @@ export async function startReceiving(): Promise<Received> {
       for (const event of items) {
         if (!isRecord(event)) continue;
         events.push([event['source'], event['type'], event['subject']].join(' '));
+        paths.push(request.url ?? '');
+        ids.push(String(event['id']));
       }
       response.writeHead(200).end('{}');
     });
@@ -241,6 +255,8 @@ export async function startReceiving(): Promise<Received> {
   return {
     url: `http://127.0.0.1:${port}/`,
     events,
+    paths,
+    ids,
     stop: () => new Promise((resolve) => void server.close(() => resolve())),
   };
 }
