@@ -1,4 +1,4 @@
-import { crc32 } from 'node:zlib';
+import { hash } from 'node:crypto';
 import type { Window } from '../model/window.ts';
 import type { Settled } from './credits.ts';
 import type { TenantEvidence } from './evidence-changes.ts';
@@ -22,7 +22,7 @@ const UNUSED_MS = 10 * 60_000;
  * own, because the first window of an hour lists everything: not all tenants in the same window.
  */
 export function evidenceHour(tenant: string, windowStart: number): number {
-  const offset = crc32(tenant) % HOUR_SECONDS;
+  const offset = hash('sha1', tenant, 'buffer').readUInt32BE() % HOUR_SECONDS;
   const seconds = Math.floor(windowStart / 1000) - offset;
   return (seconds - (seconds % HOUR_SECONDS) + offset) * 1000;
 }

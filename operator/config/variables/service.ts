@@ -44,7 +44,7 @@ export const SERVICE_VARIABLES = {
   },
   DATA_DIR: {
     meaning:
-      'Directory of the ledger, unless LEDGER_URL names a database; sums and explanations are kept there in any case.',
+      'Directory of the ledger, unless LEDGER_URL names a database; sums are kept there in any case.',
     parser: absolutePath(),
     default: '/var/lib/vbilling-data',
     test: 'operator/wiring/process-variables.test.ts',
