@@ -9,6 +9,7 @@ import {
   type LeaderElectionOptions,
 } from '../kubernetes/lease.ts';
 import type { Ledger } from '../ledger/ledger.ts';
+import { errorText } from '../model/error-text.ts';
 import type { Clock } from '../telemetry/clock.ts';
 import { DatabasePoll, READY_MS } from './database-poll.ts';
 import { LEASE } from './build-operator.ts';
@@ -216,7 +217,11 @@ async function elected(
   return { kind: 'stepped down', reason: outcome.reason };
 }
 
-/** The end of the work; a failure where a leader that lost its lease, and is not told to stop, does not end in time. */
+function failedBy(error: unknown): PartsEnd {
+  return { kind: 'failed', reason: errorText(error) };
+}
+
+/** The end of the work; a failure where it throws, and where a leader that lost its lease, and is not told to stop, does not end in time. */
 async function inTime(
   work: (leading: AbortSignal) => Promise<PartsEnd>,
   leading: AbortSignal,
@@ -230,7 +235,7 @@ async function inTime(
     return { kind: 'failed', reason: `it did not step down in ${STEP_DOWN_MS / 1_000} seconds` };
   };
   try {
-    return await Promise.race([work(leading), late()]);
+    return await Promise.race([work(leading).catch(failedBy), late()]);
   } finally {
     ended.abort();
   }
