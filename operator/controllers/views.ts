@@ -4,7 +4,7 @@ import type { Backlog } from '../delivery/destination-status.ts';
 import type { DriftReport } from '../delivery/operations/drift-watch.ts';
 import type { InvoiceReport } from '../delivery/operations/invoice-report.ts';
 import type { PriceReport } from '../delivery/operations/price-watch.ts';
-import type { Rate, TooSlow } from '../delivery/operations/rate-watch.ts';
+import type { Rate } from '../delivery/operations/rate-watch.ts';
 import type { LateRefusal, UnpricedUsage } from '../destinations/destination.ts';
 import type { OverrideUse } from '../discovery/discover.ts';
 import type { TenantCluster } from '../discovery/tenant-cluster.ts';
@@ -61,7 +61,7 @@ export interface DestinationProgress {
   /** How much of what it takes is in use; undefined where it names no limit. */
   readonly rate?: Rate;
   /** It takes fewer events a second than come. */
-  readonly tooSlow?: TooSlow;
+  readonly tooSlow?: Rate;
   /** Whether the billing system has what it needs before any event. */
   readonly bootstrapped: boolean;
   /** Why nothing is sent until an operator acts, if that is so. */

@@ -8,7 +8,7 @@ import type { DriftReport } from '../delivery/operations/drift-watch.ts';
 import type { InvoiceReport } from '../delivery/operations/invoice-report.ts';
 import type { PriceComparison, PriceQuestion } from '../delivery/operations/price-comparison.ts';
 import type { PriceReport } from '../delivery/operations/price-watch.ts';
-import type { Rate, TooSlow } from '../delivery/operations/rate-watch.ts';
+import type { Rate } from '../delivery/operations/rate-watch.ts';
 import type { ReconcileRow, ReconcileQuery } from '../delivery/operations/reconcile.ts';
 import type { LateRefusal, UnpricedUsage } from '../destinations/destination.ts';
 import type { TenantCluster } from '../discovery/tenant-cluster.ts';
@@ -258,7 +258,7 @@ export interface DestinationStatusView {
   /** How much of what it takes is in use; undefined where it names no limit. */
   readonly rate?: Rate;
   /** It takes fewer events a second than come. */
-  readonly tooSlow?: TooSlow;
+  readonly tooSlow?: Rate;
   readonly consecutiveFailures: number;
   readonly lastSuccessAt?: number;
   readonly lastErrorAt?: number;

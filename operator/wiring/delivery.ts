@@ -7,7 +7,7 @@ import { fencedDestinations } from '../delivery/fenced-destinations.ts';
 import { createDriftWatch, type DriftReport } from '../delivery/operations/drift-watch.ts';
 import { createInvoiceWatch } from '../delivery/operations/invoice-watch.ts';
 import { type PriceReport, PriceWatch } from '../delivery/operations/price-watch.ts';
-import { createRateWatch, type Rate, type TooSlow } from '../delivery/operations/rate-watch.ts';
+import { type Rate, RateWatch } from '../delivery/operations/rate-watch.ts';
 import { wasServed } from '../delivery/records/served-tenants.ts';
 import { createDestinationRegistry } from '../destinations/registry.ts';
 import type { Discovery } from '../discovery/discovery.ts';
@@ -35,7 +35,7 @@ export interface Billing {
     readonly drift?: DriftReport;
     readonly prices?: PriceReport;
     readonly rate?: Rate;
-    readonly tooSlow?: TooSlow;
+    readonly tooSlow?: Rate;
   };
   readonly enforcement: Enforcement;
   readonly held: HeldUsage;
@@ -75,7 +75,7 @@ export async function buildDelivery(
   });
   const drift = createDriftWatch({ ...common, delivery });
   const invoices = createInvoiceWatch({ ...common, delivery });
-  const rate = createRateWatch(ledger, clock);
+  const rate = new RateWatch(ledger, clock);
   const prices = new PriceWatch({
     ...common,
     delivery,

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { createRateWatch } from './rate-watch.ts';
+import { RateWatch } from './rate-watch.ts';
 import { createVirtualClock } from '../testing/virtual-clock.ts';
 
 const MINUTE_MS = 60_000;
@@ -8,7 +8,7 @@ const STATUS = { eventsPerSecond: 20, delivered: 0, skipped: 0 };
 async function watched(eventsPerMinute: number) {
   const clock = createVirtualClock();
   let head = 0;
-  const watch = createRateWatch({ head: () => head }, clock);
+  const watch = new RateWatch({ head: () => head }, clock);
   const stopping = new AbortController();
   const running = watch.run(stopping.signal);
   for (let minute = 0; minute < 60; minute += 1) {

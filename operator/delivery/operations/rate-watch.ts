@@ -14,58 +14,51 @@ export interface Rate {
   readonly needed: number;
 }
 
-/** A destination takes fewer events a second than come. */
-export type TooSlow = Rate;
-
 type RatedStatus = Pick<DestinationStatus, 'eventsPerSecond' | 'delivered' | 'skipped'>;
 
-/** Holds the rate at which usage comes against what each destination takes. */
-export interface RateWatch {
-  run(signal: AbortSignal): Promise<void>;
-  /** Undefined where the destination names no limit, and before the first sample. */
-  rateOf(status: RatedStatus): Rate | undefined;
-  /** Undefined while the destination can keep up, as far as is known. */
-  tooSlow(status: RatedStatus): TooSlow | undefined;
-}
+/** Compares the rate at which usage comes with what each destination takes. */
+export class RateWatch {
+  readonly #ledger: Pick<Ledger, 'head'>;
+  readonly #clock: Clock;
+  #samples: readonly { readonly at: number; readonly head: number }[] = [];
 
-export function createRateWatch(ledger: Pick<Ledger, 'head'>, clock: Clock): RateWatch {
-  let samples: readonly { readonly at: number; readonly head: number }[] = [];
+  constructor(ledger: Pick<Ledger, 'head'>, clock: Clock) {
+    this.#ledger = ledger;
+    this.#clock = clock;
+  }
 
-  const sample = (): void => {
-    const at = clock.monotonic();
-    const kept = samples.filter((earlier) => at - earlier.at <= SPAN_MS);
-    samples = [...kept, { at, head: ledger.head() }];
-  };
+  async run(signal: AbortSignal): Promise<void> {
+    while (!signal.aborted) {
+      const at = this.#clock.monotonic();
+      const recent = this.#samples.filter((earlier) => at - earlier.at <= SPAN_MS);
+      this.#samples = [...recent, { at, head: this.#ledger.head() }];
+      await this.#clock.sleep(SAMPLE_EVERY_MS, signal).catch(() => undefined);
+    }
+  }
+
+  /** Returns undefined where the destination names no limit, and before the first sample. */
+  rateOf(status: RatedStatus): Rate | undefined {
+    const { eventsPerSecond: allowed } = status;
+    const needed = this.#coming(status);
+    if (allowed === undefined || needed === undefined) return undefined;
+    return { allowed, needed: needed <= 0 ? 0 : roundedUp(needed) };
+  }
+
+  /** Returns undefined while the destination can keep up, as far as is known. */
+  tooSlow(status: RatedStatus): Rate | undefined {
+    const rate = this.rateOf(status);
+    const needed = this.#coming(status) ?? 0;
+    return rate === undefined || needed <= rate.allowed ? undefined : rate;
+  }
 
   /** Events a second that come for a destination, by the last hour; undefined before the first sample. */
-  const coming = ({ delivered, skipped }: RatedStatus): number | undefined => {
-    const [first] = samples;
-    const last = samples.at(-1);
+  #coming({ delivered, skipped }: RatedStatus): number | undefined {
+    const [first] = this.#samples;
+    const last = this.#samples.at(-1);
     if (first === undefined || last === undefined) return undefined;
     const wanted = delivered + skipped === 0 ? 1 : delivered / (delivered + skipped);
     return ((last.head - first.head) / (SPAN_MS / 1000)) * wanted;
-  };
-  const rateOf = (status: RatedStatus): Rate | undefined => {
-    const { eventsPerSecond: allowed } = status;
-    const needed = coming(status);
-    if (allowed === undefined || needed === undefined) return undefined;
-    return { allowed, needed: needed <= 0 ? 0 : roundedUp(needed) };
-  };
-
-  return {
-    run: async (signal) => {
-      while (!signal.aborted) {
-        sample();
-        await clock.sleep(SAMPLE_EVERY_MS, signal).catch(() => undefined);
-      }
-    },
-    rateOf,
-    tooSlow: (status) => {
-      const rate = rateOf(status);
-      const needed = coming(status) ?? 0;
-      return rate === undefined || needed <= rate.allowed ? undefined : rate;
-    },
-  };
+  }
 }
 
 /** To two digits, so that what is shown does not change all the time. */

@@ -31,7 +31,7 @@ import { listInvoices } from './invoices.ts';
 import { MetronomeClient } from './metronome-client.ts';
 import { pricesAtMetronome } from './card-prices.ts';
 import { MetronomeProvisioner } from './provision.ts';
-import { createRateCards, PriceWatch, type RateCards } from './rate-cards.ts';
+import { PriceWatch, RateCards } from './rate-cards.ts';
 import { MetronomeSender, SEND_EVENTS } from './send-events.ts';
 import type { MetronomeSettings } from './settings.ts';
 import { MetronomeStanding } from './standing.ts';
@@ -92,7 +92,7 @@ class Metronome implements Destination {
     this.#stripe =
       settings.stripeLink &&
       new StripeClient({ name, outbound, clock, ...settings.stripeLink, maxRequestsPerSecond: 0 });
-    this.#rateCards = createRateCards(client, clock);
+    this.#rateCards = new RateCards(client, clock);
     this.#rateCard = settings.rateCard;
     this.#prices = new PriceWatch(client, clock);
     this.#standing = new MetronomeStanding(client);

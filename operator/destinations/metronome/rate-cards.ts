@@ -31,13 +31,6 @@ export type RateCardOutcome =
   | { readonly kind: 'missing' }
   | ApiProblem;
 
-/** Rate cards by what an operator calls them: id, alias or name. */
-export interface RateCards {
-  find(reference: string, signal: AbortSignal): Promise<RateCardOutcome>;
-  /** As people call the card with this id. */
-  nameOf(id: string): string;
-}
-
 interface ListedCard extends RateCard {
   readonly aliases: readonly {
     readonly name: string;
@@ -46,35 +39,45 @@ interface ListedCard extends RateCard {
   }[];
 }
 
-export function createRateCards(client: MetronomeClient, clock: Clock): RateCards {
-  let cards: readonly ListedCard[] = [];
-  let listedAt = Number.NEGATIVE_INFINITY;
+/** Rate cards by what an operator calls them: id, alias or name. */
+export class RateCards {
+  readonly #client: MetronomeClient;
+  readonly #clock: Clock;
+  #cards: readonly ListedCard[] = [];
+  #listedAt = Number.NEGATIVE_INFINITY;
 
-  const pick = (reference: string): RateCard | undefined => {
-    const now = clock.now();
+  constructor(client: MetronomeClient, clock: Clock) {
+    this.#client = client;
+    this.#clock = clock;
+  }
+
+  async find(reference: string, signal: AbortSignal): Promise<RateCardOutcome> {
+    const known = this.#pick(reference);
+    const fresh = this.#clock.monotonic() - this.#listedAt < FRESH_MS;
+    if (known !== undefined && fresh) return { kind: 'card', card: known };
+    const list = await this.#client.list('/v1/contract-pricing/rate-cards/list', {}, signal);
+    if (list.kind !== 'list') return list;
+    this.#cards = list.items.map(readCard);
+    this.#listedAt = this.#clock.monotonic();
+    const card = this.#pick(reference);
+    return card === undefined ? { kind: 'missing' } : { kind: 'card', card };
+  }
+
+  /** Returns what people call the card with this id. */
+  nameOf(id: string): string {
+    return this.#cards.find((card) => card.id === id)?.name ?? id;
+  }
+
+  #pick(reference: string): RateCard | undefined {
+    const now = this.#clock.now();
     return (
-      cards.find(({ id }) => id === reference) ??
-      cards.find(({ aliases }) =>
+      this.#cards.find(({ id }) => id === reference) ??
+      this.#cards.find(({ aliases }) =>
         aliases.some(({ name, from, to }) => name === reference && from <= now && now < to),
       ) ??
-      cards.find(({ name }) => name === reference)
+      this.#cards.find(({ name }) => name === reference)
     );
-  };
-
-  return {
-    nameOf: (id) => cards.find((card) => card.id === id)?.name ?? id,
-    find: async (reference, signal) => {
-      const known = pick(reference);
-      const fresh = clock.monotonic() - listedAt < FRESH_MS;
-      if (known !== undefined && fresh) return { kind: 'card', card: known };
-      const list = await client.list('/v1/contract-pricing/rate-cards/list', {}, signal);
-      if (list.kind !== 'list') return list;
-      cards = list.items.map(readCard);
-      listedAt = clock.monotonic();
-      const card = pick(reference);
-      return card === undefined ? { kind: 'missing' } : { kind: 'card', card };
-    },
-  };
+  }
 }
 
 function readCard(object: JsonObject): ListedCard {

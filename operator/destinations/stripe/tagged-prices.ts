@@ -1,7 +1,6 @@
 import type { Charge, PriceBook } from '../../model/price-book.ts';
 import { comparePrices, type PriceThere } from '../../pricing/compare.ts';
 import { type JsonObject, objectOf, objectsOf, textOf } from '../json.ts';
-import type { ApiProblem } from '../json-api/answer.ts';
 import { decimalsOf } from '../late.ts';
 import type { ComparedBook, PricesOutcome, PricesQuery } from '../prices.ts';
 import { isOfSplit, wantedAtMeters } from './book-prices.ts';
@@ -21,24 +20,14 @@ interface TaggedPricesOptions {
   readonly meters: StripeMeters;
 }
 
-/** Prices of plans, and the meters that they are of. */
-interface PricesAtMeters {
-  /** The active metered prices that are tagged with a plan, the newest first. */
-  readonly tagged: (plan: string) => readonly JsonObject[];
-  /** The event name of the meter that a price is of; undefined for one of no metric that is delivered. */
-  readonly meterOf: (price: JsonObject) => string | undefined;
-  /** Event names of the meters that count a metric. */
-  readonly metersOf: (metric: string) => readonly string[];
-}
-
-/** Reads the account's prices, and the meters of the query's metrics. */
-async function listTagged(
+/** Compares price books with the prices of their plans at Stripe (docs/destinations/stripe.md#prices-of-a-pricebook). */
+export async function pricesAtStripe(
   { client, settings, meters }: TaggedPricesOptions,
-  { metrics }: Pick<PricesQuery, 'metrics'>,
+  { books, metrics, day }: PricesQuery,
   signal: AbortSignal,
-): Promise<PricesAtMeters | ApiProblem> {
+): Promise<PricesOutcome> {
   const failed = await meters.load(signal);
-  if (failed !== undefined) return failed;
+  if (failed !== undefined) return { kind: 'failed', reason: failed.reason };
   const filter = {
     active: true,
     type: 'recurring',
@@ -46,32 +35,18 @@ async function listTagged(
     expand: ['data.currency_options', 'data.tiers'],
   };
   const list = await client.list('/v1/prices', filter, signal);
-  if (list.kind !== 'list') return list;
-  const own = metersOfSplit(meters, metrics, settings.splitMetersBy);
+  if (list.kind !== 'list') return { kind: 'failed', reason: list.reason };
+  const { splitMetersBy: splitBy, planCode } = settings;
+  const own = metersOfSplit(meters, metrics, splitBy);
   const newestFirst = list.items.toSorted((a, b) => Number(b['created']) - Number(a['created']));
-  return {
-    tagged: (plan) =>
-      newestFirst.filter((price) => textOf(objectOf(price, 'metadata'), PLAN_KEY) === plan),
-    meterOf: (price) => own.get(readPrice(price)?.meter ?? '')?.eventName,
-    metersOf: (metric) =>
-      [...own.values()].flatMap((meter) => (meter.metric === metric ? [meter.eventName] : [])),
-  };
-}
-
-/** Holds price books against the prices of their plans at Stripe (docs/destinations/stripe.md#prices-of-a-pricebook). */
-export async function pricesAtStripe(
-  options: TaggedPricesOptions,
-  { books, metrics, day }: PricesQuery,
-  signal: AbortSignal,
-): Promise<PricesOutcome> {
-  const listed = await listTagged(options, { metrics }, signal);
-  if ('reason' in listed) return { kind: 'failed', reason: listed.reason };
-  const { splitMetersBy: splitBy, planCode } = options.settings;
-  const { metersOf } = listed;
+  const metersOf = (metric: string): readonly string[] =>
+    [...own.values()].flatMap((meter) => (meter.metric === metric ? [meter.eventName] : []));
   const compared = books.map(({ book, isDefault }): ComparedBook => {
     const plan = isDefault ? planCode : book.name;
-    const tagged = listed.tagged(plan);
-    const there = tagged.flatMap((price) => priceThere(price, book, listed));
+    const tagged = newestFirst.filter(
+      (price) => textOf(objectOf(price, 'metadata'), PLAN_KEY) === plan,
+    );
+    const there = tagged.flatMap((price) => priceThere(price, book, own));
     const differences = comparePrices(wantedAtMeters(book, day, { splitBy, metersOf }), there);
     const exists = tagged.length > 0;
     return { book: book.name, currency: book.currency, plan, exists, differences };
@@ -103,10 +78,10 @@ function metersOfSplit(
 function priceThere(
   object: JsonObject,
   { currency }: PriceBook,
-  { meterOf }: PricesAtMeters,
+  meters: ReadonlyMap<string, MeterOfSplit>,
 ): readonly PriceThere[] {
   const price = readPrice(object);
-  const place = meterOf(object);
+  const place = meters.get(price?.meter ?? '')?.eventName;
   if (price === undefined || place === undefined) return [];
   if (!price.currencies.includes(currency)) {
     return [{ place, id: price.id, charge: `an amount in ${price.currencies.join(', ')}` }];
