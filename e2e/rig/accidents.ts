@@ -201,6 +201,38 @@ const ALL: readonly Accident[] = [
       await scene.bouncer?.restart();
     },
   },
+  {
+    name: 'leader killed while the standby starts',
+    async happen(scene, random) {
+      const leader = await scene.leader();
+      const standby = scene.standby(leader);
+      const { pid } = standby;
+      standby.kill();
+      await eventually(scene, () => standby.pid !== undefined && standby.pid !== pid);
+      await delay(random.between(0, 5 * SECOND));
+      leader.kill();
+    },
+  },
+  {
+    name: 'standby cut from the API server, leader killed',
+    async happen(scene, random) {
+      const leader = await scene.leader();
+      const { apiServer } = scene.standby(leader);
+      apiServer.swallow('everything');
+      await delay(random.between(20, 60) * SECOND);
+      leader.kill();
+      await delay(random.between(0, 2 * SECOND));
+      apiServer.restore();
+    },
+  },
+  {
+    name: 'both cut from the API server',
+    async happen(scene, random) {
+      for (const { apiServer } of scene.pods) apiServer.swallow('everything');
+      await delay(random.between(20, 60) * SECOND);
+      for (const { apiServer } of scene.pods) apiServer.restore();
+    },
+  },
 ];
 
 /** Those that can happen on this machine. */
