@@ -74,6 +74,7 @@ function account(changes: Partial<Evidence> = {}): Account {
   return accountFor({
     stretch: STRETCH,
     windowMs: WINDOW_MS,
+    sampledFrom: STRETCH.from,
     ended: [POD],
     ledger,
     gaps: [],
@@ -183,6 +184,7 @@ describe('the account of a run finds', () => {
       (each) => sampled?.matches(each) !== true || !startsAt(20)(each),
     );
     expect(account({ ledger }).figures).toEqual({ ...NOTHING_WRONG, unreported: 10 });
+    expect(account({ ledger, sampledFrom: at(21) }).figures).toEqual(NOTHING_WRONG);
     const gaps = [gap(22, 25, sampled?.tenantCluster ?? '', 'metrics')];
     expect(account({ ledger, gaps }).figures).toEqual(NOTHING_WRONG);
   });

@@ -10,6 +10,8 @@ export interface Evidence {
   /** For which everything has to be accounted for; whole windows. */
   readonly stretch: Stretch;
   readonly windowMs: number;
+  /** From when on sampled usage has to show: pods that have just begun have no samples, and are no gap. */
+  readonly sampledFrom: number;
   /** What the simulator did. */
   readonly ended: readonly PodTruth[];
   /** All events of the ledger. */
@@ -187,13 +189,16 @@ function partition<T>(all: readonly T[], holds: (one: T) => boolean): readonly [
 
 /** Milliseconds of windows in which sampled usage shows nowhere. */
 function absentUsage(evidence: Evidence, wrong: string[]): number {
-  const { ledger, gaps } = evidence;
+  const { ledger, gaps, stretch, windowMs, sampledFrom } = evidence;
   const absentIn = (presence: Presence): readonly Stretch[] => {
     const starts = new Set(
       ledger.filter(presence.matches).map(({ window_start: start }) => Date.parse(start)),
     );
-    return windowsOf(evidence.stretch, evidence.windowMs).filter(
-      (window) => !starts.has(window.from) && coveredBy(gaps, presence, window).length === 0,
+    return windowsOf(stretch, windowMs).filter(
+      (window) =>
+        window.from >= sampledFrom &&
+        !starts.has(window.from) &&
+        coveredBy(gaps, presence, window).length === 0,
     );
   };
   let absentMs = 0;

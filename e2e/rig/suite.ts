@@ -17,6 +17,8 @@ export interface RigRun extends Account {
 const PATIENCE_MS = 150_000;
 /** Windows after those that are accounted for, in which late facts are settled. */
 const SETTLING_MS = 2 * WINDOW_MS;
+/** A pod that is no older may have no sample without a gap; metrics-server leaves it out at first (docs/metering.md#cpu-and-memory). */
+const YOUNG_MS = 60_000;
 /** The first window that a process bills is the first whole one after it leads, and it may see the cluster a window later. */
 const BEGINNING_MS = 2 * WINDOW_MS;
 
@@ -76,6 +78,7 @@ export class RigSuite {
     const account = accountFor({
       stretch: { from, to },
       windowMs: WINDOW_MS,
+      sampledFrom: this.#world.bornAt + YOUNG_MS,
       ended: this.#world.ended(),
       ledger: await scene.ledger(),
       gaps: await scene.gaps(from),

@@ -31,6 +31,8 @@ export interface World {
   readonly trio: Trio;
   readonly recorder: Recorder;
   readonly directory: string;
+  /** When the youngest of the pods that never end began, milliseconds since the epoch. */
+  readonly bornAt: number;
   /** Pods that ended so far. */
   ended(): readonly PodTruth[];
   /** A new, empty database; its name. */
@@ -51,11 +53,13 @@ export async function startWorld(log: (line: string) => void): Promise<World> {
   const truthFile = join(directory, 'truth.ndjson');
   const simulator = await startSimulator({ credentials: plane.credentials, truthFile, log });
   await runLastingPods(plane);
+  const bornAt = Date.now();
   return {
     plane,
     trio,
     recorder,
     directory,
+    bornAt,
     ended: () => readTruth(truthFile),
     createDatabase: async () => {
       // Unlike the servers' own names, none of these comes again after a promotion.
