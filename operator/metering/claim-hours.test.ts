@@ -75,6 +75,14 @@ describe('the time of claims', () => {
     expect(seconds(second.events)).toBe(50);
     const [event] = second.events.filter(({ metric }) => metric === GPU);
     expect(event?.properties).toMatchObject({ carried_seconds: -10 });
+    // The other claim was billed as it was: nothing of it is carried.
+    const late = second.explanations.flatMap(({ shares }) =>
+      shares.filter(([, , , , , , , c]) => c),
+    );
+    expect(late.map(([, , name, , from, to]) => [name, from, to])).toEqual([
+      ['c', -60_000, 0],
+      ['c', -60_000, -10_000],
+    ]);
   });
 
   test('of a claim that names no node is down with the node of its devices, also when that is told late', () => {
@@ -95,7 +103,7 @@ describe('the time of claims', () => {
     const world = draWorld({ pods: [{ name: 'p' }], claims: [{ pods: ['p'] }] });
     const second = { name: 'q', node: 'n1', createdAt: at(80), startedAt: at(90) };
     world.pod(pod(second), at(91));
-    world.resourceClaim(resourceClaim({ pods: ['p', 'q'] }), at(92));
+    world.resourceClaim(resourceClaim({ pods: ['q', 'p'] }), at(92));
     world.pod(pod({ name: 'p', node: 'n1', phase: 'Succeeded', finishedAt: at(100) }), at(101));
     world.resourceClaim(resourceClaim({ pods: ['q'] }), at(103));
     world.pod(pod({ ...second, phase: 'Failed', finishedAt: at(200) }), at(201));

@@ -11,6 +11,7 @@ import {
   wholeGpu,
 } from './testing/claims.ts';
 import { gpuNode, H100, N1, N6 } from './testing/gpu-nodes.ts';
+import { own } from './testing/node-hours.ts';
 import { cluster, pod } from './testing/objects.ts';
 import { createWorld, HOUR, START, total } from './testing/world.ts';
 
@@ -161,6 +162,25 @@ describe('GPUs of resource claims', () => {
     expect(model(35, [0, 'X'], [30, 'Y'])).toBe('Y');
     expect(model(50, [0, 'X'], [30, 'Y'])).toBe('Y');
     expect(model(10, [0, 'X'], [10, 'Y'])).toBe('Y');
+  });
+
+  test('D19: the stale slice holds again once the newer one is withdrawn', () => {
+    const world = createWorld();
+    world.clusters([cluster('a')]);
+    world.node(gpuNode(own(BARE_NODE)));
+    const named = (name: string, generation: number) =>
+      slice({ name, generation, devices: [wholeGpu(0, { productName: name })] });
+    const half = START + HOUR / 2;
+    world.slice(named('stale', 1));
+    world.slice(named('fresh', 2));
+    world.sliceGone(named('fresh', 2), half);
+    // Of no length: it was never there.
+    world.slice(named('never', 3), half);
+    world.sliceGone(named('never', 3), half);
+    const { events } = world.close(START, START + HOUR);
+    expect(total(events, GPU, { gpu_type: 'fresh' })).toBe(0.5);
+    expect(total(events, GPU, { gpu_type: 'stale' })).toBe(0.5);
+    expect(total(events, GPU)).toBe(1);
   });
 
   test('D20: AMD’s driver is on the list, and its partitions are parts', () => {

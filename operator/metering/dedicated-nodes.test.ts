@@ -103,6 +103,14 @@ describe('one node, one tenant', () => {
     ]);
   });
 
+  test('a tenant cluster found late is not billed for its node before the first window', () => {
+    const world = createWorld();
+    world.node(gpuNode(own(N7)));
+    expect(world.close(START, START + HOUR).events).toEqual([]);
+    world.clusters([first], START + HOUR + 60_000);
+    expect(sums(world.close(START + HOUR, START + 2 * HOUR).events)).toEqual([2, 0, 0, 16, 64]);
+  });
+
   test('a node whose label changes belongs to each for its time', () => {
     const world = createWorld();
     const other = cluster('b', {}, { namespace: 'tenant-b' });

@@ -3,6 +3,7 @@ import type { RawObject } from '../kubernetes/source.ts';
 import {
   cluster,
   CONTROL_PLANE,
+  iso,
   node,
   OWN_LABELS,
   ownedBy,
@@ -250,6 +251,22 @@ describe('CPU and memory by requests', () => {
     const containers = [{ cpu: '1' }];
     world.pod(pod({ name: 'a-0', labels: CONTROL_PLANE, metadata, containers }), seen);
     expect(cpu(world.close(START + HOUR, START + 2 * HOUR).events)).toBe(0);
+  });
+
+  test('a node that is made again under its name is for its pods what it was at each time', () => {
+    const world = createWorld();
+    world.clusters([cluster('a')]);
+    const first = node('n7', { 'karpenter.sh/capacity-type': 'reserved' });
+    world.node(first);
+    world.nodeGone(first, START + HOUR / 4);
+    const spot = node('n7', { 'karpenter.sh/capacity-type': 'spot' });
+    const creationTimestamp = iso(START + HOUR / 2);
+    const metadata = { ...(spot['metadata'] as RawObject), uid: 'other', creationTimestamp };
+    world.node({ ...spot, metadata }, START + HOUR / 2);
+    world.pod(pod({ name: 'p', containers: [{ cpu: '4' }] }));
+    const { events } = world.close(START, START + HOUR);
+    const of = (type: string) => cpu(events, { capacity_type: type });
+    expect([of('reserved'), of('on-demand'), of('spot')]).toEqual([1, 1, 2]);
   });
 
   test('C18: a tenant cannot make a pod free with the control plane label', () => {

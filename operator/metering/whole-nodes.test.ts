@@ -132,8 +132,41 @@ describe('the life of a node', () => {
     expect(sums(world.close(START, START + HOUR).events)).toEqual([0.75, 6, 0, 144, 1536]);
   });
 
+  test('an outage of closed windows that is told late is given back, as carried', () => {
+    const world = createWorld();
+    world.clusters([cluster('a')]);
+    world.node(gpuNode(own(N7)));
+    world.close(START, START + HOUR);
+    const key = 'node.kubernetes.io/unreachable';
+    const taints = [{ key, effect: 'NoExecute', timeAdded: iso(START + (HOUR * 3) / 4) }];
+    world.node(gpuNode(variant(own(N7), { taints })), START + HOUR + 60_000);
+    world.node(gpuNode(own(N7)), START + (HOUR * 5) / 4);
+    const { events, explanations } = world.close(START + HOUR, START + 2 * HOUR);
+    expect(sums(events)).toEqual([0.5, 0, 0, 4, 16]);
+    const carried = events.map(({ properties }) => properties?.['carried_seconds']);
+    expect(carried).toEqual([-900, -900, -900]);
+    const node = events.findIndex(({ metric }) => metric === 'tenant_private_node_hours');
+    expect(explanations[node]).toMatchObject({ measured: 0.75, carried: -0.25 });
+  });
+
   test('an excluded tenant cluster’s nodes are billed to nobody', () => {
     const clusters = [cluster('a', {}, { excluded: true })];
     expect(sums(hourOf({ nodes: [own(N1)], clusters }))).toEqual([0, 0, 0, 0, 0]);
   });
+});
+
+test('downtime for two reasons in turn names each once', () => {
+  const world = createWorld();
+  world.clusters([cluster('a')]);
+  const missing = variant(own(N1), { allocatable: { [GPU]: '0' } });
+  const down = variant(own(N1), { taints: [{ key: 'node.kubernetes.io/unreachable' }] });
+  world.node(gpuNode(missing));
+  for (const [quarter, version] of [down, missing, down].entries()) {
+    world.node(gpuNode(version), START + ((quarter + 1) * HOUR) / 4);
+  }
+  const { events } = world.close(START, START + HOUR);
+  expect(sums(events)).toEqual([0.5, 0, 8, 96, 1024]);
+  expect(only(events, 'down').properties?.['reason']).toBe(
+    'GPUs installed but not allocatable; node not ready or unhealthy',
+  );
 });
