@@ -132,10 +132,8 @@ describe('installing on a fresh cluster', () => {
     expect(homes).toEqual([
       'ServiceAccount meterfeed-system/meterfeed',
       'Role default/meterfeed-events',
-      'Role kube-node-lease/meterfeed-node-leases',
       'Role meterfeed-system/meterfeed',
       'RoleBinding default/meterfeed-events',
-      'RoleBinding kube-node-lease/meterfeed-node-leases',
       'RoleBinding meterfeed-system/meterfeed',
       expect.stringMatching(/^ConfigMap meterfeed-system\/meterfeed-settings-[a-z0-9]{10}$/),
       'Service meterfeed-system/meterfeed',

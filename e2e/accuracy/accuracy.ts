@@ -8,7 +8,6 @@ import { OPERATOR_NAMESPACE } from '../local/custom-resources.ts';
 import { type RunningOperator, startOperator } from '../local/operator-process.ts';
 import { type RunFiles, runFiles } from '../local/run-directory.ts';
 import { type ApiClient, createApiClient } from '../simulator/api-client.ts';
-import { NODES } from '../simulator/nodes.ts';
 import { startSimulator } from '../simulator/simulator.ts';
 import { createBills } from './bills.ts';
 import { compareLasting } from './compare-lasting.ts';
@@ -19,8 +18,7 @@ import { type Explained, explainSome } from './explained.ts';
 import { injectFaults, stopOnce } from './faults.ts';
 import { type Blind, type MetricFigures, WINDOW_MS } from './figures.ts';
 import { type LateFact, lateOf, nameLate } from './late-facts.ts';
-import { renewLeases } from './leases.ts';
-import { GPU_MODES, GPU_RESOURCES } from './modes.ts';
+import { GPU_RESOURCES } from './modes.ts';
 import { ensureGpuNodes } from './nodes.ts';
 import { seeded } from './seeded.ts';
 import type { StopScene } from './stops.ts';
@@ -103,12 +101,6 @@ export async function measureAccuracy(options: AccuracyOptions): Promise<Accurac
   const metadata = { name: OPERATOR_NAMESPACE };
   await api.ensure({ apiVersion: 'v1', kind: 'Namespace', metadata });
   await ensureGpuNodes(api);
-  const nodes = [...NODES.map(({ name }) => name), ...GPU_MODES.map(({ node }) => node)];
-  // Kubelets wait for nobody else's requests.
-  const kubelets = createApiClient(plane.credentials, ending.signal);
-  const renewing = renewLeases(kubelets, nodes, ending.signal).catch((error: unknown) => {
-    if (!ending.signal.aborted) log(`leases: ${String(error)}`);
-  });
   const run = await startRun(options, files);
   try {
     return await drive(run, api);
@@ -116,8 +108,7 @@ export async function measureAccuracy(options: AccuracyOptions): Promise<Accurac
     await run.stop();
     await simulator.stop();
     ending.abort();
-    await renewing;
-    await Promise.all([api.close(), kubelets.close()]);
+    await api.close();
     if (process.env['KEEP_RUN'] === undefined) {
       await rm(files.directory, { recursive: true, force: true });
     } else log(`kept: ${files.directory}`);

@@ -46,7 +46,6 @@ const PLURALS: Readonly<Record<string, string>> = {
   NodeMetrics: 'nodes',
   ResourceClaim: 'resourceclaims',
   ResourceSlice: 'resourceslices',
-  Lease: 'leases',
   VirtualClusterInstance: 'virtualclusterinstances',
 };
 

@@ -1,7 +1,7 @@
 import { omitUndefined } from '../model/omit-undefined.ts';
 import type { Clock } from '../telemetry/clock.ts';
-import { CatchUp, type NewestVersion, type Revisions } from './catch-up.ts';
-import type { ObjectEvent, WatchProgress } from './list-and-watch.ts';
+import { CatchUp } from './catch-up.ts';
+import type { WatchProgress } from './list-and-watch.ts';
 import type { Arrival, Bracket } from './source.ts';
 import { CATCH_UP_MS, WatchFreshness } from './watch-health.ts';
 
@@ -9,10 +9,6 @@ export interface ArrivalTimesOptions {
   readonly clock: Clock;
   /** Wall clock up to which an earlier process had seen everything; 0 without any. */
   readonly knownAt: number;
-  /** Dates versions; undefined where nothing does. */
-  readonly revisions: Revisions | undefined;
-  /** Asks for the newest version of the resource. */
-  readonly newest: NewestVersion;
 }
 
 /** A stretch that is shorter than this is within the news of a moment, and no window is as short. */
@@ -33,10 +29,10 @@ export class ArrivalTimes {
   #wholeUntil = 0;
   #openedAt = Infinity;
 
-  constructor({ clock, knownAt, revisions, newest }: ArrivalTimesOptions) {
+  constructor({ clock, knownAt }: ArrivalTimesOptions) {
     this.#clock = clock;
     this.#freshness = new WatchFreshness(knownAt);
-    this.#catchUp = new CatchUp(knownAt, revisions && { revisions, newest });
+    this.#catchUp = new CatchUp(knownAt);
   }
 
   /** When the API server was last heard of; 0 before the first time. */
@@ -70,12 +66,7 @@ export class ArrivalTimes {
     this.#wholeUntil = at;
   }
 
-  /** A watch is about to be opened from this version on. */
-  async begin(version: string, signal: AbortSignal): Promise<void> {
-    await this.#catchUp.begin(version, this.heardAt, this.#clock.now(), signal);
-  }
-
-  /** It was opened. */
+  /** A watch was opened. */
   opened(): void {
     const now = this.#clock.now();
     this.#openedAt = now;
@@ -88,8 +79,8 @@ export class ArrivalTimes {
     this.#catchUp.arrived(kind, at, this.#clock.monotonic());
   }
 
-  arrivalOf(event: ObjectEvent, at: number): Arrival {
-    const happened = this.#catchUp.happened(event, at);
+  arrivalOf(at: number): Arrival {
+    const happened = this.#catchUp.happened(at);
     const knownUntil = this.#freshness.knownUntil(at);
     return { at, knownUntil, late: false, ...omitUndefined({ happened }) };
   }

@@ -1,6 +1,4 @@
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
-import { type Connection, createConnection } from './connection.ts';
-import { createRevisionSurvey } from './revision-survey.ts';
 import { createManualClock, type ManualClock } from './testing/manual-clock.ts';
 import { type ReflectorRig, startReflector } from './testing/reflector-rig.ts';
 import { type ScriptedApiServer, startScriptedApiServer } from './testing/scripted-api-server.ts';
@@ -100,18 +98,13 @@ describe('a connection on which little happens', () => {
 
 describe('an API server that takes two seconds for a list', () => {
   const LIST_MS = 2_000;
-  let connection: Connection;
-
   beforeEach(async () => {
     await rig.stop();
     const since = server.requests.length;
-    connection = createConnection({ kubeConfig: server.kubeConfig });
     server.next('list', { kind: 'hold' });
-    const revisions = createRevisionSurvey({ connection, paths: ['/api/v1/pods'], clock });
     rig = await startReflector(server, {
       clock,
       random: () => 0,
-      revisions,
       waitUntilReady: false,
     });
     await server.seen(({ kind }) => kind === 'list', since);
@@ -119,11 +112,9 @@ describe('an API server that takes two seconds for a list', () => {
     server.release();
   });
 
-  afterEach(() => connection.close());
-
   test('is watched at once, and what ends later than its list took is dated by its arrival', async () => {
     const listedAt = clock.now();
-    // The clock stands still: nothing is waited for, such as the reading of what dates what was missed.
+    // The clock stands still: nothing is waited for.
     server.put(pod('told'));
     await rig.handler.told('upserted', 'told');
     await clock.advance(LIST_MS - 1);

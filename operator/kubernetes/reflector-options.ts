@@ -1,9 +1,7 @@
 import type { Clock } from '../telemetry/clock.ts';
 import type { Logger } from '../telemetry/logger.ts';
-import type { Revisions } from './catch-up.ts';
 import type { Connection } from './connection.ts';
 import type { ReflectorMetrics } from './metrics.ts';
-import type { LastSigns } from './relist.ts';
 import type { ApiResource, Projected, Projection, RawObject, SourceHandler } from './source.ts';
 
 /** What a stopped process knew: a restart watches on from there. */
@@ -56,10 +54,6 @@ export interface ReflectorOptions<T extends Projected> extends WatchMeans {
   /** Objects asked for at a time, of a server that is not trusted to send no more. */
   readonly pageSize?: number;
   readonly resume?: ResumePoint<T>;
-  /** Dates what a resumed watch brings; of this API server. */
-  readonly revisions?: Revisions;
-  /** Dates what a list does not have any more. */
-  readonly lastSigns?: LastSigns<T>;
   readonly timings?: Partial<ReflectorTimings>;
 }
 

@@ -13,7 +13,6 @@ import {
 } from './list-and-watch.ts';
 import { createLiveView, type LiveView } from './live-view.ts';
 import { type ReflectorRecorder, silentRecorder } from './metrics.ts';
-import { newestVersion } from './newest-version.ts';
 import { describeFailure, type RequestFailure } from './outcome.ts';
 import {
   DEFAULT_TIMINGS,
@@ -58,7 +57,7 @@ class Reflector<T extends Projected> implements Source<T> {
 
   constructor(options: ReflectorOptions<T>) {
     const { resume, ...kept } = options;
-    const { resource, connection, clock, random, logger, revisions, pageSize } = kept;
+    const { resource, clock, random, logger, pageSize } = kept;
     const { labelSelector, fieldSelector } = kept;
     const { knownAt = 0 } = resume ?? {};
     const name = describeResource(resource);
@@ -69,12 +68,7 @@ class Reflector<T extends Projected> implements Source<T> {
     this.#selectors = { labelSelector, fieldSelector };
     this.#recorder = kept.metrics?.recorder(resource) ?? silentRecorder;
     this.#state = new StateKeeper({ clock, logger, resource: name });
-    this.#times = new ArrivalTimes({
-      clock,
-      knownAt,
-      revisions,
-      newest: (signal) => newestVersion(connection, this.#path, signal, this.#selectors),
-    });
+    this.#times = new ArrivalTimes({ clock, knownAt });
     const backoff = {
       baseMs: this.#timings.backoffBase,
       capMs: this.#timings.backoffCap,
@@ -154,7 +148,6 @@ class Reflector<T extends Projected> implements Source<T> {
       view: this.#view,
       clock,
       knownUntil: (at) => this.#times.knownUntil(at),
-      lastSigns: this.#options.lastSigns,
       onGarbage: this.#recorder.garbage,
     });
     const outcome = await readPages({
@@ -166,9 +159,6 @@ class Reflector<T extends Projected> implements Source<T> {
       onItem: (object) => list.take(object),
     });
     if (outcome.kind !== 'complete') return this.#relistFailed(outcome, signal);
-    const asking = list.askSigns(signal);
-    if (asking !== undefined) await asking;
-    if (signal.aborted) return 0;
     list.finish();
     this.#times.listed(askedAt);
     this.#comparison.confirm(askedAt);
@@ -220,7 +210,6 @@ class Reflector<T extends Projected> implements Source<T> {
   async #follow(signal: AbortSignal, version: string): Promise<number> {
     const { connection, clock, random } = this.#options;
     const { watchMin, watchMax, inactivity } = this.#timings;
-    await this.#times.begin(version, signal);
     const link = linkAbort(signal);
     this.#interruptWatch = link.abort;
     const timeoutSeconds = Math.round((watchMin + random() * (watchMax - watchMin)) / 1000);
@@ -262,7 +251,7 @@ class Reflector<T extends Projected> implements Source<T> {
 
   #change(event: ObjectEvent, at: number): void {
     this.#comparison.skip(event.identity);
-    const arrival = this.#times.arrivalOf(event, at);
+    const arrival = this.#times.arrivalOf(at);
     if (event.deleted) this.#view.remove(event.object, arrival);
     else this.#view.upsert(event.object, arrival);
     this.#recorder.size(this.#view.size);

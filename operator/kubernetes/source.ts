@@ -35,16 +35,6 @@ export interface Arrival {
   readonly late: boolean;
   /** When the change came about, where a watch that was resumed told it; absent where a live one did, or a list. */
   readonly happened?: Bracket;
-  /** What somebody else has said of an object that is gone; it was there at `knownUntil` because of that. */
-  readonly sign?: LastSign;
-}
-
-/** Somebody said of an object that it was there. */
-export interface LastSign {
-  /** Wall clock, milliseconds. */
-  readonly at: number;
-  /** The reason of the Kubernetes Event, such as `Killing`. */
-  readonly reason: string;
 }
 
 /** A moment lies between these two, both included; wall clock, milliseconds. */

@@ -144,12 +144,12 @@ function* ratesOf(input: MeterInput, piece: Piece<PodState>): Generator<Rates> {
 
 function add(
   charges: PodCharges,
-  { carried, weight, unsure, endedBy }: Piece<PodState>,
+  { carried, weight, unsure }: Piece<PodState>,
   evidence: Evidence,
   ms: number,
   rates: { readonly cpu: bigint; readonly memory: bigint },
 ): void {
-  const part = { carried, weight, ms, unsure, endedBy };
+  const part = { carried, weight, ms, unsure };
   addTo(charges.cpu, part, rates.cpu, evidence);
   addTo(charges.memory, part, rates.memory, evidence);
 }

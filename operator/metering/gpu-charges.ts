@@ -33,7 +33,6 @@ export interface GpuHolder {
   readonly mapped: Mapped;
   /** As {@link Piece} has it. */
   readonly unsure?: number;
-  readonly endedBy?: string | undefined;
 }
 
 /** Charges GPUs that are held on shared nodes, or on a tenant cluster's own. */
@@ -50,7 +49,7 @@ export function createGpuCharges(input: MeterInput): GpuCharges {
   const counted = new Map<Charge, Set<string>>();
   const find = createChargeCache(input);
   return (holder, stretch, held) => {
-    const { cluster, carried, weight, unsure = 0, endedBy } = holder;
+    const { cluster, carried, weight, unsure = 0 } = holder;
     const { state, owner, from, to } = stretch;
     if (owner?.id === cluster.id || held.parts === 0n) return;
     if (!isBilledHere(input, state)) return;
@@ -60,7 +59,7 @@ export function createGpuCharges(input: MeterInput): GpuCharges {
     const evidence = evidenceOf(holder, stretch, held, input.window.start);
     addTo(
       charge,
-      { carried, weight, ms, unsure, endedBy },
+      { carried, weight, ms, unsure },
       (held.asDevices ?? held.parts) * NANOS,
       evidence,
     );

@@ -51,7 +51,6 @@ export const meterGpuHours: Meter = function* (input) {
         weight,
         mapped,
         unsure: piece.unsure,
-        endedBy: piece.endedBy,
       } as const;
       for (const stretch of nodeAt(state.node, piece.from, piece.to, asBilled)) {
         for (const held of pluggedGpus(state, stretch.state, rules, gpuQuantity)) {

@@ -22,8 +22,6 @@ export interface Piece<S> {
   readonly carried: boolean;
   /** How far off its beginning or end may be where nobody saw it; milliseconds, the larger of both. */
   readonly unsure: number;
-  /** The reason of the Kubernetes Event that dates its end; absent where none does. */
-  readonly endedBy?: string | undefined;
   /** -1 takes back what was billed. */
   readonly weight: 1 | -1;
   /** What it runs on counts as closed windows went by, before late facts. */
@@ -246,7 +244,7 @@ function createAttributor(input: MeterInput, from: number, to: number): Attribut
             unsure: Math.max(unsureOf(span, start, end), unsureOf(tenancy, start, end)),
           };
           const use = isFree ? visitFree : visit;
-          use(end === span.to ? { ...piece, endedBy: span.endedBy } : piece);
+          use(piece);
         }
         // Of closed windows, tenancies that ended long ago are forgotten.
         if (untold <= 0 || pass.carried) continue;

@@ -46,7 +46,6 @@ export function addTo(
     readonly weight: 1 | -1;
     readonly ms: number;
     readonly unsure?: number;
-    readonly endedBy?: string | undefined;
   },
   rate: bigint,
   evidence?: Evidence,
@@ -54,7 +53,6 @@ export function addTo(
   const amount = rate * BigInt(piece.weight * piece.ms);
   const { unsure = 0 } = piece;
   if (unsure > (charge.unsureMs ?? 0)) charge.unsureMs = unsure;
-  if (piece.endedBy !== undefined) charge.properties['ended_by_event'] = piece.endedBy;
   if (evidence !== undefined) addShare(charge, evidence, amount, rate);
   if (piece.carried) {
     charge.carried += amount;

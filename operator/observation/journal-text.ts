@@ -35,7 +35,6 @@ interface StoredSpan {
   readonly state: unknown;
   readonly unsureFrom?: number;
   readonly unsureTo?: number;
-  readonly endedBy?: string;
 }
 
 export function encodeTimeline<T extends Projected, S>(timeline: Tracked<T, S>): string {

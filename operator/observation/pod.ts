@@ -148,11 +148,6 @@ export function forGpuPods(
   };
 }
 
-/** It was on a node and nobody has said when its containers ended: how long it was there is not known of it. */
-export function mayHaveRun({ node, terminal, finishedAt }: PodView): boolean {
-  return node !== undefined && !terminal && finishedAt === undefined;
-}
-
 /** A pod's billing state during a span. */
 export interface PodState {
   /**

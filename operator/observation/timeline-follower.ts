@@ -8,15 +8,7 @@ import type { KeptTimelines } from './kept-timelines.ts';
 import type { SettledUntil } from './settled-until.ts';
 import { type Sighting, sightingOf } from './sighting.ts';
 import { createTracked } from './timeline-index.ts';
-import {
-  agreeBefore,
-  endedByEvent,
-  enter,
-  type Span,
-  type Timeline,
-  wholly,
-  widthOf,
-} from './timeline.ts';
+import { agreeBefore, enter, type Span, type Timeline, wholly, widthOf } from './timeline.ts';
 import type { Observed, TimelineRules, Tracked } from './timelines.ts';
 
 export interface TimelineFollowerOptions<T extends Observed, S> {
@@ -65,12 +57,9 @@ export class TimelineFollower<T extends Observed, S> {
     const known = arrival.late ? this.#kept.index.find(last) : undefined;
     const timeline = known ?? this.see(last, arrival);
     const seen = this.#sighting(timeline, last, arrival, false);
-    const { sign } = arrival;
     this.#end(timeline, seen.from, (latest) => {
       if (this.#rules.finish === undefined) enter(timeline, undefined, latest, widthOf(seen));
       else this.#rules.finish(timeline, last, seen, latest);
-      if (sign === undefined || sign.at !== latest) return;
-      timeline.spans = endedByEvent(timeline.spans, latest, sign.reason);
     });
   }
 
@@ -111,7 +100,7 @@ export class TimelineFollower<T extends Observed, S> {
     const happened = happenedBetween(arrival);
     const settled = this.#settled.in(timeline.namespace);
     const after = Math.max(happened.from, notBefore, settled);
-    // What a version says of itself weighs more than what other objects' dates make of its number.
+    // The clock may have been set back since the version before.
     const until = Math.max(happened.until, notBefore);
     const last = timeline.spans.at(-1);
     // What began without a time began at some moment, of which its own is the last.

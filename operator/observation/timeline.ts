@@ -17,8 +17,6 @@ export interface Span<S> {
    */
   readonly unsureFrom?: number;
   readonly unsureTo?: number;
-  /** The reason of the Kubernetes Event that says that it was still there when it is taken to have ended. */
-  readonly endedBy?: string;
 }
 
 /**
@@ -85,17 +83,6 @@ function unsureAt<S>(spans: readonly Span<S>[], at: number, unsureTo: number): r
   const last = spans.at(-1);
   if (unsureTo <= 0 || last === undefined || last.to !== at) return spans;
   return [...spans.slice(0, -1), { ...last, unsureTo }];
-}
-
-/** The spans, of which the one that ends at `at` is known by an Event to have lasted until then. */
-export function endedByEvent<S>(
-  spans: readonly Span<S>[],
-  at: number,
-  endedBy: string,
-): readonly Span<S>[] {
-  const last = spans.at(-1);
-  if (last === undefined || last.to !== at) return spans;
-  return spans.with(spans.length - 1, { ...last, endedBy });
 }
 
 /** The spans up to `at`, the one that holds at `at` cut there. */

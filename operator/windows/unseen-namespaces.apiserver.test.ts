@@ -93,24 +93,13 @@ beforeAll(async () => {
     });
   const first = await start();
   while (first.collector.lastWindow === undefined) await sleep(50);
-  await addNamespace('beats');
   await Promise.all([
     ...['lost', 'sold', 'removed'].map((name) => addNamespace(name, 'a')),
     addNamespace('gained'),
   ]);
   await sleep(2_500);
   await first.stop();
-  // Somebody writes pods all the time, which says when everything else was written.
-  const beat = async (): Promise<void> => {
-    const beats = '/api/v1/namespaces/beats/pods/pod';
-    const pod = await api.call('GET', beats);
-    const running = { running: { startedAt: iso(Date.now()) } };
-    await api.call('PUT', `${beats}/status`, { ...pod, status: statusOf('Running', running) });
-  };
-  for (let count = 0; count < 8; count += 1) {
-    await sleep(300);
-    await beat();
-  }
+  await sleep(2_400);
   times.changed = Date.now();
   await Promise.all([
     relabel('lost'),
@@ -120,10 +109,7 @@ beforeAll(async () => {
     addNamespace('added', 'a'),
   ]);
   times.allChanged = Date.now();
-  for (let count = 0; count < 8; count += 1) {
-    await sleep(500);
-    await beat();
-  }
+  await sleep(4_000);
   const second = await start();
   await sleep(1_500);
   await Promise.all(['lost', 'sold', 'gained', 'added'].map(endPod));
@@ -159,19 +145,16 @@ const secondsOf = (name: string, to: number): number =>
   (to - (begun.get(name) ?? Number.NaN)) / 1000;
 const end = (name: string): number => finished.get(name) ?? Number.NaN;
 
-/** Dates are of whole seconds, and what they bound lies between them. */
-const WRITTEN_S = 2;
-
 test.each([
   ['W28: a namespace that was mapped no more', 'lost'],
   ['W29: a namespace that changed hands', 'sold'],
 ])(
-  '%s while nobody looked is its first tenant cluster’s to that moment, within two seconds, and no further',
+  '%s while nobody looked is its first tenant cluster’s no longer than it was, and how far off that is comes to it',
   (_, name) => {
     const seconds = billed(name, 'a');
+    expect(seconds).toBeGreaterThan(0);
     expect(seconds).toBeLessThanOrEqual(secondsOf(name, times.allChanged));
-    expect(seconds).toBeGreaterThanOrEqual(secondsOf(name, times.changed) - WRITTEN_S);
-    expect(uncertain(name, 'a')).toBeGreaterThan(0);
+    expect(seconds + uncertain(name, 'a')).toBeGreaterThanOrEqual(secondsOf(name, times.changed));
   },
 );
 
@@ -179,12 +162,13 @@ test.each([
   ['W29: a namespace that changed hands', 'sold'],
   ['W30: a namespace that was mapped', 'gained'],
 ])(
-  '%s while nobody looked is its second tenant cluster’s from then on, within two seconds, and no earlier',
+  '%s while nobody looked is its second tenant cluster’s no earlier than it was, and how far off that is comes to it',
   (_, name) => {
     const seconds = billed(name, 'b');
+    expect(seconds).toBeGreaterThan(0);
     expect(seconds).toBeLessThanOrEqual((end(name) - times.changed) / 1000);
-    expect(seconds).toBeGreaterThanOrEqual((end(name) - times.allChanged) / 1000 - WRITTEN_S);
-    expect(uncertain(name, 'b')).toBeGreaterThan(0);
+    const truth = (end(name) - times.allChanged) / 1000;
+    expect(seconds + uncertain(name, 'b')).toBeGreaterThanOrEqual(truth);
   },
 );
 

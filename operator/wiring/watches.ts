@@ -5,11 +5,6 @@ import { PLATFORM_INSTANCES, platformInstance } from '../discovery/vcluster/view
 import type { Connection } from '../kubernetes/connection.ts';
 import { HeldArrivals } from '../kubernetes/held-arrivals.ts';
 import { createSource } from '../kubernetes/namespaced-source.ts';
-import { createNodeLeases } from '../kubernetes/node-leases.ts';
-import { createPodEvents } from '../kubernetes/pod-events.ts';
-import type { LastSigns } from '../kubernetes/relist.ts';
-import { resourcePath } from '../kubernetes/resource.ts';
-import { createRevisionSurvey } from '../kubernetes/revision-survey.ts';
 import { preferServedVersion } from '../kubernetes/served-version.ts';
 import type { ReflectorMetrics } from '../kubernetes/metrics.ts';
 import type { ResumePoint } from '../kubernetes/reflector-options.ts';
@@ -30,7 +25,7 @@ import { namespaceHandler } from '../observation/host-namespace.ts';
 import { type NodeView, projectNode } from '../observation/node.ts';
 import type { Observation } from '../observation/observation.ts';
 import { omitUndefined } from '../model/omit-undefined.ts';
-import { forGpuPods, mayHaveRun, projectPod } from '../observation/pod.ts';
+import { forGpuPods, projectPod } from '../observation/pod.ts';
 import { projectResourceClaim, type ResourceClaimView } from '../observation/resource-claim.ts';
 import { projectResourceSlice } from '../observation/resource-slice.ts';
 import type { Clock } from '../telemetry/clock.ts';
@@ -82,7 +77,6 @@ interface WatchExtras<T> {
   readonly resume?: ResumePoint<T> | undefined;
   readonly labelSelector?: string;
   readonly clusterScoped?: true;
-  readonly lastSigns?: LastSigns<T>;
 }
 
 const CORE = { group: '', version: 'v1' } as const;
@@ -106,11 +100,8 @@ export function createWatches(options: WatchesOptions): Watches {
   const watch = createWatchFactory(options, arrivals);
   const listeners: HostListener[] = [];
   const { resume } = restored;
-  const podEvents = createPodEvents(options);
   const pods = watch(PODS, projectPod, [observation.pods, forGpuPods(observation.gpuPods)], {
     resume: resume.pods,
-    lastSigns: (gone, within, signal) =>
-      podEvents.lastSigns(gone.filter(mayHaveRun), within, signal),
   });
   const nodes = watch(
     NODES,
@@ -189,19 +180,6 @@ export function createWatches(options: WatchesOptions): Watches {
 
 function createWatchFactory(options: WatchesOptions, arrivals: HeldArrivals): CreateWatch {
   const { clock, random, logger, metrics, watchNamespaces } = options;
-  const revisions =
-    watchNamespaces.length > 0
-      ? undefined
-      : createRevisionSurvey({
-          connection: options.connection,
-          paths: [PODS, NODES].map((resource) => resourcePath(resource)),
-          leases: createNodeLeases({
-            connection: options.connection,
-            datedPath: resourcePath(PODS),
-            logger,
-          }),
-          clock,
-        });
   const connection = preferServedVersion({
     connection: options.connection,
     group: RESOURCE.group,
@@ -218,7 +196,7 @@ function createWatchFactory(options: WatchesOptions, arrivals: HeldArrivals): Cr
       logger,
       metrics,
       namespaces: clusterScoped ? [] : watchNamespaces,
-      ...omitUndefined({ ...extras, revisions }),
+      ...omitUndefined(extras),
     });
 }
 

@@ -13,10 +13,7 @@ export interface Rights {
  * A bundle gives no rights in namespaces of others. These two are given by hand, and the operator does without
  * (docs/olm.md#before-you-install); the same rights in all namespaces would be too much.
  */
-export const BY_HAND: readonly string[] = [
-  'Role default/meterfeed-events',
-  'Role kube-node-lease/meterfeed-node-leases',
-];
+export const BY_HAND: readonly string[] = ['Role default/meterfeed-events'];
 
 type Role = KubernetesObject & { readonly rules: readonly unknown[] };
 type Binding = KubernetesObject & {

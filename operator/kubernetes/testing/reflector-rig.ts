@@ -40,9 +40,7 @@ export interface ReflectorRig {
 }
 
 export interface RigOptions
-  extends Partial<
-    Pick<ReflectorOptions<TestPod>, 'resume' | 'handlers' | 'project' | 'revisions'>
-  > {
+  extends Partial<Pick<ReflectorOptions<TestPod>, 'resume' | 'handlers' | 'project'>> {
   readonly clock?: Clock;
   readonly timings?: Partial<ReflectorTimings>;
   readonly namespaces?: readonly string[];
@@ -79,7 +77,6 @@ export async function startReflector(
       ...options.timings,
     },
     ...(options.resume === undefined ? {} : { resume: options.resume }),
-    ...(options.revisions === undefined ? {} : { revisions: options.revisions }),
   });
   const running = source.run(stop.signal);
   if (options.waitUntilReady ?? true) await source.ready(never);

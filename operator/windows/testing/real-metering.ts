@@ -4,11 +4,8 @@ import { findSyncedNamespaces } from '../../discovery/vcluster/synced-namespaces
 import type { Explanations } from '../../explanations/explanations.ts';
 import { HeldArrivals } from '../../kubernetes/held-arrivals.ts';
 import type { Connection } from '../../kubernetes/connection.ts';
-import { createRevisionSurvey } from '../../kubernetes/revision-survey.ts';
 import { createReflector } from '../../kubernetes/reflector.ts';
 import type { ResumePoint } from '../../kubernetes/reflector-options.ts';
-import { createPodEvents } from '../../kubernetes/pod-events.ts';
-import type { LastSigns } from '../../kubernetes/relist.ts';
 import type { Projected, Projection, SourceHandler } from '../../kubernetes/source.ts';
 import { createCapturingLogger } from '../../kubernetes/testing/capturing-logger.ts';
 import type { Ledger } from '../../ledger/ledger.ts';
@@ -18,7 +15,7 @@ import { omitUndefined } from '../../model/omit-undefined.ts';
 import { namespaceHandler } from '../../observation/host-namespace.ts';
 import { projectNode } from '../../observation/node.ts';
 import { createObservation } from '../../observation/observation.ts';
-import { forGpuPods, mayHaveRun, projectPod } from '../../observation/pod.ts';
+import { forGpuPods, projectPod } from '../../observation/pod.ts';
 import { projectResourceClaim } from '../../observation/resource-claim.ts';
 import { projectResourceSlice } from '../../observation/resource-slice.ts';
 import { systemClock } from '../../telemetry/system-clock.ts';
@@ -61,12 +58,6 @@ export async function startRealMetering(options: RealMeteringOptions) {
     nodeSettings: () => metering,
     billedUntil: (present) => present,
   });
-  const revisions = createRevisionSurvey({
-    connection,
-    paths: [withMapped ? '/api/v1/pods' : `/api/v1/namespaces/${namespace}/pods`],
-    clock,
-  });
-  const podEvents = createPodEvents({ connection, clock, logger });
   const restored = await restoreJournal(ledger, observation, { logger, clock });
   const stop = new AbortController();
   const running: Promise<unknown>[] = [];
@@ -77,7 +68,6 @@ export async function startRealMetering(options: RealMeteringOptions) {
     handlers: readonly SourceHandler<T>[],
     resume?: ResumePoint<T>,
     group = '',
-    lastSigns?: LastSigns<T>,
   ) => {
     const isClusterScoped = ['nodes', 'resourceslices', 'namespaces'].includes(plural);
     const source = createReflector<T>({
@@ -93,9 +83,8 @@ export async function startRealMetering(options: RealMeteringOptions) {
       clock,
       random: Math.random,
       logger,
-      revisions,
       timings: { resumeSettling: 200 },
-      ...omitUndefined({ resume, lastSigns }),
+      ...omitUndefined({ resume }),
     });
     running.push(source.run(stop.signal));
     return source;
@@ -138,8 +127,6 @@ export async function startRealMetering(options: RealMeteringOptions) {
         projectPod,
         [observation.pods, forGpuPods(observation.gpuPods)],
         resume.pods,
-        '',
-        (gone, within, signal) => podEvents.lastSigns(gone.filter(mayHaveRun), within, signal),
       ),
       nodes: watch('nodes', projectNode, [observation.nodes, observation.gpuNodes], resume.nodes),
       resourceClaims: watch(
