@@ -114,25 +114,6 @@ test('of pods that went while nobody looked, the one that is farthest off is tol
   expect(unsure(events)).toEqual({ tenant_cpu_core_hours: 5 });
 });
 
-test('an event names the Kubernetes Event that dates the end of a pod, in the window of that end only', () => {
-  const world = createWorld();
-  world.clusters([cluster('a')]);
-  world.pod(pod({ name: 'p', containers: [{ cpu: '1' }] }));
-  world.pod(pod({ name: 'stays', containers: [{ cpu: '1' }] }));
-  const endedBy = ({ events }: { readonly events: readonly UsageEvent[] }) =>
-    events.map(({ properties }) => properties?.['ended_by_event']);
-  const last = at(90);
-  world.observation.pods.deleted(view(projectPod, pod({ name: 'p', containers: [{ cpu: '1' }] })), {
-    at: at(600),
-    knownUntil: last,
-    late: true,
-    sign: { at: last, reason: 'Killing' },
-  });
-  expect(endedBy(world.close(START, START + 60_000))).toEqual([undefined]);
-  expect(endedBy(world.close(START + 60_000, START + 120_000))).toEqual(['Killing']);
-  expect(endedBy(world.close(START + 120_000, START + 180_000))).toEqual([undefined]);
-});
-
 test('what was seen says nothing of the kind', () => {
   const world = draWorld({});
   world.node(gpuNode(own({ ...N1, name: 'n2' })));
