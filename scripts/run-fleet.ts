@@ -7,7 +7,7 @@ import { untilSignal } from './until-signal.ts';
 
 /**
  * `make run-fleet`: a whole fleet on this machine: PostgreSQL with two standbys, two simulated clusters with a meter each, a hub
- * of two replicas that feeds a receiver and a stand-in for Lago. Ctrl-C ends everything; the next start begins anew.
+ * of two processes, one of which leads and feeds a receiver and a stand-in for Lago. Ctrl-C ends everything; the next start begins anew.
  */
 const files = fleetFiles(process.argv[2]);
 const began = performance.now();
@@ -43,13 +43,13 @@ async function main(): Promise<number> {
 function announce({ hubs, meters, invoices, database }: LocalFleet, apiToken: ApiToken): void {
   const token = apiToken.isOwn ? `$(cat ${path(files.apiToken)})` : '$API_TOKEN';
   const curl = `curl -H "Authorization: Bearer ${token}"`;
-  const [hub] = hubs;
+  const [hub, standby] = hubs;
   const address = hub?.address ?? '';
   console.log(
     [
       'ready',
       '',
-      `Hub, twice         ${hubs.map((one) => one.address).join(', ')}`,
+      `Hub                ${address} leads, ${standby?.address ?? ''} stands by`,
       ...(apiToken.isOwn
         ? [`  asks for the token ${apiToken.value}, which is in ${path(files.apiToken)}, too`]
         : []),
@@ -65,7 +65,7 @@ function announce({ hubs, meters, invoices, database }: LocalFleet, apiToken: Ap
       `  psql '${database}' -c 'select cluster, destination, events_behind from meterfeed_v1.cursors'`,
       `  tail -f ${path(files.received)}`,
       ...['hub-1', 'berlin'].map((name) => `  tail -f ${path(files.of(name).operatorLog)}`),
-      'Kill a replica of the hub: the other one goes on with what it fed after ten seconds.',
+      'Kill the process of the hub that leads: the other one goes on in about twenty seconds.',
       '',
       'Ctrl-C stops everything; docs/fleet.md says what this is.',
     ].join('\n'),

@@ -1,7 +1,7 @@
 import { join } from 'node:path';
 import { RUN_DIRECTORY, type RunFiles, runFiles } from '../local/run-directory.ts';
 
-/** The clusters of `make run-fleet`, and the replicas of its hub. */
+/** The clusters of `make run-fleet`, and the processes of its hub. */
 export const CLUSTERS = [
   { name: 'berlin', region: 'eu-central' },
   { name: 'paris', region: 'eu-west' },
@@ -16,7 +16,7 @@ export interface FleetFiles
   > {
   /** The primary and its standbys, in the order in which they were started. */
   readonly postgresPids: readonly string[];
-  /** Of a cluster or of a replica of the hub. */
+  /** Of a cluster or of a process of the hub. */
   of(name: string): RunFiles;
 }
 

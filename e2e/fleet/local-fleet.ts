@@ -24,7 +24,7 @@ export interface LocalFleetOptions {
 }
 
 export interface LocalFleet {
-  /** The replicas of the hub. */
+  /** The processes of the hub, of which one leads. */
   readonly hubs: readonly SupervisedOperator[];
   /** The meters, in the order of {@link CLUSTERS}. */
   readonly meters: readonly SupervisedOperator[];
@@ -40,7 +40,7 @@ export interface LocalFleet {
 
 /**
  * Brings up a primary with two standbys, a receiver, a stand-in for Lago, two simulated clusters with a meter each and two
- * replicas of a hub. Everything begins anew at each start. Rejects after undoing what was started.
+ * processes of a hub. Everything begins anew at each start. Rejects after undoing what was started.
  */
 export async function startLocalFleet(options: LocalFleetOptions): Promise<LocalFleet> {
   const { files, progress, signal } = options;
@@ -83,38 +83,42 @@ export async function startLocalFleet(options: LocalFleetOptions): Promise<Local
       signal.throwIfAborted();
     }
 
-    progress('the hub, twice: it has the database and no cluster');
-    const hubs = await Promise.all(
-      HUBS.map((name) =>
-        superviseOperator({
-          files: files.of(name),
-          kubeconfig: '',
-          progress: (line) => progress(`${name}: ${line}`),
-          env: {
-            ...shared,
-            ROLE: 'hub',
-            CLUSTER_NAME: 'hub',
-            ADAPTERS: 'webhook,lago',
-            DESTINATIONS_START_FROM: 'earliest',
-            WEBHOOK_URL: receiver.url,
-            WEBHOOK_SECRET: LOCAL_SECRET,
-            BILLING_C_API_URL: lago.url,
-            BILLING_C_API_KEY: lago.apiKey,
-            BILLING_CURRENCY: lago.currency,
-          },
-          signal,
-        }),
-      ),
-    );
-    for (const hub of hubs) started.defer(() => hub.stop());
-    signal.throwIfAborted();
+    progress('the hub, twice: one process leads; they have the database and no cluster');
+    const hubs: SupervisedOperator[] = [];
+    for (const name of HUBS) {
+      // One after the other, so that the first one leads.
+      const hub = await superviseOperator({
+        files: files.of(name),
+        kubeconfig: '',
+        progress: (line) => progress(`${name}: ${line}`),
+        env: {
+          ...shared,
+          ROLE: 'hub',
+          CLUSTER_NAME: 'hub',
+          ADAPTERS: 'webhook,lago',
+          DESTINATIONS_START_FROM: 'earliest',
+          WEBHOOK_URL: receiver.url,
+          WEBHOOK_SECRET: LOCAL_SECRET,
+          BILLING_C_API_URL: lago.url,
+          BILLING_C_API_KEY: lago.apiKey,
+          BILLING_CURRENCY: lago.currency,
+        },
+        signal,
+      });
+      hubs.push(hub);
+      started.defer(() => hub.stop());
+      signal.throwIfAborted();
+    }
     return {
       hubs,
       meters,
       invoices: `${lago.url}/`,
       database: urlOf(database),
       failed: Promise.race(failures),
-      stop: () => started.disposeAsync(),
+      stop: async () => {
+        await Promise.all([...hubs, ...meters].map((operator) => operator.stop()));
+        await started.disposeAsync();
+      },
     };
   } catch (error) {
     await started.disposeAsync();

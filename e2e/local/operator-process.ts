@@ -19,6 +19,8 @@ export interface OperatorOptions {
   readonly nodeOptions?: readonly string[];
   /** The program to run; `operator/main.ts` by default. */
   readonly program?: string;
+  /** How long it may take until it is ready; by default that of {@link startProcess}. */
+  readonly startTimeoutMs?: number;
   /** Aborting it gives up waiting for the operator. */
   readonly signal: AbortSignal;
 }
@@ -52,6 +54,7 @@ export async function startOperator(options: OperatorOptions): Promise<RunningOp
     logFile: files.operatorLog,
     pidFile: files.operatorPid,
     signal: options.signal,
+    ...(options.startTimeoutMs !== undefined && { startTimeoutMs: options.startTimeoutMs }),
     ready: async () => (await fetch(`${address}/readyz`)).ok,
   });
   writeFileSync(files.address, `${address}\n`);

@@ -17,6 +17,8 @@ export interface SupervisedOperator {
 
 const FIRST_WAIT_MS = 1_000;
 const LONGEST_WAIT_MS = 30_000;
+/** On a busy machine it takes as long as it takes; Ctrl-C ends the wait. */
+const START_TIMEOUT_MS = Number.POSITIVE_INFINITY;
 /** Whoever has lived this long did not die of the start. */
 const STEADY_MS = 60_000;
 
@@ -27,8 +29,9 @@ const STEADY_MS = 60_000;
 export async function superviseOperator(options: SupervisorOptions): Promise<SupervisedOperator> {
   const stopping = new AbortController();
   const signal = AbortSignal.any([options.signal, stopping.signal]);
-  const supervisor = new Supervisor({ ...options, signal });
-  const first = await startOperator({ ...options, signal });
+  const waiting = { ...options, startTimeoutMs: START_TIMEOUT_MS, signal };
+  const supervisor = new Supervisor(waiting);
+  const first = await startOperator(waiting);
   const supervised = supervisor.run(first);
   return {
     address: first.address,
