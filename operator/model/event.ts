@@ -48,11 +48,30 @@ export type EventIdentity = Pick<
 >;
 
 /**
- * The event as one line of JSON: absent fields left out, the quantity last, as a plain decimal number.
- * Standing last, its digits can be found again without looking at the rest of the line.
+ * The canonical text of an event, one line of JSON: fields in a fixed order, absent fields left out, the quantity last,
+ * as a plain decimal number. Standing last, its digits can be found again without looking at the rest of the line.
+ * The order is that in which the collector has always written events (docs/ledger-format.md#text-of-an-event).
  */
 export function encodeEvent(event: UsageEvent): string {
-  const rest = JSON.stringify({ ...event, quantity: undefined });
+  const { schema_version, id, unit, recorded_at, source, tenant, metric, region } = event;
+  const { resource_id, project, sku, window_start, window_end, dimensions, properties } = event;
+  const rest = JSON.stringify({
+    schema_version,
+    id,
+    unit,
+    recorded_at,
+    source,
+    tenant,
+    metric,
+    region,
+    resource_id,
+    project,
+    sku,
+    window_start,
+    window_end,
+    dimensions,
+    properties,
+  });
   return `${rest.slice(0, -1)},"quantity":${event.quantity}}`;
 }
 

@@ -38,7 +38,7 @@ async function waiting(): Promise<number> {
 }
 
 async function storedEvents(): Promise<number> {
-  return (await primary.query('select from meterfeed.event', database.name)).length;
+  return (await primary.query('select from meterfeed_cluster_a.event', database.name)).length;
 }
 
 /** Tries until it is taken, as every caller does. */

@@ -1,15 +1,13 @@
 import type { LedgerDatabase } from '../../config/settings.ts';
 import { createProblems, damage, ledgerFailure } from '../failures.ts';
 import { LedgerReadError, type VerifyReport } from '../ledger.ts';
-import type { StreamView } from './decode-rows.ts';
+import { listStreams } from './list-streams.ts';
 import { createReaders } from './readers.ts';
-import { SeriesCache } from './series-cache.ts';
 import { openSession, type Session } from './session.ts';
-import { type Contents, readContents } from './state.ts';
-import { rollback } from './transaction.ts';
+import { readContentsNow, type StreamView } from './state.ts';
 import { verifyStream } from './verify.ts';
 
-/** A stream that is looked at, whoever writes it meanwhile. */
+/** A stream as of one moment, while an operator may be writing it. */
 export interface InspectedStream {
   readonly view: StreamView;
   close(): Promise<void>;
@@ -24,35 +22,26 @@ export async function inspectStream(
 ): Promise<InspectedStream> {
   const session = await openSession(database, ANSWER_MS);
   try {
-    const contents = await contentsOf(session, source);
+    const schema = await schemaOfStream(session, source);
+    const contents = await readContentsNow(session, schema);
     const readers = createReaders(database);
-    const { query, copyOut } = readers;
-    const view = { contents, series: new SeriesCache(), query, copyOut };
-    return { view, close: () => readers.end() };
+    return { view: { schema, contents, query: readers.query }, close: () => readers.end() };
   } finally {
     await session.end();
   }
 }
 
-async function contentsOf(session: Session, source: string | undefined): Promise<Contents> {
-  const [, found] = await session.run([
-    { text: 'begin isolation level repeatable read read only' },
-    { text: 'select stream, source from meterfeed.stream order by source', values: [] },
-  ]);
-  const streams = found?.rows ?? [];
-  const chosen = streams.filter((row) => source === undefined || row['source'] === source);
+async function schemaOfStream(session: Session, source: string | undefined): Promise<string> {
+  const streams = await listStreams(session);
+  const chosen = streams.filter((stream) => source === undefined || stream.source === source);
   const [only] = chosen;
-  if (only === undefined || chosen.length > 1) {
-    const names = streams.map((row) => row['source']).join(', ');
-    const text = `--stream: name one of "${names}": "${source ?? ''}"`;
-    throw new LedgerReadError(ledgerFailure('invalid', text));
-  }
-  const contents = await readContents(session, Number(only['stream']));
-  await rollback(session);
-  return contents;
+  if (only !== undefined && chosen.length === 1) return only.schema;
+  const names = streams.map((stream) => stream.source).join(', ');
+  const text = `--stream: name one of "${names}": "${source ?? ''}"`;
+  throw new LedgerReadError(ledgerFailure('invalid', text));
 }
 
-/** Reads every event of a stream, and compares its chain with a value that was kept elsewhere. */
+/** Reads every event of a stream, and compares its chain with a value that was stored elsewhere. */
 export async function verifyInspected(
   view: StreamView,
   anchor: { readonly sequence: number; readonly chain: string } | undefined,
@@ -61,10 +50,10 @@ export async function verifyInspected(
   const problems = createProblems({ debug: silent, info: silent, warn: silent, error: silent });
   const report = await verifyStream(view, problems);
   if (anchor === undefined) return report;
-  const { stream, head } = view.contents.state;
+  const { head } = view.contents.state;
   const rows = await view.query({
-    text: 'select chain from meterfeed.batch where stream = $1 and last_seq = $2',
-    values: [stream, anchor.sequence],
+    text: `select chain from ${view.schema}.batch where last_seq = $1`,
+    values: [anchor.sequence],
   });
   if (rows[0]?.['chain'] === anchor.chain) return report;
   const lost =

@@ -1,66 +1,85 @@
 import { ledgerFailure } from '../failures.ts';
 import { LedgerReadError } from '../ledger.ts';
-import { SQL as LEDGER } from './migrations/0001-ledger.ts';
-import { SQL as COPIES } from './migrations/0002-copies.ts';
-import { SQL as FINANCE } from './migrations/0003-finance.ts';
-import { SQL as SHARED_PROPERTIES } from './migrations/0004-shared-properties.ts';
-import { SQL as REPLICAS } from './migrations/0005-replicas.ts';
-import { SQL as CUSTOMERS } from './migrations/0006-customers.ts';
+import { sqlState } from './failures.ts';
+import { HUB_SCHEMA } from './schema-name.ts';
 import type { Row, Session } from './session.ts';
+import { grantsToHub, STREAM_STEPS } from './tables.ts';
 import { beginText, commit } from './transaction.ts';
 
-/** In order; the version of a database is how many of them it has seen. They only go forward. */
-const MIGRATIONS: readonly string[] = [
-  LEDGER,
-  COPIES,
-  FINANCE,
-  SHARED_PROPERTIES,
-  REPLICAS,
-  CUSTOMERS,
-];
-
-/** The version of the tables that this program writes. */
-export const SCHEMA_VERSION: number = MIGRATIONS.length;
-
 const OLDEST_SERVER = 150_000;
-/** Taken by whoever changes tables or partitions. */
-export const LOCK_TABLES = 'select pg_advisory_xact_lock(5640831402)';
 const LOCK_TIMEOUT_MS = 60_000;
+const NO_PRIVILEGE = '42501';
 
 /**
- * Brings the tables up to what this program knows, one process at a time. Throws a LedgerReadError when
- * the server is too old or does not keep UTF-8, or when a newer program has been at the tables.
+ * Brings the schema of a stream up to what this program knows, one process at a time. Throws a LedgerReadError when
+ * the server is too old or does not store UTF-8, when a newer program has changed the schema, or when the role may not
+ * make it.
  */
-export async function migrate(session: Session): Promise<void> {
-  await session.run([{ text: `${beginText(LOCK_TIMEOUT_MS)}; ${LOCK_TABLES}` }]);
-  const [server] = await session.run([
+export async function migrateStream(session: Session, schema: string): Promise<void> {
+  const command = `npm run ledger -- roles --stream CLUSTER_NAME`;
+  await migrate(session, schema, STREAM_STEPS, command);
+  await grantToHub(session, schema);
+}
+
+/** Lets the role of a hub read what is published of a stream, where there is such a role. */
+async function grantToHub(session: Session, schema: string): Promise<void> {
+  const [found] = await session.run([
+    {
+      text: `select has_table_privilege(r.oid, $2, 'select') as granted
+        from pg_roles r where rolname = $1 and not pg_has_role(r.oid, current_user, 'usage')`,
+      values: [HUB_SCHEMA, `${schema}.published_record`],
+    },
+  ]);
+  if (found?.rows[0]?.['granted'] !== 'f') return;
+  await session.run([{ text: grantsToHub(schema, HUB_SCHEMA) }]);
+}
+
+/** Runs the steps that a schema has not seen. `command`: what prints the SQL for a role that may not make it. */
+export async function migrate(
+  session: Session,
+  schema: string,
+  steps: readonly ((schema: string) => string)[],
+  command: string,
+): Promise<void> {
+  const [, , server, present] = await session.run([
+    { text: beginText(LOCK_TIMEOUT_MS) },
+    { text: 'select pg_advisory_xact_lock(hashtextextended($1, 0))', values: [schema] },
     {
       text: `select current_setting('server_version_num') as version,
         current_setting('server_encoding') as encoding`,
       values: [],
     },
+    { text: 'select to_regnamespace($1) is not null as present', values: [schema] },
   ]);
   refuseServer(server?.rows[0]);
+  if (present?.rows[0]?.['present'] !== 't') {
+    await session.run([{ text: `create schema ${schema}` }]).catch((error: unknown) => {
+      if (sqlState(error) !== NO_PRIVILEGE) throw error;
+      throw refusal(
+        `the role may not create the schema ${schema}; an administrator runs what this prints: "${command}"`,
+      );
+    });
+  }
   await session.run([
     {
-      text: `create schema if not exists meterfeed;
-        create table if not exists meterfeed.version (version integer primary key, at timestamptz not null default now())`,
+      text: `create table if not exists ${schema}.version
+        (version integer primary key, at timestamptz not null default now())`,
     },
   ]);
   const [found] = await session.run([
-    { text: 'select coalesce(max(version), 0) as version from meterfeed.version', values: [] },
+    { text: `select coalesce(max(version), 0) as version from ${schema}.version`, values: [] },
   ]);
   const known = Number(found?.rows[0]?.['version'] ?? 0);
-  if (known > MIGRATIONS.length) {
+  if (known > steps.length) {
     throw refusal(
-      `its tables are of version ${known}, and this program knows ${MIGRATIONS.length}: run the newer program`,
+      `its tables are of version ${known}, and this program knows ${steps.length}: run the newer program`,
     );
   }
-  for (const [index, text] of MIGRATIONS.entries()) {
+  for (const [index, step] of steps.entries()) {
     if (index < known) continue;
     await session.run([
-      { text },
-      { text: 'insert into meterfeed.version (version) values ($1)', values: [index + 1] },
+      { text: step(schema) },
+      { text: `insert into ${schema}.version (version) values ($1)`, values: [index + 1] },
     ]);
   }
   await commit(session);

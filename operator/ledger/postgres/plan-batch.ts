@@ -1,24 +1,19 @@
 import type { UsageEvent } from '../../model/event.ts';
-import { damage, ledgerFailure } from '../failures.ts';
+import { ledgerFailure } from '../failures.ts';
 import type { Cursor, EventOutcome, LedgerFailure, RecordChange } from '../ledger.ts';
 import { AcceptedEvents } from '../accepted-events.ts';
 import type { EncodedEvent, Request, RequestOutcome } from '../writer.ts';
-import type { Fenced } from './fences.ts';
+import type { StoredById } from './find-stored.ts';
 import type { Contents } from './state.ts';
 
-/** What the store is asked for, and by which right. */
-export type PostgresRequest = Fenced &
-  (
-    | Request
-    /**
-     * Numbers up to `head` were given before and are left out; the chain goes on from `chain` where it is given.
-     * Comes in a batch of its own.
-     */
-    | { readonly kind: 'skip'; readonly head: number; readonly chain?: string }
-  );
-
-/** The stored events that have the ids of a batch, by id; or why one cannot be read. */
-export type StoredById = ReadonlyMap<string, UsageEvent | LedgerFailure>;
+/** A change of the stream. */
+export type PostgresRequest =
+  | Request
+  /**
+   * Leaves out the numbers up to `head`, which were given before; the chain goes on from `chain` where it is given.
+   * Comes in a batch of its own.
+   */
+  | { readonly kind: 'skip'; readonly head: number; readonly chain?: string };
 
 /** What a batch comes to, before anything of it is written. */
 export interface BatchPlan {
@@ -39,15 +34,14 @@ export interface BatchPlan {
   readonly lastWindowEnd: number | undefined;
 }
 
-/** Turns waiting requests into one batch: each sees what those before it change, but for those that are refused. */
+/** Turns waiting requests into one batch: each sees what those before it change. */
 export function planBatch(
   requests: readonly PostgresRequest[],
   before: Contents,
   stored: StoredById,
-  refusal: (request: Fenced) => LedgerFailure | undefined,
 ): BatchPlan {
   const draft = new BatchDraft(before, stored);
-  const outcomes = requests.map((request) => refusal(request) ?? draft.add(request));
+  const outcomes = requests.map((request) => draft.add(request));
   return { ...draft.changes(), outcomes };
 }
 
@@ -145,9 +139,4 @@ function refuseRecords(records: readonly RecordChange[] = []): LedgerFailure | u
   const wrong = records.find(({ key, value = '' }) => key.includes('\0') || value.includes('\0'));
   if (wrong === undefined) return undefined;
   return ledgerFailure('invalid', `record: holds U+0000: ${JSON.stringify(wrong.key)}`);
-}
-
-/** Why a stored event cannot be compared with a repeat of it. */
-export function damagedEvent(sequence: number): LedgerFailure {
-  return damage('events', `event ${sequence} is damaged`).failure;
 }

@@ -4,7 +4,6 @@ import { ledgerConformance } from '../testing/conformance.ts';
 import { anchorPromises } from '../testing/conformance/anchors.ts';
 import { restartPromises } from '../testing/conformance/restart.ts';
 import { openTestStream, usePostgres } from '../testing/postgres-ledger.ts';
-import { joinInTurns } from '../testing/postgres-replicas.ts';
 
 const used = usePostgres();
 let database: LedgerDatabase;
@@ -26,10 +25,6 @@ async function place() {
   const stream = nextStream();
   return () => openTestStream(database, stream);
 }
-
-ledgerConformance('the PostgreSQL ledger that two processes write in turns', () =>
-  joinInTurns(database, nextStream()),
-);
 
 restartPromises(place);
 anchorPromises(place);

@@ -15,9 +15,7 @@ import {
   type RequestOutcome,
   type Writer,
 } from '../writer.ts';
-import type { Fence } from './fences.ts';
 import type { PostgresRequest } from './plan-batch.ts';
-import { type Look, lookTogether, pollStream } from './poll.ts';
 import type { Readers } from './readers.ts';
 import {
   chainAt,
@@ -29,121 +27,46 @@ import {
   scanEvents,
 } from './reading.ts';
 import { createRetention, type Retain } from './retention.ts';
-import type { Store } from './store.ts';
+import type { StreamStore } from './stream-store.ts';
 import { verifyStream } from './verify.ts';
 
-export interface PostgresLedgerParts {
+export interface PostgresLedgerOptions {
+  readonly schema: string;
   readonly retentionMs: number;
   readonly durability: LedgerDurability;
   readonly clock: Clock;
   readonly logger: Logger;
-  readonly store: Store;
+  readonly store: StreamStore;
   readonly readers: Readers;
   readonly problems: Problems;
   readonly metrics: LedgerMetrics;
-  /** Other processes write the stream as well. */
-  readonly shared: boolean;
-  /** How to find out that they have; by default this one looks for itself. */
-  readonly look?: Look;
 }
 
-/** A stream that this process writes, as the ledger of whoever writes by a right of its own. Closing one closes all. */
-export type LedgerBy = (fence: Fence) => Ledger;
-
-export function createPostgresLedger(parts: PostgresLedgerParts): LedgerBy {
-  const core = new LedgerCore(parts);
-  return (fence) => new PostgresLedger(core, fence);
-}
-
-/** What all ledgers over one stream share. */
-class LedgerCore {
-  readonly parts: PostgresLedgerParts;
-  readonly writer: Writer<PostgresRequest>;
-  readonly waiters: HeadWaiters;
-  readonly retain: Retain;
-  retentionMs: number;
-  bytes = 0;
-  standbyMissing = false;
-  readonly #ending = new AbortController();
-  #polling: Promise<void> | undefined;
+/** The stream of one cluster, for the process that writes it. Methods are bound, so that each may be passed on alone. */
+export class PostgresLedger implements Ledger {
+  readonly #options: PostgresLedgerOptions;
+  readonly #store: StreamStore;
+  readonly #writer: Writer<PostgresRequest>;
+  readonly #waiters: HeadWaiters;
+  readonly #retain: Retain;
+  #retentionMs: number;
+  #bytes = 0;
+  #standbyMissing = false;
   #closing: Promise<void> | undefined;
 
-  constructor(parts: PostgresLedgerParts) {
-    const { store } = parts;
-    this.parts = parts;
-    this.writer = createWriter<PostgresRequest>((requests) => store.write(requests));
-    this.waiters = createHeadWaiters(store.contents().state.head);
-    this.retain = createRetention(parts);
-    this.retentionMs = parts.retentionMs;
-    parts.metrics.observe(() => this.stats());
-    if (parts.shared) this.#polling = this.#poll();
-  }
-
-  #poll(): Promise<void> {
-    const { store, readers, clock } = this.parts;
-    const { stream } = store.contents().state;
-    const { look = lookTogether(readers.query, clock, stream) } = this.parts;
-    const onChange = (): void => this.waiters.advance(store.contents().state.head);
-    return pollStream({ store, look, onChange }, this.#ending.signal);
-  }
-
-  close(): Promise<void> {
-    this.#closing ??= this.#close();
-    return this.#closing;
-  }
-
-  async #close(): Promise<void> {
-    const { metrics, readers, store } = this.parts;
-    await this.writer.stop();
-    this.#ending.abort();
-    await this.#polling;
-    this.waiters.end(new Error('ledger: closed'));
-    metrics.close();
-    await store.close();
-    await readers.end();
-  }
-
-  stats(): LedgerStats {
-    const { metrics, problems, clock, store, durability } = this.parts;
-    const { state, segments } = store.contents();
-    return {
-      ledgerId: state.ledgerId,
-      sequence: state.head,
-      bytes: this.bytes,
-      segments: segments.length,
-      chain: state.chain,
-      ...omitUndefined({ lastWindowEnd: state.lastWindowEnd }),
-      oldestAt: segments[0]?.openedAt ?? Math.max(state.createdAt, state.horizon),
-      retentionMs: this.retentionMs,
-      ...(durability === 'standby' && { standbyMissing: this.standbyMissing }),
-      conflicts: metrics.conflicts(),
-      horizon: state.horizon,
-      problems: problems.list(),
-      disk: {
-        level: 'normal',
-        usedRatio: 0,
-        retentionShortened: state.horizon > clock.now() - this.retentionMs,
-      },
-    };
-  }
-}
-
-/** What is public is bound to it, so that it may be handed out one by one. */
-class PostgresLedger implements Ledger {
-  readonly #core: LedgerCore;
-  readonly #fence: Fence;
-  readonly #parts: PostgresLedgerParts;
-  readonly #store: Store;
-
-  constructor(core: LedgerCore, fence: Fence) {
-    this.#core = core;
-    this.#fence = fence;
-    this.#parts = core.parts;
-    this.#store = core.parts.store;
+  constructor(options: PostgresLedgerOptions) {
+    const { store, retentionMs, metrics } = options;
+    this.#options = options;
+    this.#store = store;
+    this.#writer = createWriter<PostgresRequest>((requests) => store.write(requests));
+    this.#waiters = createHeadWaiters(store.contents().state.head);
+    this.#retain = createRetention(options);
+    this.#retentionMs = retentionMs;
+    metrics.observe(() => this.stats());
   }
 
   readonly append: Ledger['append'] = async ({ events, records = [], windowEnd }) => {
-    const { clock, metrics } = this.#parts;
+    const { clock, metrics } = this.#options;
     const startedAt = clock.monotonic();
     const outcome = await this.#submit(
       { kind: 'append', events: encodeEvents(events), records, ...omitUndefined({ windowEnd }) },
@@ -160,7 +83,7 @@ class PostgresLedger implements Ledger {
   readonly read: Ledger['read'] = async (afterSequence, limit) => {
     const outcome = await readPage(this.#store.view(), afterSequence, limit);
     if (outcome.kind === 'failed' && outcome.cause === 'corrupt') {
-      this.#parts.problems.add(outcome.message);
+      this.#options.problems.add(outcome.message);
     }
     return outcome;
   };
@@ -175,7 +98,7 @@ class PostgresLedger implements Ledger {
   readonly lowWater = (): number => this.#store.contents().state.lowWater;
 
   readonly changed: Ledger['changed'] = (afterSequence, signal) =>
-    this.#core.waiters.wait(afterSequence, signal);
+    this.#waiters.wait(afterSequence, signal);
 
   readonly cursors: Ledger['cursors'] = () => [...this.#store.contents().cursors.values()];
 
@@ -204,9 +127,11 @@ class PostgresLedger implements Ledger {
   readonly dropCursor: Ledger['dropCursor'] = (destination) =>
     this.#write({ kind: 'cursor', destination, plan: () => 'drop' });
 
-  readonly record: Ledger['record'] = (key) => readRecord(this.#store.view(), key);
+  readonly record: Ledger['record'] = (key) =>
+    readRecord(this.#options.readers.query, this.#records(), key);
 
-  readonly records: Ledger['records'] = (prefix) => readRecords(() => this.#store.view(), prefix);
+  readonly records: Ledger['records'] = (prefix) =>
+    readRecords(this.#options.readers.query, this.#records(), prefix);
 
   readonly writeRecords: Ledger['writeRecords'] = (records) =>
     this.#write({ kind: 'append', events: [], records });
@@ -219,29 +144,67 @@ class PostgresLedger implements Ledger {
       chainAt: (sequence: number) => chainAt(this.#store.view(), sequence),
       skipTo: (head: number) => this.#skipTo(head),
     };
-    return compareWithAnchor(anchor, storage, this.#parts.problems);
+    return compareWithAnchor(anchor, storage, this.#options.problems);
   };
 
   readonly retain: Ledger['retain'] = async (now) => {
-    await this.#core.retain(now, this.#core.retentionMs);
+    await this.#retain(now, this.#retentionMs);
     await this.#measure().catch(() => undefined);
   };
 
   readonly setRetention: Ledger['setRetention'] = (retentionMs) => {
-    this.#core.retentionMs = retentionMs;
+    this.#retentionMs = retentionMs;
   };
 
   readonly verify: Ledger['verify'] = (signal) =>
-    verifyStream(this.#store.view(), this.#parts.problems, signal);
+    verifyStream(this.#store.view(), this.#options.problems, signal);
 
-  readonly stats: Ledger['stats'] = () => this.#core.stats();
+  readonly stats = (): LedgerStats => {
+    const { metrics, problems, clock, durability } = this.#options;
+    const { state, segments } = this.#store.contents();
+    return {
+      ledgerId: state.ledgerId,
+      sequence: state.head,
+      bytes: this.#bytes,
+      segments: segments.length,
+      chain: state.chain,
+      ...omitUndefined({ lastWindowEnd: state.lastWindowEnd }),
+      oldestAt: segments[0]?.openedAt ?? Math.max(state.createdAt, state.horizon),
+      retentionMs: this.#retentionMs,
+      ...(durability === 'standby' && { standbyMissing: this.#standbyMissing }),
+      conflicts: metrics.conflicts(),
+      horizon: state.horizon,
+      problems: problems.list(),
+      disk: {
+        level: 'normal',
+        usedRatio: 0,
+        retentionShortened: state.horizon > clock.now() - this.#retentionMs,
+      },
+    };
+  };
 
-  readonly close: Ledger['close'] = () => this.#core.close();
+  readonly close = (): Promise<void> => {
+    this.#closing ??= this.#close();
+    return this.#closing;
+  };
+
+  async #close(): Promise<void> {
+    const { metrics, readers } = this.#options;
+    await this.#writer.stop();
+    this.#waiters.end(new Error('ledger: closed'));
+    metrics.close();
+    await this.#store.close();
+    await readers.end();
+  }
+
+  #records(): string {
+    return `${this.#options.schema}.record`;
+  }
 
   /** Not through the queue, where events would come into the same batch. */
   async #skipTo(head: number): Promise<WriteOutcome> {
     const [outcome] = await this.#store.write([{ kind: 'skip', head }]);
-    this.#core.waiters.advance(this.head());
+    this.#waiters.advance(this.head());
     return outcome === undefined || outcome.kind === 'appended' ? { kind: 'written' } : outcome;
   }
 
@@ -251,26 +214,25 @@ class PostgresLedger implements Ledger {
   }
 
   async #submit(request: Request, bounded: boolean): Promise<RequestOutcome> {
-    const fenced = { ...request, fence: this.#fence };
-    const outcome = await this.#core.writer.submit(fenced, bounded);
-    this.#core.waiters.advance(this.head());
+    const outcome = await this.#writer.submit(request, bounded);
+    this.#waiters.advance(this.head());
     return outcome;
   }
 
   async #measure(): Promise<void> {
     const [row] = await reading(
-      this.#parts.readers.query({
-        // Only whoever may read all statistics is told which of the servers that follow are synchronous.
+      this.#options.readers.query({
+        // Only a role that may read all statistics sees which of the servers that follow are synchronous.
         text: `select sum(pg_total_relation_size(c.oid)) as bytes,
             current_setting('synchronous_standby_names') = '' or not exists (
               select from pg_stat_replication
                 where coalesce(sync_state, 'sync') in ('sync', 'quorum')) as no_standby
           from pg_class c join pg_namespace n on n.oid = c.relnamespace
-          where n.nspname = 'meterfeed' and c.relkind = 'r'`,
-        values: [],
+          where n.nspname = $1 and c.relkind = 'r'`,
+        values: [this.#options.schema],
       }),
     );
-    this.#core.bytes = Number(row?.['bytes'] ?? 0);
-    this.#core.standbyMissing = row?.['no_standby'] === 't';
+    this.#bytes = Number(row?.['bytes'] ?? 0);
+    this.#standbyMissing = row?.['no_standby'] === 't';
   }
 }

@@ -1,32 +1,33 @@
 import type { UsageEvent } from '../../model/event.ts';
 import { damage } from '../failures.ts';
 import { LedgerReadError, type ReadOutcome, type StoredEvent } from '../ledger.ts';
-import { BinaryRows, copyRange } from './binary-rows.ts';
-import { decodeRows, EventDecoder, type StreamView } from './decode-rows.ts';
-import { EVENT_COLUMNS, idDigits, storedRowOf } from './event-rows.ts';
+import { EVENT_COLUMNS, type ReadEvent, readRow, storedId } from './event-row.ts';
 import { toLedgerFailure } from './failures.ts';
-import type { DaySegment } from './state.ts';
+import type { Query } from './readers.ts';
+import type { Segment, StreamView } from './state.ts';
+import { dayOf, endOfWeek } from './weeks.ts';
 
 const MAX_PAGE_EVENTS = 5_000;
 
-/** A page after a sequence number; it ends at the end of a day. */
+/** A page after a sequence number; it ends at the end of a segment. */
 export async function readPage(
   view: StreamView,
   afterSequence: number,
   limit: number,
 ): Promise<ReadOutcome> {
-  const segment = view.contents.segments.find(({ lastSequence }) => lastSequence > afterSequence);
+  const { segments, state } = view.contents;
+  const segment = segments.find(({ lastSequence }) => lastSequence > afterSequence);
   if (segment === undefined) {
     // Behind the newest event there are only numbers that were left out.
-    const lastSequence = Math.max(afterSequence, view.contents.state.head);
-    return { kind: 'page', events: [], lastSequence };
+    return { kind: 'page', events: [], lastSequence: Math.max(afterSequence, state.head) };
   }
   const first = Math.max(afterSequence + 1, segment.firstSequence);
   const last = Math.min(segment.lastSequence, first + Math.min(limit, MAX_PAGE_EVENTS) - 1);
   try {
+    const events = await readRange(view, segment, first, last);
     return {
       kind: 'page',
-      events: await readRange(view, segment, first, last),
+      events: events.map(({ sequence, event }) => ({ sequence, event })),
       lastSequence: last,
     };
   } catch (error) {
@@ -34,25 +35,43 @@ export async function readPage(
   }
 }
 
-/** Every event from `first` to `last` of one day. Throws a LedgerReadError at the first that is damaged or missing. */
+/** Every event from `first` to `last` of a segment. Throws a LedgerReadError at the first that is damaged or missing. */
 export async function readRange(
-  view: StreamView,
-  { day }: DaySegment,
+  { schema, query }: StreamView,
+  { week }: Segment,
   first: number,
   last: number,
-): Promise<readonly StoredEvent[]> {
-  const decoder = new EventDecoder(view);
-  const rows = new BinaryRows((row) => decoder.take(row));
-  const text = copyRange(view.contents.state.stream, day, first, last);
-  await view.copyOut(text, (piece) => rows.take(piece));
-  const events = await decoder.events();
-  let expected = first;
-  for (const { sequence } of events) {
-    if (sequence !== expected) break;
-    expected += 1;
+): Promise<readonly ReadEvent[]> {
+  const rows = await query({
+    text: `select ${EVENT_COLUMNS} from ${schema}.event
+      where seq >= $1 and seq <= $2 and stored_on >= $3::date and stored_on < $4::date order by seq`,
+    values: [first, last, week, dayOf(endOfWeek(week))],
+  });
+  const events: ReadEvent[] = [];
+  for (const row of rows) {
+    const expected = first + events.length;
+    if (Number(row['seq']) !== expected) break;
+    const event = readRow(row);
+    if (event === undefined) throw damage(`events of ${week}`, `event ${expected} is damaged`);
+    events.push(event);
   }
-  if (expected <= last) throw damage(`events of ${day}`, `event ${expected} is missing`);
+  const expected = first + events.length;
+  if (expected <= last) throw damage(`events of ${week}`, `event ${expected} is missing`);
   return events;
+}
+
+/** Every event of a segment from `first` to `last`, page by page. Throws as {@link readRange}. */
+export async function* walkRange(
+  view: () => StreamView,
+  segment: Segment,
+  first: number,
+  last: number,
+  signal?: AbortSignal,
+): AsyncGenerator<ReadEvent, void, void> {
+  for (let from = first; from <= last; from += MAX_PAGE_EVENTS) {
+    signal?.throwIfAborted();
+    yield* await readRange(view(), segment, from, Math.min(last, from + MAX_PAGE_EVENTS - 1));
+  }
 }
 
 /** Events whose window starts in `[from, to)`; of the batches that may hold any, every event is read and checked. */
@@ -66,40 +85,38 @@ export async function* scanEvents(
   for (const segment of segments) {
     if (segment.starts.from >= to || segment.starts.to < from) continue;
     if (segment.lastSequence <= view().contents.state.lowWater) continue;
-    for (const range of await rangesWith(view(), segment, from, to)) {
-      for (let first = range.first; first <= range.last; first += MAX_PAGE_EVENTS) {
-        signal?.throwIfAborted();
-        const last = Math.min(range.last, first + MAX_PAGE_EVENTS - 1);
-        for (const stored of await reading(readRange(view(), segment, first, last))) {
-          const start = Date.parse(stored.event.window_start);
-          if (start >= from && start < to) yield stored;
-        }
+    for (const { first, last } of await reading(rangesWith(view(), segment, from, to))) {
+      const events = walkRange(view, segment, first, last, signal);
+      for (;;) {
+        const next = await reading(events.next(), signal);
+        if (next.done === true) break;
+        const { sequence, event } = next.value;
+        const start = Date.parse(event.window_start);
+        if (start >= from && start < to) yield { sequence, event };
       }
     }
   }
 }
 
-interface SequenceRange {
+interface NumberRange {
   readonly first: number;
   readonly last: number;
 }
 
-/** The batches of a day with windows that start in `[from, to)`, those that follow each other as one. */
+/** The batches of a segment with windows that start in `[from, to)`, those that follow each other as one. */
 async function rangesWith(
-  { contents, query }: StreamView,
-  { day, lastSequence }: DaySegment,
+  { schema, query }: StreamView,
+  { firstSequence, lastSequence }: Segment,
   from: number,
   to: number,
-): Promise<readonly SequenceRange[]> {
-  const rows = await reading(
-    query({
-      text: `select first_seq, last_seq from meterfeed.batch
-        where stream = $1 and day = $2 and min_start < $3 and max_start >= $4 and last_seq <= $5
-        order by last_seq`,
-      values: [contents.state.stream, day, to, from, lastSequence],
-    }),
-  );
-  const ranges: SequenceRange[] = [];
+): Promise<readonly NumberRange[]> {
+  const rows = await query({
+    text: `select first_seq, last_seq from ${schema}.batch
+      where last_seq >= $1 and last_seq <= $2 and min_start < $3 and max_start >= $4
+      order by last_seq`,
+    values: [firstSequence, lastSequence, to, from],
+  });
+  const ranges: NumberRange[] = [];
   for (const row of rows) {
     const first = Number(row['first_seq']);
     const last = Number(row['last_seq']);
@@ -112,30 +129,15 @@ async function rangesWith(
 
 /** The stored event of an id; undefined when there is none. */
 export async function findEvent(id: string, view: StreamView): Promise<UsageEvent | undefined> {
-  const { state } = view.contents;
-  const rows = await reading(
-    view.query({
-      text: `select ${EVENT_COLUMNS} from meterfeed.event
-        where stream = $1 and id = $2 and seq <= $3`,
-      values: [state.stream, idDigits(id), state.head],
-    }),
-  );
-  const events = await reading(decodeRows(view, rows.map(storedRowOf)));
-  // A foreign id's digits are a hash of it, so the event itself has the last word.
-  return events.find(({ event }) => event.id === id)?.event;
-}
-
-export async function readRecord(
-  { contents, query }: StreamView,
-  key: string,
-): Promise<string | undefined> {
-  const [row] = await reading(
-    query({
-      text: 'select value from meterfeed.record where stream = $1 and key = $2',
-      values: [contents.state.stream, key],
-    }),
-  );
-  return row?.['value'] ?? undefined;
+  const { schema, contents, query } = view;
+  const text = `select ${EVENT_COLUMNS} from ${schema}.event where id = $1 and seq <= $2`;
+  const rows = await reading(query({ text, values: [storedId(id), contents.state.head] }));
+  for (const row of rows) {
+    const found = readRow(row);
+    if (found === undefined) throw damage('events', `event ${row['seq']} is damaged`);
+    if (found.event.id === id) return found.event;
+  }
+  return undefined;
 }
 
 /**
@@ -143,52 +145,56 @@ export async function readRecord(
  * is not stored. Throws a LedgerReadError where that cannot be read.
  */
 export async function chainAt(
-  { contents, query }: StreamView,
+  { schema, contents, query }: StreamView,
   sequence: number,
 ): Promise<string | undefined> {
-  const { segments, state } = contents;
-  const segment = segments.find(
+  const isStored = contents.segments.some(
     ({ firstSequence, lastSequence }) => firstSequence <= sequence && sequence <= lastSequence,
   );
-  if (segment === undefined) return undefined;
-  const rows = await reading(
-    query({
-      text: 'select chain from meterfeed.batch where stream = $1 and day = $2 and last_seq = $3',
-      values: [state.stream, segment.day, sequence],
-    }),
-  );
+  if (!isStored) return undefined;
+  const text = `select chain from ${schema}.batch where last_seq = $1`;
+  const rows = await reading(query({ text, values: [sequence] }));
   return rows[0]?.['chain'] ?? '';
+}
+
+/** The record of a key in a table of records. */
+export async function readRecord(
+  query: Query,
+  table: string,
+  key: string,
+): Promise<string | undefined> {
+  const text = `select value from ${table} where key = $1`;
+  const [row] = await reading(query({ text, values: [key] }));
+  return row?.['value'] ?? undefined;
 }
 
 const PAGE_RECORDS = 500;
 /** No key goes on like this. */
 const LAST_CHARACTERS = '\u{10FFFF}'.repeat(8);
 
-/** The records whose keys begin with `prefix`, in key order, a page at a time. */
+/** The records of a table whose keys begin with `prefix`, in key order, a page at a time. */
 export async function* readRecords(
-  view: () => StreamView,
+  query: Query,
+  table: string,
   prefix: string,
 ): AsyncGenerator<readonly [key: string, value: string], void, void> {
   for (let after: string | undefined; ; ) {
-    const { contents, query } = view();
-    const rows = await reading(
-      query({
-        text: `select key, value from meterfeed.record
-          where stream = $1 and key ${after === undefined ? '>=' : '>'} $2 and key <= $3 order by key limit ${PAGE_RECORDS}`,
-        values: [contents.state.stream, after ?? prefix, prefix + LAST_CHARACTERS],
-      }),
-    );
+    const text = `select key, value from ${table}
+      where key ${after === undefined ? '>=' : '>'} $1 and key <= $2 order by key limit ${PAGE_RECORDS}`;
+    const values = [after ?? prefix, prefix + LAST_CHARACTERS];
+    const rows = await reading(query({ text, values }));
     for (const { key, value } of rows) yield [key ?? '', value ?? ''];
     after = rows.at(-1)?.['key'] ?? undefined;
     if (after === undefined || rows.length < PAGE_RECORDS) return;
   }
 }
 
-/** Rejects with a LedgerReadError, as readers are promised. */
-export async function reading<T>(work: Promise<T>): Promise<T> {
+/** Rejects with a LedgerReadError, or with the reason of the signal. */
+export async function reading<T>(work: Promise<T>, signal?: AbortSignal): Promise<T> {
   try {
     return await work;
   } catch (error) {
+    signal?.throwIfAborted();
     throw new LedgerReadError(toLedgerFailure('reading', error));
   }
 }

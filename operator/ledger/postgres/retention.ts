@@ -1,114 +1,104 @@
 import type { Logger } from '../../telemetry/logger.ts';
 import { consumedUpTo } from '../consumed-up-to.ts';
-import { dayOf, endOfDay, ensureDay, partitionOf } from './days.ts';
-import { sqlState, toLedgerFailure } from './failures.ts';
-import { LOCK_TABLES } from './migrate.ts';
+import type { Cursor } from '../ledger.ts';
+import { HUB_SCHEMA } from './schema-name.ts';
 import type { Session } from './session.ts';
-import { cursorOf } from './state.ts';
-import type { Store } from './store.ts';
-import { beginText, commit, rollback } from './transaction.ts';
+import { type Contents, cursorOf } from './state.ts';
+import type { StreamStore } from './stream-store.ts';
+import { endOfWeek, partitionOf } from './weeks.ts';
 
 export interface RetentionOptions {
-  readonly store: Store;
+  readonly schema: string;
+  readonly store: StreamStore;
   readonly logger: Logger;
 }
 
 /** Times in milliseconds; `now` since the epoch. */
 export type Retain = (now: number, retentionMs: number) => Promise<void>;
 
-/** Dropping a table waits for its readers, and whoever comes after waits behind it: so it is given up soon, and tried again later. */
+/** Dropping a table waits for its readers, and later readers wait behind it. So it gives up soon and is tried again later. */
 const LOCK_TIMEOUT_MS = 200;
-const LOCK_NOT_AVAILABLE = '55P03';
-const DAY_MS = 86_400_000;
+
+/** The view in which a stream's role sees the cursors that a hub has in its stream. */
+export const HUB_CURSORS = `${HUB_SCHEMA}.cursor_of_stream`;
 
 /**
- * Drops the oldest days that every cursor of every stream in them has passed and that are older than each
- * stream's RETENTION (docs/ledger-format.md#postgresql), and makes the partitions of today and tomorrow.
- * Failures are logged and the next run tries again.
+ * Drops the oldest weeks that every cursor has passed, those of a hub included, and that are older than RETENTION
+ * (docs/ledger-format.md#postgresql). The caller's next run tries again what fails.
  */
-export function createRetention({ store, logger }: RetentionOptions): Retain {
+export function createRetention({ schema, store, logger }: RetentionOptions): Retain {
   let running: Promise<void> | undefined;
 
   const run = async (now: number, retentionMs: number): Promise<void> => {
-    await store.between(async (session) => {
-      const { stream } = store.contents().state;
-      await session.run([
-        {
-          text: 'update meterfeed.stream set retention_ms = $2 where stream = $1 and retention_ms <> $2',
-          values: [stream, retentionMs],
-        },
-      ]);
-      for (const day of [dayOf(now), dayOf(now + DAY_MS)]) await ensureDay(session, day);
-    });
     for (;;) {
-      const oldest = store.contents().segments[0];
-      if (oldest === undefined) return;
-      const dropped = await store.between((session) => dropDay(session, oldest.day, now));
-      if (!dropped) return;
-      store.view().series.clear();
-      logger.info(`[ledger] deleted events ${oldest.firstSequence} to ${oldest.lastSequence}`);
+      const before = store.contents();
+      const week = before.segments[0]?.week;
+      if (week === undefined || endOfWeek(week) >= now - retentionMs) return;
+      const dropped = await store.change((session) =>
+        dropWeek(session, { schema, before: store.contents(), week, now, retentionMs }),
+      );
+      if (dropped.kind === 'failed' || !dropped.result) return;
+      const { lowWater } = store.contents().state;
+      logger.info(`[ledger] deleted events ${before.state.lowWater + 1} to ${lowWater}`);
     }
   };
 
   return (now, retentionMs) => {
-    running ??= run(now, retentionMs)
-      .catch((error: unknown) => {
-        if (sqlState(error) === LOCK_NOT_AVAILABLE) return;
-        logger.error(`[ledger] ${toLedgerFailure('deleting old days', error).message}`);
-      })
-      .finally(() => {
-        running = undefined;
-      });
+    running ??= run(now, retentionMs).finally(() => {
+      running = undefined;
+    });
     return running;
   };
 }
 
-/** Drops a day with its marks in one transaction, unless some stream still needs it. */
-async function dropDay(session: Session, day: string, now: number): Promise<boolean> {
-  const [, streams, cursors] = await session.run([
-    { text: `${beginText(LOCK_TIMEOUT_MS)}; ${LOCK_TABLES}` },
-    {
-      text: `select s.stream, s.retention_ms, g.last_seq, g.max_end
-        from meterfeed.segment g join meterfeed.stream s on s.stream = g.stream
-        where g.day = $1 order by s.stream for update of s`,
-      values: [day],
-    },
-    {
-      text: `select stream, destination, seq, window_end, retired_at from meterfeed.cursor
-        where stream in (select stream from meterfeed.segment where day = $1)`,
-      values: [day],
-    },
-  ]);
-  const free = streams?.rows.every((row) => {
-    const retentionMs = Number(row['retention_ms']);
-    const own = (cursors?.rows ?? [])
-      .filter(({ stream }) => stream === row['stream'])
-      .map(cursorOf);
-    const newest = Math.max(endOfDay(day), Number(row['max_end']));
-    return (
-      Number(row['last_seq']) <= consumedUpTo(own, now, retentionMs) && newest < now - retentionMs
-    );
-  });
-  if (free !== true) {
-    await rollback(session);
-    return false;
-  }
+interface DropOptions {
+  readonly schema: string;
+  readonly before: Contents;
+  readonly week: string;
+  readonly now: number;
+  readonly retentionMs: number;
+}
+
+/** Drops a week and notes it in the stream, in one transaction. Undefined where something still needs the week. */
+async function dropWeek(
+  session: Session,
+  { schema, before, week, now, retentionMs }: DropOptions,
+): Promise<Contents | undefined> {
+  const { state, cursors } = before;
+  const old = before.segments.filter((segment) => segment.week === week);
+  const lowWater = old.at(-1)?.lastSequence ?? 0;
+  const newest = Math.max(...old.map(({ ends }) => ends.to));
+  const all = [...cursors.values(), ...(await cursorsOfHub(session, schema))];
+  const isFree =
+    lowWater <= consumedUpTo(all, now, retentionMs) &&
+    Math.max(newest, endOfWeek(week)) < now - retentionMs;
+  if (!isFree) return undefined;
+  const horizon = Math.max(state.horizon, newest);
   await session.run([
-    { text: `drop table if exists ${partitionOf(day)}` },
+    { text: `set local lock_timeout = ${LOCK_TIMEOUT_MS}` },
+    { text: `drop table ${partitionOf(schema, week)}` },
+    { text: `delete from ${schema}.segment where week = $1::date`, values: [week] },
+    // The last one stays: the chain of the oldest event begins with it.
+    { text: `delete from ${schema}.batch where last_seq < $1`, values: [lowWater] },
     {
-      text: `update meterfeed.stream s set low_water = greatest(s.low_water, g.last_seq),
-          horizon = greatest(s.horizon, g.max_end)
-        from meterfeed.segment g where g.day = $1 and g.stream = s.stream`,
-      values: [day],
-    },
-    { text: 'delete from meterfeed.batch where day = $1', values: [day] },
-    { text: 'delete from meterfeed.segment where day = $1', values: [day] },
-    {
-      text: `delete from meterfeed.series s where s.last_day <= $1 and not exists
-        (select from meterfeed.segment g where g.stream = s.stream and g.day <= s.last_day)`,
-      values: [day],
+      text: `update ${schema}.stream set low_water = $1, horizon = $2`,
+      values: [lowWater, horizon],
     },
   ]);
-  await commit(session);
-  return true;
+  return {
+    cursors,
+    segments: before.segments.filter((segment) => segment.week !== week),
+    state: { ...state, lowWater, horizon },
+  };
+}
+
+/** The cursors that a hub has in this stream; none where the database has no hub. */
+async function cursorsOfHub(session: Session, schema: string): Promise<readonly Cursor[]> {
+  const [found] = await session.run([
+    { text: 'select to_regclass($1) is not null as present', values: [HUB_CURSORS] },
+  ]);
+  if (found?.rows[0]?.['present'] !== 't') return [];
+  const text = `select destination, seq, window_end, retired_at from ${HUB_CURSORS} where stream = $1`;
+  const [cursors] = await session.run([{ text, values: [schema] }]);
+  return cursors?.rows.map(cursorOf) ?? [];
 }

@@ -2,14 +2,11 @@ import { readFileSync } from 'node:fs';
 import type { ConnectionOptions } from 'node:tls';
 import { Client, type ClientConfig, type CustomTypesConfig } from 'pg';
 import type { LedgerDatabase } from '../../config/settings.ts';
-import { CopyIn } from './copy.ts';
 
 /** A statement with its parameters; one without may be several statements divided by semicolons. */
 export interface Statement {
   readonly text: string;
   readonly values?: readonly unknown[];
-  /** What `COPY … FROM STDIN` is given. */
-  readonly input?: Buffer;
   /** How many rows it must concern; any other number is an error. */
   readonly rows?: number;
 }
@@ -137,17 +134,8 @@ class PostgresSession implements Session {
     }
   }
 
-  #send({ text, values, input }: Statement): Promise<Result | readonly Result[]> {
-    if (input === undefined) {
-      return this.#client.query(values === undefined ? text : { text, values: [...values] });
-    }
-    return new Promise((resolve, reject) => {
-      const copy = new CopyIn(text, input, (error, result) => {
-        if (error === undefined) resolve(result);
-        else reject(error);
-      });
-      this.#client.query(copy);
-    });
+  #send({ text, values }: Statement): Promise<Result | readonly Result[]> {
+    return this.#client.query(values === undefined ? text : { text, values: [...values] });
   }
 
   takeNotices(): readonly string[] {

@@ -1,7 +1,8 @@
-import { damage } from '../failures.ts';
-import type { Cursor } from '../ledger.ts';
 import { omitUndefined } from '../../model/omit-undefined.ts';
 import { formatInstant } from '../../model/window.ts';
+import { damage } from '../failures.ts';
+import type { Cursor } from '../ledger.ts';
+import type { Query } from './readers.ts';
 import type { Row, Session, Statement } from './session.ts';
 import { rollback } from './transaction.ts';
 
@@ -11,98 +12,96 @@ export interface TimeRange {
   readonly to: number;
 }
 
-/** What is known of the events that a stream was given on one day, without reading them. */
-export interface DaySegment {
-  /** `2026-11-21`, UTC; never before that of the segment before it. */
-  readonly day: string;
+/** Events that follow each other in one week; known without reading them. */
+export interface Segment {
   readonly firstSequence: number;
   readonly lastSequence: number;
+  /** The Monday of the week of appending, `2026-11-23`, UTC; never before that of the segment before it. */
+  readonly week: string;
   /** Window starts of its events. */
   readonly starts: TimeRange;
   /** Window ends of its events. */
   readonly ends: TimeRange;
-  /** Whether any of its ids is not derived from the event. */
-  readonly foreignIds: boolean;
   /** Append time of its first event, milliseconds since the epoch. */
   readonly openedAt: number;
-  readonly firstChain: string;
-  readonly chain: string;
 }
 
-/** The row of a stream. */
+/** The row of a stream. Times are milliseconds since the epoch. */
 export interface StreamState {
-  readonly stream: number;
   readonly ledgerId: string;
-  /** Milliseconds since the epoch. */
+  readonly source: string;
+  readonly region: string;
   readonly createdAt: number;
   readonly epoch: number;
-  /** The process that led last; empty where none has. */
+  /** The process that may write. */
   readonly owner: string;
   readonly head: number;
-  /** Number of the last batch, over the whole life of the stream. */
-  readonly batch: number;
-  readonly chain: string;
-  /** Number of the newest series. */
-  readonly seriesHead: number;
   /** The sequence number before the oldest stored event. */
   readonly lowWater: number;
-  /** The end of the newest window of which anything was deleted, milliseconds since the epoch. */
+  /** The end of the newest window of which anything was deleted. */
   readonly horizon: number;
+  /** Number of the last write, over the whole life of the stream. */
+  readonly lastBatch: number;
+  /** The chain value at the head, hex. */
+  readonly chain: string;
+  /** Batches up to this sequence number are chained as before the link. */
+  readonly linkedAt: number;
   readonly lastWindowEnd?: number;
+  /** What the stream is being copied from; absent once it is complete. */
+  readonly copiedFrom?: string;
 }
 
-/** What is kept in memory of a stream; only its owner changes it, but for deletion. */
+/** What a process keeps in memory of a stream. */
 export interface Contents {
   readonly state: StreamState;
   /** Ascending. */
-  readonly segments: readonly DaySegment[];
+  readonly segments: readonly Segment[];
   readonly cursors: ReadonlyMap<string, Cursor>;
 }
 
+/** A stream as it is read: what was known of it at one moment, and the way to its tables. */
+export interface StreamView {
+  readonly schema: string;
+  readonly contents: Contents;
+  readonly query: Query;
+}
+
 export const STREAM_COLUMNS = [
-  'stream, ledger_id, created_at, epoch, owner, head, batch, chain, series_head',
-  'low_water, horizon, last_window_end',
+  'ledger_id, source, region, created_at, epoch, owner, head, low_water, horizon, last_batch',
+  'chain, linked_at, last_window_end, copied_from',
 ].join(', ');
 
 /** The state in a row of {@link STREAM_COLUMNS}. */
 export function stateOf(row: Row): StreamState {
-  const end = row['last_window_end'];
+  const { last_window_end: end, copied_from: copiedFrom } = row;
   return {
-    stream: Number(row['stream']),
     ledgerId: row['ledger_id'] ?? '',
+    source: row['source'] ?? '',
+    region: row['region'] ?? '',
     createdAt: Number(row['created_at']),
     epoch: Number(row['epoch']),
     owner: row['owner'] ?? '',
     head: Number(row['head']),
-    batch: Number(row['batch']),
-    chain: row['chain'] ?? '',
-    seriesHead: Number(row['series_head']),
     lowWater: Number(row['low_water']),
     horizon: Number(row['horizon']),
-    ...(typeof end === 'string' && { lastWindowEnd: Number(end) }),
+    lastBatch: Number(row['last_batch']),
+    chain: row['chain'] ?? '',
+    linkedAt: Number(row['linked_at']),
+    ...omitUndefined({
+      lastWindowEnd: typeof end === 'string' ? Number(end) : undefined,
+      copiedFrom: copiedFrom ?? undefined,
+    }),
   };
 }
 
-function segmentsStatement(stream: number): Statement {
+function segmentOf(row: Row): Segment {
   return {
-    text: `select day::text, first_seq, last_seq, min_start, max_start, min_end, max_end,
-      foreign_ids, opened_at, first_chain, chain
-      from meterfeed.segment where stream = $1 order by day`,
-    values: [stream],
-  };
-}
-
-function segmentOf(row: Row): DaySegment {
-  return {
-    day: row['day'] ?? '',
     firstSequence: Number(row['first_seq']),
     lastSequence: Number(row['last_seq']),
+    week: row['week'] ?? '',
     starts: { from: Number(row['min_start']), to: Number(row['max_start']) },
     ends: { from: Number(row['min_end']), to: Number(row['max_end']) },
-    foreignIds: row['foreign_ids'] === 't',
     openedAt: Number(row['opened_at']),
-    firstChain: row['first_chain'] ?? '',
-    chain: row['chain'] ?? '',
   };
 }
 
@@ -119,34 +118,50 @@ export function cursorOf(row: Row): Cursor {
   };
 }
 
-/** All that is kept in memory of a stream, as it is at one moment. Not within a transaction. */
-export async function readContentsNow(session: Session, stream: number): Promise<Contents> {
-  await session.run([{ text: 'begin isolation level repeatable read read only' }]);
-  const contents = await readContents(session, stream);
-  await rollback(session);
-  return contents;
+/** Reads the row of a stream, its segments and those cursors that the statement gives. */
+function contentsStatements(schema: string, cursors: Statement): readonly Statement[] {
+  return [
+    { text: `select ${STREAM_COLUMNS} from ${schema}.stream`, values: [] },
+    {
+      text: `select first_seq, last_seq, week::text, min_start, max_start, min_end, max_end, opened_at
+        from ${schema}.segment order by first_seq`,
+      values: [],
+    },
+    cursors,
+  ];
 }
 
-/** All that is kept in memory of a stream, as the transaction sees it, which holds its row or one moment. */
-export async function readContents(session: Session, stream: number): Promise<Contents> {
-  const [streams, segments, cursors] = await session.run([
-    {
-      text: `select ${STREAM_COLUMNS} from meterfeed.stream where stream = $1`,
-      values: [stream],
-    },
-    segmentsStatement(stream),
-    {
-      text: `select destination, seq, window_end, retired_at from meterfeed.cursor
-        where stream = $1 order by destination`,
-      values: [stream],
-    },
-  ]);
+/** The cursors of a stream's own destinations. */
+export function cursorsStatement(schema: string): Statement {
+  const columns = 'destination, seq, window_end, retired_at';
+  return { text: `select ${columns} from ${schema}.cursor order by destination`, values: [] };
+}
+
+/** The contents as the transaction sees them, which has locked the row of the stream or sees one moment. */
+export async function readContents(
+  session: Session,
+  schema: string,
+  cursors = cursorsStatement(schema),
+): Promise<Contents> {
+  const [streams, segments, found] = await session.run(contentsStatements(schema, cursors));
   const row = streams?.rows[0];
-  if (row === undefined) throw damage('stream', `it is gone: "${stream}"`);
-  const found = cursors?.rows.map(cursorOf) ?? [];
+  if (row === undefined) throw damage('stream', `the row of the stream is missing: "${schema}"`);
+  const list = found?.rows.map(cursorOf) ?? [];
   return {
     state: stateOf(row),
     segments: segments?.rows.map(segmentOf) ?? [],
-    cursors: new Map(found.map((cursor) => [cursor.destination, cursor])),
+    cursors: new Map(list.map((cursor) => [cursor.destination, cursor])),
   };
+}
+
+/** The contents at one moment. Not within a transaction. */
+export async function readContentsNow(
+  session: Session,
+  schema: string,
+  cursors?: Statement,
+): Promise<Contents> {
+  await session.run([{ text: 'begin isolation level repeatable read read only' }]);
+  const contents = await readContents(session, schema, cursors);
+  await rollback(session);
+  return contents;
 }

@@ -1,16 +1,15 @@
-import { encodeEvent } from '../../model/event.ts';
-import { encodeStoredEvents, nextChain } from '../event-chain.ts';
+import { FIRST_CHAIN } from '../event-chain.ts';
 import { damage, type Problems } from '../failures.ts';
-import type { LedgerFailure, VerifyReport } from '../ledger.ts';
-import type { StreamView } from './decode-rows.ts';
+import type { LedgerFailure, LedgerReadError, VerifyReport } from '../ledger.ts';
+import { chainBatch } from './batch-chain.ts';
 import { toLedgerFailure } from './failures.ts';
-import { readRange } from './reading.ts';
-import type { DaySegment } from './state.ts';
+import { walkRange } from './reading.ts';
+import type { Segment, StreamView } from './state.ts';
 
 const MAX_ERRORS = 20;
-const PAGE_EVENTS = 5_000;
+const PAGE_BATCHES = 5_000;
 
-/** Reads every event and calculates the chain anew. */
+/** Reads every event and compares the chain of each batch. */
 export async function verifyStream(
   view: StreamView,
   problems: Problems,
@@ -20,29 +19,28 @@ export async function verifyStream(
   const errors: string[] = [];
   const report = ({ cause, message }: LedgerFailure): void => {
     errors.push(message);
-    // A day that could not be read just now is not damaged.
+    // A segment that could not be read just now is not damaged.
     if (cause === 'corrupt') problems.add(message);
   };
-  let chain: string | undefined;
+  const walk = new ChainWalk(view);
   let expected = state.lowWater + 1;
   for (const segment of segments) {
     const { firstSequence, lastSequence } = segment;
-    await verifyDay(view, segment, signal).catch((error: unknown) => {
+    if (firstSequence !== expected) {
+      report(damage(`events ${expected} to ${firstSequence - 1}`, 'missing').failure);
+      // What is missing may have been part of the chain.
+      walk.forget();
+    }
+    await walk.segment(segment, signal).catch((error: unknown) => {
       signal?.throwIfAborted();
       report(toLedgerFailure('verifying', error));
+      walk.forget();
     });
-    if (firstSequence !== expected) {
-      // What was missing may have been part of the chain.
-      report(damage(`events ${expected} to ${firstSequence - 1}`, 'missing').failure);
-    } else if (chain !== undefined && segment.firstChain !== chain) {
-      report(damage(`event ${firstSequence}`, 'the chain does not continue').failure);
-    }
-    chain = segment.chain;
     expected = lastSequence + 1;
   }
   if (expected !== state.head + 1) {
     report(damage(`events ${expected} to ${state.head}`, 'missing').failure);
-  } else if (chain !== undefined && chain !== state.chain) {
+  } else if (walk.chain() !== undefined && walk.chain() !== state.chain) {
     report(damage('stream', 'its chain is not that of its newest event').failure);
   }
   return {
@@ -56,41 +54,77 @@ export async function verifyStream(
   };
 }
 
-/** Throws a LedgerReadError at the first event that is damaged or missing, or where the chain differs. */
-async function verifyDay(
-  view: StreamView,
-  segment: DaySegment,
-  signal: AbortSignal | undefined,
-): Promise<void> {
-  const { day, firstSequence, lastSequence } = segment;
-  const batches = await view.query({
-    text: `select first_seq, last_seq, chain from meterfeed.batch
-      where stream = $1 and day = $2 and last_seq <= $3 order by last_seq`,
-    values: [view.contents.state.stream, day, lastSequence],
-  });
-  let chain = segment.firstChain;
-  let expected = firstSequence;
-  for (const batch of batches) {
-    const last = Number(batch['last_seq']);
-    const next = nextChain(chain);
-    for (let first = expected; first <= last; first += PAGE_EVENTS) {
-      signal?.throwIfAborted();
-      const end = Math.min(last, first + PAGE_EVENTS - 1);
-      const events = await readRange(view, segment, first, end);
-      next.update(
-        encodeStoredEvents(
-          first,
-          events.map(({ event }) => encodeEvent(event)),
-        ).bytes,
-      );
-    }
-    chain = next.digest('hex');
-    if (chain !== batch['chain'] || Number(batch['first_seq']) !== expected) {
-      throw damage(`events of ${day}`, `the chain differs at event ${last}`);
-    }
-    expected = last + 1;
+interface BatchRow {
+  readonly first: number;
+  readonly last: number;
+  readonly chain: string;
+}
+
+/** Follows the chain from batch to batch. */
+class ChainWalk {
+  readonly #view: StreamView;
+  #chain: string | undefined;
+
+  constructor(view: StreamView) {
+    this.#view = view;
   }
-  if (expected !== lastSequence + 1 || chain !== segment.chain) {
-    throw damage(`events of ${day}`, `the chain differs at event ${lastSequence}`);
+
+  /** The value behind the last batch; undefined while it is not known. */
+  chain(): string | undefined {
+    return this.#chain;
   }
+
+  /** The next batch may continue any chain. */
+  forget(): void {
+    this.#chain = undefined;
+  }
+
+  /** Throws a LedgerReadError at the first event that is damaged or missing, or where the chain differs. */
+  async segment(segment: Segment, signal: AbortSignal | undefined): Promise<void> {
+    const { firstSequence, lastSequence, week } = segment;
+    const { linkedAt } = this.#view.contents.state;
+    let chain = this.#chain ?? (await this.#chainBefore(segment));
+    let expected = firstSequence;
+    while (expected <= lastSequence) {
+      const batches = await this.#batches(expected, lastSequence);
+      if (batches.length === 0) throw differs(week, lastSequence);
+      for (const { first, last, chain: stored } of batches) {
+        if (first !== expected) throw differs(week, last);
+        const batch = chainBatch(chain, first, last <= linkedAt);
+        for await (const event of walkRange(() => this.#view, segment, first, last, signal)) {
+          batch.add(event.sequence, event.event.tenant, event.text);
+        }
+        chain = batch.value();
+        if (chain !== stored) throw differs(week, last);
+        expected = last + 1;
+      }
+    }
+    this.#chain = chain;
+  }
+
+  /** The value that the first batch of a segment continues. Deletion leaves the batch before the oldest event. */
+  async #chainBefore({ firstSequence, week }: Segment): Promise<string> {
+    if (firstSequence === 1) return FIRST_CHAIN;
+    const [before] = await this.#batches(firstSequence - 1, firstSequence - 1);
+    if (before === undefined) throw differs(week, firstSequence);
+    return before.chain;
+  }
+
+  async #batches(from: number, to: number): Promise<readonly BatchRow[]> {
+    const { schema, query } = this.#view;
+    const rows = await query({
+      text: `select first_seq, last_seq, chain from ${schema}.batch
+        where last_seq >= $1 and last_seq <= $2 order by last_seq limit ${PAGE_BATCHES}`,
+      values: [from, to],
+    });
+    return rows.map((row) => ({
+      first: Number(row['first_seq']),
+      last: Number(row['last_seq']),
+      chain: row['chain'] ?? '',
+    }));
+  }
+}
+
+function differs(week: string, sequence: number): LedgerReadError {
+  return damage(`events of ${week}`, `the chain differs at event ${sequence}`);
 }

@@ -1,198 +1,171 @@
-import type { Cursor } from '../ledger.ts';
-import { StoreEvents } from './batch-rows.ts';
-import { isDerived } from './event-rows.ts';
-import {
-  cursorStatements,
-  recordStatements,
-  updateStream,
-  upsertSegment,
-} from './batch-statements.ts';
-import { SeriesNumbering } from './number-series.ts';
-import type { Matches } from './match-series.ts';
+import type { EncodedEvent } from '../writer.ts';
+import { chainBatch } from './batch-chain.ts';
+import { cursorsAfter, cursorStatements, recordStatements } from './entries.ts';
+import { insertEvents } from './event-row.ts';
+import { timeOf } from './instants.ts';
 import type { BatchPlan } from './plan-batch.ts';
-import type { SeriesCache } from './series-cache.ts';
-import type { NumberedSeries } from './series.ts';
-import type { Row, Session, Statement } from './session.ts';
-import { updateWriter } from './writers.ts';
-import {
-  cursorOf,
-  type Contents,
-  type DaySegment,
-  type StreamState,
-  type TimeRange,
-} from './state.ts';
-
-/** What holds once a batch is committed. */
-export interface BatchWrite {
-  readonly contents: Contents;
-  /** The series that it changes. */
-  readonly series: readonly NumberedSeries[];
-}
+import type { Session, Statement } from './session.ts';
+import type { Contents, Segment, StreamState, TimeRange } from './state.ts';
+import { createPartition, dayOf, weekOf } from './weeks.ts';
 
 /** What the statements of a batch are made from. */
 export interface BatchContext {
+  readonly schema: string;
   readonly before: Contents;
   readonly plan: BatchPlan;
-  readonly cache: SeriesCache;
-  /** Those of the first offered events, which were made before. */
-  readonly matches: Matches;
-  /** Who this process is among those that write the stream. */
-  readonly owner: string;
-  /** The day of appending, `2026-11-21`. */
-  readonly day: string;
-  /** Milliseconds since the epoch. */
+  readonly epoch: number;
+  readonly lastBatch: number;
+  /** The time of appending, milliseconds since the epoch. */
   readonly now: number;
 }
 
-/** Writes a batch but for the commit. Asks for series that are not remembered, within the transaction. */
-export async function writeBatch(session: Session, context: BatchContext): Promise<BatchWrite> {
-  const { before, plan, cache, matches, day, owner } = context;
-  const { stream, seriesHead } = before.state;
-  const numbering = new SeriesNumbering({ stream, day, head: seriesHead, cache, matches });
-  const stored = await storeEvents(session, context, numbering);
-  const numbered = numbering.changes();
-  const segment = stored?.segment;
+/** Writes a batch but for the commit. Gives the contents that hold afterwards. */
+export async function writeBatch(session: Session, context: BatchContext): Promise<Contents> {
+  const { schema, before, plan, epoch, lastBatch } = context;
+  const { accepted, lastWindowEnd } = plan;
+  const stored = accepted.length === 0 ? undefined : storeEvents(context);
   const state: StreamState = {
     ...before.state,
-    head: plan.head + plan.accepted.length,
-    batch: before.state.batch + 1,
-    chain: segment?.chain ?? plan.chain,
-    seriesHead: numbered.head,
-    ...(plan.lastWindowEnd !== undefined && { lastWindowEnd: plan.lastWindowEnd }),
+    epoch,
+    lastBatch,
+    head: plan.head + accepted.length,
+    chain: stored?.chain ?? plan.chain,
+    ...(lastWindowEnd !== undefined && { lastWindowEnd }),
   };
-  const marks = session.run([
-    ...numbered.statements,
-    ...(stored === undefined
-      ? []
-      : [insertBatch(context, stored), upsertSegment(stream, stored.segment)]),
-    ...recordStatements(stream, plan.records),
-    updateStream(state),
-    updateWriter(stream, owner, state.batch),
-    ...cursorStatements(stream, plan.cursors, before),
+  const answers = await session.run([
+    ...(stored?.statements ?? []),
+    ...skipStatements(context),
+    ...recordStatements(schema, plan.records),
+    updateStream(schema, state),
+    ...cursorStatements(schema, `${schema}.event`, plan.cursors),
   ]);
-  const [answers] = await Promise.all([marks, stored?.answer]);
-  const contents = { ...withSegment(before, segment), state, cursors: cursorsAfter(before, plan) };
+  const moved = answers.slice(answers.length - plan.cursors.size).flatMap(({ rows }) => rows);
   return {
-    contents: withCursorRows(
-      contents,
-      answers.flatMap(({ rows }) => rows),
-    ),
-    series: numbered.changed,
+    state,
+    segments: stored === undefined ? before.segments : withSegment(before, stored.segment),
+    cursors: cursorsAfter(before.cursors, plan.cursors, moved),
   };
 }
 
-/** Events on their way to the server. */
-interface SentEvents {
-  /** The answer, which is not waited for: everything else goes out meanwhile. */
-  readonly answer: Promise<unknown>;
-  readonly segment: DaySegment;
-  /** When their windows start. */
-  readonly starts: TimeRange;
+interface StoredEvents {
+  readonly statements: readonly Statement[];
+  readonly segment: Segment;
+  readonly chain: string;
 }
 
-/**
- * Sends the accepted events, if there are any, and says what is then known of their day. Asks for series that are not
- * remembered, within the transaction.
- */
-async function storeEvents(
-  session: Session,
-  context: BatchContext,
-  numbering: SeriesNumbering,
-): Promise<SentEvents | undefined> {
-  const { before, plan, day } = context;
-  if (plan.accepted.length === 0) return undefined;
-  const events = new StoreEvents({
-    day,
-    stream: before.state.stream,
-    firstSequence: plan.head + 1,
-    chain: plan.chain,
-    events: plan.accepted,
-    numbering,
-  });
-  const answers: Promise<unknown>[] = [];
-  while (!events.areSent()) {
-    const statement = events.next();
-    if (statement !== undefined) answers.push(session.run([statement]));
-    else await Promise.all([...answers, numbering.ask(session, events.left())]);
-  }
-  const answer = Promise.all(answers);
-  const starts = rangeOf(events.rows().map(({ windowStart }) => windowStart));
-  return { answer, starts, segment: nextSegment(context, events, starts) };
-}
-
-/** The day's segment with the accepted events. */
-function nextSegment(
-  { before, plan, day, now }: BatchContext,
-  events: StoreEvents,
-  starts: TimeRange,
-): DaySegment {
+function storeEvents({ schema, before, plan, now }: BatchContext): StoredEvents {
   const { accepted, head } = plan;
-  const current = before.segments.findLast((segment) => segment.day === day);
-  return {
-    day,
-    firstSequence: current?.firstSequence ?? head + 1,
-    lastSequence: head + accepted.length,
+  const firstSequence = head + 1;
+  const lastSequence = head + accepted.length;
+  const newest = before.segments.at(-1);
+  // Weeks and sequence numbers ascend together, whatever the clock does.
+  const week = newest !== undefined && newest.week > weekOf(now) ? newest.week : weekOf(now);
+  const storedOn = dayOf(now) > week ? dayOf(now) : week;
+  const current = newest?.week === week && newest.lastSequence === head ? newest : undefined;
+  const starts = rangeOf(accepted, 'window_start');
+  const ends = rangeOf(accepted, 'window_end');
+  const segment: Segment = {
+    firstSequence: current?.firstSequence ?? firstSequence,
+    lastSequence,
+    week,
     starts: union(current?.starts, starts),
-    ends: union(current?.ends, rangeOf(events.rows().map(({ windowEnd }) => windowEnd))),
-    foreignIds:
-      (current?.foreignIds ?? false) || accepted.some(({ event }) => !isDerived(event.id)),
+    ends: union(current?.ends, ends),
     openedAt: current?.openedAt ?? now,
-    firstChain: current?.firstChain ?? plan.chain,
-    chain: events.chain(),
+  };
+  const isBeforeLink = lastSequence <= before.state.linkedAt;
+  const batch = chainBatch(plan.chain, firstSequence, isBeforeLink);
+  for (const [index, { event, text }] of accepted.entries()) {
+    batch.add(firstSequence + index, event.tenant, text);
+  }
+  const chain = batch.value();
+  const hasPartition = before.segments.some((other) => other.week === week);
+  return {
+    segment,
+    chain,
+    statements: [
+      ...(hasPartition ? [] : [{ text: createPartition(schema, week) }]),
+      insertEvents(schema, storedOn, firstSequence, accepted),
+      insertBatch(schema, { lastSequence, firstSequence, starts, chain }, now),
+      upsertSegment(schema, segment),
+    ],
   };
 }
 
-function rangeOf(times: readonly number[]): TimeRange {
+interface Batch {
+  readonly firstSequence: number;
+  readonly lastSequence: number;
+  readonly starts: TimeRange;
+  readonly chain: string;
+}
+
+function insertBatch(schema: string, batch: Batch, now: number): Statement {
+  const { lastSequence, firstSequence, starts, chain } = batch;
   return {
-    from: times.reduce((a, b) => Math.min(a, b), Number.MAX_SAFE_INTEGER),
-    to: times.reduce((a, b) => Math.max(a, b), Number.MIN_SAFE_INTEGER),
+    text: `insert into ${schema}.batch (last_seq, first_seq, min_start, max_start, appended_at, chain)
+      values ($1, $2, $3, $4, $5, $6)`,
+    values: [lastSequence, firstSequence, starts.from, starts.to, now, chain],
   };
+}
+
+/** Numbers that are left out are a batch without events, which has the chain value that the next one continues. */
+function skipStatements({ schema, before, plan, now }: BatchContext): readonly Statement[] {
+  const { head } = before.state;
+  if (plan.head === head) return [];
+  const starts = rangeOf([], 'window_start');
+  const batch = { firstSequence: head + 1, lastSequence: plan.head, starts, chain: plan.chain };
+  return [insertBatch(schema, batch, now)];
+}
+
+function upsertSegment(schema: string, segment: Segment): Statement {
+  const { firstSequence, lastSequence, week, starts, ends, openedAt } = segment;
+  return {
+    text: `insert into ${schema}.segment (first_seq, last_seq, week, min_start, max_start, min_end,
+        max_end, opened_at)
+      values ($1, $2, $3, $4, $5, $6, $7, $8)
+      on conflict (first_seq) do update set last_seq = excluded.last_seq,
+        min_start = excluded.min_start, max_start = excluded.max_start,
+        min_end = excluded.min_end, max_end = excluded.max_end`,
+    values: [
+      firstSequence,
+      lastSequence,
+      week,
+      starts.from,
+      starts.to,
+      ends.from,
+      ends.to,
+      openedAt,
+    ],
+  };
+}
+
+/** Stores the state of a stream; an error unless its epoch is the one in the state. */
+function updateStream(schema: string, state: StreamState): Statement {
+  const { epoch, head, lastBatch, chain, lastWindowEnd = null } = state;
+  return {
+    text: `update ${schema}.stream set head = $2, last_batch = $3, chain = $4, last_window_end = $5
+      where epoch = $1`,
+    values: [epoch, head, lastBatch, chain, lastWindowEnd],
+    rows: 1,
+  };
+}
+
+function withSegment({ segments }: Contents, segment: Segment): readonly Segment[] {
+  const others = segments.filter(({ firstSequence }) => firstSequence !== segment.firstSequence);
+  return [...others, segment];
+}
+
+function rangeOf(events: readonly EncodedEvent[], field: 'window_start' | 'window_end'): TimeRange {
+  let from = Number.MAX_SAFE_INTEGER;
+  let to = Number.MIN_SAFE_INTEGER;
+  for (const { event } of events) {
+    const time = timeOf(event[field]);
+    from = Math.min(from, time);
+    to = Math.max(to, time);
+  }
+  return { from, to };
 }
 
 function union(a: TimeRange | undefined, b: TimeRange): TimeRange {
   if (a === undefined) return b;
   return { from: Math.min(a.from, b.from), to: Math.max(a.to, b.to) };
-}
-
-function insertBatch(
-  { before, plan, now }: BatchContext,
-  { segment: { day, lastSequence, chain }, starts }: SentEvents,
-): Statement {
-  return {
-    text: `insert into meterfeed.batch (stream, day, first_seq, last_seq, min_start, max_start,
-        appended_at, chain) values ($1, $2, $3, $4, $5, $6, $7, $8)`,
-    values: [
-      before.state.stream,
-      day,
-      plan.head + 1,
-      lastSequence,
-      starts.from,
-      starts.to,
-      now,
-      chain,
-    ],
-  };
-}
-
-function withSegment(before: Contents, segment: DaySegment | undefined): Contents {
-  if (segment === undefined) return before;
-  const others = before.segments.filter(({ day }) => day !== segment.day);
-  return { ...before, segments: [...others, segment] };
-}
-
-function cursorsAfter(before: Contents, { cursors }: BatchPlan): ReadonlyMap<string, Cursor> {
-  const after = new Map(before.cursors);
-  for (const [destination, cursor] of cursors) {
-    if (cursor === undefined) after.delete(destination);
-    else after.set(destination, cursor);
-  }
-  return after;
-}
-
-/** The contents with the cursors that the server has answered with: it knows the ends of their windows. */
-function withCursorRows(contents: Contents, rows: readonly Row[]): Contents {
-  if (rows.length === 0) return contents;
-  const cursors = new Map(contents.cursors);
-  for (const cursor of rows.map(cursorOf)) cursors.set(cursor.destination, cursor);
-  return { ...contents, cursors };
 }

@@ -1,10 +1,10 @@
 import { createReadStream } from 'node:fs';
 import { createInterface } from 'node:readline';
 import { nanosFromDecimal, signedFromNanos } from '../../model/decimal.ts';
-import { encodeEvent, type UsageEvent } from '../../model/event.ts';
+import type { UsageEvent } from '../../model/event.ts';
 import { decodeStoredEvent, walkEvents } from '../leveldb/event-walk.ts';
-import type { StreamView } from '../postgres/decode-rows.ts';
-import { readRange } from '../postgres/reading.ts';
+import { walkRange } from '../postgres/reading.ts';
+import type { StreamView } from '../postgres/state.ts';
 import { inspectSegments } from './inspection.ts';
 
 /** Which events a command is about; all of them where a field is absent. */
@@ -55,21 +55,14 @@ async function* walkFiles(
   }
 }
 
-const PAGE_EVENTS = 5_000;
-
 async function* walkStream(
   view: StreamView,
   filter: EventFilter,
 ): AsyncGenerator<SelectedEvent, void, void> {
   for (const segment of view.contents.segments) {
     const last = Math.min(segment.lastSequence, filter.to ?? Number.MAX_SAFE_INTEGER);
-    const from = Math.max(segment.firstSequence, filter.from ?? 0);
-    for (let first = from; first <= last; first += PAGE_EVENTS) {
-      const end = Math.min(last, first + PAGE_EVENTS - 1);
-      for (const { sequence, event } of await readRange(view, segment, first, end)) {
-        yield { sequence, text: encodeEvent(event), event };
-      }
-    }
+    const first = Math.max(segment.firstSequence, filter.from ?? 0);
+    yield* walkRange(() => view, segment, first, last);
   }
 }
 

@@ -12,7 +12,7 @@ import { readHead } from '../leveldb/head-file.ts';
 import { readIdentity } from '../leveldb/identity.ts';
 import { STATE_KEY, KEY_SPACE, keysOf } from '../leveldb/keys.ts';
 import { listSegmentDirectories, segmentName } from '../leveldb/segment-names.ts';
-import type { StreamView } from '../postgres/decode-rows.ts';
+import type { StreamView } from '../postgres/state.ts';
 import { decodeState, type LedgerState, walkEntries } from '../leveldb/state.ts';
 
 /** One segment of a ledger that no process has open. */

@@ -1,0 +1,71 @@
+import type { Cursor } from '../ledger.ts';
+import type { Row, Statement } from './session.ts';
+import { cursorOf } from './state.ts';
+
+/** Sets and deletes records of a schema. */
+export function recordStatements(
+  schema: string,
+  records: ReadonlyMap<string, string | undefined>,
+): readonly Statement[] {
+  const set = [...records].filter(([, value]) => value !== undefined);
+  const gone = [...records].filter(([, value]) => value === undefined).map(([key]) => key);
+  const upsert: Statement = {
+    text: `insert into ${schema}.record (key, value) select * from unnest($1::text[], $2::text[])
+      on conflict (key) do update set value = excluded.value`,
+    values: [set.map(([key]) => key), set.map(([, value]) => value)],
+  };
+  const remove: Statement = {
+    text: `delete from ${schema}.record where key = any($1::text[])`,
+    values: [gone],
+  };
+  return [...(set.length > 0 ? [upsert] : []), ...(gone.length > 0 ? [remove] : [])];
+}
+
+/**
+ * Sets and deletes cursors of a schema. `events`: the table of the events that they point at; the end of the window
+ * at a cursor is that of the event there, and the server answers with it.
+ */
+export function cursorStatements(
+  schema: string,
+  events: string,
+  cursors: ReadonlyMap<string, Cursor | undefined>,
+): readonly Statement[] {
+  return [...cursors].map(([destination, cursor]) => {
+    if (cursor === undefined) {
+      return {
+        text: `delete from ${schema}.cursor where destination = $1`,
+        values: [destination],
+      };
+    }
+    const { sequence, retiredAt = null, windowEnd } = cursor;
+    return {
+      text: `insert into ${schema}.cursor (destination, seq, retired_at, window_end)
+        values ($1, $2::bigint, $3, coalesce(
+          (select (date_part('epoch', window_end) * 1000)::bigint from ${events} where seq = $2::bigint),
+          $4::bigint))
+        on conflict (destination) do update set seq = excluded.seq,
+          retired_at = excluded.retired_at, window_end = excluded.window_end
+        returning destination, seq, window_end, retired_at`,
+      values: [
+        destination,
+        sequence,
+        retiredAt,
+        windowEnd === undefined ? null : Date.parse(windowEnd),
+      ],
+    };
+  });
+}
+
+/** The cursors after a write: changed ones as the server has answered with them. */
+export function cursorsAfter(
+  before: ReadonlyMap<string, Cursor>,
+  changed: ReadonlyMap<string, Cursor | undefined>,
+  answered: readonly Row[],
+): ReadonlyMap<string, Cursor> {
+  const after = new Map(before);
+  for (const [destination, cursor] of changed) {
+    if (cursor === undefined) after.delete(destination);
+  }
+  for (const cursor of answered.map(cursorOf)) after.set(cursor.destination, cursor);
+  return after;
+}

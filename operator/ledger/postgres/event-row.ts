@@ -1,0 +1,183 @@
+import { hash } from 'node:crypto';
+import { crc32 } from 'node:zlib';
+import type { Decimal } from '../../model/decimal.ts';
+import { EVENT_ID_PREFIX } from '../../model/event-id.ts';
+import { decodeEvent, encodeEvent, SCHEMA_VERSION, type UsageEvent } from '../../model/event.ts';
+import { rememberLast } from '../../model/remember-last.ts';
+import { sequenceSeed } from '../event-chain.ts';
+import type { EncodedEvent } from '../writer.ts';
+import { instantText, timeOf } from './instants.ts';
+import type { Row, Statement } from './session.ts';
+
+/** The columns of an event's row that are text here, with their types in the order in which they are written. */
+const COLUMNS = [
+  ['id', 'text'],
+  ['tenant', 'text'],
+  ['metric', 'text'],
+  ['quantity', 'numeric'],
+  ['unit', 'text'],
+  ['window_start', 'timestamptz'],
+  ['window_end', 'timestamptz'],
+  ['recorded_at', 'timestamptz'],
+  ['region', 'text'],
+  ['project', 'text'],
+  ['sku', 'text'],
+  ['resource_id', 'text'],
+  ['source', 'text'],
+  ['dimensions', 'json'],
+  ['properties', 'json'],
+  ['original', 'text'],
+] as const;
+
+type Column = (typeof COLUMNS)[number][0];
+type Columns = { readonly [Name in Column]: string | null };
+type Changeable<T> = { -readonly [Key in keyof T]: T[Key] };
+
+/** An event as it was read, with its exact text. */
+export interface ReadEvent extends EncodedEvent {
+  readonly sequence: number;
+}
+
+const DERIVED_ID = new RegExp(`^${EVENT_ID_PREFIX}[0-9a-f]{32}$`);
+const HASHED_ID_PREFIX = 'sha256:';
+/** An index of PostgreSQL takes no value above a third of a page. */
+const MAX_ID_BYTES = 1_000;
+const QUANTITY = /^-?\d+(?:\.\d+)?$/;
+
+/** Whether an id is derived from the event (docs/events.md#ids), so that its window says where it can be. */
+export function isDerived(id: string): boolean {
+  return DERIVED_ID.test(id);
+}
+
+/** What the column `id` has for an id: the id itself, or the hash of one that the column cannot hold. */
+export function storedId(id: string): string {
+  const fits = storable(id) === id && Buffer.byteLength(id) <= MAX_ID_BYTES;
+  if (fits && !id.startsWith(HASHED_ID_PREFIX)) return id;
+  return HASHED_ID_PREFIX + hash('sha256', Buffer.from(id, 'utf16le'));
+}
+
+/** Inserts events whose numbers follow each other, in one statement. */
+export function insertEvents(
+  schema: string,
+  storedOn: string,
+  firstSequence: number,
+  events: readonly EncodedEvent[],
+): Statement {
+  const rows = events.map(columnsOf);
+  const arrays = COLUMNS.map(([name]) => rows.map((row) => row[name]));
+  const checksums = events.map(({ text }, index) => checksumOf(text, firstSequence + index));
+  const names = COLUMNS.map(([name]) => name).join(', ');
+  const types = COLUMNS.map(([, type], index) => `$${index + 4}::${type}[]`).join(', ');
+  return {
+    text: `insert into ${schema}.event (stored_on, seq, crc, ${names})
+      select $1::date, $2::bigint + n - 1, crc, ${names}
+      from unnest($3::integer[], ${types}) with ordinality as row (crc, ${names}, n)`,
+    values: [storedOn, firstSequence, checksums, ...arrays],
+    rows: events.length,
+  };
+}
+
+/** What {@link readRow} needs of a row. */
+export const EVENT_COLUMNS = `seq, crc, ${COLUMNS.map(([name, type]) =>
+  type === 'timestamptz' ? `(date_part('epoch', ${name}) * 1000)::bigint as ${name}` : name,
+).join(', ')}`;
+
+/** The event of a row with {@link EVENT_COLUMNS}; undefined where row and checksum do not agree. */
+export function readRow(row: Row): ReadEvent | undefined {
+  const sequence = Number(row['seq']);
+  try {
+    const { original } = row;
+    const event = typeof original === 'string' ? decodeEvent(original) : eventOf(row);
+    const text = original ?? encodeEvent(event);
+    return checksumOf(text, sequence) === Number(row['crc'])
+      ? { sequence, event, text }
+      : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+function checksumOf(text: string, sequence: number): number {
+  return crc32(text, sequenceSeed(sequence)) | 0;
+}
+
+/** An event's columns. `original` is set unless the others give exactly its text. */
+function columnsOf({ event, text }: EncodedEvent): Columns {
+  const { dimensions, properties } = event;
+  const row: Changeable<Columns> = {
+    id: storedId(event.id),
+    tenant: storable(event.tenant),
+    metric: storable(event.metric),
+    quantity: QUANTITY.test(event.quantity) ? event.quantity : '0',
+    unit: storable(event.unit),
+    window_start: timeText(event.window_start),
+    window_end: timeText(event.window_end),
+    recorded_at: timeText(event.recorded_at),
+    region: optional(event.region),
+    project: optional(event.project),
+    sku: optional(event.sku),
+    resource_id: optional(event.resource_id),
+    source: optional(event.source),
+    dimensions: dimensions === undefined ? null : JSON.stringify(dimensions),
+    properties: properties === undefined ? null : JSON.stringify(properties),
+    original: null,
+  };
+  if (!gives(row, text)) row.original = text;
+  return row;
+}
+
+/** Whether an event that is read from the columns has a text. */
+function gives(columns: Columns, text: string): boolean {
+  const times = {
+    window_start: String(timeOf(columns.window_start ?? '')),
+    window_end: String(timeOf(columns.window_end ?? '')),
+    recorded_at: String(timeOf(columns.recorded_at ?? '')),
+  };
+  return encodeEvent(eventOf({ ...columns, ...times })) === text;
+}
+
+type MutableEvent = { -readonly [Key in keyof UsageEvent]: UsageEvent[Key] };
+
+/** The event of a row without `original`. Compared with its text when it is stored, and with its checksum when read. */
+function eventOf(row: Row): UsageEvent {
+  const { region, project, sku, resource_id: resource, source, dimensions, properties } = row;
+  const event: MutableEvent = {
+    schema_version: SCHEMA_VERSION,
+    id: row['id'] ?? '',
+    tenant: row['tenant'] ?? '',
+    metric: row['metric'] ?? '',
+    quantity: (row['quantity'] ?? '') as Decimal,
+    unit: row['unit'] ?? '',
+    window_start: instantText(Number(row['window_start'])),
+    window_end: instantText(Number(row['window_end'])),
+    recorded_at: instantText(Number(row['recorded_at'])),
+  };
+  if (typeof region === 'string') event.region = region;
+  if (typeof project === 'string') event.project = project;
+  if (typeof sku === 'string') event.sku = sku;
+  if (typeof resource === 'string') event.resource_id = resource;
+  if (typeof source === 'string') event.source = source;
+  if (typeof dimensions === 'string') event.dimensions = dimensionsOf(dimensions);
+  if (typeof properties === 'string') event.properties = propertiesOf(properties);
+  return event;
+}
+
+const dimensionsOf = rememberLast(
+  (text): NonNullable<UsageEvent['dimensions']> => JSON.parse(text),
+);
+const propertiesOf = rememberLast(
+  (text): NonNullable<UsageEvent['properties']> => JSON.parse(text),
+);
+
+function timeText(text: string): string {
+  return new Date(timeOf(text)).toISOString();
+}
+
+function optional(text: string | undefined): string | null {
+  return text === undefined ? null : storable(text);
+}
+
+/** PostgreSQL's text holds neither U+0000 nor halves of surrogate pairs. */
+function storable(text: string): string {
+  return text.toWellFormed().replaceAll('\0', '\u{FFFD}');
+}

@@ -1,0 +1,131 @@
+import type { LedgerDatabase, LedgerDurability } from '../../config/settings.ts';
+import type { UsageEvent } from '../../model/event.ts';
+import type { Clock } from '../../telemetry/clock.ts';
+import type { LedgerFailure } from '../ledger.ts';
+import type { RequestOutcome } from '../writer.ts';
+import { FencedWriter, type Work, type Written } from './fenced-writer.ts';
+import { lookUpStatements, storedById } from './find-stored.ts';
+import { type BatchPlan, planBatch, type PostgresRequest } from './plan-batch.ts';
+import type { Query } from './readers.ts';
+import { wentBack } from './refusals.ts';
+import type { Row, Session } from './session.ts';
+import { type Contents, stateOf, STREAM_COLUMNS, type StreamView } from './state.ts';
+import { writeBatch } from './write-batch.ts';
+
+export interface StreamStoreOptions {
+  readonly database: LedgerDatabase;
+  readonly durability: LedgerDurability;
+  readonly schema: string;
+  readonly owner: string;
+  /** As the stream was when this process came; it has the epoch of this process. */
+  readonly contents: Contents;
+  readonly query: Query;
+  readonly clock: Pick<Clock, 'now'>;
+  readonly answerMs: number;
+  readonly onConflict: (event: UsageEvent) => void;
+  readonly onError: (failure: LedgerFailure) => void;
+}
+
+/** A stream as its one writer knows it, and the only place that writes it. */
+export class StreamStore {
+  readonly #options: StreamStoreOptions;
+  readonly #writer: FencedWriter;
+  #contents: Contents;
+
+  constructor(options: StreamStoreOptions) {
+    const { schema, contents } = options;
+    const { epoch, lastBatch } = contents.state;
+    this.#options = options;
+    this.#contents = contents;
+    this.#writer = new FencedWriter({
+      ...options,
+      row: { table: `${schema}.stream`, where: 'only_row', columns: STREAM_COLUMNS },
+      epoch,
+      lastBatch,
+      differs: (row) => this.#differs(row),
+    });
+  }
+
+  contents(): Contents {
+    return this.#contents;
+  }
+
+  view(): StreamView {
+    const { schema, query } = this.#options;
+    return { schema, contents: this.#contents, query };
+  }
+
+  /** Writes one batch. */
+  async write(requests: readonly PostgresRequest[]): Promise<readonly RequestOutcome[]> {
+    const { schema, onConflict, clock } = this.#options;
+    const offered = requests.flatMap((request) =>
+      request.kind === 'append' ? request.events : [],
+    );
+    const now = clock.now();
+    const outcome = await this.#writer.write<BatchPlan>({
+      also: () => lookUpStatements(schema, offered, this.#contents.segments),
+      run: async (session, _, found) => {
+        const before = this.#contents;
+        const rows = found.flatMap((result) => result.rows);
+        const plan = planBatch(requests, before, storedById(rows, offered));
+        if (changesNothing(plan, before)) return { result: plan, stored: undefined };
+        const next = this.#writer.next();
+        const after = await writeBatch(session, { schema, before, plan, ...next, now });
+        return { result: plan, stored: () => this.#become(after) };
+      },
+    });
+    if (outcome.kind === 'failed') return requests.map(() => outcome);
+    for (const event of outcome.result.conflicts) onConflict(event);
+    return outcome.result.outcomes;
+  }
+
+  /**
+   * Changes the stream in another way than by a batch, in a transaction of its own. `work` gives the contents that hold
+   * afterwards, or undefined where nothing is to be committed.
+   */
+  change(work: (session: Session) => Promise<Contents | undefined>): Promise<Written<boolean>> {
+    const { schema } = this.#options;
+    return this.#writer.write<boolean>({
+      run: async (session): Promise<Work<boolean>> => {
+        const changed = await work(session);
+        if (changed === undefined) return { result: false, stored: undefined };
+        const { epoch, lastBatch } = this.#writer.next();
+        await session.run([
+          {
+            text: `update ${schema}.stream set last_batch = $2 where epoch = $1`,
+            values: [epoch, lastBatch],
+            rows: 1,
+          },
+        ]);
+        const after = { ...changed, state: { ...changed.state, epoch, lastBatch } };
+        return { result: true, stored: () => this.#become(after) };
+      },
+    });
+  }
+
+  close(): Promise<void> {
+    return this.#writer.close();
+  }
+
+  #become(contents: Contents): void {
+    this.#contents = contents;
+  }
+
+  #differs(row: Row): LedgerFailure | undefined {
+    const { state } = this.#contents;
+    const found = stateOf(row);
+    if (found.head === state.head && found.chain === state.chain) return undefined;
+    const head = { known: state.head, found: found.head };
+    return wentBack(state.lastBatch, found.lastBatch, head);
+  }
+}
+
+function changesNothing(plan: BatchPlan, { state }: Contents): boolean {
+  return (
+    plan.head === state.head &&
+    plan.accepted.length === 0 &&
+    plan.records.size === 0 &&
+    plan.cursors.size === 0 &&
+    plan.lastWindowEnd === state.lastWindowEnd
+  );
+}
