@@ -6,7 +6,8 @@ import type { LedgerDatabase, LedgerDurability } from '../operator/config/settin
 import { isLocked } from '../operator/ledger/leveldb/failures.ts';
 import { inspectStream, verifyInspected } from '../operator/ledger/postgres/inspect-stream.ts';
 import { acceptDamage } from '../operator/ledger/tool/accept-damage.ts';
-import { type CopyProgress, copyToDatabase } from '../operator/ledger/tool/copy-to-database.ts';
+import { copyToDatabase } from '../operator/ledger/tool/copy-to-database.ts';
+import type { CopyProgress } from '../operator/ledger/postgres/stream-copy.ts';
 import {
   diffEvents,
   dumpEvents,

@@ -1,5 +1,6 @@
 import { Client } from 'pg';
 import type { LedgerDatabase } from '../../../operator/config/settings.ts';
+import { schemaOf } from '../../../operator/ledger/postgres/schema-name.ts';
 import { createStepClock } from '../../../operator/ledger/testing/step-clock.ts';
 import { append } from '../ledger-append.ts';
 import { benchWindow } from '../ledger-events.ts';
@@ -14,28 +15,30 @@ export interface ForeignIdFigures {
 
 const BATCH_EVENTS = 1_000;
 const ROUNDS = 20;
-const DAY_MS = 86_400_000;
-const FIRST_DAY = Date.UTC(2026, 10, 1);
-/** A stream beside the measured one, so that the indexes are as deep as those of a large ledger. */
-const OTHER_STREAM = 1_000_000;
+const WEEK_MS = 7 * 86_400_000;
+const FIRST_WEEK = Date.UTC(2026, 10, 2);
+/** Beside the events of the stream, so that the indexes are as deep as those of a large one. */
+const FIRST_FILLER = 1_000_000_000;
 
-/** How long it takes to look 1,000 foreign ids up in so many days, and to store them. */
+/** How long it takes to look 1,000 foreign ids up in so many weeks, and to store them. */
 export async function measureForeignIds(
   database: LedgerDatabase,
-  days: number,
-  rowsPerDay: number,
+  weeks: number,
+  rowsPerWeek: number,
 ): Promise<ForeignIdFigures> {
-  const clock = createStepClock(FIRST_DAY);
-  const ledger = await openStream(database, `days-${days}`, { clock });
-  for (let day = 0; day < days; day++) {
-    await append(ledger, foreignEvents(day, 1));
-    await fillDay(database, new Date(clock.now()).toISOString().slice(0, 10), rowsPerDay);
-    clock.pass(DAY_MS);
+  const clock = createStepClock(FIRST_WEEK);
+  const source = `weeks-${weeks}`;
+  const ledger = await openStream(database, source, { clock });
+  for (let week = 0; week < weeks; week++) {
+    await append(ledger, foreignEvents(week, 1));
+    const monday = new Date(clock.now()).toISOString().slice(0, 10);
+    await fillWeek(database, schemaOf(source), monday, rowsPerWeek);
+    clock.pass(WEEK_MS);
   }
-  clock.pass(-DAY_MS);
+  clock.pass(-WEEK_MS);
   const times: number[] = [];
   for (let round = 0; round < ROUNDS; round++) {
-    const events = foreignEvents(days + round, BATCH_EVENTS);
+    const events = foreignEvents(weeks + round, BATCH_EVENTS);
     const from = performance.now();
     await append(ledger, events);
     times.push(performance.now() - from);
@@ -51,20 +54,21 @@ function foreignEvents(window: number, count: number) {
   }));
 }
 
-async function fillDay(
+async function fillWeek(
   { host, port, user, name }: LedgerDatabase,
-  day: string,
+  schema: string,
+  week: string,
   rows: number,
 ): Promise<void> {
   const client = new Client({ host, port, user, database: name });
   await client.connect();
   try {
     await client.query(
-      `insert into meterfeed.event (day, stream, seq, window_start, window_end, recorded_at,
-          series, crc, id, quantity)
-        select $1::date, $2::integer, n, 0, 0, 0, 1, 0, gen_random_uuid(), 1
-        from generate_series(1, $3::bigint) n`,
-      [day, OTHER_STREAM, rows],
+      `insert into ${schema}.event (stored_on, crc, seq, window_start, window_end, recorded_at, quantity, id,
+          tenant, metric, unit)
+        select $1::date, 0, n, $1::date, $1::date, $1::date, 1, 'filler-' || gen_random_uuid(), 't', 'm', 'u'
+        from generate_series($2::bigint, $2::bigint + $3::bigint) n`,
+      [week, FIRST_FILLER, rows],
     );
   } finally {
     await client.end();

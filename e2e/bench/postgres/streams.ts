@@ -14,7 +14,7 @@ export async function measureStreams(
   const ledgers = await Promise.all(
     Array.from({ length: streams }, (_, index) => openStream(database, `of-${streams}-${index}`)),
   );
-  // The series are known and the day's table is there when the time begins.
+  // The tables of the week are there when the time begins.
   await Promise.all(ledgers.map((ledger) => append(ledger, benchWindow(0, BATCH_EVENTS))));
   const from = performance.now();
   const until = from + seconds * 1_000;

@@ -1,28 +1,34 @@
 import { BatchTree, chainValue, encodeStoredEvents, nextChain } from '../event-chain.ts';
 
-/** The chain value of one batch, calculated event by event (docs/ledger-format.md#the-chain). */
+/** The chain value of one batch, calculated event by event. */
 export interface ChainedBatch {
   add(sequence: number, tenant: string, text: string): void;
-  /** The value at the end of the batch, hex. */
-  value(): string;
+  /** At the end of the batch, hex. Before the link a batch has no root. */
+  end(): { readonly chain: string; readonly root?: string };
 }
 
-/** Begins the chain value of a batch. `isBeforeLink`: by the rule from before the link. */
+/**
+ * Begins the chain value of a batch (docs/ledger-format.md#the-chain). `linkedFrom`: batches that begin before it are
+ * chained without a tree (docs/ledger-format.md#the-link).
+ */
 export function chainBatch(
   previous: string,
   firstSequence: number,
-  isBeforeLink: boolean,
+  linkedFrom: number,
 ): ChainedBatch {
-  if (isBeforeLink) {
+  if (firstSequence < linkedFrom) {
     const hash = nextChain(previous);
     return {
       add: (sequence, _, text) => void hash.update(encodeStoredEvents(sequence, [text]).bytes),
-      value: () => hash.digest('hex'),
+      end: () => ({ chain: hash.digest('hex') }),
     };
   }
   const tree = new BatchTree();
   return {
     add: (sequence, tenant, text) => tree.add(sequence, tenant, text),
-    value: () => chainValue(previous, firstSequence, tree.root()),
+    end: () => {
+      const root = tree.root();
+      return { chain: chainValue(previous, firstSequence, root), root };
+    },
   };
 }

@@ -23,7 +23,7 @@ export interface Beginning {
   readonly ledgerId?: string;
   readonly lowWater?: number;
   readonly chain?: string;
-  readonly linkedAt?: number;
+  readonly linkedFrom?: number;
 }
 
 /**
@@ -37,12 +37,12 @@ export async function enterStream(
   beginning: Beginning,
 ): Promise<Contents> {
   const { retentionMs, createdAt, ledgerId = randomUUID() } = beginning;
-  const { lowWater = 0, chain = FIRST_CHAIN, linkedAt = 0 } = beginning;
+  const { lowWater = 0, chain = FIRST_CHAIN, linkedFrom = 1 } = beginning;
   const [, , entered] = await session.run([
     { text: beginText(LOCK_TIMEOUT_MS) },
     {
       text: `insert into ${schema}.stream (ledger_id, source, region, created_at, epoch, owner, head, low_water,
-          horizon, last_batch, chain, linked_at, retention_ms, copied_from)
+          horizon, last_batch, chain, linked_from, retention_ms, copied_from)
         values ($1, $2, $3, $4, 0, '', $5, $5, 0, 0, $6, $7, $8, $9)
         on conflict do nothing`,
       values: [
@@ -52,15 +52,16 @@ export async function enterStream(
         createdAt,
         lowWater,
         chain,
-        linkedAt,
+        linkedFrom,
         retentionMs,
         copiesFrom ?? null,
       ],
     },
     {
-      text: `update ${schema}.stream set epoch = epoch + 1, owner = $1, region = $2, retention_ms = $3
+      text: `update ${schema}.stream set epoch = epoch + 1, owner = $1, region = $2, retention_ms = $3,
+          linked_from = case when copied_from is null then linked_from else $4 end
         returning source, copied_from`,
-      values: [owner, region, retentionMs],
+      values: [owner, region, retentionMs, linkedFrom],
       rows: 1,
     },
   ]);
@@ -70,6 +71,12 @@ export async function enterStream(
   if (typeof from === 'string' && from !== copiesFrom) {
     const fix = 'run npm run ledger -- migrate again, which goes on where it was';
     throw refusal(`what is copied into it from ${from} is not complete: "${source}"; ${fix}`);
+  }
+  if (lowWater > 0) {
+    // The chain of the oldest event begins with the batch before it.
+    const text = `insert into ${schema}.batch (last_seq, first_seq, min_start, max_start, appended_at, chain)
+      values ($1::bigint, $1::bigint, 0, -1, $2, $3) on conflict do nothing`;
+    await session.run([{ text, values: [lowWater, createdAt, chain] }]);
   }
   // Within the transaction: a process that takes the stream over after the commit has another epoch.
   const contents = await readContents(session, schema);

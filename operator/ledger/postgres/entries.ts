@@ -1,21 +1,35 @@
+import { isEvidence } from '../evidence-keys.ts';
 import type { Cursor } from '../ledger.ts';
 import type { Row, Statement } from './session.ts';
 import { cursorOf } from './state.ts';
+
+/** The table of a stream's records that has a key, or a prefix of keys. */
+export function recordTable(schema: string, key: string): string {
+  return `${schema}.${isEvidence(key) ? 'evidence' : 'record'}`;
+}
 
 /** Sets and deletes records of a schema. */
 export function recordStatements(
   schema: string,
   records: ReadonlyMap<string, string | undefined>,
 ): readonly Statement[] {
-  const set = [...records].filter(([, value]) => value !== undefined);
-  const gone = [...records].filter(([, value]) => value === undefined).map(([key]) => key);
+  const tables = Map.groupBy(records, ([key]) => recordTable(schema, key));
+  return [...tables].flatMap(([table, changes]) => changeRecords(table, changes));
+}
+
+function changeRecords(
+  table: string,
+  records: readonly (readonly [key: string, value: string | undefined])[],
+): readonly Statement[] {
+  const set = records.filter(([, value]) => value !== undefined);
+  const gone = records.filter(([, value]) => value === undefined).map(([key]) => key);
   const upsert: Statement = {
-    text: `insert into ${schema}.record (key, value) select * from unnest($1::text[], $2::text[])
+    text: `insert into ${table} (key, value) select * from unnest($1::text[], $2::text[])
       on conflict (key) do update set value = excluded.value`,
     values: [set.map(([key]) => key), set.map(([, value]) => value)],
   };
   const remove: Statement = {
-    text: `delete from ${schema}.record where key = any($1::text[])`,
+    text: `delete from ${table} where key = any($1::text[])`,
     values: [gone],
   };
   return [...(set.length > 0 ? [upsert] : []), ...(gone.length > 0 ? [remove] : [])];

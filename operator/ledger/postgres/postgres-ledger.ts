@@ -15,6 +15,7 @@ import {
   type RequestOutcome,
   type Writer,
 } from '../writer.ts';
+import { recordTable } from './entries.ts';
 import type { PostgresRequest } from './plan-batch.ts';
 import type { Readers } from './readers.ts';
 import {
@@ -128,10 +129,10 @@ export class PostgresLedger implements Ledger {
     this.#write({ kind: 'cursor', destination, plan: () => 'drop' });
 
   readonly record: Ledger['record'] = (key) =>
-    readRecord(this.#options.readers.query, this.#records(), key);
+    readRecord(this.#options.readers.query, recordTable(this.#options.schema, key), key);
 
   readonly records: Ledger['records'] = (prefix) =>
-    readRecords(this.#options.readers.query, this.#records(), prefix);
+    readRecords(this.#options.readers.query, recordTable(this.#options.schema, prefix), prefix);
 
   readonly writeRecords: Ledger['writeRecords'] = (records) =>
     this.#write({ kind: 'append', events: [], records });
@@ -195,10 +196,6 @@ export class PostgresLedger implements Ledger {
     metrics.close();
     await this.#store.close();
     await readers.end();
-  }
-
-  #records(): string {
-    return `${this.#options.schema}.record`;
   }
 
   /** Not through the queue, where events would come into the same batch. */

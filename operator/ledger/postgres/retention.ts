@@ -1,8 +1,10 @@
 import type { Logger } from '../../telemetry/logger.ts';
+import { formatInstant } from '../../model/window.ts';
 import { consumedUpTo } from '../consumed-up-to.ts';
+import { EVIDENCE_MS, EVIDENCE_PREFIX } from '../evidence-keys.ts';
 import type { Cursor } from '../ledger.ts';
 import { HUB_SCHEMA } from './schema-name.ts';
-import type { Session } from './session.ts';
+import type { Session, Statement } from './session.ts';
 import { type Contents, cursorOf } from './state.ts';
 import type { StreamStore } from './stream-store.ts';
 import { endOfWeek, partitionOf } from './weeks.ts';
@@ -80,6 +82,7 @@ async function dropWeek(
     { text: `delete from ${schema}.segment where week = $1::date`, values: [week] },
     // The last one stays: the chain of the oldest event begins with it.
     { text: `delete from ${schema}.batch where last_seq < $1`, values: [lowWater] },
+    evidenceBefore(schema, before, week),
     {
       text: `update ${schema}.stream set low_water = $1, horizon = $2`,
       values: [lowWater, horizon],
@@ -90,6 +93,15 @@ async function dropWeek(
     segments: before.segments.filter((segment) => segment.week !== week),
     state: { ...state, lowWater, horizon },
   };
+}
+
+/** Deletes what stands behind events that are deleted with a week. */
+function evidenceBefore(schema: string, { segments }: Contents, week: string): Statement {
+  const rest = segments.filter((segment) => segment.week !== week);
+  const newest = Math.max(...segments.map(({ starts }) => starts.to));
+  const oldest = Math.min(newest + EVIDENCE_MS, ...rest.map(({ starts }) => starts.from));
+  const hour = formatInstant(oldest - (oldest % EVIDENCE_MS));
+  return { text: `delete from ${schema}.evidence where key < $1`, values: [EVIDENCE_PREFIX + hour] };
 }
 
 /** The cursors that a hub has in this stream; none where the database has no hub. */

@@ -44,8 +44,8 @@ export interface StreamState {
   readonly lastBatch: number;
   /** The chain value at the head, hex. */
   readonly chain: string;
-  /** Batches up to this sequence number are chained as before the link. */
-  readonly linkedAt: number;
+  /** Batches that begin with this sequence number or a later one are chained by their trees (docs/ledger-format.md#the-link). */
+  readonly linkedFrom: number;
   readonly lastWindowEnd?: number;
   /** What the stream is being copied from; absent once it is complete. */
   readonly copiedFrom?: string;
@@ -68,7 +68,7 @@ export interface StreamView {
 
 export const STREAM_COLUMNS = [
   'ledger_id, source, region, created_at, epoch, owner, head, low_water, horizon, last_batch',
-  'chain, linked_at, last_window_end, copied_from',
+  'chain, linked_from, last_window_end, copied_from',
 ].join(', ');
 
 /** The state in a row of {@link STREAM_COLUMNS}. */
@@ -86,7 +86,7 @@ export function stateOf(row: Row): StreamState {
     horizon: Number(row['horizon']),
     lastBatch: Number(row['last_batch']),
     chain: row['chain'] ?? '',
-    linkedAt: Number(row['linked_at']),
+    linkedFrom: Number(row['linked_from']),
     ...omitUndefined({
       lastWindowEnd: typeof end === 'string' ? Number(end) : undefined,
       copiedFrom: copiedFrom ?? undefined,

@@ -80,16 +80,18 @@ export class StreamStore {
   }
 
   /**
-   * Changes the stream in another way than by a batch, in a transaction of its own. `work` gives the contents that hold
-   * afterwards, or undefined where nothing is to be committed.
+   * Changes the stream in another way than by a batch, in a transaction of its own. `work` receives the epoch in force and gives the
+   * contents that hold afterwards, or undefined where nothing is to be committed.
    */
-  change(work: (session: Session) => Promise<Contents | undefined>): Promise<Written<boolean>> {
+  change(
+    work: (session: Session, epoch: number) => Promise<Contents | undefined>,
+  ): Promise<Written<boolean>> {
     const { schema } = this.#options;
     return this.#writer.write<boolean>({
       run: async (session): Promise<Work<boolean>> => {
-        const changed = await work(session);
-        if (changed === undefined) return { result: false, stored: undefined };
         const { epoch, lastBatch } = this.#writer.next();
+        const changed = await work(session, epoch);
+        if (changed === undefined) return { result: false, stored: undefined };
         await session.run([
           {
             text: `update ${schema}.stream set last_batch = $2 where epoch = $1`,

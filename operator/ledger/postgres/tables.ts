@@ -20,8 +20,8 @@ create table ${schema}.stream (
   horizon bigint not null,
   last_batch bigint not null,
   chain text not null,
-  -- Batches up to this sequence number are chained as before the link.
-  linked_at bigint not null,
+  -- Batches that begin with this sequence number or a later one are chained by their trees.
+  linked_from bigint not null,
   last_window_end bigint,
   retention_ms bigint not null,
   -- What the stream is being copied from; null once it is complete.
@@ -70,10 +70,18 @@ create table ${schema}.batch (
   min_start bigint not null,
   max_start bigint not null,
   appended_at bigint not null,
-  chain text not null
+  chain text not null,
+  -- The root of the tree; null before the link.
+  root text
 );
 
 create table ${schema}.record (
+  key text collate "C" primary key,
+  value text not null
+);
+
+-- What stands behind the events of an hour.
+create table ${schema}.evidence (
   key text collate "C" primary key,
   value text not null
 );

@@ -58,6 +58,7 @@ interface BatchRow {
   readonly first: number;
   readonly last: number;
   readonly chain: string;
+  readonly root: string | undefined;
 }
 
 /** Follows the chain from batch to batch. */
@@ -82,20 +83,21 @@ class ChainWalk {
   /** Throws a LedgerReadError at the first event that is damaged or missing, or where the chain differs. */
   async segment(segment: Segment, signal: AbortSignal | undefined): Promise<void> {
     const { firstSequence, lastSequence, week } = segment;
-    const { linkedAt } = this.#view.contents.state;
+    const { linkedFrom } = this.#view.contents.state;
     let chain = this.#chain ?? (await this.#chainBefore(segment));
     let expected = firstSequence;
     while (expected <= lastSequence) {
       const batches = await this.#batches(expected, lastSequence);
       if (batches.length === 0) throw differs(week, lastSequence);
-      for (const { first, last, chain: stored } of batches) {
+      for (const { first, last, chain: stored, root } of batches) {
         if (first !== expected) throw differs(week, last);
-        const batch = chainBatch(chain, first, last <= linkedAt);
+        const batch = chainBatch(chain, first, linkedFrom);
         for await (const event of walkRange(() => this.#view, segment, first, last, signal)) {
           batch.add(event.sequence, event.event.tenant, event.text);
         }
-        chain = batch.value();
-        if (chain !== stored) throw differs(week, last);
+        const end = batch.end();
+        chain = end.chain;
+        if (chain !== stored || end.root !== root) throw differs(week, last);
         expected = last + 1;
       }
     }
@@ -113,7 +115,7 @@ class ChainWalk {
   async #batches(from: number, to: number): Promise<readonly BatchRow[]> {
     const { schema, query } = this.#view;
     const rows = await query({
-      text: `select first_seq, last_seq, chain from ${schema}.batch
+      text: `select first_seq, last_seq, chain, root from ${schema}.batch
         where last_seq >= $1 and last_seq <= $2 order by last_seq limit ${PAGE_BATCHES}`,
       values: [from, to],
     });
@@ -121,6 +123,7 @@ class ChainWalk {
       first: Number(row['first_seq']),
       last: Number(row['last_seq']),
       chain: row['chain'] ?? '',
+      root: row['root'] ?? undefined,
     }));
   }
 }

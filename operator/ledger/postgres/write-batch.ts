@@ -72,12 +72,11 @@ function storeEvents({ schema, before, plan, now }: BatchContext): StoredEvents 
     ends: union(current?.ends, ends),
     openedAt: current?.openedAt ?? now,
   };
-  const isBeforeLink = lastSequence <= before.state.linkedAt;
-  const batch = chainBatch(plan.chain, firstSequence, isBeforeLink);
+  const batch = chainBatch(plan.chain, firstSequence, before.state.linkedFrom);
   for (const [index, { event, text }] of accepted.entries()) {
     batch.add(firstSequence + index, event.tenant, text);
   }
-  const chain = batch.value();
+  const { chain, root } = batch.end();
   const hasPartition = before.segments.some((other) => other.week === week);
   return {
     segment,
@@ -85,7 +84,7 @@ function storeEvents({ schema, before, plan, now }: BatchContext): StoredEvents 
     statements: [
       ...(hasPartition ? [] : [{ text: createPartition(schema, week) }]),
       insertEvents(schema, storedOn, firstSequence, accepted),
-      insertBatch(schema, { lastSequence, firstSequence, starts, chain }, now),
+      insertBatch(schema, { lastSequence, firstSequence, starts, chain, root }, now),
       upsertSegment(schema, segment),
     ],
   };
@@ -96,14 +95,16 @@ interface Batch {
   readonly lastSequence: number;
   readonly starts: TimeRange;
   readonly chain: string;
+  readonly root?: string | undefined;
 }
 
 function insertBatch(schema: string, batch: Batch, now: number): Statement {
-  const { lastSequence, firstSequence, starts, chain } = batch;
+  const { lastSequence, firstSequence, starts, chain, root = null } = batch;
   return {
-    text: `insert into ${schema}.batch (last_seq, first_seq, min_start, max_start, appended_at, chain)
-      values ($1, $2, $3, $4, $5, $6)`,
-    values: [lastSequence, firstSequence, starts.from, starts.to, now, chain],
+    text: `insert into ${schema}.batch (last_seq, first_seq, min_start, max_start, appended_at, chain,
+        root)
+      values ($1, $2, $3, $4, $5, $6, $7)`,
+    values: [lastSequence, firstSequence, starts.from, starts.to, now, chain, root],
   };
 }
 

@@ -6,7 +6,7 @@ import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import type { LedgerDatabase } from '../../config/settings.ts';
 import type { Ledger } from '../ledger.ts';
 import { isLocked } from '../leveldb/failures.ts';
-import type { CopyOptions } from '../postgres/begin-copy.ts';
+import type { CopyOptions, CopyProgress } from '../postgres/stream-copy.ts';
 import { inspectStream } from '../postgres/inspect-stream.ts';
 import { openPostgresLedger } from '../postgres/open-postgres-ledger.ts';
 import { TEST_WINDOW_MS, TEST_WINDOW_START, testEvent, testWindow } from '../testing/events.ts';
@@ -16,16 +16,21 @@ import { createSampleLedger, readContent } from '../testing/sample-ledger.ts';
 import { createStepClock } from '../testing/step-clock.ts';
 import { useLedgers } from '../testing/use-ledgers.ts';
 import { acceptDamage } from './accept-damage.ts';
-import { type CopyProgress, copyToDatabase } from './copy-to-database.ts';
+import { copyToDatabase } from './copy-to-database.ts';
 import { diffEvents, dumpEvents } from './events.ts';
 
 const used = usePostgres();
 const files = useLedgers();
 const STREAM = { source: 'berlin', region: 'eu' } as const;
 const DAY_MS = 86_400_000;
-const KILLS = 10;
+const WEEK_MS = 7 * DAY_MS;
+const KILLS = 8;
+/** A million events with LEDGER_COPIED_WINDOWS=50000. */
+const WINDOWS = Number(process.env['LEDGER_COPIED_WINDOWS'] ?? 1_000);
+const TENANTS = 20;
+const GROUP_BATCHES = 20;
 // A process is started for each, which takes its time where the machine has other work.
-const KILL_MS = 15_000;
+const KILL_MS = 30_000 * Math.max(1, WINDOWS / 10_000);
 
 let directory: string;
 let database: LedgerDatabase;
@@ -56,11 +61,12 @@ async function openStream(change: Parameters<typeof openTestStream>[1] = {}): Pr
 const windowAt = (index: number) => testWindow(TEST_WINDOW_START + index * TEST_WINDOW_MS, 4);
 
 /** A ledger of this many windows, closed again. */
-async function fill(windows: number, segmentEvents = 1_000): Promise<void> {
+async function fill(windows: number, segmentEvents = 1_000, tenants = 4): Promise<void> {
   const limits = { events: segmentEvents, bytes: 1e9 };
   const ledger = await files.open(directory, { segmentLimits: limits });
   for (let index = 0; index < windows; index++) {
-    await ledger.append({ events: windowAt(index), records: [{ key: `w${index}`, value: 'v' }] });
+    const events = testWindow(TEST_WINDOW_START + index * TEST_WINDOW_MS, tenants);
+    await ledger.append({ events, records: [{ key: `w${index}`, value: 'v' }] });
   }
   await ledger.commitCursor('lago', Math.floor(ledger.head() / 2));
   await ledger.close();
@@ -75,7 +81,7 @@ async function streamDump(): Promise<readonly string[]> {
   }
 }
 
-/** Runs a copy in a process of its own; killed after so many batches, if it has not ended by then. */
+/** Runs a copy in a process of its own; killed after so many transactions, if it has not ended by then. */
 async function copyInProcess(killAfter?: number): Promise<string | undefined> {
   const script = join(import.meta.dirname, '..', 'testing', 'copy-process.ts');
   const place = [directory, String(database.port), database.name, STREAM.source, STREAM.region];
@@ -83,12 +89,12 @@ async function copyInProcess(killAfter?: number): Promise<string | undefined> {
     stdio: ['ignore', 'pipe', 'inherit'],
   });
   const ended = new Promise((resolve) => child.once('close', resolve));
-  let batches = 0;
+  let transactions = 0;
   let last: string | undefined;
   for await (const line of createInterface({ input: child.stdout })) {
-    batches += 1;
+    transactions += 1;
     last = line;
-    if (batches === killAfter) child.kill('SIGKILL');
+    if (transactions === killAfter) child.kill('SIGKILL');
   }
   await ended;
   return last;
@@ -118,29 +124,29 @@ describe('a ledger that is copied into a database', () => {
   test(
     `is equal although the copy was killed ${KILLS} times on the way`,
     async () => {
-      await fill(300, 150);
+      await fill(WINDOWS, WINDOWS * 7, TENANTS);
       for (let kill = 0; kill < KILLS; kill++) {
-        const last = await copyInProcess(1 + ((kill * 17) % 29));
+        const last = await copyInProcess(1 + ((kill * 7) % 5));
         expect(last).not.toBe('copied');
       }
       // Once more when every event is there, and records, cursors or the comparison are not.
-      const inStream = (await streamDump()).length;
-      await copyInProcess(300 - inStream / 4);
+      const inStream = (await streamDump()).length / TENANTS;
+      await copyInProcess((WINDOWS - inStream) / GROUP_BATCHES);
       expect(await copyInProcess()).toMatch(/^(?:copied|finished)$/);
 
       const dump = await Array.fromAsync(dumpEvents(directory, {}));
-      expect(dump).toHaveLength(1_200);
+      expect(dump).toHaveLength(WINDOWS * TENANTS);
       expect(await streamDump()).toEqual(dump);
       const exported = join(directory, 'export');
       await writeFile(exported, dump.map((line) => /"event":(.*)\}$/.exec(line)?.[1]).join('\n'));
       const inspected = await inspectStream(database, STREAM.source);
       expect(await Array.fromAsync(diffEvents(inspected.view, exported, {}))).toEqual([
-        '{"equal":1200,"missing":0,"unknown":0,"repeated":0,"differs":0}',
+        `{"equal":${WINDOWS * TENANTS},"missing":0,"unknown":0,"repeated":0,"differs":0}`,
       ]);
       await inspected.close();
       const ledger = await openStream();
-      expect(ledger.cursors()).toMatchObject([{ destination: 'lago', sequence: 600 }]);
-      expect(await Array.fromAsync(ledger.records('w'))).toHaveLength(300);
+      expect(ledger.cursors()).toMatchObject([{ destination: 'lago', sequence: (WINDOWS * TENANTS) / 2 }]);
+      expect(await Array.fromAsync(ledger.records('w'))).toHaveLength(WINDOWS);
       expect((await ledger.verify()).errors).toEqual([]);
     },
     KILL_MS * (KILLS + 3),
@@ -149,9 +155,9 @@ describe('a ledger that is copied into a database', () => {
   test('keeps what retention has deleted deleted, and the horizon', async () => {
     const clock = createStepClock(TEST_WINDOW_START);
     const source = await files.open(directory, { clock, retentionMs: DAY_MS });
-    for (let day = 0; day < 4; day++) {
+    for (let week = 0; week < 4; week++) {
       await source.append({ events: testWindow(clock.now(), 5) });
-      clock.pass(DAY_MS);
+      clock.pass(WEEK_MS);
     }
     await source.commitCursor('lago', 12);
     await source.retain(clock.now());
@@ -162,11 +168,10 @@ describe('a ledger that is copied into a database', () => {
     const ledger = await openStream({ clock, retentionMs: DAY_MS });
     expect(ledger.lowWater()).toBe(10);
     expect(ledger.stats()).toMatchObject({ horizon, chain, problems: [] });
-    // The days are those of the first storing, and go in their turn.
-    await ledger.commitCursor('lago', 20);
-    clock.pass(DAY_MS);
+    // The weeks are those of the first storing, and go in their turn.
+    await ledger.commitCursor('lago', 15);
     await ledger.retain(clock.now());
-    expect(ledger.lowWater()).toBeGreaterThanOrEqual(15);
+    expect(ledger.lowWater()).toBe(15);
     expect((await ledger.verify()).errors).toEqual([]);
   });
 
@@ -184,26 +189,18 @@ describe('a ledger that is copied into a database', () => {
 });
 
 describe('a copy that is not finished', () => {
-  const stopAfter = (batches: number) => {
-    let seen = 0;
-    return () => {
-      seen += 1;
-      if (seen === batches) throw new Error('stopped');
-    };
+  const stop = () => {
+    throw new Error('stopped');
   };
 
-  test('is refused to operators, and no day of it is deleted', async () => {
+  test('is refused to operators', async () => {
     await fill(6);
-    await expect(copy({}, stopAfter(3))).rejects.toThrow('stopped');
+    await expect(copy({}, stop)).rejects.toThrow('stopped');
     expect(await openPostgresLedger(postgresOptions(database, STREAM))).toMatchObject({
       kind: 'failed',
       cause: 'invalid',
-      message: expect.stringMatching(/not all there.*migrate/),
+      message: expect.stringMatching(/not complete.*migrate/),
     });
-    const other = await openStream({ source: 'paris', region: 'fr' });
-    await other.append({ events: [testEvent({ id: 'theirs' })] });
-    await other.commitCursor('lago', 1);
-    await other.retain(Date.now() + 366 * DAY_MS);
     expect(await copy()).toMatchObject({ kind: 'copied', lastSequence: 24 });
     expect(await copy()).toMatchObject({ kind: 'finished' });
     const ledger = await openStream();
@@ -212,7 +209,7 @@ describe('a copy that is not finished', () => {
 
   test('goes on with what an operator has added on the volume meanwhile', async () => {
     await fill(4);
-    await expect(copy({}, stopAfter(4))).rejects.toThrow('stopped');
+    await expect(copy({}, stop)).rejects.toThrow('stopped');
     const source = await files.open(directory);
     await source.append({ events: windowAt(9), records: [{ key: 'w0', value: undefined }] });
     await source.commitCursor('lago', 20);
@@ -225,7 +222,7 @@ describe('a copy that is not finished', () => {
 
   test('of another ledger is begun again only when told to', async () => {
     await fill(3);
-    await expect(copy({}, stopAfter(2))).rejects.toThrow('stopped');
+    await expect(copy({}, stop)).rejects.toThrow('stopped');
     directory = await files.directory();
     await fill(5);
     await expect(copy()).rejects.toThrow('--anew');
@@ -235,13 +232,12 @@ describe('a copy that is not finished', () => {
 });
 
 describe('a copy is refused', () => {
-  test('into a stream with events of its own, and next to one of the same REGION', async () => {
+  test('into a stream with events of its own', async () => {
     await fill(1);
     const ledger = await openStream();
     await ledger.append({ events: windowAt(0) });
     await expect(copy()).rejects.toThrow('events of its own');
     await expect(copy({ anew: true })).rejects.toThrow('events of its own');
-    await expect(copy({ source: 'paris' })).rejects.toThrow(/berlin|paris/);
     expect(ledger.head()).toBe(4);
     expect(await ledger.append({ events: windowAt(1) })).toMatchObject({ head: 8 });
   });

@@ -1,0 +1,373 @@
+import { randomUUID } from 'node:crypto';
+import { hostname } from 'node:os';
+import type { LedgerDatabase, LedgerDurability } from '../../config/settings.ts';
+import { systemClock } from '../../telemetry/system-clock.ts';
+import { damage, ledgerFailure, type Problems } from '../failures.ts';
+import type { StreamName } from '../fleet.ts';
+import {
+  type Cursor,
+  type LedgerFailure,
+  LedgerReadError,
+  type RecordChange,
+  type WriteOutcome,
+} from '../ledger.ts';
+import { missingRanges, type SequenceRange } from '../missing-ranges.ts';
+import type { EncodedEvent } from '../writer.ts';
+import { type Beginning, enterStream } from './enter-stream.ts';
+import { migrateStream } from './migrate.ts';
+import type { BatchPlan, PostgresRequest } from './plan-batch.ts';
+import { createReaders } from './readers.ts';
+import { readRecords } from './reading.ts';
+import { schemaOf } from './schema-name.ts';
+import { openSession, type Session } from './session.ts';
+import type { Contents } from './state.ts';
+import { StreamStore } from './stream-store.ts';
+import { verifyStream } from './verify.ts';
+import { writeBatch } from './write-batch.ts';
+
+/** A batch as its ledger has it. */
+export interface CopiedBatch extends SequenceRange {
+  readonly events: readonly EncodedEvent[];
+  /** Milliseconds since the epoch. */
+  readonly appendedAt: number;
+  /** The chain value at its last event, hex. */
+  readonly chain: string;
+  /** The chain value before its first event, where the numbers before that may be missing. */
+  readonly chainBefore?: string;
+}
+
+/** A ledger that a stream becomes a copy of. Nobody writes it meanwhile. */
+export interface CopyOrigin {
+  /** What the stream notes until the copy is complete. */
+  readonly name: string;
+  readonly beginning: Omit<Required<Beginning>, 'retentionMs'>;
+  readonly head: number;
+  readonly chain: string;
+  /** Milliseconds since the epoch. */
+  readonly horizon: number;
+  readonly lastWindowEnd?: number;
+  readonly cursors: readonly Cursor[];
+  /** The batches behind a sequence number, in order. */
+  batches(after: number): AsyncIterable<CopiedBatch>;
+  records(): AsyncIterable<readonly [key: string, value: string]>;
+}
+
+export interface CopyOptions extends StreamName {
+  readonly database: LedgerDatabase;
+  readonly durability: LedgerDurability;
+  /** Deletes what an unfinished copy has left in the stream, and begins again. */
+  readonly anew: boolean;
+}
+
+/** How far a copy has come, in sequence numbers. */
+export interface CopyProgress {
+  readonly copied: number;
+  readonly of: number;
+}
+
+/** `finished`: an earlier run had copied everything, and an operator may have been writing the stream since. */
+export type CopyReport =
+  | {
+      readonly kind: 'copied';
+      readonly ledgerId: string;
+      readonly firstSequence: number;
+      readonly lastSequence: number;
+      readonly chain: string;
+      readonly records: number;
+      readonly cursors: number;
+    }
+  | { readonly kind: 'finished'; readonly ledgerId: string };
+
+const ANSWER_MS = 60_000;
+/** Nobody may delete a week of it as old before its cursors are there. */
+const RETAINED_FOR_EVER = Number.MAX_SAFE_INTEGER;
+/** What one transaction takes. */
+const GROUP_EVENTS = 5_000;
+const GROUP_BATCHES = 20;
+const PAGE_RECORDS = 500;
+const QUIET: Problems = { add: () => undefined, list: () => [] };
+
+/**
+ * Copies a ledger into a stream: events with numbers, ids, exact texts, weeks and chain; records and cursors. It may be ended
+ * at any point and run again; it then goes on where it was. No operator enters the stream before everything was read back
+ * and compared. Throws a LedgerReadError at what fails.
+ */
+export async function copyToStream(
+  options: CopyOptions,
+  origin: CopyOrigin,
+  onProgress: (progress: CopyProgress) => void = () => undefined,
+): Promise<CopyReport> {
+  const owner = `copy ${hostname()} ${randomUUID()}`;
+  const { ledgerId } = origin.beginning;
+  const contents = await begin(options, origin, owner);
+  if (contents === undefined) return { kind: 'finished', ledgerId };
+  const copy = new StreamCopy(options, origin, owner, contents);
+  try {
+    await copy.events((copied) => onProgress({ copied, of: origin.head }));
+    await copy.entries();
+    const records = await copy.compare();
+    await copy.finish();
+    const { head, lowWater, chain } = copy.contents().state;
+    return {
+      kind: 'copied',
+      ledgerId,
+      firstSequence: Math.min(head, lowWater + 1),
+      lastSequence: head,
+      chain,
+      records,
+      cursors: origin.cursors.length,
+    };
+  } finally {
+    await copy.close();
+  }
+}
+
+/** Makes the stream of a copy, or takes it from the process before. Undefined where the copy is complete. */
+async function begin(
+  { database, source, region, anew }: CopyOptions,
+  { name, beginning }: CopyOrigin,
+  owner: string,
+): Promise<Contents | undefined> {
+  const schema = schemaOf(source);
+  const session = await openSession(database, ANSWER_MS);
+  try {
+    await migrateStream(session, schema);
+    const [found] = await session.run([
+      { text: `select ledger_id, copied_from from ${schema}.stream`, values: [] },
+    ]);
+    const row = found?.rows[0];
+    const isOurs = row?.['ledger_id'] === beginning.ledgerId;
+    if (row?.['copied_from'] === null) {
+      if (isOurs) return undefined;
+      throw refusal(`it has events of its own; nothing can be copied into it: "${source}"`);
+    }
+    if (row !== undefined && anew) await deleteStream(session, schema);
+    else if (row !== undefined && !isOurs) {
+      throw refusal(
+        `it is an unfinished copy of another ledger; --anew begins again: "${source}"`,
+      );
+    }
+    const entrant = { source, region, owner, copiesFrom: name };
+    return await enterStream(session, schema, entrant, {
+      ...beginning,
+      retentionMs: RETAINED_FOR_EVER,
+    });
+  } finally {
+    await session.end();
+  }
+}
+
+async function deleteStream(session: Session, schema: string): Promise<void> {
+  const [found] = await session.run([
+    {
+      text: 'select inhrelid::regclass::text as name from pg_inherits where inhparent = to_regclass($1)',
+      values: [`${schema}.event`],
+    },
+  ]);
+  const partitions = found?.rows.map(({ name }) => `drop table ${name};`) ?? [];
+  const tables = ['segment', 'batch', 'record', 'evidence', 'cursor', 'stream'];
+  const names = tables.map((name) => `${schema}.${name}`).join(', ');
+  await session.run([{ text: `begin; ${partitions.join(' ')} truncate ${names}; commit` }]);
+}
+
+class StreamCopy {
+  readonly #origin: CopyOrigin;
+  readonly #schema: string;
+  readonly #readers;
+  readonly #store: StreamStore;
+
+  constructor(options: CopyOptions, origin: CopyOrigin, owner: string, contents: Contents) {
+    this.#origin = origin;
+    this.#schema = schemaOf(options.source);
+    this.#readers = createReaders(options.database);
+    this.#store = new StreamStore({
+      ...options,
+      schema: this.#schema,
+      owner,
+      contents,
+      query: this.#readers.query,
+      clock: systemClock,
+      answerMs: ANSWER_MS,
+      // What a write comes to says both.
+      onConflict: () => undefined,
+      onError: () => undefined,
+    });
+  }
+
+  contents(): Contents {
+    return this.#store.contents();
+  }
+
+  async events(onProgress: (copied: number) => void): Promise<void> {
+    const { head } = this.contents().state;
+    const { head: of, beginning } = this.#origin;
+    if (head > of) throw refusal(`the stream has more events than the ledger: "${head}"`);
+    if (head < beginning.lowWater) {
+      const text = `the ledger has deleted events that are not copied yet; --anew begins again`;
+      throw refusal(`${text}: "${head}"`);
+    }
+    let group: CopiedBatch[] = [];
+    let events = 0;
+    const write = async (): Promise<void> => {
+      const batches = group;
+      group = [];
+      events = 0;
+      if (batches.length === 0) return;
+      await this.#change((_, before) => before, batches);
+      onProgress(this.contents().state.head);
+    };
+    for await (const batch of this.#origin.batches(head)) {
+      group.push(batch);
+      events += batch.events.length;
+      if (events >= GROUP_EVENTS || group.length >= GROUP_BATCHES) await write();
+    }
+    await write();
+    const { chain } = this.contents().state;
+    if (this.contents().state.head < of) await this.#request({ kind: 'skip', head: of, chain });
+  }
+
+  /** Records, cursors and the last window; what an earlier run has written of them goes first. */
+  async entries(): Promise<void> {
+    await this.#change(async (session, before) => {
+      const tables = ['record', 'evidence', 'cursor'];
+      const texts = tables.map((name) => ({ text: `delete from ${this.#schema}.${name}` }));
+      await session.run(texts);
+      return { ...before, cursors: new Map() };
+    });
+    const { lastWindowEnd, cursors } = this.#origin;
+    const write = (records: readonly RecordChange[]) =>
+      this.#request({ kind: 'append', events: [], records });
+    let page: RecordChange[] = [];
+    for await (const [key, value] of this.#origin.records()) {
+      page.push({ key, value });
+      if (page.length < PAGE_RECORDS) continue;
+      await write(page);
+      page = [];
+    }
+    await write(page);
+    if (lastWindowEnd !== undefined) {
+      await this.#request({ kind: 'append', events: [], records: [], windowEnd: lastWindowEnd });
+    }
+    for (const cursor of cursors) {
+      const { destination } = cursor;
+      await this.#request({
+        kind: 'cursor',
+        destination,
+        plan: () => ({ kind: 'move', cursor }),
+      });
+    }
+  }
+
+  /** Reads everything that was copied, and throws where it is not what the ledger has. Gives the number of records. */
+  async compare(): Promise<number> {
+    const { state, segments, cursors } = this.contents();
+    const { head, chain, lastWindowEnd } = this.#origin;
+    const report = await verifyStream(this.#store.view(), QUIET);
+    const deleted = { firstSequence: 1, lastSequence: state.lowWater };
+    const end = { firstSequence: head + 1, lastSequence: head };
+    const missing = new Set(missingRanges([deleted, ...segments, end]));
+    const [wrong] = report.errors.filter((error) => !missing.has(error));
+    if (wrong !== undefined) throw refusal(wrong);
+    if (state.head !== head || state.chain !== chain) {
+      throw refusal(`the copy ends at ${state.head} with another chain: "${state.chain}"`);
+    }
+    if (state.lastWindowEnd !== lastWindowEnd) {
+      throw refusal(`the end of the last window differs: "${state.lastWindowEnd}"`);
+    }
+    for (const { destination, sequence, retiredAt } of this.#origin.cursors) {
+      const cursor = cursors.get(destination);
+      if (cursor?.sequence === sequence && cursor.retiredAt === retiredAt) continue;
+      throw refusal(`the cursor of ${destination} differs: "${cursor?.sequence}"`);
+    }
+    if (cursors.size !== this.#origin.cursors.length) {
+      throw refusal(`cursors differ: "${cursors.size}"`);
+    }
+    return this.#compareRecords();
+  }
+
+  /** From here on an operator may write the stream. */
+  async finish(): Promise<void> {
+    const { horizon } = this.#origin;
+    await this.#change(async (session, before) => {
+      const set = `copied_from = null, owner = '', horizon = greatest(horizon, $1)`;
+      await session.run([
+        { text: `update ${this.#schema}.stream set ${set}`, values: [horizon], rows: 1 },
+      ]);
+      return before;
+    });
+  }
+
+  async close(): Promise<void> {
+    await this.#store.close();
+    await this.#readers.end();
+  }
+
+  async #compareRecords(): Promise<number> {
+    const { query } = this.#readers;
+    const found = new Map<string, string>();
+    for (const table of ['record', 'evidence']) {
+      const rows = readRecords(query, `${this.#schema}.${table}`, '');
+      for await (const [key, value] of rows) found.set(key, value);
+    }
+    const records = found.size;
+    for await (const [key, value] of this.#origin.records()) {
+      if (found.get(key) !== value) throw refusal(`a record differs: "${key}"`);
+      found.delete(key);
+    }
+    const [extra] = found.keys();
+    if (extra !== undefined) throw refusal(`a record that the ledger lacks: "${extra}"`);
+    return records;
+  }
+
+  /** Changes the stream in one transaction, and stores batches behind what it has. */
+  async #change(
+    work: (session: Session, before: Contents) => Promise<Contents> | Contents,
+    batches: readonly CopiedBatch[] = [],
+  ): Promise<void> {
+    const schema = this.#schema;
+    const outcome = await this.#store.change(async (session, epoch) => {
+      let contents = await work(session, this.contents());
+      const { lastBatch } = contents.state;
+      for (const batch of batches) {
+        const plan = planOf(batch, contents);
+        const context = { schema, before: contents, plan, epoch, lastBatch, now: batch.appendedAt };
+        contents = await writeBatch(session, context);
+        if (contents.state.chain === batch.chain) continue;
+        const where = `event ${batch.lastSequence}`;
+        throw damage(where, 'the chain of the copy differs from that of the ledger');
+      }
+      return contents;
+    });
+    throwFailure(outcome);
+  }
+
+  async #request(request: PostgresRequest): Promise<void> {
+    const [outcome] = await this.#store.write([request]);
+    if (outcome !== undefined) throwFailure(outcome);
+  }
+}
+
+function planOf(
+  { firstSequence, chainBefore, events }: CopiedBatch,
+  { state }: Contents,
+): BatchPlan {
+  const head = firstSequence - 1;
+  return {
+    outcomes: [],
+    head,
+    chain: head === state.head ? state.chain : (chainBefore ?? state.chain),
+    accepted: events,
+    conflicts: [],
+    records: new Map(),
+    cursors: new Map(),
+    lastWindowEnd: undefined,
+  };
+}
+
+function throwFailure(outcome: { readonly kind: string } | LedgerFailure | WriteOutcome): void {
+  if ('cause' in outcome) throw new LedgerReadError(outcome);
+}
+
+function refusal(text: string): LedgerReadError {
+  return new LedgerReadError(ledgerFailure('invalid', `migrate: ${text}`));
+}
