@@ -2,20 +2,12 @@ import type { LedgerDatabase } from '../../config/settings.ts';
 import { errorText } from '../../model/error-text.ts';
 import type { Clock } from '../../telemetry/clock.ts';
 import type { Logger } from '../../telemetry/logger.ts';
-import { LOCK_TABLES, migrate } from './migrate.ts';
+import { migrateHub } from './hub-tables.ts';
 import { openSession, type Row, type Session } from './session.ts';
 import { beginText, commit } from './transaction.ts';
 
 /** Milliseconds. The monotonic clock of the process that waits measures each: no clocks are compared. */
 const TIMES = { expiry: 15_000, trust: 10_000, retry: 2_000, answer: 3_000, lock: 1_000 };
-
-/** `epoch` is a key, so that a claim waits for {@link LOCK_HUB_LEASE} and a renewal does not. */
-const TABLE = `do $$ begin if to_regclass('meterfeed_hub.lease') is null then
-create schema if not exists meterfeed_hub;
-create table meterfeed_hub.lease (only_row boolean primary key default true check (only_row),
-  owner text not null, epoch bigint not null unique, renewals bigint not null);
-insert into meterfeed_hub.lease (owner, epoch, renewals) values ('', 0, 0);
-end if; end $$`;
 
 /** Reads the epoch in force; the next holder waits for the end of the transaction. */
 export const LOCK_HUB_LEASE = 'select epoch from meterfeed_hub.lease for key share';
@@ -29,8 +21,9 @@ export interface HubLeaseOptions {
 }
 
 /**
- * The row `meterfeed_hub.lease` of a database: its holder acts there as the hub (docs/fleet.md#one-process-leads).
- * A holder that cannot reach the database waits. The row tells it later whether another process has led since.
+ * The row `meterfeed_hub.lease` of a database. One process holds it and acts there as the hub
+ * (docs/fleet.md#one-process-leads). A holder that cannot reach the database keeps its work and waits: the row tells it
+ * later whether another process has led since.
  */
 export class HubLease {
   readonly #options: HubLeaseOptions;
@@ -68,8 +61,10 @@ export class HubLease {
     while (!signal.aborted) {
       await this.#attempt();
       const epoch = this.#epoch;
-      if (epoch === undefined) await pause(signal);
-      if (epoch === undefined) continue;
+      if (epoch === undefined) {
+        await pause(signal);
+        continue;
+      }
       const [lost, ended] = [new AbortController(), new AbortController()];
       const working = work(epoch, AbortSignal.any([signal, lost.signal]));
       void working.catch(() => undefined).finally(() => ended.abort());
@@ -78,13 +73,11 @@ export class HubLease {
         if (!ended.signal.aborted) await this.#attempt();
       }
       lost.abort();
-      try {
-        await working;
-      } finally {
+      await working.finally(async () => {
         const isHeld = this.#epoch === epoch;
         if (isHeld) await this.#write('', 0, [owner, epoch, null]).catch(() => undefined);
         this.#epoch = undefined;
-      }
+      });
     }
     await this.#session?.end();
   }
@@ -141,10 +134,7 @@ export class HubLease {
     if (this.#session?.usable() === true) return this.#session;
     const session = await openSession(this.#options.database, TIMES.answer);
     this.#session = session;
-    await migrate(session);
-    const begin = { text: `${beginText(TIMES.lock)}; ${LOCK_TABLES}` };
-    await session.run([begin, { text: TABLE }]);
-    await commit(session);
+    await migrateHub(session);
     return session;
   }
 }

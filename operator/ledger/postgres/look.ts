@@ -2,10 +2,11 @@ import type { LedgerDatabase } from '../../config/settings.ts';
 import type { StreamName } from '../fleet.ts';
 import type { LedgerFailure } from '../ledger.ts';
 import { toLedgerFailure } from './failures.ts';
-import { SCHEMA_VERSION } from './migrate.ts';
+import { schemaOf } from './schema-name.ts';
 import { openSession, type Session } from './session.ts';
+import { STREAM_STEPS } from './tables.ts';
 
-/** How the tables of a database stand to what this program knows. Only a leader migrates `none` and `older`. */
+/** How the schema of a stream stands to what this program knows. Only a leader migrates `none` and `older`. */
 export type SchemaState = 'none' | 'older' | 'current' | 'newer';
 
 /** What a database says of a stream, without a lock. */
@@ -33,7 +34,7 @@ export async function lookAtStream(
   try {
     const session = await openSession(database, ANSWER_MS);
     try {
-      return { kind: 'seen', ...(await readState(session, source)) };
+      return { kind: 'seen', ...(await readState(session, schemaOf(source))) };
     } finally {
       await session.end();
     }
@@ -42,24 +43,24 @@ export async function lookAtStream(
   }
 }
 
-async function readState(session: Session, source: string): Promise<Omit<SeenStream, 'kind'>> {
+async function readState(session: Session, schema: string): Promise<Omit<SeenStream, 'kind'>> {
   const nothing = { schema: 'none', owner: '', epoch: 0 } as const;
   const [tables] = await session.run([
-    { text: `select to_regclass('meterfeed.version') as version`, values: [] },
+    { text: 'select to_regclass($1) is not null as present', values: [`${schema}.version`] },
   ]);
-  const [{ version: table = null } = {}] = tables?.rows ?? [];
-  if (table === null) return nothing;
+  if (tables?.rows[0]?.['present'] !== 't') return nothing;
   const [version] = await session.run([
-    { text: 'select coalesce(max(version), 0) as version from meterfeed.version', values: [] },
+    { text: `select coalesce(max(version), 0) as version from ${schema}.version`, values: [] },
   ]);
   const known = Number(version?.rows[0]?.['version']);
   if (known === 0) return nothing;
   const [stream] = await session.run([
-    { text: 'select owner, epoch from meterfeed.stream where source = $1', values: [source] },
+    { text: `select owner, epoch from ${schema}.stream`, values: [] },
   ]);
   const row = stream?.rows[0];
+  const steps = STREAM_STEPS.length;
   return {
-    schema: known > SCHEMA_VERSION ? 'newer' : known < SCHEMA_VERSION ? 'older' : 'current',
+    schema: known > steps ? 'newer' : known < steps ? 'older' : 'current',
     owner: row?.['owner'] ?? '',
     epoch: Number(row?.['epoch'] ?? 0),
   };

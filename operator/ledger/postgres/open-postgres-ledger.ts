@@ -14,6 +14,7 @@ import { toLedgerFailure } from './failures.ts';
 import { migrateStream } from './migrate.ts';
 import { PostgresLedger } from './postgres-ledger.ts';
 import { createReaders, type Readers } from './readers.ts';
+import { createRetention } from './retention.ts';
 import { schemaOf } from './schema-name.ts';
 import { openSession } from './session.ts';
 import type { Contents } from './state.ts';
@@ -105,5 +106,7 @@ function build(
       });
     },
   });
-  return new PostgresLedger({ ...options, schema, store, readers, problems, metrics });
+  const retain = createRetention({ schema, store, logger });
+  const { query, end: onClose } = readers;
+  return new PostgresLedger({ ...options, store, query, problems, metrics, retain, onClose });
 }

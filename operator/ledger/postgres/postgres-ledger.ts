@@ -1,23 +1,15 @@
 import type { LedgerDurability } from '../../config/settings.ts';
 import { omitUndefined } from '../../model/omit-undefined.ts';
 import type { Clock } from '../../telemetry/clock.ts';
-import type { Logger } from '../../telemetry/logger.ts';
 import { compareWithAnchor } from '../anchor.ts';
 import { planCommit, planMove, planRetire } from '../cursor-moves.ts';
 import type { Problems } from '../failures.ts';
-import { createHeadWaiters, type HeadWaiters } from '../head-waiters.ts';
 import type { Ledger, LedgerStats, WriteOutcome } from '../ledger.ts';
 import type { LedgerMetrics } from '../ledger-metrics.ts';
-import {
-  createWriter,
-  encodeEvents,
-  type Request,
-  type RequestOutcome,
-  type Writer,
-} from '../writer.ts';
-import { recordTable } from './entries.ts';
+import { createWriter, encodeEvents, type Request, type Writer } from '../writer.ts';
+import type { LedgerStore } from './ledger-store.ts';
 import type { PostgresRequest } from './plan-batch.ts';
-import type { Readers } from './readers.ts';
+import type { Query } from './readers.ts';
 import {
   chainAt,
   findEvent,
@@ -27,29 +19,27 @@ import {
   readRecords,
   scanEvents,
 } from './reading.ts';
-import { createRetention, type Retain } from './retention.ts';
-import type { StreamStore } from './stream-store.ts';
+import type { Retain } from './retention.ts';
 import { verifyStream } from './verify.ts';
 
 export interface PostgresLedgerOptions {
-  readonly schema: string;
   readonly retentionMs: number;
   readonly durability: LedgerDurability;
   readonly clock: Clock;
-  readonly logger: Logger;
-  readonly store: StreamStore;
-  readonly readers: Readers;
+  readonly store: LedgerStore;
+  readonly query: Query;
   readonly problems: Problems;
   readonly metrics: LedgerMetrics;
+  readonly retain: Retain;
+  /** Called when the ledger is closed. */
+  readonly onClose: () => Promise<void>;
 }
 
-/** The stream of one cluster, for the process that writes it. Methods are bound, so that each may be passed on alone. */
+/** The stream of one cluster, for its operator or for a hub. Methods are bound, so that each may be passed on alone. */
 export class PostgresLedger implements Ledger {
   readonly #options: PostgresLedgerOptions;
-  readonly #store: StreamStore;
+  readonly #store: LedgerStore;
   readonly #writer: Writer<PostgresRequest>;
-  readonly #waiters: HeadWaiters;
-  readonly #retain: Retain;
   #retentionMs: number;
   #bytes = 0;
   #standbyMissing = false;
@@ -60,8 +50,6 @@ export class PostgresLedger implements Ledger {
     this.#options = options;
     this.#store = store;
     this.#writer = createWriter<PostgresRequest>((requests) => store.write(requests));
-    this.#waiters = createHeadWaiters(store.contents().state.head);
-    this.#retain = createRetention(options);
     this.#retentionMs = retentionMs;
     metrics.observe(() => this.stats());
   }
@@ -69,7 +57,7 @@ export class PostgresLedger implements Ledger {
   readonly append: Ledger['append'] = async ({ events, records = [], windowEnd }) => {
     const { clock, metrics } = this.#options;
     const startedAt = clock.monotonic();
-    const outcome = await this.#submit(
+    const outcome = await this.#writer.submit(
       { kind: 'append', events: encodeEvents(events), records, ...omitUndefined({ windowEnd }) },
       windowEnd === undefined,
     );
@@ -99,7 +87,7 @@ export class PostgresLedger implements Ledger {
   readonly lowWater = (): number => this.#store.contents().state.lowWater;
 
   readonly changed: Ledger['changed'] = (afterSequence, signal) =>
-    this.#waiters.wait(afterSequence, signal);
+    this.#store.heads.wait(afterSequence, signal);
 
   readonly cursors: Ledger['cursors'] = () => [...this.#store.contents().cursors.values()];
 
@@ -129,10 +117,10 @@ export class PostgresLedger implements Ledger {
     this.#write({ kind: 'cursor', destination, plan: () => 'drop' });
 
   readonly record: Ledger['record'] = (key) =>
-    readRecord(this.#options.readers.query, recordTable(this.#options.schema, key), key);
+    readRecord(this.#options.query, this.#store.recordsAt(key), key);
 
   readonly records: Ledger['records'] = (prefix) =>
-    readRecords(this.#options.readers.query, recordTable(this.#options.schema, prefix), prefix);
+    readRecords(this.#options.query, this.#store.recordsAt(prefix), prefix);
 
   readonly writeRecords: Ledger['writeRecords'] = (records) =>
     this.#write({ kind: 'append', events: [], records });
@@ -149,7 +137,7 @@ export class PostgresLedger implements Ledger {
   };
 
   readonly retain: Ledger['retain'] = async (now) => {
-    await this.#retain(now, this.#retentionMs);
+    await this.#options.retain(now, this.#retentionMs);
     await this.#measure().catch(() => undefined);
   };
 
@@ -190,35 +178,26 @@ export class PostgresLedger implements Ledger {
   };
 
   async #close(): Promise<void> {
-    const { metrics, readers } = this.#options;
     await this.#writer.stop();
-    this.#waiters.end(new Error('ledger: closed'));
-    metrics.close();
+    this.#options.metrics.close();
     await this.#store.close();
-    await readers.end();
+    await this.#options.onClose();
   }
 
   /** Not through the queue, where events would come into the same batch. */
   async #skipTo(head: number): Promise<WriteOutcome> {
     const [outcome] = await this.#store.write([{ kind: 'skip', head }]);
-    this.#waiters.advance(this.head());
     return outcome === undefined || outcome.kind === 'appended' ? { kind: 'written' } : outcome;
   }
 
   async #write(request: Request): Promise<WriteOutcome> {
-    const outcome = await this.#submit(request, false);
+    const outcome = await this.#writer.submit(request, false);
     return outcome.kind === 'failed' ? outcome : { kind: 'written' };
-  }
-
-  async #submit(request: Request, bounded: boolean): Promise<RequestOutcome> {
-    const outcome = await this.#writer.submit(request, bounded);
-    this.#waiters.advance(this.head());
-    return outcome;
   }
 
   async #measure(): Promise<void> {
     const [row] = await reading(
-      this.#options.readers.query({
+      this.#options.query({
         // Only a role that may read all statistics sees which of the servers that follow are synchronous.
         text: `select sum(pg_total_relation_size(c.oid)) as bytes,
             current_setting('synchronous_standby_names') = '' or not exists (
@@ -226,7 +205,7 @@ export class PostgresLedger implements Ledger {
                 where coalesce(sync_state, 'sync') in ('sync', 'quorum')) as no_standby
           from pg_class c join pg_namespace n on n.oid = c.relnamespace
           where n.nspname = $1 and c.relkind = 'r'`,
-        values: [this.#options.schema],
+        values: [this.#store.view().schema],
       }),
     );
     this.#bytes = Number(row?.['bytes'] ?? 0);

@@ -3,6 +3,7 @@ import { damage } from '../failures.ts';
 import { LedgerReadError, type ReadOutcome, type StoredEvent } from '../ledger.ts';
 import { EVENT_COLUMNS, type ReadEvent, readRow, storedId } from './event-row.ts';
 import { toLedgerFailure } from './failures.ts';
+import type { RecordPlace } from './ledger-store.ts';
 import type { Query } from './readers.ts';
 import type { Segment, StreamView } from './state.ts';
 import { dayOf, endOfWeek } from './weeks.ts';
@@ -157,14 +158,14 @@ export async function chainAt(
   return rows[0]?.['chain'] ?? '';
 }
 
-/** The record of a key in a table of records. */
+/** The record of a key. */
 export async function readRecord(
   query: Query,
-  table: string,
+  { table, before }: RecordPlace,
   key: string,
 ): Promise<string | undefined> {
   const text = `select value from ${table} where key = $1`;
-  const [row] = await reading(query({ text, values: [key] }));
+  const [row] = await reading(query({ text, values: [before + key] }));
   return row?.['value'] ?? undefined;
 }
 
@@ -172,18 +173,18 @@ const PAGE_RECORDS = 500;
 /** No key goes on like this. */
 const LAST_CHARACTERS = '\u{10FFFF}'.repeat(8);
 
-/** The records of a table whose keys begin with `prefix`, in key order, a page at a time. */
+/** The records whose keys begin with `prefix`, in key order, a page at a time. */
 export async function* readRecords(
   query: Query,
-  table: string,
+  { table, before }: RecordPlace,
   prefix: string,
 ): AsyncGenerator<readonly [key: string, value: string], void, void> {
   for (let after: string | undefined; ; ) {
     const text = `select key, value from ${table}
       where key ${after === undefined ? '>=' : '>'} $1 and key <= $2 order by key limit ${PAGE_RECORDS}`;
-    const values = [after ?? prefix, prefix + LAST_CHARACTERS];
+    const values = [after ?? before + prefix, before + prefix + LAST_CHARACTERS];
     const rows = await reading(query({ text, values }));
-    for (const { key, value } of rows) yield [key ?? '', value ?? ''];
+    for (const { key, value } of rows) yield [key?.slice(before.length) ?? '', value ?? ''];
     after = rows.at(-1)?.['key'] ?? undefined;
     if (after === undefined || rows.length < PAGE_RECORDS) return;
   }

@@ -101,7 +101,10 @@ function evidenceBefore(schema: string, { segments }: Contents, week: string): S
   const newest = Math.max(...segments.map(({ starts }) => starts.to));
   const oldest = Math.min(newest + EVIDENCE_MS, ...rest.map(({ starts }) => starts.from));
   const hour = formatInstant(oldest - (oldest % EVIDENCE_MS));
-  return { text: `delete from ${schema}.evidence where key < $1`, values: [EVIDENCE_PREFIX + hour] };
+  return {
+    text: `delete from ${schema}.evidence where key < $1`,
+    values: [EVIDENCE_PREFIX + hour],
+  };
 }
 
 /** The cursors that a hub has in this stream; none where the database has no hub. */

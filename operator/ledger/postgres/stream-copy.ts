@@ -143,9 +143,7 @@ async function begin(
     }
     if (row !== undefined && anew) await deleteStream(session, schema);
     else if (row !== undefined && !isOurs) {
-      throw refusal(
-        `it is an unfinished copy of another ledger; --anew begins again: "${source}"`,
-      );
+      throw refusal(`it is an unfinished copy of another ledger; --anew begins again: "${source}"`);
     }
     const entrant = { source, region, owner, copiesFrom: name };
     return await enterStream(session, schema, entrant, {
@@ -306,7 +304,8 @@ class StreamCopy {
     const { query } = this.#readers;
     const found = new Map<string, string>();
     for (const table of ['record', 'evidence']) {
-      const rows = readRecords(query, `${this.#schema}.${table}`, '');
+      const place = { table: `${this.#schema}.${table}`, before: '' };
+      const rows = readRecords(query, place, '');
       for await (const [key, value] of rows) found.set(key, value);
     }
     const records = found.size;

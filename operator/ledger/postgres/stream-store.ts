@@ -1,10 +1,13 @@
 import type { LedgerDatabase, LedgerDurability } from '../../config/settings.ts';
 import type { UsageEvent } from '../../model/event.ts';
 import type { Clock } from '../../telemetry/clock.ts';
+import { createHeadWaiters, type HeadWaiters } from '../head-waiters.ts';
 import type { LedgerFailure } from '../ledger.ts';
 import type { RequestOutcome } from '../writer.ts';
+import { recordTable } from './entries.ts';
 import { FencedWriter, type Work, type Written } from './fenced-writer.ts';
 import { lookUpStatements, storedById } from './find-stored.ts';
+import type { LedgerStore, RecordPlace } from './ledger-store.ts';
 import { type BatchPlan, planBatch, type PostgresRequest } from './plan-batch.ts';
 import type { Query } from './readers.ts';
 import { wentBack } from './refusals.ts';
@@ -26,8 +29,9 @@ export interface StreamStoreOptions {
   readonly onError: (failure: LedgerFailure) => void;
 }
 
-/** A stream as its one writer knows it, and the only place that writes it. */
-export class StreamStore {
+/** A stream as its operator knows it, and the only place that writes it. */
+export class StreamStore implements LedgerStore {
+  readonly heads: HeadWaiters;
   readonly #options: StreamStoreOptions;
   readonly #writer: FencedWriter;
   #contents: Contents;
@@ -37,6 +41,7 @@ export class StreamStore {
     const { epoch, lastBatch } = contents.state;
     this.#options = options;
     this.#contents = contents;
+    this.heads = createHeadWaiters(contents.state.head);
     this.#writer = new FencedWriter({
       ...options,
       row: { table: `${schema}.stream`, where: 'only_row', columns: STREAM_COLUMNS },
@@ -55,7 +60,6 @@ export class StreamStore {
     return { schema, contents: this.#contents, query };
   }
 
-  /** Writes one batch. */
   async write(requests: readonly PostgresRequest[]): Promise<readonly RequestOutcome[]> {
     const { schema, onConflict, clock } = this.#options;
     const offered = requests.flatMap((request) =>
@@ -105,12 +109,18 @@ export class StreamStore {
     });
   }
 
-  close(): Promise<void> {
-    return this.#writer.close();
+  recordsAt(key: string): RecordPlace {
+    return { table: recordTable(this.#options.schema, key), before: '' };
+  }
+
+  async close(): Promise<void> {
+    this.heads.end(new Error('ledger: closed'));
+    await this.#writer.close();
   }
 
   #become(contents: Contents): void {
     this.#contents = contents;
+    this.heads.advance(contents.state.head);
   }
 
   #differs(row: Row): LedgerFailure | undefined {

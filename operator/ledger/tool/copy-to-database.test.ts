@@ -145,7 +145,9 @@ describe('a ledger that is copied into a database', () => {
       ]);
       await inspected.close();
       const ledger = await openStream();
-      expect(ledger.cursors()).toMatchObject([{ destination: 'lago', sequence: (WINDOWS * TENANTS) / 2 }]);
+      expect(ledger.cursors()).toMatchObject([
+        { destination: 'lago', sequence: (WINDOWS * TENANTS) / 2 },
+      ]);
       expect(await Array.fromAsync(ledger.records('w'))).toHaveLength(WINDOWS);
       expect((await ledger.verify()).errors).toEqual([]);
     },

@@ -69,7 +69,9 @@ test('verify reads everything, and an anchor beyond the head says how many of th
   const lost = await tool('verify', '--anchor', `20:${chain}`);
   expect(lost.code).toBe(1);
   expect(lost.output).toContain('events 13 to 20 are missing');
-  await used.server().query('update meterfeed_berlin.event set quantity = 5 where seq = 3', database.name);
+  await used
+    .server()
+    .query('update meterfeed_berlin.event set quantity = 5 where seq = 3', database.name);
   const damaged = await tool('verify');
   expect(damaged.code).toBe(1);
   expect(damaged.output).toContain('event 3 is damaged');
