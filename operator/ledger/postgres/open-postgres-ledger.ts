@@ -12,12 +12,14 @@ import { missingRanges, type SequenceRange } from '../missing-ranges.ts';
 import { enterStream } from './enter-stream.ts';
 import { toLedgerFailure } from './failures.ts';
 import { migrateStream } from './migrate.ts';
+import { OLD_SCHEMA, takeOldStream } from './old-tables.ts';
 import { PostgresLedger } from './postgres-ledger.ts';
 import { createReaders, type Readers } from './readers.ts';
 import { createRetention } from './retention.ts';
 import { schemaOf } from './schema-name.ts';
 import { openSession } from './session.ts';
 import type { Contents } from './state.ts';
+import { copyToStream } from './stream-copy.ts';
 import { StreamStore } from './stream-store.ts';
 
 export interface PostgresLedgerOptions extends StreamName {
@@ -45,12 +47,34 @@ export async function openPostgresLedger(
   const readers = createReaders(options.database);
   try {
     const owner = `${hostname()} ${randomUUID()}`;
+    await copyOldStream(options, readers);
     const contents = await enter(options, owner);
     return { kind: 'opened', ledger: build(options, owner, contents, readers) };
   } catch (error) {
     await readers.end();
     return toLedgerFailure(`${host}:${port}/${name}`, error);
   }
+}
+
+/** Copies the stream from the tables of an earlier release, unless that is done. An interrupted copy goes on where it was. */
+async function copyOldStream(options: PostgresLedgerOptions, { query }: Readers): Promise<void> {
+  const { source, logger } = options;
+  const schema = schemaOf(source);
+  const [known] = await query({
+    text: 'select to_regclass($1) is not null as present',
+    values: [`${schema}.stream`],
+  });
+  if (known?.['present'] === 't') {
+    const [row] = await query({ text: `select copied_from from ${schema}.stream` });
+    if (row !== undefined && row['copied_from'] !== OLD_SCHEMA) return;
+  }
+  const origin = await takeOldStream(query, source, schema);
+  if (origin === undefined) return;
+  logger.info(`[ledger] copying the stream into the schema ${schema}: ${origin.head} events`);
+  const report = await copyToStream({ ...options, anew: false }, origin, ({ copied, of }) =>
+    logger.info(`[ledger] copied ${copied} of ${of} events`),
+  );
+  logger.info(`[ledger] the stream is copied into the schema ${schema}`, { ...report });
 }
 
 async function enter(options: PostgresLedgerOptions, owner: string): Promise<Contents> {
