@@ -15,10 +15,11 @@ const PLATFORMS = ['linux-x64', 'linux-arm64'];
 const REQUIRE_BANNER =
   "import { createRequire as __createRequire } from 'node:module'; const require = __createRequire(import.meta.url);";
 
-/** The operator, and the thread that reads tenant APIs (operator/tenant-api/reading/foreign-reader.ts). */
+/** The operator, the thread that reads tenant APIs (operator/tenant-api/reading/foreign-reader.ts), and the ledger tool. */
 const ENTRY_POINTS = {
   main: join(ROOT, 'operator/main.ts'),
   'tenant-reader': join(ROOT, 'operator/tenant-api/reading/worker.ts'),
+  ledger: join(ROOT, 'scripts/ledger.ts'),
 };
 
 /**

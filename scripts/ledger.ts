@@ -21,11 +21,13 @@ import {
   describeStreamCursors,
 } from '../operator/ledger/tool/inspection.ts';
 import { rebuildHead } from '../operator/ledger/tool/rebuild-head.ts';
+import { rolesSql } from '../operator/ledger/tool/roles.ts';
 import { type Anchor, verifyDirectory } from '../operator/ledger/tool/verify.ts';
 
 const USAGE = `usage: npm run ledger -- COMMAND DIR [options]
        npm run ledger -- COMMAND database [--stream CLUSTER_NAME] [options]
        npm run ledger -- migrate DIR --stream CLUSTER_NAME --region REGION [--anew]
+       npm run ledger -- roles [--stream CLUSTER_NAME]... [--hub]
 
 DIR is a copy of a ledger, the ledger of a stopped operator, or one sealed segment.
 A directory that an operator has open is refused, and so are hard links. \`database\` is that of
@@ -48,6 +50,8 @@ LEDGER_URL or LEDGER_URL_FILE, for cursors, verify, dump, sum and diff; an opera
   migrate    copies the ledger of a stopped operator into the database: events with numbers, ids and
              chain, records and cursors. May be ended at any point and run again; --anew deletes
              what an unfinished copy has left. LEDGER_DURABILITY says what counts as stored
+  roles      prints the SQL that an administrator of the database runs once: for each stream, and for a hub,
+             a role that owns a schema of its own and has no right in another one
 
 dump, sum and diff take [--from SEQUENCE] [--to SEQUENCE] [--tenant ID] [--metric CODE].`;
 
@@ -57,7 +61,8 @@ const OPTIONS = {
   export: { type: 'string' },
   from: { type: 'string' },
   segment: { type: 'string' },
-  stream: { type: 'string' },
+  stream: { type: 'string', multiple: true },
+  hub: { type: 'boolean', default: false },
   to: { type: 'string' },
   tenant: { type: 'string' },
   metric: { type: 'string' },
@@ -81,6 +86,7 @@ try {
 async function run(args: string[]): Promise<number> {
   const { values, positionals } = parseArgs({ args, options: OPTIONS, allowPositionals: true });
   const [command, directory] = positionals;
+  if (command === 'roles' && directory === undefined) return roles(values);
   if (command === undefined || directory === undefined || positionals.length > 2) return usage();
   const { tenant, metric } = values;
   const from = parseSequence('--from', values.from);
@@ -125,7 +131,8 @@ interface Values {
   readonly anew?: boolean;
   readonly region?: string;
   readonly export?: string;
-  readonly stream?: string;
+  readonly stream?: readonly string[];
+  readonly hub?: boolean;
 }
 
 async function runOnDatabase(
@@ -133,7 +140,7 @@ async function runOnDatabase(
   values: Values,
   filter: EventFilter,
 ): Promise<number> {
-  const inspected = await inspectStream(databaseOfEnvironment(), values.stream);
+  const inspected = await inspectStream(databaseOfEnvironment(), values.stream?.[0]);
   const { view } = inspected;
   try {
     switch (command) {
@@ -189,13 +196,19 @@ async function rebuild(directory: string, anchor: string | undefined): Promise<n
 
 async function migrate(
   directory: string,
-  { stream: source, region, anew = false }: Values,
+  { stream: [source] = [], region, anew = false }: Values,
 ): Promise<number> {
   if (source === undefined || region === undefined) return usage();
   const database = databaseOfEnvironment();
   const options = { database, durability: durabilityOfEnvironment(), source, region, anew };
   const report = await copyToDatabase(directory, options, tellNowAndThen());
   console.log(JSON.stringify(report, undefined, 2));
+  return 0;
+}
+
+function roles({ stream: streams = [], hub = false }: Values): number {
+  if (streams.length === 0 && !hub) return usage();
+  process.stdout.write(rolesSql({ streams, hub }));
   return 0;
 }
 

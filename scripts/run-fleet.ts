@@ -62,7 +62,7 @@ function announce({ hubs, meters, invoices, database }: LocalFleet, apiToken: Ap
       `  ${curl} '${address}/api/v1/usage?group_by=tenant,cluster'`,
       `  ${curl} '${address}/api/v1/usage?group_by=tenant&cluster=paris'`,
       `  ${curl} '${address}/api/v1/costs?group_by=tenant'   # the amounts of the invoices`,
-      `  psql '${database}' -c 'select cluster, destination, events_behind from meterfeed_v1.cursors'`,
+      `  psql '${database}' -c 'select * from meterfeed_hub.cursor'`,
       `  tail -f ${path(files.received)}`,
       ...['hub-1', 'berlin'].map((name) => `  tail -f ${path(files.of(name).operatorLog)}`),
       'Kill the process of the hub that leads: the other one goes on in about twenty seconds.',

@@ -72,7 +72,7 @@ async function answer(...args: string[]): Promise<string> {
 /** How far the copy is; 0 before it begins. */
 async function copied(): Promise<number> {
   const rows = await server
-    .query('select head from meterfeed.stream', database.name)
+    .query('select head from meterfeed_berlin.stream', database.name)
     .catch(() => []);
   return Number(rows[0]?.['head'] ?? 0);
 }

@@ -1,6 +1,7 @@
 import { ledgerFailure } from '../failures.ts';
 import { LedgerReadError } from '../ledger.ts';
 import { sqlState } from './failures.ts';
+import type { Query } from './readers.ts';
 import { HUB_SCHEMA } from './schema-name.ts';
 import type { Row, Session } from './session.ts';
 import { grantsToHub, STREAM_STEPS } from './tables.ts';
@@ -18,20 +19,16 @@ const NO_PRIVILEGE = '42501';
 export async function migrateStream(session: Session, schema: string): Promise<void> {
   const command = `npm run ledger -- roles --stream CLUSTER_NAME`;
   await migrate(session, schema, STREAM_STEPS, command);
-  await grantToHub(session, schema);
 }
 
-/** Lets the role of a hub read what is published of a stream, where there is such a role. */
-async function grantToHub(session: Session, schema: string): Promise<void> {
-  const [found] = await session.run([
-    {
-      text: `select has_table_privilege(r.oid, $2, 'select') as granted
-        from pg_roles r where rolname = $1 and not pg_has_role(r.oid, current_user, 'usage')`,
-      values: [HUB_SCHEMA, `${schema}.published_record`],
-    },
-  ]);
-  if (found?.rows[0]?.['granted'] !== 'f') return;
-  await session.run([{ text: grantsToHub(schema, HUB_SCHEMA) }]);
+/** Lets the role of a hub read what is published of a stream, where there is such a role and it may not. */
+export async function grantToHub(query: Query, schema: string): Promise<void> {
+  const [found] = await query({
+    text: `select has_table_privilege(oid, $2, 'select') as granted from pg_roles where rolname = $1`,
+    values: [HUB_SCHEMA, `${schema}.published_record`],
+  });
+  if (found?.['granted'] !== 'f') return;
+  for (const text of grantsToHub(schema, HUB_SCHEMA)) await query({ text });
 }
 
 /** Runs the steps that a schema has not seen. `command`: what prints the SQL for a role that may not make it. */

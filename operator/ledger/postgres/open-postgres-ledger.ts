@@ -130,7 +130,7 @@ function build(
       });
     },
   });
-  const retain = createRetention({ schema, store, logger });
   const { query, end: onClose } = readers;
+  const retain = createRetention({ schema, store, query, logger });
   return new PostgresLedger({ ...options, store, query, problems, metrics, retain, onClose });
 }

@@ -3,6 +3,8 @@ import { formatInstant } from '../../model/window.ts';
 import { consumedUpTo } from '../consumed-up-to.ts';
 import { EVIDENCE_MS, EVIDENCE_PREFIX } from '../evidence-keys.ts';
 import type { Cursor } from '../ledger.ts';
+import { grantToHub } from './migrate.ts';
+import type { Query } from './readers.ts';
 import { HUB_SCHEMA } from './schema-name.ts';
 import type { Session, Statement } from './session.ts';
 import { type Contents, cursorOf } from './state.ts';
@@ -12,6 +14,7 @@ import { endOfWeek, partitionOf } from './weeks.ts';
 export interface RetentionOptions {
   readonly schema: string;
   readonly store: StreamStore;
+  readonly query: Query;
   readonly logger: Logger;
 }
 
@@ -25,13 +28,15 @@ const LOCK_TIMEOUT_MS = 200;
 export const HUB_CURSORS = `${HUB_SCHEMA}.cursor_of_stream`;
 
 /**
- * Drops the oldest weeks that every cursor has passed, those of a hub included, and that are older than RETENTION
+ * Lets a hub's role read what is published, and drops the oldest weeks that every cursor has passed, those of a hub included, and that are older than RETENTION
  * (docs/ledger-format.md#postgresql). The caller's next run tries again what fails.
  */
-export function createRetention({ schema, store, logger }: RetentionOptions): Retain {
+export function createRetention({ schema, store, query, logger }: RetentionOptions): Retain {
   let running: Promise<void> | undefined;
 
   const run = async (now: number, retentionMs: number): Promise<void> => {
+    // A hub may come at any time. What fails is tried again with the next run.
+    await grantToHub(query, schema).catch(() => undefined);
     for (;;) {
       const before = store.contents();
       const week = before.segments[0]?.week;

@@ -146,8 +146,8 @@ export const STREAM_STEPS: readonly ((schema: string) => string)[] = [
 ];
 
 /** What a hub's role may read of a stream. */
-export function grantsToHub(schema: string, hub: string): string {
+export function grantsToHub(schema: string, hub: string): readonly string[] {
   const tables = ['stream', 'event', 'segment', 'batch', 'published_record'];
-  return `grant usage on schema ${schema} to ${hub};
-    grant select on ${tables.map((name) => `${schema}.${name}`).join(', ')} to ${hub}`;
+  const names = tables.map((name) => `${schema}.${name}`).join(', ');
+  return [`grant usage on schema ${schema} to ${hub}`, `grant select on ${names} to ${hub}`];
 }

@@ -1,0 +1,29 @@
+import { HUB_SCHEMA, schemaOf } from '../postgres/schema-name.ts';
+
+/** Whom the printed SQL is for. */
+export interface RolesWish {
+  /** Names of clusters (CLUSTER_NAME), each with a stream. */
+  readonly streams: readonly string[];
+  /** Whether a hub reads the streams of the database. */
+  readonly hub: boolean;
+}
+
+/**
+ * SQL that an administrator of the database runs once: a role for each stream, and one for the hub. Each role owns a schema of its own
+ * name and has no right in another one; the operator of a stream itself grants the hub what it publishes. No password is in it.
+ */
+export function rolesSql({ streams, hub }: RolesWish): string {
+  const named = streams.map((source) => ({
+    role: schemaOf(source),
+    // A line break would end the comment.
+    of: `the operator with CLUSTER_NAME=${JSON.stringify(source)}`,
+  }));
+  const roles = [...named, ...(hub ? [{ role: HUB_SCHEMA, of: 'the hub' }] : [])];
+  const texts = roles.map(
+    ({ role, of }) => `-- The role of ${of}. Set its password with \\password ${role} in psql.
+create role ${role} login nosuperuser nocreatedb nocreaterole noreplication nobypassrls;
+create schema ${role} authorization ${role};
+`,
+  );
+  return texts.join('\n');
+}
