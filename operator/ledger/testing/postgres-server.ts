@@ -56,7 +56,7 @@ function programs(): string {
 }
 
 /** No server runs as root: then it is the user `postgres`, or `nobody`. */
-function runAs(): { readonly uid?: number; readonly gid?: number } {
+export function serverUser(): { readonly uid?: number; readonly gid?: number } {
   if (process.getuid?.() !== 0) return {};
   for (const name of ['postgres', 'nobody']) {
     const { stdout, status } = spawnSync('id', ['-u', name], { encoding: 'utf8' });
@@ -70,7 +70,7 @@ function runAs(): { readonly uid?: number; readonly gid?: number } {
 /** Starts a server without Unix socket whose word is not synced to disk: tests end no machine. */
 export async function startPostgres(options: ServerOptions = {}): Promise<PostgresServer> {
   const bin = programs();
-  const identity = runAs();
+  const identity = serverUser();
   const root = mkdtempSync(join(options.parent ?? tmpdir(), 'postgres-'));
   if (identity.uid !== undefined && identity.gid !== undefined) {
     chownSync(root, identity.uid, identity.gid);
@@ -186,7 +186,7 @@ async function ready(server: PostgresServer, log: readonly string[]): Promise<vo
   }
 }
 
-async function freePort(): Promise<number> {
+export async function freePort(): Promise<number> {
   const server = createServer().listen(0, '127.0.0.1');
   await once(server, 'listening');
   const address = server.address();
