@@ -268,7 +268,6 @@ tests:
         values: 0x60
     alert_rule_test:
       - { eval_time: 15m, alertname: MeterfeedNoStandby, exp_alerts: [] }
-      - { eval_time: 15m, alertname: MeterfeedFeederUnowned, exp_alerts: [] }
       - eval_time: 45m
         alertname: MeterfeedNoStandby
         exp_alerts:
@@ -277,14 +276,6 @@ tests:
               summary: The database has no synchronous standby
               description: "LEDGER_DURABILITY asks for one, so nothing is acknowledged: windows wait, pushed usage is refused and nothing is delivered."
               runbook_url: https://meterfeed.io/docs/alerts#meterfeednostandby
-      - eval_time: 45m
-        alertname: MeterfeedFeederUnowned
-        exp_alerts:
-          - exp_labels: { destination: lago, severity: critical }
-            exp_annotations:
-              summary: A destination is fed by nobody
-              description: "No replica feeds lago. Nothing is lost: events wait in the ledger."
-              runbook_url: https://meterfeed.io/docs/alerts#meterfeedfeederunowned
       - { eval_time: 15m, alertname: MeterfeedWindowsLate, exp_alerts: [] }
       - { eval_time: 15m, alertname: MeterfeedNobodyMeters, exp_alerts: [] }
       - eval_time: 25m
@@ -479,12 +470,4 @@ tests:
               summary: Something could not be measured in a cluster
               description: 1m 0s more could not be measured in paris. Nothing is billed for it unless it can be filled.
               runbook_url: https://meterfeed.io/docs/alerts#meterfeedfleetgaps
-      - eval_time: 45m
-        alertname: MeterfeedFeederUnowned
-        exp_alerts:
-          - exp_labels: { cluster: paris, destination: lago, severity: critical }
-            exp_annotations:
-              summary: A destination is fed by nobody
-              description: "No replica feeds lago for paris. Nothing is lost: events wait in the ledger."
-              runbook_url: https://meterfeed.io/docs/alerts#meterfeedfeederunowned
 `;

@@ -4,7 +4,6 @@ import { ledgerFailure } from '../ledger/failures.ts';
 import type { LedgerFailure, WriteOutcome } from '../ledger/ledger.ts';
 import { isOwnCursor } from '../ledger/own-cursors.ts';
 import { errorText } from '../model/error-text.ts';
-import { AskedDestinations } from './asked-destinations.ts';
 import { askPublicKeys, askStanding, askTenants } from './asking.ts';
 import type {
   Delivery,
@@ -17,15 +16,10 @@ import { DestinationDirectory } from './destination-directory.ts';
 import { comparePriceBooks, type ComparedDestination } from './operations/price-comparison.ts';
 import { Notifying } from './notifying.ts';
 import { ReportedRefusals } from './reported-refusals.ts';
-import { SharedStatus } from './shared-status.ts';
 import type { Feeder } from './feeder/feeder.ts';
 import { MAX_SHOWN } from './feeder/feeder-status.ts';
 import { reservePosition } from './feeder/start-position.ts';
 import { RunningFeeders } from './running-feeders.ts';
-import { feederLease } from './shared-feeders.ts';
-
-const LOOK_AGAIN_MS = 60_000;
-const TELL_MS = 3_000;
 
 export function createDelivery(options: DeliveryOptions): Delivery {
   return new DeliveryEngine(options);
@@ -36,8 +30,6 @@ class DeliveryEngine implements Delivery {
   readonly #options: DeliveryOptions;
   readonly #feeders: RunningFeeders;
   readonly #directory: DestinationDirectory;
-  readonly #asked: AskedDestinations;
-  readonly #status: SharedStatus;
   readonly #notifying: Notifying;
   readonly #reported: ReportedRefusals;
   #wanted: readonly DestinationSettings[] = [];
@@ -46,26 +38,18 @@ class DeliveryEngine implements Delivery {
 
   constructor(options: DeliveryOptions) {
     this.#options = options;
-    this.#asked = new AskedDestinations(options);
     this.#notifying = new Notifying(options);
     this.#reported = new ReportedRefusals(options);
-    this.#status = new SharedStatus(options.ledger);
-    const metrics = createDeliveryMetrics(
-      options.registry,
-      () => {
-        const lags = this.statuses().map(
-          ({ name, lagEvents: events, lagSeconds: seconds }) =>
-            [name, { events, seconds }] as const,
-        );
-        return new Map(lags);
-      },
-      () => new Map(this.#wanted.map(({ name }) => [name, this.#feeders.has(name)])),
-    );
+    const metrics = createDeliveryMetrics(options.registry, () => {
+      const lags = this.statuses().map(
+        ({ name, lagEvents: events, lagSeconds: seconds }) => [name, { events, seconds }] as const,
+      );
+      return new Map(lags);
+    });
     this.#feeders = new RunningFeeders(options, metrics);
     this.#directory = new DestinationDirectory({
       ...options,
       feeders: this.#feeders,
-      status: this.#status,
       wanted: () => this.#wanted,
     });
   }
@@ -84,24 +68,17 @@ class DeliveryEngine implements Delivery {
     this.#running = true;
     await this.#inTurn(() => this.#applyWanted());
     await this.#inTurn(() => this.#reported.load());
-    const leave = this.#options.shared?.leases.subscribe(() => this.#leasesChanged());
-    const looking =
-      this.#options.shared && Promise.all([this.#lookAgain(signal), this.#tellOthers(signal)]);
     await new Promise<void>((resolve) => {
       signal.addEventListener('abort', () => resolve(), { once: true });
       if (signal.aborted) resolve();
     });
-    leave?.();
-    await looking;
     await this.close();
   };
 
   readonly close: Delivery['close'] = () =>
     this.#inTurn(async () => {
       this.#running = false;
-      this.#options.shared?.leases.want([]);
       await this.#feeders.stopAll();
-      await this.#asked.keep([]);
     });
 
   readonly status: Delivery['status'] = (name) =>
@@ -194,23 +171,21 @@ class DeliveryEngine implements Delivery {
   async #applyWanted(): Promise<void> {
     if (!this.#running) return;
     const byName = new Map(this.#wanted.map((settings) => [settings.name, settings]));
-    this.#options.shared?.leases.want([...byName.keys()].map(feederLease));
     await this.#feeders.settle(byName);
-    await this.#asked.keep(this.#wanted.filter(({ name }) => !this.#feeders.has(name)));
     if (this.#options.othersFeed !== true) await this.#retireOthers();
     await this.#reserve();
   }
 
   /** Also for a destination of the environment that cannot be used: its feeder finds no place. */
   async #reserve(): Promise<WriteOutcome> {
-    const { ledger, shared, clock, logger } = this.#options;
+    const { ledger, clock, logger } = this.#options;
     if (!this.#running) return { kind: 'written' };
     const unusable = this.#feeders
       .list()
       .flatMap(({ destination, feeder }) => (destination === undefined ? feeder.settings : []));
     const failures: LedgerFailure[] = [];
     for (const one of [...unusable, ...this.#directory.unfed()]) {
-      const outcome = await reservePosition(shared?.open ?? ledger, one, clock.now());
+      const outcome = await reservePosition(ledger, one, clock.now());
       if (outcome.kind === 'written') continue;
       logger.warn(`[${one.name}] ${outcome.message}`);
       failures.push(outcome);
@@ -218,56 +193,18 @@ class DeliveryEngine implements Delivery {
     return failures[0] ?? { kind: 'written' };
   }
 
-  /** All destinations, to be asked for something that no lease is needed for. */
+  /** The destinations that can be asked for something. */
   #askable(): readonly Destination[] {
-    const elsewhere = this.#options.shared === undefined ? [] : this.#wanted;
-    const others = elsewhere.flatMap((settings) =>
-      this.#feeders.has(settings.name) ? [] : (this.#asked.of(settings) ?? []),
-    );
-    const own = this.#feeders.list().flatMap(({ destination }) => destination ?? []);
-    return [...own, ...others];
-  }
-
-  /** What another replica has given up since the last change may be retired now. */
-  async #lookAgain(signal: AbortSignal): Promise<void> {
-    while (!signal.aborted) {
-      await this.#options.clock.sleep(LOOK_AGAIN_MS, signal).catch(() => undefined);
-      if (!signal.aborted) await this.#inTurn(() => this.#applyWanted());
-    }
-  }
-
-  /** Replicas show, and the meter reports, what each of them knows of its destinations alone. */
-  async #tellOthers(signal: AbortSignal): Promise<void> {
-    const { clock, logger } = this.#options;
-    while (!signal.aborted) {
-      try {
-        for (const { feeder, right } of this.#feeders.list()) {
-          if (right !== undefined) await this.#status.tell(feeder.status(), right.ledger);
-        }
-        await this.#status.hear();
-      } catch (error) {
-        logger.debug(`[delivery] what others feed is not known: ${errorText(error)}`);
-      }
-      await clock.sleep(TELL_MS, signal).catch(() => undefined);
-    }
-  }
-
-  /** A lease that is lost ends its feeder at once, whatever else is being changed. */
-  #leasesChanged(): void {
-    this.#feeders.endLost();
-    void this.#inTurn(() => this.#applyWanted());
+    return this.#feeders.list().flatMap(({ destination }) => destination ?? []);
   }
 
   async #retireOthers(): Promise<void> {
-    const { ledger, clock, logger, shared } = this.#options;
+    const { ledger, clock, logger } = this.#options;
     const existing = new Set((this.#options.existing?.() ?? []).map(({ name }) => name));
     for (const { destination, retiredAt } of ledger.cursors()) {
       if (this.#feeders.has(destination) || existing.has(destination)) continue;
       if (retiredAt !== undefined || isOwnCursor(destination)) continue;
-      if (this.#directory.isShared(destination)) continue;
       const outcome = await ledger.retireCursor(destination, clock.now());
-      // Of several replicas the meter does it.
-      if (outcome.kind === 'failed' && outcome.cause === 'fenced' && shared !== undefined) return;
       if (outcome.kind === 'failed') logger.warn(`[${destination}] ${outcome.message}`);
       else logger.info(`[${destination}] destination is gone, its cursor is retired`);
     }

@@ -16,13 +16,11 @@ export interface DeliveryMetrics {
 }
 
 /**
- * The metrics of delivery (docs/delivery.md#metrics), on an injected registry. `lags` gives what is current, `owned` which
- * feeders are this process's.
+ * The metrics of delivery (docs/delivery.md#metrics), on an injected registry. `lags` gives what is current.
  */
 export function createDeliveryMetrics(
   registry: Registry,
   lags: () => ReadonlyMap<string, Lag>,
-  owned: () => ReadonlyMap<string, boolean>,
 ): DeliveryMetrics {
   const counter = (name: string, help: string): Counter<'destination'> =>
     new Counter({ name, help, labelNames: ['destination'], registers: [registry] });
@@ -55,15 +53,6 @@ export function createDeliveryMetrics(
     },
     lags,
     ({ seconds }) => seconds,
-  );
-  destinationGauge(
-    registry,
-    {
-      name: 'meterfeed_feeder_owned',
-      help: '1 where this process feeds the destination, 0 where another replica does, or none',
-    },
-    owned,
-    Number,
   );
   return {
     delivered: (destination, events) => delivered.inc({ destination }, events),

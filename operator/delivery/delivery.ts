@@ -25,7 +25,6 @@ import type {
   MoveOutcome,
   ReplayOutcome,
 } from './operations/outcomes.ts';
-import type { SharedFeeders } from './shared-feeders.ts';
 import type { PriceComparison, PriceQuestion } from './operations/price-comparison.ts';
 import type { ReconcileQuery, ReconcileOutcome } from './operations/reconcile.ts';
 
@@ -134,8 +133,6 @@ export interface Delivery {
 
 export interface DeliveryOptions {
   readonly ledger: Ledger;
-  /** Where several processes deliver from one ledger; without it all feeders are this one's. */
-  readonly shared?: SharedFeeders;
   readonly createDestination: CreateDestination;
   readonly tenants: TenantSource;
   readonly catalog: () => Catalog;

@@ -12,8 +12,6 @@ import type { InvoiceReport } from './operations/invoice-report.ts';
 export interface DestinationStatus {
   readonly name: string;
   readonly type: string;
-  /** Where several replicas deliver: where the one is reached that feeds it, empty while none does; absent on that one. */
-  readonly fedBy?: string;
   /** Events are being delivered, or there is nothing to deliver. */
   readonly ready: boolean;
   readonly suspended: boolean;

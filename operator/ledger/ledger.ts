@@ -1,5 +1,4 @@
 import type { UsageEvent } from '../model/event.ts';
-import type { Lease, Leases } from './leases.ts';
 
 /**
  * The ledger: a durable, ordered, deduplicated sequence of usage events with one cursor per
@@ -126,43 +125,10 @@ export interface LedgerFailure {
   readonly message: string;
 }
 
-/**
- * What came of opening a ledger. `epoch`: by which a database tells its leaders apart, where it is one. `replica` where
- * other processes may have it open as well.
- */
+/** What came of opening a ledger. `epoch`: by which a database tells its leaders apart, where it is one. */
 export type OpenLedgerOutcome =
-  | {
-      readonly kind: 'opened';
-      readonly ledger: Ledger;
-      readonly epoch?: number;
-      readonly replica?: Replica;
-    }
+  | { readonly kind: 'opened'; readonly ledger: Ledger; readonly epoch?: number }
   | LedgerFailure;
-
-/** What came of asking for the ledger of a lease. */
-export type HeldLedgerOutcome = { readonly kind: 'held'; readonly ledger: Ledger } | LedgerFailure;
-
-/**
- * One of several processes that have a ledger open (docs/ledger-format.md#several-replicas). The ledger that was opened is
- * that of the meter: everything may be read from it, and nothing written but by the process that led last.
- */
-export interface Replica {
-  /** Makes this process the meter: whoever was it before is refused from now on. */
-  lead(): Promise<WriteOutcome>;
-  /** For what any process may write at any time: pushed usage. */
-  readonly open: Ledger;
-  /**
-   * For what belongs to a lease, as it stands after everything that its last holder has written: refused as soon as
-   * another process has the lease.
-   */
-  heldBy(lease: Lease): Promise<HeldLedgerOutcome>;
-  /** Shared out among the processes that are told to run them. */
-  readonly leases: Leases;
-  /** Whether this process led last, as far as is known by now. */
-  isMeter(): boolean;
-  /** Where the meter is reached, as far as it is known to live: as {@link Leases.addressOf} of a lease. */
-  meterAddress(): string | undefined;
-}
 
 /** Thrown by iterations over the ledger, which have no other way to say why they end early. */
 export class LedgerReadError extends Error {

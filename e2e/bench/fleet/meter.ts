@@ -49,13 +49,9 @@ export async function startBenchMeter(plan: MeterPlan): Promise<BenchMeter> {
     retentionMs: RETENTION_MS,
     clock: systemClock,
     logger: silentLogger,
-    entry: 'join',
   });
-  if (opened.kind === 'failed' || opened.replica === undefined) {
-    throw new Error(opened.kind === 'failed' ? opened.message : 'it has not joined');
-  }
-  const { ledger, replica } = opened;
-  await replica.lead();
+  if (opened.kind === 'failed') throw new Error(opened.message);
+  const { ledger } = opened;
   await ledger.writeRecords(
     Array.from({ length: tenants }, (_, index) => {
       const id = tenantOf(source, index);
@@ -67,7 +63,6 @@ export async function startBenchMeter(plan: MeterPlan): Promise<BenchMeter> {
   const stopping = new AbortController();
   const { signal } = stopping;
   const working = Promise.all([
-    replica.leases.run(signal),
     reportMeter(
       {
         ledger,

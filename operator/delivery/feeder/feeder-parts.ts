@@ -40,8 +40,6 @@ export interface FeederOptions {
   readonly settings: DestinationSettings;
   readonly destination: Destination;
   readonly ledger: Ledger;
-  /** Other processes ask for things in the ledger as well. */
-  readonly othersAsk?: boolean;
   /** As in {@link DeliveryOptions}. */
   readonly mayAppend?: boolean;
   readonly tenants: TenantSource;

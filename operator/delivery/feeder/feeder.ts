@@ -35,8 +35,8 @@ export interface Feeder {
   readonly invoices?: InvoiceReconcile;
   /** Begins delivering; a suspended one only finds its place. */
   start(): void;
-  /** Ends after the batch under way, within ten seconds or at once, and closes the destination. */
-  stop(atOnce?: 'at once'): Promise<void>;
+  /** Ends after the batch under way, within ten seconds, and closes the destination. */
+  stop(): Promise<void>;
   status(): DestinationStatus;
   offboard(tenant: Tenant): Promise<WriteOutcome>;
   /** The catalogue may have changed. */
@@ -108,10 +108,10 @@ class DestinationFeeder implements Feeder {
     this.#loop.start();
   }
 
-  async stop(atOnce?: 'at once'): Promise<void> {
+  async stop(): Promise<void> {
     this.#unsubscribe();
     this.#parts.arrived.stop();
-    await this.#loop.stop(atOnce);
+    await this.#loop.stop();
     await this.#options.destination.close();
   }
 

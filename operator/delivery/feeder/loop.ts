@@ -20,8 +20,8 @@ export type NextStep =
 /** Repeats a step until it is stopped. */
 export interface Loop {
   start(): void;
-  /** Ends after the step under way; cuts it after ten seconds, or at once. A stopped loop stays stopped. */
-  stop(atOnce?: 'at once'): Promise<void>;
+  /** Ends after the step under way; cuts it after ten seconds. A stopped loop stays stopped. */
+  stop(): Promise<void>;
   /** Runs an action between two steps, while no step runs. */
   pausedWhile<T>(action: () => Promise<T>): Promise<T>;
   /** There is something to do, for a loop that waits; a blocked one stays blocked. */
@@ -70,9 +70,8 @@ export function createLoop(clock: Clock, step: (signal: AbortSignal) => Promise<
     running = run();
   };
 
-  const halt = async (atOnce?: 'at once'): Promise<void> => {
+  const halt = async (): Promise<void> => {
     stopping.abort();
-    if (atOnce !== undefined) hard.abort();
     const ended = new AbortController();
     const cut = clock.sleep(STOP_GRACE_MS, ended.signal).then(
       () => hard.abort(),
@@ -85,9 +84,9 @@ export function createLoop(clock: Clock, step: (signal: AbortSignal) => Promise<
 
   return {
     start,
-    stop: async (atOnce) => {
+    stop: async () => {
       closed = true;
-      await halt(atOnce);
+      await halt();
     },
     pausedWhile: async (action) => {
       await halt();

@@ -25,8 +25,6 @@ export interface OffboardingOptions {
   readonly deadLetters: DeadLetterIndex;
   readonly changes: PlanChanges;
   readonly usageToCome: UsageToCome;
-  /** Other processes write requests down as well. */
-  readonly othersAsk?: boolean;
   readonly clock: Clock;
   /** Numbers in [0, 1). */
   readonly random: () => number;
@@ -59,7 +57,6 @@ class DestinationOffboarding implements Offboarding {
   readonly #requests = new Map<string, OffboardRequest>();
   readonly #retries = new Map<string, { readonly failures: number; readonly at: number }>();
   #nextCheck = 0;
-  #loadedAt = 0;
 
   constructor(options: OffboardingOptions) {
     this.#options = options;
@@ -74,7 +71,6 @@ class DestinationOffboarding implements Offboarding {
   }
 
   async load(): Promise<void> {
-    this.#loadedAt = this.#options.clock.monotonic();
     for await (const request of this.#options.records.offboards()) {
       this.#requests.set(request.tenant.id, request);
     }
@@ -92,9 +88,8 @@ class DestinationOffboarding implements Offboarding {
   }
 
   async step(cursor: number, signal: AbortSignal): Promise<BlockReason | undefined> {
-    const { tenants, clock, othersAsk } = this.#options;
+    const { tenants, clock } = this.#options;
     const now = clock.monotonic();
-    if (othersAsk === true && now - this.#loadedAt >= CHECK_EVERY_MS) await this.load();
     const turn = new Turn(clock);
     let hasOpenGaps = tenants.openGaps?.();
     for (const [id, request] of this.#requests) {

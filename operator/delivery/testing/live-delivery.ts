@@ -8,8 +8,6 @@ import { createOutbound } from '../../outbound/outbound.ts';
 import type { Clock } from '../../telemetry/clock.ts';
 import { buildCatalog, type CustomMetric } from '../../model/catalog.ts';
 import type { Delivery } from '../delivery.ts';
-import type { SharedFeeders } from '../shared-feeders.ts';
-import { omitUndefined } from '../../model/omit-undefined.ts';
 import { createDelivery } from '../delivery-engine.ts';
 
 /** The delivery engine with its real destinations, running. */
@@ -23,7 +21,6 @@ export interface LiveDelivery {
 
 export interface LiveOptions {
   readonly ledger: Ledger;
-  readonly shared?: SharedFeeders;
   readonly clock: Clock;
   readonly destinations: readonly DestinationSettings[];
   readonly tenants?: ReadonlyMap<string, Tenant>;
@@ -40,7 +37,6 @@ export async function startLiveDelivery(options: LiveOptions): Promise<LiveDeliv
   const outbound = createOutbound({ registry, clock, userAgent: 'meterfeed/test' });
   const delivery = createDelivery({
     ledger,
-    ...omitUndefined({ shared: options.shared }),
     clock,
     logger,
     registry,
