@@ -1,4 +1,6 @@
 import { expect, test } from 'vitest';
+import type { Ledger } from '../../ledger/ledger.ts';
+import { createMemoryLedger } from '../../ledger/testing/memory-ledger.ts';
 import { testEvent } from '../../ledger/testing/events.ts';
 import { createFakeDestination, type Reaction } from '../testing/fake-destination.ts';
 import { createHarness, eventsOf } from '../testing/harness.ts';
@@ -249,6 +251,69 @@ test('a destination that throws is at fault itself and loses nothing', async () 
   await harness.drained();
   expect(harness.destination.taken).toStrictEqual(['a-0']);
   expect(harness.lines).toContain('warn [fake] send failed: bug');
+  await harness.stop();
+});
+
+/** A ledger in memory of which one operation fails while `failing` names it. */
+function failingLedger() {
+  const inner = createMemoryLedger();
+  const state: { failing?: 'read' | 'writeRecords' | 'commitCursor' } = {};
+  const failed = { kind: 'failed', message: 'disk full' } as const;
+  const ledger: Ledger = {
+    ...inner,
+    read: async (...given) => (state.failing === 'read' ? failed : inner.read(...given)),
+    writeRecords: async (...given) =>
+      state.failing === 'writeRecords' ? failed : inner.writeRecords(...given),
+    commitCursor: async (...given) =>
+      state.failing === 'commitCursor' ? failed : inner.commitCursor(...given),
+  };
+  return { ledger, state };
+}
+
+test('a ledger that cannot be read for a while delays events, says so, and loses none', async () => {
+  const { ledger, state } = failingLedger();
+  const harness = createHarness({ ledger });
+  await harness.start();
+  state.failing = 'read';
+  await harness.append(...eventsOf(['a', 'b']));
+  await harness.clock.pass(60_000);
+  expect(harness.destination.calls).toStrictEqual([]);
+  expect(harness.lines.some((line) => line.includes('[fake] disk full'))).toBe(true);
+  delete state.failing;
+  await harness.drained();
+  expect(harness.destination.calls).toStrictEqual([['a-0', 'b-0']]);
+  await harness.stop();
+});
+
+test('nothing is sent that could not be put on record as under way', async () => {
+  const { ledger, state } = failingLedger();
+  // It remembers ids for a day: what was sent before a crash must be known after it.
+  const destination = createFakeDestination({ limits: { idMemoryMs: 86_400_000 } });
+  const harness = createHarness({ ledger, destination });
+  await harness.start();
+  state.failing = 'writeRecords';
+  await harness.append(...eventsOf(['a', 'b']));
+  await harness.clock.pass(60_000);
+  expect(destination.calls).toStrictEqual([]);
+  expect(harness.lines.some((line) => line.includes('[fake] disk full'))).toBe(true);
+  delete state.failing;
+  await harness.drained();
+  expect(destination.calls.flat()).toStrictEqual(['a-0', 'b-0']);
+  await harness.stop();
+});
+
+test('what was delivered is not sent again while the cursor cannot be moved', async () => {
+  const { ledger, state } = failingLedger();
+  const harness = createHarness({ ledger });
+  await harness.start();
+  state.failing = 'commitCursor';
+  await harness.append(...eventsOf(['a', 'b']));
+  await harness.clock.pass(60_000);
+  expect(harness.destination.calls).toStrictEqual([['a-0', 'b-0']]);
+  expect(harness.lines.some((line) => line.includes('[fake] disk full'))).toBe(true);
+  delete state.failing;
+  await harness.drained();
+  expect(harness.destination.calls).toStrictEqual([['a-0', 'b-0']]);
   await harness.stop();
 });
 
