@@ -180,6 +180,38 @@ test('what two scopes charged is one event, and is explained by what both measur
   });
 });
 
+test('an explanation says that it does not add up to the number, beyond what is rounded', () => {
+  const identity = { tenant: 'x', metric: 'tenant_lb_hours', region: 'r', resource_id: 'x' };
+  const charge = createTally().charge(identity);
+  const object = { uid: 'u', namespace: 'n', name: 'n' };
+  const bounds = { from: 0, to: HOUR, carried: false } as const;
+  const evidence = { kind: 'Service', object, state: {}, ...bounds } as const;
+  addTo(charge, { carried: false, weight: 1, ms: HOUR }, 1_000_000_000n, evidence);
+  const window = { start: 0, end: HOUR };
+  const { settled } = settleCredits([charge], [], HOUR, HOUR);
+  const recordedAt = '1970-01-01T01:00:00Z';
+  const { events, sources } = assembleEvents(settled, { window, recordedAt, backfilled: false });
+  const [told] = new EvidenceLog().close({ window, closedAt: HOUR, sources });
+  const [event] = events;
+  if (event === undefined || told?.changes === undefined) throw new Error('nothing was told');
+  const { changes, amounts } = told;
+  const addsUp = (quantity: string): boolean | undefined => {
+    const explainer = new Explainer({ ...event, quantity });
+    explainer.add({ start: 0, changes });
+    return explainer.explanation(amounts)?.addsUp;
+  };
+  expect(['1', '1.000000002', '0.999999998'].map(addsUp)).toEqual([true, true, true]);
+  expect(['1.000000003', '0.9', '2'].map(addsUp)).toEqual([false, false, false]);
+  const other = new Explainer({ ...event, tenant: 'y' });
+  other.add({ start: 0, changes });
+  expect(other.explanation(amounts)).toBeUndefined();
+  // What was told of it before it began anew counts for nothing.
+  const again = new Explainer(event);
+  again.add({ start: 0, changes });
+  again.add({ start: 0, changes });
+  expect(again.explanation(amounts)?.shares).toHaveLength(1);
+});
+
 test('what two scopes charged late is in one event with the time, the doubt and the shares of both', () => {
   const identity = { tenant: 'x', metric: 'tenant_lb_hours', region: 'r', resource_id: 'x' };
   const late = (name: string, ms: number, unsure: number, leftOut: number): Charge => {

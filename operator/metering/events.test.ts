@@ -194,6 +194,19 @@ describe('windows', () => {
     expect(cpu(world.close(START, START + 60_000).events)).toBe(0.1 + 0.39);
   });
 
+  test('control plane workloads that take over from each other are one instance, all of the time', () => {
+    const world = createWorld();
+    world.clusters([cluster('a')]);
+    const second = workload({ name: 'a', kind: 'Deployment' });
+    world.workload(second, START + 5 * 60_000);
+    const first = workload({ name: 'a' });
+    world.workload(first);
+    world.workloadGone(first, START + 10 * 60_000);
+    world.workloadGone(second, START + HOUR / 2);
+    const { events } = world.close(START, START + HOUR);
+    expect(total(events, 'tenant_instance_hours')).toBe(0.5);
+  });
+
   test('a control plane that another process billed for longer than it was ready is given back', () => {
     const world = createWorld();
     world.clusters([cluster('a')]);

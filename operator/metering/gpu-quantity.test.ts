@@ -53,7 +53,16 @@ test('parts that annotations ask for count with gpuQuantity devices for the devi
   world.clusters(byDevices);
   world.node(gpuNode(KAI));
   world.pod(fractionPod('p', annotations, ['g1', 'g2', 'g3']));
-  expect(total(world.close(START, START + HOUR).events, METRICS.gpu)).toBe(3);
+  const { events, explanations } = world.close(START, START + HOUR);
+  expect(total(events, METRICS.gpu)).toBe(3);
+  const gpus = explanations.flatMap(({ subjects }) => subjects.flatMap((one) => one.gpus ?? []));
+  expect(gpus).toMatchObject([
+    {
+      gpus: 0.75,
+      counted: 3,
+      sharedBy: 'gpu-fraction 0.25 of each of 3 devices, group g1, g2, g3',
+    },
+  ]);
 });
 
 describe('resource claims with gpuQuantity devices', () => {

@@ -101,6 +101,18 @@ describe('GPUs that HAMi shares', () => {
       },
       0.5,
     ],
+    ...[
+      [MIB / 2, QUARTER],
+      [QUARTER, MIB / 2],
+    ].map(([before, then]): [string, Scene, number] => [
+      `G45: whichever of both was given more: ${before} MiB, then ${then}`,
+      {
+        given: `${share('GPU-0', before ?? 0, 0)};${share('GPU-0', then ?? 0, 0)};`,
+        containers: [{ ...one, 'nvidia.com/gpumem': 1 }],
+        init: [{ resources: { requests: { ...one, 'nvidia.com/gpumem': 1 } } }],
+      },
+      0.5,
+    ]),
     [
       'G45: a sidecar beside them',
       {

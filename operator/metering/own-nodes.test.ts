@@ -64,8 +64,12 @@ describe('nodes of a tenant cluster’s own, billed whole', () => {
     const world = createWorld({ inside });
     world.node(gpuNode(N1));
     world.clusters([cluster('a', {}, { createdAt: START + HOUR / 2 })], START + HOUR / 2);
-    const { events } = world.close(START, START + HOUR);
+    const { events, findings } = world.close(START, START + HOUR);
     expect(sums(events)).toEqual([0.5, 4, 0, 96, 1024]);
+    const hours = (amount = 0n): number => gpusOf(amount) / HOUR;
+    const [balance] = findings.gpuBalances;
+    expect([balance?.installed, balance?.billed, balance?.idle].map(hours)).toEqual([8, 4, 4]);
+    expect(balance?.unaccounted).toBe(0n);
   });
 
   test('one cut by MIG counts its silicon', () => {

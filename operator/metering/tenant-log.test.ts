@@ -77,7 +77,7 @@ test('objects that come in another order than in the window before go on, each a
     const name = `o${index % 30}`;
     return { ...POD, object: { uid: name, namespace: 'host', name } };
   });
-  const mixed = objects.map((_, index) => objects.at((index * 7) % 60) ?? POD);
+  const mixed = objects.map((_, index) => objects.at((index * 13) % 60) ?? POD);
   const log = new TenantLog();
   const [first, second, third] = close(log, [
     [chargeOf(objects)],

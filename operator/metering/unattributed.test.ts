@@ -224,5 +224,9 @@ test('the reason tells a label of two kinds of tenants from a namespace of sever
   expect(unattributedReason({}, [cluster('a'), team])).toBe(
     'several tenant clusters in its namespace, and no label that tells whose it is',
   );
-  expect(unattributedReason({}, [])).toBe('created after its tenant cluster was uninstalled');
+  for (const clusters of [[], [cluster('a')]]) {
+    expect(unattributedReason({}, clusters)).toBe(
+      'created after its tenant cluster was uninstalled',
+    );
+  }
 });
