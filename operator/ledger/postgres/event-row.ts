@@ -169,9 +169,7 @@ const propertiesOf = rememberLast(
   (text): NonNullable<UsageEvent['properties']> => JSON.parse(text),
 );
 
-function timeText(text: string): string {
-  return new Date(timeOf(text)).toISOString();
-}
+const timeText = rememberLast((text): string => new Date(timeOf(text)).toISOString());
 
 function optional(text: string | undefined): string | null {
   return text === undefined ? null : storable(text);
