@@ -262,10 +262,6 @@ tests:
         values: 0x30 60+0x30
       - series: meterfeed_ledger_standby_missing
         values: 0x20 1x40
-      - series: meterfeed_feeder_owned{destination="lago",instance="a"}
-        values: 1x20 0x40
-      - series: meterfeed_feeder_owned{destination="lago",instance="b"}
-        values: 0x60
     alert_rule_test:
       - { eval_time: 15m, alertname: MeterfeedNoStandby, exp_alerts: [] }
       - eval_time: 45m
@@ -419,10 +415,6 @@ tests:
         values: 3600x60
       - series: meterfeed_fleet_gap_seconds{cluster="paris"}
         values: 60x30 120x20
-      - series: meterfeed_feeder_owned{cluster="berlin",destination="lago"}
-        values: 1x60
-      - series: meterfeed_feeder_owned{cluster="paris",destination="lago"}
-        values: 1x20 0x40
       - series: meterfeed_destination_lag_seconds{cluster="berlin",destination="lago"}
         values: 3x20 200x40
       - series: meterfeed_destination_lag_seconds{cluster="paris",destination="lago"}

@@ -26,7 +26,6 @@ const GAUGES: readonly AlertCase[] = [
   ]),
   bad('MeterfeedVolumeFilling', { meterfeed_ledger_disk_used_ratio: '0.5x20 0.8x40' }),
   bad('MeterfeedNoStandby', { meterfeed_ledger_standby_missing: '0x20 1x40' }),
-  bad('MeterfeedFeederUnowned', { [`meterfeed_feeder_owned${LAGO}`]: '1x20 0x40' }),
   bad('MeterfeedDestinationHeld', { [`meterfeed_destination_held${LAGO}`]: '0x20 1x40' }),
   bad('MeterfeedDeliveryLag', { [`meterfeed_destination_lag_seconds${LAGO}`]: '0x20 1000x40' }),
   bad('MeterfeedDeadLetters', { [`meterfeed_destination_dead_letters${LAGO}`]: '0x20 1x40' }),

@@ -258,7 +258,7 @@ test('a destination that throws is at fault itself and loses nothing', async () 
 function failingLedger() {
   const inner = createMemoryLedger();
   const state: { failing?: 'read' | 'writeRecords' | 'commitCursor' } = {};
-  const failed = { kind: 'failed', message: 'disk full' } as const;
+  const failed = { kind: 'failed', cause: 'full', message: 'disk full' } as const;
   const ledger: Ledger = {
     ...inner,
     read: async (...given) => (state.failing === 'read' ? failed : inner.read(...given)),
