@@ -55,7 +55,7 @@ async function openOrigin(inspection: Inspection, directory: string): Promise<Co
       createdAt: Date.parse(identity.createdAt),
       lowWater,
       chain: segments[0]?.firstChain ?? segment.firstChain,
-      linkedFrom: segment.lastSequence + 1,
+      linkedFrom: contents.state.link?.from ?? segment.lastSequence + 1,
     },
     head: segment.lastSequence,
     chain: segment.chain,
