@@ -195,26 +195,25 @@ describe('the account of a run finds', () => {
     expect(account({ ledger, gaps }).figures.empty_windows).toBe(1);
   });
 
-  test('what a process sends after another one led, and nothing that it sends once it leads again', () => {
+  test('what a process sends after another one led, and nothing of a process that is about to lead', () => {
     const terms = [
       { pod: 'a', pid: 1, from: at(0) },
       { pod: 'b', pid: 2, from: at(20) },
-      { pod: 'a', pid: 1, from: at(40) },
+      { pod: 'a', pid: 1, from: at(90) },
     ];
     const requests = [
       { at: at(10), pid: 1 },
+      { at: at(15), pid: 2 },
       { at: at(25), pid: 1 },
       { at: at(30), pid: 2 },
-      { at: at(39), pid: 1 },
-      { at: at(50), pid: 2 },
+      { at: at(59), pid: 1 },
+      { at: at(61), pid: 1 },
+      { at: at(100), pid: 2 },
     ];
-    const recorded = {
-      requests,
-      usage: new Map(billedRight().map(({ id }) => [id, new Set(['{}'])])),
-    };
-    expect(account({ recorded, terms }).figures).toEqual({
+    const usage = new Map(billedRight().map(({ id }) => [id, new Set(['{}'])]));
+    expect(account({ recorded: { requests, usage }, terms }).figures).toEqual({
       ...NOTHING_WRONG,
-      sent_by_old_leader: 2,
+      sent_by_old_leader: 3,
     });
   });
 });

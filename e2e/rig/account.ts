@@ -210,13 +210,10 @@ function absentUsage(evidence: Evidence, wrong: string[]): number {
   return absentMs;
 }
 
-/** A term is first seen a moment after it began. */
-const SEEN_LATE_MS = 2_000;
+/** A process that has won the Lease may send before it reports that it leads: it lists the cluster first. */
+const WINNING_MS = 30_000;
 
-/**
- * Requests of a process while another one's term is the newest. A process whose next term is about to be seen leads already;
- * so requests count for its term up to {@link SEEN_LATE_MS} before.
- */
+/** Requests of a process while another one's term is the newest. Up to {@link WINNING_MS} before a term they count for that term. */
 export function sentByOldLeader(
   requests: readonly SentRequest[],
   terms: readonly Term[],
@@ -224,7 +221,7 @@ export function sentByOldLeader(
 ): number {
   const late = requests.filter(({ at, pid }) => {
     if (pid === undefined) return false;
-    const own = terms.findLast((term) => term.pid === pid && term.from <= at + SEEN_LATE_MS);
+    const own = terms.findLast((term) => term.pid === pid && term.from <= at + WINNING_MS);
     return terms.some(
       (term) => term.pid !== pid && term.from <= at && term.from > (own?.from ?? 0),
     );
