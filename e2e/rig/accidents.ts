@@ -214,6 +214,18 @@ const ALL: readonly Accident[] = [
     },
   },
   {
+    name: 'leader killed again and again',
+    async happen(scene, random) {
+      const former: (number | undefined)[] = [];
+      for (let kills = 6; kills > 0; kills -= 1) {
+        const leader = await nextLeader(scene, ...former);
+        former.push(leader.pid);
+        await delay(random.between(0, WINDOW_MS));
+        leader.kill();
+      }
+    },
+  },
+  {
     name: 'standby cut from the API server, leader killed',
     async happen(scene, random) {
       const leader = await scene.leader();
