@@ -264,14 +264,17 @@ function anyMoment(random: Random): Promise<void> {
   return delay(random.between(0, WINDOW_MS));
 }
 
-/** A process that leads and is none of these. */
+/** The process that leads next and is none of these. */
 async function nextLeader(
   scene: Scene,
   ...former: readonly (number | undefined)[]
 ): Promise<RigPod> {
-  const terms = scene.leaders.terms();
-  await eventually(scene, () => terms.some(({ pid }, index) => index > 0 && !former.includes(pid)));
-  return scene.leader();
+  const next = (): RigPod | undefined => {
+    const leader = scene.leaders.leader();
+    return leader === undefined || former.includes(leader.pid) ? undefined : leader;
+  };
+  await eventually(scene, () => next() !== undefined);
+  return next() ?? scene.leader();
 }
 
 /** Waits until something holds, for as long as a take-over and a window may take. */
