@@ -62,19 +62,17 @@ export async function startBenchMeter(plan: MeterPlan): Promise<BenchMeter> {
   );
   const stopping = new AbortController();
   const { signal } = stopping;
-  const working = Promise.all([
-    reportMeter(
-      {
-        ledger,
-        report: () => reportOf(tenants),
-        clusters: () => [],
-        rounds: () => 1,
-        clock: systemClock,
-        logger: silentLogger,
-      },
-      signal,
-    ),
-  ]);
+  const working = reportMeter(
+    {
+      ledger,
+      report: () => reportOf(tenants),
+      clusters: () => [],
+      rounds: () => 1,
+      clock: systemClock,
+      logger: silentLogger,
+    },
+    signal,
+  );
   let prepared: readonly UsageEvent[] = [];
   return {
     source,

@@ -28,6 +28,8 @@ export interface PlayedMeter {
   readonly ledger: Ledger;
   /** Those of hubs on the stream. */
   cursors(): Promise<readonly Cursor[]>;
+  /** How many records hubs have under a prefix. */
+  hubRecords(prefix: string): Promise<number>;
   /** Discovery knows these tenants from now on, and no others. */
   setTenants(...tenants: Tenant[]): Promise<void>;
   /** No more usage of a tenant will come. */
@@ -108,15 +110,18 @@ export async function playMeter(
     );
   };
   await tell();
+  const asHub = async <T>(read: (hub: Ledger) => Promise<T>): Promise<T> => {
+    const opened = await fleet.open({ source, region }, 0);
+    if (opened.kind === 'failed') throw new Error(opened.message);
+    const found = await read(opened.ledger);
+    await opened.ledger.close();
+    return found;
+  };
   return {
     ledger,
-    cursors: async () => {
-      const opened = await fleet.open({ source, region }, 0);
-      if (opened.kind === 'failed') throw new Error(opened.message);
-      const cursors = opened.ledger.cursors();
-      await opened.ledger.close();
-      return cursors;
-    },
+    cursors: () => asHub(async (hub) => hub.cursors()),
+    hubRecords: (prefix) =>
+      asHub(async (hub) => (await Array.fromAsync(hub.records(prefix))).length),
     setTenants: async (...wanted) => {
       const key = (tenant: Tenant) => `discovery/tenant/${tenant.id}`;
       const gone = tenants.filter(({ id }) => !wanted.some((tenant) => tenant.id === id));
