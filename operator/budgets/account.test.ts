@@ -207,6 +207,15 @@ describe('what the ledger has', () => {
     }
   });
 
+  test('is shown rounded line by line, as the costs of the month are', () => {
+    const half = decimalFromNanos(NANOS / 2n);
+    const book = bookOf([priceOf(GPU, flat(0.29)), priceOf(LB, flat(0.29))]);
+    const stored = [itemOf({ quantity: half }), itemOf({ quantity: half, metric: LB })];
+    const account = accountOf({ book, counts: EUR, from: at('2026-11-01T00:00:00Z'), stored });
+    expect(account.used).toBe((29n * MONEY) / 100n);
+    expect(account.usedInMinorUnits(2)).toBe(30n);
+  });
+
   test('fills the tiers of the month in which the period begins, and counts from the period on', () => {
     const book = bookOf([priceOf(GPU, tiered('graduated', [[10, 1]], 0.5))]);
     const stored = ['2026-11-10T09:00:00Z', '2026-11-20T09:00:00Z'].map((start) =>

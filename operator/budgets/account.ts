@@ -6,6 +6,7 @@ import type { PricesOf } from '../usage/plan-prices.ts';
 import type { Summands, TimeRange, UsageItem } from '../usage/usage-sums.ts';
 import { type BudgetLine, fallsOf, lineCost, NO_GROWTH, quantityAt } from './line.ts';
 import { dayOf, nextDay } from './period.ts';
+import { minorUnits } from './unit.ts';
 
 /** What of usage decides to which line of an invoice it belongs. */
 export type CountedUsage = PricedUsage & Pick<UsageItem, 'unit'>;
@@ -125,6 +126,13 @@ export class BudgetAccount implements Summands {
   get used(): bigint {
     let used = this.#settled;
     for (const line of this.#lines.values()) used += lineCost(line, line.used);
+    return used;
+  }
+
+  /** As `BudgetStanding.usedInMinorUnits`; only where the budget is of money. */
+  usedInMinorUnits(digits: number): bigint {
+    let used = minorUnits(this.#settled, digits);
+    for (const line of this.#lines.values()) used += minorUnits(lineCost(line, line.used), digits);
     return used;
   }
 

@@ -12,7 +12,7 @@ import { Turn } from '../telemetry/turn.ts';
 import type { GivenBudget } from './budget-of.ts';
 import type { KeptBudget } from './make-accounts.ts';
 import { loadMemories, memoryRecord } from './memories.ts';
-import { amountTexts } from './standing.ts';
+import { amountText } from './standing.ts';
 import { unitText } from './unit.ts';
 import { type BudgetMemory, type Crossing, judge, periodOf } from './verdict.ts';
 
@@ -287,6 +287,5 @@ function reasonOf(kept: KeptBudget | undefined): string {
 
 /** `500.00 EUR` */
 export function amountOf(budget: GivenBudget['budget']): string {
-  const { amount } = amountTexts({ limit: budget.amount, used: 0n, budget });
-  return `${amount} ${unitText(budget)}`;
+  return `${amountText(budget.counts, budget.amount)} ${unitText(budget)}`;
 }

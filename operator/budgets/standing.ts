@@ -1,10 +1,11 @@
-import { divideHalfUp, signedFromNanos } from '../model/decimal.ts';
-import { COST_PLACES } from '../pricing/charges.ts';
+import type { BudgetCounts } from '../model/budget.ts';
+import { signedFromNanos } from '../model/decimal.ts';
 import { currencyDigits, moneyText } from '../pricing/money.ts';
 import type { TimeRange } from '../usage/usage-sums.ts';
 import type { BudgetAccount } from './account.ts';
 import type { GivenBudget } from './budget-of.ts';
 import { levelsOf } from './levels.ts';
+import { minorUnits } from './unit.ts';
 import type { BudgetMemory } from './verdict.ts';
 
 /** How a tenant's budget stands at a moment. Amounts are in the units of the budget. */
@@ -15,6 +16,8 @@ export interface BudgetStanding extends GivenBudget {
   readonly limit: bigint;
   /** By the closed windows. */
   readonly used: bigint;
+  /** The same in the smallest units of a currency with so many digits, rounded line by line as costs are (docs/costs.md#rounding). */
+  readonly usedInMinorUnits: (digits: number) => bigint;
   /**
    * When nothing is left if everything goes on; the moment itself where nothing is; undefined where the period ends
    * before, or 31 days do. Takes a while: it looks at every day until then.
@@ -52,6 +55,7 @@ export function standingOf(
     period,
     limit,
     used: account.used,
+    usedInMinorUnits: (digits) => account.usedInMinorUnits(digits),
     usedUpAt: () => account.forecast(limit, now, Math.min(period.to, now + LONGEST_FORECAST_MS)),
     uncounted: account.uncounted,
   };
@@ -61,22 +65,27 @@ export function standingOf(
 export function amountTexts({
   limit,
   used,
+  usedInMinorUnits,
   budget: { counts },
-}: Pick<BudgetStanding, 'limit' | 'used' | 'budget'>): Readonly<
+}: Pick<BudgetStanding, 'limit' | 'used' | 'usedInMinorUnits' | 'budget'>): Readonly<
   Record<'amount' | 'used' | 'left', string>
 > {
+  const amount = amountText(counts, limit);
   if (counts.kind === 'metric') {
-    const text = signedFromNanos;
-    return { amount: text(limit), used: text(used), left: text(limit - used) };
+    return { amount, used: signedFromNanos(used), left: signedFromNanos(limit - used) };
   }
-  const digits = currencyDigits(counts.currency) ?? 2;
-  const text = (minorUnits: bigint): string => moneyText(minorUnits, digits);
-  const [all, gone] = [minorUnits(limit, digits), minorUnits(used, digits)];
-  return { amount: text(all), used: text(gone), left: text(all - gone) };
+  const digits = digitsOf(counts.currency);
+  const [all, gone] = [minorUnits(limit, digits), usedInMinorUnits(digits)];
+  return { amount, used: moneyText(gone, digits), left: moneyText(all - gone, digits) };
 }
 
-/** Rounded half away from zero, as a line of an invoice is. */
-function minorUnits(amount: bigint, digits: number): bigint {
-  const size = divideHalfUp(amount < 0n ? -amount : amount, 10n ** BigInt(COST_PLACES - digits));
-  return amount < 0n ? -size : size;
+/** An amount in the units of a budget, for people. */
+export function amountText(counts: BudgetCounts, amount: bigint): string {
+  if (counts.kind === 'metric') return signedFromNanos(amount);
+  const digits = digitsOf(counts.currency);
+  return moneyText(minorUnits(amount, digits), digits);
+}
+
+function digitsOf(currency: string): number {
+  return currencyDigits(currency) ?? 2;
 }

@@ -1,5 +1,5 @@
 import type { Budget, BudgetCounts } from '../model/budget.ts';
-import { DECIMAL_PLACES } from '../model/decimal.ts';
+import { DECIMAL_PLACES, divideHalfUp } from '../model/decimal.ts';
 import { COST_PLACES } from '../pricing/charges.ts';
 
 const CURRENCY = /^[A-Z]{3}$/;
@@ -22,4 +22,10 @@ export function exactText({ kind }: BudgetCounts, amount: bigint): string {
   const whole = digits.slice(0, -places);
   const text = fraction === '' ? whole : `${whole}.${fraction}`;
   return amount < 0n ? `-${text}` : text;
+}
+
+/** An amount of money in the smallest units of a currency with so many digits, rounded half away from zero as a line of an invoice is. */
+export function minorUnits(amount: bigint, digits: number): bigint {
+  const size = divideHalfUp(amount < 0n ? -amount : amount, 10n ** BigInt(COST_PLACES - digits));
+  return amount < 0n ? -size : size;
 }

@@ -1,4 +1,5 @@
 import { describe, expect, test } from 'vitest';
+import { minorUnits } from '../budgets/unit.ts';
 import type { BudgetStanding } from '../budgets/standing.ts';
 import type { Budget } from '../model/budget.ts';
 import { type BudgetSpec, translateBudget } from './budget-settings.ts';
@@ -79,6 +80,7 @@ describe('the status of budgets', () => {
     period: { from: Date.UTC(2026, 10), to: Date.UTC(2026, 11) },
     limit: month.amount,
     used: 12_345n * 10n ** 18n + 1n,
+    usedInMinorUnits: (digits) => minorUnits(change.used ?? 12_345n * 10n ** 18n + 1n, digits),
     usedUpAt: () => undefined,
     uncounted: [],
     state: 'active',

@@ -17,6 +17,7 @@ export function budgetOf(tenant: string): BudgetStanding {
     period: { from: Date.UTC(2026, 10, 1), to: Date.UTC(2026, 11, 1) },
     limit: 500n * EUR,
     used: (12_345n * EUR) / 100n,
+    usedInMinorUnits: () => 12_345n,
     usedUpAt: () => NOW + 6 * 86_400_000,
     uncounted: ['tenant_storage_gb_hours'],
     state: 'active',
