@@ -119,8 +119,8 @@ export async function startLedProcess(options: LedProcessOptions): Promise<LedPr
     },
     leads: async () => {
       await vi.waitFor(async () => {
-        const { status } = await get('/leaderz');
-        if (status !== 200) throw new Error(`does not lead: ${log()}`);
+        const answer = await get('/leaderz').catch(() => undefined);
+        if (answer?.status !== 200) throw new Error(`does not lead: ${log()}`);
       }, PATIENCE);
     },
     stop: async () => {
