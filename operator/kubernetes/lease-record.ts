@@ -49,6 +49,18 @@ function headOf(text: unknown): number | undefined {
   return typeof text === 'string' && /^\d{1,15}$/.test(text) ? Number(text) : undefined;
 }
 
+/**
+ * When the lease of an earlier process on the same ledger is taken back without waiting for its
+ * expiry. The ledger's lock, which the caller holds, says that no other process is on this volume;
+ * that the ledger is no copy of an earlier state is said by its head.
+ */
+export interface Succession {
+  /** What the identities of all processes on this ledger begin with. */
+  readonly prefix: string;
+  /** How far the ledger goes; it is written into the lease with each renewal. */
+  readonly head: () => number;
+}
+
 export interface LeaseClaim {
   readonly namespace: string;
   readonly name: string;

@@ -2,8 +2,8 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } fr
 import { useTestCluster } from '../../e2e/control-plane/test-cluster.ts';
 import { omitUndefined } from '../model/omit-undefined.ts';
 import type { Connection, RequestOutcome } from './connection.ts';
-import { type LeaseRecord, parseLease } from './lease-record.ts';
-import { createLeaderElection, type ElectionEnd, type Succession } from './lease.ts';
+import { type LeaseRecord, parseLease, type Succession } from './lease-record.ts';
+import { createLeaderElection, type ElectionEnd } from './lease.ts';
 import { createCapturingLogger } from './testing/capturing-logger.ts';
 import { connectWith } from './testing/connect.ts';
 import { createManualClock } from './testing/manual-clock.ts';

@@ -3,7 +3,7 @@ import type { Clock } from '../telemetry/clock.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import { linkAbort, pause } from './abort.ts';
 import type { Connection, RequestOptions, RequestOutcome } from './connection.ts';
-import { leaseObject, type LeaseRecord, parseLease } from './lease-record.ts';
+import { leaseObject, type LeaseRecord, parseLease, type Succession } from './lease-record.ts';
 import { DEFAULT_TIMINGS, type LeaseTimings } from './lease-timings.ts';
 import { describeFailure } from './outcome.ts';
 import { resourcePath } from './resource.ts';
@@ -53,18 +53,6 @@ export interface LeaderElectionOptions {
    * (docs/ledger-format.md#leader-and-standby).
    */
   readonly obstacle?: (holds: boolean) => string | undefined;
-}
-
-/**
- * When the lease of an earlier process on the same ledger is taken back without waiting for its
- * expiry. The ledger's lock, which the caller holds, says that no other process is on this volume;
- * that the ledger is no copy of an earlier state is said by its head.
- */
-export interface Succession {
-  /** What the identities of all processes on this ledger begin with. */
-  readonly prefix: string;
-  /** How far the ledger goes; it is written into the lease with each renewal. */
-  readonly head: () => number;
 }
 
 const REQUEST_TIMEOUT_MS = 5_000;
