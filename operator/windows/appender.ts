@@ -1,6 +1,7 @@
 import type { AppendBatch, EventOutcome, Ledger } from '../ledger/ledger.ts';
 import type { Clock } from '../telemetry/clock.ts';
 import type { Logger } from '../telemetry/logger.ts';
+import type { CollectorMetrics } from './collector-metrics.ts';
 import type { Span } from '../telemetry/tracer.ts';
 
 /** Why nothing more is appended. */
@@ -30,12 +31,15 @@ export interface AppenderOptions {
   readonly clock: Clock;
   readonly random: () => number;
   readonly logger: Logger;
+  /** Shows how late the window is while the ledger does not take it. */
+  readonly metrics?: Pick<CollectorMetrics, 'lagSeconds'>;
 }
 
 const FIRST_DELAY_MS = 500;
 const MAX_DELAY_MS = 30_000;
 
-export function createAppender({ ledger, clock, random, logger }: AppenderOptions): Appender {
+export function createAppender(options: AppenderOptions): Appender {
+  const { ledger, clock, random, logger, metrics } = options;
   let paused = false;
   const persist = async (batch: AppendBatch, signal: AbortSignal): Promise<Appended> => {
     for (let delay = FIRST_DELAY_MS; ; delay = Math.min(delay * 2, MAX_DELAY_MS)) {
@@ -45,6 +49,9 @@ export function createAppender({ ledger, clock, random, logger }: AppenderOption
         return { kind: 'ledger', reason: outcome.message };
       }
       logger.error(`[controller] cannot append a window, trying again: ${outcome.message}`);
+      if (batch.windowEnd !== undefined) {
+        metrics?.lagSeconds.set((clock.now() - batch.windowEnd) / 1000);
+      }
       await clock.sleep(delay * (0.5 + random() / 2), signal).catch(() => undefined);
       if (signal.aborted) return { kind: 'aborted' };
     }
