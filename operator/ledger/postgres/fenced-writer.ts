@@ -57,14 +57,13 @@ const LOCK_TIMEOUT_MS = 5_000;
  *
  * 1. The row has another owner or epoch: another process writes. Everything is refused from then on.
  * 2. `last_batch` is not the last confirmed one: the server has lost what it confirmed. Everything is refused from then on.
- * 3. A commit was neither confirmed nor refused. Before anything else is written, the epoch is raised and that is committed.
+ * 3. A commit was neither confirmed nor refused. Before anything else, the row is written as it is, and that is committed.
  *    The server's log is ordered, so this confirms everything visible. `last_batch` then says whether the write is stored.
  */
 export class FencedWriter {
   readonly #options: FencedWriterOptions;
   readonly #oneAtATime = pLimit(1);
   #session: Session | undefined;
-  #epoch: number;
   #lastBatch: number;
   #stopped: LedgerFailure | undefined;
   /** What holds if the commit that was not confirmed is stored. */
@@ -72,13 +71,12 @@ export class FencedWriter {
 
   constructor(options: FencedWriterOptions) {
     this.#options = options;
-    this.#epoch = options.epoch;
     this.#lastBatch = options.lastBatch;
   }
 
-  /** The epoch and the number that the next write stores. */
+  /** The epoch of this process, and the number that the next write stores. */
   next(): { readonly epoch: number; readonly lastBatch: number } {
-    return { epoch: this.#epoch, lastBatch: this.#lastBatch + 1 };
+    return { epoch: this.#options.epoch, lastBatch: this.#lastBatch + 1 };
   }
 
   /** Runs a transaction. It is tried again while nothing of it is stored. */
@@ -145,9 +143,9 @@ export class FencedWriter {
   /** Why this process may not go on from a row. */
   #refusal(row: Row | undefined): LedgerFailure | undefined {
     if (row === undefined) return TAKEN_OVER;
-    const { owner, differs } = this.#options;
-    const [epoch, lastBatch] = [Number(row['epoch']), Number(row['last_batch'])];
-    if (epoch > this.#epoch || row['owner'] !== owner) {
+    const { owner, epoch, differs } = this.#options;
+    const lastBatch = Number(row['last_batch']);
+    if (Number(row['epoch']) > epoch || row['owner'] !== owner) {
       return lastBatch < this.#lastBatch ? wentBack(this.#lastBatch, lastBatch) : TAKEN_OVER;
     }
     if (lastBatch !== this.#lastBatch) return differs(row) ?? wentBack(this.#lastBatch, lastBatch);
@@ -180,22 +178,21 @@ export class FencedWriter {
     if (stored === undefined) return 'not stored';
     const { row, owner } = this.#options;
     const session = await this.#connected();
-    // Waits for the transaction in question, and fences it where it has not taken the lock.
-    const [, raised] = await session.run([
+    // The lock makes it wait for the transaction in question.
+    const [, touched] = await session.run([
       { text: beginText(LOCK_TIMEOUT_MS) },
       {
-        text: `update ${row.table} set epoch = epoch + 1 where ${row.where} and owner = $1
-          returning epoch, last_batch, ${row.columns}`,
+        text: `update ${row.table} set owner = $1 where ${row.where} and owner = $1
+          returning last_batch, ${row.columns}`,
         values: [owner],
       },
     ]);
-    const found = raised?.rows[0];
+    const found = touched?.rows[0];
     if (found === undefined) {
       await rollback(session);
       return this.#stop(TAKEN_OVER);
     }
     await commit(session);
-    this.#epoch = Number(found['epoch']);
     const lastBatch = Number(found['last_batch']);
     const isStored = lastBatch === this.#lastBatch + 1;
     if (!isStored && lastBatch !== this.#lastBatch) {

@@ -21,9 +21,8 @@ export interface HubLeaseOptions {
 }
 
 /**
- * The row `meterfeed_hub.lease` of a database. One process holds it and acts there as the hub
- * (docs/fleet.md#one-process-leads). A holder that cannot reach the database keeps its work and waits: the row tells it
- * later whether another process has led since.
+ * The row `meterfeed_hub.lease` of a database: its holder acts there as the hub (docs/fleet.md#one-process-leads).
+ * A holder that cannot reach the database waits. The row tells it later whether another process has led since.
  */
 export class HubLease {
   readonly #options: HubLeaseOptions;
@@ -61,10 +60,8 @@ export class HubLease {
     while (!signal.aborted) {
       await this.#attempt();
       const epoch = this.#epoch;
-      if (epoch === undefined) {
-        await pause(signal);
-        continue;
-      }
+      if (epoch === undefined) await pause(signal);
+      if (epoch === undefined) continue;
       const [lost, ended] = [new AbortController(), new AbortController()];
       const working = work(epoch, AbortSignal.any([signal, lost.signal]));
       void working.catch(() => undefined).finally(() => ended.abort());
@@ -73,11 +70,13 @@ export class HubLease {
         if (!ended.signal.aborted) await this.#attempt();
       }
       lost.abort();
-      await working.finally(async () => {
+      try {
+        await working;
+      } finally {
         const isHeld = this.#epoch === epoch;
         if (isHeld) await this.#write('', 0, [owner, epoch, null]).catch(() => undefined);
         this.#epoch = undefined;
-      });
+      }
     }
     await this.#session?.end();
   }

@@ -49,7 +49,8 @@ export async function openPostgresLedger(
     const owner = `${hostname()} ${randomUUID()}`;
     await copyOldStream(options, readers);
     const contents = await enter(options, owner);
-    return { kind: 'opened', ledger: build(options, owner, contents, readers) };
+    const ledger = build(options, owner, contents, readers);
+    return { kind: 'opened', ledger, epoch: contents.state.epoch };
   } catch (error) {
     await readers.end();
     return toLedgerFailure(`${host}:${port}/${name}`, error);

@@ -84,7 +84,7 @@ export class StreamStore implements LedgerStore {
   }
 
   /**
-   * Changes the stream in another way than by a batch, in a transaction of its own. `work` receives the epoch in force and gives the
+   * Changes the stream in another way than by a batch, in a transaction of its own. `work` receives the epoch of this process and gives the
    * contents that hold afterwards, or undefined where nothing is to be committed.
    */
   change(

@@ -12,7 +12,7 @@ create table ${schema}.stream (
   source text not null,
   region text not null,
   created_at bigint not null,
-  -- Grows with every process that comes to write, and after every commit whose outcome was not known.
+  -- Grows with every process that comes to write.
   epoch bigint not null,
   owner text not null,
   head bigint not null,
