@@ -214,6 +214,33 @@ test('an explanation says that it does not add up to the number, beyond what is 
   expect(again.explanation(amounts)?.shares).toHaveLength(1);
 });
 
+test('an explanation says what was given back, also where nothing is carried into the window', () => {
+  const identity = { tenant: 'x', metric: 'tenant_lb_hours', region: 'r', resource_id: 'x' };
+  const charge = createTally().charge(identity);
+  const object = { uid: 'u', namespace: 'n', name: 'n' };
+  const bounds = { from: 0, to: HOUR, carried: false } as const;
+  const evidence = { kind: 'Service', object, state: {}, ...bounds } as const;
+  addTo(charge, { carried: false, weight: 1, ms: HOUR }, 1_000_000_000n, evidence);
+  const amount = -250_000_000n * BigInt(HOUR);
+  const credit = { identity, amount, ms: -HOUR / 4, since: 0 };
+  const window = { start: 0, end: HOUR };
+  const { settled } = settleCredits([charge], [credit], HOUR, HOUR);
+  const recordedAt = '1970-01-01T01:00:00Z';
+  const { events, sources } = assembleEvents(settled, { window, recordedAt, backfilled: false });
+  const [told] = new EvidenceLog().close({ window, closedAt: HOUR, sources });
+  const [event] = events;
+  if (event === undefined || told?.changes === undefined) throw new Error('nothing was told');
+  const explainer = new Explainer(event);
+  explainer.add({ start: 0, changes: told.changes });
+  expect(event).toMatchObject({ quantity: '0.75', properties: { carried_seconds: -900 } });
+  expect(explainer.explanation(told.amounts)).toMatchObject({
+    measured: 1,
+    carried: 0,
+    givenBack: -0.25,
+    addsUp: true,
+  });
+});
+
 test('what two scopes charged late is in one event with the time, the doubt and the shares of both', () => {
   const identity = { tenant: 'x', metric: 'tenant_lb_hours', region: 'r', resource_id: 'x' };
   const late = (name: string, ms: number, unsure: number, leftOut: number): Charge => {

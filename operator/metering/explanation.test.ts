@@ -3,7 +3,7 @@ import { describe, expect, test } from 'vitest';
 import { SHARES_KEPT } from './tally.ts';
 import type { Explanation } from './explanation.ts';
 import { gpuNode, N1, N2 } from './testing/gpu-nodes.ts';
-import { cluster, pod, workload } from './testing/objects.ts';
+import { claim, cluster, pod, workload } from './testing/objects.ts';
 import { type Closed, createWorld, HOUR, START } from './testing/world.ts';
 
 const MINUTE = 60_000;
@@ -82,6 +82,72 @@ describe('an explanation', () => {
         namespace: 'ml',
         ownedBy: 'the only tenant cluster of its namespace, or its control plane',
       },
+    ]);
+  });
+
+  test('tells of each kind of object what its rate follows from, and nothing else', () => {
+    const world = createWorld();
+    world.clusters([cluster('a', { gpuQuantity: 'devices' })]);
+    const labels = { ...N1.labels, 'vcluster.loft.sh/managed-by': 'tenant-a' };
+    world.node(gpuNode({ ...N1, name: 'n1', labels }));
+    world.node(gpuNode({ ...N2, name: 'n2' }));
+    const taints = [{ key: 'node.kubernetes.io/unreachable', effect: 'NoExecute' }];
+    world.node(gpuNode({ ...N2, name: 'n3', taints }));
+    world.workload(workload({ name: 'a' }));
+    world.claim(claim({ name: 'v' }));
+    const containers = [{ cpu: '1', memory: '2Gi', 'nvidia.com/gpu': 2 }];
+    world.pod(pod({ name: 'p', node: 'n2', containers }));
+    world.pod(pod({ name: 'q', node: 'n3', containers: [{ 'nvidia.com/gpu': 1 }] }));
+    const closed = world.close(START, START + HOUR);
+    const subjects = (metric: string) => {
+      const told = closed.events.flatMap((event, index) =>
+        event.metric === metric ? (closed.explanations[index]?.subjects ?? []) : [],
+      );
+      return told.map(({ node, ...subject }) => {
+        const { decidedBy = {}, ...what } = node ?? {};
+        return [subject, what, Object.keys(decidedBy)];
+      });
+    };
+    const ownedBy = 'vcluster.loft.sh/managed-by=a';
+    const common = { namespace: 'tenant-a', ownedBy };
+    const capacityType = 'on-demand';
+    expect(subjects('tenant_instance_hours')).toEqual([
+      [
+        { ...common, kind: 'Workload', ownedBy: 'it is the control plane of the tenant cluster' },
+        {},
+        [],
+      ],
+    ]);
+    expect(subjects('tenant_storage_gb_hours')).toEqual([
+      [{ ...common, kind: 'PersistentVolumeClaim', sizeGib: 100 }, {}, []],
+    ]);
+    const requests = { cpu: 1, memoryGib: 2 };
+    expect(
+      subjects('tenant_memory_gb_hours').filter(([subject]) => 'requests' in Object(subject)),
+    ).toEqual([[{ ...common, kind: 'Pod', requests }, { capacityType }, ['capacityType']]]);
+    const byNode = 'labels of the node, or the tenant cluster itself has it';
+    expect(subjects('tenant_private_node_hours')).toEqual([
+      [
+        { kind: 'Node', ownedBy: byNode },
+        { capacityType, cpu: 192, memoryGib: 2048 },
+        ['capacityType', 'instanceType', 'dedicated'],
+      ],
+    ]);
+    const shared = { type: 'NVIDIA-A10G', profile: 'timeslice-4', countedAs: 'devices' };
+    const gpuType = 'NVIDIA-A10G';
+    expect(subjects('tenant_gpu_hours').slice(0, 1)).toEqual([
+      [
+        { ...common, kind: 'Pod', gpus: { ...shared, devices: 2, gpus: 0.5, counted: 2 } },
+        { capacityType, gpuType },
+        ['capacityType', 'gpu'],
+      ],
+    ]);
+    expect(subjects('tenant_gpu_downtime_hours')).toEqual([
+      [
+        { ...common, kind: 'Pod', gpus: { ...shared, devices: 1, gpus: 0.25, counted: 1 } },
+        { capacityType, gpuType, down: true },
+        ['capacityType', 'gpu'],
+      ],
     ]);
   });
 

@@ -351,7 +351,7 @@ test('models of different vendors in one node are balanced apart', () => {
   ]);
 });
 
-test('what a tenant has of GPUs is told beside what nobody has', () => {
+test('what a tenant has of GPUs is told beside what nobody has, and what is down', () => {
   const world = createWorld();
   world.clusters([cluster('a'), cluster('b', {}, { namespace: 'tenant-b' })]);
   world.node(gpuNode(variant(N1, { labels: dedicated, allocatable: { [GPU]: '7' } })));
@@ -361,6 +361,8 @@ test('what a tenant has of GPUs is told beside what nobody has', () => {
   const labels = { 'vcluster.loft.sh/managed-by': 'b' };
   const namespace = 'tenant-b';
   world.pod(pod({ name: 'p', namespace, node: 'n9', labels, containers: [{ [GPU]: 3 }] }));
+  const taints = [{ key: 'node.kubernetes.io/unreachable', effect: 'NoExecute' }];
+  world.node(gpuNode(variant(N2, { name: 'down', taints })));
   const { findings } = world.close(START, START + HOUR);
   expectShares(findings);
   const told = [...findings.gpuShares.values()].map(
@@ -372,4 +374,6 @@ test('what a tenant has of GPUs is told beside what nobody has', () => {
   expect(told).toContainEqual([false, 8, 7, 8, 4]);
   expect(told).toContainEqual([false, 3, 3, 3, 3]);
   expect(told).toContainEqual([true, 5, 5, 0, 0]);
+  // A node that is down is delivered, and nobody's.
+  expect(told).toContainEqual([true, 4, 0, 0, 0]);
 });
