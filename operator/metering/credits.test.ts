@@ -203,7 +203,7 @@ test('an explanation says that it does not add up to the number, beyond what is 
   };
   const one = 1_000_000_000n;
   expect([one, one + 2n, one - 2n].map(addsUp)).toEqual([true, true, true]);
-  expect([one + 3n, (9n * one) / 10n, 2n * one].map(addsUp)).toEqual([false, false, false]);
+  expect([one + 3n, one / 2n, 2n * one].map(addsUp)).toEqual([false, false, false]);
   const other = new Explainer({ ...event, tenant: 'y' });
   other.add({ start: 0, changes });
   expect(other.explanation(amounts)).toBeUndefined();

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import type { Ledger } from '../../ledger/ledger.ts';
+import type { Ledger, LedgerFailure } from '../../ledger/ledger.ts';
 import { createMemoryLedger } from '../../ledger/testing/memory-ledger.ts';
 import { testEvent } from '../../ledger/testing/events.ts';
 import { createFakeDestination, type Reaction } from '../testing/fake-destination.ts';
@@ -258,7 +258,7 @@ test('a destination that throws is at fault itself and loses nothing', async () 
 function failingLedger() {
   const inner = createMemoryLedger();
   const state: { failing?: 'read' | 'writeRecords' | 'commitCursor' } = {};
-  const failed = { kind: 'failed', cause: 'full', message: 'disk full' } as const;
+  const failed: LedgerFailure = { kind: 'failed', cause: 'retryable', message: 'disk full' };
   const ledger: Ledger = {
     ...inner,
     read: async (...given) => (state.failing === 'read' ? failed : inner.read(...given)),
