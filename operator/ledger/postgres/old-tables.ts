@@ -183,8 +183,9 @@ function textOf(row: Row): string {
   const values: Record<string, unknown> = {};
   for (const name of (row['fields'] ?? '').split(','))
     values[name] = extra[name] ?? valueOf(name, row);
-  const quantity = extra['quantity'] ?? row['quantity'];
-  return `${JSON.stringify(values).slice(0, -1)},"quantity":${String(quantity)}}`;
+  const { quantity: exact } = extra;
+  const quantity = typeof exact === 'string' ? exact : row['quantity'];
+  return `${JSON.stringify(values).slice(0, -1)},"quantity":${quantity}}`;
 }
 
 function valueOf(name: string, row: Row): unknown {

@@ -131,7 +131,8 @@ function build(
       });
     },
   });
-  const { query, end: onClose } = readers;
+  const { query } = readers;
+  const onClose = () => readers.end();
   const retain = createRetention({ schema, store, query, logger });
   return new PostgresLedger({ ...options, store, query, problems, metrics, retain, onClose });
 }

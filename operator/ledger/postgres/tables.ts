@@ -1,5 +1,14 @@
-/** Records that a hub may read: reports, tenants, gaps and plans; no journal, and nothing of destinations. */
-const PUBLISHED = ['costs/', 'discovery/', 'fleet/', 'gap/', 'prometheus/gap/', 'window-report/'];
+/** Records that a hub may read: reports, tenants, their states, gaps, GPUs and plans; no journal, and nothing of destinations. */
+const PUBLISHED = [
+  'costs/',
+  'discovery/',
+  'enforcement/tenant/',
+  'fleet/',
+  'gap/',
+  'gpus/',
+  'prometheus/gap/',
+  'window-report/',
+];
 
 /**
  * The tables of a stream (docs/ledger-format.md#postgresql). Times beside those of events are milliseconds since the epoch.
