@@ -10,7 +10,7 @@ import type { Query } from './readers.ts';
 import { readRecords } from './reading.ts';
 import type { Row } from './session.ts';
 import { cursorOf } from './state.ts';
-import type { CopiedBatch, CopyOrigin } from './stream-copy.ts';
+import type { CopiedBatch, CopyOrigin } from './begin-copy.ts';
 
 /** The name of the origin, and the schema that an earlier release had all streams in. */
 export const OLD_SCHEMA = 'meterfeed';

@@ -1,63 +1,30 @@
 import { randomUUID } from 'node:crypto';
 import { hostname } from 'node:os';
-import type { LedgerDatabase, LedgerDurability } from '../../config/settings.ts';
 import { systemClock } from '../../telemetry/system-clock.ts';
-import { damage, ledgerFailure, type Problems } from '../failures.ts';
-import type { StreamName } from '../fleet.ts';
+import { damage, type Problems } from '../failures.ts';
 import {
-  type Cursor,
   type LedgerFailure,
   LedgerReadError,
   type RecordChange,
   type WriteOutcome,
 } from '../ledger.ts';
-import { missingRanges, type SequenceRange } from '../missing-ranges.ts';
-import type { EncodedEvent } from '../writer.ts';
-import { type Beginning, enterStream } from './enter-stream.ts';
-import { migrateStream } from './migrate.ts';
+import { missingRanges } from '../missing-ranges.ts';
+import {
+  beginCopy,
+  type CopiedBatch,
+  type CopyOptions,
+  type CopyOrigin,
+  copyRefusal,
+} from './begin-copy.ts';
 import type { BatchPlan, PostgresRequest } from './plan-batch.ts';
 import { createReaders } from './readers.ts';
 import { readRecords } from './reading.ts';
 import { schemaOf } from './schema-name.ts';
-import { openSession, type Session } from './session.ts';
+import type { Session } from './session.ts';
 import type { Contents } from './state.ts';
 import { StreamStore } from './stream-store.ts';
 import { verifyStream } from './verify.ts';
 import { writeBatch } from './write-batch.ts';
-
-/** A batch as its ledger has it. */
-export interface CopiedBatch extends SequenceRange {
-  readonly events: readonly EncodedEvent[];
-  /** Milliseconds since the epoch. */
-  readonly appendedAt: number;
-  /** The chain value at its last event, hex. */
-  readonly chain: string;
-  /** The chain value before its first event, where the numbers before that may be missing. */
-  readonly chainBefore?: string;
-}
-
-/** A ledger that a stream becomes a copy of. Nobody writes it meanwhile. */
-export interface CopyOrigin {
-  /** What the stream notes until the copy is complete. */
-  readonly name: string;
-  readonly beginning: Omit<Required<Beginning>, 'retentionMs'>;
-  readonly head: number;
-  readonly chain: string;
-  /** Milliseconds since the epoch. */
-  readonly horizon: number;
-  readonly lastWindowEnd?: number;
-  readonly cursors: readonly Cursor[];
-  /** The batches behind a sequence number, in order. */
-  batches(after: number): AsyncIterable<CopiedBatch>;
-  records(): AsyncIterable<readonly [key: string, value: string]>;
-}
-
-export interface CopyOptions extends StreamName {
-  readonly database: LedgerDatabase;
-  readonly durability: LedgerDurability;
-  /** Deletes what an unfinished copy has left in the stream, and begins again. */
-  readonly anew: boolean;
-}
 
 /** How far a copy has come, in sequence numbers. */
 export interface CopyProgress {
@@ -79,8 +46,6 @@ export type CopyReport =
   | { readonly kind: 'finished'; readonly ledgerId: string };
 
 const ANSWER_MS = 60_000;
-/** Nobody may delete a week of it as old before its cursors are there. */
-const RETAINED_FOR_EVER = Number.MAX_SAFE_INTEGER;
 /** What one transaction takes. */
 const GROUP_EVENTS = 5_000;
 const GROUP_BATCHES = 20;
@@ -99,7 +64,7 @@ export async function copyToStream(
 ): Promise<CopyReport> {
   const owner = `copy ${hostname()} ${randomUUID()}`;
   const { ledgerId } = origin.beginning;
-  const contents = await begin(options, origin, owner);
+  const contents = await beginCopy(options, origin, owner);
   if (contents === undefined) return { kind: 'finished', ledgerId };
   const copy = new StreamCopy(options, origin, owner, contents);
   try {
@@ -120,52 +85,6 @@ export async function copyToStream(
   } finally {
     await copy.close();
   }
-}
-
-/** Makes the stream of a copy, or takes it from the process before. Undefined where the copy is complete. */
-async function begin(
-  { database, source, region, anew }: CopyOptions,
-  { name, beginning }: CopyOrigin,
-  owner: string,
-): Promise<Contents | undefined> {
-  const schema = schemaOf(source);
-  const session = await openSession(database, ANSWER_MS);
-  try {
-    await migrateStream(session, schema);
-    const [found] = await session.run([
-      { text: `select ledger_id, copied_from from ${schema}.stream`, values: [] },
-    ]);
-    const row = found?.rows[0];
-    const isOurs = row?.['ledger_id'] === beginning.ledgerId;
-    if (row?.['copied_from'] === null) {
-      if (isOurs) return undefined;
-      throw refusal(`it has events of its own; nothing can be copied into it: "${source}"`);
-    }
-    if (row !== undefined && anew) await deleteStream(session, schema);
-    else if (row !== undefined && !isOurs) {
-      throw refusal(`it is an unfinished copy of another ledger; --anew begins again: "${source}"`);
-    }
-    const entrant = { source, region, owner, copiesFrom: name };
-    return await enterStream(session, schema, entrant, {
-      ...beginning,
-      retentionMs: RETAINED_FOR_EVER,
-    });
-  } finally {
-    await session.end();
-  }
-}
-
-async function deleteStream(session: Session, schema: string): Promise<void> {
-  const [found] = await session.run([
-    {
-      text: 'select inhrelid::regclass::text as name from pg_inherits where inhparent = to_regclass($1)',
-      values: [`${schema}.event`],
-    },
-  ]);
-  const partitions = found?.rows.map(({ name }) => `drop table ${name};`) ?? [];
-  const tables = ['segment', 'batch', 'record', 'evidence', 'cursor', 'stream'];
-  const names = tables.map((name) => `${schema}.${name}`).join(', ');
-  await session.run([{ text: `begin; ${partitions.join(' ')} truncate ${names}; commit` }]);
 }
 
 class StreamCopy {
@@ -199,10 +118,10 @@ class StreamCopy {
   async events(onProgress: (copied: number) => void): Promise<void> {
     const { head } = this.contents().state;
     const { head: of, beginning } = this.#origin;
-    if (head > of) throw refusal(`the stream has more events than the ledger: "${head}"`);
+    if (head > of) throw copyRefusal(`the stream has more events than the ledger: "${head}"`);
     if (head < beginning.lowWater) {
       const text = `the ledger has deleted events that are not copied yet; --anew begins again`;
-      throw refusal(`${text}: "${head}"`);
+      throw copyRefusal(`${text}: "${head}"`);
     }
     let group: CopiedBatch[] = [];
     let events = 0;
@@ -265,20 +184,20 @@ class StreamCopy {
     const end = { firstSequence: head + 1, lastSequence: head };
     const missing = new Set(missingRanges([deleted, ...segments, end]));
     const [wrong] = report.errors.filter((error) => !missing.has(error));
-    if (wrong !== undefined) throw refusal(wrong);
+    if (wrong !== undefined) throw copyRefusal(wrong);
     if (state.head !== head || state.chain !== chain) {
-      throw refusal(`the copy ends at ${state.head} with another chain: "${state.chain}"`);
+      throw copyRefusal(`the copy ends at ${state.head} with another chain: "${state.chain}"`);
     }
     if (state.lastWindowEnd !== lastWindowEnd) {
-      throw refusal(`the end of the last window differs: "${state.lastWindowEnd}"`);
+      throw copyRefusal(`the end of the last window differs: "${state.lastWindowEnd}"`);
     }
     for (const { destination, sequence, retiredAt } of this.#origin.cursors) {
       const cursor = cursors.get(destination);
       if (cursor?.sequence === sequence && cursor.retiredAt === retiredAt) continue;
-      throw refusal(`the cursor of ${destination} differs: "${cursor?.sequence}"`);
+      throw copyRefusal(`the cursor of ${destination} differs: "${cursor?.sequence}"`);
     }
     if (cursors.size !== this.#origin.cursors.length) {
-      throw refusal(`cursors differ: "${cursors.size}"`);
+      throw copyRefusal(`cursors differ: "${cursors.size}"`);
     }
     return this.#compareRecords();
   }
@@ -310,11 +229,11 @@ class StreamCopy {
     }
     const records = found.size;
     for await (const [key, value] of this.#origin.records()) {
-      if (found.get(key) !== value) throw refusal(`a record differs: "${key}"`);
+      if (found.get(key) !== value) throw copyRefusal(`a record differs: "${key}"`);
       found.delete(key);
     }
     const [extra] = found.keys();
-    if (extra !== undefined) throw refusal(`a record that the ledger lacks: "${extra}"`);
+    if (extra !== undefined) throw copyRefusal(`a record that the ledger lacks: "${extra}"`);
     return records;
   }
 
@@ -365,8 +284,4 @@ function planOf(
 
 function throwFailure(outcome: { readonly kind: string } | LedgerFailure | WriteOutcome): void {
   if ('cause' in outcome) throw new LedgerReadError(outcome);
-}
-
-function refusal(text: string): LedgerReadError {
-  return new LedgerReadError(ledgerFailure('invalid', `migrate: ${text}`));
 }

@@ -7,14 +7,8 @@ import { readIdentity } from '../leveldb/identity.ts';
 import { KEY_SPACE, keysOf, keyText } from '../leveldb/keys.ts';
 import { segmentName } from '../leveldb/segment-names.ts';
 import { type Contents, readContents, type SegmentSummary, walkEntries } from '../leveldb/state.ts';
-import {
-  type CopiedBatch,
-  type CopyOptions,
-  type CopyOrigin,
-  type CopyProgress,
-  type CopyReport,
-  copyToStream,
-} from '../postgres/stream-copy.ts';
+import type { CopiedBatch, CopyOptions, CopyOrigin } from '../postgres/begin-copy.ts';
+import { type CopyProgress, type CopyReport, copyToStream } from '../postgres/stream-copy.ts';
 import { type InspectedSegment, type Inspection, openInspection } from './inspection.ts';
 
 /**
