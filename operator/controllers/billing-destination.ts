@@ -139,21 +139,20 @@ export function billingDestinations(
   };
 }
 
-/**
- * As delivery and the HTTP API show it; the reason and message are those of the condition `Ready`. `createsCursors` is false
- * where another process creates them.
- */
-export function existingDestination(
-  { name, spec, deleting, specStatus }: KnownObject<BillingDestinationSpec>,
-  createsCursors: boolean,
-): ExistingDestination {
+/** As delivery and the HTTP API show it; the reason and message are those of the condition `Ready`. */
+export function existingDestination({
+  name,
+  spec,
+  deleting,
+  specStatus,
+}: KnownObject<BillingDestinationSpec>): ExistingDestination {
   const claim = specStatus && readyBySpec(specStatus);
   const problem = claim && { reason: claim.reason, message: claim.message };
   return {
     name,
     type: spec.type,
     suspend: spec.suspend ?? false,
-    ...(createsCursors && !deleting && { startFrom: spec.startFrom ?? 'now' }),
+    ...(!deleting && { startFrom: spec.startFrom ?? 'now' }),
     ...omitUndefined({ problem }),
   };
 }

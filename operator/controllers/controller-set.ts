@@ -1,9 +1,9 @@
 import { untilAborted } from '../kubernetes/abort.ts';
 import type { Connection } from '../kubernetes/connection.ts';
-import { createEventRecorder, type EventRecorder } from '../kubernetes/events.ts';
+import { createEventRecorder } from '../kubernetes/events.ts';
 import type { ReflectorMetrics, WorkQueueMetrics } from '../kubernetes/metrics.ts';
 import { createOperatorHost, type OperatorPart } from '../kubernetes/operator-base.ts';
-import { createStatusPublisher, type StatusPublisher } from '../kubernetes/status-publisher.ts';
+import { createStatusPublisher } from '../kubernetes/status-publisher.ts';
 import { omitUndefined } from '../model/omit-undefined.ts';
 import type { Clock } from '../telemetry/clock.ts';
 import type { Logger } from '../telemetry/logger.ts';
@@ -14,11 +14,6 @@ export interface ControllerSetOptions {
   readonly connection: Connection;
   /** Which process reports: the pod's name. */
   readonly instance: string;
-  /**
-   * False while another process says what becomes of the objects: then specs are put in force here, and nothing is written. By default
-   * true.
-   */
-  readonly mayWrite?: () => boolean;
   readonly clock: Clock;
   /** Uniform in [0, 1). */
   readonly random: () => number;
@@ -44,31 +39,17 @@ export interface ControllerSet {
   add<Spec>(kind: ControlledKind<Spec>): Controller<Spec>;
   /** Works until the signal is aborted, `further` parts included; rejects when a controller cannot go on. */
   run(signal: AbortSignal, further?: readonly OperatorPart[]): Promise<void>;
-  /** Looks at every object once more: it may write from now on. */
-  lookAgain(): void;
 }
 
 export function createControllerSet(options: ControllerSetOptions): ControllerSet {
-  const { connection, clock, logger, queueMetrics, mayWrite = () => true, timings = {} } = options;
-  const publisher = createStatusPublisher({
+  const { connection, clock, logger, queueMetrics, timings = {} } = options;
+  const status = createStatusPublisher({
     connection,
     clock,
     logger,
     ...omitUndefined({ metrics: queueMetrics, intervalMs: timings.statusInterval }),
   });
-  const recorder = createEventRecorder(options);
-  const status: StatusPublisher = {
-    ...publisher,
-    publish: (...said) => {
-      if (mayWrite()) publisher.publish(...said);
-    },
-  };
-  const events: EventRecorder = {
-    ...recorder,
-    record: (event) => {
-      if (mayWrite()) recorder.record(event);
-    },
-  };
+  const events = createEventRecorder(options);
   const host = createOperatorHost({
     connection,
     clock,
@@ -82,10 +63,9 @@ export function createControllerSet(options: ControllerSetOptions): ControllerSe
     events,
     clock,
     logger,
-    mayWrite,
     ...omitUndefined({ queueMetrics, reportIntervalMs: timings.report }),
   };
-  const controllers: Pick<Controller<unknown>, 'run' | 'ready' | 'lookAgain'>[] = [];
+  const controllers: Pick<Controller<unknown>, 'run' | 'ready'>[] = [];
   return {
     add: (kind) => {
       const controller = createController(kind, shared);
@@ -100,9 +80,6 @@ export function createControllerSet(options: ControllerSetOptions): ControllerSe
       await untilAborted(signal, ended.signal);
       await host.close();
       await events.settled();
-    },
-    lookAgain: () => {
-      for (const controller of controllers) controller.lookAgain();
     },
   };
 }

@@ -20,8 +20,6 @@ export interface ControllerOptions {
   readonly host: Pick<OperatorHost, 'watch' | 'finalizers'>;
   readonly status: StatusPublisher;
   readonly events: EventRecorder;
-  /** False while another process writes into the objects. */
-  readonly mayWrite: () => boolean;
   readonly clock: Clock;
   readonly logger: Logger;
   readonly queueMetrics?: WorkQueueMetrics;
@@ -46,8 +44,6 @@ export interface Controller<Spec> {
   ready(signal: AbortSignal): Promise<void>;
   /** The objects that there are, whatever their specs are worth, but for those that another process looks after. */
   objects(): readonly KnownObject<Spec>[];
-  /** Looks at all of them once more, soon. */
-  lookAgain(): void;
 }
 
 const REPORT_INTERVAL_MS = 2_000;
@@ -125,10 +121,6 @@ class KindController<Spec> implements Controller<Spec> {
     });
   }
 
-  lookAgain(): void {
-    for (const { name } of this.#source.values()) this.#queue.add(name);
-  }
-
   async #reconcile(name: string, signal: AbortSignal): Promise<WorkOutcome> {
     const kind = this.#kind;
     const object = this.#source.find('', name);
@@ -137,7 +129,7 @@ class KindController<Spec> implements Controller<Spec> {
     if (object.deleting) return this.#finish(object, signal);
     if (this.#isAnothers(object)) return this.#leave(object, signal);
     const lacks = kind.finalizer !== undefined && !object.finalizers.includes(kind.finalizer);
-    if (lacks && this.#options.mayWrite()) {
+    if (lacks) {
       return this.#options.host.finalizers.add(kind.resource, object, kind.finalizer);
     }
     const { specStatus, againMs } = await kind.act(object, signal);
@@ -158,7 +150,7 @@ class KindController<Spec> implements Controller<Spec> {
     const outcome = await this.#takeBack(object.name, signal);
     this.#markLooked(object.name);
     const isMarked = finalizer !== undefined && object.finalizers.includes(finalizer);
-    if (outcome.kind !== 'done' || !isMarked || !this.#options.mayWrite()) return outcome;
+    if (outcome.kind !== 'done' || !isMarked) return outcome;
     return this.#options.host.finalizers.remove(resource, object, finalizer);
   }
 
@@ -178,8 +170,6 @@ class KindController<Spec> implements Controller<Spec> {
     if (finalizer === undefined || !object.finalizers.includes(finalizer)) {
       return this.#takeBack(object.name, signal);
     }
-    // Another process lets it go; until then, and if that one ends, it is here.
-    if (!this.#options.mayWrite()) return this.#takeBack(object.name, signal);
     if (!this.#finished.has(object.uid)) {
       const removed = await this.#kind.remove(object.name, signal);
       if (removed.kind === 'failed') {

@@ -100,7 +100,7 @@ export function createControllers(options: ControllersOptions): Controllers {
       await Promise.all(awaited.map((controller) => controller.ready(signal)));
     },
     pricesKnown: () => pricesKnown,
-    destinations: () => destinations.objects().map((one) => existingDestination(one, true)),
+    destinations: () => destinations.objects().map((one) => existingDestination(one)),
     giverOf: (override) => {
       const apiVersion = 'meterfeed.io/v1alpha1';
       const kind = override === undefined ? 'MeteringPolicy' : 'TenantOverride';

@@ -93,7 +93,7 @@ export function createHubDestinations(
   return {
     known: () => known,
     ready: (signal) => controller.ready(signal),
-    existing: () => controller.objects().map((one) => existingDestination(one, true)),
+    existing: () => controller.objects().map((one) => existingDestination(one)),
     parts: [
       {
         name: 'connection',
