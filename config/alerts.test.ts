@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
 import { parse, stringify } from 'yaml';
 import { useOwnTestCluster } from '../e2e/control-plane/test-cluster.ts';
 import { startOperator } from '../e2e/local/operator-process.ts';
@@ -55,7 +55,12 @@ beforeAll(async () => {
   const database = await used.server().createDatabase();
   const meter = await playMeter(database, { source: 'berlin', region: 'eu-1' });
   const hub = await startHub([database]);
-  hubExposition = await hub.text('/metrics');
+  // What a stream brings is there once it is open.
+  const open = async (): Promise<void> => {
+    hubExposition = await hub.text('/metrics');
+    expect(hubExposition).toContain('meterfeed_destination_lag_seconds');
+  };
+  await vi.waitFor(open, { timeout: 30_000 });
   await hub.stop();
   await meter.stop();
   ofHub = new Set(namesIn(hubExposition));

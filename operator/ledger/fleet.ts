@@ -28,7 +28,7 @@ export interface FleetDatabase {
 
 /** Records of a stream that the hub writes: what delivery keeps, and which departures are acknowledged. */
 export function isHubRecord(key: string): boolean {
-  return key.startsWith('delivery/') || key.startsWith('hub/');
+  return ['delivery/', 'reported/', 'hub/'].some((prefix) => key.startsWith(prefix));
 }
 
 /** Which customers are provisioned for which streams (docs/fleet.md#one-customer). */

@@ -57,7 +57,7 @@ async function openOrigin(inspection: Inspection, directory: string): Promise<Co
     ...(lastWindowEnd !== undefined && { lastWindowEnd }),
     cursors: [...contents.cursors.values()],
     batches: (after) => batchesOf({ inspection, directory, segments }, after),
-    records: () => recordsOf(active),
+    records: () => recordsOf({ inspection, directory, segments }, active),
   };
 }
 
@@ -101,11 +101,23 @@ async function* batchesOf(
   }
 }
 
-async function* recordsOf({
-  database,
-  name,
-}: InspectedSegment): AsyncGenerator<readonly [key: string, value: string], void, void> {
+/** Records, and the evidence that each segment has. */
+async function* recordsOf(
+  { inspection, directory, segments }: Directory,
+  { database, name }: InspectedSegment,
+): AsyncGenerator<readonly [key: string, value: string], void, void> {
   for await (const [key, , body] of walkEntries(database, name, keysOf(KEY_SPACE.record))) {
     yield [keyText(key), body.toString()];
+  }
+  for (const { firstSequence } of segments) {
+    const segment = await inspection.open(join(directory, segmentName(firstSequence)));
+    const evidence = keysOf(KEY_SPACE.evidence);
+    try {
+      for await (const [key, , body] of walkEntries(segment.database, segment.name, evidence)) {
+        yield [keyText(key), body.toString()];
+      }
+    } finally {
+      await inspection.done(segment);
+    }
   }
 }

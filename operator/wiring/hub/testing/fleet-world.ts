@@ -10,7 +10,10 @@ import { reportMeter } from '../../../fleet/meter-reporter.ts';
 import type { MeterReport } from '../../../fleet/meter-report.ts';
 import type { Cursor, Ledger } from '../../../ledger/ledger.ts';
 import { TEST_WINDOW_MS, TEST_WINDOW_START, testEvent } from '../../../ledger/testing/events.ts';
-import { createFleetDatabase } from '../../../ledger/postgres/fleet-database.ts';
+import { createReaders } from '../../../ledger/postgres/readers.ts';
+import { schemaOf } from '../../../ledger/postgres/schema-name.ts';
+import type { Row } from '../../../ledger/postgres/session.ts';
+import { cursorOf } from '../../../ledger/postgres/state.ts';
 import { openTestStream } from '../../../ledger/testing/postgres-ledger.ts';
 import { deriveEventId } from '../../../model/event-id.ts';
 import type { UsageEvent } from '../../../model/event.ts';
@@ -62,13 +65,6 @@ export async function playMeter(
   { source, region, role = 'meter', ownDestinations = [] }: MeterNames,
 ): Promise<PlayedMeter> {
   const ledger = await openTestStream(database, { source, region });
-  const fleet = createFleetDatabase({
-    database,
-    durability: 'storage',
-    retentionMs: 86_400_000,
-    clock: systemClock,
-    logger: createMemoryLogger(),
-  });
   let tenants: readonly Tenant[] = [];
   let rounds = 0;
   let leavings = 0;
@@ -110,18 +106,27 @@ export async function playMeter(
     );
   };
   await tell();
-  const asHub = async <T>(read: (hub: Ledger) => Promise<T>): Promise<T> => {
-    const opened = await fleet.open({ source, region }, 0);
-    if (opened.kind === 'failed') throw new Error(opened.message);
-    const found = await read(opened.ledger);
-    await opened.ledger.close();
-    return found;
+  const own = `${schemaOf(source)}/`;
+  /** What the hub has in one of its tables under a prefix. */
+  const hubRows = async (
+    columns: string,
+    name: string,
+    prefix: string,
+  ): Promise<readonly Row[]> => {
+    const readers = createReaders(database);
+    const text = `select ${columns} from meterfeed_hub.${name} where starts_with(${name === 'cursor' ? 'destination' : 'key'}, $1)`;
+    const rows = await readers.query({ text, values: [own + prefix] });
+    await readers.end();
+    return rows;
   };
   return {
     ledger,
-    cursors: () => asHub(async (hub) => hub.cursors()),
-    hubRecords: (prefix) =>
-      asHub(async (hub) => (await Array.fromAsync(hub.records(prefix))).length),
+    cursors: async () => {
+      const name = `substr(destination, ${own.length + 1}) as destination`;
+      const rows = await hubRows(`${name}, seq, window_end, retired_at`, 'cursor', '');
+      return rows.map(cursorOf);
+    },
+    hubRecords: async (prefix) => (await hubRows('key', 'record', prefix)).length,
     setTenants: async (...wanted) => {
       const key = (tenant: Tenant) => `discovery/tenant/${tenant.id}`;
       const gone = tenants.filter(({ id }) => !wanted.some((tenant) => tenant.id === id));
