@@ -16,7 +16,7 @@ const ALLOWED = [
   '/api/v1/tenants/{tenant}',
 ];
 
-const OPEN = ['/', '/healthz', '/readyz', '/metrics', '/webhooks/{provider}'];
+const OPEN = ['/', '/healthz', '/leaderz', '/readyz', '/metrics', '/webhooks/{provider}'];
 
 describe('a token of a tenant', () => {
   test('reads what is its own, and a route that nobody thought of is closed', async () => {
