@@ -206,10 +206,6 @@ test('nobody pushes a correction: its ids, its source and quantities below zero 
   expect(json).toMatchObject({
     rejected: [{ error: expect.stringContaining('reserved for corrections') }],
   });
-  const sum = await push({ ...event, id: 'agg1_00000000000000000000000000000000' });
-  expect(sum.json).toMatchObject({
-    rejected: [{ error: expect.stringContaining('reserved for sums of events') }],
-  });
   expect((await push({ ...event, quantity: -1 })).status).toBe(400);
   await push(event);
   expect((await events(server)).at(-1)?.source).toBe('ingest:api');

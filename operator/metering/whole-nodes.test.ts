@@ -159,7 +159,9 @@ test('downtime for two reasons in turn names each once', () => {
   const world = createWorld();
   world.clusters([cluster('a')]);
   const missing = variant(own(N1), { allocatable: { [GPU]: '0' } });
-  const down = variant(own(N1), { taints: [{ key: 'node.kubernetes.io/unreachable' }] });
+  const down = variant(own(N1), {
+    taints: [{ key: 'node.kubernetes.io/unreachable', effect: 'NoExecute' }],
+  });
   world.node(gpuNode(missing));
   for (const [quarter, version] of [down, missing, down].entries()) {
     world.node(gpuNode(version), START + ((quarter + 1) * HOUR) / 4);
