@@ -29,6 +29,27 @@ const used = usePostgres();
 const HUB = join(import.meta.dirname, 'hub');
 const ACCOUNT = ['meterfeed-hub', 'meterfeed-hub'] as const;
 const [NAMESPACE] = ACCOUNT;
+/** Nothing runs it: what counts is its label. */
+const POD = {
+  apiVersion: 'v1',
+  kind: 'Pod',
+  metadata: {
+    name: 'hub-0',
+    namespace: NAMESPACE,
+    labels: { 'app.kubernetes.io/name': 'meterfeed' },
+  },
+  spec: {
+    automountServiceAccountToken: false,
+    securityContext: { runAsNonRoot: true, seccompProfile: { type: 'RuntimeDefault' } },
+    containers: [
+      {
+        name: 'operator',
+        image: 'none',
+        securityContext: { allowPrivilegeEscalation: false, capabilities: { drop: ['ALL'] } },
+      },
+    ],
+  },
+};
 const WITHIN = { timeout: 30_000, interval: 100 };
 
 let directory = '';
@@ -61,10 +82,14 @@ test('a hub is installed by one command, has no right on what is metered and kee
     'PodDisruptionBudget',
     'Role',
     'Role',
+    'Role',
+    'RoleBinding',
     'RoleBinding',
     'RoleBinding',
     'Service',
     'ServiceAccount',
+    'ValidatingAdmissionPolicy',
+    'ValidatingAdmissionPolicyBinding',
   ]);
   expect(objects).toContainEqual(
     expect.objectContaining({
@@ -123,7 +148,18 @@ test('a BillingDestination of the hub’s cluster is fed by every stream until i
   };
   const berlin = await bill('berlin', 'eu-1');
   const { kubeConfig } = access;
-  const hub = await started(startHub([database], {}, { kubeConfig, namespace: NAMESPACE }));
+  await cluster.kubectl(['apply', '--filename', '-'], manifest([POD]));
+  const hub = await started(
+    startHub([database], {}, { kubeConfig, namespace: NAMESPACE }, POD.metadata.name),
+  );
+  await cluster.kubectl([
+    'wait',
+    '--for=jsonpath={.metadata.labels.meterfeed\\.io/role}=leader',
+    '--timeout=30s',
+    '--namespace',
+    NAMESPACE,
+    'pod/hub-0',
+  ]);
   const usage = () => received.events.filter((one) => one.includes('.usage.')).toSorted();
   await expect.poll(usage, WITHIN).toEqual([expect.stringMatching(/^berlin /)]);
   const paris = await bill('paris', 'eu-2');

@@ -63,7 +63,7 @@ async function main(stopping: AbortSignal): Promise<number> {
   const pod = process.env['POD_NAME'] || undefined;
   const end =
     isHub || cluster === undefined
-      ? await runHub({ ...common, ...omitUndefined({ cluster }) }, stopping)
+      ? await runHub({ ...common, ...omitUndefined({ cluster, pod }) }, stopping)
       : await runOperator(
           {
             ...common,

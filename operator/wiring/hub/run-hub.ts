@@ -7,6 +7,8 @@ import type { LedgerDatabase, Settings, SettingsStore } from '../../config/setti
 import { createSettingsStore } from '../../config/settings-store.ts';
 import { Customers } from '../../fleet/customers.ts';
 import { createFleetLedger, createFleetTotals } from '../../fleet/fleet-ledger.ts';
+import { createConnection } from '../../kubernetes/connection.ts';
+import { LeaderLabel } from '../../kubernetes/leader-label.ts';
 import { HttpFront } from '../../http/front.ts';
 import { DEFAULT_LIMITS } from '../../http/limits.ts';
 import { createHttpServer } from '../../http/server.ts';
@@ -47,6 +49,8 @@ export interface HubOptions {
   readonly scrubber: Scrubber;
   /** Whose BillingDestinations hold beside the destinations of the environment; it may do without one. */
   readonly cluster?: HubCluster;
+  /** The name of the pod that this process runs in, where it runs in one of that cluster. */
+  readonly pod?: string;
 }
 
 type HubDatabases = readonly [HubDatabase, ...HubDatabase[]];
@@ -63,6 +67,8 @@ const REACHED_MS = 60_000;
 const ANSWERS_MS = 30_000;
 /** What has not ended by then, once another process leads, is ended with this process. */
 const STEP_DOWN_MS = 10_000;
+/** How long an API server that does not answer keeps a process from stepping down. */
+const LABEL_MS = 3_000;
 
 /**
  * Runs a hub until the signal is aborted or a part cannot go on: it stands by, and works while this process leads in the first
@@ -89,6 +95,8 @@ export async function runHub(options: HubOptions, stopping: AbortSignal): Promis
   const front = new HttpFront({ metrics: registry, logger, limits: DEFAULT_LIMITS, idle });
   try {
     await front.listen(environment.http);
+    // The pod may have it from an earlier process.
+    await labelled(options, (label) => label.remove(AbortSignal.timeout(LABEL_MS)));
     await first.lease.run(stopping, (epoch, signal) =>
       lead(options, { databases, registry, front }, epoch, signal, stopping),
     );
@@ -98,6 +106,18 @@ export async function runHub(options: HubOptions, stopping: AbortSignal): Promis
   } finally {
     await front.close();
   }
+}
+
+/** Works on the label by which a Service finds the leader, where this process runs in a pod. */
+async function labelled(
+  { cluster, pod, clock, logger }: HubOptions,
+  work: (label: LeaderLabel) => Promise<void>,
+): Promise<void> {
+  if (cluster === undefined || pod === undefined) return;
+  const { kubeConfig, namespace } = cluster;
+  const connection = createConnection({ kubeConfig });
+  await work(new LeaderLabel({ connection, namespace, pod, clock, logger }));
+  await connection.close();
 }
 
 function hubDatabase(options: HubOptions, database: LedgerDatabase): HubDatabase {
@@ -211,6 +231,15 @@ async function buildHub(
     },
     ...destinations.parts,
     { name: 'streams', run: (signal) => streams.run(epoch, signal) },
+    {
+      name: 'label',
+      run: (signal) =>
+        labelled(options, async (label) => {
+          await label.set(signal);
+          await aborted(signal);
+          await label.remove(AbortSignal.timeout(LABEL_MS));
+        }).then(() => aborted(signal)),
+    },
   ];
 }
 

@@ -168,6 +168,7 @@ export async function startHub(
   databases: readonly LedgerDatabase[],
   environment: Readonly<Record<string, string>> = {},
   cluster?: HubCluster,
+  pod?: string,
 ): Promise<RunningHub> {
   const directory = await mkdtemp(join(tmpdir(), 'meterfeed-hub-'));
   const port = await stablePort(join(directory, 'port'));
@@ -192,7 +193,7 @@ export async function startHub(
       random: Math.random,
       logger,
       scrubber: createScrubber(),
-      ...omitUndefined({ cluster }),
+      ...omitUndefined({ cluster, pod }),
     },
     stopping.signal,
   );
