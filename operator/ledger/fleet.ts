@@ -1,4 +1,4 @@
-import type { OpenLedgerOutcome } from './ledger.ts';
+import type { Ledger, LedgerFailure, WriteOutcome } from './ledger.ts';
 
 /** Which stream of a database: its names as it was registered with. */
 export interface StreamName {
@@ -21,10 +21,23 @@ export interface FleetDatabase {
    * A stream as the hub has it while it leads with `epoch`. Events, and records that the operator of the stream writes, are the stream's.
    * Cursors, and records under {@link isHubRecord}, are the hub's: `fenced` once another process leads. It takes no events.
    */
-  open(stream: StreamName, epoch: number): Promise<OpenLedgerOutcome>;
+  open(stream: StreamName, epoch: number): Promise<OpenStreamOutcome>;
   /** Customers of destinations, on record while this process leads with `epoch`. */
   customers(epoch: number): CustomerRecords;
 }
+
+/** What came of opening a stream. */
+export type OpenStreamOutcome =
+  | {
+      readonly kind: 'opened';
+      readonly ledger: Ledger;
+      /**
+       * Has the hub go on where the operator of the stream has fed a destination, with what that one remembers of it. Does nothing
+       * where the hub has a cursor of the destination, or the operator has none. To be called once the operator feeds it no more.
+       */
+      readonly adopt: (destination: string) => Promise<WriteOutcome>;
+    }
+  | LedgerFailure;
 
 /** Records of a stream that the hub writes: what delivery keeps, and which departures are acknowledged. */
 export function isHubRecord(key: string): boolean {

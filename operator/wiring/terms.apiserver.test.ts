@@ -9,6 +9,8 @@ import { type LedProcess, startLedProcess } from './testing/led-world.ts';
 const cluster = useOwnTestCluster();
 const used = usePostgres();
 const PATIENCE = { timeout: 60_000, interval: 100 };
+/** Of the stream, by the default of CLUSTER_NAME. */
+const SCHEMA = 'meterfeed_control_plane';
 let namespace: string;
 let database: LedgerDatabase;
 let processes: LedProcess[];
@@ -102,7 +104,7 @@ test('a leader goes on after another one has begun an epoch of the stream', {
 }, async () => {
   const first = await start('meterfeed-0');
   await first.leads();
-  const bumped = 'update meterfeed.stream set epoch = epoch + 1';
+  const bumped = `update ${SCHEMA}.stream set epoch = epoch + 1`;
   await used.server().query(bumped, database.name);
   await vi.waitFor(() => {
     expect(first.log()).toContain('stands by: another process leads by the epoch');
@@ -116,8 +118,7 @@ test('a process that is older than the tables leads, or calls itself ready', {
   const first = await start('meterfeed-0');
   await first.leads();
   await first.stop();
-  const newer =
-    'insert into meterfeed.version (version) select max(version) + 1 from meterfeed.version';
+  const newer = `insert into ${SCHEMA}.version (version) select max(version) + 1 from ${SCHEMA}.version`;
   await used.server().query(newer, database.name);
   const second = await start('meterfeed-1');
   await vi.waitFor(async () => {

@@ -4,14 +4,13 @@ import { override } from '../../model/override.ts';
 import type { Clock } from '../../telemetry/clock.ts';
 import type { Logger } from '../../telemetry/logger.ts';
 import { createProblems, ledgerFailure } from '../failures.ts';
-import { type FleetDatabase, isHubRecord, type StreamName } from '../fleet.ts';
 import {
-  type Ledger,
-  type LedgerFailure,
-  LedgerReadError,
-  type OpenLedgerOutcome,
-  type RecordChange,
-} from '../ledger.ts';
+  type FleetDatabase,
+  isHubRecord,
+  type OpenStreamOutcome,
+  type StreamName,
+} from '../fleet.ts';
+import { type Ledger, type LedgerFailure, LedgerReadError, type RecordChange } from '../ledger.ts';
 import { createLedgerMetrics } from '../ledger-metrics.ts';
 import { createCustomers } from './customers.ts';
 import { toLedgerFailure } from './failures.ts';
@@ -79,9 +78,9 @@ class PostgresFleet implements FleetDatabase {
     }
   }
 
-  async open({ source }: StreamName, epoch: number): Promise<OpenLedgerOutcome> {
+  async open({ source }: StreamName, epoch: number): Promise<OpenStreamOutcome> {
     try {
-      return { kind: 'opened', ledger: await this.#openLedger(source, epoch) };
+      return await this.#openStream(source, epoch);
     } catch (error) {
       return toLedgerFailure(this.name, error);
     }
@@ -90,7 +89,7 @@ class PostgresFleet implements FleetDatabase {
   readonly customers: FleetDatabase['customers'] = (epoch) =>
     createCustomers(() => this.#writer(epoch));
 
-  async #openLedger(source: string, epoch: number): Promise<Ledger> {
+  async #openStream(source: string, epoch: number): Promise<OpenStreamOutcome> {
     const { retentionMs, durability, clock, logger } = this.#options;
     const schema = schemaOf(source);
     const writer = await this.#writer(epoch);
@@ -109,7 +108,8 @@ class PostgresFleet implements FleetDatabase {
       retain: async () => undefined,
       onClose: async () => void this.#open.delete(stream),
     });
-    return asHub(ledger);
+    const adopt = (destination: string) => stream.adopt(destination);
+    return { kind: 'opened', ledger: asHub(ledger), adopt };
   }
 
   /** One connection and one loop serve all streams of the database. */

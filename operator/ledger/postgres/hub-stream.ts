@@ -1,6 +1,6 @@
 import { isHubRecord } from '../fleet.ts';
 import { createHeadWaiters, type HeadWaiters } from '../head-waiters.ts';
-import type { Cursor } from '../ledger.ts';
+import type { Cursor, WriteOutcome } from '../ledger.ts';
 import type { RequestOutcome } from '../writer.ts';
 import { cursorsAfter, cursorStatements, recordStatements } from './entries.ts';
 import type { FencedWriter } from './fenced-writer.ts';
@@ -59,6 +59,30 @@ export class HubStream implements LedgerStore {
     return outcome.result.outcomes;
   }
 
+  /** As `OpenStreamOutcome.adopt`. */
+  async adopt(destination: string): Promise<WriteOutcome> {
+    if (this.#contents.cursors.has(destination)) return { kind: 'written' };
+    const outcome = await this.#writer.write<undefined>({
+      run: async (session) => {
+        const { lastBatch } = this.#writer.next();
+        const [, answer] = await session.run([
+          { text: `update ${HUB_SCHEMA}.writer set last_batch = $1`, values: [lastBatch] },
+          ...adoptStatements(this.schema, destination),
+        ]);
+        const [row] = answer?.rows ?? [];
+        return {
+          result: undefined,
+          stored: () => {
+            if (row === undefined) return;
+            const cursors = new Map(this.#contents.cursors).set(destination, cursorOf(row));
+            this.#contents = { ...this.#contents, cursors };
+          },
+        };
+      },
+    });
+    return outcome.kind === 'failed' ? outcome : { kind: 'written' };
+  }
+
   /** Takes what the operator of the stream has written, once that is certain to last. */
   refresh({ state, segments }: Contents): void {
     this.#contents = { state, segments, cursors: this.#contents.cursors };
@@ -90,6 +114,25 @@ export class HubStream implements LedgerStore {
     }));
     return cursorsAfter(before.cursors, cursors, rows);
   }
+}
+
+/** Copies the cursor of the operator of a stream, and what it remembers of the destination. The first answer has the cursor. */
+function adoptStatements(schema: string, destination: string): readonly Statement[] {
+  return [
+    {
+      text: `insert into ${HUB_SCHEMA}.cursor (destination, seq, window_end, retired_at)
+        select $1 || destination, seq, window_end, retired_at from ${schema}.published_cursor
+          where destination = $2
+        returning $2 as destination, seq, window_end, retired_at`,
+      values: [ownName(schema), destination],
+    },
+    {
+      text: `insert into ${HUB_SCHEMA}.record (key, value)
+        select $1 || key, value from ${schema}.published_record where starts_with(key, $2)
+        on conflict (key) do update set value = excluded.value`,
+      values: [ownName(schema), `delivery/${destination}/`],
+    },
+  ];
 }
 
 /** What the hub writes before the keys and names of a stream. */

@@ -1,6 +1,7 @@
 /** Records that a hub may read: reports, tenants, their states, gaps, GPUs and plans; no journal, and nothing of destinations. */
 const PUBLISHED = [
   'costs/',
+  'delivery/',
   'discovery/',
   'enforcement/tenant/',
   'fleet/',
@@ -102,6 +103,9 @@ create table ${schema}.cursor (
   retired_at bigint
 ) with (fillfactor = 50);
 
+create view ${schema}.published_cursor as
+select destination, seq, window_end, retired_at from ${schema}.cursor;
+
 create view ${schema}.published_record as
 select key, value from ${schema}.record
   where ${PUBLISHED.map((prefix) => `starts_with(key, '${prefix}')`).join(' or ')};
@@ -156,7 +160,7 @@ export const STREAM_STEPS: readonly ((schema: string) => string)[] = [
 
 /** What a hub's role may read of a stream. */
 export function grantsToHub(schema: string, hub: string): readonly string[] {
-  const tables = ['stream', 'event', 'segment', 'batch', 'published_record'];
+  const tables = ['stream', 'event', 'segment', 'batch', 'published_cursor', 'published_record'];
   const names = tables.map((name) => `${schema}.${name}`).join(', ');
   return [`grant usage on schema ${schema} to ${hub}`, `grant select on ${names} to ${hub}`];
 }

@@ -19,7 +19,14 @@ const BERLIN = 'meterfeed_berlin';
 const PARIS = 'meterfeed_paris';
 const HUB = 'meterfeed_hub';
 /** What a hub may read of a stream. */
-const SHOWN_TO_HUB = ['batch', 'event', 'published_record', 'segment', 'stream'];
+const SHOWN_TO_HUB = [
+  'batch',
+  'event',
+  'published_cursor',
+  'published_record',
+  'segment',
+  'stream',
+];
 
 let database: LedgerDatabase;
 const clients = new Map<string, Client>();

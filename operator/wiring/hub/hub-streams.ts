@@ -230,9 +230,9 @@ class Streams implements HubStreams {
         this.#settle(key, `stream "${name.source}": ${opened.message}`, name);
         return;
       }
-      const { ledger } = opened;
+      const { ledger, adopt } = opened;
       const mayAct = (): boolean => lease.isTrusted();
-      const unit = await openStreamUnit(this.#context(), name, { ledger, mayAct, turns });
+      const unit = await openStreamUnit(this.#context(), name, { ledger, adopt, mayAct, turns });
       unit.watch.subscribe(() => {
         this.#merged = undefined;
       });

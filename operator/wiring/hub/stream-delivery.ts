@@ -11,6 +11,8 @@ export interface Delivering {
   readonly context: HubContext;
   readonly watch: StreamWatch;
   readonly delivery: Delivery;
+  /** As `OpenStreamOutcome.adopt`. */
+  readonly adopt: (destination: string) => Promise<WriteOutcome>;
 }
 
 /** Those that the hub feeds a stream to: none while its operator feeds all of them, and none of a name that its meter has. */
@@ -46,7 +48,7 @@ export function existingOf(
 
 /** Feeds the stream to the hub's destinations, once they and all streams are known: a customer is that of all streams. */
 export async function deliver(
-  { context, watch, delivery }: Delivering,
+  { context, watch, delivery, adopt }: Delivering,
   signal: AbortSignal,
 ): Promise<void> {
   const { settings, logger } = context;
@@ -59,8 +61,21 @@ export async function deliver(
   }
   let applied: readonly DestinationSettings[] = [];
   let isOffboarding = false;
+  /** What could not be taken over now is so with the next look. */
+  const adoptAll = async (wanted: readonly DestinationSettings[]): Promise<boolean> => {
+    const isMeter = watch.report()?.role === 'meter';
+    const existing = isMeter ? existingOf(context.destinations.existing(), watch) : [];
+    for (const { name } of [...wanted, ...existing]) {
+      const outcome = await adopt(name);
+      if (outcome.kind === 'written') continue;
+      logger.warn(`[fleet] ${name}: ${outcome.message}`);
+      return false;
+    }
+    return true;
+  };
   const look = async (): Promise<void> => {
     const wanted = wantedOf(context, watch);
+    if (!(await adoptAll(wanted))) return;
     const isSame =
       wanted.length === applied.length && wanted.every((one, index) => one === applied[index]);
     if (!isSame) {
@@ -103,7 +118,7 @@ export async function retire(
 
 /** Hands tenants that have left over to the destinations. Each is asked for durably before the departure is acknowledged. */
 async function offboardDeparted(
-  { watch, delivery }: Omit<Delivering, 'context'>,
+  { watch, delivery }: Pick<Delivering, 'watch' | 'delivery'>,
   warn: (problem: string) => void,
 ): Promise<void> {
   for (const departure of watch.departures()) {

@@ -40,6 +40,8 @@ export interface StreamUnit extends ServedStream, ViewedStream {
 /** A stream as its database gives it to the hub that leads there. */
 export interface OpenedStream {
   readonly ledger: Ledger;
+  /** As `OpenStreamOutcome.adopt`. */
+  readonly adopt: (destination: string) => Promise<WriteOutcome>;
   /** Whether this process certainly leads in its database at this moment. */
   readonly mayAct: () => boolean;
   /** Of all streams of the database: the streams of another one do not wait for it. */
@@ -52,7 +54,7 @@ const STATES_MS = 30_000;
 export async function openStreamUnit(
   context: HubContext,
   name: StreamName,
-  { ledger, mayAct, turns }: OpenedStream,
+  { ledger, adopt, mayAct, turns }: OpenedStream,
 ): Promise<StreamUnit> {
   const { clock, random, logger, settings, environment } = context;
   const registry = new Registry();
@@ -108,7 +110,7 @@ export async function openStreamUnit(
     { name: 'states', run: reloadStates },
     {
       name: 'delivery',
-      run: (signal) => deliver({ context, watch, delivery }, signal),
+      run: (signal) => deliver({ context, watch, delivery, adopt }, signal),
     },
     {
       name: 'sums',
@@ -126,7 +128,7 @@ export async function openStreamUnit(
     delivery,
     registry,
     ledger,
-    retire: (destination) => retire(destination, { context, watch, delivery, ledger }),
+    retire: (destination) => retire(destination, { context, watch, delivery, adopt, ledger }),
     totals: summing.totals,
     fedByMeter: () => {
       const own = new Set(watch.report()?.ownDestinations);
