@@ -1,7 +1,8 @@
 import { readFile } from 'node:fs/promises';
 import type { Registry } from 'prom-client';
 import type { PrometheusSettings, Settings, SettingsStore } from '../config/settings.ts';
-import type { Ledger } from '../ledger/ledger.ts';
+import { type Ledger, LedgerReadError } from '../ledger/ledger.ts';
+import { errorText } from '../model/error-text.ts';
 import type { Observation } from '../observation/observation.ts';
 import type { Outbound } from '../outbound/outbound.ts';
 import { CONNECTIONS } from '../prometheus/ask.ts';
@@ -69,6 +70,9 @@ export function createConfiguredMetrics(options: ConfiguredMetricsOptions): Conf
   };
 }
 
+/** Between attempts to read what is pending. */
+const READ_AGAIN_MS = 1_000;
+
 export interface PrometheusOptions {
   readonly outbound: Outbound;
   readonly configured: ConfiguredMetrics;
@@ -132,14 +136,22 @@ export function createPrometheus(options: PrometheusOptions): Prometheus {
         if (next.prometheus !== prometheus) other.abort();
       });
       const either = AbortSignal.any([signal, other.signal]);
-      if (prometheus.url === undefined) {
-        metering = undefined;
-        await forgetPrometheusWork(ledger);
-        await aborted(either);
-      } else {
-        await meter(prometheus.url, prometheus, either);
+      try {
+        if (prometheus.url === undefined) {
+          metering = undefined;
+          await forgetPrometheusWork(ledger);
+          await aborted(either);
+        } else {
+          await meter(prometheus.url, prometheus, either);
+        }
+      } catch (error) {
+        // A database that is away at the start must not end the only process that watches.
+        if (!isPassing(error)) throw error;
+        options.logger.warn(`[prometheus] ${errorText(error)}`);
+        await options.clock.sleep(READ_AGAIN_MS, either).catch(() => undefined);
+      } finally {
+        leave();
       }
-      leave();
     }
   };
   return {
@@ -148,6 +160,10 @@ export function createPrometheus(options: PrometheusOptions): Prometheus {
     question: (event) => metering?.question(event),
     part: { name: 'Prometheus', run },
   };
+}
+
+function isPassing(error: unknown): boolean {
+  return error instanceof LedgerReadError && error.failure.cause === 'retryable';
 }
 
 function codesOf({ metering }: Settings): ReadonlySet<string> {
