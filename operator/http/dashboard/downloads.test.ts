@@ -37,6 +37,8 @@ async function open(hash: string): Promise<Page> {
 
 /** What a click saves: its name, and its lines. */
 async function saved(page: Page, button: string): Promise<readonly [string, readonly string[]]> {
+  // What still comes moves buttons.
+  await page.waitForLoadState('networkidle');
   const [download] = await Promise.all([
     page.waitForEvent('download'),
     page.getByRole('button', { name: button, exact: true }).first().click(),
