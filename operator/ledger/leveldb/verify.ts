@@ -1,14 +1,8 @@
 import { crc32 } from 'node:zlib';
 import { LedgerReadError, type LedgerFailure, type VerifyReport } from '../ledger.ts';
 import type { Database } from './database.ts';
-import {
-  decodeStoredEvent,
-  type EventEntry,
-  fieldOf,
-  walkEvents,
-  windowStartOf,
-} from './event-walk.ts';
-import { BatchTree, chainValue, nextChain } from '../event-chain.ts';
+import { decodeStoredEvent, fieldOf, walkEvents, windowStartOf } from './event-walk.ts';
+import { chainBatch } from '../batch-chain.ts';
 import { damage, type Problems } from '../failures.ts';
 import { toLedgerFailure } from './failures.ts';
 import { type StoreView, useSegment } from './find-stored.ts';
@@ -53,7 +47,8 @@ export async function verifySegment(
   const marks = walkBatchMarks(database, where, firstSequence, lastSequence);
   let ids = NO_ENTRIES;
   let chain = segment.firstChain;
-  let batch = beginBatch(chain, firstSequence, link);
+  const linkedFrom = link?.from ?? Number.POSITIVE_INFINITY;
+  let batch = chainBatch(chain, firstSequence, linkedFrom);
   let mark = await nextMark(marks);
   for await (const entries of walkEvents(database, where, firstSequence, lastSequence)) {
     signal?.throwIfAborted();
@@ -61,14 +56,15 @@ export async function verifySegment(
       const { sequence } = entry;
       if (depth.ids) ids = addEntry(ids, idChecksum(idKey(decodeStoredEvent(entry).id), sequence));
       depth.pages?.note(sequence, windowStartOf(entry));
-      batch.add(entry);
+      const text = entry.body.toString();
+      batch.add(sequence, fieldOf(text, 'tenant'), text);
       if (mark === undefined || sequence < mark.lastSequence) continue;
       const end = batch.end();
       chain = end.chain;
       if (sequence !== mark.lastSequence || chain !== mark.chain || end.root !== mark.root) {
         throw damage(where, `the chain does not match at event ${sequence}`);
       }
-      batch = beginBatch(chain, sequence + 1, link);
+      batch = chainBatch(chain, sequence + 1, linkedFrom);
       mark = await nextMark(marks);
     }
   }
@@ -80,33 +76,6 @@ export async function verifySegment(
   if (stored.count !== ids.count || stored.sum !== ids.sum) {
     throw damage(where, `the ids for deduplication do not match the events`);
   }
-}
-
-/** A batch whose events are being read. */
-interface ReadBatch {
-  add(entry: EventEntry): void;
-  end(): Pick<BatchMark, 'chain' | 'root'>;
-}
-
-function beginBatch(previous: string, first: number, link: ChainLink | undefined): ReadBatch {
-  if (link === undefined || first < link.from) {
-    const hash = nextChain(previous);
-    return {
-      add: ({ value }) => void hash.update(value),
-      end: () => ({ chain: hash.digest('hex') }),
-    };
-  }
-  const tree = new BatchTree();
-  return {
-    add: ({ sequence, body }) => {
-      const text = body.toString();
-      tree.add(sequence, fieldOf(text, 'tenant'), text);
-    },
-    end: () => {
-      const root = tree.root();
-      return { chain: chainValue(previous, first, root), root };
-    },
-  };
 }
 
 /** The sum of all stored ids up to an event, to be compared with that of the events' own. */

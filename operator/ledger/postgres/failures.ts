@@ -9,18 +9,11 @@ const CAUSE_BY_STATE: ReadonlyMap<string, LedgerFailure['cause']> = new Map([
   ['XX002', 'corrupt'],
 ]);
 
-/** A partition that another process has dropped is missing. */
-const NO_PARTITION = '23514';
-
 /** Whatever was thrown while working on the ledger, as an outcome. */
 export function toLedgerFailure(what: string, error: unknown): LedgerFailure {
   if (error instanceof LedgerReadError) return error.failure;
   const cause = CAUSE_BY_STATE.get(sqlState(error)) ?? 'retryable';
   return ledgerFailure(cause, `ledger: ${what}: ${errorText(error)}`);
-}
-
-export function isMissingPartition(error: unknown): boolean {
-  return sqlState(error) === NO_PARTITION;
 }
 
 /** Of an error that the server sent; empty for any other. */

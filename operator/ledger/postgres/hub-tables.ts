@@ -1,6 +1,7 @@
 import { migrate } from './migrate.ts';
 import { HUB_SCHEMA } from './schema-name.ts';
 import type { Session } from './session.ts';
+import { entryTables } from './tables.ts';
 
 /**
  * The tables of a hub (docs/ledger-format.md#the-schema-of-a-hub). Keys of records and names of cursors begin with the schema of
@@ -29,18 +30,7 @@ create table ${schema}.stream (
   schema text primary key
 );
 
-create table ${schema}.record (
-  key text collate "C" primary key,
-  value text not null
-);
-
-create table ${schema}.cursor (
-  destination text collate "C" primary key,
-  seq bigint not null,
-  window_end bigint,
-  retired_at bigint
-) with (fillfactor = 50);
-
+${entryTables(schema)}
 create table ${schema}.customer (
   destination text collate "C" not null,
   tenant text collate "C" not null,

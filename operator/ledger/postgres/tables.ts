@@ -11,6 +11,22 @@ const PUBLISHED = [
   'window-report/',
 ];
 
+/** The tables of records and cursors, which a stream and a hub have alike. */
+export function entryTables(schema: string): string {
+  return `create table ${schema}.record (
+  key text collate "C" primary key,
+  value text not null
+);
+
+create table ${schema}.cursor (
+  destination text collate "C" primary key,
+  seq bigint not null,
+  window_end bigint,
+  retired_at bigint
+) with (fillfactor = 50);
+`;
+}
+
 /**
  * The tables of a stream (docs/ledger-format.md#postgresql). Times beside those of events are milliseconds since the epoch.
  * `event` has a partition for each week of appending, which the program makes.
@@ -85,24 +101,13 @@ create table ${schema}.batch (
   root text
 );
 
-create table ${schema}.record (
-  key text collate "C" primary key,
-  value text not null
-);
-
 -- What stands behind the events of an hour.
 create table ${schema}.evidence (
   key text collate "C" primary key,
   value text not null
 );
 
-create table ${schema}.cursor (
-  destination text collate "C" primary key,
-  seq bigint not null,
-  window_end bigint,
-  retired_at bigint
-) with (fillfactor = 50);
-
+${entryTables(schema)}
 create view ${schema}.published_cursor as
 select destination, seq, window_end, retired_at from ${schema}.cursor;
 

@@ -1,7 +1,7 @@
 import { FIRST_CHAIN } from '../event-chain.ts';
 import { damage, type Problems } from '../failures.ts';
 import type { LedgerFailure, LedgerReadError, VerifyReport } from '../ledger.ts';
-import { chainBatch } from './batch-chain.ts';
+import { chainBatch } from '../batch-chain.ts';
 import { toLedgerFailure } from './failures.ts';
 import { walkRange } from './reading.ts';
 import type { Segment, StreamView } from './state.ts';

@@ -1,5 +1,5 @@
 import type { EncodedEvent } from '../writer.ts';
-import { chainBatch } from './batch-chain.ts';
+import { chainBatch } from '../batch-chain.ts';
 import { cursorsAfter, cursorStatements, recordStatements } from './entries.ts';
 import { insertEvents } from './event-row.ts';
 import { timeOf } from './instants.ts';

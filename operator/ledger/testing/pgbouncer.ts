@@ -15,14 +15,14 @@ export interface PgBouncer {
   stop(): Promise<void>;
 }
 
-const PROGRAM = process.env['PGBOUNCER'] ?? '/usr/sbin/pgbouncer';
+const PROGRAM = '/usr/sbin/pgbouncer';
 const READY_MS = 15_000;
 /** Fewer connections to the server than clients have, so that they are handed around. */
 const SERVER_CONNECTIONS = 3;
 
 export async function startPgBouncer(database: LedgerDatabase): Promise<PgBouncer> {
   if (!existsSync(PROGRAM)) {
-    throw new Error('PgBouncer is not installed: install the package pgbouncer, or set PGBOUNCER');
+    throw new Error('PgBouncer is not installed: install the package pgbouncer');
   }
   const identity = serverUser();
   const directory = mkdtempSync(join(tmpdir(), 'pgbouncer-'));

@@ -1,4 +1,4 @@
-import { BatchTree, chainValue, encodeStoredEvents, nextChain } from '../event-chain.ts';
+import { BatchTree, chainValue, encodeStoredEvents, nextChain } from './event-chain.ts';
 
 /** The chain value of one batch, calculated event by event. */
 export interface ChainedBatch {
