@@ -3,13 +3,11 @@ import type { DestinationCursors } from '../controllers/billing-destination.ts';
 import type { Delivery } from '../delivery/delivery.ts';
 import { createDelivery } from '../delivery/delivery-engine.ts';
 import type { DestinationStatus } from '../delivery/destination-status.ts';
-import { fencedDestinations } from '../delivery/fenced-destinations.ts';
 import { createDriftWatch, type DriftReport } from '../delivery/operations/drift-watch.ts';
 import { createInvoiceWatch } from '../delivery/operations/invoice-watch.ts';
 import { type PriceReport, PriceWatch } from '../delivery/operations/price-watch.ts';
 import { type Rate, RateWatch } from '../delivery/operations/rate-watch.ts';
 import { wasServed } from '../delivery/records/served-tenants.ts';
-import { createDestinationRegistry } from '../destinations/registry.ts';
 import type { Discovery } from '../discovery/discovery.ts';
 import { createEnforcement, type Enforcement } from '../enforcement/enforcement.ts';
 import { Revocations } from '../http/portal/revocations.ts';
@@ -17,14 +15,13 @@ import type { HeldUsage } from '../ingest/held-usage.ts';
 import { createHeldUsage } from '../ingest/ledger-held-usage.ts';
 import { createEventRecorder } from '../kubernetes/events.ts';
 import { omitUndefined } from '../model/omit-undefined.ts';
-import { fencedOutbound } from '../outbound/fenced-outbound.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import type { BuildContext } from './build-context.ts';
 import type { ClusterView } from './cluster-view.ts';
 import { whenConfigured } from './custom-resources.ts';
+import { leaderDestinations } from './leader-destinations.ts';
 import type { Metering } from './metering.ts';
 import { openGaps } from './open-gaps.ts';
-import { tracedDestinations } from './otlp.ts';
 import { aborted, type Part } from './parts.ts';
 
 /** What goes to billing systems, and what comes back from them. */
@@ -53,16 +50,10 @@ export async function buildDelivery(
   const { outbound, customResources, queueMetrics, instance, tracer, mayAct } = context;
   const common = { clock, random, logger, ledger, registry };
   const maxBackfillMs = () => settings.current().metering.maxBackfillMs;
-  const registered = createDestinationRegistry({
-    clock,
-    logger,
-    outbound: fencedOutbound(outbound, mayAct),
-  });
-  const create = fencedDestinations(registered, mayAct);
   const delivery = createDelivery({
     ...common,
     catalog: metering.catalog,
-    createDestination: tracer === undefined ? create : tracedDestinations(create, tracer),
+    createDestination: leaderDestinations({ clock, logger, outbound, tracer }, mayAct),
     tenants: {
       find: (id) => discovery.findTenant(id),
       subscribe: (listener) => discovery.subscribe(() => listener()),

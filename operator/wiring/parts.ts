@@ -1,3 +1,4 @@
+import { untilAborted } from '../kubernetes/abort.ts';
 import { errorText } from '../model/error-text.ts';
 import type { Clock } from '../telemetry/clock.ts';
 import type { Logger } from '../telemetry/logger.ts';
@@ -16,6 +17,9 @@ export type PartsEnd =
 
 /** Longest wait for all parts to end; below the 60 s that Kubernetes grants the pod. */
 export const STOP_DEADLINE_MS = 40_000;
+
+/** A leader that another process has followed must have ended its work after this time, or the process ends. */
+const STEP_DOWN_MS = 10_000;
 
 /**
  * Runs all parts until the signal is aborted or one of them ends, then stops them one after the
@@ -55,6 +59,27 @@ async function outcomeOf(part: Part, signal: AbortSignal): Promise<string> {
     return 'ended unasked';
   } catch (error) {
     return errorText(error);
+  }
+}
+
+/** The end of a leader's work; a failure where it throws, and where a leader that leads no more, and is not to stop, does not end in time. */
+export async function inTime(
+  work: (leading: AbortSignal) => Promise<PartsEnd>,
+  leading: AbortSignal,
+  { signal: stopping, clock }: { readonly signal: AbortSignal; readonly clock: Clock },
+): Promise<PartsEnd> {
+  const ended = new AbortController();
+  const late = async (): Promise<PartsEnd> => {
+    await untilAborted(leading, ended.signal);
+    if (stopping.aborted) await untilAborted(ended.signal);
+    await clock.sleep(STEP_DOWN_MS, ended.signal);
+    return { kind: 'failed', reason: `it did not step down in ${STEP_DOWN_MS / 1_000} seconds` };
+  };
+  const failed = (error: unknown): PartsEnd => ({ kind: 'failed', reason: errorText(error) });
+  try {
+    return await Promise.race([work(leading).catch(failed), late()]);
+  } finally {
+    ended.abort();
   }
 }
 

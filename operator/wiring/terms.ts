@@ -1,7 +1,6 @@
 import { randomBytes } from 'node:crypto';
 import type { LedgerDatabase, Settings } from '../config/settings.ts';
 import type { ReadinessCheck } from '../http/views.ts';
-import { untilAborted } from '../kubernetes/abort.ts';
 import type { LeaderLabel } from '../kubernetes/leader-label.ts';
 import {
   createLeaderElection,
@@ -9,12 +8,10 @@ import {
   type LeaderElectionOptions,
 } from '../kubernetes/lease.ts';
 import type { Ledger } from '../ledger/ledger.ts';
-import { errorText } from '../model/error-text.ts';
-import type { Clock } from '../telemetry/clock.ts';
 import { DatabasePoll, READY_MS } from './database-poll.ts';
 import { LEASE } from './build-operator.ts';
 import { type LedgerSurroundings, openLedger } from './open-ledger.ts';
-import type { PartsEnd } from './parts.ts';
+import { inTime, type PartsEnd } from './parts.ts';
 
 /** How a term as the leader ended. */
 export type TermEnd =
@@ -50,9 +47,6 @@ export interface TermsOptions extends LedgerSurroundings {
   readonly namespace: string;
   readonly random: () => number;
 }
-
-/** A leader that another process has followed must have ended its work after this time, or the process ends. */
-const STEP_DOWN_MS = 10_000;
 
 /**
  * Longer than the usual 15 s: there is no standby in a hurry, a restart takes its own lease back at
@@ -215,28 +209,4 @@ async function elected(
   const [end = { kind: 'stopped' }] = ends;
   if (outcome.kind === 'released' || end.kind !== 'stopped') return end;
   return { kind: 'stepped down', reason: outcome.reason };
-}
-
-function failedBy(error: unknown): PartsEnd {
-  return { kind: 'failed', reason: errorText(error) };
-}
-
-/** The end of the work; a failure where it throws, and where a leader that lost its lease, and is not told to stop, does not end in time. */
-async function inTime(
-  work: (leading: AbortSignal) => Promise<PartsEnd>,
-  leading: AbortSignal,
-  { signal: stopping, clock }: { readonly signal: AbortSignal; readonly clock: Clock },
-): Promise<PartsEnd> {
-  const ended = new AbortController();
-  const late = async (): Promise<PartsEnd> => {
-    await untilAborted(leading, ended.signal);
-    if (stopping.aborted) await untilAborted(ended.signal);
-    await clock.sleep(STEP_DOWN_MS, ended.signal);
-    return { kind: 'failed', reason: `it did not step down in ${STEP_DOWN_MS / 1_000} seconds` };
-  };
-  try {
-    return await Promise.race([work(leading).catch(failedBy), late()]);
-  } finally {
-    ended.abort();
-  }
 }

@@ -24,7 +24,7 @@ import type { Logger } from '../../telemetry/logger.ts';
 import { createRegistry } from '../../telemetry/registry.ts';
 import type { Scrubber } from '../../telemetry/scrubber.ts';
 import { exportTelemetry } from '../otlp.ts';
-import { aborted, type Part, type PartsEnd, runParts } from '../parts.ts';
+import { aborted, inTime, type Part, type PartsEnd, runParts } from '../parts.ts';
 import { createFleetMetrics } from './fleet-metrics.ts';
 import { FleetRegistry } from './fleet-registry.ts';
 import { backlogOfAll, destinationsOfAll, fleetViews } from './fleet-views.ts';
@@ -65,8 +65,6 @@ interface Process {
 /** A database that has answered within this time is reached; a leader answers requests for so long without it. */
 const REACHED_MS = 60_000;
 const ANSWERS_MS = 30_000;
-/** What has not ended by then, once another process leads, is ended with this process. */
-const STEP_DOWN_MS = 10_000;
 /** How long an API server that does not answer keeps a process from stepping down. */
 const LABEL_MS = 3_000;
 
@@ -145,15 +143,8 @@ async function lead(
 ): Promise<void> {
   const { clock, logger } = options;
   const parts = await buildHub(options, process, epoch, () => !signal.aborted);
-  const ended = new AbortController();
-  const late = async (): Promise<PartsEnd> => {
-    await aborted(AbortSignal.any([signal, ended.signal]));
-    await clock.sleep(STEP_DOWN_MS, AbortSignal.any([stopping, ended.signal]));
-    return { kind: 'failed', reason: `another process leads, and this one did not stop in time` };
-  };
-  const working = runParts(parts, signal, { clock, logger });
-  const end = await Promise.race([working, late().catch(() => working)]);
-  ended.abort();
+  const work = (leading: AbortSignal) => runParts(parts, leading, { clock, logger });
+  const end = await inTime(work, signal, { signal: stopping, clock });
   if (end.kind === 'failed') throw new Error(end.reason);
   if (!stopping.aborted) logger.warn('[hub] another process leads: this one stands by');
 }

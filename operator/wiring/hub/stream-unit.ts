@@ -1,12 +1,7 @@
 import { join } from 'node:path';
 import { Registry } from 'prom-client';
 import { createDelivery } from '../../delivery/delivery-engine.ts';
-import { fencedDestinations } from '../../delivery/fenced-destinations.ts';
-import {
-  type CreateDestination,
-  createDestinationRegistry,
-  forCluster,
-} from '../../destinations/registry.ts';
+import { type CreateDestination, forCluster } from '../../destinations/registry.ts';
 import { recordedTenant } from '../../discovery/memory.ts';
 import { createStates, type StateStore } from '../../enforcement/states/state-store.ts';
 import { newRecord } from '../../enforcement/states/tenant-record.ts';
@@ -19,12 +14,13 @@ import type { Ledger, WriteOutcome } from '../../ledger/ledger.ts';
 import { createSumming } from '../../usage/summing.ts';
 import type { SummingTurns } from '../../usage/sum-keeper.ts';
 import { createDestinationMetrics } from '../destination-metrics.ts';
+import { leaderDestinations } from '../leader-destinations.ts';
 import { aborted, type Part, runParts } from '../parts.ts';
-import { tracedDestinations } from '../otlp.ts';
 import type { HubContext } from './hub-context.ts';
 import { streamCatalog } from './stream-catalog.ts';
 import { deliver, existingOf, retire } from './stream-delivery.ts';
 import { streamViews, type ViewedStream } from './stream-views.ts';
+import { withSummedReads } from './summed-reads.ts';
 
 /** One stream of a hub: read, summed, and fed to the hub's destinations. Independent of all others. */
 export interface StreamUnit extends ServedStream, ViewedStream {
@@ -77,7 +73,7 @@ export async function openStreamUnit(
     clock,
     random,
     logger,
-    ledger,
+    ledger: withSummedReads(ledger, summing.hear),
     registry,
     catalog,
     createDestination: destinationsOf(context, name, mayAct),
@@ -158,10 +154,8 @@ function destinationsOf(
   { source }: StreamName,
   mayAct: () => boolean,
 ): CreateDestination {
-  const { clock, logger, outbound, tracer, customers } = context;
-  const plain = createDestinationRegistry({ clock, logger, outbound });
-  const fenced = fencedDestinations(plain, mayAct);
-  const create = tracer === undefined ? fenced : tracedDestinations(fenced, tracer);
+  const { customers } = context;
+  const create = leaderDestinations(context, mayAct);
   return (wanted) => {
     const outcome = create(forCluster(wanted, source));
     if (outcome.kind === 'invalid') return outcome;
