@@ -19,6 +19,7 @@ import {
   readGroupBy,
   readMaxAge,
   rebuilding,
+  selectionOf,
   tooManyRows,
 } from './usage.ts';
 
@@ -82,7 +83,7 @@ export function monthRoute(context: RouteContext, scans: Scans): Route {
           const note = omitUndefined({ note: noteOf([outcome]) });
           return { span, since, rows: sums.rows(), ...note };
         };
-        const selection = [...FILTER_PARAMETERS, 'format'].map((name) => query.get(name) ?? null);
+        const selection = selectionOf(query);
         const key = JSON.stringify([tenantOf(request) ?? null, month, groupBy, selection]);
         const freshness = { head: ledger.head(), maxAgeMs: readMaxAge(request) };
         const answer = await (freshness.maxAgeMs > 0 ? shared.get(key, freshness, make) : make());

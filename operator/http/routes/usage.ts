@@ -151,7 +151,7 @@ export function sharedOrMade<T>({
 }: SharedRequest<T>): Promise<T> {
   const maxAgeMs = readMaxAge(request);
   if (maxAgeMs <= 0) return make(goneSignal(response));
-  const selection = [...FILTER_PARAMETERS, 'format'].map((name) => query.get(name) ?? null);
+  const selection = selectionOf(query);
   const key = JSON.stringify([tenantOf(request) ?? null, range.from, range.to, groupBy, selection]);
   // An answer that others may wait for is made to the end.
   return answers.get(key, { head, maxAgeMs }, () => make(new AbortController().signal));
@@ -239,6 +239,11 @@ export async function measuredSince({
   const page = await ledger.read(ledger.lowWater(), 1);
   const [first] = page.kind === 'failed' ? [] : page.events;
   return first === undefined ? undefined : Date.parse(first.event.window_start);
+}
+
+/** What tells one selection of sums from another, beside the tenant, the range and the grouping. */
+export function selectionOf(query: Query): readonly (string | null)[] {
+  return [...FILTER_PARAMETERS, 'format'].map((name) => query.get(name) ?? null);
 }
 
 /** What is to be known about sums, for `note` of their answer; undefined where they are complete. */
