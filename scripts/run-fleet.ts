@@ -7,7 +7,7 @@ import { untilSignal } from './until-signal.ts';
 
 /**
  * `make run-fleet`: a whole fleet on this machine: PostgreSQL with two standbys, two simulated clusters with a meter each, a hub
- * of two processes, one of which leads and feeds a receiver and a stand-in for Lago. Ctrl-C ends everything; the next start begins anew.
+ * of two processes, one of which leads and feeds a receiver and a stand-in for Lago. Ctrl-C ends everything; the next start begins again.
  */
 const files = fleetFiles(process.argv[2]);
 const began = performance.now();

@@ -40,7 +40,7 @@ export interface LocalFleet {
 
 /**
  * Brings up a primary with two standbys, a receiver, a stand-in for Lago, two simulated clusters with a meter each and two
- * processes of a hub. Everything begins anew at each start. Rejects after undoing what was started.
+ * processes of a hub. Everything begins again at each start. Rejects after undoing what was started.
  */
 export async function startLocalFleet(options: LocalFleetOptions): Promise<LocalFleet> {
   const { files, progress, signal } = options;

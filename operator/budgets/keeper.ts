@@ -59,7 +59,7 @@ export function createBudgetKeeper(options: BudgetKeeperOptions): BudgetKeeper {
 class LiveBudgetKeeper implements BudgetKeeper {
   readonly #options: BudgetKeeperOptions;
   readonly #accounts: KeptAccounts;
-  /** Tenants of whom something has changed since they were judged. */
+  /** Tenants that something has changed for since they were judged. */
   readonly #changed = new Set<string>();
   /** Who has a budget may be others than those who are suspended by one. */
   #mayBeFreed = false;
@@ -189,7 +189,7 @@ class LiveBudgetKeeper implements BudgetKeeper {
     }
   }
 
-  /** Adds what is new, and judges the tenants of whom something has changed or whose moment has come. */
+  /** Adds what is new, and judges the tenants that it changes, and those whose moment has come. */
   async #round(signal: AbortSignal): Promise<number> {
     const { discovery, pricesKnown, prepaid, clock, gate } = this.#options;
     const soon = clock.now() + RETRY_MS;

@@ -113,7 +113,7 @@ export class KeptAccounts {
   }
 
   /**
-   * Adds what has come into the ledger. Returns the tenants of whom that changes anything.
+   * Adds what has come into the ledger. Returns the tenants that it changes.
    * Throws where the ledger cannot be read.
    */
   async follow(): Promise<ReadonlySet<string>> {

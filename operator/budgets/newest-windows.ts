@@ -47,7 +47,7 @@ export class NewestWindows {
 
   /**
    * Forgets windows that end before then: what is not used in a newer one is expected not to go on. Returns the tenants
-   * of whom that changes anything.
+   * whose windows it forgets.
    */
   closed(end: number): readonly string[] {
     return [...this.#windows].flatMap(([tenant, windows]) => {

@@ -3,7 +3,7 @@ import type { Connection } from './connection.ts';
 
 /**
  * A connection that writes nothing while `mayAct` is false: a write then fails as if the API server had not been
- * reached, so that whoever writes tries again. Reads and watches go on.
+ * reached, so that the caller tries again. Reads and watches go on.
  */
 export function fencedConnection(connection: Connection, mayAct: () => boolean): Connection {
   return override<Connection>(connection, {

@@ -172,7 +172,7 @@ class LeaseElection implements LeaderElection {
     return { kind: 'released' };
   }
 
-  /** Renews until told to stop, or until it could not for too long. The record is absent while the lease is released. */
+  /** Renews until the signal is aborted, or until it could not for too long. The record is absent while the lease is released. */
   async #keep(
     first: LeaseRecord,
     signal: AbortSignal,

@@ -98,7 +98,7 @@ function addPod(
   node: NodeState | undefined,
   charges: PodCharges,
 ): void {
-  // Of several in one window the last is told.
+  // Of several in one window the last is reported.
   if (!piece.carried) tellBasis(charges, piece.cluster.metering.cpuMemoryBasis);
   const evidence = evidenceOf(piece, node, input.window.start);
   for (const rates of ratesOf(input, piece)) {

@@ -1,5 +1,5 @@
 import type { Connection } from '../kubernetes/connection.ts';
-import { HeldArrivals } from '../kubernetes/held-arrivals.ts';
+import { QueuedArrivals } from '../kubernetes/queued-arrivals.ts';
 import type { ResumePoint } from '../kubernetes/reflector-options.ts';
 import { createReflector } from '../kubernetes/reflector.ts';
 import type {
@@ -102,13 +102,13 @@ class RestartableWatch<T extends Projected> implements KindWatchOf<T> {
   #listed = false;
   /** The uids of objects whose change was not taken in: the next list tells it once more. */
   readonly #untold = new Set<string>();
-  readonly #held: HeldArrivals;
+  readonly #queued: QueuedArrivals;
   /** Where a restart resumes as long as arrivals are held. */
-  #heldPoint: ReturnType<KindWatch['point']>;
+  #queuedPoint: ReturnType<KindWatch['point']>;
 
   constructor(options: KindWatchOptions<T>) {
     this.#options = options;
-    this.#held = new HeldArrivals(options.logger);
+    this.#queued = new QueuedArrivals(options.logger);
     this.#resume = options.resume;
     this.#stopped = {
       state: 'starting',
@@ -177,16 +177,16 @@ class RestartableWatch<T extends Projected> implements KindWatchOf<T> {
   }
 
   hold(now: number): void {
-    this.#heldPoint = this.point(now);
-    this.#held.begin();
+    this.#queuedPoint = this.point(now);
+    this.#queued.begin();
   }
 
   get held(): boolean {
-    return this.#held.isHeld;
+    return this.#queued.isQueueing;
   }
 
   release(): void {
-    this.#held.release();
+    this.#queued.release();
   }
 
   end(): number {
@@ -200,7 +200,7 @@ class RestartableWatch<T extends Projected> implements KindWatchOf<T> {
   }
 
   point(now: number): readonly [kind: string, point: WatchPoint] | undefined {
-    if (this.#held.isHeld) return this.#heldPoint;
+    if (this.#queued.isQueueing) return this.#queuedPoint;
     const resume = this.#resume;
     if (!this.#listed && resume === undefined) return undefined;
     const knownAt = Math.min(now, this.#knownUntil());
@@ -234,9 +234,9 @@ class RestartableWatch<T extends Projected> implements KindWatchOf<T> {
     };
     return {
       upserted: (next, previous, arrival) =>
-        this.#held.take(() => attempt(next, () => handler.upserted(next, previous, arrival))),
+        this.#queued.take(() => attempt(next, () => handler.upserted(next, previous, arrival))),
       deleted: (last, arrival) =>
-        this.#held.take(() => attempt(last, () => handler.deleted(last, arrival))),
+        this.#queued.take(() => attempt(last, () => handler.deleted(last, arrival))),
     };
   }
 

@@ -1,6 +1,6 @@
 import type { Settings } from '../config/settings.ts';
 import type { Explanations } from '../explanations/explanations.ts';
-import type { HeldArrivals } from '../kubernetes/held-arrivals.ts';
+import type { QueuedArrivals } from '../kubernetes/queued-arrivals.ts';
 import type { Ledger } from '../ledger/ledger.ts';
 import type { Window } from '../model/window.ts';
 import type { Observation } from '../observation/observation.ts';
@@ -37,7 +37,7 @@ export interface CollectorOptions {
   readonly restored: Pick<RestoredJournal, 'state'>;
   readonly sources: CollectorSources;
   /** What the watches of {@link sources} and discovery bring, which waits while a window is measured. */
-  readonly arrivals: HeldArrivals;
+  readonly arrivals: QueuedArrivals;
   /** Tenant clusters with nodes of their own; none without. */
   readonly tenants?: TenantObjectsList;
   /** As {@link restoreTenantApis} gave them. */

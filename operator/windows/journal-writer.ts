@@ -1,4 +1,4 @@
-import type { HeldArrivals } from '../kubernetes/held-arrivals.ts';
+import type { QueuedArrivals } from '../kubernetes/queued-arrivals.ts';
 import type { Projected } from '../kubernetes/source.ts';
 import type { Ledger, RecordChange } from '../ledger/ledger.ts';
 import type { Credit } from '../metering/credits.ts';
@@ -39,7 +39,7 @@ export interface JournalWriterOptions {
   readonly ledger: Pick<Ledger, 'writeRecords'>;
   readonly scopes: Scopes;
   /** What the watches of this cluster bring. */
-  readonly arrivals: HeldArrivals;
+  readonly arrivals: QueuedArrivals;
   readonly gaps: Gaps;
   readonly unseen: Pick<UnseenStretches, 'note'>;
   readonly quarantine: Quarantine;

@@ -1,7 +1,7 @@
 import { Registry } from 'prom-client';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { useTestCluster } from '../../e2e/control-plane/test-cluster.ts';
-import { HeldArrivals } from '../kubernetes/held-arrivals.ts';
+import { QueuedArrivals } from '../kubernetes/queued-arrivals.ts';
 import type { Connection } from '../kubernetes/connection.ts';
 import { createSource } from '../kubernetes/namespaced-source.ts';
 import type { Projected, Projection, SourceHandler } from '../kubernetes/source.ts';
@@ -107,7 +107,7 @@ async function startMetering() {
   });
   const stop = new AbortController();
   const running: Promise<unknown>[] = [];
-  const arrivals = new HeldArrivals(logger);
+  const arrivals = new QueuedArrivals(logger);
   const watch = <T extends Projected>(
     plural: string,
     project: Projection<T>,

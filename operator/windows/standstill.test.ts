@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { HeldArrivals } from '../kubernetes/held-arrivals.ts';
+import { QueuedArrivals } from '../kubernetes/queued-arrivals.ts';
 import { createCapturingLogger } from '../kubernetes/testing/capturing-logger.ts';
 import { Turn } from '../telemetry/turn.ts';
 import { Standstill } from './standstill.ts';
@@ -7,7 +7,7 @@ import { clockAt } from './testing/harness.ts';
 
 test('a restart does not resume a watch after what waited while the journal was made', async () => {
   const clock = clockAt(0);
-  const arrivals = new HeldArrivals(createCapturingLogger());
+  const arrivals = new QueuedArrivals(createCapturingLogger());
   let version = 1;
   let known = 1;
   const scopes = {

@@ -1,4 +1,4 @@
-import type { HeldArrivals } from '../kubernetes/held-arrivals.ts';
+import type { QueuedArrivals } from '../kubernetes/queued-arrivals.ts';
 import type { Clock } from '../telemetry/clock.ts';
 import type { Turn } from '../telemetry/turn.ts';
 import type { ScopeState, WatchPoint } from './scope.ts';
@@ -12,14 +12,14 @@ import { type HeldObjects, isTenant } from './tenant-scopes.ts';
 export class Standstill {
   /** Where each watch of this cluster can be resumed by what is known in it. */
   readonly points: Readonly<Record<string, WatchPoint>>;
-  readonly #arrivals: HeldArrivals;
+  readonly #arrivals: QueuedArrivals;
   readonly #tenants: ReadonlyMap<ScopeState, HeldObjects>;
 
   constructor(
     members: readonly ScopeState[],
     options: {
       readonly scopes: Pick<Scopes, 'watchPoints'>;
-      readonly arrivals: HeldArrivals;
+      readonly arrivals: QueuedArrivals;
       readonly clock: Clock;
     },
   ) {

@@ -1,7 +1,7 @@
 import { least } from '../model/extremes.ts';
 import type { Settings } from '../config/settings.ts';
 import type { Explanations } from '../explanations/explanations.ts';
-import type { HeldArrivals } from '../kubernetes/held-arrivals.ts';
+import type { QueuedArrivals } from '../kubernetes/queued-arrivals.ts';
 import type { Ledger, RecordChange } from '../ledger/ledger.ts';
 import type { Credit } from '../metering/credits.ts';
 import type { Window } from '../model/window.ts';
@@ -45,7 +45,7 @@ export interface WindowCloserOptions {
   readonly logger: Logger;
   readonly scopes: Scopes;
   /** What the watches of this cluster bring. */
-  readonly arrivals: HeldArrivals;
+  readonly arrivals: QueuedArrivals;
   readonly due: DueWindows;
   readonly gaps: Gaps;
   readonly quarantine: Quarantine;

@@ -82,7 +82,7 @@ function reportOf(
 }
 
 /**
- * Accepts the departure of each tenant of whom no gap can bring usage any more, or who left more than MAX_BACKFILL ago. Own destinations
+ * Accepts the departure of each tenant that no gap can bring usage for, or that left more than MAX_BACKFILL ago. Own destinations
  * are asked before; a hub reads the accepted departures in the records of discovery.
  */
 async function acceptDepartures(

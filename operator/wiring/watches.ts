@@ -3,7 +3,7 @@ import { WORKLOAD_SELECTOR } from '../discovery/vcluster/selection.ts';
 import type { DiscoverySources } from '../discovery/sources.ts';
 import { PLATFORM_INSTANCES, platformInstance } from '../discovery/vcluster/views.ts';
 import type { Connection } from '../kubernetes/connection.ts';
-import { HeldArrivals } from '../kubernetes/held-arrivals.ts';
+import { QueuedArrivals } from '../kubernetes/queued-arrivals.ts';
 import { createSource } from '../kubernetes/namespaced-source.ts';
 import { preferServedVersion } from '../kubernetes/served-version.ts';
 import type { ReflectorMetrics } from '../kubernetes/metrics.ts';
@@ -67,7 +67,7 @@ export interface Watches {
   readonly discovery: Omit<DiscoverySources, 'tenantObjects'>;
   readonly collector: CollectorSources;
   /** What all of them bring. */
-  readonly arrivals: HeldArrivals;
+  readonly arrivals: QueuedArrivals;
   readonly all: readonly Pick<Source<Projected>, 'run' | 'ready' | 'health' | 'resource'>[];
   /** For those that read the watches and so are built after them; before the watches run. */
   subscribe(listener: HostListener): void;
@@ -96,7 +96,7 @@ type CreateWatch = <T extends Projected>(
 
 export function createWatches(options: WatchesOptions): Watches {
   const { observation, restored, labelPrefix } = options;
-  const arrivals = new HeldArrivals(options.logger);
+  const arrivals = new QueuedArrivals(options.logger);
   const watch = createWatchFactory(options, arrivals);
   const listeners: HostListener[] = [];
   const { resume } = restored;
@@ -178,7 +178,7 @@ export function createWatches(options: WatchesOptions): Watches {
   };
 }
 
-function createWatchFactory(options: WatchesOptions, arrivals: HeldArrivals): CreateWatch {
+function createWatchFactory(options: WatchesOptions, arrivals: QueuedArrivals): CreateWatch {
   const { clock, random, logger, metrics, watchNamespaces } = options;
   const connection = preferServedVersion({
     connection: options.connection,

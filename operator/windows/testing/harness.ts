@@ -11,7 +11,7 @@ import type {
   RawObject,
   SourceHandler,
 } from '../../kubernetes/source.ts';
-import { HeldArrivals } from '../../kubernetes/held-arrivals.ts';
+import { QueuedArrivals } from '../../kubernetes/queued-arrivals.ts';
 import type { Explanations } from '../../explanations/explanations.ts';
 import { seeFixture } from '../../kubernetes/testing/fixtures.ts';
 import { createManualClock, type ManualClock } from '../../kubernetes/testing/manual-clock.ts';
@@ -145,7 +145,7 @@ export async function startProcess(
     (id) => known.find((tenant) => tenant.id === id)?.observation ?? observation,
     { logger, clock },
   );
-  const arrivals = new HeldArrivals(logger);
+  const arrivals = new QueuedArrivals(logger);
   const listed = { list: () => known, release: () => undefined };
   const tenants = options.restoreTenants === undefined ? options.tenants : listed;
   const make = <T extends Projected>(

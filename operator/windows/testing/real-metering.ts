@@ -2,7 +2,7 @@ import { Registry } from 'prom-client';
 import { placeKey } from '../../discovery/cluster-ids.ts';
 import { findSyncedNamespaces } from '../../discovery/vcluster/synced-namespaces.ts';
 import type { Explanations } from '../../explanations/explanations.ts';
-import { HeldArrivals } from '../../kubernetes/held-arrivals.ts';
+import { QueuedArrivals } from '../../kubernetes/queued-arrivals.ts';
 import type { Connection } from '../../kubernetes/connection.ts';
 import { createReflector } from '../../kubernetes/reflector.ts';
 import type { ResumePoint } from '../../kubernetes/reflector-options.ts';
@@ -61,7 +61,7 @@ export async function startRealMetering(options: RealMeteringOptions) {
   const restored = await restoreJournal(ledger, observation, { logger, clock });
   const stop = new AbortController();
   const running: Promise<unknown>[] = [];
-  const arrivals = new HeldArrivals(logger);
+  const arrivals = new QueuedArrivals(logger);
   const watch = <T extends Projected>(
     plural: string,
     project: Projection<T>,

@@ -2,7 +2,7 @@ import { Registry } from 'prom-client';
 import type { TestCluster } from '../../../e2e/control-plane/test-cluster.ts';
 import type { Settings } from '../../config/settings.ts';
 import type { TenantCluster } from '../../discovery/tenant-cluster.ts';
-import { HeldArrivals } from '../../kubernetes/held-arrivals.ts';
+import { QueuedArrivals } from '../../kubernetes/queued-arrivals.ts';
 import type { Connection } from '../../kubernetes/connection.ts';
 import type { Projected } from '../../kubernetes/source.ts';
 import { createCapturingLogger } from '../../kubernetes/testing/capturing-logger.ts';
@@ -143,7 +143,7 @@ export async function startRig(options: RigOptions) {
     ...common,
     observation,
     // None of the host's objects change.
-    arrivals: new HeldArrivals(logger),
+    arrivals: new QueuedArrivals(logger),
     restored,
     tenants: apis,
     restoredTenants,

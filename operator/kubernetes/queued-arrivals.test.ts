@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import { Turn } from '../telemetry/turn.ts';
-import { HeldArrivals } from './held-arrivals.ts';
+import { QueuedArrivals } from './queued-arrivals.ts';
 import { createCapturingLogger } from './testing/capturing-logger.ts';
 
 const arrival = { at: 0, knownUntil: 0, late: false };
@@ -9,7 +9,7 @@ const object = (name: string) => ({ uid: name, namespace: '', name });
 /** Arrivals of one watch, and what its handler has got so far. */
 function createScene() {
   const logger = createCapturingLogger();
-  const arrivals = new HeldArrivals(logger);
+  const arrivals = new QueuedArrivals(logger);
   const got: string[] = [];
   const handler = arrivals.handler({
     upserted: ({ name }) => {
@@ -44,5 +44,5 @@ test('one change that cannot be applied costs nobody else theirs', async () => {
   await arrivals.releaseInTurns(new Turn({ monotonic: () => 0 }));
   expect(got).toStrictEqual(['good']);
   expect(logger.lines).toStrictEqual(['error [controller] a change that waited cannot be applied']);
-  expect(arrivals.isHeld).toBe(false);
+  expect(arrivals.isQueueing).toBe(false);
 });

@@ -3,7 +3,7 @@ import type { Turn } from '../telemetry/turn.ts';
 import type { Projected, SourceHandler } from './source.ts';
 
 /** What watches bring while nothing may change what is known of their objects: it waits, in order. */
-export class HeldArrivals {
+export class QueuedArrivals {
   readonly #logger: Pick<Logger, 'error'>;
   #waiting: (() => void)[] | undefined;
 
@@ -12,7 +12,7 @@ export class HeldArrivals {
     this.#logger = logger;
   }
 
-  get isHeld(): boolean {
+  get isQueueing(): boolean {
     return this.#waiting !== undefined;
   }
 
@@ -27,7 +27,7 @@ export class HeldArrivals {
     else this.#waiting.push(arrival);
   }
 
-  /** A handler that waits while arrivals are held. */
+  /** A handler that waits while arrivals queue. */
   handler<T extends Projected>(handler: SourceHandler<T>): SourceHandler<T> {
     return {
       upserted: (next, previous, arrival) =>
