@@ -37,11 +37,25 @@ export const CUSTOM_RESOURCE_ATTACKS: readonly HostAttack[] = [
         ),
         rates: Array.from({ length: random.pick([1, 20]) }, () => rateOf(random)),
       }));
-      const spec = { currency: random.pick(['EUR', 'JPY', 'XXX', '']), prices };
+      const currency = random.pick(['EUR', 'JPY', 'XXX', '']);
+      const spec = { currency, prices: storable(prices) };
       return [resource('PriceBook', PLURALS[1], cluster, spec)];
     },
   },
 ];
+
+/** etcd takes no larger object, so the operator is given none (https://etcd.io/docs/v3.6/dev-guide/limit). */
+const ETCD_BYTES = 1_500_000;
+
+/** As many of the items as an object of etcd holds. */
+function storable(items: readonly RawObject[]): readonly RawObject[] {
+  let bytes = 0;
+  const end = items.findIndex((item) => {
+    bytes += Buffer.byteLength(JSON.stringify(item));
+    return bytes > ETCD_BYTES;
+  });
+  return end === -1 ? items : items.slice(0, end);
+}
 
 const PLACES: readonly string[] = [
   'http://169.254.169.254/latest/meta-data/',
