@@ -62,14 +62,16 @@ export class NamespaceChanges {
     const timelines = this.#byName.get(name);
     if (timelines === undefined) return undefined;
     const spans = timelines.flatMap((timeline) => timeline.spans);
-    const said = spans.find(({ from, to }) => from <= time && to > time);
-    const end = said?.to ?? time;
+    const said = spans.findLast(
+      ({ from, to, unsureTo = 0 }) => from <= time && to + unsureTo > time,
+    );
     // Another one of the same name may have been there that much earlier than it is known to be.
-    const later = spans
-      .filter((span) => span !== said && span.from > time)
-      .map(({ from, unsureFrom = 0 }) => from - unsureFrom);
-    const at = Math.max(time, Math.min(end, ...later));
-    return { at, unsure: end === Infinity ? 0 : Math.max(0, end + (said?.unsureTo ?? 0) - at) };
+    const later = spans.filter((span) => span !== said && span.from > time);
+    const earliest = later.map(({ from, unsureFrom = 0 }) => from - unsureFrom);
+    const at = Math.max(time, Math.min(said?.to ?? time, ...earliest));
+    const lastEnd = said === undefined ? Infinity : said.to + (said.unsureTo ?? 0);
+    const latest = Math.min(lastEnd, ...later.map(({ from }) => from));
+    return { at, unsure: latest === Infinity ? 0 : Math.max(0, latest - at) };
   }
 
   /**

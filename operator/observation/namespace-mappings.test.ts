@@ -149,6 +149,23 @@ describe('a namespace that a syncer does not map any more', () => {
     world.told(team(), { at: 500, knownUntil: 0, late: true });
     world.timelines.observe(after, 501);
     expect(tenanciesOf(world)).toEqual([[100, 400, 'a']]);
+    expect(unsureOf(world)).toEqual([[0, 100]]);
+  });
+
+  test('is billed to the last round where it was known for less long, and says by how much it may be off', () => {
+    const world = restarted(mappedUntil(400));
+    world.told(team(), ARRIVALS[0][1]);
+    world.timelines.observe(after, 501);
+    expect(tenanciesOf(world)).toEqual([[100, 400, 'a']]);
+    expect(unsureOf(world)).toEqual([[0, 100]]);
+  });
+
+  test('or is gone, says by how much it may be off as well', () => {
+    const world = restarted(mappedUntil(400));
+    world.gone(team('a'), ARRIVALS[0][1]);
+    world.timelines.observe(after, 501);
+    expect(tenanciesOf(world)).toEqual([[100, 400, 'a']]);
+    expect(unsureOf(world)).toEqual([[0, 100]]);
   });
 
   test('is so no longer than the last round before a restart that knows nothing of Namespaces', () => {
