@@ -149,6 +149,22 @@ describe('the account of a run finds', () => {
     expect(account({ ledger }).figures).toEqual(NOTHING_WRONG);
   });
 
+  test('nothing wrong in a credit for one pod that another one of its tenant was given', () => {
+    const core = 3.6 / 3600;
+    const given = (steady: number) =>
+      billedRight().map((each) => {
+        if (each.dimensions?.['namespace'] === 'job-1' && startsAt(20)(each)) {
+          return event(each.metric, BURST, 20, core * 10, 'job-1');
+        }
+        return each.dimensions?.['namespace'] === 'steady' && startsAt(30)(each)
+          ? event(each.metric, BURST, 30, core * steady, 'steady')
+          : each;
+      });
+    expect(account({ ledger: given(5) }).figures).toEqual(NOTHING_WRONG);
+    expect(account({ ledger: given(6) }).figures).toMatchObject({ duplicated: 1, unreported: 0 });
+    expect(account({ ledger: given(4) }).figures).toMatchObject({ duplicated: 0, unreported: 1 });
+  });
+
   test('nothing wrong in an end that nobody saw, if the event says by how much', () => {
     const cut = billedRight().map((each) =>
       each.dimensions?.['namespace'] === 'job-1' && startsAt(20)(each)

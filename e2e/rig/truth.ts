@@ -20,6 +20,8 @@ export interface Series extends Explained {
   readonly stretch: Stretch;
   /** It began and ended within what is accounted for. */
   readonly isShort: boolean;
+  /** Equal where a credit for one series may be given to the other: they have one tenant, metric and rate. */
+  readonly creditedWith: string;
   readonly matches: (event: ReceivedEvent) => boolean;
 }
 
@@ -69,6 +71,7 @@ function lastingOf(cluster: SimulatedTenantCluster, stretch: Stretch): readonly 
     rate,
     stretch,
     isShort: false,
+    creditedWith: `${metric} of ${id}`,
     matches: (event) => event.metric === metric && clusterOf(event) === id,
   }));
 }
@@ -96,6 +99,7 @@ function burstPod(namespace: string, stretch: Stretch): Series {
     rate: BURST_CORES,
     stretch,
     isShort: false,
+    creditedWith: `${CPU} of ${BURST}`,
     matches: (event) =>
       event.metric === CPU &&
       clusterOf(event) === BURST &&
