@@ -3,6 +3,7 @@ import type { AppendOutcome, Ledger, LedgerFailure } from '../../../operator/led
 import type { Misbehaviour } from '../../fakes/misbehaviour.ts';
 import type { DestinationName } from '../destinations.ts';
 import type { Action } from '../plan.ts';
+import { TRUE_TIME_HEADER } from '../vendors/stand-in.ts';
 import { eventsOf, WINDOW_MS } from '../workload.ts';
 import { BEGINNING, type IdleClock } from './idle-clock.ts';
 import type { LiveBalances } from './balances.ts';
@@ -92,7 +93,7 @@ export function createScript(options: ScriptOptions): Script {
       case 'retain':
         return ledger.retain(clock.now());
       case 'weather':
-        return clock.during(() => setWeather(urlOf(action.destination), action));
+        return clock.during(() => setWeather(urlOf(action.destination), action, clock));
       case 'disk-room':
         return disk.setRoom(action.bytes);
       case 'fail-sync':
@@ -108,7 +109,7 @@ export function createScript(options: ScriptOptions): Script {
     run: async () => {
       if (order.last) {
         for (const { url } of order.destinations) {
-          await clock.during(() => setWeather(url, { orders: [] }));
+          await clock.during(() => setWeather(url, { orders: [] }, clock));
         }
       }
       // What fails is tried again in the next round, as by the operator.
@@ -146,14 +147,16 @@ function undelivered(ledger: Ledger, delivery: Delivery, count: number): string 
   return undefined;
 }
 
-/** Tells a stand-in how to behave from now on. */
+/** Tells a stand-in how to behave from now on. Without the true time it would go on to the day on which the suite runs. */
 async function setWeather(
   url: string | undefined,
   { orders, halves = 0 }: { readonly orders: readonly Misbehaviour[]; readonly halves?: number },
+  clock: IdleClock,
 ): Promise<void> {
   if (url === undefined) return;
+  const headers = { [TRUE_TIME_HEADER]: String(clock.trueTime()) };
   const control = (path: string, body: string) =>
-    fetch(new URL(`/_fake/${path}`, url), { method: 'POST', body });
+    fetch(new URL(`/_fake/${path}`, url), { method: 'POST', headers, body });
   await control('behave', '');
   await control('halves', String(halves));
   for (const order of orders) await control('misbehave', JSON.stringify(order));
