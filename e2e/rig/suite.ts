@@ -49,7 +49,11 @@ export class RigSuite {
       return { figures, wrong, seed, accident: accident.name, seconds: elapsed(), windows: 0 };
     } finally {
       await scene.end();
-      await this.#world.trio.complete();
+      const { trio } = this.#world;
+      await trio.complete();
+      // An accident that broke off may have left it astray.
+      trio.proxy.lead(trio.primary().port);
+      trio.proxy.restore();
     }
   }
 
