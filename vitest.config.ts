@@ -1,4 +1,18 @@
 import { defineConfig } from 'vitest/config';
+import { BaseSequencer, type TestSpecification } from 'vitest/node';
+
+/** Tests that wait for windows and Leases of a real API server, or for a browser: minutes each, most of them idle. */
+const LONG = /\.apiserver\.test\.ts$|^e2e\/hostile\/|\/dashboard\/|^operator\/wiring\/hub\//;
+
+/** Long tests begin first, so that none of them is left alone at the end. */
+class LongFirst extends BaseSequencer {
+  override async sort(files: TestSpecification[]): Promise<TestSpecification[]> {
+    const isLong = ({ moduleId, project }: TestSpecification): boolean =>
+      LONG.test(moduleId.slice(project.config.root.length + 1));
+    const sorted = await super.sort(files);
+    return [...sorted.filter(isLong), ...sorted.filter((file) => !isLong(file))];
+  }
+}
 
 /** Tests sit beside their sources; those that need an API server ask for the shared one: `useTestCluster()`. */
 export default defineConfig({
@@ -15,7 +29,9 @@ export default defineConfig({
     exclude: ['**/node_modules/**', 'e2e/long/**'],
     globalSetup: ['e2e/control-plane/global-setup.ts'],
     pool: 'forks',
-    maxWorkers: 2,
+    // Of two processors the long tests leave one idle.
+    maxWorkers: 3,
+    sequence: { sequencer: LongFirst },
     testTimeout: 30_000,
     hookTimeout: 60_000,
   },
