@@ -1,11 +1,22 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 import { type Layer, LAYERS } from '../operator/layers.ts';
+import { wayList } from './pod-way.ts';
 
 export const ARCHITECTURE_PAGE = new URL('../docs/architecture.md', import.meta.url);
 
-const BEGIN =
-  '<!-- packages: generated from operator/layers.ts by `npm run generate:docs`; edit it there -->';
-const END = '<!-- packages: end -->';
+/** What is generated, between which lines of the page. */
+const PARTS: readonly (readonly [begin: string, end: string, text: () => string])[] = [
+  [
+    '<!-- packages: generated from operator/layers.ts by `npm run generate:docs`; edit it there -->',
+    '<!-- packages: end -->',
+    packagesTable,
+  ],
+  [
+    '<!-- way: generated from scripts/pod-way.ts by `npm run generate:docs`; edit it there -->',
+    '<!-- way: end -->',
+    wayList,
+  ],
+];
 
 /** The table of the packages, the lowest layer first; each may import those of the layers before its own. */
 export function packagesTable(): string {
@@ -27,11 +38,13 @@ function exceptions({ not = [], pure }: Layer): string {
   return [...folders, ...reads].join(', ');
 }
 
-/** The page with the table as it has to be. Throws when the markers are gone. */
-export function withPackages(page: string): string {
-  const [before, rest] = split(page, BEGIN);
-  const [, after] = split(rest, END);
-  return `${before}${BEGIN}\n\n${packagesTable()}\n\n${END}${after}`;
+/** The page with its generated parts as they have to be. Throws when a marker is gone. */
+export function withGenerated(page: string): string {
+  return PARTS.reduce((text, [begin, end, generated]) => {
+    const [before, rest] = split(text, begin);
+    const [, after] = split(rest, end);
+    return `${before}${begin}\n\n${generated()}\n\n${end}${after}`;
+  }, page);
 }
 
 function split(text: string, marker: string): readonly [string, string] {
@@ -41,5 +54,5 @@ function split(text: string, marker: string): readonly [string, string] {
 }
 
 if (import.meta.main) {
-  writeFileSync(ARCHITECTURE_PAGE, withPackages(readFileSync(ARCHITECTURE_PAGE, 'utf8')));
+  writeFileSync(ARCHITECTURE_PAGE, withGenerated(readFileSync(ARCHITECTURE_PAGE, 'utf8')));
 }

@@ -1,0 +1,175 @@
+import { readFileSync } from 'node:fs';
+import { dirname, join, normalize } from 'node:path';
+
+const ROOT = join(import.meta.dirname, '..');
+
+/** A file that a reader opens who follows one pod. */
+export interface Step {
+  readonly file: string;
+  /** The function, method or type there that has the pod, or what became of it, in hand. */
+  readonly name: string;
+  /** What it does with it, for docs/architecture.md. */
+  readonly does: string;
+}
+
+/**
+ * From the watch event of a pod to its delivered usage event, on LevelDB and to a webhook, in the order of the calls.
+ * Helpers that a step calls and comes back from, such as decimals and logs, are left out.
+ */
+export const STEPS: readonly Step[] = [
+  step('operator/kubernetes/list-and-watch.ts', 'followWatch', 'reads the watch line by line'),
+  step(
+    'operator/kubernetes/reflector.ts',
+    '#change',
+    'keeps one view of each object, calls the handlers',
+  ),
+  step(
+    'operator/kubernetes/namespaced-source.ts',
+    'createSource',
+    'one watch, or one for each namespace',
+  ),
+  step(
+    'operator/wiring/watches.ts',
+    'createWatches',
+    'names the view and the handlers of each kind',
+  ),
+  step(
+    'operator/kubernetes/queued-arrivals.ts',
+    'take',
+    'queues changes while a window is measured',
+  ),
+  step(
+    'operator/observation/pod.ts',
+    'followPod',
+    'reads what bears on billing, dates each change',
+  ),
+  step(
+    'operator/observation/observation.ts',
+    'createObservation',
+    'has the timelines of each kind',
+  ),
+  step(
+    'operator/observation/timeline-store.ts',
+    'upserted',
+    'finds or begins the timeline of the pod',
+  ),
+  step('operator/observation/timeline-follower.ts', 'see', 'brackets when the change became true'),
+  step('operator/observation/timeline.ts', 'enter', 'ends a span and begins the next'),
+  step('operator/windows/collector.ts', '#closeWindows', 'wakes up when a window is due'),
+  step(
+    'operator/windows/due-windows.ts',
+    'next',
+    'chooses the window and the scopes that are ready',
+  ),
+  step('operator/windows/window-closer.ts', '#close', 'measures, assembles, appends, reports'),
+  step(
+    'operator/windows/measure-window.ts',
+    'measureWindow',
+    'measures scope by scope, contains failures',
+  ),
+  step('operator/windows/measure-scope.ts', 'runMeters', 'runs the meters of a scope'),
+  step('operator/windows/host-scope.ts', 'hostKinds', 'names the meters of pods'),
+  step('operator/metering/cpu-memory.ts', 'meterCpuAndMemory', 'charges the spans of a pod'),
+  step(
+    'operator/metering/pieces.ts',
+    'createWindowVisitor',
+    'cuts spans at the window and at owners',
+  ),
+  step('operator/discovery/attribution.ts', 'attribute', 'finds the tenant cluster of the pod'),
+  step('operator/metering/tally.ts', 'addTo', 'adds rate × time to a charge, in integers'),
+  step(
+    'operator/windows/assemble-in-turns.ts',
+    'assembleInTurns',
+    'leaves time for others in between',
+  ),
+  step(
+    'operator/metering/assemble.ts',
+    'assembleEvents',
+    'makes an event of each charge, rounds once',
+  ),
+  step('operator/model/event-id.ts', 'deriveEventId', 'derives the id from what is charged'),
+  step('operator/windows/appender.ts', 'append', 'repeats until the ledger has the window'),
+  step('operator/ledger/ledger.ts', 'AppendBatch', 'the durable sequence, whatever stores it'),
+  step('operator/ledger/leveldb/level-ledger.ts', 'append', 'encodes the events'),
+  step('operator/ledger/writer.ts', 'createWriter', 'joins requests into one write'),
+  step('operator/ledger/leveldb/store.ts', 'createStore', 'writes and syncs'),
+  step('operator/ledger/leveldb/plan-batch.ts', 'planBatch', 'drops repeats, numbers what is new'),
+  step('operator/ledger/leveldb/batch-operations.ts', 'planEvents', 'chains and encodes the rows'),
+  step(
+    'operator/delivery/feeder/feeder.ts',
+    '#advance',
+    'wakes up when the head of the ledger moves',
+  ),
+  step(
+    'operator/delivery/feeder/feeder-parts.ts',
+    'createSendRound',
+    'builds the parts of a feeder',
+  ),
+  step('operator/delivery/feeder/pending.ts', 'read', 'reads the events behind the cursor'),
+  step(
+    'operator/delivery/feeder/send-round.ts',
+    'createSendRound',
+    'provisions tenants, sends what is ready',
+  ),
+  step('operator/delivery/records/in-flight.ts', 'begin', 'records the attempt before it is made'),
+  step(
+    'operator/delivery/feeder/send-batch.ts',
+    'sendBatch',
+    'narrows a refusal down to its event',
+  ),
+  step('operator/destinations/destination.ts', 'Destination', 'what every billing system can do'),
+  step(
+    'operator/destinations/webhook/webhook.ts',
+    'send',
+    'signs and posts a batch of CloudEvents',
+  ),
+  step('operator/outbound/http-client.ts', 'HttpClient', 'a request and its outcomes'),
+  step('operator/outbound/outbound.ts', '#attempt', 'checks the address, makes the request'),
+];
+
+function step(file: string, name: string, does: string): Step {
+  return { file, name, does };
+}
+
+const IMPORT = /\bfrom '(\.[^']+)'/g;
+
+function importsOf(file: string, text: string): readonly string[] {
+  return [...text.matchAll(IMPORT)].map(([, path = '']) => normalize(join(dirname(file), path)));
+}
+
+/**
+ * What is wrong with the steps, in sentences; empty when nothing is. A step must name something that its file has, and
+ * its file must import the file of an earlier step or be imported by one.
+ */
+export function problemsOf(steps: readonly Step[]): readonly string[] {
+  const problems: string[] = [];
+  const imports = new Map<string, readonly string[]>();
+  for (const [index, { file, name }] of steps.entries()) {
+    let text = '';
+    try {
+      text = readFileSync(join(ROOT, file), 'utf8');
+    } catch {
+      problems.push(`no such file: scripts/pod-way.ts: "${file}": name the one that does it now`);
+    }
+    if (!new RegExp(`(?<![\\w#])${name}\\b`).test(text)) {
+      problems.push(`no such name: ${file}: "${name}": name what has the pod in hand there`);
+    }
+    const own = importsOf(file, text);
+    const isLinked = [...imports].some(
+      ([earlier, its]) => own.includes(earlier) || its.includes(file),
+    );
+    if (index > 0 && !isLinked) {
+      problems.push(`no import between ${file} and an earlier step: name the file between them`);
+    }
+    if (imports.has(file)) problems.push(`named twice: ${file}`);
+    imports.set(file, own);
+  }
+  return problems;
+}
+
+/** The steps as a numbered list. */
+export function wayList(): string {
+  return STEPS.map(
+    ({ file, name, does }, index) => `${index + 1}. \`${file}\` (\`${name}\`): ${does}`,
+  ).join('\n');
+}
