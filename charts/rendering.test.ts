@@ -161,6 +161,14 @@ test('settings of the pod are lost, or replace what the base says', async () => 
   });
 });
 
+test('a cluster that is too old takes the chart, and a version of a provider does not', async () => {
+  await expect(helm.render('meterfeed', '--kube-version', '1.29.9')).rejects.toThrow(
+    'chart requires kubeVersion: >=1.30.0-0',
+  );
+  const rendered = await helm.render('meterfeed', '--kube-version', 'v1.30.0-gke.100');
+  expect(objectsOf(rendered).length).toBeGreaterThan(1);
+});
+
 test.each(['meterfeed', 'meterfeed-crds'])('%s cannot be packaged for a registry', async (name) => {
   expect(await helm.run('lint', '--strict', chart(name))).toContain('0 chart(s) failed');
   await helm.run('package', chart(name), '--destination', helm.directory());

@@ -40,3 +40,9 @@ test('what needs a hand is read too late', () => {
     expect(hands).toEqual(hands.toSorted((a, b) => Number(b) - Number(a)));
   }
 });
+
+test('the first release tells what changed against states that nobody released, or fills more than a page', () => {
+  const first = versions.at(-1) ?? '';
+  expect([...first.matchAll(/^### (.*)$/gm)].map(([, kind]) => kind)).toEqual(['Added']);
+  expect(first.split('\n').length).toBeLessThanOrEqual(60);
+});

@@ -4,6 +4,7 @@ import { stringify } from 'yaml';
 import { findBinaries } from '../e2e/control-plane/binaries.ts';
 import { variables } from '../operator/config/variables/variables.ts';
 import { DESTINATIONS } from '../operator/destinations/registry.ts';
+import { chartFile } from './charts/chart-file.ts';
 import { identity, type KubernetesObject, kustomize, objectsOf } from './charts/kustomize.ts';
 import { type AddedComponent, operatorChart } from './charts/operator-chart.ts';
 import { templateOf } from './charts/slots.ts';
@@ -122,20 +123,35 @@ async function meaningOf(folder: string): Promise<string> {
   return /^.*?\.(?= |$)/.exec(text)?.[0] ?? text;
 }
 
+/** What the page of a chart shows of a definition, once for each version. */
+function listed({ metadata, spec }: KubernetesObject): readonly Readonly<Record<string, string>>[] {
+  const { names, versions } = spec as {
+    readonly names: { readonly kind: string };
+    readonly versions: readonly {
+      readonly name: string;
+      readonly schema: { readonly openAPIV3Schema: { readonly description: string } };
+    }[];
+  };
+  return versions.map(({ name, schema }) => ({
+    kind: names.kind,
+    version: name,
+    name: metadata.name,
+    displayName: names.kind,
+    description: schema.openAPIV3Schema.description.trim(),
+  }));
+}
+
 function definitionsChart(
   version: string,
   definitions: readonly KubernetesObject[],
 ): ReadonlyMap<string, string> {
-  const chart = {
-    apiVersion: 'v2',
+  const chart = chartFile({
     name: 'meterfeed-crds',
     description: 'The custom resources of meterfeed, to be installed and upgraded before it',
-    type: 'application',
     version,
     appVersion: version,
-    home: 'https://meterfeed.io',
-    annotations: { 'artifacthub.io/license': 'Apache-2.0' },
-  };
+    annotations: { 'artifacthub.io/crds': stringify(definitions.flatMap(listed)) },
+  });
   const schema = {
     $schema: 'http://json-schema.org/draft-07/schema#',
     type: 'object',
@@ -152,7 +168,7 @@ function definitionsChart(
         `${line}    {{- if .Values.keep }}\n    helm.sh/resource-policy: keep\n    {{- end }}\n`,
     );
   return new Map([
-    ['Chart.yaml', `# ${HEAD}\n${stringify(chart)}`],
+    ['Chart.yaml', `# ${HEAD}\n${chart}`],
     ['values.yaml', `# ${HEAD}\n\n# ${KEEP.value}\n${stringify({ [KEEP.name]: true })}`],
     ['values.schema.json', `${JSON.stringify(schema, null, 2)}\n`],
     ...definitions.map((definition): readonly [string, string] => [

@@ -1,5 +1,5 @@
-import { stringify } from 'yaml';
 import { isRecord } from '../../operator/model/is-record.ts';
+import { chartFile } from './chart-file.ts';
 import { type BaseDefaults, chartValues, valuesFile, valuesSchema } from './chart-values.ts';
 import { identity, type KubernetesObject } from './kustomize.ts';
 import { inline, optional, templateOf, yaml } from './slots.ts';
@@ -42,22 +42,18 @@ export function operatorChart(parts: OperatorChartParts): ReadonlyMap<string, st
   const variables = settings.map(({ variable }) => variable);
   const credentials = settings.flatMap((one) => (one.isCredential ? one.variable : []));
   const values = chartValues(defaultsOf(base, repository, components), variables);
-  const chart = {
-    apiVersion: 'v2',
+  const chart = chartFile({
     name: 'meterfeed',
     description: 'Meters what tenant clusters use and feeds it to billing systems',
-    type: 'application',
     version,
     appVersion,
-    home: 'https://meterfeed.io',
     keywords: ['metering', 'billing', 'usage', 'vcluster', 'gpu', 'multi-tenancy'],
-    annotations: { 'artifacthub.io/license': 'Apache-2.0' },
-  };
+  });
   const isStateful = ({ kind }: KubernetesObject): boolean => kind === 'StatefulSet';
   const isRight = ({ kind }: KubernetesObject): boolean => /Role|ServiceAccount/.test(kind);
   const comment = `{{- /* ${head} */}}\n`;
   return new Map([
-    ['Chart.yaml', `# ${head}\n${stringify(chart)}`],
+    ['Chart.yaml', `# ${head}\n${chart}`],
     ['values.yaml', valuesFile(values, head)],
     ['values.schema.json', valuesSchema(values)],
     ['templates/_credentials.tpl', comment + credentialsTemplate(credentials)],

@@ -1,3 +1,4 @@
+import { MINIMUM_KUBERNETES } from '../charts/chart-file.ts';
 import { type KubernetesObject } from '../charts/kustomize.ts';
 import type { Rights } from './rights.ts';
 
@@ -81,8 +82,7 @@ export function clusterServiceVersion(parts: ServiceVersionParts) {
       description: description(claimOf(operator)),
       version,
       maturity: 'alpha',
-      // CEL in schemas and admission policies (docs/discovery.md, docs/enforcement.md).
-      minKubeVersion: '1.30.0',
+      minKubeVersion: MINIMUM_KUBERNETES,
       provider: { name: 'meterfeed', url: HOME },
       links: [{ name: 'meterfeed', url: HOME }],
       keywords: ['metering', 'billing', 'usage', 'vcluster', 'gpu', 'multi-tenancy'],
