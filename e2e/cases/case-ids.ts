@@ -1,6 +1,7 @@
 /**
  * The acceptance cases by their ids: what is metered on the control plane cluster, and what windows
- * do. A row that nobody tests is a rule that nobody keeps.
+ * do. A row that nobody tests is a rule that nobody keeps. What each id stands for is said where it is tested: a test
+ * refuses an id without words.
  */
 export const HOST_CASES: Readonly<Record<string, string>> = {
   'GPUs that device plugins give out': `
@@ -38,7 +39,7 @@ export const OTHER_CASES: Readonly<Record<string, string>> = {
   'what Prometheus measures': 'U01 U03 U04 U05 U06 U07 U08 U10 U11 U13 U14 U15 U16 U17 U18 U19',
 };
 
-/** A title, or a row of a table of tests, begins with the ids of its cases: `G01` or `W03, W04: …`. */
+/** A title, or a row of a table of tests, begins with the ids of its cases, and goes on in words: `W03, W04: …`. */
 export function idsOf(title: string): readonly string[] {
   const [, ids] = /^((?:[A-Z]\d\d(?:, | and ))*[A-Z]\d\d)\b/.exec(title) ?? [];
   return ids === undefined ? [] : ids.split(/, | and /);

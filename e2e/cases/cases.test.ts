@@ -7,14 +7,23 @@ import { listed, OTHER_CASES } from './case-ids.ts';
 const TITLE = /['"`]((?:[A-Z]\d\d(?:, | and ))*[A-Z]\d\d)\b/g;
 
 const operator = join(import.meta.dirname, '../../operator');
+const texts = globSync('**/*.test.ts', { cwd: operator }).map(
+  (file) => [file, readFileSync(join(operator, file), 'utf8')] as const,
+);
 const tested = new Set(
-  globSync('**/*.test.ts', { cwd: operator })
-    .map((file) => readFileSync(join(operator, file), 'utf8'))
-    .flatMap((text) => [...text.matchAll(TITLE)])
+  texts
+    .flatMap(([, text]) => [...text.matchAll(TITLE)])
     .flatMap(([, ids = '']) => ids.split(/, | and /)),
 );
 
 // Those of the host cluster are counted as they run: `cases.apiserver.test.ts`.
 test.each(Object.entries(OTHER_CASES))('no case of %s is without a test', (_section, ids) => {
   expect(listed(ids).filter((id) => !tested.has(id))).toEqual([]);
+});
+
+test('a case is named by its id alone, which tells a reader nothing', () => {
+  const silent = texts.flatMap(([file, text]) =>
+    [...text.matchAll(/^.*['"`][A-Z]\d\d['"`],.*$/gm)].map(([line]) => `${file}: ${line.trim()}`),
+  );
+  expect(silent).toEqual([]);
 });

@@ -25,22 +25,34 @@ function attributes(labels: Readonly<Record<string, string>>, options: WorldOpti
 const of = (capacityType: string) => ['1', H100, H100, 'full', capacityType, 'shared'];
 
 test.each([
-  ['T01', { 'karpenter.sh/capacity-type': 'spot' }, 'spot'],
-  ['T01', { 'karpenter.sh/capacity-type': 'on-demand' }, 'on-demand'],
-  ['T01', { 'karpenter.sh/capacity-type': 'reserved' }, 'reserved'],
-  ['T02', { 'eks.amazonaws.com/capacityType': 'SPOT' }, 'spot'],
-  ['T02', { 'eks.amazonaws.com/capacityType': 'ON_DEMAND' }, 'on-demand'],
-  ['T03', { 'eks.amazonaws.com/capacityType': 'CAPACITY_BLOCK' }, 'reserved'],
-  ['T04', { 'cloud.google.com/gke-spot': 'true' }, 'spot'],
-  ['T06', { 'cloud.google.com/gke-provisioning': 'spot' }, 'spot'],
-  ['T06', { 'cloud.google.com/gke-provisioning': 'preemptible' }, 'preemptible'],
-  ['T06', { 'cloud.google.com/gke-provisioning': 'standard' }, 'on-demand'],
-  ['T07', { 'kubernetes.azure.com/scalesetpriority': 'spot' }, 'spot'],
-  ['T08', { 'node.kubernetes.io/lifecycle': 'spot' }, 'spot'],
-  ['T08', { 'node.kubernetes.io/lifecycle': 'normal' }, 'on-demand'],
-  ['T09', { 'cloud.google.com/gke-spot': 'false' }, 'on-demand'],
-  ['T10', { [OWN]: 'reserved', 'karpenter.sh/capacity-type': 'spot' }, 'reserved'],
-  ['T12', { [OWN]: 'Spot' }, 'spot'],
+  ['T01: Karpenter', { 'karpenter.sh/capacity-type': 'spot' }, 'spot'],
+  ['T01: Karpenter', { 'karpenter.sh/capacity-type': 'on-demand' }, 'on-demand'],
+  ['T01: Karpenter', { 'karpenter.sh/capacity-type': 'reserved' }, 'reserved'],
+  ['T02: EKS', { 'eks.amazonaws.com/capacityType': 'SPOT' }, 'spot'],
+  ['T02: EKS', { 'eks.amazonaws.com/capacityType': 'ON_DEMAND' }, 'on-demand'],
+  [
+    'T03: a capacity block of EKS',
+    { 'eks.amazonaws.com/capacityType': 'CAPACITY_BLOCK' },
+    'reserved',
+  ],
+  ['T04: a spot node of GKE', { 'cloud.google.com/gke-spot': 'true' }, 'spot'],
+  ['T06: provisioning of GKE', { 'cloud.google.com/gke-provisioning': 'spot' }, 'spot'],
+  [
+    'T06: provisioning of GKE',
+    { 'cloud.google.com/gke-provisioning': 'preemptible' },
+    'preemptible',
+  ],
+  ['T06: provisioning of GKE', { 'cloud.google.com/gke-provisioning': 'standard' }, 'on-demand'],
+  ['T07: AKS', { 'kubernetes.azure.com/scalesetpriority': 'spot' }, 'spot'],
+  ['T08: the lifecycle label', { 'node.kubernetes.io/lifecycle': 'spot' }, 'spot'],
+  ['T08: the lifecycle label', { 'node.kubernetes.io/lifecycle': 'normal' }, 'on-demand'],
+  ['T09: a label that says no', { 'cloud.google.com/gke-spot': 'false' }, 'on-demand'],
+  [
+    'T10: our own label first',
+    { [OWN]: 'reserved', 'karpenter.sh/capacity-type': 'spot' },
+    'reserved',
+  ],
+  ['T12: in any case of letters', { [OWN]: 'Spot' }, 'spot'],
 ])('%s: %j', (_id, labels, want) => {
   expect(attributes(labels)).toEqual(of(want));
 });

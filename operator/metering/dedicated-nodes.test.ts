@@ -18,12 +18,12 @@ import { createWorld, HOUR, START, total, type WorldOptions } from './testing/wo
 const CLUSTER = 'vcluster.loft.sh/cluster';
 describe('a node is found by every label that dedicates it', () => {
   test.each<[string, NodeFixture, WorldOptions]>([
-    ['N02', own(N1, CLUSTER), {}],
+    ['N02: by the name of the namespace', own(N1, CLUSTER), {}],
     ['N03 managed-by', own(N1, MANAGED_BY, 'a'), {}],
     ['N03 cluster', own(N1, CLUSTER, 'a'), {}],
-    ['N04', own(own(N1), CLUSTER, 'a'), {}],
+    ['N04: two labels that agree', own(own(N1), CLUSTER, 'a'), {}],
     [
-      'N05',
+      'N05: a label of your own',
       own(N1, 'dedicated-to', 'a'),
       { nodeSettings: { dedicatedNodeLabel: 'dedicated-to=%s' } },
     ],

@@ -24,8 +24,11 @@ describe('nothing of a node that is down is billed, and its GPUs are downtime', 
   });
 
   test.each<[string, NodeFixture]>([
-    ['N09', variant(own(N1), { taints: [taint(UNREACHABLE)] })],
-    ['N10', variant(own(N1), { taints: [taint(UNREACHABLE, 'NoSchedule'), taint(UNREACHABLE)] })],
+    ['N09: unreachable', variant(own(N1), { taints: [taint(UNREACHABLE)] })],
+    [
+      'N10: unreachable, by two taints',
+      variant(own(N1), { taints: [taint(UNREACHABLE, 'NoSchedule'), taint(UNREACHABLE)] }),
+    ],
   ])('%s', (_id, node) => {
     const events = hourOf({ nodes: [node] });
     expect(sums(events)).toEqual([0, 0, 8, 0, 0]);
@@ -169,12 +172,28 @@ describe('GPUs that are installed but cannot be allocated are downtime; the node
   const REASON = 'GPUs installed but not allocatable';
   const dead = own(variant(N1, { allocatable: { [GPU]: '0' } }));
   test.each<[string, NodeFixture, number[]]>([
-    ['N14', dead, [1, 0, 8, 192, 2048]],
-    ['N15', own(variant(N1, { capacity: { [GPU]: '0' } })), [1, 0, 8, 192, 2048]],
-    ['N16', own(variant(N1, { capacity: { [GPU]: null } })), [1, 0, 8, 192, 2048]],
+    ['N14: none is allocatable', dead, [1, 0, 8, 192, 2048]],
+    [
+      'N15: the device plugin reports zero',
+      own(variant(N1, { capacity: { [GPU]: '0' } })),
+      [1, 0, 8, 192, 2048],
+    ],
+    [
+      'N16: the device plugin reports nothing',
+      own(variant(N1, { capacity: { [GPU]: null } })),
+      [1, 0, 8, 192, 2048],
+    ],
     ['N17: under MIG single', own(variant(N5, { capacity: { [GPU]: '0' } })), [1, 0, 8, 0, 0]],
-    ['N24', own(variant(N1, { allocatable: { [GPU]: '7' } })), [1, 7, 1, 192, 2048]],
-    ['N25', own(variant(N6, { allocatable: { 'amd.com/gpu': '0' } })), [1, 0, 8, 0, 0]],
+    [
+      'N24: one of eight is not allocatable',
+      own(variant(N1, { allocatable: { [GPU]: '7' } })),
+      [1, 7, 1, 192, 2048],
+    ],
+    [
+      'N25: none of AMD’s is allocatable',
+      own(variant(N6, { allocatable: { 'amd.com/gpu': '0' } })),
+      [1, 0, 8, 0, 0],
+    ],
   ])('%s', (_id, node, want) => {
     const events = hourOf({ nodes: [node] });
     expect(sums(events)).toEqual(want);
@@ -192,9 +211,9 @@ describe('GPUs that are installed but cannot be allocated are downtime; the node
 
 describe('a node is not without GPUs because one resource reads zero', () => {
   test.each<[string, NodeFixture, number, string]>([
-    ['N18', own(N4), 8, H100],
-    ['N19', own(N3), 4, A10G],
-    ['N21', own(N5), 8, H100],
+    ['N18: under MIG mixed', own(N4), 8, H100],
+    ['N19: shared under a name of its own', own(N3), 4, A10G],
+    ['N21: under MIG single', own(N5), 8, H100],
   ])('%s', (_id, node, gpus, type) => {
     const events = hourOf({ nodes: [node] });
     expect(sums(events).slice(0, 3)).toEqual([1, gpus, 0]);

@@ -92,11 +92,26 @@ test('G01: two whole GPUs are two GPUs, with all that prices them', () => {
 
 describe('what a pod holds follows the scheduler', () => {
   test.each<[string, Fixture, number, string]>([
-    ['G04', { ...asking(2), initContainers: [init(4)] }, 4, 'max(app, init)'],
-    ['G05', { ...asking(1), initContainers: [sidecar(1)] }, 2, 'sidecars add'],
-    ['G06', { ...asking(1), initContainers: [sidecar(1), init(3)] }, 4, 'init + sidecars before'],
-    ['G07', { ...asking(1), initContainers: [init(3), sidecar(1)] }, 3, 'a sidecar after the init'],
-    ['G13', asking('0'), 0, 'zero'],
+    [
+      'G04: an init container that asks for more',
+      { ...asking(2), initContainers: [init(4)] },
+      4,
+      'max(app, init)',
+    ],
+    ['G05: a sidecar', { ...asking(1), initContainers: [sidecar(1)] }, 2, 'sidecars add'],
+    [
+      'G06: a sidecar before an init container',
+      { ...asking(1), initContainers: [sidecar(1), init(3)] },
+      4,
+      'init + sidecars before',
+    ],
+    [
+      'G07: a sidecar after an init container',
+      { ...asking(1), initContainers: [init(3), sidecar(1)] },
+      3,
+      'a sidecar after the init',
+    ],
+    ['G13: a request of zero', asking('0'), 0, 'zero'],
   ])('%s', (_id, fixture, want) => {
     expect(gpus(hourOf({ nodes: [N1], pods: [fixture] }))).toBe(want);
   });
@@ -134,9 +149,9 @@ describe('the GPU type is the first label that names one', () => {
   const plain: NodeFixture = { capacity: { [GPU]: '1' } };
   const without = (count: number) => Object.fromEntries(Object.entries(labels).slice(count));
   test.each<[string, NodeFixture, string]>([
-    ['G14', plain, 'unknown'],
+    ['G14: no label names the type', plain, 'unknown'],
     [
-      'G15',
+      'G15: the machine label before others',
       {
         ...plain,
         labels: {
@@ -153,7 +168,7 @@ describe('the GPU type is the first label that names one', () => {
       want,
     ]),
     [
-      'G17',
+      'G17: an empty label is none',
       {
         ...plain,
         labels: { 'nvidia.com/gpu.product': '', 'cloud.google.com/gke-accelerator': 'nvidia-l4' },
@@ -172,9 +187,13 @@ describe('every way of cutting a GPU is billed as the share that it is', () => {
   const all = ['nvidia.com/gpu', 'amd.com/gpu', 'amd.com/cpx_nps4'];
   const seventh = 0.142857143;
   test.each<[string, Case, unknown[]]>([
-    ['G18', { nodes: [N6], pods: [asking(2, 'amd.com/gpu')] }, [2, MI300X, MI300X, 'full']],
     [
-      'G20',
+      'G18: a whole GPU of AMD',
+      { nodes: [N6], pods: [asking(2, 'amd.com/gpu')] },
+      [2, MI300X, MI300X, 'full'],
+    ],
+    [
+      'G20: an AMD partition',
       {
         nodes: [cut],
         pods: [asking(4, 'amd.com/cpx_nps4')],
@@ -183,7 +202,7 @@ describe('every way of cutting a GPU is billed as the share that it is', () => {
       [0.5, `${MI300X}-cpx_nps4`, MI300X, 'cpx_nps4'],
     ],
     [
-      'G21',
+      'G21: two MIG slices',
       { nodes: [N4], pods: [asking(2, 'nvidia.com/mig-1g.10gb')] },
       [0.285714286, `${H100}-mig-1g.10gb`, H100, 'mig-1g.10gb'],
     ],
@@ -193,7 +212,7 @@ describe('every way of cutting a GPU is billed as the share that it is', () => {
       [0.428571429, `${H100}-mig-3g.40gb`, H100, 'mig-3g.40gb'],
     ],
     [
-      'G23',
+      'G23: a MIG slice with media extensions',
       { nodes: [N4], pods: [asking(1, 'nvidia.com/mig-1g.10gb.me')] },
       [seventh, `${H100}-mig-1g.10gb.me`, H100, 'mig-1g.10gb.me'],
     ],
@@ -206,13 +225,17 @@ describe('every way of cutting a GPU is billed as the share that it is', () => {
       [0.25, 'NVIDIA-A30-mig-1g.6gb', 'NVIDIA-A30', 'mig-1g.6gb'],
     ],
     [
-      'G25',
+      'G25: MIG single, under the name of a whole GPU',
       { nodes: [N5], pods: [asking(1)] },
       [seventh, `${H100}-mig-1g.10gb`, H100, 'mig-1g.10gb'],
     ],
-    ['G26', { nodes: [N2], pods: [asking(1)] }, [0.25, `${A10G}-timeslice-4`, A10G, 'timeslice-4']],
     [
-      'G27',
+      'G26: time-slicing under the name of a whole GPU',
+      { nodes: [N2], pods: [asking(1)] },
+      [0.25, `${A10G}-timeslice-4`, A10G, 'timeslice-4'],
+    ],
+    [
+      'G27: time-slicing under a name of its own',
       { nodes: [N3], pods: [asking(1, 'nvidia.com/gpu.shared')] },
       [0.25, `${A10G}-timeslice-4`, A10G, 'timeslice-4'],
     ],
@@ -224,14 +247,14 @@ describe('every way of cutting a GPU is billed as the share that it is', () => {
       },
       [0.25, `${A10G}-timeslice-4`, A10G, 'timeslice-4'],
     ],
-    ['G29', { nodes: [N1], pods: [asking(1)] }, [1, H100, H100, 'full']],
+    ['G29: a whole GPU', { nodes: [N1], pods: [asking(1)] }, [1, H100, H100, 'full']],
     [
       'G30: replicas 0 means not shared',
       { nodes: [N4], pods: [asking(1, 'nvidia.com/mig-1g.10gb')] },
       [seventh, `${H100}-mig-1g.10gb`, H100, 'mig-1g.10gb'],
     ],
     [
-      'G31',
+      'G31: time-slicing of MIG slices',
       {
         nodes: [
           variant(N4, {
@@ -247,7 +270,7 @@ describe('every way of cutting a GPU is billed as the share that it is', () => {
       [0.071428571, `${H100}-mig-1g.10gb-timeslice-2`, H100, 'mig-1g.10gb-timeslice-2'],
     ],
     [
-      'G32',
+      'G32: MPS',
       {
         nodes: [variant(N2, { labels: { 'nvidia.com/gpu.sharing-strategy': 'mps' } })],
         pods: [asking(1)],
@@ -272,7 +295,7 @@ describe('every way of cutting a GPU is billed as the share that it is', () => {
       [0.25, 'nvidia-l4-timeslice-8', 'nvidia-l4', 'timeslice-8'],
     ],
     [
-      'G39',
+      'G39: the SKU label in place of the model',
       {
         nodes: [variant(N1, { labels: { 'example.com/sku': 'h100-sxm' } })],
         pods: [asking(1)],

@@ -5,27 +5,35 @@ import { createWorld, hour, HOUR, START, total, type World } from './testing/wor
 describe('storage', () => {
   test.each([
     {
-      id: 'S01',
+      id: 'S01: the class is the SKU',
       object: claim({ name: 'v', capacity: '100Gi', storageClass: 'fast-ssd' }),
       want: 100,
       sku: 'fast-ssd',
     },
-    { id: 'S03', object: claim({ name: 'v', phase: 'Pending' }), want: 0 },
-    { id: 'S04', object: claim({ name: 'v', phase: 'Lost' }), want: 0 },
     {
-      id: 'S08',
+      id: 'S03: a claim that waits for a volume',
+      object: claim({ name: 'v', phase: 'Pending' }),
+      want: 0,
+    },
+    {
+      id: 'S04: a claim that lost its volume',
+      object: claim({ name: 'v', phase: 'Lost' }),
+      want: 0,
+    },
+    {
+      id: 'S08: a claim that has the label of a control plane',
       object: claim({ name: 'v', request: '10Gi', labels: { ...OWN_LABELS, app: 'vcluster' } }),
       want: 10,
       sku: 'default',
     },
     {
-      id: 'S09',
+      id: 'S09: the volume’s size, not the claim’s',
       object: claim({ name: 'v', request: '1Gi', capacity: '100Gi' }),
       want: 100,
       sku: 'default',
     },
     {
-      id: 'S10',
+      id: 'S10: an enlargement in progress',
       object: claim({
         name: 'v',
         request: '200Gi',
@@ -38,9 +46,14 @@ describe('storage', () => {
       want: 100,
       sku: 'default',
     },
-    { id: 'S13', object: claim({ name: 'v', request: '1.5Ti' }), want: 1536, sku: 'default' },
     {
-      id: 'S15',
+      id: 'S13: a fraction of a unit',
+      object: claim({ name: 'v', request: '1.5Ti' }),
+      want: 1536,
+      sku: 'default',
+    },
+    {
+      id: 'S15: a claim that is being deleted',
       object: claim({
         name: 'v',
         metadata: {
@@ -100,7 +113,7 @@ describe('load balancers', () => {
       want: 0,
     },
     {
-      id: 'L03',
+      id: 'L03: several ports and addresses are one',
       object: service({
         name: 's',
         ports: 3,
@@ -108,9 +121,9 @@ describe('load balancers', () => {
       }),
       want: 1,
     },
-    { id: 'L04', object: service({ name: 's', ingress: [] }), want: 0 },
+    { id: 'L04: one without an address', object: service({ name: 's', ingress: [] }), want: 0 },
     {
-      id: 'L05',
+      id: 'L05: the Service of a control plane',
       object: service({
         name: 'a',
         labels: { ...CONTROL_PLANE, 'vcluster.loft.sh/service': 'true' },
@@ -140,15 +153,23 @@ describe('load balancers', () => {
 
 describe('instance hours', () => {
   test.each([
-    { id: 'I01', objects: [workload({ name: 'a', ready: 3 })], want: 1 },
     {
-      id: 'I02',
+      id: 'I01: replicas of one StatefulSet are one',
+      objects: [workload({ name: 'a', ready: 3 })],
+      want: 1,
+    },
+    {
+      id: 'I02: a StatefulSet and a Deployment of one name are one',
       objects: [workload({ name: 'a' }), workload({ name: 'a', kind: 'Deployment' })],
       want: 1,
     },
-    { id: 'I03', objects: [workload({ name: 'a', kind: 'Deployment' })], want: 1 },
     {
-      id: 'I04',
+      id: 'I03: a Deployment alone',
+      objects: [workload({ name: 'a', kind: 'Deployment' })],
+      want: 1,
+    },
+    {
+      id: 'I04: a paused one',
       objects: [workload({ name: 'a', ready: 0, annotations: { 'loft.sh/paused': 'true' } })],
       want: 0,
     },

@@ -39,7 +39,7 @@ describe('CPU and memory by requests', () => {
 
   test.each([
     {
-      id: 'C04',
+      id: 'C04: init containers, sidecars and overhead',
       pods: [
         pod({
           name: 'p',
@@ -55,7 +55,7 @@ describe('CPU and memory by requests', () => {
       reason: 'max(0.6, 2+0.1)+0.25; max(1152Mi,384Mi)+120Mi',
     },
     {
-      id: 'C06',
+      id: 'C06: requests of the pod in place of its containers',
       pods: [
         pod({
           name: 'p',
@@ -73,25 +73,25 @@ describe('CPU and memory by requests', () => {
       reason: 'pod-level replaces, overhead adds',
     },
     {
-      id: 'C07',
+      id: 'C07: a resize in progress',
       pods: [pod({ name: 'p', containers: [{ cpu: '4' }], status: resizing })],
       want: [4, 0],
       reason: 'a resize in progress holds the larger',
     },
     {
-      id: 'C08',
+      id: 'C08: an infeasible resize',
       pods: [pod({ name: 'p', containers: [{ cpu: '4' }], status: infeasible })],
       want: [2, 0],
       reason: 'an infeasible wish holds nothing',
     },
     {
-      id: 'C13',
+      id: 'C13: a pod without requests',
       pods: [pod({ name: 'p' })],
       want: [0, 0],
       reason: 'no requests',
     },
     {
-      id: 'C14',
+      id: 'C14: pods that have ended or have no node',
       pods: [
         pod({
           name: 's',
@@ -112,7 +112,7 @@ describe('CPU and memory by requests', () => {
       reason: 'terminal and unscheduled pods hold nothing',
     },
     {
-      id: 'C21',
+      id: 'C21: memory in every notation',
       pods: ['129e6', '129M', '128974848', '123Mi', '128974848000m'].map((size, index) =>
         pod({ name: `p${index}`, containers: [{ memory: size }] }),
       ),
@@ -120,7 +120,7 @@ describe('CPU and memory by requests', () => {
       reason: 'quantity grammar',
     },
     {
-      id: 'C22',
+      id: 'C22: CPU in every notation',
       pods: ['0.1', '100m', '1e-1', '.1'].map((size, index) =>
         pod({ name: `p${index}`, containers: [{ cpu: size }] }),
       ),
@@ -128,7 +128,7 @@ describe('CPU and memory by requests', () => {
       reason: 'quantity grammar',
     },
     {
-      id: 'C23',
+      id: 'C23: an exponent, and a fraction of a unit',
       pods: [pod({ name: 'p', containers: [{ cpu: '1E-3', memory: '1.5Gi' }] })],
       want: [0.001, 1.5],
       reason: 'quantity grammar',

@@ -11,8 +11,16 @@ describe('CPU and memory by usage', () => {
     });
 
   test.each([
-    { id: 'C01', usage: ['373456789n', '1536Mi'], want: [0.373456789, 1.5] },
-    { id: 'C02', usage: ['123457u', '524288001'], want: [0.123457, 0.488281251] },
+    {
+      id: 'C01: samples in nanocores and mebibytes',
+      usage: ['373456789n', '1536Mi'],
+      want: [0.373456789, 1.5],
+    },
+    {
+      id: 'C02: samples in microcores and bytes',
+      usage: ['123457u', '524288001'],
+      want: [0.123457, 0.488281251],
+    },
   ] as const)('$id', ({ usage, want }) => {
     const events = byUsage('usage', (world) => {
       world.pod(pod({ name: 'p' }));
@@ -40,11 +48,17 @@ describe('CPU and memory by usage', () => {
   });
 
   test.each([
-    ['C15', false, { app: 'vcluster' }, ['400m', '1Gi'], [0.1, 0.5]],
-    ['C16', true, { app: 'vcluster' }, ['400m', '1Gi'], [0.5, 1.5]],
+    ['C15: a control plane pod', false, { app: 'vcluster' }, ['400m', '1Gi'], [0.1, 0.5]],
+    [
+      'C16: a control plane pod, when asked',
+      true,
+      { app: 'vcluster' },
+      ['400m', '1Gi'],
+      [0.5, 1.5],
+    ],
     ['C15 by the specified label', false, { app: 'tenant-cluster' }, ['400m', '1Gi'], [0.1, 0.5]],
     ['C16 by the specified label', true, { app: 'tenant-cluster' }, ['400m', '1Gi'], [0.5, 1.5]],
-    ['C17', false, { app: 'vcluster-etcd' }, ['200m', '0'], [0.1, 0.5]],
+    ['C17: etcd of a control plane', false, { app: 'vcluster-etcd' }, ['200m', '0'], [0.1, 0.5]],
     ['C17 when asked', true, { app: 'vcluster-etcd' }, ['200m', '0'], [0.3, 0.5]],
   ] as const)('%s', (_id, meterControlPlane, app, used, want) => {
     const events = hour((world) => {

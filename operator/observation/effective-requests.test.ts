@@ -13,11 +13,23 @@ const devices = (spec: RawObject): number => effectiveRequests(spec, {}).extende
 
 describe('devices of a pod', () => {
   test.each([
-    ['G04', { containers: [asking(2)], initContainers: [asking(4)] }, 4],
-    ['G05', { containers: [asking(1)], initContainers: [sidecar(1)] }, 2],
-    ['G06', { containers: [asking(1)], initContainers: [sidecar(1), asking(3)] }, 4],
-    ['G07', { containers: [asking(1)], initContainers: [asking(3), sidecar(1)] }, 3],
-    ['G13', { containers: [asking(0)] }, 0],
+    [
+      'G04: an init container that asks for more',
+      { containers: [asking(2)], initContainers: [asking(4)] },
+      4,
+    ],
+    ['G05: a sidecar', { containers: [asking(1)], initContainers: [sidecar(1)] }, 2],
+    [
+      'G06: a sidecar before an init container',
+      { containers: [asking(1)], initContainers: [sidecar(1), asking(3)] },
+      4,
+    ],
+    [
+      'G07: a sidecar after an init container',
+      { containers: [asking(1)], initContainers: [asking(3), sidecar(1)] },
+      3,
+    ],
+    ['G13: a request of zero', { containers: [asking(0)] }, 0],
     ['two containers', { containers: [asking(1), asking(2, 'd')] }, 3],
     [
       'pod-level resources do not name devices',

@@ -25,7 +25,7 @@ export interface PlatformInstance extends Projected {
   readonly metadata: Metadata;
   readonly createdAt: number;
   readonly deleting: boolean;
-  /** The old copy of an instance that is being moved between projects (case I12). */
+  /** The old copy of an instance that is being moved between projects. */
   readonly ignored: boolean;
   readonly displayName?: string;
   /** The platform's name of the host cluster. */
