@@ -17,13 +17,11 @@ import {
   startActivities,
 } from './soak/activities.ts';
 import { HOLDINGS, type Holdings, holdingsOf } from './soak/readings.ts';
-import { slopePerHour } from './soak/slope.ts';
 
 /**
  * `npm run bench -- soak --hours 2`: the bundle under the StatefulSet's settings on a local cloud, with pods that
  * come and go, a viewer, pushed usage, a destination that comes and goes and the shortest retention that there is.
- * Prints by how much an hour memory, descriptors and files grew after the first half hour (of a shorter run after
- * its first half), and writes every reading to a file.
+ * Prints how much memory, descriptors and files it has in the end and had at most, and writes every reading to a file.
  */
 const { values } = parseArgs({
   options: {
@@ -46,7 +44,6 @@ if (!(hours > 0) || !(windowSeconds > 0))
 const HOUR_MS = 3_600_000;
 const MINUTE_MS = 60_000;
 const READ_EVERY_MS = 10_000;
-const WARM_UP_HOURS = 0.5;
 const READY_MS = 120_000;
 const DECIMALS = 3;
 
@@ -119,14 +116,11 @@ async function soak(): Promise<void> {
   if (report === undefined) throw new Error('soak: no window was closed');
   const lag = Date.now() - Date.parse(report.window_end);
   const { accepted, conflicts, refused } = receiver.stats();
-  const from = Math.min(WARM_UP_HOURS, hours / 2);
-  const settled = readings.filter((reading) => reading.hours >= from);
   const figures = HOLDINGS.flatMap((holding) => {
-    const series = settled.map((reading) => ({ hours: reading.hours, value: reading[holding] }));
-    const last = series.at(-1)?.value ?? 0;
+    const series = readings.map((reading) => reading[holding]);
     return [
-      [holding, round(last)],
-      [`${holding}_per_hour`, round(slopePerHour(series))],
+      [holding, round(series.at(-1) ?? 0)],
+      [`${holding}_most`, round(Math.max(0, ...series))],
     ];
   });
   console.log(
@@ -134,7 +128,6 @@ async function soak(): Promise<void> {
       bench: 'soak',
       hours,
       window_seconds: windowSeconds,
-      slopes_from_hours: round(from),
       ...Object.fromEntries(figures),
       events_accepted: accepted,
       conflicts,
