@@ -6,7 +6,7 @@ import { loadKubeConfig } from './kubernetes/kube-config.ts';
 import { omitUndefined } from './model/omit-undefined.ts';
 import { createLogger } from './telemetry/create-logger.ts';
 import type { Logger } from './telemetry/logger.ts';
-import { createScrubber } from './telemetry/scrubber.ts';
+import { Scrubber } from './telemetry/scrubber.ts';
 import { systemClock } from './telemetry/system-clock.ts';
 import { runHub } from './wiring/hub/run-hub.ts';
 import {
@@ -40,7 +40,7 @@ async function main(stopping: AbortSignal): Promise<number> {
   if (access?.kind === 'invalid') return refuse([access.reason]);
   const configured = await loadConfiguredMetrics(environment);
   if (configured.kind === 'invalid') return refuse(configured.problems);
-  const scrubber = createScrubber();
+  const scrubber = new Scrubber();
   scrubber.learn(environment);
   const logger = createLogger({ ...environment.log, scrubber });
   logger.info(`[controller] meterfeed ${VERSION} starts`, {

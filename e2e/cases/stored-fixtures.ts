@@ -1,7 +1,7 @@
 import { vi } from 'vitest';
 import type { Connection } from '../../operator/kubernetes/connection.ts';
 import { identify, resourcePath } from '../../operator/kubernetes/resource.ts';
-import { createReflector } from '../../operator/kubernetes/reflector.ts';
+import { Reflector } from '../../operator/kubernetes/reflector.ts';
 import type {
   ApiResource,
   Projected,
@@ -188,7 +188,7 @@ interface Watch {
 
 /** The operator's own list and watch, keeping whole objects. */
 function follow(connection: Connection, resource: ApiResource, signal: AbortSignal): Watch {
-  const source = createReflector<Received>({
+  const source = new Reflector<Received>({
     connection,
     resource,
     project: (object) => {

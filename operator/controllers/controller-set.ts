@@ -1,9 +1,9 @@
 import { untilAborted } from '../kubernetes/abort.ts';
 import type { Connection } from '../kubernetes/connection.ts';
-import { createEventRecorder } from '../kubernetes/events.ts';
+import { EventRecorder } from '../kubernetes/events.ts';
 import type { ReflectorMetrics, WorkQueueMetrics } from '../kubernetes/metrics.ts';
 import { createOperatorHost, type OperatorPart } from '../kubernetes/operator-base.ts';
-import { createStatusPublisher } from '../kubernetes/status-publisher.ts';
+import { StatusPublisher } from '../kubernetes/status-publisher.ts';
 import { omitUndefined } from '../model/omit-undefined.ts';
 import type { Clock } from '../telemetry/clock.ts';
 import type { Logger } from '../telemetry/logger.ts';
@@ -43,13 +43,13 @@ export interface ControllerSet {
 
 export function createControllerSet(options: ControllerSetOptions): ControllerSet {
   const { connection, clock, logger, queueMetrics, timings = {} } = options;
-  const status = createStatusPublisher({
+  const status = new StatusPublisher({
     connection,
     clock,
     logger,
     ...omitUndefined({ metrics: queueMetrics, intervalMs: timings.statusInterval }),
   });
-  const events = createEventRecorder(options);
+  const events = new EventRecorder(options);
   const host = createOperatorHost({
     connection,
     clock,

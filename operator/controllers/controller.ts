@@ -3,7 +3,7 @@ import type { WorkQueueMetrics } from '../kubernetes/metrics.ts';
 import type { OperatorHost } from '../kubernetes/operator-base.ts';
 import type { Source } from '../kubernetes/source.ts';
 import type { StatusPublisher } from '../kubernetes/status-publisher.ts';
-import { createWorkQueue, type WorkOutcome, type WorkQueue } from '../kubernetes/work-queue.ts';
+import { type WorkOutcome, WorkQueue } from '../kubernetes/work-queue.ts';
 import { omitUndefined } from '../model/omit-undefined.ts';
 import type { Clock } from '../telemetry/clock.ts';
 import type { Logger } from '../telemetry/logger.ts';
@@ -78,7 +78,7 @@ class KindController<Spec> implements Controller<Spec> {
     this.#kind = kind;
     this.#options = options;
     this.#reporter = createObjectReporter(kind, options);
-    this.#queue = createWorkQueue({
+    this.#queue = new WorkQueue({
       name: kind.resource.plural,
       process: (name, signal) => this.#reconcile(name, signal),
       clock: options.clock,

@@ -11,6 +11,8 @@ import type { TenantCluster } from '../discovery/tenant-cluster.ts';
 import type { MarkingStatus } from '../enforcement/marks/marking.ts';
 import type { LedgerStats } from '../ledger/ledger.ts';
 import type { PrometheusReport } from '../prometheus/prometheus-report.ts';
+import type { FailedTenantApi } from '../tenant-api/tenant-api.ts';
+import type { Gap } from '../windows/gaps.ts';
 
 /*
  * What the controllers see of the engine to report it in status. Every call answers from
@@ -114,7 +116,7 @@ export interface WindowsView {
   /** End of the last closed window; undefined before the first. */
   lastWindowEnd(): number | undefined;
   /** Stretches that could not be measured, and are not filled. */
-  gaps(): readonly GapReport[];
+  gaps(): readonly Gap[];
   /** Tenant clusters whose own API could not be read (docs/operations.md#failed-tenant-apis). */
   failedTenantApis(): readonly FailedTenantApi[];
   /** How many tenant clusters nobody gave a kubeconfig for that are not known to need one. */
@@ -129,20 +131,6 @@ export interface WindowsView {
   prometheus(): PrometheusReport;
   /** Why the metrics API cannot be read, if that is so. */
   metricsFailure(): { readonly reason: string; readonly since: number } | undefined;
-}
-
-export interface GapReport {
-  readonly source: string;
-  readonly scope: string;
-  readonly from: number;
-  readonly to: number;
-  readonly reason: string;
-}
-
-export interface FailedTenantApi {
-  readonly tenantCluster: string;
-  readonly reason: string;
-  readonly since: number;
 }
 
 /** Budgets of tenants. */

@@ -9,7 +9,7 @@ import { createMemoryLedger } from '../ledger/testing/memory-ledger.ts';
 import { createTenantClusterTimelines } from '../observation/tenant-cluster-timeline.ts';
 import { systemClock } from '../telemetry/system-clock.ts';
 import { createDiscoverySources, runSources } from './testing/create-sources.ts';
-import { createDiscovery, type Discovery } from './discovery.ts';
+import { Discovery } from './discovery.ts';
 import { settingsFrom } from './testing/host.ts';
 import { CUSTOMER_ID_KEYS } from '../destinations/registry.ts';
 
@@ -30,7 +30,7 @@ afterAll(async () => {
 });
 
 /** Discovery as it runs in the operator, and the lines it has logged. */
-function startDiscovery(through: Connection = connection) {
+function startDiscovery(through: Pick<Connection, 'request' | 'stream'> = connection) {
   const logger = createCapturingLogger();
   const environment = { TENANT_SOURCE: 'project', RECONCILE_INTERVAL: '1s' };
   const settings = createSettingsStore(settingsFrom(environment));
@@ -46,7 +46,7 @@ function startDiscovery(through: Connection = connection) {
     onChange: (departed) => discovery.request(departed),
   });
   const records = createMemoryLedger();
-  const discovery = createDiscovery({
+  const discovery = new Discovery({
     sources,
     settings,
     customerIdKeys: CUSTOMER_ID_KEYS,
@@ -191,7 +191,6 @@ test('a tenant cluster that is installed and uninstalled while a watch fails is 
   const failing = { kind: 'status', code: 503, reason: '', message: 'away' } as const;
   const isFailing = (path: string): boolean => fails && path.endsWith('/deployments');
   const running = startDiscovery({
-    ...connection,
     request: async (path, options) =>
       isFailing(path) ? failing : connection.request(path, options),
     stream: async (path, options) => (isFailing(path) ? failing : connection.stream(path, options)),

@@ -6,7 +6,7 @@ import type { Logger } from '../telemetry/logger.ts';
 import { placeKey } from './cluster-ids.ts';
 import { discover, type Discovered, type OverrideUse } from './discover.ts';
 import { beforeDeparting, type Departed, Departures, type HeldObjects } from './departures.ts';
-import { createDiscoveryLog, type DiscoveryLog } from './discovery-log.ts';
+import { DiscoveryLog } from './discovery-log.ts';
 import type { ExternalFile, ListedCluster } from './external-file.ts';
 import type { CustomerIdKeys } from './metadata.ts';
 import {
@@ -30,7 +30,7 @@ export interface DiscoveryOptions {
   /** The namespace that the operator runs in, which is no tenant's. */
   readonly ownNamespace?: string;
   /** TENANT_CLUSTERS_FILE, where there is one. */
-  readonly external?: ExternalFile;
+  readonly external?: Pick<ExternalFile, 'look'>;
   /** Ids of customers that are still billed for what a tenant cluster left behind. */
   readonly stillBilled?: () => readonly string[];
   readonly clock: Clock;
@@ -47,36 +47,6 @@ export interface OffboardedTenant {
 /** Called after every successful round; `at` is the wall clock when the round looked. */
 export type DiscoveryListener = (clusters: readonly TenantCluster[], at: number) => void;
 
-/** Which tenant clusters there are and whom each is billed to, looked at again and again. */
-export interface Discovery {
-  /** A round every RECONCILE_INTERVAL and after a change of settings, until the signal is aborted. Never rejects. */
-  run(signal: AbortSignal): Promise<void>;
-  /** One round. A failed one changes nothing of what is known. */
-  round(): Promise<DiscoveryOutcome>;
-  /** Asks for a round soon: a watch has seen something of a tenant cluster come, change, or go as `departed`. */
-  readonly request: (departed?: Departed) => void;
-  /** False until one round has succeeded. */
-  readonly known: () => boolean;
-  /** The wall clock when the last successful round looked, milliseconds since the epoch. */
-  readonly lookedAt: () => number | undefined;
-  clusters(): readonly TenantCluster[];
-  tenants(): readonly Tenant[];
-  findTenant(id: string): Tenant | undefined;
-  /** The last round's; undefined before the first. */
-  lastOutcome(): DiscoveryOutcome | undefined;
-  /** Bad metadata and ambiguities of the last successful round, one line each, after why a later one failed. */
-  problems(): readonly string[];
-  /** Namespaces that say a syncer maps them, and are nobody's: {@link problems} says why. */
-  refusedNamespaces(): ReadonlySet<string>;
-  /** Where each TenantOverride applies. */
-  overrides(): readonly OverrideUse[];
-  /** Customers whose grace is over, until their offboarding is accepted or they return; also after a restart. */
-  offboarded(): readonly OffboardedTenant[];
-  /** Delivery has durably taken over the offboarding of a customer. */
-  acceptOffboarding(tenant: string): void;
-  subscribe(listener: DiscoveryListener): () => void;
-}
-
 /** Between a request and its round, so that a burst of changes makes one round. */
 const REQUEST_DELAY_MS = 1_000;
 /** A round that failed is tried again: the watch that it misses may be back at any time, and tells nothing of that. */
@@ -91,11 +61,8 @@ const NOTHING: Discovered = {
   enriched: 0,
 };
 
-export function createDiscovery(options: DiscoveryOptions): Discovery {
-  return new Rounds(options);
-}
-
-class Rounds implements Discovery {
+/** Which tenant clusters there are and whom each is billed to, looked at again and again. */
+export class Discovery {
   readonly #options: DiscoveryOptions;
   readonly #log: DiscoveryLog;
   readonly #listeners = new Set<DiscoveryListener>();
@@ -111,16 +78,20 @@ class Rounds implements Discovery {
 
   constructor(options: DiscoveryOptions) {
     this.#options = options;
-    this.#log = createDiscoveryLog(options.logger, options.clock);
+    this.#log = new DiscoveryLog(options.logger, options.clock);
   }
 
+  /** Asks for a round soon: a watch has seen something of a tenant cluster come, change, or go as `departed`. */
   readonly request = (departed?: Departed): void => {
     if (departed !== undefined) this.#departures.add(departed);
     this.#requested.abort();
   };
+  /** False until one round has succeeded. */
   readonly known = (): boolean => this.#lookedAt !== undefined;
+  /** The wall clock when the last successful round looked, milliseconds since the epoch. */
   readonly lookedAt = (): number | undefined => this.#lookedAt;
 
+  /** A round every RECONCILE_INTERVAL and after a change of settings, until the signal is aborted. Never rejects. */
   async run(signal: AbortSignal): Promise<void> {
     const leave = this.#options.settings.subscribe(() => this.request());
     await this.#waitForSources(signal);
@@ -131,6 +102,7 @@ class Rounds implements Discovery {
     leave();
   }
 
+  /** One round. A failed one changes nothing of what is known. */
   async round(): Promise<DiscoveryOutcome> {
     const last = await this.#look().catch((error: unknown) => failed(errorText(error)));
     if (last.kind === 'failed') this.#log.failed(last.reason, this.#found.clusters.length);
@@ -150,24 +122,29 @@ class Rounds implements Discovery {
     return this.#tenants.get(id);
   }
 
+  /** The last round's; undefined before the first. */
   lastOutcome(): DiscoveryOutcome | undefined {
     return this.#last;
   }
 
+  /** Bad metadata and ambiguities of the last successful round, one line each, after why a later one failed. */
   problems(): readonly string[] {
     const { problems } = this.#found;
     if (this.#last?.kind !== 'failed') return problems;
     return [`discovery fails: ${this.#last.reason}: what is known stays as it is`, ...problems];
   }
 
+  /** Namespaces that say a syncer maps them, and are nobody's: {@link problems} says why. */
   refusedNamespaces(): ReadonlySet<string> {
     return this.#found.refusedNamespaces;
   }
 
+  /** Where each TenantOverride applies. */
   overrides(): readonly OverrideUse[] {
     return this.#found.overrides;
   }
 
+  /** Customers whose grace is over, until their offboarding is accepted or they return; also after a restart. */
   offboarded(): readonly OffboardedTenant[] {
     return [...(this.#memory?.tenants ?? [])].flatMap(([id, { tenant, presence }]) => {
       if (presence.kind !== 'offboarded') return [];
@@ -175,6 +152,7 @@ class Rounds implements Discovery {
     });
   }
 
+  /** Delivery has durably taken over the offboarding of a customer. */
   acceptOffboarding(tenant: string): void {
     this.#accepted.add(tenant);
   }

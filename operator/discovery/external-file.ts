@@ -14,74 +14,74 @@ export interface ListedCluster extends ExternalCluster {
   readonly since: number;
 }
 
-/** What TENANT_CLUSTERS_FILE says at a moment. */
-export interface ExternalLook {
-  /** Of the last good list. */
-  readonly clusters: readonly ListedCluster[];
-  /** What is wrong with the file as it is; the last good list holds meanwhile. */
-  readonly problems: readonly string[];
-}
-
-/** Follows TENANT_CLUSTERS_FILE. */
-export interface ExternalFile {
-  /** Reads it again. Rejects only when the records cannot be read or written. */
-  look(): Promise<ExternalLook>;
-}
-
-export interface ExternalFileOptions {
-  readonly path: string;
-  readonly customerIdKeys: CustomerIdKeys;
-  readonly records: RecordStore;
-  readonly clock: Pick<Clock, 'now'>;
-}
-
 const RECORD = 'discovery/external-clusters';
 
 /**
- * Kubernetes replaces a mounted file by changing a link, so it is read anew by its path each time. The
- * last good list is remembered: a file that breaks while the operator is stopped offboards nobody.
+ * Follows TENANT_CLUSTERS_FILE. Kubernetes replaces a mounted file by changing a link, so it is read by its path each
+ * time. The last good list is remembered: a file that breaks while the operator is stopped offboards nobody.
  */
-export function createExternalFile(options: ExternalFileOptions): ExternalFile {
-  const { path, customerIdKeys, records, clock } = options;
-  let good: readonly ListedCluster[] | undefined;
+export class ExternalFile {
+  readonly #path: string;
+  readonly #customerIdKeys: CustomerIdKeys;
+  readonly #records: RecordStore;
+  readonly #clock: Pick<Clock, 'now'>;
+  #good: readonly ListedCluster[] | undefined;
 
-  async function recall(): Promise<readonly ListedCluster[]> {
-    for await (const [key, text] of records.records(RECORD)) {
+  constructor(options: {
+    readonly path: string;
+    readonly customerIdKeys: CustomerIdKeys;
+    readonly records: RecordStore;
+    readonly clock: Pick<Clock, 'now'>;
+  }) {
+    this.#path = options.path;
+    this.#customerIdKeys = options.customerIdKeys;
+    this.#records = options.records;
+    this.#clock = options.clock;
+  }
+
+  /**
+   * Reads it again. Returns the clusters of the last good list, and what is wrong with the file as it is. Rejects only
+   * when the records cannot be read or written.
+   */
+  async look(): Promise<{
+    readonly clusters: readonly ListedCluster[];
+    readonly problems: readonly string[];
+  }> {
+    this.#good ??= await this.#recall();
+    const read = await readBounded(this.#path);
+    if (read.kind === 'failed') return this.#refused([read.reason], this.#good);
+    const parsed = parseExternalClusters(read.content, this.#customerIdKeys);
+    if (parsed.kind === 'invalid') return this.#refused(parsed.problems, this.#good);
+    this.#good = await this.#accept(parsed.clusters, this.#good);
+    return { clusters: this.#good, problems: [] };
+  }
+
+  #refused(problems: readonly string[], clusters: readonly ListedCluster[]) {
+    const where = `TENANT_CLUSTERS_FILE "${this.#path}"`;
+    return { clusters, problems: problems.map((problem) => `${where}: ${problem}`) };
+  }
+
+  async #recall(): Promise<readonly ListedCluster[]> {
+    for await (const [key, text] of this.#records.records(RECORD)) {
       // Only this module writes the record.
       if (key === RECORD) return JSON.parse(text) as readonly ListedCluster[];
     }
     return [];
   }
 
-  async function accept(clusters: readonly ExternalCluster[]): Promise<readonly ListedCluster[]> {
-    const known = new Map((good ?? []).map(({ name, since }) => [name, since]));
-    const listed = clusters.map((cluster) => ({
-      ...cluster,
-      since: known.get(cluster.name) ?? clock.now(),
-    }));
-    if (sameValue(listed, good)) return good ?? listed;
-    const outcome = await records.writeRecords([{ key: RECORD, value: JSON.stringify(listed) }]);
+  async #accept(
+    clusters: readonly ExternalCluster[],
+    good: readonly ListedCluster[],
+  ): Promise<readonly ListedCluster[]> {
+    const known = new Map(good.map(({ name, since }) => [name, since]));
+    const now = this.#clock.now();
+    const listed = clusters.map((each) => ({ ...each, since: known.get(each.name) ?? now }));
+    if (sameValue(listed, good)) return good;
+    const change = { key: RECORD, value: JSON.stringify(listed) };
+    const outcome = await this.#records.writeRecords([change]);
     if (outcome.kind === 'written') return listed;
     throw new Error(`external tenant clusters cannot be stored: ${outcome.message}`);
   }
-
-  return {
-    look: async () => {
-      good ??= await recall();
-      const read = await readBounded(path);
-      if (read.kind === 'failed') return { clusters: good, problems: [named(path, read.reason)] };
-      const parsed = parseExternalClusters(read.content, customerIdKeys);
-      if (parsed.kind === 'invalid') {
-        return { clusters: good, problems: parsed.problems.map((problem) => named(path, problem)) };
-      }
-      good = await accept(parsed.clusters);
-      return { clusters: good, problems: [] };
-    },
-  };
-}
-
-function named(path: string, problem: string): string {
-  return `TENANT_CLUSTERS_FILE "${path}": ${problem}`;
 }
 
 type BoundedRead =

@@ -64,17 +64,17 @@ function withoutTaken(candidate: Candidate, taken: ReadonlySet<string>): readonl
   return [{ ...candidate, syncedNamespaces: left, createdAt: since }];
 }
 
-/** Namespaces that more specific kinds have: as a whole, or but for what carries no label of theirs. */
-interface Others {
-  readonly taken: ReadonlySet<string>;
-  readonly shared: ReadonlySet<string>;
-}
-
 /** At most one line for what is not billed to a kind at all, and one for what is so in part. */
 function overlapProblems(
   { name: kind }: TenantSource,
   claimed: readonly string[],
-  { taken, shared }: Others,
+  {
+    taken,
+    shared,
+  }: {
+    readonly taken: ReadonlySet<string>;
+    readonly shared: ReadonlySet<string>;
+  },
 ): readonly string[] {
   const what = `Namespaces that the kind ${kind} gives to a tenant`;
   return [

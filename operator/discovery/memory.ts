@@ -29,14 +29,12 @@ const TENANT_PREFIX = 'discovery/tenant/';
  */
 const KEEP_ID_MS = 400 * 86_400_000;
 
-export interface LoadedMemory {
+/** Reads what was remembered. Throws when the store cannot be read. */
+export async function loadMemory(store: RecordStore): Promise<{
   readonly memory: Memory;
   /** Records that cannot be read, one line each; what they held is learnt anew. */
   readonly problems: readonly string[];
-}
-
-/** Reads what was remembered. Throws when the store cannot be read. */
-export async function loadMemory(store: RecordStore): Promise<LoadedMemory> {
+}> {
   const problems: string[] = [];
   const ids = await readAll<RememberedId>(store, ID_PREFIX, 'id', problems);
   const tenants = await readAll<KnownTenant>(store, TENANT_PREFIX, 'tenant', problems);

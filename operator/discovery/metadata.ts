@@ -47,12 +47,6 @@ export interface MetadataSource {
 /** Keys that decide neither who pays, nor how much, nor whose alert it is: a name for people. */
 const HARMLESS: readonly string[] = ['display-name'];
 
-export interface ReadMetadata {
-  readonly values: MetadataValues;
-  /** One line for each bad or untrusted value; it is passed over, and the next source is asked. */
-  readonly problems: readonly string[];
-}
-
 /**
  * The metadata of a tenant cluster out of several objects, the first that has a good value for a
  * key wins; within an object the annotation beats the label.
@@ -61,7 +55,11 @@ export function readMetadata(
   labelPrefix: string,
   sources: readonly MetadataSource[],
   customerIdKeys: CustomerIdKeys,
-): ReadMetadata {
+): {
+  readonly values: MetadataValues;
+  /** One line for each bad or untrusted value; it is passed over, and the next source is asked. */
+  readonly problems: readonly string[];
+} {
   const values: Record<string, unknown> = {};
   const problems: string[] = [];
   for (const [key, parser] of entries(customerIdKeys)) {

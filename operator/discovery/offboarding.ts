@@ -28,16 +28,6 @@ export interface KnownTenant {
 /** By customer id. */
 export type KnownTenants = ReadonlyMap<string, KnownTenant>;
 
-export interface Roster {
-  /** Customers with a metered cluster. */
-  readonly tenants: readonly Tenant[];
-  /**
-   * Customers without one that are still there: all of their clusters are left unmetered, or objects
-   * of one that is gone are billed on.
-   */
-  readonly staying: ReadonlySet<string>;
-}
-
 export interface OffboardingStep {
   readonly known: KnownTenants;
   /** Due in this step. */
@@ -61,7 +51,15 @@ const FORGET_AFTER_MS = 90 * 86_400_000;
  */
 export function stepOffboarding(
   known: KnownTenants,
-  roster: Roster,
+  roster: {
+    /** Customers with a metered cluster. */
+    readonly tenants: readonly Tenant[];
+    /**
+     * Customers without one that are still there: all of their clusters are left unmetered, or objects
+     * of one that is gone are billed on.
+     */
+    readonly staying: ReadonlySet<string>;
+  },
   now: number,
   graceMs: number,
 ): OffboardingStep {

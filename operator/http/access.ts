@@ -2,7 +2,7 @@ import { hash, timingSafeEqual } from 'node:crypto';
 import type { NextFunction, Request, RequestHandler, Response } from 'express';
 import type { IngestToken } from '../config/settings.ts';
 import type { Secret } from '../model/secret.ts';
-import type { PortalVerdict } from './portal/portal.ts';
+import type { SignedToken } from './portal/portal-tokens.ts';
 import { Problem, tryLater } from './problem.ts';
 import { confine, type TenantScope } from './scope.ts';
 import type { Tokens } from './tokens.ts';
@@ -34,7 +34,7 @@ export interface AccessOptions {
   readonly mayFail: (address: string) => boolean;
   readonly refused: RefusedTokens;
   /** What a signed token is good for. */
-  readonly portalVerdict: (token: string) => Promise<PortalVerdict>;
+  readonly checkSigned: (token: string) => Promise<SignedToken>;
 }
 
 type Refusal = 'unknown' | 'ended' | 'not-allowed-here';
@@ -46,7 +46,7 @@ interface Gate {
   readonly tokens: Tokens;
   readonly checks: Checks;
   readonly refuse: (reason: Refusal) => Problem;
-  readonly portalVerdict: AccessOptions['portalVerdict'];
+  readonly checkSigned: AccessOptions['checkSigned'];
 }
 
 /**
@@ -63,7 +63,7 @@ export function createAccess(
       scopes: new Map(ingestTokens.map((one) => [fingerprint(one.token.reveal()), one])),
     }),
   );
-  const { portalVerdict } = options;
+  const { checkSigned } = options;
   return (access, tenantScope) => (request, response, next) => {
     const tokens = options.tokens();
     const refuse = (reason: Refusal): Problem => {
@@ -73,7 +73,7 @@ export function createAccess(
       if (reason === 'ended') return ended();
       return reason === 'unknown' ? unauthorized() : wrongToken(access);
     };
-    const gate = { access, tenantScope, tokens, checks: checksOf(tokens), refuse, portalVerdict };
+    const gate = { access, tenantScope, tokens, checks: checksOf(tokens), refuse, checkSigned };
     const signed = admit(gate, request, response);
     // Whoever has no signed token does not wait for one.
     if (signed !== undefined) return admitTenant(gate, signed, request, response, next);
@@ -131,20 +131,20 @@ function admit(
 
 /** Throws the {@link Problem} that keeps a tenant out; whoever comes through sees that tenant only. */
 async function admitTenant(
-  { access, tenantScope, refuse, portalVerdict }: Gate,
+  { access, tenantScope, refuse, checkSigned }: Gate,
   token: string,
   request: Request,
   response: Response,
   next: NextFunction,
 ): Promise<void> {
-  const verdict = await portalVerdict(token);
-  if (verdict.kind !== 'good') throw refuse(verdict.kind);
+  const signed = await checkSigned(token);
+  if (signed.kind !== 'good') throw refuse(signed.kind);
   if (access !== 'read' || tenantScope === undefined) {
     refuse('not-allowed-here');
     throw new Problem(403, 'token not allowed here: portal: it reads the usage of its tenant only');
   }
   response.locals['client'] = fingerprint(token);
-  confine(request, tenantScope, verdict.claims.tenant);
+  confine(request, tenantScope, signed.claims.tenant);
   next();
 }
 

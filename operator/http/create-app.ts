@@ -2,7 +2,7 @@ import express, { type Express, type RequestHandler } from 'express';
 import helmet from 'helmet';
 import { Counter, Histogram, type Registry } from 'prom-client';
 import { type Access, createAccess, type RefusedTokens } from './access.ts';
-import { createFailedAttempts, MOST_FAILED_TOKENS } from './limits.ts';
+import { FailedAttempts, MOST_FAILED_TOKENS } from './limits.ts';
 import { createErrorHandler, Problem } from './problem.ts';
 import type { Route, RouteContext } from './route.ts';
 import type { TenantScope } from './scope.ts';
@@ -39,12 +39,12 @@ export function createApp(
     helmet({ contentSecurityPolicy: CONTENT_SECURITY_POLICY, strictTransportSecurity: false }),
   );
   app.use(noStore);
-  const failures = createFailedAttempts(context.clock, MOST_FAILED_TOKENS);
+  const failures = new FailedAttempts(context.clock, MOST_FAILED_TOKENS);
   const access = createAccess({
     tokens,
     mayFail: (address) => failures.allow(address),
     refused: createRefusedTokens(context.metrics),
-    portalVerdict: (token) => context.portal.verdictOf(token),
+    checkSigned: (token) => context.portal.check(token),
   });
   const limited = (kind: Access, tenantScope?: TenantScope): RequestHandler[] =>
     rateLimit === undefined ? [access(kind, tenantScope)] : [access(kind, tenantScope), rateLimit];

@@ -63,18 +63,19 @@ function safePart(text: string): string {
   return text.replaceAll(/[^A-Za-z0-9._-]+/g, '-').slice(0, LONGEST_PART);
 }
 
-/** What stands in a CSV file. */
-export interface CsvTable {
-  readonly kind: string;
-  readonly currency?: string;
-  readonly columns: readonly string[];
-  /** The columns of numbers, which have the decimal sign that was asked for. */
-  readonly figures: readonly string[];
-  readonly rows: Iterable<readonly string[]> | AsyncIterable<readonly string[]>;
-}
-
 /** Sends a table as the file that was asked for. */
-export async function sendCsv(response: Response, file: CsvFile, table: CsvTable): Promise<void> {
+export async function sendCsv(
+  response: Response,
+  file: CsvFile,
+  table: {
+    readonly kind: string;
+    readonly currency?: string;
+    readonly columns: readonly string[];
+    /** The columns of numbers, which have the decimal sign that was asked for. */
+    readonly figures: readonly string[];
+    readonly rows: Iterable<readonly string[]> | AsyncIterable<readonly string[]>;
+  },
+): Promise<void> {
   const { kind, currency, columns, figures, rows } = table;
   response.attachment(file.name(kind, 'csv', currency)).type('text/csv');
   const isFigure = columns.map((name) => figures.includes(name));

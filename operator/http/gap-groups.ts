@@ -1,5 +1,5 @@
 import { COLLECTOR_METRICS, meteringRule } from '../model/catalog.ts';
-import type { GapView } from './views.ts';
+import type { Gap } from './views.ts';
 
 const HOUR_MS = 3_600_000;
 /** Stretches of one cause that lie no further apart are one happening. */
@@ -38,10 +38,10 @@ export interface GapGroup extends Stretch {
  * end of the last closed window.
  */
 export function groupGaps(
-  gaps: readonly GapView[],
+  gaps: readonly Gap[],
   lastWindowEnd: number | undefined,
 ): readonly GapGroup[] {
-  const isOpen = ({ to }: GapView): boolean => lastWindowEnd === undefined || to >= lastWindowEnd;
+  const isOpen = ({ to }: Gap): boolean => lastWindowEnd === undefined || to >= lastWindowEnd;
   const causes = Map.groupBy(gaps, (gap) => `${isOpen(gap)} ${gap.source} ${formOf(gap.reason)}`);
   return [...causes.values()]
     .flatMap(happenings)
@@ -54,8 +54,8 @@ function formOf(reason: string): string {
   return reason.replaceAll(/"[^"]*"/g, '""').replaceAll(/\d+/g, '0');
 }
 
-function happenings(gaps: readonly GapView[]): readonly (readonly GapView[])[] {
-  const groups: GapView[][] = [];
+function happenings(gaps: readonly Gap[]): readonly (readonly Gap[])[] {
+  const groups: Gap[][] = [];
   let end = Number.NEGATIVE_INFINITY;
   for (const gap of gaps.toSorted((a, b) => a.from - b.from)) {
     const last = groups.at(-1);
@@ -66,7 +66,7 @@ function happenings(gaps: readonly GapView[]): readonly (readonly GapView[])[] {
   return groups;
 }
 
-function describe(gaps: readonly GapView[], open: boolean): GapGroup {
+function describe(gaps: readonly Gap[], open: boolean): GapGroup {
   const newest = gaps.reduce((best, gap) => (gap.to > best.to ? gap : best));
   const scopes = [...new Set(gaps.map(({ scope }) => scope))].toSorted();
   const stretches = union(gaps);
@@ -100,7 +100,7 @@ function union(gaps: readonly Stretch[]): readonly Stretch[] {
  * Whether a gap bears on a metric's scope in a tenant cluster: it is of the scope, or of the tenant
  * cluster. Usage that was not sampled bears on CPU and memory, anything else on all that its own API shows.
  */
-export function bearsOn(gap: GapView, scope: string, clusters: ReadonlySet<string>): boolean {
+export function bearsOn(gap: Gap, scope: string, clusters: ReadonlySet<string>): boolean {
   if (gap.scope === scope) return true;
   if (gap.scope !== '*' && !clusters.has(gap.scope)) return false;
   return gap.source === 'metrics' ? scope === 'pods' : gap.source !== 'prometheus';
@@ -118,13 +118,13 @@ const COMMON_SCOPES = new Set([
  * A gap as a tenant with these tenant clusters may read of it; undefined where it does not concern them. Reasons are for
  * operators: they name hosts and whatever else was in the way.
  */
-export function forTenant(gap: GapView, clusters: ReadonlySet<string>): GapView | undefined {
+export function forTenant(gap: Gap, clusters: ReadonlySet<string>): Gap | undefined {
   if (!clusters.has(gap.scope) && !COMMON_SCOPES.has(gap.scope)) return undefined;
   return { ...gap, reason: 'the provider can say why' };
 }
 
 /** The part of a gap that lies in a range; undefined where there is none. */
-export function clip(gap: GapView, { from, to }: Stretch): GapView | undefined {
+export function clip(gap: Gap, { from, to }: Stretch): Gap | undefined {
   if (gap.from >= to || gap.to <= from) return undefined;
   return { ...gap, from: Math.max(gap.from, from), to: Math.min(gap.to, to) };
 }

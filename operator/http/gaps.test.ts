@@ -10,17 +10,17 @@ import {
   testCluster,
   type TestServer,
 } from './testing/test-server.ts';
-import type { GapView } from './views.ts';
+import type { Gap } from './views.ts';
 
 const MINUTE = 60_000;
 const HOUR = 60 * MINUTE;
 
-function gap(change: Partial<GapView> = {}): GapView {
+function gap(change: Partial<Gap> = {}): Gap {
   const stretch = { from: NOW - 10 * MINUTE, to: NOW - 5 * MINUTE };
   return { source: 'metrics', scope: 'cluster-a', ...stretch, reason: 'no answer', ...change };
 }
 
-async function ask(gaps: readonly GapView[], query = '') {
+async function ask(gaps: readonly Gap[], query = '') {
   const ledger = createMemoryLedger();
   await ledger.append({ events: [], windowEnd: NOW - MINUTE });
   await using server: TestServer = await startTestServer({
@@ -39,7 +39,7 @@ async function ask(gaps: readonly GapView[], query = '') {
   return (await server.call('GET', `/api/v1/gaps${query}`, { token })).json;
 }
 
-function views(gaps: readonly GapView[]) {
+function views(gaps: readonly Gap[]) {
   const { metering } = quietViews(() => {
     throw new Error('not asked for');
   });

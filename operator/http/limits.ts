@@ -52,13 +52,11 @@ export function probeLimits(main: HttpLimits): HttpLimits {
   };
 }
 
-export interface RateLimit {
+/** At most so many requests a second of one client: 429 with Retry-After beyond. */
+export function createRateLimit(requestsPerSecond: number): {
   readonly middleware: RequestHandler;
   close(): void;
-}
-
-/** At most so many requests a second of one client: 429 with Retry-After beyond. */
-export function createRateLimit(requestsPerSecond: number): RateLimit {
+} {
   const store = new MemoryStore();
   const middleware = rateLimit({
     windowMs: 1000,
@@ -118,34 +116,28 @@ export class ConcurrencyLimit {
 const OPERATOR_SCANS = 4;
 const TENANT_SCANS = 12;
 const SCANS_OF_ONE_TENANT = 6;
+const BUSY_SCANS = 'too many exports and sums at once';
 
 /** Room for requests that read the ledger. Tenants have theirs apart: they cannot keep operators out, nor one the others. */
-export interface Scans {
+export class Scans {
+  readonly #operators = new ConcurrencyLimit(OPERATOR_SCANS, BUSY_SCANS);
+  readonly #tenants = new ConcurrencyLimit(TENANT_SCANS, BUSY_SCANS);
+  readonly #ofTenant = new Map<string, number>();
+
   /** As {@link ConcurrencyLimit.hold}. */
-  hold(share: number, response: Response): void;
+  hold(share: number, response: Response): void {
+    const tenant = tenantOf(response.req);
+    if (tenant === undefined) return this.#operators.hold(share, response);
+    const held = this.#ofTenant.get(tenant) ?? 0;
+    if (held >= SCANS_OF_ONE_TENANT) throw busy(BUSY_SCANS);
+    this.#tenants.hold(share, response, () => {
+      const left = (this.#ofTenant.get(tenant) ?? 1) - 1;
+      if (left === 0) this.#ofTenant.delete(tenant);
+      else this.#ofTenant.set(tenant, left);
+    });
+    if (!response.closed) this.#ofTenant.set(tenant, held + 1);
+  }
 }
-
-export function createScans(): Scans {
-  const operators = new ConcurrencyLimit(OPERATOR_SCANS, BUSY_SCANS);
-  const tenants = new ConcurrencyLimit(TENANT_SCANS, BUSY_SCANS);
-  const ofTenant = new Map<string, number>();
-  return {
-    hold: (share, response) => {
-      const tenant = tenantOf(response.req);
-      if (tenant === undefined) return operators.hold(share, response);
-      const held = ofTenant.get(tenant) ?? 0;
-      if (held >= SCANS_OF_ONE_TENANT) throw busy(BUSY_SCANS);
-      tenants.hold(share, response, () => {
-        const left = (ofTenant.get(tenant) ?? 1) - 1;
-        if (left === 0) ofTenant.delete(tenant);
-        else ofTenant.set(tenant, left);
-      });
-      if (!response.closed) ofTenant.set(tenant, held + 1);
-    },
-  };
-}
-
-const BUSY_SCANS = 'too many exports and sums at once';
 
 function busy(reason: string): Error {
   return tryLater(503, 1, `busy: ${reason}: try again in a second`);
@@ -162,25 +154,27 @@ const MOST_CLIENTS = 10_000;
  * Counts failed attempts by client. It never keeps anybody out who can prove himself: behind a proxy all
  * clients have one address, and nobody may lock out the billing system by failing in its name.
  */
-export interface FailedAttempts {
-  /** One more; false when the client has failed too often within the last minute. */
-  allow(client: string): boolean;
-}
+export class FailedAttempts {
+  readonly #clock: Clock;
+  readonly #most: number;
+  readonly #clients = new Map<string, { readonly since: number; failures: number }>();
 
-/** At most so many a minute. */
-export function createFailedAttempts(clock: Clock, most: number): FailedAttempts {
-  const clients = new Map<string, { readonly since: number; failures: number }>();
-  return {
-    allow: (client) => {
-      const now = clock.monotonic();
-      const last = clients.get(client);
-      if (last !== undefined && now - last.since < FAILURES_WINDOW_MS) {
-        last.failures += 1;
-        return last.failures <= most;
-      }
-      if (clients.size >= MOST_CLIENTS) clients.clear();
-      clients.set(client, { since: now, failures: 1 });
-      return true;
-    },
-  };
+  /** Allows at most so many a minute. */
+  constructor(clock: Clock, most: number) {
+    this.#clock = clock;
+    this.#most = most;
+  }
+
+  /** One more; false when the client has failed too often within the last minute. */
+  allow(client: string): boolean {
+    const now = this.#clock.monotonic();
+    const last = this.#clients.get(client);
+    if (last !== undefined && now - last.since < FAILURES_WINDOW_MS) {
+      last.failures += 1;
+      return last.failures <= this.#most;
+    }
+    if (this.#clients.size >= MOST_CLIENTS) this.#clients.clear();
+    this.#clients.set(client, { since: now, failures: 1 });
+    return true;
+  }
 }

@@ -1,4 +1,4 @@
-import type { GapView } from './views.ts';
+import type { Gap } from './views.ts';
 
 /** Milliseconds since the epoch as RFC 3339; undefined, which JSON leaves out, when not set. */
 export function isoTime(ms: number): string;
@@ -35,7 +35,7 @@ function toSnakeCase(key: string): string {
   return key.replaceAll(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);
 }
 
-export function showGap({ source, scope, from, to, reason }: GapView) {
+export function showGap({ source, scope, from, to, reason }: Gap) {
   return { source, scope, from: isoTime(from), to: isoTime(to), reason };
 }
 

@@ -1,6 +1,6 @@
 import type { ErrorRequestHandler } from 'express';
 import { LedgerReadError } from '../ledger/ledger.ts';
-import { createCauseLog } from '../telemetry/cause-log.ts';
+import { CauseLog } from '../telemetry/cause-log.ts';
 import type { Clock } from '../telemetry/clock.ts';
 import type { Logger } from '../telemetry/logger.ts';
 
@@ -35,7 +35,7 @@ export function tryLater(status: 429 | 503, seconds: number, message: string): P
  * for each route.
  */
 export function createErrorHandler(logger: Logger, clock: Clock): ErrorRequestHandler {
-  const log = createCauseLog(logger, clock);
+  const log = new CauseLog(logger, clock);
   // Express tells error handlers from others by their four parameters.
   return (error: unknown, request, response, _next) => {
     const problem = toProblem(error);

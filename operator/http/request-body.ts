@@ -20,8 +20,11 @@ const MOST_REFUSED_BYTES = 1024;
 /** A quantity with more digits than a double may keep, or so small that a double may be zero. */
 const LONG_QUANTITY = /"quantity"\s*:\s*-?(?:[\d.]{16}|[\d.]+[eE])/;
 
-/** How a body is read; see {@link readBody}. */
-export interface BodyOptions {
+/**
+ * Middleware that reads an uncompressed JSON body into `request.body`, as bytes. 415 for anything
+ * else, 413 when it is too large, 503 when bodies under way fill the memory set aside for them.
+ */
+export function readBody(options: {
   readonly maxBytes: number;
   /** Shared by many bodies, in bytes. */
   readonly memory: ConcurrencyLimit;
@@ -32,13 +35,7 @@ export interface BodyOptions {
   readonly counted?: 'announced' | 'received';
   /** A request without any body is let through, its `request.body` undefined. */
   readonly optional?: boolean;
-}
-
-/**
- * Middleware that reads an uncompressed JSON body into `request.body`, as bytes. 415 for anything
- * else, 413 when it is too large, 503 when bodies under way fill the memory set aside for them.
- */
-export function readBody(options: BodyOptions): RequestHandler {
+}): RequestHandler {
   const { maxBytes, memory, counted = 'announced', optional = false } = options;
   return async (request, response, next) => {
     if (optional && hasNoBody(request)) {

@@ -8,7 +8,7 @@ import { dashboardPage, dashboardRoutes, type Page, readAssets } from './dashboa
 import { type Dispatch, dispatched } from './fleet/dispatch.ts';
 import { HttpFront, type ListenedAddresses } from './front.ts';
 import { createRateLimit, DEFAULT_LIMITS, type HttpLimits } from './limits.ts';
-import { createPortal } from './portal/portal.ts';
+import { Portal } from './portal/portal.ts';
 import { portalPageRoutes } from './portal/portal-page.ts';
 import { probeRoutes } from './routes/health.ts';
 import type { Route, RouteContext } from './route.ts';
@@ -17,24 +17,6 @@ import { createSumming } from '../usage/summing.ts';
 import type { UsageTotals } from '../usage/usage-totals.ts';
 import { type Tokens, TokenSource } from './tokens.ts';
 import type { Views } from './views.ts';
-
-export interface HttpServerOptions {
-  /** The operator's version, as `/api/v1/status` shows it. */
-  readonly version: string;
-  readonly views: Views;
-  readonly ledger: Ledger;
-  readonly clock: Clock;
-  readonly logger: Logger;
-  readonly metrics: Registry;
-  /** Where sums of usage are kept (DATA_DIR/usage); without it every sum is made by reading the ledger. */
-  readonly usageDirectory?: string;
-  /** Of a hub: what answers for its streams, `ledger` and `views` being those of all of them. */
-  readonly fleet?: FleetServing;
-  /** Where it answers, for a process whose addresses outlive this server; without it the server binds and closes them. */
-  readonly front?: HttpFront;
-  /** Other limits than {@link DEFAULT_LIMITS}, for tests and benches. */
-  readonly limits?: Partial<HttpLimits>;
-}
 
 /** The streams of a hub, as the server is to answer for them. They may come and go. */
 export interface FleetServing {
@@ -65,7 +47,23 @@ export interface HttpServer {
   readonly totals: () => UsageTotals | undefined;
 }
 
-export function createHttpServer(options: HttpServerOptions): HttpServer {
+export function createHttpServer(options: {
+  /** The operator's version, as `/api/v1/status` shows it. */
+  readonly version: string;
+  readonly views: Views;
+  readonly ledger: Ledger;
+  readonly clock: Clock;
+  readonly logger: Logger;
+  readonly metrics: Registry;
+  /** Where sums of usage are kept (DATA_DIR/usage); without it every sum is made by reading the ledger. */
+  readonly usageDirectory?: string;
+  /** Of a hub: what answers for its streams, `ledger` and `views` being those of all of them. */
+  readonly fleet?: FleetServing;
+  /** Where it answers, for a process whose addresses outlive this server; without it the server binds and closes them. */
+  readonly front?: HttpFront;
+  /** Other limits than {@link DEFAULT_LIMITS}, for tests and benches. */
+  readonly limits?: Partial<HttpLimits>;
+}): HttpServer {
   const limits = { ...DEFAULT_LIMITS, ...options.limits };
   const { views, logger } = options;
   let stopped: Promise<void> | undefined;
@@ -73,7 +71,7 @@ export function createHttpServer(options: HttpServerOptions): HttpServer {
   const summing = createSumming(options);
   const { clock } = options;
   const tokens = new TokenSource({ settings: () => views.settings().http, clock, logger });
-  const portal = createPortal({
+  const portal = new Portal({
     keys: () => tokens.current().portalKeys,
     identity: () => views.settings().identity,
     ledger: options.ledger,

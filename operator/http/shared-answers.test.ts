@@ -1,10 +1,10 @@
 import { expect, test } from 'vitest';
-import { createSharedAnswers } from './shared-answers.ts';
+import { SharedAnswers } from './shared-answers.ts';
 
 function rig(mayKeep: (answer: string) => boolean = () => true) {
   let time = 0;
   let made = 0;
-  const answers = createSharedAnswers<string>({ now: () => time, maxAnswers: 2, mayKeep });
+  const answers = new SharedAnswers<string>({ now: () => time, maxAnswers: 2, mayKeep });
   return {
     ask: (key: string, head: number, maxAgeMs = 0) =>
       answers.get(key, { head, maxAgeMs }, async () => {
@@ -47,7 +47,7 @@ test('answers pile up, or one that is too large is kept', async () => {
 });
 
 test('a failure is kept and told to everybody after', async () => {
-  const answers = createSharedAnswers<string>({ now: () => 0, maxAnswers: 2, mayKeep: () => true });
+  const answers = new SharedAnswers<string>({ now: () => 0, maxAnswers: 2, mayKeep: () => true });
   const freshness = { head: 1, maxAgeMs: 1000 };
   await expect(
     answers.get('a', freshness, () => Promise.reject(new Error('busy'))),

@@ -7,13 +7,6 @@ import { tryLater } from './problem.ts';
 import { healthRoutes, probeRoutes } from './routes/health.ts';
 import type { ReadinessCheck } from './views.ts';
 
-export interface StandbyOptions {
-  readonly readiness: () => readonly ReadinessCheck[];
-  readonly metrics: Registry;
-  readonly logger: Logger;
-  readonly clock: Clock;
-}
-
 const RETRY_AFTER_SECONDS = 5;
 
 /** What a process answers that does not lead: health and metrics; everything else is 503 with `Retry-After`. */
@@ -21,7 +14,12 @@ export function createStandbyAnswers({
   readiness,
   metrics,
   ...context
-}: StandbyOptions): Answering {
+}: {
+  readonly readiness: () => readonly ReadinessCheck[];
+  readonly metrics: Registry;
+  readonly logger: Logger;
+  readonly clock: Clock;
+}): Answering {
   const views = { readiness, leads: () => false };
   return {
     main: createPlainApp(healthRoutes({ views, metrics }), context, () => {

@@ -4,7 +4,7 @@ import type { Parser } from '../config/parsers/parser.ts';
 import { signingKeys } from '../config/parsers/signing-keys.ts';
 import type { HttpSettings, IngestToken } from '../config/settings.ts';
 import type { Secret } from '../model/secret.ts';
-import { createCauseLog } from '../telemetry/cause-log.ts';
+import { CauseLog } from '../telemetry/cause-log.ts';
 import type { Clock } from '../telemetry/clock.ts';
 import type { Logger } from '../telemetry/logger.ts';
 
@@ -78,7 +78,7 @@ export class TokenSource {
     const { clock, logger, settings } = this.#options;
     const { apiTokenFile, ingestTokenFile, portalKeysFile } = settings();
     if ([apiTokenFile, ingestTokenFile, portalKeysFile].every((file) => file === undefined)) return;
-    const log = createCauseLog(logger, clock);
+    const log = new CauseLog(logger, clock);
     while (!signal.aborted) {
       await clock.sleep(LOOK_MS, signal).catch(() => undefined);
       if (signal.aborted) return;

@@ -1,16 +1,21 @@
 import type { BudgetStanding } from '../budgets/standing.ts';
 import type { Credit, CreditOutcome, CreditRequest } from '../budgets/credits.ts';
 import type { Role, Settings } from '../config/settings.ts';
-import type { Backlog, DestinationProblem } from '../delivery/destination-status.ts';
+import type { DestinationStatus } from '../delivery/destination-status.ts';
 import type { UnknownDestination, UnusableDestination } from '../delivery/delivery.ts';
 import type { CorrectionOutlook } from '../delivery/operations/correction-outlook.ts';
+import type {
+  DeadLetterPage,
+  DiscardOutcome as Discarded,
+  MoveOutcome as Moved,
+  OperationFailed,
+  ReplayOutcome as Replayed,
+} from '../delivery/operations/outcomes.ts';
 import type { DriftReport } from '../delivery/operations/drift-watch.ts';
-import type { InvoiceReport } from '../delivery/operations/invoice-report.ts';
 import type { PriceComparison, PriceQuestion } from '../delivery/operations/price-comparison.ts';
 import type { PriceReport } from '../delivery/operations/price-watch.ts';
 import type { Rate } from '../delivery/operations/rate-watch.ts';
 import type { ReconcileRow, ReconcileQuery } from '../delivery/operations/reconcile.ts';
-import type { LateRefusal, UnpricedUsage } from '../destinations/destination.ts';
 import type { TenantCluster } from '../discovery/tenant-cluster.ts';
 import type { HeldUsage } from '../ingest/held-usage.ts';
 import type { Enforcement } from '../enforcement/enforcement.ts';
@@ -20,6 +25,12 @@ import type { BudgetCounts } from '../model/budget.ts';
 import type { Catalog } from '../model/catalog.ts';
 import type { UsageEvent } from '../model/event.ts';
 import type { Tenant } from '../model/tenant.ts';
+import type { FailedTenantApi } from '../tenant-api/tenant-api.ts';
+import type { Gap } from '../windows/gaps.ts';
+
+export type { WantsForce } from '../delivery/operations/outcomes.ts';
+export type { KeptEvent as DeadLetter } from '../delivery/records/delivery-records.ts';
+export type { Gap };
 
 /** What the API reads of the rest of the operator. Every call answers from memory, at once. */
 export interface Views {
@@ -34,7 +45,15 @@ export interface Views {
   readonly destinations: DestinationsView;
   readonly enforcement: EnforcementView;
   readonly budgets: BudgetsView;
-  readonly credits: CreditsView;
+  readonly credits: {
+    add(request: CreditRequest): Promise<CreditOutcome>;
+    /** In no particular order; throws where the ledger cannot be read. */
+    list(tenant: string): AsyncIterable<Credit>;
+    /** What is used since the first credit, in the units of a budget; undefined while that is not known. */
+    used(tenant: string, counts: BudgetCounts): bigint | undefined;
+    /** What the tenant's prepaid budget counts; undefined where it has none, or that is not known. */
+    counts(tenant: string): BudgetCounts | undefined;
+  };
   /** The streams of the fleet; of an operator by itself, its own. */
   fleet(): readonly FleetStreamView[];
   /** What must hold before `/readyz` says ok, in the order it is shown. */
@@ -105,9 +124,9 @@ export interface MeteringView {
   /** Objects of the last window that nobody can be billed for. */
   unattributed(): Unattributed;
   /** Stretches that could not be measured and are not filled yet. */
-  gaps(): readonly GapView[];
+  gaps(): readonly Gap[];
   /** Such stretches of before RETENTION, of the last 62 days at least. */
-  pastGaps(): readonly GapView[];
+  pastGaps(): readonly Gap[];
   /** Reports of the windows closed last, newest first, as plain JSON; each is read when it is asked for. */
   windows(): IteratorObject<WindowReportView, undefined>;
 }
@@ -122,28 +141,12 @@ export interface Unattributed {
   readonly gpuObjects: number;
 }
 
-export interface FailedTenantApi {
-  readonly tenantCluster: string;
-  readonly reason: string;
-  /** Milliseconds since the epoch. */
-  readonly since: number;
-}
-
-/** Times are milliseconds since the epoch. */
-export interface GapView {
-  readonly source: string;
-  readonly scope: string;
-  readonly from: number;
-  readonly to: number;
-  readonly reason: string;
-}
-
 export interface WindowReportView {
   /** Milliseconds since the epoch. */
   readonly start: number;
   readonly end: number;
   readonly events: number;
-  readonly gaps: readonly GapView[];
+  readonly gaps: readonly Gap[];
   /** Whatever else the report says, as plain JSON with camelCase names. */
   readonly details?: Readonly<Record<string, unknown>>;
 }
@@ -166,17 +169,6 @@ export interface BudgetsView {
 
 /** Billing states, and what follows from them. */
 export type EnforcementView = Omit<Enforcement, 'load' | 'run' | 'heedBudgets' | 'heldByBudgets'>;
-
-/** Prepaid balances (docs/budgets.md#prepaid). */
-export interface CreditsView {
-  add(request: CreditRequest): Promise<CreditOutcome>;
-  /** In no particular order; throws where the ledger cannot be read. */
-  list(tenant: string): AsyncIterable<Credit>;
-  /** What is used since the first credit, in the units of a budget; undefined while that is not known. */
-  used(tenant: string, counts: BudgetCounts): bigint | undefined;
-  /** What the tenant's prepaid budget counts; undefined where it has none, or that is not known. */
-  counts(tenant: string): BudgetCounts | undefined;
-}
 
 /** The delivery engine as operators see it. */
 export interface DestinationsView {
@@ -213,135 +205,20 @@ export type ReconcileOutcome =
   | { readonly kind: 'reconciled'; readonly rows: readonly ReconcileRow[] }
   | OperationFailure;
 
-/** Times are milliseconds since the epoch. */
-export interface DestinationStatusView {
-  readonly name: string;
-  readonly type: string;
-  readonly ready: boolean;
-  readonly suspended: boolean;
-  /** The billing system has what it needs before any event. */
-  readonly bootstrapped: boolean;
-  /** Why nothing is sent until an operator acts, if that is so. */
-  readonly held?: string;
-  /** What keeps the newest spec of its custom resource from being in force, if anything does. */
-  readonly problem?: DestinationProblem;
-  readonly cursor: number;
-  /** End of the window of the event at the cursor, RFC 3339. */
-  readonly cursorWindowEnd?: string;
-  readonly lagEvents: number;
-  readonly lagSeconds: number;
-  /** What waits in the ledger for it; absent where it has no cursor. */
-  readonly backlog?: Backlog;
-  /** Since the start of the process. */
-  readonly delivered: number;
-  readonly skipped: number;
-  readonly deadLetters: number;
-  /** Events that wait for their tenant, and which tenants those are. */
-  readonly parked: number;
-  readonly parkedTenants: readonly ParkedTenantView[];
-  /** Tenants that are to be offboarded once their last event is through. */
-  readonly offboarding: number;
-  /** Changes of plan that are still to be made, the first twenty. */
-  readonly planChanges: readonly PlanChangeView[];
-  /** Codes that its `metrics` name and the catalogue lacks. */
-  readonly unknownMetrics: readonly string[];
-  /** Kinds of usage that came and that nobody has priced there, the first twenty. */
-  readonly unpriced: readonly UnpricedUsage[];
-  /** Usage that the destination took and refused later, the newest twenty. */
-  readonly lateRefusals: readonly LateRefusal[];
+/** Where delivery to one destination stands, with what is compared there. */
+export interface DestinationStatusView
+  extends Omit<DestinationStatus, 'delivering' | 'eventsPerSecond'> {
   /** How yesterday compared there; undefined before the first comparison. */
   readonly drift?: DriftReport;
   /** How its prices compare with the price books; undefined before the first look, and where none concerns it. */
   readonly prices?: PriceReport;
-  /** How its invoices compare with what it was given; undefined before the first look. */
-  readonly invoices?: InvoiceReport;
   /** How much of what it takes is in use; undefined where it names no limit. */
   readonly rate?: Rate;
   /** It takes fewer events a second than come. */
   readonly tooSlow?: Rate;
-  readonly consecutiveFailures: number;
-  readonly lastSuccessAt?: number;
-  readonly lastErrorAt?: number;
-  /** Without secrets. */
-  readonly lastError?: string;
 }
 
-export interface PlanChangeView {
-  readonly tenant: string;
-  readonly from: string;
-  readonly to: string;
-  /** Usage whose window starts from then on belongs to the new plan. */
-  readonly at: number;
-  readonly since: number;
-  /** Why it was not made at the last attempt. */
-  readonly problem?: string;
-}
-
-export interface ParkedTenantView {
-  readonly tenant: string;
-  readonly reason: string;
-  readonly events: number;
-  readonly since: number;
-}
-
-export interface DeadLetter {
-  readonly sequence: number;
-  /** Milliseconds since the epoch. */
-  readonly at: number;
-  readonly reason: string;
-  readonly event: UsageEvent;
-  /** When an attempt to send it began that had no answer: it may have been taken. Milliseconds since the epoch. */
-  readonly unansweredSince?: number;
-}
-
-export interface DeadLetterPage {
-  readonly deadLetters: readonly DeadLetter[];
-  /** Where the next page begins; absent on the last. */
-  readonly next?: number;
-}
-
-export type OperationFailure =
-  | { readonly kind: 'unknown-destination' }
-  /** Nothing was changed; the reason says why. */
-  | { readonly kind: 'failed'; readonly reason: string };
-
-/** Nothing was changed: the reason says which periods it reaches into that are invoiced for good, or what may be billed twice. */
-export interface WantsForce {
-  readonly kind: 'wants-force';
-  readonly reason: string;
-}
-
-export type ReplayOutcome =
-  | {
-      readonly kind: 'replayed';
-      readonly replayed: number;
-      readonly stillRejected: number;
-      /** Still under way when the answer could wait no longer. */
-      readonly pending: number;
-      /** Ids that were asked for and are no dead letters; absent when all are. */
-      readonly unknown?: readonly string[];
-      /** What it reached into by force. */
-      readonly forced?: string;
-    }
-  | WantsForce
-  | OperationFailure;
-
-export type DiscardOutcome =
-  | {
-      readonly kind: 'discarded';
-      readonly discarded: number;
-      /** Ids that were asked for and are no dead letters; absent when all are. */
-      readonly unknown?: readonly string[];
-    }
-  | OperationFailure;
-
-export type MoveOutcome =
-  | {
-      readonly kind: 'moved';
-      readonly sequence: number;
-      readonly warnings: readonly string[];
-      /** What it reached into by force. */
-      readonly forced?: string;
-    }
-  | WantsForce
-  | OperationFailure;
+export type OperationFailure = UnknownDestination | OperationFailed;
+export type ReplayOutcome = Replayed | UnknownDestination;
+export type DiscardOutcome = Discarded | UnknownDestination;
+export type MoveOutcome = Moved | UnknownDestination;

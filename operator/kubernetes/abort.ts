@@ -1,13 +1,7 @@
 import type { Clock } from '../telemetry/clock.ts';
 
 /** An abort of its own that also follows its parent, and leaves no listener on it when released. */
-export interface LinkedAbort {
-  readonly signal: AbortSignal;
-  readonly abort: () => void;
-  readonly release: () => void;
-}
-
-export function linkAbort(parent: AbortSignal): LinkedAbort {
+export function linkAbort(parent: AbortSignal) {
   const controller = new AbortController();
   const abort = (): void => controller.abort();
   if (parent.aborted) controller.abort();
@@ -15,7 +9,7 @@ export function linkAbort(parent: AbortSignal): LinkedAbort {
   return {
     signal: controller.signal,
     abort,
-    release: () => parent.removeEventListener('abort', abort),
+    release: (): void => parent.removeEventListener('abort', abort),
   };
 }
 

@@ -23,7 +23,7 @@ test('whatever a watch suffers, no moment before a list is both unwatched and no
   fc.assert(
     fc.property(fc.array(step, { maxLength: 40 }), (steps) => {
       const clock = createManualClock(START);
-      const times = new ArrivalTimes({ clock, knownAt: KNOWN_AT });
+      const times = new ArrivalTimes(clock, KNOWN_AT);
       /** Everything that happened until then has arrived. */
       let arrivedUntil = KNOWN_AT;
       let openedAt: number | undefined;

@@ -5,12 +5,6 @@ import type { WatchProgress } from './list-and-watch.ts';
 import type { Arrival, Bracket } from './source.ts';
 import { CATCH_UP_MS, WatchFreshness } from './watch-health.ts';
 
-export interface ArrivalTimesOptions {
-  readonly clock: Clock;
-  /** Wall clock up to which an earlier process had seen everything; 0 without any. */
-  readonly knownAt: number;
-}
-
 /** A stretch that is shorter than this is within the news of a moment, and no window is as short. */
 const SHORTEST_UNSEEN_MS = 1_000;
 /** The newest stretches are enough: whoever records them reads them every few seconds. */
@@ -29,7 +23,8 @@ export class ArrivalTimes {
   #wholeUntil = 0;
   #openedAt = Infinity;
 
-  constructor({ clock, knownAt }: ArrivalTimesOptions) {
+  /** Up to `knownAt` (wall clock) an earlier process had seen everything; 0 without any. */
+  constructor(clock: Clock, knownAt: number) {
     this.#clock = clock;
     this.#freshness = new WatchFreshness(knownAt);
     this.#catchUp = new CatchUp(knownAt);

@@ -5,8 +5,9 @@ import type { Connection, QueryValue } from './connection.ts';
 import { readPages } from './list-and-watch.ts';
 import type { LiveView } from './live-view.ts';
 import type { ReflectorRecorder } from './metrics.ts';
-import { identify, type ObjectIdentity } from './resource.ts';
-import type { Arrival, Projected, RawObject } from './source.ts';
+import { Relist } from './relist.ts';
+import type { ObjectIdentity } from './resource.ts';
+import type { Projected } from './source.ts';
 
 export interface ComparisonOptions<T extends Projected> {
   readonly connection: Pick<Connection, 'request'>;
@@ -32,12 +33,16 @@ export interface ComparisonOptions<T extends Projected> {
   readonly onExpired: () => void;
 }
 
-/** The safety net of a watch: compares its view with an exact list from time to time. */
+/**
+ * The safety net of a watch: compares its view from time to time with a list of the very version that the watch had
+ * reached when the list was requested, while the watch goes on. What the watch changes meanwhile is left out, so every
+ * difference is an event that never came. Differences are corrected in the view, and counted.
+ */
 export class PeriodicComparison<T extends Projected> {
   readonly #options: ComparisonOptions<T>;
   /** Wall clock at which the last whole list or comparison was asked for. */
   #lastWholeListAt: number;
-  #comparison: Comparison<T> | undefined;
+  #comparison: Relist<T> | undefined;
   #cancel = (): void => undefined;
 
   constructor(options: ComparisonOptions<T>) {
@@ -75,7 +80,7 @@ export class PeriodicComparison<T extends Projected> {
     const link = linkAbort(signal);
     this.#cancel = link.abort;
     const askedAt = clock.now();
-    const comparison = new Comparison(view, () => {
+    const comparison = new Relist(view, () => {
       return { at: clock.now(), knownUntil: this.#lastWholeListAt, late: true };
     });
     this.#comparison = comparison;
@@ -92,7 +97,7 @@ export class PeriodicComparison<T extends Projected> {
       comparison.finish();
       this.#lastWholeListAt = askedAt;
     }
-    this.#report(comparison.corrections);
+    this.#report(comparison.differences);
     this.#comparison = undefined;
     if (outcome.kind === 'expired') this.#options.onExpired();
   }
@@ -105,56 +110,5 @@ export class PeriodicComparison<T extends Projected> {
     logger.warn(
       `[controller] ${resource}: corrected ${corrections} objects whose events were lost`,
     );
-  }
-}
-
-/**
- * Compares a view with a list of the very version that its watch had reached when the list was asked
- * for, while the watch goes on. Whatever the watch changes meanwhile is left out, so every
- * difference is an event that never came. Differences are corrected in the view, and counted.
- */
-class Comparison<T extends Projected> {
-  readonly #view: LiveView<T>;
-  readonly #arrival: () => Arrival;
-  readonly #confirmed = new Set<T>();
-  /** Uids of objects that the watch has changed since the list was asked for. */
-  readonly #movedOn = new Set<string>();
-  #corrections = 0;
-
-  /** `arrival` is that of a difference that is found when it is called. */
-  constructor(view: LiveView<T>, arrival: () => Arrival) {
-    this.#view = view;
-    this.#arrival = arrival;
-  }
-
-  get corrections(): number {
-    return this.#corrections;
-  }
-
-  /** The watch is about to change this object. */
-  skip({ uid, namespace, name }: ObjectIdentity): void {
-    this.#movedOn.add(uid);
-    const replaced = this.#view.find(namespace, name);
-    if (replaced !== undefined) this.#movedOn.add(replaced.uid);
-  }
-
-  /** An object of the list. */
-  take(object: RawObject): void {
-    const identity = identify(object);
-    if (identity === undefined || this.#movedOn.has(identity.uid)) return;
-    const current = this.#view.find(identity.namespace, identity.name);
-    if (current !== undefined && this.#movedOn.has(current.uid)) return;
-    const { held, changed } = this.#view.upsert(object, this.#arrival());
-    if (held !== undefined) this.#confirmed.add(held);
-    if (changed) this.#corrections += 1;
-  }
-
-  /** The list was whole: what it did not have is gone. */
-  finish(): void {
-    for (const held of this.#view.values()) {
-      if (this.#confirmed.has(held) || this.#movedOn.has(held.uid)) continue;
-      this.#view.drop(held, this.#arrival());
-      this.#corrections += 1;
-    }
   }
 }

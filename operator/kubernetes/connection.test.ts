@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { CoreV1Api } from '@kubernetes/client-node';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
-import { type Connection, createConnection, readLines } from './connection.ts';
+import { Connection, readLines } from './connection.ts';
 import { loadKubeConfig } from './kube-config.ts';
 import { describeFailure, statusFailure } from './outcome.ts';
 import {
@@ -19,7 +19,7 @@ let connection: Connection;
 
 beforeEach(async () => {
   server = await startScriptedApiServer();
-  connection = createConnection({ kubeConfig: server.kubeConfig });
+  connection = new Connection(server.kubeConfig);
 });
 
 afterEach(async () => {
@@ -88,7 +88,7 @@ describe('connection', () => {
     const address = stalling.address();
     if (address === null || typeof address === 'string') throw new Error('no port');
     const kubeConfig = plainKubeConfig(`http://127.0.0.1:${address.port}`);
-    const stalled = createConnection({ kubeConfig });
+    const stalled = new Connection(kubeConfig);
     const { signal } = new AbortController();
     expect(await stalled.stream('/', { signal, timeoutMs: 50 })).toEqual({
       kind: 'network',
@@ -170,7 +170,7 @@ describe('connection', () => {
 
   test('the token goes out in the header and shows up in no failure', async () => {
     const secret = 'canary-7f3a';
-    const guarded = createConnection({ kubeConfig: plainKubeConfig(server.url, secret) });
+    const guarded = new Connection(plainKubeConfig(server.url, secret));
     server.next('list', { kind: 'answer', code: 401 });
     const refused = await guarded.request(PODS);
     server.next('list', { kind: 'cut' });
@@ -182,7 +182,7 @@ describe('connection', () => {
 
   test('a server that quotes the token it was shown does not get it into a log', async () => {
     const secret = `canary-${'7f3a'.repeat(200)}`;
-    const guarded = createConnection({ kubeConfig: plainKubeConfig(server.url, secret) });
+    const guarded = new Connection(plainKubeConfig(server.url, secret));
     const body = { kind: 'Status', reason: 'Unauthorized', message: `no such token: ${secret}` };
     server.next('list', { kind: 'answer', code: 401, body });
     const refused = await guarded.request(PODS);
@@ -200,7 +200,7 @@ describe('connection', () => {
   });
 
   test('a path in the server address is kept, as API proxies need it', async () => {
-    const behind = createConnection({ kubeConfig: plainKubeConfig(`${server.url}/k8s/c-1/`) });
+    const behind = new Connection(plainKubeConfig(`${server.url}/k8s/c-1/`));
     await behind.request('/api/v1/pods');
     await behind.close();
     expect(server.requests[0]?.path).toBe('/k8s/c-1/api/v1/pods');
@@ -229,7 +229,7 @@ describe('certificates', () => {
       contexts: kubeConfig.getContexts(),
       currentContext: kubeConfig.getCurrentContext(),
     });
-    const renewed = createConnection({ kubeConfig });
+    const renewed = new Connection(kubeConfig);
     for (let round = 0; round < 5; round += 1) await renewed.request('/');
     const before = sockets.size;
     expect(before).toBeLessThanOrEqual(2);

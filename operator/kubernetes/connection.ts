@@ -60,29 +60,7 @@ export type StreamOutcome =
   /** `lines` throws when the connection is cut or the signal aborts; leaving the loop closes it. */
   { readonly kind: 'ok'; readonly lines: AsyncIterable<string> } | RequestFailure;
 
-/** One API server: address, credentials and pooled connections. Never throws for what the server or network does. */
-export interface Connection {
-  /** For typed calls; they use the same pool. */
-  readonly kubeConfig: KubeConfig;
-  /** A typed client of the client library, such as `CoreV1Api`. */
-  client<T extends ApiType>(type: new (...args: ClientArguments) => T): T;
-  /** One request and its JSON answer; any 2xx is `ok`. */
-  request(path: string, options?: RequestOptions): Promise<RequestOutcome>;
-  /** A response that is read as it arrives: a list too large to be held whole. */
-  bytes(path: string, options: StreamOptions): Promise<BytesOutcome>;
-  /** A response that is read line by line as it arrives, without an end of its own. */
-  stream(path: string, options: StreamOptions): Promise<StreamOutcome>;
-  /** Cuts everything that is open; requests after it fail. */
-  close(): Promise<void>;
-}
-
 type ClientArguments = ConstructorParameters<Parameters<KubeConfig['makeApiClient']>[0]>;
-
-export interface ConnectionOptions {
-  readonly kubeConfig: KubeConfig;
-  /** Narrower bounds, for an API server that is not trusted. */
-  readonly limits?: ConnectionLimits;
-}
 
 const DEFAULT_TIMEOUT_MS = 15_000;
 const USER_AGENT = 'meterfeed';
@@ -91,12 +69,11 @@ const LARGE_BYTES = 64 * 1024;
 /** An object has a few MiB at most; what is longer is no watch stream. */
 const MAX_LINE_LENGTH = 32 * 1024 * 1024;
 
-/** Opens nothing yet; the first request does. */
-export function createConnection(options: ConnectionOptions): Connection {
-  return new PooledConnection(options);
-}
-
-class PooledConnection implements Connection {
+/**
+ * One API server: address, credentials and pooled connections. The first request opens the first one. Never throws for
+ * what the server or the network does.
+ */
+export class Connection {
   readonly #kubeConfig: PooledKubeConfig;
   /** Characters of one line of a stream; undefined for the default. */
   readonly #mostLineLength: number | undefined;
@@ -105,22 +82,26 @@ class PooledConnection implements Connection {
   /** Credentials that the server is shown with each request. */
   readonly #shown: readonly string[];
 
-  constructor(options: ConnectionOptions) {
-    this.#kubeConfig = new PooledKubeConfig(options.kubeConfig, options.limits);
-    this.#mostLineLength = options.limits?.lineLength;
-    this.#mostParsedBytes = options.limits?.parsedBytes ?? Infinity;
-    const { token, password } = options.kubeConfig.getCurrentUser() ?? {};
+  /** `limits` are narrower bounds, for an API server that is not trusted. */
+  constructor(kubeConfig: KubeConfig, limits?: ConnectionLimits) {
+    this.#kubeConfig = new PooledKubeConfig(kubeConfig, limits);
+    this.#mostLineLength = limits?.lineLength;
+    this.#mostParsedBytes = limits?.parsedBytes ?? Infinity;
+    const { token, password } = kubeConfig.getCurrentUser() ?? {};
     this.#shown = [token, password].flatMap((secret) => secret || []);
   }
 
+  /** For typed calls; they use the same pool. */
   get kubeConfig(): KubeConfig {
     return this.#kubeConfig;
   }
 
+  /** A typed client of the client library, such as `CoreV1Api`. */
   client<T extends ApiType>(type: new (...args: ClientArguments) => T): T {
     return this.#kubeConfig.makeApiClient(type);
   }
 
+  /** One request and its JSON answer; any 2xx is `ok`. */
   async request(path: string, options: RequestOptions = {}): Promise<RequestOutcome> {
     const timeoutMs = options.timeoutMs ?? DEFAULT_TIMEOUT_MS;
     const deadline = createDeadline(timeoutMs, options.signal);
@@ -143,6 +124,7 @@ class PooledConnection implements Connection {
     }
   }
 
+  /** A response that is read as it arrives: a list too large to be held whole. */
   async bytes(path: string, options: StreamOptions): Promise<BytesOutcome> {
     const timeoutMs = options.timeoutMs ?? DEFAULT_TIMEOUT_MS;
     const deadline = createDeadline(timeoutMs, options.signal);
@@ -166,6 +148,7 @@ class PooledConnection implements Connection {
     }
   }
 
+  /** A response that is read line by line as it arrives, without an end of its own. */
   async stream(path: string, options: StreamOptions): Promise<StreamOutcome> {
     const outcome = await this.bytes(path, options);
     return outcome.kind === 'ok'
@@ -173,6 +156,7 @@ class PooledConnection implements Connection {
       : outcome;
   }
 
+  /** Cuts everything that is open; requests after it fail. */
   async close(): Promise<void> {
     await this.#kubeConfig.close();
   }

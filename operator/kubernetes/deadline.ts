@@ -1,17 +1,10 @@
 import { linkAbort } from './abort.ts';
 
-/** A time within which something must be over, and whoever may end it before. */
-export interface Deadline {
-  readonly signal: AbortSignal;
-  readonly expired: () => boolean;
-  /** The time is kept; the signal still follows the caller's. */
-  readonly disarm: () => void;
-  /** Nothing is awaited any more. */
-  readonly release: () => void;
-}
-
-/** A signal of its own per request: `AbortSignal.any` on a long-lived signal would pile up listeners. */
-export function createDeadline(timeoutMs: number, outer: AbortSignal | undefined): Deadline {
+/**
+ * A time within which something must be over, and a caller that may end it before. A signal of its own per request: `AbortSignal.any` on a long-lived signal would pile
+ * up listeners.
+ */
+export function createDeadline(timeoutMs: number, outer: AbortSignal | undefined) {
   const link = linkAbort(outer ?? new AbortController().signal);
   let expired = false;
   const timer = setTimeout(() => {
@@ -22,8 +15,10 @@ export function createDeadline(timeoutMs: number, outer: AbortSignal | undefined
   return {
     signal: link.signal,
     expired: () => expired,
+    /** The time no longer counts; the signal still follows the caller's. */
     disarm,
-    release: () => {
+    /** Nothing is awaited any more. */
+    release: (): void => {
       disarm();
       link.release();
     },

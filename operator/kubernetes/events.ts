@@ -23,26 +23,6 @@ export interface KubernetesEvent {
   readonly note: string;
 }
 
-export interface EventRecorder {
-  /** Sends in the background; the same event within five minutes is not sent again. */
-  record(event: KubernetesEvent): void;
-  /**
-   * Resolves with whether the API server has it: under one id an object has one event, however often it is sent, as
-   * long as the API server keeps it. The id is of lower-case letters and digits.
-   */
-  recordOnce(event: KubernetesEvent, id: string): Promise<boolean>;
-  /** Resolves when everything recorded so far has been sent or given up. */
-  settled(): Promise<void>;
-}
-
-export interface EventRecorderOptions {
-  readonly connection: Pick<Connection, 'request'>;
-  readonly clock: Clock;
-  readonly logger: Logger;
-  /** Which process reports: the pod's name. */
-  readonly instance: string;
-}
-
 const CONTROLLER = 'meterfeed.io/operator';
 const REPEAT_MS = 300_000;
 const REMEMBERED = 1_024;
@@ -50,42 +30,82 @@ const REMEMBERED = 1_024;
 const MAX_UNSENT = 100;
 const MAX_NOTE_BYTES = 1_024;
 
-export function createEventRecorder(options: EventRecorderOptions): EventRecorder {
-  const { connection, clock, logger } = options;
+/** Sends events to the API server. */
+export class EventRecorder {
+  readonly #connection: Pick<Connection, 'request'>;
+  readonly #clock: Clock;
+  readonly #logger: Logger;
+  readonly #instance: string;
   /** When an event was last recorded, least recent first. */
-  const recorded = new Map<string, number>();
-  let unsent = 0;
-  let sequence = 0;
-  let sending: Promise<void> = Promise.resolve();
+  readonly #recorded = new Map<string, number>();
+  #unsent = 0;
+  #sequence = 0;
+  #sending: Promise<unknown> = Promise.resolve();
+
+  constructor(options: {
+    readonly connection: Pick<Connection, 'request'>;
+    readonly clock: Clock;
+    readonly logger: Logger;
+    /** Which process reports: the pod's name. */
+    readonly instance: string;
+  }) {
+    this.#connection = options.connection;
+    this.#clock = options.clock;
+    this.#logger = options.logger;
+    this.#instance = options.instance.slice(0, 128);
+  }
+
+  /** Sends in the background; the same event within five minutes is not sent again. */
+  record(event: KubernetesEvent): void {
+    if (this.#isRepeated(event) || this.#unsent >= MAX_UNSENT) return;
+    this.#unsent += 1;
+    const at = this.#clock.now();
+    this.#sending = this.#sending
+      .then(() => this.#send(event, this.#nameOf(event, at), at))
+      .finally(() => {
+        this.#unsent -= 1;
+      });
+  }
+
+  /**
+   * Resolves with whether the API server has it: under one id an object has one event, however often it is sent, as
+   * long as the API server keeps it. The id is of lower-case letters and digits.
+   */
+  recordOnce(event: KubernetesEvent, id: string): Promise<boolean> {
+    return this.#send(event, `${event.regarding.name.slice(0, 200)}.${id}`, this.#clock.now());
+  }
+
+  /** Resolves when everything recorded so far has been sent or given up. */
+  async settled(): Promise<void> {
+    await this.#sending;
+  }
 
   /** True when it was recorded recently; otherwise remembers it. */
-  function isRepeated(event: KubernetesEvent): boolean {
+  #isRepeated(event: KubernetesEvent): boolean {
+    const recorded = this.#recorded;
+    const now = this.#clock.monotonic();
     const key = JSON.stringify([event.regarding.uid, event.reason, event.note]);
     const before = recorded.get(key);
-    if (before !== undefined && clock.monotonic() - before < REPEAT_MS) return true;
+    if (before !== undefined && now - before < REPEAT_MS) return true;
     recorded.delete(key);
-    recorded.set(key, clock.monotonic());
+    recorded.set(key, now);
     const [oldest] = recorded.keys();
     if (recorded.size > REMEMBERED && oldest !== undefined) recorded.delete(oldest);
     return false;
   }
 
   /** Unique by the microsecond; the API server does not make names for events. */
-  function nameOf(event: KubernetesEvent, at: number): string {
-    sequence = (sequence + 1) % 1_000;
-    return `${event.regarding.name.slice(0, 200)}.${(at * 1_000 + sequence).toString(16)}`;
+  #nameOf(event: KubernetesEvent, at: number): string {
+    this.#sequence = (this.#sequence + 1) % 1_000;
+    return `${event.regarding.name.slice(0, 200)}.${(at * 1_000 + this.#sequence).toString(16)}`;
   }
 
-  async function send(event: KubernetesEvent, name: string, at: number): Promise<boolean> {
+  async #send(event: KubernetesEvent, name: string, at: number): Promise<boolean> {
+    const { regarding, type, reason, action, note } = event;
     // Events about cluster-scoped objects live in "default": the API server accepts no other.
-    const namespace = event.regarding.namespace ?? 'default';
-    const path = resourcePath({
-      group: 'events.k8s.io',
-      version: 'v1',
-      plural: 'events',
-      namespace,
-    });
-    const outcome = await connection.request(path, {
+    const namespace = regarding.namespace ?? 'default';
+    const resource = { group: 'events.k8s.io', version: 'v1', plural: 'events', namespace };
+    const outcome = await this.#connection.request(resourcePath(resource), {
       method: 'POST',
       body: {
         apiVersion: 'events.k8s.io/v1',
@@ -93,37 +113,19 @@ export function createEventRecorder(options: EventRecorderOptions): EventRecorde
         metadata: { namespace, name },
         eventTime: microTime(at),
         reportingController: CONTROLLER,
-        reportingInstance: options.instance.slice(0, 128),
-        type: event.type,
-        reason: event.reason,
-        action: event.action,
-        note: truncate(event.note),
-        regarding: event.regarding,
+        reportingInstance: this.#instance,
+        type,
+        reason,
+        action,
+        note: truncate(note),
+        regarding,
       },
     });
-    if (outcome.kind === 'ok') return true;
     const isThere = outcome.kind === 'status' && outcome.code === 409;
-    if (isThere) return true;
-    logger.debug(`[controller] cannot record event ${event.reason}: ${describeFailure(outcome)}`);
+    if (outcome.kind === 'ok' || isThere) return true;
+    this.#logger.debug(`[controller] cannot record event ${reason}: ${describeFailure(outcome)}`);
     return false;
   }
-
-  return {
-    record: (event) => {
-      if (isRepeated(event) || unsent >= MAX_UNSENT) return;
-      unsent += 1;
-      const at = clock.now();
-      sending = sending
-        .then(() => send(event, nameOf(event, at), at))
-        .finally(() => {
-          unsent -= 1;
-        })
-        .then(() => undefined);
-    },
-    recordOnce: (event, id) =>
-      send(event, `${event.regarding.name.slice(0, 200)}.${id}`, clock.now()),
-    settled: () => sending,
-  };
 }
 
 function truncate(note: string): string {

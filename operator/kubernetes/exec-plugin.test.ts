@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
 import { systemClock } from '../telemetry/system-clock.ts';
-import { createConnection } from './connection.ts';
+import { Connection } from './connection.ts';
 import { loadKubeConfig } from './kube-config.ts';
 import { createOperatorHost } from './operator-base.ts';
 import { createCapturingLogger } from './testing/capturing-logger.ts';
@@ -38,7 +38,7 @@ test('the base class finds a kubeconfig in the home directory, and runs the prog
   vi.stubEnv('HOME', home);
   vi.stubEnv('KUBECONFIG', '');
   const server = await startScriptedApiServer();
-  const connection = createConnection({ kubeConfig: server.kubeConfig });
+  const connection = new Connection(server.kubeConfig);
   const operator = createOperatorHost({
     connection,
     clock: systemClock,

@@ -61,19 +61,20 @@ export interface Succession {
   readonly head: () => number;
 }
 
-export interface LeaseClaim {
-  readonly namespace: string;
-  readonly name: string;
-  /** `''` gives it up. */
-  readonly holder: string;
-  readonly durationMs: number;
-  /** Wall clock, milliseconds. Written for people; nobody measures with it. */
-  readonly now: number;
-  readonly ledgerHead: number | undefined;
-}
-
 /** The Lease object that claims, renews or gives up; guarded by the version of `held` when there is one. */
-export function leaseObject(claim: LeaseClaim, held: LeaseRecord | undefined): RawObject {
+export function leaseObject(
+  claim: {
+    readonly namespace: string;
+    readonly name: string;
+    /** `''` gives it up. */
+    readonly holder: string;
+    readonly durationMs: number;
+    /** Wall clock, milliseconds. Written for people; nobody measures with it. */
+    readonly now: number;
+    readonly ledgerHead: number | undefined;
+  },
+  held: LeaseRecord | undefined,
+): RawObject {
   const { namespace, name, holder, now, ledgerHead } = claim;
   const isRenewal = held?.holder === holder;
   const changesHands = held !== undefined && !isRenewal && holder !== '';

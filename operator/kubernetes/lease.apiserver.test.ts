@@ -3,7 +3,7 @@ import { useTestCluster } from '../../e2e/control-plane/test-cluster.ts';
 import { omitUndefined } from '../model/omit-undefined.ts';
 import type { Connection, RequestOutcome } from './connection.ts';
 import { type LeaseRecord, parseLease, type Succession } from './lease-record.ts';
-import { createLeaderElection, type ElectionEnd } from './lease.ts';
+import { type ElectionEnd, LeaderElection } from './lease.ts';
 import { createCapturingLogger } from './testing/capturing-logger.ts';
 import { connectWith } from './testing/connect.ts';
 import { createManualClock } from './testing/manual-clock.ts';
@@ -73,7 +73,7 @@ function campaign(
   const log: string[] = [];
   let fault: Fault = 'none';
   let end = (_error?: Error): void => undefined;
-  const election = createLeaderElection({
+  const election = new LeaderElection({
     connection: {
       request: async (path, options) => {
         if (fault === 'unreachable') return UNREACHABLE;

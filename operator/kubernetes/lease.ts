@@ -16,23 +16,6 @@ export type ElectionEnd =
   /** The lease could not be kept: somebody else may lead by now, so the process must end. */
   | { readonly kind: 'lost'; readonly reason: string };
 
-export interface LeaderElection {
-  /**
-   * Whether this process holds the lease and renewed it less than the renew deadline ago. It reads the monotonic clock
-   * with each call, so that it is right also in a process that was frozen until now.
-   */
-  isTrusted(): boolean;
-  /** When the API server last answered a request for the lease, monotonic milliseconds; undefined before the first answer. */
-  readonly answeredAt: number | undefined;
-  /**
-   * Waits until this process leads, then does the work until the signal is aborted, the work ends
-   * or the lease is lost. The work's signal is aborted in each case, and its end is awaited; what it
-   * throws comes out of here.
-   */
-  run(signal: AbortSignal, work: (signal: AbortSignal) => Promise<void>): Promise<ElectionEnd>;
-  readonly leading: boolean;
-}
-
 export interface LeaderElectionOptions {
   readonly connection: Pick<Connection, 'request'>;
   readonly namespace: string;
@@ -68,20 +51,14 @@ type Attempt =
   | { readonly kind: 'failed'; readonly reason: string };
 
 /** Somebody else wrote since the lease was read. */
-interface Conflict {
-  readonly kind: 'conflict';
-}
+type Conflict = { readonly kind: 'conflict' };
 
 /**
  * Elects one of several processes over a `coordination.k8s.io` Lease. Clocks of different machines
  * are never compared: a lease has expired when this process has seen no renewal for its duration,
  * on this process's own monotonic clock.
  */
-export function createLeaderElection(options: LeaderElectionOptions): LeaderElection {
-  return new LeaseElection(options);
-}
-
-class LeaseElection implements LeaderElection {
+export class LeaderElection {
   readonly #options: LeaderElectionOptions;
   readonly #timings: LeaseTimings;
   readonly #resource: ApiResource;
@@ -103,15 +80,25 @@ class LeaseElection implements LeaderElection {
     return this.#leading;
   }
 
+  /** When the API server last answered a request for the lease, monotonic milliseconds; undefined before the first answer. */
   get answeredAt(): number | undefined {
     return this.#answeredAt;
   }
 
+  /**
+   * Whether this process holds the lease and renewed it less than the renew deadline ago. It reads the monotonic clock
+   * with each call, so that it is right also in a process that was frozen until now.
+   */
   isTrusted(): boolean {
     if (!this.#leading || this.#renewedAt === undefined) return false;
     return this.#options.clock.monotonic() - this.#renewedAt < this.#timings.renewDeadline;
   }
 
+  /**
+   * Waits until this process leads, then does the work until the signal is aborted, the work ends
+   * or the lease is lost. The work's signal is aborted in each case, and its end is awaited; what it
+   * throws comes out of here.
+   */
   async run(
     signal: AbortSignal,
     work: (signal: AbortSignal) => Promise<void>,

@@ -15,17 +15,6 @@ export type ListOutcome =
   | { readonly kind: 'absent' }
   | { readonly kind: 'failed'; readonly failure: RequestFailure };
 
-export interface ListPagesOptions {
-  readonly connection: Pick<Connection, 'request'>;
-  readonly path: string;
-  /** Selectors, and the version when it must be an exact one. */
-  readonly query: Readonly<Record<string, QueryValue>>;
-  readonly signal: AbortSignal;
-  readonly onItem: (object: RawObject) => void;
-  /** Objects asked for at a time, of a server that is not trusted to send no more. */
-  readonly pageSize?: number | undefined;
-}
-
 const PAGE_SIZE = 500;
 /** A page whose answer is too large is asked for again with so much fewer objects. */
 const SMALLER = 8;
@@ -38,7 +27,16 @@ const PAGE_TIMEOUT_MS = 30_000;
  * Reads a whole list page by page, holding one page at a time. All pages show the same moment.
  * Items seen before a failure were there, but those not seen prove nothing.
  */
-export async function readPages(options: ListPagesOptions): Promise<ListOutcome> {
+export async function readPages(options: {
+  readonly connection: Pick<Connection, 'request'>;
+  readonly path: string;
+  /** Selectors, and the version when it must be an exact one. */
+  readonly query: Readonly<Record<string, QueryValue>>;
+  readonly signal: AbortSignal;
+  readonly onItem: (object: RawObject) => void;
+  /** Objects asked for at a time, of a server that is not trusted to send no more. */
+  readonly pageSize?: number | undefined;
+}): Promise<ListOutcome> {
   let resourceVersion: string | undefined;
   let token: string | undefined;
   let limit = options.pageSize ?? PAGE_SIZE;
@@ -134,7 +132,8 @@ export type WatchEnd =
   | { readonly kind: 'absent' }
   | { readonly kind: 'refused'; readonly failure: RequestFailure };
 
-export interface WatchStreamOptions {
+/** Opens one watch and reads it to its end. Never rejects. */
+export async function followWatch(options: {
   readonly connection: Pick<Connection, 'stream'>;
   readonly path: string;
   readonly query: Readonly<Record<string, QueryValue>>;
@@ -145,10 +144,7 @@ export interface WatchStreamOptions {
   readonly onOpen: (signal: AbortSignal) => void;
   readonly onEvent: (event: WatchProgress) => void;
   readonly onGarbage: () => void;
-}
-
-/** Opens one watch and reads it to its end. Never rejects. */
-export async function followWatch(options: WatchStreamOptions): Promise<WatchEnd> {
+}): Promise<WatchEnd> {
   const { clock } = options;
   const link = linkAbort(options.signal);
   try {

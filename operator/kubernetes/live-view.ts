@@ -3,23 +3,6 @@ import type { Logger } from '../telemetry/logger.ts';
 import { identify } from './resource.ts';
 import type { Arrival, Projected, Projection, RawObject, SourceHandler } from './source.ts';
 
-/**
- * The projected objects of one resource by namespace and name, and the place where handlers learn
- * of every change. An object that is replaced under its name by one with another uid is a deletion
- * and a creation.
- */
-export interface LiveView<T extends Projected> {
-  readonly size: number;
-  values(): IterableIterator<T>;
-  find(namespace: string, name: string): T | undefined;
-  /** Takes in a version. `changed` is false when the projection is as before. */
-  upsert(object: RawObject, arrival: Arrival): Upsert<T>;
-  /** Takes in a DELETED event, with the final version. */
-  remove(object: RawObject, arrival: Arrival): void;
-  /** Takes out an object that a list no longer has; its last known version is the final one. */
-  drop(held: T, arrival: Arrival): void;
-}
-
 export interface Upsert<T> {
   /** What the view holds under the name afterwards; undefined when the object is not of interest. */
   readonly held: T | undefined;
@@ -43,11 +26,12 @@ type Projecting<T> =
   | { readonly kind: 'ignored' }
   | { readonly kind: 'failed' };
 
-export function createLiveView<T extends Projected>(options: LiveViewOptions<T>): LiveView<T> {
-  return new ProjectedView(options);
-}
-
-class ProjectedView<T extends Projected> implements LiveView<T> {
+/**
+ * The projected objects of one resource by namespace and name, and the place where handlers learn
+ * of every change. An object that is replaced under its name by one with another uid is a deletion
+ * and a creation.
+ */
+export class LiveView<T extends Projected> {
   readonly #options: Omit<LiveViewOptions<T>, 'initial'>;
   /** By namespace, then by name. */
   readonly #namespaces = new Map<string, Map<string, T>>();
@@ -71,6 +55,7 @@ class ProjectedView<T extends Projected> implements LiveView<T> {
     return this.#namespaces.get(namespace)?.get(name);
   }
 
+  /** Takes in a version. `changed` is false when the projection is as before. */
   upsert(object: RawObject, arrival: Arrival): Upsert<T> {
     const identity = identify(object);
     if (identity === undefined) return { held: undefined, changed: false };
@@ -97,6 +82,7 @@ class ProjectedView<T extends Projected> implements LiveView<T> {
     return { held: next, changed: true };
   }
 
+  /** Takes in a DELETED event, with the final version. */
   remove(object: RawObject, arrival: Arrival): void {
     const identity = identify(object);
     if (identity === undefined) return;
@@ -108,6 +94,7 @@ class ProjectedView<T extends Projected> implements LiveView<T> {
     this.#tell((handler) => handler.deleted(last, arrival));
   }
 
+  /** Takes out an object that a list no longer has; its last known version is the final one. */
   drop(held: T, arrival: Arrival): void {
     this.#takeOut(held);
     this.#tell((handler) => handler.deleted(held, arrival));

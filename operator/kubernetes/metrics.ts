@@ -14,11 +14,10 @@ export interface ReflectorRecorder {
   readonly handlerFailure: () => void;
 }
 
-/** The series of all reflectors on one registry; create it once. */
-export interface ReflectorMetrics {
-  recorder(resource: ApiResource): ReflectorRecorder;
-}
+/** Gives the series of one reflector. */
+export type ReflectorMetrics = (resource: ApiResource) => ReflectorRecorder;
 
+/** The series of all reflectors on one registry; create it once. */
 export function createReflectorMetrics(registry: Registry): ReflectorMetrics {
   const labelNames = ['resource', 'namespace'] as const;
   const registers = [registry];
@@ -41,20 +40,18 @@ export function createReflectorMetrics(registry: Registry): ReflectorMetrics {
   const garbage = counter('watch_garbage_total', 'Watch lines and list items that are no objects');
   const handlers = counter('watch_handler_failures_total', 'Exceptions of handlers, contained');
 
-  return {
-    recorder: (resource) => {
-      const labels = { resource: resourceName(resource), namespace: resource.namespace ?? '' };
-      corrections.inc(labels, 0);
-      return {
-        size: (objects) => size.set(labels, objects),
-        heard: (at) => heard.set(labels, at / 1000),
-        relist: () => relists.inc(labels),
-        corrections: (count) => corrections.inc(labels, count),
-        failure: () => failures.inc(labels),
-        garbage: () => garbage.inc(labels),
-        handlerFailure: () => handlers.inc(labels),
-      };
-    },
+  return (resource) => {
+    const labels = { resource: resourceName(resource), namespace: resource.namespace ?? '' };
+    corrections.inc(labels, 0);
+    return {
+      size: (objects) => size.set(labels, objects),
+      heard: (at) => heard.set(labels, at / 1000),
+      relist: () => relists.inc(labels),
+      corrections: (count) => corrections.inc(labels, count),
+      failure: () => failures.inc(labels),
+      garbage: () => garbage.inc(labels),
+      handlerFailure: () => handlers.inc(labels),
+    };
   };
 }
 
@@ -80,15 +77,18 @@ export interface WorkQueueRecorder {
   readonly worked: (seconds: number) => void;
 }
 
-/** The series of all queues on one registry; create it once. */
-export interface WorkQueueMetrics {
-  /** `running` gives how long each key under way has been running, seconds. */
-  recorder(name: string, running: () => readonly number[]): WorkQueueRecorder;
-}
+/** Gives the series of one queue. `running` returns how long each key under way has been running, seconds. */
+export type WorkQueueMetrics = (
+  name: string,
+  running: () => readonly number[],
+) => WorkQueueRecorder;
 
 const BUCKETS = [0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1, 5, 10, 30, 60, 300];
 
-/** The names are those of client-go's queues, so that dashboards for controllers work as they are. */
+/**
+ * The series of all queues on one registry; create it once. The names are those of client-go's queues, so that
+ * dashboards for controllers work as they are.
+ */
 export function createWorkQueueMetrics(registry: Registry): WorkQueueMetrics {
   const queues = new Map<string, () => readonly number[]>();
   const common = { labelNames: ['name'] as const, registers: [registry] };
@@ -133,18 +133,16 @@ export function createWorkQueueMetrics(registry: Registry): WorkQueueMetrics {
     },
   });
 
-  return {
-    recorder: (name, running) => {
-      queues.set(name, running);
-      depth.set({ name }, 0);
-      return {
-        depth: (keys) => depth.set({ name }, keys),
-        added: () => adds.inc({ name }),
-        retried: () => retries.inc({ name }),
-        waited: (seconds) => waited.observe({ name }, seconds),
-        worked: (seconds) => worked.observe({ name }, seconds),
-      };
-    },
+  return (name, running) => {
+    queues.set(name, running);
+    depth.set({ name }, 0);
+    return {
+      depth: (keys) => depth.set({ name }, keys),
+      added: () => adds.inc({ name }),
+      retried: () => retries.inc({ name }),
+      waited: (seconds) => waited.observe({ name }, seconds),
+      worked: (seconds) => worked.observe({ name }, seconds),
+    };
   };
 }
 

@@ -2,72 +2,88 @@ import { greatest, least } from '../model/extremes.ts';
 import { isRecord } from '../model/is-record.ts';
 import { omitUndefined } from '../model/omit-undefined.ts';
 import type { ReflectorOptions } from './reflector-options.ts';
-import { createReflector } from './reflector.ts';
+import { Reflector } from './reflector.ts';
 import type { Projected, Source, SourceHealth, SourceState } from './source.ts';
-
-export interface NamespacedSourceOptions<T extends Projected> extends ReflectorOptions<T> {
-  /** Those to watch; empty means all, or a cluster-scoped resource. */
-  readonly namespaces: readonly string[];
-}
 
 /**
  * One source over everything, or over the given namespaces with one watch each, so that rights in
  * those namespaces suffice. Its resourceVersion is then a JSON object with a version and a freshness of
  * each namespace that was listed, which only this file reads again.
  */
-export function createSource<T extends Projected>(options: NamespacedSourceOptions<T>): Source<T> {
+export function createSource<T extends Projected>(
+  options: ReflectorOptions<T> & {
+    /** Those to watch; empty means all, or a cluster-scoped resource. */
+    readonly namespaces: readonly string[];
+  },
+): Source<T> {
   const { namespaces, ...shared } = options;
   const { resume } = shared;
   if (namespaces.length === 0) {
     // Versions of single namespaces say nothing of all: a list finds the differences.
     const isOfNamespaces = resume?.resourceVersion?.startsWith('{') ?? false;
-    return createReflector({
+    return new Reflector({
       ...shared,
       ...(resume && isOfNamespaces && { resume: { ...resume, resourceVersion: undefined } }),
     });
   }
   const points = parsePoints(resume?.resourceVersion);
   const objects = [...(resume?.objects ?? [])];
-  const sources = [...new Set(namespaces)].map((namespace) =>
-    createReflector({
-      ...shared,
-      resource: { ...shared.resource, namespace },
-      ...omitUndefined({
-        resume: resume && {
-          ...resume,
-          ...pointIn(points, namespace, resume.knownAt ?? 0),
-          objects: objects.filter((object) => object.namespace === namespace),
-        },
+  const sources = [...new Set(namespaces)].map(
+    (namespace) =>
+      new Reflector({
+        ...shared,
+        resource: { ...shared.resource, namespace },
+        ...omitUndefined({
+          resume: resume && {
+            ...resume,
+            ...pointIn(points, namespace, resume.knownAt ?? 0),
+            objects: objects.filter((object) => object.namespace === namespace),
+          },
+        }),
       }),
-    }),
   );
-  return mergeSources(shared.resource, sources);
+  return new MergedSource(shared.resource, sources);
 }
 
-function mergeSources<T extends Projected>(
-  resource: Source<T>['resource'],
-  sources: readonly Source<T>[],
-): Source<T> {
-  return {
-    resource,
-    parts: sources,
-    run: async (signal) => {
-      await Promise.all(sources.map((source) => source.run(signal)));
-    },
-    ready: async (signal) => {
-      await Promise.all(sources.map((source) => source.ready(signal)));
-    },
-    health: () => worst(sources.map((source) => source.health())),
-    get size() {
-      return sources.reduce((sum, source) => sum + source.size, 0);
-    },
-    values: function* () {
-      for (const source of sources) yield* source.values();
-    },
-    find: (namespace, name) =>
-      sources.find((source) => source.resource.namespace === namespace)?.find(namespace, name),
-    resourceVersion: () => formatVersions(sources),
-  };
+/** Sources of single namespaces as one. */
+class MergedSource<T extends Projected> implements Source<T> {
+  readonly resource: Source<T>['resource'];
+  readonly parts: readonly Source<T>[];
+
+  constructor(resource: Source<T>['resource'], parts: readonly Source<T>[]) {
+    this.resource = resource;
+    this.parts = parts;
+  }
+
+  async run(signal: AbortSignal): Promise<void> {
+    await Promise.all(this.parts.map((source) => source.run(signal)));
+  }
+
+  async ready(signal: AbortSignal): Promise<void> {
+    await Promise.all(this.parts.map((source) => source.ready(signal)));
+  }
+
+  health(): SourceHealth {
+    return worst(this.parts.map((source) => source.health()));
+  }
+
+  get size(): number {
+    return this.parts.reduce((sum, source) => sum + source.size, 0);
+  }
+
+  *values(): IterableIterator<T> {
+    for (const source of this.parts) yield* source.values();
+  }
+
+  find(namespace: string, name: string): T | undefined {
+    return this.parts
+      .find(({ resource }) => resource.namespace === namespace)
+      ?.find(namespace, name);
+  }
+
+  resourceVersion(): string | undefined {
+    return formatVersions(this.parts);
+  }
 }
 
 const SEVERITY: Readonly<Record<SourceState, number>> = {

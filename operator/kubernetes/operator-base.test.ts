@@ -3,7 +3,7 @@ import { fileURLToPath } from 'node:url';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { useTestCluster } from '../../e2e/control-plane/test-cluster.ts';
 import { systemClock } from '../telemetry/system-clock.ts';
-import { type Connection, createConnection } from './connection.ts';
+import { Connection } from './connection.ts';
 import {
   createOperatorHost,
   type FinalizedObject,
@@ -59,7 +59,7 @@ function createOperator(clock: ManualClock | typeof systemClock = systemClock): 
 
 beforeEach(async () => {
   server = await startScriptedApiServer();
-  connection = createConnection({ kubeConfig: server.kubeConfig });
+  connection = new Connection(server.kubeConfig);
   logger = createCapturingLogger();
   operator = createOperator();
 });
@@ -78,12 +78,12 @@ describe('loading', () => {
   test('the CommonJS base loads beside the ES module client, without a warning, and a stop exits with 0', () => {
     const script = `
       import { createOperatorHost } from './operator-base.ts';
-      import { createConnection } from './connection.ts';
+      import { Connection } from './connection.ts';
       import { plainKubeConfig } from './testing/scripted-api-server.ts';
       import { systemClock } from '../telemetry/system-clock.ts';
       const quiet = () => {};
       const logger = { debug: quiet, info: quiet, warn: quiet, error: quiet };
-      const connection = createConnection({ kubeConfig: plainKubeConfig('http://127.0.0.1:9') });
+      const connection = new Connection(plainKubeConfig('http://127.0.0.1:9'));
       const operator = createOperatorHost({ connection, clock: systemClock, random: Math.random, logger });
       operator.add(operator.watch({ group: '', version: 'v1', plural: 'pods' }, () => undefined, {}));
       const starting = operator.start().catch(() => console.log('start given up'));

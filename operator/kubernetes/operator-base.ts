@@ -6,30 +6,16 @@ import type { Logger } from '../telemetry/logger.ts';
 import type { Connection } from './connection.ts';
 import type { ReflectorMetrics } from './metrics.ts';
 import { describeFailure, type RequestFailure } from './outcome.ts';
-import { createReflector } from './reflector.ts';
+import { Reflector } from './reflector.ts';
 import { resourcePath } from './resource.ts';
 import type { ApiResource, Projected, Projection, Source, SourceHandler } from './source.ts';
 import type { WorkOutcome } from './work-queue.ts';
 
 /**
- * What controllers need of an operator. Everything above this folder knows only this interface, so
- * that the base class behind it can be exchanged.
+ * What controllers need of an operator. Everything above this folder knows only these members, so
+ * that the base class behind them can be exchanged.
  */
-export interface OperatorHost {
-  /** A live view of a resource; whoever asks for it runs it. */
-  watch<T extends Projected>(
-    resource: ApiResource,
-    project: Projection<T>,
-    handler: SourceHandler<T>,
-  ): Source<T>;
-  readonly finalizers: Finalizers;
-  /** Something to run from {@link start} to {@link close}. */
-  add(part: OperatorPart): void;
-  /** Starts all parts, and resolves when they are ready. Rejects when closed before. */
-  start(): Promise<void>;
-  /** Stops all parts and resolves when they have ended. Rejects with the failure of a part that failed. */
-  close(): Promise<void>;
-}
+export type OperatorHost = Pick<OperatorBase, 'watch' | 'finalizers' | 'add' | 'start' | 'close'>;
 
 /** A controller, a status publisher, a source. */
 export interface OperatorPart {
@@ -88,7 +74,7 @@ const Operator = 'default' in dotI ? dotI.default : dotI;
  * (docs/adr/0004-watch-layer-of-our-own.md). The class is not exported, so that nobody calls the base's
  * own watches and status writes, which exit the process, miss deletions or swallow failures.
  */
-class OperatorBase extends Operator implements OperatorHost {
+class OperatorBase extends Operator {
   readonly finalizers: Finalizers;
   readonly #options: OperatorHostOptions;
   readonly #stopping = new AbortController();
@@ -109,13 +95,14 @@ class OperatorBase extends Operator implements OperatorHost {
     };
   }
 
+  /** A live view of a resource; whoever requests it runs it. */
   watch<T extends Projected>(
     resource: ApiResource,
     project: Projection<T>,
     handler: SourceHandler<T>,
   ): Source<T> {
     const { connection, clock, random, logger, metrics } = this.#options;
-    return createReflector({
+    return new Reflector({
       connection,
       resource,
       project,
@@ -127,6 +114,7 @@ class OperatorBase extends Operator implements OperatorHost {
     });
   }
 
+  /** Something to run from {@link start} to {@link close}. */
   add(part: OperatorPart): void {
     this.#parts.push(part);
   }
@@ -135,6 +123,7 @@ class OperatorBase extends Operator implements OperatorHost {
     this.#stopping.abort();
   }
 
+  /** Stops all parts and resolves when they have ended. Rejects with the failure of a part that failed. */
   async close(): Promise<void> {
     this.stop();
     await Promise.all(this.#running);

@@ -2,7 +2,8 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { useTestCluster } from '../../e2e/control-plane/test-cluster.ts';
 import { systemClock } from '../telemetry/system-clock.ts';
 import type { Connection } from './connection.ts';
-import { createReflector } from './reflector.ts';
+import type { ReflectorOptions } from './reflector-options.ts';
+import { Reflector } from './reflector.ts';
 import type { ApiResource } from './source.ts';
 import { createCapturingLogger } from './testing/capturing-logger.ts';
 import { connectWith } from './testing/connect.ts';
@@ -41,14 +42,11 @@ async function remove(resource: ApiResource, name: string): Promise<void> {
   expect(outcome).toMatchObject({ kind: 'ok' });
 }
 
-function reflect(
-  resource: ApiResource,
-  options: Partial<Parameters<typeof createReflector<TestPod>>[0]> = {},
-) {
+function reflect(resource: ApiResource, options: Partial<ReflectorOptions<TestPod>> = {}) {
   const handler = createRecordingHandler<TestPod>();
   const logger = createCapturingLogger();
   const stop = new AbortController();
-  const source = createReflector<TestPod>({
+  const source = new Reflector<TestPod>({
     connection,
     resource,
     project: projectTestPod,

@@ -11,7 +11,7 @@ import {
   type WatchEnd,
   type WatchProgress,
 } from './list-and-watch.ts';
-import { createLiveView, type LiveView } from './live-view.ts';
+import { LiveView } from './live-view.ts';
 import { type ReflectorRecorder, silentRecorder } from './metrics.ts';
 import { describeFailure, type RequestFailure } from './outcome.ts';
 import {
@@ -21,7 +21,7 @@ import {
 } from './reflector-options.ts';
 import { Relist } from './relist.ts';
 import { describeResource, resourcePath } from './resource.ts';
-import type { ApiResource, Projected, Source, SourceHealth } from './source.ts';
+import type { ApiResource, Arrival, Projected, Source, SourceHealth } from './source.ts';
 import { StateKeeper } from './watch-health.ts';
 
 /**
@@ -30,11 +30,7 @@ import { StateKeeper } from './watch-health.ts';
  * (docs/adr/0004-watch-layer-of-our-own.md). It never gives up and holds one page of raw objects at
  * a time.
  */
-export function createReflector<T extends Projected>(options: ReflectorOptions<T>): Source<T> {
-  return new Reflector(options);
-}
-
-class Reflector<T extends Projected> implements Source<T> {
+export class Reflector<T extends Projected> implements Source<T> {
   readonly resource: ApiResource;
   /** Without what it resumed from: objects that are replaced since would be held for ever. */
   readonly #options: Omit<ReflectorOptions<T>, 'resume'>;
@@ -66,9 +62,9 @@ class Reflector<T extends Projected> implements Source<T> {
     this.#timings = { ...DEFAULT_TIMINGS, ...kept.timings };
     this.#path = resourcePath(resource);
     this.#selectors = { labelSelector, fieldSelector };
-    this.#recorder = kept.metrics?.recorder(resource) ?? silentRecorder;
-    this.#state = new StateKeeper({ clock, logger, resource: name });
-    this.#times = new ArrivalTimes({ clock, knownAt });
+    this.#recorder = kept.metrics?.(resource) ?? silentRecorder;
+    this.#state = new StateKeeper(clock, logger, name);
+    this.#times = new ArrivalTimes(clock, knownAt);
     const backoff = {
       baseMs: this.#timings.backoffBase,
       capMs: this.#timings.backoffCap,
@@ -76,7 +72,7 @@ class Reflector<T extends Projected> implements Source<T> {
     };
     this.#backoff = createBackoff(backoff);
     this.#listBackoff = createBackoff(backoff);
-    this.#view = createLiveView({
+    this.#view = new LiveView({
       project: kept.project,
       accepts: kept.accepts,
       handlers: kept.handlers,
@@ -144,19 +140,16 @@ class Reflector<T extends Projected> implements Source<T> {
     const { connection, clock } = this.#options;
     this.#comparison.cancel();
     const askedAt = clock.now();
-    const list = new Relist({
-      view: this.#view,
-      clock,
-      knownUntil: (at) => this.#times.knownUntil(at),
-      onGarbage: this.#recorder.garbage,
-    });
+    const list = new Relist(this.#view, () => this.#late());
     const outcome = await readPages({
       connection,
       path: this.#path,
       query: this.#selectors,
       signal,
       pageSize: this.#options.pageSize,
-      onItem: (object) => list.take(object),
+      onItem: (object) => {
+        if (!list.take(object)) this.#recorder.garbage();
+      },
     });
     if (outcome.kind !== 'complete') return this.#relistFailed(outcome, signal);
     list.finish();
@@ -289,8 +282,13 @@ class Reflector<T extends Projected> implements Source<T> {
   }
 
   #dropAll(): void {
-    const at = this.#options.clock.now();
-    const arrival = { at, knownUntil: this.#times.knownUntil(at), late: true };
+    const arrival = this.#late();
     for (const held of this.#view.values()) this.#view.drop(held, arrival);
+  }
+
+  /** The arrival of a change that happened at an unknown moment. */
+  #late(): Arrival {
+    const at = this.#options.clock.now();
+    return { at, knownUntil: this.#times.knownUntil(at), late: true };
   }
 }

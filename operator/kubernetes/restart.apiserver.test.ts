@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { useOwnTestCluster } from '../../e2e/control-plane/test-cluster.ts';
 import { systemClock } from '../telemetry/system-clock.ts';
-import { createReflector } from './reflector.ts';
+import { Reflector } from './reflector.ts';
 import { createCapturingLogger } from './testing/capturing-logger.ts';
 import { connectWith } from './testing/connect.ts';
 import { createRecordingHandler } from './testing/recording-handler.ts';
@@ -18,7 +18,7 @@ test('a watch outlives a restart of the API server, and misses nothing', async (
   const connection = connectWith(cluster.kubeconfig);
   const handler = createRecordingHandler<TestPod>();
   const stop = new AbortController();
-  const source = createReflector<TestPod>({
+  const source = new Reflector<TestPod>({
     connection,
     resource: { group: '', version: 'v1', plural: 'configmaps', namespace },
     project: projectTestPod,

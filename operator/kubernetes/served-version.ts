@@ -3,13 +3,6 @@ import { omitUndefined } from '../model/omit-undefined.ts';
 import type { Connection, RequestOutcome } from './connection.ts';
 import type { RequestFailure } from './outcome.ts';
 
-export interface ServedVersionOptions {
-  readonly connection: Pick<Connection, 'request' | 'stream'>;
-  readonly group: string;
-  /** Accepted versions, the preferred one first. Their objects must be alike enough for one projection. */
-  readonly versions: readonly string[];
-}
-
 type Discovered =
   | { readonly kind: 'served'; readonly version: string }
   | { readonly kind: 'failed'; readonly failure: RequestFailure };
@@ -20,9 +13,12 @@ type Discovered =
  * first request, and again when the server does not know the version any more, as after an upgrade.
  * Objects and their resourceVersions are the same in every version, so a watch notices nothing.
  */
-export function preferServedVersion(
-  options: ServedVersionOptions,
-): Pick<Connection, 'request' | 'stream'> {
+export function preferServedVersion(options: {
+  readonly connection: Pick<Connection, 'request' | 'stream'>;
+  readonly group: string;
+  /** Accepted versions, the preferred one first. Their objects must be alike enough for one projection. */
+  readonly versions: readonly string[];
+}): Pick<Connection, 'request' | 'stream'> {
   const { connection, group, versions } = options;
   const root = `/apis/${group}`;
   const preferred = `${root}/${versions[0] ?? ''}/`;
@@ -59,8 +55,8 @@ export function preferServedVersion(
   };
 
   return {
-    request: (path, request = {}) =>
-      ask(path, request.signal, (inVersion) => connection.request(inVersion, request)),
+    request: (path, request) =>
+      ask(path, request?.signal, (inVersion) => connection.request(inVersion, request)),
     stream: (path, stream) =>
       ask(path, stream.signal, (inVersion) => connection.stream(inVersion, stream)),
   };

@@ -1,8 +1,8 @@
 import { afterEach, describe, expect, test } from 'vitest';
 import type { Condition } from './conditions.ts';
 import type { RequestOptions, RequestOutcome } from './connection.ts';
-import { createEventRecorder, type KubernetesEvent } from './events.ts';
-import { createStatusPublisher } from './status-publisher.ts';
+import { EventRecorder, type KubernetesEvent } from './events.ts';
+import { StatusPublisher } from './status-publisher.ts';
 import { createCapturingLogger } from './testing/capturing-logger.ts';
 import { createManualClock } from './testing/manual-clock.ts';
 
@@ -37,7 +37,7 @@ function rig() {
       return answers.shift() ?? { kind: 'ok', status: 200, body: { metadata } };
     },
   };
-  const publisher = createStatusPublisher({ connection, clock, logger });
+  const publisher = new StatusPublisher({ connection, clock, logger });
   const stop = new AbortController();
   const running = publisher.run(stop.signal);
   stops.push(async () => {
@@ -183,7 +183,7 @@ describe('event recorder', () => {
       clock,
       sent,
       answers,
-      recorder: createEventRecorder({ connection, clock, logger, instance: 'i' }),
+      recorder: new EventRecorder({ connection, clock, logger, instance: 'i' }),
     };
   }
 

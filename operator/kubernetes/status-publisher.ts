@@ -7,7 +7,7 @@ import type { WorkQueueMetrics } from './metrics.ts';
 import { describeFailure } from './outcome.ts';
 import { identify, resourcePath } from './resource.ts';
 import type { ApiResource } from './source.ts';
-import { createWorkQueue, type WorkOutcome } from './work-queue.ts';
+import { type WorkOutcome, WorkQueue } from './work-queue.ts';
 
 /** The object whose status is written. */
 export interface StatusTarget {
@@ -27,29 +27,6 @@ export interface PublishedStatus {
   readonly [field: string]: unknown;
 }
 
-/**
- * Writes statuses no oftener than is useful: at once when conditions or the observed
- * generation change, at most every ten seconds when one of the target's prompt fields does, at most once
- * a minute per object when only other numbers move, and not at all when nothing did. The last word is
- * always written.
- */
-export interface StatusPublisher {
-  publish(target: StatusTarget, status: PublishedStatus): void;
-  /** The object is gone: forgets it, and anything still to be written. */
-  forget(uid: string): void;
-  /** Writes until the signal is aborted. */
-  run(signal: AbortSignal): Promise<void>;
-}
-
-export interface StatusPublisherOptions {
-  readonly connection: Pick<Connection, 'request'>;
-  readonly clock: Clock;
-  readonly logger: Logger;
-  readonly metrics?: WorkQueueMetrics;
-  /** Between writes of moving numbers, per object. */
-  readonly intervalMs?: number;
-}
-
 interface Entry {
   readonly target: StatusTarget;
   wanted: PublishedStatus;
@@ -62,72 +39,97 @@ interface Entry {
   };
 }
 
-const DEFAULT_INTERVAL_MS = 60_000;
+const INTERVAL_MS = 60_000;
 const PROMPT_INTERVAL_MS = 10_000;
 
-export function createStatusPublisher(options: StatusPublisherOptions): StatusPublisher {
-  const { connection, clock, logger, intervalMs = DEFAULT_INTERVAL_MS } = options;
+/**
+ * Writes statuses no oftener than is useful: at once when conditions or the observed
+ * generation change, at most every ten seconds when one of the target's prompt fields does, at most once
+ * a minute per object when only other numbers move, and not at all when nothing did. The last state is
+ * always written.
+ */
+export class StatusPublisher {
+  readonly #connection: Pick<Connection, 'request'>;
+  readonly #clock: Clock;
+  readonly #intervalMs: number;
+  readonly #queue: WorkQueue;
   /** By the path of the object, so that a successor under the same name takes over its place. */
-  const entries = new Map<string, Entry>();
-  const queue = createWorkQueue({
-    name: 'status',
-    process: write,
-    concurrency: 4,
-    clock,
-    logger,
-    ...omitUndefined({ metrics: options.metrics }),
-  });
+  readonly #entries = new Map<string, Entry>();
+
+  constructor(options: {
+    readonly connection: Pick<Connection, 'request'>;
+    readonly clock: Clock;
+    readonly logger: Logger;
+    readonly metrics?: WorkQueueMetrics;
+    /** Between writes of moving numbers, per object. */
+    readonly intervalMs?: number;
+  }) {
+    const { connection, clock, logger, metrics, intervalMs = INTERVAL_MS } = options;
+    this.#intervalMs = intervalMs;
+    this.#connection = connection;
+    this.#clock = clock;
+    this.#queue = new WorkQueue({
+      name: 'status',
+      process: (path, signal) => this.#write(path, signal),
+      concurrency: 4,
+      clock,
+      logger,
+      ...omitUndefined({ metrics }),
+    });
+  }
+
+  publish(target: StatusTarget, status: PublishedStatus): void {
+    const path = resourcePath(target.resource, target.name);
+    const before = this.#entries.get(path);
+    const entry = before?.target.uid === target.uid ? before : { target, wanted: status };
+    entry.wanted = status;
+    this.#entries.set(path, entry);
+    const wait = this.#due(entry);
+    if (wait !== undefined) this.#queue.addAfter(path, wait);
+  }
+
+  /** The object is gone: forgets it, and anything still to be written. */
+  forget(uid: string): void {
+    for (const [path, { target }] of this.#entries) {
+      if (target.uid === uid) this.#entries.delete(path);
+    }
+  }
+
+  /** Writes until the signal is aborted. */
+  run(signal: AbortSignal): Promise<void> {
+    return this.#queue.run(signal);
+  }
 
   /** Milliseconds until the entry may be written; undefined when there is nothing to write. */
-  function due(entry: Entry): number | undefined {
-    const { written, wanted, target } = entry;
+  #due({ written, wanted, target }: Entry): number | undefined {
     if (written === undefined) return 0;
     if (written.whole === comparable(wanted)) return undefined;
     if (written.urgent !== comparable(urgentPart(wanted))) return 0;
     const isPrompt = written.prompt !== comparable(promptPart(target, wanted));
-    const interval = isPrompt ? Math.min(PROMPT_INTERVAL_MS, intervalMs) : intervalMs;
-    return Math.max(0, written.at + interval - clock.monotonic());
+    const interval = isPrompt ? Math.min(PROMPT_INTERVAL_MS, this.#intervalMs) : this.#intervalMs;
+    return Math.max(0, written.at + interval - this.#clock.monotonic());
   }
 
-  async function write(path: string, signal: AbortSignal): Promise<WorkOutcome> {
-    const entry = entries.get(path);
-    const wait = entry && due(entry);
+  async #write(path: string, signal: AbortSignal): Promise<WorkOutcome> {
+    const entry = this.#entries.get(path);
+    const wait = entry && this.#due(entry);
     if (entry === undefined || wait === undefined) return { kind: 'done' };
     if (wait > 0) return { kind: 'again', afterMs: wait };
-    const { wanted } = entry;
-    const outcome = await applyStatus(connection, entry.target, wanted, signal);
-    switch (outcome.kind) {
-      case 'applied':
-        entry.written = {
-          whole: comparable(wanted),
-          urgent: comparable(urgentPart(wanted)),
-          prompt: comparable(promptPart(entry.target, wanted)),
-          at: clock.monotonic(),
-        };
-        return { kind: 'done' };
-      case 'gone':
-        if (entries.get(path) === entry) entries.delete(path);
-        return { kind: 'done' };
-      default:
-        return { kind: 'failed', reason: `cannot write status: ${outcome.reason}` };
+    const { wanted, target } = entry;
+    const outcome = await applyStatus(this.#connection, target, wanted, signal);
+    if (outcome.kind === 'failed') {
+      return { kind: 'failed', reason: `cannot write status: ${outcome.reason}` };
     }
+    if (outcome.kind === 'applied') {
+      entry.written = {
+        whole: comparable(wanted),
+        urgent: comparable(urgentPart(wanted)),
+        prompt: comparable(promptPart(target, wanted)),
+        at: this.#clock.monotonic(),
+      };
+    } else if (this.#entries.get(path) === entry) this.#entries.delete(path);
+    return { kind: 'done' };
   }
-
-  return {
-    publish: (target, status) => {
-      const path = resourcePath(target.resource, target.name);
-      const before = entries.get(path);
-      const entry = before?.target.uid === target.uid ? before : { target, wanted: status };
-      entry.wanted = status;
-      entries.set(path, entry);
-      const wait = due(entry);
-      if (wait !== undefined) queue.addAfter(path, wait);
-    },
-    forget: (uid) => {
-      for (const [path, entry] of entries) if (entry.target.uid === uid) entries.delete(path);
-    },
-    run: (signal) => queue.run(signal),
-  };
 }
 
 function urgentPart({ observedGeneration, conditions }: PublishedStatus): object {

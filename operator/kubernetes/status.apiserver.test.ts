@@ -3,7 +3,7 @@ import { useTestCluster } from '../../e2e/control-plane/test-cluster.ts';
 import { isRecord } from '../model/is-record.ts';
 import { systemClock } from '../telemetry/system-clock.ts';
 import type { Connection } from './connection.ts';
-import { createEventRecorder } from './events.ts';
+import { EventRecorder } from './events.ts';
 import { identify, resourcePath } from './resource.ts';
 import { applyStatus, type StatusTarget } from './status-publisher.ts';
 import { createCapturingLogger } from './testing/capturing-logger.ts';
@@ -87,7 +87,7 @@ describe('events', () => {
   test('the API server takes an event about a cluster-scoped object, once', async () => {
     const { uid } = await create('eventful');
     const logger = createCapturingLogger();
-    const recorder = createEventRecorder({
+    const recorder = new EventRecorder({
       connection,
       clock: systemClock,
       logger,

@@ -5,7 +5,7 @@ import { StateKeeper } from './watch-health.ts';
 
 function keeper() {
   const clock = createManualClock(0);
-  const state = new StateKeeper({ clock, logger: createCapturingLogger(), resource: 'pods' });
+  const state = new StateKeeper(clock, createCapturingLogger(), 'pods');
   return { clock, state };
 }
 

@@ -3,19 +3,14 @@ import type { Logger } from '../telemetry/logger.ts';
 import { pause } from './abort.ts';
 import type { SourceState } from './source.ts';
 
-export interface StateKeeperOptions {
-  readonly clock: Clock;
-  readonly logger: Logger;
-  /** For log lines. */
-  readonly resource: string;
-}
-
 /** A view that was whole for less than this before it failed again had not really come back. */
 const LASTING_MS = 30_000;
 
 /** Keeps a source's state, logs each change of it once, and lets others wait for the first good one. */
 export class StateKeeper {
-  readonly #options: StateKeeperOptions;
+  readonly #clock: Clock;
+  readonly #logger: Logger;
+  readonly #resource: string;
   #state: SourceState = 'starting';
   #since: number;
   #reason: string | undefined;
@@ -23,9 +18,12 @@ export class StateKeeper {
   #wasLasting = true;
   readonly #arrived = Promise.withResolvers<void>();
 
-  constructor(options: StateKeeperOptions) {
-    this.#options = options;
-    this.#since = options.clock.now();
+  /** `resource` names the source in log lines. */
+  constructor(clock: Clock, logger: Logger, resource: string) {
+    this.#clock = clock;
+    this.#logger = logger;
+    this.#resource = resource;
+    this.#since = clock.now();
   }
 
   get state(): SourceState {
@@ -58,7 +56,7 @@ export class StateKeeper {
   /** A watch is open. The view is whole when what was missed has had `settlingMs` to arrive. */
   resumed(settlingMs: number, signal: AbortSignal): void {
     if (this.#state === 'synced') return;
-    void pause(this.#options.clock, settlingMs, signal).then((waited) => {
+    void pause(this.#clock, settlingMs, signal).then((waited) => {
       if (waited) this.become('synced');
     });
   }
@@ -66,7 +64,7 @@ export class StateKeeper {
   /** Resolves when the source has been synced or absent once; rejects when the signal is aborted before. */
   ready(signal: AbortSignal): Promise<void> {
     return new Promise((resolve, reject) => {
-      const abort = (): void => reject(new Error(`waiting for ${this.#options.resource}: aborted`));
+      const abort = (): void => reject(new Error(`waiting for ${this.#resource}: aborted`));
       if (signal.aborted) {
         abort();
         return;
@@ -81,7 +79,7 @@ export class StateKeeper {
 
   /** Notes when the state changes to `next`. */
   #date(next: SourceState): void {
-    const now = this.#options.clock.now();
+    const now = this.#clock.now();
     if (this.#state === 'synced') this.#wasLasting = now - this.#since >= LASTING_MS;
     // Else a watch that fails again and again would hold up windows for ever.
     if (next === 'synced' && this.#wasLasting) this.#returnedAt = now;
@@ -89,7 +87,8 @@ export class StateKeeper {
   }
 
   #log(next: SourceState, reason: string | undefined): void {
-    const { logger, resource } = this.#options;
+    const logger = this.#logger;
+    const resource = this.#resource;
     if (next === 'failing') {
       logger.warn(`[controller] cannot watch ${resource}: ${reason ?? 'unknown'}; trying again`);
       return;

@@ -4,7 +4,7 @@ import { describe, expect, test } from 'vitest';
 import { createWorkQueueMetrics } from './metrics.ts';
 import { createCapturingLogger } from './testing/capturing-logger.ts';
 import { createManualClock } from './testing/manual-clock.ts';
-import { createWorkQueue, type WorkOutcome, type WorkQueueOptions } from './work-queue.ts';
+import { type WorkOutcome, WorkQueue, type WorkQueueOptions } from './work-queue.ts';
 
 interface Job {
   readonly key: string;
@@ -22,7 +22,7 @@ function rig(options: Partial<WorkQueueOptions> = {}) {
   const stop = new AbortController();
   const under: Job[] = [];
   const started: string[] = [];
-  const queue = createWorkQueue({
+  const queue = new WorkQueue({
     name: 'test',
     clock,
     logger,
@@ -207,7 +207,7 @@ describe('work queue', () => {
 
   test('what is added before the queue runs is worked on when it does', async () => {
     const done: string[] = [];
-    const queue = createWorkQueue({
+    const queue = new WorkQueue({
       name: 'early',
       clock: createManualClock(),
       logger: createCapturingLogger(),

@@ -11,20 +11,6 @@ export type WorkOutcome =
   /** Try again, later each time it fails. `reason` is one line without secrets. */
   | { readonly kind: 'failed'; readonly reason: string };
 
-/**
- * Work by key, as client-go's queues do it: a key waits at most once however often it is added, is
- * never worked on twice at the same time, and is worked on once more when it was added meanwhile.
- */
-export interface WorkQueue {
-  add(key: string): void;
-  /** Adds the key after a delay; of several delays for one key the shortest counts. */
-  addAfter(key: string, ms: number): void;
-  /** Works until the signal is aborted, then waits for what is under way; adds after that are ignored. */
-  run(signal: AbortSignal): Promise<void>;
-  /** Keys that wait to be taken up now. */
-  readonly depth: number;
-}
-
 export interface WorkQueueOptions {
   /** For metrics and logs. */
   readonly name: string;
@@ -44,11 +30,11 @@ interface Timer {
   readonly cancel: () => void;
 }
 
-export function createWorkQueue(options: WorkQueueOptions): WorkQueue {
-  return new KeyedWorkQueue(options);
-}
-
-class KeyedWorkQueue implements WorkQueue {
+/**
+ * Work by key, as client-go's queues do it: a key waits at most once however often it is added, is
+ * never worked on twice at the same time, and is worked on once more when it was added meanwhile.
+ */
+export class WorkQueue {
   readonly #options: WorkQueueOptions;
   readonly #recorder: WorkQueueRecorder;
   readonly #stopping = new AbortController();
@@ -67,9 +53,10 @@ class KeyedWorkQueue implements WorkQueue {
     this.#options = options;
     const running = (): readonly number[] =>
       [...this.#running.values()].map((time) => this.#secondsSince(time));
-    this.#recorder = options.metrics?.recorder(options.name, running) ?? silentQueueRecorder;
+    this.#recorder = options.metrics?.(options.name, running) ?? silentQueueRecorder;
   }
 
+  /** Keys that wait to be taken up now. */
   get depth(): number {
     return this.#waiting.size;
   }
@@ -86,6 +73,7 @@ class KeyedWorkQueue implements WorkQueue {
     this.#enqueue(key);
   }
 
+  /** Adds the key after a delay; of several delays for one key the shortest counts. */
   addAfter(key: string, ms: number): void {
     if (this.#stopping.signal.aborted) return;
     if (ms <= 0) {
@@ -107,6 +95,7 @@ class KeyedWorkQueue implements WorkQueue {
     });
   }
 
+  /** Works until the signal is aborted, then waits for what is under way; adds after that are ignored. */
   async run(signal: AbortSignal): Promise<void> {
     this.#started = true;
     this.#takeUp();

@@ -1,6 +1,6 @@
 import { afterEach, describe, expect, test, vi } from 'vitest';
 import { useOwnTestCluster } from '../../e2e/control-plane/test-cluster.ts';
-import { createReflector } from '../kubernetes/reflector.ts';
+import { Reflector } from '../kubernetes/reflector.ts';
 import { preferServedVersion } from '../kubernetes/served-version.ts';
 import type { RawObject } from '../kubernetes/source.ts';
 import { createCapturingLogger } from '../kubernetes/testing/capturing-logger.ts';
@@ -62,7 +62,7 @@ function watchSlices(kubeconfig = api.kubeconfig) {
   const connection = connectWith(kubeconfig);
   const deleted: string[] = [];
   const stop = new AbortController();
-  const source = createReflector<ResourceSliceView>({
+  const source = new Reflector<ResourceSliceView>({
     connection: preferServedVersion({ connection, group: GROUP, versions: VERSIONS }),
     resource: { group: GROUP, version: 'v1', plural: 'resourceslices' },
     project: projectResourceSlice,

@@ -1,16 +1,6 @@
 import { isNativeError } from 'node:util/types';
 import { RefusedAddressError } from './address-guard.ts';
 
-/**
- * What a failed attempt says in words for a log line (docs/operations.md#log-lines), and whether the
- * request may have gone out.
- */
-export interface FailureReason {
-  readonly text: string;
-  readonly sent: false | 'unknown';
-  readonly permanent: boolean;
-}
-
 const INVALID_REQUEST = 'UND_ERR_INVALID_ARG';
 const UNKNOWN_REASON = 'connection failed';
 
@@ -43,7 +33,11 @@ const KNOWN: Readonly<Record<string, readonly [text: string, sent: false | 'unkn
  * Reads an error that a request ended with. Texts of unknown errors are not passed on, since they
  * may quote a header or a body; their code is.
  */
-export function describeFailure(error: unknown): FailureReason {
+export function describeFailure(error: unknown): {
+  readonly text: string;
+  readonly sent: false | 'unknown';
+  readonly permanent: boolean;
+} {
   const causes = causesOf(error);
   const refused = causes.find((cause) => cause instanceof RefusedAddressError);
   if (refused !== undefined) return { text: refused.message, sent: false, permanent: true };

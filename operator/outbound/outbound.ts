@@ -53,14 +53,14 @@ export interface OutboundOptions {
 
 /** The one maker of HTTP clients: pooled, bounded, without redirects, its addresses checked as they are dialled. */
 export function createOutbound(options: OutboundOptions): Outbound {
-  const metrics = createOutboundMetrics(options.registry);
-  return { client: (client) => new PooledClient(client, options, metrics) };
+  const observe = createOutboundMetrics(options.registry);
+  return { client: (client) => new PooledClient(client, options, observe) };
 }
 
 class PooledClient implements HttpClient {
   readonly #name: string;
   readonly #clock: Clock;
-  readonly #metrics: OutboundMetrics;
+  readonly #observe: Observe;
   readonly #base: BaseUrl;
   readonly #timeouts: HttpTimeouts;
   readonly #responseBytes: number;
@@ -71,11 +71,11 @@ class PooledClient implements HttpClient {
   constructor(
     client: HttpClientOptions,
     { clock, userAgent, lookup }: OutboundOptions,
-    metrics: OutboundMetrics,
+    observe: Observe,
   ) {
     this.#name = client.name;
     this.#clock = clock;
-    this.#metrics = metrics;
+    this.#observe = observe;
     this.#base = readBaseUrl(client.baseUrl);
     this.#timeouts = { ...DEFAULT_TIMEOUTS, ...client.timeouts };
     this.#responseBytes = client.responseBytes ?? DEFAULT_RESPONSE_BYTES;
@@ -92,7 +92,7 @@ class PooledClient implements HttpClient {
     const outcome = await this.#attempt(request);
     const code = outcome.kind === 'response' ? String(outcome.status) : 'failed';
     const seconds = (this.#clock.monotonic() - startedAt) / 1000;
-    this.#metrics.observe(this.#name, request.method, code, seconds);
+    this.#observe(this.#name, request.method, code, seconds);
     return outcome;
   }
 
@@ -221,15 +221,7 @@ async function readBody(
 }
 
 /** Ends an exchange when its time is up or its caller stops. */
-interface Deadline {
-  readonly signal: AbortSignal;
-  /** What ended it, in words; undefined while nothing has. */
-  cause(): string | undefined;
-  /** Lets go of the timer and of the caller's signal, which lives longer than the exchange. */
-  end(): void;
-}
-
-function createDeadline(ms: number, caller?: AbortSignal): Deadline {
+function createDeadline(ms: number, caller?: AbortSignal) {
   const controller = new AbortController();
   let cause: string | undefined;
   const stop = (text: string): void => {
@@ -242,21 +234,21 @@ function createDeadline(ms: number, caller?: AbortSignal): Deadline {
   caller?.addEventListener('abort', onAbort, { once: true });
   return {
     signal: controller.signal,
+    /** What ended it, in words; undefined while nothing has. */
     cause: () => cause,
-    end: () => {
+    /** Lets go of the timer and of the caller's signal, which lives longer than the exchange. */
+    end: (): void => {
       clearTimeout(timer);
       caller?.removeEventListener('abort', onAbort);
     },
   };
 }
 
-interface OutboundMetrics {
-  /** Counts one attempt; `code` is the status, or `failed` when no answer came. */
-  observe(destination: string, method: string, code: string, seconds: number): void;
-}
+/** Counts one attempt; `code` is the status, or `failed` when no answer came. */
+type Observe = (destination: string, method: string, code: string, seconds: number) => void;
 
 /** The metrics of outbound HTTP, on an injected registry. */
-function createOutboundMetrics(registry: Registry): OutboundMetrics {
+function createOutboundMetrics(registry: Registry): Observe {
   const requests = new Counter({
     name: 'meterfeed_outbound_requests_total',
     help: 'HTTP requests to the outside by destination, method and status ("failed" without an answer)',
@@ -270,10 +262,8 @@ function createOutboundMetrics(registry: Registry): OutboundMetrics {
     buckets: SECONDS_BUCKETS,
     registers: [registry],
   });
-  return {
-    observe: (destination, method, code, duration) => {
-      requests.inc({ destination, method, code });
-      seconds.observe({ destination }, duration);
-    },
+  return (destination, method, code, duration) => {
+    requests.inc({ destination, method, code });
+    seconds.observe({ destination }, duration);
   };
 }

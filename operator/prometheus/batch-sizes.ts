@@ -1,17 +1,5 @@
 import type { SharedQuery } from './measure.ts';
 
-/** How many tenant clusters one query may be about, learned from what the server has answered. */
-export interface BatchSizes {
-  /** The most that are asked about at once; infinite until a query was too large. */
-  of(shared: SharedQuery): number;
-  /** A query about so many was answered. */
-  worked(shared: SharedQuery, size: number): void;
-  /** A query about so many failed. */
-  failed(shared: SharedQuery, size: number): void;
-  /** A round is over. */
-  settle(shared: SharedQuery): void;
-}
-
 interface Learned {
   size: number;
   /** Rounds without a failure since the size was set, and how many of them double it. */
@@ -26,47 +14,52 @@ interface Learned {
 const PATIENCE = 64;
 
 /**
- * After a failure the largest query that was answered is the limit for a while. Where none was, size may not
- * have been the reason: the smallest that failed is the limit, and is doubled as soon as all goes well.
+ * How many tenant clusters one query may be about, learned from what the server has answered. After a failure the
+ * largest query that was answered is the limit for a while. Where none was, size may not have been the reason: the
+ * smallest that failed is the limit, and is doubled as soon as all goes well.
  */
-export function createBatchSizes(): BatchSizes {
-  const known = new WeakMap<SharedQuery, Learned>();
-  const learned = (shared: SharedQuery): Learned => {
-    const found = known.get(shared) ?? {
-      size: Infinity,
-      rounds: 0,
-      patience: 1,
-      worked: 0,
-      failed: Infinity,
-    };
-    known.set(shared, found);
-    return found;
-  };
-  return {
-    of: (shared) => learned(shared).size,
-    worked: (shared, size) => {
-      const one = learned(shared);
-      one.worked = Math.max(one.worked, size);
-    },
-    failed: (shared, size) => {
-      const one = learned(shared);
-      one.failed = Math.min(one.failed, size);
-    },
-    settle: (shared) => {
-      const one = learned(shared);
-      if (one.failed < Infinity) {
-        one.size = one.worked > 0 ? one.worked : one.failed;
-        one.patience = one.worked > 0 ? PATIENCE : 1;
+export class BatchSizes {
+  readonly #known = new WeakMap<SharedQuery, Learned>();
+
+  /** The most that are asked about at once; infinite until a query was too large. */
+  of(shared: SharedQuery): number {
+    return this.#learned(shared).size;
+  }
+
+  /** A query about so many was answered. */
+  worked(shared: SharedQuery, size: number): void {
+    const one = this.#learned(shared);
+    one.worked = Math.max(one.worked, size);
+  }
+
+  /** A query about so many failed. */
+  failed(shared: SharedQuery, size: number): void {
+    const one = this.#learned(shared);
+    one.failed = Math.min(one.failed, size);
+  }
+
+  /** A round is over. */
+  settle(shared: SharedQuery): void {
+    const one = this.#learned(shared);
+    if (one.failed < Infinity) {
+      one.size = one.worked > 0 ? one.worked : one.failed;
+      one.patience = one.worked > 0 ? PATIENCE : 1;
+      one.rounds = 0;
+    } else if (one.size < Infinity) {
+      one.rounds += 1;
+      if (one.rounds >= one.patience) {
+        one.size *= 2;
         one.rounds = 0;
-      } else if (one.size < Infinity) {
-        one.rounds += 1;
-        if (one.rounds >= one.patience) {
-          one.size *= 2;
-          one.rounds = 0;
-        }
       }
-      one.worked = 0;
-      one.failed = Infinity;
-    },
-  };
+    }
+    one.worked = 0;
+    one.failed = Infinity;
+  }
+
+  #learned(shared: SharedQuery): Learned {
+    const none = { size: Infinity, rounds: 0, patience: 1, worked: 0, failed: Infinity };
+    const found = this.#known.get(shared) ?? none;
+    this.#known.set(shared, found);
+    return found;
+  }
 }

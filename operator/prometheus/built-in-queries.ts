@@ -67,7 +67,17 @@ export function builtInQueries(
   };
 }
 
-export interface EgressParts {
+/**
+ * A pod on the host's network reports the node's whole traffic, so such pods are left out, as
+ * kube-state-metrics tells them. A series that is scraped twice counts once.
+ */
+export function egressOf({
+  series,
+  pods,
+  window,
+  scope = [],
+  by,
+}: {
   /** Matchers of the series that are asked about. */
   readonly series: string;
   /** Matchers of their pods. */
@@ -78,13 +88,7 @@ export interface EgressParts {
   readonly scope?: readonly string[];
   /** Labels of the sums; one sum of all by default. */
   readonly by?: readonly string[];
-}
-
-/**
- * A pod on the host's network reports the node's whole traffic, so such pods are left out, as
- * kube-state-metrics tells them. A series that is scraped twice counts once.
- */
-export function egressOf({ series, pods, window, scope = [], by }: EgressParts): string {
+}): string {
   const sent = `increase(container_network_transmit_bytes_total{${series},${pods}}[${window}])`;
   const hostNetwork = `last_over_time(kube_pod_info{${series},host_network="true"}[${LOOK_BACK}])`;
   const pod = [...scope, 'namespace', 'pod'];

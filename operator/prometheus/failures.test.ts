@@ -7,7 +7,7 @@ import { createMemoryLedger } from '../ledger/testing/memory-ledger.ts';
 import { cluster } from '../metering/testing/objects.ts';
 import { START } from '../metering/testing/times.ts';
 import type { Asker, Job, JobOutcome } from './ask.ts';
-import { createBatchSizes } from './batch-sizes.ts';
+import { BatchSizes } from './batch-sizes.ts';
 import { createEgressMeasure } from './built-in-measures.ts';
 import { forgetPrometheusWork } from './prometheus-metering.ts';
 import { Round } from './round.ts';
@@ -137,7 +137,7 @@ describe('a server that is down', () => {
   test('that takes queries and never answers is not waited for by every tenant cluster in turn', async () => {
     const asker = { ask: silentAsker(), askShared: async () => timedOut };
     const stop = new AbortController();
-    const round = new Round({ asker, sizes: createBatchSizes(), signal: stop.signal });
+    const round = new Round({ asker, sizes: new BatchSizes(), signal: stop.signal });
     const asked = Array.from({ length: 1_000 }, (_, index) => index);
     const outcomes: JobOutcome[] = [];
     await pLimit(8).map(asked, async () => {

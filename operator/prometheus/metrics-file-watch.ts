@@ -1,27 +1,9 @@
 import { readFile, stat } from 'node:fs/promises';
-import { createCauseLog } from '../telemetry/cause-log.ts';
+import { CauseLog } from '../telemetry/cause-log.ts';
 import type { Clock } from '../telemetry/clock.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import type { ConfiguredMetric } from './configured-metric.ts';
 import { readMetricsFile, type ReadMetricsFile } from './metrics-file.ts';
-
-/** The metrics of PROMETHEUS_METRICS_FILE in force. */
-export interface MetricsFile {
-  /** The same list until the file changes. */
-  metrics(): readonly ConfiguredMetric[];
-  /** Follows the file until the signal aborts. A broken one changes nothing, and is logged. */
-  run(signal: AbortSignal): Promise<void>;
-}
-
-export interface MetricsFileOptions {
-  readonly path: string;
-  /** What the file gave at the start. */
-  readonly initial: readonly ConfiguredMetric[];
-  /** The codes of CUSTOM_METRICS in force. */
-  readonly taken: () => ReadonlySet<string>;
-  readonly clock: Clock;
-  readonly logger: Logger;
-}
 
 const LOOK_MS = 10_000;
 /** Larger files are refused unread; the reader has a stricter bound. */
@@ -43,32 +25,58 @@ export async function loadMetricsFile(
   }
 }
 
-/** A mounted file changes by a link being swapped, so it is read again rather than watched. */
-export function createMetricsFile(options: MetricsFileOptions): MetricsFile {
-  const { path, taken, clock, logger } = options;
-  const log = createCauseLog(logger, clock);
-  let metrics = options.initial;
-  const look = async (): Promise<void> => {
-    const outcome = await loadMetricsFile(path, taken());
+/**
+ * The metrics of PROMETHEUS_METRICS_FILE in force. A mounted file changes by a link being swapped, so it is read again
+ * rather than watched.
+ */
+export class MetricsFile {
+  readonly #path: string;
+  readonly #taken: () => ReadonlySet<string>;
+  readonly #clock: Clock;
+  readonly #logger: Logger;
+  #metrics: readonly ConfiguredMetric[];
+
+  constructor(options: {
+    readonly path: string;
+    /** What the file gave at the start. */
+    readonly initial: readonly ConfiguredMetric[];
+    /** The codes of CUSTOM_METRICS in force. */
+    readonly taken: () => ReadonlySet<string>;
+    readonly clock: Clock;
+    readonly logger: Logger;
+  }) {
+    this.#path = options.path;
+    this.#taken = options.taken;
+    this.#clock = options.clock;
+    this.#logger = options.logger;
+    this.#metrics = options.initial;
+  }
+
+  /** The same list until the file changes. */
+  metrics(): readonly ConfiguredMetric[] {
+    return this.#metrics;
+  }
+
+  /** Follows the file until the signal aborts. A broken one changes nothing, and is logged. */
+  async run(signal: AbortSignal): Promise<void> {
+    const log = new CauseLog(this.#logger, this.#clock);
+    while (!signal.aborted) {
+      await this.#clock.sleep(LOOK_MS, signal).catch(() => undefined);
+      if (!signal.aborted) await this.#look(log);
+    }
+  }
+
+  async #look(log: CauseLog): Promise<void> {
+    const outcome = await loadMetricsFile(this.#path, this.#taken());
     if (outcome.kind === 'invalid') {
       for (const problem of outcome.problems) {
         log.warn(problem, `[metrics] prometheus: ${problem}; the last good file stays in force`);
       }
       return;
     }
-    if (JSON.stringify(outcome.metrics) === JSON.stringify(metrics)) return;
-    metrics = outcome.metrics;
-    logger.info(
-      `[metrics] prometheus: PROMETHEUS_METRICS_FILE: ${metrics.length} metrics in force`,
-    );
-  };
-  return {
-    metrics: () => metrics,
-    run: async (signal) => {
-      while (!signal.aborted) {
-        await clock.sleep(LOOK_MS, signal).catch(() => undefined);
-        if (!signal.aborted) await look();
-      }
-    },
-  };
+    if (JSON.stringify(outcome.metrics) === JSON.stringify(this.#metrics)) return;
+    this.#metrics = outcome.metrics;
+    const count = outcome.metrics.length;
+    this.#logger.info(`[metrics] prometheus: PROMETHEUS_METRICS_FILE: ${count} metrics in force`);
+  }
 }

@@ -5,7 +5,7 @@ import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { createMemoryLogger } from '../telemetry/testing/memory-logger.ts';
 import { createManualClock } from '../kubernetes/testing/manual-clock.ts';
 import { dimensionKey, readMetricsFile } from './metrics-file.ts';
-import { createMetricsFile, loadMetricsFile, type MetricsFile } from './metrics-file-watch.ts';
+import { loadMetricsFile, MetricsFile } from './metrics-file-watch.ts';
 
 const NONE = new Set<string>();
 
@@ -148,7 +148,7 @@ describe('a changed metrics file', () => {
   test('takes effect without a restart; a broken one leaves the last good one in force', async () => {
     const clock = createManualClock();
     const logger = createMemoryLogger();
-    const file = createMetricsFile({ path, initial: [], taken: () => NONE, clock, logger });
+    const file = new MetricsFile({ path, initial: [], taken: () => NONE, clock, logger });
     const stop = new AbortController();
     const ended = file.run(stop.signal);
     const look = async (): Promise<void> => {

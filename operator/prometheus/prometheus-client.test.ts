@@ -3,7 +3,7 @@ import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import type { Settings } from '../config/settings.ts';
 import { createOutbound } from '../outbound/outbound.ts';
 import { systemClock } from '../telemetry/system-clock.ts';
-import { createPrometheusClient, type PrometheusClient } from './prometheus-client.ts';
+import { PrometheusClient } from './prometheus-client.ts';
 import { type FakePrometheus, queryError, startFakePrometheus } from './testing/fake-prometheus.ts';
 import { settingsOf } from './testing/life.ts';
 
@@ -26,7 +26,7 @@ function clientOf(
   url = prometheus.url,
 ): PrometheusClient {
   const { prometheus: settings }: Settings = settingsOf({ PROMETHEUS_URL: url, ...environment });
-  const client = createPrometheusClient({
+  const client = new PrometheusClient({
     outbound: createOutbound({
       registry: new Registry(),
       clock: systemClock,

@@ -3,28 +3,6 @@ import type { HttpClient } from '../outbound/http-client.ts';
 import type { Outbound } from '../outbound/outbound.ts';
 import { type QueryOutcome, readAnswer } from './query-answer.ts';
 
-/** Asks any server with the Prometheus query API. */
-export interface PrometheusClient {
-  /** The value of a query at a moment, milliseconds since the epoch. Never throws. */
-  query(
-    promql: string,
-    at: number,
-    signal?: AbortSignal,
-    mostBytes?: number,
-  ): Promise<QueryOutcome>;
-  close(): Promise<void>;
-}
-
-export interface PrometheusClientOptions {
-  readonly outbound: Outbound;
-  readonly url: string;
-  readonly settings: Omit<PrometheusSettings, 'url'>;
-  /** Reads PROMETHEUS_BEARER_TOKEN_FILE. */
-  readonly readText: (path: string) => Promise<string>;
-  /** Queries at a time. */
-  readonly connections: number;
-}
-
 const PATH = '/api/v1/query';
 const MAX_ANSWER_BYTES = 4 * 1024 * 1024;
 
@@ -42,20 +20,56 @@ type Authorization =
   | { readonly kind: 'problem'; readonly reason: string };
 
 /**
- * A client of `POST /api/v1/query` below PROMETHEUS_URL. The form carries queries of any length. Of
- * several credentials a header Authorization wins over a token, which wins over name and password.
+ * A client of `POST /api/v1/query` below PROMETHEUS_URL, of any server with the Prometheus query API. The form carries
+ * queries of any length. Of several credentials a header Authorization wins over a token, which wins over name and
+ * password.
  */
-export function createPrometheusClient(options: PrometheusClientOptions): PrometheusClient {
-  const { settings, readText } = options;
-  const http = options.outbound.client({
-    name: 'prometheus',
-    baseUrl: options.url,
-    timeouts: TIMEOUTS,
-    connections: options.connections,
-    responseBytes: MAX_ANSWER_BYTES,
-  });
+export class PrometheusClient {
+  readonly #http: HttpClient;
+  readonly #settings: Omit<PrometheusSettings, 'url'>;
+  readonly #readText: (path: string) => Promise<string>;
 
-  const authorization = async (): Promise<Authorization> => {
+  constructor(options: {
+    readonly outbound: Outbound;
+    readonly url: string;
+    readonly settings: Omit<PrometheusSettings, 'url'>;
+    /** Reads PROMETHEUS_BEARER_TOKEN_FILE. */
+    readonly readText: (path: string) => Promise<string>;
+    /** Queries at a time. */
+    readonly connections: number;
+  }) {
+    this.#settings = options.settings;
+    this.#readText = options.readText;
+    this.#http = options.outbound.client({
+      name: 'prometheus',
+      baseUrl: options.url,
+      timeouts: TIMEOUTS,
+      connections: options.connections,
+      responseBytes: MAX_ANSWER_BYTES,
+    });
+  }
+
+  /** The value of a query at a moment, milliseconds since the epoch. Never throws. */
+  async query(
+    promql: string,
+    at: number,
+    signal?: AbortSignal,
+    mostBytes: number = MAX_ANSWER_BYTES,
+  ): Promise<QueryOutcome> {
+    const authorized = await this.#authorization();
+    if (authorized.kind === 'problem') {
+      return { kind: 'failed', cause: 'server', reason: authorized.reason };
+    }
+    const { headers } = authorized;
+    return ask(this.#http, { authorization: headers, promql, at, signal, mostBytes });
+  }
+
+  close(): Promise<void> {
+    return this.#http.close();
+  }
+
+  async #authorization(): Promise<Authorization> {
+    const settings = this.#settings;
     const { basicAuth, bearerToken, bearerTokenFile, credentialProblem } = settings;
     if (credentialProblem !== undefined) return { kind: 'problem', reason: credentialProblem };
     const own = Object.fromEntries(
@@ -68,36 +82,28 @@ export function createPrometheusClient(options: PrometheusClientOptions): Promet
       const basic = Buffer.from(basicAuth.reveal()).toString('base64');
       return { kind: 'headers', headers: { ...own, authorization: `Basic ${basic}` } };
     }
-    const token = await readText(bearerTokenFile).catch(() => undefined);
+    const token = await this.#readText(bearerTokenFile).catch(() => undefined);
     if (token === undefined) return tokenProblem('cannot be read', bearerTokenFile);
     if (!TOKEN.test(token.trim())) return tokenProblem('holds no token', bearerTokenFile);
     return bearer(own, token.trim());
-  };
-
-  return {
-    query: async (promql, at, signal, mostBytes = MAX_ANSWER_BYTES) => {
-      const authorized = await authorization();
-      if (authorized.kind === 'problem') {
-        return { kind: 'failed', cause: 'server', reason: authorized.reason };
-      }
-      const { headers } = authorized;
-      return ask(http, { authorization: headers, promql, at, signal, mostBytes });
-    },
-    close: () => http.close(),
-  };
-}
-
-interface Request {
-  readonly authorization: Readonly<Record<string, string>>;
-  readonly promql: string;
-  readonly at: number;
-  readonly signal: AbortSignal | undefined;
-  readonly mostBytes: number;
+  }
 }
 
 async function ask(
   http: HttpClient,
-  { authorization, promql, at, signal, mostBytes }: Request,
+  {
+    authorization,
+    promql,
+    at,
+    signal,
+    mostBytes,
+  }: {
+    readonly authorization: Readonly<Record<string, string>>;
+    readonly promql: string;
+    readonly at: number;
+    readonly signal: AbortSignal | undefined;
+    readonly mostBytes: number;
+  },
 ): Promise<QueryOutcome> {
   const form = new URLSearchParams({
     query: promql,

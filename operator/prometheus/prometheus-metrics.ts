@@ -1,19 +1,7 @@
 import { Counter, Gauge, Histogram, type Registry } from 'prom-client';
 
 /** The metrics of the Prometheus half, on an injected registry. */
-export interface PrometheusMetrics {
-  readonly queries: Counter<'metric' | 'outcome'>;
-  readonly querySeconds: Histogram;
-  readonly refusedRows: Counter<'metric'>;
-  readonly pendingWindows: Gauge;
-  readonly givenUpWindows: Counter<'metric'>;
-  readonly lagSeconds: Gauge;
-  readonly unreachable: Gauge;
-  readonly leftOut: Gauge<'metric' | 'placeholder'>;
-  readonly tenantQueries: Gauge;
-}
-
-export function createPrometheusMetrics(registry: Registry): PrometheusMetrics {
+export function createPrometheusMetrics(registry: Registry) {
   const registers = [registry];
   return {
     queries: new Counter({
@@ -68,3 +56,5 @@ export function createPrometheusMetrics(registry: Registry): PrometheusMetrics {
     }),
   };
 }
+
+export type PrometheusMetrics = ReturnType<typeof createPrometheusMetrics>;

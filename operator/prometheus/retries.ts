@@ -6,16 +6,16 @@ import type { Asker, Job, JobOutcome, Question } from './ask.ts';
 import type { BatchSizes } from './batch-sizes.ts';
 import type { Measure, MeasuredCluster } from './measure.ts';
 import { type Answered, Round } from './round.ts';
-import { subjectsOf, type TenantClusterHistory } from './subjects.ts';
+import { subjectsOf, type TenantClusterStates } from './subjects.ts';
 import { edgesOf, windowsOf } from './unanswered.ts';
 import type { WindowState } from './window-state.ts';
 
 export interface RetriesOptions {
   readonly state: WindowState;
-  readonly asker: Asker;
+  readonly asker: Pick<Asker, 'ask' | 'askShared'>;
   readonly sizes: BatchSizes;
   readonly measures: () => readonly Measure[];
-  readonly tenantClusters: TenantClusterHistory;
+  readonly tenantClusters: TenantClusterStates;
   readonly clock: Clock;
   readonly random: () => number;
 }
@@ -23,12 +23,6 @@ export interface RetriesOptions {
 const BUDGET_MS = 5_000;
 const FIRST_WAIT_MS = 15_000;
 const LONGEST_WAIT_MS = 300_000;
-
-interface Wait {
-  /** Monotonic. */
-  readonly until: number;
-  readonly ms: number;
-}
 
 /** One turn of retries. */
 interface Turn {
@@ -55,7 +49,14 @@ const AT_A_STRETCH = 100;
  */
 export class Retries {
   readonly #options: RetriesOptions;
-  readonly #waits = new Map<string, Wait>();
+  readonly #waits = new Map<
+    string,
+    {
+      /** Monotonic. */
+      readonly until: number;
+      readonly ms: number;
+    }
+  >();
   readonly #failing = new Set<string>();
 
   constructor(options: RetriesOptions) {

@@ -21,7 +21,7 @@ const MOST_SPLITS = 64;
 const NO_TIME: AskFailure = { kind: 'failed', cause: 'unasked', reason: 'no time left' };
 
 export interface RoundOptions {
-  readonly asker: Asker;
+  readonly asker: Pick<Asker, 'ask' | 'askShared'>;
   readonly sizes: BatchSizes;
   readonly signal: AbortSignal;
   /** Whether a further query may begin; always by default. */

@@ -1,18 +1,11 @@
 import { namespacesOf, type TenantCluster } from '../discovery/tenant-cluster.ts';
 import { omitUndefined } from '../model/omit-undefined.ts';
+import type { TenantClusterTimelines } from '../observation/tenant-cluster-timeline.ts';
 import type { Window } from '../model/window.ts';
 import type { MeasuredCluster } from './measure.ts';
 
 /** Which tenant clusters there were, and whom each was billed to, from when to when. */
-export interface TenantClusterHistory {
-  /** Every tenant cluster that existed during `[from, to)`, a value for each of its states. */
-  during(
-    from: number,
-    to: number,
-  ): readonly { readonly state: TenantCluster; readonly from: number }[];
-  /** The tenant clusters there are. */
-  readonly current: readonly TenantCluster[];
-}
+export type TenantClusterStates = Pick<TenantClusterTimelines, 'during' | 'current'>;
 
 /**
  * The tenant clusters to ask about for a window, by id, each as it stood at the window's end.
@@ -20,7 +13,7 @@ export interface TenantClusterHistory {
  * so that a mended query fills what a broken one has missed.
  */
 export function subjectsOf(
-  history: TenantClusterHistory,
+  history: TenantClusterStates,
   window: Window,
 ): ReadonlyMap<string, MeasuredCluster> {
   const states = history.during(window.start, window.end).toSorted((a, b) => a.from - b.from);
@@ -53,7 +46,7 @@ function asAskedToday(then: TenantCluster, today: TenantCluster | undefined): Te
 }
 
 function idsBy(
-  states: ReturnType<TenantClusterHistory['during']>,
+  states: ReturnType<TenantClusterStates['during']>,
   keysOf: (cluster: TenantCluster) => readonly string[],
 ): ReadonlyMap<string, ReadonlySet<string>> {
   const ids = new Map<string, Set<string>>();

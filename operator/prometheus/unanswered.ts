@@ -12,61 +12,61 @@ export interface UnansweredWindows {
   readonly runs: readonly WindowRun[];
 }
 
-/** The windows that could not be answered, by metric and tenant cluster, with the changes that the ledger has not seen. */
-export interface Unanswered {
-  add(metric: string, tenantCluster: string, window: Window, reason: string): void;
-  /** Takes a window off: it was answered, or given up. */
-  remove(metric: string, tenantCluster: string, window: Window): void;
-  list(): readonly UnansweredWindows[];
-  find(metric: string, tenantCluster: string): UnansweredWindows | undefined;
-  /** How many windows there are, of all metrics and tenant clusters together. */
-  windows(): number;
-  /** Changes since the last call, as records. */
-  drain(): readonly RecordChange[];
-  restore(records: Iterable<readonly [key: string, value: string]>): void;
-}
-
 /** Key prefix of the records: `prometheus/pending/<metric>/<tenant cluster>`. */
 export const UNANSWERED_PREFIX = 'prometheus/pending/';
 
-export function createUnanswered(): Unanswered {
-  const works = new Map<string, UnansweredWindows>();
-  const changed = new Set<string>();
+/** The windows that could not be answered, by metric and tenant cluster, with the changes that the ledger has not seen. */
+export class Unanswered {
+  readonly #works = new Map<string, UnansweredWindows>();
+  readonly #changed = new Set<string>();
 
-  const put = (work: UnansweredWindows): void => {
+  add(metric: string, tenantCluster: string, window: Window, reason: string): void {
+    const runs = withWindow(this.find(metric, tenantCluster)?.runs ?? [], window);
+    this.#put({ metric, tenantCluster, reason, runs });
+  }
+
+  /** Takes a window off: it was answered, or given up. */
+  remove(metric: string, tenantCluster: string, window: Window): void {
+    const known = this.find(metric, tenantCluster);
+    if (known !== undefined) this.#put({ ...known, runs: withoutWindow(known.runs, window) });
+  }
+
+  list(): readonly UnansweredWindows[] {
+    return [...this.#works.values()];
+  }
+
+  find(metric: string, tenantCluster: string): UnansweredWindows | undefined {
+    return this.#works.get(keyOf(metric, tenantCluster));
+  }
+
+  /** How many windows there are, of all metrics and tenant clusters together. */
+  windows(): number {
+    return this.list().reduce((sum, { runs }) => sum + countWindows(runs), 0);
+  }
+
+  /** Changes since the last call, as records. */
+  drain(): readonly RecordChange[] {
+    const changes = [...this.#changed].map((key) => {
+      const work = this.#works.get(key);
+      return { key, value: work === undefined ? undefined : JSON.stringify({ v: 1, ...work }) };
+    });
+    this.#changed.clear();
+    return changes;
+  }
+
+  restore(records: Iterable<readonly [key: string, value: string]>): void {
+    for (const [key, value] of records) {
+      const work = parse(value);
+      if (work !== undefined) this.#works.set(key, work);
+    }
+  }
+
+  #put(work: UnansweredWindows): void {
     const key = keyOf(work.metric, work.tenantCluster);
-    if (work.runs.length === 0) works.delete(key);
-    else works.set(key, work);
-    changed.add(key);
-  };
-
-  return {
-    add: (metric, tenantCluster, window, reason) => {
-      const known = works.get(keyOf(metric, tenantCluster));
-      put({ metric, tenantCluster, reason, runs: withWindow(known?.runs ?? [], window) });
-    },
-    remove: (metric, tenantCluster, window) => {
-      const known = works.get(keyOf(metric, tenantCluster));
-      if (known !== undefined) put({ ...known, runs: withoutWindow(known.runs, window) });
-    },
-    list: () => [...works.values()],
-    find: (metric, tenantCluster) => works.get(keyOf(metric, tenantCluster)),
-    windows: () => [...works.values()].reduce((sum, { runs }) => sum + countWindows(runs), 0),
-    drain: () => {
-      const changes = [...changed].map((key) => {
-        const work = works.get(key);
-        return { key, value: work === undefined ? undefined : JSON.stringify({ v: 1, ...work }) };
-      });
-      changed.clear();
-      return changes;
-    },
-    restore: (records) => {
-      for (const [key, value] of records) {
-        const work = parse(value);
-        if (work !== undefined) works.set(key, work);
-      }
-    },
-  };
+    if (work.runs.length === 0) this.#works.delete(key);
+    else this.#works.set(key, work);
+    this.#changed.add(key);
+  }
 }
 
 function keyOf(metric: string, tenantCluster: string): string {

@@ -18,7 +18,7 @@ import {
 } from './prometheus-report.ts';
 import type { Retries } from './retries.ts';
 import { type Answered, Round } from './round.ts';
-import { subjectsOf, type TenantClusterHistory } from './subjects.ts';
+import { subjectsOf, type TenantClusterStates } from './subjects.ts';
 import type { WindowState } from './window-state.ts';
 
 export type Opened =
@@ -29,11 +29,11 @@ export type Opened =
 
 export interface WindowOpenerOptions {
   readonly state: WindowState;
-  readonly asker: Asker;
+  readonly asker: Pick<Asker, 'ask' | 'askShared'>;
   readonly sizes: BatchSizes;
   readonly retries: Pick<Retries, 'isFailing' | 'failed'>;
   readonly measures: () => readonly Measure[];
-  readonly tenantClusters: TenantClusterHistory;
+  readonly tenantClusters: TenantClusterStates;
   readonly lastWindow: () => Window | undefined;
   readonly clock: Clock;
   readonly random: () => number;

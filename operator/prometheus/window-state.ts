@@ -11,7 +11,7 @@ import { expiredStretch, firstProgress, nextWindow, type Progress } from '../win
 import type { Job, JobOutcome } from './ask.ts';
 import { measuredEvents, type Reading } from './measure.ts';
 import type { PrometheusMetrics } from './prometheus-metrics.ts';
-import { createUnanswered, type Unanswered, UNANSWERED_PREFIX, windowsOf } from './unanswered.ts';
+import { Unanswered, UNANSWERED_PREFIX, windowsOf } from './unanswered.ts';
 import { UtilizationRecords } from './utilization-records.ts';
 
 export interface WindowStateOptions {
@@ -44,7 +44,7 @@ const SHORTEST_DELAY_MS = 5_000;
  */
 export class WindowState {
   readonly #options: WindowStateOptions;
-  readonly #unanswered = createUnanswered();
+  readonly #unanswered = new Unanswered();
   readonly #givenUp = createGaps(GAP_PREFIX);
   readonly #utilization: UtilizationRecords;
   #progress: Progress;

@@ -2,23 +2,13 @@ import type { Writable } from 'node:stream';
 import { createLogger as createWinston, format, transports } from 'winston';
 import { Secret } from '../model/secret.ts';
 import type { LogFields, Logger } from './logger.ts';
-import { createScrubber, type Scrubber } from './scrubber.ts';
+import { Scrubber } from './scrubber.ts';
 
 export type LogLevel = 'debug' | 'info' | 'warn' | 'error';
 
 /** A logger whose level can be changed while it is used. */
 export interface AdjustableLogger extends Logger {
   setLevel(level: LogLevel): void;
-}
-
-export interface LoggerOptions {
-  readonly level: LogLevel;
-  /** `json`: one object per line, for collectors; `text`: for people. */
-  readonly format: 'json' | 'text';
-  /** Standard output when absent. */
-  readonly output?: Writable;
-  /** Knows the loaded secrets; nothing it knows is ever written. */
-  readonly scrubber?: Scrubber;
 }
 
 /** The finished line, under which winston's stream transport looks for it. */
@@ -33,8 +23,16 @@ const MAX_ITEMS = 100;
 const MAX_CHARACTERS = 4096;
 
 /** A {@link Logger} on winston: one line per message on standard output, secrets masked. */
-export function createLogger(options: LoggerOptions): AdjustableLogger {
-  const scrubber = options.scrubber ?? createScrubber();
+export function createLogger(options: {
+  readonly level: LogLevel;
+  /** `json`: one object per line, for collectors; `text`: for people. */
+  readonly format: 'json' | 'text';
+  /** Standard output when absent. */
+  readonly output?: Writable;
+  /** Knows the loaded secrets; nothing it knows is ever written. */
+  readonly scrubber?: Scrubber;
+}): AdjustableLogger {
+  const scrubber = options.scrubber ?? new Scrubber();
   const toLine = options.format === 'json' ? jsonLine : textLine;
   const winston = createWinston({
     level: options.level,

@@ -11,26 +11,21 @@ const URL_CREDENTIALS = /(\b[a-z][a-z0-9+.-]*:\/\/)[^\s/?#@"']+@/gi;
 const AUTHORIZATION = /\b(Bearer|Basic)\s+[A-Za-z0-9\-._~+/]{6,}=*/g;
 
 /** Takes known secrets, in the forms in which they travel, out of any text. */
-export interface Scrubber {
-  /** Remembers every {@link Secret} inside a value: settings, maps and lists are looked through. */
-  learn(value: unknown): void;
-  readonly scrub: (text: string) => string;
-}
+export class Scrubber {
+  readonly #known = new Set<string>();
+  #pattern: RegExp | undefined;
 
-export function createScrubber(): Scrubber {
-  const known = new Set<string>();
-  let pattern: RegExp | undefined;
-  return {
-    learn: (value) => {
-      for (const secret of secretsIn(value, new Set())) {
-        for (const form of formsOf(secret.reveal())) known.add(form);
-      }
-      pattern = toPattern(known);
-    },
-    scrub: (text) => {
-      const clean = pattern === undefined ? text : text.replace(pattern, MASK);
-      return clean.replace(URL_CREDENTIALS, `$1${MASK}@`).replace(AUTHORIZATION, `$1 ${MASK}`);
-    },
+  /** Remembers every {@link Secret} inside a value: settings, maps and lists are looked through. */
+  learn(value: unknown): void {
+    for (const secret of secretsIn(value, new Set())) {
+      for (const form of formsOf(secret.reveal())) this.#known.add(form);
+    }
+    this.#pattern = toPattern(this.#known);
+  }
+
+  readonly scrub = (text: string): string => {
+    const clean = this.#pattern === undefined ? text : text.replace(this.#pattern, MASK);
+    return clean.replace(URL_CREDENTIALS, `$1${MASK}@`).replace(AUTHORIZATION, `$1 ${MASK}`);
   };
 }
 

@@ -5,13 +5,13 @@ import { Secret } from '../model/secret.ts';
 import { createLogger } from './create-logger.ts';
 import type { Logger } from './logger.ts';
 import { createLabelLimit, createRegistry } from './registry.ts';
-import { createScrubber } from './scrubber.ts';
+import { Scrubber } from './scrubber.ts';
 
 const CANARY = 'canary"secret/4f1d\\éé+value';
 
 function capture(format: 'json' | 'text', level: 'debug' | 'info' = 'debug') {
   const output = new PassThrough();
-  const scrubber = createScrubber();
+  const scrubber = new Scrubber();
   scrubber.learn({
     http: {
       apiTokens: [new Secret(CANARY)],
@@ -62,7 +62,7 @@ describe('a secret never reaches the log', () => {
 
   test('and a rotated one is masked from the moment it is learnt', () => {
     const output = new PassThrough();
-    const scrubber = createScrubber();
+    const scrubber = new Scrubber();
     const logger = createLogger({ level: 'info', format: 'text', output, scrubber });
     scrubber.learn(new Secret('second-token'));
     logger.info('using second-token');

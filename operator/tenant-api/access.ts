@@ -2,7 +2,7 @@ import pLimit from 'p-limit';
 import type { SettingsStore, TenantApiSettings } from '../config/settings.ts';
 import type { Discovery } from '../discovery/discovery.ts';
 import type { TenantCluster } from '../discovery/tenant-cluster.ts';
-import { linkAbort } from '../kubernetes/abort.ts';
+import { linkAbort, untilAborted } from '../kubernetes/abort.ts';
 import type { Connection } from '../kubernetes/connection.ts';
 import type { AddressLookup } from '../outbound/address-guard.ts';
 import type { Clock } from '../telemetry/clock.ts';
@@ -15,7 +15,7 @@ import { createOpenKubeconfig, type OpenKubeconfig } from './kubeconfig/open-kub
 import { ExternalNames } from './kubeconfig/external-names.ts';
 import { KubeconfigSecrets } from './kubeconfig/kubeconfig-secrets.ts';
 import { KubeconfigFollower } from './kubeconfig-follower.ts';
-import type { MissingKubeconfig, TenantApi, TenantApiAccess } from './tenant-api.ts';
+import type { MissingKubeconfig, TenantApi } from './tenant-api.ts';
 
 export interface TenantApiAccessOptions {
   /** To the host's API server, for the Secrets and the Services. */
@@ -50,11 +50,7 @@ interface Followed {
  * (docs/tenant-apis.md#what-a-kubeconfig-may-say). What has none
  * is listed with the reason.
  */
-export function createTenantApiAccess(options: TenantApiAccessOptions): TenantApiAccess {
-  return new KubeconfigAccess(options);
-}
-
-class KubeconfigAccess implements TenantApiAccess {
+export class TenantApiAccess {
   readonly #options: TenantApiAccessOptions;
   readonly #secrets: KubeconfigSecrets;
   readonly #externalNames: ExternalNames;
@@ -93,19 +89,23 @@ class KubeconfigAccess implements TenantApiAccess {
     return this.#options.settings.current().tenantApi;
   }
 
+  /** Those with an accepted kubeconfig, whether or not they answer. */
   list(): readonly TenantApi[] {
     return this.#followers().flatMap(({ api }) => api ?? []);
   }
 
+  /** Those without, by tenant cluster. Whether it is a failure that nobody gave one depends on whether it has own nodes. */
   missing(): readonly MissingKubeconfig[] {
     return this.#followers().flatMap(({ missing }) => missing ?? []);
   }
 
+  /** Calls the listener after every change of {@link list} or {@link missing}; returns the end of the subscription. */
   subscribe(listener: () => void): () => void {
     this.#listeners.add(listener);
     return () => void this.#listeners.delete(listener);
   }
 
+  /** Follows discovery, the secrets and the files until the signal aborts; closes its connections then. */
   async run(signal: AbortSignal): Promise<void> {
     const { discovery, settings } = this.#options;
     const review = (): void => {
@@ -123,7 +123,7 @@ class KubeconfigAccess implements TenantApiAccess {
       }),
     ];
     review();
-    await aborted(signal);
+    await untilAborted(signal);
     for (const end of endings) end();
     await Promise.all([...this.#followed.values()].map(({ ended }) => ended));
     this.#followed.clear();
@@ -187,13 +187,6 @@ class KubeconfigAccess implements TenantApiAccess {
 export function mayHaveApi({ excluded, source, nodeMode }: TenantCluster): boolean {
   if (excluded) return false;
   return source === 'workload' || source === 'external' || nodeMode === 'private';
-}
-
-async function aborted(signal: AbortSignal): Promise<void> {
-  if (signal.aborted) return;
-  await new Promise((resolve) => {
-    signal.addEventListener('abort', resolve, { once: true });
-  });
 }
 
 /** `host:port` of an API server, an IPv6 address in brackets. */

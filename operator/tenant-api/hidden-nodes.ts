@@ -15,12 +15,6 @@ export interface HiddenNodesOptions {
   readonly known: { readonly objects: Iterable<NodeView>; readonly knownAt?: number } | undefined;
 }
 
-interface Hidden {
-  readonly node: NodeView;
-  /** Wall clock, milliseconds; 0 where the journal knew of it. */
-  readonly since: number;
-}
-
 /**
  * Between the watch of a tenant cluster's nodes and their timelines: a node that its API shows no more
  * goes on as it was while the record of its machine lives (docs/metering.md#records-of-machines), and
@@ -28,7 +22,14 @@ interface Hidden {
  */
 export class HiddenNodes implements WatchedTimelines<NodeView> {
   readonly #options: HiddenNodesOptions;
-  readonly #hidden = new Map<string, Hidden>();
+  readonly #hidden = new Map<
+    string,
+    {
+      readonly node: NodeView;
+      /** Wall clock, milliseconds; 0 where the journal knew of it. */
+      readonly since: number;
+    }
+  >();
   /** Until when it was known that the hidden nodes of the journal had a record. */
   #knownAt: number | undefined;
 

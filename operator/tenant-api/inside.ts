@@ -6,27 +6,21 @@ import {
   type ObservationOptions,
 } from '../observation/observation.ts';
 import { tenancyOf } from '../observation/own-cluster.ts';
+import { OWN_NODE_LABELS, type ProviderWord } from '../observation/provided-node.ts';
 import type { TenantClusterTimelines } from '../observation/tenant-cluster-timeline.ts';
+import { currentState } from '../observation/timeline.ts';
 import type { Logger } from '../telemetry/logger.ts';
-import type { MachineRecords } from './machine-records.ts';
-import { createNodeMachines, type NodeMachines } from './node-machines.ts';
-import { createOwnNodes, type HostNodes, type OwnNodes } from './own-nodes.ts';
+import { type MachineRecords, providerWord } from './machine-records.ts';
+import { OwnNodes } from './own-nodes.ts';
 import { readView } from './reading/read-apart.ts';
 import { createSyncedObjects, type HostObjects } from './synced-objects.ts';
-
-/** How a tenant cluster is looked at, from inside. */
-export interface Inside {
-  readonly observation: Observation;
-  readonly ownNodes: OwnNodes;
-  readonly machines: NodeMachines;
-}
 
 export interface InsideOptions {
   /** Tenant clusters over time. */
   readonly tenantClusters: TenantClusterTimelines;
   /** What the host cluster has, so that nothing is billed twice. */
   readonly host: {
-    readonly nodes: HostNodes;
+    readonly nodes: { find(namespace: string, name: string): NodeView | undefined };
     readonly volumes: HostObjects;
     readonly loadBalancers: HostObjects;
   };
@@ -37,40 +31,103 @@ export interface InsideOptions {
   readonly logger: Logger;
 }
 
-/** A look at nothing yet, with the rules by which it is told what is the tenant cluster's own. */
-export function lookInside(id: string, options: InsideOptions): Inside {
-  const { host, tenantClusters, logger } = options;
-  const cluster = (): TenantCluster | undefined =>
-    tenantClusters.current.find((each) => each.id === id);
-  const isKnown = (uid: string): boolean =>
-    [...observation.nodes.inNamespace('')].some(
+/** How a tenant cluster is observed from inside: nothing yet, with the rules that tell what is its own. */
+export class Inside {
+  readonly observation: Observation;
+  readonly ownNodes: OwnNodes;
+  readonly machines: NodeMachines;
+
+  constructor(id: string, options: InsideOptions) {
+    const { host, tenantClusters, logger } = options;
+    const cluster = (): TenantCluster | undefined =>
+      tenantClusters.current.find((each) => each.id === id);
+    const machines = new NodeMachines(id, cluster, options.machines);
+    this.machines = machines;
+    this.ownNodes = new OwnNodes({
+      host: host.nodes,
+      cluster,
+      view: (object) => readView<NodeView>(this.observation)(object),
+      isKnown: (uid) => this.#isKnown(uid),
+      isProven: (node) => machines.isProven(node),
+      logger,
+    });
+    const isSyncedVolume = createSyncedObjects(host.volumes, cluster);
+    const isSyncedLoadBalancer = createSyncedObjects(host.loadBalancers, cluster);
+    const whole = createObservation({
+      ...options.observing,
+      foreignSince: this.ownNodes.foreignSince,
+      providerWord: (node) => machines.word(node),
+      isSynced: (object) =>
+        'bound' in object ? isSyncedVolume(object) : isSyncedLoadBalancer(object),
+    });
+    this.observation = {
+      ...whole,
+      // Everything is closed together here, so that one timeline of each pod and node is enough.
+      pods: whole.gpuPods,
+      nodes: whole.gpuNodes,
+      tenantClusters: tenancyOf(tenantClusters, id),
+    };
+  }
+
+  #isKnown(uid: string): boolean {
+    return [...this.observation.nodes.inNamespace('')].some(
       (node) => node.uid === uid && node.spans.at(-1)?.state.foreign !== true,
     );
-  const machines = createNodeMachines({ id, cluster, records: options.machines });
-  const isProven = (node: NodeView): boolean => machines.isProven(node);
-  const ownNodes = createOwnNodes({
-    host: host.nodes,
-    cluster,
-    view: (object) => readView<NodeView>(observation)(object),
-    isKnown,
-    isProven,
-    logger,
-  });
-  const isSyncedVolume = createSyncedObjects(host.volumes, cluster);
-  const isSyncedLoadBalancer = createSyncedObjects(host.loadBalancers, cluster);
-  const whole = createObservation({
-    ...options.observing,
-    foreignSince: ownNodes.foreignSince,
-    providerWord: (node) => machines.word(node),
-    isSynced: (object) =>
-      'bound' in object ? isSyncedVolume(object) : isSyncedLoadBalancer(object),
-  });
-  const observation: Observation = {
-    ...whole,
-    // Everything is closed together here, so that one timeline of each pod and node is enough.
-    pods: whole.gpuPods,
-    nodes: whole.gpuNodes,
-    tenantClusters: tenancyOf(tenantClusters, id),
-  };
-  return { observation, ownNodes, machines };
+  }
+}
+
+/** What the provider says of the nodes of one tenant cluster. */
+export class NodeMachines {
+  readonly #id: string;
+  readonly #cluster: () => TenantCluster | undefined;
+  readonly #records: MachineRecords;
+
+  constructor(id: string, cluster: () => TenantCluster | undefined, records: MachineRecords) {
+    this.#id = id;
+    this.#cluster = cluster;
+    this.#records = records;
+  }
+
+  /**
+   * Undefined where the tenant's word counts, `pending` while the records are not known
+   * (docs/metering.md#whose-word-counts).
+   */
+  word(node: NodeView): ProviderWord | 'pending' | undefined {
+    const owner = this.#trusting();
+    if (owner === undefined) return undefined;
+    if (this.#records.pending) return 'pending';
+    return providerWord(this.#records.of(owner, node), owner.metering.ownNodeLabels);
+  }
+
+  /** Whether a record proves that it is a machine of the tenant cluster's own, and that counts. */
+  isProven(node: NodeView): boolean {
+    const owner = this.#trusting();
+    return owner !== undefined && this.#records.find(owner, node).length > 0;
+  }
+
+  /** Whether a node that its API shows no more is billed on, because its machine lives. */
+  lives(node: NodeView): boolean {
+    const owner = this.#trusting();
+    if (owner === undefined) return false;
+    return this.#records.pending ? node.hidden === true : this.#records.of(owner, node).length > 0;
+  }
+
+  release(uid: string): void {
+    this.#records.release({ id: this.#id }, uid);
+  }
+
+  /** Applies what the journal says that nodes were proven by. */
+  restore(nodes: Observation['nodes']): void {
+    for (const node of nodes.inNamespace('')) {
+      const titles = (currentState(node)?.provenBy ?? '').split(', ');
+      const known = titles.filter((title) => title !== '' && title !== OWN_NODE_LABELS);
+      this.#records.restore({ id: this.#id }, node.uid, known);
+    }
+  }
+
+  /** The tenant cluster, where it is the provider's word that counts. */
+  #trusting(): TenantCluster | undefined {
+    const owner = this.#cluster();
+    return owner?.metering.ownNodeTrust === 'provider' ? owner : undefined;
+  }
 }

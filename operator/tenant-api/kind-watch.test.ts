@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
-import { type Connection, createConnection } from '../kubernetes/connection.ts';
+import { Connection } from '../kubernetes/connection.ts';
 import { createCapturingLogger } from '../kubernetes/testing/capturing-logger.ts';
 import {
   type ScriptedApiServer,
@@ -11,8 +11,8 @@ import { createObservation } from '../observation/observation.ts';
 import { type NodeView, projectNode } from '../observation/node.ts';
 import { type PodView, projectPod } from '../observation/pod.ts';
 import { systemClock } from '../telemetry/system-clock.ts';
-import { createKindWatch, type KindWatchOf } from './kind-watch.ts';
-import { createBudget, createFirstLists, DEFAULT_LIMITS } from './limits.ts';
+import { KindWatch } from './kind-watch.ts';
+import { Budget, FirstLists, DEFAULT_LIMITS } from './limits.ts';
 import { SharedMemory } from './memory.ts';
 
 /** More than one page of a list. */
@@ -23,7 +23,7 @@ let connection: Connection;
 
 beforeEach(async () => {
   server = await startScriptedApiServer();
-  connection = createConnection({ kubeConfig: server.kubeConfig });
+  connection = new Connection(server.kubeConfig);
 });
 
 afterEach(async () => {
@@ -37,17 +37,17 @@ function watchPods(adjust?: (next: PodView) => PodView, told: string[] = []) {
     nodeSettings: () => NODE_SETTINGS,
     billedUntil: (present) => present,
   });
-  const watch: KindWatchOf<PodView> = createKindWatch({
+  const watch: KindWatch<PodView> = new KindWatch({
     resource: { group: '', version: 'v1', plural: 'pods' },
     project: projectPod,
     timelines: pods,
     resume: undefined,
     ...omitUndefined({ adjust }),
-    budget: createBudget({
+    budget: new Budget({
       limits: DEFAULT_LIMITS,
       now: () => systemClock.monotonic(),
       onExceeded: (reason) => told.push(reason),
-      firstLists: createFirstLists(),
+      firstLists: new FirstLists(),
       memory: new SharedMemory(),
       isListed: () => watch.listed,
       states: () => 0,
@@ -68,17 +68,17 @@ test('labels nested 20,000 deep overflow no stack: the API is left alone, and wh
   });
   const told: string[] = [];
   const logger = createCapturingLogger();
-  const watch: KindWatchOf<NodeView> = createKindWatch({
+  const watch: KindWatch<NodeView> = new KindWatch({
     // The server of these tests has one collection, of whatever it is given.
     resource: { group: '', version: 'v1', plural: 'pods' },
     project: projectNode,
     timelines: nodes,
     resume: undefined,
-    budget: createBudget({
+    budget: new Budget({
       limits: DEFAULT_LIMITS,
       now: () => systemClock.monotonic(),
       onExceeded: (reason) => told.push(reason),
-      firstLists: createFirstLists(),
+      firstLists: new FirstLists(),
       memory: new SharedMemory(),
       isListed: () => watch.listed,
       states: () => 0,

@@ -1,7 +1,7 @@
 import type { Connection } from '../kubernetes/connection.ts';
 import { QueuedArrivals } from '../kubernetes/queued-arrivals.ts';
 import type { ResumePoint } from '../kubernetes/reflector-options.ts';
-import { createReflector } from '../kubernetes/reflector.ts';
+import { Reflector } from '../kubernetes/reflector.ts';
 import type {
   ApiResource,
   Arrival,
@@ -27,31 +27,6 @@ const MOST_UNSEEN = 20;
 const PAGE_SIZE = 100;
 
 type WatchableConnection = Pick<Connection, 'request' | 'stream'>;
-
-/** The watch of one kind in a tenant cluster: begun, stopped and begun again on another connection. */
-export interface KindWatch {
-  readonly resource: ApiResource;
-  health(): SourceHealth;
-  /** Its first list since the start of the process is in. */
-  readonly listed: boolean;
-  /** On which connection it runs; undefined while it is stopped. */
-  readonly connection: WatchableConnection | undefined;
-  start(connection: WatchableConnection): void;
-  /** What was seen stays known, and is compared with a list when it begins again. */
-  stop(reason: string): void;
-  /** Nothing will be seen again: everything ends when it was last known, wall clock, milliseconds. */
-  end(): number;
-  /** What is seen from now on waits for {@link release}: timelines and {@link point} stay as they are. */
-  hold(now: number): void;
-  /** False from when nothing is held any more, for whatever reason. */
-  readonly held: boolean;
-  /** Takes in what has waited. */
-  release(): void;
-  /** Where a restart can resume; undefined while nothing is known. */
-  point(now: number): readonly [kind: string, point: WatchPoint] | undefined;
-  /** Resolves when nothing of it runs any more. */
-  idle(): Promise<void>;
-}
 
 /** Where a watch can be resumed, and until when its view is known to hold. */
 export interface WatchPoint {
@@ -79,16 +54,8 @@ export interface KindWatchOptions<T extends Projected> {
   readonly logger: Logger;
 }
 
-/** A watch whose objects can be found by name. */
-export interface KindWatchOf<T extends Projected> extends KindWatch {
-  find(namespace: string, name: string): T | undefined;
-}
-
-export function createKindWatch<T extends Projected>(options: KindWatchOptions<T>): KindWatchOf<T> {
-  return new RestartableWatch(options);
-}
-
-class RestartableWatch<T extends Projected> implements KindWatchOf<T> {
+/** The watch of one kind in a tenant cluster: begun, stopped and begun again on another connection. */
+export class KindWatch<T extends Projected> {
   readonly #options: KindWatchOptions<T>;
   /** Where the watch goes on from: what the journal knew, or what was held when it was stopped. */
   #resume: ResumePoint<T> | undefined;
@@ -104,7 +71,7 @@ class RestartableWatch<T extends Projected> implements KindWatchOf<T> {
   readonly #untold = new Set<string>();
   readonly #queued: QueuedArrivals;
   /** Where a restart resumes as long as arrivals are held. */
-  #queuedPoint: ReturnType<KindWatch['point']>;
+  #queuedPoint: readonly [kind: string, point: WatchPoint] | undefined;
 
   constructor(options: KindWatchOptions<T>) {
     this.#options = options;
@@ -121,10 +88,12 @@ class RestartableWatch<T extends Projected> implements KindWatchOf<T> {
     return this.#options.resource;
   }
 
+  /** Its first list since the start of the process is in. */
   get listed(): boolean {
     return this.#listed;
   }
 
+  /** On which connection it runs; undefined while it is stopped. */
   get connection(): WatchableConnection | undefined {
     return this.#connection;
   }
@@ -147,7 +116,7 @@ class RestartableWatch<T extends Projected> implements KindWatchOf<T> {
     this.#connection = connection;
     budget.adopt(timelines.kind, this.#resume?.objects ?? []);
     const { resource, project, clock, random, logger } = this.#options;
-    const source = createReflector<T>({
+    const source = new Reflector<T>({
       connection,
       resource,
       project,
@@ -169,6 +138,7 @@ class RestartableWatch<T extends Projected> implements KindWatchOf<T> {
     ]);
   }
 
+  /** What was seen stays known, and is compared with a list when it begins again. */
   stop(reason: string): void {
     if (this.#source === undefined && this.#stopped.reason === reason) return;
     const { state, since } = this.health();
@@ -176,19 +146,23 @@ class RestartableWatch<T extends Projected> implements KindWatchOf<T> {
     this.#halt({ state: 'failing', since: began, freshAt: this.#knownUntil(), reason });
   }
 
+  /** What is seen from now on waits for {@link release}: timelines and {@link point} stay as they are. */
   hold(now: number): void {
     this.#queuedPoint = this.point(now);
     this.#queued.begin();
   }
 
+  /** False from when nothing is held any more, for whatever reason. */
   get held(): boolean {
     return this.#queued.isQueueing;
   }
 
+  /** Takes in what has waited. */
   release(): void {
     this.#queued.release();
   }
 
+  /** Nothing will be seen again: everything ends when it was last known, wall clock, milliseconds. */
   end(): number {
     this.release();
     const { clock, timelines } = this.#options;
@@ -199,6 +173,7 @@ class RestartableWatch<T extends Projected> implements KindWatchOf<T> {
     return until;
   }
 
+  /** Where a restart can resume; undefined while nothing is known. */
   point(now: number): readonly [kind: string, point: WatchPoint] | undefined {
     if (this.#queued.isQueueing) return this.#queuedPoint;
     const resume = this.#resume;
@@ -209,6 +184,7 @@ class RestartableWatch<T extends Projected> implements KindWatchOf<T> {
     return [this.#options.timelines.kind, { knownAt, ...omitUndefined({ resourceVersion }) }];
   }
 
+  /** Resolves when nothing of it runs any more. */
   async idle(): Promise<void> {
     await this.#running;
   }
@@ -293,3 +269,6 @@ class RestartableWatch<T extends Projected> implements KindWatchOf<T> {
     this.#abort();
   }
 }
+
+/** The watch of any kind. */
+export type AnyKindWatch = Pick<KindWatch<Projected>, keyof KindWatch<Projected>>;

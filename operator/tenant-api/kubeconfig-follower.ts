@@ -5,6 +5,7 @@ import { linkAbort, pause } from '../kubernetes/abort.ts';
 import type { Connection } from '../kubernetes/connection.ts';
 import type { RequestFailure } from '../kubernetes/outcome.ts';
 import { type Backoff, createBackoff } from '../model/backoff.ts';
+import { override } from '../model/override.ts';
 import type { Clock } from '../telemetry/clock.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import type { Turn } from '../telemetry/turn.ts';
@@ -277,14 +278,11 @@ function reportingFailures(connection: Connection, report: () => void): Connecti
     if (refused || cut) report();
     return outcome;
   }
-  return {
-    kubeConfig: connection.kubeConfig,
-    client: (type) => connection.client(type),
+  return override<Connection>(connection, {
     request: async (path, options) =>
       checked(await connection.request(path, options), options?.signal),
     bytes: async (path, options) => checked(await connection.bytes(path, options), options.signal),
     stream: async (path, options) =>
       checked(await connection.stream(path, options), options.signal),
-    close: () => connection.close(),
-  };
+  });
 }

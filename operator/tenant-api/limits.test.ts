@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { createBudget, createFirstLists, DEFAULT_LIMITS, type TenantLimits } from './limits.ts';
+import { Budget, FirstLists, DEFAULT_LIMITS, type TenantLimits } from './limits.ts';
 import { SharedMemory } from './memory.ts';
 import { withoutAbsence } from './tenant-watches.ts';
 
@@ -10,11 +10,11 @@ function setUp(limits: Partial<TenantLimits>) {
   const told: string[] = [];
   let now = 0;
   let states = 0;
-  const budget = createBudget({
+  const budget = new Budget({
     limits: { ...DEFAULT_LIMITS, objects: 1e9, bytes: 1e9, changes: 1e9, ...limits },
     now: () => now,
     onExceeded: (reason) => told.push(reason),
-    firstLists: createFirstLists(),
+    firstLists: new FirstLists(),
     memory: new SharedMemory(),
     isListed: () => true,
     states: () => states,
@@ -95,11 +95,11 @@ describe('many tenants’ first lists without an end fill the memory together', 
   const limits = { ...DEFAULT_LIMITS, objects: 1e9, bytes: 1e9, changes: 1e9 };
 
   function tenants(count: number) {
-    const firstLists = createFirstLists(10);
+    const firstLists = new FirstLists(10);
     return Array.from({ length: count }, () => {
       const told: string[] = [];
       let listed = false;
-      const budget = createBudget({
+      const budget = new Budget({
         limits,
         now: () => 0,
         onExceeded: (reason) => told.push(reason),

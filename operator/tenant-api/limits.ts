@@ -38,23 +38,9 @@ const CHANGES_COUNTED = 1_000;
 const PERIOD_MS = 10_000;
 const MINUTE_MS = 60_000;
 
-/** Counts what a tenant cluster's API brings, and says when it is too much. */
-export interface Budget {
-  /** Objects that are there already: out of the journal, or from before a pause. */
-  adopt(kind: string, objects: Iterable<Projected>): void;
-  /** The same connection, of which everything that comes is counted. */
-  counted(connection: CountedConnection): CountedConnection;
-  /** What it brings is none of Kubernetes' objects: its API is left alone for that reason. */
-  refuse(reason: string): void;
-  /** Sees the objects of one kind before everybody else. */
-  handler<T extends Projected>(kind: string): SourceHandler<T>;
-  /** Nothing of the tenant cluster is kept any more. */
-  close(): void;
-}
-
 type CountedConnection = Pick<Connection, 'request' | 'bytes' | 'stream'>;
 
-export interface BudgetOptions {
+interface BudgetOptions {
   readonly limits: TenantLimits;
   /** Milliseconds, monotonic. */
   readonly now: () => number;
@@ -70,104 +56,127 @@ export interface BudgetOptions {
   readonly states: () => number;
 }
 
-interface Held {
-  objects: number;
-  bytes: number;
-}
+/** Counts what a tenant cluster's API brings, and reports when it is too much. */
+export class Budget {
+  readonly #options: BudgetOptions;
+  readonly #firstList: FirstList;
+  #firstObjects = 0;
+  /** What is kept, by kind. */
+  readonly #kinds = new Map<string, { objects: number; bytes: number }>();
+  readonly #countChangeRate: (count?: number) => void;
+  readonly #countReceived: (count?: number) => void;
+  readonly #countEvent: (count?: number) => void;
+  readonly #countRequest: (count?: number) => void;
+  #changesUntilCount = CHANGES_COUNTED;
 
-export function createBudget(options: BudgetOptions): Budget {
-  const { limits, onExceeded, firstLists, memory, isListed } = options;
-  const firstList: FirstList = { isComplete: isListed, onTooMany: onExceeded };
-  let firstObjects = 0;
-  const kinds = new Map<string, Held>();
-  const countChangeRate = createRate(options, limits.changes, PERIOD_MS, 'changes');
-  const countReceived = createRate(options, limits.receivedBytes, MINUTE_MS, 'bytes received');
-  const countEvent = createRate(options, limits.events, MINUTE_MS, 'events of watches');
-  const countRequest = createRate(options, limits.requests, MINUTE_MS, 'requests');
+  constructor(options: BudgetOptions) {
+    const { limits, isListed, onExceeded } = options;
+    this.#options = options;
+    this.#firstList = { isComplete: isListed, onTooMany: onExceeded };
+    this.#countChangeRate = createRate(options, limits.changes, PERIOD_MS, 'changes');
+    this.#countReceived = createRate(options, limits.receivedBytes, MINUTE_MS, 'bytes received');
+    this.#countEvent = createRate(options, limits.events, MINUTE_MS, 'events of watches');
+    this.#countRequest = createRate(options, limits.requests, MINUTE_MS, 'requests');
+  }
 
-  let changesUntilCount = CHANGES_COUNTED;
+  /** Objects that are there already: out of the journal, or from before a pause. */
+  adopt(kind: string, objects: Iterable<Projected>): void {
+    this.#firstObjects = 0;
+    this.#options.firstLists.report(this.#firstList, 0);
+    const held = { objects: 0, bytes: 0 };
+    this.#kinds.set(kind, held);
+    for (const object of objects) {
+      held.objects += 1;
+      held.bytes += memoryOf(object);
+    }
+    this.#check();
+  }
+
+  /** The same connection, of which everything that comes is counted. */
+  counted(connection: CountedConnection): CountedConnection {
+    const onReceived = this.#countReceived;
+    return {
+      request: (path, asked) => {
+        this.#countRequest();
+        return connection.request(path, { ...asked, onReceived });
+      },
+      bytes: (path, asked) => {
+        this.#countRequest();
+        return connection.bytes(path, { ...asked, onReceived });
+      },
+      stream: async (path, asked) => {
+        this.#countRequest();
+        const outcome = await connection.stream(path, { ...asked, onReceived });
+        return outcome.kind === 'ok'
+          ? { ...outcome, lines: counting(outcome.lines, this.#countEvent) }
+          : outcome;
+      },
+    };
+  }
+
+  /** What it brings is none of Kubernetes' objects: its API is left alone for that reason. */
+  refuse(reason: string): void {
+    this.#options.onExceeded(reason);
+  }
+
+  /** Sees the objects of one kind before everybody else. */
+  handler<T extends Projected>(kind: string): SourceHandler<T> {
+    return {
+      upserted: (next, previous) => {
+        const held = this.#heldOf(kind);
+        held.objects += previous === undefined ? 1 : 0;
+        held.bytes += memoryOf(next) - (previous === undefined ? 0 : memoryOf(previous));
+        this.#countChange();
+        this.#check();
+        if (previous !== undefined || this.#options.isListed()) return;
+        this.#firstObjects += 1;
+        this.#options.firstLists.report(this.#firstList, this.#firstObjects);
+      },
+      deleted: (last) => {
+        const held = this.#heldOf(kind);
+        held.objects -= 1;
+        held.bytes -= memoryOf(last);
+        this.#countChange();
+      },
+    };
+  }
+
+  /** Nothing of the tenant cluster is kept any more. */
+  close(): void {
+    this.#kinds.clear();
+    this.#check();
+  }
+
   /** While its windows are held nothing that changed is forgotten, however slowly it comes. */
-  const countChange = (): void => {
-    countChangeRate();
-    changesUntilCount -= 1;
-    if (changesUntilCount > 0) return;
-    changesUntilCount = CHANGES_COUNTED;
-    if (options.states() > limits.states) {
+  #countChange(): void {
+    const { limits, states, onExceeded } = this.#options;
+    this.#countChangeRate();
+    this.#changesUntilCount -= 1;
+    if (this.#changesUntilCount > 0) return;
+    this.#changesUntilCount = CHANGES_COUNTED;
+    if (states() > limits.states) {
       onExceeded(`more than ${limits.states} states of objects since the last closed window`);
     }
-  };
+  }
 
-  const heldOf = (kind: string): Held => {
-    const held = kinds.get(kind) ?? { objects: 0, bytes: 0 };
-    kinds.set(kind, held);
+  #heldOf(kind: string): { objects: number; bytes: number } {
+    const held = this.#kinds.get(kind) ?? { objects: 0, bytes: 0 };
+    this.#kinds.set(kind, held);
     return held;
-  };
+  }
 
-  const check = (): void => {
-    const all = [...kinds.values()];
+  #check(): void {
+    const { limits, memory, onExceeded } = this.#options;
+    const all = [...this.#kinds.values()];
     const objects = all.reduce((sum, held) => sum + held.objects, 0);
     const bytes = all.reduce((sum, held) => sum + held.bytes, 0);
-    const shared = memory.report(firstList, bytes);
+    const shared = memory.report(this.#firstList, bytes);
     if (objects > limits.objects) onExceeded(`more than ${limits.objects} objects`);
     else if (bytes > limits.bytes) onExceeded(`objects of more than ${limits.bytes} bytes`);
     else if (shared !== undefined) {
       onExceeded(`objects of ${bytes} bytes, more than all APIs leave free of ${shared} bytes`);
     }
-  };
-
-  return {
-    adopt: (kind, objects) => {
-      firstObjects = 0;
-      firstLists.report(firstList, 0);
-      const held = { objects: 0, bytes: 0 };
-      kinds.set(kind, held);
-      for (const object of objects) {
-        held.objects += 1;
-        held.bytes += memoryOf(object);
-      }
-      check();
-    },
-    counted: (connection) => ({
-      request: (path, asked) => {
-        countRequest(1);
-        return connection.request(path, { ...asked, onReceived: countReceived });
-      },
-      bytes: (path, asked) => {
-        countRequest(1);
-        return connection.bytes(path, { ...asked, onReceived: countReceived });
-      },
-      stream: async (path, asked) => {
-        countRequest(1);
-        const outcome = await connection.stream(path, { ...asked, onReceived: countReceived });
-        return outcome.kind === 'ok'
-          ? { ...outcome, lines: counting(outcome.lines, () => countEvent(1)) }
-          : outcome;
-      },
-    }),
-    refuse: onExceeded,
-    handler: (kind) => ({
-      upserted: (next, previous) => {
-        const held = heldOf(kind);
-        held.objects += previous === undefined ? 1 : 0;
-        held.bytes += memoryOf(next) - (previous === undefined ? 0 : memoryOf(previous));
-        countChange();
-        check();
-        if (previous !== undefined || isListed()) return;
-        firstObjects += 1;
-        firstLists.report(firstList, firstObjects);
-      },
-      deleted: (last) => {
-        const held = heldOf(kind);
-        held.objects -= 1;
-        held.bytes -= memoryOf(last);
-        countChange();
-      },
-    }),
-    close: () => {
-      kinds.clear();
-      check();
-    },
-  };
+  }
 }
 
 /** Counts, and tells once in each period that it is too much. */
@@ -199,47 +208,44 @@ async function* counting(lines: AsyncIterable<string>, count: () => void): Async
 }
 
 /** The first list of one tenant cluster's API, while it comes in. */
-export interface FirstList {
+interface FirstList {
   /** It is complete. */
   readonly isComplete: () => boolean;
   /** There is too much of all first lists, and most of it is here. */
   readonly onTooMany: (reason: string) => void;
 }
 
+/** About 75 MiB. */
+export const MOST_FIRST_LIST_OBJECTS = 30_000;
+
 /**
  * Objects of first lists that are not complete yet, over all tenant clusters: what each of many may
  * take up for itself is more than there is, if all of them make use of it at once.
  */
-export interface FirstLists {
+export class FirstLists {
+  readonly #most: number;
+  readonly #lists = new Map<FirstList, number>();
+  #sum = 0;
+
+  constructor(most: number = MOST_FIRST_LIST_OBJECTS) {
+    this.#most = most;
+  }
+
   /** So many objects have come by now; 0 when it is broken off. */
-  report(list: FirstList, objects: number): void;
-}
+  report(list: FirstList, objects: number): void {
+    this.#put(list, objects);
+    if (this.#sum <= this.#most) return;
+    for (const each of this.#lists.keys()) if (each.isComplete()) this.#put(each, 0);
+    if (this.#sum <= this.#most) return;
+    const [largest] = [...this.#lists].toSorted(([, a], [, b]) => b - a)[0] ?? [];
+    if (largest === undefined) return;
+    this.#put(largest, 0);
+    largest.onTooMany('too many objects in first lists of all tenant clusters, most of them here');
+  }
 
-/** About 75 MiB. */
-export const MOST_FIRST_LIST_OBJECTS = 30_000;
-
-export function createFirstLists(most: number = MOST_FIRST_LIST_OBJECTS): FirstLists {
-  const lists = new Map<FirstList, number>();
-  let sum = 0;
-
-  const put = (list: FirstList, objects: number): void => {
-    sum += objects - (lists.get(list) ?? 0);
-    if (objects === 0) lists.delete(list);
-    else lists.set(list, objects);
-  };
-
-  return {
-    report: (list, objects) => {
-      put(list, objects);
-      if (sum <= most) return;
-      for (const each of lists.keys()) if (each.isComplete()) put(each, 0);
-      if (sum <= most) return;
-      const [largest] = [...lists].toSorted(([, a], [, b]) => b - a)[0] ?? [];
-      if (largest === undefined) return;
-      put(largest, 0);
-      largest.onTooMany(
-        'too many objects in first lists of all tenant clusters, most of them here',
-      );
-    },
-  };
+  #put(list: FirstList, objects: number): void {
+    this.#sum += objects - (this.#lists.get(list) ?? 0);
+    if (objects === 0) this.#lists.delete(list);
+    else this.#lists.set(list, objects);
+  }
 }

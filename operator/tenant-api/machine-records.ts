@@ -18,12 +18,6 @@ export interface MachineRecordsOptions {
 /** What there is besides what a TenantOverride says. */
 type Owner = Pick<TenantCluster, 'id' | 'name' | 'machineCluster'>;
 
-/** The node that a record proves. */
-interface Claim {
-  readonly tenant: string;
-  readonly uid: string;
-}
-
 /** So many nodes that show the machine of another are complained about. */
 const COMPLAINTS = 100;
 
@@ -36,7 +30,13 @@ export class MachineRecords {
   readonly handler: SourceHandler<MachineRecord>;
   readonly #options: MachineRecordsOptions;
   readonly #byId = new Map<string, Map<string, MachineRecord>>();
-  readonly #claims = new Map<string, Claim>();
+  readonly #claims = new Map<
+    string,
+    {
+      readonly tenant: string;
+      readonly uid: string;
+    }
+  >();
   /** Which nodes were looked up by an id: their uids by tenant cluster. */
   readonly #asked = new Map<string, Map<string, Set<string>>>();
   /** By which ids a node was looked up, by tenant cluster and uid. */

@@ -2,7 +2,7 @@ import { describe, expect, test } from 'vitest';
 import { NODE_SETTINGS } from '../metering/testing/objects.ts';
 import { projectNode } from '../observation/node.ts';
 import { createObservation } from '../observation/observation.ts';
-import { createBudget, createFirstLists, DEFAULT_LIMITS } from './limits.ts';
+import { Budget, FirstLists, DEFAULT_LIMITS } from './limits.ts';
 import { SharedMemory } from './memory.ts';
 import { statesIn } from './tenant-watches.ts';
 
@@ -13,11 +13,11 @@ const MANY = 2_000;
 /** A tenant cluster whose API shows such nodes, each of some tens of kilobytes on the wire. */
 function tenant(memory = new SharedMemory()) {
   const told: string[] = [];
-  const budget = createBudget({
+  const budget = new Budget({
     limits: DEFAULT_LIMITS,
     now: () => 0,
     onExceeded: (reason) => told.push(reason),
-    firstLists: createFirstLists(),
+    firstLists: new FirstLists(),
     memory,
     isListed: () => true,
     states: () => 0,

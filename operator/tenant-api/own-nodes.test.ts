@@ -2,7 +2,7 @@ import { describe, expect, test } from 'vitest';
 import type { RawObject } from '../kubernetes/source.ts';
 import { createCapturingLogger } from '../kubernetes/testing/capturing-logger.ts';
 import { projectNode } from '../observation/node.ts';
-import { createOwnNodes } from './own-nodes.ts';
+import { OwnNodes } from './own-nodes.ts';
 import { tenantCluster } from './testing/tenant-clusters.ts';
 
 const CREATED = '2026-03-01T12:00:00Z';
@@ -21,7 +21,7 @@ function setUp(hosts: readonly RawObject[] = [], source: 'workload' | 'external'
   const known = new Set<string>();
   const proven = new Set<string>();
   const views = hosts.flatMap((host) => projectNode(host) ?? []);
-  const own = createOwnNodes({
+  const own = new OwnNodes({
     host: { find: (_namespace, name) => views.find((view) => view.name === name) },
     cluster: () => tenantCluster('a', { source }),
     isKnown: (uid) => known.has(uid),

@@ -7,21 +7,9 @@ import { recordAt, textAt } from '../observation/raw-fields.ts';
 import { currentState } from '../observation/timeline.ts';
 import type { Logger } from '../telemetry/logger.ts';
 
-/** Nodes of the host cluster. */
-export interface HostNodes {
-  find(namespace: string, name: string): NodeView | undefined;
-}
-
-/** Tells a tenant cluster's own nodes from those that its API only shows. */
-export interface OwnNodes {
-  /** Nodes that may be its own; the others are not followed at all. */
-  readonly project: Projection<NodeView>;
-  /** Since when the host cluster has a node, or undefined. */
-  readonly foreignSince: (node: NodeView) => number | undefined;
-}
-
-export interface OwnNodesOptions {
-  readonly host: HostNodes;
+interface OwnNodesOptions {
+  /** Nodes of the host cluster. */
+  readonly host: { find(namespace: string, name: string): NodeView | undefined };
   readonly cluster: () => TenantCluster | undefined;
   /** Of the API's nodes, as they come. */
   readonly view?: Projection<NodeView>;
@@ -42,24 +30,39 @@ const INVENTED = 'Fake Kubernetes Image';
 const COMPLAINTS = 20;
 
 /**
- * Own are the nodes that the host cluster does not have and that carry no label of the syncer's
+ * Tells a tenant cluster's own nodes from those that its API only shows. Own are the nodes that the host cluster does not have and that carry no label of the syncer's
  * (docs/metering.md#what-counts-as-an-own-node). Those labels, and the name, are the tenant's to choose: a node that
  * was its own stays its own, a node with the name of one of the host's is its own where both say that
  * they are different machines, and a label that does not fit the node is logged.
  */
-export function createOwnNodes(options: OwnNodesOptions): OwnNodes {
-  const { host, isKnown, isProven, logger, view = projectNode } = options;
-  const complained = new Set<string>();
+export class OwnNodes {
+  readonly #options: OwnNodesOptions;
+  readonly #complained = new Set<string>();
 
-  const complain = (name: string, message: string): void => {
-    if (complained.has(name) || complained.size >= COMPLAINTS) return;
-    complained.add(name);
-    logger.warn(`[metrics] tenant cluster ${options.cluster()?.id ?? ''}: node ${name} ${message}`);
+  constructor(options: OwnNodesOptions) {
+    this.#options = options;
+  }
+
+  /** Nodes that may be its own; the others are not followed at all. */
+  readonly project: Projection<NodeView> = (object) => {
+    const { view = projectNode, isKnown, isProven } = this.#options;
+    const node = view(object);
+    if (node === undefined) return undefined;
+    const label = NOT_OWN.find((name) => textAt(node.labels, name) !== undefined);
+    if (label === undefined) return node;
+    if (!isKnown(node.uid) && !(isProven(node) && this.foreignSince(node) === undefined)) {
+      this.#checkLabel(object, node, label);
+      return undefined;
+    }
+    this.#complain(node.name, `was given the label ${label}: it is billed as before`);
+    return node;
   };
 
-  const foreignSince = (node: NodeView): number | undefined => {
+  /** Since when the host cluster has a node, or undefined. */
+  readonly foreignSince = (node: NodeView): number | undefined => {
+    const { cluster, host, isProven } = this.#options;
     // An external tenant cluster shares no nodes with this one.
-    if (options.cluster()?.source === 'external') return undefined;
+    if (cluster()?.source === 'external') return undefined;
     const hosts = host.find('', node.name);
     if (hosts === undefined) return undefined;
     const { machine } = hosts;
@@ -70,28 +73,20 @@ export function createOwnNodes(options: OwnNodesOptions): OwnNodes {
     return !isSame && isProven(node) ? undefined : hosts.createdAt;
   };
 
-  const checkLabel = (object: RawObject, node: NodeView, label: string): void => {
+  #checkLabel(object: RawObject, node: NodeView, label: string): void {
     const { osImage } = recordAt(recordAt(object, 'status'), 'nodeInfo');
     const invented = osImage === undefined || osImage === INVENTED;
-    if (invented || foreignSince(node) !== undefined) return;
-    complain(node.name, `carries ${label}, but looks like a node of its own: it is not billed`);
-  };
+    if (invented || this.foreignSince(node) !== undefined) return;
+    const why = `carries ${label}, but looks like a node of its own: it is not billed`;
+    this.#complain(node.name, why);
+  }
 
-  return {
-    foreignSince,
-    project: (object) => {
-      const node = view(object);
-      if (node === undefined) return undefined;
-      const label = NOT_OWN.find((name) => textAt(node.labels, name) !== undefined);
-      if (label === undefined) return node;
-      if (!isKnown(node.uid) && !(isProven(node) && foreignSince(node) === undefined)) {
-        checkLabel(object, node, label);
-        return undefined;
-      }
-      complain(node.name, `was given the label ${label}: it is billed as before`);
-      return node;
-    },
-  };
+  #complain(name: string, message: string): void {
+    if (this.#complained.has(name) || this.#complained.size >= COMPLAINTS) return;
+    this.#complained.add(name);
+    const { cluster, logger } = this.#options;
+    logger.warn(`[metrics] tenant cluster ${cluster()?.id ?? ''}: node ${name} ${message}`);
+  }
 }
 
 /** How many nodes of its own a tenant cluster has now. */

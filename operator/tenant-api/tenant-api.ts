@@ -50,18 +50,6 @@ export interface MissingKubeconfig extends FailedTenantApi {
   readonly kind: 'absent' | 'refused' | 'unread';
 }
 
-/** Which tenant APIs can be talked to. */
-export interface TenantApiAccess {
-  /** Those with an accepted kubeconfig, whether or not they answer. */
-  list(): readonly TenantApi[];
-  /** Those without, by tenant cluster. Whether it is a failure that nobody gave one depends on whether it has own nodes. */
-  missing(): readonly MissingKubeconfig[];
-  /** Calls the listener after every change of {@link list} or {@link missing}; returns the end of the subscription. */
-  subscribe(listener: () => void): () => void;
-  /** Follows discovery, the secrets and the files until the signal aborts; closes its connections then. */
-  run(signal: AbortSignal): Promise<void>;
-}
-
 /**
  * All failures, one for each tenant cluster, sorted by it. Of several the first list's counts, since
  * when the earliest began: without a kubeconfig it is no news that the watches fail.

@@ -15,7 +15,7 @@ import { createTenantClusterTimelines } from '../observation/tenant-cluster-time
 import { currentState } from '../observation/timeline.ts';
 import type { TenantCluster } from '../discovery/tenant-cluster.ts';
 import type { MissingKubeconfig } from './tenant-api.ts';
-import { createTenantApis } from './tenant-apis.ts';
+import { TenantApis } from './tenant-apis.ts';
 import { readHere } from './testing/read-here.ts';
 import { fakeDiscovery, noMachineRecords, tenantCluster } from './testing/tenant-clusters.ts';
 
@@ -35,12 +35,11 @@ function setUp(missing: readonly MissingKubeconfig[] = [], clusters = [a]) {
   const nodes = shelf<NodeView>();
   const volumes = shelf<VolumeClaimView>();
   const loadBalancers = shelf<LoadBalancerView>();
-  const apis = createTenantApis({
+  const apis = new TenantApis({
     access: {
       list: () => [],
       missing: () => missing,
       subscribe: () => () => undefined,
-      run: () => Promise.resolve(),
     },
     enabled: () => true,
     discovery: { ...fakeDiscovery(...clusters), known: () => true },

@@ -1,3 +1,4 @@
+import type { TenantApiAccess } from './access.ts';
 import pLimit from 'p-limit';
 import type { Discovery } from '../discovery/discovery.ts';
 import type { TenantCluster } from '../discovery/tenant-cluster.ts';
@@ -8,8 +9,8 @@ import type { NodeView } from '../observation/node.ts';
 import type { Observation } from '../observation/observation.ts';
 import type { ObjectLabels } from '../observation/object-labels.ts';
 import type { Clock } from '../telemetry/clock.ts';
-import { createFirstLists, DEFAULT_LIMITS, type TenantLimits } from './limits.ts';
-import { type Inside, type InsideOptions, lookInside } from './inside.ts';
+import { DEFAULT_LIMITS, FirstLists, type TenantLimits } from './limits.ts';
+import { Inside, type InsideOptions } from './inside.ts';
 import { SharedMemory } from './memory.ts';
 import type { ForeignReader } from './reading/foreign-reader.ts';
 import { syncedBy } from './synced-objects.ts';
@@ -20,20 +21,19 @@ import {
   type MissingKubeconfig,
   type Reachability,
   saysOwnNodes,
-  type TenantApiAccess,
 } from './tenant-api.ts';
 import { TenantUnit } from './tenant-unit.ts';
 import type { TenantResume } from './tenant-watches.ts';
 
 export interface TenantApisOptions extends InsideOptions {
-  readonly access: TenantApiAccess;
+  readonly access: Pick<TenantApiAccess, 'list' | 'missing' | 'subscribe'>;
   /** TENANT_API; without it what the journal knows is closed and forgotten. */
   readonly enabled: () => boolean;
   readonly discovery: Pick<Discovery, 'clusters' | 'subscribe' | 'known'>;
   readonly host: InsideOptions['host'] & { readonly nodes: { health(): SourceHealth } };
   readonly limits?: TenantLimits;
   /** Reads what the APIs send; closed by whoever made it. */
-  readonly reader: ForeignReader;
+  readonly reader: Pick<ForeignReader, 'of' | 'forget'>;
   readonly clock: Clock;
   readonly random: () => number;
 }
@@ -45,32 +45,6 @@ export interface KnownTenantApi {
   readonly resume: TenantResume;
 }
 
-/** The APIs of tenant clusters with nodes of their own: what they show, and which fail. */
-export interface TenantApis {
-  list(): readonly TenantUnit[];
-  /**
-   * By tenant cluster: with a kubeconfig that is refused or does not work; without one only where the tenant cluster
-   * has nodes of its own, had some, or says so.
-   */
-  failures(): readonly FailedTenantApi[];
-  /** Ids of the others that nobody gave a kubeconfig, in order: nothing is known to be missed there. */
-  withoutKubeconfig(): readonly string[];
-  /** An observation for the objects of a tenant cluster; the same one for the same id. */
-  observe(id: string): Observation;
-  /** Before {@link run}. */
-  restore(known: readonly KnownTenantApi[]): void;
-  /** Nothing more is asked of a tenant cluster that is gone. */
-  release(id: string): void;
-  /** Handlers for the host's watches. */
-  readonly onHost: {
-    readonly nodes: SourceHandler<NodeView>;
-    readonly volumes: SourceHandler<VolumeClaimView>;
-    readonly loadBalancers: SourceHandler<LoadBalancerView>;
-  };
-  /** Watches until the signal aborts. */
-  run(signal: AbortSignal): Promise<void>;
-}
-
 /** First lists under way at the same time. */
 const STARTS_AT_ONCE = 32;
 const REPORT_MS = 10_000;
@@ -78,12 +52,14 @@ const REPORT_MS = 10_000;
 const RECORDS_MS = 15_000;
 const LOOK_MS = 50;
 
-export function createTenantApis(options: TenantApisOptions): TenantApis {
-  return new WatchedTenantApis(options);
-}
-
-class WatchedTenantApis implements TenantApis {
-  readonly onHost: TenantApis['onHost'];
+/** The APIs of tenant clusters with nodes of their own: what they show, and which fail. */
+export class TenantApis {
+  /** Handlers for the host's watches. */
+  readonly onHost: {
+    readonly nodes: SourceHandler<NodeView>;
+    readonly volumes: SourceHandler<VolumeClaimView>;
+    readonly loadBalancers: SourceHandler<LoadBalancerView>;
+  };
   readonly #options: TenantApisOptions;
   readonly #units = new Map<string, TenantUnit>();
   readonly #insides = new Map<string, Inside>();
@@ -92,7 +68,7 @@ class WatchedTenantApis implements TenantApis {
   /** Whose word counted of each tenant cluster's nodes, as last taken in. */
   readonly #trusts = new Map<string, string>();
   readonly #limit = pLimit(STARTS_AT_ONCE);
-  readonly #firstLists = createFirstLists();
+  readonly #firstLists = new FirstLists();
   readonly #memory = new SharedMemory();
   #closed = false;
 
@@ -115,6 +91,10 @@ class WatchedTenantApis implements TenantApis {
     return [...this.#units.values()];
   }
 
+  /**
+   * By tenant cluster: with a kubeconfig that is refused or does not work; without one only where the tenant cluster
+   * has nodes of its own, had some, or says so.
+   */
   failures(): readonly FailedTenantApi[] {
     return mergeFailures(
       this.#withoutAccepted().missed.map(({ tenantCluster, reason, since }) => {
@@ -124,6 +104,7 @@ class WatchedTenantApis implements TenantApis {
     );
   }
 
+  /** Ids of the others that nobody gave a kubeconfig, in order: nothing is known to be missed there. */
   withoutKubeconfig(): readonly string[] {
     return this.#withoutAccepted().unneeded.map(({ tenantCluster }) => tenantCluster);
   }
@@ -143,10 +124,12 @@ class WatchedTenantApis implements TenantApis {
     };
   }
 
+  /** An observation for the objects of a tenant cluster; the same one for the same id. */
   observe(id: string): Observation {
     return this.#inside(id).observation;
   }
 
+  /** Before {@link run}. */
   restore(known: readonly KnownTenantApi[]): void {
     for (const each of known) {
       this.#inside(each.id).machines.restore(this.observe(each.id).nodes);
@@ -154,6 +137,7 @@ class WatchedTenantApis implements TenantApis {
     }
   }
 
+  /** Nothing more is asked of a tenant cluster that is gone. */
   release(id: string): void {
     const unit = this.#units.get(id);
     this.#units.delete(id);
@@ -165,6 +149,7 @@ class WatchedTenantApis implements TenantApis {
     void unit?.close().then(() => this.#review());
   }
 
+  /** Watches until the signal aborts. */
   async run(signal: AbortSignal): Promise<void> {
     const { access, discovery, clock } = this.#options;
     const review = (): void => this.#review();
@@ -185,17 +170,20 @@ class WatchedTenantApis implements TenantApis {
   #inside(id: string): Inside {
     const known = this.#insides.get(id);
     if (known !== undefined) return known;
-    const made = lookInside(id, this.#options);
+    const made = new Inside(id, this.#options);
     this.#insides.set(id, made);
     return made;
   }
 
   #open(id: string, known?: KnownTenantApi): TenantUnit {
     const { host, limits = DEFAULT_LIMITS } = this.#options;
+    const { observation, ownNodes, machines } = this.#inside(id);
     const unit = new TenantUnit({
       ...this.#options,
-      ...this.#inside(id),
       id,
+      observation,
+      ownNodes,
+      machines,
       hostNodes: {
         resource: { plural: 'nodes of this cluster' },
         health: () => host.nodes.health(),

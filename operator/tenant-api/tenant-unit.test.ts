@@ -1,6 +1,6 @@
 import pLimit from 'p-limit';
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
-import { type Connection, createConnection } from '../kubernetes/connection.ts';
+import { Connection } from '../kubernetes/connection.ts';
 import { createCapturingLogger } from '../kubernetes/testing/capturing-logger.ts';
 import { createManualClock, type ManualClock } from '../kubernetes/testing/manual-clock.ts';
 import {
@@ -8,10 +8,11 @@ import {
   startScriptedApiServer,
 } from '../kubernetes/testing/scripted-api-server.ts';
 import { NODE_SETTINGS } from '../metering/testing/objects.ts';
+import { override } from '../model/override.ts';
 import { createObservation } from '../observation/observation.ts';
-import { createFirstLists, DEFAULT_LIMITS, type TenantLimits } from './limits.ts';
+import { FirstLists, DEFAULT_LIMITS, type TenantLimits } from './limits.ts';
 import { SharedMemory } from './memory.ts';
-import { createOwnNodes } from './own-nodes.ts';
+import { OwnNodes } from './own-nodes.ts';
 import { TenantUnit } from './tenant-unit.ts';
 import { readHere } from './testing/read-here.ts';
 import { tenantCluster } from './testing/tenant-clusters.ts';
@@ -24,7 +25,7 @@ let unit: TenantUnit;
 
 beforeEach(async () => {
   server = await startScriptedApiServer();
-  connection = createConnection({ kubeConfig: server.kubeConfig });
+  connection = new Connection(server.kubeConfig);
   clock = createManualClock();
 });
 
@@ -37,14 +38,11 @@ afterEach(async () => {
 /** Every collection of the server's is the nodes of the tenant cluster. */
 function nodesOf(to: Connection): Connection {
   const asPods = (path: string): string => path.replace(/nodes$/, 'pods');
-  return {
-    kubeConfig: to.kubeConfig,
-    client: (type) => to.client(type),
-    close: () => to.close(),
+  return override<Connection>(to, {
     request: (path, options) => to.request(asPods(path), options),
     bytes: (path, options) => to.bytes(asPods(path), options),
     stream: (path, options) => to.stream(asPods(path), options),
-  };
+  });
 }
 
 function start(limits: Partial<TenantLimits>) {
@@ -55,20 +53,14 @@ function start(limits: Partial<TenantLimits>) {
       nodeSettings: () => NODE_SETTINGS,
       billedUntil: (present) => present,
     }),
-    ownNodes: createOwnNodes({
+    ownNodes: new OwnNodes({
       host: { find: () => undefined },
       cluster: () => cluster,
       isKnown: () => false,
       isProven: () => false,
       logger,
     }),
-    machines: {
-      word: () => undefined,
-      isProven: () => false,
-      lives: () => false,
-      release: () => undefined,
-      restore: () => undefined,
-    },
+    machines: { lives: () => false, release: () => undefined },
     hostNodes: {
       resource: { plural: 'nodes of this cluster' },
       health: () => ({ state: 'synced', since: 0, freshAt: clock.now() }),
@@ -76,7 +68,7 @@ function start(limits: Partial<TenantLimits>) {
     hasOwnNodes: false,
     resume: {},
     limits: { ...DEFAULT_LIMITS, ...limits },
-    firstLists: createFirstLists(),
+    firstLists: new FirstLists(),
     memory: new SharedMemory(),
     limit: pLimit(1),
     reader: readHere,

@@ -1,28 +1,32 @@
+import type { LimitFunction } from 'p-limit';
 import type { TenantCluster } from '../discovery/tenant-cluster.ts';
 import { pause } from '../kubernetes/abort.ts';
 import type { Connection } from '../kubernetes/connection.ts';
+import type { SourceHealth } from '../kubernetes/source.ts';
 import { errorText } from '../model/error-text.ts';
 import { least } from '../model/extremes.ts';
 import type { NodeView } from '../observation/node.ts';
 import type { Observation } from '../observation/observation.ts';
 import type { PodView } from '../observation/pod.ts';
+import type { Clock } from '../telemetry/clock.ts';
+import type { Logger } from '../telemetry/logger.ts';
 import { Turn } from '../telemetry/turn.ts';
-import type { KindWatch, WatchPoint } from './kind-watch.ts';
-import { type Budget, createBudget } from './limits.ts';
+import type { Inside } from './inside.ts';
+import type { AnyKindWatch, WatchPoint } from './kind-watch.ts';
+import { Budget, type FirstLists, type TenantLimits } from './limits.ts';
+import type { SharedMemory } from './memory.ts';
 import { ownNodesIn } from './own-nodes.ts';
+import type { ForeignReader } from './reading/foreign-reader.ts';
 import { readApart } from './reading/read-apart.ts';
 import { Suspension } from './suspension.ts';
 import type { FailedTenantApi, Reachability } from './tenant-api.ts';
-import type { TenantSource, TenantUnitOptions } from './tenant-unit-options.ts';
 import {
-  createTenantWatches,
-  type HeldWatches,
+  failureOf,
   statesIn,
-  type TenantWatches,
-  type WatchConnection,
-  watchConnection,
+  type TenantResume,
+  TenantWatches,
+  WatchConnection,
 } from './tenant-watches.ts';
-import { failureOf } from './watch-failure.ts';
 
 /** First lists that take longer go on, but hold up nobody else's any more. */
 const START_MS = 3_000;
@@ -31,11 +35,26 @@ const LOOK_MS = 50;
 /** What objects of these kinds mean depends on the host cluster and on settings. */
 type RefreshedKind = 'nodes' | 'volumes' | 'loadBalancers';
 
-/** The end of what a tenant cluster's API shows, wall clock, milliseconds. */
-interface TenantUnitEnd {
-  readonly at: number;
-  /** Until when its objects were known. */
-  readonly knownUntil: number;
+/** A watch, as far as the collector needs to know it. */
+type WatchedApi = { readonly resource: { readonly plural: string }; health(): SourceHealth };
+
+interface TenantUnitOptions extends Pick<Inside, 'observation' | 'ownNodes'> {
+  readonly machines: Pick<Inside['machines'], 'lives' | 'release'>;
+  readonly id: string;
+  /** The watch of the host's nodes: while it fails nobody knows which nodes are the tenant's own. */
+  readonly hostNodes: WatchedApi;
+  readonly hasOwnNodes: boolean;
+  readonly resume: Partial<TenantResume>;
+  readonly limits: TenantLimits;
+  // The next four are shared with all other tenant clusters.
+  readonly firstLists: FirstLists;
+  readonly memory: SharedMemory;
+  /** Of first lists under way at the same time. */
+  readonly limit: LimitFunction;
+  readonly reader: Pick<ForeignReader, 'of'>;
+  readonly clock: Clock;
+  readonly random: () => number;
+  readonly logger: Logger;
 }
 
 /**
@@ -50,7 +69,8 @@ export class TenantUnit {
   #reachability: Reachability | undefined;
   #connection: WatchConnection | undefined;
   #hasOwnNodes: boolean;
-  #ended: TenantUnitEnd | undefined;
+  /** The end of what the API shows, and until when its objects were known; wall clock, milliseconds. */
+  #ended: { readonly at: number; readonly knownUntil: number } | undefined;
   readonly #suspension: Suspension;
   /** Kinds that have to be followed anew once it is taken up again. */
   readonly #stale = new Set<RefreshedKind>();
@@ -64,14 +84,14 @@ export class TenantUnit {
     this.#options = options;
     this.#suspension = new Suspension(clock);
     this.#hasOwnNodes = options.hasOwnNodes;
-    this.#budget = createBudget({
+    this.#budget = new Budget({
       ...options,
       now: () => clock.monotonic(),
       onExceeded: (reason) => this.#suspend(reason),
       isListed: () => this.listed,
       states: () => statesIn(options.observation),
     });
-    this.#watches = createTenantWatches({
+    this.#watches = new TenantWatches({
       ...options,
       onNode: { upserted: (node) => this.#seeNode(node), deleted: () => undefined },
       budget: this.#budget,
@@ -86,7 +106,7 @@ export class TenantUnit {
     return this.#options.observation;
   }
 
-  get sources(): readonly TenantSource[] {
+  get sources(): readonly WatchedApi[] {
     return this.#isExternal ? this.#needed : [this.#options.hostNodes, ...this.#needed];
   }
 
@@ -99,7 +119,7 @@ export class TenantUnit {
     return this.#hasOwnNodes || this.#isExternal || this.#cluster?.nodeMode === 'private';
   }
 
-  get ended(): TenantUnitEnd | undefined {
+  get ended(): { readonly at: number; readonly knownUntil: number } | undefined {
     return this.#ended;
   }
 
@@ -111,7 +131,7 @@ export class TenantUnit {
     return bySamples ? this.#budget.counted(reachability.connection) : undefined;
   }
 
-  hold(now: number): HeldWatches {
+  hold(now: number): ReturnType<TenantWatches['hold']> {
     return this.#watches.hold(now);
   }
 
@@ -210,7 +230,7 @@ export class TenantUnit {
     return this.#cluster?.source === 'external';
   }
 
-  get #needed(): readonly KindWatch[] {
+  get #needed(): readonly AnyKindWatch[] {
     return this.#watches.needed(this.hasOwnNodes, this.#cluster);
   }
 
@@ -266,7 +286,7 @@ export class TenantUnit {
     });
   }
 
-  #toStart(): readonly KindWatch[] {
+  #toStart(): readonly AnyKindWatch[] {
     const reachability = this.#reachability;
     if (reachability?.kind !== 'reachable' || this.#suspension.current !== undefined) return [];
     if (this.#closing.signal.aborted) return [];
@@ -280,7 +300,7 @@ export class TenantUnit {
     const { id, reader } = this.#options;
     const refuse = (reason: string): void => this.#budget.refuse(reason);
     const apart = readApart(connection, reader.of(id), refuse);
-    const made = watchConnection(connection, this.#budget.counted(apart));
+    const made = new WatchConnection(connection, this.#budget.counted(apart));
     this.#connection = made;
     return made;
   }

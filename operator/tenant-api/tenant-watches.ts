@@ -1,3 +1,4 @@
+import { least } from '../model/extremes.ts';
 import type { TenantCluster } from '../discovery/tenant-cluster.ts';
 import type { Connection } from '../kubernetes/connection.ts';
 import type { ResumePoint } from '../kubernetes/reflector-options.ts';
@@ -11,10 +12,10 @@ import type { ResourceClaimView } from '../observation/resource-claim.ts';
 import type { ResourceSliceView } from '../observation/resource-slice.ts';
 import type { Clock } from '../telemetry/clock.ts';
 import type { LogFields, Logger } from '../telemetry/logger.ts';
-import { createKindWatch, type KindWatch, type KindWatchOf } from './kind-watch.ts';
+import { type AnyKindWatch, KindWatch } from './kind-watch.ts';
 import { HiddenNodes } from './hidden-nodes.ts';
 import type { Budget } from './limits.ts';
-import type { NodeMachines } from './node-machines.ts';
+import type { NodeMachines } from './inside.ts';
 import type { OwnNodes } from './own-nodes.ts';
 import { readView } from './reading/read-apart.ts';
 
@@ -28,135 +29,118 @@ export interface TenantResume {
   readonly loadBalancers: ResumePoint<LoadBalancerView> | undefined;
 }
 
-/** The watches of one tenant cluster's API. */
-export interface TenantWatches {
-  readonly nodes: KindWatchOf<NodeView>;
-  readonly pods: KindWatchOf<PodView>;
-  /** Nodes that the API shows no more, and whose machines live on. */
-  readonly hiddenNodes: HiddenNodes;
-  readonly all: readonly KindWatch[];
-  /** Nothing of what the API shows is taken in until they are released. */
-  hold(now: number): HeldWatches;
-  release(): void;
-  /**
-   * Which are needed: of a tenant cluster without nodes of its own only the nodes, in case it gets
-   * some; pods and their claims only where they are billed.
-   */
-  needed(hasOwnNodes: boolean, cluster: TenantCluster | undefined): readonly KindWatch[];
-}
-
-export interface HeldWatches {
-  /** False once something had to be taken in all the same. */
-  readonly isWhole: boolean;
-  /** What has waited is taken in. */
-  release(): void;
-}
-
-export interface TenantWatchesOptions {
-  /** Of the tenant cluster. */
-  readonly id: string;
-  readonly observation: Observation;
-  readonly ownNodes: OwnNodes;
-  readonly machines: NodeMachines;
-  readonly onNode: SourceHandler<NodeView>;
-  readonly resume: Partial<TenantResume>;
-  readonly budget: Budget;
-  readonly clock: Clock;
-  readonly random: () => number;
-  readonly logger: Logger;
-}
-
 const CORE = { group: '', version: 'v1' } as const;
 const RESOURCE = { group: 'resource.k8s.io', version: 'v1' } as const;
 const RESOURCE_VERSIONS = [RESOURCE.version, 'v1beta2', 'v1beta1'];
 
-export function createTenantWatches(options: TenantWatchesOptions): TenantWatches {
-  const { observation, ownNodes, onNode, resume, budget, clock, random } = options;
-  const logger = atDebug(options.logger, { tenantCluster: options.id });
-  const common = { budget, clock, random, logger };
-  const hiddenNodes = new HiddenNodes({
-    timelines: observation.nodes,
-    lives: (node) => options.machines.lives(node),
-    release: (uid) => options.machines.release(uid),
-    known: resume.nodes,
-  });
-  const nodes = createKindWatch({
-    ...common,
-    resource: { ...CORE, plural: 'nodes' },
-    project: ownNodes.project,
-    timelines: hiddenNodes,
-    handlers: [onNode],
-    adjust: fromWhenItWasSeen,
-    resume: resume.nodes,
-  });
-  const pods = createKindWatch({
-    ...common,
-    resource: { ...CORE, plural: 'pods' },
-    project: readView(observation),
-    timelines: observation.pods,
-    resume: resume.pods,
-  });
-  const volumes = createKindWatch({
-    ...common,
-    resource: { ...CORE, plural: 'persistentvolumeclaims' },
-    project: readView(observation),
-    timelines: observation.volumes,
-    resume: resume.volumes,
-  });
-  const loadBalancers = createKindWatch({
-    ...common,
-    resource: { ...CORE, plural: 'services' },
-    project: readView(observation),
-    timelines: observation.loadBalancers,
-    resume: resume.loadBalancers,
-  });
-  const resourceClaims = createKindWatch({
-    ...common,
-    resource: { ...RESOURCE, plural: 'resourceclaims' },
-    project: readView(observation),
-    timelines: observation.resourceClaims,
-    resume: resume.resourceClaims,
-  });
-  const resourceSlices = createKindWatch({
-    ...common,
-    resource: { ...RESOURCE, plural: 'resourceslices' },
-    project: readView(observation),
-    timelines: observation.resourceSlices,
-    resume: resume.resourceSlices,
-  });
-  const all: readonly KindWatch[] = [
-    nodes,
-    pods,
-    volumes,
-    loadBalancers,
-    resourceClaims,
-    resourceSlices,
-  ];
-  const release = (): void => {
-    for (const watch of all) watch.release();
-  };
-  return {
-    nodes,
-    pods,
-    hiddenNodes,
-    all,
-    hold: (now) => {
-      for (const watch of all) watch.hold(now);
-      return {
-        get isWhole() {
-          return all.every(({ held }) => held);
-        },
-        release,
-      };
-    },
-    release,
-    needed: (hasOwnNodes, cluster) => {
-      if (!hasOwnNodes) return [nodes];
-      const always = [nodes, volumes, loadBalancers, resourceSlices];
-      const byUsage = cluster?.metering.privateNodeBilling === 'usage';
-      return byUsage ? [...always, pods, resourceClaims] : always;
-    },
-  };
+/** The watches of one tenant cluster's API. */
+export class TenantWatches {
+  readonly nodes: KindWatch<NodeView>;
+  readonly pods: KindWatch<PodView>;
+  /** Nodes that the API shows no more, and whose machines live on. */
+  readonly hiddenNodes: HiddenNodes;
+  readonly all: readonly AnyKindWatch[];
+  readonly #ofOwnNodes: readonly AnyKindWatch[];
+  readonly #ofUsage: readonly AnyKindWatch[];
+
+  constructor(options: {
+    /** Of the tenant cluster. */
+    readonly id: string;
+    readonly observation: Observation;
+    readonly ownNodes: OwnNodes;
+    readonly machines: Pick<NodeMachines, 'lives' | 'release'>;
+    readonly onNode: SourceHandler<NodeView>;
+    readonly resume: Partial<TenantResume>;
+    readonly budget: Budget;
+    readonly clock: Clock;
+    readonly random: () => number;
+    readonly logger: Logger;
+  }) {
+    const { observation, ownNodes, machines, onNode, resume, budget, clock, random } = options;
+    const logger = atDebug(options.logger, { tenantCluster: options.id });
+    const common = { budget, clock, random, logger };
+    this.hiddenNodes = new HiddenNodes({
+      timelines: observation.nodes,
+      lives: (node) => machines.lives(node),
+      release: (uid) => machines.release(uid),
+      known: resume.nodes,
+    });
+    this.nodes = new KindWatch({
+      ...common,
+      resource: { ...CORE, plural: 'nodes' },
+      project: ownNodes.project,
+      timelines: this.hiddenNodes,
+      handlers: [onNode],
+      adjust: fromWhenItWasSeen,
+      resume: resume.nodes,
+    });
+    this.pods = new KindWatch({
+      ...common,
+      resource: { ...CORE, plural: 'pods' },
+      project: readView(observation),
+      timelines: observation.pods,
+      resume: resume.pods,
+    });
+    const volumes = new KindWatch({
+      ...common,
+      resource: { ...CORE, plural: 'persistentvolumeclaims' },
+      project: readView(observation),
+      timelines: observation.volumes,
+      resume: resume.volumes,
+    });
+    const loadBalancers = new KindWatch({
+      ...common,
+      resource: { ...CORE, plural: 'services' },
+      project: readView(observation),
+      timelines: observation.loadBalancers,
+      resume: resume.loadBalancers,
+    });
+    const resourceClaims = new KindWatch({
+      ...common,
+      resource: { ...RESOURCE, plural: 'resourceclaims' },
+      project: readView(observation),
+      timelines: observation.resourceClaims,
+      resume: resume.resourceClaims,
+    });
+    const resourceSlices = new KindWatch({
+      ...common,
+      resource: { ...RESOURCE, plural: 'resourceslices' },
+      project: readView(observation),
+      timelines: observation.resourceSlices,
+      resume: resume.resourceSlices,
+    });
+    this.#ofOwnNodes = [this.nodes, volumes, loadBalancers, resourceSlices];
+    this.#ofUsage = [this.pods, resourceClaims];
+    this.all = [...this.#ofOwnNodes, ...this.#ofUsage];
+  }
+
+  /** Nothing of what the API shows is applied until the returned lock is released. */
+  hold(now: number) {
+    const { all } = this;
+    for (const watch of all) watch.hold(now);
+    return {
+      /** False once something had to be applied all the same. */
+      get isWhole(): boolean {
+        return all.every(({ held }) => held);
+      },
+      /** Applies what has waited. */
+      release: (): void => this.release(),
+    };
+  }
+
+  release(): void {
+    for (const watch of this.all) watch.release();
+  }
+
+  /**
+   * Which are needed: of a tenant cluster without nodes of its own only the nodes, in case it gets
+   * some; pods and their claims only where they are billed.
+   */
+  needed(hasOwnNodes: boolean, cluster: TenantCluster | undefined): readonly AnyKindWatch[] {
+    if (!hasOwnNodes) return [this.nodes];
+    const byUsage = cluster?.metering.privateNodeBilling === 'usage';
+    return byUsage ? this.all : this.#ofOwnNodes;
+  }
 }
 
 /** A node that is older than this when it is first seen carried other labels before. */
@@ -211,27 +195,26 @@ function atDebug(logger: Logger, fields: LogFields): Logger {
 }
 
 /** How the watches of one tenant cluster talk to its API server. */
-export interface WatchConnection {
+export class WatchConnection {
   /** The connection that it was made from. */
   readonly of: Connection;
-  for(watch: KindWatch): Pick<Connection, 'request' | 'stream'>;
-}
+  readonly #core: Pick<Connection, 'request' | 'stream'>;
+  readonly #resource: Pick<Connection, 'request' | 'stream'>;
 
-/** `counted` is the connection as the watches use it: what it gives was read apart. */
-export function watchConnection(
-  connection: Connection,
-  counted: Pick<Connection, 'request' | 'stream'>,
-): WatchConnection {
-  const core = withoutAbsence(counted);
-  const resource = preferServedVersion({
-    connection: counted,
-    group: RESOURCE.group,
-    versions: RESOURCE_VERSIONS,
-  });
-  return {
-    of: connection,
-    for: (watch) => (watch.resource.group === RESOURCE.group ? resource : core),
-  };
+  /** `counted` is the connection as the watches use it: what it gives was read apart. */
+  constructor(of: Connection, counted: Pick<Connection, 'request' | 'stream'>) {
+    this.of = of;
+    this.#core = withoutAbsence(counted);
+    this.#resource = preferServedVersion({
+      connection: counted,
+      group: RESOURCE.group,
+      versions: RESOURCE_VERSIONS,
+    });
+  }
+
+  for(watch: AnyKindWatch): Pick<Connection, 'request' | 'stream'> {
+    return watch.resource.group === RESOURCE.group ? this.#resource : this.#core;
+  }
 }
 
 /**
@@ -249,4 +232,24 @@ export function withoutAbsence(
     request: async (path, options) => served(await connection.request(path, options)),
     stream: async (path, options) => served(await connection.stream(path, options)),
   };
+}
+
+/** An API server that has said nothing for this long since it was first asked counts as failing. */
+const SILENCE_MS = 15_000;
+
+/** Why the first of these watches fails, and since when any does; undefined while none does. `startedAt`: when the API was first asked. */
+export function failureOf(
+  watches: readonly Pick<AnyKindWatch, 'resource' | 'health'>[],
+  now: number,
+  startedAt = Infinity,
+): { readonly reason: string; readonly since: number } | undefined {
+  const failing = watches.flatMap((watch) => {
+    const { plural } = watch.resource;
+    const { state, reason, since } = watch.health();
+    if (state === 'failing') return [{ reason: `${plural}: ${reason}`, since }];
+    const silent = state === 'starting' && now - startedAt > SILENCE_MS;
+    return silent ? [{ reason: `${plural}: no answer yet`, since }] : [];
+  });
+  const [first] = failing;
+  return first && { reason: first.reason, since: least(failing.map(({ since }) => since)) };
 }

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { useTestCluster } from '../../e2e/control-plane/test-cluster.ts';
 import type { Connection } from '../kubernetes/connection.ts';
-import { createReflector } from '../kubernetes/reflector.ts';
+import { Reflector } from '../kubernetes/reflector.ts';
 import { createCapturingLogger } from '../kubernetes/testing/capturing-logger.ts';
 import { connectWith } from '../kubernetes/testing/connect.ts';
 import { projectVolumeClaim, type VolumeState } from '../observation/held-objects.ts';
@@ -101,7 +101,7 @@ beforeAll(async () => {
     billedUntil: (present) => present,
   });
   const gone = Promise.withResolvers<void>();
-  const source = createReflector({
+  const source = new Reflector({
     connection: held,
     resource: { group: '', version: 'v1', plural: 'persistentvolumeclaims', namespace },
     project: projectVolumeClaim,

@@ -16,7 +16,7 @@ import { isRecord } from '../model/is-record.ts';
 import { settingsFrom } from '../controllers/testing/settings.ts';
 import { loadKubeConfig } from '../kubernetes/kube-config.ts';
 import { createLogger } from '../telemetry/create-logger.ts';
-import { createScrubber } from '../telemetry/scrubber.ts';
+import { Scrubber } from '../telemetry/scrubber.ts';
 import { systemClock } from '../telemetry/system-clock.ts';
 import { ClusterHolder } from './cluster-holder.ts';
 import { runOperator } from './run-operator.ts';
@@ -247,7 +247,7 @@ async function operator() {
       clock: systemClock,
       random: Math.random,
       logger: createLogger({ level: 'info', format: 'text', output }),
-      scrubber: createScrubber(),
+      scrubber: new Scrubber(),
     },
     stopping.signal,
   );

@@ -1,7 +1,7 @@
 import type { Settings } from '../config/settings.ts';
 import { CUSTOMER_ID_KEYS } from '../destinations/registry.ts';
-import { createDiscovery, type Discovery } from '../discovery/discovery.ts';
-import { createExternalFile, type ExternalFile } from '../discovery/external-file.ts';
+import { Discovery } from '../discovery/discovery.ts';
+import { ExternalFile } from '../discovery/external-file.ts';
 import type { Ledger } from '../ledger/ledger.ts';
 import { volumeNeeded } from '../ledger/volume-needed.ts';
 import { omitUndefined } from '../model/omit-undefined.ts';
@@ -11,10 +11,10 @@ import {
   type ObservationOptions,
 } from '../observation/observation.ts';
 import type { Logger } from '../telemetry/logger.ts';
-import { createTenantApiAccess } from '../tenant-api/access.ts';
-import { createForeignReader } from '../tenant-api/reading/foreign-reader.ts';
-import { countReaderDeaths } from '../tenant-api/reading/reader-metrics.ts';
-import { createTenantApis, type TenantApis } from '../tenant-api/tenant-apis.ts';
+import { TenantApiAccess } from '../tenant-api/access.ts';
+import { ForeignReader } from '../tenant-api/reading/foreign-reader.ts';
+import { countReaderDeaths } from '../tenant-api/reading/foreign-reader.ts';
+import { TenantApis } from '../tenant-api/tenant-apis.ts';
 import { restoreJournal, type RestoredJournal } from '../windows/journal.ts';
 import { restoreTenantApis, type RestoredTenantApi } from '../windows/tenant-journal.ts';
 import type { BuildContext } from './build-context.ts';
@@ -69,7 +69,7 @@ export async function buildClusterView(context: BuildContext): Promise<ClusterVi
     random,
     logger,
   });
-  const discovery: Discovery = createDiscovery({
+  const discovery: Discovery = new Discovery({
     settings,
     sources: { ...watches.discovery, tenantObjects: tenantObjects.sources },
     customerIdKeys: CUSTOMER_ID_KEYS,
@@ -121,7 +121,7 @@ function billedUntil({ watchDeletions, windowMs }: Settings['metering'], present
 function externalFile({ environment, ledger, clock }: BuildContext): ExternalFile | undefined {
   const path = environment.tenantApi.clustersFile;
   if (path === undefined) return undefined;
-  return createExternalFile({
+  return new ExternalFile({
     path,
     customerIdKeys: CUSTOMER_ID_KEYS,
     records: ledger,
@@ -152,7 +152,7 @@ async function buildTenantApis(context: BuildContext, sources: TenantApisSources
   const { nodes, volumes, loadBalancers } = watches.collector;
   const common = { clock, random, logger, discovery };
   const { watchNamespaces } = context;
-  const access = createTenantApiAccess({ ...common, connection, settings, watchNamespaces });
+  const access = new TenantApiAccess({ ...common, connection, settings, watchNamespaces });
   const machines = createMachineRecordWatch({
     ...common,
     connection,
@@ -160,13 +160,13 @@ async function buildTenantApis(context: BuildContext, sources: TenantApisSources
     watchNamespaces: context.watchNamespaces,
     hostNode: (name) => nodes.find('', name),
   });
-  const reader = createForeignReader({
+  const reader = new ForeignReader({
     clock,
     random,
     logger,
     onDeath: countReaderDeaths(context.registry),
   });
-  const apis = createTenantApis({
+  const apis = new TenantApis({
     ...common,
     machines: machines.records,
     access,

@@ -1,7 +1,7 @@
 import { once } from 'node:events';
 import { createServer, type Server } from 'node:http';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
-import { createConnection } from '../kubernetes/connection.ts';
+import { Connection } from '../kubernetes/connection.ts';
 import { createCapturingLogger } from '../kubernetes/testing/capturing-logger.ts';
 import { plainKubeConfig } from '../kubernetes/testing/scripted-api-server.ts';
 import { ledgerFailure } from '../ledger/failures.ts';
@@ -19,7 +19,7 @@ interface Answer {
 const used = useLedgers();
 const never = new AbortController().signal;
 let server: Server;
-let connection: ReturnType<typeof createConnection>;
+let connection: Connection;
 /** The last one is given again and again. */
 let answers: Answer[];
 let asked: string[];
@@ -35,7 +35,7 @@ beforeEach(async () => {
   await once(server, 'listening');
   const address = server.address();
   const port = typeof address === 'object' && address !== null ? address.port : 0;
-  connection = createConnection({ kubeConfig: plainKubeConfig(`http://127.0.0.1:${port}`) });
+  connection = new Connection(plainKubeConfig(`http://127.0.0.1:${port}`));
 });
 afterEach(async () => {
   await connection.close();

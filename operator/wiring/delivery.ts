@@ -13,7 +13,7 @@ import { createEnforcement, type Enforcement } from '../enforcement/enforcement.
 import { Revocations } from '../http/portal/revocations.ts';
 import type { HeldUsage } from '../ingest/held-usage.ts';
 import { createHeldUsage } from '../ingest/ledger-held-usage.ts';
-import { createEventRecorder } from '../kubernetes/events.ts';
+import { EventRecorder } from '../kubernetes/events.ts';
 import { omitUndefined } from '../model/omit-undefined.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import type { BuildContext } from './build-context.ts';
@@ -87,7 +87,7 @@ export async function buildDelivery(
     report: (...reported) => delivery.report(...reported),
     askStanding: (asked, signal) => delivery.standing(asked, signal),
     overridesKnown: (signal) => customResources.ready(signal),
-    events: createEventRecorder({ connection, clock, logger, instance }),
+    events: new EventRecorder({ connection, clock, logger, instance }),
   });
   const { held, part: heldPart } = buildHeldUsage(context, discovery, metering);
   // Nothing may be pushed, and no alert come, before.

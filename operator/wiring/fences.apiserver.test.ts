@@ -5,7 +5,7 @@ import { createDestinationRegistry } from '../destinations/registry.ts';
 import { createTestContext, testTenant } from '../destinations/testing/context.ts';
 import type { Connection } from '../kubernetes/connection.ts';
 import { fencedConnection } from '../kubernetes/fenced-connection.ts';
-import { createLeaderElection, type LeaderElection } from '../kubernetes/lease.ts';
+import { LeaderElection } from '../kubernetes/lease.ts';
 import { createCapturingLogger } from '../kubernetes/testing/capturing-logger.ts';
 import { connectWith } from '../kubernetes/testing/connect.ts';
 import { createManualClock } from '../kubernetes/testing/manual-clock.ts';
@@ -40,7 +40,7 @@ beforeEach(async () => {
   const clock = { ...manual, monotonic: () => manual.monotonic() + frozenMs };
   receiver = await startTestServer((_, response) => void response.end('{}'));
   stop = new AbortController();
-  election = createLeaderElection({
+  election = new LeaderElection({
     connection,
     namespace,
     name: 'meterfeed',

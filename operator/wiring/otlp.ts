@@ -3,7 +3,7 @@ import type { CreateDestination } from '../destinations/registry.ts';
 import { override } from '../model/override.ts';
 import { isSuccess } from '../outbound/http-client.ts';
 import type { Outbound } from '../outbound/outbound.ts';
-import { createCauseLog } from '../telemetry/cause-log.ts';
+import { CauseLog } from '../telemetry/cause-log.ts';
 import type { OtlpPost } from '../telemetry/otlp/otlp.ts';
 import type { Tracer } from '../telemetry/tracer.ts';
 import type { OperatorOptions } from './build-context.ts';
@@ -43,7 +43,7 @@ export async function exportTelemetry(
     if (isSuccess(outcome.status)) return undefined;
     return `HTTP POST ${path}: status ${outcome.status}`;
   };
-  const log = createCauseLog(logger, clock);
+  const log = new CauseLog(logger, clock);
   const { startOtlp } = await import('../telemetry/otlp/otlp.ts');
   const otlp = startOtlp({
     registry,

@@ -13,13 +13,9 @@ import {
 } from '../prometheus/configured-metric.ts';
 import { createEgressMeasure, createUtilizationMeasure } from '../prometheus/built-in-measures.ts';
 import type { Measure } from '../prometheus/measure.ts';
-import { createMetricsFile, loadMetricsFile } from '../prometheus/metrics-file-watch.ts';
-import { createPrometheusClient } from '../prometheus/prometheus-client.ts';
-import {
-  createPrometheusMetering,
-  forgetPrometheusWork,
-  type PrometheusMetering,
-} from '../prometheus/prometheus-metering.ts';
+import { MetricsFile, loadMetricsFile } from '../prometheus/metrics-file-watch.ts';
+import { PrometheusClient } from '../prometheus/prometheus-client.ts';
+import { forgetPrometheusWork, PrometheusMetering } from '../prometheus/prometheus-metering.ts';
 import { createPrometheusMetrics } from '../prometheus/prometheus-metrics.ts';
 import type { Clock } from '../telemetry/clock.ts';
 import type { Logger } from '../telemetry/logger.ts';
@@ -60,7 +56,7 @@ export function createConfiguredMetrics(options: ConfiguredMetricsOptions): Conf
   const file =
     path === undefined
       ? undefined
-      : createMetricsFile({ ...options, path, taken: () => codesOf(settings.current()) });
+      : new MetricsFile({ ...options, path, taken: () => codesOf(settings.current()) });
   const metrics = () => file?.metrics() ?? initial;
   const definitions = remembered(metrics, (list) => list.map(definitionOf));
   return {
@@ -103,7 +99,7 @@ export function createPrometheus(options: PrometheusOptions): Prometheus {
   let metering: PrometheusMetering | undefined;
 
   const meter = async (url: string, server: PrometheusSettings, signal: AbortSignal) => {
-    const client = createPrometheusClient({
+    const client = new PrometheusClient({
       outbound: options.outbound,
       url,
       settings: server,
@@ -111,7 +107,7 @@ export function createPrometheus(options: PrometheusOptions): Prometheus {
       connections: CONNECTIONS,
     });
     const builtIn = [createEgressMeasure(server.preset), createUtilizationMeasure(server.preset)];
-    metering = createPrometheusMetering({
+    metering = new PrometheusMetering({
       ...options,
       client,
       measures: remembered<readonly ConfiguredMetric[], readonly Measure[]>(

@@ -5,7 +5,7 @@ import { createSettingsStore } from '../config/settings-store.ts';
 import { HttpFront } from '../http/front.ts';
 import { DEFAULT_LIMITS } from '../http/limits.ts';
 import { createStandbyAnswers } from '../http/standby.ts';
-import { type Connection, createConnection } from '../kubernetes/connection.ts';
+import { Connection } from '../kubernetes/connection.ts';
 import { fencedConnection } from '../kubernetes/fenced-connection.ts';
 import { LeaderLabel } from '../kubernetes/leader-label.ts';
 import { errorText } from '../model/error-text.ts';
@@ -64,7 +64,7 @@ export async function runOperator(options: RunOptions, stopping: AbortSignal): P
   const { database } = found;
   scrubber.learn(database);
   const registry = createRegistry({ version: options.version });
-  const connection = createConnection({ kubeConfig: options.kubeConfig });
+  const connection = new Connection(options.kubeConfig);
   const label =
     database === undefined || pod === undefined
       ? undefined

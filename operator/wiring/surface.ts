@@ -8,7 +8,7 @@ import { thresholdEvent, thresholdNotice } from '../budgets/threshold-event.ts';
 import { type Controllers, createControllers } from '../controllers/controllers.ts';
 import { createHttpServer, type HttpServer } from '../http/server.ts';
 import type { Views } from '../http/views.ts';
-import { createEventRecorder } from '../kubernetes/events.ts';
+import { EventRecorder } from '../kubernetes/events.ts';
 import type { TenantApis } from '../tenant-api/tenant-apis.ts';
 import { createPlanKeeper } from '../usage/plan-keeper.ts';
 import type { BuildContext } from './build-context.ts';
@@ -57,7 +57,7 @@ export function buildSurface(context: BuildContext, engine: Engine): Surface {
     usageDirectory: join(environment.ledger.dataDir, 'usage'),
     views,
   });
-  const events = createEventRecorder(context);
+  const events = new EventRecorder(context);
   const gate = new BudgetGate({
     ledger,
     clock,

@@ -4,7 +4,7 @@ import { afterAll, beforeAll, expect, test } from 'vitest';
 import { useOwnTestCluster } from '../../e2e/control-plane/test-cluster.ts';
 import { createSettingsStore } from '../config/settings-store.ts';
 import { CUSTOMER_ID_KEYS } from '../destinations/registry.ts';
-import { createDiscovery, type Discovery } from '../discovery/discovery.ts';
+import { Discovery } from '../discovery/discovery.ts';
 import { createDiscoverySources, runSources } from '../discovery/testing/create-sources.ts';
 import { settingsFrom } from '../discovery/testing/host.ts';
 import type { Connection } from '../kubernetes/connection.ts';
@@ -44,7 +44,7 @@ function startDiscovery() {
   };
   const sources = createDiscoverySources(shared);
   const tenantObjects = createTenantObjectWatches({ ...shared, settings });
-  const discovery: Discovery = createDiscovery({
+  const discovery: Discovery = new Discovery({
     sources: { ...sources, tenantObjects: tenantObjects.sources },
     settings,
     customerIdKeys: CUSTOMER_ID_KEYS,

@@ -2,11 +2,7 @@ import { randomBytes } from 'node:crypto';
 import type { LedgerDatabase, Settings } from '../config/settings.ts';
 import type { ReadinessCheck } from '../http/views.ts';
 import type { LeaderLabel } from '../kubernetes/leader-label.ts';
-import {
-  createLeaderElection,
-  type LeaderElection,
-  type LeaderElectionOptions,
-} from '../kubernetes/lease.ts';
+import { LeaderElection, type LeaderElectionOptions } from '../kubernetes/lease.ts';
 import type { Ledger } from '../ledger/ledger.ts';
 import { DatabasePoll, READY_MS } from './database-poll.ts';
 import { LEASE } from './build-operator.ts';
@@ -79,7 +75,7 @@ export class VolumeTerms implements Terms {
     const { ledger } = opened;
     // A copy of the volume has the pod's name and the ledger's id as well, and a lock of its own.
     const lineage = `${this.#options.instance}_${ledger.stats().ledgerId}_`;
-    const election = createLeaderElection({
+    const election = new LeaderElection({
       ...this.#options,
       name: LEASE,
       identity: lineage + randomBytes(4).toString('hex'),
@@ -120,7 +116,7 @@ export class DatabaseTerms implements Terms {
     this.#label = label;
     const source = options.environment.identity.clusterName;
     this.#poll = new DatabasePoll({ ...options, database, source });
-    this.#election = createLeaderElection({
+    this.#election = new LeaderElection({
       ...options,
       name: LEASE,
       identity: `${options.instance}_${randomBytes(4).toString('hex')}`,

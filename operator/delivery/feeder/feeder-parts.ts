@@ -2,7 +2,7 @@ import type { DestinationSettings } from '../../config/settings.ts';
 import type { Destination } from '../../destinations/destination.ts';
 import type { Ledger } from '../../ledger/ledger.ts';
 import type { Catalog } from '../../model/catalog.ts';
-import { createCauseLog } from '../../telemetry/cause-log.ts';
+import { CauseLog } from '../../telemetry/cause-log.ts';
 import type { Clock } from '../../telemetry/clock.ts';
 import type { Logger } from '../../telemetry/logger.ts';
 import type { DeliveryMetrics } from '../delivery-metrics.ts';
@@ -59,7 +59,7 @@ export interface FeederOptions {
 export function createFeederParts(options: FeederOptions, wake: () => void, refresh: () => void) {
   const { settings, destination, ledger, clock, random, logger } = options;
   const { name } = settings;
-  const log = createCauseLog(logger, clock);
+  const log = new CauseLog(logger, clock);
   const records = createDeliveryRecords(ledger, name);
   const deadLetters = createDeadLetterIndex(records);
   const inFlight = createInFlight(ledger, records, clock, destination.limits.idMemoryMs);

@@ -4,8 +4,8 @@ import { createSettingsStore } from '../../config/settings-store.ts';
 import { createManualClock, type ManualClock } from '../../kubernetes/testing/manual-clock.ts';
 import { createMemoryLedger } from '../../ledger/testing/memory-ledger.ts';
 import type { Logger } from '../../telemetry/logger.ts';
-import { createDiscovery, type Discovery } from '../discovery.ts';
-import { createExternalFile } from '../external-file.ts';
+import { Discovery } from '../discovery.ts';
+import { ExternalFile } from '../external-file.ts';
 import type { TenantSourceName } from '../../model/tenant-sources.ts';
 import type { RecordStore } from '../memory.ts';
 import { SOURCES } from '../registry.ts';
@@ -90,14 +90,14 @@ export function createDiscoveryRig(environment: Environment = {}, start?: number
       path === undefined
         ? {}
         : {
-            external: createExternalFile({
+            external: new ExternalFile({
               path,
               customerIdKeys: CUSTOMER_ID_KEYS,
               records,
               clock,
             }),
           };
-    return createDiscovery({
+    return new Discovery({
       sources,
       settings,
       customerIdKeys: CUSTOMER_ID_KEYS,

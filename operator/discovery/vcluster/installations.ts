@@ -23,18 +23,16 @@ export interface InstallationsInput {
   readonly externalNames?: readonly string[];
 }
 
-export interface Installations {
-  /** In the order of their age, so that ids are given in that order. */
-  readonly installations: readonly Installation[];
-  readonly problems: readonly string[];
-}
-
 /**
  * Puts workloads and platform instances together by namespace and name (docs/discovery.md#how-tenant-clusters-are-found): a StatefulSet
  * and a Deployment of one release are one tenant cluster, a workload that no instance points to is
  * one of its own, and so is an instance whose host namespace is here.
  */
-export function findInstallations(input: InstallationsInput): Installations {
+export function findInstallations(input: InstallationsInput): {
+  /** In the order of their age, so that ids are given in that order. */
+  readonly installations: readonly Installation[];
+  readonly problems: readonly string[];
+} {
   const watched = new Set(input.watchNamespaces);
   const isWatched = (namespace: string) => watched.size === 0 || watched.has(namespace);
   const workloads = Map.groupBy(input.workloads, (workload) =>

@@ -26,20 +26,18 @@ export interface SyncedNamespacesInput {
   readonly ownNamespace?: string | undefined;
 }
 
-export interface SyncedNamespaces {
+/**
+ * The host namespaces that syncers have mapped, each given to at most one tenant cluster
+ * (docs/discovery.md#namespaces-that-a-syncer-maps).
+ */
+export function findSyncedNamespaces(input: SyncedNamespacesInput): {
   /** By {@link placeKey} of their tenant cluster, sorted by name. */
   readonly byPlace: ReadonlyMap<string, readonly SyncedNamespace[]>;
   /** Namespaces that are nobody's although they say so, and why; one line each, sorted. */
   readonly problems: readonly string[];
   /** Names of those, but for Kubernetes' and the operator's own: what is in them is somebody's whom nobody knows. */
   readonly refused: ReadonlySet<string>;
-}
-
-/**
- * The host namespaces that syncers have mapped, each given to at most one tenant cluster
- * (docs/discovery.md#namespaces-that-a-syncer-maps).
- */
-export function findSyncedNamespaces(input: SyncedNamespacesInput): SyncedNamespaces {
+} {
   const watched = new Set(input.watchNamespaces);
   const isWatched = (namespace: string) => watched.size === 0 || watched.has(namespace);
   const claims = createClaims(input);

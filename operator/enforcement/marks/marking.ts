@@ -6,7 +6,7 @@ import type { EventRecorder } from '../../kubernetes/events.ts';
 import { metadataOf } from '../../kubernetes/resource.ts';
 import type { RawObject } from '../../kubernetes/source.ts';
 import { omitUndefined } from '../../model/omit-undefined.ts';
-import { createWorkQueue, type WorkOutcome, type WorkQueue } from '../../kubernetes/work-queue.ts';
+import { type WorkOutcome, WorkQueue } from '../../kubernetes/work-queue.ts';
 import type { WorkQueueMetrics } from '../../kubernetes/metrics.ts';
 import { textsAt } from '../../discovery/object-reading.ts';
 import type { Clock } from '../../telemetry/clock.ts';
@@ -84,7 +84,7 @@ class ObjectMarking implements Marking {
   constructor(options: MarkingOptions) {
     const { clock, logger, queueMetrics } = options;
     this.#options = options;
-    this.#queue = createWorkQueue({
+    this.#queue = new WorkQueue({
       name: 'enforcement',
       process: (key, signal) => this.#work(key, signal),
       concurrency: CONCURRENCY,

@@ -2,10 +2,10 @@ import { Registry } from 'prom-client';
 import { loadEnvironment } from '../../config/load-environment.ts';
 import type { SettingsStore, TenantOverrideSettings } from '../../config/settings.ts';
 import { createSettingsStore } from '../../config/settings-store.ts';
-import { createDiscovery, type Discovery } from '../../discovery/discovery.ts';
+import { Discovery } from '../../discovery/discovery.ts';
 import { createDiscoverySources, runSources } from '../../discovery/testing/create-sources.ts';
 import type { Connection } from '../../kubernetes/connection.ts';
-import { createEventRecorder } from '../../kubernetes/events.ts';
+import { EventRecorder } from '../../kubernetes/events.ts';
 import { createCapturingLogger } from '../../kubernetes/testing/capturing-logger.ts';
 import type { Ledger } from '../../ledger/ledger.ts';
 import { systemClock } from '../../telemetry/system-clock.ts';
@@ -46,7 +46,7 @@ export async function runEnforcement(options: {
     timings: { absentProbe: 200 },
     onChange: (departed) => discovery.request(departed),
   });
-  const discovery = createDiscovery({
+  const discovery = new Discovery({
     ...common,
     sources,
     settings,
@@ -64,7 +64,7 @@ export async function runEnforcement(options: {
     askStanding: async () => [],
     report: async () => ({ kind: 'written' }),
     askKeys: async () => ({ kind: 'failed', reason: 'nobody to ask' }),
-    events: createEventRecorder({ ...common, connection, instance: 'test' }),
+    events: new EventRecorder({ ...common, connection, instance: 'test' }),
     overridesKnown: async () => undefined,
     registry,
   });

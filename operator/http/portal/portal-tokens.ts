@@ -24,7 +24,7 @@ export interface PortalClaims {
   readonly series: string;
 }
 
-/** `ended`: signed here, and no longer good. */
+/** What a token is good for. `ended`: signed here, and expired or revoked. */
 export type SignedToken =
   | { readonly kind: 'good'; readonly claims: PortalClaims }
   | { readonly kind: 'ended' }

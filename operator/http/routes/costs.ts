@@ -18,7 +18,7 @@ import {
   readTimeRange,
 } from '../query.ts';
 import type { Route, RouteContext } from '../route.ts';
-import { createSharedAnswers, type SharedAnswers } from '../shared-answers.ts';
+import { SharedAnswers } from '../shared-answers.ts';
 import type { Views } from '../views.ts';
 import { type CostAnswer, COST_SENDERS } from './cost-answer.ts';
 import {
@@ -85,7 +85,7 @@ export function costsRoute(context: RouteContext, scans: Scans): Route {
 /** Answers that readers share, begun afresh with every change of the prices. */
 function answersByPrices({ clock, views }: RouteContext): () => SharedAnswers<CostAnswer> {
   const none = (): SharedAnswers<CostAnswer> =>
-    createSharedAnswers({
+    new SharedAnswers({
       now: () => clock.monotonic(),
       maxAnswers: SHARED_ANSWERS,
       mayKeep: ({ rows }) => rows.length <= SHARED_ROWS,

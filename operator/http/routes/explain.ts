@@ -10,7 +10,7 @@ import { Problem } from '../problem.ts';
 import { pathParameter, readQuery } from '../query.ts';
 import type { Route, RouteContext } from '../route.ts';
 import { isForeign, tenantOf } from '../scope.ts';
-import type { GapView } from '../views.ts';
+import type { Gap } from '../views.ts';
 
 const COLLECTOR = 'collector';
 
@@ -109,7 +109,7 @@ function showMeasured(
   event: UsageEvent,
   explanation: Explanation,
   { text, documentation }: MeteringRule,
-  gaps: readonly GapView[],
+  gaps: readonly Gap[],
 ): object {
   const { measured, carried, givenBack, addsUp, shares, rest } = explanation;
   const start = Date.parse(event.window_start);
@@ -149,7 +149,7 @@ function showShare(
 }
 
 /** Touches the event's window and bears on its metric. */
-function concerns(gap: GapView, event: UsageEvent, { scope }: MeteringRule): boolean {
+function concerns(gap: Gap, event: UsageEvent, { scope }: MeteringRule): boolean {
   const touches =
     gap.from < Date.parse(event.window_end) && gap.to > Date.parse(event.window_start);
   return touches && bearsOn(gap, scope, new Set([event.dimensions?.['tenant_cluster'] ?? '']));

@@ -3,7 +3,7 @@ import { bearsOn, clip, forTenant, type GapGroup, groupGaps } from '../gap-group
 import { isoTime } from '../presentation.ts';
 import { RANGE_PARAMETERS, readQuery, readTimeRange } from '../query.ts';
 import type { Route, RouteContext } from '../route.ts';
-import type { GapView } from '../views.ts';
+import type { Gap } from '../views.ts';
 import { tenantOf } from '../scope.ts';
 import { measuredSince } from './usage.ts';
 
@@ -24,7 +24,7 @@ export function gapsRoute(context: RouteContext): Route {
         const [tenant, metric] = [query.get('tenant'), query.get('metric')];
         const owners = new Map(views.discovery.clusters().map(({ id, tenant: of }) => [id, of]));
         const mine = new Set([...owners.keys()].filter((id) => isWanted(owners.get(id), tenant)));
-        const concerns = (gap: GapView): boolean => {
+        const concerns = (gap: Gap): boolean => {
           if (tenant !== undefined && owners.has(gap.scope) && !mine.has(gap.scope)) return false;
           return metric === undefined || bearsOn(gap, meteringRule(metric).scope, mine);
         };

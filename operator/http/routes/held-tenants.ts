@@ -130,14 +130,16 @@ async function showHeld(
     .send(`${head},"sums":[${rows.join(',')}],"first_events":[${shown.join(',')}]}\n`);
 }
 
-interface Decided {
-  readonly tenant: string;
-  readonly what: 'released' | 'renamed' | 'discarded';
-  readonly outcome: HeldDecision;
-  readonly to?: string;
-}
-
-function answer({ logger }: RouteContext, response: Response, decided: Decided): void {
+function answer(
+  { logger }: RouteContext,
+  response: Response,
+  decided: {
+    readonly tenant: string;
+    readonly what: 'released' | 'renamed' | 'discarded';
+    readonly outcome: HeldDecision;
+    readonly to?: string;
+  },
+): void {
   const { tenant, what, outcome, to } = decided;
   switch (outcome.kind) {
     case 'decided': {

@@ -9,7 +9,7 @@ import { badRequest } from '../problem.ts';
 import { FILTER_PARAMETERS, pathParameter, readChoice, readFilter, readQuery } from '../query.ts';
 import type { Route, RouteContext } from '../route.ts';
 import { tenantOf } from '../scope.ts';
-import { createSharedAnswers } from '../shared-answers.ts';
+import { SharedAnswers } from '../shared-answers.ts';
 import { streamLines } from '../stream-lines.ts';
 import {
   addUsage,
@@ -38,7 +38,7 @@ interface MonthAnswer {
 /** GET /api/v1/months/{month}: a calendar month, the month before, and what it comes to at its end. */
 export function monthRoute(context: RouteContext, scans: Scans): Route {
   const { clock, ledger } = context;
-  const shared = createSharedAnswers<MonthAnswer>({
+  const shared = new SharedAnswers<MonthAnswer>({
     now: () => clock.monotonic(),
     maxAnswers: SHARED_ANSWERS,
     mayKeep: ({ rows }) => rows.length <= SHARED_ROWS,

@@ -1,5 +1,5 @@
 import { type Page, sendAsset } from '../dashboard/dashboard.ts';
-import { ConcurrencyLimit, createScans } from '../limits.ts';
+import { ConcurrencyLimit, Scans } from '../limits.ts';
 import { readQuery } from '../query.ts';
 import type { Route, RouteContext } from '../route.ts';
 import { billingStateRoutes } from './billing-states.ts';
@@ -44,7 +44,7 @@ export function createRoutes(context: RouteContext, page: Page): readonly Route[
   const busy = 'too much is being sent at once';
   const memory = new ConcurrencyLimit(BODY_MEMORY_BYTES, busy);
   const webhookMemory = new ConcurrencyLimit(WEBHOOK_MEMORY_BYTES, busy);
-  const scans = createScans();
+  const scans = new Scans();
   const verifications = new ConcurrencyLimit(1, 'the ledger is being verified');
   const comparisons = new ConcurrencyLimit(CONCURRENT_COMPARISONS, 'too many plans at once');
   const routes = [

@@ -21,7 +21,7 @@ import {
 import type { Route, RouteContext } from '../route.ts';
 import { tenantOf } from '../scope.ts';
 import { goneSignal, streamLines } from '../stream-lines.ts';
-import { createSharedAnswers, type SharedAnswers } from '../shared-answers.ts';
+import { SharedAnswers } from '../shared-answers.ts';
 import { eventsIn } from '../../usage/events-in.ts';
 import {
   createUsageSums,
@@ -68,7 +68,7 @@ interface UsageAnswer {
 /** GET /api/v1/usage: exact sums of the events whose window starts in a range. */
 export function usageRoute(context: RouteContext, scans: Scans): Route {
   const { clock, ledger } = context;
-  const shared = createSharedAnswers<UsageAnswer>({
+  const shared = new SharedAnswers<UsageAnswer>({
     now: () => clock.monotonic(),
     maxAnswers: SHARED_ANSWERS,
     mayKeep: ({ rows }) => rows.length <= SHARED_ROWS,
@@ -126,8 +126,14 @@ export function usageRoute(context: RouteContext, scans: Scans): Route {
   };
 }
 
-/** What sums are asked for by a request, and what its answer is shared by. */
-interface SharedRequest<T> {
+/** An answer of a moment ago where the reader makes do with one, else one made now. */
+export function sharedOrMade<T>({
+  request,
+  response,
+  asked: { query, range, groupBy, head },
+  answers,
+  make,
+}: {
   readonly request: Request;
   readonly response: Response;
   readonly asked: {
@@ -139,16 +145,7 @@ interface SharedRequest<T> {
   };
   readonly answers: SharedAnswers<T>;
   readonly make: (signal: AbortSignal) => Promise<T>;
-}
-
-/** An answer of a moment ago where the reader makes do with one, else one made now. */
-export function sharedOrMade<T>({
-  request,
-  response,
-  asked: { query, range, groupBy, head },
-  answers,
-  make,
-}: SharedRequest<T>): Promise<T> {
+}): Promise<T> {
   const maxAgeMs = readMaxAge(request);
   if (maxAgeMs <= 0) return make(goneSignal(response));
   const selection = selectionOf(query);

@@ -1,11 +1,11 @@
 import type { Request } from 'express';
-import { createCauseLog } from '../../telemetry/cause-log.ts';
+import { CauseLog } from '../../telemetry/cause-log.ts';
 import type { DestinationDefinition } from '../../destinations/definition.ts';
 import { DESTINATIONS } from '../../destinations/registry.ts';
 import type { DestinationType } from '../../model/destination-type.ts';
 import type { InboxOutcome } from '../../enforcement/inbox.ts';
 import { clientKey } from '../access.ts';
-import { type ConcurrencyLimit, createFailedAttempts, MOST_FAILED_SIGNATURES } from '../limits.ts';
+import { type ConcurrencyLimit, FailedAttempts, MOST_FAILED_SIGNATURES } from '../limits.ts';
 import { badRequest, Problem, tryLater } from '../problem.ts';
 import { pathParameter, readQuery } from '../query.ts';
 import { readBody } from '../request-body.ts';
@@ -40,8 +40,8 @@ export function webhookRoute(
   { views, clock, logger }: RouteContext,
   memory: ConcurrencyLimit,
 ): Route {
-  const attempts = createFailedAttempts(clock, MOST_FAILED_SIGNATURES);
-  const log = createCauseLog(logger, clock);
+  const attempts = new FailedAttempts(clock, MOST_FAILED_SIGNATURES);
+  const log = new CauseLog(logger, clock);
   return {
     method: 'post',
     path: '/webhooks/{provider}',

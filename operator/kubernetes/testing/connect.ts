@@ -1,9 +1,9 @@
 import { KubeConfig } from '@kubernetes/client-node';
-import { type Connection, createConnection } from '../connection.ts';
+import { Connection } from '../connection.ts';
 
 /** A connection by the text of a kubeconfig. */
 export function connectWith(kubeconfig: string): Connection {
   const kubeConfig = new KubeConfig();
   kubeConfig.loadFromString(kubeconfig);
-  return createConnection({ kubeConfig });
+  return new Connection(kubeConfig);
 }

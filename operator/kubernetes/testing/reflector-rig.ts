@@ -2,7 +2,7 @@ import { Registry } from 'prom-client';
 import { isRecord } from '../../model/is-record.ts';
 import type { Clock } from '../../telemetry/clock.ts';
 import { systemClock } from '../../telemetry/system-clock.ts';
-import { createConnection } from '../connection.ts';
+import { Connection } from '../connection.ts';
 import { createReflectorMetrics } from '../metrics.ts';
 import { createSource } from '../namespaced-source.ts';
 import type { ReflectorOptions, ReflectorTimings } from '../reflector-options.ts';
@@ -54,7 +54,7 @@ export async function startReflector(
   server: Pick<ScriptedApiServer, 'kubeConfig'>,
   options: RigOptions & { readonly waitUntilReady?: boolean } = {},
 ): Promise<ReflectorRig> {
-  const connection = createConnection({ kubeConfig: server.kubeConfig });
+  const connection = new Connection(server.kubeConfig);
   const handler = createRecordingHandler<TestPod>();
   const logger = createCapturingLogger();
   const registry = new Registry();

@@ -18,12 +18,8 @@ import type { Window } from '../../model/window.ts';
 import { CONNECTIONS } from '../ask.ts';
 import { createEgressMeasure, createUtilizationMeasure } from '../built-in-measures.ts';
 import type { Measure } from '../measure.ts';
-import { createPrometheusClient } from '../prometheus-client.ts';
-import {
-  createPrometheusMetering,
-  type PrometheusMetering,
-  type PrometheusMeteringOptions,
-} from '../prometheus-metering.ts';
+import { PrometheusClient } from '../prometheus-client.ts';
+import { PrometheusMetering, type PrometheusMeteringOptions } from '../prometheus-metering.ts';
 import { createPrometheusMetrics, type PrometheusMetrics } from '../prometheus-metrics.ts';
 import { DESTINATIONS } from '../../destinations/registry.ts';
 
@@ -80,7 +76,7 @@ export async function live(options: LifeOptions): Promise<Life> {
   const registry = new Registry();
   const logger = createMemoryLogger();
   const metrics = createPrometheusMetrics(registry);
-  const client = createPrometheusClient({
+  const client = new PrometheusClient({
     outbound: createOutbound({ registry, clock: systemClock, userAgent: 'meterfeed/test' }),
     url: settings.prometheus.url ?? '',
     settings: settings.prometheus,
@@ -96,7 +92,7 @@ export async function live(options: LifeOptions): Promise<Life> {
     writeRecords: async (changes) => (severed ? gone : ledger.writeRecords(changes)),
   };
   const measures = (options.measures ?? builtInMeasures)(settings);
-  const metering = createPrometheusMetering({
+  const metering = new PrometheusMetering({
     client,
     measures: () => measures,
     tenantClusters: history,

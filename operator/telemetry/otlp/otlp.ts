@@ -23,7 +23,7 @@ import { metricData } from './metric-data.ts';
 /** Sends a body of JSON to a path of the collector; why it was not taken, or undefined. Never throws. */
 export type OtlpPost = (path: string, body: Uint8Array) => Promise<string | undefined>;
 
-export interface OtlpOptions {
+interface OtlpOptions {
   readonly registry: Registry;
   readonly clock: Clock;
   readonly post: OtlpPost;
@@ -35,12 +35,6 @@ export interface OtlpOptions {
   readonly onFailure: (reason: string) => void;
 }
 
-export interface Otlp {
-  readonly tracer: Tracer;
-  /** Sends what there is, and ends. */
-  close(): Promise<void>;
-}
-
 const SCOPE = 'meterfeed';
 const LONGEST_EXPORT_MS = 10_000;
 /** Of the OTLP specification (https://opentelemetry.io/docs/specs/otlp/#otlphttp-request). */
@@ -48,7 +42,11 @@ const METRICS_PATH = '/v1/metrics';
 const TRACES_PATH = '/v1/traces';
 
 /** Reports to a collector by the SDK of OpenTelemetry. Only where somebody asked for it is this file loaded. */
-export function startOtlp(options: OtlpOptions): Otlp {
+export function startOtlp(options: OtlpOptions): {
+  readonly tracer: Tracer;
+  /** Sends what there is, and ends. */
+  readonly close: () => Promise<void>;
+} {
   const { registry, clock, intervalMs } = options;
   const resource = resourceFromAttributes(options.resource);
   const startedAt = clock.now();

@@ -8,8 +8,8 @@ import type { Connection } from '../../kubernetes/connection.ts';
 import { createCapturingLogger } from '../../kubernetes/testing/capturing-logger.ts';
 import { connectWith } from '../../kubernetes/testing/connect.ts';
 import { systemClock } from '../../telemetry/system-clock.ts';
-import { createTenantApiAccess } from '../access.ts';
-import type { TenantApiAccess } from '../tenant-api.ts';
+import { TenantApiAccess } from '../access.ts';
+
 import { base64, kubeconfigText } from '../testing/kubeconfigs.ts';
 import { fakeDiscovery, tenantCluster } from '../testing/tenant-clusters.ts';
 
@@ -51,7 +51,7 @@ async function rigOf(user: string, count: number, verbs?: readonly string[]) {
     await put(namespace, 'canary', 'another');
   }
   const asked: string[] = [];
-  const access = createTenantApiAccess({
+  const access = new TenantApiAccess({
     connection: {
       kubeConfig: connection.kubeConfig,
       request: (path, options) => {

@@ -5,23 +5,18 @@ import type { KubeconfigSecret, TenantCluster } from '../../discovery/tenant-clu
 import type { Connection } from '../../kubernetes/connection.ts';
 import { describeFailure, type RequestFailure } from '../../kubernetes/outcome.ts';
 import { resourcePath } from '../../kubernetes/resource.ts';
-import type { KubeconfigSecrets } from './kubeconfig-secrets.ts';
+import {
+  type KubeconfigRead,
+  type KubeconfigSecrets,
+  readSecretData,
+} from './kubeconfig-secrets.ts';
 import { MOST_KUBECONFIG_BYTES } from './read-kubeconfig.ts';
-import { type KubeconfigRead, readSecretData } from './secret-data.ts';
 
 /** Reads the kubeconfig that is meant for a tenant cluster. Never rejects. */
 export type KubeconfigSource = (
   cluster: TenantCluster,
   signal: AbortSignal,
 ) => Promise<KubeconfigRead>;
-
-export interface KubeconfigSourceOptions {
-  /** To the host's API server. */
-  readonly connection: Pick<Connection, 'request'>;
-  readonly secrets: Pick<KubeconfigSecrets, 'read'>;
-  /** The settings in force. */
-  readonly settings: () => Pick<TenantApiSettings, 'kubeconfigSecret' | 'adminFallback'>;
-}
 
 /** With a key where it is known which one holds the kubeconfig. */
 type AskedSecret = Pick<KubeconfigSecret, 'namespace' | 'name'> & Partial<KubeconfigSecret>;
@@ -35,7 +30,13 @@ const FORBIDDEN = 403;
  * (docs/tenant-apis.md#leave-a-read-only-kubeconfig). Secrets of the one name are watched; where that
  * is not allowed, and for the admin's, each is asked for by its name (docs/security.md#d-16).
  */
-export function createKubeconfigSource(options: KubeconfigSourceOptions): KubeconfigSource {
+export function createKubeconfigSource(options: {
+  /** To the host's API server. */
+  readonly connection: Pick<Connection, 'request'>;
+  readonly secrets: Pick<KubeconfigSecrets, 'read'>;
+  /** The settings in force. */
+  readonly settings: () => Pick<TenantApiSettings, 'kubeconfigSecret' | 'adminFallback'>;
+}): KubeconfigSource {
   const { connection, secrets, settings } = options;
 
   async function askFor(

@@ -1,6 +1,6 @@
 import { KubeConfig } from '@kubernetes/client-node';
 import type { TenantCluster } from '../../discovery/tenant-cluster.ts';
-import { type Connection, createConnection } from '../../kubernetes/connection.ts';
+import { Connection } from '../../kubernetes/connection.ts';
 import { omitUndefined } from '../../model/omit-undefined.ts';
 import type { Secret } from '../../model/secret.ts';
 import { type AddressLookup, createGuardedLookup } from '../../outbound/address-guard.ts';
@@ -20,7 +20,7 @@ export type OpenedKubeconfig =
 /** Makes a connection out of a kubeconfig that somebody else wrote, if it may be made. Dials nothing yet. */
 export type OpenKubeconfig = (text: Secret, cluster: TenantCluster) => OpenedKubeconfig;
 
-export interface OpenKubeconfigOptions {
+export function createOpenKubeconfig(options: {
   /** TENANT_API_ALLOWED_HOSTS in force. */
   readonly allowedHosts: () => readonly string[];
   /** `host:port` of the host cluster's API server. */
@@ -30,9 +30,7 @@ export interface OpenKubeconfigOptions {
   readonly now: () => number;
   /** For tests: how names become addresses. */
   readonly lookup?: AddressLookup;
-}
-
-export function createOpenKubeconfig(options: OpenKubeconfigOptions): OpenKubeconfig {
+}): OpenKubeconfig {
   const { allowedHosts, hostApi, externalName, now, lookup } = options;
   return (text, cluster) => {
     const read = readForeignKubeconfig(text.reveal());
@@ -110,10 +108,8 @@ export function openConnection(
     contexts: [{ name: NAME, cluster: NAME, user: NAME }],
     currentContext: NAME,
   });
-  return createConnection({
-    kubeConfig: config,
-    limits: { ...LIMITS, lookup: createGuardedLookup(lookup, plan.addressProblem) },
-  });
+  const guarded = createGuardedLookup(lookup, plan.addressProblem);
+  return new Connection(config, { ...LIMITS, lookup: guarded });
 }
 
 const NAME = 'tenant';

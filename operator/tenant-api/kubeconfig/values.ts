@@ -13,16 +13,14 @@ export interface ForeignKubeconfig {
   readonly certificateAuthority?: string;
   readonly tlsServerName?: string;
   readonly token?: Secret;
-  readonly client?: ClientCertificate;
+  readonly client?: {
+    /** PEM. */
+    readonly certificate: string;
+    /** PEM. */
+    readonly key: Secret;
+  };
   /** When the first of its credentials ends, milliseconds since the epoch. */
   readonly validUntil?: number;
-}
-
-export interface ClientCertificate {
-  /** PEM. */
-  readonly certificate: string;
-  /** PEM. */
-  readonly key: Secret;
 }
 
 const CLUSTER = 'clusters[0].cluster';
@@ -114,18 +112,18 @@ function tokenEnd(token: string): number | undefined {
   }
 }
 
-interface ReadCertificates {
-  readonly pem: string;
-  /** Of the first of them, milliseconds since the epoch; NaN where it says no date. */
-  readonly validUntil: number;
-}
-
 function readCertificates(
   parent: YamlMap,
   field: string,
   where: string,
   problems: string[],
-): ReadCertificates | undefined {
+):
+  | {
+      readonly pem: string;
+      /** Of the first of them, milliseconds since the epoch; NaN where it says no date. */
+      readonly validUntil: number;
+    }
+  | undefined {
   const pem = decode(parent, field);
   if (pem === undefined) return undefined;
   try {

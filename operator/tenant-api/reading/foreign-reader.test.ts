@@ -3,7 +3,7 @@ import { createCapturingLogger } from '../../kubernetes/testing/capturing-logger
 import { createManualClock } from '../../kubernetes/testing/manual-clock.ts';
 import type { Clock } from '../../telemetry/clock.ts';
 import { systemClock } from '../../telemetry/system-clock.ts';
-import { createForeignReader, type ReaderLimits } from './foreign-reader.ts';
+import { ForeignReader, type ReaderLimits } from './foreign-reader.ts';
 
 const closers: (() => Promise<unknown>)[] = [];
 afterEach(async () => {
@@ -13,7 +13,7 @@ afterEach(async () => {
 function start(limits: Partial<ReaderLimits> = {}, clock: Clock = systemClock) {
   const logger = createCapturingLogger();
   let deaths = 0;
-  const reader = createForeignReader({
+  const reader = new ForeignReader({
     clock,
     random: () => 0.1,
     logger,

@@ -1,4 +1,5 @@
 import { Worker } from 'node:worker_threads';
+import { Counter, type Registry } from 'prom-client';
 import { pause } from '../../kubernetes/abort.ts';
 import { type Backoff, createBackoff } from '../../model/backoff.ts';
 import { greatest, least } from '../../model/extremes.ts';
@@ -7,16 +8,6 @@ import type { Logger } from '../../telemetry/logger.ts';
 import type { ForeignAnswer, ForeignBytes } from './foreign-answer.ts';
 import type { ReadForeign } from './read-apart.ts';
 import type { WorkerAnswer } from './worker.ts';
-
-/** One thread that reads the answers of all tenant clusters' API servers. */
-export interface ForeignReader {
-  /** For one tenant cluster: its answers wait for one another, and not for long for those of others. */
-  of(owner: string): ReadForeign;
-  /** Nothing more is known of a tenant cluster. */
-  forget(owner: string): void;
-  /** What waits is answered as failed. */
-  close(): Promise<void>;
-}
 
 export interface ForeignReaderOptions {
   readonly clock: Clock;
@@ -68,11 +59,8 @@ interface Account {
   deaths: number[];
 }
 
-export function createForeignReader(options: ForeignReaderOptions): ForeignReader {
-  return new WorkerReader(options);
-}
-
-class WorkerReader implements ForeignReader {
+/** One thread that reads the answers of all tenant clusters' API servers. */
+export class ForeignReader {
   readonly #options: ForeignReaderOptions;
   readonly #limits: ReaderLimits;
   readonly #backoff: Backoff;
@@ -91,6 +79,7 @@ class WorkerReader implements ForeignReader {
     this.#backoff = createBackoff({ ...RESTART, random: options.random });
   }
 
+  /** For one tenant cluster: its answers wait for one another, and not for long for those of others. */
   of(owner: string): ReadForeign {
     return (given, signal) =>
       new Promise((resolve) => {
@@ -114,10 +103,12 @@ class WorkerReader implements ForeignReader {
       });
   }
 
+  /** Nothing more is known of a tenant cluster. */
   forget(owner: string): void {
     this.#accounts.delete(owner);
   }
 
+  /** What waits is answered as failed. */
   async close(): Promise<void> {
     this.#closing.abort();
     clearTimeout(this.#watchdog);
@@ -262,3 +253,13 @@ const WORKER = new URL(
   import.meta.url.endsWith('.ts') ? './worker.ts' : './tenant-reader.js',
   import.meta.url,
 );
+
+/** Counts the ends of the thread that reads tenant APIs, each of which had a cause in one of them. */
+export function countReaderDeaths(registry: Registry): () => void {
+  const deaths = new Counter({
+    name: 'meterfeed_tenant_reader_deaths_total',
+    help: 'Ends of the thread that reads tenant APIs: out of memory, too slow, or a defect',
+    registers: [registry],
+  });
+  return () => deaths.inc();
+}

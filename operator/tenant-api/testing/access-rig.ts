@@ -7,7 +7,7 @@ import type { RequestOutcome } from '../../kubernetes/connection.ts';
 import { statusFailure } from '../../kubernetes/outcome.ts';
 import { createCapturingLogger } from '../../kubernetes/testing/capturing-logger.ts';
 import { createManualClock } from '../../kubernetes/testing/manual-clock.ts';
-import { createTenantApiAccess, mayHaveApi } from '../access.ts';
+import { mayHaveApi, TenantApiAccess } from '../access.ts';
 import { fakeDiscovery } from './tenant-clusters.ts';
 import { base64 } from './kubeconfigs.ts';
 
@@ -24,7 +24,7 @@ export function createAccessRig(environment: Environment, ...clusters: readonly 
     { name: 'host' },
   );
   const settings = createSettingsStore(settingsFrom(environment));
-  const access = createTenantApiAccess({
+  const access = new TenantApiAccess({
     discovery,
     clock,
     logger,

@@ -4,7 +4,7 @@ import { findSyncedNamespaces } from '../../discovery/vcluster/synced-namespaces
 import type { Explanations } from '../../explanations/explanations.ts';
 import { QueuedArrivals } from '../../kubernetes/queued-arrivals.ts';
 import type { Connection } from '../../kubernetes/connection.ts';
-import { createReflector } from '../../kubernetes/reflector.ts';
+import { Reflector } from '../../kubernetes/reflector.ts';
 import type { ResumePoint } from '../../kubernetes/reflector-options.ts';
 import type { Projected, Projection, SourceHandler } from '../../kubernetes/source.ts';
 import { createCapturingLogger } from '../../kubernetes/testing/capturing-logger.ts';
@@ -70,7 +70,7 @@ export async function startRealMetering(options: RealMeteringOptions) {
     group = '',
   ) => {
     const isClusterScoped = ['nodes', 'resourceslices', 'namespaces'].includes(plural);
-    const source = createReflector<T>({
+    const source = new Reflector<T>({
       connection,
       resource: {
         group,

@@ -1,7 +1,7 @@
 import type { SettingsStore } from '../../config/settings.ts';
 import { destinationSummary } from '../../controllers/destination-status.ts';
 import type { Backlog } from '../../delivery/destination-status.ts';
-import type { DestinationStatusView, GapView, ReadinessCheck, Views } from '../../http/views.ts';
+import type { DestinationStatusView, Gap, ReadinessCheck, Views } from '../../http/views.ts';
 import { compareBytewise } from '../../model/bytewise.ts';
 import { omitUndefined } from '../../model/omit-undefined.ts';
 import type { HubDestinations } from './hub-destinations.ts';
@@ -101,7 +101,7 @@ export function fleetViews(
 }
 
 /** A gap with the name of its cluster before its scope, where the scope is none of a tenant cluster. */
-function named({ source, views }: StreamUnit, gaps: readonly GapView[]): readonly GapView[] {
+function named({ source, views }: StreamUnit, gaps: readonly Gap[]): readonly Gap[] {
   const clusters = new Set(views.discovery.clusters().map(({ id }) => id));
   return gaps.map((gap) =>
     clusters.has(gap.scope) ? gap : { ...gap, scope: `${source}: ${gap.scope}` },

@@ -10,7 +10,7 @@ import { createControllerSet } from '../../controllers/controller-set.ts';
 import { createSecretReader } from '../../controllers/secret-reader.ts';
 import type { BillingView } from '../../controllers/views.ts';
 import type { ExistingDestination } from '../../delivery/destination-status.ts';
-import { createConnection } from '../../kubernetes/connection.ts';
+import { Connection } from '../../kubernetes/connection.ts';
 import { fencedConnection } from '../../kubernetes/fenced-connection.ts';
 import { createReflectorMetrics, createWorkQueueMetrics } from '../../kubernetes/metrics.ts';
 import type { WriteOutcome } from '../../ledger/ledger.ts';
@@ -69,7 +69,7 @@ export function createHubDestinations(
   options: HubDestinationsOptions,
 ): HubDestinations {
   const { instance, settings, delivery, clock, random, logger, registry } = options;
-  const connection = fencedConnection(createConnection({ kubeConfig }), options.mayAct);
+  const connection = fencedConnection(new Connection(kubeConfig), options.mayAct);
   const common = { connection, namespace, clock, random, logger };
   const set = createControllerSet({
     ...common,

@@ -7,7 +7,7 @@ import type { LedgerDatabase, Settings, SettingsStore } from '../../config/setti
 import { createSettingsStore } from '../../config/settings-store.ts';
 import { Customers } from '../../fleet/customers.ts';
 import { createFleetLedger, createFleetTotals } from '../../fleet/fleet-ledger.ts';
-import { createConnection } from '../../kubernetes/connection.ts';
+import { Connection } from '../../kubernetes/connection.ts';
 import { LeaderLabel } from '../../kubernetes/leader-label.ts';
 import { HttpFront } from '../../http/front.ts';
 import { DEFAULT_LIMITS } from '../../http/limits.ts';
@@ -113,7 +113,7 @@ async function labelled(
 ): Promise<void> {
   if (cluster === undefined || pod === undefined) return;
   const { kubeConfig, namespace } = cluster;
-  const connection = createConnection({ kubeConfig });
+  const connection = new Connection(kubeConfig);
   await work(new LeaderLabel({ connection, namespace, pod, clock, logger }));
   await connection.close();
 }

@@ -10,7 +10,7 @@ import { createEstate, synced } from '../../enforcement/testing/estate.ts';
 import { loadKubeConfig } from '../../kubernetes/kube-config.ts';
 import type { Clock } from '../../telemetry/clock.ts';
 import { createLogger } from '../../telemetry/create-logger.ts';
-import { createScrubber } from '../../telemetry/scrubber.ts';
+import { Scrubber } from '../../telemetry/scrubber.ts';
 import { systemClock } from '../../telemetry/system-clock.ts';
 import { runOperator } from '../run-operator.ts';
 import { replaceSpec } from './policy-world.ts';
@@ -110,7 +110,7 @@ export async function startBudgetWorld(
         clock,
         random: Math.random,
         logger: createLogger({ level: 'info', format: 'text', output }),
-        scrubber: createScrubber(),
+        scrubber: new Scrubber(),
       },
       stopping.signal,
     );

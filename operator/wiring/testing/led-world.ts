@@ -10,7 +10,7 @@ import { loadKubeConfig } from '../../kubernetes/kube-config.ts';
 import { isRecord } from '../../model/is-record.ts';
 import type { Clock } from '../../telemetry/clock.ts';
 import { createLogger } from '../../telemetry/create-logger.ts';
-import { createScrubber } from '../../telemetry/scrubber.ts';
+import { Scrubber } from '../../telemetry/scrubber.ts';
 import { systemClock } from '../../telemetry/system-clock.ts';
 import { runOperator } from '../run-operator.ts';
 
@@ -88,7 +88,7 @@ export async function startLedProcess(options: LedProcessOptions): Promise<LedPr
       clock,
       random: Math.random,
       logger: createLogger({ level: 'info', format: 'text', output }),
-      scrubber: createScrubber(),
+      scrubber: new Scrubber(),
     },
     stopping.signal,
   );

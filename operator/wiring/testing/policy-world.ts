@@ -14,7 +14,7 @@ import {
   startFakePrometheus,
 } from '../../prometheus/testing/fake-prometheus.ts';
 import { createLogger } from '../../telemetry/create-logger.ts';
-import { createScrubber } from '../../telemetry/scrubber.ts';
+import { Scrubber } from '../../telemetry/scrubber.ts';
 import { systemClock } from '../../telemetry/system-clock.ts';
 import { kubeconfigText } from '../../tenant-api/testing/kubeconfigs.ts';
 import { runOperator } from '../run-operator.ts';
@@ -109,7 +109,7 @@ export async function startPolicyWorld(
       clock: systemClock,
       random: Math.random,
       logger: createLogger({ level: 'info', format: 'text', output: new PassThrough().resume() }),
-      scrubber: createScrubber(),
+      scrubber: new Scrubber(),
     },
     stopping.signal,
   );

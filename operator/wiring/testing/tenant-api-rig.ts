@@ -1,3 +1,4 @@
+import type { TenantApiAccess } from '../../tenant-api/access.ts';
 import { Registry } from 'prom-client';
 import type { TestCluster } from '../../../e2e/control-plane/test-cluster.ts';
 import type { Settings } from '../../config/settings.ts';
@@ -13,9 +14,9 @@ import type { NodeView } from '../../observation/node.ts';
 import { createObservation } from '../../observation/observation.ts';
 import { systemClock } from '../../telemetry/system-clock.ts';
 import type { TenantLimits } from '../../tenant-api/limits.ts';
-import type { MissingKubeconfig, TenantApi, TenantApiAccess } from '../../tenant-api/tenant-api.ts';
-import { createForeignReader } from '../../tenant-api/reading/foreign-reader.ts';
-import { createTenantApis } from '../../tenant-api/tenant-apis.ts';
+import type { MissingKubeconfig, TenantApi } from '../../tenant-api/tenant-api.ts';
+import { ForeignReader } from '../../tenant-api/reading/foreign-reader.ts';
+import { TenantApis } from '../../tenant-api/tenant-apis.ts';
 import type { MachineRecords } from '../../tenant-api/machine-records.ts';
 import { fakeDiscovery, noMachineRecords } from '../../tenant-api/testing/tenant-clusters.ts';
 import { createCollectorMetrics } from '../../windows/collector-metrics.ts';
@@ -60,7 +61,7 @@ export function handAccess(clusters: () => readonly TenantCluster[]) {
   const tell = (): void => {
     for (const listener of listeners) listener();
   };
-  const access: TenantApiAccess = {
+  const access: Pick<TenantApiAccess, 'list' | 'missing' | 'subscribe'> = {
     list: () =>
       clusters().flatMap((cluster): TenantApi[] => {
         const connection = connections.get(cluster.id);
@@ -76,7 +77,6 @@ export function handAccess(clusters: () => readonly TenantCluster[]) {
       listeners.add(listener);
       return () => void listeners.delete(listener);
     },
-    run: () => Promise.resolve(),
   };
   return {
     access,
@@ -114,8 +114,8 @@ export async function startRig(options: RigOptions) {
   const access = handAccess(discovery.clusters);
   for (const [id, kubeconfig] of Object.entries(options.kubeconfigs)) access.give(id, kubeconfig);
   const nodes = quietSource('nodes', options.hostNodes);
-  const reader = createForeignReader(common);
-  const apis = createTenantApis({
+  const reader = new ForeignReader(common);
+  const apis = new TenantApis({
     ...common,
     access: access.access,
     reader,

@@ -13,7 +13,7 @@ import { NOW, quietViews, testCluster, testTenant } from '../../testing/test-ser
 import type {
   DeadLetter,
   DestinationStatusView,
-  GapView,
+  Gap,
   ReconcileOutcome,
   Views,
   WindowReportView,
@@ -74,7 +74,7 @@ export const SHOWCASE_BEGAN = Date.UTC(2026, 9, 3, 8);
 
 /** Nothing of CPU and memory was measured here, of all tenants; and nothing of one tenant cluster. */
 const OUTAGE = { from: Date.UTC(2026, 10, 20, 21), to: Date.UTC(2026, 10, 20, 23) };
-const GAPS: readonly GapView[] = [
+const GAPS: readonly Gap[] = [
   { source: 'metrics', scope: '*', ...OUTAGE, reason: 'HTTP 503: the server is shutting down' },
   { source: 'gpus', scope: 'gpus', ...OUTAGE, reason: 'watch of resourceslices: HTTP 503' },
   ...[1, 2, 3].map((hour) => ({

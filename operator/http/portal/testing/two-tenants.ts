@@ -15,7 +15,7 @@ import {
   testTenant,
   type TestServer,
 } from '../../testing/test-server.ts';
-import type { GapView } from '../../views.ts';
+import type { Gap } from '../../views.ts';
 import { newKey } from './keys.ts';
 
 /** In everything of other tenants, and in nothing of ours. */
@@ -102,7 +102,7 @@ export async function twoTenants(
     testTenant(OWN, { clusters: ['own-cluster'] }),
     ...FOREIGN.map((tenant) => testTenant(tenant, { plan: `${CANARY}-plan` })),
   ];
-  const gap = (scope: string): GapView => {
+  const gap = (scope: string): Gap => {
     const stretch = { from: NOW - 2 * HOUR, to: NOW - HOUR };
     return { source: 'metrics', scope, ...stretch, reason: `${CANARY}: connect ECONNREFUSED` };
   };

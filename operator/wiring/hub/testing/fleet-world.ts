@@ -20,7 +20,7 @@ import type { UsageEvent } from '../../../model/event.ts';
 import { isRecord } from '../../../model/is-record.ts';
 import { omitUndefined } from '../../../model/omit-undefined.ts';
 import type { Tenant } from '../../../model/tenant.ts';
-import { createScrubber } from '../../../telemetry/scrubber.ts';
+import { Scrubber } from '../../../telemetry/scrubber.ts';
 import { systemClock } from '../../../telemetry/system-clock.ts';
 import { createMemoryLogger } from '../../../telemetry/testing/memory-logger.ts';
 import type { HubCluster } from '../hub-destinations.ts';
@@ -192,7 +192,7 @@ export async function startHub(
       clock: systemClock,
       random: Math.random,
       logger,
-      scrubber: createScrubber(),
+      scrubber: new Scrubber(),
       ...omitUndefined({ cluster, pod }),
     },
     stopping.signal,
