@@ -1,9 +1,8 @@
-import { readClaim } from './claims.ts';
-import { isControlPlaneApp, isHelper, isRunBy } from './control-plane.ts';
+import { isControlPlaneApp, isHelper, isRunBy, readClaim } from './control-plane.ts';
 import type { TenantCluster } from './tenant-cluster.ts';
 
 /** What of a pod, claim or Service says whose it is. */
-export interface Owned {
+interface Owned {
   readonly namespace: string;
   readonly labels: OwnershipLabels;
 }

@@ -1,9 +1,10 @@
-import { readClaim } from './claims.ts';
+import { SOURCES } from './registry.ts';
 import type { TenantCluster } from './tenant-cluster.ts';
+import type { OwnershipClaim } from './tenant-source.ts';
 import { CONTROL_PLANE_APPS, CONTROL_PLANE_HELPER_APPS } from './vcluster/selection.ts';
 
 /** What of an object says that it is a part of a control plane. */
-export interface ControlPlaneLabels {
+interface ControlPlaneLabels {
   readonly app?: string | undefined;
   /** What labels of another kind of tenants say, as `claimText` writes it. */
   readonly claim?: string | undefined;
@@ -51,4 +52,24 @@ export function isHelper(
 
 function isApp(apps: readonly string[], app: string | undefined): boolean {
   return app !== undefined && apps.includes(app);
+}
+
+const CLAIMS = SOURCES.flatMap(({ claim }) => claim ?? []);
+
+/** The first claim of any kind, as one text that can be shared and compared; undefined where there is none. */
+export function claimText(label: (key: string) => string | undefined): string | undefined {
+  for (const claim of CLAIMS) {
+    const found = claim(label);
+    if (found !== undefined) return `${found.kind}/${found.part}/${found.name}`;
+  }
+  return undefined;
+}
+
+/** What {@link claimText} has written. A value of a label has no slash. */
+export function readClaim(text: string): Pick<OwnershipClaim, 'name'> & {
+  readonly kind: string;
+  readonly part: OwnershipClaim['part'];
+} {
+  const [kind = '', part, name = ''] = text.split('/');
+  return { kind, part: part === 'control-plane' ? part : 'tenant', name };
 }

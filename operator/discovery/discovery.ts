@@ -22,7 +22,7 @@ import { type DiscoverySources, sourcesState, tenantObjectsOf } from './sources.
 import type { DiscoveryOutcome, TenantCluster } from './tenant-cluster.ts';
 import { sharedIdProblems, tenantsOf } from './tenants.ts';
 
-export interface DiscoveryOptions {
+interface DiscoveryOptions {
   readonly sources: DiscoverySources;
   readonly settings: Pick<SettingsStore, 'current' | 'subscribe'>;
   readonly records: RecordStore;
@@ -35,13 +35,6 @@ export interface DiscoveryOptions {
   readonly stillBilled?: () => readonly string[];
   readonly clock: Clock;
   readonly logger: Logger;
-}
-
-/** A customer that is to be offboarded from the destinations, and since when. */
-export interface OffboardedTenant {
-  readonly tenant: Tenant;
-  /** Milliseconds since the epoch. */
-  readonly at: number;
 }
 
 /** Called after every successful round; `at` is the wall clock when the round looked. */
@@ -145,7 +138,11 @@ export class Discovery {
   }
 
   /** Customers whose grace is over, until their offboarding is accepted or they return; also after a restart. */
-  offboarded(): readonly OffboardedTenant[] {
+  offboarded(): readonly {
+    readonly tenant: Tenant;
+    /** Milliseconds since the epoch. */
+    readonly at: number;
+  }[] {
     return [...(this.#memory?.tenants ?? [])].flatMap(([id, { tenant, presence }]) => {
       if (presence.kind !== 'offboarded') return [];
       return presence.accepted || this.#accepted.has(id) ? [] : [{ tenant, at: presence.at }];

@@ -8,7 +8,7 @@ import type {
 import { compareBytewise } from '../model/bytewise.ts';
 
 /** What an override is matched against. */
-export interface OverrideTarget {
+interface OverrideTarget {
   readonly namespace: string;
   readonly name: string;
   /** Those of the Namespace, and, where they are trusted, above them those of the workload. */

@@ -129,7 +129,7 @@ export interface Candidate {
 }
 
 /** An object that may carry metadata keys. */
-export interface DescribedObject {
+interface DescribedObject {
   readonly name: string;
   readonly metadata: Metadata;
 }

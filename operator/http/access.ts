@@ -27,7 +27,7 @@ const PROXIED_TOKEN_HEADER = 'x-meterfeed-token';
 /** Counts a token that was refused. */
 export type RefusedTokens = (reason: 'unknown' | 'ended' | 'not-allowed-here' | 'too-many') => void;
 
-export interface AccessOptions {
+interface AccessOptions {
   /** The tokens that are good now; the same object until they change. */
   readonly tokens: () => Tokens;
   /** Counts an unknown token of an address; false when there were too many of late. */

@@ -10,7 +10,7 @@ export const CSV_PARAMETERS = ['separator', 'decimal', 'bom'] as const;
 const SIGNS = { comma: ',', semicolon: ';', tab: '\t', point: '.' } as const;
 
 /** How the cells of a CSV file are written. */
-export interface CsvForm {
+interface CsvForm {
   readonly separator: string;
   readonly decimal: string;
   /** A byte order mark, by which spreadsheets know UTF-8. */

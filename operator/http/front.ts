@@ -19,7 +19,7 @@ export interface Answering {
   readonly probe: RequestListener;
 }
 
-export interface HttpFrontOptions {
+interface HttpFrontOptions {
   readonly metrics: Registry;
   readonly logger: Logger;
   readonly limits: HttpLimits;

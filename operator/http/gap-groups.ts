@@ -9,7 +9,7 @@ const SHOWN_SCOPES = 50;
 const SHOWN_STRETCHES = 200;
 
 /** A stretch of time, milliseconds since the epoch. */
-export interface Stretch {
+interface Stretch {
   readonly from: number;
   readonly to: number;
 }

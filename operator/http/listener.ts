@@ -16,7 +16,7 @@ const IDLE_SWEEP_MS = 20;
  */
 const SOCKETS = 32;
 
-export interface ListenerOptions {
+interface ListenerOptions {
   /** The variable that names the address, for what is said when it cannot be bound. */
   readonly variable: string;
   readonly limits: HttpLimits;

@@ -21,7 +21,7 @@ const LOOK_MS = 10_000;
 const OVERLAP_MS = 5 * 60_000;
 const MOST_BYTES = 64 * 1024;
 
-export interface TokenSourceOptions {
+interface TokenSourceOptions {
   readonly settings: () => HttpSettings;
   readonly clock: Clock;
   readonly logger: Logger;

@@ -9,7 +9,7 @@ import { Relist } from './relist.ts';
 import type { ObjectIdentity } from './resource.ts';
 import type { Projected } from './source.ts';
 
-export interface ComparisonOptions<T extends Projected> {
+interface ComparisonOptions<T extends Projected> {
   readonly connection: Pick<Connection, 'request'>;
   readonly path: string;
   /** As {@link ReflectorOptions.pageSize}. */

@@ -47,7 +47,7 @@ export type BytesOutcome =
   | { readonly kind: 'ok'; readonly chunks: AsyncIterable<Uint8Array> }
   | RequestFailure;
 
-export interface StreamOptions {
+interface StreamOptions {
   readonly query?: Readonly<Record<string, QueryValue>>;
   readonly signal: AbortSignal;
   /** Until the answer begins, or a refusal is complete. */

@@ -8,7 +8,7 @@ import { resourcePath } from './resource.ts';
 /** The label by which a Service selects the leader (docs/operations.md#two-pods). */
 export const ROLE_LABEL = 'meterfeed.io/role';
 
-export interface LeaderLabelOptions {
+interface LeaderLabelOptions {
   readonly connection: Pick<Connection, 'request'>;
   /** Of the pod of this process. */
   readonly namespace: string;

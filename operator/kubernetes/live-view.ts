@@ -3,13 +3,7 @@ import type { Logger } from '../telemetry/logger.ts';
 import { identify } from './resource.ts';
 import type { Arrival, Projected, Projection, RawObject, SourceHandler } from './source.ts';
 
-export interface Upsert<T> {
-  /** What the view holds under the name afterwards; undefined when the object is not of interest. */
-  readonly held: T | undefined;
-  readonly changed: boolean;
-}
-
-export interface LiveViewOptions<T extends Projected> {
+interface LiveViewOptions<T extends Projected> {
   readonly project: Projection<T>;
   /** False for an object that nothing may be made of: what was known under its name stays. */
   readonly accepts?: ((object: RawObject) => boolean) | undefined;
@@ -56,7 +50,14 @@ export class LiveView<T extends Projected> {
   }
 
   /** Takes in a version. `changed` is false when the projection is as before. */
-  upsert(object: RawObject, arrival: Arrival): Upsert<T> {
+  upsert(
+    object: RawObject,
+    arrival: Arrival,
+  ): {
+    /** What the view holds under the name afterwards; undefined when the object is not of interest. */
+    readonly held: T | undefined;
+    readonly changed: boolean;
+  } {
     const identity = identify(object);
     if (identity === undefined) return { held: undefined, changed: false };
     const before = this.find(identity.namespace, identity.name);

@@ -39,7 +39,7 @@ export interface FinalizedObject {
   readonly finalizers: readonly string[];
 }
 
-export interface OperatorHostOptions {
+interface OperatorHostOptions {
   readonly connection: Connection;
   readonly clock: Clock;
   /** Uniform in [0, 1). */

@@ -37,7 +37,7 @@ export interface ConnectionLimits {
 }
 
 /** Connections to one API server under one set of certificates. */
-export interface ConnectionPools {
+interface ConnectionPools {
   /** Bounded; every request that ends by itself. */
   readonly requests: Dispatcher;
   /** Unbounded, because each watch occupies its connection and a full pool would never drain. */

@@ -21,7 +21,7 @@ export interface StatusTarget {
 }
 
 /** A status; every field that the operator owns, each time. */
-export interface PublishedStatus {
+interface PublishedStatus {
   readonly observedGeneration?: number;
   readonly conditions?: readonly Condition[];
   readonly [field: string]: unknown;

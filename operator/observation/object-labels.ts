@@ -1,5 +1,4 @@
-import { claimText } from '../discovery/claims.ts';
-import { looksLikeControlPlane } from '../discovery/control-plane.ts';
+import { claimText, looksLikeControlPlane } from '../discovery/control-plane.ts';
 import type { RawObject } from '../kubernetes/source.ts';
 import { listAt, recordAt, textAt } from './raw-fields.ts';
 import { type Api, API_OF_HOST, createSharedValues } from './shared-values.ts';

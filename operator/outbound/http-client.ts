@@ -22,7 +22,7 @@ export interface HttpRequest {
 export type HttpOutcome = HttpResponse | HttpFailure;
 
 /** The other side answered, with whatever status. */
-export interface HttpResponse {
+interface HttpResponse {
   readonly kind: 'response';
   readonly status: number;
   /** Names in lower case; repeated headers joined by `, `. */

@@ -1,7 +1,7 @@
 import type { PrometheusSettings } from '../config/settings.ts';
 
 /** The queries that hold where no setting replaces them, as templates (docs/metering.md#measured-by-prometheus). */
-export interface BuiltInQueries {
+interface BuiltInQueries {
   /** Bytes that left the tenant cluster's pods. */
   readonly egress: string;
   /** Average percent by model. */

@@ -81,12 +81,13 @@ function invalid(problems: readonly string[]): ReadMetricsFile {
   return { kind: 'invalid', problems: shown.map((text) => `PROMETHEUS_METRICS_FILE: ${text}`) };
 }
 
-interface Entry {
+function readList(
+  root: YamlNode,
+  refuse: Refuse,
+): readonly {
   readonly line: number;
   readonly metric: ConfiguredMetric;
-}
-
-function readList(root: YamlNode, refuse: Refuse): readonly Entry[] {
+}[] {
   if (root.kind === 'text' && root.text.trim() === '') return [];
   if (root.kind !== 'list') {
     refuse(root.line, 'file', 'not a list of metrics', 'begin each metric with "- code: …"');

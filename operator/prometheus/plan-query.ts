@@ -14,7 +14,7 @@ import type { MeasuredCluster, Plan, SharedQuery } from './measure.ts';
 /** What switches a query off, in place of a template. */
 export const NO_QUERY = 'none';
 
-export interface PlanOptions {
+interface PlanOptions {
   readonly subject: MeasuredCluster;
   readonly window: Window;
   readonly preset: PrometheusSettings['preset'];

@@ -126,7 +126,7 @@ function shown(value: unknown): string {
 }
 
 /** A row with a number that can be charged. */
-export interface GoodRow {
+interface GoodRow {
   readonly labels: Sample['labels'];
   /** Its value × numerator ÷ denominator, rounded once. */
   readonly quantity: Decimal;

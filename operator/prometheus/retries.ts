@@ -10,7 +10,7 @@ import { subjectsOf, type TenantClusterStates } from './subjects.ts';
 import { edgesOf, windowsOf } from './unanswered.ts';
 import type { WindowState } from './window-state.ts';
 
-export interface RetriesOptions {
+interface RetriesOptions {
   readonly state: WindowState;
   readonly asker: Pick<Asker, 'ask' | 'askShared'>;
   readonly sizes: BatchSizes;
@@ -25,7 +25,7 @@ const FIRST_WAIT_MS = 15_000;
 const LONGEST_WAIT_MS = 300_000;
 
 /** One turn of retries. */
-interface Turn {
+interface RetryTurn {
   readonly round: Round;
   readonly signal: AbortSignal;
   subjects(window: Window): ReadonlyMap<string, MeasuredCluster>;
@@ -76,7 +76,7 @@ export class Retries {
     if (lanes.length === 0) return undefined;
     const isOver = (): boolean => signal.aborted || clock.monotonic() >= now + BUDGET_MS;
     const round = new Round({ asker, sizes, signal, mayAsk: () => !isOver() });
-    const turn: Turn = { round, signal, subjects: this.#subjectsOnce() };
+    const turn: RetryTurn = { round, signal, subjects: this.#subjectsOnce() };
     while (lanes.length > 0 && !isOver()) lanes = await this.#askNext(lanes, turn);
     // What was answered is asked once more after a stop: nothing of it is written by half.
     if (signal.aborted) return { kind: 'aborted' };
@@ -97,7 +97,7 @@ export class Retries {
     this.#wait(key);
   }
 
-  #subjectsOnce(): Turn['subjects'] {
+  #subjectsOnce(): RetryTurn['subjects'] {
     const known = new Map<number, ReadonlyMap<string, MeasuredCluster>>();
     return (window) => {
       const subjects = known.get(window.end) ?? subjectsOf(this.#options.tenantClusters, window);
@@ -113,7 +113,7 @@ export class Retries {
   }
 
   /** Asks each lane about its next window; those that have more to ask are returned. */
-  async #askNext(lanes: readonly Lane[], turn: Turn): Promise<readonly Lane[]> {
+  async #askNext(lanes: readonly Lane[], turn: RetryTurn): Promise<readonly Lane[]> {
     const questions: Question[] = [];
     const laneOf = new Map<Job, Lane>();
     const answers: Answered[] = [];
@@ -142,7 +142,10 @@ export class Retries {
   }
 
   /** What a lane is to be asked next, the newest window first; undefined where nothing is left. */
-  #nextJob({ metric, tenantCluster, isAnswered }: Lane, turn: Turn): Job | 'dropped' | undefined {
+  #nextJob(
+    { metric, tenantCluster, isAnswered }: Lane,
+    turn: RetryTurn,
+  ): Job | 'dropped' | undefined {
     const { state, measures } = this.#options;
     const runs = state.unanswered.find(metric, tenantCluster)?.runs ?? [];
     const edges = edgesOf(runs);

@@ -20,7 +20,7 @@ const MOST_SPLITS = 64;
 
 const NO_TIME: AskFailure = { kind: 'failed', cause: 'unasked', reason: 'no time left' };
 
-export interface RoundOptions {
+interface RoundOptions {
   readonly asker: Pick<Asker, 'ask' | 'askShared'>;
   readonly sizes: BatchSizes;
   readonly signal: AbortSignal;

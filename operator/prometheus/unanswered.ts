@@ -3,7 +3,7 @@ import { isRecord } from '../model/is-record.ts';
 import type { Window } from '../model/window.ts';
 
 /** The windows that one metric of one tenant cluster still has to be asked for. */
-export interface UnansweredWindows {
+interface UnansweredWindows {
   readonly metric: string;
   /** The id of a tenant cluster. */
   readonly tenantCluster: string;

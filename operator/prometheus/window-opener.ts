@@ -27,7 +27,7 @@ export type Opened =
   | { readonly kind: 'none' }
   | { readonly kind: 'ended'; readonly end: AppendEnd };
 
-export interface WindowOpenerOptions {
+interface WindowOpenerOptions {
   readonly state: WindowState;
   readonly asker: Pick<Asker, 'ask' | 'askShared'>;
   readonly sizes: BatchSizes;

@@ -14,7 +14,7 @@ import type { PrometheusMetrics } from './prometheus-metrics.ts';
 import { Unanswered, UNANSWERED_PREFIX, windowsOf } from './unanswered.ts';
 import { UtilizationRecords } from './utilization-records.ts';
 
-export interface WindowStateOptions {
+interface WindowStateOptions {
   readonly ledger: Pick<Ledger, 'record' | 'records' | 'writeRecords'>;
   readonly settings: () => Settings;
   readonly lastWindow: () => Window | undefined;

@@ -17,7 +17,7 @@ import { KubeconfigSecrets } from './kubeconfig/kubeconfig-secrets.ts';
 import { KubeconfigFollower } from './kubeconfig-follower.ts';
 import type { MissingKubeconfig, TenantApi } from './tenant-api.ts';
 
-export interface TenantApiAccessOptions {
+interface TenantApiAccessOptions {
   /** To the host's API server, for the Secrets and the Services. */
   readonly connection: Pick<Connection, 'request' | 'stream' | 'kubeConfig'>;
   /** The namespaces that are watched; empty means all. */

@@ -5,7 +5,7 @@ import type { NodeView } from '../observation/node.ts';
 import type { Timelines } from '../observation/timelines.ts';
 import type { WatchedTimelines } from './kind-watch.ts';
 
-export interface HiddenNodesOptions {
+interface HiddenNodesOptions {
   readonly timelines: Timelines<NodeView, NodeState>;
   /** Whether a record of the host's says that the node's machine is there, and the node is billed by it. */
   readonly lives: (node: NodeView) => boolean;

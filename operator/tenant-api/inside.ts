@@ -13,7 +13,7 @@ import type { Logger } from '../telemetry/logger.ts';
 import { type MachineRecords, providerWord } from './machine-records.ts';
 import { OwnNodes } from './own-nodes.ts';
 import { readView } from './reading/read-apart.ts';
-import { createSyncedObjects, type HostObjects } from './synced-objects.ts';
+import { createSyncedObjects, type HostLookup } from './synced-objects.ts';
 
 export interface InsideOptions {
   /** Tenant clusters over time. */
@@ -21,8 +21,8 @@ export interface InsideOptions {
   /** What the host cluster has, so that nothing is billed twice. */
   readonly host: {
     readonly nodes: { find(namespace: string, name: string): NodeView | undefined };
-    readonly volumes: HostObjects;
-    readonly loadBalancers: HostObjects;
+    readonly volumes: HostLookup;
+    readonly loadBalancers: HostLookup;
   };
   /** The host's own records of machines. */
   readonly machines: MachineRecords;

@@ -38,7 +38,7 @@ export interface WatchPoint {
 export type WatchedTimelines<T extends Projected> = SourceHandler<T> &
   Pick<Timelines<T, unknown>, 'kind' | 'listed' | 'forget'>;
 
-export interface KindWatchOptions<T extends Projected> {
+interface KindWatchOptions<T extends Projected> {
   readonly resource: ApiResource;
   readonly project: Projection<T>;
   readonly timelines: WatchedTimelines<T>;

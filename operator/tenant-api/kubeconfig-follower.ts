@@ -13,7 +13,7 @@ import type { KubeconfigSource } from './kubeconfig/kubeconfig-source.ts';
 import type { OpenKubeconfig } from './kubeconfig/open-kubeconfig.ts';
 import type { MissingKubeconfig, TenantApi } from './tenant-api.ts';
 
-export interface KubeconfigFollowerOptions {
+interface KubeconfigFollowerOptions {
   readonly cluster: TenantCluster;
   readonly source: KubeconfigSource;
   readonly open: OpenKubeconfig;

@@ -7,7 +7,7 @@ import type { NodeView } from '../observation/node.ts';
 import { OWN_NODE_LABELS, type ProviderWord } from '../observation/provided-node.ts';
 import type { Logger } from '../telemetry/logger.ts';
 
-export interface MachineRecordsOptions {
+interface MachineRecordsOptions {
   /** Nothing is known of the records yet: what was billed until now goes on. */
   readonly pending: () => boolean;
   /** Nodes of the host cluster: their machines are nobody's own. */

@@ -4,7 +4,7 @@ import type { Projected } from '../kubernetes/source.ts';
 import type { ObjectLabels } from '../observation/object-labels.ts';
 
 /** Looks up an object of the host cluster. */
-export interface HostObjects {
+export interface HostLookup {
   find(
     namespace: string,
     name: string,
@@ -29,7 +29,7 @@ export function syncedName({ namespace, name }: Projected, cluster: TenantCluste
  * object stays what it was found to be: the host's is gone some moments before or after the tenant's.
  */
 export function createSyncedObjects(
-  host: HostObjects,
+  host: HostLookup,
   cluster: () => TenantCluster | undefined,
 ): (object: Projected) => boolean {
   const synced = new Set<string>();
@@ -59,7 +59,7 @@ export function syncedBy(
 }
 
 /** In namespaces that the syncer maps, objects keep their names (docs/discovery.md#namespaces-that-a-syncer-maps). */
-function isInMapped(host: HostObjects, object: Projected, owner: TenantCluster): boolean {
+function isInMapped(host: HostLookup, object: Projected, owner: TenantCluster): boolean {
   return (owner.syncedNamespaces ?? []).some(
     ({ name }) => host.find(name, object.name)?.labels.virtualNamespace === object.namespace,
   );

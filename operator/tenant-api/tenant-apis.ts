@@ -25,7 +25,7 @@ import {
 import { TenantUnit } from './tenant-unit.ts';
 import type { TenantResume } from './tenant-watches.ts';
 
-export interface TenantApisOptions extends InsideOptions {
+interface TenantApisOptions extends InsideOptions {
   readonly access: Pick<TenantApiAccess, 'list' | 'missing' | 'subscribe'>;
   /** TENANT_API; without it what the journal knows is closed and forgotten. */
   readonly enabled: () => boolean;
@@ -39,7 +39,7 @@ export interface TenantApisOptions extends InsideOptions {
 }
 
 /** What the journal knew of a tenant cluster's API; the observation is one that {@link TenantApis.observe} made. */
-export interface KnownTenantApi {
+interface KnownTenantApi {
   readonly id: string;
   readonly hasOwnNodes: boolean;
   readonly resume: TenantResume;

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import { attribute, type OwnershipLabels } from '../attribution.ts';
-import { claimText } from '../claims.ts';
+import { claimText } from '../control-plane.ts';
 import { discoverHost, type Host } from '../testing/host.ts';
 import { namespaceObject, workload } from '../testing/objects.ts';
 import { k3kCluster } from './testing/objects.ts';

@@ -12,7 +12,7 @@ export interface Installation {
   readonly createdAt: number;
 }
 
-export interface InstallationsInput {
+interface InstallationsInput {
   readonly workloads: readonly ControlPlaneWorkload[];
   readonly instances: readonly PlatformInstance[];
   readonly namespaceExists: (namespace: string) => boolean;

@@ -16,7 +16,7 @@ const NAMESPACE_LABEL = 'vcluster.loft.sh/vcluster-namespace';
 /** Namespaces of this prefix are Kubernetes' own. */
 const SYSTEM_PREFIX = 'kube-';
 
-export interface SyncedNamespacesInput {
+interface SyncedNamespacesInput {
   readonly namespaces: readonly HostNamespace[];
   /** The tenant clusters of this round, excluded ones included. */
   readonly clusters: readonly Place[];

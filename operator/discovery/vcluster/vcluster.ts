@@ -2,9 +2,10 @@ import { compareBytewise } from '../../model/bytewise.ts';
 import { omitUndefined } from '../../model/omit-undefined.ts';
 import { placeKey } from '../cluster-ids.ts';
 import type { Candidate, HostObjects, TenantSource } from '../tenant-source.ts';
+import type { HostNamespace } from '../views.ts';
 import { findInstallations, type Installation } from './installations.ts';
-import { hostProject, projectOf } from './platform-project.ts';
 import { findSyncedNamespaces } from './synced-namespaces.ts';
+import type { PlatformInstance } from './views.ts';
 
 /** Tenant clusters of vCluster: their workloads, the platform's instances, and namespaces that syncers map. */
 export const vcluster: TenantSource = {
@@ -56,4 +57,19 @@ function candidateOf(
       nodeMode: instance?.nodeMode,
     }),
   };
+}
+
+const PROJECT_PREFIXES = ['loft-p-', 'p-'] as const;
+
+/** The platform keeps a project's instances in a namespace named for it, which its users cannot choose. */
+function projectOf(instance: PlatformInstance | undefined): string | undefined {
+  if (instance === undefined) return undefined;
+  const prefix = PROJECT_PREFIXES.find((known) => instance.namespace.startsWith(known));
+  if (prefix !== undefined) return instance.namespace.slice(prefix.length) || undefined;
+  return instance.metadata.labels['loft.sh/project'] || undefined;
+}
+
+/** What the platform wrote on the host namespace, so that the project is the same without its API. */
+function hostProject({ metadata: { labels } }: HostNamespace): string | undefined {
+  return labels['loft.sh/vcluster-instance-project'] || labels['loft.sh/project'] || undefined;
 }

@@ -29,7 +29,7 @@ export interface IngestAnswer {
   readonly warnings?: readonly Warning[];
 }
 
-export interface Warning {
+interface Warning {
   /** Position among the events sent. */
   readonly index: number;
   readonly id: string;
@@ -37,7 +37,7 @@ export interface Warning {
   readonly warning: string;
 }
 
-export interface Rejection {
+interface Rejection {
   /** Position among the events sent. */
   readonly index: number;
   readonly id?: string;
@@ -53,7 +53,7 @@ interface AcceptanceContext {
   readonly horizon: number;
 }
 
-export interface IngestContext extends AcceptanceContext {
+interface IngestContext extends AcceptanceContext {
   readonly client: string;
   readonly region: string;
   readonly catalog: Catalog;

@@ -30,7 +30,7 @@ export type SignedToken =
   | { readonly kind: 'ended' }
   | { readonly kind: 'unknown' };
 
-export interface PortalTokensOptions {
+interface PortalTokensOptions {
   /** PEM, the first signs; the same list until they change. */
   readonly keys: () => readonly Secret[];
   readonly identity: () => Pick<IdentitySettings, 'clusterName' | 'region'>;

@@ -5,10 +5,11 @@ import type { WriteOutcome } from '../../ledger/ledger.ts';
 import { quote } from '../../model/validate-event.ts';
 import type { ConcurrencyLimit } from '../limits.ts';
 import { isoTime } from '../presentation.ts';
-import { badRequest, Problem, tryLater } from '../problem.ts';
+import { badRequest, tryLater } from '../problem.ts';
 import { pathParameter, readQuery } from '../query.ts';
 import { readBody, readFields, refuseBody } from '../request-body.ts';
 import type { Route, RouteContext } from '../route.ts';
+import { requireTenant } from './tenants.ts';
 
 const PATH = '/api/v1/billing-states/{tenant}';
 const MAX_BODY_BYTES = 4 * 1024;
@@ -95,16 +96,11 @@ function showState(current: TenantBillingState) {
 }
 
 /** A tenant with tenant clusters here, or one of which something is recorded. */
-function knownTenant({ views }: RouteContext, request: Request): string {
+function knownTenant(context: RouteContext, request: Request): string {
   const id = pathParameter(request, 'tenant');
-  const isKnown =
-    views.discovery.tenants().some((tenant) => tenant.id === id) ||
-    views.enforcement.states().some(({ tenant }) => tenant === id);
-  if (isKnown) return id;
-  if (!views.discovery.known()) {
-    throw tryLater(503, 5, 'waiting for first successful discovery: tenants: try again');
-  }
-  throw new Problem(404, `no such tenant: ${quote(id)}: see /api/v1/tenants`);
+  const isRecorded = context.views.enforcement.states().some(({ tenant }) => tenant === id);
+  if (!isRecorded) requireTenant(context, id);
+  return id;
 }
 
 function readState(request: Request): { readonly state: BillingState; readonly reason: string } {

@@ -7,7 +7,7 @@ import { jsonWithDecimals } from '../presentation.ts';
 import { streamLines } from '../stream-lines.ts';
 
 /** What tenants had of GPUs in a range. */
-export interface GpuAnswer {
+interface GpuAnswer {
   readonly range: TimeRange;
   readonly groupBy: readonly GpuKey[];
   readonly rows: readonly GpuSumRow[];

@@ -27,7 +27,7 @@ export function healthRoutes(
 }
 
 /** What probes ask about. */
-export interface ProbedContext {
+interface ProbedContext {
   readonly views: Pick<Views, 'readiness' | 'leads'>;
 }
 

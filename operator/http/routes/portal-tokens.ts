@@ -9,6 +9,7 @@ import { badRequest, Problem, tryLater } from '../problem.ts';
 import { pathParameter, readQuery } from '../query.ts';
 import { readBody, readFields, refuseBody } from '../request-body.ts';
 import type { Route, RouteContext } from '../route.ts';
+import { requireTenant } from './tenants.ts';
 
 const PATH = '/api/v1/tenants/{tenant}/portal-tokens';
 const MAX_BODY_BYTES = 1024;
@@ -35,7 +36,8 @@ export function portalTokenRoutes(
         async (request, response) => {
           readQuery(request, []);
           refuseWithoutKeys(context);
-          const tenant = knownTenant(context, request);
+          const tenant = pathParameter(request, 'tenant');
+          requireTenant(context, tenant);
           const minted = await portal.mint(tenant, readValidity(request));
           if (minted === undefined) throw noPortal();
           const { id, token, expiresAt } = minted;
@@ -107,15 +109,6 @@ function refuseWithoutKeys({ portal }: RouteContext): void {
 /** What whoever asks for anything of the portal reads while there is none. */
 export function noPortal(): Problem {
   return new Problem(404, 'there is no portal: no key: set PORTAL_KEYS_FILE (docs/portal.md)');
-}
-
-function knownTenant({ views }: RouteContext, request: Request): string {
-  const id = pathParameter(request, 'tenant');
-  if (views.discovery.tenants().some((tenant) => tenant.id === id)) return id;
-  if (!views.discovery.known()) {
-    throw tryLater(503, 5, 'waiting for first successful discovery: tenants: try again');
-  }
-  throw new Problem(404, `no such tenant: ${quote(id)}: see /api/v1/tenants`);
 }
 
 /** Also one that is gone: its tokens are to end all the same. */

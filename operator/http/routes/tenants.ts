@@ -5,7 +5,7 @@ import type { CustomerIds, Tenant } from '../../model/tenant.ts';
 import { CUSTOMER_ID_KEYS } from '../../destinations/registry.ts';
 import type { TenantCluster } from '../../discovery/tenant-cluster.ts';
 import { quote } from '../../model/validate-event.ts';
-import { Problem } from '../problem.ts';
+import { Problem, tryLater } from '../problem.ts';
 import { pathParameter, readQuery } from '../query.ts';
 import { isoTime } from '../presentation.ts';
 import type { Route, RouteContext } from '../route.ts';
@@ -159,4 +159,13 @@ function showCluster(cluster: TenantCluster) {
     overrides: cluster.overrides,
     created_at: isoTime(cluster.createdAt),
   };
+}
+
+/** Throws 404 for a tenant that is not known here, 503 while that cannot be told. */
+export function requireTenant({ views }: Pick<RouteContext, 'views'>, id: string): void {
+  if (views.discovery.tenants().some((tenant) => tenant.id === id)) return;
+  if (!views.discovery.known()) {
+    throw tryLater(503, 5, 'waiting for first successful discovery: tenants: try again');
+  }
+  throw new Problem(404, `no such tenant: ${quote(id)}: see /api/v1/tenants`);
 }

@@ -13,7 +13,7 @@ type Source = MetricObjectWithValues<MetricValue<string>>;
 type Value = MetricValue<string> & { readonly metricName?: string };
 
 /** From when on sums count, and of when they are; milliseconds since the epoch. */
-export interface Period {
+interface Period {
   readonly from: number;
   readonly to: number;
 }

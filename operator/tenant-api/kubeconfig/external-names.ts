@@ -6,7 +6,7 @@ import type { Projected, RawObject, Source } from '../../kubernetes/source.ts';
 import { recordAt, textAt } from '../../observation/raw-fields.ts';
 
 /** The connection is to the host's API server. */
-export interface ExternalNamesOptions extends WatchMeans {
+interface ExternalNamesOptions extends WatchMeans {
   /** Empty means all. */
   readonly watchNamespaces: readonly string[];
 }

@@ -9,7 +9,7 @@ import { Secret } from '../../model/secret.ts';
 import { MOST_KUBECONFIG_BYTES } from './read-kubeconfig.ts';
 
 /** The connection is to the host's API server. */
-export interface KubeconfigSecretsOptions extends WatchMeans {
+interface KubeconfigSecretsOptions extends WatchMeans {
   /** Empty means all. */
   readonly watchNamespaces: readonly string[];
   /** The Secret of this namespace has come, changed or gone; without one, those of all may have. */

@@ -9,7 +9,7 @@ import type { ForeignAnswer, ForeignBytes } from './foreign-answer.ts';
 import type { ReadForeign } from './read-apart.ts';
 import type { WorkerAnswer } from './worker.ts';
 
-export interface ForeignReaderOptions {
+interface ForeignReaderOptions {
   readonly clock: Clock;
   /** Uniform in [0, 1). */
   readonly random: () => number;
