@@ -1,8 +1,78 @@
-import { expect, test } from 'vitest';
+import { describe, expect, test } from 'vitest';
+import { testEvent } from '../../ledger/testing/events.ts';
+import type { DeliveryResult } from '../delivery-result.ts';
 import { createFakeDestination } from '../testing/fake-destination.ts';
 import { createHarness, eventsOf, testSettings } from '../testing/harness.ts';
+import { Refusals } from './refusals.ts';
 
 const HOLD_MS = 300_000;
+const REFUSED: DeliveryResult = { kind: 'dead', reason: 'no such code', refused: true };
+
+/** Gives one batch of a result for each tenant. Returns why the destination is held, and for how many that is so. */
+function refuse(refusals: Refusals, tenants: readonly string[], result = REFUSED) {
+  const tried = tenants.map((tenant, index) => ({
+    sequence: index + 1,
+    event: testEvent({ id: tenant, tenant }),
+  }));
+  const results = new Map(tried.map(({ sequence }) => [sequence, result]));
+  const held = refusals.withhold(tried, results);
+  return { held, withheld: tenants.length - results.size };
+}
+
+const times = (count: number, tenant: string): string[] => Array(count).fill(tenant);
+const NONE = { held: undefined, withheld: 0 };
+
+describe('refusals in a row', () => {
+  test('become a hold one too early or too late, or by one tenant alone', () => {
+    const refusals = new Refusals();
+    expect(refuse(refusals, [...times(2_500, 'a'), ...times(499, 'b')])).toStrictEqual(NONE);
+    expect(refuse(refusals, ['b', 'b', 'a'])).toStrictEqual({
+      held: {
+        kind: 'hold',
+        reason:
+          'refuses everything: 3000 events of 2 tenants in a row, and took none; the last answer: no such code',
+      },
+      withheld: 2,
+    });
+  });
+
+  test('of one tenant become a hold before ten thousand, or never', () => {
+    const refusals = new Refusals();
+    expect(refuse(refusals, times(10_000, 'a'))).toStrictEqual(NONE);
+    expect(refuse(refusals, ['a'])).toMatchObject({ withheld: 1 });
+    expect(refuse(refusals, ['a']).held?.reason).toContain('10000 events of 1 tenant in a row');
+  });
+
+  test.each([
+    ['by tenant', [...times(500, 'a'), ...times(499, 'b')]],
+    ['in all', times(9_999, 'a')],
+  ])('go on after one was accepted: counted %s', (_, almost) => {
+    const refusals = new Refusals();
+    expect(refuse(refusals, almost)).toStrictEqual(NONE);
+    const tried = ['b', 'b'].map((tenant, index) => ({
+      sequence: index,
+      event: testEvent({ id: tenant, tenant }),
+    }));
+    const results = new Map<number, DeliveryResult>([
+      [0, REFUSED],
+      [1, { kind: 'delivered' }],
+    ]);
+    expect(refusals.withhold(tried, results)).toBeUndefined();
+    expect(results.size).toBe(2);
+    expect(refuse(refusals, almost)).toStrictEqual(NONE);
+    expect(refuse(refusals, ['b', 'b'])).toMatchObject({ withheld: 1 });
+  });
+
+  test('count what the destination itself did not refuse', () => {
+    const refusals = new Refusals();
+    const many = [...times(1_000, 'a'), ...times(1_000, 'b')];
+    expect(refuse(refusals, many, { kind: 'dead', reason: 'too old' })).toStrictEqual(NONE);
+    expect(refuse(refusals, many, { kind: 'parked', reason: 'no plan' })).toStrictEqual(NONE);
+    expect(refusals.withhold([{ sequence: 1, event: testEvent() }], new Map())).toBeUndefined();
+    expect(refuse(refusals, many.slice(500, 1_500))).toStrictEqual(NONE);
+    expect(refuse(refusals, ['a'])).toMatchObject({ withheld: 1 });
+  });
+});
 
 test('a destination that refuses all of 10,000 events is held, and fills no volume', async () => {
   const limits = { batchEvents: 300 };
