@@ -71,3 +71,16 @@ test('a failure before anything could be tried opens the circuit as well', () =>
   for (let failure = 0; failure < 5; failure += 1) circuit.failed([], false);
   expect(circuit.isOpen()).toBe(true);
 });
+
+test('an open circuit tries a second event of one tenant, or something where nothing waits', () => {
+  const circuit = createCircuit();
+  circuit.trip();
+  expect([circuit.isOpen(), circuit.failures()]).toStrictEqual([true, 5]);
+  const ordered = entries.toSorted((a, b) => (a.event.tenant < b.event.tenant ? -1 : 1));
+  const tried = [1, 2, 3].flatMap(() => circuit.choose(ordered));
+  expect(tried.map(({ event }) => event.id)).toStrictEqual(['a-0', 'b-0', 'c-0']);
+  expect(circuit.choose([])).toStrictEqual([]);
+  for (let failure = 0; failure < 3; failure += 1) circuit.failed([], false);
+  circuit.trip();
+  expect(circuit.failures()).toBe(8);
+});

@@ -141,3 +141,16 @@ test('what is told beforehand of a correction is what becomes of it', async () =
   );
   await harness.stop();
 });
+
+test('a correction that does not say what it corrects is sent', async () => {
+  const harness = createHarness();
+  const nowhere = { properties: { corrects: 'e', corrects_sequence: 0.5 } };
+  await harness.append(ORIGINAL, { ...correction(), ...nowhere });
+  await harness.start();
+  await harness.drained();
+  expect(harness.destination.taken).toStrictEqual(['e']);
+  expect(await reasonsOf(harness)).toStrictEqual([
+    `${CORRECTION}: corrects event "e", and nobody knows where that is`,
+  ]);
+  await harness.stop();
+});

@@ -1,0 +1,173 @@
+import { expect, test } from 'vitest';
+import type { BucketEvent, VerifyOutcome } from '../../destinations/destination.ts';
+import { type Ledger, LedgerReadError } from '../../ledger/ledger.ts';
+import { TEST_WINDOW_START, testEvent } from '../../ledger/testing/events.ts';
+import { createMemoryLedger } from '../../ledger/testing/memory-ledger.ts';
+import type { UsageEvent } from '../../model/event.ts';
+import { createDeliveryRecords } from '../records/delivery-records.ts';
+import { createVerification, type VerificationOptions } from './verification.ts';
+
+const { signal } = new AbortController();
+const MINUTE = 60_000;
+const at = (minute: number): number => TEST_WINDOW_START + minute * MINUTE;
+const FAILURE = { kind: 'failed', cause: 'corrupt', message: 'damaged' } as const;
+
+const EVENTS: readonly UsageEvent[] = [
+  testEvent({ id: 'asked', tenant: 'a', windowStart: at(1) + 30_000 }),
+  testEvent({ id: 'same', tenant: 'a', windowStart: at(1) }),
+  testEvent({ id: 'dead', tenant: 'a', windowStart: at(1) + 59_000 }),
+  testEvent({ id: 'parked', tenant: 'a', windowStart: at(1) }),
+  testEvent({ id: 'unsent', tenant: 'a', windowStart: at(1) }),
+  testEvent({ id: 'minute before', tenant: 'a', windowStart: at(1) - 1 }),
+  testEvent({ id: 'minute after', tenant: 'a', windowStart: at(2) }),
+  { ...testEvent({ id: 'metric', tenant: 'a', windowStart: at(1) }), metric: 'tenant_lb_hours' },
+  testEvent({ id: 'tenant', tenant: 'b', windowStart: at(1) }),
+  testEvent({ id: 'second', tenant: 'b', windowStart: at(5) }),
+  testEvent({ id: 'settled', tenant: 'a', windowStart: at(1) }),
+  testEvent({ id: 'pending', tenant: 'a', windowStart: at(1) }),
+];
+const numberOf = (id: string): number => EVENTS.findIndex((event) => event.id === id) + 1;
+const queued = (...ids: readonly string[]) =>
+  ids.flatMap((id) => {
+    const event = EVENTS[numberOf(id) - 1];
+    return event === undefined ? [] : [{ sequence: numberOf(id), event }];
+  });
+
+/** Asks after events; returns the report, and what the destination was asked with. */
+async function ask(
+  ids: readonly string[],
+  answer: VerifyOutcome,
+  change: Partial<VerificationOptions> = {},
+  replaced: Partial<Ledger> = {},
+) {
+  const memory = createMemoryLedger();
+  await memory.append({ events: EVENTS });
+  const ledger: Ledger = { ...memory, ...replaced };
+  const records = createDeliveryRecords(ledger, 'fake');
+  const parked = { at: 0, reason: 'no plan' };
+  await ledger.writeRecords([
+    ...queued('parked').map((one) => records.putParked({ ...one, ...parked })),
+    records.putUnsent([[numberOf('unsent'), numberOf('unsent')]]),
+  ]);
+  const questions: [string[], readonly BucketEvent[] | undefined][] = [];
+  const verify = createVerification({
+    destination: {
+      verify: async (events, _, sameBucket) => {
+        questions.push([events.map(({ id }) => id), sameBucket]);
+        return answer;
+      },
+    },
+    ledger,
+    records,
+    deadLetters: { has: (sequence) => sequence === numberOf('dead') },
+    changes: {
+      sentAt: ({ event }) => Date.parse(event.window_start),
+      reach: (time) => time,
+    },
+    pending: {
+      hasPassed: (sequence) => sequence < numberOf('settled'),
+      isDelivered: (sequence) => sequence === numberOf('settled'),
+    },
+    inFlight: { isForced: () => false },
+    ...change,
+  });
+  const { results, blocked } = await verify(queued(...ids), signal);
+  return { results: [...results], blocked, questions };
+}
+const told = (bucket: readonly BucketEvent[] | undefined) =>
+  bucket?.map(({ event, delivered }) => `${event.id} ${delivered ? 'delivered' : 'not'}`);
+const NOTHING: VerifyOutcome = { kind: 'verified', known: new Set() };
+
+test('a sum is compared with other events than those of its tenant, metric and minute', async () => {
+  const { questions } = await ask(['asked'], NOTHING);
+  expect(questions).toHaveLength(1);
+  expect(told(questions[0]?.[1])).toStrictEqual([
+    'asked delivered',
+    'same delivered',
+    'dead not',
+    'parked not',
+    'unsent not',
+    'settled delivered',
+    'pending not',
+  ]);
+  const both = await ask(['second', 'asked'], NOTHING);
+  const bucket = told(both.questions[0]?.[1]) ?? [];
+  expect(bucket).toContain('second delivered');
+  expect(bucket).toContain('same delivered');
+  expect(bucket.join()).not.toContain('tenant ');
+  expect(bucket).toHaveLength(8);
+});
+
+test('an event is sent twice, or never, by what the destination says of it', async () => {
+  const uncertain = new Map([
+    ['same', 'sums differ'],
+    ['asked', 'never said of one that is known'],
+  ]);
+  const known = new Set(['asked', 'dead']);
+  const { results } = await ask(['asked', 'same', 'second'], {
+    kind: 'verified',
+    known,
+    uncertain,
+  });
+  expect(results).toStrictEqual([
+    [numberOf('asked'), { kind: 'delivered' }],
+    [
+      numberOf('same'),
+      { kind: 'dead', reason: 'sums differ: replay it by force to have it sent all the same' },
+    ],
+  ]);
+  const forced = { inFlight: { isForced: () => true } };
+  expect((await ask(['same'], { kind: 'verified', known, uncertain }, forced)).results).toEqual([]);
+  expect(await ask([], NOTHING)).toStrictEqual({ results: [], blocked: undefined, questions: [] });
+});
+
+test('an event is sent though the destination could not be asked this time, or never can be', async () => {
+  const retry = { kind: 'retry', reason: 'status 503' } as const;
+  expect(await ask(['asked'], retry)).toMatchObject({ results: [], blocked: retry });
+  const { results } = await ask(['asked', 'same'], NOTHING, { destination: {} });
+  const reason =
+    'may have been delivered longer ago than the destination remembers, and it cannot be asked: replay it by force to have it sent all the same';
+  expect(results).toStrictEqual([
+    [numberOf('asked'), { kind: 'dead', reason }],
+    [numberOf('same'), { kind: 'dead', reason }],
+  ]);
+  const forced = { destination: {}, inFlight: { isForced: () => true } };
+  expect((await ask(['asked'], NOTHING, forced)).results).toStrictEqual([]);
+});
+
+test.each([
+  ['of the minute may be deleted', at(1) + 1, undefined],
+  ['of the minute are all there', at(1), 7],
+])('a sum is taken for complete though events %s', async (_, horizon, count) => {
+  const memory = createMemoryLedger();
+  const { questions } = await ask(
+    ['asked'],
+    NOTHING,
+    {},
+    { stats: () => ({ ...memory.stats(), horizon }) },
+  );
+  expect(questions[0]?.[1]?.length).toBe(count);
+});
+
+test('a sum is taken for complete though stored events cannot be read', async () => {
+  const failing = (error: Error): Partial<Ledger> => ({
+    // eslint-disable-next-line require-yield
+    scan: async function* () {
+      throw error;
+    },
+  });
+  const damaged = await ask(['asked'], NOTHING, {}, failing(new LedgerReadError(FAILURE)));
+  expect(damaged.questions).toStrictEqual([[['asked'], undefined]]);
+  await expect(ask(['asked'], NOTHING, {}, failing(new Error('a bug')))).rejects.toThrow('a bug');
+});
+
+test('what a change of plan has moved into a minute is left out of its sum', async () => {
+  const moved = (event: UsageEvent): boolean => event.id === 'minute before';
+  const { questions } = await ask(['asked'], NOTHING, {
+    changes: {
+      sentAt: ({ event }) => (moved(event) ? at(1) : Date.parse(event.window_start)),
+      reach: (time, tenant) => (tenant === 'a' ? time - MINUTE : time),
+    },
+  });
+  expect(told(questions[0]?.[1])).toContain('minute before delivered');
+});
