@@ -270,6 +270,23 @@ describe('CPU and memory by requests', () => {
     expect([of('reserved'), of('on-demand'), of('spot')]).toEqual([2, 0, 2]);
   });
 
+  test('a pod that waited for its node is not given back what that was down for, as told late', () => {
+    const world = createWorld();
+    world.clusters([cluster('a')]);
+    for (const name of ['n7', 'n8']) world.node(node(name));
+    const waits = { phase: 'Pending', startedAt: null, containers: [{ cpu: '1' }] };
+    world.pod(pod({ name: 'p', node: null, ...waits }));
+    const runs = { startedAt: START, containers: [{ cpu: '1' }] };
+    world.pod(pod({ name: 'p', ...runs }), START);
+    world.pod(pod({ name: 'q', node: 'n8', ...runs }), START);
+    expect(cpu(world.close(START, START + HOUR).events)).toBe(2);
+    const unreachable = { key: 'node.kubernetes.io/unreachable', effect: 'NoExecute' };
+    const taints = [{ ...unreachable, timeAdded: iso(START + HOUR / 2) }];
+    world.node({ ...node('n7'), spec: { taints } }, START + HOUR + 60_000);
+    // Half an hour of `p` and its second hour are not billed; `q` is on another node.
+    expect(cpu(world.close(START + HOUR, START + 2 * HOUR).events)).toBe(0.5);
+  });
+
   test('C18: a tenant cannot make a pod free with the control plane label', () => {
     const events = hour((world) => {
       const labels = { ...OWN_LABELS, app: 'vcluster', release: 'renamed' };
