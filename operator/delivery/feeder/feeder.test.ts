@@ -139,6 +139,9 @@ test('an event that the destination chokes on for ever does not hold up the othe
     parked: 3,
     parkedTenants: [{ tenant: 'bad', events: 3 }],
   });
+  expect(harness.lines).toContain(
+    'warn [fake] tenant bad is set aside: keeps failing while others are accepted: status 503',
+  );
   harness.destination.react = () => 'accept';
   await harness.clock.until(() => harness.destination.taken.length === 12);
   expect(harness.destination.taken.slice(9)).toStrictEqual(['bad-0', 'bad-1', 'bad-2']);
