@@ -185,8 +185,8 @@ describe('a place that is kept for a destination', () => {
   ])('goes on with a retired cursor %s', async (_, type, sequence) => {
     const { ledger, records, reserve } = await world();
     const state = type === undefined ? [] : [records.putState({ type })];
-    await ledger.commitCursor('fake', 4, { records: state });
     await ledger.commitCursor('other', 1);
+    await ledger.commitCursor('fake', 4, { records: state });
     await ledger.retireCursor('fake', NOW);
     expect(await reserve({ startFrom: 'now' })).toStrictEqual({ kind: 'written' });
     const own = ledger.cursors().find(({ destination }) => destination === 'fake');

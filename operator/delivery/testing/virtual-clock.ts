@@ -1,6 +1,6 @@
 import type { Clock } from '../../telemetry/clock.ts';
 
-const MAX_STEPS = 5_000;
+const MAX_STEPS = 20_000;
 
 /** A clock whose time passes only while a test waits for something, and then at once. */
 export interface VirtualClock extends Clock {
