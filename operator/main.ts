@@ -3,12 +3,10 @@ import { pathProblems } from './config/file-access.ts';
 import { loadEnvironment } from './config/load-environment.ts';
 import { DESTINATIONS } from './destinations/registry.ts';
 import { loadKubeConfig } from './kubernetes/kube-config.ts';
-import { omitUndefined } from './model/omit-undefined.ts';
 import { createLogger } from './telemetry/create-logger.ts';
 import type { Logger } from './telemetry/logger.ts';
 import { Scrubber } from './telemetry/scrubber.ts';
 import { systemClock } from './telemetry/system-clock.ts';
-import { runHub } from './wiring/hub/run-hub.ts';
 import {
   clusterAccess,
   hubClusterAccess,
@@ -18,7 +16,7 @@ import {
   VERSION,
 } from './wiring/process.ts';
 import { loadConfiguredMetrics } from './wiring/prometheus.ts';
-import { runOperator } from './wiring/run-operator.ts';
+import { runProcess } from './wiring/run-process.ts';
 
 /** For the last lines of the log. */
 const LINGER_MS = 1_000;
@@ -34,8 +32,8 @@ async function main(stopping: AbortSignal): Promise<number> {
   const denied = pathProblems(process.env, process);
   if (loaded.kind === 'invalid' || denied.length > 0) return refuse([...problems, ...denied]);
   const environment = loaded.settings;
-  const isHub = environment.role === 'hub';
-  const place = isHub ? hubClusterAccess(process.env) : clusterAccess(process.env);
+  const place =
+    environment.role === 'hub' ? hubClusterAccess(process.env) : clusterAccess(process.env);
   const access = place && loadKubeConfig(place);
   if (access?.kind === 'invalid') return refuse([access.reason]);
   const configured = await loadConfiguredMetrics(environment);
@@ -49,30 +47,24 @@ async function main(stopping: AbortSignal): Promise<number> {
   for (const warning of loaded.warnings) logger.warn(`[controller] ${warning}`);
   stopOnBug(logger);
 
-  const common = {
-    version: VERSION,
-    environment,
-    instance: ownInstance(process.env, hostname()),
-    clock: systemClock,
-    random: Math.random,
-    logger,
-    scrubber,
-  };
-  const namespace = ownNamespace(process.env);
-  const cluster = access && { kubeConfig: access.kubeConfig, namespace };
-  const pod = process.env['POD_NAME'] || undefined;
-  const end =
-    isHub || cluster === undefined
-      ? await runHub({ ...common, ...omitUndefined({ cluster, pod }) }, stopping)
-      : await runOperator(
-          {
-            ...common,
-            ...cluster,
-            configuredMetrics: configured.metrics,
-            ...omitUndefined({ pod }),
-          },
-          stopping,
-        );
+  const end = await runProcess(
+    {
+      version: VERSION,
+      environment,
+      instance: ownInstance(process.env, hostname()),
+      clock: systemClock,
+      random: Math.random,
+      logger,
+      scrubber,
+      cluster: access && {
+        kubeConfig: access.kubeConfig,
+        namespace: ownNamespace(process.env),
+      },
+      pod: process.env['POD_NAME'] || undefined,
+      configuredMetrics: configured.metrics,
+    },
+    stopping,
+  );
   if (end.kind === 'failed') logger.error(`[controller] stopped: ${end.reason}`);
   else logger.info('[controller] stopped');
   return end.kind === 'failed' ? 1 : 0;

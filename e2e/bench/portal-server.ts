@@ -17,6 +17,7 @@ import { formatInstant } from '../../operator/model/window.ts';
 import { bookOf, flat, priceOf } from '../../operator/pricing/testing/price-books.ts';
 import { createLogger } from '../../operator/telemetry/create-logger.ts';
 import { systemClock } from '../../operator/telemetry/system-clock.ts';
+import { createSumming } from '../../operator/usage/summing.ts';
 
 /** The operator of the portal bench: fills a ledger with days of many tenants, sums it up, and tells its parent the port. */
 const [tenants = 0, days = 0, step = 1] = process.argv.slice(3).map(Number);
@@ -74,6 +75,9 @@ process.exit(0);
 
 /** Answers until its parent has gone. */
 async function serve(): Promise<void> {
+  const usageDirectory = join(directory, 'usage');
+  const summing = createSumming({ ledger, clock, logger, usageDirectory });
+  await summing.open();
   const server = createHttpServer({
     version: 'bench',
     views: {
@@ -85,15 +89,16 @@ async function serve(): Promise<void> {
     clock,
     logger,
     metrics,
-    usageDirectory: join(directory, 'usage'),
+    totals: summing.totals,
   });
   const { main } = await server.listen(new AbortController().signal);
-  await server.totals()?.catchUp(gone);
+  await summing.totals()?.catchUp(gone);
   if (!gone.aborted) {
     process.send?.(main.port);
     await once(gone, 'abort');
   }
   await server.close();
+  await summing.close();
 }
 
 /** What all tenants used in one window. */

@@ -2,20 +2,27 @@ import type { CustomMetricSetting, Role } from '../config/settings.ts';
 import type { TenantCluster } from '../discovery/tenant-cluster.ts';
 import type { Ledger, RecordChange } from '../ledger/ledger.ts';
 import type { MetricDefinition } from '../model/catalog.ts';
+import { errorText } from '../model/error-text.ts';
 import { isRecord } from '../model/is-record.ts';
+import type { Clock } from '../telemetry/clock.ts';
+import type { Logger } from '../telemetry/logger.ts';
 import type { FailedTenantApi } from '../tenant-api/tenant-api.ts';
 
 /**
  * What only the meter of a stream knows, as it writes it every few seconds beside the events for whoever shows or feeds
  * the stream elsewhere (docs/fleet.md#what-a-meter-tells). Lists have their first hundred. Times are milliseconds since the epoch.
  */
-export interface MeterReport {
-  readonly version: string;
-  readonly role: Role;
+export interface MeterReport extends MeterFacts {
   /** Grows with every report of a process; one that stands still is of a meter that is gone. */
   readonly beat: number;
   /** Another one when tenants or tenant clusters have changed. */
   readonly revision: string;
+}
+
+/** What a meter reports of itself. */
+export interface MeterFacts {
+  readonly version: string;
+  readonly role: Role;
   readonly ready: boolean;
   /** What it waits for, where it is not ready. */
   readonly waitsFor: readonly string[];
@@ -48,8 +55,57 @@ export const MOST_ITEMS = 100;
 
 type Records = Pick<Ledger, 'record' | 'records'>;
 
-export function putReport(report: MeterReport): RecordChange {
-  return { key: REPORT_KEY, value: JSON.stringify({ v: 1, report }) };
+const REPORT_EVERY_MS = 5_000;
+
+/**
+ * Writes what the meter of a stream reports of itself, every five seconds until the signal is aborted. What cannot be written
+ * now is written with the next report.
+ */
+export async function reportMeter(
+  options: {
+    /** That of the meter. */
+    readonly ledger: Pick<Ledger, 'record' | 'records' | 'writeRecords'>;
+    readonly report: () => MeterFacts;
+    /** Undefined before tenant clusters are known. */
+    readonly clusters: () => readonly TenantCluster[] | undefined;
+    /** Grows with every round of discovery that may have changed tenants. */
+    readonly rounds: () => number;
+    /** Accepts departures of tenants, which a hub reads then; called before each report. */
+    readonly acceptDepartures?: (() => Promise<void>) | undefined;
+    readonly clock: Clock;
+    readonly logger: Logger;
+  },
+  signal: AbortSignal,
+): Promise<void> {
+  const { ledger, clock, logger } = options;
+  const startedAt = clock.now();
+  let beat = 0;
+  let stored: ReadonlyMap<string, string> | undefined;
+  /** Gives why nothing was written; undefined when it was. */
+  const write = async (): Promise<string | undefined> => {
+    await options.acceptDepartures?.();
+    stored ??= await readClusterTexts(ledger);
+    const clusters = options.clusters();
+    const revision = `${startedAt}/${options.rounds()}`;
+    const report: MeterReport = { ...options.report(), beat: beat + 1, revision };
+    const outcome = await ledger.writeRecords([
+      ...(clusters === undefined ? [] : clusterChanges(stored, clusters)),
+      { key: REPORT_KEY, value: JSON.stringify({ v: 1, report }) },
+    ]);
+    if (outcome.kind === 'failed') return outcome.message;
+    beat += 1;
+    if (clusters !== undefined) {
+      stored = new Map(clusters.map((cluster) => [cluster.id, JSON.stringify(cluster)]));
+    }
+    return undefined;
+  };
+  let logged = '';
+  while (!signal.aborted) {
+    const problem = await write().catch(errorText);
+    if (problem !== undefined && problem !== logged) logger.warn(`[fleet] ${problem}`);
+    logged = problem ?? '';
+    await clock.sleep(REPORT_EVERY_MS, signal).catch(() => undefined);
+  }
 }
 
 /** The newest report; undefined where no meter has written one that this program knows. */
@@ -59,7 +115,7 @@ export async function readReport(records: Records): Promise<MeterReport | undefi
 }
 
 /** The changes that lead from the tenant clusters on record, by id, to those that there are. */
-export function clusterChanges(
+function clusterChanges(
   stored: ReadonlyMap<string, string>,
   clusters: readonly TenantCluster[],
 ): readonly RecordChange[] {
@@ -74,7 +130,7 @@ export function clusterChanges(
 }
 
 /** The tenant clusters on record as their texts, by id. */
-export async function readClusterTexts(records: Records): Promise<ReadonlyMap<string, string>> {
+async function readClusterTexts(records: Records): Promise<ReadonlyMap<string, string>> {
   const texts = new Map<string, string>();
   for await (const [key, value] of records.records(CLUSTER_PREFIX)) {
     texts.set(key.slice(CLUSTER_PREFIX.length), value);

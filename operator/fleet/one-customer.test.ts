@@ -4,8 +4,7 @@ import { testTenant } from '../destinations/testing/context.ts';
 import type { Customer, CustomerRecords } from '../ledger/fleet.ts';
 import type { Tenant } from '../model/tenant.ts';
 import { Customers } from './customers.ts';
-import { mergeTenants } from './merge-tenants.ts';
-import { oneCustomer } from './one-customer.ts';
+import { mergeTenants, oneCustomer } from './one-customer.ts';
 
 const NEVER = new AbortController().signal;
 const START = Date.UTC(2026, 10, 1);

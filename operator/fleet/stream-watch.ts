@@ -10,45 +10,10 @@ import { createWindowReports, REPORT_PREFIX } from '../windows/report-store.ts';
 import type { WindowReport } from '../windows/window-report.ts';
 import { type MeterReport, readClusters, readReport } from './meter-report.ts';
 
-/** A stream as its records show it to a process that is not its meter. */
-export interface StreamWatch {
-  /** Undefined while no meter has told of itself that this program knows. */
-  report(): MeterReport | undefined;
-  /** How long the meter has told nothing new, by this process's monotonic clock; undefined while nothing is known. */
-  silentMs(): number | undefined;
-  /** Who is a customer there. */
-  tenants(): readonly Tenant[];
-  findTenant(id: string): Tenant | undefined;
-  clusters(): readonly TenantCluster[];
-  gaps(): readonly Gap[];
-  /** Those of before RETENTION. */
-  pastGaps(): readonly Gap[];
-  /** Newest first; each is read when it is asked for. */
-  windows(): IteratorObject<WindowReport, undefined>;
-  /** Departures that the operator has accepted and this hub has not acknowledged: these tenants are to be offboarded. */
-  departures(): readonly Departure[];
-  /** Durably notes that a departure is known to all destinations. */
-  acknowledge(departure: Departure): Promise<WriteOutcome>;
-  /** Looks at what there is now. Rejects when it cannot be read: what is known stays. */
-  round(): Promise<void>;
-  /** Rounds until the signal is aborted. Never rejects. */
-  run(signal: AbortSignal): Promise<void>;
-  /** Told after a round that brought news. Ends with the returned function. */
-  subscribe(listener: () => void): () => void;
-}
-
 /** A tenant that left at a time, milliseconds since the epoch. */
 export interface Departure {
   readonly tenant: Tenant;
   readonly at: number;
-}
-
-export interface StreamWatchOptions {
-  readonly ledger: Pick<Ledger, 'record' | 'records' | 'writeRecords' | 'stats'>;
-  /** RETENTION, milliseconds: gaps of before are past. */
-  readonly retentionMs: number;
-  readonly clock: Clock;
-  readonly logger: Logger;
 }
 
 interface SomeGaps {
@@ -65,12 +30,9 @@ const ROUND_MS = 2_000;
 /** Reports of windows that are read anew, of the newest hours. */
 const HOUR_MS = 3_600_000;
 
-export function createStreamWatch(options: StreamWatchOptions): StreamWatch {
-  return new RecordWatch(options);
-}
-
-class RecordWatch implements StreamWatch {
-  readonly #options: StreamWatchOptions;
+/** A stream as its records show it to a process that is not its meter. */
+export class StreamWatch {
+  readonly #options: ConstructorParameters<typeof StreamWatch>[0];
   readonly #listeners = new Set<() => void>();
   #report: MeterReport | undefined;
   #reportedAt: number | undefined;
@@ -83,19 +45,28 @@ class RecordWatch implements StreamWatch {
   #acknowledged: Map<string, number> | undefined;
   #lastWindowEnd: number | undefined;
 
-  constructor(options: StreamWatchOptions) {
+  /** `retentionMs` is RETENTION: gaps of before are past. */
+  constructor(options: {
+    readonly ledger: Pick<Ledger, 'record' | 'records' | 'writeRecords' | 'stats'>;
+    readonly retentionMs: number;
+    readonly clock: Clock;
+    readonly logger: Logger;
+  }) {
     this.#options = options;
   }
 
+  /** Undefined while no meter has reported that this program knows. */
   report(): MeterReport | undefined {
     return this.#report;
   }
 
+  /** How long the meter has reported nothing new, by this process's monotonic clock; undefined while nothing is known. */
   silentMs(): number | undefined {
     if (this.#reportedAt === undefined) return undefined;
     return this.#options.clock.monotonic() - this.#reportedAt;
   }
 
+  /** Who is a customer there. */
   tenants(): readonly Tenant[] {
     return [...this.#tenants.values()];
   }
@@ -112,18 +83,22 @@ class RecordWatch implements StreamWatch {
     return this.#gaps.open;
   }
 
+  /** Those of before RETENTION. */
   pastGaps(): readonly Gap[] {
     return this.#gaps.past;
   }
 
+  /** Newest first; each is read when it is needed. */
   windows(): IteratorObject<WindowReport, undefined> {
     return this.#windows.list();
   }
 
+  /** Departures that the operator has accepted and this hub has not acknowledged: these tenants are to be offboarded. */
   departures(): readonly Departure[] {
     return this.#departed.filter(({ tenant, at }) => this.#acknowledged?.get(tenant.id) !== at);
   }
 
+  /** Durably notes that a departure is known to all destinations. */
   async acknowledge({ tenant, at }: Departure): Promise<WriteOutcome> {
     const change = { key: ACKNOWLEDGED_PREFIX + tenant.id, value: String(at) };
     const outcome = await this.#options.ledger.writeRecords([change]);
@@ -131,11 +106,13 @@ class RecordWatch implements StreamWatch {
     return outcome;
   }
 
+  /** Calls after a round that brought news. Ends with the returned function. */
   subscribe(listener: () => void): () => void {
     this.#listeners.add(listener);
     return () => void this.#listeners.delete(listener);
   }
 
+  /** Rounds until the signal is aborted. Never rejects. */
   async run(signal: AbortSignal): Promise<void> {
     const { clock, logger } = this.#options;
     let said = '';
@@ -147,6 +124,7 @@ class RecordWatch implements StreamWatch {
     }
   }
 
+  /** Reads what there is now. Rejects when it cannot be read: what is known stays. */
   async round(): Promise<void> {
     const { ledger, clock } = this.#options;
     const report = await readReport(ledger);

@@ -17,8 +17,11 @@ export interface Route {
   readonly access: Access;
   /** How a tenant's own token is held to that tenant here; such tokens are refused where it is absent. */
   readonly tenantScope?: TenantScope;
-  /** Only the operator of the stream has the answer, or may make the change; a hub has what that operator reports. */
-  readonly answeredBy?: 'meter';
+  /**
+   * What a hub makes of it where no stream is named: the answer of all streams together. `refused`: only the operator of a
+   * cluster does it. By default a stream has to be named.
+   */
+  readonly hub?: 'all' | 'refused';
   /** For the index at `/`. */
   readonly summary: string;
   readonly handlers: readonly RequestHandler[];

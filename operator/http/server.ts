@@ -13,19 +13,29 @@ import { portalPageRoutes } from './portal/portal-page.ts';
 import { probeRoutes } from './routes/health.ts';
 import type { Route, RouteContext } from './route.ts';
 import { createRoutes } from './routes/routes.ts';
-import { createSumming } from '../usage/summing.ts';
 import type { UsageTotals } from '../usage/usage-totals.ts';
 import { type Tokens, TokenSource } from './tokens.ts';
 import type { Views } from './views.ts';
 
-/** The streams of a hub, as the server is to answer for them. They may come and go. */
-export interface FleetServing {
-  /** The sums of all streams. */
-  readonly totals: UsageTotals;
-  streams(): readonly ServedStream[];
+export interface HttpServerOptions {
+  /** The operator's version, as `/api/v1/status` shows it. */
+  readonly version: string;
+  readonly views: Views;
+  readonly ledger: Ledger;
+  readonly clock: Clock;
+  readonly logger: Logger;
+  readonly metrics: Registry;
+  /** The sums of usage that it answers from; without them, and while they are not open, every sum is made by reading the ledger. */
+  readonly totals?: () => UsageTotals | undefined;
+  /** Of a hub: its streams, which may come and go; `ledger`, `totals` and `views` are those of all of them. */
+  readonly streams?: () => readonly ServedStream[];
+  /** Where it answers, for a process whose addresses outlive this server; without it the server binds and closes them. */
+  readonly front?: HttpFront;
+  /** Other limits than {@link DEFAULT_LIMITS}, for tests and benches. */
+  readonly limits?: Partial<HttpLimits>;
 }
 
-/** One of them; the same object as long as it is there. */
+/** A stream of a hub; the same object as long as it is there. */
 export interface ServedStream {
   /** CLUSTER_NAME. */
   readonly source: string;
@@ -43,32 +53,13 @@ export interface HttpServer {
   listen(signal: AbortSignal): Promise<ListenedAddresses>;
   /** Accepts nothing new, lets requests under way finish for a while, then cuts what is left. */
   close(): Promise<void>;
-  /** The sums of usage that it answers from; undefined while they are not open. */
-  readonly totals: () => UsageTotals | undefined;
 }
 
-export function createHttpServer(options: {
-  /** The operator's version, as `/api/v1/status` shows it. */
-  readonly version: string;
-  readonly views: Views;
-  readonly ledger: Ledger;
-  readonly clock: Clock;
-  readonly logger: Logger;
-  readonly metrics: Registry;
-  /** Where sums of usage are kept (DATA_DIR/usage); without it every sum is made by reading the ledger. */
-  readonly usageDirectory?: string;
-  /** Of a hub: what answers for its streams, `ledger` and `views` being those of all of them. */
-  readonly fleet?: FleetServing;
-  /** Where it answers, for a process whose addresses outlive this server; without it the server binds and closes them. */
-  readonly front?: HttpFront;
-  /** Other limits than {@link DEFAULT_LIMITS}, for tests and benches. */
-  readonly limits?: Partial<HttpLimits>;
-}): HttpServer {
+export function createHttpServer(options: HttpServerOptions): HttpServer {
   const limits = { ...DEFAULT_LIMITS, ...options.limits };
   const { views, logger } = options;
   let stopped: Promise<void> | undefined;
   const closing = new AbortController();
-  const summing = createSumming(options);
   const { clock } = options;
   const tokens = new TokenSource({ settings: () => views.settings().http, clock, logger });
   const portal = new Portal({
@@ -80,7 +71,7 @@ export function createHttpServer(options: {
   const context = {
     ...options,
     portal,
-    totals: options.fleet === undefined ? summing.totals : () => options.fleet?.totals,
+    totals: options.totals ?? (() => undefined),
     stopping: () => stopped !== undefined,
   };
   const rateLimit =
@@ -88,9 +79,9 @@ export function createHttpServer(options: {
   const assets = readAssets();
   const page = dashboardPage(assets, (request) => lacksToken(tokens.current(), request));
   const all = createRoutes(context, page);
-  const { fleet } = options;
+  const { streams } = options;
   const routes = [
-    ...(fleet === undefined ? all : dispatched(all, dispatchTo(fleet, context, page))),
+    ...(streams === undefined ? all : dispatched(all, dispatchTo(streams, context, page))),
     ...dashboardRoutes(assets),
     ...portalPageRoutes(context, assets),
   ];
@@ -107,7 +98,6 @@ export function createHttpServer(options: {
     stopped ??= (async () => {
       await (options.front === undefined ? front.close() : leave?.());
       rateLimit?.close();
-      await summing.close();
     })();
     return stopped;
   };
@@ -118,24 +108,26 @@ export function createHttpServer(options: {
       warnOfOpenApi(logger, tokens.current());
       const addresses = await front.listen(http);
       leave = front.serve(answering);
-      await summing.open();
       void tokens.follow(AbortSignal.any([signal, closing.signal]));
       signal.addEventListener('abort', () => void close(), { once: true });
       if (signal.aborted) await close();
       return addresses;
     },
     close,
-    totals: summing.totals,
   };
 }
 
 /** Each stream has the routes of an operator, made when it is asked for the first time. What they count is counted for all. */
-function dispatchTo(fleet: FleetServing, context: RouteContext, page: Page): Dispatch {
+function dispatchTo(
+  streams: () => readonly ServedStream[],
+  context: RouteContext,
+  page: Page,
+): Dispatch {
   const made = new WeakMap<ServedStream, readonly Route[]>();
   return {
-    sources: () => fleet.streams().map(({ source }) => source),
+    sources: () => streams().map(({ source }) => source),
     routesOf: (source) => {
-      const stream = fleet.streams().find((one) => one.source === source);
+      const stream = streams().find((one) => one.source === source);
       if (stream === undefined) return undefined;
       const { views, ledger, totals } = stream;
       const routes =

@@ -18,7 +18,7 @@ import type { Rate } from '../delivery/operations/rate-watch.ts';
 import type { ReconcileRow, ReconcileQuery } from '../delivery/operations/reconcile.ts';
 import type { TenantCluster } from '../discovery/tenant-cluster.ts';
 import type { HeldUsage } from '../ingest/held-usage.ts';
-import type { Enforcement } from '../enforcement/enforcement.ts';
+import type { Enforcement, TenantBillingState } from '../enforcement/enforcement.ts';
 import type { Explanation } from '../metering/explanation.ts';
 import type { StoredEvent } from '../ledger/ledger.ts';
 import type { BudgetCounts } from '../model/budget.ts';
@@ -39,13 +39,15 @@ export interface Views {
   /** False until every PriceBook has been looked at: what has no price is not known before. */
   pricesKnown(): boolean;
   readonly discovery: DiscoveryView;
-  readonly held: HeldView;
   readonly metering: MeteringView;
-  readonly explanations: ExplanationsView;
   readonly destinations: DestinationsView;
-  readonly enforcement: EnforcementView;
-  readonly budgets: BudgetsView;
-  readonly credits: {
+  billingState(tenant: string): TenantBillingState;
+  /** This one and those after it: of the operator of a cluster, which a hub is not (docs/fleet.md#the-api-of-a-hub). */
+  readonly held?: HeldView;
+  readonly explanations?: ExplanationsView;
+  readonly enforcement?: EnforcementView;
+  readonly budgets?: BudgetsView;
+  readonly credits?: {
     add(request: CreditRequest): Promise<CreditOutcome>;
     /** In no particular order; throws where the ledger cannot be read. */
     list(tenant: string): AsyncIterable<Credit>;

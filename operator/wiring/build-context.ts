@@ -13,33 +13,20 @@ import type { Tracer } from '../telemetry/tracer.ts';
 import type { CollectorMetrics } from '../windows/collector-metrics.ts';
 import type { CustomResources } from './custom-resources.ts';
 
-/** What a process that leads has before it builds an operator. */
-export interface OperatorOptions {
+/** What every process that leads has before it builds, of an operator and of a hub. */
+export interface LeaderContext {
   readonly version: string;
   /** The settings without any custom resource. */
   readonly environment: Settings;
-  /** What PROMETHEUS_METRICS_FILE held at the start. */
-  readonly configuredMetrics: readonly ConfiguredMetric[];
   readonly settings: SettingsStore;
-  /** The namespaces that watches are built for; empty means all. */
-  readonly watchNamespaces: readonly string[];
-  /** Told when the settings name others: the operator has to be built anew for them. */
-  readonly onOtherNamespaces: (namespaces: readonly string[]) => void;
-  /** Writes nothing while {@link mayAct} is false. */
-  readonly connection: Connection;
-  /** The operator's own. */
-  readonly namespace: string;
   /** Which process this is: the pod's name. */
   readonly instance: string;
-  readonly ledger: Ledger;
-  /** The ledger is a database, which other processes read as well. */
-  readonly isDatabase: boolean;
-  /** Whether this process may act on anything outside at this moment: its Lease is renewed. */
+  /** Whether this process may act on anything outside at this moment: its lease is renewed. */
   readonly mayAct: () => boolean;
   /** Where requests come in. */
   readonly front: HttpFront;
   /** On the pod of this process, where a Service selects by it. */
-  readonly label?: LeaderLabel;
+  readonly label?: LeaderLabel | undefined;
   readonly clock: Clock;
   /** Uniform in [0, 1). */
   readonly random: () => number;
@@ -48,13 +35,34 @@ export interface OperatorOptions {
   readonly stopping: AbortSignal;
 }
 
-/** What every builder is given: the options, and what all builders share. */
-export interface BuildContext extends OperatorOptions {
+/** With what each stream is summed, fed and shown. */
+export interface StreamContext extends LeaderContext {
   readonly outbound: Outbound;
   readonly customResources: CustomResources;
+  /** Where a collector receives traces. */
+  readonly tracer?: Tracer | undefined;
+}
+
+/** What the operator of a cluster has before it builds. */
+export interface OperatorOptions extends LeaderContext {
+  /** What PROMETHEUS_METRICS_FILE held at the start. */
+  readonly configuredMetrics: readonly ConfiguredMetric[];
+  /** The namespaces that watches are built for; empty means all. */
+  readonly watchNamespaces: readonly string[];
+  /** Called when the settings name others: the operator has to be built again for them. */
+  readonly onOtherNamespaces: (namespaces: readonly string[]) => void;
+  /** Writes nothing while {@link mayAct} is false. */
+  readonly connection: Connection;
+  /** The operator's own. */
+  readonly namespace: string;
+  readonly ledger: Ledger;
+  /** The ledger is a database, which other processes read as well. */
+  readonly isDatabase: boolean;
+}
+
+/** What every builder of an operator is given. */
+export interface BuildContext extends OperatorOptions, StreamContext {
   readonly collectorMetrics: CollectorMetrics;
   readonly reflectorMetrics: ReflectorMetrics;
   readonly queueMetrics: WorkQueueMetrics;
-  /** Where a collector is told of work. */
-  readonly tracer?: Tracer;
 }

@@ -1,23 +1,25 @@
-import type { Controllers } from '../controllers/controllers.ts';
+import { type Controllers, createControllers } from '../controllers/controllers.ts';
+import type { MeterFacts } from '../fleet/meter-report.ts';
+import type { ReadinessCheck, Views } from '../http/views.ts';
 import { createReflectorMetrics, createWorkQueueMetrics } from '../kubernetes/metrics.ts';
-import { omitUndefined } from '../model/omit-undefined.ts';
-import { createOutbound } from '../outbound/outbound.ts';
-import type { ReadinessCheck } from '../http/views.ts';
+import { createPlanKeeper } from '../usage/plan-keeper.ts';
 import { createCollectorMetrics } from '../windows/collector-metrics.ts';
+import { type Budgets, buildBudgets } from './budgets.ts';
 import type { BuildContext, OperatorOptions } from './build-context.ts';
 import { ClusterHolder } from './cluster-holder.ts';
-import { buildClusterView } from './cluster-view.ts';
+import { buildClusterView, type ClusterView } from './cluster-view.ts';
 import { compareWithStatus } from './compare-with-status.ts';
 import { CustomResources, whenConfigured } from './custom-resources.ts';
-import { buildDelivery } from './delivery.ts';
-import { buildMetering } from './metering.ts';
-import { exportTelemetry } from './otlp.ts';
+import { type Billing, buildDelivery } from './delivery.ts';
+import { fleetReports } from './fleet-reports.ts';
+import { type KnownMeter, ownMeter } from './known-meter.ts';
+import { httpPart, labelParts, reachOut } from './leader-parts.ts';
+import { buildMetering, type Metering } from './metering.ts';
 import { aborted, type Part, runParts } from './parts.ts';
-import { buildSurface } from './surface.ts';
-import { tellFleet } from './tell-fleet.ts';
-
-/** The name of the Lease in the operator's own namespace, which config/rbac repeats. */
-export const LEASE = 'meterfeed';
+import { createStatusMetrics } from './status-metrics.ts';
+import { destinationCursors } from './stream.ts';
+import { LEASE } from './terms.ts';
+import { billingView, destinationsView, streamViews } from './views.ts';
 
 const RETENTION_INTERVAL_MS = 60_000;
 
@@ -25,37 +27,28 @@ const RETENTION_INTERVAL_MS = 60_000;
 export async function buildOperator(options: OperatorOptions): Promise<readonly Part[]> {
   const { connection, ledger, clock, logger, registry, namespace } = options;
   const customResources = new CustomResources(() => watchesFit(options));
-  const outbound = createOutbound({
-    registry,
-    clock,
-    userAgent: `meterfeed/${options.version}`,
-  });
-  const telemetry = await exportTelemetry(options, outbound);
+  const reached = await reachOut(options, customResources);
   const context: BuildContext = {
-    ...options,
-    customResources,
+    ...reached.context,
     collectorMetrics: createCollectorMetrics(registry),
     reflectorMetrics: createReflectorMetrics(registry),
     queueMetrics: createWorkQueueMetrics(registry),
-    outbound,
-    ...omitUndefined({ tracer: telemetry.tracer }),
   };
   const cluster = await buildClusterView(context);
   const metering = await buildMetering(context, cluster);
   const billing = await buildDelivery(context, cluster, metering);
+  const budgets = buildBudgets(context, cluster, metering, billing);
+  const readiness = () => readinessOf(context, cluster);
+  const { held } = billing;
+  const meter = ownMeter(context, { cluster, metering, held, readiness });
+  const built = { cluster, metering, billing, budgets, meter, readiness };
+  const views = operatorViews(context, built);
+  const controllers = buildControllers(context, built, views);
+  customResources.bind(controllers);
+  createStatusMetrics(registry, views, cluster.tenantApis, budgets);
   const holding = { connection, namespace, clock, logger, registry };
   const { ledgerId } = ledger.stats();
   const holder = new ClusterHolder({ ...holding, lease: LEASE, ledgerId });
-  const { http, controllers, plans, budgets, readiness } = buildSurface(context, {
-    settings: options.settings,
-    ledger,
-    cluster,
-    metering,
-    billing,
-    running: () => !options.stopping.aborted,
-    mayAct: options.mayAct,
-  });
-  customResources.bind(controllers);
   const metered: readonly Part[] = [
     ...cluster.parts,
     { name: 'controllers', run: (signal) => controllers.run(signal) },
@@ -68,16 +61,15 @@ export async function buildOperator(options: OperatorOptions): Promise<readonly 
       run: (signal) => retain(options, signal),
     }),
     ...metering.parts,
-    plans,
-    budgets,
-    ...(options.isDatabase
-      ? [tellFleet(context, { cluster, metering, delivery: billing.delivery, readiness })]
-      : []),
-    ...labelParts(options, readiness),
+    plansPart(context, cluster, views),
+    budgets.part,
+    ...(options.isDatabase ? [fleetReports(context, built)] : []),
+    ...labelParts(context, readiness),
   ];
   return [
-    ...telemetry.parts,
-    http,
+    ...reached.parts,
+    billing.stream.sums,
+    httpPart(context, { views, ledger, totals: billing.stream.totals }),
     {
       name: 'leader',
       run: async (signal) => {
@@ -91,27 +83,131 @@ export async function buildOperator(options: OperatorOptions): Promise<readonly 
   ];
 }
 
-const LISTED_POLL_MS = 500;
-
-/** Puts the label of the leader on the own pod once everything is listed, and takes it off before anything else ends. */
-function labelParts(
-  { label, clock }: Pick<OperatorOptions, 'label' | 'clock'>,
-  readiness: () => readonly ReadinessCheck[],
-): readonly Part[] {
-  if (label === undefined) return [];
-  const run = async (signal: AbortSignal): Promise<void> => {
-    while (!signal.aborted && readiness().some(({ ok }) => !ok)) {
-      await clock.sleep(LISTED_POLL_MS, signal).catch(() => undefined);
-    }
-    await label.set(signal);
-    await aborted(signal);
-    await label.remove(AbortSignal.timeout(REMOVE_MS));
-  };
-  return [{ name: 'label', run }];
+/** What an operator is built of, as far as it is shown. */
+interface Built {
+  readonly cluster: ClusterView;
+  readonly metering: Metering;
+  readonly billing: Billing;
+  readonly budgets: Budgets;
+  readonly meter: KnownMeter<MeterFacts>;
+  readonly readiness: Views['readiness'];
 }
 
-/** What cannot be removed in this time is removed while the process stands by. */
-const REMOVE_MS = 2_000;
+/** What the HTTP API shows. */
+function operatorViews(
+  { settings, customResources, mayAct }: BuildContext,
+  { metering, billing, budgets, meter, readiness }: Built,
+): Views {
+  const { stream, held, enforcement, noticedOf } = billing;
+  const destinations = destinationsView(stream.delivery, noticedOf);
+  return streamViews(
+    { ...stream.origin, meter, destinations },
+    {
+      ...budgets.views,
+      held,
+      enforcement,
+      billingState: (tenant) => enforcement.stateOf(tenant),
+      settings: () => settings.current(),
+      catalog: metering.catalog,
+      pricesKnown: () => customResources.pricesKnown(),
+      explanations: {
+        find: async (event) => {
+          const question = metering.question(event);
+          return question === undefined
+            ? metering.explanations.find(event)
+            : { kind: 'asked', ...question };
+        },
+      },
+      readiness,
+      leads: () => mayAct() && readiness().every(({ ok }) => ok),
+    },
+  );
+}
+
+/** Ready once the first lists are in and tenant clusters are known; later trouble shows in status, not here. */
+function readinessOf(
+  { stopping, ledger }: Pick<BuildContext, 'stopping' | 'ledger'>,
+  { watches, discovery }: ClusterView,
+): readonly ReadinessCheck[] {
+  const starting = watches.all.filter((watch) => watch.health().state === 'starting');
+  const { disk } = ledger.stats();
+  return [
+    { name: 'running', ok: !stopping.aborted, detail: stopping.aborted ? 'stopping' : 'yes' },
+    {
+      name: 'watches',
+      ok: starting.length === 0,
+      ...(starting.length > 0 && {
+        detail: `not listed yet: ${starting.map(({ resource }) => resource.plural).join(', ')}`,
+      }),
+    },
+    {
+      name: 'discovery',
+      ok: discovery.known(),
+      ...(!discovery.known() && { detail: 'waiting for the first successful discovery' }),
+    },
+    { name: 'ledger', ok: disk.level !== 'collector-paused', detail: `disk: ${disk.level}` },
+  ];
+}
+
+/** The controllers of the custom resources, and what their status shows. */
+function buildControllers(
+  context: BuildContext,
+  { cluster, metering, billing, budgets, meter }: Built,
+  views: Views,
+): Controllers {
+  const { ledger, settings, environment } = context;
+  const { windows } = metering;
+  const { enforcement, held, stream } = billing;
+  return createControllers({
+    ...context,
+    records: ledger,
+    knowsMetric: (code) => metering.catalog().find(code) !== undefined,
+    cursors: destinationCursors(() => [stream], context.clock),
+    leavesToHub: environment.role === 'meter',
+    budgets: budgets.budgets,
+    held,
+    enforcement: {
+      mode: () => settings.current().enforcement.mode,
+      status: () => enforcement.status(),
+    },
+    delivery: billingView(views.destinations),
+    tenants: {
+      known: meter.known,
+      clusters: () => meter.clusters(),
+      problems: () => meter.problems(),
+      overrides: () => cluster.discovery.overrides(),
+    },
+    windows: {
+      lastWindowEnd: () => windows.lastWindow?.end,
+      gaps: () => meter.gaps(),
+      failedTenantApis: () => meter.failedTenantApis(),
+      withoutKubeconfig: () => meter.withoutKubeconfig().length,
+      metricsFailure: () => meter.metricsFailure(),
+      prometheus: () => metering.prometheus(),
+      unattributed: () => meter.unattributed(),
+    },
+  });
+}
+
+/** Records which plan each tenant is on. */
+function plansPart(
+  { ledger, clock, logger, settings, customResources }: BuildContext,
+  { discovery }: ClusterView,
+  views: Views,
+): Part {
+  const plans = createPlanKeeper({
+    ledger,
+    clock,
+    logger,
+    known: () => discovery.known(),
+    tenants: () => views.discovery.tenants(),
+    defaultPlan: () => settings.current().billing.defaultPlanCode,
+  });
+  return whenConfigured(customResources, {
+    name: 'plans of tenants',
+    run: (signal) => plans.run(signal),
+  });
+}
 
 /** Whether the watches are of the namespaces that the settings name. */
 function watchesFit({ settings, watchNamespaces }: OperatorOptions): boolean {

@@ -19,7 +19,7 @@ import { createLogger } from '../telemetry/create-logger.ts';
 import { Scrubber } from '../telemetry/scrubber.ts';
 import { systemClock } from '../telemetry/system-clock.ts';
 import { ClusterHolder } from './cluster-holder.ts';
-import { runOperator } from './run-operator.ts';
+import { runProcess } from './run-process.ts';
 
 const cluster = useOwnTestCluster();
 const POLICIES = '/apis/meterfeed.io/v1alpha1/meteringpolicies';
@@ -231,7 +231,7 @@ async function operator() {
   });
   const stopping = new AbortController();
   const namespace = await cluster.createNamespace('operator');
-  const running = runOperator(
+  const running = runProcess(
     {
       version: 'test',
       environment: settingsFrom({
@@ -241,8 +241,7 @@ async function operator() {
         LISTEN_ADDR: '127.0.0.1:0',
       }),
       configuredMetrics: [],
-      kubeConfig: access.kubeConfig,
-      namespace,
+      cluster: { kubeConfig: access.kubeConfig, namespace },
       instance: 'meterfeed-0',
       clock: systemClock,
       random: Math.random,

@@ -19,7 +19,7 @@ interface Holder {
   readonly renewedAt: string;
 }
 
-export interface ClusterHolderOptions {
+interface ClusterHolderOptions {
   readonly connection: Pick<Connection, 'request'>;
   readonly namespace: string;
   /** Name of the Lease in that namespace, which this process holds. */

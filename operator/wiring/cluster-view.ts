@@ -64,7 +64,6 @@ export async function buildClusterView(context: BuildContext): Promise<ClusterVi
     settings,
     labelPrefix: context.environment.identity.labelPrefix,
     watchNamespaces: context.watchNamespaces,
-    onChange: (departed) => discovery.request(departed),
     clock,
     random,
     logger,
@@ -80,7 +79,8 @@ export async function buildClusterView(context: BuildContext): Promise<ClusterVi
     logger,
     ...omitUndefined({ external: externalFile(context) }),
   });
-  watches.subscribe({ tenantClusters: (departed) => discovery.request(departed) });
+  watches.subscribe({ tenantClusters: discovery.request });
+  tenantObjects.subscribe(discovery.request);
   discovery.subscribe((clusters, at) => {
     const refused = [...discovery.refusedNamespaces()];
     watches.arrivals.take(() => {
@@ -139,16 +139,18 @@ function watchParts({ customResources }: BuildContext, watches: Watches): readon
   });
 }
 
-interface TenantApisSources {
-  readonly watches: Watches;
-  readonly observation: Observation;
-  readonly observing: ObservationOptions;
-  readonly discovery: Discovery;
-}
-
-async function buildTenantApis(context: BuildContext, sources: TenantApisSources) {
+async function buildTenantApis(
+  context: BuildContext,
+  {
+    watches,
+    observation,
+    observing,
+    discovery,
+  }: Pick<ClusterView, 'watches' | 'observation' | 'discovery'> & {
+    readonly observing: ObservationOptions;
+  },
+) {
   const { connection, settings, ledger, clock, random, logger, customResources } = context;
-  const { watches, observation, observing, discovery } = sources;
   const { nodes, volumes, loadBalancers } = watches.collector;
   const common = { clock, random, logger, discovery };
   const { watchNamespaces } = context;
@@ -201,15 +203,13 @@ async function buildTenantApis(context: BuildContext, sources: TenantApisSources
 const EVENTS_PER_CLUSTER = 10;
 const GIB = 1024 ** 3;
 
-export interface VolumeCheckOptions {
+/** Says once, when the tenant clusters are known, that the volume cannot hold RETENTION. */
+export function warnOfSmallVolume(options: {
   readonly discovery: Pick<Discovery, 'subscribe'>;
   readonly ledger: Pick<Ledger, 'stats'>;
   readonly settings: () => Settings;
   readonly logger: Logger;
-}
-
-/** Says once, when the tenant clusters are known, that the volume cannot hold RETENTION */
-export function warnOfSmallVolume(options: VolumeCheckOptions): void {
+}): void {
   const end = options.discovery.subscribe((clusters) => {
     if (clusters.length === 0) return;
     end();

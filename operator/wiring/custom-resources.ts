@@ -3,11 +3,12 @@ import type { ExistingDestination } from '../delivery/destination-status.ts';
 import { aborted, type Part } from './parts.ts';
 
 /** What others want to know of the controllers. */
-type BoundControllers = Pick<Controllers, 'ready' | 'destinations'>;
+type BoundControllers = Pick<Controllers, 'ready' | 'destinations'> &
+  Partial<Pick<Controllers, 'pricesKnown' | 'giverOf'>>;
 
 /**
- * The custom resources as delivery and enforcement see them. The controllers, which read them, report
- * on delivery and enforcement and so are built later: they are bound here before anything runs.
+ * The custom resources as delivery, budgets and enforcement see them. The controllers, which read them, report
+ * on these and so are built after them: they are bound here before anything runs.
  */
 export class CustomResources {
   readonly #watchesFit: () => boolean;
@@ -37,6 +38,16 @@ export class CustomResources {
   /** The BillingDestinations that exist, also those whose settings cannot be used. */
   destinations(): readonly ExistingDestination[] {
     return this.#bound.destinations();
+  }
+
+  /** Whether every PriceBook that was there has been looked at. */
+  pricesKnown(): boolean {
+    return this.#bound.pricesKnown?.() ?? true;
+  }
+
+  /** As {@link Controllers.giverOf}. */
+  giverOf(override: string | undefined): ReturnType<Controllers['giverOf']> {
+    return this.#bound.giverOf?.(override);
   }
 
   get #bound(): BoundControllers {

@@ -4,7 +4,7 @@ import { lookAtStream, type SeenStream } from '../ledger/postgres/look.ts';
 import type { Clock } from '../telemetry/clock.ts';
 import type { Logger } from '../telemetry/logger.ts';
 
-export interface DatabasePollOptions {
+interface DatabasePollOptions {
   readonly database: LedgerDatabase;
   /** CLUSTER_NAME. */
   readonly source: string;

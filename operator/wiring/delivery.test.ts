@@ -5,20 +5,29 @@ import type { Ledger } from '../ledger/ledger.ts';
 import { Revocations } from '../http/portal/revocations.ts';
 import { createMemoryLedger } from '../ledger/testing/memory-ledger.ts';
 import { systemClock } from '../telemetry/system-clock.ts';
-import { createDestinationCursors, createFarewells } from './delivery.ts';
+import { departing } from './delivery.ts';
+import { destinationCursors, offboarding } from './stream.ts';
 
 const SIGNAL = new AbortController().signal;
 
 function retirement(ledger: Ledger, apply: () => Promise<void>) {
-  const context = { ledger, settings: startedSettings(), clock: systemClock };
-  return createDestinationCursors(context, {
-    apply,
-    reserve: async () => ({ kind: 'written' }),
-  });
+  const settings = startedSettings();
+  const name = { source: 'berlin', region: 'eu' };
+  const origin = { name, ledger, wanted: () => settings.current().billing.destinations };
+  const delivery = { apply, reserve: async () => ({ kind: 'written' }) as const };
+  return destinationCursors(() => [{ origin, delivery }], systemClock);
 }
 
 function retiredAt(ledger: Ledger): number | undefined {
   return ledger.cursors().find(({ destination }) => destination === 'main')?.retiredAt;
+}
+
+/** Customers whose grace is over, until their offboarding is accepted. */
+function leaving(left: string[], tokens: Revocations) {
+  return {
+    departures: () => left.map((id) => ({ tenant: unknownTenant(id), at: 0 })),
+    depart: departing({ acceptOffboarding: (id) => void left.splice(left.indexOf(id), 1) }, tokens),
+  };
 }
 
 test('a batch under way does not revive the cursor after it was retired', async () => {
@@ -55,7 +64,8 @@ test('a ledger that cannot write keeps the object, so that retiring is tried aga
 test('rounds of discovery hand over the same customers side by side while there are many', async () => {
   const left = ['a', 'b', 'c'];
   const asked: string[] = [];
-  const farewells = createFarewells(
+  const farewells = offboarding(
+    leaving(left, new Revocations(createMemoryLedger(), systemClock)),
     {
       offboard: async ({ id }) => {
         asked.push(id);
@@ -65,11 +75,6 @@ test('rounds of discovery hand over the same customers side by side while there 
           : { kind: 'written' };
       },
     },
-    {
-      offboarded: () => left.map((id) => ({ tenant: unknownTenant(id), at: 0 })),
-      acceptOffboarding: (id) => void left.splice(left.indexOf(id), 1),
-    },
-    new Revocations(createMemoryLedger(), systemClock),
     { warn: () => undefined },
   );
   await Promise.all([farewells(), farewells(), farewells()]);
@@ -84,13 +89,9 @@ test('a customer that is offboarded keeps no token for the next one of its name'
   const claims = { tenant: 'acme', id: 'id-1', series: await revocations.seriesOf('acme') };
   const other = { tenant: 'globex', id: 'id-2', series: await revocations.seriesOf('globex') };
   const left = ['acme'];
-  const farewells = createFarewells(
+  const farewells = offboarding(
+    leaving(left, revocations),
     { offboard: async () => ({ kind: 'written' }) },
-    {
-      offboarded: () => left.map((id) => ({ tenant: unknownTenant(id), at: 0 })),
-      acceptOffboarding: (id) => void left.splice(left.indexOf(id), 1),
-    },
-    revocations,
     { warn: () => undefined },
   );
   await farewells();

@@ -1,7 +1,4 @@
-import type { DestinationSettings } from '../config/settings.ts';
-import type { DestinationCursors } from '../controllers/billing-destination.ts';
-import type { Delivery } from '../delivery/delivery.ts';
-import { createDelivery } from '../delivery/delivery-engine.ts';
+import { join } from 'node:path';
 import type { DestinationStatus } from '../delivery/destination-status.ts';
 import { createDriftWatch, type DriftReport } from '../delivery/operations/drift-watch.ts';
 import { createInvoiceWatch } from '../delivery/operations/invoice-watch.ts';
@@ -15,55 +12,43 @@ import type { HeldUsage } from '../ingest/held-usage.ts';
 import { createHeldUsage } from '../ingest/ledger-held-usage.ts';
 import { EventRecorder } from '../kubernetes/events.ts';
 import { omitUndefined } from '../model/omit-undefined.ts';
-import type { Logger } from '../telemetry/logger.ts';
 import type { BuildContext } from './build-context.ts';
 import type { ClusterView } from './cluster-view.ts';
 import { whenConfigured } from './custom-resources.ts';
-import { leaderDestinations } from './leader-destinations.ts';
 import type { Metering } from './metering.ts';
 import { openGaps } from './open-gaps.ts';
 import { aborted, type Part } from './parts.ts';
+import { Stream, type StreamSource } from './stream.ts';
 
 /** What goes to billing systems, and what comes back from them. */
 export interface Billing {
-  readonly delivery: Delivery;
-  /** What is known of a destination beside delivery itself: only what is known, or wrong. */
-  readonly noticedOf: (status: DestinationStatus) => {
-    readonly drift?: DriftReport;
-    readonly prices?: PriceReport;
-    readonly rate?: Rate;
-    readonly tooSlow?: Rate;
-  };
+  readonly stream: Stream;
+  readonly noticedOf: (status: DestinationStatus) => Noticed;
   readonly enforcement: Enforcement;
   readonly held: HeldUsage;
-  readonly cursors: DestinationCursors;
   readonly parts: readonly Part[];
+}
+
+/** What is known of a destination beside delivery itself: only what is known, or wrong. */
+export interface Noticed {
+  readonly drift?: DriftReport;
+  readonly prices?: PriceReport;
+  readonly rate?: Rate;
+  readonly tooSlow?: Rate;
 }
 
 /** Delivery of events, the comparisons with what arrived, and the enforcement of alerts. */
 export async function buildDelivery(
   context: BuildContext,
-  { discovery, watches, observation }: ClusterView,
+  cluster: ClusterView,
   metering: Metering,
 ): Promise<Billing> {
   const { settings, connection, ledger, clock, random, logger, registry } = context;
-  const { outbound, customResources, queueMetrics, instance, tracer, mayAct } = context;
+  const { customResources, queueMetrics, instance } = context;
+  const { discovery, watches } = cluster;
   const common = { clock, random, logger, ledger, registry };
-  const maxBackfillMs = () => settings.current().metering.maxBackfillMs;
-  const delivery = createDelivery({
-    ...common,
-    catalog: metering.catalog,
-    createDestination: leaderDestinations({ clock, logger, outbound, tracer }, mayAct),
-    tenants: {
-      find: (id) => discovery.findTenant(id),
-      subscribe: (listener) => discovery.subscribe(() => listener()),
-      openGaps: () =>
-        openGaps(metering.gaps(), observation.tenantClusters, clock.now() - maxBackfillMs()),
-    },
-    existing: () => customResources.destinations(),
-    othersFeed: context.environment.role === 'meter',
-    maxBackfillMs,
-  });
+  const stream = new Stream(context, ownStream(context, cluster, metering));
+  const { delivery } = stream;
   const drift = createDriftWatch({ ...common, delivery });
   const invoices = createInvoiceWatch({ ...common, delivery });
   const rate = new RateWatch(ledger, clock);
@@ -94,7 +79,7 @@ export async function buildDelivery(
   await enforcement.load();
   await held.load();
   return {
-    delivery,
+    stream,
     held,
     noticedOf: (status) =>
       omitUndefined({
@@ -104,10 +89,9 @@ export async function buildDelivery(
         tooSlow: rate.tooSlow(status),
       }),
     enforcement,
-    cursors: createDestinationCursors(context, delivery),
     parts: [
       // A destination that is not known yet would count as gone.
-      whenConfigured(customResources, deliveryPart(context, delivery, discovery)),
+      whenConfigured(customResources, { name: 'delivery', run: (signal) => stream.feed(signal) }),
       {
         name: 'destination watches',
         run: async (signal) => {
@@ -157,87 +141,55 @@ function buildHeldUsage(
   return { held, part };
 }
 
-/** Delivery by the settings in force, which must know every destination; offboards whom discovery has given up. */
-function deliveryPart(
-  { settings, ledger, clock, logger, environment }: BuildContext,
-  delivery: Delivery,
-  discovery: Discovery,
-): Part {
+/** The stream of this operator: fed by the settings in force, and offboarded by what discovery has given up. */
+function ownStream(
+  context: BuildContext,
+  { discovery, observation }: ClusterView,
+  metering: Metering,
+): StreamSource {
+  const { settings, environment, ledger, registry, clock, mayAct, customResources } = context;
+  const { clusterName: source, region } = environment.identity;
   const isMeter = environment.role === 'meter';
-  const apply = (destinations: readonly DestinationSettings[]): Promise<void> => {
-    if (destinations.length === 0) {
-      const what = isMeter ? 'a hub feeds what it has' : 'events stay in the ledger';
-      logger.info(`[bootstrap] no destination is configured: ${what}`);
-    }
-    return delivery.apply(destinations);
-  };
-  const offboard = createFarewells(delivery, discovery, new Revocations(ledger, clock), logger);
   return {
-    name: 'delivery',
-    run: async (signal) => {
-      const endings = [
-        settings.subscribe((next, previous) => {
-          const { destinations } = next.billing;
-          if (destinations !== previous.billing.destinations) void apply(destinations);
-        }),
-        // A meter bids farewell together with a hub.
-        ...(isMeter ? [] : [discovery.subscribe(() => void offboard())]),
-      ];
-      await apply(settings.current().billing.destinations);
-      await delivery.run(signal);
-      for (const end of endings) end();
+    name: { source, region },
+    ledger,
+    registry,
+    mayAct,
+    usageDirectory: join(environment.ledger.dataDir, 'usage'),
+    catalog: metering.catalog,
+    tenants: {
+      find: (id) => discovery.findTenant(id),
+      subscribe: (listener) => discovery.subscribe(() => listener()),
+      openGaps: () => {
+        const fillableFrom = clock.now() - settings.current().metering.maxBackfillMs;
+        return openGaps(metering.gaps(), observation.tenantClusters, fillableFrom);
+      },
     },
+    existing: () => customResources.destinations(),
+    wanted: () => settings.current().billing.destinations,
+    noneWanted: isMeter ? 'a hub feeds what it has' : 'events stay in the ledger',
+    othersFeed: isMeter,
+    subscribe: (listener) => {
+      const endings = [settings.subscribe(listener), discovery.subscribe(listener)];
+      return () => {
+        for (const end of endings) end();
+      };
+    },
+    // A meter accepts departures together with a hub.
+    departures: () => (isMeter ? [] : discovery.offboarded()),
+    depart: departing(discovery, new Revocations(ledger, clock)),
   };
 }
 
-/**
- * Returns a function that ends the portal tokens of departed customers and hands the customers over to delivery,
- * one after another. A call during another one does nothing: the next pass of discovery has who is left.
- */
-export function createFarewells(
-  delivery: Pick<Delivery, 'offboard'>,
-  discovery: Pick<Discovery, 'offboarded' | 'acceptOffboarding'>,
+/** Ends the portal tokens of a departed customer, and hands the customer over to delivery. */
+export function departing(
+  discovery: Pick<Discovery, 'acceptOffboarding'>,
   tokens: Pick<Revocations, 'revokeAll'>,
-  logger: Pick<Logger, 'warn'>,
-): () => Promise<void> {
-  let isUnderWay = false;
-  return async () => {
-    if (isUnderWay) return;
-    isUnderWay = true;
-    try {
-      for (const { tenant } of discovery.offboarded()) {
-        const revoked = await tokens.revokeAll(tenant.id);
-        const outcome = revoked.kind === 'failed' ? revoked : await delivery.offboard(tenant);
-        if (outcome.kind === 'failed') logger.warn(`[controller] ${outcome.message}`);
-        else discovery.acceptOffboarding(tenant.id);
-      }
-    } finally {
-      isUnderWay = false;
-    }
-  };
-}
-
-/** Retires the cursor of a deleted destination after its feeder has ended, and reserves those of others. */
-export function createDestinationCursors(
-  { settings, ledger, clock }: Pick<BuildContext, 'settings' | 'ledger' | 'clock'>,
-  delivery: Pick<Delivery, 'apply' | 'reserve'>,
-): DestinationCursors {
-  return {
-    reserve: () => delivery.reserve(),
-    retire: async (destination) => {
-      await delivery.apply(settings.current().billing.destinations);
-      const stays = settings
-        .current()
-        .billing.destinations.some(({ name }) => name === destination);
-      const cursor = ledger.cursors().find((candidate) => candidate.destination === destination);
-      // The environment may name a destination of the same name, which goes on at this cursor.
-      if (stays || cursor === undefined || cursor.retiredAt !== undefined) {
-        return { kind: 'retired' };
-      }
-      const outcome = await ledger.retireCursor(destination, clock.now());
-      return outcome.kind === 'written'
-        ? { kind: 'retired' }
-        : { kind: 'failed', reason: outcome.message };
-    },
+): StreamSource['depart'] {
+  return async ({ tenant }, delivery) => {
+    const revoked = await tokens.revokeAll(tenant.id);
+    const outcome = revoked.kind === 'failed' ? revoked : await delivery.offboard(tenant);
+    if (outcome.kind === 'written') discovery.acceptOffboarding(tenant.id);
+    return outcome;
   };
 }

@@ -14,7 +14,7 @@ import { MachineRecords } from '../tenant-api/machine-records.ts';
 import type { Part } from './parts.ts';
 import { whenWanted } from './when-wanted.ts';
 
-export interface MachineRecordWatchOptions extends WatchMeans {
+interface MachineRecordWatchOptions extends WatchMeans {
   readonly settings: SettingsStore;
   /** Empty means all. */
   readonly watchNamespaces: readonly string[];

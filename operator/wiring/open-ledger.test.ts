@@ -11,7 +11,7 @@ import { silentLogger } from '../ledger/testing/level-ledger.ts';
 import { usePostgres } from '../ledger/testing/postgres-ledger.ts';
 import { createRegistry } from '../telemetry/registry.ts';
 import { systemClock } from '../telemetry/system-clock.ts';
-import { ledgerDatabase, openLedger } from './open-ledger.ts';
+import { ledgerDatabases, openLedger } from './open-ledger.ts';
 
 const used = usePostgres();
 let directory = '';
@@ -24,9 +24,9 @@ afterEach(async () => {
 
 async function open(environment: Readonly<Record<string, string>>): Promise<OpenLedgerOutcome> {
   const settings = settingsOf({ DATA_DIR: join(directory, 'data'), ...environment });
-  const found = await ledgerDatabase(settings.ledger);
+  const found = await ledgerDatabases(settings);
   if (found.kind === 'failed') return found;
-  return openLedger(settings, found.database, {
+  return openLedger(settings, found.databases[0], {
     clock: systemClock,
     logger: silentLogger,
     registry: createRegistry({ version: '0' }),

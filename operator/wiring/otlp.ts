@@ -10,7 +10,7 @@ import type { OperatorOptions } from './build-context.ts';
 import { aborted, type Part } from './parts.ts';
 
 /** The way of metrics and traces to a collector. */
-export interface TelemetryExport {
+interface TelemetryExport {
   /** Absent where no collector is named. */
   readonly tracer?: Tracer;
   readonly parts: readonly Part[];

@@ -24,7 +24,7 @@ import type { WindowsView } from '../windows/collector.ts';
 import type { Gap } from '../windows/gaps.ts';
 import { aborted, type Part } from './parts.ts';
 
-export type LoadedMetrics =
+type LoadedMetrics =
   | { readonly kind: 'metrics'; readonly metrics: readonly ConfiguredMetric[] }
   | { readonly kind: 'invalid'; readonly problems: readonly string[] };
 
@@ -43,7 +43,7 @@ export interface ConfiguredMetrics {
   readonly parts: readonly Part[];
 }
 
-export interface ConfiguredMetricsOptions {
+interface ConfiguredMetricsOptions {
   readonly initial: readonly ConfiguredMetric[];
   readonly path: string | undefined;
   readonly settings: Pick<SettingsStore, 'current'>;
@@ -69,7 +69,7 @@ export function createConfiguredMetrics(options: ConfiguredMetricsOptions): Conf
 /** Between attempts to read what is pending. */
 const READ_AGAIN_MS = 1_000;
 
-export interface PrometheusOptions {
+interface PrometheusOptions {
   readonly outbound: Outbound;
   readonly configured: ConfiguredMetrics;
   readonly observation: Pick<Observation, 'tenantClusters'>;

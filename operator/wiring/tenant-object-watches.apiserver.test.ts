@@ -1,4 +1,3 @@
-import type { Departed } from '../discovery/departures.ts';
 import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { useOwnTestCluster } from '../../e2e/control-plane/test-cluster.ts';
@@ -40,9 +39,11 @@ function startDiscovery() {
     logger,
     labelPrefix: settings.current().identity.labelPrefix,
     watchNamespaces: [],
-    onChange: (departed?: Departed) => discovery.request(departed),
   };
-  const sources = createDiscoverySources(shared);
+  const sources = createDiscoverySources({
+    ...shared,
+    onChange: (departed) => discovery.request(departed),
+  });
   const tenantObjects = createTenantObjectWatches({ ...shared, settings });
   const discovery: Discovery = new Discovery({
     sources: { ...sources, tenantObjects: tenantObjects.sources },
@@ -52,6 +53,7 @@ function startDiscovery() {
     clock: systemClock,
     logger,
   });
+  tenantObjects.subscribe(discovery.request);
   const running = Promise.all([
     runSources(sources, stop.signal),
     ...tenantObjects.parts.map((part) => part.run(stop.signal)),

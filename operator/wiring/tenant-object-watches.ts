@@ -11,14 +11,14 @@ import type { TenantSourceName } from '../model/tenant-sources.ts';
 import type { Part } from './parts.ts';
 import { whenWanted } from './when-wanted.ts';
 
-export interface TenantObjectWatchesOptions extends WatchMeans {
+interface TenantObjectWatchesOptions extends WatchMeans {
   readonly settings: Pick<SettingsStore, 'current' | 'subscribe'>;
   readonly labelPrefix: string;
   /** Empty means all. */
   readonly watchNamespaces: readonly string[];
-  /** A custom resource has come, changed, or gone as `departed`. */
-  readonly onChange: (departed?: Departed) => void;
 }
+
+type Listener = (departed?: Departed) => void;
 
 /**
  * The watches of custom resources that stand for tenant clusters, one for each kind that has one, and the parts
@@ -27,11 +27,17 @@ export interface TenantObjectWatchesOptions extends WatchMeans {
 export function createTenantObjectWatches(options: TenantObjectWatchesOptions): {
   readonly sources: ReadonlyMap<TenantSourceName, Source<TenantObject>>;
   readonly parts: readonly Part[];
+  /** Calls when a custom resource has come, changed, or gone as `departed`. Before the parts run. */
+  readonly subscribe: (listener: Listener) => void;
 } {
   const { settings } = options;
+  const listeners: Listener[] = [];
+  const changed: Listener = (departed) => {
+    for (const listener of listeners) listener(departed);
+  };
   const sources = new Map(
     SOURCES.flatMap(({ name, resource }) =>
-      resource === undefined ? [] : [[name, watchOf(name, resource, options)] as const],
+      resource === undefined ? [] : [[name, watchOf(name, resource, options, changed)] as const],
     ),
   );
   const parts = [...sources].map(([kind, source]) => ({
@@ -45,15 +51,16 @@ export function createTenantObjectWatches(options: TenantObjectWatchesOptions): 
       if (isNamed) await source.run(signal);
     },
   }));
-  return { sources, parts };
+  return { sources, parts, subscribe: (listener) => void listeners.push(listener) };
 }
 
 function watchOf(
   of: TenantSourceName,
   resource: TenantResource,
   options: TenantObjectWatchesOptions,
+  changed: Listener,
 ): Source<TenantObject> {
-  const { connection, labelPrefix, watchNamespaces, onChange, clock, random, logger } = options;
+  const { connection, labelPrefix, watchNamespaces, clock, random, logger } = options;
   const { group, versions, plural } = resource;
   return createSource<TenantObject>({
     connection: preferServedVersion({ connection, group, versions }),
@@ -62,8 +69,8 @@ function watchOf(
     project: tenantObject(resource, labelPrefix),
     handlers: [
       {
-        upserted: () => onChange(),
-        deleted: (last) => onChange({ kind: 'object', of, last }),
+        upserted: () => changed(),
+        deleted: (last) => changed({ kind: 'object', of, last }),
       },
     ],
     clock,

@@ -1,13 +1,19 @@
 import { randomBytes } from 'node:crypto';
+import type { Registry } from 'prom-client';
 import type { LedgerDatabase, Settings } from '../config/settings.ts';
 import type { ReadinessCheck } from '../http/views.ts';
 import type { LeaderLabel } from '../kubernetes/leader-label.ts';
 import { LeaderElection, type LeaderElectionOptions } from '../kubernetes/lease.ts';
 import type { Ledger } from '../ledger/ledger.ts';
+import type { Clock } from '../telemetry/clock.ts';
+import type { Logger } from '../telemetry/logger.ts';
 import { DatabasePoll, READY_MS } from './database-poll.ts';
-import { LEASE } from './build-operator.ts';
-import { type LedgerSurroundings, openLedger } from './open-ledger.ts';
+import type { HubDatabases } from './hub/hub-streams.ts';
+import { openLedger } from './open-ledger.ts';
 import { inTime, type PartsEnd } from './parts.ts';
+
+/** The name of the Lease in the operator's own namespace, which config/rbac repeats. */
+export const LEASE = 'meterfeed';
 
 /** How a term as the leader ended. */
 export type TermEnd =
@@ -15,12 +21,14 @@ export type TermEnd =
   /** Another process leads by now, or may: this one stands by again. */
   | { readonly kind: 'stepped down'; readonly reason: string };
 
-/** What a process has that leads. */
-export interface Leading {
-  readonly ledger: Ledger;
+/** What a process has that leads: the ledger of its cluster, or the databases of a hub. */
+export type Leading = {
   /** Whether it may act on anything outside at this moment. */
   readonly mayAct: () => boolean;
-}
+} & (
+  | { readonly kind: 'operator'; readonly ledger: Ledger }
+  | { readonly kind: 'hub'; readonly databases: HubDatabases; readonly epoch: number }
+);
 
 /** Works as the leader until the signal is aborted. */
 export type LeadersWork = (leading: Leading, signal: AbortSignal) => Promise<PartsEnd>;
@@ -35,10 +43,17 @@ export interface Terms {
   run(work: LeadersWork, signal: AbortSignal): Promise<TermEnd>;
 }
 
-export interface TermsOptions extends LedgerSurroundings {
+/** With what a process that stands by comes to lead. */
+export interface StandbyContext {
   readonly environment: Settings;
   /** Which process this is: the pod's name. */
   readonly instance: string;
+  readonly clock: Clock;
+  readonly logger: Logger;
+}
+
+interface TermsOptions extends StandbyContext {
+  readonly registry: Registry;
   readonly connection: LeaderElectionOptions['connection'];
   readonly namespace: string;
   readonly random: () => number;
@@ -86,7 +101,7 @@ export class VolumeTerms implements Terms {
     this.#election = election;
     const mayAct = (): boolean => election.isTrusted();
     const lead = async (leading: AbortSignal): Promise<PartsEnd> => {
-      const end = await work({ ledger, mayAct }, leading);
+      const end = await work({ kind: 'operator', ledger, mayAct }, leading);
       await ledger.close();
       return end;
     };
@@ -174,7 +189,7 @@ export class DatabaseTerms implements Terms {
       if (this.#poll.isPassed(epoch)) passed.abort();
     });
     const lead = async (leads: AbortSignal): Promise<PartsEnd> => {
-      const end = await work({ ledger, mayAct: () => this.mayAct() }, leads);
+      const end = await work({ kind: 'operator', ledger, mayAct: () => this.mayAct() }, leads);
       await ledger.close();
       return end;
     };

@@ -40,7 +40,7 @@ import {
 } from '../windows/host-workload.ts';
 import { knownNamespace, resumeNamespaces } from '../windows/known-namespace.ts';
 
-export interface WatchesOptions {
+interface WatchesOptions {
   readonly connection: Connection;
   readonly labelPrefix: string;
   /** Empty means all. */
@@ -54,7 +54,7 @@ export interface WatchesOptions {
 }
 
 /** Learns what the watches bring, after the observation has taken it in. */
-export interface HostListener {
+interface HostListener {
   /** A tenant cluster's workload, Namespace or platform object has come, changed, or gone as `departed`. */
   readonly tenantClusters?: (departed?: Departed) => void;
   readonly nodes?: SourceHandler<NodeView>;

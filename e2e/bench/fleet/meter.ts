@@ -1,6 +1,5 @@
 import type { LedgerDatabase } from '../../../operator/config/settings.ts';
-import { reportMeter } from '../../../operator/fleet/meter-reporter.ts';
-import type { MeterReport } from '../../../operator/fleet/meter-report.ts';
+import { type MeterFacts, reportMeter } from '../../../operator/fleet/meter-report.ts';
 import { openPostgresLedger } from '../../../operator/ledger/postgres/open-postgres-ledger.ts';
 import { silentLogger } from '../../../operator/ledger/testing/level-ledger.ts';
 import { COLLECTOR_METRICS } from '../../../operator/model/catalog.ts';
@@ -98,7 +97,7 @@ export async function startBenchMeter(plan: MeterPlan): Promise<BenchMeter> {
   };
 }
 
-function reportOf(tenants: number): Omit<MeterReport, 'beat' | 'revision'> {
+function reportOf(tenants: number): MeterFacts {
   return {
     version: 'bench',
     role: 'meter',

@@ -12,43 +12,6 @@ export interface Dispatch {
   readonly routesOf: (source: string) => readonly Route[] | undefined;
 }
 
-/** What is added up over all streams where none is named. */
-const OF_ALL = new Set([
-  '/',
-  '/healthz',
-  '/readyz',
-  '/leaderz',
-  '/metrics',
-  '/api/v1/status',
-  '/api/v1/fleet',
-  '/api/v1/catalog',
-  '/api/v1/usage',
-  '/api/v1/costs',
-  '/api/v1/months/{month}',
-  '/api/v1/gaps',
-  '/api/v1/tenants',
-  '/api/v1/tenants/{tenant}',
-  '/api/v1/destinations',
-  '/api/v1/windows',
-  '/api/v1/windows/{end}',
-]);
-
-/** What only the meter answers elsewhere, and a hub out of what that has told. */
-const TOLD = new Set([
-  'GET /api/v1/destinations',
-  'GET /api/v1/gaps',
-  'GET /api/v1/months/{month}',
-  'GET /api/v1/reconcile',
-  'GET /api/v1/status',
-  'GET /api/v1/tenants',
-  'GET /api/v1/tenants/{tenant}',
-  'GET /api/v1/windows',
-  'GET /api/v1/windows/{end}',
-]);
-
-/** Only the operator of a cluster can do it, though any of its replicas may. */
-const OF_OPERATORS = new Set(['POST /api/v1/events']);
-
 /**
  * The routes of a hub: each is answered by those of the stream that `cluster` names, by `ofAll` where that adds up, or
  * not at all, with the reason (docs/fleet.md#the-api-of-a-hub).
@@ -58,11 +21,10 @@ export function dispatched(ofAll: readonly Route[], streams: Dispatch): readonly
 }
 
 function handlerOf(route: Route, { sources, routesOf }: Dispatch): RequestHandler {
-  const { method, path } = route;
-  if (isOfMeters(route)) {
+  const { method, path, hub } = route;
+  if (hub === 'refused') {
     return () => {
-      const mend = 'ask the operator of the cluster';
-      throw new Problem(404, `not done by a hub: ${method.toUpperCase()} ${path}: ${mend}`);
+      throw notOfAHub(`${method.toUpperCase()} ${path}`);
     };
   }
   const ofAll = chained(route.handlers);
@@ -74,15 +36,19 @@ function handlerOf(route: Route, { sources, routesOf }: Dispatch): RequestHandle
       direct(request);
       return chained(own.handlers)(request, response, next);
     }
-    if (OF_ALL.has(path)) return ofAll(request, response, next);
+    if (hub === 'all') return ofAll(request, response, next);
     throw nameOne(asked, sources());
   };
 }
 
-function isOfMeters({ method, path, answeredBy }: Route): boolean {
-  const operation = `${method.toUpperCase()} ${path}`;
-  if (OF_OPERATORS.has(operation)) return true;
-  return answeredBy === 'meter' && !TOLD.has(operation);
+function notOfAHub(what: string): Problem {
+  return new Problem(404, `not done by a hub: ${what}: ask the operator of the cluster`);
+}
+
+/** What only the operator of a cluster has: a hub refuses the routes that need it. */
+export function ofOperator<T>(view: T | undefined): T {
+  if (view === undefined) throw notOfAHub('this');
+  return view;
 }
 
 function nameOne(asked: unknown, sources: readonly string[]): Problem {

@@ -3,6 +3,7 @@ import { BILLING_STATES, type BillingState } from '../../config/settings.ts';
 import type { TenantBillingState } from '../../enforcement/enforcement.ts';
 import type { WriteOutcome } from '../../ledger/ledger.ts';
 import { quote } from '../../model/validate-event.ts';
+import { ofOperator } from '../fleet/dispatch.ts';
 import type { ConcurrencyLimit } from '../limits.ts';
 import { isoTime } from '../presentation.ts';
 import { badRequest, tryLater } from '../problem.ts';
@@ -22,19 +23,19 @@ export function billingStateRoutes(
   memory: ConcurrencyLimit,
 ): readonly Route[] {
   const { views, logger } = context;
-  const { enforcement } = views;
+  const enforcement = () => ofOperator(views.enforcement);
   return [
     {
       method: 'get',
       path: '/api/v1/billing-states',
       access: 'read',
-      answeredBy: 'meter',
+      hub: 'refused',
       summary: 'billing states of tenants, and where they come from',
       handlers: [
         (request, response) => {
           readQuery(request, []);
           const { mode } = views.settings().enforcement;
-          response.json({ mode, states: enforcement.states().map(showState) });
+          response.json({ mode, states: enforcement().states().map(showState) });
         },
       ],
     },
@@ -42,7 +43,7 @@ export function billingStateRoutes(
       method: 'put',
       path: PATH,
       access: 'change',
-      answeredBy: 'meter',
+      hub: 'refused',
       summary: 'set the billing state of a tenant by hand, until it is cleared',
       handlers: [
         readBody({ maxBytes: MAX_BODY_BYTES, memory }),
@@ -50,9 +51,9 @@ export function billingStateRoutes(
           readQuery(request, []);
           const tenant = knownTenant(context, request);
           const { state, reason } = readState(request);
-          written(await enforcement.setManual(tenant, state, reason));
+          written(await enforcement().setManual(tenant, state, reason));
           logger.info('[http] an operator set a billing state', { tenant, state, reason });
-          response.json(showState(enforcement.stateOf(tenant)));
+          response.json(showState(views.billingState(tenant)));
         },
       ],
     },
@@ -60,16 +61,16 @@ export function billingStateRoutes(
       method: 'delete',
       path: PATH,
       access: 'change',
-      answeredBy: 'meter',
+      hub: 'refused',
       summary: 'clear the billing state set by hand',
       handlers: [
         refuseBody,
         async (request, response) => {
           readQuery(request, []);
           const tenant = knownTenant(context, request);
-          written(await enforcement.clearManual(tenant));
+          written(await enforcement().clearManual(tenant));
           logger.info('[http] an operator cleared a billing state', { tenant });
-          response.json(showState(enforcement.stateOf(tenant)));
+          response.json(showState(views.billingState(tenant)));
         },
       ],
     },
@@ -98,7 +99,9 @@ function showState(current: TenantBillingState) {
 /** A tenant with tenant clusters here, or one of which something is recorded. */
 function knownTenant(context: RouteContext, request: Request): string {
   const id = pathParameter(request, 'tenant');
-  const isRecorded = context.views.enforcement.states().some(({ tenant }) => tenant === id);
+  const isRecorded = ofOperator(context.views.enforcement)
+    .states()
+    .some(({ tenant }) => tenant === id);
   if (!isRecorded) requireTenant(context, id);
   return id;
 }

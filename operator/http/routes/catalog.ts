@@ -8,6 +8,7 @@ export function catalogRoute({ views }: RouteContext): Route {
     method: 'get',
     path: '/api/v1/catalog',
     access: 'read',
+    hub: 'all',
     tenantScope: 'same',
     summary: 'the metrics that the service knows',
     handlers: [

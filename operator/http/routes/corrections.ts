@@ -49,7 +49,7 @@ function readRoute(context: RouteContext, scans: Scans): Route {
     method: 'get',
     path: '/api/v1/events/{id}/corrections',
     access: 'read',
-    answeredBy: 'meter',
+    hub: 'refused',
     summary: 'what an event counts as, and what would become of a correction',
     handlers: [
       async (request, response) => {
@@ -104,7 +104,7 @@ function writeRoute(context: RouteContext, memory: ConcurrencyLimit, scans: Scan
     method: 'post',
     path: '/api/v1/events/{id}/corrections',
     access: 'change',
-    answeredBy: 'meter',
+    hub: 'refused',
     summary: 'make an event count as another quantity, or as nothing',
     handlers: [
       readBody({ maxBytes: MAX_BODY_BYTES, memory }),

@@ -47,6 +47,7 @@ export function costsRoute(context: RouteContext, scans: Scans): Route {
     method: 'get',
     path: '/api/v1/costs',
     access: 'read',
+    hub: 'all',
     tenantScope: 'filtered',
     summary: 'what usage costs by tenant, sku, day, dimension…, as JSON, CSV or NDJSON',
     handlers: [

@@ -6,6 +6,7 @@ import { type Decimal, nanosFromDecimal, parseSigned } from '../../model/decimal
 import { omitUndefined } from '../../model/omit-undefined.ts';
 import { quote } from '../../model/validate-event.ts';
 import { currencyDigits } from '../../pricing/money.ts';
+import { ofOperator } from '../fleet/dispatch.ts';
 import type { ConcurrencyLimit } from '../limits.ts';
 import { isoTime } from '../presentation.ts';
 import { badRequest, Problem, tryLater } from '../problem.ts';
@@ -27,19 +28,19 @@ const MOST_CREDITS = 1_000;
 
 /** GET and POST /api/v1/tenants/{tenant}/credits: prepaid balances, and what they were credited with (docs/budgets.md#credits). */
 export function creditRoutes(context: RouteContext, memory: ConcurrencyLimit): readonly Route[] {
-  const { credits } = context.views;
+  const credits = () => ofOperator(context.views.credits);
   return [
     {
       method: 'get',
       path: PATH,
       access: 'read',
-      answeredBy: 'meter',
+      hub: 'refused',
       summary: 'what a tenant was credited with, and what is left',
       handlers: [
         async (request, response) => {
           readQuery(request, []);
           const tenant = pathParameter(request, 'tenant');
-          const all = await Array.fromAsync(credits.list(tenant));
+          const all = await Array.fromAsync(credits().list(tenant));
           if (all.length === 0) requireKnown(context, tenant);
           const newest = all.toSorted((a, b) => b.at - a.at || (a.key < b.key ? 1 : -1));
           response.json({
@@ -55,14 +56,14 @@ export function creditRoutes(context: RouteContext, memory: ConcurrencyLimit): r
       method: 'post',
       path: PATH,
       access: 'change',
-      answeredBy: 'meter',
+      hub: 'refused',
       summary: 'credit a prepaid balance, once for each key',
       handlers: [
         readBody({ maxBytes: MAX_BODY_BYTES, memory }),
         async (request, response) => {
           readQuery(request, []);
           const wanted = readCredit(context, request);
-          const outcome = await credits.add(wanted);
+          const outcome = await credits().add(wanted);
           if (outcome.kind === 'failed') {
             throw tryLater(
               503,
@@ -92,7 +93,7 @@ async function balancesOf({ views }: RouteContext, all: readonly Credit[]) {
   const sums = await sumCredits(eachOf(all));
   return sums
     .map(({ tenant, counts, amount, since }) => {
-      const used = views.credits.used(tenant, counts);
+      const used = ofOperator(views.credits).used(tenant, counts);
       if (used === undefined) {
         throw tryLater(503, 5, 'not counted yet: balances: try again, at the replica that leads');
       }
@@ -124,7 +125,7 @@ function readCredit(context: RouteContext, request: Request): CreditRequest {
   requireKnown(context, tenant);
   const body = readFields(request.body, FIELDS, EXAMPLE);
   const counts = readCounts(context, body);
-  const expected = context.views.credits.counts(tenant);
+  const expected = ofOperator(context.views.credits).counts(tenant);
   if (expected !== undefined && unitText({ counts: expected }) !== unitText({ counts })) {
     throw badRequest(
       `not what the tenant's prepaid budget counts: ${counts.kind === 'money' ? 'currency' : 'metric'}: ${quote(unitText({ counts }))}: credit ${unitText({ counts: expected })}`,

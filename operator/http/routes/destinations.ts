@@ -34,7 +34,7 @@ function listRoute({ views, ledger }: RouteContext): Route {
     method: 'get',
     path: '/api/v1/destinations',
     access: 'read',
-    answeredBy: 'meter',
+    hub: 'all',
     summary: 'where delivery stands',
     handlers: [
       (request, response) => {

@@ -3,6 +3,7 @@ import { type MeteringRule, meteringRule } from '../../model/catalog.ts';
 import { isCorrection } from '../../model/correction.ts';
 import { encodeEvent, type UsageEvent } from '../../model/event.ts';
 import { quote } from '../../model/validate-event.ts';
+import { ofOperator } from '../fleet/dispatch.ts';
 import type { Scans } from '../limits.ts';
 import { bearsOn, forTenant } from '../gap-groups.ts';
 import { isoTime, showGap, snakeCaseKeys } from '../presentation.ts';
@@ -20,7 +21,7 @@ export function explainRoute({ ledger, views }: RouteContext, scans: Scans): Rou
     method: 'get',
     path: '/api/v1/events/{id}/explain',
     access: 'read',
-    answeredBy: 'meter',
+    hub: 'refused',
     tenantScope: 'shown',
     summary: 'what stands behind the number of an event',
     handlers: [
@@ -40,7 +41,7 @@ export function explainRoute({ ledger, views }: RouteContext, scans: Scans): Rou
           send(event, isCorrection(event) ? showCorrection(event) : showPushed(event));
           return;
         }
-        const found = await views.explanations.find(event);
+        const found = await ofOperator(views.explanations).find(event);
         if (found.kind === 'gone') {
           const shown = `no explanation: event ${quote(id)}: ${found.reason}`;
           throw new Problem(410, `${shown}: the event itself is in /api/v1/events`);

@@ -9,6 +9,7 @@ export function fleetRoute({ views }: RouteContext): Route {
     method: 'get',
     path: '/api/v1/fleet',
     access: 'read',
+    hub: 'all',
     summary: 'the clusters of the fleet: versions, last windows, lag, gaps, failed tenant APIs',
     handlers: [
       (request, response) => {

@@ -14,7 +14,7 @@ export function gapsRoute(context: RouteContext): Route {
     method: 'get',
     path: '/api/v1/gaps',
     access: 'read',
-    answeredBy: 'meter',
+    hub: 'all',
     tenantScope: 'filtered',
     summary: 'what was not measured, by cause and time, of all or of one tenant',
     handlers: [

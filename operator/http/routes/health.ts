@@ -16,6 +16,7 @@ export function healthRoutes(
       method: 'get',
       path: '/metrics',
       access: 'open',
+      hub: 'all',
       summary: 'metrics in the Prometheus text format',
       handlers: [
         async (_request, response) => {
@@ -38,6 +39,7 @@ export function probeRoutes({ views }: ProbedContext): readonly Route[] {
       method: 'get',
       path: '/healthz',
       access: 'open',
+      hub: 'all',
       summary: 'liveness: the process answers',
       handlers: [
         (_request, response) => {
@@ -49,6 +51,7 @@ export function probeRoutes({ views }: ProbedContext): readonly Route[] {
       method: 'get',
       path: '/readyz',
       access: 'open',
+      hub: 'all',
       summary: 'readiness; ?verbose lists the checks',
       handlers: [
         (request, response) => {
@@ -67,6 +70,7 @@ export function probeRoutes({ views }: ProbedContext): readonly Route[] {
       method: 'get',
       path: '/leaderz',
       access: 'open',
+      hub: 'all',
       summary: 'for load balancers: 200 on the leader, 503 on a standby',
       handlers: [
         (_request, response) => {

@@ -4,6 +4,7 @@ import { decimalFromNanos, nanosFromDecimal } from '../../model/decimal.ts';
 import { encodeEvent } from '../../model/event.ts';
 import { omitUndefined } from '../../model/omit-undefined.ts';
 import { quote } from '../../model/validate-event.ts';
+import { ofOperator } from '../fleet/dispatch.ts';
 import type { ConcurrencyLimit } from '../limits.ts';
 import { isoTime, jsonWithDecimals } from '../presentation.ts';
 import { badRequest, Problem, tryLater } from '../problem.ts';
@@ -22,21 +23,23 @@ export function heldTenantRoutes(
   context: RouteContext,
   memory: ConcurrencyLimit,
 ): readonly Route[] {
-  const { held } = context.views;
+  const held = () => ofOperator(context.views.held);
   const body = readBody({ maxBytes: MAX_BODY_BYTES, memory });
   return [
     {
       method: 'get',
       path: PATH,
       access: 'read',
-      answeredBy: 'meter',
+      hub: 'refused',
       summary: 'usage of tenants that nobody knows, held',
       handlers: [
         (request, response) => {
           readQuery(request, []);
-          const tenants = held.list().map(({ tenant, events, since }) => {
-            return { tenant, events, since: isoTime(since) };
-          });
+          const tenants = held()
+            .list()
+            .map(({ tenant, events, since }) => {
+              return { tenant, events, since: isoTime(since) };
+            });
           response.json({ held_tenants: tenants });
         },
       ],
@@ -45,18 +48,18 @@ export function heldTenantRoutes(
       method: 'get',
       path: `${PATH}/{tenant}`,
       access: 'read',
-      answeredBy: 'meter',
+      hub: 'refused',
       summary: 'what is held of one tenant',
       handlers: [(request, response) => showHeld(context, request, response)],
     },
     decisionRoute(context, 'release', 'let it go on, and all later usage of the tenant', (tenant) =>
-      held.release(tenant),
+      held().release(tenant),
     ),
     {
       method: 'post',
       path: `${PATH}/{tenant}/rename`,
       access: 'change',
-      answeredBy: 'meter',
+      hub: 'refused',
       summary: 'give it to a known tenant instead',
       handlers: [
         body,
@@ -64,13 +67,13 @@ export function heldTenantRoutes(
           readQuery(request, []);
           const tenant = pathParameter(request, 'tenant');
           const to = readTo(request);
-          const outcome = await held.rename(tenant, to);
+          const outcome = await held().rename(tenant, to);
           answer(context, response, { tenant, what: 'renamed', outcome, to });
         },
       ],
     },
     decisionRoute(context, 'discard', 'give it up; its ids stay used', (tenant) =>
-      held.discard(tenant),
+      held().discard(tenant),
     ),
   ];
 }
@@ -85,7 +88,7 @@ function decisionRoute(
     method: 'post',
     path: `${PATH}/{tenant}/${word}`,
     access: 'change',
-    answeredBy: 'meter',
+    hub: 'refused',
     summary,
     handlers: [
       refuseBody,
@@ -106,11 +109,12 @@ async function showHeld(
 ): Promise<void> {
   readQuery(request, []);
   const tenant = pathParameter(request, 'tenant');
-  const found = views.held.list().find((one) => one.tenant === tenant);
+  const held = ofOperator(views.held);
+  const found = held.list().find((one) => one.tenant === tenant);
   if (found === undefined) throw noneHeld(tenant);
   const sums = new Map<string, { metric: string; unit: string; events: number; nanos: bigint }>();
   const shown: string[] = [];
-  for await (const { at, event } of views.held.eventsOf(tenant)) {
+  for await (const { at, event } of held.eventsOf(tenant)) {
     const { metric, unit, quantity } = event;
     const key = `${metric}\0${unit}`;
     const sum = sums.get(key) ?? { metric, unit, events: 0, nanos: 0n };

@@ -5,6 +5,7 @@ import { createLabelLimit } from '../../telemetry/registry.ts';
 import { Turn } from '../../telemetry/turn.ts';
 import { quote } from '../../model/validate-event.ts';
 import { ingestScope } from '../access.ts';
+import { ofOperator } from '../fleet/dispatch.ts';
 import type { ConcurrencyLimit } from '../limits.ts';
 import { type IngestAnswer, ingestEvents } from '../ingest/ingest-events.ts';
 import { createMeteredHere } from '../ingest/metered-here.ts';
@@ -36,6 +37,7 @@ export function ingestRoute(context: RouteContext, memory: ConcurrencyLimit): Ro
     method: 'post',
     path: '/api/v1/events',
     access: 'ingest',
+    hub: 'refused',
     summary: 'push usage events',
     handlers: [
       (request, _response, next) => {
@@ -62,7 +64,7 @@ export function ingestRoute(context: RouteContext, memory: ConcurrencyLimit): Ro
             scope: ingestScope(response),
             turn,
           },
-          views.held,
+          ofOperator(views.held),
         );
         if (outcome.kind === 'not-known-yet') throw notKnownYet();
         if (outcome.kind === 'out-of-scope') throw new Problem(403, outcome.problem);

@@ -47,7 +47,7 @@ export function monthRoute(context: RouteContext, scans: Scans): Route {
     method: 'get',
     path: '/api/v1/months/{month}',
     access: 'read',
-    answeredBy: 'meter',
+    hub: 'all',
     tenantScope: 'filtered',
     summary: 'a calendar month against the one before, with a forecast',
     handlers: [

@@ -29,7 +29,7 @@ export function portalTokenRoutes(
       method: 'post',
       path: PATH,
       access: 'change',
-      answeredBy: 'meter',
+      hub: 'refused',
       summary: 'make a token with which a tenant may look at its own usage',
       handlers: [
         readBody({ maxBytes: MAX_BODY_BYTES, memory, optional: true }),
@@ -58,7 +58,7 @@ export function portalTokenRoutes(
       method: 'delete',
       path: PATH,
       access: 'change',
-      answeredBy: 'meter',
+      hub: 'refused',
       summary: 'end all portal tokens of a tenant at once',
       handlers: [
         refuseBody,
@@ -76,7 +76,7 @@ export function portalTokenRoutes(
       method: 'delete',
       path: `${PATH}/{id}`,
       access: 'change',
-      answeredBy: 'meter',
+      hub: 'refused',
       summary: 'end one portal token of a tenant at once',
       handlers: [
         refuseBody,

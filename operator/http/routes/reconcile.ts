@@ -42,7 +42,6 @@ export function reconcileRoute(context: RouteContext, scans: Scans): Route {
     method: 'get',
     path: '/api/v1/reconcile',
     access: 'read',
-    answeredBy: 'meter',
     summary: 'ledger sums against what destinations have recorded, whole UTC days',
     handlers: [
       async (request, response) => {

@@ -92,6 +92,7 @@ function indexRoute(version: string, routes: readonly Route[], page: Page): Rout
     method: 'get',
     path: '/',
     access: 'open',
+    hub: 'all',
     summary: 'the dashboard in a browser; this list for programs',
     handlers: [
       (request, response) => {

@@ -13,7 +13,7 @@ export function statusRoute({ version, views, ledger, clock }: RouteContext): Ro
     method: 'get',
     path: '/api/v1/status',
     access: 'read',
-    answeredBy: 'meter',
+    hub: 'all',
     summary: 'version, last window, destinations, ledger, failed tenant APIs, gaps',
     handlers: [
       (request, response) => {
@@ -34,10 +34,10 @@ export function statusRoute({ version, views, ledger, clock }: RouteContext): Ro
           window_seconds: settings.metering.windowMs / 1000,
           last_window_end: isoTime(stats.lastWindowEnd),
           enforcement_mode: settings.enforcement.mode,
-          enforcement: showEnforcement(views.enforcement.status()),
+          enforcement: showEnforcement(views.enforcement?.status() ?? UNMARKED),
           tenants: views.discovery.tenants().length,
           tenant_clusters: views.discovery.clusters().length,
-          held_events: views.held.list().reduce((sum, { events }) => sum + events, 0),
+          held_events: (views.held?.list() ?? []).reduce((sum, { events }) => sum + events, 0),
           discovery_problems: views.discovery.problems(),
           failed_tenant_apis: views.metering
             .failedTenantApis()
@@ -73,6 +73,9 @@ function showUnattributed({ total, items, gpuSeconds }: Unattributed) {
 function showFailure(failure: { readonly reason: string; readonly since: number } | undefined) {
   return failure && { reason: failure.reason, since: isoTime(failure.since) };
 }
+
+/** A hub marks nothing. */
+const UNMARKED: MarkingStatus = { suspendedClusters: [], pending: 0, problems: [] };
 
 function showEnforcement({ suspendedClusters, pending, problems }: MarkingStatus) {
   return { suspended_tenant_clusters: suspendedClusters, pending_objects: pending, problems };

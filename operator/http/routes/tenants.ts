@@ -18,13 +18,13 @@ export function tenantRoutes({ views }: RouteContext): readonly Route[] {
     cluster_names: Object.fromEntries(tenant.clusters.map((id) => [id, names.get(id) ?? id])),
     ...showPushed(views, tenant),
   });
-  const stateOf = (id: string): BillingState => views.enforcement.stateOf(id).state;
+  const stateOf = (id: string): BillingState => views.billingState(id).state;
   return [
     {
       method: 'get',
       path: '/api/v1/tenants',
       access: 'read',
-      answeredBy: 'meter',
+      hub: 'all',
       summary: 'the tenants known here',
       handlers: [
         (request, response) => {
@@ -42,7 +42,7 @@ export function tenantRoutes({ views }: RouteContext): readonly Route[] {
       method: 'get',
       path: '/api/v1/tenants/{tenant}',
       access: 'read',
-      answeredBy: 'meter',
+      hub: 'all',
       tenantScope: 'named',
       summary: 'one tenant with its tenant clusters',
       handlers: [
@@ -60,7 +60,7 @@ export function tenantRoutes({ views }: RouteContext): readonly Route[] {
           response.json({
             ...shown(tenant, clusterNames(isTenant ? clusters : all)),
             tenant_clusters: clusters.map(isTenant ? showOwnCluster : showCluster),
-            budget: showBudget(views.budgets.of(id)),
+            budget: showBudget(views.budgets?.of(id)),
           });
         },
       ],
@@ -105,7 +105,7 @@ function showTenant(tenant: Tenant, billingState: BillingState) {
 
 /** A tenant that only pushed usage tells of, and how many of its events are held. */
 function showPushed({ held }: RouteContext['views'], { id }: Tenant) {
-  if (!held.pushedTenants().some((pushed) => pushed.id === id)) return {};
+  if (held === undefined || !held.pushedTenants().some((pushed) => pushed.id === id)) return {};
   const waiting = held.list().find(({ tenant }) => tenant === id);
   return { pushed: true, held_events: waiting?.events };
 }

@@ -77,6 +77,7 @@ export function usageRoute(context: RouteContext, scans: Scans): Route {
     method: 'get',
     path: '/api/v1/usage',
     access: 'read',
+    hub: 'all',
     tenantScope: 'filtered',
     summary: 'sums by tenant, sku, day, dimension…, as JSON or CSV',
     handlers: [

@@ -5,6 +5,7 @@ import { DESTINATIONS } from '../../destinations/registry.ts';
 import type { DestinationType } from '../../model/destination-type.ts';
 import type { InboxOutcome } from '../../enforcement/inbox.ts';
 import { clientKey } from '../access.ts';
+import { ofOperator } from '../fleet/dispatch.ts';
 import { type ConcurrencyLimit, FailedAttempts, MOST_FAILED_SIGNATURES } from '../limits.ts';
 import { badRequest, Problem, tryLater } from '../problem.ts';
 import { pathParameter, readQuery } from '../query.ts';
@@ -46,19 +47,19 @@ export function webhookRoute(
     method: 'post',
     path: '/webhooks/{provider}',
     access: 'open',
-    answeredBy: 'meter',
+    hub: 'refused',
     summary: 'alerts of billing systems',
     handlers: [
       (request, _response, next) => {
         readQuery(request, []);
         const { type, secretVariable } = systemOf(request);
-        if (views.enforcement.isEnabled(type)) return next();
+        if (ofOperator(views.enforcement).isEnabled(type)) return next();
         throw new Problem(404, `not enabled: ${request.path}: set ${secretVariable}`);
       },
       readBody({ maxBytes: MAX_BODY_BYTES, memory, counted: 'received' }),
       async (request, response) => {
         const system = systemOf(request);
-        const outcome = await views.enforcement.receive(
+        const outcome = await ofOperator(views.enforcement).receive(
           system.type,
           { header: (name) => request.get(name), body: bodyOf(request) },
           AbortSignal.timeout(PATIENCE_MS),

@@ -14,7 +14,7 @@ export function windowRoutes({ views }: RouteContext): readonly Route[] {
       method: 'get',
       path: '/api/v1/windows',
       access: 'read',
-      answeredBy: 'meter',
+      hub: 'all',
       summary: 'reports of the windows closed last',
       handlers: [
         (request, response) => {
@@ -28,7 +28,7 @@ export function windowRoutes({ views }: RouteContext): readonly Route[] {
       method: 'get',
       path: '/api/v1/windows/{end}',
       access: 'read',
-      answeredBy: 'meter',
+      hub: 'all',
       summary: 'the report of one window',
       handlers: [
         (request, response) => {

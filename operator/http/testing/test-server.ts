@@ -10,9 +10,10 @@ import type { Ledger } from '../../ledger/ledger.ts';
 import { createMemoryLedger } from '../../ledger/testing/memory-ledger.ts';
 import type { Clock } from '../../telemetry/clock.ts';
 import { systemClock } from '../../telemetry/system-clock.ts';
+import { createSumming } from '../../usage/summing.ts';
 import { buildCatalog, type Catalog } from '../../model/catalog.ts';
 import type { HttpLimits } from '../limits.ts';
-import { createHttpServer, type FleetServing } from '../server.ts';
+import { createHttpServer, type HttpServerOptions } from '../server.ts';
 import type { DiscoveryView, Views } from '../views.ts';
 import { type ApiDocument, loadApiDocument } from './api-document.ts';
 import { DESTINATIONS } from '../../destinations/registry.ts';
@@ -23,14 +24,12 @@ export const NOW = Date.parse('2026-11-21T09:05:00Z');
 export const API_TOKEN = 'api-canary-3f9d1c77b2';
 export const INGEST_TOKEN = 'ingest-canary-81ab54e0';
 
-export interface TestServerOptions {
+export interface TestServerOptions extends Pick<HttpServerOptions, 'streams' | 'totals'> {
   readonly environment?: Readonly<Record<string, string>>;
   readonly ledger?: Ledger;
   readonly views?: Partial<Views>;
   readonly limits?: Partial<HttpLimits>;
   readonly usageDirectory?: string;
-  /** Of a hub. */
-  readonly fleet?: FleetServing;
 }
 
 export interface CallOptions {
@@ -82,8 +81,9 @@ export async function startTestServer(options: TestServerOptions = {}): Promise<
     isDiscovered: (id) => views.discovery.tenants().some((tenant) => tenant.id === id),
   });
   const credits = new Credits({ ledger, clock: testClock, windowMs: () => 60_000 });
-  const views: Views = {
+  const views: Omit<Required<Views>, 'leads'> = {
     ...quietViews(() => state.settings),
+    billingState: (tenant) => views.enforcement.stateOf(tenant),
     held,
     credits: {
       add: (request) => credits.add(request),
@@ -102,6 +102,7 @@ export async function startTestServer(options: TestServerOptions = {}): Promise<
     warn: write('warn'),
     error: write('error'),
   };
+  const summing = createSumming({ ...options, ledger, clock: testClock, logger });
   const server = createHttpServer({
     version: '1.2.3',
     views,
@@ -110,10 +111,15 @@ export async function startTestServer(options: TestServerOptions = {}): Promise<
     logger,
     metrics,
     ...(options.limits !== undefined && { limits: options.limits }),
-    ...(options.fleet !== undefined && { fleet: options.fleet }),
-    ...(options.usageDirectory !== undefined && { usageDirectory: options.usageDirectory }),
+    totals: options.totals ?? summing.totals,
+    ...(options.streams !== undefined && { streams: options.streams }),
   });
   const listened = await server.listen(new AbortController().signal);
+  await summing.open();
+  const close = async (): Promise<void> => {
+    await server.close();
+    await summing.close();
+  };
   const { port } = listened.main;
   const answers: string[] = [];
   const call = async (method: string, path: string, wish: CallOptions = {}) => {
@@ -150,8 +156,8 @@ export async function startTestServer(options: TestServerOptions = {}): Promise<
       state.settings = next;
     },
     call,
-    close: () => server.close(),
-    [Symbol.asyncDispose]: () => server.close(),
+    close,
+    [Symbol.asyncDispose]: close,
   };
 }
 
@@ -203,7 +209,7 @@ export function quietDiscovery(change: Partial<DiscoveryView> = {}): DiscoveryVi
 }
 
 /** An operator that has discovered nothing and delivers nowhere. */
-export function quietViews(settings: () => Settings): Omit<Views, 'held'> {
+export function quietViews(settings: () => Settings): Omit<Required<Views>, 'held' | 'leads'> {
   return {
     settings,
     catalog: () => catalogOf(settings().metering.customMetrics),
@@ -239,6 +245,7 @@ export function quietViews(settings: () => Settings): Omit<Views, 'held'> {
       status: () => ({ suspendedClusters: [], pending: 0, problems: [] }),
     },
     budgets: { of: () => undefined },
+    billingState: activeTenant,
     destinations: {
       list: () => [],
       summaryOf: () => 'OK',

@@ -1,6 +1,6 @@
 import { Gauge, type Registry } from 'prom-client';
+import type { HubStream } from './hub-stream.ts';
 import type { HubStreams } from './hub-streams.ts';
-import type { StreamUnit } from './stream-unit.ts';
 
 /** What a hub sees of the meters of its streams, to be alerted on: read when metrics are scraped. */
 export function createFleetMetrics(registry: Registry, streams: HubStreams): void {
@@ -12,7 +12,7 @@ export function createFleetMetrics(registry: Registry, streams: HubStreams): voi
   const ofEach = (
     name: string,
     help: string,
-    value: (unit: StreamUnit) => number | undefined,
+    value: (stream: HubStream) => number | undefined,
   ): void => {
     const gauge: Gauge<'cluster'> = new Gauge({
       name,
@@ -21,14 +21,14 @@ export function createFleetMetrics(registry: Registry, streams: HubStreams): voi
       registers,
       collect: () => {
         gauge.reset();
-        for (const unit of streams.units()) {
-          const known = value(unit);
-          if (known !== undefined) gauge.set({ cluster: unit.source }, known);
+        for (const stream of streams.list()) {
+          const known = value(stream);
+          if (known !== undefined) gauge.set({ cluster: stream.source }, known);
         }
       },
     });
   };
-  total('meterfeed_fleet_streams', 'Streams that this hub reads.', () => streams.units().length);
+  total('meterfeed_fleet_streams', 'Streams that this hub reads.', () => streams.list().length);
   total(
     'meterfeed_fleet_problems',
     'Databases and streams that this hub cannot read.',

@@ -5,24 +5,24 @@ import {
   Registry,
 } from 'prom-client';
 
-/** The metrics of one stream, which has its own of every name. */
-export interface StreamRegistry {
-  readonly source: string;
-  readonly registry: Registry;
-}
-
 /**
  * The metrics of the process, those that are added to this registry, and those of each stream with its name as the label
  * `cluster`.
  */
 export class FleetRegistry extends Registry {
   readonly #own: Registry;
-  readonly #streams: () => readonly StreamRegistry[];
+  readonly #streams = new Set<{ readonly source: string; readonly registry: Registry }>();
 
-  constructor(own: Registry, streams: () => readonly StreamRegistry[]) {
+  constructor(own: Registry) {
     super();
     this.#own = own;
-    this.#streams = streams;
+  }
+
+  /** Shows the metrics of a stream, which has its own of every name. Ends with the returned function. */
+  join(source: string, registry: Registry): () => void {
+    const stream = { source, registry };
+    this.#streams.add(stream);
+    return () => void this.#streams.delete(stream);
   }
 
   /** Without those of the streams. */
@@ -32,7 +32,7 @@ export class FleetRegistry extends Registry {
 
   override async metrics(): Promise<string> {
     const all = await Promise.all(
-      this.#streams().map(async ({ source, registry }) =>
+      [...this.#streams].map(async ({ source, registry }) =>
         (await registry.getMetricsAsJSON()).map((metric) => ({
           ...metric,
           values: metric.values.map((value) => ({

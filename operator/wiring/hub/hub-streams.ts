@@ -1,6 +1,6 @@
 import { translatePriceBook } from '../../controllers/price-book-settings.ts';
 import { keptSpecs } from '../../controllers/kept-price-books.ts';
-import { mergeTenants } from '../../fleet/merge-tenants.ts';
+import { mergeTenants } from '../../fleet/one-customer.ts';
 import type { FleetStreamView } from '../../http/views.ts';
 import type { FleetDatabase, StreamName } from '../../ledger/fleet.ts';
 import type { HubLease } from '../../ledger/postgres/hub-lease.ts';
@@ -8,33 +8,9 @@ import { errorText } from '../../model/error-text.ts';
 import type { Tenant } from '../../model/tenant.ts';
 import { ReadWriteLock } from '../../usage/read-write-lock.ts';
 import type { SummingTurns } from '../../usage/sum-keeper.ts';
-import type { HubContext } from './hub-context.ts';
-import { openStreamUnit, type StreamUnit } from './stream-unit.ts';
-import { fleetStreamView } from './stream-views.ts';
-
-/** The streams of all databases of a hub. They come as meters register them, and each works for itself. */
-export interface HubStreams {
-  /** In the order of the databases, and in each as they were registered. */
-  units(): readonly StreamUnit[];
-  /** Those that cannot be read included. */
-  views(): readonly FleetStreamView[];
-  /** A tenant as all streams together have it. */
-  merged(tenant: string): Tenant | undefined;
-  tenants(): readonly Tenant[];
-  /** Why a database, or a stream of it, is not read; empty is healthy. */
-  problems(): readonly string[];
-  /** Every database has been asked, and each of its streams that can be read here is. */
-  ready(): boolean;
-  /** Resolves when that is so, or the signal is aborted. */
-  allAsked(signal: AbortSignal): Promise<void>;
-  /** Price books of all streams have been read. */
-  pricesKnown(): boolean;
-  /**
-   * Works until the signal is aborted, and closes every stream. `epoch` is that of the first database; in each of the others this
-   * process works while it leads there as well.
-   */
-  run(epoch: number, signal: AbortSignal): Promise<void>;
-}
+import { fleetStreamView } from '../views.ts';
+import type { FleetRegistry } from './fleet-registry.ts';
+import { type HubContext, HubStream } from './hub-stream.ts';
 
 /** A database, and the row by which a process leads there. */
 export interface HubDatabase {
@@ -42,17 +18,12 @@ export interface HubDatabase {
   readonly lease: HubLease;
 }
 
+/** The first decides who answers. */
+export type HubDatabases = readonly [HubDatabase, ...HubDatabase[]];
+
 const LOOK_MS = 5_000;
 /** While databases are still being asked. */
 const SOON_MS = 100;
-
-/** `context` may ask for what it returns: it is made first. */
-export function createHubStreams(
-  databases: readonly [HubDatabase, ...HubDatabase[]],
-  context: () => HubContext,
-): HubStreams {
-  return new Streams(databases, context);
-}
 
 /** By what a stream is opened. */
 interface Serving {
@@ -63,14 +34,16 @@ interface Serving {
 }
 
 interface Running {
-  readonly unit: StreamUnit;
+  readonly stream: HubStream;
   readonly place: HubDatabase;
   readonly ended: Promise<void>;
 }
 
-class Streams implements HubStreams {
-  readonly #databases: readonly [HubDatabase, ...HubDatabase[]];
-  readonly #context: () => HubContext;
+/** The streams of all databases of a hub. They come as meters register them, and each works for itself. */
+export class HubStreams {
+  readonly #databases: HubDatabases;
+  readonly #context: HubContext;
+  readonly #registry: FleetRegistry;
   /** Where streams have been looked for. */
   readonly #asked = new Set<HubDatabase>();
   #running: readonly Running[] = [];
@@ -79,15 +52,16 @@ class Streams implements HubStreams {
   #merged: ReadonlyMap<string, Tenant> | undefined;
   #pricesKnown = false;
 
-  constructor(databases: readonly [HubDatabase, ...HubDatabase[]], context: () => HubContext) {
+  constructor(databases: HubDatabases, context: HubContext, registry: FleetRegistry) {
     this.#databases = databases;
     this.#context = context;
+    this.#registry = registry;
   }
 
-  units(): readonly StreamUnit[] {
-    return this.#running.map(({ unit }) => unit);
-  }
+  /** In the order of the databases, and in each as they were registered. */
+  readonly list = (): readonly HubStream[] => this.#running.map(({ stream }) => stream);
 
+  /** Those that cannot be read included. */
   views(): readonly FleetStreamView[] {
     const refused = [...this.#problems.values()].flatMap(({ text, stream }) =>
       stream === undefined
@@ -103,34 +77,39 @@ class Streams implements HubStreams {
             },
           ],
     );
-    return [...this.units().map(fleetStreamView), ...refused];
+    return [...this.list().map(fleetStreamView), ...refused];
   }
 
-  merged(tenant: string): Tenant | undefined {
-    return this.#all().get(tenant);
-  }
+  /** A tenant as all streams together have it. */
+  readonly merged = (tenant: string): Tenant | undefined => this.#all().get(tenant);
 
-  tenants(): readonly Tenant[] {
-    return [...this.#all().values()];
-  }
+  /** All tenants, as all streams together have them. */
+  readonly tenants = (): readonly Tenant[] => [...this.#all().values()];
 
+  /** Why a database, or a stream of it, is not read; empty is healthy. */
   problems(): readonly string[] {
     const led = this.#databases.flatMap((place) => this.#notLed(place) ?? []);
     return [...led, ...[...this.#problems.values()].map(({ text }) => text)];
   }
 
+  /** Every database has been asked, and each of its streams that can be read here is. */
   ready(): boolean {
     return this.#areAsked(this.#databases);
   }
 
-  allAsked(signal: AbortSignal): Promise<void> {
-    return this.#untilAsked(this.#databases, signal);
-  }
+  /** Resolves when that is so, or the signal is aborted. */
+  readonly allAsked = (signal: AbortSignal): Promise<void> =>
+    this.#untilAsked(this.#databases, signal);
 
+  /** Price books of all streams have been read. */
   pricesKnown(): boolean {
     return this.#pricesKnown;
   }
 
+  /**
+   * Works until the signal is aborted, and closes every stream. `epoch` is that of the first database; in each of the others this
+   * process works while it leads there as well.
+   */
   async run(epoch: number, signal: AbortSignal): Promise<void> {
     const [first, ...others] = this.#databases;
     await Promise.all([
@@ -144,7 +123,7 @@ class Streams implements HubStreams {
 
   /** Opens the streams of a database as they come, until the signal is aborted; then closes them. */
   async #serve(place: HubDatabase, epoch: number, signal: AbortSignal): Promise<void> {
-    const { clock } = this.#context();
+    const { clock } = this.#context;
     const turns = new ReadWriteLock();
     // Of two streams with one REGION that of the earlier database counts.
     await this.#untilAsked(this.#databases.slice(0, this.#databases.indexOf(place)), signal);
@@ -152,7 +131,7 @@ class Streams implements HubStreams {
       for (const name of await this.#listOf(place.database)) {
         if (signal.aborted) break;
         const isRunning = this.#running.some(
-          (one) => one.place === place && one.unit.name.source === name.source,
+          (one) => one.place === place && one.stream.name.source === name.source,
         );
         if (!isRunning) await this.#open(place, name, { epoch, signal, turns });
       }
@@ -170,9 +149,7 @@ class Streams implements HubStreams {
 
   async #untilAsked(databases: readonly HubDatabase[], signal: AbortSignal): Promise<void> {
     while (!signal.aborted && !this.#areAsked(databases)) {
-      await this.#context()
-        .clock.sleep(SOON_MS, signal)
-        .catch(() => undefined);
+      await this.#context.clock.sleep(SOON_MS, signal).catch(() => undefined);
     }
   }
 
@@ -187,7 +164,7 @@ class Streams implements HubStreams {
   }
 
   async #followPrices(signal: AbortSignal): Promise<void> {
-    const { clock } = this.#context();
+    const { clock } = this.#context;
     await this.allAsked(signal);
     while (!signal.aborted) {
       await this.#readPrices();
@@ -196,7 +173,7 @@ class Streams implements HubStreams {
   }
 
   #all(): ReadonlyMap<string, Tenant> {
-    this.#merged ??= mergeTenants(this.units().map(({ watch }) => watch.tenants()));
+    this.#merged ??= mergeTenants(this.list().map(({ watch }) => watch.tenants()));
     return this.#merged;
   }
 
@@ -216,7 +193,7 @@ class Streams implements HubStreams {
     name: StreamName,
     { epoch, signal, turns }: Serving,
   ): Promise<void> {
-    const { logger } = this.#context();
+    const { logger } = this.#context;
     const { database, lease } = place;
     const key = `${database.name}/${name.source}`;
     const clash = this.#clashOf(database, name);
@@ -232,15 +209,21 @@ class Streams implements HubStreams {
       }
       const { ledger, adopt } = opened;
       const mayAct = (): boolean => lease.isTrusted();
-      const unit = await openStreamUnit(this.#context(), name, { ledger, adopt, mayAct, turns });
-      unit.watch.subscribe(() => {
+      const parts = { ledger, adopt, mayAct, turns };
+      const stream = await HubStream.open(this.#context, this, name, parts);
+      stream.watch.subscribe(() => {
         this.#merged = undefined;
       });
-      const ended = unit
+      const leave = this.#registry.join(name.source, stream.origin.registry);
+      const ended = stream
         .run(signal)
         .catch((error: unknown) => logger.error(`[fleet] ${name.source}: ${errorText(error)}`))
-        .then(() => this.#forget(unit));
-      this.#running = [...this.#running, { unit, place, ended }].toSorted(
+        .then(() => {
+          leave();
+          this.#running = this.#running.filter((one) => one.stream !== stream);
+          this.#merged = undefined;
+        });
+      this.#running = [...this.#running, { stream, place, ended }].toSorted(
         (a, b) => this.#databases.indexOf(a.place) - this.#databases.indexOf(b.place),
       );
       this.#merged = undefined;
@@ -254,19 +237,14 @@ class Streams implements HubStreams {
   /** Ids contain the region, and requests name a stream: neither may be there twice over all databases. */
   #clashOf(database: FleetDatabase, { source, region }: StreamName): string | undefined {
     const other = this.#running.find(
-      ({ unit }) => unit.name.source === source || unit.name.region === region,
+      ({ stream }) => stream.name.source === source || stream.name.region === region,
     );
     if (other === undefined) return undefined;
-    const taken = other.unit.name;
+    const taken = other.stream.name;
     const what =
       taken.region === region ? `REGION "${region}" of "${source}"` : `CLUSTER_NAME "${source}"`;
     const where = `"${taken.source}" in ${other.place.database.name} has the same`;
     return `${what} in ${database.name} is not unique: ${where}; give them different ones`;
-  }
-
-  #forget(unit: StreamUnit): void {
-    this.#running = this.#running.filter((one) => one.unit !== unit);
-    this.#merged = undefined;
   }
 
   /** Notes or takes back a problem, and says what is new. */
@@ -274,15 +252,15 @@ class Streams implements HubStreams {
     const before = this.#problems.get(key)?.text;
     if (text === undefined) this.#problems.delete(key);
     else this.#problems.set(key, { text, ...(stream !== undefined && { stream }) });
-    if (text !== undefined && text !== before) this.#context().logger.warn(`[fleet] ${text}`);
+    if (text !== undefined && text !== before) this.#context.logger.warn(`[fleet] ${text}`);
   }
 
   /** The books of all streams by their names, which count as the first stream has them. */
   async #readPrices(): Promise<void> {
-    const { settings, logger } = this.#context();
+    const { settings, logger } = this.#context;
     const wanted = new Map<string, Parameters<typeof translatePriceBook>[1]>();
     try {
-      for (const { ledger } of this.units()) {
+      for (const { ledger } of this.list()) {
         for (const [name, spec] of await keptSpecs(ledger)) {
           if (!wanted.has(name)) wanted.set(name, spec);
         }

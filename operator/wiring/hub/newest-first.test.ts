@@ -1,6 +1,6 @@
 import * as fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { newestFirst } from './newest-first.ts';
+import { newestFirst } from './all-streams.ts';
 
 const streams = fc.array(fc.array(fc.nat(20), { maxLength: 8 }), { maxLength: 5 });
 

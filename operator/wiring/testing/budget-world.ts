@@ -12,7 +12,7 @@ import type { Clock } from '../../telemetry/clock.ts';
 import { createLogger } from '../../telemetry/create-logger.ts';
 import { Scrubber } from '../../telemetry/scrubber.ts';
 import { systemClock } from '../../telemetry/system-clock.ts';
-import { runOperator } from '../run-operator.ts';
+import { runProcess } from '../run-process.ts';
 import { replaceSpec } from './policy-world.ts';
 
 /** What `status.budgets.items` says of the tenant. */
@@ -99,13 +99,12 @@ export async function startBudgetWorld(
   const start = async (): Promise<void> => {
     const stopping = new AbortController();
     const output = new PassThrough().resume();
-    const running = runOperator(
+    const running = runProcess(
       {
         version: 'test',
         environment: settings,
         configuredMetrics: [],
-        kubeConfig: access.kubeConfig,
-        namespace: own,
+        cluster: { kubeConfig: access.kubeConfig, namespace: own },
         instance: 'meterfeed-0',
         clock,
         random: Math.random,

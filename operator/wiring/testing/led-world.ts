@@ -12,7 +12,7 @@ import type { Clock } from '../../telemetry/clock.ts';
 import { createLogger } from '../../telemetry/create-logger.ts';
 import { Scrubber } from '../../telemetry/scrubber.ts';
 import { systemClock } from '../../telemetry/system-clock.ts';
-import { runOperator } from '../run-operator.ts';
+import { runProcess } from '../run-process.ts';
 
 export const API_TOKEN = 'token-of-the-test';
 
@@ -67,7 +67,7 @@ export async function startLedProcess(options: LedProcessOptions): Promise<LedPr
   });
   const log = (): string => logged.join('');
   const stopping = new AbortController();
-  const running = runOperator(
+  const running = runProcess(
     {
       version: 'test',
       environment: settingsFrom({
@@ -81,8 +81,7 @@ export async function startLedProcess(options: LedProcessOptions): Promise<LedPr
         ...options.environment,
       }),
       configuredMetrics: [],
-      kubeConfig: access.kubeConfig,
-      namespace,
+      cluster: { kubeConfig: access.kubeConfig, namespace },
       instance: pod,
       pod,
       clock,

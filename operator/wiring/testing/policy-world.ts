@@ -17,7 +17,7 @@ import { createLogger } from '../../telemetry/create-logger.ts';
 import { Scrubber } from '../../telemetry/scrubber.ts';
 import { systemClock } from '../../telemetry/system-clock.ts';
 import { kubeconfigText } from '../../tenant-api/testing/kubeconfigs.ts';
-import { runOperator } from '../run-operator.ts';
+import { runProcess } from '../run-process.ts';
 import { addNode } from './tenant-api-rig.ts';
 
 const PLATFORM_CRD = fileURLToPath(
@@ -98,13 +98,12 @@ export async function startPolicyWorld(
   const access = loadKubeConfig({ kind: 'file', path: host.kubeconfigPath });
   if (access.kind === 'invalid') throw new Error(access.reason);
   const stopping = new AbortController();
-  const running = runOperator(
+  const running = runProcess(
     {
       version: 'test',
       environment: settings,
       configuredMetrics: [],
-      kubeConfig: access.kubeConfig,
-      namespace,
+      cluster: { kubeConfig: access.kubeConfig, namespace },
       instance: 'meterfeed-0',
       clock: systemClock,
       random: Math.random,

@@ -11,6 +11,7 @@ import type {
   DeadLetter,
   DestinationStatusView,
   DestinationsView,
+  EnforcementView,
   Views,
   WindowReportView,
 } from '../../views.ts';
@@ -172,7 +173,7 @@ function explained(id: string): Explanation {
   };
 }
 
-function enforcement(quiet: Views['enforcement'], changes: string[]): Views['enforcement'] {
+function enforcement(quiet: EnforcementView, changes: string[]): EnforcementView {
   let manual = true;
   const state = (tenant: string): TenantBillingState => ({
     tenant,

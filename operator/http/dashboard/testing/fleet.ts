@@ -2,7 +2,7 @@ import type { Settings } from '../../../config/settings.ts';
 import { createFleetLedger, createFleetTotals } from '../../../fleet/fleet-ledger.ts';
 import type { Ledger } from '../../../ledger/ledger.ts';
 import { NOW } from '../../testing/test-server.ts';
-import type { FleetServing, ServedStream } from '../../server.ts';
+import type { HttpServerOptions, ServedStream } from '../../server.ts';
 import type { FleetStreamView, Views } from '../../views.ts';
 
 const REPORT: NonNullable<FleetStreamView['report']> = {
@@ -51,10 +51,9 @@ const STREAMS: readonly FleetStreamView[] = [
   },
 ];
 
-export interface TestFleet {
+export interface TestFleet extends Pick<HttpServerOptions, 'streams' | 'totals'> {
   readonly environment: Readonly<Record<string, string>>;
   readonly ledger: Ledger;
-  readonly fleet: FleetServing;
   readonly views: Partial<Views>;
 }
 
@@ -81,10 +80,12 @@ export function createTestFleet(
       },
     }),
   );
+  const totals = createFleetTotals(() => streams);
   return {
     environment: { ROLE: 'hub', LEDGER_URL: 'postgresql://m@db-1/ledger', CLUSTER_NAME: 'hub' },
     ledger: createFleetLedger(() => streams),
-    fleet: { totals: createFleetTotals(() => streams), streams: () => streams },
+    totals: () => totals,
+    streams: () => streams,
     views: { ...views, fleet: () => STREAMS },
   };
 }

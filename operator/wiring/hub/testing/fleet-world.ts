@@ -6,8 +6,7 @@ import { join } from 'node:path';
 import { stablePort } from '../../../../e2e/control-plane/ports.ts';
 import type { LedgerDatabase, Role } from '../../../config/settings.ts';
 import { settingsFrom } from '../../../controllers/testing/settings.ts';
-import { reportMeter } from '../../../fleet/meter-reporter.ts';
-import type { MeterReport } from '../../../fleet/meter-report.ts';
+import { type MeterFacts, reportMeter } from '../../../fleet/meter-report.ts';
 import type { Cursor, Ledger } from '../../../ledger/ledger.ts';
 import { TEST_WINDOW_MS, TEST_WINDOW_START, testEvent } from '../../../ledger/testing/events.ts';
 import { createReaders } from '../../../ledger/postgres/readers.ts';
@@ -18,13 +17,11 @@ import { openTestStream } from '../../../ledger/testing/postgres-ledger.ts';
 import { deriveEventId } from '../../../model/event-id.ts';
 import type { UsageEvent } from '../../../model/event.ts';
 import { isRecord } from '../../../model/is-record.ts';
-import { omitUndefined } from '../../../model/omit-undefined.ts';
 import type { Tenant } from '../../../model/tenant.ts';
 import { Scrubber } from '../../../telemetry/scrubber.ts';
 import { systemClock } from '../../../telemetry/system-clock.ts';
 import { createMemoryLogger } from '../../../telemetry/testing/memory-logger.ts';
-import type { HubCluster } from '../hub-destinations.ts';
-import { runHub } from '../run-hub.ts';
+import { type OwnCluster, runProcess } from '../../run-process.ts';
 
 /** What the meter of a stream would do, as far as a hub sees it. */
 export interface PlayedMeter {
@@ -68,7 +65,7 @@ export async function playMeter(
   let tenants: readonly Tenant[] = [];
   let rounds = 0;
   let leavings = 0;
-  const report = (): Omit<MeterReport, 'beat' | 'revision'> => ({
+  const report = (): MeterFacts => ({
     version: '1.2.3',
     role,
     ready: true,
@@ -167,7 +164,7 @@ export interface RunningHub {
 export async function startHub(
   databases: readonly LedgerDatabase[],
   environment: Readonly<Record<string, string>> = {},
-  cluster?: HubCluster,
+  cluster?: OwnCluster,
   pod?: string,
 ): Promise<RunningHub> {
   const directory = await mkdtemp(join(tmpdir(), 'meterfeed-hub-'));
@@ -184,16 +181,17 @@ export async function startHub(
   });
   const stopping = new AbortController();
   const logger = createMemoryLogger();
-  const running = runHub(
+  const running = runProcess(
     {
       version: '1.2.3',
       environment: settings,
       instance: `hub-${port}`,
       clock: systemClock,
       random: Math.random,
-      logger,
+      logger: { ...logger, setLevel: () => undefined },
       scrubber: new Scrubber(),
-      ...omitUndefined({ cluster, pod }),
+      cluster,
+      pod,
     },
     stopping.signal,
   );

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { createWindowReports } from '../windows/report-store.ts';
 import type { WindowReport } from '../windows/window-report.ts';
-import { attributionProblems } from './views.ts';
+import { attributionProblems } from './known-meter.ts';
 
 const report = (
   scopes: readonly string[],

@@ -1,6 +1,6 @@
 import type { KubeConfig } from '@kubernetes/client-node';
 import { Gauge, type Registry } from 'prom-client';
-import type { Settings } from '../config/settings.ts';
+import type { LedgerDatabase, Settings } from '../config/settings.ts';
 import { createSettingsStore } from '../config/settings-store.ts';
 import { HttpFront } from '../http/front.ts';
 import { DEFAULT_LIMITS } from '../http/limits.ts';
@@ -10,33 +10,42 @@ import { fencedConnection } from '../kubernetes/fenced-connection.ts';
 import { LeaderLabel } from '../kubernetes/leader-label.ts';
 import { errorText } from '../model/error-text.ts';
 import { isRecord } from '../model/is-record.ts';
-import { omitUndefined } from '../model/omit-undefined.ts';
+import type { ConfiguredMetric } from '../prometheus/configured-metric.ts';
 import type { AdjustableLogger } from '../telemetry/create-logger.ts';
 import { createRegistry } from '../telemetry/registry.ts';
 import type { Scrubber } from '../telemetry/scrubber.ts';
-import type { OperatorOptions } from './build-context.ts';
+import type { LeaderContext } from './build-context.ts';
 import { buildOperator } from './build-operator.ts';
-import { ledgerDatabase } from './open-ledger.ts';
+import { buildHub } from './hub/build-hub.ts';
+import { HubTerms } from './hub/hub-terms.ts';
+import { ledgerDatabases } from './open-ledger.ts';
 import { type PartsEnd, runParts, STOP_DEADLINE_MS } from './parts.ts';
 import { followLogLevel } from './process.ts';
 import { readStoredPolicy } from './stored-policy.ts';
 import { DatabaseTerms, type Leading, type Terms, VolumeTerms } from './terms.ts';
 
-export interface RunOptions
-  extends Pick<
-    OperatorOptions,
-    'version' | 'environment' | 'configuredMetrics' | 'namespace' | 'instance' | 'clock' | 'random'
-  > {
+/** The cluster that a process runs in. */
+export interface OwnCluster {
   readonly kubeConfig: KubeConfig;
-  /** The name of the pod that this process runs in, where it runs in one. */
-  readonly pod?: string;
+  /** The process's own, with the Secrets that BillingDestinations name. */
+  readonly namespace: string;
+}
+
+export interface RunOptions
+  extends Pick<LeaderContext, 'version' | 'environment' | 'instance' | 'clock' | 'random'> {
   readonly logger: AdjustableLogger;
   readonly scrubber: Scrubber;
+  /** A hub may do without one. */
+  readonly cluster?: OwnCluster | undefined;
+  /** The name of the pod that this process runs in, where it runs in one. */
+  readonly pod?: string | undefined;
+  /** What PROMETHEUS_METRICS_FILE held at the start. */
+  readonly configuredMetrics?: readonly ConfiguredMetric[];
 }
 
 /** What stays while this process leads, steps down and leads again. */
 interface Process {
-  readonly connection: Connection;
+  readonly cluster: { readonly connection: Connection; readonly namespace: string } | undefined;
   readonly registry: Registry;
   readonly front: HttpFront;
   readonly isDatabase: boolean;
@@ -51,33 +60,33 @@ type BuiltEnd =
 const PAUSE_MS = 1_000;
 
 /**
- * Runs the operator until the signal is aborted or a part cannot go on: it stands by, leads, steps down where another
+ * Runs an operator, or a hub, until the signal is aborted or a part cannot go on: it stands by, leads, steps down where another
  * process leads, and stands by again (docs/ledger-format.md#leader-and-standby). HTTP and the election outlive that;
  * everything else is built for each term.
  */
-export async function runOperator(options: RunOptions, stopping: AbortSignal): Promise<PartsEnd> {
-  const { environment, clock, logger, scrubber, namespace, pod } = options;
-  const found = await ledgerDatabase(environment.ledger);
+export async function runProcess(options: RunOptions, stopping: AbortSignal): Promise<PartsEnd> {
+  const { environment, clock, logger, scrubber, pod } = options;
+  const found = await ledgerDatabases(environment);
   if (found.kind === 'failed') {
     return { kind: 'failed', reason: `the ledger cannot be opened: ${found.message}` };
   }
-  const { database } = found;
-  scrubber.learn(database);
+  const { databases } = found;
+  for (const database of databases) scrubber.learn(database);
   const registry = createRegistry({ version: options.version });
-  const connection = new Connection(options.kubeConfig);
+  const cluster = options.cluster && {
+    namespace: options.cluster.namespace,
+    connection: new Connection(options.cluster.kubeConfig),
+  };
+  const isDatabase = databases.length > 0;
   const label =
-    database === undefined || pod === undefined
-      ? undefined
-      : new LeaderLabel({ connection, namespace, pod, clock, logger });
-  const shared = { ...options, connection, registry };
-  const terms: Terms =
-    database === undefined ? new VolumeTerms(shared) : new DatabaseTerms(shared, database, label);
-  const leading: Gauge = new Gauge({
-    name: 'meterfeed_leading',
-    help: '1 on the process that holds the lease, 0 on a standby',
-    registers: [registry],
-    collect: () => leading.set(Number(terms.mayAct())),
-  });
+    isDatabase && cluster !== undefined && pod !== undefined
+      ? new LeaderLabel({ ...cluster, pod, clock, logger })
+      : undefined;
+  const terms = termsOf({ ...options, registry }, databases, cluster, label);
+  if (terms === undefined) {
+    const missing = environment.role === 'hub' ? 'LEDGER_URL' : 'KUBECONFIG';
+    return { kind: 'failed', reason: `${missing}: not set` };
+  }
   const readiness = () => terms.readiness();
   const front = new HttpFront({
     metrics: registry,
@@ -90,11 +99,34 @@ export async function runOperator(options: RunOptions, stopping: AbortSignal): P
   } catch (error) {
     return { kind: 'failed', reason: `HTTP server: ${errorText(error)}` };
   }
-  const lasting = { connection, registry, front, isDatabase: database !== undefined, label };
+  const lasting = { cluster, registry, front, isDatabase, label };
   const end = await leadInTurns(options, terms, lasting, stopping);
   await front.close();
-  await connection.close();
+  await cluster?.connection.close();
   return end;
+}
+
+/** How the process comes to lead: of a hub by a row in its first database, else by the Lease of its cluster. */
+function termsOf(
+  options: RunOptions & { readonly registry: Registry },
+  [first, ...further]: readonly LedgerDatabase[],
+  cluster: Process['cluster'],
+  label: LeaderLabel | undefined,
+): Terms | undefined {
+  if (options.environment.role === 'hub') {
+    return first && new HubTerms(options, [first, ...further], label);
+  }
+  if (cluster === undefined) return undefined;
+  const shared = { ...options, ...cluster };
+  const terms =
+    first === undefined ? new VolumeTerms(shared) : new DatabaseTerms(shared, first, label);
+  const leading: Gauge = new Gauge({
+    name: 'meterfeed_leading',
+    help: '1 on the process that holds the lease, 0 on a standby',
+    registers: [options.registry],
+    collect: () => leading.set(Number(terms.mayAct())),
+  });
+  return terms;
 }
 
 async function leadInTurns(
@@ -144,30 +176,41 @@ async function lead(
   }
 }
 
-/** From the building of an operator to its end. `given` are the namespaces to watch, when they are known. */
+/** From the building to its end. `given` are the namespaces to watch, when they are known. */
 async function runBuilt(
   options: RunOptions,
-  { label, ...process }: Process & Leading,
+  process: Process & Leading,
   given: readonly string[] | undefined,
   stopping: AbortSignal,
 ): Promise<BuiltEnd> {
-  const { environment, clock, logger, scrubber } = options;
+  const { environment, configuredMetrics = [], clock, logger, scrubber } = options;
   const settings = createSettingsStore(environment);
   settings.subscribe((next) => scrubber.learn(next));
   logger.setLevel(environment.log.level);
   followLogLevel(settings, logger);
-  const connection = fencedConnection(process.connection, process.mayAct);
-  const watchNamespaces = given ?? (await namespacesAskedFor(connection, environment, stopping));
+  const cluster = process.cluster && {
+    ...process.cluster,
+    connection: fencedConnection(process.cluster.connection, process.mayAct),
+  };
+  const leader = { ...options, ...process, settings };
+  if (process.kind === 'hub') {
+    const { databases, epoch } = process;
+    const parts = await buildHub({ ...leader, databases, epoch, cluster, stopping });
+    return runParts(parts, stopping, { clock, logger });
+  }
+  if (cluster === undefined) return { kind: 'failed', reason: 'KUBECONFIG: not set' };
+  const { ledger } = process;
+  const watchNamespaces =
+    given ?? (await namespacesAskedFor(cluster.connection, environment, stopping));
   const rebuild = new AbortController();
   let wanted: readonly string[] | undefined;
   let askedAt = 0;
   const ending = AbortSignal.any([stopping, rebuild.signal]);
   const parts = await buildOperator({
-    ...options,
-    ...process,
-    ...omitUndefined({ label }),
-    connection,
-    settings,
+    ...leader,
+    ...cluster,
+    ledger,
+    configuredMetrics,
     watchNamespaces,
     onOtherNamespaces: (namespaces) => {
       wanted = namespaces;

@@ -1,13 +1,13 @@
 import { expect, test } from 'vitest';
 import { createHarness } from '../../delivery/testing/harness.ts';
-import { destinationsOfAll } from './fleet-views.ts';
+import { destinationsOfAll } from './all-streams.ts';
 
 /** A stream whose destination is suspended, or sends. */
 async function stream(source: string, suspend: boolean) {
   const harness = createHarness();
   await harness.start({ suspend });
   const destinations = { list: () => harness.delivery.statuses() };
-  return { unit: { source, views: { destinations } }, stop: () => harness.stop() };
+  return { unit: { name: { source }, destinations }, stop: () => harness.stop() };
 }
 
 test('a destination is said to be suspended while one of the streams still sends to it', async () => {

@@ -1,10 +1,10 @@
 import { expect, test } from 'vitest';
-import { damage } from '../../ledger/failures.ts';
-import type { Ledger, StoredEvent } from '../../ledger/ledger.ts';
-import { testEvent } from '../../ledger/testing/events.ts';
-import { createMemoryLedger } from '../../ledger/testing/memory-ledger.ts';
-import { override } from '../../model/override.ts';
-import { withSummedReads } from './summed-reads.ts';
+import { damage } from '../ledger/failures.ts';
+import type { Ledger, StoredEvent } from '../ledger/ledger.ts';
+import { testEvent } from '../ledger/testing/events.ts';
+import { createMemoryLedger } from '../ledger/testing/memory-ledger.ts';
+import { override } from '../model/override.ts';
+import { withSummedReads } from './stream.ts';
 
 /** A feeder's ledger, with what is summed of what it reads. */
 function feeder(ledger: Ledger) {
