@@ -36,7 +36,7 @@ async function startDemo(day: string) {
 }
 
 async function differences({ world, book }: Awaited<ReturnType<typeof startDemo>>, day: string) {
-  const outcome = await world.destination.comparePrices?.(
+  const outcome = await world.destination.prices.compare(
     {
       books: [{ book, isDefault: true }],
       metrics: new Set(LAGO_METRICS.map(({ code }) => code)),
@@ -83,7 +83,7 @@ test('finance sees another amount in the billing system than in the dashboard', 
   expect(costs).toHaveLength(tenants.length * book.prices.length);
   expect(costs.filter(({ amount }) => !/^\d+\.\d\d EUR$/.test(amount))).toEqual([]);
   expect(billLines(billsOf(world.lago.state, LAGO_NOW))).toStrictEqual(costs);
-  expect(world.destination.unpriced?.()).toStrictEqual([]);
+  expect(world.destination.prices.unpriced()).toStrictEqual([]);
 });
 
 test('a demo that is started again in December bills by the prices of November', async () => {

@@ -1,8 +1,7 @@
 import { Registry } from 'prom-client';
 import type { DestinationSettings } from '../../operator/config/settings.ts';
 import { destinationClaims } from '../../operator/controllers/destination-status.ts';
-import type { Delivery } from '../../operator/delivery/delivery.ts';
-import { createDelivery } from '../../operator/delivery/delivery-engine.ts';
+import { Delivery } from '../../operator/delivery/delivery.ts';
 import { createMortalProcess, type MortalProcess } from '../../operator/delivery/testing/crash.ts';
 import { createDestinationRegistry } from '../../operator/destinations/registry.ts';
 import type { Ledger } from '../../operator/ledger/ledger.ts';
@@ -147,7 +146,7 @@ async function startProcess(
     clock: { ...clock, sleep: async () => undefined },
     logger: silentLogger,
   });
-  const delivery = createDelivery({
+  const delivery = new Delivery({
     ledger: mortal.ledger(ledger),
     clock,
     registry,

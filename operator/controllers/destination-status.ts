@@ -4,7 +4,7 @@ import type { DriftReport } from '../delivery/operations/drift-watch.ts';
 import type { InvoiceReport } from '../delivery/operations/invoice-report.ts';
 import type { PriceReport } from '../delivery/operations/price-watch.ts';
 import type { Rate } from '../delivery/operations/rate-watch.ts';
-import type { UnpricedUsage } from '../destinations/destination.ts';
+import type { UnpricedUsage } from '../destinations/prices.ts';
 import { omitUndefined } from '../model/omit-undefined.ts';
 import { formatInstant } from '../model/window.ts';
 import {

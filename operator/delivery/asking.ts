@@ -17,7 +17,7 @@ export async function askTenants(
   let answer: CustomerAnswer = { kind: 'unknown' };
   for (const destination of destinations) {
     const next: CustomerAnswer =
-      (await destination.tenantsOf?.(system, customer, signal)) ?? answer;
+      (await destination.alerts?.tenantsOf?.(system, customer, signal)) ?? answer;
     if (next.kind === 'tenants') return next;
     if (next.kind === 'failed') answer = next;
   }
@@ -34,7 +34,7 @@ export async function askPublicKeys(
   let reason = `no destination of this type: "${system}"`;
   for (const destination of destinations) {
     if (destination.type !== system) continue;
-    const answer = await destination.publicKey?.(signal);
+    const answer = await destination.alerts?.publicKey?.(signal);
     if (answer?.kind === 'key') keys.push(answer.key);
     if (answer?.kind === 'failed') reason = answer.reason;
   }
@@ -50,7 +50,7 @@ export async function askStanding(
   for (const destination of destinations) {
     const subjects = asked.get(destination.type);
     if (subjects === undefined) continue;
-    const outcome = await destination.standing?.(subjects, signal);
+    const outcome = await destination.alerts?.standing(subjects, signal);
     if (outcome !== undefined) said.push({ destination: destination.name, outcome });
   }
   return said;

@@ -199,12 +199,12 @@ test('a destination whose settings cannot be used says so and keeps its place', 
   await harness.stop();
   await harness.append(...eventsOf(['a'], 2).slice(1));
 
-  const { createDelivery } = await import('./delivery-engine.ts');
+  const { Delivery } = await import('./delivery.ts');
   const { Registry } = await import('prom-client');
   const { createMemoryLogger } = await import('../telemetry/testing/memory-logger.ts');
   const logger = createMemoryLogger();
   const catalog = { metrics: [], find: () => undefined };
-  const delivery = createDelivery({
+  const delivery = new Delivery({
     ledger,
     logger,
     catalog: () => catalog,

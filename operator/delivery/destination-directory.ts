@@ -1,11 +1,11 @@
 import type { DestinationSettings } from '../config/settings.ts';
-import type { DeliveryOptions } from './delivery.ts';
+import type { DeliveryOptions } from './delivery-options.ts';
 import type { DestinationStatus, ExistingDestination } from './destination-status.ts';
 import type { Feeder } from './feeder/feeder.ts';
 import { createStandIn, type StandIn } from './feeder/invalid-destination.ts';
 import type { RunningFeeders } from './running-feeders.ts';
 
-export interface DestinationDirectoryOptions
+interface DestinationDirectoryOptions
   extends Pick<DeliveryOptions, 'ledger' | 'existing' | 'clock'> {
   readonly feeders: Pick<RunningFeeders, 'get' | 'has' | 'list'>;
   /** Those that are to be fed. */

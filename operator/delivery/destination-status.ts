@@ -1,5 +1,6 @@
 import type { DestinationSettings } from '../config/settings.ts';
-import type { LateRefusal, UnpricedUsage } from '../destinations/destination.ts';
+import type { LateRefusal } from '../destinations/destination.ts';
+import type { UnpricedUsage } from '../destinations/prices.ts';
 import type { Ledger } from '../ledger/ledger.ts';
 import { bytesOf, stretchThatFits } from '../ledger/volume-needed.ts';
 import { omitUndefined } from '../model/omit-undefined.ts';

@@ -1,5 +1,6 @@
-import type { Destination } from '../destinations/destination.ts';
+import type { Destination, Plans } from '../destinations/destination.ts';
 import type { FailedStep } from '../destinations/failed-step.ts';
+import type { LateBiller } from '../destinations/late.ts';
 import type { CreateDestination } from '../destinations/registry.ts';
 import { override } from '../model/override.ts';
 
@@ -25,29 +26,24 @@ export function fencedDestinations(
 }
 
 function fenced(destination: Destination, mayAct: () => boolean): Destination {
-  const { late } = destination;
+  const { customers, plans, late, notices } = destination;
   const allowed = async <T>(call: () => Promise<T>): Promise<T | FailedStep> =>
     mayAct() ? call() : NOT_LEADING;
   return override<Destination>(destination, {
     bootstrap: (...call) => allowed(() => destination.bootstrap(...call)),
-    provision: (...call) => allowed(() => destination.provision(...call)),
-    offboard: (...call) => allowed(() => destination.offboard(...call)),
     send: async (events, signal) => {
       const outcomes = await allowed(() => destination.send(events, signal));
       return 'kind' in outcomes ? events.map(() => NOT_LEADING) : outcomes;
     },
-    ...(destination.change !== undefined && {
-      change: (...call: Parameters<NonNullable<Destination['change']>>) =>
-        allowed(async () => (await destination.change?.(...call)) ?? NOT_LEADING),
-    }),
-    ...(destination.notify !== undefined && {
-      notify: (...call: Parameters<NonNullable<Destination['notify']>>) =>
-        allowed(async () => (await destination.notify?.(...call)) ?? NOT_LEADING),
-    }),
-    ...(late !== undefined && {
-      late: override<typeof late>(late, {
-        bill: (...call) => allowed(() => late.bill(...call)),
-      }),
-    }),
+    customers: customers && {
+      provision: (...call) => allowed(() => customers.provision(...call)),
+      offboard: (...call) => allowed(() => customers.offboard(...call)),
+    },
+    plans:
+      plans &&
+      override<Plans>(plans, { change: (...call) => allowed(() => plans.change(...call)) }),
+    late:
+      late && override<LateBiller>(late, { bill: (...call) => allowed(() => late.bill(...call)) }),
+    notices: notices && { notify: (...call) => allowed(() => notices.notify(...call)) },
   });
 }

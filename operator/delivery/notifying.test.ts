@@ -2,9 +2,8 @@ import { expect, test } from 'vitest';
 import type { Destination, StepOutcome } from '../destinations/destination.ts';
 import { createManualClock } from '../kubernetes/testing/manual-clock.ts';
 import type { BudgetNotice } from '../model/budget-notice.ts';
-import { createNoop } from '../destinations/noop/noop.ts';
-import { createTestContext } from '../destinations/testing/context.ts';
 import { Notifying } from './notifying.ts';
+import { createFakeDestination } from './testing/fake-destination.ts';
 
 const NOTICE: BudgetNotice = {
   id: 'a',
@@ -22,11 +21,13 @@ interface Receiver extends Destination {
 
 function receiver(name: string, answer: () => StepOutcome): Receiver {
   const made: Receiver = {
-    ...createNoop(name, createTestContext()),
+    ...createFakeDestination({ name }),
     calls: 0,
-    notify: async () => {
-      made.calls += 1;
-      return answer();
+    notices: {
+      notify: async () => {
+        made.calls += 1;
+        return answer();
+      },
     },
   };
   return made;

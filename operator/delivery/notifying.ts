@@ -61,7 +61,7 @@ export class Notifying {
     const before = this.#troubles.get(name);
     if (before !== undefined && this.#clock.monotonic() < before.until) return before.reason;
     const outcome = await (
-      destination.notify?.(notice, AbortSignal.timeout(TIMEOUT_MS)) ??
+      destination.notices?.notify(notice, AbortSignal.timeout(TIMEOUT_MS)) ??
       Promise.resolve({ kind: 'done' as const })
     ).catch((error: unknown) => ({ kind: 'retry' as const, reason: errorText(error) }));
     if (outcome.kind === 'done' || outcome.kind === 'rejected') {

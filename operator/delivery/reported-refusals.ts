@@ -1,7 +1,7 @@
 import type { LateRefusal } from '../destinations/destination.ts';
 import type { RecordChange, WriteOutcome } from '../ledger/ledger.ts';
 import type { DestinationType } from '../model/destination-type.ts';
-import type { DeliveryOptions } from './delivery.ts';
+import type { DeliveryOptions } from './delivery-options.ts';
 
 const PREFIX = 'reported/';
 /** A report of a Friday evening is still there on Monday. */

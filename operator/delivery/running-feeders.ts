@@ -1,9 +1,9 @@
 import type { DestinationSettings } from '../config/settings.ts';
 import type { Destination } from '../destinations/destination.ts';
 import { sameDestination } from '../destinations/registry.ts';
-import type { DeliveryOptions } from './delivery.ts';
+import type { DeliveryOptions } from './delivery-options.ts';
 import type { DeliveryMetrics } from './delivery-metrics.ts';
-import { createFeeder, type Feeder } from './feeder/feeder.ts';
+import { DestinationFeeder, type Feeder } from './feeder/feeder.ts';
 import { createInvalidDestinationFeeder } from './feeder/invalid-destination.ts';
 
 /** A feeder that runs. */
@@ -73,7 +73,7 @@ export class RunningFeeders {
       return;
     }
     const { destination } = outcome;
-    const feeder = createFeeder({
+    const feeder = new DestinationFeeder({
       ...this.#options,
       settings,
       metrics: this.#metrics,

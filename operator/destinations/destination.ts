@@ -9,21 +9,21 @@ import type { Logger } from '../telemetry/logger.ts';
 import type { Alert, UnbilledUsage } from './alerts.ts';
 import type { FailedStep } from './failed-step.ts';
 import type { LateBiller } from './late.ts';
-import type { InvoicesOutcome, InvoicesQuery } from './invoices.ts';
-import type { ComparePrices } from './prices.ts';
+import type { Invoices } from './invoices.ts';
+import type { Prices } from './prices.ts';
 
 /**
- * What a billing system must be able to do for the delivery engine. A destination knows
- * nothing of Kubernetes or the ledger: it is handed events and tenants, and answers with outcomes.
+ * What the delivery engine needs of a billing system: `send`, and what sending needs. Everything else is a
+ * capability: an object that is present where the billing system can do it, such as `destination.plans?.change(…)`.
+ *
+ * A destination knows nothing of Kubernetes or the ledger: it gets events and tenants, and answers with outcomes.
  * It never retries or keeps a cursor, the feeder does; it sleeps only to stay within a rate limit.
  */
-export interface Destination {
+export interface Destination extends Capabilities {
   /** The spelling that the user chose in ADAPTERS, or the name of the custom resource. */
   readonly name: string;
   readonly type: DestinationType;
   readonly limits: DestinationLimits;
-  /** Bytes that an event takes up in a call's body; absent where `limits.batchBytes` is. */
-  encodedBytes?(event: UsageEvent): number;
   /**
    * Whether this destination wants events of a metric at all; informational ones differ
    * (docs/events.md#metrics).
@@ -31,93 +31,103 @@ export interface Destination {
   accepts(metric: MetricDefinition): boolean;
   /** Creates or finds what the billing system needs before any event (metrics, plan, meters). Idempotent. */
   bootstrap(catalog: readonly MetricDefinition[], signal: AbortSignal): Promise<StepOutcome>;
-  /**
-   * Creates or finds the customer and its subscription or contract. Idempotent. Where that would end what
-   * bills the tenant now, for a change of plan, it changes nothing and answers `drain`: the delivery engine
-   * calls {@link Destination.change} once everything that belongs to the old one is there.
-   */
-  provision(tenant: Tenant, signal: AbortSignal): Promise<ProvisionOutcome>;
-  /**
-   * Makes the change for which provisioning answered `drain`. All usage that the engine had of windows that
-   * start before `before` is delivered, and verified where the billing system reports sums. Idempotent: it is
-   * called again when its answer was lost, and answers `changed` with the same `from` when what is wanted is
-   * in force already, also when it always was. Absent where provisioning never answers `drain`.
-   */
-  change?(tenant: Tenant, before: number, signal: AbortSignal): Promise<ChangeOutcome>;
-  /**
-   * The end of the tenant's billing period that runs at `now`, or the next moment after `now` at which a
-   * change costs no part of a period, for `planChange: period-end`. Absent where there are no periods: then a
-   * change is made at once.
-   */
-  periodEnd?(tenant: Tenant, now: number, signal: AbortSignal): Promise<PeriodEndOutcome>;
-  /**
-   * Until when no change may be made because the billing system is making invoices, milliseconds since the
-   * epoch; undefined: now is fine.
-   */
-  quietUntil?(now: number): number | undefined;
   /** Sends one batch. `outcomes[i]` belongs to `events[i]`. Never throws for anything the other side did. */
   send(events: readonly UsageEvent[], signal: AbortSignal): Promise<readonly DeliveryOutcome[]>;
-  /** Tells of a threshold that a tenant has reached. Absent where the billing system is told of usage only. */
-  notify?(notice: BudgetNotice, signal: AbortSignal): Promise<StepOutcome>;
-  /** Ends the tenant's subscription after its last event was delivered. Idempotent. */
-  offboard(tenant: Tenant, signal: AbortSignal): Promise<StepOutcome>;
   /**
-   * Which of these events the billing system already has, for events in flight whose outcome is
+   * Returns which of these events the billing system already has, for events in flight whose outcome is
    * unknown and that are older than it remembers ids. Absent when `limits.idMemoryMs` is undefined.
    * `sameBucket` has every event of the ledger that falls into the buckets of these events, themselves
    * included, in the ledger's order. A bucket is a tenant, a metric and the minute of the window's start:
-   * billing systems that report sums only sum by it. Absent when the ledger cannot be read, or may not have all of them any more:
-   * a sum tells nothing then.
+   * billing systems that report sums only sum by it. Absent when the ledger cannot be read, or may not have
+   * all of them any more: a sum proves nothing then.
    */
   verify?(
     events: readonly UsageEvent[],
     signal: AbortSignal,
     sameBucket?: readonly BucketEvent[],
   ): Promise<VerifyOutcome>;
-  /** What the billing system recorded, for reconciliation. Absent when it cannot tell. */
-  totals?(query: TotalsQuery, signal: AbortSignal): Promise<TotalsOutcome>;
-  /**
-   * A tenant's final invoices, which are held against what was delivered
-   * (docs/delivery.md#invoices). Absent when it makes none, or cannot tell.
-   */
-  invoices?(query: InvoicesQuery, signal: AbortSignal): Promise<InvoicesOutcome>;
-  /**
-   * For people, where it tells of invoices: what the billing system does with usage that is sent when the
-   * invoice of its period is final.
-   */
-  readonly closedPeriods?: string;
-  /** Bills usage that comes after the invoice of its time is final. Absent where it cannot. */
+  /** Closes pooled connections. */
+  close(): Promise<void>;
+}
+
+/** What billing systems can do beside taking usage; each is absent where this one cannot. */
+export interface Capabilities {
+  /** Has customers, with a subscription or contract each, or is informed of tenants. */
+  readonly customers?: Customers;
+  /** Has plans that a customer may change. */
+  readonly plans?: Plans;
+  /** Can be asked how much usage it has. */
+  readonly sums?: Sums;
+  /** Makes invoices, and can be asked for them. */
+  readonly invoices?: Invoices;
+  /** Bills usage that comes after the invoice of its time is final. */
   readonly late?: LateBiller;
-  /** Which tenants a customer of a billing system is, as that has it itself; for alerts about the customer. */
+  /** Has prices, which are only read. */
+  readonly prices?: Prices;
+  /** Knows which customers are in trouble. */
+  readonly alerts?: Alerts;
+  /** Is informed of thresholds of budgets. */
+  readonly notices?: Notices;
+}
+
+export interface Customers {
+  /**
+   * Creates or finds the customer and its subscription or contract. Idempotent. Where that would end what
+   * bills the tenant now, for a change of plan, it changes nothing and answers `drain`: the delivery engine
+   * calls {@link Plans.change} once everything that belongs to the old one is there.
+   */
+  provision(tenant: Tenant, signal: AbortSignal): Promise<ProvisionOutcome>;
+  /** Ends the tenant's subscription after its last event was delivered. Idempotent. */
+  offboard(tenant: Tenant, signal: AbortSignal): Promise<StepOutcome>;
+}
+
+export interface Plans {
+  /**
+   * Makes the change for which provisioning answered `drain`. All usage that the engine had of windows that
+   * start before `before` is delivered, and verified where the billing system reports sums. Idempotent: it is
+   * called again when its answer was lost, and answers `changed` with the same `from` when what is wanted is
+   * in force already, also when it always was.
+   */
+  change(tenant: Tenant, before: number, signal: AbortSignal): Promise<ChangeOutcome>;
+  /**
+   * Returns the end of the tenant's billing period that runs at `now`, or the next moment after `now` at which
+   * a change costs no part of a period, for `planChange: period-end`.
+   */
+  periodEnd(tenant: Tenant, now: number, signal: AbortSignal): Promise<PeriodEndOutcome>;
+  /**
+   * Until when no change may be made because the billing system is making invoices, milliseconds since the
+   * epoch; undefined: now is fine.
+   */
+  quietUntil?(now: number): number | undefined;
+}
+
+export interface Sums {
+  /** Returns what the billing system recorded, for reconciliation. */
+  total(query: TotalsQuery, signal: AbortSignal): Promise<TotalsOutcome>;
+}
+
+export interface Alerts {
+  /**
+   * Returns which customers are in trouble over there now, and the state of the subjects in `asked`, each as an
+   * alert would report it, for alerts that never came. `asked` are subjects of which an earlier alert said that
+   * they are in trouble; those that it knows nothing of are left out of the answer.
+   */
+  standing(asked: readonly string[], signal: AbortSignal): Promise<StandingOutcome>;
+  /** Returns which tenants a customer of a billing system is, as that has it itself. */
   tenantsOf?(
     system: DestinationType,
     customer: string,
     signal: AbortSignal,
   ): Promise<CustomerAnswer>;
-  /**
-   * Which customers are in trouble over there now, and how the subjects stand that it was asked about, each
-   * as an alert would say it: what alerts that never came would have told. `asked` are subjects of which an
-   * earlier alert said that they are in trouble; those that it knows nothing of are left out of the answer.
-   */
-  standing?(asked: readonly string[], signal: AbortSignal): Promise<StandingOutcome>;
-  /** The public key with which its alerts are verified, as it publishes it now. */
+  /** Returns the public key with which its alerts are verified, as it publishes it now. */
   publicKey?(signal: AbortSignal): Promise<PublicKeyOutcome>;
-  /**
-   * Kinds of usage that came and that nobody has priced over there, as far as it can tell (condition
-   * `UnpricedUsage`).
-   */
-  unpriced?(): readonly UnpricedUsage[];
-  /**
-   * What the billing system found wrong with usage after it had taken it, the newest first (condition
-   * `LateRefusals`).
-   */
+  /** What it found wrong with usage after it had taken it, the newest first (condition `LateRefusals`). */
   lateRefusals?(): readonly LateRefusal[];
-  /** Holds a price book against the prices that it has; it is only read. Absent where it has none. */
-  readonly comparePrices?: ComparePrices;
-  /** Events a second that the billing system takes at the most, as far as is known. */
-  eventsPerSecond?(): number | undefined;
-  /** Closes pooled connections. */
-  close(): Promise<void>;
+}
+
+export interface Notices {
+  /** Reports a threshold that a tenant has reached. */
+  notify(notice: BudgetNotice, signal: AbortSignal): Promise<StepOutcome>;
 }
 
 /** What every destination is built with besides its own settings. */
@@ -132,7 +142,9 @@ export interface DestinationLimits {
   /** Events per `send`. */
   readonly batchEvents: number;
   /** Bytes of a call's body, where the other side bounds them. */
-  readonly batchBytes?: number;
+  readonly batchBytes?: ByteLimit;
+  /** Events a second that it takes at the most, as far as is known. */
+  readonly eventsPerSecond?: number | undefined;
   /** Takes back usage by negative quantities, which corrections have. */
   readonly negativeQuantities?: true;
   /** Older events are refused by the other side and become dead letters. */
@@ -144,6 +156,12 @@ export interface DestinationLimits {
    * ago is sent by force only.
    */
   readonly leastIdMemoryMs?: number;
+}
+
+export interface ByteLimit {
+  readonly most: number;
+  /** Bytes that an event takes up in a call's body. */
+  sizeOf(event: UsageEvent): number;
 }
 
 /**
@@ -249,18 +267,6 @@ export type AskStanding = (
   asked: ReadonlyMap<DestinationType, readonly string[]>,
   signal: AbortSignal,
 ) => Promise<readonly Standing[]>;
-
-/** A kind of usage without a price at a billing system. */
-export interface UnpricedUsage {
-  readonly metric: string;
-  readonly sku?: string;
-  /** The plan or rate card that has no price for it. */
-  readonly plan: string;
-  /** The quantity that came so far and is on no invoice, decimal text, where it is known. */
-  readonly atStake?: string;
-  /** Until when a price that is attached still bills that quantity, milliseconds since the epoch. */
-  readonly savedUntil?: number;
-}
 
 /** Usage that was taken and is not billed after all. */
 export interface LateRefusal extends UnbilledUsage {

@@ -4,6 +4,14 @@ import type { Tenant } from '../model/tenant.ts';
  * What a billing system has invoiced, in our terms. Times are milliseconds since the epoch.
  */
 
+/** The invoices of a billing system, which are compared with what was delivered (docs/delivery.md#invoices). */
+export interface Invoices {
+  /** For people: what the billing system does with usage that is sent when the invoice of its period is final. */
+  readonly closedPeriods: string;
+  /** Returns a tenant's final invoices. */
+  list(query: InvoicesQuery, signal: AbortSignal): Promise<InvoicesOutcome>;
+}
+
 export interface InvoicesQuery {
   readonly tenant: Tenant;
   /** Invoices that became final before are of no concern. */

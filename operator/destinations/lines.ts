@@ -25,7 +25,7 @@ export interface LineItem<Payload> {
   readonly payload: Payload;
 }
 
-export interface LinesOptions<Payload extends object> {
+interface LinesOptions<Payload extends object> {
   /** What can be said of an event without sending it, or what is to be sent of it; that has no `kind`. */
   readonly check: (event: UsageEvent) => DeliveryOutcome | Payload;
   readonly keyOf: (payload: Payload) => string;

@@ -34,4 +34,22 @@ export type PricesOutcome =
   | { readonly kind: 'compared'; readonly books: readonly ComparedBook[] }
   | { readonly kind: 'failed'; readonly reason: string };
 
-export type ComparePrices = (query: PricesQuery, signal: AbortSignal) => Promise<PricesOutcome>;
+/** The prices of a billing system. */
+export interface Prices {
+  /** Compares price books with the prices over there. */
+  compare(query: PricesQuery, signal: AbortSignal): Promise<PricesOutcome>;
+  /** Kinds of usage that came and that nobody has priced over there, as far as it can tell (condition `UnpricedUsage`). */
+  unpriced(): readonly UnpricedUsage[];
+}
+
+/** A kind of usage without a price at a billing system. */
+export interface UnpricedUsage {
+  readonly metric: string;
+  readonly sku?: string;
+  /** The plan or rate card that has no price for it. */
+  readonly plan: string;
+  /** The quantity that came so far and is on no invoice, decimal text, where it is known. */
+  readonly atStake?: string;
+  /** Until when a price that is attached still bills that quantity, milliseconds since the epoch. */
+  readonly savedUntil?: number;
+}

@@ -77,15 +77,19 @@ test.each(TYPES.flatMap((type) => STATUSES.map((code) => [type, code] as const))
     const asked = server.requests.length;
     const outcomes = [
       await destination.bootstrap(COLLECTOR_METRICS, signal),
-      await destination.provision(tenant, signal),
+      await destination.customers?.provision(tenant, signal),
       await destination.send([testEvent()], signal),
-      await destination.offboard(tenant, signal),
-      await destination.totals?.(query, signal),
-      await destination.tenantsOf?.(type, 'customer', signal),
+      await destination.customers?.offboard(tenant, signal),
+      await destination.sums?.total(query, signal),
+      await destination.alerts?.tenantsOf?.(type, 'customer', signal),
     ];
     await destination.close();
     expect(server.requests.length).toBeGreaterThan(asked);
-    const all = JSON.stringify([outcomes, destination.lateRefusals?.(), context.logger.lines]);
+    const all = JSON.stringify([
+      outcomes,
+      destination.alerts?.lateRefusals?.(),
+      context.logger.lines,
+    ]);
     expect(all).not.toContain('canary');
   },
 );

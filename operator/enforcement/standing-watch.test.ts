@@ -57,8 +57,8 @@ async function enforcement() {
     ledger,
     tenants: () => tenants,
     hasState: (id) => store.find(id) !== undefined,
-    ask: async (provider, customer, until) =>
-      (await world.destination.tenantsOf?.(provider, customer, until)) ?? { kind: 'unknown' },
+    ask: (provider, customer, until) =>
+      world.destination.alerts.tenantsOf(provider, customer, until),
   });
   const loaded = loadEnvironment(WEBHOOK_SECRETS, DESTINATIONS);
   if (loaded.kind !== 'loaded') throw new Error('environment');
@@ -82,7 +82,7 @@ async function enforcement() {
   });
   const watch = createStandingWatch({
     ask: async (asked, until) => {
-      const outcome = await world.destination.standing?.(asked.get('stripe') ?? [], until);
+      const outcome = await world.destination.alerts.standing(asked.get('stripe') ?? [], until);
       return outcome === undefined ? [] : [{ destination: 'stripe', outcome }];
     },
     providers: () => ['stripe'],

@@ -38,13 +38,15 @@ function world(answer: ProvisionOutcome = { kind: 'done' }) {
     limits: { batchEvents: 1 },
     accepts: () => true,
     bootstrap: async () => ({ kind: 'done' }),
-    provision: async ({ id, billableFrom = 0 }) => {
-      asked.push(`provision ${id} from ${(billableFrom - START) / 3_600_000}`);
-      return answer;
-    },
-    offboard: async ({ id }) => {
-      asked.push(`offboard ${id}`);
-      return { kind: 'done' };
+    customers: {
+      provision: async ({ id, billableFrom = 0 }) => {
+        asked.push(`provision ${id} from ${(billableFrom - START) / 3_600_000}`);
+        return answer;
+      },
+      offboard: async ({ id }) => {
+        asked.push(`offboard ${id}`);
+        return { kind: 'done' };
+      },
     },
     close: async () => undefined,
     send: async (events) => events.map(() => ({ kind: 'delivered' })),
@@ -66,8 +68,8 @@ describe('a tenant in two clusters', () => {
   test('is made once, and found made by the other stream, also where both come at the same time', async () => {
     const { asked, berlin, paris } = world();
     const outcomes = await Promise.all([
-      berlin.provision(acme(), NEVER),
-      paris.provision(acme(), NEVER),
+      berlin.customers?.provision(acme(), NEVER),
+      paris.customers?.provision(acme(), NEVER),
     ]);
     expect(outcomes).toEqual([{ kind: 'done' }, { kind: 'done' }]);
     expect(asked).toEqual(['provision acme from 0']);
@@ -75,16 +77,16 @@ describe('a tenant in two clusters', () => {
 
   test('is asked for again by a stream that has asked before: it may be gone over there', async () => {
     const { asked, berlin } = world();
-    await berlin.provision(acme(), NEVER);
-    await berlin.provision(acme(), NEVER);
+    await berlin.customers?.provision(acme(), NEVER);
+    await berlin.customers?.provision(acme(), NEVER);
     expect(asked).toHaveLength(2);
   });
 
   test('is billable from the earliest usage of either, and never from a later one again', async () => {
     const { asked, berlin, paris } = world();
-    await berlin.provision(acme(), NEVER);
-    await paris.provision(acme({ billableFrom: START - 3_600_000 }), NEVER);
-    await berlin.provision(acme(), NEVER);
+    await berlin.customers?.provision(acme(), NEVER);
+    await paris.customers?.provision(acme({ billableFrom: START - 3_600_000 }), NEVER);
+    await berlin.customers?.provision(acme(), NEVER);
     expect(asked).toEqual([
       'provision acme from 0',
       'provision acme from -1',
@@ -94,20 +96,20 @@ describe('a tenant in two clusters', () => {
 
   test('that could not be made is tried by each, and is on record of neither', async () => {
     const { asked, rows, berlin, paris } = world({ kind: 'rejected', reason: 'no email' });
-    await berlin.provision(acme(), NEVER);
-    expect(await paris.provision(acme(), NEVER)).toMatchObject({ kind: 'rejected' });
+    await berlin.customers?.provision(acme(), NEVER);
+    expect(await paris.customers?.provision(acme(), NEVER)).toMatchObject({ kind: 'rejected' });
     expect(asked).toHaveLength(2);
     expect(rows.size).toBe(0);
   });
 
   test('stays a customer until it has left both, and then ends once', async () => {
     const { asked, rows, berlin, paris } = world();
-    await berlin.provision(acme(), NEVER);
-    await paris.provision(acme(), NEVER);
-    expect(await berlin.offboard(acme(), NEVER)).toEqual({ kind: 'done' });
-    expect(await berlin.offboard(acme(), NEVER)).toEqual({ kind: 'done' });
+    await berlin.customers?.provision(acme(), NEVER);
+    await paris.customers?.provision(acme(), NEVER);
+    expect(await berlin.customers?.offboard(acme(), NEVER)).toEqual({ kind: 'done' });
+    expect(await berlin.customers?.offboard(acme(), NEVER)).toEqual({ kind: 'done' });
     expect(asked).toEqual(['provision acme from 0']);
-    await paris.offboard(acme(), NEVER);
+    await paris.customers?.offboard(acme(), NEVER);
     expect(asked).toEqual(['provision acme from 0', 'offboard acme']);
     expect(rows.size).toBe(0);
   });
@@ -126,7 +128,7 @@ test('a database that does not answer makes a customer wait, and nobody guess', 
   };
   const away = new Customers({ read: failing, write: failing }, () => true);
   const berlin = oneCustomer(destination, 'berlin', away);
-  expect(await berlin.provision(acme(), NEVER)).toEqual({
+  expect(await berlin.customers?.provision(acme(), NEVER)).toEqual({
     kind: 'retry',
     reason: 'shared customers: connection refused',
   });
@@ -139,13 +141,13 @@ test('a process that was frozen makes no customer once another one may lead', as
   const customers = new Customers(memoryRecords().records, () => mayWork);
   const berlin = oneCustomer(destination, 'berlin', customers);
   mayWork = false;
-  expect(await berlin.provision(acme(), NEVER)).toMatchObject({
+  expect(await berlin.customers?.provision(acme(), NEVER)).toMatchObject({
     kind: 'retry',
     reason: expect.stringContaining('another process'),
   });
   expect([asked, rows.size]).toEqual([[], 0]);
   mayWork = true;
-  expect(await berlin.provision(acme(), NEVER)).toEqual({ kind: 'done' });
+  expect(await berlin.customers?.provision(acme(), NEVER)).toEqual({ kind: 'done' });
 });
 
 test('a customer whose record could not be written is made again by whoever asks next', async () => {
@@ -163,9 +165,9 @@ test('a customer whose record could not be written is made again by whoever asks
     () => true,
   );
   const at = (stream: string) => oneCustomer(destination, stream, customers);
-  expect(await at('berlin').provision(acme(), NEVER)).toMatchObject({ kind: 'retry' });
+  expect(await at('berlin').customers?.provision(acme(), NEVER)).toMatchObject({ kind: 'retry' });
   fails = false;
-  await at('paris').provision(acme(), NEVER);
+  await at('paris').customers?.provision(acme(), NEVER);
   expect(asked).toHaveLength(2);
   expect(rows.get('lago/acme')?.streams).toEqual(['paris']);
 });

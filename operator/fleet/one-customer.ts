@@ -36,6 +36,7 @@ export function oneCustomer(
       return { kind: 'retry', reason: `shared customers: ${errorText(error)}` };
     }
   };
+  const { customers: own } = destination;
   return override<Destination>(destination, {
     bootstrap: async (catalog, signal) => {
       try {
@@ -51,25 +52,27 @@ export function oneCustomer(
       verify: async (events: readonly UsageEvent[], signal: AbortSignal) =>
         (await destination.verify?.(events, signal)) ?? NOT_ASKED,
     }),
-    provision: (tenant, signal) =>
-      alone<ProvisionOutcome>(tenant, async (known) => {
-        const wanted = withEarliest(tenant, known);
-        const record = recordOf(wanted, stream, known);
-        if (known !== undefined && isMadeByAnother(known, record, stream)) {
-          return { result: { kind: 'done' }, record };
-        }
-        const result = await destination.provision(wanted, signal);
-        return { result, record: result.kind === 'done' ? record : 'as before' };
-      }),
-    offboard: (tenant, signal) =>
-      alone<StepOutcome>(tenant, async (known) => {
-        const others = (known?.streams ?? []).filter((one) => one !== stream);
-        if (known !== undefined && others.length > 0) {
-          return { result: { kind: 'done' }, record: { ...known, streams: others } };
-        }
-        const result = await destination.offboard(tenant, signal);
-        return { result, record: result.kind === 'done' ? 'none' : 'as before' };
-      }),
+    customers: own && {
+      provision: (tenant, signal) =>
+        alone<ProvisionOutcome>(tenant, async (known) => {
+          const wanted = withEarliest(tenant, known);
+          const record = recordOf(wanted, stream, known);
+          if (known !== undefined && isMadeByAnother(known, record, stream)) {
+            return { result: { kind: 'done' }, record };
+          }
+          const result = await own.provision(wanted, signal);
+          return { result, record: result.kind === 'done' ? record : 'as before' };
+        }),
+      offboard: (tenant, signal) =>
+        alone<StepOutcome>(tenant, async (known) => {
+          const others = (known?.streams ?? []).filter((one) => one !== stream);
+          if (known !== undefined && others.length > 0) {
+            return { result: { kind: 'done' }, record: { ...known, streams: others } };
+          }
+          const result = await own.offboard(tenant, signal);
+          return { result, record: result.kind === 'done' ? 'none' : 'as before' };
+        }),
+    },
   });
 }
 

@@ -49,7 +49,7 @@ function destinationOf(environment: Environment) {
 
 async function ready(destination: Destination, tenant = testTenant()): Promise<void> {
   expect(await destination.bootstrap(METRICS, signal)).toStrictEqual(DONE);
-  expect(await destination.provision(tenant, signal)).toStrictEqual(DONE);
+  expect(await destination.customers?.provision(tenant, signal)).toStrictEqual(DONE);
 }
 
 function recentEvent(change: Parameters<typeof testEvent>[0] = {}) {
@@ -190,13 +190,13 @@ test('BILLING_A_AUTO_SUBSCRIBE and BILLING_A_CANCEL_ON_REMOVE: a tenant is subsc
     const { stripe, destination, price } = await stripeOf(change);
     expect(await destination.bootstrap(METRICS, signal)).toStrictEqual(DONE);
     await price();
-    const provisioned = await destination.provision(testTenant(), signal);
+    const provisioned = await destination.customers?.provision(testTenant(), signal);
     // What is subscribed to waits for usage, of which there is none here.
-    if (provisioned.kind === 'drain') {
-      await destination.change?.(testTenant(), provisioned.before, signal);
+    if (provisioned?.kind === 'drain') {
+      await destination.plans?.change(testTenant(), provisioned.before, signal);
     }
-    expect(await destination.provision(testTenant(), signal)).toStrictEqual(DONE);
-    expect(await destination.offboard(testTenant(), signal)).toStrictEqual(DONE);
+    expect(await destination.customers?.provision(testTenant(), signal)).toStrictEqual(DONE);
+    expect(await destination.customers?.offboard(testTenant(), signal)).toStrictEqual(DONE);
     const made = [...stripe.state.subscriptions.values()];
     // Billed on the first of the month, whichever day it is.
     expect(made.map(({ periodEnd }) => new Date(periodEnd * 1000).getUTCDate())).toStrictEqual(

@@ -102,8 +102,8 @@ test('a leader that was frozen delivers when it wakes', async () => {
   const retried = { kind: 'retry', reason: expect.stringContaining('the Lease is not renewed') };
   expect(await destination.send(events, signal)).toEqual([retried, retried]);
   expect(await destination.bootstrap([], signal)).toEqual(retried);
-  expect(await destination.provision(testTenant(), signal)).toEqual(retried);
-  expect(await destination.offboard(testTenant(), signal)).toEqual(retried);
+  expect(await destination.customers?.provision(testTenant(), signal)).toEqual(retried);
+  expect(await destination.customers?.offboard(testTenant(), signal)).toEqual(retried);
   expect(receiver.requests).toEqual([]);
   await destination.close();
 });

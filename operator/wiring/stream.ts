@@ -1,8 +1,8 @@
 import type { Registry } from 'prom-client';
 import type { DestinationSettings } from '../config/settings.ts';
 import type { DestinationCursors } from '../controllers/billing-destination.ts';
-import type { Delivery, DeliveryOptions } from '../delivery/delivery.ts';
-import { createDelivery } from '../delivery/delivery-engine.ts';
+import { Delivery } from '../delivery/delivery.ts';
+import type { DeliveryOptions } from '../delivery/delivery-options.ts';
 import { fencedDestinations } from '../delivery/fenced-destinations.ts';
 import { type CreateDestination, createDestinationRegistry } from '../destinations/registry.ts';
 import type { Departure } from '../fleet/stream-watch.ts';
@@ -67,7 +67,7 @@ export class Stream {
     this.#context = context;
     this.origin = origin;
     this.#summing = createSumming({ ...origin, clock, logger });
-    this.delivery = createDelivery({
+    this.delivery = new Delivery({
       ...origin,
       clock,
       random,

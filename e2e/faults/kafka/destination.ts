@@ -1,4 +1,4 @@
-import type { Destination } from '../../../operator/destinations/destination.ts';
+import type { Customers, Destination } from '../../../operator/destinations/destination.ts';
 import { encodeEvent } from '../../../operator/model/event.ts';
 import { override } from '../../../operator/model/override.ts';
 import { kafkaSettings } from '../../kafka/load.ts';
@@ -29,9 +29,14 @@ export function kafkaAddress(control: string, topic: string, brokers: readonly s
 function impatient(real: Destination): Destination {
   const soon = (signal: AbortSignal): AbortSignal =>
     AbortSignal.any([signal, AbortSignal.timeout(PATIENCE_MS)]);
+  const { customers } = real;
   return override<Destination>(real, {
     bootstrap: (catalog, signal) => real.bootstrap(catalog, soon(signal)),
-    provision: (tenant, signal) => real.provision(tenant, soon(signal)),
+    customers:
+      customers &&
+      override<Customers>(customers, {
+        provision: (tenant, signal) => customers.provision(tenant, soon(signal)),
+      }),
     send: (events, signal) => real.send(events, soon(signal)),
   });
 }

@@ -1,6 +1,5 @@
 import { Registry } from 'prom-client';
-import type { Delivery } from '../../../operator/delivery/delivery.ts';
-import { createDelivery } from '../../../operator/delivery/delivery-engine.ts';
+import { Delivery } from '../../../operator/delivery/delivery.ts';
 import type { Ledger, OpenLedgerOutcome } from '../../../operator/ledger/ledger.ts';
 import { openLevelLedger } from '../../../operator/ledger/leveldb/open-level-ledger.ts';
 import { silentLogger } from '../../../operator/ledger/testing/level-ledger.ts';
@@ -129,7 +128,7 @@ function startDelivery(
   const built = buildCatalog([]);
   if (built.kind === 'invalid') throw new Error(built.problems.join());
   const random = createRandom(order.seed);
-  const delivery = createDelivery({
+  const delivery = new Delivery({
     ledger,
     clock,
     random: () => random.fraction(),

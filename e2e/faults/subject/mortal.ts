@@ -55,19 +55,18 @@ export function createMortal(mortality: Mortality, clock: IdleClock): Mortal {
         retain: (now) => around(undefined, () => inner.retain(now)),
       };
     },
-    destination: (inner) =>
-      override<Destination>(inner, {
+    destination: (inner) => {
+      const { customers } = inner;
+      const verify = inner.verify?.bind(inner);
+      return override<Destination>(inner, {
         bootstrap: (...call) => around('bootstrap', () => inner.bootstrap(...call)),
-        provision: (...call) => around('provision', () => inner.provision(...call)),
         send: (...call) => around('send', () => inner.send(...call)),
-        offboard: (...call) => around(undefined, () => inner.offboard(...call)),
-        ...(inner.verify !== undefined && {
-          verify: (...call: Parameters<NonNullable<Destination['verify']>>) =>
-            around('verify', async () => {
-              const outcome = await inner.verify?.(...call);
-              return outcome ?? { kind: 'retry', reason: 'cannot verify' };
-            }),
-        }),
-      }),
+        customers: customers && {
+          provision: (...call) => around('provision', () => customers.provision(...call)),
+          offboard: (...call) => around(undefined, () => customers.offboard(...call)),
+        },
+        verify: verify && ((...call) => around('verify', () => verify(...call))),
+      });
+    },
   };
 }

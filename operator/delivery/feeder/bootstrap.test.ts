@@ -2,7 +2,7 @@ import { expect, test } from 'vitest';
 import type { StepOutcome } from '../../destinations/destination.ts';
 import type { MetricDefinition } from '../../model/catalog.ts';
 import { createFakeDestination } from '../testing/fake-destination.ts';
-import { createBootstrap } from './bootstrap.ts';
+import { Bootstrap } from './bootstrap.ts';
 
 const { signal } = new AbortController();
 const metric = (code: string): MetricDefinition => ({
@@ -26,7 +26,7 @@ function world() {
     return answer;
   };
   let catalog = [metric('a'), metric('b')];
-  const bootstrap = createBootstrap(destination, { exclude: ['b'] }, () => catalog);
+  const bootstrap = new Bootstrap(destination, { exclude: ['b'] }, () => catalog);
   return {
     bootstrap,
     answers,

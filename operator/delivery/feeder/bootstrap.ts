@@ -10,52 +10,63 @@ import { wantedMetrics } from './event-filter.ts';
  * ever and holds up this destination only: an event that arrives before its metric exists would at
  * some billing systems never be billed.
  */
-export interface Bootstrap {
-  /** Why it is not prepared; undefined when it is. */
-  ensure(signal: AbortSignal): Promise<BlockReason | undefined>;
+export class Bootstrap {
+  readonly #destination: Destination;
+  readonly #filter: MetricFilter | undefined;
+  readonly #catalog: () => readonly MetricDefinition[];
+  /** The metrics for which it is prepared, as one text. */
+  #readyFor: string | undefined;
+  #failures = 0;
+
+  constructor(
+    destination: Destination,
+    filter: MetricFilter | undefined,
+    catalog: () => readonly MetricDefinition[],
+  ) {
+    this.#destination = destination;
+    this.#filter = filter;
+    this.#catalog = catalog;
+  }
+
+  isReady(): boolean {
+    return this.#readyFor !== undefined;
+  }
+
+  /** In a row. */
+  failures(): number {
+    return this.#failures;
+  }
+
+  /** Returns why it is not prepared; undefined when it is. */
+  async ensure(signal: AbortSignal): Promise<BlockReason | undefined> {
+    const metrics = this.#wanted();
+    const fingerprint = JSON.stringify(metrics);
+    if (fingerprint === this.#readyFor) return undefined;
+    const outcome = await this.#attempt(metrics, signal);
+    if (outcome.kind === 'done') {
+      this.#readyFor = fingerprint;
+      this.#failures = 0;
+      return undefined;
+    }
+    this.#failures += 1;
+    // What is refused for good may be fixed at the other side, so it is tried again, rarely.
+    return outcome.kind === 'rejected' ? { kind: 'hold', reason: outcome.reason } : outcome;
+  }
+
   /** Does it once more, to see whether the destination answers. */
-  probe(signal: AbortSignal): Promise<StepOutcome>;
-  isReady(): boolean;
-  failures(): number;
-}
+  probe(signal: AbortSignal): Promise<StepOutcome> {
+    return this.#attempt(this.#wanted(), signal);
+  }
 
-export function createBootstrap(
-  destination: Destination,
-  filter: MetricFilter | undefined,
-  catalog: () => readonly MetricDefinition[],
-): Bootstrap {
-  let readyFor: string | undefined;
-  let failures = 0;
+  #wanted(): readonly MetricDefinition[] {
+    return wantedMetrics(this.#catalog(), this.#destination, this.#filter);
+  }
 
-  const wanted = (): readonly MetricDefinition[] => wantedMetrics(catalog(), destination, filter);
-  const attempt = async (
-    metrics: readonly MetricDefinition[],
-    signal: AbortSignal,
-  ): Promise<StepOutcome> => {
+  async #attempt(metrics: readonly MetricDefinition[], signal: AbortSignal): Promise<StepOutcome> {
     try {
-      return await destination.bootstrap(metrics, signal);
+      return await this.#destination.bootstrap(metrics, signal);
     } catch (error) {
       return { kind: 'retry', reason: `bootstrap failed: ${errorText(error)}` };
     }
-  };
-
-  return {
-    ensure: async (signal) => {
-      const metrics = wanted();
-      const fingerprint = JSON.stringify(metrics);
-      if (fingerprint === readyFor) return undefined;
-      const outcome = await attempt(metrics, signal);
-      if (outcome.kind === 'done') {
-        readyFor = fingerprint;
-        failures = 0;
-        return undefined;
-      }
-      failures += 1;
-      // What is refused for good may be mended at the other side, so it is tried again, rarely.
-      return outcome.kind === 'rejected' ? { kind: 'hold', reason: outcome.reason } : outcome;
-    },
-    probe: (signal) => attempt(wanted(), signal),
-    isReady: () => readyFor !== undefined,
-    failures: () => failures,
-  };
+  }
 }

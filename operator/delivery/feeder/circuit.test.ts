@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { createCircuit } from './circuit.ts';
+import { Circuit } from './circuit.ts';
 import { eventsOf } from '../testing/harness.ts';
 
 const entries = eventsOf(['a', 'b', 'c'], 2).map((event, index) => ({
@@ -9,7 +9,7 @@ const entries = eventsOf(['a', 'b', 'c'], 2).map((event, index) => ({
 const [a0, b0] = entries;
 
 test('five failures in a row leave one event at a time, of one tenant after the other', () => {
-  const circuit = createCircuit();
+  const circuit = new Circuit();
   for (let failure = 0; failure < 4; failure += 1) circuit.failed(entries, false);
   expect(circuit.choose(entries)).toHaveLength(6);
   circuit.failed(entries, false);
@@ -20,7 +20,7 @@ test('five failures in a row leave one event at a time, of one tenant after the 
 });
 
 test('an event is suspected only when it fails again after others were accepted', () => {
-  const circuit = createCircuit();
+  const circuit = new Circuit();
   if (a0 === undefined || b0 === undefined) throw new Error('no events');
   for (let failure = 0; failure < 10; failure += 1) circuit.failed([a0], false);
   circuit.succeeded();
@@ -32,7 +32,7 @@ test('an event is suspected only when it fails again after others were accepted'
 });
 
 test('a suspect is tried after the others, and none of its tenant overtakes it', () => {
-  const circuit = createCircuit();
+  const circuit = new Circuit();
   if (a0 === undefined) throw new Error('no events');
   circuit.failed([a0], false);
   expect(circuit.choose(entries).map(({ event }) => event.tenant)).toStrictEqual([
@@ -46,7 +46,7 @@ test('a suspect is tried after the others, and none of its tenant overtakes it',
 });
 
 test('a rate limit makes nobody a suspect', () => {
-  const circuit = createCircuit();
+  const circuit = new Circuit();
   if (a0 === undefined) throw new Error('no events');
   for (let failure = 0; failure < 3; failure += 1) {
     circuit.failed([a0], true);
@@ -56,7 +56,7 @@ test('a rate limit makes nobody a suspect', () => {
 });
 
 test('an event that failed twice while others were accepted keeps its tenant’s place', () => {
-  const circuit = createCircuit();
+  const circuit = new Circuit();
   if (a0 === undefined) throw new Error('no events');
   circuit.failed([a0], false);
   circuit.succeeded();
@@ -67,13 +67,13 @@ test('an event that failed twice while others were accepted keeps its tenant’s
 });
 
 test('a failure before anything could be tried opens the circuit as well', () => {
-  const circuit = createCircuit();
+  const circuit = new Circuit();
   for (let failure = 0; failure < 5; failure += 1) circuit.failed([], false);
   expect(circuit.isOpen()).toBe(true);
 });
 
 test('an open circuit tries a second event of one tenant, or something where nothing waits', () => {
-  const circuit = createCircuit();
+  const circuit = new Circuit();
   circuit.trip();
   expect([circuit.isOpen(), circuit.failures()]).toStrictEqual([true, 5]);
   const ordered = entries.toSorted((a, b) => (a.event.tenant < b.event.tenant ? -1 : 1));

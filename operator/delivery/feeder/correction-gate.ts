@@ -8,7 +8,7 @@ import type { DeliveryRecords } from '../records/delivery-records.ts';
 import { isUnsent } from '../records/sequence-sets.ts';
 import type { Pending } from './pending.ts';
 
-export interface CorrectionGateOptions {
+interface CorrectionGateOptions {
   readonly destination: Pick<Destination, 'limits'>;
   readonly records: Pick<DeliveryRecords, 'unsent'>;
   readonly deadLetters: Pick<DeadLetterIndex, 'has'>;

@@ -1,27 +1,36 @@
 import { omitUndefined } from '../../model/omit-undefined.ts';
 import { cursorStatus, type DestinationStatus } from '../destination-status.ts';
 import { WAITS_FOR_CHANGE } from '../lanes/plan-changes.ts';
-import type { FeederOptions, FeederParts } from './feeder-parts.ts';
+import type { Bootstrap } from './bootstrap.ts';
+import type { Circuit } from './circuit.ts';
+import type { FeedRecords } from './feed-records.ts';
+import type { FeederOptions } from './feeder-options.ts';
+import type { Health } from './health.ts';
+import type { Inspection } from './inspection.ts';
 
 /** Kinds of usage, or late refusals, that a status lists. */
 export const MAX_SHOWN = 20;
 
+interface StatusSources {
+  readonly feed: FeedRecords;
+  readonly health: Health;
+  readonly bootstrap: Bootstrap;
+  readonly circuit: Circuit;
+  readonly inspection: Inspection;
+}
+
 /** Where a feeder stands, as its parts say. */
 export function feederStatus(
-  {
-    settings,
-    destination,
-    ledger,
-    clock,
-  }: Pick<FeederOptions, 'settings' | 'destination' | 'ledger' | 'clock'>,
-  parts: FeederParts,
+  { settings, destination, ledger, clock }: FeederOptions,
+  { feed, health, bootstrap, circuit, inspection }: StatusSources,
 ): DestinationStatus {
   const { name, type, suspend: suspended } = settings;
-  const { pending, health, bootstrap, circuit, parked, deadLetters, offboarding, changes } = parts;
-  const { isBlocked, ...report } = health.report();
+  const { pending, parked, deadLetters, leaving, changes, lateLines } = feed;
+  const { limits, prices, alerts } = destination;
   const bootstrapped = bootstrap.isReady();
-  const delivering = bootstrapped && !isBlocked;
+  const delivering = bootstrapped && !health.isBlocked;
   const parkedTenants = parked.list();
+  const refusals = [...lateLines.problems(), ...(alerts?.lateRefusals?.() ?? [])];
   return {
     name,
     type,
@@ -29,23 +38,20 @@ export function feederStatus(
     bootstrapped,
     delivering,
     ready: delivering && !suspended,
-    ...report,
+    ...health.report(),
     ...cursorStatus({ name, ledger, clock }, pending.first()?.event.window_end),
     deadLetters: deadLetters.count,
     parked: parkedTenants.reduce((sum, { events }) => sum + events, 0),
     // What waits for a change of plan is not set aside: the change is listed, with what keeps it.
     parkedTenants: parkedTenants.filter(({ reason }) => reason !== WAITS_FOR_CHANGE),
-    offboarding: offboarding.count,
+    offboarding: leaving.count,
     planChanges: changes.list().slice(0, MAX_SHOWN),
-    unknownMetrics: parts.unknownMetrics(),
-    unpriced: destination.unpriced?.().slice(0, MAX_SHOWN) ?? [],
-    lateRefusals: [...parts.lateLines.problems(), ...(destination.lateRefusals?.() ?? [])].slice(
-      0,
-      MAX_SHOWN,
-    ),
+    unknownMetrics: inspection.unknownMetrics(),
+    unpriced: prices?.unpriced().slice(0, MAX_SHOWN) ?? [],
+    lateRefusals: refusals.slice(0, MAX_SHOWN),
     ...omitUndefined({
-      eventsPerSecond: destination.eventsPerSecond?.(),
-      invoices: parts.invoices?.report(),
+      eventsPerSecond: limits.eventsPerSecond,
+      invoices: inspection.invoices?.report(),
     }),
     consecutiveFailures: circuit.failures(),
   };

@@ -21,8 +21,9 @@ test('every event arrives, in order, and the cursor follows', async () => {
 
 test('a batch is bounded by bytes where the destination bounds them', async () => {
   const destination = createFakeDestination({
-    limits: { batchBytes: 250 },
-    encodedBytes: ({ tenant }) => (tenant === 'big' ? 1000 : 100),
+    limits: {
+      batchBytes: { most: 250, sizeOf: ({ tenant }) => (tenant === 'big' ? 1000 : 100) },
+    },
   });
   const harness = createHarness({ destination });
   await harness.append(...eventsOf(['a', 'b', 'c', 'big', 'd']));

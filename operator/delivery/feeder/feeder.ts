@@ -3,20 +3,27 @@ import type { WriteOutcome } from '../../ledger/ledger.ts';
 import { errorText } from '../../model/error-text.ts';
 import { omitUndefined } from '../../model/omit-undefined.ts';
 import type { Tenant } from '../../model/tenant.ts';
+import { CauseLog } from '../../telemetry/cause-log.ts';
 import { type BlockReason, graver, retryDelayMs } from '../delivery-result.ts';
 import type { DestinationStatus } from '../destination-status.ts';
 import type { LaneReport } from '../lanes/parked-lane.ts';
-import {
-  createCorrectionOutlook,
-  type CorrectionOutlookOf,
-} from '../operations/correction-outlook.ts';
-import { createOperations, type Operations } from '../operations/operations.ts';
+import { TenantDirectory } from '../lanes/tenant-directory.ts';
+import { TenantProvisioner } from '../lanes/tenant-provisioner.ts';
+import type { CorrectionOutlookOf } from '../operations/correction-outlook.ts';
 import type { InvoiceReconcile } from '../operations/invoice-reconcile.ts';
+import { FeedOperations, type Operations } from '../operations/operations.ts';
 import type { Reconcile } from '../operations/reconcile.ts';
-import { createFeederParts, type FeederOptions, type FeederParts } from './feeder-parts.ts';
+import { Bootstrap } from './bootstrap.ts';
+import { Circuit } from './circuit.ts';
+import { FeedRecords } from './feed-records.ts';
+import type { FeederOptions } from './feeder-options.ts';
 import { feederStatus } from './feeder-status.ts';
-import { createLoop, type Loop, type NextStep } from './loop.ts';
-import { SetAside } from './set-aside.ts';
+import { Health } from './health.ts';
+import { Inspection } from './inspection.ts';
+import { Lanes } from './lanes.ts';
+import { Loop, type NextStep } from './loop.ts';
+import { Refusals } from './refusals.ts';
+import { SendRound } from './send-round.ts';
 import { findStartPosition, lossText } from './start-position.ts';
 
 /** How often a destination that an operator must mend is tried again. */
@@ -43,19 +50,23 @@ export interface Feeder {
   wake(): void;
 }
 
-export function createFeeder(options: FeederOptions): Feeder {
-  return new DestinationFeeder(options);
-}
-
-class DestinationFeeder implements Feeder {
+export class DestinationFeeder implements Feeder {
   readonly settings: DestinationSettings;
   readonly operations: Operations;
   readonly reconcile: Reconcile;
   readonly correctionOutlook: CorrectionOutlookOf;
   readonly invoices?: InvoiceReconcile;
   readonly #options: FeederOptions;
-  readonly #parts: FeederParts;
-  readonly #setAside: SetAside;
+  readonly #log: CauseLog;
+  readonly #feed: FeedRecords;
+  readonly #bootstrap: Bootstrap;
+  readonly #provisioner: TenantProvisioner;
+  readonly #inspection: Inspection;
+  readonly #sendRound: SendRound;
+  readonly #lanes: Lanes;
+  readonly #circuit = new Circuit();
+  readonly #refusals = new Refusals();
+  readonly #health: Health;
   readonly #loop: Loop;
   readonly #unsubscribe: () => void;
   /** The cursor is known; false again after somebody else has moved it. */
@@ -65,43 +76,73 @@ class DestinationFeeder implements Feeder {
   #failedReads = 0;
 
   constructor(options: FeederOptions) {
-    const { settings, destination, ledger, clock } = options;
-    const refresh = (): void => {
+    const { settings, destination, ledger, clock, logger } = options;
+    const loop = new Loop(clock, (signal) => this.#step(signal));
+    const wake = () => loop.wake();
+    const refresh = () => {
       this.#tenantsChanged = true;
-      this.#loop.wake();
+      loop.wake();
     };
-    const parts = createFeederParts(options, () => this.#loop.wake(), refresh);
-    const { records, deadLetters } = parts;
-    const loop = createLoop(clock, (signal) => this.#step(signal));
+    const log = new CauseLog(logger, clock);
+    const feed = new FeedRecords(options, log);
+    const { records, deadLetters, inFlight } = feed;
+    const catalog = () => options.catalog().metrics;
+    const bootstrap = new Bootstrap(destination, settings.metrics, catalog);
+    const directory = new TenantDirectory(records, options.tenants, options.maxBackfillMs);
+    const provisioner = new TenantProvisioner({
+      destination,
+      ledger,
+      directory,
+      parked: feed.parked,
+      changes: feed.changes,
+      planChange: settings.planChange ?? 'now',
+      clock,
+      probe: async (signal) => (await bootstrap.probe(signal)).kind === 'done',
+    });
+    const inspection = new Inspection(options, feed, directory, (tenant) => {
+      provisioner.recheck(tenant);
+      refresh();
+    });
+    const { reconcile, correctionOutlook, invoices, closedPeriods } = inspection;
+    const tenants = { directory, provisioner };
+    const sendRound = new SendRound(options, feed, tenants, invoices);
+    const lanes = new Lanes(
+      { ...options, ...tenants, sendRound, reconcile, log, wake },
+      feed,
+      (report) => this.#count(report),
+    );
     this.settings = settings;
     this.#options = options;
-    this.#parts = parts;
-    this.#setAside = new SetAside(parts, (report) => this.#count(report));
+    this.#log = log;
+    this.#feed = feed;
+    this.#bootstrap = bootstrap;
+    this.#provisioner = provisioner;
+    this.#inspection = inspection;
+    this.#sendRound = sendRound;
+    this.#lanes = lanes;
+    this.#health = new Health(settings.name, options.metrics, clock);
     this.#loop = loop;
     this.#unsubscribe = options.tenants.subscribe(refresh);
-    this.operations = createOperations({
+    this.operations = new FeedOperations({
       settings,
       destination,
       ledger,
       records,
       deadLetters,
-      replays: parts.replays,
-      closedPeriods: parts.closedPeriods,
-      doubtfulLetters: parts.doubtfulLetters,
+      inFlight,
+      clock,
+      closedPeriods,
+      replays: lanes.replays,
       paused: (action) =>
         loop.pausedWhile(async () => {
           this.#opened = false;
           return action();
         }),
-      wakeReplay: () => {
-        parts.replayLane.wake();
-        loop.wakeNow();
-      },
+      sendNow: () => loop.wakeNow(),
     });
-    this.reconcile = parts.reconcile;
-    const cursor = (): number | undefined => this.#cursor();
-    if (parts.invoices !== undefined) this.invoices = parts.invoices;
-    this.correctionOutlook = createCorrectionOutlook({ ...parts, destination, clock, cursor });
+    this.reconcile = reconcile;
+    this.correctionOutlook = correctionOutlook;
+    if (invoices !== undefined) this.invoices = invoices;
   }
 
   start(): void {
@@ -110,7 +151,7 @@ class DestinationFeeder implements Feeder {
 
   async stop(): Promise<void> {
     this.#unsubscribe();
-    this.#parts.arrived.stop();
+    this.#lanes.stop();
     await this.#loop.stop();
     await this.#options.destination.close();
   }
@@ -120,13 +161,19 @@ class DestinationFeeder implements Feeder {
   }
 
   async offboard(tenant: Tenant): Promise<WriteOutcome> {
-    const outcome = await this.#parts.offboarding.request(tenant);
+    const outcome = await this.#lanes.offboarding.request(tenant);
     this.#loop.wake();
     return outcome;
   }
 
   status(): DestinationStatus {
-    return feederStatus(this.#options, this.#parts);
+    return feederStatus(this.#options, {
+      feed: this.#feed,
+      health: this.#health,
+      bootstrap: this.#bootstrap,
+      circuit: this.#circuit,
+      inspection: this.#inspection,
+    });
   }
 
   async #step(signal: AbortSignal): Promise<NextStep> {
@@ -139,23 +186,23 @@ class DestinationFeeder implements Feeder {
     if (outcome === undefined) return { kind: 'continue' };
     if (outcome === 'suspended') return { kind: 'end' };
     if (outcome !== 'idle') return { kind: 'blocked', ms: this.#waitAfter(outcome) };
-    this.#parts.health.recovered();
+    this.#health.recovered();
     const { ledger } = this.#options;
-    const position = this.#parts.pending.position();
+    const position = this.#feed.pending.position();
     const changed = (ended: AbortSignal): Promise<void> => ledger.changed(position, ended);
-    return { kind: 'wait', changed, ...omitUndefined({ ms: this.#setAside.dueIn() }) };
+    return { kind: 'wait', changed, ...omitUndefined({ ms: this.#lanes.dueIn() }) };
   }
 
   /** Does the next thing there is to do. */
   async #advance(signal: AbortSignal): Promise<BlockReason | 'idle' | 'suspended' | undefined> {
-    const { bootstrap, provisioner, pending } = this.#parts;
+    const { pending } = this.#feed;
     if (!this.#opened) return this.#open();
     if (this.settings.suspend) return 'suspended';
-    const unready = await bootstrap.ensure(signal);
+    const unready = await this.#bootstrap.ensure(signal);
     if (unready !== undefined) return unready;
     if (this.#tenantsChanged) {
       this.#tenantsChanged = false;
-      const failed = await provisioner.refresh(signal);
+      const failed = await this.#provisioner.refresh(signal);
       if (failed !== undefined) this.#tenantsChanged = true;
       if (failed?.kind === 'hold') return failed;
     }
@@ -170,52 +217,39 @@ class DestinationFeeder implements Feeder {
   /** Finds the cursor and reads what was set aside; nothing is sent before it has. */
   async #open(): Promise<BlockReason | undefined> {
     const { ledger, clock, logger } = this.#options;
-    const { records, pending, inFlight } = this.#parts;
-    const start = await findStartPosition(ledger, records, this.settings, clock.now());
+    const start = await findStartPosition(ledger, this.#feed.records, this.settings, clock.now());
     if (start.kind === 'failed') return { kind: 'retry', reason: start.message };
     if (start.kind === 'hold') return start;
     const lost = lossText(start, ledger.lowWater());
     if (lost !== undefined) logger.error(`[${this.settings.name}] ${lost}`);
-    pending.reset(start.sequence);
-    await inFlight.load(start.state.resentUntil);
-    await this.#setAside.load();
+    await this.#feed.open(start.sequence, start.state.resentUntil);
     this.#opened = true;
     return undefined;
   }
 
-  /** Serves what was set aside, then reads the next batch. */
+  /** Serves the lanes, then reads the next batch. */
   async #readOn(signal: AbortSignal): Promise<BlockReason | 'idle' | undefined> {
-    const { lateLane, offboarding, changeLane, pending, wants } = this.#parts;
-    const { destination } = this.#options;
-    const served = await this.#setAside.serve(signal);
-    const billed = await lateLane.step(signal);
-    const blocked =
-      served.blocked ??
-      (await offboarding.step(pending.position(), signal)) ??
-      (await changeLane.step(pending.position(), signal));
-    if (blocked !== undefined) return blocked;
-    const { batchEvents, batchBytes } = destination.limits;
+    const { pending } = this.#feed;
+    const served = await this.#lanes.step(signal);
+    if (served.blocked !== undefined) return served.blocked;
+    const { batchEvents: events, batchBytes: bytes } = this.#options.destination.limits;
+    const { wants } = this.#inspection;
     const position = pending.position();
-    const encodedBytes = destination.encodedBytes?.bind(destination);
-    const limits = {
-      events: batchEvents,
-      ...omitUndefined({ bytes: batchBytes, bytesOf: encodedBytes }),
-      wants,
-    };
-    const unread = await pending.read(limits);
+    const unread = await pending.read({ events, wants, ...omitUndefined({ bytes }) });
     this.#failedReads = unread === undefined ? 0 : this.#failedReads + 1;
     if (unread !== undefined) return unread;
-    const moved = served.moved || billed.moved || pending.position() !== position;
+    const moved = served.moved || pending.position() !== position;
     return pending.isEmpty() && !moved ? 'idle' : undefined;
   }
 
   async #sendPending(signal: AbortSignal): Promise<BlockReason | undefined> {
-    const { circuit, pending, health, log, parked, refusals, sendRound } = this.#parts;
+    const { pending, parked } = this.#feed;
+    const circuit = this.#circuit;
     const tried = circuit.choose(pending.open());
     if (tried.length === 0) return undefined;
-    const round = await sendRound(tried, signal);
+    const round = await this.#sendRound.send(tried, signal);
     const results = new Map(round.results);
-    const blocked = graver(round.blocked, refusals.withhold(tried, results));
+    const blocked = graver(round.blocked, this.#refusals.withhold(tried, results));
     pending.settle(results);
     const report = { moved: false, accepted: 0, rejected: 0 };
     for (const { sequence, event } of tried) {
@@ -226,11 +260,14 @@ class DestinationFeeder implements Feeder {
       if (result.kind !== 'dead') continue;
       report.rejected += 1;
       const what = `event ${event.id} of tenant ${event.tenant}`;
-      log.warn(result.reason, `[${this.settings.name}] dead letter: ${what}: ${result.reason}`);
+      this.#log.warn(
+        result.reason,
+        `[${this.settings.name}] dead letter: ${what}: ${result.reason}`,
+      );
     }
     this.#count(report);
     if (blocked === undefined) return undefined;
-    health.retried(tried.length - results.size);
+    this.#health.retried(tried.length - results.size);
     if (blocked.kind === 'retry') circuit.failed(tried, blocked.afterMs !== undefined);
     const poison = circuit.poisonEvent(pending.open());
     if (poison !== undefined) {
@@ -243,36 +280,36 @@ class DestinationFeeder implements Feeder {
 
   /** Moves the cursor over what is settled, even when the rest is blocked. */
   async #commit(): Promise<BlockReason | undefined> {
-    const { pending, settlements, health } = this.#parts;
+    const { pending, settlements } = this.#feed;
     const report = await pending.commit((passed) => settlements.recordsOf(passed));
     if (report.kind === 'committed') {
       settlements.written(report.passed);
       const unwanted = report.passed.filter(({ result }) => result.kind === 'skipped').length;
-      health.skipped(unwanted);
+      this.#health.skipped(unwanted);
       return undefined;
     }
     // Somebody else has moved the cursor: begin again from where it is.
-    if (this.#cursor() !== pending.position()) this.#opened = false;
+    if (this.#feed.cursor() !== pending.position()) this.#opened = false;
     return { kind: 'retry', reason: report.message };
   }
 
   #count({ accepted, rejected }: LaneReport): void {
-    const { health, circuit, refusals } = this.#parts;
-    health.accepted(accepted);
-    health.rejected(rejected);
+    this.#health.accepted(accepted);
+    this.#health.rejected(rejected);
     if (accepted === 0) return;
-    circuit.succeeded();
-    refusals.accepted();
+    this.#circuit.succeeded();
+    this.#refusals.accepted();
   }
 
   /** Notes what blocks and says how long to wait before the next attempt, milliseconds. */
   #waitAfter(blocked: BlockReason): number {
-    const { health, bootstrap, circuit, log } = this.#parts;
     const { name } = this.settings;
-    health.blocked(blocked);
+    const bootstrap = this.#bootstrap;
+    const circuit = this.#circuit;
+    this.#health.blocked(blocked);
     const preparing = this.#opened && !bootstrap.isReady();
     const where = preparing ? `[bootstrap] warning: ${name}:` : `[${name}]`;
-    log.warn(blocked.reason, `${where} ${blocked.reason}`);
+    this.#log.warn(blocked.reason, `${where} ${blocked.reason}`);
     if (blocked.kind === 'hold') {
       circuit.trip();
       return PROBE_INTERVAL_MS;
@@ -280,10 +317,5 @@ class DestinationFeeder implements Feeder {
     const failures = Math.max(this.#failedReads, circuit.failures(), bootstrap.failures(), 1);
     const delay = retryDelayMs(failures, this.#options.random);
     return Math.min(LONGEST_WAIT_MS, Math.max(blocked.afterMs ?? 0, delay));
-  }
-
-  #cursor(): number | undefined {
-    const { name } = this.settings;
-    return this.#options.ledger.cursors().find(({ destination }) => destination === name)?.sequence;
   }
 }

@@ -4,64 +4,75 @@ import type { DeliveryMetrics } from '../delivery-metrics.ts';
 import type { BlockReason } from '../delivery-result.ts';
 import type { DestinationStatus } from '../destination-status.ts';
 
+type HealthReport = Pick<
+  DestinationStatus,
+  'delivered' | 'skipped' | 'held' | 'lastSuccessAt' | 'lastError' | 'lastErrorAt'
+>;
+
 /** How delivery to one destination is doing, for status and metrics. Counts are since the start of the process. */
-export interface Health {
-  accepted(events: number): void;
-  rejected(events: number): void;
-  retried(events: number): void;
-  skipped(events: number): void;
-  /** Nothing goes on, and why. */
-  blocked(reason: BlockReason): void;
-  /** Whatever was wrong is over. */
-  recovered(): void;
-  report(): HealthReport;
-}
+export class Health {
+  readonly #name: string;
+  readonly #metrics: DeliveryMetrics;
+  readonly #clock: Pick<Clock, 'now'>;
+  #delivered = 0;
+  #skipped = 0;
+  #current: BlockReason | undefined;
+  #lastSuccessAt: number | undefined;
+  #blockedAt: number | undefined;
 
-export interface HealthReport
-  extends Pick<
-    DestinationStatus,
-    'delivered' | 'skipped' | 'held' | 'lastSuccessAt' | 'lastError' | 'lastErrorAt'
-  > {
+  constructor(name: string, metrics: DeliveryMetrics, clock: Pick<Clock, 'now'>) {
+    this.#name = name;
+    this.#metrics = metrics;
+    this.#clock = clock;
+  }
+
   /** Nothing goes on at the moment. */
-  readonly isBlocked: boolean;
-}
+  get isBlocked(): boolean {
+    return this.#current !== undefined;
+  }
 
-export function createHealth(name: string, metrics: DeliveryMetrics, clock: Clock): Health {
-  let delivered = 0;
-  let skipped = 0;
-  let current: BlockReason | undefined;
-  let lastSuccessAt: number | undefined;
-  let blockedAt: number | undefined;
-  return {
-    accepted: (events) => {
-      if (events === 0) return;
-      delivered += events;
-      metrics.delivered(name, events);
-      lastSuccessAt = clock.now();
-      current = undefined;
-    },
-    rejected: (events) => metrics.rejected(name, events),
-    retried: (events) => metrics.retried(name, events),
-    skipped: (events) => {
-      skipped += events;
-    },
-    blocked: (reason) => {
-      current = reason;
-      blockedAt = clock.now();
-    },
-    recovered: () => {
-      current = undefined;
-    },
-    report: () => ({
-      delivered,
-      skipped,
-      isBlocked: current !== undefined,
+  accepted(events: number): void {
+    if (events === 0) return;
+    this.#delivered += events;
+    this.#metrics.delivered(this.#name, events);
+    this.#lastSuccessAt = this.#clock.now();
+    this.#current = undefined;
+  }
+
+  rejected(events: number): void {
+    this.#metrics.rejected(this.#name, events);
+  }
+
+  retried(events: number): void {
+    this.#metrics.retried(this.#name, events);
+  }
+
+  skipped(events: number): void {
+    this.#skipped += events;
+  }
+
+  /** Nothing goes on, and why. */
+  blocked(reason: BlockReason): void {
+    this.#current = reason;
+    this.#blockedAt = this.#clock.now();
+  }
+
+  /** Whatever was wrong is over. */
+  recovered(): void {
+    this.#current = undefined;
+  }
+
+  report(): HealthReport {
+    const current = this.#current;
+    return {
+      delivered: this.#delivered,
+      skipped: this.#skipped,
       ...omitUndefined({
         held: current?.kind === 'hold' ? current.reason : undefined,
-        lastSuccessAt,
+        lastSuccessAt: this.#lastSuccessAt,
         lastError: current?.reason,
-        lastErrorAt: current === undefined ? undefined : blockedAt,
+        lastErrorAt: current === undefined ? undefined : this.#blockedAt,
       }),
-    }),
-  };
+    };
+  }
 }

@@ -1,9 +1,9 @@
 import { expect, test } from 'vitest';
 import { createVirtualClock } from '../testing/virtual-clock.ts';
-import { createLoop, createWakeSignal, type NextStep } from './loop.ts';
+import { Loop, type NextStep, WakeSignal } from './loop.ts';
 
 test('a signal that is raised while nobody waits is not lost, and wakes once', async () => {
-  const wakeSignal = createWakeSignal();
+  const wakeSignal = new WakeSignal();
   const never = new AbortController();
   wakeSignal.raise();
   wakeSignal.raise();
@@ -23,7 +23,7 @@ test('a signal that is raised while nobody waits is not lost, and wakes once', a
 function looping(next: () => NextStep | Promise<NextStep>) {
   const clock = createVirtualClock();
   const state = { steps: 0 };
-  const loop = createLoop(clock, async () => {
+  const loop = new Loop(clock, async () => {
     state.steps += 1;
     return next();
   });

@@ -18,115 +18,116 @@ export type NextStep =
   | { readonly kind: 'blocked'; readonly ms: number };
 
 /** Repeats a step until it is stopped. */
-export interface Loop {
-  start(): void;
+export class Loop {
+  readonly #clock: Clock;
+  readonly #step: (signal: AbortSignal) => Promise<NextStep>;
+  readonly #wakeSignal = new WakeSignal();
+  readonly #urgentSignal = new WakeSignal();
+  #stopping = new AbortController();
+  #hard = new AbortController();
+  #running: Promise<void> = Promise.resolve();
+  #closed = false;
+
+  /** `step` must not throw; its signal is aborted when it must end. */
+  constructor(clock: Clock, step: (signal: AbortSignal) => Promise<NextStep>) {
+    this.#clock = clock;
+    this.#step = step;
+  }
+
+  start(): void {
+    if (this.#closed) return;
+    this.#stopping = new AbortController();
+    this.#hard = new AbortController();
+    this.#running = this.#run();
+  }
+
   /** Ends after the step under way; cuts it after ten seconds. A stopped loop stays stopped. */
-  stop(): Promise<void>;
+  async stop(): Promise<void> {
+    this.#closed = true;
+    await this.#halt();
+  }
+
   /** Runs an action between two steps, while no step runs. */
-  pausedWhile<T>(action: () => Promise<T>): Promise<T>;
+  async pausedWhile<T>(action: () => Promise<T>): Promise<T> {
+    await this.#halt();
+    try {
+      return await action();
+    } finally {
+      this.start();
+    }
+  }
+
   /** There is something to do, for a loop that waits; a blocked one stays blocked. */
-  wake(): void;
+  wake(): void {
+    this.#wakeSignal.raise();
+  }
+
   /** An operator wants it now, blocked or not. */
-  wakeNow(): void;
-}
+  wakeNow(): void {
+    this.#urgentSignal.raise();
+  }
 
-/** `step` must not throw; its signal is aborted when it must end. */
-export function createLoop(clock: Clock, step: (signal: AbortSignal) => Promise<NextStep>): Loop {
-  const wakeSignal = createWakeSignal();
-  const urgentSignal = createWakeSignal();
-  let stopping = new AbortController();
-  let hard = new AbortController();
-  let running: Promise<void> = Promise.resolve();
-  let closed = false;
+  async #run(): Promise<void> {
+    while (!this.#stopping.signal.aborted) {
+      const next = await this.#step(this.#hard.signal);
+      if (next.kind === 'end') return;
+      if (next.kind !== 'continue') await this.#sleep(next);
+    }
+  }
 
-  const sleep = async (
-    next: Exclude<NextStep, { readonly kind: 'continue' | 'end' }>,
-  ): Promise<void> => {
+  async #sleep(next: Exclude<NextStep, { readonly kind: 'continue' | 'end' }>): Promise<void> {
+    const { signal } = this.#stopping;
+    if (signal.aborted) return;
     const ended = new AbortController();
     const end = (): void => ended.abort();
-    if (stopping.signal.aborted) return;
-    stopping.signal.addEventListener('abort', end, { once: true });
-    const waits = [urgentSignal.wait(ended.signal)];
-    if (next.ms !== undefined) waits.push(clock.sleep(next.ms, ended.signal));
-    if (next.kind === 'wait') waits.push(wakeSignal.wait(ended.signal), next.changed(ended.signal));
+    signal.addEventListener('abort', end, { once: true });
+    const waits = [this.#urgentSignal.wait(ended.signal)];
+    if (next.ms !== undefined) waits.push(this.#clock.sleep(next.ms, ended.signal));
+    if (next.kind === 'wait') {
+      waits.push(this.#wakeSignal.wait(ended.signal), next.changed(ended.signal));
+    }
     await Promise.race(waits).catch(() => undefined);
     end();
-    stopping.signal.removeEventListener('abort', end);
+    signal.removeEventListener('abort', end);
     await Promise.allSettled(waits);
-  };
+  }
 
-  const run = async (): Promise<void> => {
-    while (!stopping.signal.aborted) {
-      const next = await step(hard.signal);
-      if (next.kind === 'end') return;
-      if (next.kind !== 'continue') await sleep(next);
-    }
-  };
-
-  const start = (): void => {
-    if (closed) return;
-    stopping = new AbortController();
-    hard = new AbortController();
-    running = run();
-  };
-
-  const halt = async (): Promise<void> => {
-    stopping.abort();
+  async #halt(): Promise<void> {
+    this.#stopping.abort();
+    const hard = this.#hard;
     const ended = new AbortController();
-    const cut = clock.sleep(STOP_GRACE_MS, ended.signal).then(
+    const cut = this.#clock.sleep(STOP_GRACE_MS, ended.signal).then(
       () => hard.abort(),
       () => undefined,
     );
-    await running;
+    await this.#running;
     ended.abort();
     await cut;
-  };
-
-  return {
-    start,
-    stop: async () => {
-      closed = true;
-      await halt();
-    },
-    pausedWhile: async (action) => {
-      await halt();
-      try {
-        return await action();
-      } finally {
-        start();
-      }
-    },
-    wake: () => wakeSignal.raise(),
-    wakeNow: () => urgentSignal.raise(),
-  };
+  }
 }
 
 /** Wakes a loop that waits; one that is raised while nobody waits is kept for the next who does. */
-export interface WakeSignal {
-  raise(): void;
-  /** Resolves when it is raised, or at once if it was since the last wait; also when the signal is aborted. */
-  wait(signal: AbortSignal): Promise<void>;
-}
+export class WakeSignal {
+  #raised = false;
+  #wake: (() => void) | undefined;
 
-export function createWakeSignal(): WakeSignal {
-  let raised = false;
-  let wake: (() => void) | undefined;
-  return {
-    raise: () => {
-      raised = true;
-      wake?.();
-    },
-    wait: (signal) =>
-      new Promise((resolve) => {
-        const done = (): void => {
-          wake = undefined;
-          raised = false;
-          signal.removeEventListener('abort', done);
-          resolve();
-        };
-        if (raised || signal.aborted) return done();
-        wake = done;
-        signal.addEventListener('abort', done, { once: true });
-      }),
-  };
+  raise(): void {
+    this.#raised = true;
+    this.#wake?.();
+  }
+
+  /** Resolves when it is raised, or at once if it was since the last wait; also when the signal is aborted. */
+  wait(signal: AbortSignal): Promise<void> {
+    return new Promise((resolve) => {
+      const done = (): void => {
+        this.#wake = undefined;
+        this.#raised = false;
+        signal.removeEventListener('abort', done);
+        resolve();
+      };
+      if (this.#raised || signal.aborted) return done();
+      this.#wake = done;
+      signal.addEventListener('abort', done, { once: true });
+    });
+  }
 }

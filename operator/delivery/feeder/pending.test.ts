@@ -129,17 +129,17 @@ describe('what is read', () => {
   });
 
   test('is more than a call takes, or nothing where one event alone is too large', async () => {
-    const bytesOf = ({ id }: UsageEvent): number => (id === 'b-0' ? 500 : 100);
+    const sizeOf = ({ id }: UsageEvent): number => (id === 'b-0' ? 500 : 100);
     const { pending, read } = await begun();
-    await read({ bytes: 200, bytesOf });
+    await read({ bytes: { most: 200, sizeOf } });
     expect(ids(pending.open())).toStrictEqual(['a-0']);
     settleAll(pending, { 1: DELIVERED });
     await pending.commit(() => []);
-    await read({ bytes: 200, bytesOf });
+    await read({ bytes: { most: 200, sizeOf } });
     expect(ids(pending.open())).toStrictEqual(['b-0']);
     settleAll(pending, { 2: DELIVERED });
     await pending.commit(() => []);
-    await read({ bytes: 200, bytesOf });
+    await read({ bytes: { most: 200, sizeOf } });
     expect(ids(pending.open())).toStrictEqual(['a-1', 'b-1']);
   });
 
@@ -147,8 +147,8 @@ describe('what is read', () => {
     const { ledger, pending, read } = await begun();
     const note: UsageEvent = { ...testEvent({ id: 'cor1_late_0' }), source: 'correction' };
     await ledger.append({ events: [note] });
-    const bytesOf = ({ tenant }: UsageEvent): number => (tenant === 'a' ? 1_000 : 100);
-    await read({ bytes: 200, bytesOf, wants: ({ tenant }: UsageEvent) => tenant === 'b' });
+    const sizeOf = ({ tenant }: UsageEvent): number => (tenant === 'a' ? 1_000 : 100);
+    await read({ bytes: { most: 200, sizeOf }, wants: ({ tenant }: UsageEvent) => tenant === 'b' });
     expect(ids(pending.open())).toStrictEqual(['b-0', 'b-1']);
     expect(pending.isDelivered(1)).toBe(false);
     settleAll(pending, { 2: DELIVERED, 4: DELIVERED });
@@ -170,7 +170,7 @@ describe('what is read', () => {
 
   test('one call gets more than it takes of what earlier calls have left', async () => {
     const { pending, read } = await begun();
-    await read({ events: 10, bytes: 250, bytesOf: () => 100 });
+    await read({ events: 10, bytes: { most: 250, sizeOf: () => 100 } });
     expect(ids(pending.open())).toStrictEqual(['a-0', 'b-0']);
     settleAll(pending, { 1: PARKED });
     expect(ids(pending.open())).toStrictEqual(['b-0']);

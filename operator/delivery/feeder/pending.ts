@@ -1,3 +1,4 @@
+import type { ByteLimit } from '../../destinations/destination.ts';
 import type { Ledger, LedgerFailure, RecordChange } from '../../ledger/ledger.ts';
 import { isLateNote } from '../../model/correction.ts';
 import type { UsageEvent } from '../../model/event.ts';
@@ -10,8 +11,7 @@ interface PendingEvent extends QueuedEvent {
 
 export interface ReadLimits {
   readonly events: number;
-  readonly bytes?: number;
-  readonly bytesOf?: (event: UsageEvent) => number;
+  readonly bytes?: ByteLimit;
   readonly wants: (event: UsageEvent) => boolean;
 }
 
@@ -60,7 +60,7 @@ export class Pending {
   async read(limits: ReadLimits): Promise<BlockReason | undefined> {
     if (this.#events.length > 0) return undefined;
     this.#limits = limits;
-    const { events, bytes, bytesOf, wants } = limits;
+    const { events, bytes, wants } = limits;
     const page = await this.#ledger.read(this.#position, events);
     if (page.kind === 'failed') return retryOf(page);
     if (page.events.length === 0) return this.#passTo(page.lastSequence);
@@ -71,9 +71,9 @@ export class Pending {
         this.#events.push({ sequence, event, bytes: 0, result: SKIPPED });
         continue;
       }
-      const own = bytesOf?.(event) ?? 0;
+      const own = bytes?.sizeOf(event) ?? 0;
       size += own;
-      const fits = bytes === undefined || size <= bytes || this.#events.every(isSettled);
+      const fits = bytes === undefined || size <= bytes.most || this.#events.every(isSettled);
       if (!fits) break;
       this.#events.push({ sequence, event, bytes: own });
     }
@@ -88,7 +88,7 @@ export class Pending {
     for (const pending of this.#events) {
       if (isSettled(pending)) continue;
       size += pending.bytes;
-      const fits = bytes === undefined || size <= bytes || open.length === 0;
+      const fits = bytes === undefined || size <= bytes.most || open.length === 0;
       if (open.length >= events || !fits) break;
       open.push(pending);
     }

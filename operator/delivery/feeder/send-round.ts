@@ -1,22 +1,26 @@
 import type { Destination } from '../../destinations/destination.ts';
+import { isBilledApart } from '../../destinations/late.ts';
 import { omitUndefined } from '../../model/omit-undefined.ts';
 import type { Clock } from '../../telemetry/clock.ts';
 import {
   type BlockReason,
   type DeliveryResult,
   earliestByTenant,
-  graver,
   type QueuedEvent,
 } from '../delivery-result.ts';
-import { type PlanChanges, WAITS_FOR_CHANGE } from '../lanes/plan-changes.ts';
-import type { ParkedTenants } from '../lanes/parked-tenants.ts';
+import { WAITS_FOR_CHANGE } from '../lanes/plan-changes.ts';
+import type { TenantDirectory } from '../lanes/tenant-directory.ts';
 import type { TenantProvisioner } from '../lanes/tenant-provisioner.ts';
+import { createLateBilling } from '../late/late-billing.ts';
+import type { InvoiceReconcile } from '../operations/invoice-reconcile.ts';
 import { asOf } from '../records/tenant-changes.ts';
-import type { InFlight } from '../records/in-flight.ts';
-import type { CorrectionGate } from './correction-gate.ts';
-import type { LateGate } from './late-gate.ts';
-import { type SendReport, sendBatch } from './send-batch.ts';
-import type { Verification } from './verification.ts';
+import { Attempt, DEFERRED, WAITING } from './attempt.ts';
+import { type CorrectionGate, createCorrectionGate } from './correction-gate.ts';
+import type { FeedRecords } from './feed-records.ts';
+import type { FeederOptions } from './feeder-options.ts';
+import { createLateGate, type LateGate } from './late-gate.ts';
+import { type FinalAnswer, sendBatch } from './send-batch.ts';
+import { createVerification, type Verification } from './verification.ts';
 
 /** What one attempt to send came to; events without a result are to be sent again. */
 export interface RoundReport {
@@ -25,169 +29,202 @@ export interface RoundReport {
   readonly blocked?: BlockReason;
 }
 
-export interface SendRoundOptions {
-  readonly destination: Destination;
-  readonly provisioner: TenantProvisioner;
-  readonly changes: PlanChanges;
-  readonly parked: ParkedTenants;
-  readonly inFlight: InFlight;
-  readonly clock: Clock;
-  readonly verify: Verification;
-  readonly corrections: CorrectionGate;
-  readonly late: LateGate;
-}
-
-/** `admitted` when the caller has provisioned the tenants itself. */
-export type SendRound = (
-  queued: readonly QueuedEvent[],
-  signal: AbortSignal,
-  admitted?: boolean,
-) => Promise<RoundReport>;
+type Step = (attempt: Attempt, signal: AbortSignal) => Promise<void>;
 
 /**
- * One attempt to send events: late ones are held back or billed apart where that is wanted, too old ones become dead letters, tenants are
- * provisioned first, what may have been sent long ago is asked after, corrections wait for what they correct, and the rest is put on record as in flight and sent.
+ * One attempt to send events. Each event has a state, and each step moves events of some states on:
+ *
+ * | Step      | Takes           | Moves to                                                                       |
+ * | --------- | --------------- | ------------------------------------------------------------------------------ |
+ * | late      | ready           | settled (kept back, or billed apart), waiting                                  |
+ * | age       | ready           | settled (too old)                                                              |
+ * | correct   | ready           | settled (nothing to correct there), deferred (the corrected one is under way)   |
+ * | admit     | ready, deferred | settled (parked with its tenant), waiting (its tenant is not there yet)         |
+ * | place     | ready           | settled (waits for a change of plan), ready as of another moment                |
+ * | verify    | ready           | settled (it is there, or nobody knows), waiting (all of its tenant)             |
+ * | deliver   | ready           | settled (delivered, refused)                                                    |
+ *
+ * What is not settled at the end is sent again, and nothing of a tenant overtakes an event that waits.
  */
-export function createSendRound(options: SendRoundOptions): SendRound {
-  const { destination, provisioner, changes, parked, inFlight, clock, verify, corrections, late } =
-    options;
+export class SendRound {
+  readonly #destination: Destination;
+  readonly #feed: FeedRecords;
+  readonly #provisioner: TenantProvisioner;
+  readonly #clock: Clock;
+  readonly #verification: Verification;
+  readonly #corrections: CorrectionGate;
+  readonly #lateGate: LateGate;
 
-  const attempt = async (
+  /** `invoices`: absent where the destination makes none, or cannot tell of them. */
+  constructor(
+    { settings, destination, clock }: FeederOptions,
+    feed: FeedRecords,
+    {
+      directory,
+      provisioner,
+    }: { readonly directory: TenantDirectory; readonly provisioner: TenantProvisioner },
+    invoices: InvoiceReconcile | undefined,
+  ) {
+    this.#destination = destination;
+    this.#feed = feed;
+    this.#provisioner = provisioner;
+    this.#clock = clock;
+    const { ledger, records, deadLetters, changes, pending, inFlight, lateLines } = feed;
+    const known = { destination, records, deadLetters, pending, inFlight };
+    const verify = createVerification({ ...known, ledger, changes });
+    const corrections = createCorrectionGate({ ...known, lateLines });
+    this.#verification = verify;
+    this.#corrections = corrections;
+    const { late: policy } = settings;
+    const { late: biller } = destination;
+    const apart = { lines: lateLines, corrections, verify, inFlight, directory };
+    const billing =
+      isBilledApart(policy) && biller !== undefined
+        ? createLateBilling({ ...apart, biller, policy })
+        : undefined;
+    const dated = { deadLetters, changes, invoices, lines: lateLines };
+    this.#lateGate = createLateGate({ ...dated, late: policy, billing });
+  }
+
+  /** `admitted`: the caller has provisioned the tenants itself. */
+  async send(
     queued: readonly QueuedEvent[],
-    earlier: Map<number, number>,
     signal: AbortSignal,
-    admitted: boolean,
-  ): Promise<RoundReport> => {
-    const results = new Map<number, DeliveryResult>();
-    const isOpen = ({ sequence }: QueuedEvent): boolean => !results.has(sequence);
-    const waiting = new Set<string>();
-    let blocked: BlockReason | undefined;
+    admitted = false,
+  ): Promise<RoundReport> {
+    const attempt = new Attempt(queued, this.#feed.inFlight);
+    const steps: readonly Step[] = [
+      this.#late,
+      this.#age,
+      this.#correct,
+      ...(admitted ? [] : [this.#admit]),
+      this.#place,
+      this.#verify,
+      this.#deliver,
+    ];
+    for (const step of steps) if (!attempt.isOver) await step(attempt, signal);
+    return { results: attempt.results(), ...omitUndefined({ blocked: attempt.blocked }) };
+  }
 
-    const lateOnes = await late(queued, signal);
-    for (const [sequence, result] of lateOnes.results) results.set(sequence, result);
-    blocked = lateOnes.blocked;
+  readonly #late: Step = async (attempt, signal) => {
+    const { results, waiting, blocked } = await this.#lateGate(attempt.ready(), signal);
+    for (const sequence of waiting) attempt.move(sequence, WAITING);
+    attempt.settleAll(results);
+    attempt.block(blocked);
+  };
 
-    const { maxAgeMs } = destination.limits;
-    for (const one of maxAgeMs === undefined ? [] : queued) {
-      const { sequence, event } = one;
-      if (results.has(sequence) || lateOnes.waiting.has(sequence)) continue;
-      const sent = asOf(event, changes.sentAt(one));
-      const reason = ageProblem(sent.window_start, maxAgeMs, clock.now());
-      if (reason !== undefined) results.set(sequence, { kind: 'dead', reason });
+  readonly #age: Step = async (attempt) => {
+    const { maxAgeMs } = this.#destination.limits;
+    if (maxAgeMs === undefined) return;
+    for (const one of attempt.ready()) {
+      const sent = asOf(one.event, this.#feed.changes.sentAt(one));
+      const reason = ageProblem(sent.window_start, maxAgeMs, this.#clock.now());
+      if (reason !== undefined) attempt.settle(one.sequence, { kind: 'dead', reason });
     }
+  };
 
-    const usage = queued.filter((one) => isOpen(one) && !lateOnes.waiting.has(one.sequence));
-    const kept = await corrections(usage);
-    for (const [sequence, { result }] of kept)
-      if (result !== undefined) results.set(sequence, result);
-
-    if (!admitted) {
-      const open = usage.filter(isOpen);
-      const report = await provisioner.admit(earliestByTenant(open), signal);
-      blocked = graver(blocked, report.blocked);
-      for (const { sequence, event } of open) {
-        const admission = report.admissions.get(event.tenant);
-        if (admission?.kind === 'parked') results.set(sequence, admission);
-        if (admission?.kind === 'waiting') waiting.add(event.tenant);
-      }
+  readonly #correct: Step = async (attempt) => {
+    const kept = await this.#corrections(attempt.ready());
+    for (const [sequence, { result }] of kept) {
+      if (result === undefined) attempt.move(sequence, DEFERRED);
+      else attempt.settle(sequence, result);
     }
-    if (blocked?.kind === 'hold') return { results, blocked };
+  };
 
-    const admittedOnes = usage.filter(
-      (one) => isOpen(one) && !waiting.has(one.event.tenant) && !kept.has(one.sequence),
-    );
-    const report = await changes.place(admittedOnes);
+  readonly #admit: Step = async (attempt, signal) => {
+    const open = attempt.in('ready', 'deferred');
+    const report = await this.#provisioner.admit(earliestByTenant(open), signal);
+    attempt.block(report.blocked);
+    for (const { sequence, event } of open) {
+      const admission = report.admissions.get(event.tenant);
+      if (admission?.kind === 'parked') attempt.settle(sequence, admission);
+      if (admission?.kind === 'waiting') attempt.move(sequence, WAITING);
+    }
+  };
+
+  readonly #place: Step = async (attempt) => {
+    if (attempt.blocked?.kind === 'hold') {
+      attempt.end();
+      return;
+    }
+    const { changes, parked } = this.#feed;
+    const report = await changes.place(attempt.ready());
     if (report.kind === 'failed') {
-      blocked = graver(blocked, { kind: 'retry', reason: report.reason });
-      return { results, ...omitUndefined({ blocked }) };
+      attempt.block({ kind: 'retry', reason: report.reason });
+      attempt.end();
+      return;
     }
-    const ready = admittedOnes.flatMap((one): QueuedEvent[] => {
-      const { sequence, event } = one;
-      const placement = report.placements.get(sequence);
-      if (placement?.kind !== 'wait') {
-        return [placement === undefined ? one : { ...one, event: asOf(event, placement.at) }];
+    for (const one of attempt.ready()) {
+      const placement = report.placements.get(one.sequence);
+      if (placement?.kind === 'wait') {
+        attempt.settle(one.sequence, { kind: 'parked', reason: WAITS_FOR_CHANGE });
+        parked.add(one.event.tenant, WAITS_FOR_CHANGE);
+      } else if (placement !== undefined) {
+        attempt.replace({ ...one, event: asOf(one.event, placement.at) });
       }
-      results.set(sequence, { kind: 'parked', reason: WAITS_FOR_CHANGE });
-      parked.add(event.tenant, WAITS_FOR_CHANGE);
-      return [];
-    });
-    const overdue = inFlight.overdue(ready);
-    const verified = await verify(overdue, signal);
-    blocked = graver(blocked, verified.blocked);
-    for (const [sequence, result] of verified.results) results.set(sequence, result);
-    if (verified.blocked === undefined) {
-      const again = overdue.filter(isOpen);
-      for (const one of again) if (!inFlight.isForced(one)) earlier.delete(one.sequence);
-      inFlight.restart(again);
-    } else for (const { event } of overdue) waiting.add(event.tenant);
+    }
+  };
 
-    // What comes after an event that is not settled yet must not overtake it.
-    const sendable = ready.filter((one) => isOpen(one) && !waiting.has(one.event.tenant));
-    if (sendable.length === 0) return { results, ...omitUndefined({ blocked }) };
+  readonly #verify: Step = async (attempt, signal) => {
+    const { inFlight } = this.#feed;
+    const overdue = inFlight.overdue(attempt.ready());
+    const { results, blocked } = await this.#verification(overdue, signal);
+    attempt.settleAll(results);
+    attempt.block(blocked);
+    if (blocked === undefined) {
+      const again = overdue.filter(({ sequence }) => !results.has(sequence));
+      attempt.forgetEarlier(again.filter((one) => !inFlight.isForced(one)));
+      inFlight.restart(again);
+      return;
+    }
+    const tenants = new Set(overdue.map(({ event }) => event.tenant));
+    for (const { sequence, event } of attempt.ready()) {
+      if (tenants.has(event.tenant)) attempt.move(sequence, WAITING);
+    }
+  };
+
+  readonly #deliver: Step = async (attempt, signal) => {
+    const { inFlight } = this.#feed;
+    const sendable = attempt.ready();
+    if (sendable.length === 0) return;
     const recorded = await inFlight.begin(sendable);
     if (recorded.kind === 'failed') {
-      blocked = graver(blocked, { kind: 'retry', reason: recorded.message });
-      return { results, ...omitUndefined({ blocked }) };
+      attempt.block({ kind: 'retry', reason: recorded.message });
+      return;
     }
     const events = sendable.map(({ event }) => event);
-    const sent = await sendBatch(destination, events, signal);
-    settle(sendable, sent, provisioner, results);
+    const { answers, blocked } = await sendBatch(this.#destination, events, signal);
+    this.#answered(attempt, sendable, answers);
     // Whoever says no does not have it, unless an attempt before has brought it there.
     const denied = sendable.filter((_, index) => {
-      const answer = sent.answers.get(index);
+      const answer = answers.get(index);
       return answer !== undefined && answer.kind !== 'delivered';
     });
-    inFlight.restart(denied.filter(({ sequence }) => !earlier.has(sequence)));
-    await inFlight.unanswered(sendable.filter(isOpen));
-    blocked = graver(blocked, sent.blocked);
-    return { results, ...omitUndefined({ blocked }) };
+    inFlight.restart(denied.filter((one) => !attempt.wasSentBefore(one)));
+    await inFlight.unanswered(attempt.ready());
+    attempt.block(blocked);
   };
 
-  return async (queued, signal, admitted = false) => {
-    const earlier = new Map<number, number>();
-    for (const one of queued) {
-      const since = inFlight.unansweredSince(one);
-      if (since !== undefined) earlier.set(one.sequence, since);
+  /** Settles what the other side answered for good, and notes at the provisioner whose tenants it knows. */
+  #answered(
+    attempt: Attempt,
+    sent: readonly QueuedEvent[],
+    answers: ReadonlyMap<number, FinalAnswer>,
+  ): void {
+    const refusedTenants = new Map<string, string>();
+    const acceptedTenants = new Set<string>();
+    for (const [index, answer] of answers) {
+      const one = sent[index];
+      if (one === undefined) continue;
+      const { sequence, event } = one;
+      if (answer.kind === 'provision') refusedTenants.set(event.tenant, answer.reason);
+      else if (answer.kind === 'delivered') attempt.settle(sequence, answer);
+      else attempt.settle(sequence, { kind: 'dead', reason: answer.reason, refused: true });
+      if (answer.kind === 'delivered') acceptedTenants.add(event.tenant);
     }
-    const { results, blocked } = await attempt(queued, earlier, signal, admitted);
-    return { results: withUnanswered(results, earlier), ...omitUndefined({ blocked }) };
-  };
-}
-
-/** Those that are dead letters say so where an earlier attempt, whose beginning is given, may have been taken. */
-function withUnanswered(
-  results: ReadonlyMap<number, DeliveryResult>,
-  earlier: ReadonlyMap<number, number>,
-): ReadonlyMap<number, DeliveryResult> {
-  if (earlier.size === 0) return results;
-  return new Map(
-    [...results].map(([sequence, result]): [number, DeliveryResult] => {
-      const unansweredSince = result.kind === 'dead' ? earlier.get(sequence) : undefined;
-      return [sequence, { ...result, ...omitUndefined({ unansweredSince }) }];
-    }),
-  );
-}
-
-/** Adds what the other side said for good to the results. */
-function settle(
-  queued: readonly QueuedEvent[],
-  sent: SendReport,
-  provisioner: TenantProvisioner,
-  results: Map<number, DeliveryResult>,
-): void {
-  const refusedTenants = new Map<string, string>();
-  const acceptedTenants = new Set<string>();
-  for (const [index, answer] of sent.answers) {
-    const one = queued[index];
-    if (one === undefined) continue;
-    const { tenant } = one.event;
-    if (answer.kind === 'provision') refusedTenants.set(tenant, answer.reason);
-    else if (answer.kind === 'delivered') results.set(one.sequence, answer);
-    else results.set(one.sequence, { kind: 'dead', reason: answer.reason, refused: true });
-    if (answer.kind === 'delivered') acceptedTenants.add(tenant);
+    for (const tenant of acceptedTenants) this.#provisioner.accepted(tenant);
+    for (const [tenant, reason] of refusedTenants) this.#provisioner.refused(tenant, reason);
   }
-  for (const tenant of acceptedTenants) provisioner.accepted(tenant);
-  for (const [tenant, reason] of refusedTenants) provisioner.refused(tenant, reason);
 }
 
 /** Why an event is too old for a destination, if it is. */

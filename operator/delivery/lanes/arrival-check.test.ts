@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import { createVirtualClock } from '../testing/virtual-clock.ts';
-import { createArrivalCheck } from './arrival-check.ts';
+import { ArrivalCheck } from './arrival-check.ts';
 
 const MINUTE_MS = 60_000;
 const BEFORE = 1_000;
@@ -14,7 +14,7 @@ function createWorld(seconds = 5) {
   const givenUp: string[] = [];
   let underWay = 0;
   let mostAtOnce = 0;
-  const arrived = createArrivalCheck({
+  const arrived = new ArrivalCheck({
     clock,
     ask: async (asked) => {
       calls.push([...asked.keys()]);
@@ -33,9 +33,9 @@ function createWorld(seconds = 5) {
 test('tenants whose plans change at once are asked for together, a hundred in one question', async () => {
   const { clock, added, calls, arrived, mostAtOnce } = createWorld();
   for (const tenant of TENANTS) added.add(tenant);
-  expect(TENANTS.filter((tenant) => arrived(tenant, BEFORE))).toStrictEqual([]);
+  expect(TENANTS.filter((tenant) => arrived.has(tenant, BEFORE))).toStrictEqual([]);
   await clock.pass(MINUTE_MS);
-  expect(TENANTS.filter((tenant) => arrived(tenant, BEFORE))).toStrictEqual(TENANTS);
+  expect(TENANTS.filter((tenant) => arrived.has(tenant, BEFORE))).toStrictEqual(TENANTS);
   expect(calls.map(({ length }) => length)).toStrictEqual([1, 100, 100, 49]);
   expect(mostAtOnce()).toBe(1);
 });
@@ -43,20 +43,20 @@ test('tenants whose plans change at once are asked for together, a hundred in on
 test('who waited long for the question is not given up before it differs for half an hour', async () => {
   const { clock, added, givenUp, arrived } = createWorld(20 * 60);
   const [first = '', second = ''] = TENANTS;
-  arrived(first, BEFORE);
-  arrived(second, BEFORE);
+  arrived.has(first, BEFORE);
+  arrived.has(second, BEFORE);
   await clock.pass(41 * MINUTE_MS);
-  expect([arrived(first, BEFORE), arrived(second, BEFORE)]).toStrictEqual([false, false]);
+  expect([arrived.has(first, BEFORE), arrived.has(second, BEFORE)]).toStrictEqual([false, false]);
   expect(givenUp).toStrictEqual([]);
   added.add(second);
   await clock.pass(60 * MINUTE_MS);
-  expect([arrived(first, BEFORE), arrived(second, BEFORE)]).toStrictEqual([true, true]);
+  expect([arrived.has(first, BEFORE), arrived.has(second, BEFORE)]).toStrictEqual([true, true]);
   expect(givenUp).toStrictEqual([first]);
 });
 
 test('who is forgotten while waiting is not asked for', async () => {
   const { clock, calls, arrived } = createWorld();
-  for (const tenant of TENANTS.slice(0, 3)) arrived(tenant, BEFORE);
+  for (const tenant of TENANTS.slice(0, 3)) arrived.has(tenant, BEFORE);
   arrived.forget('t1');
   await clock.pass(MINUTE_MS);
   expect(calls).toStrictEqual([['t0'], ['t2']]);

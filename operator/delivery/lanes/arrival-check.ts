@@ -17,20 +17,8 @@ export type AskSums = (
   signal: AbortSignal,
 ) => Promise<ReadonlySet<string>>;
 
-/**
- * Asks in the background, so that nobody else waits; the answer is there at one of the next calls. Tenants that
- * want to know while a question is under way are asked for together after it. After half an hour of differences
- * the answer is yes, and `onGivenUp` is told.
- */
-export interface ArrivalCheck {
-  (tenant: string, before: number): boolean;
-  forget(tenant: string): void;
-  /** Cuts what is under way. */
-  stop(): void;
-}
-
-export interface ArrivalCheckOptions {
-  /** Absent where the destination tells no sums: then what was acknowledged has arrived. */
+interface ArrivalCheckOptions {
+  /** Absent where the destination reports no sums: then what was acknowledged has arrived. */
   readonly ask?: AskSums | undefined;
   readonly clock: Clock;
   /** There is an answer. */
@@ -45,39 +33,30 @@ interface Check {
   missingSince?: number;
 }
 
-export function createArrivalCheck(options: ArrivalCheckOptions): ArrivalCheck {
-  const { ask, clock, onAnswer, onGivenUp } = options;
-  const checks = new Map<string, Check>();
-  const waiting = new Map<string, Check>();
-  const stopped = new AbortController();
-  let isAsking = false;
+/**
+ * Asks in the background, so that nobody else waits; the answer is there at one of the next calls. Tenants that
+ * want to know while a question is under way are asked for together after it. After half an hour of differences
+ * the answer is yes, and `onGivenUp` is called.
+ */
+export class ArrivalCheck {
+  readonly #options: ArrivalCheckOptions;
+  readonly #checks = new Map<string, Check>();
+  readonly #waiting = new Map<string, Check>();
+  readonly #stopped = new AbortController();
+  #isAsking = false;
 
-  const askNext = async (wanted: AskSums): Promise<void> => {
-    const asked = [...waiting].slice(0, MAX_AT_ONCE);
-    for (const [tenant] of asked) waiting.delete(tenant);
-    const moments = new Map(asked.map(([tenant, { before }]) => [tenant, before]));
-    const arrived = await wanted(moments, stopped.signal).catch(() => new Set<string>());
-    for (const [tenant, check] of asked) {
-      check.state = arrived.has(tenant) ? 'arrived' : 'missing';
-      check.askedAt = clock.monotonic();
-      if (check.state === 'missing') check.missingSince ??= check.askedAt;
-      if (!stopped.signal.aborted) onAnswer(tenant);
-    }
-  };
-  const askAll = async (wanted: AskSums): Promise<void> => {
-    if (isAsking) return;
-    isAsking = true;
-    while (waiting.size > 0 && !stopped.signal.aborted) await askNext(wanted);
-    isAsking = false;
-  };
+  constructor(options: ArrivalCheckOptions) {
+    this.#options = options;
+  }
 
-  const arrived = (tenant: string, before: number): boolean => {
+  has(tenant: string, before: number): boolean {
+    const { ask, clock, onGivenUp } = this.#options;
     if (ask === undefined) return true;
     const now = clock.monotonic();
-    let check = checks.get(tenant);
+    let check = this.#checks.get(tenant);
     if (check?.before !== before) {
       check = { before, state: 'missing', askedAt: Number.NEGATIVE_INFINITY };
-      checks.set(tenant, check);
+      this.#checks.set(tenant, check);
     }
     if (check.state === 'arrived') return true;
     if (check.state === 'asking') return false;
@@ -87,14 +66,41 @@ export function createArrivalCheck(options: ArrivalCheckOptions): ArrivalCheck {
     }
     if (now - check.askedAt >= AGAIN_AFTER_MS) {
       check.state = 'asking';
-      waiting.set(tenant, check);
-      void askAll(ask);
+      this.#waiting.set(tenant, check);
+      void this.#askAll(ask);
     }
     return false;
-  };
-  const forget = (tenant: string): void => {
-    checks.delete(tenant);
-    waiting.delete(tenant);
-  };
-  return Object.assign(arrived, { forget, stop: () => stopped.abort() });
+  }
+
+  forget(tenant: string): void {
+    this.#checks.delete(tenant);
+    this.#waiting.delete(tenant);
+  }
+
+  /** Cuts what is under way. */
+  stop(): void {
+    this.#stopped.abort();
+  }
+
+  async #askAll(ask: AskSums): Promise<void> {
+    if (this.#isAsking) return;
+    this.#isAsking = true;
+    while (this.#waiting.size > 0 && !this.#stopped.signal.aborted) await this.#askNext(ask);
+    this.#isAsking = false;
+  }
+
+  async #askNext(ask: AskSums): Promise<void> {
+    const { clock, onAnswer } = this.#options;
+    const { signal } = this.#stopped;
+    const asked = [...this.#waiting].slice(0, MAX_AT_ONCE);
+    for (const [tenant] of asked) this.#waiting.delete(tenant);
+    const moments = new Map(asked.map(([tenant, { before }]) => [tenant, before]));
+    const arrived = await ask(moments, signal).catch(() => new Set<string>());
+    for (const [tenant, check] of asked) {
+      check.state = arrived.has(tenant) ? 'arrived' : 'missing';
+      check.askedAt = clock.monotonic();
+      if (check.state === 'missing') check.missingSince ??= check.askedAt;
+      if (!signal.aborted) onAnswer(tenant);
+    }
+  }
 }

@@ -5,10 +5,13 @@ import { errorText } from '../../model/error-text.ts';
 import { least } from '../../model/extremes.ts';
 import type { Clock } from '../../telemetry/clock.ts';
 import { type BlockReason, retryDelayMs } from '../delivery-result.ts';
+import { askSums } from '../feeder/ask-sums.ts';
+import type { Reconcile } from '../operations/reconcile.ts';
 import type { DeliveryRecords } from '../records/delivery-records.ts';
 import { addUnsent, type UnsentRanges } from '../records/sequence-sets.ts';
 import type { PendingChange } from '../records/tenant-changes.ts';
-import type { ArrivalCheck } from './arrival-check.ts';
+import { ArrivalCheck } from './arrival-check.ts';
+import type { OffboardRequests } from './offboarding.ts';
 import type { ParkedTenants } from './parked-tenants.ts';
 import type { PlanChanges } from './plan-changes.ts';
 import type { TenantDirectory } from './tenant-directory.ts';
@@ -22,8 +25,8 @@ const LONGEST_WAIT_MS = 3_600_000;
 /** What is asked for at the end of a window is in the ledger by then. */
 const SETTLING_MS = 60_000;
 
-export interface ChangeLaneOptions {
-  readonly destination: Pick<Destination, 'change' | 'quietUntil'>;
+interface ChangeLaneOptions {
+  readonly destination: Pick<Destination, 'plans' | 'sums'>;
   readonly ledger: Ledger;
   readonly records: DeliveryRecords;
   readonly changes: PlanChanges;
@@ -31,30 +34,17 @@ export interface ChangeLaneOptions {
   readonly directory: Pick<TenantDirectory, 'asServed'>;
   readonly parked: Pick<ParkedTenants, 'hurry'>;
   readonly usageToCome: UsageToCome;
-  readonly arrived: ArrivalCheck;
+  readonly reconcile: Reconcile;
   readonly clock: Clock;
   /** Numbers in [0, 1). */
   readonly random: () => number;
-  readonly isLeaving: (tenant: string) => boolean;
+  readonly leaving: Pick<OffboardRequests, 'has'>;
+  /** There is something to do. */
+  readonly onNews: () => void;
+  /** The sums of a tenant still differ after half an hour: its plan is changed all the same. */
+  readonly onGivenUp: (tenant: string) => void;
   readonly onDone: (tenant: string, change: PendingChange, from: number) => void;
   readonly onRefused: (tenant: string, reason: string) => void;
-}
-
-/**
- * Makes changes of plan, each once the old plan has all usage of its side and the destination confirms it
- * (docs/delivery.md#changes-of-plan). Only the tenant's own usage ever waits for it.
- */
-export interface ChangeLane {
-  /** Goes on with changes whose time has come; `cursor` is where the destination stands. */
-  step(cursor: number, signal: AbortSignal): Promise<BlockReason | undefined>;
-  /** There is news of a tenant's change. */
-  wake(tenant: string): void;
-  /** Milliseconds until the next look; undefined when there is no change to make. */
-  dueIn(): number | undefined;
-}
-
-export function createChangeLane(options: ChangeLaneOptions): ChangeLane {
-  return new DestinationChangeLane(options);
 }
 
 /** When a change is looked at next, by the monotonic clock, and how often it was refused in a row. */
@@ -65,8 +55,13 @@ interface Turn {
   readonly before: number | undefined;
 }
 
-class DestinationChangeLane implements ChangeLane {
+/**
+ * Makes changes of plan, each once the old plan has all usage of its side and the destination confirms it
+ * (docs/delivery.md#changes-of-plan). Only the tenant's own usage ever waits for it.
+ */
+export class ChangeLane {
   readonly #options: ChangeLaneOptions;
+  readonly #arrived: ArrivalCheck;
   /** What was set aside before a long stop is tried again from then on. */
   readonly #startedAt: number;
   readonly #turns = new Map<string, Turn>();
@@ -75,13 +70,24 @@ class DestinationChangeLane implements ChangeLane {
 
   constructor(options: ChangeLaneOptions) {
     this.#options = options;
-    this.#startedAt = options.clock.now();
+    const { destination, reconcile, clock, onNews, onGivenUp } = options;
+    this.#startedAt = clock.now();
+    this.#arrived = new ArrivalCheck({
+      clock,
+      ask: destination.sums && askSums(reconcile),
+      onAnswer: (tenant) => {
+        this.wake(tenant);
+        onNews();
+      },
+      onGivenUp,
+    });
   }
 
+  /** Goes on with changes whose time has come; `cursor` is where the destination stands. */
   async step(cursor: number, signal: AbortSignal): Promise<BlockReason | undefined> {
-    const { changes, clock, isLeaving } = this.#options;
+    const { changes, clock, leaving } = this.#options;
     for (const tenant of changes.tenants()) {
-      if (isLeaving(tenant)) await changes.withdraw(tenant);
+      if (leaving.has(tenant)) await changes.withdraw(tenant);
       else if (this.#turnOf(tenant) > clock.monotonic()) continue;
       const blocked = await this.#advance(tenant, cursor, signal);
       if (blocked !== undefined) return blocked;
@@ -90,17 +96,24 @@ class DestinationChangeLane implements ChangeLane {
     return undefined;
   }
 
+  /** There is news of a tenant's change. */
   wake(tenant: string): void {
     this.#turns.delete(tenant);
   }
 
+  /** Milliseconds until the next look; undefined when there is no change to make. */
   dueIn(): number | undefined {
     const { changes, clock } = this.#options;
     const turns = changes.tenants().map((tenant) => this.#turnOf(tenant));
     return turns.length === 0 ? undefined : Math.max(0, least(turns) - clock.monotonic());
   }
 
-  /** A change that is asked for anew has its turn at once. */
+  /** Cuts what is asked in the background. */
+  stop(): void {
+    this.#arrived.stop();
+  }
+
+  /** A change that is asked for again has its turn at once. */
   #turnOf(tenant: string): number {
     const turn = this.#turns.get(tenant);
     return turn?.before === this.#options.changes.pendingOf(tenant)?.before ? (turn?.at ?? 0) : 0;
@@ -131,13 +144,13 @@ class DestinationChangeLane implements ChangeLane {
   #mayChange(tenant: string): boolean {
     const { destination, clock } = this.#options;
     const now = clock.now();
-    const quiet = destination.quietUntil?.(now) ?? now;
+    const quiet = destination.plans?.quietUntil?.(now) ?? now;
     return quiet <= now || this.#lookAgain(tenant, Math.min(quiet - now, LONGEST_WAIT_MS));
   }
 
   /** Whether the old plan has all usage of its side, and has added it up. */
   async #isDrained(tenant: string, pending: PendingChange, cursor: number): Promise<boolean> {
-    const { ledger, clock, usageToCome, arrived } = this.#options;
+    const { ledger, clock, usageToCome } = this.#options;
     const { before, askedAt } = pending;
     const early = before + SETTLING_MS - clock.now();
     if (early > 0) return this.#lookAgain(tenant, Math.min(early, LONGEST_WAIT_MS));
@@ -157,7 +170,7 @@ class DestinationChangeLane implements ChangeLane {
     if (await usageToCome(ending, cursor, () => left.length > 0)) {
       return this.#lookAgain(tenant, CHECK_EVERY_MS);
     }
-    return arrived(tenant, before) || this.#lookAgain(tenant, CHECK_EVERY_MS);
+    return this.#arrived.has(tenant, before) || this.#lookAgain(tenant, CHECK_EVERY_MS);
   }
 
   /** Puts on record what the old plan has: from then on the change may have been made. */
@@ -202,11 +215,11 @@ class DestinationChangeLane implements ChangeLane {
 
   async #attempt(tenant: string, before: number, signal: AbortSignal): Promise<ChangeOutcome> {
     const { destination, directory } = this.#options;
-    if (destination.change === undefined) {
+    if (destination.plans === undefined) {
       return { kind: 'rejected', reason: 'the destination cannot change plans' };
     }
     try {
-      return await destination.change(await directory.asServed(tenant), before, signal);
+      return await destination.plans.change(await directory.asServed(tenant), before, signal);
     } catch (error) {
       return { kind: 'retry', reason: `change of plan failed: ${errorText(error)}` };
     }
@@ -234,7 +247,7 @@ class DestinationChangeLane implements ChangeLane {
   #forget(tenant: string): void {
     this.#turns.delete(tenant);
     this.#marks.delete(tenant);
-    this.#options.arrived.forget(tenant);
+    this.#arrived.forget(tenant);
     this.#options.parked.hurry(tenant);
   }
 }

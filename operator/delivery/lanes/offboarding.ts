@@ -15,7 +15,49 @@ import type { UsageToCome } from './usage-to-come.ts';
 
 const CHECK_EVERY_MS = 60_000;
 
-export interface OffboardingOptions {
+/** Which tenants are to be offboarded at a destination, in memory as on record. */
+export class OffboardRequests {
+  readonly #options: Pick<OffboardingOptions, 'ledger' | 'records' | 'clock'>;
+  readonly #requests = new Map<string, OffboardRequest>();
+
+  constructor(options: Pick<OffboardingOptions, 'ledger' | 'records' | 'clock'>) {
+    this.#options = options;
+  }
+
+  get count(): number {
+    return this.#requests.size;
+  }
+
+  has(tenant: string): boolean {
+    return this.#requests.has(tenant);
+  }
+
+  list(): Iterable<readonly [tenant: string, request: OffboardRequest]> {
+    return this.#requests;
+  }
+
+  async load(): Promise<void> {
+    for await (const request of this.#options.records.offboards()) {
+      this.#requests.set(request.tenant.id, request);
+    }
+  }
+
+  /** Durably adds a tenant, as of the ledger's head. */
+  async add(tenant: Tenant): Promise<WriteOutcome> {
+    const { ledger, records, clock } = this.#options;
+    const request = { tenant, sequence: ledger.head(), requestedAt: clock.now() };
+    const outcome = await ledger.writeRecords([records.putOffboard(request)]);
+    if (outcome.kind === 'written') this.#requests.set(tenant.id, request);
+    return outcome;
+  }
+
+  /** After its record was dropped. */
+  remove(tenant: string): void {
+    this.#requests.delete(tenant);
+  }
+}
+
+interface OffboardingOptions {
   readonly destination: Destination;
   readonly ledger: Ledger;
   readonly records: DeliveryRecords;
@@ -25,6 +67,7 @@ export interface OffboardingOptions {
   readonly deadLetters: DeadLetterIndex;
   readonly changes: PlanChanges;
   readonly usageToCome: UsageToCome;
+  readonly leaving: OffboardRequests;
   readonly clock: Clock;
   /** Numbers in [0, 1). */
   readonly random: () => number;
@@ -37,24 +80,8 @@ export interface OffboardingOptions {
  * is parked, dead or still to be measured; for the latter it waits MAX_BACKFILL at most
  * (docs/delivery.md#tenants). A tenant that is back by then stays.
  */
-export interface Offboarding {
-  load(): Promise<void>;
-  request(tenant: Tenant): Promise<WriteOutcome>;
-  /** Serves requests whose time has come; `cursor` is where the destination stands. */
-  step(cursor: number, signal: AbortSignal): Promise<BlockReason | undefined>;
-  /** Milliseconds until the next check; undefined when nothing is asked for. */
-  dueIn(): number | undefined;
-  readonly count: number;
-  isAsked(tenant: string): boolean;
-}
-
-export function createOffboarding(options: OffboardingOptions): Offboarding {
-  return new DestinationOffboarding(options);
-}
-
-class DestinationOffboarding implements Offboarding {
+export class Offboarding {
   readonly #options: OffboardingOptions;
-  readonly #requests = new Map<string, OffboardRequest>();
   readonly #retries = new Map<string, { readonly failures: number; readonly at: number }>();
   #nextCheck = 0;
 
@@ -62,37 +89,21 @@ class DestinationOffboarding implements Offboarding {
     this.#options = options;
   }
 
-  get count(): number {
-    return this.#requests.size;
-  }
-
-  isAsked(tenant: string): boolean {
-    return this.#requests.has(tenant);
-  }
-
-  async load(): Promise<void> {
-    for await (const request of this.#options.records.offboards()) {
-      this.#requests.set(request.tenant.id, request);
-    }
-  }
-
+  /** Durably requests it: nothing of the tenant lies behind the ledger's head. */
   async request(tenant: Tenant): Promise<WriteOutcome> {
-    const { ledger, records, clock } = this.#options;
-    const request = { tenant, sequence: ledger.head(), requestedAt: clock.now() };
-    const outcome = await ledger.writeRecords([records.putOffboard(request)]);
-    if (outcome.kind === 'written') {
-      this.#requests.set(tenant.id, request);
-      this.#nextCheck = clock.monotonic();
-    }
+    const { leaving, clock } = this.#options;
+    const outcome = await leaving.add(tenant);
+    if (outcome.kind === 'written') this.#nextCheck = clock.monotonic();
     return outcome;
   }
 
+  /** Serves requests whose time has come; `cursor` is where the destination stands. */
   async step(cursor: number, signal: AbortSignal): Promise<BlockReason | undefined> {
-    const { tenants, clock } = this.#options;
+    const { tenants, clock, leaving } = this.#options;
     const now = clock.monotonic();
     const turn = new Turn(clock);
     let hasOpenGaps = tenants.openGaps?.();
-    for (const [id, request] of this.#requests) {
+    for (const [id, request] of leaving.list()) {
       if (turn.isOver) {
         await turn.next();
         hasOpenGaps = tenants.openGaps?.();
@@ -110,8 +121,9 @@ class DestinationOffboarding implements Offboarding {
     return undefined;
   }
 
+  /** Milliseconds until the next check; undefined when nothing is asked for. */
   dueIn(): number | undefined {
-    if (this.#requests.size === 0) return undefined;
+    if (this.#options.leaving.count === 0) return undefined;
     return Math.max(0, this.#nextCheck - this.#options.clock.monotonic());
   }
 
@@ -150,19 +162,20 @@ class DestinationOffboarding implements Offboarding {
 
   async #offboard(tenant: Tenant, signal: AbortSignal): Promise<StepOutcome> {
     try {
-      return await this.#options.destination.offboard(tenant, signal);
+      const { customers } = this.#options.destination;
+      return (await customers?.offboard(tenant, signal)) ?? DONE;
     } catch (error) {
       return { kind: 'retry', reason: `offboarding failed: ${errorText(error)}` };
     }
   }
 
   async #drop(id: string, ended: boolean): Promise<void> {
-    const { ledger, records, provisioner, changes } = this.#options;
+    const { ledger, records, provisioner, changes, leaving } = this.#options;
     if (ended && (await changes.forget(id)).kind !== 'done') return;
     const drops = [records.dropOffboard(id), ...(ended ? [records.dropTenant(id)] : [])];
     const outcome = await ledger.writeRecords(drops);
     if (outcome.kind === 'failed') return;
-    this.#requests.delete(id);
+    leaving.remove(id);
     this.#retries.delete(id);
     if (ended) provisioner.forget(id);
   }

@@ -1,9 +1,11 @@
+import type { Destination } from '../../destinations/destination.ts';
 import {
   type BlockReason,
   countResults,
   earliestByTenant,
   withResults,
 } from '../delivery-result.ts';
+import type { Pending } from '../feeder/pending.ts';
 import type { SendRound } from '../feeder/send-round.ts';
 import { type DeliveryRecords, firstOf, type KeptEvent } from '../records/delivery-records.ts';
 import type { SettlementWriter } from '../records/settlement-writer.ts';
@@ -24,49 +26,44 @@ export interface LaneReport {
 export const IDLE_LANE: LaneReport = { moved: false, accepted: 0, rejected: 0 };
 
 export interface LaneOptions {
+  readonly destination: Pick<Destination, 'limits'>;
   readonly records: DeliveryRecords;
   readonly settlements: SettlementWriter;
   readonly sendRound: SendRound;
-  readonly batchEvents: () => number;
 }
 
-export interface ParkedLaneOptions extends LaneOptions {
+interface ParkedLaneOptions extends LaneOptions {
   readonly provisioner: TenantProvisioner;
   readonly directory: TenantDirectory;
   readonly parked: ParkedTenants;
   readonly changes: PlanChanges;
-  /** Whether events of the tenant are to be kept that are not on record yet. */
-  readonly isParking: (tenant: string) => boolean;
+  readonly pending: Pick<Pending, 'isParking'>;
 }
 
 /** How often a tenant whose usage waits for the change of its plan is looked at; the change itself wakes it. */
 const CHANGE_CHECK_MS = 60_000;
 
-export type ParkedLane = (signal: AbortSignal) => Promise<LaneReport>;
-
 /**
  * Serves parked tenants: provisions one whose time has come, then sends its oldest events, in order.
  * What fails here concerns that tenant only and is tried again after its own backoff.
  */
-export function createParkedLane(options: ParkedLaneOptions): ParkedLane {
-  const { records, directory, provisioner, parked, changes, settlements, sendRound } = options;
+export class ParkedLane {
+  readonly #options: ParkedLaneOptions;
 
-  return async (signal) => {
+  constructor(options: ParkedLaneOptions) {
+    this.#options = options;
+  }
+
+  async step(signal: AbortSignal): Promise<LaneReport> {
+    const { records, provisioner, parked, changes, destination, pending } = this.#options;
+    const { batchEvents } = destination.limits;
     const tenant = parked.due();
     if (tenant === undefined) return IDLE_LANE;
-    const postpone = (reason: string, afterMs?: number): void => {
-      const current = directory.current(tenant);
-      const fingerprint = current === undefined ? '' : tenantFingerprint(current);
-      parked.postpone(tenant, reason, fingerprint, afterMs);
-    };
-    const oldest = await firstOf(records.parkedOf(tenant), options.batchEvents());
+    const oldest = await firstOf(records.parkedOf(tenant), batchEvents);
     const [first] = oldest;
     if (first === undefined) {
-      const reason = options.isParking(tenant) ? parked.reasonOf(tenant) : undefined;
-      if (reason !== undefined) {
-        postpone(reason);
-        return IDLE_LANE;
-      }
+      const reason = pending.isParking(tenant) ? parked.reasonOf(tenant) : undefined;
+      if (reason !== undefined) return this.#postpone(tenant, reason);
       parked.remove(tenant);
       return { ...IDLE_LANE, moved: true };
     }
@@ -74,37 +71,49 @@ export function createParkedLane(options: ParkedLaneOptions): ParkedLane {
     const step = await provisioner.retry(earliest, signal);
     if (step.kind === 'hold') return { ...IDLE_LANE, blocked: step };
     if (step.kind !== 'done') {
-      postpone(step.reason, step.kind === 'retry' ? step.afterMs : undefined);
-      return IDLE_LANE;
+      return this.#postpone(tenant, step.reason, step.kind === 'retry' ? step.afterMs : undefined);
     }
     const kept =
       changes.pendingOf(tenant) === undefined
         ? oldest
-        : await firstOf(sendable(records.parkedOf(tenant), changes), options.batchEvents());
+        : await firstOf(sendable(records.parkedOf(tenant), changes), batchEvents);
     if (kept.length === 0) {
       parked.waitForChange(tenant, CHANGE_CHECK_MS);
       return IDLE_LANE;
     }
-    const { results, blocked } = await sendRound(kept, signal, true);
+    return this.#send(tenant, kept, first.reason, signal);
+  }
+
+  async #send(
+    tenant: string,
+    kept: readonly KeptEvent[],
+    reason: string,
+    signal: AbortSignal,
+  ): Promise<LaneReport> {
+    const { records, settlements, sendRound, parked } = this.#options;
+    const { results, blocked } = await sendRound.send(kept, signal, true);
     const settled = withResults(kept, results);
     const outcome = await settlements.write(settled, ({ sequence }) =>
       records.dropParked(tenant, sequence),
     );
-    if (outcome.kind === 'failed') {
-      postpone(outcome.message);
-      return IDLE_LANE;
-    }
+    if (outcome.kind === 'failed') return this.#postpone(tenant, outcome.message);
     parked.settledEvents(tenant, settled.length);
     const accepted = countResults(settled, 'delivered');
     const rejected = countResults(settled, 'dead');
     const report = { moved: settled.length > 0, accepted, rejected };
     if (blocked?.kind === 'hold') return { ...report, blocked };
-    if (settled.length < kept.length) {
-      postpone(blocked?.reason ?? first.reason, blocked?.afterMs);
-      return { ...report, moved: false };
-    }
-    return report;
-  };
+    if (settled.length === kept.length) return report;
+    this.#postpone(tenant, blocked?.reason ?? reason, blocked?.afterMs);
+    return { ...report, moved: false };
+  }
+
+  #postpone(tenant: string, reason: string, afterMs?: number): LaneReport {
+    const { directory, parked } = this.#options;
+    const current = directory.current(tenant);
+    const fingerprint = current === undefined ? '' : tenantFingerprint(current);
+    parked.postpone(tenant, reason, fingerprint, afterMs);
+    return IDLE_LANE;
+  }
 }
 
 /** Without what waits for a change of plan. */

@@ -41,56 +41,12 @@ export interface PlanChangeStatus {
   readonly problem?: string;
 }
 
-/**
- * Which changes of plan a destination still has to make, and on which side of each an event falls: every
- * decision is a ledger record before anything follows from it (docs/delivery.md#changes-of-plan).
- */
-export interface PlanChanges {
-  load(): Promise<void>;
-  /** Provisioning wants a change; the moment of one that is asked for already stays. */
-  ask(tenant: Tenant, drain: DrainFirst, signal: AbortSignal): Promise<StepOutcome>;
-  /**
-   * The tenant is on the plan that it wants. Where it wants another one than when it was asked, the change is
-   * forgotten; where somebody else has made it, it is still gone through, to learn from when on it bills.
-   */
-  settled(tenant: Tenant): Promise<StepOutcome>;
-  /** Forgets a change that is not under way. */
-  withdraw(tenant: string): Promise<StepOutcome>;
-  /** The tenant was offboarded: there is nothing to change any more. */
-  forget(tenant: string): Promise<StepOutcome>;
-  /** The old plan has its usage up to a sequence number, but for these. */
-  begin(tenant: string, drainedTo: number, late: UnsentRanges): Promise<WriteOutcome>;
-  made(
-    tenant: string,
-    answer: Extract<ChangeOutcome, { readonly kind: 'changed' }>,
-  ): Promise<WriteOutcome>;
-
-  /** The change could not be made this time, or was; for its status. */
-  refused(tenant: string, reason: string | undefined): void;
-  pendingOf(tenant: string): PendingChange | undefined;
-  /** Whether the change may have been made already. */
-  isUnderWay(tenant: string): boolean;
-  /** Tenants with a change to make. */
-  tenants(): readonly string[];
-  /** What is to become of events, by sequence number; throws nothing. */
-  place(queued: readonly QueuedEvent[]): Promise<PlaceReport>;
-  /** Whether an event is kept until a change is made. */
-  waits(queued: QueuedEvent): boolean;
-  /** As of when an event is sent, as far as that is decided. */
-  sentAt(queued: QueuedEvent): number;
-  /** The same, by what decides it. */
-  sentAtOf(tenant: string, placeable: Placeable): number;
-  /** The earliest window start of any event sent as of `time` or later. */
-  reach(time: number, tenant?: string): number;
-  list(): readonly PlanChangeStatus[];
-}
-
 export type PlaceReport =
   | { readonly kind: 'placed'; readonly placements: ReadonlyMap<number, Placement> }
   | { readonly kind: 'failed'; readonly reason: string };
 
-export interface PlanChangesOptions {
-  readonly destination: Pick<Destination, 'periodEnd'>;
+interface PlanChangesOptions {
+  readonly destination: Pick<Destination, 'plans'>;
   /** The destination's own setting. */
   readonly planChange: PlanChange;
   readonly ledger: Ledger;
@@ -101,14 +57,14 @@ export interface PlanChangesOptions {
   readonly isLeaving: (tenant: string) => boolean;
 }
 
-export function createPlanChanges(options: PlanChangesOptions): PlanChanges {
-  return new RecordedPlanChanges(options);
-}
-
 const DONE: StepOutcome = { kind: 'done' };
 const WRITTEN: WriteOutcome = { kind: 'written' };
 
-class RecordedPlanChanges implements PlanChanges {
+/**
+ * Which changes of plan a destination still has to make, and on which side of each an event falls: every
+ * decision is a ledger record before anything follows from it (docs/delivery.md#changes-of-plan).
+ */
+export class PlanChanges {
   readonly #options: PlanChangesOptions;
   readonly #changes = new Map<string, TenantChanges>();
   readonly #problems = new Map<string, string>();
@@ -123,6 +79,7 @@ class RecordedPlanChanges implements PlanChanges {
     }
   }
 
+  /** Provisioning wants a change; the moment of one that is asked for already stays. */
   async ask(tenant: Tenant, drain: DrainFirst, signal: AbortSignal): Promise<StepOutcome> {
     const { clock, planChange, isLeaving } = this.#options;
     const { current, wanted } = drain;
@@ -139,21 +96,28 @@ class RecordedPlanChanges implements PlanChanges {
     return stepOf(await this.#write({ ...this.#of(tenant.id), pending }));
   }
 
+  /**
+   * The tenant is on the plan that it wants. Where it wants another one than when it was asked, the change is
+   * forgotten; where somebody else has made it, it is still gone through, to learn from when on it bills.
+   */
   async settled(tenant: Tenant): Promise<StepOutcome> {
     const isSame = this.pendingOf(tenant.id)?.wish === wishOf(tenant);
     return isSame ? DONE : this.withdraw(tenant.id);
   }
 
+  /** Forgets a change that is not under way. */
   async withdraw(tenant: string): Promise<StepOutcome> {
     return this.isUnderWay(tenant) ? DONE : this.forget(tenant);
   }
 
+  /** The tenant was offboarded: there is nothing to change any more. */
   async forget(tenant: string): Promise<StepOutcome> {
     if (this.pendingOf(tenant) === undefined) return DONE;
     const { made } = this.#of(tenant);
     return stepOf(await this.#write({ tenant, made }));
   }
 
+  /** The old plan has its usage up to a sequence number, but for these. */
   async begin(tenant: string, drainedTo: number, late: UnsentRanges): Promise<WriteOutcome> {
     const pending = this.pendingOf(tenant);
     if (pending === undefined) return WRITTEN;
@@ -173,6 +137,7 @@ class RecordedPlanChanges implements PlanChanges {
     return this.#write({ tenant, made });
   }
 
+  /** The change could not be made this time, or was; for its status. */
   refused(tenant: string, reason: string | undefined): void {
     if (reason === undefined) this.#problems.delete(tenant);
     else this.#problems.set(tenant, reason);
@@ -182,16 +147,19 @@ class RecordedPlanChanges implements PlanChanges {
     return this.#changes.get(tenant)?.pending;
   }
 
+  /** Whether the change may have been made already. */
   isUnderWay(tenant: string): boolean {
     return this.pendingOf(tenant)?.drainedTo !== undefined;
   }
 
+  /** Tenants with a change to make. */
   tenants(): readonly string[] {
     return [...this.#changes.values()].flatMap(({ tenant, pending }) =>
       pending === undefined ? [] : [tenant],
     );
   }
 
+  /** What is to become of events, by sequence number; throws nothing. */
   async place(queued: readonly QueuedEvent[]): Promise<PlaceReport> {
     const placements = new Map<number, Placement>();
     const noted = new Map<string, TenantChanges>();
@@ -210,15 +178,18 @@ class RecordedPlanChanges implements PlanChanges {
     return { kind: 'placed', placements };
   }
 
+  /** Whether an event is kept until a change is made. */
   waits(queued: QueuedEvent): boolean {
     const changes = this.#changes.get(queued.event.tenant);
     return changes !== undefined && this.#place(changes, placeableOf(queued), true).kind === 'wait';
   }
 
+  /** As of when an event is sent, as far as that is decided. */
   sentAt(queued: QueuedEvent): number {
     return this.sentAtOf(queued.event.tenant, placeableOf(queued));
   }
 
+  /** The same, by what decides it. */
   sentAtOf(tenant: string, placeable: Placeable): number {
     const changes = this.#changes.get(tenant);
     if (changes === undefined) return placeable.start;
@@ -226,6 +197,7 @@ class RecordedPlanChanges implements PlanChanges {
     return placement.kind === 'send' ? placement.at : placeable.start;
   }
 
+  /** The earliest window start of any event sent as of `time` or later. */
   reach(time: number, tenant?: string): number {
     if (tenant === undefined) {
       return least([time, ...[...this.#changes.values()].map((each) => reachOf(each, time))]);
@@ -257,8 +229,8 @@ class RecordedPlanChanges implements PlanChanges {
     signal: AbortSignal,
   ): Promise<number | StepOutcome> {
     const { destination, clock } = this.#options;
-    if (mode === 'now' || destination.periodEnd === undefined) return before;
-    const end = await destination.periodEnd(tenant, clock.now(), signal);
+    if (mode === 'now' || destination.plans === undefined) return before;
+    const end = await destination.plans.periodEnd(tenant, clock.now(), signal);
     return end.kind === 'period-end' ? Math.max(before, end.at) : end;
   }
 

@@ -7,55 +7,62 @@ import type { DeliveryRecords } from '../records/delivery-records.ts';
  * A tenant as a destination is provisioned with it: as discovery knows it, else as it was provisioned
  * last (also by an earlier process), else as far as an event tells.
  */
-export interface TenantDirectory {
+export class TenantDirectory {
+  readonly #records: DeliveryRecords;
+  readonly #tenants: TenantSource;
+  readonly #maxBackfillMs: () => number;
+  readonly #lastProvisioned = new Map<string, Tenant>();
+
+  constructor(records: DeliveryRecords, tenants: TenantSource, maxBackfillMs: () => number) {
+    this.#records = records;
+    this.#tenants = tenants;
+    this.#maxBackfillMs = maxBackfillMs;
+  }
+
   /** The tenant of an event that is to be sent. */
-  ofEvent(event: UsageEvent): Promise<Tenant>;
+  async ofEvent(event: UsageEvent): Promise<Tenant> {
+    const { known, tenant = tenantOfEvent(event) } = await this.#lookUp(event.tenant);
+    const merged = withBillableFrom(tenant, known?.billableFrom);
+    return { ...merged, billableFrom: billableFrom(merged, event, this.#maxBackfillMs()) };
+  }
+
   /** The tenant as discovery knows it; undefined when it does not. */
-  current(tenant: string): Tenant | undefined;
-  find(tenant: string): Promise<Tenant>;
+  current(id: string): Tenant | undefined {
+    const tenant = this.#tenants.find(id);
+    return tenant && withBillableFrom(tenant, this.#lastProvisioned.get(id)?.billableFrom);
+  }
+
+  async find(id: string): Promise<Tenant> {
+    const current = this.#tenants.find(id);
+    if (current !== undefined) return current;
+    const { tenant = unknownTenant(id) } = await this.#lookUp(id);
+    return tenant;
+  }
+
   /** The tenant as it would be provisioned without an event: one that was served before. */
-  asServed(tenant: string): Promise<Tenant>;
+  async asServed(id: string): Promise<Tenant> {
+    const { known, tenant = unknownTenant(id) } = await this.#lookUp(id);
+    return withBillableFrom(tenant, known?.billableFrom);
+  }
+
   /** The destination has been provisioned with it; the change is to be written. */
-  provisioned(tenant: Tenant): RecordChange;
-  forget(tenant: string): void;
-}
+  provisioned(tenant: Tenant): RecordChange {
+    this.#lastProvisioned.set(tenant.id, tenant);
+    return this.#records.putTenant(tenant);
+  }
 
-export function createTenantDirectory(
-  records: DeliveryRecords,
-  tenants: TenantSource,
-  maxBackfillMs: () => number,
-): TenantDirectory {
-  const lastProvisioned = new Map<string, Tenant>();
-  const lookUp = async (id: string): Promise<Tenant | undefined> =>
-    lastProvisioned.get(id) ?? (await records.tenant(id));
-  const recorded = async (id: string): Promise<Tenant | undefined> => tenants.recorded?.(id);
+  forget(id: string): void {
+    this.#lastProvisioned.delete(id);
+  }
 
-  return {
-    ofEvent: async (event) => {
-      const known = await lookUp(event.tenant);
-      const { tenant: id } = event;
-      const tenant = tenants.find(id) ?? known ?? (await recorded(id)) ?? tenantOfEvent(event);
-      const merged = withBillableFrom(tenant, known?.billableFrom);
-      return { ...merged, billableFrom: billableFrom(merged, event, maxBackfillMs()) };
-    },
-    current: (id) => {
-      const tenant = tenants.find(id);
-      if (tenant === undefined) return undefined;
-      return withBillableFrom(tenant, lastProvisioned.get(id)?.billableFrom);
-    },
-    find: async (id) =>
-      tenants.find(id) ?? (await lookUp(id)) ?? (await recorded(id)) ?? unknownTenant(id),
-    asServed: async (id) => {
-      const known = await lookUp(id);
-      const tenant = tenants.find(id) ?? known ?? (await recorded(id)) ?? unknownTenant(id);
-      return withBillableFrom(tenant, known?.billableFrom);
-    },
-    provisioned: (tenant) => {
-      lastProvisioned.set(tenant.id, tenant);
-      return records.putTenant(tenant);
-    },
-    forget: (id) => void lastProvisioned.delete(id),
-  };
+  /** `known`: as it was provisioned last. */
+  async #lookUp(
+    id: string,
+  ): Promise<{ readonly known: Tenant | undefined; readonly tenant: Tenant | undefined }> {
+    const known = this.#lastProvisioned.get(id) ?? (await this.#records.tenant(id));
+    const tenant = this.#tenants.find(id) ?? known ?? (await this.#tenants.recorded?.(id));
+    return { known, tenant };
+  }
 }
 
 function withBillableFrom(tenant: Tenant, billableFrom: number | undefined): Tenant {

@@ -36,33 +36,7 @@ export interface AdmissionReport {
   readonly blocked?: BlockReason;
 }
 
-/**
- * Provisions a tenant before its first event and whenever it changes, and has the events of one that
- * cannot be provisioned set aside, out of the way of all others (docs/delivery.md#tenants).
- */
-export interface TenantProvisioner {
-  /** Provisions what needs it. `firstEvents` has the earliest event to send of each tenant. */
-  admit(
-    firstEvents: ReadonlyMap<string, UsageEvent>,
-    signal: AbortSignal,
-  ): Promise<AdmissionReport>;
-  /** Provisions again what has changed since, whether or not it has events. */
-  refresh(signal: AbortSignal): Promise<BlockReason | undefined>;
-  /** Provisions a parked tenant; it stays parked. */
-  retry(event: UsageEvent, signal: AbortSignal): Promise<StepOutcome>;
-  /** Provisions a tenant of which nobody has made sure yet as it is now, whether or not it has events. */
-  review(tenant: string, signal: AbortSignal): Promise<StepOutcome>;
-  /** The destination has something else now: it is provisioned again before the next attempt. */
-  recheck(tenant: string): void;
-  /** One event of the tenant was accepted. */
-  accepted(tenant: string): void;
-  /** The other side says that it does not know the tenant. */
-  refused(tenant: string, reason: string): void;
-  /** The tenant was offboarded. */
-  forget(tenant: string): void;
-}
-
-export interface TenantProvisionerOptions {
+interface TenantProvisionerOptions {
   readonly destination: Destination;
   readonly ledger: Ledger;
   readonly directory: TenantDirectory;
@@ -84,11 +58,11 @@ const DONE: StepOutcome = { kind: 'done' };
 const WAITING: Admission = { kind: 'waiting' };
 const READY: AdmitOutcome = { admission: { kind: 'ready' } };
 
-export function createTenantProvisioner(options: TenantProvisionerOptions): TenantProvisioner {
-  return new DestinationTenantProvisioner(options);
-}
-
-class DestinationTenantProvisioner implements TenantProvisioner {
+/**
+ * Provisions a tenant before its first event and whenever it changes, and has the events of one that
+ * cannot be provisioned set aside, out of the way of all others (docs/delivery.md#tenants).
+ */
+export class TenantProvisioner {
   readonly #options: TenantProvisionerOptions;
   readonly #states = new Map<string, TenantState>();
   #lastSuccess = Number.NEGATIVE_INFINITY;
@@ -97,6 +71,7 @@ class DestinationTenantProvisioner implements TenantProvisioner {
     this.#options = options;
   }
 
+  /** Provisions what needs it. `firstEvents` has the earliest event to send of each tenant. */
   async admit(
     firstEvents: ReadonlyMap<string, UsageEvent>,
     signal: AbortSignal,
@@ -123,6 +98,7 @@ class DestinationTenantProvisioner implements TenantProvisioner {
     return { admissions, ...omitUndefined({ blocked }) };
   }
 
+  /** Provisions again what has changed since, whether or not it has events. */
   async refresh(signal: AbortSignal): Promise<BlockReason | undefined> {
     const { directory, parked } = this.#options;
     parked.hurryChanged((id) => {
@@ -141,20 +117,24 @@ class DestinationTenantProvisioner implements TenantProvisioner {
     return blocked;
   }
 
+  /** Provisions a parked tenant; it stays parked. */
   async retry(event: UsageEvent, signal: AbortSignal): Promise<StepOutcome> {
     return this.#provisionAlone(await this.#options.directory.ofEvent(event), signal);
   }
 
+  /** Provisions a tenant of which nobody has made sure yet as it is now, whether or not it has events. */
   async review(id: string, signal: AbortSignal): Promise<StepOutcome> {
     const tenant = await this.#options.directory.asServed(id);
     return this.#isSure(tenant) ? DONE : this.#provisionAlone(tenant, signal);
   }
 
+  /** The destination has something else now: it is provisioned again before the next attempt. */
   recheck(tenant: string): void {
     const state = this.#states.get(tenant);
     if (state?.kind === 'ready') this.#states.set(tenant, { ...state, fingerprint: '' });
   }
 
+  /** One event of the tenant was accepted. */
   accepted(tenant: string): void {
     this.#lastSuccess = this.#options.clock.monotonic();
     const state = this.#states.get(tenant);
@@ -162,6 +142,7 @@ class DestinationTenantProvisioner implements TenantProvisioner {
     this.#states.set(tenant, { ...state, refusals: 0 });
   }
 
+  /** The other side says that it does not know the tenant. */
   refused(tenant: string, reason: string): void {
     const state = this.#states.get(tenant);
     const refusals = (state?.kind === 'ready' ? state.refusals : 0) + 1;
@@ -170,6 +151,7 @@ class DestinationTenantProvisioner implements TenantProvisioner {
     if (refusals >= MAX_REFUSALS) this.#options.parked.add(tenant, reason);
   }
 
+  /** The tenant was offboarded. */
   forget(tenant: string): void {
     this.#states.delete(tenant);
     this.#options.directory.forget(tenant);
@@ -277,7 +259,7 @@ async function attempt(
     };
   }
   try {
-    return await destination.provision(tenant, signal);
+    return (await destination.customers?.provision(tenant, signal)) ?? DONE;
   } catch (error) {
     return { kind: 'retry', reason: `provisioning failed: ${errorText(error)}` };
   }

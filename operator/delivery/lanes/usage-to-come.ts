@@ -1,7 +1,7 @@
 import type { Clock } from '../../telemetry/clock.ts';
 import type { TenantSource } from './tenant-directory.ts';
 
-export interface UsageToComeOptions {
+interface UsageToComeOptions {
   readonly tenants: Pick<TenantSource, 'openGaps'>;
   readonly clock: Clock;
   readonly maxBackfillMs: () => number;

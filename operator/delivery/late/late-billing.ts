@@ -27,7 +27,7 @@ export interface LateEvent extends QueuedEvent {
   readonly sent: QueuedEvent['event'];
 }
 
-export interface LateBillingOptions {
+interface LateBillingOptions {
   readonly biller: LateBiller;
   readonly policy: Extract<LatePolicy, 'next' | 'credit'>;
   readonly lines: Pick<LateLines, 'add'>;

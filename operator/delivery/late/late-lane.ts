@@ -1,6 +1,7 @@
 import type { LateBiller } from '../../destinations/late.ts';
 import type { Clock } from '../../telemetry/clock.ts';
 import { retryDelayMs } from '../delivery-result.ts';
+import type { OffboardRequests } from '../lanes/offboarding.ts';
 import { IDLE_LANE, type LaneReport } from '../lanes/parked-lane.ts';
 import type { TenantDirectory } from '../lanes/tenant-directory.ts';
 import type { StoredLine } from '../records/late-line.ts';
@@ -11,18 +12,12 @@ const GATHER_MS = 3_600_000;
 /** How often a line is tried again that the billing system does not take. */
 const REFUSED_MS = 3_600_000;
 
-export interface LateLane {
-  step(signal: AbortSignal): Promise<LaneReport>;
-  /** Milliseconds until there is something to do; undefined when there is nothing. */
-  dueIn(): number | undefined;
-}
-
-export interface LateLaneOptions {
+interface LateLaneOptions {
   readonly biller: LateBiller | undefined;
   readonly lines: LateLines;
   readonly directory: Pick<TenantDirectory, 'find'>;
   /** Of a tenant that goes a line is billed at once. */
-  readonly isLeaving: (tenant: string) => boolean;
+  readonly leaving: Pick<OffboardRequests, 'has'>;
   readonly clock: Clock;
   /** Numbers in [0, 1). */
   readonly random: () => number;
@@ -30,59 +25,66 @@ export interface LateLaneOptions {
 }
 
 /** Bills lines of late usage, one in a step, each once it has gathered for an hour. */
-export function createLateLane(options: LateLaneOptions): LateLane {
-  const { biller, lines, directory, isLeaving, clock, random, onRefused } = options;
-  const retryAt = new Map<string, number>();
-  let failures = 0;
+export class LateLane {
+  readonly #options: LateLaneOptions;
+  readonly #retryAt = new Map<string, number>();
+  #failures = 0;
 
-  const dueAt = (line: StoredLine): number => {
-    const isGathering = line.state === 'open' && !isLeaving(line.tenant);
+  constructor(options: LateLaneOptions) {
+    this.#options = options;
+  }
+
+  async step(signal: AbortSignal): Promise<LaneReport> {
+    const { biller, lines, clock } = this.#options;
+    if (biller === undefined) return IDLE_LANE;
+    const due = lines.waiting().find((line) => this.#dueAt(line) <= clock.now());
+    return due === undefined ? IDLE_LANE : this.#bill(biller, due, signal);
+  }
+
+  /** Milliseconds until there is something to do; undefined when there is nothing. */
+  dueIn(): number | undefined {
+    const { biller, lines, clock } = this.#options;
+    const times = biller === undefined ? [] : lines.waiting().map((line) => this.#dueAt(line));
+    return times.length === 0 ? undefined : Math.max(0, Math.min(...times) - clock.now());
+  }
+
+  #dueAt(line: StoredLine): number {
+    const { leaving, clock } = this.#options;
+    const isGathering = line.state === 'open' && !leaving.has(line.tenant);
     const gathered = isGathering ? line.openedAt + GATHER_MS : clock.now();
-    return Math.max(gathered, retryAt.get(line.id) ?? 0);
-  };
-  const bill = async (
-    by: LateBiller,
-    line: StoredLine,
-    signal: AbortSignal,
-  ): Promise<LaneReport> => {
-    const postpone = (ms: number): LaneReport => {
-      retryAt.set(line.id, clock.now() + ms);
-      return { ...IDLE_LANE, moved: true };
-    };
-    const fail = (afterMs = 0): LaneReport => {
-      failures += 1;
-      return postpone(Math.max(afterMs, retryDelayMs(failures, random)));
-    };
-    if ((await lines.close(line)).kind === 'failed') return fail();
+    return Math.max(gathered, this.#retryAt.get(line.id) ?? 0);
+  }
+
+  async #bill(biller: LateBiller, line: StoredLine, signal: AbortSignal): Promise<LaneReport> {
+    const { lines, directory, onRefused } = this.#options;
+    if ((await lines.close(line)).kind === 'failed') return this.#fail(line);
     const asked = lateLineOf(line);
     const tenant = await directory.find(line.tenant);
     const outcome =
       asked.minor === 0n
         ? ({ kind: 'billed', reference: 'nothing' } as const)
-        : await by.bill(tenant, asked, signal);
+        : await biller.bill(tenant, asked, signal);
     // What a key may not do with invoices says nothing of usage, which goes on.
     if (outcome.kind === 'rejected' || outcome.kind === 'hold') {
       lines.refused(line, outcome.reason);
       onRefused(line, outcome.reason);
-      return postpone(REFUSED_MS);
+      return this.#postpone(line, REFUSED_MS);
     }
-    if (outcome.kind === 'retry') return fail(outcome.afterMs);
-    if ((await lines.billed(line, outcome.reference)) !== undefined) return fail();
-    failures = 0;
-    retryAt.delete(line.id);
+    if (outcome.kind === 'retry') return this.#fail(line, outcome.afterMs);
+    if ((await lines.billed(line, outcome.reference)) !== undefined) return this.#fail(line);
+    this.#failures = 0;
+    this.#retryAt.delete(line.id);
     return { ...IDLE_LANE, moved: true };
-  };
+  }
 
-  return {
-    step: async (signal) => {
-      if (biller === undefined) return IDLE_LANE;
-      const due = lines.waiting().find((line) => dueAt(line) <= clock.now());
-      return due === undefined ? IDLE_LANE : bill(biller, due, signal);
-    },
-    dueIn: () => {
-      const times = biller === undefined ? [] : lines.waiting().map(dueAt);
-      if (times.length === 0) return undefined;
-      return Math.max(0, Math.min(...times) - clock.now());
-    },
-  };
+  #fail(line: StoredLine, afterMs = 0): LaneReport {
+    this.#failures += 1;
+    const delay = retryDelayMs(this.#failures, this.#options.random);
+    return this.#postpone(line, Math.max(afterMs, delay));
+  }
+
+  #postpone({ id }: StoredLine, ms: number): LaneReport {
+    this.#retryAt.set(id, this.#options.clock.now() + ms);
+    return { ...IDLE_LANE, moved: true };
+  }
 }

@@ -28,7 +28,7 @@ export interface PricedEvent extends QueuedEvent {
   readonly way: LateWay;
 }
 
-export interface LateLinesOptions {
+interface LateLinesOptions {
   readonly name: string;
   readonly ledger: Ledger;
   readonly records: Pick<DeliveryRecords, 'late' | 'putLate' | 'dropLate'>;

@@ -60,18 +60,21 @@ function createBiller() {
       }
       return outcomes;
     },
-    invoices: async ({ tenant }) => ({
-      kind: 'invoices',
-      open: [{ from: FINAL_UNTIL }],
-      invoices: [
-        {
-          id: `in-${tenant.id}`,
-          finalizedAt: TEST_WINDOW_START,
-          until: FINAL_UNTIL,
-          lines: [],
-        },
-      ],
-    }),
+    invoices: {
+      closedPeriods: 'it is on no invoice',
+      list: async ({ tenant }) => ({
+        kind: 'invoices',
+        open: [{ from: FINAL_UNTIL }],
+        invoices: [
+          {
+            id: `in-${tenant.id}`,
+            finalizedAt: TEST_WINDOW_START,
+            until: FINAL_UNTIL,
+            lines: [],
+          },
+        ],
+      }),
+    },
     late: {
       price: async (tenant, events) =>
         events.map(() => ({

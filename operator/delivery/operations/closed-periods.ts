@@ -4,7 +4,7 @@ import type { QueuedEvent } from '../delivery-result.ts';
 import type { PlanChanges } from '../lanes/plan-changes.ts';
 import type { InvoiceReconcile } from './invoice-reconcile.ts';
 
-export interface ClosedPeriodsOptions {
+interface ClosedPeriodsOptions {
   /** Absent where the destination makes no invoices, or cannot tell of them. */
   readonly invoices: Pick<InvoiceReconcile, 'closedUntil'> | undefined;
   /** When usage counts that a change of plan moved. */

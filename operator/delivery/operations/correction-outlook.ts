@@ -30,7 +30,7 @@ export interface CorrectionOutlook {
 
 export type CorrectionOutlookOf = (stored: QueuedEvent) => Promise<CorrectionOutlook>;
 
-export interface CorrectionOutlookOptions {
+interface CorrectionOutlookOptions {
   readonly destination: Pick<Destination, 'limits'>;
   readonly clock: Clock;
   readonly records: Pick<DeliveryRecords, 'unsent'>;

@@ -6,7 +6,7 @@ import type { KeptEvent } from '../records/delivery-records.ts';
 
 const HOUR_MS = 3_600_000;
 
-export interface DoubtfulLettersOptions {
+interface DoubtfulLettersOptions {
   readonly destination: Pick<Destination, 'limits' | 'verify'>;
   readonly inFlight: Pick<InFlight, 'overdue'>;
   readonly clock: Clock;

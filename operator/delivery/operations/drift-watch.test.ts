@@ -29,9 +29,11 @@ async function watched(): Promise<Watched> {
   for (const tenant of ['a', 'b']) totals.set(tenant, total('0.050000001'));
   let asked = 0;
   const destination = Object.assign(createFakeDestination({ now: () => clock.now() }), {
-    totals: async ({ tenant }: { readonly tenant: { readonly id: string } }) => {
-      asked += 1;
-      return totals.get(tenant.id) ?? total('0');
+    sums: {
+      total: async ({ tenant }: { readonly tenant: { readonly id: string } }) => {
+        asked += 1;
+        return totals.get(tenant.id) ?? total('0');
+      },
     },
   });
   const harness = createHarness({ clock, destination });

@@ -28,7 +28,7 @@ export interface DriftWatch {
   reportOf(destination: string): DriftReport | undefined;
 }
 
-export interface DriftWatchOptions {
+interface DriftWatchOptions {
   readonly delivery: Pick<Delivery, 'statuses' | 'reconcile'>;
   readonly ledger: Pick<Ledger, 'stats'>;
   readonly clock: Clock;

@@ -4,11 +4,11 @@ import type { FinalInvoice, InvoicesOutcome } from '../../destinations/invoices.
 import { testEvent } from '../../ledger/testing/events.ts';
 import { createMemoryLedger } from '../../ledger/testing/memory-ledger.ts';
 import { formatInstant } from '../../model/window.ts';
-import { createDeadLetterIndex } from '../records/dead-letters.ts';
+import { DeadLetterIndex } from '../records/dead-letters.ts';
 import { createDeliveryRecords } from '../records/delivery-records.ts';
 import { tenantNamed } from '../testing/harness.ts';
 import { createMonthClock } from '../testing/month-clock.ts';
-import { createInvoiceReconcile, type InvoiceReconcile } from './invoice-reconcile.ts';
+import { InvoiceReconcile } from './invoice-reconcile.ts';
 
 const HOUR_MS = 3_600_000;
 const START = Date.UTC(2027, 0, 1);
@@ -23,7 +23,7 @@ function createWorld() {
   const clock = createMonthClock(START);
   const ledger = createMemoryLedger();
   const records = createDeliveryRecords(ledger, 'bills');
-  const deadLetters = createDeadLetterIndex(records);
+  const deadLetters = new DeadLetterIndex(records);
   /** Begin of the window, arrival, units; in hours since the start. */
   const arrived: { readonly at: number; readonly by: number; readonly units: number }[] = [];
   const extra: FinalInvoice[] = [];
@@ -58,10 +58,10 @@ function createWorld() {
     };
   };
   const operator = (): InvoiceReconcile =>
-    createInvoiceReconcile({
+    new InvoiceReconcile({
       name: 'bills',
       type: 'noop',
-      invoices,
+      invoices: { list: invoices },
       unpriced: () => [],
       ledger,
       records,

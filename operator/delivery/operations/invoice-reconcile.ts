@@ -1,6 +1,6 @@
 import pLimit from 'p-limit';
-import type { UnpricedUsage } from '../../destinations/destination.ts';
-import type { FinalInvoice, InvoicesOutcome, InvoicesQuery } from '../../destinations/invoices.ts';
+import type { UnpricedUsage } from '../../destinations/prices.ts';
+import type { FinalInvoice, Invoices, InvoicesOutcome } from '../../destinations/invoices.ts';
 import type { LedgerFailure } from '../../ledger/ledger.ts';
 import { greatest, least } from '../../model/extremes.ts';
 import { omitUndefined } from '../../model/omit-undefined.ts';
@@ -23,34 +23,18 @@ const LOOKS = 6;
 /** Invoices are asked for so far back, and a difference is told for so long, unless it is made up for. */
 const MEMORY_MS = 62 * 86_400_000;
 
-export interface InvoiceReconcileOptions extends InvoiceTallyOptions {
-  readonly invoices: (query: InvoicesQuery, signal: AbortSignal) => Promise<InvoicesOutcome>;
+interface InvoiceReconcileOptions extends InvoiceTallyOptions {
+  readonly invoices: Pick<Invoices, 'list'>;
   readonly unpriced: () => readonly UnpricedUsage[];
   readonly describe: (tenant: string) => Promise<Tenant>;
   /** Has a tenant provisioned again, used or not. */
   readonly recheck: (tenant: string) => void;
 }
 
-/** Holds a destination's invoices against what it was given (docs/delivery.md#invoices). */
-export interface InvoiceReconcile {
-  /**
-   * Adds up what was delivered, and compares the invoices of so many tenants, those first that waited longest; of more where
-   * there are so many that each would come less than once an hour.
-   */
-  look(tenants: number, signal: AbortSignal): Promise<LedgerFailure | undefined>;
-  /** Until when the final invoices of a tenant reach for a metric, as far as was seen; undefined while there are none. */
-  closedUntil(tenant: string, metric: string): Promise<number | undefined>;
-  /** Undefined before the first look. */
-  report(): InvoiceReport | undefined;
-}
-
 type Answer = Extract<InvoicesOutcome, { kind: 'invoices' }>;
 
-export function createInvoiceReconcile(options: InvoiceReconcileOptions): InvoiceReconcile {
-  return new InvoiceComparison(options);
-}
-
-class InvoiceComparison implements InvoiceReconcile {
+/** Holds a destination's invoices against what it was given (docs/delivery.md#invoices). */
+export class InvoiceReconcile {
   readonly #options: InvoiceReconcileOptions;
   readonly #tally: InvoiceTally;
   readonly #askedAt = new Map<string, number>();
@@ -63,6 +47,10 @@ class InvoiceComparison implements InvoiceReconcile {
     this.#tally = new InvoiceTally(options);
   }
 
+  /**
+   * Adds up what was delivered, and compares the invoices of so many tenants, those first that waited longest; of more where
+   * there are so many that each would come less than once an hour.
+   */
   async look(tenants: number, signal: AbortSignal): Promise<LedgerFailure | undefined> {
     const advanced = await this.#tally.advance();
     if (advanced.kind === 'failed') return advanced;
@@ -77,12 +65,14 @@ class InvoiceComparison implements InvoiceReconcile {
     return this.#tally.save();
   }
 
+  /** Until when the final invoices of a tenant reach for a metric, as far as was seen; undefined while there are none. */
   async closedUntil(tenant: string, metric: string): Promise<number | undefined> {
     await this.#tally.load();
     const known = this.#tally.tenants.get(tenant);
     return known && closedFor(known, metric);
   }
 
+  /** Undefined before the first look. */
   report(): InvoiceReport | undefined {
     const comparedAt = this.#comparedAt;
     if (comparedAt === undefined) return undefined;
@@ -110,11 +100,11 @@ class InvoiceComparison implements InvoiceReconcile {
     at: number,
     signal: AbortSignal,
   ): Promise<ReadonlyMap<string, Answer>> {
-    const { invoices: ask, describe, recheck, clock } = this.#options;
+    const { invoices, describe, recheck, clock } = this.#options;
     const answers = new Map<string, Answer>();
     await pLimit(CONCURRENT_QUESTIONS).map([...tenants], async (id) => {
       const query = { tenant: await describe(id), since: at - MEMORY_MS };
-      const outcome = await ask(query, signal);
+      const outcome = await invoices.list(query, signal);
       if (signal.aborted) return;
       this.#askedAt.set(id, clock.now());
       this.#unanswered.delete(id);

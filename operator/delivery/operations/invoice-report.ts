@@ -1,4 +1,4 @@
-import type { UnpricedUsage } from '../../destinations/destination.ts';
+import type { UnpricedUsage } from '../../destinations/prices.ts';
 import { signedFromNanos } from '../../model/decimal.ts';
 import { omitUndefined } from '../../model/omit-undefined.ts';
 import { formatInstant } from '../../model/window.ts';

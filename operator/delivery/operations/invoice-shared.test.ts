@@ -3,11 +3,11 @@ import type { FinalInvoice, UsageLine } from '../../destinations/invoices.ts';
 import { testEvent } from '../../ledger/testing/events.ts';
 import { createMemoryLedger } from '../../ledger/testing/memory-ledger.ts';
 import { formatInstant } from '../../model/window.ts';
-import { createDeadLetterIndex } from '../records/dead-letters.ts';
+import { DeadLetterIndex } from '../records/dead-letters.ts';
 import { createDeliveryRecords } from '../records/delivery-records.ts';
 import { tenantNamed } from '../testing/harness.ts';
 import { createMonthClock } from '../testing/month-clock.ts';
-import { createInvoiceReconcile, type InvoiceReconcile } from './invoice-reconcile.ts';
+import { InvoiceReconcile } from './invoice-reconcile.ts';
 
 const HOUR_MS = 3_600_000;
 const START = Date.UTC(2027, 0, 1);
@@ -22,26 +22,28 @@ function createWorld(payerOf: (tenant: string) => string) {
   const lines: UsageLine[] = [];
   const period = { metric: METRIC, from: START, to: START + 10 * HOUR_MS };
   const operator = (): InvoiceReconcile =>
-    createInvoiceReconcile({
+    new InvoiceReconcile({
       name: 'bills',
       type: 'noop',
-      invoices: async ({ tenant }) => {
-        const invoice: FinalInvoice = {
-          id: `of ${payerOf(tenant.id)}`,
-          finalizedAt: START + 11 * HOUR_MS,
-          until: period.to,
-          currency: 'USD',
-          lines,
-        };
-        const isFinal = clock.now() >= invoice.finalizedAt;
-        const open = [{ from: isFinal ? period.to : START }];
-        const invoices = isFinal ? [invoice] : [];
-        return { kind: 'invoices', invoices, open, payer: payerOf(tenant.id) };
+      invoices: {
+        list: async ({ tenant }) => {
+          const invoice: FinalInvoice = {
+            id: `of ${payerOf(tenant.id)}`,
+            finalizedAt: START + 11 * HOUR_MS,
+            until: period.to,
+            currency: 'USD',
+            lines,
+          };
+          const isFinal = clock.now() >= invoice.finalizedAt;
+          const open = [{ from: isFinal ? period.to : START }];
+          const invoices = isFinal ? [invoice] : [];
+          return { kind: 'invoices', invoices, open, payer: payerOf(tenant.id) };
+        },
       },
       unpriced: () => [],
       ledger,
       records,
-      deadLetters: createDeadLetterIndex(records),
+      deadLetters: new DeadLetterIndex(records),
       wants: () => true,
       cursor: () => ledger.head(),
       changes: {

@@ -14,7 +14,7 @@ export interface InvoiceWatch {
   run(signal: AbortSignal): Promise<void>;
 }
 
-export interface InvoiceWatchOptions {
+interface InvoiceWatchOptions {
   readonly delivery: Pick<Delivery, 'statuses' | 'lookAtInvoices'>;
   readonly clock: Clock;
   readonly logger: Logger;

@@ -1,7 +1,9 @@
 import type { RecordChange } from '../../ledger/ledger.ts';
 import { omitUndefined } from '../../model/omit-undefined.ts';
-import type { DoubtfulLetters, Doubts } from './doubtful-letters.ts';
-import type { ReplaySessions } from '../lanes/replay-lane.ts';
+import { createDoubtfulLetters, type DoubtfulLetters, type Doubts } from './doubtful-letters.ts';
+import type { Clock } from '../../telemetry/clock.ts';
+import type { InFlight } from '../records/in-flight.ts';
+import type { ReplayLane } from '../lanes/replay-lane.ts';
 import type { DeadLetterIndex } from '../records/dead-letters.ts';
 import { firstOf, type KeptEvent } from '../records/delivery-records.ts';
 import { addUnsent } from '../records/sequence-sets.ts';
@@ -37,14 +39,15 @@ export interface Operations {
   moveCursor(sequence: number, force?: boolean): Promise<MoveOutcome>;
 }
 
-export interface OperationsOptions extends CursorMovesOptions {
+interface OperationsOptions extends CursorMovesOptions {
   readonly deadLetters: DeadLetterIndex;
-  readonly doubtfulLetters: DoubtfulLetters;
-  readonly replays: ReplaySessions;
+  readonly inFlight: InFlight;
+  readonly clock: Clock;
+  readonly replays: ReplayLane;
   /** Runs an action while the feeder stands still. */
   readonly paused: <T>(action: () => Promise<T>) => Promise<T>;
-  /** There are letters to send. */
-  readonly wakeReplay: () => void;
+  /** There are letters to send: a feeder that is blocked tries at once. */
+  readonly sendNow: () => void;
 }
 
 /** What a replay would do besides sending. */
@@ -55,18 +58,16 @@ interface Reach {
   readonly doubts?: Doubts;
 }
 
-export function createOperations(options: OperationsOptions): Operations {
-  return new DestinationOperations(options);
-}
-
-class DestinationOperations implements Operations {
+export class FeedOperations implements Operations {
   readonly #options: OperationsOptions;
   readonly #moves: CursorMoves;
+  readonly #doubtfulLetters: DoubtfulLetters;
   #last: Promise<unknown> = Promise.resolve();
 
   constructor(options: OperationsOptions) {
     this.#options = options;
     this.#moves = new CursorMoves(options);
+    this.#doubtfulLetters = createDoubtfulLetters(options);
   }
 
   async deadLetters(after: number, limit: number): Promise<DeadLetterPage> {
@@ -84,7 +85,7 @@ class DestinationOperations implements Operations {
   }
 
   async replay(ids: readonly string[] | undefined, force = false): Promise<ReplayOutcome> {
-    const { settings, records, replays, wakeReplay } = this.#options;
+    const { settings, records, replays, sendNow } = this.#options;
     if (settings.suspend) return { kind: 'failed', reason: 'destination is suspended' };
     const marked: number[] = [];
     const unknown = unknownAmong(ids);
@@ -111,16 +112,16 @@ class DestinationOperations implements Operations {
     if (wantsForce && !force) return { kind: 'wants-force', reason };
     if (failed !== undefined && marked.length === 0) return failed;
     const result = replays.follow(marked);
-    wakeReplay();
+    replays.wake();
+    sendNow();
     const forced = force && reason !== '' ? { forced: reason } : {};
     return { kind: 'replayed', ...(await result), ...unknown.left(failed), ...forced };
   }
 
   /** What is to be known before the letters that are meant are sent once more. */
   async #reachOf(ids: readonly string[] | undefined): Promise<Reach> {
-    const { closedPeriods, doubtfulLetters } = this.#options;
-    const closed = await closedPeriods(this.#deadAmong(ids));
-    const doubts = await doubtfulLetters(this.#deadAmong(ids));
+    const closed = await this.#options.closedPeriods(this.#deadAmong(ids));
+    const doubts = await this.#doubtfulLetters(this.#deadAmong(ids));
     const texts = [closed, doubts?.text].filter((text) => text !== undefined);
     return {
       wantsForce: closed !== undefined || doubts?.wantsForce === true,

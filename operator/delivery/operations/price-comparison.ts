@@ -21,7 +21,7 @@ export type PriceComparison =
   | { readonly kind: 'no-prices'; readonly type: DestinationType };
 
 export interface ComparedDestination {
-  readonly destination: Pick<Destination, 'type' | 'accepts' | 'comparePrices'>;
+  readonly destination: Pick<Destination, 'type' | 'accepts' | 'prices'>;
   readonly filter: MetricFilter | undefined;
   readonly catalog: readonly MetricDefinition[];
 }
@@ -33,12 +33,12 @@ export async function comparePriceBooks(
   signal: AbortSignal,
 ): Promise<PriceComparison> {
   const { destination } = compared;
-  if (destination.comparePrices === undefined) {
+  if (destination.prices === undefined) {
     return { kind: 'no-prices', type: destination.type };
   }
   const query = queryOf(compared, question);
   if (query.books.length === 0) return { kind: 'compared', books: [] };
-  return destination.comparePrices(query, signal);
+  return destination.prices.compare(query, signal);
 }
 
 /** The books that have a price of what the destination is given, with these prices alone. */

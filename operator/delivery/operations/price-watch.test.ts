@@ -25,9 +25,12 @@ async function watched() {
   const asked: PricesQuery[] = [];
   let answer = answered([]);
   const destination = Object.assign(createFakeDestination({ now: () => clock.now() }), {
-    comparePrices: async (query: PricesQuery) => {
-      asked.push(query);
-      return answer;
+    prices: {
+      compare: async (query: PricesQuery) => {
+        asked.push(query);
+        return answer;
+      },
+      unpriced: () => [],
     },
   });
   const harness = createHarness({ clock, destination });

@@ -85,13 +85,15 @@ test('usage that is delivered while the destination is asked is no difference', 
   const harness = await delivered(2);
   const nanos = (): number => harness.destination.taken.length * ONE;
   let questions = 0;
-  harness.destination.totals = async () => {
-    questions += 1;
-    if (questions === 1) {
-      await harness.append(...eventsOf(['a'], 5).slice(2));
-      await harness.drained();
-    }
-    return { kind: 'total', quantity: (nanos() / 1e9).toFixed(9) };
+  harness.destination.sums = {
+    total: async () => {
+      questions += 1;
+      if (questions === 1) {
+        await harness.append(...eventsOf(['a'], 5).slice(2));
+        await harness.drained();
+      }
+      return { kind: 'total', quantity: (nanos() / 1e9).toFixed(9) };
+    },
   };
   const { signal } = new AbortController();
   expect(await harness.delivery.reconcile('fake', DAY, signal)).toMatchObject({
@@ -108,9 +110,11 @@ test('one reconciliation asks for so many sums, and says which it has not asked 
   await harness.start();
   await harness.drained();
   let questions = 0;
-  harness.destination.totals = async () => {
-    questions += 1;
-    return { kind: 'total', quantity: '0.016666667' };
+  harness.destination.sums = {
+    total: async () => {
+      questions += 1;
+      return { kind: 'total', quantity: '0.016666667' };
+    },
   };
   const { signal } = new AbortController();
   const outcome = await harness.delivery.reconcile('fake', { ...DAY, questions: 4 }, signal);
@@ -126,9 +130,11 @@ test('one reconciliation asks for so many sums, and says which it has not asked 
 test('a lasting difference is told after one question', async () => {
   const harness = await delivered(2);
   let questions = 0;
-  harness.destination.totals = async () => {
-    questions += 1;
-    return { kind: 'total', quantity: '0.016666667' };
+  harness.destination.sums = {
+    total: async () => {
+      questions += 1;
+      return { kind: 'total', quantity: '0.016666667' };
+    },
   };
   const { signal } = new AbortController();
   expect(await harness.delivery.reconcile('fake', DAY, signal)).toMatchObject({

@@ -50,8 +50,8 @@ export type ReconcileOutcome =
   | { readonly kind: 'reconciled'; readonly rows: readonly ReconcileRow[] }
   | { readonly kind: 'failed'; readonly reason: string };
 
-export interface ReconcileOptions extends SumOptions {
-  readonly destination: Pick<Destination, 'totals'>;
+interface ReconcileOptions extends SumOptions {
+  readonly destination: Pick<Destination, 'sums'>;
   readonly describe: (tenant: string) => Promise<Tenant>;
 }
 
@@ -110,7 +110,7 @@ async function askDestination(
     parked: signedFromNanos(parked),
     withheld: signedFromNanos(withheld),
   };
-  if (destination.totals === undefined) {
+  if (destination.sums === undefined) {
     if (sum.hasDeleted) return { ...row, note: FORGOTTEN };
     const { acknowledged } = sum;
     const difference = signedFromNanos(acknowledged - delivered);
@@ -118,7 +118,7 @@ async function askDestination(
   }
   if (question > questions) return { ...row, note: 'too many rows: ask for one tenant' };
   const query = { tenant: await describe(tenant), metric, from, to };
-  const outcome = await destination.totals(query, signal);
+  const outcome = await destination.sums.total(query, signal);
   if (outcome.kind !== 'total') return { ...row, note: outcome.reason };
   const difference = nanosOf(outcome.quantity) - delivered;
   return { ...row, reported: outcome.quantity, difference: signedFromNanos(difference) };
@@ -161,7 +161,7 @@ export interface DeletedDays {
   }[];
 }
 
-export interface SumOptions {
+interface SumOptions {
   readonly ledger: Ledger;
   readonly records: DeliveryRecords;
   readonly deadLetters: Pick<DeadLetterIndex, 'has'>;

@@ -10,43 +10,6 @@ import type { DeliveryRecords } from './delivery-records.ts';
  */
 const TRUSTED_SHARE = 0.5;
 
-/**
- * Remembers durably when an event was first sent without its outcome being known (docs/delivery.md#memory-of-ids). Where the destination
- * forgets ids, such an event must be asked after once it is older than that memory, never sent blindly: it may be there already and would be
- * billed twice. There it is on record before it is sent; elsewhere once its attempt has had no answer.
- */
-export interface InFlight {
-  load(resentUntil: number | undefined): Promise<void>;
-  /** When the first attempt of which nobody knows what became of it began, milliseconds since the epoch. */
-  unansweredSince(queued: QueuedEvent): number | undefined;
-  /** Those that the other side may have had and forgotten. */
-  overdue<T extends QueuedEvent>(queued: readonly T[]): readonly T[];
-  /** Those that a destination which forgets was sent before, as far as is known, without an answer for good. */
-  mayHave(queued: readonly QueuedEvent[]): readonly QueuedEvent[];
-  /** Whether an operator wants it sent though nobody can tell whether it is there. It was not since. */
-  isForced(queued: QueuedEvent): boolean;
-  /** Must succeed before the events are sent. */
-  begin(queued: readonly QueuedEvent[]): Promise<WriteOutcome>;
-  /** They were sent, and nobody knows what became of them. */
-  unanswered(queued: readonly QueuedEvent[]): Promise<void>;
-  /** The other side does not have these, or they are to be sent all the same: their time begins anew. */
-  restart(queued: readonly QueuedEvent[]): void;
-  /** The record without these, to be written with what settles them. */
-  without(sequences: readonly number[]): readonly RecordChange[];
-  /** After that was written. */
-  forget(sequences: readonly number[]): void;
-}
-
-/** `idMemoryMs` as `DestinationLimits` has it. */
-export function createInFlight(
-  ledger: Ledger,
-  records: DeliveryRecords,
-  clock: Clock,
-  idMemoryMs: number | undefined,
-): InFlight {
-  return new RecordedInFlight(ledger, records, clock, idMemoryMs);
-}
-
 /** Whether the other side may have forgotten by now what it was sent at a time, by how long it remembers ids. */
 export function isForgotten(at: number, now: number, idMemoryMs: number): boolean {
   const age = now - at;
@@ -55,7 +18,12 @@ export function isForgotten(at: number, now: number, idMemoryMs: number): boolea
 
 const WRITTEN: WriteOutcome = { kind: 'written' };
 
-class RecordedInFlight implements InFlight {
+/**
+ * Remembers durably when an event was first sent without its outcome being known (docs/delivery.md#memory-of-ids). Where the destination
+ * forgets ids, such an event must be asked after once it is older than that memory, never sent blindly: it may be there already and would be
+ * billed twice. There it is on record before it is sent; elsewhere once its attempt has had no answer.
+ */
+export class InFlight {
   readonly #ledger: Ledger;
   readonly #records: DeliveryRecords;
   readonly #clock: Clock;
@@ -88,25 +56,30 @@ class RecordedInFlight implements InFlight {
     }
   }
 
+  /** When the first attempt of which nobody knows what became of it began, milliseconds since the epoch. */
   unansweredSince({ sequence, unansweredSince }: QueuedEvent): number | undefined {
     const kept = this.#askedAfter.has(sequence) ? undefined : unansweredSince;
     return this.#firstAttempts.get(sequence) ?? kept;
   }
 
+  /** Those that the other side may have had and forgotten. */
   overdue<T extends QueuedEvent>(queued: readonly T[]): readonly T[] {
     return queued.filter((one) => this.#isOverdue(one));
   }
 
+  /** Those that a destination which forgets was sent before, as far as is known, without an answer for good. */
   mayHave(queued: readonly QueuedEvent[]): readonly QueuedEvent[] {
     if (this.#idMemoryMs === undefined) return [];
     return queued.filter((one) => this.unansweredSince(one) !== undefined || this.#isOverdue(one));
   }
 
+  /** Whether an operator wants it sent though nobody can tell whether it is there. It was not since. */
   isForced({ sequence, forced, unansweredSince }: QueuedEvent): boolean {
     const at = this.#firstAttempts.get(sequence);
     return forced === true && (at === undefined || at === unansweredSince);
   }
 
+  /** Must succeed before the events are sent. */
   async begin(queued: readonly QueuedEvent[]): Promise<WriteOutcome> {
     const now = this.#clock.now();
     const added = queued
@@ -121,6 +94,7 @@ class RecordedInFlight implements InFlight {
     return WRITTEN;
   }
 
+  /** They were sent, and nobody knows what became of them. */
   async unanswered(queued: readonly QueuedEvent[]): Promise<void> {
     if (queued.every(({ sequence }) => this.#recorded.has(sequence))) return;
     const meant = new Set(queued.map(({ sequence }) => sequence));
@@ -132,6 +106,7 @@ class RecordedInFlight implements InFlight {
     );
   }
 
+  /** The other side does not have these, or they are to be sent all the same: their time begins anew. */
   restart(queued: readonly QueuedEvent[]): void {
     for (const { sequence } of queued) {
       this.#firstAttempts.delete(sequence);
@@ -139,6 +114,7 @@ class RecordedInFlight implements InFlight {
     }
   }
 
+  /** The record without these, to be written with what settles them. */
   without(sequences: readonly number[]): readonly RecordChange[] {
     if (!sequences.some((sequence) => this.#recorded.has(sequence))) return [];
     const gone = new Set(sequences);
@@ -148,6 +124,7 @@ class RecordedInFlight implements InFlight {
     return [this.#records.putInFlight(left)];
   }
 
+  /** After that was written. */
   forget(sequences: readonly number[]): void {
     for (const sequence of sequences) {
       this.#firstAttempts.delete(sequence);

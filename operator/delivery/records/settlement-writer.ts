@@ -8,26 +8,7 @@ import type { DeadLetterIndex } from './dead-letters.ts';
 import type { DeliveryRecords } from './delivery-records.ts';
 import type { InFlight } from './in-flight.ts';
 
-/**
- * Turns what became of events into ledger records, and, once these are written, into what is remembered
- * in memory. Events come from the ledger (the cursor passes them) or from a lane of kept ones
- * (`dropFrom` removes them there in the same write).
- */
-export interface SettlementWriter {
-  recordsOf(
-    settled: readonly SettledEvent[],
-    dropFrom?: (queued: QueuedEvent) => RecordChange,
-  ): RecordChange[];
-  /** After the records of these were written. */
-  written(settled: readonly SettledEvent[]): void;
-  /** Writes the records of a lane's events, and remembers them. */
-  write(
-    settled: readonly SettledEvent[],
-    dropFrom: (queued: QueuedEvent) => RecordChange,
-  ): Promise<WriteOutcome>;
-}
-
-export interface SettlementWriterOptions {
+interface SettlementWriterOptions {
   readonly ledger: Ledger;
   readonly records: DeliveryRecords;
   readonly clock: Clock;
@@ -37,40 +18,37 @@ export interface SettlementWriterOptions {
   readonly acknowledgements: Acknowledgements;
 }
 
-export function createSettlementWriter(options: SettlementWriterOptions): SettlementWriter {
-  const { ledger, records, clock, deadLetters, parked, inFlight, acknowledgements } = options;
+/**
+ * Turns what became of events into ledger records, and, once these are written, into what is remembered
+ * in memory. Events come from the ledger (the cursor passes them) or from a lane of kept ones
+ * (`dropFrom` removes them there in the same write).
+ */
+export class SettlementWriter {
+  readonly #options: SettlementWriterOptions;
 
-  const recordsOf: SettlementWriter['recordsOf'] = (settled, dropFrom) => {
+  constructor(options: SettlementWriterOptions) {
+    this.#options = options;
+  }
+
+  recordsOf(
+    settled: readonly SettledEvent[],
+    dropFrom?: (queued: QueuedEvent) => RecordChange,
+  ): readonly RecordChange[] {
+    const { clock, inFlight, acknowledgements } = this.#options;
     const at = clock.now();
-    const changes: RecordChange[] = [];
-    for (const queued of settled) {
-      const { sequence, event, result } = queued;
-      if (dropFrom !== undefined) changes.push(dropFrom(queued));
-      switch (result.kind) {
-        case 'dead': {
-          const { reason, unansweredSince } = result;
-          const more = omitUndefined({ unansweredSince });
-          changes.push(records.putDead({ sequence, event, at, reason, ...more }));
-          break;
-        }
-        case 'parked': {
-          const more = omitUndefined({ unansweredSince: inFlight.unansweredSince(queued) });
-          changes.push(records.putParked({ sequence, event, at, reason: result.reason, ...more }));
-          break;
-        }
-        default:
-          // An operator may have moved the cursor back over a dead letter, and it is accepted this time.
-          if (deadLetters.has(sequence)) changes.push(records.dropDead(sequence));
-      }
-    }
     return [
-      ...changes,
+      ...settled.flatMap((one) => [
+        ...(dropFrom === undefined ? [] : [dropFrom(one)]),
+        ...this.#recordOf(one, at),
+      ]),
       ...inFlight.without(settled.map(({ sequence }) => sequence)),
       ...acknowledgements.recordsOf(delivered(settled)),
     ];
-  };
+  }
 
-  const written: SettlementWriter['written'] = (settled) => {
+  /** After the records of these were written. */
+  written(settled: readonly SettledEvent[]): void {
+    const { deadLetters, parked, inFlight, acknowledgements } = this.#options;
     inFlight.forget(settled.map(({ sequence }) => sequence));
     acknowledgements.written(delivered(settled));
     for (const one of settled) {
@@ -78,17 +56,36 @@ export function createSettlementWriter(options: SettlementWriterOptions): Settle
       else deadLetters.remove(one);
       if (one.result.kind === 'parked') parked.keptEvent(one.event.tenant);
     }
-  };
+  }
 
-  return {
-    recordsOf,
-    written,
-    write: async (settled, dropFrom) => {
-      const outcome = await ledger.writeRecords(recordsOf(settled, dropFrom));
-      if (outcome.kind === 'written') written(settled);
-      return outcome;
-    },
-  };
+  /** Writes the records of a lane's events, and remembers them. */
+  async write(
+    settled: readonly SettledEvent[],
+    dropFrom: (queued: QueuedEvent) => RecordChange,
+  ): Promise<WriteOutcome> {
+    const outcome = await this.#options.ledger.writeRecords(this.recordsOf(settled, dropFrom));
+    if (outcome.kind === 'written') this.written(settled);
+    return outcome;
+  }
+
+  #recordOf(settled: SettledEvent, at: number): readonly RecordChange[] {
+    const { records, deadLetters, inFlight } = this.#options;
+    const { sequence, event, result } = settled;
+    switch (result.kind) {
+      case 'dead': {
+        const { reason, unansweredSince } = result;
+        const more = omitUndefined({ unansweredSince });
+        return [records.putDead({ sequence, event, at, reason, ...more })];
+      }
+      case 'parked': {
+        const more = omitUndefined({ unansweredSince: inFlight.unansweredSince(settled) });
+        return [records.putParked({ sequence, event, at, reason: result.reason, ...more })];
+      }
+      default:
+        // An operator may have moved the cursor back over a dead letter, and it is accepted this time.
+        return deadLetters.has(sequence) ? [records.dropDead(sequence)] : [];
+    }
+  }
 }
 
 function delivered(settled: readonly SettledEvent[]): number[] {

@@ -1,5 +1,4 @@
-import type { Destination } from '../../destinations/destination.ts';
-import type { LateBiller } from '../../destinations/late.ts';
+import type { Destination, Plans } from '../../destinations/destination.ts';
 import { override } from '../../model/override.ts';
 import type { Ledger } from '../../ledger/ledger.ts';
 
@@ -66,37 +65,25 @@ export function createMortalProcess(awaits: number): MortalProcess {
         }
       },
     }),
-    destination: <T extends Destination>(inner: T) =>
-      override<Destination, T>(inner, {
+    destination: <T extends Destination>(inner: T) => {
+      const { customers, plans, late } = inner;
+      const verify = inner.verify?.bind(inner);
+      return override<Destination, T>(inner, {
         bootstrap: (...call) => around(() => inner.bootstrap(...call)),
-        provision: (...call) => around(() => inner.provision(...call)),
         send: (...call) => around(() => inner.send(...call)),
-        offboard: (...call) => around(() => inner.offboard(...call)),
-        ...(inner.change !== undefined && {
-          change: (...call: Parameters<NonNullable<Destination['change']>>) =>
-            around(async () => {
-              const outcome = await inner.change?.(...call);
-              return outcome ?? { kind: 'retry', reason: 'cannot change' };
-            }),
-        }),
-        ...(inner.late !== undefined && { late: mortalBiller(inner.late, around) }),
-        ...(inner.verify !== undefined && {
-          verify: (...call: Parameters<NonNullable<Destination['verify']>>) =>
-            around(async () => {
-              const outcome = await inner.verify?.(...call);
-              return outcome ?? { kind: 'retry', reason: 'cannot verify' };
-            }),
-        }),
-      }),
-  };
-}
-
-function mortalBiller(
-  inner: LateBiller,
-  around: <T>(effect: () => Promise<T>) => Promise<T>,
-): LateBiller {
-  return {
-    price: (...call) => around(() => inner.price(...call)),
-    bill: (...call) => around(() => inner.bill(...call)),
+        verify: verify && ((...call) => around(() => verify(...call))),
+        customers: customers && {
+          provision: (...call) => around(() => customers.provision(...call)),
+          offboard: (...call) => around(() => customers.offboard(...call)),
+        },
+        plans:
+          plans &&
+          override<Plans>(plans, { change: (...call) => around(() => plans.change(...call)) }),
+        late: late && {
+          price: (...call) => around(() => late.price(...call)),
+          bill: (...call) => around(() => late.bill(...call)),
+        },
+      });
+    },
   };
 }

@@ -1,8 +1,10 @@
 import type {
+  Customers,
   DeliveryOutcome,
   Destination,
   DestinationLimits,
   StepOutcome,
+  Sums,
 } from '../../destinations/destination.ts';
 import type { Tenant } from '../../model/tenant.ts';
 import type { MetricDefinition } from '../../model/catalog.ts';
@@ -20,6 +22,9 @@ export type Reaction =
   | readonly DeliveryOutcome[];
 
 export interface FakeDestination extends Destination {
+  readonly customers: Customers;
+  /** Whether it can be asked for sums, and what it answers. */
+  sums?: Sums;
   /** Ids in the order in which they were first taken. */
   readonly taken: readonly string[];
   /** Ids that were billed a second time, since they had been forgotten. */
@@ -40,7 +45,6 @@ export interface FakeDestination extends Destination {
 export interface FakeOptions {
   readonly name?: string;
   readonly limits?: Partial<DestinationLimits>;
-  readonly encodedBytes?: (event: UsageEvent) => number;
   readonly now?: () => number;
   /** Whether it can say which events it has. */
   readonly verifies?: boolean;
@@ -102,7 +106,6 @@ export function createFakeDestination(options: FakeOptions = {}): FakeDestinatio
     name: options.name ?? 'fake',
     type: 'webhook',
     limits,
-    ...(options.encodedBytes !== undefined && { encodedBytes: options.encodedBytes }),
     accepts: options.accepts ?? (() => true),
     taken: takenEver,
     billedTwice,
@@ -123,21 +126,23 @@ export function createFakeDestination(options: FakeOptions = {}): FakeDestinatio
       bootstraps.push(catalog.map(({ code }) => code));
       return fake.reactToBootstrap();
     },
-    provision: async (tenant, signal) => {
-      await options.pause?.(signal);
-      const outcome = fake.reactToTenant(tenant);
-      if (outcome.kind === 'done') provisioned.push(tenant);
-      return outcome;
-    },
     send: async (events, signal) => {
       calls.push(events.map(({ id }) => id));
       await options.pause?.(signal);
       return answer(events, fake.react(events));
     },
-    offboard: async (tenant) => {
-      const outcome = fake.reactToOffboard(tenant);
-      if (outcome.kind === 'done') offboarded.push(tenant.id);
-      return outcome;
+    customers: {
+      provision: async (tenant, signal) => {
+        await options.pause?.(signal);
+        const outcome = fake.reactToTenant(tenant);
+        if (outcome.kind === 'done') provisioned.push(tenant);
+        return outcome;
+      },
+      offboard: async (tenant) => {
+        const outcome = fake.reactToOffboard(tenant);
+        if (outcome.kind === 'done') offboarded.push(tenant.id);
+        return outcome;
+      },
     },
     ...(options.verifies === true && {
       verify: async (events: readonly UsageEvent[]) => ({

@@ -9,8 +9,7 @@ import { createMemoryLedger } from '../../ledger/testing/memory-ledger.ts';
 import { TEST_WINDOW_START, testEvent } from '../../ledger/testing/events.ts';
 import { buildCatalog, type Catalog, type CustomMetric } from '../../model/catalog.ts';
 import type { UsageEvent } from '../../model/event.ts';
-import type { Delivery } from '../delivery.ts';
-import { createDelivery } from '../delivery-engine.ts';
+import { Delivery } from '../delivery.ts';
 import type { ExistingDestination } from '../destination-status.ts';
 import { createFakeDestination, type FakeDestination } from './fake-destination.ts';
 import { createVirtualClock, type VirtualClock } from './virtual-clock.ts';
@@ -87,7 +86,7 @@ export function createHarness(options: HarnessOptions = {}): Harness {
   const tell = (): void => {
     for (const listener of listeners) listener();
   };
-  const delivery = createDelivery({
+  const delivery = new Delivery({
     ledger,
     clock,
     random: () => 0.5,

@@ -7,8 +7,7 @@ import type { Ledger } from '../../ledger/ledger.ts';
 import { createOutbound } from '../../outbound/outbound.ts';
 import type { Clock } from '../../telemetry/clock.ts';
 import { buildCatalog, type CustomMetric } from '../../model/catalog.ts';
-import type { Delivery } from '../delivery.ts';
-import { createDelivery } from '../delivery-engine.ts';
+import { Delivery } from '../delivery.ts';
 
 /** The delivery engine with its real destinations, running. */
 export interface LiveDelivery {
@@ -35,7 +34,7 @@ export async function startLiveDelivery(options: LiveOptions): Promise<LiveDeliv
   const catalog = buildCatalog(options.customMetrics ?? []);
   if (catalog.kind === 'invalid') throw new Error(catalog.problems.join());
   const outbound = createOutbound({ registry, clock, userAgent: 'meterfeed/test' });
-  const delivery = createDelivery({
+  const delivery = new Delivery({
     ledger,
     clock,
     logger,

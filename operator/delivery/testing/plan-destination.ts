@@ -1,4 +1,4 @@
-import type { Destination } from '../../destinations/destination.ts';
+import type { Customers, Destination } from '../../destinations/destination.ts';
 import { override } from '../../model/override.ts';
 import { nanosFromDecimal } from '../../model/decimal.ts';
 import type { UsageEvent } from '../../model/event.ts';
@@ -73,35 +73,40 @@ export function createPlanWorld(
   };
 
   const destination = override<Destination, FakeDestination>(inner, {
-    provision: async (tenant, signal) => {
-      const outcome = await inner.provision(tenant, signal);
-      if (outcome.kind !== 'done') return outcome;
-      const current = currentOf(tenant.id);
-      const wanted = wantedOf(tenant.plan);
-      if (current === undefined) {
-        plans.set(tenant.id, [{ plan: wanted, from: tenant.billableFrom ?? tenant.createdAt }]);
-        return outcome;
-      }
-      if (current.plan === wanted) return outcome;
-      const before = fullHours ? Math.ceil(now() / 3_600_000) * 3_600_000 : now();
-      return { kind: 'drain', reason: 'other plan', before, current: current.plan, wanted };
+    customers: override<Customers>(inner.customers, {
+      provision: async (tenant, signal) => {
+        const outcome = await inner.customers.provision(tenant, signal);
+        if (outcome.kind !== 'done') return outcome;
+        const current = currentOf(tenant.id);
+        const wanted = wantedOf(tenant.plan);
+        if (current === undefined) {
+          plans.set(tenant.id, [{ plan: wanted, from: tenant.billableFrom ?? tenant.createdAt }]);
+          return outcome;
+        }
+        if (current.plan === wanted) return outcome;
+        const before = fullHours ? Math.ceil(now() / 3_600_000) * 3_600_000 : now();
+        return { kind: 'drain', reason: 'other plan', before, current: current.plan, wanted };
+      },
+    }),
+    plans: {
+      change: async (tenant, before) => {
+        const to = wantedOf(tenant.plan);
+        changes.push({ tenant: tenant.id, before, to });
+        const reaction = world.reactToChange();
+        if (reaction !== 'change') return { kind: reaction, reason: 'no change now' };
+        const current = currentOf(tenant.id);
+        if (current === undefined) return { kind: 'retry', reason: 'no plan' };
+        const grace = (from: number) =>
+          graceMs === undefined ? {} : { lateUntil: from + graceMs };
+        if (current.plan === to)
+          return { kind: 'changed', from: current.from, ...grace(current.from) };
+        const from = fullHours ? before : now();
+        plans.set(tenant.id, [...(plans.get(tenant.id) ?? []), { plan: to, from }]);
+        return { kind: 'changed', from, ...grace(from) };
+      },
+      quietUntil: (at) => world.quiet(at),
+      periodEnd: async (_tenant, at) => ({ kind: 'period-end', at: world.periodEndOf(at) }),
     },
-    change: async (tenant, before) => {
-      const to = wantedOf(tenant.plan);
-      changes.push({ tenant: tenant.id, before, to });
-      const reaction = world.reactToChange();
-      if (reaction !== 'change') return { kind: reaction, reason: 'no change now' };
-      const current = currentOf(tenant.id);
-      if (current === undefined) return { kind: 'retry', reason: 'no plan' };
-      const grace = (from: number) => (graceMs === undefined ? {} : { lateUntil: from + graceMs });
-      if (current.plan === to)
-        return { kind: 'changed', from: current.from, ...grace(current.from) };
-      const from = fullHours ? before : now();
-      plans.set(tenant.id, [...(plans.get(tenant.id) ?? []), { plan: to, from }]);
-      return { kind: 'changed', from, ...grace(from) };
-    },
-    quietUntil: (at) => world.quiet(at),
-    periodEnd: async (_tenant, at) => ({ kind: 'period-end', at: world.periodEndOf(at) }),
     send: async (events, signal) => {
       const outcomes = await inner.send(events, signal);
       const taken = new Set(inner.taken);

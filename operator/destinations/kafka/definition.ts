@@ -1,5 +1,5 @@
 import type { DestinationDefinition } from '../definition.ts';
-import { createKafka } from './kafka.ts';
+import { Kafka } from './kafka.ts';
 import {
   KAFKA_VARIABLES,
   kafkaFromEnvironment,
@@ -25,5 +25,5 @@ export const kafka: DestinationDefinition<KafkaSettings, KafkaSpec> = {
     translate: kafkaFromSpec,
   },
   forCluster: (options, source) => ({ ...options, source }),
-  create: createKafka,
+  create: (name, options, context) => new Kafka(name, options, context),
 };

@@ -7,7 +7,7 @@ import { testEvent } from '../../ledger/testing/events.ts';
 import { Secret } from '../../model/secret.ts';
 import { createTestContext } from '../testing/context.ts';
 import type { BrokerAddress } from './broker-address.ts';
-import { createKafka } from './kafka.ts';
+import { Kafka } from './kafka.ts';
 import type { KafkaSettings } from './settings.ts';
 import { type FakeBrokerOptions, startFakeBroker } from './testing/fake-broker.ts';
 import { ScramServer } from './testing/scram-server.ts';
@@ -55,7 +55,7 @@ async function sentTo(
     source: 'control-plane',
     ...change,
   };
-  const kafka = createKafka('kafka', settings, createTestContext());
+  const kafka = new Kafka('kafka', settings, createTestContext());
   closers.push(() => kafka.close());
   const [outcome] = await kafka.send([testEvent()], stop);
   return outcome;

@@ -12,7 +12,7 @@ import { Secret } from '../../model/secret.ts';
 import type { Destination } from '../destination.ts';
 import { createDestinationRegistry, DESTINATIONS } from '../registry.ts';
 import { createTestContext, testTenant } from '../testing/context.ts';
-import { createKafka } from './kafka.ts';
+import { Kafka } from './kafka.ts';
 import type { KafkaSettings } from './settings.ts';
 import {
   type FakeBroker,
@@ -35,7 +35,7 @@ async function broker(options: FakeBrokerOptions = {}): Promise<FakeBroker> {
   return started;
 }
 
-function kept(destination: Destination): Destination {
+function kept<T extends Destination>(destination: T): T {
   closers.push(() => destination.close());
   return destination;
 }
@@ -44,7 +44,7 @@ function kafkaAt(
   { address }: Pick<FakeBroker, 'address'>,
   change: Partial<KafkaSettings> = {},
   context = createTestContext(),
-): Destination {
+): Kafka {
   const settings: KafkaSettings = {
     brokers: [address],
     topic: 'usage',
@@ -53,7 +53,7 @@ function kafkaAt(
     source: 'control-plane',
     ...change,
   };
-  return kept(createKafka('kafka', settings, context));
+  return kept(new Kafka('kafka', settings, context));
 }
 
 /** As the CloudEvents SDK reads it. */
@@ -166,11 +166,11 @@ describe('what goes wrong', () => {
   test('a batch that is too large is split, and later ones are smaller', async () => {
     const target = await broker({ answers: [10] });
     const kafka = kafkaAt(target);
-    const before = kafka.limits.batchBytes;
+    const before = kafka.limits.batchBytes?.most;
     const events = testWindow(TEST_WINDOW_START, 100);
     const outcomes = await kafka.send(events, signal);
     expect(new Set(outcomes.map(({ kind }) => kind))).toEqual(new Set(['split']));
-    expect(kafka.limits.batchBytes).toBeLessThan(before ?? 0);
+    expect(kafka.limits.batchBytes?.most).toBeLessThan(before ?? 0);
     expect(target.records).toHaveLength(0);
   });
 
@@ -243,11 +243,11 @@ describe('tenants and the catalogue', () => {
     const kafka = kafkaAt(target);
     const metrics = COLLECTOR_METRICS;
     expect(await kafka.bootstrap(metrics, signal)).toStrictEqual({ kind: 'done' });
-    for (const _ of [1, 2]) await kafka.provision(testTenant({ id: 'acme' }), signal);
+    for (const _ of [1, 2]) await kafka.customers.provision(testTenant({ id: 'acme' }), signal);
     const notice = { id: 'a1', tenant: 'acme', percent: 100, amount: '5', at: 0 };
     const counts = { kind: 'metric', metric: 'tenant_gpu_hours' } as const;
-    await kafka.notify?.({ ...notice, counts, period: 'prepaid' }, signal);
-    expect(await kafka.offboard(testTenant({ id: 'acme' }), signal)).toStrictEqual({
+    await kafka.notices.notify({ ...notice, counts, period: 'prepaid' }, signal);
+    expect(await kafka.customers.offboard(testTenant({ id: 'acme' }), signal)).toStrictEqual({
       kind: 'done',
     });
     const told = target.records.map((record) => [record.key, eventOf(record).type]);

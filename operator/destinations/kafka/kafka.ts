@@ -1,9 +1,7 @@
-import type { BudgetNotice } from '../../model/budget-notice.ts';
 import type { MetricDefinition } from '../../model/catalog.ts';
 import type { UsageEvent } from '../../model/event.ts';
-import type { Tenant } from '../../model/tenant.ts';
 import { createGuardedLookup } from '../../outbound/address-guard.ts';
-import { type Announcements, createAnnouncements } from '../announcements.ts';
+import { Announcements } from '../announcements.ts';
 import {
   type LifecycleEvent,
   lifecycleCloudEvent,
@@ -35,20 +33,13 @@ const LEAST_ID_MEMORY_MS = 24 * 3_600_000;
  * and the topic is told of tenants and of the catalogue (docs/destinations/kafka.md). Throws a TypeError
  * when the settings cannot be used.
  */
-export function createKafka(
-  name: string,
-  settings: KafkaSettings,
-  context: DestinationContext,
-): Destination {
-  return new Kafka(name, settings, context);
-}
-
-class Kafka implements Destination {
+export class Kafka implements Destination {
   readonly name: string;
   readonly type = 'kafka';
+  readonly customers: Announcements;
+  readonly notices: Announcements;
   readonly #settings: KafkaSettings;
   readonly #writer: TopicWriter;
-  readonly #announcements: Announcements;
   readonly #records: SizedEvents<KafkaRecord>;
   #batchBytes = BATCH_BYTES;
 
@@ -63,26 +54,26 @@ class Kafka implements Destination {
       (event) => recordOf(usageCloudEvent(event, source), contentMode),
       BATCH_EVENTS,
     );
-    this.#announcements = createAnnouncements({
+    this.customers = new Announcements({
       name,
       source: settings.source,
-      tell: (event, signal) => this.#tell(event, signal),
+      post: (event, signal) => this.#announce(event, signal),
       clock,
       logger,
     });
+    this.notices = this.customers;
   }
 
   get limits(): DestinationLimits {
     return {
       batchEvents: BATCH_EVENTS,
-      batchBytes: this.#batchBytes,
+      batchBytes: {
+        most: this.#batchBytes,
+        sizeOf: (event) => recordBytes(this.#records.size(event)),
+      },
       negativeQuantities: true,
       leastIdMemoryMs: LEAST_ID_MEMORY_MS,
     };
-  }
-
-  encodedBytes(event: UsageEvent): number {
-    return recordBytes(this.#records.size(event));
   }
 
   accepts(): boolean {
@@ -90,19 +81,7 @@ class Kafka implements Destination {
   }
 
   bootstrap(catalog: readonly MetricDefinition[], signal: AbortSignal): Promise<StepOutcome> {
-    return this.#announcements.bootstrap(catalog, signal);
-  }
-
-  provision(tenant: Tenant, signal: AbortSignal): Promise<StepOutcome> {
-    return this.#announcements.provision(tenant, signal);
-  }
-
-  offboard(tenant: Tenant, signal: AbortSignal): Promise<StepOutcome> {
-    return this.#announcements.offboard(tenant, signal);
-  }
-
-  notify(notice: BudgetNotice, signal: AbortSignal): Promise<StepOutcome> {
-    return this.#announcements.notify(notice, signal);
+    return this.customers.bootstrap(catalog, signal);
   }
 
   async send(
@@ -123,7 +102,7 @@ class Kafka implements Destination {
     return this.#writer.close();
   }
 
-  async #tell(event: LifecycleEvent, signal: AbortSignal): Promise<WriteOutcome> {
+  async #announce(event: LifecycleEvent, signal: AbortSignal): Promise<WriteOutcome> {
     const record = recordOf(lifecycleCloudEvent(event), this.#settings.contentMode);
     const [outcome] = await this.#writer.append([record], signal);
     return outcome ?? { kind: 'delivered' };

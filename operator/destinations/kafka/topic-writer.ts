@@ -16,7 +16,7 @@ export interface TopicWriter {
   close(): Promise<void>;
 }
 
-export interface TopicWriterOptions {
+interface TopicWriterOptions {
   readonly settings: KafkaSettings;
   readonly lookup: LookupFunction;
 }

@@ -1,7 +1,7 @@
 import { text } from '../../config/parsers/scalars.ts';
 import type { DestinationDefinition } from '../definition.ts';
 import { lagoAlerts } from './alerts.ts';
-import { createLago } from './lago.ts';
+import { Lago } from './lago.ts';
 import {
   LAGO_VARIABLES,
   lagoFromEnvironment,
@@ -29,6 +29,6 @@ export const lago: DestinationDefinition<LagoSettings, LagoSpec> = {
     secretRefs: ({ apiKeySecretRef }) => [apiKeySecretRef],
     translate: lagoFromSpec,
   },
-  create: createLago,
+  create: (name, options, context) => new Lago(name, options, context),
   alerts: lagoAlerts,
 };

@@ -38,7 +38,7 @@ async function use(world: LagoWorld, stamp: string, quantity: string, sku?: stri
 }
 
 async function invoices({ destination }: LagoWorld, since = 0) {
-  const outcome = await destination.invoices?.({ tenant: TENANT, since }, NEVER);
+  const outcome = await destination.invoices.list({ tenant: TENANT, since }, NEVER);
   if (outcome?.kind !== 'invoices') throw new Error(outcome?.reason ?? 'no answer');
   const lines = outcome.invoices.map((invoice) => ({
     ...invoice,
@@ -103,8 +103,8 @@ test('a change of plan ends one invoice where the next begins', async () => {
   await world.restart({ planCode: 'b' }).bootstrap([], NEVER);
   const tenant = { ...TENANT, plan: 'b' };
   world.turnTo(time('Feb 16T10'));
-  await world.destination.provision(tenant, NEVER);
-  await world.destination.change?.(tenant, time('Feb 16T10'), NEVER);
+  await world.destination.customers.provision(tenant, NEVER);
+  await world.destination.plans.change(tenant, time('Feb 16T10'), NEVER);
   const { invoices: made, open } = await invoices(world, time('Feb 02T00'));
   const [ended] = made;
   expect(ended?.lines).toMatchObject([{ metric: METRIC, quantity: '3', from: time('Feb 01T00') }]);
@@ -116,7 +116,7 @@ test('a change of plan ends one invoice where the next begins', async () => {
 test('no change is made while Lago makes the invoices of a month or a week', async () => {
   const world = await createLagoWorld();
   worlds.push(world);
-  const quiet = (at: string) => world.destination.quietUntil?.(time(at));
+  const quiet = (at: string) => world.destination.plans.quietUntil(time(at));
   expect(quiet('Feb 01T00:59:59')).toBe(time('Feb 01T01'));
   expect(quiet('Feb 01T01')).toBeUndefined();
   expect(quiet('Feb 08T00:10')).toBe(time('Feb 08T01'));

@@ -1,10 +1,17 @@
 import { greatest, least } from '../../model/extremes.ts';
 import { roundToSigned } from '../../model/decimal.ts';
 import { omitUndefined } from '../../model/omit-undefined.ts';
-import type { FinalInvoice, InvoicesOutcome, OpenUsage, UsageLine } from '../invoices.ts';
+import type {
+  FinalInvoice,
+  Invoices,
+  InvoicesOutcome,
+  InvoicesQuery,
+  OpenUsage,
+  UsageLine,
+} from '../invoices.ts';
 import type { ApiProblem } from '../json-api/answer.ts';
 import { type JsonObject, objectOf, objectsOf, textOf, timeOf } from '../json.ts';
-import type { LagoIds } from './customers.ts';
+import { idsOf, type LagoIds } from './customers.ts';
 import type { LagoClient } from './lago-client.ts';
 import { findActive } from './subscriptions.ts';
 import { mayHaveUsage, usageFees, type UsageFees } from './usage-fees.ts';
@@ -15,40 +22,47 @@ const DAY_MS = 86_400_000;
  * The invoices of a tenant's subscriptions. A draft takes in what still comes, one that is finalized never changes, and one
  * that was voided bills nothing (docs/destinations/lago.md#what-lago-does-not-bill).
  */
-export async function listInvoices(
-  client: LagoClient,
-  { customer, subscription }: LagoIds,
-  since: number,
-  signal: AbortSignal,
-): Promise<InvoicesOutcome> {
-  const query = new URLSearchParams({
-    external_customer_id: customer,
-    issuing_date_from: new Date(Math.max(0, since - DAY_MS)).toISOString().slice(0, 10),
-  });
-  const list = await client.list(`/invoices?${query.toString()}`, 'invoices', signal);
-  if (list.kind !== 'list') return failure(list);
-  const final: JsonObject[] = [];
-  const open: OpenUsage[] = [];
-  for (const { lago_id: id, status } of list.items.filter(mayHaveUsage)) {
-    if (typeof id !== 'string' || (status !== 'finalized' && status !== 'draft')) continue;
-    // What a list has of an invoice is neither its lines nor its periods.
-    const answer = await client.get(`/invoices/${encodeURIComponent(id)}`, signal);
-    if (answer.kind !== 'ok') return failure(answer);
-    const invoice = objectOf(answer.body, 'invoice');
-    if (status === 'finalized') final.push(invoice);
-    else open.push(...periodsOf(invoice, subscription).map(({ from }) => ({ from })));
+export class LagoInvoices implements Invoices {
+  readonly closedPeriods =
+    'Lago takes it, and it is on no invoice: one that is finalized does not change, and the next begins after it';
+  readonly #client: LagoClient;
+
+  constructor(client: LagoClient) {
+    this.#client = client;
   }
-  const invoices = usageFees(final, subscription).flatMap((one) => {
-    const periods = periodsOf(one.invoice, subscription);
-    return periods.length === 0 ? [] : [readInvoice(one, periods)];
-  });
-  const active = await findActive(client, subscription, signal);
-  if (active.kind === 'subscription') {
-    const { periodStartedAt, startedAt } = active.subscription;
-    open.push({ from: afterChange(periodStartedAt ?? startedAt, invoices) });
-  } else if (active.kind !== 'none') return failure(active);
-  const due = invoices.filter(({ finalizedAt }) => finalizedAt >= since);
-  return { kind: 'invoices', invoices: due, open, payer: subscription };
+
+  async list({ tenant, since }: InvoicesQuery, signal: AbortSignal): Promise<InvoicesOutcome> {
+    const client = this.#client;
+    const { customer, subscription } = idsOf(tenant);
+    const query = new URLSearchParams({
+      external_customer_id: customer,
+      issuing_date_from: new Date(Math.max(0, since - DAY_MS)).toISOString().slice(0, 10),
+    });
+    const list = await client.list(`/invoices?${query.toString()}`, 'invoices', signal);
+    if (list.kind !== 'list') return failure(list);
+    const final: JsonObject[] = [];
+    const open: OpenUsage[] = [];
+    for (const { lago_id: id, status } of list.items.filter(mayHaveUsage)) {
+      if (typeof id !== 'string' || (status !== 'finalized' && status !== 'draft')) continue;
+      // What a list has of an invoice is neither its lines nor its periods.
+      const answer = await client.get(`/invoices/${encodeURIComponent(id)}`, signal);
+      if (answer.kind !== 'ok') return failure(answer);
+      const invoice = objectOf(answer.body, 'invoice');
+      if (status === 'finalized') final.push(invoice);
+      else open.push(...periodsOf(invoice, subscription).map(({ from }) => ({ from })));
+    }
+    const invoices = usageFees(final, subscription).flatMap((one) => {
+      const periods = periodsOf(one.invoice, subscription);
+      return periods.length === 0 ? [] : [readInvoice(one, periods)];
+    });
+    const active = await findActive(client, subscription, signal);
+    if (active.kind === 'subscription') {
+      const { periodStartedAt, startedAt } = active.subscription;
+      open.push({ from: afterChange(periodStartedAt ?? startedAt, invoices) });
+    } else if (active.kind !== 'none') return failure(active);
+    const due = invoices.filter(({ finalizedAt }) => finalizedAt >= since);
+    return { kind: 'invoices', invoices: due, open, payer: subscription };
+  }
 }
 
 /**

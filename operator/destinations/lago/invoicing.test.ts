@@ -45,9 +45,9 @@ async function provision(
   { destination }: LagoWorld,
   tenant: ReturnType<typeof testTenant>,
 ): Promise<ProvisionOutcome | ChangeOutcome> {
-  const outcome = await destination.provision(tenant, NEVER);
+  const outcome = await destination.customers.provision(tenant, NEVER);
   if (outcome.kind !== 'drain') return outcome;
-  return destination.change?.(tenant, outcome.before, NEVER) ?? outcome;
+  return destination.plans.change(tenant, outcome.before, NEVER) ?? outcome;
 }
 
 async function send(world: LagoWorld, stamp: number, units: string): Promise<DeliveryOutcome> {
@@ -88,7 +88,7 @@ describe('a change of plan', () => {
     const world = await priced();
     await provision(world, tenantOn());
     world.turnTo(time('16T10'));
-    expect(await world.destination.provision(tenantOn('b'), NEVER)).toMatchObject({
+    expect(await world.destination.customers.provision(tenantOn('b'), NEVER)).toMatchObject({
       kind: 'drain',
       before: time('16T10'),
       current: 'a',
@@ -125,7 +125,7 @@ describe('a change of plan', () => {
     // Another process knows it as well.
     const restarted = { ...world, destination: world.restart() };
     await restarted.destination.bootstrap(LAGO_METRICS, NEVER);
-    await restarted.destination.provision(tenantOn('b'), NEVER);
+    await restarted.destination.customers.provision(tenantOn('b'), NEVER);
     expect(await send(restarted, time('16T09'), '1')).toStrictEqual({ kind: 'delivered' });
     world.turnTo(time('19T01'));
     expect(await send(world, time('16T07'), '1')).toMatchObject(early);
@@ -141,7 +141,7 @@ describe('a change of plan', () => {
     world.lago.misbehaviours.add({ kind: 'commit-then-reset', method: 'POST', path, times: 1 });
     expect(await provision(world, tenant)).toMatchObject({ kind: 'retry' });
     world.turnTo(time('16T11'));
-    expect(await world.destination.change?.(tenant, time('16T10'), NEVER)).toStrictEqual({
+    expect(await world.destination.plans.change(tenant, time('16T10'), NEVER)).toStrictEqual({
       kind: 'changed',
       from: time('16T10:00:01'),
     });
@@ -193,16 +193,16 @@ describe('a change of plan', () => {
     world.turnTo(time('16T00'));
     const [tenant, before] = [tenantOn('b'), time('Feb 01T00')];
     const waits = { kind: 'drain', before, current: 'a', wanted: 'b' };
-    expect(await world.destination.provision(tenant, NEVER)).toMatchObject(waits);
-    expect(await world.destination.provision(tenant, NEVER)).toMatchObject(waits);
+    expect(await world.destination.customers.provision(tenant, NEVER)).toMatchObject(waits);
+    expect(await world.destination.customers.provision(tenant, NEVER)).toMatchObject(waits);
     world.turnTo(time('Feb 01T00:05'));
-    expect(await world.destination.change?.(tenant, before, NEVER)).toMatchObject({
+    expect(await world.destination.plans.change(tenant, before, NEVER)).toMatchObject({
       kind: 'retry',
     });
     world.turnTo(time('Feb 01T01'));
     const from = time('Feb 01T00:10:01');
     const changed = { kind: 'changed', from };
-    expect(await world.destination.change?.(tenant, before, NEVER)).toStrictEqual(changed);
+    expect(await world.destination.plans.change(tenant, before, NEVER)).toStrictEqual(changed);
     // The unit of 00:05 is sent as of the change, as the delivery engine does.
     await send(world, from, '1');
     world.turnTo(time('Mar 02T00'));
@@ -258,9 +258,9 @@ describe('an end', () => {
     const bill = await billed(world, '05T00 10, Feb 01T00:01 1', [
       [
         'Feb 01T00:05',
-        async () => void (early = await world.destination.offboard(tenantOn(), NEVER)),
+        async () => void (early = await world.destination.customers.offboard(tenantOn(), NEVER)),
       ],
-      ['Feb 01T01:00', () => world.destination.offboard(tenantOn(), NEVER)],
+      ['Feb 01T01:00', () => world.destination.customers.offboard(tenantOn(), NEVER)],
     ]);
     expect(early).toMatchObject({ kind: 'retry', afterMs: 55 * 60_000 });
     expect(bill).toBe('Jan 20, (Feb 1) 2');
@@ -270,7 +270,7 @@ describe('an end', () => {
     const world = await priced();
     await provision(world, tenantOn());
     const bill = await billed(world, '05T00 10, 20T11 1, 20T16 2', [
-      ['20T12', () => world.destination.offboard(tenantOn(), NEVER)],
+      ['20T12', () => world.destination.customers.offboard(tenantOn(), NEVER)],
       ['20T15', () => provision(world, testTenant({ createdAt: time('20T09') }))],
     ]);
     expect(bill).toBe('(20) 22, Jan 4');
@@ -339,7 +339,7 @@ test('what came twice to a Lago with ClickHouse is counted once, as on its invoi
   await send(world, at, '5');
   const day = { from: Date.UTC(2026, 10, 21), to: Date.UTC(2026, 10, 22) };
   const query = { tenant: testTenant(), metric: METRIC, ...day };
-  expect(await world.destination.totals?.(query, NEVER)).toStrictEqual({
+  expect(await world.destination.sums.total(query, NEVER)).toStrictEqual({
     kind: 'total',
     quantity: '5',
   });

@@ -52,7 +52,7 @@ const LAGO: Vendor = {
   },
 };
 
-export interface LagoClientOptions {
+interface LagoClientOptions {
   readonly name: string;
   readonly url: string;
   readonly apiKey: Secret;

@@ -21,7 +21,7 @@ const ADD_ON = 'meterfeed_late_usage';
 /** A request whose answer was lost may still be carried out: nobody looks for what it made before. */
 const SETTLED_MS = 300_000;
 
-export interface LagoLateOptions {
+interface LagoLateOptions {
   readonly client: LagoClient;
   /** The property that Lago sums, by metric. */
   readonly fieldOf: (metric: string) => string | undefined;

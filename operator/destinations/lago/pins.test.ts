@@ -40,7 +40,7 @@ const subscribed = { ...pinned, subscriptionIds: { lago: 'contract-7' } };
 describe('a customer that exists already', () => {
   test('is used as it is, with a subscription of the tenant', async () => {
     const { destination, lago } = await estate();
-    expect(await destination.provision(pinned, NEVER)).toStrictEqual(DONE);
+    expect(await destination.customers.provision(pinned, NEVER)).toStrictEqual(DONE);
     expect([...lago.state.customers.values()]).toMatchObject([{ name: 'Acme Ltd', email: null }]);
     expect(lago.state.subscriptions.at(-1)).toMatchObject({
       external_customer_id: 'acme-ltd',
@@ -51,7 +51,7 @@ describe('a customer that exists already', () => {
   test('is said when it is not there', async () => {
     const { destination } = await estate();
     const tenant = { ...pinned, customerIds: { lago: 'nobody' } };
-    expect(await destination.provision(tenant, NEVER)).toStrictEqual({
+    expect(await destination.customers.provision(tenant, NEVER)).toStrictEqual({
       kind: 'rejected',
       reason: 'no such customer in Lago: lago-customer-id: "nobody"',
     });
@@ -59,9 +59,9 @@ describe('a customer that exists already', () => {
 
   test('is not that of another tenant', async () => {
     const { destination, lago } = await estate();
-    await destination.provision(testTenant({ id: 'victim' }), NEVER);
+    await destination.customers.provision(testTenant({ id: 'victim' }), NEVER);
     const thief = testTenant({ id: 'thief', customerIds: { lago: 'victim' } });
-    expect(await destination.provision(thief, NEVER)).toStrictEqual({
+    expect(await destination.customers.provision(thief, NEVER)).toStrictEqual({
       kind: 'rejected',
       reason: 'the customer of another tenant: lago-customer-id: "victim"',
     });
@@ -73,14 +73,14 @@ describe('a subscription that exists already', () => {
   test('gets the usage, and is neither changed nor ended', async () => {
     const { destination, lago } = await estate();
     const tenant = { ...subscribed, plan: 'gold', currency: 'EUR' };
-    expect(await destination.provision(tenant, NEVER)).toStrictEqual(DONE);
+    expect(await destination.customers.provision(tenant, NEVER)).toStrictEqual(DONE);
     expect(await destination.send([testEvent({ tenant: tenant.id })], NEVER)).toStrictEqual([
       { kind: 'delivered' },
     ]);
     expect([...lago.state.events.values()]).toMatchObject([
       { external_subscription_id: 'contract-7' },
     ]);
-    expect(await destination.offboard(tenant, NEVER)).toStrictEqual(DONE);
+    expect(await destination.customers.offboard(tenant, NEVER)).toStrictEqual(DONE);
     expect(lago.state.subscriptions).toMatchObject([
       { external_id: 'contract-7', plan_code: 'tenant-standard', status: 'active' },
     ]);
@@ -88,12 +88,12 @@ describe('a subscription that exists already', () => {
 
   test('is read back by its own name', async () => {
     const { destination } = await estate();
-    await destination.provision(subscribed, NEVER);
+    await destination.customers.provision(subscribed, NEVER);
     const event = testEvent({ tenant: subscribed.id, quantity: '5' });
     await destination.send([event], NEVER);
     const day = { from: Date.UTC(2026, 10, 21), to: Date.UTC(2026, 10, 22) };
     const query = { tenant: subscribed, metric: event.metric, ...day };
-    expect(await destination.totals?.(query, NEVER)).toMatchObject({ quantity: '5' });
+    expect(await destination.sums.total(query, NEVER)).toMatchObject({ quantity: '5' });
   });
 
   test.each([
@@ -103,7 +103,7 @@ describe('a subscription that exists already', () => {
     const { destination } = await estate();
     const { customerIds: _, ...tenant } = pinned;
     const given = { ...tenant, ...(customerIds && { customerIds }), subscriptionIds: { lago: id } };
-    expect(await destination.provision(given, NEVER)).toStrictEqual({
+    expect(await destination.customers.provision(given, NEVER)).toStrictEqual({
       kind: 'rejected',
       reason: `customer "${customerIds?.lago ?? tenant.id}" has no such active subscription in Lago: lago-subscription-id: "${id}"`,
     });
@@ -118,7 +118,7 @@ test('address, tax number, time zone and terms are those of the override, and wh
     timeZone: 'Europe/Berlin',
     netTermsDays: 30,
   };
-  await destination.provision(testTenant({ billing }), NEVER);
+  await destination.customers.provision(testTenant({ billing }), NEVER);
   const told = {
     address_line1: 'Street 1',
     city: 'Köln',
@@ -129,7 +129,7 @@ test('address, tax number, time zone and terms are those of the override, and wh
     net_payment_term: 30,
   };
   expect(lago.state.customers.get(testTenant().id)).toMatchObject(told);
-  await destination.provision(testTenant({ billing: { netTermsDays: 14 } }), NEVER);
+  await destination.customers.provision(testTenant({ billing: { netTermsDays: 14 } }), NEVER);
   expect(lago.state.customers.get(testTenant().id)).toMatchObject({
     ...told,
     net_payment_term: 14,

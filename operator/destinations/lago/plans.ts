@@ -2,7 +2,7 @@ import type { UsageEvent } from '../../model/event.ts';
 import { omitUndefined } from '../../model/omit-undefined.ts';
 import type { Clock } from '../../telemetry/clock.ts';
 import type { Logger } from '../../telemetry/logger.ts';
-import type { UnpricedUsage } from '../destination.ts';
+import type { UnpricedUsage } from '../prices.ts';
 import type { ApiProblem } from '../json-api/answer.ts';
 import { type JsonObject, objectOf, objectsOf, textOf } from '../json.ts';
 import type { LagoMetric } from './billable-metrics.ts';

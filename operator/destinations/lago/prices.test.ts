@@ -149,7 +149,7 @@ describe('prices at Lago', () => {
     const books = [{ book: bookFor([ANY], { name: 'gold' }), isDefault: false }];
     const query = { books, metrics: new Set([GPU]), day: TODAY };
     const differences = [{ kind: 'create', price: ANY.name, place: GPU }];
-    expect(await destination.comparePrices?.(query, NEVER)).toMatchObject({
+    expect(await destination.prices.compare(query, NEVER)).toMatchObject({
       kind: 'compared',
       books: [{ book: 'gold', plan: 'gold', exists: false, differences }],
     });
@@ -160,6 +160,6 @@ describe('prices at Lago', () => {
     const books = [{ book: bookFor([ANY]), isDefault: true }];
     await world.lago.close();
     const query = { books, metrics: new Set([GPU]), day: TODAY };
-    expect(await destination.comparePrices?.(query, NEVER)).toMatchObject({ kind: 'failed' });
+    expect(await destination.prices.compare(query, NEVER)).toMatchObject({ kind: 'failed' });
   });
 });

@@ -36,7 +36,7 @@ test('a tenant gets a customer and a subscription that begins early enough', asy
     project: 'research',
     tenantClass: 'public',
   });
-  expect(await destination.provision(tenant, NEVER)).toStrictEqual({ kind: 'done' });
+  expect(await destination.customers.provision(tenant, NEVER)).toStrictEqual({ kind: 'done' });
   expect(lago.state.customers.get('tenant-vcluster-a-a')).toMatchObject({
     name: 'Team A',
     email: 'a@example.com',
@@ -63,10 +63,10 @@ test('a tenant gets a customer and a subscription that begins early enough', asy
 
 test('a restart finds the subscription by the current usage and reuses it', async () => {
   const world = await ready();
-  await world.destination.provision(testTenant(), NEVER);
+  await world.destination.customers.provision(testTenant(), NEVER);
   const later = world.restart();
   await later.bootstrap(LAGO_METRICS, NEVER);
-  expect(await later.provision(testTenant(), NEVER)).toStrictEqual({ kind: 'done' });
+  expect(await later.customers.provision(testTenant(), NEVER)).toStrictEqual({ kind: 'done' });
   expect(world.lago.state.subscriptions).toHaveLength(1);
   expect(world.requests('POST', '/api/v1/subscriptions')).toHaveLength(1);
   expect(world.lago.requests.filter(({ path }) => path.endsWith('/current_usage'))).toHaveLength(2);
@@ -86,7 +86,7 @@ describe('a probe that fails creates nothing', () => {
   ])('with %i', async (status, body, kind) => {
     const world = await ready();
     world.lago.misbehaviours.add({ kind: 'status', status, body, path: PROBE });
-    expect((await world.destination.provision(testTenant(), NEVER)).kind).toBe(kind);
+    expect((await world.destination.customers.provision(testTenant(), NEVER)).kind).toBe(kind);
     expect(world.lago.state.customers.size).toBe(0);
     expect(world.lago.state.subscriptions).toHaveLength(0);
   });
@@ -94,16 +94,18 @@ describe('a probe that fails creates nothing', () => {
   test('by a time-out', async () => {
     const world = await ready();
     world.lago.misbehaviours.add({ kind: 'reset', path: PROBE });
-    expect((await world.destination.provision(testTenant(), NEVER)).kind).toBe('retry');
+    expect((await world.destination.customers.provision(testTenant(), NEVER)).kind).toBe('retry');
     expect(world.lago.state.subscriptions).toHaveLength(0);
   });
 
   test('for the tax provider means that the subscription is there', async () => {
     const world = await ready();
-    await world.destination.provision(testTenant(), NEVER);
+    await world.destination.customers.provision(testTenant(), NEVER);
     const body = { code: 'tax_error', error: 'x' };
     world.lago.misbehaviours.add({ kind: 'status', status: 422, body, path: PROBE });
-    expect(await world.restart().provision(testTenant(), NEVER)).toStrictEqual({ kind: 'done' });
+    expect(await world.restart().customers.provision(testTenant(), NEVER)).toStrictEqual({
+      kind: 'done',
+    });
     expect(world.requests('POST', '/api/v1/subscriptions')).toHaveLength(1);
   });
 });
@@ -112,20 +114,24 @@ test('a subscription whose creation was not confirmed is not created twice', asy
   const world = await ready();
   const path = '/api/v1/subscriptions';
   world.lago.misbehaviours.add({ kind: 'commit-then-reset', method: 'POST', path, times: 1 });
-  expect((await world.destination.provision(testTenant(), NEVER)).kind).toBe('retry');
-  expect(await world.destination.provision(testTenant(), NEVER)).toStrictEqual({ kind: 'done' });
+  expect((await world.destination.customers.provision(testTenant(), NEVER)).kind).toBe('retry');
+  expect(await world.destination.customers.provision(testTenant(), NEVER)).toStrictEqual({
+    kind: 'done',
+  });
   expect(world.lago.state.subscriptions).toHaveLength(1);
 });
 
 describe('currency and metadata', () => {
   test('are given at creation only: then they belong to whoever runs Lago', async () => {
     const world = await ready();
-    await world.destination.provision(testTenant(), NEVER);
+    await world.destination.customers.provision(testTenant(), NEVER);
     const customer = world.lago.state.customers.get('tenant-vcluster-a-a');
     if (customer === undefined) throw new Error('no customer');
     customer.metadata = [{ key: 'contract', value: '7' }];
     const renamed = testTenant({ displayName: 'Renamed' });
-    expect(await world.destination.provision(renamed, NEVER)).toStrictEqual({ kind: 'done' });
+    expect(await world.destination.customers.provision(renamed, NEVER)).toStrictEqual({
+      kind: 'done',
+    });
     expect(customer).toMatchObject({ name: 'Renamed', metadata: [{ key: 'contract' }] });
   });
 
@@ -141,7 +147,9 @@ describe('currency and metadata', () => {
       path,
       times: 1,
     });
-    expect(await world.destination.provision(testTenant(), NEVER)).toStrictEqual({ kind: 'done' });
+    expect(await world.destination.customers.provision(testTenant(), NEVER)).toStrictEqual({
+      kind: 'done',
+    });
     expect(world.lago.state.customers.get('tenant-vcluster-a-a')).toMatchObject({
       currency: 'USD',
       metadata: [],
@@ -159,10 +167,10 @@ describe('a plan of its own', () => {
 
   test('is the plan of the subscription, and a change of it is followed', async () => {
     const { lago, destination } = await withGold();
-    await destination.provision(testTenant(), NEVER);
+    await destination.customers.provision(testTenant(), NEVER);
     const gold = testTenant({ plan: 'gold' });
-    expect(await destination.provision(gold, NEVER)).toMatchObject({ kind: 'drain' });
-    expect(await destination.change?.(gold, LAGO_NOW, NEVER)).toStrictEqual({
+    expect(await destination.customers.provision(gold, NEVER)).toMatchObject({ kind: 'drain' });
+    expect(await destination.plans.change(gold, LAGO_NOW, NEVER)).toStrictEqual({
       kind: 'changed',
       from: LAGO_NOW + 1_000,
     });
@@ -174,17 +182,19 @@ describe('a plan of its own', () => {
 
   test('that an operator set in Lago stays when the tenant names none', async () => {
     const { lago, destination } = await withGold();
-    await destination.provision(testTenant(), NEVER);
+    await destination.customers.provision(testTenant(), NEVER);
     const [subscription] = lago.state.subscriptions;
     if (subscription === undefined) throw new Error('no subscription');
     subscription.plan_code = 'gold';
-    await destination.provision(testTenant({ displayName: 'Other' }), NEVER);
+    await destination.customers.provision(testTenant({ displayName: 'Other' }), NEVER);
     expect(subscription.plan_code).toBe('gold');
   });
 
   test('that does not exist costs only this tenant', async () => {
     const { destination } = await withGold();
-    expect(await destination.provision(testTenant({ plan: 'platinum' }), NEVER)).toStrictEqual({
+    expect(
+      await destination.customers.provision(testTenant({ plan: 'platinum' }), NEVER),
+    ).toStrictEqual({
       kind: 'rejected',
       reason: 'no such plan in Lago: plan: "platinum"',
     });
@@ -192,13 +202,15 @@ describe('a plan of its own', () => {
 
   test('in another currency costs only this tenant', async () => {
     const { destination, lago } = await withGold();
-    expect(await destination.provision(testTenant({ plan: 'euro' }), NEVER)).toStrictEqual({
+    expect(
+      await destination.customers.provision(testTenant({ plan: 'euro' }), NEVER),
+    ).toStrictEqual({
       kind: 'rejected',
       reason: 'plan "euro" is priced in EUR: currency: "USD"',
     });
     expect(lago.state.customers.size).toBe(0);
     const tenant = testTenant({ plan: 'euro', currency: 'EUR' });
-    expect(await destination.provision(tenant, NEVER)).toStrictEqual({ kind: 'done' });
+    expect(await destination.customers.provision(tenant, NEVER)).toStrictEqual({ kind: 'done' });
   });
 });
 
@@ -207,10 +219,16 @@ test.each(['name.with.dots', 'with space', 'with/slash', 'ünï', 'a'.repeat(128
   async (id) => {
     const world = await ready();
     const tenant = testTenant({ id });
-    expect(await world.destination.provision(tenant, NEVER)).toStrictEqual({ kind: 'done' });
-    expect(await world.restart().provision(tenant, NEVER)).toStrictEqual({ kind: 'done' });
+    expect(await world.destination.customers.provision(tenant, NEVER)).toStrictEqual({
+      kind: 'done',
+    });
+    expect(await world.restart().customers.provision(tenant, NEVER)).toStrictEqual({
+      kind: 'done',
+    });
     expect(world.lago.state.subscriptions).toHaveLength(1);
-    expect(await world.destination.offboard(tenant, NEVER)).toStrictEqual({ kind: 'done' });
+    expect(await world.destination.customers.offboard(tenant, NEVER)).toStrictEqual({
+      kind: 'done',
+    });
     expect(world.lago.state.subscriptions[0]?.status).toBe('terminated');
   },
 );
@@ -218,18 +236,24 @@ test.each(['name.with.dots', 'with space', 'with/slash', 'ünï', 'a'.repeat(128
 describe('offboarding', () => {
   test('ends the subscription, and a second time is no error', async () => {
     const { lago, destination } = await ready();
-    await destination.provision(testTenant(), NEVER);
-    expect(await destination.offboard(testTenant(), NEVER)).toStrictEqual({ kind: 'done' });
+    await destination.customers.provision(testTenant(), NEVER);
+    expect(await destination.customers.offboard(testTenant(), NEVER)).toStrictEqual({
+      kind: 'done',
+    });
     expect(lago.state.subscriptions).toMatchObject([{ status: 'terminated' }]);
     expect(lago.state.customers.size).toBe(1);
-    expect(await destination.offboard(testTenant(), NEVER)).toStrictEqual({ kind: 'done' });
+    expect(await destination.customers.offboard(testTenant(), NEVER)).toStrictEqual({
+      kind: 'done',
+    });
   });
 
   test('is not undone, but a tenant that comes back gets a new subscription', async () => {
     const { lago, destination } = await ready();
-    await destination.provision(testTenant(), NEVER);
-    await destination.offboard(testTenant(), NEVER);
-    expect(await destination.provision(testTenant(), NEVER)).toStrictEqual({ kind: 'done' });
+    await destination.customers.provision(testTenant(), NEVER);
+    await destination.customers.offboard(testTenant(), NEVER);
+    expect(await destination.customers.provision(testTenant(), NEVER)).toStrictEqual({
+      kind: 'done',
+    });
     expect(lago.state.subscriptions.map(({ status }) => status)).toStrictEqual([
       'terminated',
       'active',
@@ -238,8 +262,8 @@ describe('offboarding', () => {
 
   test('waits for a Lago that does not answer', async () => {
     const { lago, destination } = await ready();
-    await destination.provision(testTenant(), NEVER);
+    await destination.customers.provision(testTenant(), NEVER);
     lago.misbehaviours.add({ kind: 'status', status: 500 });
-    expect((await destination.offboard(testTenant(), NEVER)).kind).toBe('retry');
+    expect((await destination.customers.offboard(testTenant(), NEVER)).kind).toBe('retry');
   });
 });

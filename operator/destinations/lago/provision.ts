@@ -5,12 +5,14 @@ import type { Clock } from '../../telemetry/clock.ts';
 import type { Logger } from '../../telemetry/logger.ts';
 import type {
   ChangeOutcome,
+  Customers,
   PeriodEndOutcome,
+  Plans,
   ProvisionOutcome,
   StepOutcome,
 } from '../destination.ts';
 import type { FailedStep } from '../failed-step.ts';
-import { dayAfter, periodStartOf } from './billing-period.ts';
+import { BILLING_RUN_MS, dayAfter, periodStartOf } from './billing-period.ts';
 import {
   ANY_CUSTOMER,
   ensureCustomer,
@@ -38,7 +40,7 @@ import {
 const DONE: StepOutcome = { kind: 'done' };
 const BEFORE_THE_RUN = 'Lago is about to invoice the period before';
 
-export interface LagoProvisionerOptions {
+interface LagoProvisionerOptions {
   readonly name: string;
   readonly settings: LagoSettings;
   readonly client: LagoClient;
@@ -52,7 +54,7 @@ type PlanChoice = { readonly kind: 'plan'; readonly plan: LagoPlan } | FailedSte
 type Existing = { readonly kind: 'subscription'; readonly subscription: LagoSubscription };
 
 /** Makes sure of a tenant's customer and subscription (docs/destinations/lago.md#tenants). */
-export class LagoProvisioner {
+export class LagoProvisioner implements Customers, Plans {
   readonly #options: LagoProvisionerOptions;
   /** As provisioning found them last, by tenant. */
   readonly #customers = new Map<string, LagoCustomer>();
@@ -87,7 +89,7 @@ export class LagoProvisioner {
   }
 
   /** Changes the plan at once. What has a lower base fee waits for Lago's own run, and is there already. */
-  async change(tenant: Tenant, signal: AbortSignal): Promise<ChangeOutcome> {
+  async change(tenant: Tenant, _before: number, signal: AbortSignal): Promise<ChangeOutcome> {
     const { clock } = this.#options;
     const choice = await this.#planOf(tenant, signal);
     if (choice.kind !== 'plan') return choice;
@@ -117,8 +119,15 @@ export class LagoProvisioner {
     return { kind: 'period-end', at: answer.subscription.periodEndsAt ?? now };
   }
 
+  /** Lago makes the invoices of a period in its first hour, by UTC; `change` knows each customer's own. */
+  quietUntil(now: number): number | undefined {
+    const begun = ['monthly', 'weekly'].map((interval) => periodStartOf(interval, 'UTC', now));
+    const until = Math.max(...begun) + BILLING_RUN_MS;
+    return now < until ? until : undefined;
+  }
+
   /** Ends the subscription, which invoices what is left; but not before Lago has invoiced the period before. */
-  async end(tenant: Tenant, signal: AbortSignal): Promise<StepOutcome> {
+  async offboard(tenant: Tenant, signal: AbortSignal): Promise<StepOutcome> {
     const { client, clock, subscriptions } = this.#options;
     const { subscription: externalId, subscriptionIsNamed } = idsOf(tenant);
     if (subscriptionIsNamed) return DONE;

@@ -4,7 +4,7 @@ import { invoiceFees } from '../../../e2e/fakes/lago/billing.ts';
 import { Secret } from '../../model/secret.ts';
 import { systemClock } from '../../telemetry/system-clock.ts';
 import { createTestContext, testTenant } from '../testing/context.ts';
-import { createLago } from './lago.ts';
+import { Lago } from './lago.ts';
 import { LAGO_NOW, NEVER } from './testing/lago-world.ts';
 
 const TENANT = testTenant({ id: 'acme' });
@@ -32,12 +32,12 @@ test('a tenant of more invoices than calls a second is compared all the same', a
     planCode: 'tenant-standard',
     currency: 'USD',
   };
-  const destination = createLago('lago', options, createTestContext(clock));
+  const destination = new Lago('lago', options, createTestContext(clock));
   closers.push(() => destination.close());
   for (let count = 0; count < 35; count += 1) {
     invoiceFees(lago.state, 'acme', 'USD', 'one_off', [], now);
   }
-  const outcome = await destination.invoices?.({ tenant: TENANT, since: 0 }, NEVER);
+  const outcome = await destination.invoices.list({ tenant: TENANT, since: 0 }, NEVER);
   expect(outcome).toMatchObject({ kind: 'invoices' });
   expect(lago.requests.filter(({ path }) => path.startsWith('/api/v1/invoices/'))).toHaveLength(35);
 });

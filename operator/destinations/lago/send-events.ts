@@ -22,7 +22,7 @@ const DELIVERED: DeliveryOutcome = { kind: 'delivered' };
 /** Refusals of the whole call that do not say of which event. */
 const BLIND_REFUSALS = new Set([400, 413, 422]);
 
-export interface LagoSenderOptions {
+interface LagoSenderOptions {
   readonly client: LagoClient;
   readonly subscriptions: ActiveSubscriptions;
   /** The subscription that a tenant's usage goes to. */

@@ -334,7 +334,7 @@ test('the sum of what Lago has is told exactly, over several pages', async () =>
   const query = { tenant: testTenant(), metric: 'tenant_lb_hours' };
   const day = Date.UTC(2026, 10, 21);
   const total = (from: number, to: number) =>
-    world.destination.totals?.({ ...query, from, to }, NEVER);
+    world.destination.sums.total({ ...query, from, to }, NEVER);
   expect(await total(day, day + 86_400_000)).toStrictEqual({
     kind: 'total',
     quantity: '2.50000005',
@@ -354,7 +354,7 @@ test('subscriptions of other plans in the same Lago are not read through', async
 
 test('a rate limit that Lago names is known, in events a second', async () => {
   const world = await ready();
-  expect(world.destination.eventsPerSecond?.()).toBeUndefined();
+  expect(world.destination.limits.eventsPerSecond).toBeUndefined();
   world.lago.misbehaviours.add({
     kind: 'status',
     status: 429,
@@ -363,5 +363,5 @@ test('a rate limit that Lago names is known, in events a second', async () => {
     times: 1,
   });
   await world.destination.send(events(1), NEVER);
-  expect(world.destination.eventsPerSecond?.()).toBe(5_000);
+  expect(world.destination.limits.eventsPerSecond).toBe(5_000);
 });

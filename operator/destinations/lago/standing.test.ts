@@ -23,7 +23,7 @@ async function invoiced(): Promise<LagoWorld & { readonly invoice: string }> {
 }
 
 async function standing({ destination }: LagoWorld, asked: readonly string[] = []) {
-  const outcome = await destination.standing?.(asked, NEVER);
+  const outcome = await destination.alerts.standing(asked, NEVER);
   if (outcome?.kind !== 'standing') throw new Error(outcome?.reason ?? 'no answer');
   return outcome.alerts.map(({ customer, subject, state, settles, at }) => ({
     tenant: customer.tenant,
@@ -83,7 +83,7 @@ test.each([
 test('a Lago that does not answer is no reason to think that all is well', async () => {
   const world = await invoiced();
   world.lago.misbehaviours.add({ kind: 'status', status: 500, path: '/api/v1/invoices' });
-  expect(await world.destination.standing?.([], NEVER)).toStrictEqual({
+  expect(await world.destination.alerts.standing([], NEVER)).toStrictEqual({
     kind: 'failed',
     reason: 'lago-style API error 500',
   });
@@ -93,10 +93,10 @@ test('the key with which Lago signs its webhooks is read, and a new one after it
   const world = await createLagoWorld();
   worlds.push(world);
   const published = () => Buffer.from(world.lago.keys.publicKey(), 'base64').toString();
-  const first = await world.destination.publicKey?.(NEVER);
+  const first = await world.destination.alerts.publicKey(NEVER);
   expect(first).toStrictEqual({ kind: 'key', key: published() });
   world.lago.keys.rotate();
-  const second = await world.destination.publicKey?.(NEVER);
+  const second = await world.destination.alerts.publicKey(NEVER);
   expect(second).toStrictEqual({ kind: 'key', key: published() });
   expect(second).not.toStrictEqual(first);
 });
@@ -107,5 +107,5 @@ test('what is published in place of a key is not taken for one', async () => {
   const body = { webhook: { public_key: Buffer.from('no key').toString('base64') } };
   const path = '/api/v1/webhooks/';
   world.lago.misbehaviours.add({ kind: 'status', status: 200, body, path });
-  expect(await world.destination.publicKey?.(NEVER)).toMatchObject({ kind: 'failed' });
+  expect(await world.destination.alerts.publicKey(NEVER)).toMatchObject({ kind: 'failed' });
 });

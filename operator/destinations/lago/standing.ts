@@ -1,7 +1,9 @@
 import type { Alert } from '../alerts.ts';
-import type { StandingOutcome } from '../destination.ts';
+import type { Clock } from '../../telemetry/clock.ts';
+import type { PublicKeyOutcome, StandingOutcome } from '../destination.ts';
 import { type JsonObject, objectOf, textOf } from '../json.ts';
 import { alertAbout } from './alerts.ts';
+import { rsaKey } from './jwt.ts';
 import type { LagoClient } from './lago-client.ts';
 
 const INVOICES = '/invoices';
@@ -15,35 +17,54 @@ const IN_TROUBLE = ['payment_overdue=true', 'payment_status=failed'];
  * Whose invoices are overdue or could not be collected, and how those invoices stand that were asked about
  * (docs/enforcement.md#alerts-that-never-came). Each is spoken of as by the webhook that says so.
  */
-export async function standingAtLago(
-  client: LagoClient,
-  asked: readonly string[],
-  now: number,
-  signal: AbortSignal,
-): Promise<StandingOutcome> {
-  const alerts = new Map<string, Alert>();
-  const say = (invoice: JsonObject): void => {
-    const told = alertAbout({ id: 'poll', type: typeOf(invoice), object: invoice, at: now });
-    if (told === undefined) return;
-    // When it was paid is not said: it must not settle what came after that.
-    const { settles: _, ...alert } = told;
-    alerts.set(alert.subject, { state: 'active', ...alert });
-  };
-  for (const filter of IN_TROUBLE) {
-    const list = await client.list(`${INVOICES}?status=finalized&${filter}`, 'invoices', signal);
-    if (list.kind !== 'list') return { kind: 'failed', reason: list.reason };
-    for (const invoice of list.items) say(invoice);
+export class LagoStanding {
+  readonly #client: LagoClient;
+  readonly #clock: Pick<Clock, 'now'>;
+
+  constructor(client: LagoClient, clock: Pick<Clock, 'now'>) {
+    this.#client = client;
+    this.#clock = clock;
   }
-  for (const subject of asked) {
-    const id = SUBJECT.exec(subject)?.[1];
-    if (id === undefined || alerts.has(subject)) continue;
-    const answer = await client.get(`${INVOICES}/${encodeURIComponent(id)}`, signal);
-    // One of another organisation is nobody's here.
-    if (answer.kind === 'refused') continue;
+
+  async standing(asked: readonly string[], signal: AbortSignal): Promise<StandingOutcome> {
+    const client = this.#client;
+    const now = this.#clock.now();
+    const alerts = new Map<string, Alert>();
+    const say = (invoice: JsonObject): void => {
+      const told = alertAbout({ id: 'poll', type: typeOf(invoice), object: invoice, at: now });
+      if (told === undefined) return;
+      // When it was paid is not said: it must not settle what came after that.
+      const { settles: _, ...alert } = told;
+      alerts.set(alert.subject, { state: 'active', ...alert });
+    };
+    for (const filter of IN_TROUBLE) {
+      const list = await client.list(`${INVOICES}?status=finalized&${filter}`, 'invoices', signal);
+      if (list.kind !== 'list') return { kind: 'failed', reason: list.reason };
+      for (const invoice of list.items) say(invoice);
+    }
+    for (const subject of asked) {
+      const id = SUBJECT.exec(subject)?.[1];
+      if (id === undefined || alerts.has(subject)) continue;
+      const answer = await client.get(`${INVOICES}/${encodeURIComponent(id)}`, signal);
+      // One of another organisation is nobody's here.
+      if (answer.kind === 'refused') continue;
+      if (answer.kind !== 'ok') return { kind: 'failed', reason: answer.reason };
+      say(objectOf(answer.body, 'invoice'));
+    }
+    return { kind: 'standing', alerts: [...alerts.values()] };
+  }
+
+  async publicKey(signal: AbortSignal): Promise<PublicKeyOutcome> {
+    const answer = await this.#client.get('/webhooks/json_public_key', signal);
     if (answer.kind !== 'ok') return { kind: 'failed', reason: answer.reason };
-    say(objectOf(answer.body, 'invoice'));
+    const encoded = textOf(objectOf(answer.body, 'webhook'), 'public_key') ?? '';
+    const key = Buffer.from(encoded, 'base64').toString();
+    if (rsaKey(key) !== undefined) return { kind: 'key', key };
+    return {
+      kind: 'failed',
+      reason: 'Lago published no RSA key: /api/v1/webhooks/json_public_key',
+    };
   }
-  return { kind: 'standing', alerts: [...alerts.values()] };
 }
 
 /** The webhook that says how an invoice stands. */

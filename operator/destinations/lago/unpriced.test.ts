@@ -17,18 +17,18 @@ test('usage under a SKU that nobody has priced is told, until it is priced', asy
   charge.filters = [{ values: { sku: ['h100'] }, properties: { amount: '10' } }];
   const later = world.restart();
   await later.bootstrap([], NEVER);
-  await later.provision(testTenant(), NEVER);
+  await later.customers.provision(testTenant(), NEVER);
   await later.send([gpu('h100'), gpu('a100')], NEVER);
-  expect(later.unpriced?.()).toStrictEqual([
+  expect(later.prices.unpriced()).toStrictEqual([
     { plan: 'tenant-standard', metric: 'tenant_gpu_hours', sku: 'a100' },
   ]);
 
   charge.properties = { amount: '0.5' };
   const last = world.restart();
   await last.bootstrap([], NEVER);
-  await last.provision(testTenant(), NEVER);
+  await last.customers.provision(testTenant(), NEVER);
   await last.send([gpu('a100')], NEVER);
-  expect(last.unpriced?.()).toStrictEqual([]);
+  expect(last.prices.unpriced()).toStrictEqual([]);
   await world.close();
 });
 
@@ -40,7 +40,7 @@ test('finance looks for a price of GPU utilisation, which is charged nowhere', a
     metric,
   }));
   await world.destination.send(events, NEVER);
-  expect(world.destination.unpriced?.().map(({ metric }) => metric)).toStrictEqual([
+  expect(world.destination.prices.unpriced().map(({ metric }) => metric)).toStrictEqual([
     'tenant_gpu_hours',
   ]);
   await world.close();

@@ -36,7 +36,7 @@ export type MetricsOutcome =
     }
   | ApiProblem;
 
-export interface EnsureMetricsOptions {
+interface EnsureMetricsOptions {
   readonly client: MetronomeClient;
   readonly logger: Logger;
   /** Milliseconds since the epoch. */

@@ -129,7 +129,7 @@ describe('a metric that no longer does', () => {
     world.now = METRONOME_NOW + HOUR_MS;
     await send({ id: 'after', windowStart: world.now - 60_000 });
     // Both count both: a product bills from one of them at a time.
-    const total = await world.destination.totals?.(
+    const total = await world.destination.sums.total(
       {
         tenant: testTenant(),
         metric: 'tenant_instance_hours',

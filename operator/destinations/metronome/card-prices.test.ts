@@ -117,7 +117,7 @@ describe('prices at Metronome', () => {
   test('are none of a rate card that is not there', async () => {
     const books = [{ book: bookFor([ANY], { name: 'gold' }), isDefault: false }];
     const query = { books, metrics: new Set([GPU]), day: TODAY };
-    expect(await world.destination.comparePrices?.(query, NEVER)).toMatchObject({
+    expect(await world.destination.prices.compare(query, NEVER)).toMatchObject({
       kind: 'compared',
       books: [{ book: 'gold', plan: 'gold', exists: false }],
     });

@@ -1,7 +1,7 @@
 import { matching } from '../../config/parsers/scalars.ts';
 import type { DestinationDefinition } from '../definition.ts';
 import { metronomeAlerts } from './alerts.ts';
-import { createMetronome } from './metronome.ts';
+import { Metronome } from './metronome.ts';
 import {
   METRONOME_VARIABLES,
   metronomeFromEnvironment,
@@ -34,6 +34,6 @@ export const metronome: DestinationDefinition<MetronomeSettings, MetronomeSpec> 
     ],
     translate: metronomeFromSpec,
   },
-  create: createMetronome,
+  create: (name, options, context) => new Metronome(name, options, context),
   alerts: metronomeAlerts,
 };

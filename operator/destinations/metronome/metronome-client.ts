@@ -51,7 +51,7 @@ const METRONOME: Vendor = {
   storesError: () => true,
 };
 
-export interface MetronomeClientOptions {
+interface MetronomeClientOptions {
   readonly name: string;
   readonly url: string;
   readonly apiToken: Secret;

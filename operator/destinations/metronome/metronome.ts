@@ -7,19 +7,19 @@ import type { Tenant } from '../../model/tenant.ts';
 import type { Clock } from '../../telemetry/clock.ts';
 import type { Logger } from '../../telemetry/logger.ts';
 import type {
+  Alerts,
   CustomerAnswer,
   DeliveryOutcome,
   Destination,
   DestinationContext,
-  StandingOutcome,
   StepOutcome,
+  Sums,
   TotalsOutcome,
   TotalsQuery,
-  UnpricedUsage,
   VerifyOutcome,
 } from '../destination.ts';
-import type { InvoicesOutcome, InvoicesQuery } from '../invoices.ts';
-import type { PricesOutcome, PricesQuery } from '../prices.ts';
+import type { Invoices, InvoicesOutcome, InvoicesQuery } from '../invoices.ts';
+import type { Prices } from '../prices.ts';
 import { failedStep } from '../json-api/answer.ts';
 import { textOf } from '../json.ts';
 import { StripeCustomers, tenantsOfStripeCustomer } from '../stripe/customers.ts';
@@ -46,15 +46,7 @@ const MAX_AGE_MS = MEMORY_MS - HOUR_MS;
 const SEARCH_IDS = 100;
 
 /** Metronome, the usage-contract billing provider (docs/destinations/metronome.md). */
-export function createMetronome(
-  name: string,
-  settings: MetronomeSettings,
-  context: DestinationContext,
-): Destination {
-  return new Metronome(name, settings, context);
-}
-
-class Metronome implements Destination {
+export class Metronome implements Destination {
   readonly name: string;
   readonly type = 'metronome';
   readonly limits = {
@@ -62,19 +54,18 @@ class Metronome implements Destination {
     maxAgeMs: MAX_AGE_MS,
     idMemoryMs: MEMORY_MS,
   };
-  readonly closedPeriods =
-    'Metronome takes it, and a finalized invoice does not change: it is billed only once that invoice is voided and regenerated';
+  readonly customers: MetronomeProvisioner;
+  readonly sums: Sums;
+  readonly invoices: Invoices;
+  readonly prices: Prices;
+  readonly alerts: Required<Pick<Alerts, 'standing' | 'tenantsOf'>>;
   readonly #clock: Clock;
   readonly #logger: Logger;
   readonly #client: MetronomeClient;
   /** Present where customers are linked to Stripe. */
   readonly #stripe: StripeClient | undefined;
-  readonly #rateCards: RateCards;
-  readonly #rateCard: string | undefined;
-  readonly #prices: PriceWatch;
+  readonly #priceWatch: PriceWatch;
   readonly #sender: MetronomeSender;
-  readonly #provisioner: MetronomeProvisioner;
-  readonly #standing: MetronomeStanding;
   readonly #tenants = new Map<string, MetronomeTenant>();
   #metrics: ReadonlyMap<string, MetronomeMetric> = new Map();
   #unusable: ReadonlyMap<string, string> = new Map();
@@ -92,26 +83,47 @@ class Metronome implements Destination {
     this.#stripe =
       settings.stripeLink &&
       new StripeClient({ name, outbound, clock, ...settings.stripeLink, maxRequestsPerSecond: 0 });
-    this.#rateCards = new RateCards(client, clock);
-    this.#rateCard = settings.rateCard;
-    this.#prices = new PriceWatch(client, clock);
-    this.#standing = new MetronomeStanding(client);
+    const rateCards = new RateCards(client, clock);
+    this.#priceWatch = new PriceWatch(client, clock);
     this.#sender = new MetronomeSender({
       client,
       tenants: this.#tenants,
       metric: (code) => this.#metrics.get(code),
       unusable: (code) => this.#unusable.get(code),
     });
-    this.#provisioner = new MetronomeProvisioner({
+    this.customers = new MetronomeProvisioner({
       name,
       settings,
       client,
-      rateCards: this.#rateCards,
+      rateCards,
       stripeCustomers: this.#stripe && new StripeCustomers(this.#stripe, clock, logger),
       tenants: this.#tenants,
       clock,
       logger,
     });
+    this.sums = { total: (query, signal) => this.#total(query, signal) };
+    this.invoices = {
+      closedPeriods:
+        'Metronome takes it, and a finalized invoice does not change: it is billed only once that invoice is voided and regenerated',
+      list: (query, signal) => this.#invoicesOf(query, signal),
+    };
+    const { rateCard } = settings;
+    this.prices = {
+      compare: (query, signal) =>
+        pricesAtMetronome({ client, rateCards, rateCard, now: clock.now() }, query, signal),
+      unpriced: () =>
+        this.#priceWatch
+          .unpriced()
+          .map((usage) => ({ ...usage, plan: rateCards.nameOf(usage.plan) })),
+    };
+    const standing = new MetronomeStanding(client);
+    this.alerts = {
+      standing: (asked, signal) => {
+        const customers = [...this.#tenants.values()].map(({ customerId }) => customerId);
+        return standing.look(new Set(customers), asked, signal);
+      },
+      tenantsOf: (...call) => this.#tenantsOf(...call),
+    };
   }
 
   accepts({ informational }: MetricDefinition): boolean {
@@ -127,10 +139,6 @@ class Metronome implements Destination {
     return { kind: 'done' };
   }
 
-  provision(tenant: Tenant, signal: AbortSignal): Promise<StepOutcome> {
-    return this.#provisioner.provision(tenant, signal);
-  }
-
   async send(
     events: readonly UsageEvent[],
     signal: AbortSignal,
@@ -139,10 +147,6 @@ class Metronome implements Destination {
     const delivered = events.filter((_, index) => outcomes[index]?.kind === 'delivered');
     await this.#watchPrices(delivered, signal);
     return outcomes;
-  }
-
-  offboard(tenant: Tenant, signal: AbortSignal): Promise<StepOutcome> {
-    return this.#provisioner.offboard(tenant, signal);
   }
 
   /** By their transaction ids. */
@@ -167,7 +171,7 @@ class Metronome implements Destination {
    * In whole UTC days, the only bounds that Metronome takes. While a metric is followed by another, both
    * count: the older one has all of it.
    */
-  async totals(query: TotalsQuery, signal: AbortSignal): Promise<TotalsOutcome> {
+  async #total(query: TotalsQuery, signal: AbortSignal): Promise<TotalsOutcome> {
     const customerId = await this.#customerOf(query.tenant, signal);
     if (typeof customerId !== 'string') return customerId;
     const metric = this.#metrics.get(query.metric);
@@ -197,10 +201,13 @@ class Metronome implements Destination {
     return { kind: 'total', quantity: signedFromNanos(nanos) };
   }
 
-  async invoices({ tenant, since }: InvoicesQuery, signal: AbortSignal): Promise<InvoicesOutcome> {
+  async #invoicesOf(
+    { tenant, since }: InvoicesQuery,
+    signal: AbortSignal,
+  ): Promise<InvoicesOutcome> {
     const customerId = await this.#customerOf(tenant, signal);
     if (typeof customerId !== 'string') return customerId;
-    const contracts = await this.#provisioner.isChanged(tenant.id, signal);
+    const contracts = await this.customers.isChanged(tenant.id, signal);
     if (contracts.kind !== 'contracts') return { kind: 'retry', reason: contracts.reason };
     const listed = await listInvoices(this.#client, customerId, this.#metrics, since, signal);
     return contracts.isChanged && listed.kind === 'invoices'
@@ -208,7 +215,7 @@ class Metronome implements Destination {
       : listed;
   }
 
-  async tenantsOf(
+  async #tenantsOf(
     system: DestinationType,
     customer: string,
     signal: AbortSignal,
@@ -217,23 +224,6 @@ class Metronome implements Destination {
     return system === 'stripe' && this.#stripe !== undefined
       ? tenantsOfStripeCustomer(this.#stripe, customer, signal)
       : { kind: 'unknown' };
-  }
-
-  standing(asked: readonly string[], signal: AbortSignal): Promise<StandingOutcome> {
-    const customers = new Set([...this.#tenants.values()].map(({ customerId }) => customerId));
-    return this.#standing.look(customers, asked, signal);
-  }
-
-  unpriced(): readonly UnpricedUsage[] {
-    return this.#prices
-      .unpriced()
-      .map((usage) => ({ ...usage, plan: this.#rateCards.nameOf(usage.plan) }));
-  }
-
-  comparePrices(query: PricesQuery, signal: AbortSignal): Promise<PricesOutcome> {
-    const [client, rateCards, now] = [this.#client, this.#rateCards, this.#clock.now()];
-    const asked = { client, rateCards, rateCard: this.#rateCard, now };
-    return pricesAtMetronome(asked, query, signal);
   }
 
   async close(): Promise<void> {
@@ -248,9 +238,9 @@ class Metronome implements Destination {
       if (tenant === undefined || metric === undefined) continue;
       const cover = coverAt(tenant, Date.parse(event.window_start));
       if (cover.kind !== 'covered' || cover.rateCardId === undefined) continue;
-      this.#prices.see(cover.rateCardId, event, metric);
+      this.#priceWatch.see(cover.rateCardId, event, metric);
     }
-    await this.#prices.look(signal);
+    await this.#priceWatch.look(signal);
   }
 
   async #customerOf(

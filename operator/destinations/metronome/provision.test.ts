@@ -41,11 +41,11 @@ async function withRateCard(settings: Partial<MetronomeSettings> = {}): Promise<
 
 async function provision(world: MetronomeWorld, change: Partial<Tenant> = {}): Promise<void> {
   const tenant = testTenant({ billableFrom: METRONOME_NOW, ...change });
-  expect(await world.destination.provision(tenant, NEVER)).toEqual({ kind: 'done' });
+  expect(await world.destination.customers.provision(tenant, NEVER)).toEqual({ kind: 'done' });
 }
 
 async function refusal(world: MetronomeWorld, change: Partial<Tenant> = {}): Promise<string> {
-  const outcome = await world.destination.provision(testTenant(change), NEVER);
+  const outcome = await world.destination.customers.provision(testTenant(change), NEVER);
   expect(outcome.kind).toBe('rejected');
   return outcome.kind === 'rejected' ? outcome.reason : '';
 }
@@ -73,7 +73,7 @@ describe('the customer', () => {
     const world = await createWorld();
     const lost = { kind: 'commit-then-reset', method: 'POST', path: CUSTOMERS, times: 1 } as const;
     world.metronome.misbehaviours.add(lost);
-    expect((await world.destination.provision(testTenant(), NEVER)).kind).toBe('retry');
+    expect((await world.destination.customers.provision(testTenant(), NEVER)).kind).toBe('retry');
     await provision(world);
     expect(world.metronome.state.customers).toHaveLength(1);
   });
@@ -103,7 +103,7 @@ describe('the customer', () => {
       times: 1,
     } as const;
     world.metronome.misbehaviours.add(stored);
-    expect((await world.destination.provision(testTenant(), NEVER)).kind).toBe('retry');
+    expect((await world.destination.customers.provision(testTenant(), NEVER)).kind).toBe('retry');
     await provision(world);
     expect(world.metronome.state.customers).toHaveLength(1);
   });
@@ -154,9 +154,9 @@ describe('the contract', () => {
     const world = await withRateCard();
     world.metronome.misbehaviours.add({ kind: 'commit-then-reset', path: CONTRACTS, times: 1 });
     const tenant = testTenant({ billableFrom: METRONOME_NOW });
-    expect((await world.destination.provision(tenant, NEVER)).kind).toBe('retry');
+    expect((await world.destination.customers.provision(tenant, NEVER)).kind).toBe('retry');
     const next = world.restart();
-    expect(await next.provision(tenant, NEVER)).toEqual({ kind: 'done' });
+    expect(await next.customers.provision(tenant, NEVER)).toEqual({ kind: 'done' });
     expect(world.metronome.state.contracts).toHaveLength(1);
   });
 
@@ -248,9 +248,9 @@ describe('the contract', () => {
     await world.rateCard('premium');
     world.metronome.misbehaviours.add({ kind: 'reset', path: CONTRACTS, times: 1 });
     const tenant = testTenant({ plan: 'premium' });
-    expect((await world.destination.provision(tenant, NEVER)).kind).toBe('retry');
+    expect((await world.destination.customers.provision(tenant, NEVER)).kind).toBe('retry');
     world.now += 5 * HOUR_MS;
-    expect(await world.restart().provision(tenant, NEVER)).toEqual({ kind: 'done' });
+    expect(await world.restart().customers.provision(tenant, NEVER)).toEqual({ kind: 'done' });
     expect(world.metronome.state.contracts).toMatchObject([
       { starting_at: NINE, ending_before: TEN },
       { starting_at: TEN },
@@ -260,7 +260,9 @@ describe('the contract', () => {
   test('ends when the tenant goes, and begins anew when it comes back', async () => {
     const world = await withRateCard();
     await provision(world);
-    expect(await world.destination.offboard(testTenant(), NEVER)).toEqual({ kind: 'done' });
+    expect(await world.destination.customers.offboard(testTenant(), NEVER)).toEqual({
+      kind: 'done',
+    });
     expect(world.metronome.state.contracts).toMatchObject([{ ending_before: TEN }]);
     expect(world.metronome.state.customers[0]?.archived_at).toBeUndefined();
     world.now += 30 * HOUR_MS;
@@ -274,7 +276,7 @@ describe('the contract', () => {
   test('goes on when the tenant is back before it has ended', async () => {
     const world = await withRateCard();
     await provision(world);
-    await world.destination.offboard(testTenant(), NEVER);
+    await world.destination.customers.offboard(testTenant(), NEVER);
     await provision(world);
     expect(world.metronome.state.contracts).toHaveLength(1);
     expect(world.metronome.state.contracts[0]?.ending_before).toBeUndefined();
@@ -286,7 +288,7 @@ describe('the contract', () => {
     const rate_card_id = await world.rateCard('negotiated');
     await world.asOperator(CONTRACTS, { customer_id, rate_card_id, starting_at: NINE });
     await provision(world);
-    await world.destination.offboard(testTenant(), NEVER);
+    await world.destination.customers.offboard(testTenant(), NEVER);
     expect(world.metronome.state.contracts).toHaveLength(1);
     expect(world.metronome.state.contracts[0]?.ending_before).toBeUndefined();
     expect(world.context.logger.lines.join('\n')).toContain('was made in Metronome');
@@ -356,7 +358,7 @@ describe('the contract', () => {
     const world = await withRateCard();
     const tenant = testTenant();
     const look = async (): Promise<unknown> => {
-      const outcome = await world.destination.invoices?.({ tenant, since: 0 }, NEVER);
+      const outcome = await world.destination.invoices.list({ tenant, since: 0 }, NEVER);
       return outcome?.kind === 'invoices' ? (outcome.recheck ?? false) : outcome;
     };
     const lists = () => world.requests('/v2/contracts/list').length;
@@ -374,7 +376,7 @@ describe('the contract', () => {
     world.metronome.misbehaviours.add(busy);
     expect(await look()).toMatchObject({ kind: 'retry' });
     // A tenant that has gone has no contract that anybody needs.
-    await world.destination.offboard(tenant, NEVER);
+    await world.destination.customers.offboard(tenant, NEVER);
     expect(await look()).toBe(false);
   });
 
@@ -385,7 +387,9 @@ describe('the contract', () => {
     const end = { customer_id: ours?.customer_id, contract_id: ours?.id, ending_before: TEN };
     world.now += 2 * HOUR_MS;
     await world.asOperator('/v1/contracts/updateEndDate', end);
-    expect(await world.destination.offboard(testTenant(), NEVER)).toEqual({ kind: 'done' });
+    expect(await world.destination.customers.offboard(testTenant(), NEVER)).toEqual({
+      kind: 'done',
+    });
     expect(world.metronome.state.contracts).toMatchObject([
       { ending_before: TEN },
       { starting_at: TEN, ending_before: '2026-11-21T12:00:00.000Z' },
@@ -476,7 +480,7 @@ describe('the link to Stripe', () => {
     await provision(world);
     expect(world.metronome.state.contracts[0]?.billingProviderId).toBeUndefined();
     const linking = world.restart({ stripeLink: stripeLink() });
-    expect(await linking.provision(testTenant(), NEVER)).toEqual({ kind: 'done' });
+    expect(await linking.customers.provision(testTenant(), NEVER)).toEqual({ kind: 'done' });
     expect(world.metronome.state.contracts).toHaveLength(1);
     expect(world.metronome.state.contracts[0]?.billingProviderId).toBe(
       world.metronome.state.billingProviders[0]?.id,
@@ -497,7 +501,7 @@ describe('the link to Stripe', () => {
       ],
     });
     const linking = world.restart({ stripeLink: stripeLink() });
-    expect(await linking.provision(testTenant(), NEVER)).toEqual({ kind: 'done' });
+    expect(await linking.customers.provision(testTenant(), NEVER)).toEqual({ kind: 'done' });
     expect(world.metronome.state.billingProviders).toHaveLength(1);
     expect(stripe.state.customers.size).toBe(0);
   });
@@ -505,7 +509,7 @@ describe('the link to Stripe', () => {
   test('waits while Stripe does not answer, and says who it is that does not', async () => {
     const world = await withRateCard({ stripeLink: stripeLink() });
     stripe.misbehaviours.add({ kind: 'status', status: 401 });
-    const outcome = await world.destination.provision(testTenant(), NEVER);
+    const outcome = await world.destination.customers.provision(testTenant(), NEVER);
     expect(outcome).toMatchObject({ kind: 'hold', reason: expect.stringContaining('Stripe') });
     expect(world.metronome.state.contracts).toEqual([]);
   });
@@ -514,7 +518,7 @@ describe('the link to Stripe', () => {
 test('a tenant’s contract that was ended in Metronome is followed by another one', async () => {
   const world = await withRateCard();
   await provision(world);
-  await world.destination.offboard(testTenant(), NEVER);
+  await world.destination.customers.offboard(testTenant(), NEVER);
   world.now += 3 * HOUR_MS;
   await provision(world);
   const event = testEvent({ windowStart: world.now - HOUR_MS });

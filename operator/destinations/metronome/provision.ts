@@ -2,7 +2,7 @@ import type { Tenant } from '../../model/tenant.ts';
 import { quote } from '../../model/validate-event.ts';
 import type { Clock } from '../../telemetry/clock.ts';
 import type { Logger } from '../../telemetry/logger.ts';
-import type { StepOutcome } from '../destination.ts';
+import type { Customers, StepOutcome } from '../destination.ts';
 import type { FailedStep } from '../failed-step.ts';
 import { type ApiProblem, failedStep } from '../json-api/answer.ts';
 import { type JsonObject, objectsOf, textOf } from '../json.ts';
@@ -18,7 +18,7 @@ const PROVIDER = 'stripe';
 const DELIVERY = 'direct_to_billing_provider';
 const DONE: StepOutcome = { kind: 'done' };
 
-export interface MetronomeProvisionerOptions {
+interface MetronomeProvisionerOptions {
   readonly name: string;
   readonly settings: MetronomeSettings;
   readonly client: MetronomeClient;
@@ -36,7 +36,7 @@ type CardOutcome =
   | FailedStep;
 
 /** Makes sure of a tenant's customer, of its link to Stripe, and of its contract. */
-export class MetronomeProvisioner {
+export class MetronomeProvisioner implements Customers {
   readonly #options: MetronomeProvisionerOptions;
   readonly #contracts: MetronomeContracts;
 

@@ -26,7 +26,7 @@ export interface MetronomeEvent {
   readonly properties: Readonly<Record<string, string>>;
 }
 
-export interface MetronomeSenderOptions {
+interface MetronomeSenderOptions {
   readonly client: MetronomeClient;
   readonly tenants: MetronomeTenants;
   /** Undefined when Metronome has no such metric. */

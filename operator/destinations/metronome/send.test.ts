@@ -156,8 +156,8 @@ describe('what Metronome would take and never bill', () => {
   });
 
   test('an event after the end of the contract waits for the next one', async () => {
-    await world.destination.offboard(testTenant(), NEVER);
-    await world.destination.provision(testTenant(), NEVER);
+    await world.destination.customers.offboard(testTenant(), NEVER);
+    await world.destination.customers.provision(testTenant(), NEVER);
     const [contract] = world.metronome.state.contracts;
     Object.assign(contract ?? {}, { ending_before: '2026-11-21T10:00:00.000Z' });
     world.now += 2 * HOUR_MS;
@@ -181,7 +181,7 @@ test('what Metronome recorded is told by whole days, also by a process that has 
   const fresh = world.restart();
   await fresh.bootstrap(METRONOME_METRICS, NEVER);
   const query = { tenant: testTenant(), metric: 'tenant_instance_hours', from: TODAY };
-  expect(await fresh.totals?.({ ...query, to: TODAY + DAY_MS }, NEVER)).toEqual({
+  expect(await fresh.sums.total({ ...query, to: TODAY + DAY_MS }, NEVER)).toEqual({
     kind: 'total',
     quantity: '0.3',
   });
@@ -219,7 +219,7 @@ describe('usage without a price', () => {
       testEvent(),
     ]);
     const plan = 'Card standard';
-    expect(world.destination.unpriced?.()).toEqual([
+    expect(world.destination.prices.unpriced()).toEqual([
       { plan, metric: 'tenant_gpu_hours', sku: 'H100' },
       { plan, metric: 'tenant_gpu_hours', sku: 'L40S' },
       { plan, metric: 'tenant_instance_hours' },

@@ -39,7 +39,7 @@ function setAlert({ metronome }: MetronomeWorld, tenant: string, status: 'ok' | 
 }
 
 async function standing({ destination }: MetronomeWorld, asked: readonly string[] = []) {
-  const outcome = await destination.standing?.(asked, NEVER);
+  const outcome = await destination.alerts.standing(asked, NEVER);
   if (outcome?.kind !== 'standing') throw new Error(outcome?.reason ?? 'no answer');
   return outcome.alerts;
 }
@@ -57,7 +57,7 @@ test('an alert whose webhook never came is told, of whoever it is about', async 
     reason: 'Spend of a month',
   });
   const customer = alert?.customer.id ?? '';
-  expect(await world.destination.tenantsOf?.('metronome', customer, NEVER)).toMatchObject({
+  expect(await world.destination.alerts.tenantsOf('metronome', customer, NEVER)).toMatchObject({
     tenants: ['beta'],
   });
 });
@@ -82,5 +82,5 @@ test('more customers than one look takes are asked in turns', async () => {
 test('a Metronome that does not answer says nothing of how anybody stands', async () => {
   const world = await withTenants('acme');
   world.metronome.misbehaviours.add({ kind: 'status', status: 503 });
-  expect(await world.destination.standing?.([], NEVER)).toMatchObject({ kind: 'failed' });
+  expect(await world.destination.alerts.standing([], NEVER)).toMatchObject({ kind: 'failed' });
 });

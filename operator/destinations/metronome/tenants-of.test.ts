@@ -16,7 +16,7 @@ test('Metronome says which tenants a customer may be, also after a restart, and 
     ingest_aliases: [testTenant().id, 'another-product'],
   });
   const destination = open.restart();
-  expect(await destination.tenantsOf?.('metronome', id, NEVER)).toStrictEqual({
+  expect(await destination.alerts.tenantsOf('metronome', id, NEVER)).toStrictEqual({
     kind: 'tenants',
     tenants: [testTenant().id, 'another-product'],
     certain: false,
@@ -27,10 +27,12 @@ test('Metronome says which tenants a customer may be, also after a restart, and 
     ['stripe', 'cus_1'],
     ['lago', id],
   ] as const) {
-    expect(await destination.tenantsOf?.(system, customer, NEVER)).toStrictEqual({
+    expect(await destination.alerts.tenantsOf(system, customer, NEVER)).toStrictEqual({
       kind: 'unknown',
     });
   }
   open.metronome.misbehaviours.add({ kind: 'status', status: 500, method: 'GET', times: 1 });
-  expect(await destination.tenantsOf?.('metronome', id, NEVER)).toMatchObject({ kind: 'failed' });
+  expect(await destination.alerts.tenantsOf('metronome', id, NEVER)).toMatchObject({
+    kind: 'failed',
+  });
 });

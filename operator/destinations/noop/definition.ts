@@ -1,5 +1,5 @@
 import type { DestinationDefinition } from '../definition.ts';
-import { createNoop } from './noop.ts';
+import { Noop } from './noop.ts';
 
 /** Discards every event; for trying things out. */
 export const noop: DestinationDefinition = {
@@ -9,5 +9,5 @@ export const noop: DestinationDefinition = {
   variables: {},
   inherits: [],
   fromEnvironment: () => ({ kind: 'options', options: {} }),
-  create: (name, _, context) => createNoop(name, context),
+  create: (name, _, context) => new Noop(name, context),
 };

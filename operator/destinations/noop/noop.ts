@@ -1,24 +1,40 @@
-import type { Destination, DestinationContext } from '../destination.ts';
-
-const BATCH_EVENTS = 500;
+import type { UsageEvent } from '../../model/event.ts';
+import type { Logger } from '../../telemetry/logger.ts';
+import type {
+  DeliveryOutcome,
+  Destination,
+  DestinationContext,
+  StepOutcome,
+} from '../destination.ts';
 
 /** Discards every event; at log level debug it says which. */
-export function createNoop(name: string, { logger }: DestinationContext): Destination {
-  const done = async () => ({ kind: 'done' }) as const;
-  return {
-    name,
-    type: 'noop',
-    limits: { batchEvents: BATCH_EVENTS, negativeQuantities: true },
-    accepts: () => true,
-    bootstrap: done,
-    provision: done,
-    send: async (events) => {
-      for (const { tenant, metric, quantity } of events) {
-        logger.debug(`[${name}] event tenant=${tenant} metric=${metric} quantity=${quantity}`);
-      }
-      return events.map(() => ({ kind: 'delivered' }) as const);
-    },
-    offboard: done,
-    close: async () => undefined,
-  };
+export class Noop implements Destination {
+  readonly name: string;
+  readonly type = 'noop';
+  readonly limits = { batchEvents: 500, negativeQuantities: true } as const;
+  readonly #logger: Logger;
+
+  constructor(name: string, { logger }: DestinationContext) {
+    this.name = name;
+    this.#logger = logger;
+  }
+
+  accepts(): boolean {
+    return true;
+  }
+
+  async bootstrap(): Promise<StepOutcome> {
+    return { kind: 'done' };
+  }
+
+  async send(events: readonly UsageEvent[]): Promise<readonly DeliveryOutcome[]> {
+    for (const { tenant, metric, quantity } of events) {
+      this.#logger.debug(
+        `[${this.name}] event tenant=${tenant} metric=${metric} quantity=${quantity}`,
+      );
+    }
+    return events.map(() => ({ kind: 'delivered' }));
+  }
+
+  async close(): Promise<void> {}
 }

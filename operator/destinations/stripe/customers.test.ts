@@ -21,7 +21,7 @@ async function world(options: Partial<FakeStripeOptions> = {}): Promise<StripeWo
 test('a tenant gets a customer that says whose it is', async () => {
   const { destination, stripe } = await world();
   const tenant = testTenant({ email: 'a@example.com', project: 'research', plan: 'gold' });
-  expect(await destination.provision(tenant, NEVER)).toStrictEqual(DONE);
+  expect(await destination.customers.provision(tenant, NEVER)).toStrictEqual(DONE);
   expect([...stripe.state.customers.values()]).toMatchObject([
     {
       name: 'Team A',
@@ -42,10 +42,10 @@ test.each([
   ['by the list, where there is no search', { withoutSearch: true }, 200_000_000],
 ])('it is found again after a restart %s', async (_, options, pauseMs) => {
   const { destination, restart, stripe, time } = await world(options);
-  await destination.provision(testTenant(), NEVER);
+  await destination.customers.provision(testTenant(), NEVER);
   stripe.state.results.clear();
   time.now += pauseMs;
-  expect(await restart().provision(testTenant(), NEVER)).toStrictEqual(DONE);
+  expect(await restart().customers.provision(testTenant(), NEVER)).toStrictEqual(DONE);
   expect(stripe.state.customers.size).toBe(1);
 });
 
@@ -54,24 +54,26 @@ test.each(['commit-then-reset', 'commit-then-status'] as const)(
   async (kind) => {
     const { destination, stripe } = await world({ searchLagMs: NEVER_INDEXED });
     stripe.misbehaviours.add({ kind, status: 500, method: 'POST', path: CUSTOMERS, times: 1 });
-    expect(await destination.provision(testTenant(), NEVER)).toMatchObject({ kind: 'retry' });
-    expect(await destination.provision(testTenant(), NEVER)).toStrictEqual(DONE);
+    expect(await destination.customers.provision(testTenant(), NEVER)).toMatchObject({
+      kind: 'retry',
+    });
+    expect(await destination.customers.provision(testTenant(), NEVER)).toStrictEqual(DONE);
     expect(stripe.state.customers.size).toBe(1);
   },
 );
 
 test('search that disregards case does not mix up tenants', async () => {
   const { destination, stripe } = await world();
-  await destination.provision(testTenant({ id: 'Team' }), NEVER);
-  await destination.provision(testTenant({ id: 'team' }), NEVER);
-  await destination.provision(testTenant({ id: "o'team\\" }), NEVER);
+  await destination.customers.provision(testTenant({ id: 'Team' }), NEVER);
+  await destination.customers.provision(testTenant({ id: 'team' }), NEVER);
+  await destination.customers.provision(testTenant({ id: "o'team\\" }), NEVER);
   expect(stripe.state.customers.size).toBe(3);
 });
 
 test('many new tenants are listed once', async () => {
   const { destination, count } = await world({ searchLagMs: NEVER_INDEXED });
   for (let index = 0; index < 5; index += 1) {
-    await destination.provision(testTenant({ id: `t${index}` }), NEVER);
+    await destination.customers.provision(testTenant({ id: `t${index}` }), NEVER);
   }
   expect(count('GET', `${CUSTOMERS}/search`)).toBe(5);
   expect(count('GET', CUSTOMERS)).toBe(6);
@@ -79,10 +81,10 @@ test('many new tenants are listed once', async () => {
 
 test('a renamed tenant renames its customer, and nothing is written when nothing changed', async () => {
   const { destination, stripe, count } = await world();
-  await destination.provision(testTenant(), NEVER);
-  await destination.provision(testTenant(), NEVER);
+  await destination.customers.provision(testTenant(), NEVER);
+  await destination.customers.provision(testTenant(), NEVER);
   expect(count('POST', CUSTOMERS)).toBe(1);
-  await destination.provision(testTenant({ displayName: 'Team B' }), NEVER);
+  await destination.customers.provision(testTenant({ displayName: 'Team B' }), NEVER);
   expect([...stripe.state.customers.values()]).toMatchObject([{ name: 'Team B' }]);
 });
 
@@ -91,7 +93,7 @@ const ADDRESS = { line1: 'Street 1', city: 'Köln', postalCode: '50667', country
 test('address and tax number are those of the override, and what it leaves out stays', async () => {
   const { destination, stripe, restart, count } = await world();
   const billing = { address: ADDRESS, taxId: 'DE 123.456.789' };
-  await destination.provision(testTenant({ billing }), NEVER);
+  await destination.customers.provision(testTenant({ billing }), NEVER);
   const [customer] = stripe.state.customers.values();
   expect(customer).toMatchObject({
     address: { line1: 'Street 1', city: 'Köln', postal_code: '50667', country: 'DE', line2: null },
@@ -99,9 +101,12 @@ test('address and tax number are those of the override, and what it leaves out s
   });
   const written = count('POST', CUSTOMERS);
   const again = restart();
-  await again.provision(testTenant({ billing }), NEVER);
+  await again.customers.provision(testTenant({ billing }), NEVER);
   expect(count('POST', CUSTOMERS)).toBe(written);
-  await again.provision(testTenant({ billing: { address: { line2: 'Floor 2' } } }), NEVER);
+  await again.customers.provision(
+    testTenant({ billing: { address: { line2: 'Floor 2' } } }),
+    NEVER,
+  );
   expect(customer?.address).toMatchObject({ line1: 'Street 1', line2: 'Floor 2', country: 'DE' });
 });
 
@@ -111,18 +116,18 @@ test.each([
 ])('a tax number %s is said, and costs nobody the customer', async (_, taxId, reason) => {
   const { destination, stripe, context } = await world();
   const tenant = testTenant({ billing: { taxId } });
-  expect(await destination.provision(tenant, NEVER)).toStrictEqual(DONE);
+  expect(await destination.customers.provision(tenant, NEVER)).toStrictEqual(DONE);
   expect([...stripe.state.customers.values()]).toMatchObject([{ name: 'Team A', taxIds: [] }]);
   const told = () => context.logger.lines.filter((line) => line.includes('enter the tax number'));
   expect(told()).toStrictEqual([expect.stringContaining(reason)]);
-  await destination.provision(tenant, NEVER);
+  await destination.customers.provision(tenant, NEVER);
   expect(told()).toHaveLength(1);
 });
 
 test('a tax number whose answer was lost is given once', async () => {
   const { destination, stripe } = await world();
   const tenant = testTenant({ billing: { taxId: 'ATU12345678' } });
-  await destination.provision(testTenant(), NEVER);
+  await destination.customers.provision(testTenant(), NEVER);
   const [id = ''] = stripe.state.customers.keys();
   stripe.misbehaviours.add({
     kind: 'commit-then-reset',
@@ -130,24 +135,24 @@ test('a tax number whose answer was lost is given once', async () => {
     path: `/v1/customers/${id}/tax_ids`,
     times: 1,
   });
-  expect(await destination.provision(tenant, NEVER)).toMatchObject({ kind: 'retry' });
-  expect(await destination.provision(tenant, NEVER)).toStrictEqual(DONE);
+  expect(await destination.customers.provision(tenant, NEVER)).toMatchObject({ kind: 'retry' });
+  expect(await destination.customers.provision(tenant, NEVER)).toStrictEqual(DONE);
   expect([...stripe.state.customers.values()]).toMatchObject([{ taxIds: [{ type: 'eu_vat' }] }]);
 });
 
 test('a customer that an operator named is used, and left as it is', async () => {
   const { destination, stripe } = await world();
-  await destination.provision(testTenant({ id: 'other', displayName: 'Other' }), NEVER);
+  await destination.customers.provision(testTenant({ id: 'other', displayName: 'Other' }), NEVER);
   const [id = ''] = stripe.state.customers.keys();
   const tenant = testTenant({ customerIds: { stripe: id } });
-  expect(await destination.provision(tenant, NEVER)).toStrictEqual(DONE);
+  expect(await destination.customers.provision(tenant, NEVER)).toStrictEqual(DONE);
   expect([...stripe.state.customers.values()]).toMatchObject([{ name: 'Other' }]);
 });
 
 test('a customer that does not exist costs its tenant’s delivery only', async () => {
   const { destination } = await world();
   const tenant = testTenant({ customerIds: { stripe: 'cus_bogus' } });
-  expect(await destination.provision(tenant, NEVER)).toStrictEqual({
+  expect(await destination.customers.provision(tenant, NEVER)).toStrictEqual({
     kind: 'rejected',
     reason: 'no such customer in Stripe: stripe-customer-id: "cus_bogus"',
   });
@@ -155,10 +160,10 @@ test('a customer that does not exist costs its tenant’s delivery only', async 
 
 test('a customer that was deleted is not given back by a repeated creation', async () => {
   const { destination, stripe } = await world();
-  await destination.provision(testTenant(), NEVER);
+  await destination.customers.provision(testTenant(), NEVER);
   const [first] = stripe.state.customers.values();
   if (first !== undefined) first.deleted = true;
-  expect(await destination.provision(testTenant(), NEVER)).toStrictEqual(DONE);
+  expect(await destination.customers.provision(testTenant(), NEVER)).toStrictEqual(DONE);
   expect([...stripe.state.customers.values()].map(({ deleted }) => deleted)).toStrictEqual([
     true,
     false,

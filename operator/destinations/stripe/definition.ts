@@ -8,7 +8,7 @@ import {
   type StripeSettings,
   type StripeSpec,
 } from './settings.ts';
-import { createStripe } from './stripe.ts';
+import { Stripe } from './stripe.ts';
 
 /** Stripe, the card-payment billing provider. */
 export const stripe: DestinationDefinition<StripeSettings, StripeSpec> = {
@@ -37,6 +37,6 @@ export const stripe: DestinationDefinition<StripeSettings, StripeSpec> = {
     secretRefs: ({ apiKeySecretRef }) => [apiKeySecretRef],
     translate: stripeFromSpec,
   },
-  create: createStripe,
+  create: (name, options, context) => new Stripe(name, options, context),
   alerts: stripeAlerts,
 };

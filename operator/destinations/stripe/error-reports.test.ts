@@ -33,7 +33,7 @@ describe('what Stripe finds wrong after it has taken it', () => {
       reason: `${code}: No such customer`,
       example: event.id,
     };
-    expect(destination.lateRefusals?.()).toStrictEqual([told]);
+    expect(destination.alerts.lateRefusals()).toStrictEqual([told]);
     time.now += 600_000;
     await destination.send([gpuEvent()], NEVER);
     expect(context.logger.lines.filter((line) => line.includes(code))).toStrictEqual([
@@ -42,7 +42,7 @@ describe('what Stripe finds wrong after it has taken it', () => {
     expect(count('GET', '/v2/core/events/')).toBe(1);
     time.now += DAY_MS;
     await destination.send([gpuEvent()], NEVER);
-    expect(destination.lateRefusals?.()).toStrictEqual([]);
+    expect(destination.alerts.lateRefusals()).toStrictEqual([]);
   });
 
   test.each([
@@ -58,7 +58,7 @@ describe('what Stripe finds wrong after it has taken it', () => {
     const errors = { meter, code: 'no_meter', count: 1, message: 'No meter', request, ...form };
     reportErrors(stripe.state, errors, time.now);
     await destination.send([event], NEVER);
-    expect(destination.lateRefusals?.()).toMatchObject([{ events: 1, example: event.id }]);
+    expect(destination.alerts.lateRefusals()).toMatchObject([{ events: 1, example: event.id }]);
   });
 
   test('that cannot be read holds up nothing', async () => {
@@ -79,10 +79,10 @@ describe('what Stripe finds wrong after it has taken it', () => {
     reportErrors(stripe.state, errors, time.now);
     stripe.misbehaviours.add({ kind: 'status', path: '/v2/core/events/', times: 1 });
     await destination.send([gpuEvent()], NEVER);
-    expect(destination.lateRefusals?.()).toStrictEqual([]);
+    expect(destination.alerts.lateRefusals()).toStrictEqual([]);
     time.now += 600_000;
     await destination.send([gpuEvent()], NEVER);
-    expect(destination.lateRefusals?.()).toMatchObject([{ events: 1 }]);
+    expect(destination.alerts.lateRefusals()).toMatchObject([{ events: 1 }]);
     expect(context.logger.lines.join()).toContain('no_meter: No meter');
   });
 });

@@ -23,73 +23,85 @@ const MAX_REASON = 300;
  * What Stripe says was wrong with meter events after it had taken them
  * (docs/destinations/stripe.md#what-errors-mean).
  */
-export interface ErrorReports {
-  /** Reads them when that was long ago. Usage goes on, whatever comes of it. */
-  look(signal: AbortSignal): Promise<void>;
-  current(): readonly LateRefusal[];
-  /** Whether the key may read them, by the last look that could tell; undefined before. */
-  areReadable(): boolean | undefined;
-}
-
-export function createErrorReports(
-  name: string,
-  client: StripeClient,
-  clock: Clock,
-  logger: Logger,
-  /** Is told the codes of reports that were not seen before. */
-  onNew: (codes: readonly string[]) => void = () => undefined,
-): ErrorReports {
-  let nextLook = Number.NEGATIVE_INFINITY;
-  let areReadable: boolean | undefined;
+export class ErrorReports {
+  readonly #name: string;
+  readonly #client: StripeClient;
+  readonly #clock: Clock;
+  readonly #logger: Logger;
+  readonly #onNew: (codes: readonly string[]) => void;
+  #nextLook = Number.NEGATIVE_INFINITY;
+  #areReadable: boolean | undefined;
   /** By the report's id, newest first; a report never changes. */
-  let reports = new Map<string, readonly LateRefusal[]>();
+  #reports = new Map<string, readonly LateRefusal[]>();
 
-  /** Undefined when it cannot be had: it is asked for again at the next look. */
-  const read = async (
-    id: string,
-    signal: AbortSignal,
-  ): Promise<readonly LateRefusal[] | undefined> => {
-    const answer = await client.get(`${EVENTS}/${encodeURIComponent(id)}`, {}, signal);
-    if (answer.kind !== 'ok') return undefined;
-    const refusals = refusalsOf(answer.body);
-    onNew(codesOf(answer.body));
-    for (const { reason, events, example } of refusals) {
-      const such = example === undefined ? '' : `, such as ${example}`;
-      logger.error(`[${name}] ${events} events were taken and refused later${such}: ${reason}`);
-    }
-    return refusals;
-  };
+  /** `onNew` receives the codes of reports that were not seen before. */
+  constructor(
+    name: string,
+    client: StripeClient,
+    clock: Clock,
+    logger: Logger,
+    onNew: (codes: readonly string[]) => void,
+  ) {
+    this.#name = name;
+    this.#client = client;
+    this.#clock = clock;
+    this.#logger = logger;
+    this.#onNew = onNew;
+  }
 
-  return {
-    look: async (signal) => {
-      if (clock.monotonic() < nextLook) return;
-      nextLook = clock.monotonic() + LOOK_EVERY_MS;
-      const since = new Date(clock.now() - SHOWN_MS).toISOString();
-      const params = { types: TYPES, created: { gte: since }, limit: MAX_REPORTS };
-      const answer = await client.get(EVENTS, params, signal);
-      if (answer.kind !== 'ok') {
-        logger.info(`[${name}] reports of late errors cannot be read: ${answer.reason}`);
-        if (answer.kind === 'retry') {
-          // As long as nobody knows, somebody may wait for it.
-          if (areReadable === undefined) nextLook = clock.monotonic() + UNKNOWN_MS;
-          return;
+  /** Reads them when that was long ago. Usage goes on, whatever comes of it. */
+  async look(signal: AbortSignal): Promise<void> {
+    const now = this.#clock.monotonic();
+    if (now < this.#nextLook) return;
+    this.#nextLook = now + LOOK_EVERY_MS;
+    const since = new Date(this.#clock.now() - SHOWN_MS).toISOString();
+    const params = { types: TYPES, created: { gte: since }, limit: MAX_REPORTS };
+    const answer = await this.#client.get(EVENTS, params, signal);
+    if (answer.kind !== 'ok') {
+      this.#logger.info(`[${this.#name}] reports of late errors cannot be read: ${answer.reason}`);
+      if (answer.kind === 'retry') {
+        // As long as nobody knows, somebody may wait for it.
+        if (this.#areReadable === undefined) {
+          this.#nextLook = this.#clock.monotonic() + UNKNOWN_MS;
         }
-        areReadable = false;
-        nextLook = clock.monotonic() + RETRY_MS;
         return;
       }
-      areReadable = true;
-      const ids = objectsOf(answer.body, 'data').flatMap((event) => textOf(event, 'id') ?? []);
-      const found = new Map<string, readonly LateRefusal[]>();
-      for (const id of ids) {
-        const report = reports.get(id) ?? (await read(id, signal));
-        if (report !== undefined) found.set(id, report);
-      }
-      reports = found;
-    },
-    current: () => [...reports.values()].flat(),
-    areReadable: () => areReadable,
-  };
+      this.#areReadable = false;
+      this.#nextLook = this.#clock.monotonic() + RETRY_MS;
+      return;
+    }
+    this.#areReadable = true;
+    const ids = objectsOf(answer.body, 'data').flatMap((event) => textOf(event, 'id') ?? []);
+    const found = new Map<string, readonly LateRefusal[]>();
+    for (const id of ids) {
+      const report = this.#reports.get(id) ?? (await this.#read(id, signal));
+      if (report !== undefined) found.set(id, report);
+    }
+    this.#reports = found;
+  }
+
+  current(): readonly LateRefusal[] {
+    return [...this.#reports.values()].flat();
+  }
+
+  /** Whether the key may read them, by the last look that could tell; undefined before. */
+  areReadable(): boolean | undefined {
+    return this.#areReadable;
+  }
+
+  /** Undefined when it cannot be had: it is requested again at the next look. */
+  async #read(id: string, signal: AbortSignal): Promise<readonly LateRefusal[] | undefined> {
+    const answer = await this.#client.get(`${EVENTS}/${encodeURIComponent(id)}`, {}, signal);
+    if (answer.kind !== 'ok') return undefined;
+    const refusals = refusalsOf(answer.body);
+    this.#onNew(codesOf(answer.body));
+    for (const { reason, events, example } of refusals) {
+      const such = example === undefined ? '' : `, such as ${example}`;
+      const what = `${events} events were taken and refused later${such}: ${reason}`;
+      this.#logger.error(`[${this.#name}] ${what}`);
+    }
+    return refusals;
+  }
 }
 
 function codesOf(event: JsonObject): readonly string[] {

@@ -91,7 +91,7 @@ describe('what Stripe has of events whose identifiers it has forgotten', () => {
     const { stripe, later } = await twoDaysLater([event]);
     const [customer = ''] = stripe.state.customers.keys();
     for (const id of [testTenant().id, 'other']) {
-      await later.provision(testTenant({ id, customerIds: { stripe: customer } }), NEVER);
+      await later.customers.provision(testTenant({ id, customerIds: { stripe: customer } }), NEVER);
     }
     expect(await later.verify?.([event], NEVER, openOnes([event]))).toMatchObject({
       known: new Set(),
@@ -99,14 +99,14 @@ describe('what Stripe has of events whose identifiers it has forgotten', () => {
     });
     const from = Date.UTC(2026, 10, 21);
     const query = { tenant: testTenant(), metric: event.metric, from, to: from + DAY_MS };
-    expect(await later.totals?.(query, NEVER)).toMatchObject({ kind: 'unsupported' });
+    expect(await later.sums.total(query, NEVER)).toMatchObject({ kind: 'unsupported' });
   });
 
   test('is asked again while a sum lags behind, and uncertain after that: never sent blindly', async () => {
     const before = gpuEvent({ quantity: '5' });
     const asked = [gpuEvent({ quantity: '0.5' })];
     const { later } = await twoDaysLater([]);
-    await later.provision(testTenant(), NEVER);
+    await later.customers.provision(testTenant(), NEVER);
     expect(await later.send([gpuEvent()], NEVER)).toStrictEqual([{ kind: 'delivered' }]);
     const sameBucket = [{ event: before, delivered: true }, ...openOnes(asked)];
     const looks = [];

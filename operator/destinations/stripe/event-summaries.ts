@@ -21,7 +21,7 @@ const MAX_COMBINED = 14;
 /** A sum is a double: about so many digits of it can be believed. */
 const SUM_DIGITS = 10n ** 13n;
 
-export interface EventSummariesOptions {
+interface EventSummariesOptions {
   readonly client: StripeClient;
   readonly meters: StripeMeters;
   readonly customers: StripeCustomers;

@@ -202,7 +202,7 @@ test('another billing day is that of new subscriptions alone', async () => {
   expect(first?.periodEnd).toBe(Date.UTC(2027, 0, 16) / 1000);
   one.at('20T10');
   const later = one.restart({ billingDay: 1 });
-  expect(await later.provision(testTenant(), NEVER)).toStrictEqual({ kind: 'done' });
+  expect(await later.customers.provision(testTenant(), NEVER)).toStrictEqual({ kind: 'done' });
   expect(one.posted(`/v1/subscriptions/${first?.id}`)).toStrictEqual([]);
   await settle(later, testTenant({ plan: 'gold' }));
   const other = testTenant({ id: 'tenant-vcluster-b-b' });
@@ -280,7 +280,7 @@ test('a meter whose price is older than the month is not charged for what came b
   await one.wish({});
   await one.change();
   expect(one.billed('Mar 05T00')).toBe('never 6');
-  expect(one.destination.lateRefusals?.()[0]?.reason).toMatch(
+  expect(one.destination.alerts.lateRefusals()[0]?.reason).toMatch(
     /^usage of tenant "tenant-vcluster-a-a" since 2027-02-01T00:00:00.000Z may be on no invoice: meter mtr_\w+/,
   );
 });
@@ -337,7 +337,7 @@ test('a change whose answer was lost is made once, and counts from the same mome
   const tenant = testTenant({ plan: 'gold' });
   const answers: unknown[] = [];
   for (let attempt = 0; attempt < 4; attempt += 1) {
-    answers.push(await one.restart().change?.(tenant, outcome.before, NEVER));
+    answers.push(await one.restart().plans.change(tenant, outcome.before, NEVER));
     one.at(`16T10:0${attempt + 1}`);
   }
   const live = [...one.stripe.state.subscriptions.values()].filter(

@@ -2,10 +2,18 @@ import { parseSigned } from '../../model/decimal.ts';
 import { greatest } from '../../model/extremes.ts';
 import { omitUndefined } from '../../model/omit-undefined.ts';
 import type { Clock } from '../../telemetry/clock.ts';
-import type { FinalInvoice, InvoicesOutcome, OpenUsage, UsageLine } from '../invoices.ts';
+import type {
+  FinalInvoice,
+  Invoices,
+  InvoicesOutcome,
+  InvoicesQuery,
+  OpenUsage,
+  UsageLine,
+} from '../invoices.ts';
 import type { ApiProblem } from '../json-api/answer.ts';
 import { type JsonObject, objectOf, objectsOf, textOf } from '../json.ts';
 import { decimalsOf } from '../late.ts';
+import type { StripeCustomers } from './customers.ts';
 import type { StripeMeters } from './meters.ts';
 import { isMeterOf } from './meters.ts';
 import { readPrice } from './prices.ts';
@@ -16,8 +24,9 @@ export const FINAL = new Set(['open', 'paid', 'uncollectible']);
 /** A draft is final an hour after it is made, or up to three days later by rule. */
 const DRAFT_MS = 4 * 86_400_000;
 
-export interface StripeInvoicesOptions {
+interface StripeInvoicesOptions {
   readonly client: StripeClient;
+  readonly customers: StripeCustomers;
   readonly meters: Pick<StripeMeters, 'all'>;
   /** Codes of the metrics that events are sent for. */
   readonly metrics: () => Iterable<string>;
@@ -27,7 +36,9 @@ export interface StripeInvoicesOptions {
 }
 
 /** A customer's invoices (docs/destinations/stripe.md#invoices). */
-export class StripeInvoices {
+export class StripeInvoices implements Invoices {
+  readonly closedPeriods =
+    'Stripe adds it up in the meter, and it is on no invoice, also not on the next';
   readonly #options: StripeInvoicesOptions;
   /** Meters by price, prices that are archived too; undefined where a price has none. */
   readonly #meterOfPrice = new Map<string, string | undefined>();
@@ -37,8 +48,14 @@ export class StripeInvoices {
   }
 
   /** Drafts, and the periods that run, are still to be invoiced; one that was voided bills nothing. */
-  async list(customer: string, since: number, signal: AbortSignal): Promise<InvoicesOutcome> {
-    const { client, clock } = this.#options;
+  async list({ tenant, since }: InvoicesQuery, signal: AbortSignal): Promise<InvoicesOutcome> {
+    const { client, customers, clock } = this.#options;
+    const found = await customers.find(tenant.id, tenant.customerIds?.['stripe'], signal);
+    if (found.kind === 'none') {
+      return { kind: 'unsupported', reason: 'Stripe has no customer of this tenant' };
+    }
+    if (found.kind !== 'customer') return { kind: 'retry', reason: found.reason };
+    const { id: customer } = found;
     // Of any age, since only a person finalizes a draft that was stopped; and first: one that becomes final meanwhile is in both lists.
     const drafts = await client.list('/v1/invoices', { customer, status: 'draft' }, signal);
     if (drafts.kind !== 'list') return failure(drafts);

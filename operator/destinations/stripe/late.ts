@@ -30,7 +30,7 @@ const TOLERANCE_SECONDS = 3_600;
 /** Subscriptions that make a next invoice. */
 const INVOICING = new Set(['active', 'trialing', 'past_due']);
 
-export interface StripeLateOptions {
+interface StripeLateOptions {
   readonly client: StripeClient;
   readonly customers: StripeCustomers;
   readonly meters: Pick<StripeMeters, 'find'>;

@@ -37,7 +37,7 @@ test.each([
     one.at('16T10');
     expect(await one.wish({ plan: 'gold' })).toStrictEqual({ kind: 'done' });
     const [id = ''] = one.stripe.state.subscriptions.keys();
-    const [first] = one.destination.lateRefusals?.() ?? [];
+    const [first] = one.destination.alerts.lateRefusals() ?? [];
     expect(first?.reason).toContain(`subscription ${id} of tenant "tenant-vcluster-a-a"`);
     expect(first?.reason).toContain(told);
     expect(one.posted('/v1/subscriptions')).toHaveLength(1);
@@ -45,7 +45,7 @@ test.each([
       Object.assign(subscription, { status: 'active', pauseCollection: undefined });
     }
     expect(await one.wish({ plan: 'gold' })).toMatchObject({ kind: 'drain' });
-    expect(one.destination.lateRefusals?.()).toStrictEqual([]);
+    expect(one.destination.alerts.lateRefusals()).toStrictEqual([]);
   },
 );
 
@@ -59,11 +59,11 @@ async function drafted(rules: Partial<StripeRules> = {}) {
   if (draft === undefined) throw new Error('no draft');
   const told = async (): Promise<readonly string[]> => {
     const query = { tenant: testTenant(), since: Date.UTC(2027, 1, 20) };
-    const outcome = await one.destination.invoices?.(query, NEVER);
+    const outcome = await one.destination.invoices.list(query, NEVER);
     if (outcome?.kind !== 'invoices') throw new Error(JSON.stringify(outcome));
     const isOpen = outcome.open.some(({ from }) => from === Date.UTC(2027, 0, 1));
     expect(isOpen).toBe(draft.status === 'draft');
-    return (one.destination.lateRefusals?.() ?? []).map(({ reason }) => reason);
+    return (one.destination.alerts.lateRefusals() ?? []).map(({ reason }) => reason);
   };
   return { ...one, draft, told };
 }
@@ -96,8 +96,8 @@ test('a draft of which no line charges usage is nobody’s business', async () =
   draft.collects = false;
   draft.lines = draft.lines.map((line) => ({ ...line, price: null }));
   const query = { tenant: testTenant(), since: 0 };
-  await destination.invoices?.(query, NEVER);
-  expect(destination.lateRefusals?.()).toStrictEqual([]);
+  await destination.invoices.list(query, NEVER);
+  expect(destination.alerts.lateRefusals()).toStrictEqual([]);
 });
 
 test('usage without a price says how much is at stake, and until when a price still bills it', async () => {
@@ -106,7 +106,7 @@ test('usage without a price says how much is at stake, and until when a price st
   await one.use('10T00', '6', H);
   one.at('10T00:20');
   await one.use('10T00:10', '1.5', H);
-  expect(one.destination.unpriced?.()).toStrictEqual([
+  expect(one.destination.prices.unpriced()).toStrictEqual([
     {
       plan: 'tenant-standard',
       metric: H,

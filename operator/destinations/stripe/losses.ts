@@ -5,7 +5,7 @@ import type { LateRefusal } from '../destination.ts';
 import type { StripePrice } from './prices.ts';
 import { collectionProblem, type StripeSubscription } from './subscription.ts';
 
-export interface LossesOptions {
+interface LossesOptions {
   readonly name: string;
   readonly clock: Clock;
   readonly logger: Logger;

@@ -1,6 +1,6 @@
 import type { UsageEvent } from '../../model/event.ts';
 import type { Clock } from '../../telemetry/clock.ts';
-import type { UnpricedUsage } from '../destination.ts';
+import type { UnpricedUsage } from '../prices.ts';
 import type { EventSummaries } from './event-summaries.ts';
 import type { StripeMeters } from './meters.ts';
 import type { StripePrices } from './prices.ts';
@@ -10,7 +10,7 @@ import { type PeriodUsage, UnpricedWatch } from './unpriced.ts';
 
 const MINUTE_MS = 60_000;
 
-export interface StripePriceWatchOptions {
+interface StripePriceWatchOptions {
   readonly settings: Pick<StripeSettings, 'splitMetersBy' | 'planCode' | 'autoSubscribe'>;
   readonly clock: Clock;
   readonly meters: Pick<StripeMeters, 'find'>;

@@ -71,7 +71,7 @@ describe('a usage event', () => {
     stripe.state.results.clear();
     expect(await destination.send([event], NEVER)).toStrictEqual([DELIVERED]);
     const again = restart();
-    await again.provision(testTenant(), NEVER);
+    await again.customers.provision(testTenant(), NEVER);
     expect(await again.send([event], NEVER)).toStrictEqual([DELIVERED]);
     expect(stripe.state.events).toHaveLength(1);
   });
@@ -207,7 +207,7 @@ describe('meters', () => {
     }
     const again = open?.restart();
     await again?.bootstrap([], NEVER);
-    await again?.provision(testTenant(), NEVER);
+    await again?.customers.provision(testTenant(), NEVER);
     expect(await again?.send([gpuEvent()], NEVER)).toStrictEqual([DELIVERED]);
   });
 });
@@ -255,7 +255,7 @@ describe('order and concurrency', () => {
     ];
     const outcomes = await destination.send(events, NEVER);
     expect(outcomes.map(({ kind }) => kind)).toStrictEqual(['provision', 'provision', 'delivered']);
-    expect(await destination.provision(testTenant({ id: 'a' }), NEVER)).toStrictEqual({
+    expect(await destination.customers.provision(testTenant({ id: 'a' }), NEVER)).toStrictEqual({
       kind: 'done',
     });
     expect(await destination.send(events, NEVER)).toStrictEqual(events.map(() => DELIVERED));
@@ -270,12 +270,12 @@ test('reconciliation sums all meters of a metric', async () => {
   await destination.send([bare, gpuEvent({ quantity: '0.2' }), gpuEvent({ sku: 'L40' })], NEVER);
   const from = Date.UTC(2026, 10, 21);
   const query = { tenant: testTenant(), metric: 'tenant_gpu_hours', from, to: from + DAY_MS };
-  expect(await destination.totals?.(query, NEVER)).toStrictEqual({
+  expect(await destination.sums.total(query, NEVER)).toStrictEqual({
     kind: 'total',
     quantity: '0.8',
   });
   const nobody = { ...query, tenant: testTenant({ id: 'nobody' }) };
-  expect(await destination.totals?.(nobody, NEVER)).toMatchObject({ quantity: '0' });
+  expect(await destination.sums.total(nobody, NEVER)).toMatchObject({ quantity: '0' });
 });
 
 test('usage without a price is shown until somebody sets one', async () => {
@@ -283,9 +283,9 @@ test('usage without a price is shown until somebody sets one', async () => {
   await ready();
   await destination.send([gpuEvent()], NEVER);
   const usage = { plan: 'tenant-standard', metric: 'tenant_gpu_hours', sku: 'H100-80GB' };
-  expect(destination.unpriced?.()).toStrictEqual([usage]);
+  expect(destination.prices.unpriced()).toStrictEqual([usage]);
   await price('tenant_gpu_hours__h100_80gb', { plan: '' });
   time.now += 300_000;
   await destination.send([gpuEvent()], NEVER);
-  expect(destination.unpriced?.()).toStrictEqual([]);
+  expect(destination.prices.unpriced()).toStrictEqual([]);
 });

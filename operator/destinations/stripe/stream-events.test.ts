@@ -42,7 +42,7 @@ test('usage goes by the hundred, under one session, and each event counts once',
     batch.map(({ id }) => id),
   );
   expect(stripe.state.events.every(({ value }) => value === '0.5')).toBe(true);
-  expect(destination.eventsPerSecond?.()).toBe(1_000);
+  expect(destination.limits.eventsPerSecond).toBe(1_000);
   const [token = ''] = stripe.state.sessions.keys();
   expect(context.logger.lines.join()).not.toContain(token);
 });
@@ -152,7 +152,7 @@ test('a customer who is gone is told, and the next usage goes to another one', a
   const next = gpuEvent();
   expect(await destination.send([next], NEVER)).toMatchObject([{ kind: 'provision' }]);
   const { id: example } = lost;
-  expect(destination.lateRefusals?.()).toMatchObject([
+  expect(destination.alerts.lateRefusals()).toMatchObject([
     { events: 1, example, reason: expect.stringContaining('the call of up to 100 events') },
   ]);
   expect(context.logger.lines.join()).toContain('taken and refused later');
@@ -168,7 +168,7 @@ test('a meter that was archived is told, and the next usage brings it back', asy
   expect(await destination.send(events(1), NEVER)).toStrictEqual([DELIVERED]);
   time.now += 10 * MINUTE_MS;
   await destination.send(events(1), NEVER);
-  expect(destination.lateRefusals?.()).toMatchObject([{ events: 1 }]);
+  expect(destination.alerts.lateRefusals()).toMatchObject([{ events: 1 }]);
   expect(stripe.state.events).toHaveLength(2);
 });
 

@@ -16,7 +16,7 @@ const NOT_YET: DeliveryOutcome = {
   reason: 'error reports, without which nothing goes by the meter event stream, cannot be read yet',
 };
 
-export interface StreamSenderOptions extends StripeSenderOptions {
+interface StreamSenderOptions extends StripeSenderOptions {
   readonly stream: Pick<MeterEventStream, 'send'>;
   readonly single: Pick<StripeSender, 'send'>;
   readonly reports: Pick<ErrorReports, 'look' | 'areReadable'>;

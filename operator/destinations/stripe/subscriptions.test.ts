@@ -59,7 +59,7 @@ function lines({ stripe, time }: StripeWorld): readonly number[] {
 
 async function provision({ destination }: StripeWorld, tenant: Tenant = testTenant()) {
   await settle(destination, tenant);
-  expect(await destination.provision(tenant, NEVER)).toStrictEqual(DONE);
+  expect(await destination.customers.provision(tenant, NEVER)).toStrictEqual(DONE);
 }
 
 describe('a subscription', () => {
@@ -91,14 +91,14 @@ describe('a subscription', () => {
       one.stripe.misbehaviours.add({ kind, status: 500, method: 'POST', path, times: 1 });
     }
     const change = (): Promise<ChangeOutcome> | undefined =>
-      one.destination.change?.(testTenant(), one.time.now, NEVER);
+      one.destination.plans.change(testTenant(), one.time.now, NEVER);
     expect(await change()).toMatchObject({ kind: 'retry' });
     await provision(one);
     one.stripe.misbehaviours.clear();
     one.stripe.state.results.clear();
     const again = one.restart();
     await again.bootstrap([], NEVER);
-    expect(await again.provision(testTenant(), NEVER)).toStrictEqual(DONE);
+    expect(await again.customers.provision(testTenant(), NEVER)).toStrictEqual(DONE);
     expect(live(one)).toHaveLength(1);
   });
 
@@ -242,14 +242,14 @@ describe('offboarding', () => {
     await one.price(METER);
     one.time.now += 300_000;
     await provision(one);
-    expect(await one.destination.offboard(testTenant(), NEVER)).toStrictEqual(DONE);
+    expect(await one.destination.customers.offboard(testTenant(), NEVER)).toStrictEqual(DONE);
     expect(one.posted(`${SUBSCRIPTIONS}/`)).toHaveLength(0);
     const other = one.restart({ cancelOnRemove: true });
-    expect(await other.offboard(testTenant(), NEVER)).toStrictEqual(DONE);
+    expect(await other.customers.offboard(testTenant(), NEVER)).toStrictEqual(DONE);
     const [subscription] = one.stripe.state.subscriptions.values();
     expect(subscription).toMatchObject({ status: 'active', cancelAtPeriodEnd: true });
-    expect(await other.offboard(testTenant(), NEVER)).toStrictEqual(DONE);
-    expect(await other.offboard(testTenant({ id: 'nobody' }), NEVER)).toStrictEqual(DONE);
+    expect(await other.customers.offboard(testTenant(), NEVER)).toStrictEqual(DONE);
+    expect(await other.customers.offboard(testTenant({ id: 'nobody' }), NEVER)).toStrictEqual(DONE);
   });
 
   test('is undone when the tenant is back, but not by late usage, nor where an operator cancelled', async () => {
@@ -257,7 +257,7 @@ describe('offboarding', () => {
     await one.price(METER);
     one.time.now += 300_000;
     await provision(one);
-    await one.destination.offboard(testTenant(), NEVER);
+    await one.destination.customers.offboard(testTenant(), NEVER);
     const [subscription] = one.stripe.state.subscriptions.values();
     await provision(one, testTenant({ clusters: [] }));
     expect(subscription?.cancelAtPeriodEnd).toBe(true);
@@ -280,7 +280,7 @@ test.each([
   const one = await world();
   await one.price(METER);
   one.time.now += 300_000;
-  expect(await one.destination.provision(testTenant(change), NEVER)).toStrictEqual({
+  expect(await one.destination.customers.provision(testTenant(change), NEVER)).toStrictEqual({
     kind: 'rejected',
     reason,
   });

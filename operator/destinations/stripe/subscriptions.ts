@@ -21,7 +21,7 @@ const MAX_AT_ONCE = 30;
 
 const DONE: StepOutcome = { kind: 'done' };
 
-export interface SubscriptionsOptions {
+interface SubscriptionsOptions {
   readonly name: string;
   readonly settings: StripeSettings;
   readonly client: StripeClient;

@@ -97,7 +97,7 @@ describe('prices at Stripe', () => {
     const books = names.map((name) => ({ book: bookFor([ANY], { name }), isDefault: false }));
     const before = count('GET', '/v1/prices');
     const query = { books, metrics: new Set([GPU]), day: TODAY };
-    expect(await destination.comparePrices?.(query, NEVER)).toMatchObject({
+    expect(await destination.prices.compare(query, NEVER)).toMatchObject({
       kind: 'compared',
       books: names.map((plan) => ({ plan, exists: false })),
     });

@@ -11,18 +11,20 @@ afterEach(async () => {
 
 test('Stripe says which tenant a customer is, also after a restart, and nothing of strangers', async () => {
   open = await createStripeWorld();
-  await open.destination.provision(testTenant(), NEVER);
+  await open.destination.customers.provision(testTenant(), NEVER);
   const [id = ''] = open.stripe.state.customers.keys();
   const destination = open.restart();
-  expect(await destination.tenantsOf?.('stripe', id, NEVER)).toStrictEqual({
+  expect(await destination.alerts.tenantsOf('stripe', id, NEVER)).toStrictEqual({
     kind: 'tenants',
     tenants: [testTenant().id],
     certain: true,
   });
-  expect(await destination.tenantsOf?.('stripe', 'cus_other', NEVER)).toStrictEqual({
+  expect(await destination.alerts.tenantsOf('stripe', 'cus_other', NEVER)).toStrictEqual({
     kind: 'unknown',
   });
-  expect(await destination.tenantsOf?.('metronome', id, NEVER)).toStrictEqual({ kind: 'unknown' });
+  expect(await destination.alerts.tenantsOf('metronome', id, NEVER)).toStrictEqual({
+    kind: 'unknown',
+  });
   open.stripe.misbehaviours.add({ kind: 'status', status: 500, method: 'GET', times: 1 });
-  expect(await destination.tenantsOf?.('stripe', id, NEVER)).toMatchObject({ kind: 'failed' });
+  expect(await destination.alerts.tenantsOf('stripe', id, NEVER)).toMatchObject({ kind: 'failed' });
 });

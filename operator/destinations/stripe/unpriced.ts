@@ -1,7 +1,7 @@
 import { decimalFromNanos } from '../../model/decimal.ts';
 import { omitUndefined } from '../../model/omit-undefined.ts';
 import type { UsageEvent } from '../../model/event.ts';
-import type { UnpricedUsage } from '../destination.ts';
+import type { UnpricedUsage } from '../prices.ts';
 import { meterName } from './meters.ts';
 
 /** What is remembered of what was seen; beyond it new kinds of usage are not looked at. */
@@ -17,7 +17,7 @@ export interface PeriodUsage {
   readonly until: number | undefined;
 }
 
-export interface UnpricedOptions {
+interface UnpricedOptions {
   readonly splitBy: readonly string[];
   /** Whether a price charges a meter in a plan; undefined when that is not known. */
   readonly isPriced: (plan: string, meter: string) => boolean | undefined;

@@ -30,7 +30,7 @@ export async function differencesOf(
 ): Promise<readonly string[]> {
   const metrics = new Set(book.prices.map(({ metric }) => metric));
   const books = [{ book, isDefault: true }];
-  const outcome = await destination.comparePrices?.({ books, metrics, day }, NEVER);
+  const outcome = await destination.prices?.compare({ books, metrics, day }, NEVER);
   if (outcome?.kind !== 'compared') throw new Error(outcome?.reason ?? 'no prices');
   const [compared] = outcome.books;
   return (compared?.differences ?? []).flatMap((one) => differenceText(one) ?? []);

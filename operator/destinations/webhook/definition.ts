@@ -6,7 +6,7 @@ import {
   type WebhookSettings,
   type WebhookSpec,
 } from './settings.ts';
-import { createWebhook } from './webhook.ts';
+import { Webhook } from './webhook.ts';
 
 /** CloudEvents batches, posted to a URL. */
 export const webhook: DestinationDefinition<WebhookSettings, WebhookSpec> = {
@@ -25,5 +25,5 @@ export const webhook: DestinationDefinition<WebhookSettings, WebhookSpec> = {
     translate: webhookFromSpec,
   },
   forCluster: (options, source) => ({ ...options, source }),
-  create: createWebhook,
+  create: (name, options, context) => new Webhook(name, options, context),
 };

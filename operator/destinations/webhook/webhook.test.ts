@@ -12,9 +12,9 @@ import {
 } from '../../outbound/testing/test-server.ts';
 import { COLLECTOR_METRICS } from '../../model/catalog.ts';
 import { encodeEvent, type UsageEvent } from '../../model/event.ts';
-import type { Destination, DeliveryOutcome } from '../destination.ts';
+import type { DeliveryOutcome } from '../destination.ts';
 import { createTestContext, testTenant } from '../testing/context.ts';
-import { createWebhook } from './webhook.ts';
+import { Webhook } from './webhook.ts';
 
 const closers: (() => Promise<void>)[] = [];
 const signal = new AbortController().signal;
@@ -37,8 +37,8 @@ function webhookTo(
   url: string,
   settings: Partial<WebhookSettings> = {},
   context = createTestContext(),
-): Destination {
-  const webhook = createWebhook(
+): Webhook {
+  const webhook = new Webhook(
     'webhook',
     { url, secrets: [], headers: new Map(), source: 'control-plane', ...settings },
     context,
@@ -107,7 +107,10 @@ describe('a batch', () => {
     const events = testWindow(TEST_WINDOW_START, 20);
     const webhook = webhookTo(server.url);
     await webhook.send(events, signal);
-    const announced = events.reduce((sum, event) => sum + (webhook.encodedBytes?.(event) ?? 0), 1);
+    const announced = events.reduce(
+      (sum, event) => sum + (webhook.limits.batchBytes?.sizeOf(event) ?? 0),
+      1,
+    );
     expect(Buffer.byteLength(server.requests[0]?.body ?? '')).toBe(announced);
   });
 });
@@ -299,7 +302,7 @@ describe('an answer', () => {
     const events: UsageEvent[] = testWindow(TEST_WINDOW_START, 200);
     await webhook.send(events, signal);
     const body = Buffer.byteLength(server.requests[0]?.body ?? '');
-    expect(webhook.limits.batchBytes).toBe(Math.floor(body / 2));
+    expect(webhook.limits.batchBytes?.most).toBe(Math.floor(body / 2));
   });
 });
 
@@ -308,8 +311,8 @@ describe('lifecycle events', () => {
     const server = await receiver(answering(204));
     const webhook = webhookTo(server.url);
     expect(await webhook.bootstrap(COLLECTOR_METRICS, signal)).toStrictEqual({ kind: 'done' });
-    expect(await webhook.provision(testTenant(), signal)).toStrictEqual({ kind: 'done' });
-    expect(await webhook.offboard(testTenant(), signal)).toStrictEqual({ kind: 'done' });
+    expect(await webhook.customers.provision(testTenant(), signal)).toStrictEqual({ kind: 'done' });
+    expect(await webhook.customers.offboard(testTenant(), signal)).toStrictEqual({ kind: 'done' });
     const [catalog, tenant, end] = [0, 1, 2].map((index) => parse(server, index)[0]);
     expect(catalog).toMatchObject({ type: 'io.meterfeed.catalog.v1', subject: 'control-plane' });
     expect(catalog?.data).toMatchObject({
@@ -339,7 +342,7 @@ describe('lifecycle events', () => {
     });
     const webhook = webhookTo(server.url, {}, context);
     for (const displayName of ['One', 'One', 'Two', 'One']) {
-      await webhook.provision(testTenant({ displayName }), signal);
+      await webhook.customers.provision(testTenant({ displayName }), signal);
       now += 60_000;
     }
     const ids = [0, 1, 2, 3].map((index) => parse(server, index)[0]?.id);
@@ -360,7 +363,9 @@ describe('lifecycle events', () => {
       counts: { kind: 'money', currency: 'EUR' } as const,
     };
     for (const _ of [1, 2]) {
-      expect(await webhookTo(server.url).notify?.(notice, signal)).toMatchObject({ kind: 'retry' });
+      expect(await webhookTo(server.url).notices.notify(notice, signal)).toMatchObject({
+        kind: 'retry',
+      });
     }
     const [first, second] = [0, 1].map((index) => parse(server, index)[0]?.toJSON());
     expect(second).toStrictEqual(first);
@@ -383,14 +388,14 @@ describe('lifecycle events', () => {
 
   test('that a receiver does not understand do not stop its usage', async () => {
     const server = await receiver(answering(422));
-    expect(await webhookTo(server.url).provision(testTenant(), signal)).toStrictEqual({
+    expect(await webhookTo(server.url).customers.provision(testTenant(), signal)).toStrictEqual({
       kind: 'done',
     });
   });
 
   test('wait for a receiver that is down', async () => {
     const server = await receiver(answering(503));
-    expect(await webhookTo(server.url).provision(testTenant(), signal)).toMatchObject({
+    expect(await webhookTo(server.url).customers.provision(testTenant(), signal)).toMatchObject({
       kind: 'retry',
     });
   });

@@ -1,8 +1,6 @@
-import type { BudgetNotice } from '../../model/budget-notice.ts';
 import type { MetricDefinition } from '../../model/catalog.ts';
 import type { UsageEvent } from '../../model/event.ts';
 import { omitUndefined } from '../../model/omit-undefined.ts';
-import type { Tenant } from '../../model/tenant.ts';
 import {
   type HttpClient,
   type HttpOutcome,
@@ -18,7 +16,7 @@ import type {
   DestinationLimits,
   StepOutcome,
 } from '../destination.ts';
-import { type Announcements, createAnnouncements } from '../announcements.ts';
+import { Announcements } from '../announcements.ts';
 import {
   type LifecycleEvent,
   lifecycleCloudEvent,
@@ -54,17 +52,11 @@ const HINTS: Readonly<Record<number, string>> = {
  * informational ones included, and is told of tenants and of the catalogue (docs/destinations/webhook.md).
  * Throws a TypeError when the settings cannot be used.
  */
-export function createWebhook(
-  name: string,
-  settings: WebhookSettings,
-  context: DestinationContext,
-): Destination {
-  return new Webhook(name, settings, context);
-}
-
-class Webhook implements Destination {
+export class Webhook implements Destination {
   readonly name: string;
   readonly type = 'webhook';
+  readonly customers: Announcements;
+  readonly notices: Announcements;
   readonly #settings: WebhookSettings;
   readonly #clock: Clock;
   readonly #client: HttpClient;
@@ -73,7 +65,6 @@ class Webhook implements Destination {
   /** What to look at when the receiver does not believe who asks. */
   readonly #credentials: string;
   readonly #extraHeaders: Readonly<Record<string, string>>;
-  readonly #announcements: Announcements;
   readonly #texts: SizedEvents<string>;
   #batchBytes = BATCH_BYTES;
 
@@ -87,13 +78,14 @@ class Webhook implements Destination {
     this.name = name;
     this.#settings = settings;
     this.#clock = clock;
-    this.#announcements = createAnnouncements({
+    this.customers = new Announcements({
       name,
       source: settings.source,
-      tell: (event, signal) => this.#tell(event, signal),
+      post: (event, signal) => this.#announce(event, signal),
       clock,
       logger,
     });
+    this.notices = this.customers;
     this.#texts = new SizedEvents(
       (event) => structuredEvent(usageCloudEvent(event, settings.source)),
       BATCH_EVENTS,
@@ -109,14 +101,13 @@ class Webhook implements Destination {
   get limits(): DestinationLimits {
     return {
       batchEvents: BATCH_EVENTS,
-      batchBytes: this.#batchBytes,
+      batchBytes: {
+        most: this.#batchBytes,
+        sizeOf: (event) => Buffer.byteLength(this.#texts.size(event)) + 1,
+      },
       negativeQuantities: true,
       leastIdMemoryMs: LEAST_ID_MEMORY_MS,
     };
-  }
-
-  encodedBytes(event: UsageEvent): number {
-    return Buffer.byteLength(this.#texts.size(event)) + 1;
   }
 
   accepts(): boolean {
@@ -124,19 +115,7 @@ class Webhook implements Destination {
   }
 
   bootstrap(catalog: readonly MetricDefinition[], signal: AbortSignal): Promise<StepOutcome> {
-    return this.#announcements.bootstrap(catalog, signal);
-  }
-
-  provision(tenant: Tenant, signal: AbortSignal): Promise<StepOutcome> {
-    return this.#announcements.provision(tenant, signal);
-  }
-
-  offboard(tenant: Tenant, signal: AbortSignal): Promise<StepOutcome> {
-    return this.#announcements.offboard(tenant, signal);
-  }
-
-  notify(notice: BudgetNotice, signal: AbortSignal): Promise<StepOutcome> {
-    return this.#announcements.notify(notice, signal);
+    return this.customers.bootstrap(catalog, signal);
   }
 
   async send(
@@ -157,7 +136,7 @@ class Webhook implements Destination {
     return this.#client.close();
   }
 
-  async #tell(event: LifecycleEvent, signal: AbortSignal): Promise<CallOutcome> {
+  async #announce(event: LifecycleEvent, signal: AbortSignal): Promise<CallOutcome> {
     return this.#classify(
       await this.#post(batchBody([structuredEvent(lifecycleCloudEvent(event))]), signal),
     );

@@ -6,11 +6,10 @@ import {
 import { Secret } from '../../../model/secret.ts';
 import type { LagoSettings } from '../settings.ts';
 import { COLLECTOR_METRICS, type MetricDefinition } from '../../../model/catalog.ts';
-import type { Destination } from '../../destination.ts';
 import type { Tenant } from '../../../model/tenant.ts';
 import { createTestContext, type TestContext, testTenant } from '../../testing/context.ts';
 import { systemClock } from '../../../telemetry/system-clock.ts';
-import { createLago } from '../lago.ts';
+import { Lago } from '../lago.ts';
 
 /** Wall clock of the stand-in: shortly after the window of test events. */
 export const LAGO_NOW = Date.UTC(2026, 10, 21, 9, 5, 0);
@@ -24,10 +23,10 @@ export interface LagoWorld {
   readonly lago: FakeLago;
   /** Sets the clock of both sides, and runs every job of Lago that is due by then. */
   readonly turnTo: (at: number) => void;
-  readonly destination: Destination;
+  readonly destination: Lago;
   readonly context: TestContext;
   /** Another process of ours, on the same Lago. */
-  readonly restart: (settings?: Partial<LagoSettings>) => Destination;
+  readonly restart: (settings?: Partial<LagoSettings>) => Lago;
   readonly bootstrap: (metrics?: readonly MetricDefinition[]) => Promise<void>;
   /** Bootstraps and provisions. */
   readonly ready: (...tenants: Tenant[]) => Promise<void>;
@@ -49,8 +48,8 @@ export async function createLagoWorld(
     now: () => turned,
     monotonic: () => systemClock.monotonic() + turned - LAGO_NOW,
   });
-  const made: Destination[] = [];
-  const create = (change: Partial<LagoSettings> = {}): Destination => {
+  const made: Lago[] = [];
+  const create = (change: Partial<LagoSettings> = {}): Lago => {
     const full: LagoSettings = {
       url: lago.url,
       apiKey: new Secret('key'),
@@ -59,7 +58,7 @@ export async function createLagoWorld(
       ...settings,
       ...change,
     };
-    const destination = createLago('lago', full, context);
+    const destination = new Lago('lago', full, context);
     made.push(destination);
     return destination;
   };
@@ -81,7 +80,7 @@ export async function createLagoWorld(
     ready: async (...tenants) => {
       await bootstrap();
       for (const tenant of tenants.length > 0 ? tenants : [testTenant()]) {
-        const outcome = await destination.provision(tenant, NEVER);
+        const outcome = await destination.customers.provision(tenant, NEVER);
         if (outcome.kind !== 'done') throw new Error(outcome.reason);
       }
     },

@@ -7,10 +7,10 @@ import type { MetronomeSettings } from '../settings.ts';
 import type { Clock } from '../../../telemetry/clock.ts';
 import { systemClock } from '../../../telemetry/system-clock.ts';
 import { COLLECTOR_METRICS, type MetricDefinition } from '../../../model/catalog.ts';
-import type { Destination, ProvisionOutcome } from '../../destination.ts';
+import type { ProvisionOutcome } from '../../destination.ts';
 import type { Tenant } from '../../../model/tenant.ts';
 import { createTestContext, type TestContext, testTenant } from '../../testing/context.ts';
-import { createMetronome } from '../metronome.ts';
+import { Metronome } from '../metronome.ts';
 
 export const HOUR_MS = 3_600_000;
 export const DAY_MS = 24 * HOUR_MS;
@@ -24,12 +24,12 @@ export const { signal: NEVER } = new AbortController();
 
 export interface MetronomeWorld {
   readonly metronome: FakeMetronome;
-  readonly destination: Destination;
+  readonly destination: Metronome;
   readonly context: TestContext;
   /** The wall clock of both sides. */
   now: number;
   /** Another process of ours, on the same Metronome. */
-  readonly restart: (settings?: Partial<MetronomeSettings>) => Destination;
+  readonly restart: (settings?: Partial<MetronomeSettings>) => Metronome;
   readonly bootstrap: (metrics?: readonly MetricDefinition[]) => Promise<void>;
   /** Bootstraps and provisions. */
   readonly ready: (...tenants: Tenant[]) => Promise<void>;
@@ -46,11 +46,11 @@ const EUR = '2714e483-4ff1-48e4-9e25-ac732e8f24f3';
 export async function createMetronomeWorld(
   settings: Partial<MetronomeSettings> = {},
 ): Promise<MetronomeWorld> {
-  const made: Destination[] = [];
+  const made: Metronome[] = [];
   const clock: Clock = { ...systemClock, now: () => world.now };
   const context = createTestContext(clock);
   const metronome = await startFakeMetronome({ apiToken: 'token', now: () => world.now });
-  const create = (change: Partial<MetronomeSettings> = {}): Destination => {
+  const create = (change: Partial<MetronomeSettings> = {}): Metronome => {
     const full: MetronomeSettings = {
       url: metronome.url,
       apiToken: new Secret('token'),
@@ -58,7 +58,7 @@ export async function createMetronomeWorld(
       ...settings,
       ...change,
     };
-    const destination = createMetronome('metronome', full, context);
+    const destination = new Metronome('metronome', full, context);
     made.push(destination);
     return destination;
   };
@@ -85,7 +85,7 @@ export async function createMetronomeWorld(
     ready: async (...tenants) => {
       await world.bootstrap();
       for (const tenant of tenants.length > 0 ? tenants : [testTenant()]) {
-        expectDone(await world.destination.provision(tenant, NEVER));
+        expectDone(await world.destination.customers.provision(tenant, NEVER));
       }
     },
     asOperator,

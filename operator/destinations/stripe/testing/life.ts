@@ -65,7 +65,7 @@ export async function createLife(
   };
   const wish = async (change: Partial<Tenant>): Promise<ProvisionOutcome> => {
     tenant = { ...tenant, ...change };
-    const outcome = await world.destination.provision(tenant, NEVER);
+    const outcome = await world.destination.customers.provision(tenant, NEVER);
     if (outcome.kind === 'drain') before ??= outcome.before;
     return outcome;
   };
@@ -82,7 +82,7 @@ export async function createLife(
     use: (stamp, units, meter = G) => use(time(stamp), units, meter),
     change: async () => {
       if (before === undefined) return;
-      const changed = await world.destination.change?.(tenant, before, NEVER);
+      const changed = await world.destination.plans.change(tenant, before, NEVER);
       if (changed?.kind !== 'changed') throw new Error(JSON.stringify(changed));
       before = undefined;
       from = changed.from;

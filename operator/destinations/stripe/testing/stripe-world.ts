@@ -9,10 +9,10 @@ import type { StripeSettings } from '../settings.ts';
 import { COLLECTOR_METRICS } from '../../../model/catalog.ts';
 import { parseDecimal } from '../../../model/decimal.ts';
 import { SCHEMA_VERSION, type UsageEvent } from '../../../model/event.ts';
-import type { Destination, ProvisionOutcome } from '../../destination.ts';
+import type { ProvisionOutcome } from '../../destination.ts';
 import type { Tenant } from '../../../model/tenant.ts';
 import { createTestContext, type TestContext, testTenant } from '../../testing/context.ts';
-import { createStripe } from '../stripe.ts';
+import { Stripe } from '../stripe.ts';
 
 /** Wall clock of the stand-in at first: shortly after the window of test events. */
 export const STRIPE_NOW = Date.UTC(2026, 10, 21, 9, 5, 0);
@@ -25,12 +25,12 @@ export const { signal: NEVER } = new AbortController();
 
 export interface StripeWorld {
   readonly stripe: FakeStripe;
-  readonly destination: Destination;
+  readonly destination: Stripe;
   readonly context: TestContext;
   /** The time at Stripe and here. */
   readonly time: { now: number };
   /** Another process of ours, on the same Stripe. */
-  readonly restart: (settings?: Partial<StripeSettings>) => Destination;
+  readonly restart: (settings?: Partial<StripeSettings>) => Stripe;
   /** Bootstraps and provisions. */
   readonly ready: (...tenants: Tenant[]) => Promise<void>;
   /** Makes a tagged price for a meter, as an operator does. */
@@ -64,8 +64,8 @@ export async function createStripeWorld(
     // Pacing takes no time here.
     sleep: async () => undefined,
   });
-  const made: Destination[] = [];
-  const create = (change: Partial<StripeSettings> = {}): Destination => {
+  const made: Stripe[] = [];
+  const create = (change: Partial<StripeSettings> = {}): Stripe => {
     const full: StripeSettings = {
       url: stripe.url,
       apiKey: new Secret(apiKey),
@@ -80,7 +80,7 @@ export async function createStripeWorld(
       ...settings,
       ...change,
     };
-    const destination = createStripe('stripe', full, context);
+    const destination = new Stripe('stripe', full, context);
     made.push(destination);
     return destination;
   };
@@ -157,16 +157,13 @@ let events = 0;
  * Provisions as the delivery engine does, when all usage so far is there: a change that has to wait for it is
  * made. Gives the moment from which the change counts, if there was one.
  */
-export async function settle(
-  destination: Destination,
-  tenant: Tenant,
-): Promise<number | undefined> {
-  const outcome = await destination.provision(tenant, NEVER);
+export async function settle(destination: Stripe, tenant: Tenant): Promise<number | undefined> {
+  const outcome = await destination.customers.provision(tenant, NEVER);
   if (outcome.kind !== 'drain') {
     done(outcome);
     return undefined;
   }
-  const changed = await destination.change?.(tenant, outcome.before, NEVER);
+  const changed = await destination.plans.change(tenant, outcome.before, NEVER);
   if (changed?.kind !== 'changed') throw new Error(changed?.reason ?? 'no change');
   return changed.from;
 }

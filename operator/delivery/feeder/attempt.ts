@@ -1,0 +1,114 @@
+import { omitUndefined } from '../../model/omit-undefined.ts';
+import {
+  type BlockReason,
+  type DeliveryResult,
+  graver,
+  type QueuedEvent,
+} from '../delivery-result.ts';
+import type { InFlight } from '../records/in-flight.ts';
+
+/** What an attempt to send has made of an event so far. */
+export type EventState =
+  /** Nothing keeps it from being sent. */
+  | { readonly kind: 'ready' }
+  /** A correction whose corrected event is under way itself: not sent, but its tenant is admitted. */
+  | { readonly kind: 'deferred' }
+  /** Not in this attempt. */
+  | { readonly kind: 'waiting' }
+  /** Once and for all. */
+  | { readonly kind: 'settled'; readonly result: DeliveryResult };
+
+const READY: EventState = { kind: 'ready' };
+export const DEFERRED: EventState = { kind: 'deferred' };
+export const WAITING: EventState = { kind: 'waiting' };
+
+interface Tried {
+  readonly queued: QueuedEvent;
+  readonly state: EventState;
+}
+
+/** The events of one attempt to send, in their order, each with its state. */
+export class Attempt {
+  readonly #tried: Map<number, Tried>;
+  /** When an attempt before began of which nobody knows whether it was taken, by sequence number. */
+  readonly #earlier = new Map<number, number>();
+  #blocked: BlockReason | undefined;
+  #isOver = false;
+
+  constructor(queued: readonly QueuedEvent[], inFlight: Pick<InFlight, 'unansweredSince'>) {
+    this.#tried = new Map(queued.map((one) => [one.sequence, { queued: one, state: READY }]));
+    for (const one of queued) {
+      const since = inFlight.unansweredSince(one);
+      if (since !== undefined) this.#earlier.set(one.sequence, since);
+    }
+  }
+
+  /** The gravest reason why not everything could go. */
+  get blocked(): BlockReason | undefined {
+    return this.#blocked;
+  }
+
+  block(reason: BlockReason | undefined): void {
+    this.#blocked = graver(this.#blocked, reason);
+  }
+
+  /** Whether the steps that are left are not taken. */
+  get isOver(): boolean {
+    return this.#isOver;
+  }
+
+  end(): void {
+    this.#isOver = true;
+  }
+
+  /** The events of some states, in order. */
+  in(...kinds: readonly EventState['kind'][]): readonly QueuedEvent[] {
+    return [...this.#tried.values()].flatMap(({ queued, state }) =>
+      kinds.includes(state.kind) ? [queued] : [],
+    );
+  }
+
+  ready(): readonly QueuedEvent[] {
+    return this.in('ready');
+  }
+
+  move(sequence: number, state: EventState): void {
+    const tried = this.#tried.get(sequence);
+    if (tried !== undefined) this.#tried.set(sequence, { ...tried, state });
+  }
+
+  settle(sequence: number, result: DeliveryResult): void {
+    this.move(sequence, { kind: 'settled', result });
+  }
+
+  settleAll(results: ReadonlyMap<number, DeliveryResult>): void {
+    for (const [sequence, result] of results) this.settle(sequence, result);
+  }
+
+  /** The event as it is to be sent: as of another moment. */
+  replace(queued: QueuedEvent): void {
+    const tried = this.#tried.get(queued.sequence);
+    if (tried !== undefined) this.#tried.set(queued.sequence, { ...tried, queued });
+  }
+
+  /** The other side does not have these: what became of attempts before counts no more. */
+  forgetEarlier(queued: readonly QueuedEvent[]): void {
+    for (const { sequence } of queued) this.#earlier.delete(sequence);
+  }
+
+  wasSentBefore({ sequence }: QueuedEvent): boolean {
+    return this.#earlier.has(sequence);
+  }
+
+  /** What is settled, by sequence number. A dead letter says where an earlier attempt may have been taken. */
+  results(): ReadonlyMap<number, DeliveryResult> {
+    const results = new Map<number, DeliveryResult>();
+    for (const [sequence, { state }] of this.#tried) {
+      if (state.kind !== 'settled') continue;
+      const { result } = state;
+      const unansweredSince = result.kind === 'dead' ? this.#earlier.get(sequence) : undefined;
+      results.set(sequence, { ...result, ...omitUndefined({ unansweredSince }) });
+    }
+    return results;
+  }
+}
