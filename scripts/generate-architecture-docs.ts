@@ -40,16 +40,28 @@ function exceptions({ not = [], pure }: Layer): string {
 
 /** The page with its generated parts as they have to be. Throws when a marker is gone. */
 export function withGenerated(page: string): string {
-  return PARTS.reduce((text, [begin, end, generated]) => {
-    const [before, rest] = split(text, begin);
-    const [, after] = split(rest, end);
-    return `${before}${begin}\n\n${generated()}\n\n${end}${after}`;
-  }, page);
+  return PARTS.reduce(
+    (text, [begin, end, generated]) =>
+      replaceBetween(text, { begin, end }, generated(), 'docs/architecture.md'),
+    page,
+  );
 }
 
-function split(text: string, marker: string): readonly [string, string] {
+/** A page with other text between two markers. Throws when one of them is gone; `name` is the page's path. */
+export function replaceBetween(
+  page: string,
+  { begin, end }: { readonly begin: string; readonly end: string },
+  text: string,
+  name: string,
+): string {
+  const [before, rest] = split(page, begin, name);
+  const [, after] = split(rest, end, name);
+  return `${before}${begin}\n\n${text}\n\n${end}${after}`;
+}
+
+function split(text: string, marker: string, name: string): readonly [string, string] {
   const at = text.indexOf(marker);
-  if (at < 0) throw new Error(`no marker: docs/architecture.md: "${marker}": put it back`);
+  if (at < 0) throw new Error(`no marker: ${name}: "${marker}": put it back`);
   return [text.slice(0, at), text.slice(at + marker.length)];
 }
 

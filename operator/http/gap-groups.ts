@@ -1,4 +1,4 @@
-import { COLLECTOR_METRICS, meteringRule } from '../model/catalog.ts';
+import { METER_SCOPES } from '../metering/meters.ts';
 import type { Gap } from './views.ts';
 
 const HOUR_MS = 3_600_000;
@@ -107,12 +107,7 @@ export function bearsOn(gap: Gap, scope: string, clusters: ReadonlySet<string>):
 }
 
 /** Scopes that are all tenants' alike. */
-const COMMON_SCOPES = new Set([
-  '*',
-  'tenant-api',
-  'prometheus',
-  ...COLLECTOR_METRICS.map(({ code }) => meteringRule(code).scope),
-]);
+const COMMON_SCOPES = new Set(['*', 'tenant-api', 'prometheus', ...METER_SCOPES]);
 
 /**
  * A gap as a tenant with these tenant clusters may read of it; undefined where it does not concern them. Reasons are for

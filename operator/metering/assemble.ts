@@ -1,13 +1,13 @@
-import { quantityOf } from '../model/catalog.ts';
 import { decimalFromNanos, divideHalfUp } from '../model/decimal.ts';
 import { deriveEventId } from '../model/event-id.ts';
 import { errorText } from '../model/error-text.ts';
 import { type EventProperty, SCHEMA_VERSION, type UsageEvent } from '../model/event.ts';
 import { eventProblem } from '../model/validate-event.ts';
 import { formatInstant, type Window } from '../model/window.ts';
+import { quantityOf } from './meters.ts';
 import type { Settled } from './credits.ts';
 
-export interface AssembleOptions {
+interface AssembleOptions {
   readonly window: Window;
   /** RFC 3339; not part of any identity. */
   readonly recordedAt: string;
@@ -24,16 +24,20 @@ export interface Assembled {
 }
 
 /**
- * The events of a window: quantities rounded once to nine decimals, zeros left out
+ * The events of a window, one after the other: quantities rounded once to nine decimals, zeros left out
  * (docs/events.md#numbers).
  */
-export function assembleEvents(settled: Iterable<Settled>, options: AssembleOptions): Assembled {
+export function* assembleEvents(
+  settled: Iterable<Settled>,
+  options: AssembleOptions,
+): Generator<void, Assembled> {
   const events: UsageEvent[] = [];
   const sources: Settled[] = [];
   const refused: string[] = [];
   const { start, end } = options.window;
   const bounds = { window_start: formatInstant(start), window_end: formatInstant(end) };
   for (const one of settled) {
+    yield;
     const { metric, resource_id } = one.charge.identity;
     let event: UsageEvent | undefined;
     try {

@@ -1,6 +1,6 @@
 import { omitUndefined } from '../model/omit-undefined.ts';
 import { type ObjectLabels, sameLabels } from '../observation/object-labels.ts';
-import type { Observation } from '../observation/observation.ts';
+import type { ObservationReader } from '../observation/observation.ts';
 import type { PodState } from '../observation/pod.ts';
 import {
   type ClaimAllocation,
@@ -50,7 +50,9 @@ const asBilled: SpansOf = (timeline) => timeline.billed ?? timeline.spans;
  * times, which the API gives, bound the use. Neither the controller's delays count, nor that a claim
  * vanished while nobody watched.
  */
-export function claimUses(observation: Pick<Observation, 'pods' | 'resourceClaims'>): ClaimUses {
+export function claimUses(
+  observation: Pick<ObservationReader, 'pods' | 'resourceClaims'>,
+): ClaimUses {
   const { pods, resourceClaims } = observation;
   const after = usesBy(observation, known);
   const isLate = [...resourceClaims.late(), ...pods.late()].length > 0;
@@ -74,7 +76,7 @@ export function claimUses(observation: Pick<Observation, 'pods' | 'resourceClaim
 type Uses = ReadonlyMap<Timeline<ClaimState>, readonly Span<ClaimUse>[]>;
 
 function usesBy(
-  { pods, resourceClaims }: Pick<Observation, 'pods' | 'resourceClaims'>,
+  { pods, resourceClaims }: Pick<ObservationReader, 'pods' | 'resourceClaims'>,
   spansOf: SpansOf,
 ): Uses {
   const uses = new Map<Timeline<ClaimState>, readonly Span<Use>[]>();

@@ -174,16 +174,26 @@ function usedBy(sample: UsageSample | undefined): {
  */
 const YOUNG_MS = 60_000;
 
-/** A pod that is not young any more is unknown where two intervals passed without a sample. */
+/**
+ * A pod without a sample is unknown in two situations:
+ * 1. Before this process began to sample: what a process before it sampled is lost.
+ * 2. Once the pod is older than two intervals, and than {@link YOUNG_MS}.
+ */
 function noteUnsampled(input: MeterInput, piece: Piece<PodState>, from: number, to: number): void {
   if (piece.carried || piece.state.phase === 'bound') return;
-  const begin = Math.max(from, piece.since + Math.max(input.settings.sampleHoldMs, YOUNG_MS));
-  if (begin >= to) return;
+  const { sampledFrom } = input.observation.usage;
+  const grownUp = piece.since + Math.max(input.settings.sampleHoldMs, YOUNG_MS);
+  noteUnknown(input, piece, from, Math.min(to, sampledFrom));
+  noteUnknown(input, piece, Math.max(from, sampledFrom, grownUp), to);
+}
+
+function noteUnknown(input: MeterInput, piece: Piece<PodState>, from: number, to: number): void {
+  if (from >= to) return;
   const { unsampled } = input.findings;
-  const before = unsampled.get(piece.cluster.id) ?? { podMs: 0, from: begin, to };
+  const before = unsampled.get(piece.cluster.id) ?? { podMs: 0, from, to };
   unsampled.set(piece.cluster.id, {
-    podMs: before.podMs + to - begin,
-    from: Math.min(before.from, begin),
+    podMs: before.podMs + to - from,
+    from: Math.min(before.from, from),
     to: Math.max(before.to, to),
   });
 }

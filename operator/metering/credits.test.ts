@@ -2,6 +2,7 @@ import * as fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { decimalFromNanos } from '../model/decimal.ts';
 import { type Credit, settleCredits } from './credits.ts';
+import { atOnce } from '../model/at-once.ts';
 import { assembleEvents } from './assemble.ts';
 import { EvidenceLog } from './evidence-log.ts';
 import { Explainer } from './explanation.ts';
@@ -162,7 +163,9 @@ test('what two scopes charged is one event, and is explained by what both measur
   const window = { start: 0, end: HOUR };
   const { settled } = settleCredits(charges, [], HOUR, HOUR);
   const recordedAt = '1970-01-01T01:00:00Z';
-  const { events, sources } = assembleEvents(settled, { window, recordedAt, backfilled: false });
+  const { events, sources } = atOnce(
+    assembleEvents(settled, { window, recordedAt, backfilled: false }),
+  );
   const [told] = new EvidenceLog().close({ window, closedAt: HOUR, sources });
   const [event] = events;
   if (event === undefined || told?.changes === undefined) throw new Error('nothing was told');
@@ -191,7 +194,9 @@ test('an explanation says that it does not add up to the number, beyond what is 
   const window = { start: 0, end: HOUR };
   const { settled } = settleCredits([charge], [], HOUR, HOUR);
   const recordedAt = '1970-01-01T01:00:00Z';
-  const { events, sources } = assembleEvents(settled, { window, recordedAt, backfilled: false });
+  const { events, sources } = atOnce(
+    assembleEvents(settled, { window, recordedAt, backfilled: false }),
+  );
   const [told] = new EvidenceLog().close({ window, closedAt: HOUR, sources });
   const [event] = events;
   if (event === undefined || told?.changes === undefined) throw new Error('nothing was told');
@@ -226,7 +231,9 @@ test('an explanation says what was given back, also where nothing is carried int
   const window = { start: 0, end: HOUR };
   const { settled } = settleCredits([charge], [credit], HOUR, HOUR);
   const recordedAt = '1970-01-01T01:00:00Z';
-  const { events, sources } = assembleEvents(settled, { window, recordedAt, backfilled: false });
+  const { events, sources } = atOnce(
+    assembleEvents(settled, { window, recordedAt, backfilled: false }),
+  );
   const [told] = new EvidenceLog().close({ window, closedAt: HOUR, sources });
   const [event] = events;
   if (event === undefined || told?.changes === undefined) throw new Error('nothing was told');
@@ -258,7 +265,9 @@ test('what two scopes charged late is in one event with the time, the doubt and 
   const window = { start: HOUR, end: 2 * HOUR };
   const { settled } = settleCredits(charges, [], window.end, HOUR);
   const recordedAt = '1970-01-01T02:00:00Z';
-  const { events, sources } = assembleEvents(settled, { window, recordedAt, backfilled: false });
+  const { events, sources } = atOnce(
+    assembleEvents(settled, { window, recordedAt, backfilled: false }),
+  );
   expect(events).toMatchObject([
     { quantity: '1.5', properties: { carried_seconds: 5400, uncertain_seconds: 5 } },
   ]);

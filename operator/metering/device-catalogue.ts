@@ -1,5 +1,5 @@
 import { greatest } from '../model/extremes.ts';
-import type { Observation } from '../observation/observation.ts';
+import type { ObservationReader } from '../observation/observation.ts';
 import type { AllocatedDevice } from '../observation/resource-claim.ts';
 import type { DeviceSlice, PublishedDevice } from '../observation/resource-slice.ts';
 import { keyOf } from '../observation/shared-values.ts';
@@ -71,7 +71,9 @@ interface Phase {
 }
 
 /** Every pool is looked through once, in the order of time, whatever number of nodes it serves. */
-export function createDeviceCatalogue(slices: Observation['resourceSlices']): DeviceCatalogue {
+export function createDeviceCatalogue(
+  slices: ObservationReader['resourceSlices'],
+): DeviceCatalogue {
   const pools = new Map<string, Pool>();
   const poolsOfNode = new Map<string, Set<Pool>>();
   const omitted = new Map<string, number>();

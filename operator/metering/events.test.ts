@@ -2,6 +2,7 @@ import { describe, expect, test } from 'vitest';
 import type { RawObject } from '../kubernetes/source.ts';
 import { createMemoryLedger } from '../ledger/testing/memory-ledger.ts';
 import type { UsageEvent } from '../model/event.ts';
+import { atOnce } from '../model/at-once.ts';
 import { assembleEvents } from './assemble.ts';
 import type { ChargeIdentity } from './tally.ts';
 import { gpuNode, N1 } from './testing/gpu-nodes.ts';
@@ -84,7 +85,9 @@ describe('charges that cannot become events', () => {
       settled({ ...identity, tenant: '' }),
       settled(identity),
     ];
-    const { events, sources, refused } = assembleEvents(charges, { ...options, backfilled: false });
+    const { events, sources, refused } = atOnce(
+      assembleEvents(charges, { ...options, backfilled: false }),
+    );
     expect(events).toMatchObject([{ tenant: 'x', quantity: '1' }]);
     expect(sources).toEqual(charges.slice(2));
     expect(refused.map((text) => text.split(': ').at(-1))).toEqual([
@@ -95,7 +98,9 @@ describe('charges that cannot become events', () => {
   });
 
   test('a window that was closed late says so on its events', () => {
-    const backfilled = assembleEvents([settled(identity)], { ...options, backfilled: true });
+    const backfilled = atOnce(
+      assembleEvents([settled(identity)], { ...options, backfilled: true }),
+    );
     expect(backfilled.events[0]?.properties).toEqual({ backfilled: true });
   });
 });
@@ -214,7 +219,7 @@ describe('windows', () => {
     const before = world.close(START, START + HOUR);
     expect(total(before.events, 'tenant_instance_hours')).toBe(1);
     const { workloads } = world.observation;
-    const ready = workloads.drain().changed.map((timeline) => ({
+    const ready = workloads.unwritten.drain().changed.map((timeline) => ({
       ...timeline,
       billed: timeline.spans,
       spans: timeline.spans.flatMap((span) => [

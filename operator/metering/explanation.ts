@@ -1,6 +1,6 @@
-import { quantityOf } from '../model/catalog.ts';
 import { divideHalfUp } from '../model/decimal.ts';
 import type { UsageEvent } from '../model/event.ts';
+import { quantityOf } from './meters.ts';
 import {
   type EventNote,
   type EvidenceChanges,

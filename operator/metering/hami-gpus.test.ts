@@ -231,8 +231,12 @@ describe('GPUs that HAMi shares', () => {
   ])('of a pod out of an earlier release’s journal %s', (_name, containers = [], want) => {
     const world = worldOf({ containers });
     const { nodes, pods } = world.observation;
-    const [stored] = pods.drain().changed.flatMap(({ spans }) => spans.map(({ state }) => state));
-    const [node] = nodes.drain().changed.flatMap(({ spans }) => spans.map(({ state }) => state));
+    const [stored] = pods.unwritten
+      .drain()
+      .changed.flatMap(({ spans }) => spans.map(({ state }) => state));
+    const [node] = nodes.unwritten
+      .drain()
+      .changed.flatMap(({ spans }) => spans.map(({ state }) => state));
     if (stored === undefined || node?.hami === undefined) throw new Error('no pod or node');
     const { gpuShares: _unknown, ...earlier } = stored;
     const held = hamiGpus(earlier, node.hami, 'equivalents');

@@ -1,6 +1,6 @@
 import type { TenantCluster } from '../discovery/tenant-cluster.ts';
 import type { NodeState } from '../observation/node-state.ts';
-import type { Observation } from '../observation/observation.ts';
+import type { ObservationReader } from '../observation/observation.ts';
 import type { Window } from '../model/window.ts';
 import type { Findings } from './findings.ts';
 import type { Charge, ChargeIdentity, Tally } from './tally.ts';
@@ -8,7 +8,7 @@ import type { Charge, ChargeIdentity, Tally } from './tally.ts';
 /** What every rule family is given. All times are milliseconds since the epoch. */
 export interface MeterInput {
   readonly window: Window;
-  readonly observation: Observation;
+  readonly observation: ObservationReader;
   /**
    * The observation is what one tenant cluster's own API shows: what is on its nodes is billed as
    * `private_node`, and what is not on them is billed on this cluster or not at all

@@ -1,17 +1,11 @@
 import { expect, test } from 'vitest';
-import { meterCpuAndMemory } from './cpu-memory.ts';
 import { createFindings } from './findings.ts';
-import { balanceGpus } from './gpu-balance.ts';
-import { meterClaimedGpus, meterGpuHours } from './gpu-hours.ts';
-import { meterLoadBalancers, meterStorage } from './held-resources.ts';
-import { meterInstanceHours } from './instance-hours.ts';
-import type { Meter } from './meter.ts';
-import { noteOwnNodeWord } from './own-node-word.ts';
+import { meterClaimedGpus } from './gpu-hours.ts';
+import { metersAt } from './meters.ts';
 import { createTally } from './tally.ts';
 import { gpuNode, N1 } from './testing/gpu-nodes.ts';
 import { claim, cluster, NODE_SETTINGS, pod, service } from './testing/objects.ts';
 import { createWorld, HOUR, START } from './testing/world.ts';
-import { meterWholeNodes } from './whole-nodes.ts';
 
 const OBJECTS = 30;
 const WINDOW = { start: START, end: START + HOUR };
@@ -32,32 +26,27 @@ function worldOf(...numbers: readonly number[]) {
   return world;
 }
 
-test.each<[string, Meter]>([
-  ['CPU and memory', meterCpuAndMemory],
-  ['GPU hours', meterGpuHours],
-  ['claimed GPUs', meterClaimedGpus],
-  ['storage', meterStorage],
-  ['load balancers', meterLoadBalancers],
-  ['whole nodes', meterWholeNodes],
-  ['the word of nodes', noteOwnNodeWord],
-  ['the balance of GPUs', balanceGpus],
-  ['instance hours', meterInstanceHours],
-])('%s of all objects are measured in one piece', (_, meter) => {
-  const steps = meter({
-    window: WINDOW,
-    observation: WORLD.observation,
-    ownNodes: true,
-    meteredFrom: START,
-    learntUntil: 0,
-    settings: {
-      region: 'default',
-      regionFromNode: false,
-      sampleHoldMs: HOUR,
-      gpuResources: NODE_SETTINGS.gpuResources,
-      draGpuDrivers: [],
-    },
-    tally: createTally(),
-    findings: createFindings(),
-  });
-  expect([...steps].length).toBeGreaterThanOrEqual(meter === meterClaimedGpus ? 0 : OBJECTS);
-});
+const METERS = new Set([...metersAt('host'), ...metersAt('private nodes')]);
+
+test.each([...METERS].map(({ measure }) => [measure.name, measure] as const))(
+  '%s of all objects are measured in one piece',
+  (_, meter) => {
+    const steps = meter({
+      window: WINDOW,
+      observation: WORLD.observation,
+      ownNodes: true,
+      meteredFrom: START,
+      learntUntil: 0,
+      settings: {
+        region: 'default',
+        regionFromNode: false,
+        sampleHoldMs: HOUR,
+        gpuResources: NODE_SETTINGS.gpuResources,
+        draGpuDrivers: [],
+      },
+      tally: createTally(),
+      findings: createFindings(),
+    });
+    expect([...steps].length).toBeGreaterThanOrEqual(meter === meterClaimedGpus ? 0 : OBJECTS);
+  },
+);

@@ -1,6 +1,6 @@
 import { hash } from 'node:crypto';
-import { quantityOf } from '../model/catalog.ts';
 import type { Window } from '../model/window.ts';
+import { quantityOf } from './meters.ts';
 import type { Settled } from './credits.ts';
 import {
   type EventNote,

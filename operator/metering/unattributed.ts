@@ -1,7 +1,7 @@
 import type { TenantCluster } from '../discovery/tenant-cluster.ts';
 import { quote } from '../model/quote.ts';
 import type { ObjectLabels } from '../observation/object-labels.ts';
-import type { Observation } from '../observation/observation.ts';
+import type { ObservationReader } from '../observation/observation.ts';
 
 /** Why none of the tenant clusters that an object's namespace has is its own (docs/discovery.md#whose-an-object-is). */
 export function unattributedReason(
@@ -38,7 +38,7 @@ export const EXCLUDED_NAMESPACE =
  * objects in namespaces that a syncer maps lack it.
  */
 export function strayReason(
-  { refusedNamespaces }: Pick<Observation, 'refusedNamespaces'>,
+  { refusedNamespaces }: Pick<ObservationReader, 'refusedNamespaces'>,
   namespace: string,
   labels: ObjectLabels,
 ): string | undefined {

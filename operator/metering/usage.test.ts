@@ -99,6 +99,20 @@ describe('CPU and memory by usage', () => {
     });
   });
 
+  test('after a take-over a young pod is a gap until this process samples', () => {
+    const created = START + HOUR - 900_000;
+    const sampledFrom = created + 200_000;
+    const world = createWorld({ sampledFrom, settings: { sampleHoldMs: 600_000 } });
+    world.pod(pod({ name: 'p' }));
+    world.clusters([cluster('a', { cpuMemoryBasis: 'usage' }, { createdAt: created })], created);
+    const { findings } = world.close(START, START + HOUR);
+    expect(findings.unsampled.get('tenant-tenant-a-a')).toEqual({
+      podMs: 200_000 + 300_000,
+      from: created,
+      to: START + HOUR,
+    });
+  });
+
   test('a sample holds for two intervals, not for ever, and never past the pod', () => {
     const world = createWorld({ settings: { sampleHoldMs: 600_000 } });
     world.clusters([cluster('a', { cpuMemoryBasis: 'usage' })]);

@@ -1,5 +1,3 @@
-import { PARTS_PER_GPU } from './gpu-parts.ts';
-
 /** Where events of a metric come from. */
 export type MetricSource = 'collector' | 'custom' | 'prometheus';
 
@@ -26,36 +24,22 @@ export interface MeteringRule {
   readonly text: string;
   /** Where the rule is told in full. */
   readonly documentation: string;
-  /** The scope of gaps that hold it up (docs/metering.md#unknown-is-not-zero). */
-  readonly scope: string;
 }
 
-/** A metric that the collector measures on objects of a cluster. */
+/** A metric that the collector measures on objects of a cluster; `operator/metering/meters.ts` says by which meters. */
 interface MeasuredMetric {
   readonly code: `tenant_${string}`;
   readonly name: string;
   readonly unit: string;
   readonly aggregationField: string;
   readonly informational?: true;
-  /** What amounts count, in nano-units × milliseconds, before they are divided to the event's unit. */
-  readonly amount: keyof typeof DIVISORS;
   readonly dimensions: readonly string[];
   readonly priceKeys: readonly string[];
   readonly rule: MeteringRule;
 }
 
 /** A metric that Prometheus is asked for. */
-type AskedMetric = Omit<MeasuredMetric, 'amount' | 'rule'>;
-
-const MS_PER_HOUR = 3_600_000n;
-
-/** What nano-units × milliseconds are divided by to give nano-units of the event's quantity. */
-const DIVISORS = {
-  units: MS_PER_HOUR,
-  bytes: MS_PER_HOUR * 2n ** 30n,
-  /** Nano-parts of a GPU, so that every share adds up exactly. */
-  'gpu-parts': MS_PER_HOUR * PARTS_PER_GPU,
-} as const;
+type AskedMetric = Omit<MeasuredMetric, 'rule'>;
 
 const POD_KEYS = [
   'region',
@@ -84,13 +68,11 @@ const METRICS = [
     name: 'CPU core hours',
     unit: 'core-hours',
     aggregationField: 'cpu_core_hours',
-    amount: 'units',
     dimensions: POD_KEYS,
     priceKeys: ['region', 'capacity_type', 'billing_mode'],
     rule: {
       text: `${PODS}: cores (of the basis that the property "basis" names) × hours. A node that is billed whole: its cores × hours.`,
       documentation: 'docs/metering.md#lifetimes-not-samples',
-      scope: 'pods',
     },
   },
   {
@@ -98,13 +80,11 @@ const METRICS = [
     name: 'Memory GiB hours',
     unit: 'gib-hours',
     aggregationField: 'memory_gb_hours',
-    amount: 'bytes',
     dimensions: POD_KEYS,
     priceKeys: ['region', 'capacity_type', 'billing_mode'],
     rule: {
       text: `${PODS}: GiB (of the basis that the property "basis" names) × hours. A node that is billed whole: its GiB × hours.`,
       documentation: 'docs/metering.md#lifetimes-not-samples',
-      scope: 'pods',
     },
   },
   {
@@ -112,13 +92,11 @@ const METRICS = [
     name: 'Storage GiB hours',
     unit: 'gib-hours',
     aggregationField: 'storage_gb_hours',
-    amount: 'bytes',
     dimensions: ['region', 'sku', 'tenant_cluster', 'tenant_class'],
     priceKeys: ['region', 'sku'],
     rule: {
       text: 'For each volume claim while it is Bound: GiB provisioned × hours, mounted or not.',
       documentation: 'docs/metering.md#lifetimes-not-samples',
-      scope: 'volumes',
     },
   },
   {
@@ -126,13 +104,11 @@ const METRICS = [
     name: 'Tenant cluster instance hours',
     unit: 'hours',
     aggregationField: 'instance_hours',
-    amount: 'units',
     dimensions: CLUSTER_KEYS,
     priceKeys: ['region', 'tenant_class'],
     rule: {
       text: 'One for each hour in which at least one control plane replica of the tenant cluster was ready; workloads that are ready at the same time count once.',
       documentation: 'docs/metering.md#lifetimes-not-samples',
-      scope: 'workloads',
     },
   },
   {
@@ -140,13 +116,11 @@ const METRICS = [
     name: 'GPU hours',
     unit: 'gpu-hours',
     aggregationField: 'gpu_hours',
-    amount: 'gpu-parts',
     dimensions: [...NODE_KEYS, 'gpu_type', 'gpu_profile'],
     priceKeys: ['region', 'sku', 'capacity_type', 'billing_mode'],
     rule: {
       text: `${PODS}, or for each resource claim while a pod uses it: GPU-equivalents × hours, or devices × hours where "counted_as" says devices. A node that is billed whole: its physical GPUs that can be allocated × hours.`,
       documentation: 'docs/metering.md#gpus',
-      scope: 'gpus',
     },
   },
   {
@@ -171,13 +145,11 @@ const METRICS = [
     name: 'Load balancer hours',
     unit: 'hours',
     aggregationField: 'lb_hours',
-    amount: 'units',
     dimensions: CLUSTER_KEYS,
     priceKeys: ['region'],
     rule: {
       text: 'One for each hour of each Service of type LoadBalancer while it has an ingress address.',
       documentation: 'docs/metering.md#lifetimes-not-samples',
-      scope: 'load-balancers',
     },
   },
   {
@@ -185,13 +157,11 @@ const METRICS = [
     name: 'Private node hours',
     unit: 'node-hours',
     aggregationField: 'private_node_hours',
-    amount: 'units',
     dimensions: [...NODE_KEYS, 'instance_type'],
     priceKeys: ['region', 'sku', 'capacity_type'],
     rule: {
       text: 'One for each hour of a node that is billed whole, from its creation to its deletion, but for the time that it was down.',
       documentation: 'docs/metering.md#whole-nodes',
-      scope: 'gpus',
     },
   },
   {
@@ -200,13 +170,11 @@ const METRICS = [
     unit: 'gpu-hours',
     aggregationField: 'gpu_downtime_hours',
     informational: true,
-    amount: 'gpu-parts',
     dimensions: ['region', 'sku', 'gpu_type', 'tenant_cluster', 'node'],
     priceKeys: ['region', 'gpu_type'],
     rule: {
       text: 'GPU-equivalents (devices where "counted_as" says so) × hours during which a node was down, or GPUs of a node that is billed whole could not be allocated. Informational: charged nowhere.',
       documentation: 'docs/metering.md#downtime',
-      scope: 'gpus',
     },
   },
 ] as const satisfies readonly (MeasuredMetric | AskedMetric)[];
@@ -214,7 +182,7 @@ const METRICS = [
 /** The codes of the metrics that the collector measures on objects of a cluster. */
 export type CollectorMetric = Extract<
   (typeof METRICS)[number],
-  { readonly amount: string }
+  { readonly rule: MeteringRule }
 >['code'];
 
 /** All metrics of the collector's own, those that Prometheus is asked for included. */
@@ -230,29 +198,19 @@ export const COLLECTOR_METRICS: readonly MetricDefinition[] = METRICS.map((metri
   priceKeys: metric.priceKeys,
 }));
 
-const MEASURED: ReadonlyMap<string, MeasuredMetric> = new Map(
-  METRICS.flatMap((metric) => ('amount' in metric ? [[metric.code, metric]] : [])),
+const BY_CODE: ReadonlyMap<string, MeasuredMetric | AskedMetric> = new Map(
+  METRICS.map((metric) => [metric.code, metric]),
 );
-
-/**
- * What a measured metric's nano-units × milliseconds are divided by to give nano-units of its event
- * quantity, and the unit of that. Throws a RangeError for any other metric.
- */
-export function quantityOf(metric: string): { readonly divisor: bigint; readonly unit: string } {
-  const measured = MEASURED.get(metric);
-  if (measured === undefined) throw new RangeError(`unknown metric: metering: "${metric}"`);
-  return { divisor: DIVISORS[measured.amount], unit: measured.unit };
-}
 
 const ASKED: MeteringRule = {
   text: 'The answer of the configured Prometheus query at the end of the window; nothing of it is measured on objects.',
   documentation: 'docs/metering.md#measured-by-prometheus',
-  scope: 'prometheus',
 };
 
 /** The rule of a metric of the collector's own; any other metric is one that Prometheus is asked for. */
 export function meteringRule(metric: string): MeteringRule {
-  return MEASURED.get(metric)?.rule ?? ASKED;
+  const known = BY_CODE.get(metric);
+  return known !== undefined && 'rule' in known ? known.rule : ASKED;
 }
 
 /** A metric declared in CUSTOM_METRICS: `code:unit[:key|key]`. */

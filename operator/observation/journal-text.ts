@@ -1,7 +1,7 @@
 import type { Projected } from '../kubernetes/source.ts';
 import { type Api, createSharedValues, shareText } from './shared-values.ts';
 import type { Span } from './timeline.ts';
-import type { Tracked } from './timelines.ts';
+import type { Tracked } from './timeline-rules.ts';
 
 /**
  * The text of a timeline in the journal: versioned JSON, in which `{"$bigint": "…"}` and

@@ -13,7 +13,7 @@ import {
   createTenantClusterTimelines,
   type TenantClusterTimelines,
 } from './tenant-cluster-timeline.ts';
-import { createTimelines } from './timeline-store.ts';
+import { Timelines } from './timelines.ts';
 
 const TEAM = { uid: 'uid-team', namespace: '', name: 'team-1' };
 const team = (owner?: string, more: Partial<HostNamespace> = {}): HostNamespace => {
@@ -38,7 +38,7 @@ interface World {
 }
 
 function createWorld(): World {
-  const namespaces = createTimelines({ kind: 'namespace', follow: followNamespace });
+  const namespaces = new Timelines({ kind: 'namespace', follow: followNamespace });
   const handler = namespaceHandler(namespaces);
   return {
     timelines: createTenantClusterTimelines(namespaces),
@@ -76,7 +76,7 @@ function restarted(old: World, isJournalled = true): World {
   const world = createWorld();
   const { timelines, namespaces } = old;
   world.timelines.restore(JSON.parse(JSON.stringify(timelines.snapshot())), timelines.observedAt);
-  const kept = namespaces
+  const kept = namespaces.unwritten
     .drain()
     .changed.map((each) => decodeTimeline<HostNamespace, NamespaceState>(encodeTimeline(each)))
     .filter((each) => each !== undefined);

@@ -172,7 +172,7 @@ test('a heartbeat splits nothing, nor does a restart', () => {
   const observation = observe();
   tell(observation, N1, { at: at(0) });
   tell(observation, { ...N1, conditions: [] }, { at: at(10) });
-  const [written] = observation.nodes.drain().changed;
+  const [written] = observation.nodes.unwritten.drain().changed;
   if (written === undefined) throw new Error('nothing to journal');
   const read = decodeTimeline<NodeView, NodeState>(encodeTimeline(written));
   if (read === undefined) throw new Error('not readable');

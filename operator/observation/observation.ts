@@ -28,9 +28,9 @@ import {
   type TenantClusterTimelines,
 } from './tenant-cluster-timeline.ts';
 import { enter, followHolding } from './timeline.ts';
-import { createTimelines } from './timeline-store.ts';
-import type { Observed, TimelineRules, Timelines } from './timelines.ts';
-import { createUsageSamples, type UsageSamples } from './usage-samples.ts';
+import type { Observed, TimelineReader, TimelineRules } from './timeline-rules.ts';
+import { Timelines } from './timelines.ts';
+import { UsageSamples } from './usage-samples.ts';
 
 /** Everything observed: one timeline store per kind, each of them the handler of its watch. */
 export interface Observation {
@@ -55,6 +55,13 @@ export interface Observation {
   readonly usage: UsageSamples;
 }
 
+/** The same, as meters read it. */
+export type ObservationReader = {
+  readonly [Name in keyof Observation]: Observation[Name] extends Timelines<infer _View, infer S>
+    ? TimelineReader<S>
+    : Observation[Name];
+};
+
 export interface ObservationOptions {
   /** The settings in force for nodes. */
   readonly nodeSettings: () => NodeSettings;
@@ -75,7 +82,7 @@ export function createObservation(options: ObservationOptions): Observation {
   const { billedUntil, nodeSettings, foreignSince, providerWord, isSynced } = options;
   const api: Api = {};
   const timelines = <T extends Observed, S>(rules: TimelineRules<T, S>): Timelines<T, S> =>
-    createTimelines(rules, options);
+    new Timelines(rules, options);
   const pods = (kind: string): Timelines<PodView, PodState> =>
     timelines({ kind, follow: followPod, finish: finishPod, datedAt: podDatedAt, billedUntil });
   const nodes = (kind: string): Timelines<NodeView, NodeState> =>
@@ -130,7 +137,7 @@ export function createObservation(options: ObservationOptions): Observation {
     namespaces,
     tenantClusters: createTenantClusterTimelines(namespaces),
     refusedNamespaces: new Set(),
-    usage: createUsageSamples(),
+    usage: new UsageSamples(),
   };
 }
 

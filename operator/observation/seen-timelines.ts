@@ -1,24 +1,18 @@
-import type { Projected } from '../kubernetes/source.ts';
-import type { Observation } from './observation.ts';
+import type { ObservationReader } from './observation.ts';
 import type { TenantClusterTimelines } from './tenant-cluster-timeline.ts';
 import type { Timeline } from './timeline.ts';
-import type { Timelines } from './timelines.ts';
+import type { TimelineReader } from './timeline-rules.ts';
 
 /** Is asked for every timeline that is looked at, whether it is seen; may throw to end that. */
 export type Sees = (timeline: Timeline<unknown>) => boolean;
 
-/** The same timelines, of which a part is seen. What changes them goes to them as ever. */
-export function seenTimelines<T extends Projected, S>(
-  timelines: Timelines<T, S>,
-  sees: Sees,
-): Timelines<T, S> {
+/** The same timelines, of which a part is seen. */
+export function seenTimelines<S>(timelines: TimelineReader<S>, sees: Sees): TimelineReader<S> {
   function* each(list: Iterable<Timeline<S>>): Iterable<Timeline<S>> {
     for (const timeline of list) if (sees(timeline)) yield timeline;
   }
   return {
-    kind: timelines.kind,
     size: timelines.size,
-    has: (object) => timelines.has(object),
     find: (object) => {
       const timeline = timelines.find(object);
       return timeline !== undefined && sees(timeline) ? timeline : undefined;
@@ -28,25 +22,12 @@ export function seenTimelines<T extends Projected, S>(
     },
     inNamespace: (namespace) => each(timelines.inNamespace(namespace)),
     late: () => each(timelines.late()),
-    upserted: (next, previous, arrival) => timelines.upserted(next, previous, arrival),
-    deleted: (last, arrival) => timelines.deleted(last, arrival),
-    settle: (end, part) => timelines.settle(end, part),
-    setApart: (namespace, settled) => timelines.setApart(namespace, settled),
-    rejoin: (namespace) => timelines.rejoin(namespace),
-    drain: (limit) => timelines.drain(limit),
-    putBack: (drained) => timelines.putBack(drained),
-    restore: (restored, settled) => timelines.restore(restored, settled),
-    discard: (uids) => timelines.discard(uids),
-    forget: () => timelines.forget(),
-    refresh: (at) => timelines.refresh(at),
-    refreshing: (now) => timelines.refreshing(now),
-    listed: (...list) => timelines.listed(...list),
   };
 }
 
 /** The same observation, of which a part is seen. */
-export function seenObservation(observation: Observation, sees: Sees): Observation {
-  const seen = <T extends Projected, S>(timelines: Timelines<T, S>): Timelines<T, S> =>
+export function seenObservation(observation: ObservationReader, sees: Sees): ObservationReader {
+  const seen = <S>(timelines: TimelineReader<S>): TimelineReader<S> =>
     seenTimelines(timelines, sees);
   const { tenantClusters, refusedNamespaces, usage } = observation;
   return {
@@ -68,9 +49,9 @@ export function seenObservation(observation: Observation, sees: Sees): Observati
 
 /** The same observation with the objects of some namespaces; what is in none is in all of them. */
 export function observationOf(
-  observation: Observation,
+  observation: ObservationReader,
   includes: (namespace: string) => boolean,
-): Observation {
+): ObservationReader {
   return seenObservation(observation, ({ namespace }) => namespace === '' || includes(namespace));
 }
 
@@ -96,11 +77,4 @@ export function tenantClustersOf(
     snapshot: () => timelines.snapshot(),
     restore: (snapshot, observedAt) => timelines.restore(snapshot, observedAt),
   };
-}
-
-/** Namespaces in which anything is. */
-export function namespacesOf(observation: Observation): readonly string[] {
-  const { pods, volumes, loadBalancers, workloads, resourceClaims } = observation;
-  const kinds = [pods, volumes, loadBalancers, workloads, resourceClaims];
-  return [...new Set(kinds.flatMap((kind) => [...kind.namespaces()].map(([name]) => name)))];
 }

@@ -4,12 +4,11 @@ import {
   happenedBetween,
   type Projected,
 } from '../kubernetes/source.ts';
-import type { KeptTimelines } from './kept-timelines.ts';
+import { createTracked, type KeptTimelines } from './kept-timelines.ts';
 import type { SettledUntil } from './settled-until.ts';
 import { type Sighting, sightingOf } from './sighting.ts';
-import { createTracked } from './timeline-index.ts';
 import { agreeBefore, enter, type Span, type Timeline, wholly, widthOf } from './timeline.ts';
-import type { Observed, TimelineRules, Tracked } from './timelines.ts';
+import type { Observed, TimelineRules, Tracked } from './timeline-rules.ts';
 
 export interface TimelineFollowerOptions<T extends Observed, S> {
   readonly rules: TimelineRules<T, S>;
@@ -86,8 +85,7 @@ export class TimelineFollower<T extends Observed, S> {
   #sighting(timeline: Timeline<S>, object: T, arrival: Arrival, first: boolean): Sighting {
     const born = Math.max(object.createdAt, arrival.late ? arrival.knownUntil : 0);
     const notBefore = first ? born : timeline.versionAt;
-    const { datedAt } = this.#rules;
-    const dated = Math.min(datedAt?.(object) ?? object.createdAt, arrival.at);
+    const dated = Math.min(this.#rules.datedAt?.(object) ?? object.createdAt, arrival.at);
     const bracket = this.#bracket(timeline, arrival, Math.max(notBefore, dated));
     return sightingOf(arrival, bracket, notBefore, first, this.#countClamped);
   }

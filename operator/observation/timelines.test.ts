@@ -215,7 +215,7 @@ describe('what a resumed watch tells', () => {
     observation.pods.upserted(running, undefined, live(9));
     observation.pods.deleted(running, missed(30, 32));
     expect(runs(observation)).toEqual([[7, 30]]);
-    const [gone] = observation.pods.drain().changed;
+    const [gone] = observation.pods.unwritten.drain().changed;
     expect(gone?.spans.at(-1)?.unsureTo).toBe(2_000);
     expect(decodeTimeline(gone === undefined ? '' : encodeTimeline(gone))?.spans).toEqual(
       gone?.spans,
@@ -270,18 +270,18 @@ describe('the journal', () => {
   test('gives back a timeline as it was', () => {
     const observation = observe();
     observation.pods.upserted(running, undefined, live(9));
-    const { changed } = observation.pods.drain();
+    const { changed } = observation.pods.unwritten.drain();
     const [timeline] = changed;
     if (timeline === undefined) throw new Error('nothing to journal');
     const restored = decodeTimeline<PodView, PodState>(encodeTimeline(timeline));
     expect(restored).toEqual(timeline);
-    expect(observation.pods.drain().changed).toEqual([]);
+    expect(observation.pods.unwritten.drain().changed).toEqual([]);
   });
 
   test('makes a restart bill a pod through as if nothing had happened', () => {
     const before = observe();
     before.pods.upserted(running, undefined, live(9));
-    const { changed } = before.pods.drain();
+    const { changed } = before.pods.unwritten.drain();
     const after = observe();
     const restored = changed.flatMap((timeline) => {
       const decoded = decodeTimeline<PodView, PodState>(encodeTimeline(timeline));
@@ -297,7 +297,7 @@ describe('the journal', () => {
     const before = observe();
     before.pods.upserted(running, undefined, live(9));
     const after = observe();
-    after.pods.restore(before.pods.drain().changed, at(20));
+    after.pods.restore(before.pods.unwritten.drain().changed, at(20));
     after.pods.listed(() => false, at(30));
     expect(runs(after)).toEqual([[7, 30]]);
   });
@@ -306,10 +306,10 @@ describe('the journal', () => {
     const before = observe();
     before.pods.upserted(running, undefined, live(9));
     const after = observe();
-    after.pods.restore(before.pods.drain().changed, at(20));
+    after.pods.restore(before.pods.unwritten.drain().changed, at(20));
     after.pods.listed(() => false, at(30), at(42));
     expect(runs(after)).toEqual([[7, 30]]);
-    const [gone] = after.pods.drain().changed;
+    const [gone] = after.pods.unwritten.drain().changed;
     expect(gone?.spans.at(-1)?.unsureTo).toBe(12_000);
   });
 
@@ -325,7 +325,7 @@ describe('the journal', () => {
     const before = observe();
     before.pods.upserted(running, undefined, live(9));
     const after = observe();
-    after.pods.restore(before.pods.drain().changed, at(60));
+    after.pods.restore(before.pods.unwritten.drain().changed, at(60));
     after.pods.listed(() => false, at(40));
     expect(runs(after)).toEqual([[7, 60]]);
     expect([...after.pods.late()]).toEqual([]);
@@ -336,10 +336,10 @@ describe('the journal', () => {
     before.pods.settle(at(10));
     before.pods.upserted(running, undefined, live(12));
     // Written between windows, while what it owes for closed ones is not settled yet.
-    const [owing] = before.pods.drain().changed;
+    const [owing] = before.pods.unwritten.drain().changed;
     expect(owing?.billed).toEqual([]);
     before.pods.settle(at(20));
-    const [settled] = before.pods.drain().changed;
+    const [settled] = before.pods.unwritten.drain().changed;
     expect(settled?.uid).toBe('uid-p');
 
     const journal = settled && decodeTimeline<PodView, PodState>(encodeTimeline(settled));
@@ -357,7 +357,7 @@ describe('the journal', () => {
     expect(observation.pods.size).toBe(1);
     observation.pods.settle(at(180));
     expect(observation.pods.size).toBe(0);
-    expect(observation.pods.drain().removed).toEqual(['uid-p']);
+    expect(observation.pods.unwritten.drain().removed).toEqual(['uid-p']);
   });
 
   test('refuses text of another version instead of misreading it', () => {
@@ -464,7 +464,7 @@ function apply({ pods }: Observation, { name, namespace, what }: AnyChange, seco
     ...(what === 'finishes' && { phase: 'Succeeded', finishedAt: at(second - 1) }),
   });
   if (what === 'settle') pods.settle(at(second));
-  else if (what === 'drain') pods.drain();
+  else if (what === 'drain') pods.unwritten.drain();
   else if (what === 'goes') pods.deleted(view(object), live(second));
   else pods.upserted(view(object), undefined, live(second));
 }
@@ -480,9 +480,9 @@ test('whatever pods do, the journal has all that changed, and what ended long ag
         apply(observation, change, second);
         const timelines = ['a', 'b'].flatMap((each) => [...pods.inNamespace(each)]);
         const dirty = timelines.filter((timeline) => timeline.dirty);
-        const drained = pods.drain();
+        const drained = pods.unwritten.drain();
         expect(new Set(drained.changed)).toEqual(new Set(dirty));
-        pods.putBack(drained);
+        pods.unwritten.putBack(drained);
         const isSettled = change.what === 'settle';
         expect(!isSettled || timelines.every((each) => isKeptFor(at(second), each))).toBe(true);
         expect(change.what === 'drain' && dirty.length > 0).toBe(false);

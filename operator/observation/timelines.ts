@@ -1,82 +1,127 @@
-import type { Projected, SourceHandler } from '../kubernetes/source.ts';
-import type { Sighting } from './sighting.ts';
+import type { Arrival, Projected, SourceHandler } from '../kubernetes/source.ts';
+import { atOnce } from '../model/at-once.ts';
+import { KeptTimelines, type UnwrittenTimelines } from './kept-timelines.ts';
+import { SettledUntil } from './settled-until.ts';
+import { TimelineFollower } from './timeline-follower.ts';
+import type { Observed, SettledPart, TimelineRules, Tracked } from './timeline-rules.ts';
 import type { Timeline } from './timeline.ts';
 
-/** What of an object every kind of timeline needs. */
-export interface Observed extends Projected {
-  /** Milliseconds since the epoch. */
-  readonly createdAt: number;
+interface TimelinesOptions {
+  /** Is called for each API time that was moved. */
+  readonly countClamped?: (() => void) | undefined;
 }
 
-/** How one kind of object is followed. */
-export interface TimelineRules<T extends Observed, S> {
+/** What each object of one kind was, from when to when. Its watch brings it up to date. */
+export class Timelines<T extends Observed, S> implements SourceHandler<T> {
+  readonly #rules: TimelineRules<T, S>;
+  readonly #kept = new KeptTimelines<T, S>();
+  readonly #settled = new SettledUntil();
+  readonly #follower: TimelineFollower<T, S>;
+
+  constructor(
+    rules: TimelineRules<T, S>,
+    { countClamped = () => undefined }: TimelinesOptions = {},
+  ) {
+    this.#rules = rules;
+    const [kept, settled] = [this.#kept, this.#settled];
+    this.#follower = new TimelineFollower({ rules, kept, settled, countClamped });
+  }
+
   /** Names the kind in the journal. */
-  readonly kind: string;
-  /** Brings a timeline up to date with a version of its object. */
-  readonly follow: (timeline: Timeline<S>, next: T, seen: Sighting) => void;
-  /** The newest time that a version itself says; it came about no earlier. */
-  readonly datedAt?: (object: T) => number;
-  /** The object is gone; nothing of it may be billed beyond `latest`. By default it is billed up to there. */
-  readonly finish?: (timeline: Timeline<S>, last: T, seen: Sighting, latest: number) => void;
-  /**
-   * The moment up to which a vanished object is billed, given when it is known to have been there;
-   * WATCH_DELETIONS=false makes it the last window end before (docs/metering.md#times).
-   */
-  readonly billedUntil?: (present: number) => number;
-  /** True while a vanished object has to stay known for the sake of others that live on after `horizon`. */
-  readonly isNeeded?: (object: T, horizon: number) => boolean;
-}
+  get kind(): string {
+    return this.#rules.kind;
+  }
 
-/** A timeline with the newest version of its object, for the journal. */
-export interface Tracked<T extends Projected, S> extends Timeline<S> {
-  view: T;
-}
+  /** What the journal does not have yet. */
+  get unwritten(): UnwrittenTimelines<T, S> {
+    return this.#kept.unwritten;
+  }
 
-/** What the journal has to write, and which uids it has to forget. */
-export interface Drained<T extends Projected, S> {
-  readonly changed: readonly Tracked<T, S>[];
-  readonly removed: readonly string[];
-}
+  get size(): number {
+    return this.#kept.index.size;
+  }
 
-/** The timelines of one kind of object, kept by the watch that it handles. */
-export interface Timelines<T extends Projected, S> extends SourceHandler<T> {
-  readonly kind: string;
-  readonly size: number;
   /** Whether it has a timeline, gone or not. */
-  has(object: Projected): boolean;
-  /** That of an object, gone or not. */
-  find(object: Pick<Projected, 'namespace' | 'uid'>): Timeline<S> | undefined;
-  /** By namespace, so that a window close touches each live object once. */
-  namespaces(): Iterable<readonly [namespace: string, timelines: Iterable<Timeline<S>>]>;
-  inNamespace(namespace: string): Iterable<Timeline<S>>;
-  /** Those whose billed past has changed since the last window was closed. */
-  late(): Iterable<Timeline<S>>;
+  has(object: Projected): boolean {
+    return this.#kept.index.find(object) !== undefined;
+  }
+
+  find(object: Pick<Projected, 'namespace' | 'uid'>): Timeline<S> | undefined {
+    return this.#kept.index.find(object);
+  }
+
+  namespaces(): Iterable<readonly [namespace: string, timelines: Iterable<Timeline<S>>]> {
+    return this.#kept.index.namespaces();
+  }
+
+  inNamespace(namespace: string): Iterable<Timeline<S>> {
+    return this.#kept.index.inNamespace(namespace);
+  }
+
+  late(): Iterable<Timeline<S>> {
+    return this.#kept.late();
+  }
+
+  upserted(next: T, _previous: T | undefined, arrival: Arrival): void {
+    this.#follower.see(next, arrival);
+  }
+
+  deleted(last: T, arrival: Arrival): void {
+    this.#follower.delete(last, arrival);
+  }
+
   /**
-   * Everything before `end` is billed as it stands, outside of namespaces that are apart; forgets what
+   * Everything before `boundary` is billed as it stands, outside of namespaces that are apart; forgets what
    * no late fact can change any more.
    */
-  settle(end: number, part?: SettledPart): void;
+  settle(boundary: number, { namespace: only, keptFrom = boundary }: SettledPart = {}): void {
+    const isSettled = this.#settled.settle(boundary, only);
+    const isNeeded = (object: T, horizon: number): boolean =>
+      this.#rules.isNeeded?.(object, horizon) ?? false;
+    this.#kept.settle(isSettled, Math.min(boundary, keptFrom), isNeeded);
+  }
+
   /** The windows of a namespace are closed apart from now on; they are closed up to `settled`. */
-  setApart(namespace: string, settled: number): void;
+  setApart(namespace: string, settled: number): void {
+    this.#settled.setApart(namespace, settled);
+  }
+
   /** They are closed with the others again: both have got to the same end. */
-  rejoin(namespace: string): void;
-  /** Changes of timelines since the last call, for the journal; of `limit` timelines at most, the rest with later calls. */
-  drain(limit?: number): Drained<T, S>;
-  /** What was drained is not written after all: it is drained again. */
-  putBack(drained: Drained<T, S>): void;
+  rejoin(namespace: string): void {
+    this.#settled.rejoin(namespace);
+  }
+
   /** Puts back the timelines of the journal; `settled` is the end of the last closed window. */
-  restore(timelines: Iterable<Tracked<T, S>>, settled: number): void;
-  /** The journal holds these, but what it says of them is not to be believed: it forgets those that are not seen again. */
-  discard(uids: Iterable<string>): void;
+  restore(timelines: Iterable<Tracked<T, S>>, settled: number): void {
+    for (const timeline of timelines) this.#kept.add(timeline);
+    this.#settled.restore(settled);
+  }
+
   /** Forgets all there is; only for what neither a window nor the journal has made use of. */
-  forget(): void;
-  /** Follows every live object anew: settings that the rules depend on have changed. */
-  refresh(at: number): void;
+  forget(): void {
+    this.#kept.clear();
+  }
+
+  /** Follows every live object again: settings that the rules depend on have changed. */
+  refresh(at: number): void {
+    atOnce(this.refreshing(() => at));
+  }
+
   /**
-   * The same of one object after the other, with time for others after each: what it means now holds from when it is
-   * looked at, which `now` tells. Those that come meanwhile are read by the settings in force anyway.
+   * The same of one object after the other, with time for others after each. What it means now holds from the moment
+   * `now` at which it is read. Those that come meanwhile are read by the settings in force anyway.
    */
-  refreshing(now: () => number): Generator<void, void>;
+  *refreshing(now: () => number): Generator<void, void> {
+    let left = this.#kept.index.size;
+    for (const timeline of this.#kept.index.all()) {
+      if (left === 0) return;
+      left -= 1;
+      if (timeline.gone) continue;
+      this.#follower.readAnew(timeline, now());
+      yield;
+    }
+  }
+
   /**
    * The first list is in: from here on it is known what closed windows billed. What the journal knew
    * and the watch does not hold vanished unseen, and is billed until it was last known to be there;
@@ -85,14 +130,13 @@ export interface Timelines<T extends Projected, S> extends SourceHandler<T> {
   listed(
     holds: (object: Projected) => boolean,
     knownUntil: number,
-    listedAt?: number,
-    isListed?: (namespace: string) => boolean,
-  ): void;
-}
-
-export interface SettledPart {
-  /** The one namespace that is settled; it is apart. */
-  readonly namespace?: string;
-  /** What was there from here on is still needed, where others are not settled as far. */
-  readonly keptFrom?: number;
+    listedAt = knownUntil,
+    isListed: (namespace: string) => boolean = () => true,
+  ): void {
+    for (const timeline of this.#kept.index.all()) {
+      if (timeline.gone || !isListed(timeline.namespace) || holds(timeline)) continue;
+      this.#follower.miss(timeline, { known: knownUntil, listedAt });
+    }
+    this.#settled.notePast();
+  }
 }

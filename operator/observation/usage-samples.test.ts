@@ -1,6 +1,6 @@
 import * as fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { createUsageSamples, type UsageSample, type UsageStretch } from './usage-samples.ts';
+import { type UsageSample, UsageSamples, type UsageStretch } from './usage-samples.ts';
 
 /** The samples of each pod in a list of its own, oldest first: what columns have to come to. */
 class Lists {
@@ -63,7 +63,7 @@ test('a pod is never billed another one’s sample, nor one that was forgotten, 
       fc.array(anyStep, { maxLength: 60 }),
       fc.integer({ min: 1, max: 30 }),
       (steps, hold) => {
-        const samples = createUsageSamples();
+        const samples = new UsageSamples();
         const lists = new Lists();
         for (const step of steps) {
           if (step.kind === 'prune') {
@@ -89,7 +89,7 @@ test('a pod is never billed another one’s sample, nor one that was forgotten, 
 });
 
 test('windows that cannot be closed for hours do not fill the memory with samples', () => {
-  const samples = createUsageSamples();
+  const samples = new UsageSamples();
   for (let at = 1; at <= 1_000; at += 1) {
     samples.add('stays', { at, cpu: at, memory: 1 });
     if (at <= 10) samples.add('went', { at, cpu: 1, memory: 1 });
@@ -106,7 +106,7 @@ test('windows that cannot be closed for hours do not fill the memory with sample
 });
 
 test('windows that cannot be closed for an hour fill the memory with samples of very many pods', () => {
-  const samples = createUsageSamples();
+  const samples = new UsageSamples();
   for (let pod = 0; pod < 100_000; pod += 1) {
     samples.add(`pod-${pod}`, { at: 0, cpu: 1, memory: 1 });
   }

@@ -15,21 +15,6 @@ export interface UsageStretch {
   readonly sample: UsageSample | undefined;
 }
 
-/** Samples of pod usage by pod uid. */
-export interface UsageSamples {
-  add(uid: string, sample: UsageSample): void;
-  /**
-   * The stretches of `[from, to)`, in order and without holes; a sample holds until the next, for
-   * `holdMs` at most.
-   */
-  stretches(uid: string, from: number, to: number, holdMs: number): readonly UsageStretch[];
-  /** Forgets samples that cannot reach beyond `horizon`. */
-  prune(horizon: number, holdMs: number): void;
-  readonly size: number;
-  /** The newest moment of which samples were dropped for want of room; -Infinity where none were. */
-  readonly droppedUntil: number;
-}
-
 /** Bounds memory while a window cannot be closed; older samples then count as not taken. Two hours with windows of a minute. */
 const MAX_READINGS = 256;
 /** The same for a cluster of many pods: 128 MiB are 80 readings of 100,000 pods. */
@@ -58,12 +43,11 @@ interface Reading {
 
 const AMOUNTS = 2;
 
-/** Keeps all that was read at one moment in one column: every pod of the cluster has samples, and they come and go together. */
-export function createUsageSamples(): UsageSamples {
-  return new SampleColumns();
-}
-
-class SampleColumns implements UsageSamples {
+/**
+ * Samples of pod usage by pod uid. All that was read at one moment is in one column: every pod of the cluster has samples,
+ * and they come and go together.
+ */
+export class UsageSamples {
   /** Where in a column a pod's amounts are. */
   readonly #places = new Map<string, number>();
   /** Places that nobody has any more. */
@@ -71,7 +55,19 @@ class SampleColumns implements UsageSamples {
   /** Oldest first. */
   #readings: readonly Reading[] = [];
   #droppedUntil = -Infinity;
+  #sampledFrom = Infinity;
 
+  /** Since when this process samples; samples of a process before it are lost. Infinity before the first time. */
+  get sampledFrom(): number {
+    return this.#sampledFrom;
+  }
+
+  /** Samples are read at this moment, whether or not that succeeds. */
+  begin(at: number): void {
+    this.#sampledFrom = Math.min(this.#sampledFrom, at);
+  }
+
+  /** The newest moment of which samples were dropped for want of room; -Infinity where none were. */
   get droppedUntil(): number {
     return this.#droppedUntil;
   }
@@ -88,6 +84,10 @@ class SampleColumns implements UsageSamples {
     for (const later of this.#readings) if (later.at > at) take(later, place);
   }
 
+  /**
+   * The stretches of `[from, to)`, in order and without holes; a sample holds until the next, for
+   * `holdMs` at most.
+   */
   stretches(uid: string, from: number, to: number, holdMs: number): readonly UsageStretch[] {
     const place = this.#places.get(uid);
     const stretches: UsageStretch[] = [];
@@ -115,6 +115,7 @@ class SampleColumns implements UsageSamples {
     return stretches;
   }
 
+  /** Forgets samples that cannot reach beyond `horizon`. */
   prune(horizon: number, holdMs: number): void {
     this.#keep(this.#readings.filter(({ at }) => at > horizon - holdMs));
   }

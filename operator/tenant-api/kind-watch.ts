@@ -36,7 +36,7 @@ export interface WatchPoint {
 
 /** Where a watch brings what it sees. */
 export type WatchedTimelines<T extends Projected> = SourceHandler<T> &
-  Pick<Timelines<T, unknown>, 'kind' | 'listed' | 'forget'>;
+  Pick<Timelines<never, unknown>, 'kind' | 'listed' | 'forget'>;
 
 interface KindWatchOptions<T extends Projected> {
   readonly resource: ApiResource;

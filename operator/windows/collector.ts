@@ -19,7 +19,7 @@ import { Quarantine } from './quarantine.ts';
 import { createWindowReports, REPORT_PREFIX } from './report-store.ts';
 import { sampleRegularly } from './sampling.ts';
 import type { CollectorSources } from './scope.ts';
-import { createScopes, type Scopes, tenantClustersOf } from './scopes.ts';
+import { Scopes, tenantClustersOf } from './scopes.ts';
 import type { RestoredTenantApi } from './tenant-journal.ts';
 import { NO_TENANT_OBJECTS, type TenantObjectsList } from './tenant-scopes.ts';
 import {
@@ -55,48 +55,11 @@ export interface CollectorOptions {
   readonly explanations: Pick<Explanations, 'recordsFor'>;
 }
 
-/** What others may see of the windows. */
-export interface WindowsView {
-  /** The newest closed window, milliseconds since the epoch; undefined before the first. */
-  readonly lastWindow: Window | undefined;
-  /** The window size in force. */
-  readonly windowMs: number;
-  /** Newest first. */
-  gaps(): readonly Gap[];
-  /** Gaps that ended before RETENTION, for months that are looked at again. */
-  pastGaps(): readonly Gap[];
-  /** Newest first, of the last day or so; each is read when it is asked for. */
-  reports(): IteratorObject<WindowReport, undefined>;
-  /** The newest report of a window in which this scope was closed. */
-  lastReport(scope: string): WindowReport | undefined;
-  /** Tenant clusters that are left out of windows, since something of theirs threw or took too much, whole or with some nodes. */
-  heldTenants(): readonly HeldTenant[];
-  /** The metrics API cannot be read: at all, or in the namespaces that the reason names. */
-  readonly metricsFailure: UsageFailure | undefined;
-}
-
 export interface HeldTenant {
   readonly tenantCluster: string;
   readonly reason: string;
   /** Milliseconds since the epoch. */
   readonly since: number;
-}
-
-/** Samples, closes windows and appends them, until it is told to stop. */
-export interface Collector extends WindowsView {
-  /** Calls whenever a window was closed and is in the ledger. Returns what ends it. */
-  onClosed(listener: () => void): () => void;
-  /**
-   * The moment up to which the ledger has every window of this cluster, milliseconds since the epoch; `-Infinity` before the
-   * first. Single namespaces that are quarantined may be behind.
-   */
-  closedUntil(): number;
-  /**
-   * The number of an event up to which the ledger has all windows that are closed; undefined while one of them is on its
-   * way there, and while others of the same time are due.
-   */
-  closedHead(): number | undefined;
-  run(signal: AbortSignal): Promise<AppendEnd>;
 }
 
 /** The loop looks at the clock at least this often, so that a step of it is noticed. */
@@ -111,11 +74,8 @@ const JOURNAL_MS = 30_000;
  */
 const STEP_HOLD_MS = 10_000;
 
-export function createCollector(options: CollectorOptions): Collector {
-  return new WindowCollector(options);
-}
-
-class WindowCollector implements Collector {
+/** Samples, closes windows and appends them, until it is told to stop. */
+export class Collector {
   readonly #options: CollectorOptions;
   readonly #tenants: TenantObjectsList;
   readonly #gaps = createGaps();
@@ -134,7 +94,7 @@ class WindowCollector implements Collector {
     const { settings, ledger, clock, logger, tenants = NO_TENANT_OBJECTS } = options;
     this.#options = options;
     this.#tenants = tenants;
-    this.#scopes = createScopes({
+    this.#scopes = new Scopes({
       ...options,
       tenants,
       restored: options.restored.state,
@@ -168,30 +128,37 @@ class WindowCollector implements Collector {
     });
   }
 
+  /** The newest closed window, milliseconds since the epoch; undefined before the first. */
   get lastWindow(): Window | undefined {
     return this.#closer.lastWindow;
   }
 
+  /** The window size in force. */
   get windowMs(): number {
     return this.#scopes.windowMs;
   }
 
+  /** Newest first. */
   gaps(): readonly Gap[] {
     return this.#gaps.list();
   }
 
+  /** Gaps that ended before RETENTION, for months that are looked at again. */
   pastGaps(): readonly Gap[] {
     return this.#gaps.past();
   }
 
+  /** Newest first, of the last day or so; each is read when it is asked for. */
   reports(): IteratorObject<WindowReport, undefined> {
     return this.#reports.list();
   }
 
+  /** The newest report of a window in which this scope was closed. */
   lastReport(scope: string): WindowReport | undefined {
     return this.#reports.last(scope);
   }
 
+  /** Tenant clusters that are left out of windows, since something of theirs threw or took too much, whole or with some nodes. */
   heldTenants(): readonly HeldTenant[] {
     const { current } = this.#options.observation.tenantClusters;
     const quarantined = this.#quarantine.list().flatMap(({ name, reason, since }) => {
@@ -204,19 +171,29 @@ class WindowCollector implements Collector {
     return [...quarantined, ...this.#ownNodes.list()];
   }
 
+  /** The metrics API cannot be read: at all, or in the namespaces that the reason names. */
   get metricsFailure(): UsageFailure | undefined {
     return this.#usage.failure;
   }
 
+  /** Calls whenever a window was closed and is in the ledger. Returns what ends it. */
   onClosed(listener: () => void): () => void {
     this.#closedListeners.add(listener);
     return () => void this.#closedListeners.delete(listener);
   }
 
+  /**
+   * The moment up to which the ledger has every window of this cluster, milliseconds since the epoch; `-Infinity` before the
+   * first. Single namespaces that are quarantined may be behind.
+   */
   closedUntil(): number {
     return this.#closer.closedUntil;
   }
 
+  /**
+   * The number of an event up to which the ledger has all windows that are closed; undefined while one of them is on its
+   * way there, and while others of the same time are due.
+   */
   closedHead(): number | undefined {
     return this.#closer.closedHead;
   }

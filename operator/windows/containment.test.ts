@@ -93,7 +93,7 @@ const ACCIDENTS: readonly Accident[] = [
   {
     accident: 'makes the writing of its journal throw',
     cause: ({ observation: { nodes } }) => {
-      const spy = vi.spyOn(nodes, 'drain').mockImplementation(() => {
+      const spy = vi.spyOn(nodes.unwritten, 'drain').mockImplementation(() => {
         throw new RangeError('Invalid string length');
       });
       return () => spy.mockRestore();

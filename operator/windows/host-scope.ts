@@ -1,103 +1,15 @@
-import type { Projected } from '../kubernetes/source.ts';
-import { balanceGpus } from '../metering/gpu-balance.ts';
-import { meterCpuAndMemory } from '../metering/cpu-memory.ts';
-import { meterClaimedGpus, meterGpuHours } from '../metering/gpu-hours.ts';
-import { meterLoadBalancers, meterStorage } from '../metering/held-resources.ts';
-import { meterInstanceHours } from '../metering/instance-hours.ts';
-import type { Meter } from '../metering/meter.ts';
-import { meterWholeNodes } from '../metering/whole-nodes.ts';
 import { least } from '../model/extremes.ts';
-import type { Observation } from '../observation/observation.ts';
+import type { ObservationReader } from '../observation/observation.ts';
 import { observationOf } from '../observation/seen-timelines.ts';
-import type { SettledPart } from '../observation/timelines.ts';
+import type { HostKind } from './host-kinds.ts';
 import {
-  type CollectorSources,
   obstacle,
   type Scope,
-  type ScopeName,
   type ScopeProgress,
   type ScopeState,
   type Settling,
   type WatchedSource,
 } from './scope.ts';
-
-/** Timelines of one kind on this cluster, as scopes use them. */
-export interface HostTimelines {
-  readonly kind: string;
-  settle(end: number, part?: SettledPart): void;
-  setApart(namespace: string, settled: number): void;
-  rejoin(namespace: string): void;
-  listed(
-    holds: (object: Projected) => boolean,
-    knownUntil: number,
-    listedAt?: number,
-    isListed?: (namespace: string) => boolean,
-  ): void;
-}
-
-/** What a kind of usage on this cluster is metered out of. */
-export interface HostKind {
-  readonly name: ScopeName;
-  readonly observation: Observation;
-  /** Of objects in namespaces. */
-  readonly meters: readonly Meter[];
-  readonly namespaced: readonly HostTimelines[];
-  /** Of nodes, which are everybody's. */
-  readonly nodeMeters: readonly Meter[];
-  /** What is in no namespace. */
-  readonly shared: readonly HostTimelines[];
-  readonly sources: readonly WatchedSource[];
-}
-
-/** The kinds of usage that are metered out of watches on this cluster. */
-export function hostKinds(
-  observation: Observation,
-  sources: CollectorSources,
-): readonly HostKind[] {
-  const { pods, nodes, namespaces, volumes, loadBalancers, workloads } = observation;
-  const { gpuPods, gpuNodes, resourceClaims, resourceSlices } = observation;
-  const common = { observation, nodeMeters: [], shared: [] };
-  return [
-    {
-      ...common,
-      name: 'pods',
-      meters: [meterCpuAndMemory],
-      namespaced: [pods],
-      shared: [nodes, namespaces],
-      sources: [sources.pods, sources.nodes],
-    },
-    {
-      name: 'gpus',
-      observation: { ...observation, pods: gpuPods, nodes: gpuNodes },
-      meters: [meterGpuHours, meterClaimedGpus],
-      namespaced: [gpuPods, resourceClaims],
-      nodeMeters: [meterWholeNodes, balanceGpus],
-      shared: [gpuNodes, resourceSlices],
-      sources: [sources.pods, sources.nodes, sources.resourceClaims, sources.resourceSlices],
-    },
-    {
-      ...common,
-      name: 'volumes',
-      meters: [meterStorage],
-      namespaced: [volumes],
-      sources: [sources.volumes],
-    },
-    {
-      ...common,
-      name: 'load-balancers',
-      meters: [meterLoadBalancers],
-      namespaced: [loadBalancers],
-      sources: [sources.loadBalancers],
-    },
-    {
-      ...common,
-      name: 'workloads',
-      meters: [meterInstanceHours],
-      namespaced: [workloads],
-      sources: sources.workloads,
-    },
-  ];
-}
 
 /** The watches behind sources: one for each namespace where they are watched by namespaces. */
 export function partsOf(sources: readonly WatchedSource[]): readonly WatchedSource[] {
@@ -126,14 +38,14 @@ export class HostScope implements ScopeState {
   readonly #options: HostScopeOptions;
   readonly #apart = new Map<string, ApartScope>();
   /** Without what is apart. */
-  #observation: Observation;
+  #observation: ObservationReader;
 
   constructor(options: HostScopeOptions) {
     const { kind } = options;
     this.#options = options;
     this.progress = options.progress;
     this.#observation = kind.observation;
-    const observation = (): Observation => this.#observation;
+    const observation = (): ObservationReader => this.#observation;
     const keptFrom = (): number =>
       least([...this.#apart.values()].map(({ progress }) => progress.end));
     this.scope = {

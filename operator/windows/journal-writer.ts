@@ -1,8 +1,8 @@
 import type { QueuedArrivals } from '../kubernetes/queued-arrivals.ts';
-import type { Projected } from '../kubernetes/source.ts';
 import type { Ledger, RecordChange } from '../ledger/ledger.ts';
 import type { Credit } from '../metering/credits.ts';
 import type { Observation } from '../observation/observation.ts';
+import type { Observed } from '../observation/timeline-rules.ts';
 import type { Timelines } from '../observation/timelines.ts';
 import type { Clock } from '../telemetry/clock.ts';
 import type { Logger } from '../telemetry/logger.ts';
@@ -17,17 +17,13 @@ import {
   TENANT_CLUSTERS_KEY,
   timelineChanges,
 } from './journal.ts';
-import { journalledKinds } from './journalled-kinds.ts';
+import { hostTimelines } from './host-kinds.ts';
 import type { ScopeState } from './scope.ts';
 import type { Scopes } from './scopes.ts';
 import { firstForTurn } from './one-turn.ts';
 import { Standstill } from './standstill.ts';
 import type { Quarantine } from './quarantine.ts';
-import {
-  createTenantJournal,
-  type RestoredTenantApi,
-  type TenantJournal,
-} from './tenant-journal.ts';
+import { type RestoredTenantApi, TenantJournal } from './tenant-journal.ts';
 import { isTenant, type TenantScope } from './tenant-scopes.ts';
 import { TenantClusterTexts } from './tenant-cluster-texts.ts';
 import type { UnseenStretches } from './unseen-stretches.ts';
@@ -77,7 +73,7 @@ export class JournalWriter {
     this.#options = options;
     const { observation, restored, restoredTenants = [], quarantine } = options;
     const known = restoredTenants.map(({ id }) => id);
-    this.#tenants = createTenantJournal(quarantine, known);
+    this.#tenants = new TenantJournal(quarantine, known);
     this.#savedAt = options.clock.monotonic();
     this.#allSavedAt = this.#savedAt;
     this.#podsResumable = observation.pods.kind in (restored.state?.watches ?? {});
@@ -218,17 +214,13 @@ export class JournalWriter {
 
   *#changesOfTimelines(): Generator<void, readonly RecordChange[]> {
     const changes: RecordChange[] = [];
-    for (const timelines of this.#kinds()) {
+    for (const { timelines } of hostTimelines(this.#options.observation)) {
       for (const change of yield* this.#changesOf(timelines)) changes.push(change);
     }
     return changes;
   }
 
-  #kinds(): readonly Timelines<Projected, unknown>[] {
-    return journalledKinds(this.#options.observation).map(({ timelines }) => timelines);
-  }
-
-  #changesOf<T extends Projected, S>(
+  #changesOf<T extends Observed, S>(
     timelines: Timelines<T, S>,
     limit?: number,
   ): Generator<void, RecordChange[]> {

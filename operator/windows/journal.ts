@@ -1,7 +1,7 @@
 import type { HostNamespace } from '../discovery/views.ts';
-import type { Projected } from '../kubernetes/source.ts';
 import type { Ledger, RecordChange } from '../ledger/ledger.ts';
 import type { Credit } from '../metering/credits.ts';
+import type { MeterScope } from '../metering/meters.ts';
 import { isRecord } from '../model/is-record.ts';
 import { omitUndefined } from '../model/omit-undefined.ts';
 import {
@@ -22,13 +22,14 @@ import type { PodView } from '../observation/pod.ts';
 import type { ResourceClaimView } from '../observation/resource-claim.ts';
 import type { ResourceSliceView } from '../observation/resource-slice.ts';
 import type { TenantClusterSnapshot } from '../observation/tenant-cluster-snapshot.ts';
-import type { Timelines, Tracked } from '../observation/timelines.ts';
+import type { Observed, Tracked } from '../observation/timeline-rules.ts';
+import type { Timelines } from '../observation/timelines.ts';
 import type { Clock } from '../telemetry/clock.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import { Turn } from '../telemetry/turn.ts';
 import type { Api } from '../observation/shared-values.ts';
-import { JOURNALLED } from './journalled-kinds.ts';
-import type { ScopeName, ScopeProgress, WatchPoint } from './scope.ts';
+import { hostTimelines } from './host-kinds.ts';
+import type { ScopeProgress, WatchPoint } from './scope.ts';
 
 /**
  * What a restart needs: the timelines of live objects, where each watch had got to, the tenant
@@ -44,7 +45,7 @@ export const JOURNAL_VERSION = 1;
 
 /** The part of the journal that is written with every window. */
 export interface CollectorState {
-  readonly scopes: Readonly<Partial<Record<ScopeName, ScopeProgress>>>;
+  readonly scopes: Readonly<Partial<Record<MeterScope, ScopeProgress>>>;
   /** Of namespaces that are apart, by scope and namespace. */
   readonly apart?: Readonly<Record<string, ScopeProgress>>;
   readonly credits: readonly Credit[];
@@ -118,18 +119,24 @@ export async function restoreJournal(
     logger,
     turn: new Turn(clock),
   });
-  const put = <T extends Projected, S>(timelines: Timelines<T, S>, scope: ScopeName) =>
-    restore(timelines, state?.scopes[scope]?.end);
-  const pods = await put(observation.pods, JOURNALLED.pods);
-  const nodes = await put(observation.nodes, JOURNALLED.nodes);
-  const gpuPods = await put(observation.gpuPods, JOURNALLED.gpuPods);
-  const gpuNodes = await put(observation.gpuNodes, JOURNALLED.gpuNodes);
-  const resourceClaims = await put(observation.resourceClaims, JOURNALLED.resourceClaims);
-  const resourceSlices = await put(observation.resourceSlices, JOURNALLED.resourceSlices);
-  const volumes = await put(observation.volumes, JOURNALLED.volumes);
-  const loadBalancers = await put(observation.loadBalancers, JOURNALLED.loadBalancers);
-  const workloads = await put(observation.workloads, JOURNALLED.workloads);
-  const namespaces = await put(observation.namespaces, JOURNALLED.namespaces);
+  const ends = new Map(
+    hostTimelines(observation).map(({ timelines: { kind }, scope }) => [
+      kind,
+      state?.scopes[scope]?.end,
+    ]),
+  );
+  const put = <T extends Observed, S>(timelines: Timelines<T, S>) =>
+    restore(timelines, ends.get(timelines.kind));
+  const pods = await put(observation.pods);
+  const nodes = await put(observation.nodes);
+  const gpuPods = await put(observation.gpuPods);
+  const gpuNodes = await put(observation.gpuNodes);
+  const resourceClaims = await put(observation.resourceClaims);
+  const resourceSlices = await put(observation.resourceSlices);
+  const volumes = await put(observation.volumes);
+  const loadBalancers = await put(observation.loadBalancers);
+  const workloads = await put(observation.workloads);
+  const namespaces = await put(observation.namespaces);
   const resume = {
     // A watch that resumes tells the differences only: all that it feeds must know the rest.
     ...(pods === undefined || gpuPods === undefined ? {} : { pods }),
@@ -167,7 +174,7 @@ export interface TimelineRestorerOptions {
 export function createTimelineRestorer(options: TimelineRestorerOptions) {
   const { ledger, prefix, watches, logger, turn } = options;
   const api = {};
-  return async <T extends Projected, S>(
+  return async <T extends Observed, S>(
     timelines: Timelines<T, S>,
     closedUntil: number | undefined,
   ): Promise<Resume<T> | undefined> => {
@@ -177,7 +184,7 @@ export function createTimelineRestorer(options: TimelineRestorerOptions) {
     if (unreadable.length > 0) logger.warn(unreadableText(timelines.kind, unreadable));
     // To go on with a part would bill the past of the others once more, as if it had come to light late.
     if (closedUntil === undefined || watch === undefined || unreadable.length > 0) {
-      timelines.discard([...unreadable, ...restored.map(({ uid }) => uid)]);
+      timelines.unwritten.discard([...unreadable, ...restored.map(({ uid }) => uid)]);
       return undefined;
     }
     timelines.restore(restored, closedUntil);
@@ -187,7 +194,7 @@ export function createTimelineRestorer(options: TimelineRestorerOptions) {
 }
 
 /** The timelines of one kind, and the uids of those that cannot be read. */
-async function readTimelines<T extends Projected, S>(
+async function readTimelines<T extends Observed, S>(
   ledger: Pick<Ledger, 'records'>,
   prefix: string,
   turn: Turn,
@@ -218,12 +225,12 @@ export interface DrainedChanges {
 }
 
 /** What changed in timelines since the last call; throws when one cannot be written, and nothing is drained then. */
-export function drainChanges<T extends Projected, S>(
+export function drainChanges<T extends Observed, S>(
   prefix: string,
   timelines: Timelines<T, S>,
 ): DrainedChanges {
-  const drained = timelines.drain();
-  const putBack = (): void => timelines.putBack(drained);
+  const drained = timelines.unwritten.drain();
+  const putBack = (): void => timelines.unwritten.putBack(drained);
   try {
     const keyOf = (uid: string): string => `${prefix}${timelines.kind}/${uid}`;
     const changes = [
@@ -241,12 +248,12 @@ export function drainChanges<T extends Projected, S>(
  * What changed in timelines of this cluster since the last call, of `limit` of them at most, one after the other. One that
  * cannot be written is reported and taken out of the journal, so that it costs nobody else theirs.
  */
-export function* timelineChanges<T extends Projected, S>(
+export function* timelineChanges<T extends Observed, S>(
   timelines: Timelines<T, S>,
   onWritten: (uid: string, error?: unknown) => void,
   limit?: number,
 ): Generator<void, RecordChange[]> {
-  const { changed, removed } = timelines.drain(limit);
+  const { changed, removed } = timelines.unwritten.drain(limit);
   const keyOf = (uid: string): string => `${TIMELINE_PREFIX}${timelines.kind}/${uid}`;
   for (const uid of removed) onWritten(uid);
   const changes: RecordChange[] = removed.map((uid) => ({ key: keyOf(uid), value: undefined }));

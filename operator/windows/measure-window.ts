@@ -1,6 +1,7 @@
 import type { Settings } from '../config/settings.ts';
 import { type Credit, settleCredits, type Settlement } from '../metering/credits.ts';
 import { createFindings, type Findings } from '../metering/findings.ts';
+import { isNamespaced, METERED_OBJECTS } from '../metering/meters.ts';
 import { createTally, type Tally } from '../metering/tally.ts';
 import { atOnce } from '../model/at-once.ts';
 import { errorText } from '../model/error-text.ts';
@@ -16,7 +17,7 @@ import {
 } from './measure-scope.ts';
 import type { HeldNodes } from './own-node-limit.ts';
 import type { ScopeState } from './scope.ts';
-import { namespacesOf, observationOf } from '../observation/seen-timelines.ts';
+import { observationOf } from '../observation/seen-timelines.ts';
 
 /** What measuring a window came to. */
 export interface Measured {
@@ -142,5 +143,7 @@ function culpritsOf(member: ScopeState, shared: Shared): readonly string[] {
     const middle = Math.ceil(names.length / 2);
     return [...search(names.slice(0, middle)), ...search(names.slice(middle))];
   };
-  return search(namespacesOf(observation));
+  const kinds = METERED_OBJECTS.filter(isNamespaced).map((object) => observation[object]);
+  const names = kinds.flatMap((kind) => [...kind.namespaces()].map(([name]) => name));
+  return search([...new Set(names)]);
 }

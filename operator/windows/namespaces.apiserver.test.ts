@@ -22,7 +22,7 @@ import { projectResourceClaim } from '../observation/resource-claim.ts';
 import { projectResourceSlice } from '../observation/resource-slice.ts';
 import { systemClock } from '../telemetry/system-clock.ts';
 import { createCollectorMetrics } from './collector-metrics.ts';
-import { createCollector } from './collector.ts';
+import { Collector } from './collector.ts';
 import { restoreJournal } from './journal.ts';
 import { createPodMetricsReader } from './pod-metrics.ts';
 import { eventsOf, settingsOf } from './testing/harness.ts';
@@ -131,7 +131,7 @@ async function startMetering() {
   };
   const { pods, gpuPods, nodes, gpuNodes, volumes, loadBalancers, workloads } = observation;
   const dra = 'resource.k8s.io';
-  const collector = createCollector({
+  const collector = new Collector({
     observation,
     arrivals,
     restored: await restoreJournal(ledger, observation, { logger, clock: systemClock }),

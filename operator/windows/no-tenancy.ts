@@ -1,7 +1,7 @@
 import { namespacesOf, type TenantCluster } from '../discovery/tenant-cluster.ts';
 import type { Window } from '../model/window.ts';
 import { NamespaceChanges } from '../observation/host-namespace.ts';
-import type { Observation } from '../observation/observation.ts';
+import type { ObservationReader } from '../observation/observation.ts';
 import { type Gap, NO_TENANCY } from './gaps.ts';
 
 /**
@@ -12,7 +12,7 @@ import { type Gap, NO_TENANCY } from './gaps.ts';
  */
 export function noTenancyGaps(
   window: Window,
-  observation: Pick<Observation, 'tenantClusters' | 'pods' | 'namespaces'>,
+  observation: Pick<ObservationReader, 'tenantClusters' | 'pods' | 'namespaces'>,
 ): readonly Gap[] {
   const { tenantClusters, pods, namespaces } = observation;
   const { start, end } = window;

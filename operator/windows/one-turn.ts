@@ -1,5 +1,6 @@
 import type { MeterInput } from '../metering/meter.ts';
 import type { ScopeState } from './scope.ts';
+import { PRIVATE_OBJECTS } from './tenant-scopes.ts';
 
 /** Some 60 ms of work on a slow machine. */
 const OBJECTS_PER_TURN = 1_000;
@@ -28,9 +29,7 @@ export function firstForTurn<T extends Pick<ScopeState, 'scope'>>(waiting: reado
   return rest === -1 ? [...waiting] : waiting.slice(0, rest);
 }
 
-/** How many objects of all kinds there are to look at. */
+/** How many objects a tenant cluster with private nodes has that are looked at. */
 export function objectsOf(observation: MeterInput['observation']): number {
-  const { pods, nodes, volumes, loadBalancers, resourceClaims, resourceSlices } = observation;
-  const kinds = [pods, nodes, volumes, loadBalancers, resourceClaims, resourceSlices];
-  return kinds.reduce((sum, { size }) => sum + size, 0);
+  return PRIVATE_OBJECTS.reduce((sum, object) => sum + observation[object].size, 0);
 }

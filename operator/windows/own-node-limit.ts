@@ -1,6 +1,6 @@
 import type { Window } from '../model/window.ts';
 import type { NodeState } from '../observation/node-state.ts';
-import type { Observation } from '../observation/observation.ts';
+import type { ObservationReader } from '../observation/observation.ts';
 import { seenTimelines } from '../observation/seen-timelines.ts';
 import type { Timeline } from '../observation/timeline.ts';
 import type { Logger } from '../telemetry/logger.ts';
@@ -15,7 +15,7 @@ export interface HeldNodes {
 
 export interface LimitedNodes {
   /** Without the nodes that are held, and so without what runs on them. */
-  readonly observation: Observation;
+  readonly observation: ObservationReader;
   readonly heldNodes: HeldNodes | undefined;
 }
 
@@ -25,7 +25,7 @@ export interface LimitedNodes {
  * so that nobody hides a dear node behind invented ones. A limit that changes counts from the next
  * window on.
  */
-export function limitOwnNodes(observation: Observation, window: Window): LimitedNodes {
+export function limitOwnNodes(observation: ObservationReader, window: Window): LimitedNodes {
   const { nodes, tenantClusters } = observation;
   const [first] = tenantClusters.during(window.start, window.end);
   const limit = first?.state.metering.maxOwnNodes ?? Infinity;

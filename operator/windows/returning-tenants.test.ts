@@ -3,7 +3,7 @@ import { createHandTenant } from './testing/hand-tenant.ts';
 import { at, clockAt } from './testing/harness.ts';
 import { createObservation } from '../observation/observation.ts';
 import { NODE_SETTINGS } from '../metering/testing/objects.ts';
-import { createTenantJournal } from './tenant-journal.ts';
+import { TenantJournal } from './tenant-journal.ts';
 import { createTenantScopes } from './tenant-scopes.ts';
 
 const MINUTE = 60_000;
@@ -50,7 +50,7 @@ test('a tenant cluster that comes again is billed once more for what it was bill
 
 test('from when on a tenant cluster is metered that comes again is in no journal', () => {
   const { scopes, only, comeAgain } = setUp();
-  const journal = createTenantJournal({ hold: () => undefined, reason: () => undefined }, ['a']);
+  const journal = new TenantJournal({ hold: () => undefined, reason: () => undefined }, ['a']);
   expect(journal.begin(scopes.all)).toEqual([]);
   const [first] = journal.drain(scopes.all, at(90)).map(({ key }) => key);
   journal.forget(only());

@@ -2,12 +2,9 @@ import type { Projected, SourceHealth, SourceState } from '../kubernetes/source.
 import type { Meter } from '../metering/meter.ts';
 import type { LoadBalancerView, VolumeClaimView } from '../observation/held-objects.ts';
 import type { NodeView } from '../observation/node.ts';
-import type { Observation } from '../observation/observation.ts';
+import type { ObservationReader } from '../observation/observation.ts';
 import type { PodView } from '../observation/pod.ts';
 import type { Progress } from './schedule.ts';
-
-/** The names of the scopes, as gaps and reports spell them. */
-export type ScopeName = 'pods' | 'gpus' | 'volumes' | 'load-balancers' | 'workloads';
 
 /** A watch, as far as the collector needs to know it. */
 export interface WatchedSource<T extends Projected = Projected> {
@@ -50,11 +47,11 @@ export interface Settleable {
  * (docs/metering.md#windows).
  */
 export interface Scope {
-  /** A {@link ScopeName}, or `tenant-api/<tenant cluster>`. */
+  /** A `MeterScope`, or `tenant-api/<tenant cluster>`. */
   readonly name: string;
   readonly meters: readonly Meter[];
   /** What its meters see: only timelines of its own may stand for closed windows. */
-  readonly observation: Observation;
+  readonly observation: ObservationReader;
   /** The timelines that it settles; no other scope settles them. */
   readonly timelines: readonly Settleable[];
   /** Its observation is that of a tenant cluster with nodes of its own. */

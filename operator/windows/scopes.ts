@@ -1,16 +1,17 @@
 import { clustersIn, type TenantCluster } from '../discovery/tenant-cluster.ts';
 import { knownAtIn } from '../kubernetes/namespaced-source.ts';
 import type { Bracket, Projected } from '../kubernetes/source.ts';
+import type { MeterScope } from '../metering/meters.ts';
 import { least } from '../model/extremes.ts';
 import { omitUndefined } from '../model/omit-undefined.ts';
 import type { Observation } from '../observation/observation.ts';
-import { type HostTimelines, HostScope, hostKinds, partsOf } from './host-scope.ts';
+import { hostKinds, type HostTimelines, hostTimelines } from './host-kinds.ts';
+import { HostScope, partsOf } from './host-scope.ts';
 import { type CollectorState, watchName } from './journal.ts';
 import { firstProgress } from './schedule.ts';
 import type {
   CollectorSources,
   Scope,
-  ScopeName,
   ScopeProgress,
   ScopeState,
   Settling,
@@ -23,34 +24,6 @@ import {
   type TenantObjectsList,
   type TenantScopes,
 } from './tenant-scopes.ts';
-
-/** All scopes. */
-export interface Scopes {
-  /** What is metered out of watches on this cluster, but for namespaces that are apart. */
-  readonly host: readonly ScopeState[];
-  /** The same with the namespaces that are apart. */
-  readonly ofHost: readonly ScopeState[];
-  /** Tenant clusters with nodes of their own. */
-  readonly tenants: TenantScopes;
-  /** How far the windows of namespaces are closed that are apart, by scope and namespace; for the journal. */
-  apart(): Readonly<Record<string, ScopeProgress>>;
-  /** Sets those namespaces apart that alone hold back a window of a scope of this cluster. */
-  divide(state: ScopeState, settling: Settling): void;
-  /** Sets namespaces of a scope of this cluster apart; gives the names of their own scopes. */
-  setApart(scope: Scope, namespaces: readonly string[]): readonly string[];
-  /** Takes those back that were closed with the same window as the others. */
-  rejoin(closed: readonly ScopeState[]): void;
-  /** All of them. */
-  readonly all: readonly ScopeState[];
-  /** The window size in force where windows are closed furthest. */
-  readonly windowMs: number;
-  /** Marks each scope as listed when its watches are; resolves when all are, or on abort. */
-  awaitLists(signal: AbortSignal): Promise<void>;
-  /** Where each watch could be resumed; one that has not listed yet, where the journal said. */
-  watchPoints(now: number): Readonly<Record<string, WatchPoint>>;
-  /** The stretches that no watch of what is billed by its life on this cluster covered. */
-  unseen(): readonly UnseenStretch[];
-}
 
 /** A stretch that no watch of one resource covered. */
 export interface UnseenStretch {
@@ -78,12 +51,10 @@ export interface ScopesOptions {
   readonly wantedMs: () => number;
 }
 
-/** Timelines with the watches that feed them, and the usage that ends with the life of each object. */
-type Watched = readonly [
-  timelines: HostTimelines,
-  sources: readonly WatchedSource[],
-  billed?: ScopeName,
-];
+/** Timelines with the watches that feed them. */
+interface Watched extends HostTimelines {
+  readonly sources: readonly WatchedSource[];
+}
 
 /** What a watch lists: one namespace, or everything. */
 interface ListedPart {
@@ -91,12 +62,10 @@ interface ListedPart {
   readonly isListed: (namespace: string) => boolean;
 }
 
-export function createScopes(options: ScopesOptions): Scopes {
-  return new AllScopes(options);
-}
-
-class AllScopes implements Scopes {
-  readonly host: readonly HostScope[];
+/** All scopes. */
+export class Scopes {
+  readonly #host: readonly HostScope[];
+  /** Tenant clusters with nodes of their own. */
   readonly tenants: TenantScopes;
   readonly #restored: CollectorState | undefined;
   readonly #lastWindowEnd: number;
@@ -109,13 +78,16 @@ class AllScopes implements Scopes {
     const { observation, restored, sources } = options;
     this.#restored = restored;
     this.#lastWindowEnd = options.lastWindowEnd ?? 0;
-    this.#watched = watchedTimelines(options);
+    this.#watched = hostTimelines(observation).map((each) => {
+      const fed = sources[each.object];
+      return { ...each, sources: 'resource' in fed ? [fed] : fed };
+    });
     const tenantClustersIn = (namespace: string): readonly string[] =>
       clustersIn(observation.tenantClusters.current, namespace).flatMap(({ id, excluded }) =>
         excluded ? [] : [id],
       );
     this.#tenantClustersIn = tenantClustersIn;
-    this.host = hostKinds(observation, sources).map(
+    this.#host = hostKinds(observation, sources).map(
       (kind) =>
         new HostScope({
           kind,
@@ -126,7 +98,7 @@ class AllScopes implements Scopes {
     );
     for (const [name, progress] of Object.entries(restored?.apart ?? {})) {
       const [kind = '', namespace = ''] = name.split('/');
-      this.host.find(({ scope }) => scope.name === kind)?.setApart(namespace, progress);
+      this.#host.find(({ scope }) => scope.name === kind)?.setApart(namespace, progress);
     }
     this.tenants = createTenantScopes({
       tenants: options.tenants,
@@ -137,43 +109,56 @@ class AllScopes implements Scopes {
     });
   }
 
+  /** What is metered out of watches on this cluster, but for namespaces that are apart. */
+  get host(): readonly ScopeState[] {
+    return this.#host;
+  }
+
   get #furthest(): HostScope {
-    return this.host.reduce((a, b) => (b.progress.end > a.progress.end ? b : a));
+    return this.#host.reduce((a, b) => (b.progress.end > a.progress.end ? b : a));
   }
 
+  /** The same with the namespaces that are apart. */
   get ofHost(): readonly ScopeState[] {
-    return [...this.host, ...this.host.flatMap(({ apart }) => apart)];
+    return [...this.#host, ...this.#host.flatMap(({ apart }) => apart)];
   }
 
+  /** All of them. */
   get all(): readonly ScopeState[] {
     return [...this.ofHost, ...this.tenants.all];
   }
 
+  /** The window size in force where windows are closed furthest. */
   get windowMs(): number {
     return this.#furthest.progress.sizeMs;
   }
 
+  /** How far the windows of namespaces are closed that are apart, by scope and namespace; for the journal. */
   apart(): Readonly<Record<string, ScopeProgress>> {
-    const states = this.host.flatMap(({ apart }) => apart);
+    const states = this.#host.flatMap(({ apart }) => apart);
     return Object.fromEntries(states.map(({ scope, progress }) => [scope.name, progress]));
   }
 
+  /** Sets those namespaces apart that alone hold back a window of a scope of this cluster. */
   divide(state: ScopeState, settling: Settling): void {
     if (state instanceof HostScope) state.divide(settling);
   }
 
+  /** Sets namespaces of a scope of this cluster apart; gives the names of their own scopes. */
   setApart(scope: Scope, namespaces: readonly string[]): readonly string[] {
-    const state = this.host.find((each) => each.scope === scope);
+    const state = this.#host.find((each) => each.scope === scope);
     if (state === undefined) return [];
     return namespaces.map((name) => state.setApart(name, state.progress, state.learntUntil));
   }
 
+  /** Takes those back that were closed with the same window as the others. */
   rejoin(closed: readonly ScopeState[]): void {
-    for (const state of this.host) state.rejoin(closed);
+    for (const state of this.#host) state.rejoin(closed);
   }
 
+  /** Marks each scope as listed when its watches are; resolves when all are, or on abort. */
   async awaitLists(signal: AbortSignal): Promise<void> {
-    const lists = this.#watched.flatMap(([timelines, sources]) => {
+    const lists = this.#watched.flatMap(({ timelines, sources }) => {
       const byNamespace = Map.groupBy(partsOf(sources), ({ resource }) => resource.namespace);
       return [...byNamespace].map(([namespace, parts]) => {
         // What the journal has of a namespace that is not watched any more ends with any of the lists.
@@ -187,7 +172,7 @@ class AllScopes implements Scopes {
   }
 
   async #awaitList(
-    timelines: HostTimelines,
+    timelines: HostTimelines['timelines'],
     parts: readonly WatchedSource[],
     { namespace, isListed }: ListedPart,
     signal: AbortSignal,
@@ -202,9 +187,10 @@ class AllScopes implements Scopes {
     for (const part of parts) this.#listed.add(part);
   }
 
+  /** Where each watch could be resumed; one that has not listed yet, where the journal said. */
   watchPoints(now: number): Readonly<Record<string, WatchPoint>> {
     return Object.fromEntries(
-      this.#watched.flatMap(([{ kind }, sources]) => [
+      this.#watched.flatMap(({ timelines: { kind }, sources }) => [
         ...this.#pointOf(kind, sources, now),
         // Where a kind has several watches each of them goes on by itself.
         ...(sources.length === 1 ? [] : sources).flatMap((source) =>
@@ -214,15 +200,15 @@ class AllScopes implements Scopes {
     );
   }
 
+  /** The stretches that no watch of what is billed by its life on this cluster covered. */
   unseen(): readonly UnseenStretch[] {
-    return this.#watched.flatMap(([{ kind }, sources, billed]) =>
-      billed === undefined
-        ? []
-        : partsOf(sources).flatMap((part) => this.#unseenOf(kind, part, billed)),
+    const charged = this.#watched.filter(({ isCharged }) => isCharged);
+    return charged.flatMap(({ timelines: { kind }, sources, scope }) =>
+      partsOf(sources).flatMap((part) => this.#unseenOf(kind, part, scope)),
     );
   }
 
-  #unseenOf(kind: string, part: WatchedSource, billed: ScopeName): readonly UnseenStretch[] {
+  #unseenOf(kind: string, part: WatchedSource, billed: MeterScope): readonly UnseenStretch[] {
     const { plural: source, namespace } = part.resource;
     const { watches } = this.#restored ?? {};
     const point = watches?.[watchName(kind, source)] ?? watches?.[kind];
@@ -259,21 +245,6 @@ export function tenantClustersOf(
   if (own !== undefined) return [own];
   const [, namespace] = name.split('/');
   return namespace === undefined ? [] : clustersIn(current, namespace).map(({ id }) => id);
-}
-
-function watchedTimelines({ observation, sources }: ScopesOptions): readonly Watched[] {
-  return [
-    [observation.pods, [sources.pods], 'pods'],
-    [observation.nodes, [sources.nodes]],
-    [observation.gpuPods, [sources.pods], 'gpus'],
-    [observation.gpuNodes, [sources.nodes], 'gpus'],
-    [observation.resourceClaims, [sources.resourceClaims], 'gpus'],
-    [observation.resourceSlices, [sources.resourceSlices]],
-    [observation.volumes, [sources.volumes], 'volumes'],
-    [observation.loadBalancers, [sources.loadBalancers], 'load-balancers'],
-    [observation.workloads, sources.workloads, 'workloads'],
-    [observation.namespaces, [sources.namespaces]],
-  ];
 }
 
 /** A resumed watch on which nothing has come yet knows what was known before. */

@@ -1,4 +1,3 @@
-import type { Projected } from '../kubernetes/source.ts';
 import type { Ledger, RecordChange } from '../ledger/ledger.ts';
 import { errorText } from '../model/error-text.ts';
 import type { LoadBalancerView, VolumeClaimView } from '../observation/held-objects.ts';
@@ -7,6 +6,7 @@ import type { Observation } from '../observation/observation.ts';
 import type { PodView } from '../observation/pod.ts';
 import type { ResourceClaimView } from '../observation/resource-claim.ts';
 import type { ResourceSliceView } from '../observation/resource-slice.ts';
+import type { Observed } from '../observation/timeline-rules.ts';
 import type { Timelines } from '../observation/timelines.ts';
 import { Turn } from '../telemetry/turn.ts';
 import {
@@ -20,7 +20,7 @@ import {
 } from './journal.ts';
 import type { Quarantine } from './quarantine.ts';
 import type { ScopeProgress, WatchPoint } from './scope.ts';
-import type { TenantObjects, TenantScope } from './tenant-scopes.ts';
+import { PRIVATE_OBJECTS, type TenantObjects, type TenantScope } from './tenant-scopes.ts';
 
 /**
  * The journal of tenant clusters' own APIs, written in the same durable unit as that of this cluster.
@@ -90,28 +90,8 @@ export async function restoreTenantApis(
   return restored;
 }
 
-/** Writes what changed since the last call. */
-export interface TenantJournal {
-  /** What cannot be written is held, and is left as it was written last. */
-  drain(scopes: Iterable<TenantScope>, now: number): readonly RecordChange[];
-  /** Of those that the journal has nothing of yet: from when on they are metered. */
-  begin(scopes: Iterable<TenantScope>): readonly RecordChange[];
-  /** Whether a tenant cluster can be written whose last attempt failed; it is held again if not. */
-  canWrite(scope: TenantScope): boolean;
-  /** It has nothing any more of a tenant cluster that is gone; one that comes again begins anew. */
-  forget(scope: TenantScope): void;
-}
-
-/** `known` are the tenant clusters that the journal has something of already. */
-export function createTenantJournal(
-  quarantine: Pick<Quarantine, 'hold' | 'reason'>,
-  known: Iterable<string>,
-): TenantJournal {
-  return new ContainedJournal(quarantine, known);
-}
-
 /** Each tenant cluster's part is written whole or not at all. */
-class ContainedJournal implements TenantJournal {
+export class TenantJournal {
   readonly #quarantine: Pick<Quarantine, 'hold' | 'reason'>;
   readonly #written = new Map<string, string>();
   /** Tenant clusters whose last attempt failed. */
@@ -125,6 +105,7 @@ class ContainedJournal implements TenantJournal {
     this.#known = new Set(known);
   }
 
+  /** What cannot be written is held, and is left as it was written last. */
   drain(scopes: Iterable<TenantScope>, now: number): readonly RecordChange[] {
     const changes: RecordChange[] = [];
     for (const scope of scopes) {
@@ -148,6 +129,7 @@ class ContainedJournal implements TenantJournal {
     return changes;
   }
 
+  /** Whether a tenant cluster can be written whose last attempt failed; it is held again if not. */
   canWrite(scope: TenantScope): boolean {
     if (!this.#failed.has(scope.scope.name)) return true;
     const attempt = this.#attempt(scope, () => {
@@ -157,6 +139,7 @@ class ContainedJournal implements TenantJournal {
     return attempt === true;
   }
 
+  /** It has nothing any more of a tenant cluster that is gone; one that comes again begins anew. */
   forget({ tenant: { id }, scope: { name } }: TenantScope): void {
     this.#known.delete(id);
     this.#written.delete(id);
@@ -203,7 +186,8 @@ function drainAll(
 ): readonly DrainedChanges[] {
   const drained: DrainedChanges[] = [];
   try {
-    for (const timelines of kindsOf(observation)) {
+    for (const object of PRIVATE_OBJECTS) {
+      const timelines: Timelines<Observed, unknown> = observation[object];
       if (!isWanted(timelines.kind)) continue;
       drained.push(drainChanges(`${TIMELINE_PREFIX}${id}/`, timelines));
     }
@@ -212,11 +196,6 @@ function drainAll(
     for (const each of drained) each.putBack();
     throw error;
   }
-}
-
-function kindsOf(observation: Observation): readonly Timelines<Projected, unknown>[] {
-  const { pods, nodes, volumes, loadBalancers, resourceClaims, resourceSlices } = observation;
-  return [pods, nodes, resourceClaims, resourceSlices, volumes, loadBalancers];
 }
 
 /** The changes that take everything of a tenant cluster out of the journal. */

@@ -1,11 +1,5 @@
 import type { Connection } from '../kubernetes/connection.ts';
-import { meterCpuAndMemory } from '../metering/cpu-memory.ts';
-import { balanceGpus } from '../metering/gpu-balance.ts';
-import { meterClaimedGpus, meterGpuHours } from '../metering/gpu-hours.ts';
-import { meterLoadBalancers, meterStorage } from '../metering/held-resources.ts';
-import type { Meter } from '../metering/meter.ts';
-import { noteOwnNodeWord } from '../metering/own-node-word.ts';
-import { meterWholeNodes } from '../metering/whole-nodes.ts';
+import { metersAt, objectsOf } from '../metering/meters.ts';
 import type { Observation } from '../observation/observation.ts';
 import type { PodView } from '../observation/pod.ts';
 import { nextWindow } from './schedule.ts';
@@ -113,16 +107,11 @@ export interface TenantScopesOptions {
   readonly learnt: () => number;
 }
 
-const METERS: readonly Meter[] = [
-  meterCpuAndMemory,
-  meterGpuHours,
-  meterClaimedGpus,
-  meterWholeNodes,
-  balanceGpus,
-  meterStorage,
-  meterLoadBalancers,
-  noteOwnNodeWord,
-];
+const PRIVATE_METERS = metersAt('private nodes');
+const METERS = PRIVATE_METERS.map(({ measure }) => measure);
+
+/** The kinds of objects that meters of private nodes read. */
+export const PRIVATE_OBJECTS = objectsOf(PRIVATE_METERS);
 
 export function createTenantScopes(options: TenantScopesOptions): TenantScopes {
   const { tenants } = options;
@@ -168,7 +157,6 @@ const NAME_PREFIX = `${TENANT_API}/`;
 
 function scopeOf(tenant: TenantObjects, progress: ScopeProgress, learntUntil: number): TenantScope {
   const { id, observation } = tenant;
-  const { pods, nodes, volumes, loadBalancers, resourceClaims, resourceSlices } = observation;
   return {
     tenant,
     scope: {
@@ -178,7 +166,7 @@ function scopeOf(tenant: TenantObjects, progress: ScopeProgress, learntUntil: nu
         return tenant.hasOwnNodes ? METERS : [];
       },
       observation,
-      timelines: [pods, nodes, volumes, loadBalancers, resourceClaims, resourceSlices],
+      timelines: PRIVATE_OBJECTS.map((object) => observation[object]),
       ownNodes: true,
       gapsOf: { scope: id, source: TENANT_API },
       get expected() {

@@ -119,6 +119,7 @@ class ListSampler {
   }
 
   async sample(list: UsageList, at: number, signal: AbortSignal): Promise<void> {
+    list.usage.begin(at);
     if (list.names.length === 0) return;
     const problems: string[] = [];
     let skipped = 0;

@@ -1,4 +1,4 @@
-import type { Observation } from '../observation/observation.ts';
+import type { ObservationReader } from '../observation/observation.ts';
 import type { DueWindow } from './due-windows.ts';
 import {
   type Gap,
@@ -26,7 +26,7 @@ export function windowGaps(
   { findings, ownFindings, heldNodes }: Pick<Measured, 'findings' | 'ownFindings' | 'heldNodes'>,
   { usageFailures, tenantUsageFailure, isDiscovered }: WindowGapsOptions,
 ): readonly Gap[] {
-  const pods: readonly Observation[] = members
+  const pods: readonly ObservationReader[] = members
     .filter(({ scope }) => /^pods(\/|$)/.test(scope.name))
     .map(({ scope }) => scope.observation);
   const droppedUntil = Math.max(...pods.map(({ usage }) => usage.droppedUntil));

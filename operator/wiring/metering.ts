@@ -5,7 +5,7 @@ import { Explanations } from '../explanations/explanations.ts';
 import { buildCatalog, type Catalog, type MetricDefinition } from '../model/catalog.ts';
 import { omitUndefined } from '../model/omit-undefined.ts';
 import type { Logger } from '../telemetry/logger.ts';
-import { type Collector, createCollector } from '../windows/collector.ts';
+import { Collector } from '../windows/collector.ts';
 import type { Gap } from '../windows/gaps.ts';
 import { createPodMetricsReader } from '../windows/pod-metrics.ts';
 import type { BuildContext } from './build-context.ts';
@@ -43,7 +43,7 @@ export async function buildMetering(
     path: context.environment.prometheus.metricsFile,
   });
   const explanations = await openExplanations(context);
-  const windows = createCollector({
+  const windows = new Collector({
     ...common,
     explanations,
     observation: cluster.observation,

@@ -20,7 +20,7 @@ import { createPrometheusMetrics } from '../prometheus/prometheus-metrics.ts';
 import type { Clock } from '../telemetry/clock.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import type { MetricDefinition } from '../model/catalog.ts';
-import type { WindowsView } from '../windows/collector.ts';
+import type { Collector } from '../windows/collector.ts';
 import type { Gap } from '../windows/gaps.ts';
 import { aborted, type Part } from './parts.ts';
 
@@ -73,7 +73,7 @@ interface PrometheusOptions {
   readonly outbound: Outbound;
   readonly configured: ConfiguredMetrics;
   readonly observation: Pick<Observation, 'tenantClusters'>;
-  readonly windows: Pick<WindowsView, 'lastWindow'>;
+  readonly windows: Pick<Collector, 'lastWindow'>;
   readonly settings: Pick<SettingsStore, 'current' | 'subscribe'>;
   readonly ledger: Pick<Ledger, 'append' | 'stats' | 'record' | 'records' | 'writeRecords'>;
   readonly registry: Registry;

@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto';
 import { expect } from 'vitest';
+import { atOnce } from '../../model/at-once.ts';
 import { assembleEvents } from '../../metering/assemble.ts';
 import { settleCredits } from '../../metering/credits.ts';
 import { addTo, createTally, type Evidence } from '../../metering/tally.ts';
@@ -77,7 +78,7 @@ export function closing(
   const { settled } = settleCredits(tally.charges(), [], window.end, 6 * HOUR);
   const closedAt = window.end + late;
   const recordedAt = formatInstant(closedAt);
-  const assembled = assembleEvents(settled, { window, recordedAt, backfilled: false });
+  const assembled = atOnce(assembleEvents(settled, { window, recordedAt, backfilled: false }));
   expect(assembled.refused).toEqual([]);
   return { window, closedAt, events: assembled.events, sources: assembled.sources };
 }

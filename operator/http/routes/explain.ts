@@ -1,4 +1,5 @@
 import type { Explanation, Share } from '../../metering/explanation.ts';
+import { gapScopeOf } from '../../metering/meters.ts';
 import { type MeteringRule, meteringRule } from '../../model/catalog.ts';
 import { isCorrection } from '../../model/correction.ts';
 import { encodeEvent, type UsageEvent } from '../../model/event.ts';
@@ -53,7 +54,7 @@ export function explainRoute({ ledger, views }: RouteContext, scans: Scans): Rou
           send(event, showAsked(event, isTenant ? undefined : found.promql, rule));
           return;
         }
-        const bearing = views.metering.gaps().filter((gap) => concerns(gap, event, rule));
+        const bearing = views.metering.gaps().filter((gap) => concerns(gap, event));
         const own = new Set([event.dimensions?.['tenant_cluster'] ?? '']);
         const gaps = isTenant ? bearing.flatMap((gap) => forTenant(gap, own) ?? []) : bearing;
         send(event, showMeasured(event, found.explanation, rule, gaps));
@@ -150,8 +151,9 @@ function showShare(
 }
 
 /** Touches the event's window and bears on its metric. */
-function concerns(gap: Gap, event: UsageEvent, { scope }: MeteringRule): boolean {
+function concerns(gap: Gap, event: UsageEvent): boolean {
   const touches =
     gap.from < Date.parse(event.window_end) && gap.to > Date.parse(event.window_start);
-  return touches && bearsOn(gap, scope, new Set([event.dimensions?.['tenant_cluster'] ?? '']));
+  const own = new Set([event.dimensions?.['tenant_cluster'] ?? '']);
+  return touches && bearsOn(gap, gapScopeOf(event.metric), own);
 }

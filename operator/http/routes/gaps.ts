@@ -1,4 +1,4 @@
-import { meteringRule } from '../../model/catalog.ts';
+import { gapScopeOf } from '../../metering/meters.ts';
 import { bearsOn, clip, forTenant, type GapGroup, groupGaps } from '../gap-groups.ts';
 import { isoTime } from '../presentation.ts';
 import { RANGE_PARAMETERS, readQuery, readTimeRange } from '../query.ts';
@@ -26,7 +26,7 @@ export function gapsRoute(context: RouteContext): Route {
         const mine = new Set([...owners.keys()].filter((id) => isWanted(owners.get(id), tenant)));
         const concerns = (gap: Gap): boolean => {
           if (tenant !== undefined && owners.has(gap.scope) && !mine.has(gap.scope)) return false;
-          return metric === undefined || bearsOn(gap, meteringRule(metric).scope, mine);
+          return metric === undefined || bearsOn(gap, gapScopeOf(metric), mine);
         };
         const all = [...views.metering.gaps(), ...views.metering.pastGaps()];
         const isTenant = tenantOf(request) !== undefined;

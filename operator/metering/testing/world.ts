@@ -19,36 +19,18 @@ import { projectResourceSlice } from '../../observation/resource-slice.ts';
 import { atOnce } from '../../model/at-once.ts';
 import type { UsageEvent } from '../../model/event.ts';
 import { assembleEvents } from '../assemble.ts';
-import { meterClaimedGpus, meterGpuHours } from '../gpu-hours.ts';
-import { meterCpuAndMemory } from '../cpu-memory.ts';
 import { type Credit, settleCredits } from '../credits.ts';
 import type { TenantEvidence } from '../evidence-changes.ts';
 import { type ClosedCharges, EvidenceLog } from '../evidence-log.ts';
 import { type ClosingEvidence, Explainer, type Explanation } from '../explanation.ts';
-import { balanceGpus } from '../gpu-balance.ts';
-import { meterInstanceHours } from '../instance-hours.ts';
-import { meterLoadBalancers, meterStorage } from '../held-resources.ts';
 import { createFindings, type Findings } from '../findings.ts';
-import type { Meter, MeterSettings } from '../meter.ts';
+import type { MeterSettings } from '../meter.ts';
+import { METERED_OBJECTS, metersAt } from '../meters.ts';
 import { createTally } from '../tally.ts';
-import { noteOwnNodeWord } from '../own-node-word.ts';
-import { meterWholeNodes } from '../whole-nodes.ts';
 import { cluster, node, NODE_SETTINGS } from './objects.ts';
 import { HOUR, START } from './times.ts';
 
 export { HOUR, START };
-
-const METERS: readonly Meter[] = [
-  meterInstanceHours,
-  meterCpuAndMemory,
-  meterGpuHours,
-  meterClaimedGpus,
-  meterWholeNodes,
-  balanceGpus,
-  meterStorage,
-  meterLoadBalancers,
-  noteOwnNodeWord,
-];
 
 /** A small cluster in memory that is observed and metered as the collector would. */
 export interface World {
@@ -89,6 +71,8 @@ export interface WorldOptions {
   readonly nodeSettings?: Partial<NodeSettings>;
   readonly watchDeletions?: boolean;
   readonly windowMs?: number;
+  /** Since when usage is sampled; from the beginning by default. */
+  readonly sampledFrom?: number;
   /** The world is what the own API of this tenant cluster, named by its id, shows. */
   readonly inside?: string;
   readonly foreignSince?: (node: NodeView) => number | undefined;
@@ -125,16 +109,10 @@ export function createWorld(options: WorldOptions = {}): World {
     draGpuDrivers: ['gpu.nvidia.com', 'gpu.amd.com'],
     ...options.settings,
   };
-  const lists = [
-    observation.pods,
-    observation.nodes,
-    observation.volumes,
-    observation.loadBalancers,
-    observation.workloads,
-    observation.resourceClaims,
-    observation.resourceSlices,
-  ];
+  const lists = METERED_OBJECTS.map((object) => observation[object]);
+  const meters = metersAt(inside === undefined ? 'host' : 'private nodes');
   for (const list of lists) list.listed(() => true, 0);
+  observation.usage.begin(options.sampledFrom ?? -Infinity);
   const podOf = inside === undefined ? projectPod : insideTenant(projectPod);
   const volumeOf = inside === undefined ? projectVolumeClaim : insideTenant(projectVolumeClaim);
   const balancerOf = inside === undefined ? projectLoadBalancer : insideTenant(projectLoadBalancer);
@@ -235,8 +213,8 @@ export function createWorld(options: WorldOptions = {}): World {
       meteredFrom = Math.min(meteredFrom, start);
       const tally = createTally();
       const findings = createFindings();
-      for (const meter of METERS) {
-        const steps = meter({
+      for (const { measure } of meters) {
+        const steps = measure({
           window,
           observation: { ...observation, tenantClusters },
           ...own,
@@ -253,11 +231,13 @@ export function createWorld(options: WorldOptions = {}): World {
       for (const list of lists) list.settle(end);
       learntUntil = observation.tenantClusters.sequence;
       const recordedAt = '2026-03-01T00:00:00Z';
-      const { events, sources, refused } = assembleEvents(settlement.settled, {
-        window,
-        recordedAt,
-        backfilled: false,
-      });
+      const { events, sources, refused } = atOnce(
+        assembleEvents(settlement.settled, {
+          window,
+          recordedAt,
+          backfilled: false,
+        }),
+      );
       if (refused.length > 0) throw new Error(refused.join('\n'));
       const amounts = new Map<string, bigint>();
       for (const { charge, total } of settlement.settled) {

@@ -35,7 +35,7 @@ import type { Tracer } from '../../telemetry/tracer.ts';
 import type { UsageEvent } from '../../model/event.ts';
 import { type CollectorMetrics, createCollectorMetrics } from '../collector-metrics.ts';
 import type { AppendEnd } from '../appender.ts';
-import { type Collector, type CollectorOptions, createCollector } from '../collector.ts';
+import { Collector, type CollectorOptions } from '../collector.ts';
 import { restoreJournal, type Resume } from '../journal.ts';
 import type { PodMetricsReader, PodReading } from '../pod-metrics.ts';
 import type { WatchedSource } from '../scope.ts';
@@ -235,7 +235,7 @@ export async function startProcess(
       return { kind: 'read' };
     },
   };
-  const collector = createCollector({
+  const collector = new Collector({
     observation,
     restored,
     sources: {

@@ -20,7 +20,7 @@ import { projectResourceClaim } from '../../observation/resource-claim.ts';
 import { projectResourceSlice } from '../../observation/resource-slice.ts';
 import { systemClock } from '../../telemetry/system-clock.ts';
 import { createCollectorMetrics } from '../collector-metrics.ts';
-import { createCollector } from '../collector.ts';
+import { Collector } from '../collector.ts';
 import { hostWorkload, resumeWorkloads } from '../host-workload.ts';
 import { restoreJournal } from '../journal.ts';
 import { knownNamespace, resumeNamespaces } from '../known-namespace.ts';
@@ -117,7 +117,7 @@ export async function startRealMetering(options: RealMeteringOptions) {
     [namespaceHandler(observation.namespaces), { upserted: rediscover, deleted: rediscover }],
     resumeNamespaces(resume.namespaces, LABEL_PREFIX),
   );
-  const collector = createCollector({
+  const collector = new Collector({
     observation,
     arrivals,
     restored,

@@ -20,7 +20,7 @@ import { TenantApis } from '../../tenant-api/tenant-apis.ts';
 import type { MachineRecords } from '../../tenant-api/machine-records.ts';
 import { fakeDiscovery, noMachineRecords } from '../../tenant-api/testing/tenant-clusters.ts';
 import { createCollectorMetrics } from '../../windows/collector-metrics.ts';
-import { createCollector } from '../../windows/collector.ts';
+import { Collector } from '../../windows/collector.ts';
 import { restoreJournal } from '../../windows/journal.ts';
 import { createPodMetricsReader } from '../../windows/pod-metrics.ts';
 import type { WatchedSource } from '../../windows/scope.ts';
@@ -139,7 +139,7 @@ export async function startRig(options: RigOptions) {
   const metrics = createCollectorMetrics(new Registry());
   let severed = false;
   const gone = { kind: 'failed', cause: 'retryable', message: 'killed' } as const;
-  const collector = createCollector({
+  const collector = new Collector({
     ...common,
     observation,
     // None of the host's objects change.

@@ -1,0 +1,50 @@
+import { readFileSync, writeFileSync } from 'node:fs';
+import { type MeasuredMetric, type MeteredObject, METERS } from '../operator/metering/meters.ts';
+import { COLLECTOR_METRICS } from '../operator/model/catalog.ts';
+import { replaceBetween } from './generate-architecture-docs.ts';
+
+export const METERING_PAGE = new URL('../docs/metering.md', import.meta.url);
+
+const MARKERS = {
+  begin:
+    '<!-- meters: generated from operator/metering/meters.ts by `npm run generate:docs`; edit it there -->',
+  end: '<!-- meters: end -->',
+};
+
+const OBJECTS: Readonly<Record<MeteredObject, string>> = {
+  pods: 'Pod',
+  nodes: 'Node',
+  resourceClaims: 'ResourceClaim',
+  resourceSlices: 'ResourceSlice',
+  volumes: 'PersistentVolumeClaim',
+  loadBalancers: 'Service',
+  workloads: 'StatefulSet or Deployment',
+};
+
+/** The table of the measured metrics: unit, objects, scope and place of each. */
+export function metersTable(): string {
+  const units = new Map(COLLECTOR_METRICS.map(({ code, unit }) => [code, unit]));
+  const rows = Object.entries(METERS).map(
+    ([code, metric]) => `| \`${code}\` | ${units.get(code) ?? ''} | ${cellsOf(metric)} |`,
+  );
+  const head = '| Metric | Unit | Charged for the life of each | Also read | Scopes | Places |';
+  return [head, '|---|---|---|---|---|---|', ...rows].join('\n');
+}
+
+function cellsOf({ meters }: MeasuredMetric): string {
+  const charged = meters.map(({ objects: [first] }) => OBJECTS[first]);
+  const others = meters.flatMap(({ objects: [, ...rest] }) => rest.map((one) => OBJECTS[one]));
+  const scopes = meters.map(({ scope }) => `\`${scope}\``);
+  const places = meters.flatMap((use) => use.places);
+  const also = others.filter((one) => !charged.includes(one));
+  return [charged, also, scopes, places].map((texts) => [...new Set(texts)].join(', ')).join(' | ');
+}
+
+/** The page with the table as it has to be. Throws when the markers are gone. */
+export function withMeters(page: string): string {
+  return replaceBetween(page, MARKERS, metersTable(), 'docs/metering.md');
+}
+
+if (import.meta.main) {
+  writeFileSync(METERING_PAGE, withMeters(readFileSync(METERING_PAGE, 'utf8')));
+}
