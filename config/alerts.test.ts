@@ -298,7 +298,7 @@ tests:
           - exp_labels: { severity: warning }
             exp_annotations:
               summary: Tenants say that their own nodes are down for long
-              description: Own nodes of 2 tenant clusters were down for more of the last day than OWN_NODE_DOWNTIME_PERCENT, by their word, and cost nothing meanwhile.
+              description: Own nodes of 2 tenant clusters were down for more of the last day than ownNodeDowntimePercent, by their word, and cost nothing meanwhile.
               runbook_url: https://meterfeed.io/docs/alerts#meterfeedownnodedowntime
       - eval_time: 45m
         alertname: MeterfeedOwnNodeRelabelled

@@ -6,7 +6,6 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { setTimeout as delay } from 'node:timers/promises';
-import { fileURLToPath } from 'node:url';
 import { inspect, promisify } from 'node:util';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { CERTIFICATE_FILES, ensureCertificates } from '../e2e/control-plane/certificates.ts';
@@ -16,6 +15,7 @@ import {
 } from '../e2e/control-plane/ephemeral.ts';
 import { createKubectl } from '../e2e/control-plane/kubectl.ts';
 import { useOwnTestCluster } from '../e2e/control-plane/test-cluster.ts';
+import { applyPolicy } from '../e2e/local/custom-resources.ts';
 import { type RunningOperator, startOperator } from '../e2e/local/operator-process.ts';
 import { runFiles } from '../e2e/local/run-directory.ts';
 import { logTail } from '../e2e/processes/managed-process.ts';
@@ -25,7 +25,6 @@ import { HOSTILE, kubeconfigText } from '../operator/tenant-api/testing/kubeconf
 
 const host = useOwnTestCluster();
 
-const ROOT = fileURLToPath(new URL('..', import.meta.url));
 const PATIENCE_MS = 90_000;
 
 /** Where things are in the image, and where they are here. */
@@ -153,7 +152,7 @@ test(
     }
     await addTenantCluster('missing', undefined);
     await tenantNode('node-1');
-    await host.kubectl(['apply', '--kustomize', `${ROOT}crds`]);
+    await applyPolicy(host.kubectl, { tenantAPI: { allowedHosts: ['127.0.0.1'] } });
     await host.kubectl(['create', 'namespace', 'meterfeed-system']);
 
     operator = await startOperator({
@@ -162,7 +161,6 @@ test(
       program: join(directory, 'app', 'main.js'),
       nodeOptions: await shippedOptions(places),
       env: {
-        TENANT_API_ALLOWED_HOSTS: '127.0.0.1',
         COLLECTION_INTERVAL: '10s',
         RECONCILE_INTERVAL: '2s',
         INGEST_TOKEN,

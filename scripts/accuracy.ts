@@ -8,6 +8,7 @@ import {
   unsaidIn,
 } from '../e2e/accuracy/accuracy.ts';
 import { startEphemeralControlPlane } from '../e2e/control-plane/ephemeral.ts';
+import { createKubectl } from '../e2e/control-plane/kubectl.ts';
 import { omitUndefined } from '../operator/model/omit-undefined.ts';
 
 /**
@@ -39,6 +40,7 @@ const plane = await startEphemeralControlPlane({ apiServerFlags: API_SERVER_FLAG
 try {
   const result = await measureAccuracy({
     plane,
+    kubectl: createKubectl(plane.kubectl, plane.kubeconfigPath),
     seed,
     durationMs: minutes * 60_000,
     ...omitUndefined({ stopMs }),

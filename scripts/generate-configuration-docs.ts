@@ -1,13 +1,13 @@
 import { writeFileSync } from 'node:fs';
-import type { Variable } from '../operator/config/variables/variable.ts';
-import { variables } from '../operator/config/variables/variables.ts';
+import type { Setting } from '../operator/config/table/setting.ts';
+import { settings } from '../operator/config/table/table.ts';
 import { DESTINATIONS } from '../operator/destinations/registry.ts';
 
 export const CONFIGURATION_PAGE = new URL('../docs/configuration.md', import.meta.url);
 
 const INTRODUCTION = `# Configuration
 
-<!-- Generated from operator/config/variables/ and operator/destinations/ by \`npm run generate:docs\`. -->
+<!-- Generated from operator/config/table/ and operator/destinations/ by \`npm run generate:docs\`. -->
 
 *For whoever sets meterfeed up.* Every setting, where it can be given, and the test that shows its effect.
 
@@ -31,22 +31,24 @@ good value and says why in its condition \`Stalled\`.
 - **Credentials** that take several values accept each of them, so that they can be rotated.
 - **Addresses** may be private or loopback ones; link-local and cloud metadata addresses are refused.
 
-## Every variable
+## Every setting
+
+A setting that is named after a field has no variable: custom resources alone give it.
 `;
 
 /** The text of docs/configuration.md. */
 export function configurationPage(): string {
-  const rows = variables(DESTINATIONS).map(([name, variable]) => row(name, variable));
+  const rows = settings(DESTINATIONS).map(([name, setting]) => row(name, setting));
   return [
     INTRODUCTION,
-    '| Variable | Meaning | Default | Accepts | Custom resource field | Proven by |',
+    '| Variable, or field | Meaning | Default | Accepts | Custom resource field | Proven by |',
     '|---|---|---|---|---|---|',
     ...rows,
     '',
   ].join('\n');
 }
 
-function row(name: string, variable: Variable): string {
+function row(name: string, variable: Setting): string {
   const names = [name, ...(variable.aliases ?? [])].map(code).join(' or ');
   const fields = (variable.fields ?? []).map(code).join(', ') || 'environment only';
   const deprecated =
@@ -62,7 +64,7 @@ function row(name: string, variable: Variable): string {
   return `| ${cells.join(' | ')} |`;
 }
 
-function defaultText(variable: Variable): string {
+function defaultText(variable: Setting): string {
   if (variable.otherwise !== undefined) return variable.otherwise;
   return variable.default === undefined ? 'none' : code(variable.default);
 }

@@ -75,7 +75,7 @@ const usageDirectory = await mkdtemp(join(tmpdir(), 'screenshots-'));
 const server: TestServer = await startTestServer({
   usageDirectory,
   ledger: showcase.ledger,
-  environment: { INGEST_UNKNOWN_TENANTS: 'hold', PORTAL_KEYS: newKey() },
+  environment: { 'spec.ingest.unknownTenants': 'hold', PORTAL_KEYS: newKey() },
   views: { ...showcase.views(() => server.settings), budgets: { of: budgetFromCosts } },
 });
 server.settings = {

@@ -4,7 +4,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { ControlPlane } from '../control-plane/control-plane.ts';
-import { OPERATOR_NAMESPACE } from '../local/custom-resources.ts';
+import type { Kubectl } from '../control-plane/kubectl.ts';
+import { applyPolicy, OPERATOR_NAMESPACE } from '../local/custom-resources.ts';
 import { type RunningOperator, startOperator } from '../local/operator-process.ts';
 import { type RunFiles, runFiles } from '../local/run-directory.ts';
 import { type ApiClient, createApiClient } from '../simulator/api-client.ts';
@@ -40,6 +41,7 @@ export interface AccuracyOptions {
     ControlPlane,
     'credentials' | 'kubeconfigPath' | 'stopApiServer' | 'startApiServer'
   >;
+  readonly kubectl: Kubectl;
   readonly seed: number;
   /** How long pods are started and faults are injected; waiting for the end comes on top. */
   readonly durationMs: number;
@@ -101,6 +103,7 @@ export async function measureAccuracy(options: AccuracyOptions): Promise<Accurac
   const metadata = { name: OPERATOR_NAMESPACE };
   await api.ensure({ apiVersion: 'v1', kind: 'Namespace', metadata });
   await ensureGpuNodes(api);
+  await applyPolicy(options.kubectl, POLICY);
   const run = await startRun(options, files);
   try {
     return await drive(run, api);
@@ -218,7 +221,8 @@ export function isSound(result: AccuracyResult): boolean {
   return [repeated, wrong, unaccountedGpuSeconds, lateFacts, unsaid].every((count) => count === 0);
 }
 
-const SETTLING_MS = 9_000;
+/** A finish that arrives later is given back to another pod of the tenant, whose bill would then not be its own. */
+const POLICY = { settlingDelay: '9s' };
 
 function start(kubeconfig: string, files: RunFiles): Promise<RunningOperator> {
   return startOperator({
@@ -232,8 +236,6 @@ function start(kubeconfig: string, files: RunFiles): Promise<RunningOperator> {
       CPU_MEMORY_BASIS: 'requests',
       METER_BY_NAMESPACE: 'true',
       GPU_RESOURCES,
-      // A finish that is told later than this is given back to another pod of the tenant, whose bill would then not be its own.
-      SETTLING_DELAY: `${SETTLING_MS / 1_000}s`,
     },
     signal: AbortSignal.timeout(180_000),
   });

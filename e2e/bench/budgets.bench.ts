@@ -6,6 +6,7 @@ import { parseArgs } from 'node:util';
 import pLimit from 'p-limit';
 import { Balances, type Suspension } from './budgets/balances.ts';
 import { quantile } from './quantile.ts';
+import { putCustomResource } from './scale/custom-resource.ts';
 import { measureScale, type ScaleFigures } from './scale/measure.ts';
 
 /**
@@ -57,7 +58,6 @@ const ENVIRONMENT = {
   ENFORCEMENT_MODE: 'enforce',
   CPU_MEMORY_BASIS: values.basis,
 };
-const KIND = '/apis/meterfeed.io/v1alpha1';
 const PRICE_BOOK = {
   currency: CURRENCY,
   prices: Object.entries({
@@ -123,13 +123,13 @@ async function measureWithBudgets(directory: string): Promise<{
     environment: ENVIRONMENT,
     prepare: async (apiPort) => {
       port = apiPort;
-      await put(port, 'pricebooks/tenant-standard', PRICE_BOOK);
+      await putCustomResource(port, 'PriceBook', 'pricebooks/tenant-standard', PRICE_BOOK);
     },
     settled: async (address) => {
       if (!isCredited) {
         await creditAll(balances(address));
         // Only now: who has a budget and no credit is suspended.
-        await put(port, 'meteringpolicies/default', POLICY);
+        await putCustomResource(port, 'MeteringPolicy', 'meteringpolicies/default', POLICY);
         isCredited = true;
       }
       return await balances(address).isCounted(tenants - 1);
@@ -158,21 +158,6 @@ function useUp(balances: Balances): Promise<readonly Suspension[]> {
       return await balances.useUp(Math.floor((index * tenants) / suspended));
     }),
   );
-}
-
-async function put(apiPort: number, path: string, spec: object): Promise<void> {
-  const [plural, name] = path.split('/');
-  const kind = plural === 'pricebooks' ? 'PriceBook' : 'MeteringPolicy';
-  const answer = await fetch(`http://127.0.0.1:${apiPort}${KIND}/${path}`, {
-    method: 'PUT',
-    body: JSON.stringify({
-      apiVersion: 'meterfeed.io/v1alpha1',
-      kind,
-      metadata: { name, generation: 1, creationTimestamp: '2026-01-01T00:00:00Z' },
-      spec,
-    }),
-  });
-  if (!answer.ok) throw new Error(`budgets: ${path}: HTTP ${answer.status}`);
 }
 
 async function inDirectory<T>(work: (directory: string) => Promise<T>): Promise<T> {

@@ -14,7 +14,7 @@ const { values } = parseArgs({
     /** Of each tenant in a minute. */
     metrics: { type: 'string', default: '10' },
     minutes: { type: 'string', default: '10' },
-    /** Seconds over which the clusters close each window, as with a SETTLING_DELAY of their own each; 0: all at once. */
+    /** Seconds over which the clusters close each window, as with a settlingDelay of their own each; 0: all at once. */
     spread: { type: 'string', default: '0' },
     seed: { type: 'string', default: '1' },
     /** Megabytes of heap of the hub, instead of what the installation gives it. */

@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import express from 'express';
 import { Registry } from 'prom-client';
 import { loadEnvironment } from '../../operator/config/load-environment.ts';
+import type { Settings } from '../../operator/config/settings.ts';
 import { createHttpServer } from '../../operator/http/server.ts';
 import { quietViews } from '../../operator/http/testing/test-server.ts';
 import { loadHeldUsage } from '../../operator/ingest/testing/held-usage.ts';
@@ -61,13 +62,12 @@ async function serveMeterfeed(): Promise<number> {
       ADAPTERS: 'noop',
       LISTEN_ADDR: '127.0.0.1:0',
       CUSTOM_METRICS: 'tokens_used:tokens:model',
-      INGEST_UNKNOWN_TENANTS: 'create',
       API_TOKEN: token,
     },
     DESTINATIONS,
   );
   if (loaded.kind !== 'loaded') throw new Error(JSON.stringify(loaded));
-  const { settings } = loaded;
+  const settings: Settings = { ...loaded.settings, ingest: { unknownTenants: 'create' } };
   const logger = createLogger({ level: 'warn', format: 'text', output: process.stderr });
   const metrics = new Registry();
   const clock = systemClock;

@@ -6,7 +6,11 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { parseArgs } from 'node:util';
 import { startEphemeralControlPlane } from '../control-plane/ephemeral.ts';
 import { createKubectl, findKubectl } from '../control-plane/kubectl.ts';
-import { applyCustomResources, OPERATOR_NAMESPACE } from '../local/custom-resources.ts';
+import {
+  applyCustomResources,
+  applyPolicy,
+  OPERATOR_NAMESPACE,
+} from '../local/custom-resources.ts';
 import { startReceiver } from '../receiver/receiver.ts';
 import { startSimulator } from '../simulator/simulator.ts';
 import { prepareOperator } from './scale/shipped-operator.ts';
@@ -66,6 +70,8 @@ async function soak(): Promise<void> {
   });
   parts.push(() => receiver.stop());
   await applyCustomResources(kubectl, { url: receiver.url, secret: RECEIVER_SECRET });
+  // Held usage would stay in memory until somebody decides, and nobody does here.
+  await applyPolicy(kubectl, { ingest: { unknownTenants: 'create' } });
   const simulator = await startSimulator({
     credentials: plane.credentials,
     truthFile: join(directory, 'truth.ndjson'),
@@ -85,8 +91,6 @@ async function soak(): Promise<void> {
       RETENTION: '1h',
       INGEST_TOKEN,
       CUSTOM_METRICS: PUSHED_METRIC,
-      // Held usage would stay in memory until somebody decides, and nobody does here.
-      INGEST_UNKNOWN_TENANTS: 'create',
     },
   });
   const operator = shipped.start();

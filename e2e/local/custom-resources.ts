@@ -51,6 +51,23 @@ export async function applyCustomResources(
   if (lago !== undefined) await applyObjects(lagoDestination('local-lago', lago));
 }
 
+/** Applies the definitions, and fields of the MeteringPolicy over those that it has. */
+export async function applyPolicy(kubectl: Kubectl, spec: object): Promise<void> {
+  await kubectl(['apply', '--server-side', '--force-conflicts', '-k', join(ROOT, 'crds')]);
+  await kubectl(['wait', '--for=condition=Established', '--timeout=30s', 'crd', '--all']);
+  const policy = {
+    apiVersion: 'meterfeed.io/v1alpha1',
+    kind: 'MeteringPolicy',
+    metadata: { name: 'default' },
+    spec,
+  };
+  const manager = '--field-manager=local-policy';
+  await kubectl(
+    ['apply', '--server-side', '--force-conflicts', manager, '-f', '-'],
+    manifest([policy]),
+  );
+}
+
 /**
  * Applies what a cluster of a fleet has: the custom resource definitions, the operator's namespace, and prices for the plan
  * that all tenants are on. Its destinations are those of the hub.

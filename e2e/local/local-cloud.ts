@@ -7,7 +7,7 @@ import { endRemembered } from '../processes/pid-file.ts';
 import { ensureOwnNodeClusters } from '../simulator/own-nodes.ts';
 import { startSimulator } from '../simulator/simulator.ts';
 import type { ApiToken } from './api-token.ts';
-import { applyCustomResources } from './custom-resources.ts';
+import { applyCustomResources, applyPolicy } from './custom-resources.ts';
 import { createKubectl, findKubectl } from '../control-plane/kubectl.ts';
 import { claimDirectory } from './claim-directory.ts';
 import { LOCAL_SECRET, startLocalBilling } from './local-billing.ts';
@@ -59,6 +59,8 @@ export async function startLocalCloud(options: LocalCloudOptions): Promise<Local
     progress('applying the custom resource definitions and samples');
     const kubectl = createKubectl(kubectlProgram, files.kubeconfig);
     await applyCustomResources(kubectl, { url: receiver.url, secret: LOCAL_SECRET }, lago);
+    // Where the tenant cluster with nodes of its own has its API server here.
+    await applyPolicy(kubectl, { tenantAPI: { allowedHosts: ['127.0.0.1'] } });
     signal.throwIfAborted();
 
     progress('simulating a small GPU cloud');
@@ -105,8 +107,6 @@ const LOCAL_SETTINGS: Readonly<Record<string, string>> = {
   PLATFORM_CLUSTER: 'local',
   COLLECTION_INTERVAL: '10s',
   RECONCILE_INTERVAL: '10s',
-  // Where the tenant cluster with nodes of its own has its API server here.
-  TENANT_API_ALLOWED_HOSTS: '127.0.0.1',
   // Who has used up a prepaid balance is stopped.
   ENFORCEMENT_MODE: 'enforce',
 };

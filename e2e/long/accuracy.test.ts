@@ -9,6 +9,7 @@ describe('the bills of short-lived pods', () => {
   test('differ from what the API says they used, after kills, API restarts and expired watches', async () => {
     const result = await measureAccuracy({
       plane: cluster,
+      kubectl: cluster.kubectl,
       seed: 1,
       durationMs: 90_000,
       log: (line) => console.error(line),

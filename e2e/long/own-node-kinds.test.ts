@@ -108,15 +108,14 @@ describe('tenants with nodes of their own, of several kinds on one cluster', () 
       windowMs: WINDOW_MS,
       env: {
         TENANT_ADMIN_FALLBACK: 'true',
-        // Where the tenant clusters have their API servers here, instead of Services of this cluster.
-        TENANT_API_ALLOWED_HOSTS: '127.0.0.1',
-        OWN_NODE_TRUST: 'provider',
       },
     });
     const kinds = ['kamaji', 'hypershift', 'cluster-api'];
     await installManifests(host, ...kinds, 'cluster-api-machines');
     await grant(host, ...kinds, 'machine-records');
-    await apply(host, ...NAMESPACES, POLICY, BY_USAGE);
+    // Where the tenant clusters have their API servers here, instead of Services of this cluster.
+    const spec = { tenantAPI: { allowedHosts: ['127.0.0.1'] }, ownNodeTrust: 'provider' };
+    await apply(host, ...NAMESPACES, { ...POLICY, spec }, BY_USAGE);
     await apply(host, ...kamajiObjects(shop.kubeconfig));
     await apply(host, ...hypershiftObjects(red.kubeconfig));
     await apply(host, ...clusterApiObjects(green.kubeconfig));

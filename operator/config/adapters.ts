@@ -2,12 +2,12 @@ import type {
   ConfigurableDestination,
   DestinationDefaults,
   ValuesOf,
-  VariableSet,
 } from './configurable-destination.ts';
 import { invalid, problemText } from './parsers/parser.ts';
 import type { DestinationSettings } from './settings.ts';
-import { spellings } from './variables/billing.ts';
-import { type Values, variables } from './variables/variables.ts';
+import type { SettingTable } from './table/setting.ts';
+import { spellings } from './table/billing.ts';
+import { type Values, variables } from './table/table.ts';
 
 /** The destinations of ADAPTERS, complete with what they need. */
 export interface Adapters {
@@ -18,8 +18,10 @@ export interface Adapters {
 /** The environment, parsed. */
 export interface ParsedEnvironment {
   readonly values: Values;
+  /** CLUSTER_NAME. */
+  readonly clusterName: string;
   /** The parsed values of other variables, those of the types of destinations. */
-  readonly valuesOf: <S extends VariableSet>(variables: S) => ValuesOf<S>;
+  readonly valuesOf: <S extends SettingTable>(variables: S) => ValuesOf<S>;
   /** Variables whose own problem is reported already. */
   readonly faulty: ReadonlySet<string>;
 }
@@ -50,7 +52,7 @@ export function adaptersFrom(
       problems.push(problemText(variable, invalid(twice, 'name it once'), name));
       continue;
     }
-    const read = chosen.fromEnvironment({ spelling: name, defaults: defaultsOf(values), valuesOf });
+    const read = chosen.fromEnvironment({ spelling: name, defaults: defaultsOf(parsed), valuesOf });
     if (read.kind === 'options') {
       const { options } = read;
       const { DESTINATIONS_START_FROM: startFrom, DESTINATIONS_PLAN_CHANGE: planChange } = values;
@@ -79,11 +81,11 @@ function chosenNames(
     .map((type) => type.spellings[0]);
 }
 
-function defaultsOf(values: Values): DestinationDefaults {
+function defaultsOf({ values, clusterName }: ParsedEnvironment): DestinationDefaults {
   return {
     planCode: values.DEFAULT_PLAN_CODE,
     currency: values.BILLING_CURRENCY,
-    clusterName: values.CLUSTER_NAME,
+    clusterName,
   };
 }
 

@@ -1,7 +1,7 @@
 import { assert, constantFrom, dictionary, oneof, property, string } from 'fast-check';
 import { expect, test } from 'vitest';
 import { loadEnvironment } from './load-environment.ts';
-import { variables } from './variables/variables.ts';
+import { variables } from './table/table.ts';
 import { DESTINATIONS } from '../destinations/registry.ts';
 
 const names = variables(DESTINATIONS).flatMap(([name, { aliases = [] }]) => [name, ...aliases]);

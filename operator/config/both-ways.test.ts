@@ -1,14 +1,13 @@
 import { globSync, readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { expect, test } from 'vitest';
-import { VARIABLES } from './variables/variables.ts';
+import { variables } from './table/table.ts';
 
 const ROOT = fileURLToPath(new URL('../../', import.meta.url));
 
 /** Variables that a custom resource sets as well, with the paths of its fields: `spec.customMetrics`. */
-const SETTABLE = Object.entries(VARIABLES).flatMap(([name, variable]) => {
-  const { fields } = variable as { readonly fields?: readonly string[] };
-  const paths = (fields ?? []).flatMap((field) => / (spec\S*)/.exec(field)?.[1] ?? []);
+const SETTABLE = variables([]).flatMap(([name, { fields = [] }]) => {
+  const paths = fields.flatMap((field) => / (spec\S*)/.exec(field)?.[1] ?? []);
   return paths.length === 0 ? [] : [{ name, paths }];
 });
 

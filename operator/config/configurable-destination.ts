@@ -1,6 +1,6 @@
 import type { DestinationType } from '../model/destination-type.ts';
 import type { Parser } from './parsers/parser.ts';
-import type { ValueOf, Variable } from './variables/variable.ts';
+import type { SettingTable, ValueOf } from './table/setting.ts';
 
 /**
  * What the configuration knows of a type of destination. The types themselves stand above this folder,
@@ -28,7 +28,8 @@ export interface ConfigurableDestination<Options = unknown> {
   fromEnvironment(given: GivenEnvironment): FromEnvironment<Options>;
 }
 
-export type VariableSet = Readonly<Record<string, Variable>>;
+/** Environment variables by their names. */
+export type VariableSet = SettingTable;
 
 /** A metadata key below the label prefix, and what is accepted as its value. */
 export interface CustomerIdKey {

@@ -1,6 +1,6 @@
 import type { Environment } from './load-environment.ts';
 import { invalid, problemText } from './parsers/parser.ts';
-import { VARIABLES } from './variables/variables.ts';
+import { LEDGER } from './table/service.ts';
 
 /** What a process may do to files, as far as Node's permission model tells: `process` fits. */
 export interface FileRights {
@@ -18,7 +18,7 @@ const PATHS: readonly {
   readonly default?: string;
   readonly needs: readonly Access[];
 }[] = [
-  { name: 'DATA_DIR', default: VARIABLES.DATA_DIR.default, needs: ['write', 'read'] },
+  { name: 'DATA_DIR', default: LEDGER.dataDir.default, needs: ['write', 'read'] },
   { name: 'LEDGER_URL_FILE', needs: ['read'] },
   { name: 'TENANT_CLUSTERS_FILE', needs: ['read'] },
   { name: 'PROMETHEUS_METRICS_FILE', needs: ['read'] },

@@ -1,8 +1,9 @@
 import { describe, expect, test } from 'vitest';
 import { loadEnvironment } from './load-environment.ts';
 import type { Settings } from './settings.ts';
-import { type Effect, optionOf, revealed, settingsOf, testEffects } from './testing/effects.ts';
-import { VARIABLES, variables } from './variables/variables.ts';
+import { type Effect, optionOf, revealed, testEffects } from './testing/effects.ts';
+import { settingsFrom } from './testing/settings.ts';
+import { settings, variables } from './table/table.ts';
 import { DESTINATIONS } from '../destinations/registry.ts';
 
 const WEBHOOK = { ADAPTERS: 'webhook', WEBHOOK_URL: 'https://hooks.example.com/in' };
@@ -55,21 +56,21 @@ const EFFECTS: readonly Effect[] = [
   ['RECONCILE_INTERVAL', '1m30s', (s) => s.discovery.reconcileIntervalMs, 90_000],
   ['OFFBOARD_GRACE', '2d', (s) => s.discovery.offboardGraceMs, 172_800_000],
   ['WATCH_NAMESPACES', 'team-a, team-b', (s) => s.discovery.watchNamespaces, ['team-a', 'team-b']],
-  ['DISCOVERY_SOURCES', 'namespaces', (s) => s.discovery.sources, ['namespaces']],
+  ['spec.discovery.sources', 'namespaces', (s) => s.discovery.sources, ['namespaces']],
   [
-    'NAMESPACE_TENANT_KEYS',
+    'spec.discovery.namespaceTenantKeys',
     'capsule.clastix.io/tenant, *.tree.hnc.x-k8s.io/depth',
     (s) => s.discovery.namespaceTenantKeys,
     ['capsule.clastix.io/tenant', '*.tree.hnc.x-k8s.io/depth'],
   ],
   ['PLATFORM_CLUSTER', 'c1', (s) => s.discovery.platformCluster, 'c1'],
-  ['TRUST_PLATFORM_METADATA', 'TRUE', (s) => s.discovery.trustPlatformMetadata, true],
-  ['TRUST_WORKLOAD_METADATA', 'TRUE', (s) => s.discovery.trustWorkloadMetadata, true],
+  ['spec.discovery.trustPlatformMetadata', 'TRUE', (s) => s.discovery.trustPlatformMetadata, true],
+  ['spec.discovery.trustWorkloadMetadata', 'TRUE', (s) => s.discovery.trustWorkloadMetadata, true],
   ['TENANT_API', 'no', (s) => s.tenantApi.enabled, false],
   ['TENANT_KUBECONFIG_SECRET', 'reader', (s) => s.tenantApi.kubeconfigSecret, 'reader'],
   ['TENANT_ADMIN_FALLBACK', 'true', (s) => s.tenantApi.adminFallback, true],
   [
-    'TENANT_API_ALLOWED_HOSTS',
+    'spec.tenantAPI.allowedHosts',
     'api.example.com,10.0.0.0/8',
     (s) => s.tenantApi.allowedHosts,
     ['api.example.com', '10.0.0.0/8'],
@@ -81,14 +82,14 @@ const EFFECTS: readonly Effect[] = [
     '/etc/x/clusters.yaml',
   ],
   ['COLLECTION_INTERVAL', '5m', (s) => s.metering.windowMs, 300_000],
-  ['SETTLING_DELAY', '500ms', (s) => s.metering.settlingDelayMs, 500],
+  ['spec.settlingDelay', '500ms', (s) => s.metering.settlingDelayMs, 500],
   ['MAX_BACKFILL', '0s', (s) => s.metering.maxBackfillMs, 0],
   ['CPU_MEMORY_BASIS', 'max', (s) => s.metering.cpuMemoryBasis, 'max'],
-  ['POD_LIFETIME', 'scheduled', (s) => s.metering.podLifetime, 'scheduled'],
+  ['spec.podLifetime', 'scheduled', (s) => s.metering.podLifetime, 'scheduled'],
   ['METER_CONTROL_PLANE', 'true', (s) => s.metering.meterControlPlane, true],
   ['METER_BY_NAMESPACE', 'true', (s) => s.metering.meterByNamespace, true],
-  ['METER_BY_QUEUE', 'true', (s) => s.metering.meterByQueue, true],
-  ['GPU_QUANTITY', 'devices', (s) => s.metering.gpuQuantity, 'devices'],
+  ['spec.meterByQueue', 'true', (s) => s.metering.meterByQueue, true],
+  ['spec.gpuQuantity', 'devices', (s) => s.metering.gpuQuantity, 'devices'],
   ['WATCH_DELETIONS', 'false', (s) => s.metering.watchDeletions, false],
   [
     'CUSTOM_METRICS',
@@ -113,9 +114,9 @@ const EFFECTS: readonly Effect[] = [
     (s) => s.metering.dedicatedNodeLabel,
     'dedicated-to=%s',
   ],
-  ['OWN_NODE_DOWNTIME_PERCENT', '25', (s) => s.metering.ownNodeDowntimePercent, 25],
-  ['MAX_OWN_NODES', '5000', (s) => s.metering.maxOwnNodes, 5000],
-  ['OWN_NODE_TRUST', 'provider', (s) => s.metering.ownNodeTrust, 'provider'],
+  ['spec.ownNodeDowntimePercent', '25', (s) => s.metering.ownNodeDowntimePercent, 25],
+  ['spec.maxOwnNodes', '5000', (s) => s.metering.maxOwnNodes, 5000],
+  ['spec.ownNodeTrust', 'provider', (s) => s.metering.ownNodeTrust, 'provider'],
   ['PRIVATE_NODE_BILLING', 'usage', (s) => s.metering.privateNodeBilling, 'usage'],
   ['TENANT_EXCLUDE_NAMESPACES', 'none', (s) => s.metering.excludeNamespaces, []],
   [
@@ -186,7 +187,8 @@ const EFFECTS: readonly Effect[] = [
       ],
     ],
   ],
-  ['INGEST_UNKNOWN_TENANTS', 'create', (s) => s.ingest.unknownTenants, 'create'],
+  ['spec.ingest.unknownTenants', 'create', (s) => s.ingest.unknownTenants, 'create'],
+  ['spec.enforcement.neverSuspend', 'acme', (s) => s.enforcement.neverSuspend, ['acme']],
   ['ENFORCEMENT_MODE', 'enforce', (s) => s.enforcement.mode, 'enforce'],
   [
     'ENFORCEMENT_RULES',
@@ -201,15 +203,15 @@ const EFFECTS: readonly Effect[] = [
   ['OTEL_METRIC_EXPORT_INTERVAL', '5000', (s) => s.otlp?.intervalMs, 5000, COLLECTOR],
 ];
 
-testEffects(EFFECTS, VARIABLES);
+testEffects(EFFECTS, Object.fromEntries(settings([])));
 
 test('an empty variable of a pod template counts as not set', () => {
   const empty = Object.fromEntries(variables(DESTINATIONS).map(([name]) => [name, '']));
-  expect(revealed(settingsOf(empty))).toStrictEqual(revealed(settingsOf({})));
+  expect(revealed(settingsFrom(empty))).toStrictEqual(revealed(settingsFrom({})));
 });
 
 test('a bare install starts with the specified defaults', () => {
-  expect(revealed(settingsOf({}))).toMatchObject({
+  expect(revealed(settingsFrom({}))).toMatchObject({
     identity: { region: 'default', clusterName: 'control-plane', tenantSource: 'cluster' },
     discovery: { reconcileIntervalMs: 30_000, offboardGraceMs: 3_600_000, watchNamespaces: [] },
     metering: {
@@ -273,6 +275,16 @@ test('a variable that is gone is set, and somebody counts on it', () => {
   });
 });
 
+test('a variable that became a field is set, and nobody says which field it is', () => {
+  const loaded = loadEnvironment({ MAX_OWN_NODES: '5', REGION: 'eu-1' }, DESTINATIONS);
+  expect(loaded).toStrictEqual({
+    kind: 'invalid',
+    problems: [
+      'MAX_OWN_NODES: removed: "5"; set spec.maxOwnNodes of the MeteringPolicy, and delete the variable',
+    ],
+  });
+});
+
 test('risky defaults are not said aloud', () => {
   const loaded = loadEnvironment({}, DESTINATIONS);
   expect(loaded.kind === 'loaded' && loaded.warnings).toStrictEqual([
@@ -284,7 +296,7 @@ test('risky defaults are not said aloud', () => {
 });
 
 test('somebody changes the settings in place', () => {
-  const settings = settingsOf({});
+  const settings = settingsFrom({});
   expect(Object.isFrozen(settings)).toBe(true);
   expect(Object.isFrozen(settings.metering.gpuResources)).toBe(true);
 });

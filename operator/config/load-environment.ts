@@ -1,17 +1,16 @@
 import { closestMatch } from 'leven';
 import { adaptersFrom } from './adapters.ts';
-import { assembleSettings } from './assemble-settings.ts';
-import type { ConfigurableDestination, ValuesOf, VariableSet } from './configurable-destination.ts';
+import { assembleSettings, partsOf, type Parts } from './assemble-settings.ts';
+import type { ConfigurableDestination, ValuesOf } from './configurable-destination.ts';
 import { omitUndefined } from '../model/omit-undefined.ts';
 import { Secret } from '../model/secret.ts';
 import { deepFreeze } from './immutable.ts';
-import { settlingProblem } from './parsers/durations.ts';
-import { invalid, type ParseProblem, parseOrThrow, problemText } from './parsers/parser.ts';
+import { invalid, type ParseProblem, problemText } from './parsers/parser.ts';
 import { maskUrl } from './parsers/urls.ts';
 import { removedTexts } from './removed-variables.ts';
 import type { Settings } from './settings.ts';
-import type { Variable } from './variables/variable.ts';
-import { type Values, VARIABLES, variables } from './variables/variables.ts';
+import { defaultOf, type Setting, type SettingTable } from './table/setting.ts';
+import { type Values, VARIABLES, variables } from './table/table.ts';
 
 /** A process environment. */
 export type Environment = Readonly<Record<string, string | undefined>>;
@@ -74,11 +73,13 @@ export function loadEnvironment(
     }
   }
   // Every variable of the schema was read by its own parser, so each has the type it declares.
-  const valuesOf = <S extends VariableSet>(own: S) =>
+  const valuesOf = <S extends SettingTable>(own: S) =>
     Object.fromEntries(Object.keys(own).map((name) => [name, parsed[name]])) as ValuesOf<S>;
   const values = valuesOf(VARIABLES);
-  const adapters = adaptersFrom({ values, valuesOf, faulty }, destinations);
-  problems.push(...adapters.problems, ...settlingTexts(values, faulty), ...ledgerTexts(values));
+  const parts = partsOf(parsed);
+  const { clusterName } = parts.identity;
+  const adapters = adaptersFrom({ values, clusterName, valuesOf, faulty }, destinations);
+  problems.push(...adapters.problems, ...ledgerTexts(values, parts));
   if (problems.length > 0) return { kind: 'invalid', problems };
 
   const webhookSecrets = Object.fromEntries(
@@ -88,7 +89,7 @@ export function loadEnvironment(
   );
   // A meter feeds the BillingDestinations of its cluster; what the environment names is a hub's.
   const fed = values.ROLE === 'meter' ? [] : adapters.destinations;
-  const settings = deepFreeze(assembleSettings(values, fed, webhookSecrets));
+  const settings = deepFreeze(assembleSettings(parts, values, fed, webhookSecrets));
   const known = schema.flatMap(([name, variable]) => [name, ...(variable.aliases ?? [])]);
   const warnings = [
     ...deprecations,
@@ -113,7 +114,7 @@ type ReadVariable =
   | { readonly kind: 'value'; readonly value: unknown; readonly effective: EffectiveValue }
   | { readonly kind: 'problem'; readonly text: string };
 
-function readVariable(name: string, variable: Variable, environment: Environment): ReadVariable {
+function readVariable(name: string, variable: Setting, environment: Environment): ReadVariable {
   const given = [name, ...(variable.aliases ?? [])]
     .map((spelling) => ({ spelling, text: environment[spelling] ?? '' }))
     .filter(({ text }) => text !== '');
@@ -149,30 +150,13 @@ function readVariable(name: string, variable: Variable, environment: Environment
 }
 
 /** The problem without the part of the input that it quotes, where the input must not be shown. */
-function quotable(variable: Variable, problem: ParseProblem): ParseProblem {
+function quotable(variable: Setting, problem: ParseProblem): ParseProblem {
   return variable.shown === undefined ? problem : invalid(problem.what, problem.mend);
 }
 
-function defaultOf(variable: Variable): unknown {
-  return variable.default === undefined
-    ? undefined
-    : parseOrThrow(variable.parser, variable.default);
-}
-
-function settlingTexts(values: Values, faulty: ReadonlySet<string>): readonly string[] {
-  if (faulty.has('SETTLING_DELAY') || faulty.has('COLLECTION_INTERVAL')) return [];
-  const problem = settlingProblem(values.SETTLING_DELAY, values.COLLECTION_INTERVAL);
-  if (problem === undefined) return [];
-  return [problemText('SETTLING_DELAY', problem, `${values.SETTLING_DELAY}ms`)];
-}
-
-function ledgerTexts({
-  LEDGER_URL: urls,
-  LEDGER_URL_FILE: file,
-  ROLE: role,
-  REPLICATED: replicated,
-  REGION_FROM_NODE: regionFromNode,
-}: Values): readonly string[] {
+function ledgerTexts(values: Values, { identity, ledger }: Parts): readonly string[] {
+  const { LEDGER_URL: urls, ROLE: role, REPLICATED: replicated } = values;
+  const { databaseFile: file } = ledger;
   const problems: string[] = [];
   if (urls !== undefined && file !== undefined) {
     const problem = invalid('beside LEDGER_URL', 'keep one of the two');
@@ -187,7 +171,7 @@ function ledgerTexts({
     const problem = invalid('only with a database', 'set LEDGER_URL (docs/fleet.md)');
     problems.push(problemText('ROLE', problem, role));
   }
-  if (role === 'meter' && regionFromNode) {
+  if (role === 'meter' && identity.regionFromNode) {
     const mend =
       'nodes of two clusters may be in one region, and event ids contain it: leave it out';
     problems.push(problemText('REGION_FROM_NODE', invalid('in a fleet', mend), 'true'));
@@ -249,7 +233,7 @@ function typoWarnings(
 }
 
 /** A variable's text as it may be shown: never a credential. */
-function shownText(variable: Variable, text: string): string {
+function shownText(variable: Setting, text: string): string {
   if (variable.shown === 'masked') return '***';
   return variable.shown === 'url' ? maskUrl(text) : text;
 }

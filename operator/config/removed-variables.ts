@@ -1,10 +1,26 @@
 import { invalid, problemText } from './parsers/parser.ts';
 
-/** Variables that have no effect any more, with how to go on. */
+const inPolicy = (field: string): string =>
+  `set ${field} of the MeteringPolicy, and delete the variable`;
+
+/** Variables that have no effect, with how to go on. */
 const REMOVED: Readonly<Record<string, string>> = {
   LEDGER_SPOOL_SIZE: 'delete it; windows wait in memory while the database is away',
   DESTINATIONS_AGGREGATE:
     'delete it; make windows longer by COLLECTION_INTERVAL where a billing system takes fewer events a second than come',
+  SETTLING_DELAY: inPolicy('spec.settlingDelay'),
+  POD_LIFETIME: inPolicy('spec.podLifetime'),
+  METER_BY_QUEUE: inPolicy('spec.meterByQueue'),
+  GPU_QUANTITY: inPolicy('spec.gpuQuantity'),
+  OWN_NODE_TRUST: inPolicy('spec.ownNodeTrust'),
+  OWN_NODE_DOWNTIME_PERCENT: inPolicy('spec.ownNodeDowntimePercent'),
+  MAX_OWN_NODES: inPolicy('spec.maxOwnNodes'),
+  DISCOVERY_SOURCES: inPolicy('spec.discovery.sources'),
+  NAMESPACE_TENANT_KEYS: inPolicy('spec.discovery.namespaceTenantKeys'),
+  TRUST_PLATFORM_METADATA: inPolicy('spec.discovery.trustPlatformMetadata'),
+  TRUST_WORKLOAD_METADATA: inPolicy('spec.discovery.trustWorkloadMetadata'),
+  TENANT_API_ALLOWED_HOSTS: inPolicy('spec.tenantAPI.allowedHosts'),
+  INGEST_UNKNOWN_TENANTS: inPolicy('spec.ingest.unknownTenants'),
 };
 
 /** Returns a text for each removed variable that the environment still sets. */

@@ -3,10 +3,20 @@ import type { DestinationType } from '../model/destination-type.ts';
 import type { PriceBook } from '../model/price-book.ts';
 import type { Secret } from '../model/secret.ts';
 import type { BillingDetails, PlanChange } from '../model/tenant.ts';
-import type { TenantSourceName } from '../model/tenant-sources.ts';
+import type { IngestToken } from './parsers/credentials.ts';
+import type { CustomMetricSetting } from './parsers/custom-metrics.ts';
+import type { BillingState } from './parsers/enforcement-rules.ts';
+import type { LedgerDatabase } from './parsers/ledger-url.ts';
+import type { DISCOVERY, TENANT_API } from './table/discovery.ts';
+import type { IDENTITY } from './table/identity.ts';
+import type { METERING } from './table/metering.ts';
+import type { ENFORCEMENT, HTTP, INGEST, LEDGER, LOG, PROMETHEUS, ROLES } from './table/service.ts';
+import type { SettingsOf, SettingTable } from './table/setting.ts';
+import type { TABLE } from './table/table.ts';
 
-/** What a process is in a fleet (docs/fleet.md). */
-export const ROLES = ['meter', 'hub', 'all'] as const;
+export { BILLING_STATES } from './parsers/enforcement-rules.ts';
+export type { BillingState, CustomMetricSetting, IngestToken, LedgerDatabase };
+
 export type Role = (typeof ROLES)[number];
 
 /**
@@ -45,94 +55,31 @@ export interface OtlpSettings {
   readonly intervalMs: number;
 }
 
-export interface IdentitySettings {
-  readonly region: string;
-  readonly clusterName: string;
-  readonly zone?: string;
-  readonly regionFromNode: boolean;
-  readonly defaultTenantClass?: string;
-  readonly tenantSource: 'cluster' | 'project';
-  /** The real value of `{label_prefix}`, `meterfeed.io` by default. */
-  readonly labelPrefix: string;
-}
+export type IdentitySettings = SettingsOf<typeof IDENTITY>;
 
-export interface DiscoverySettings {
-  readonly reconcileIntervalMs: number;
-  readonly offboardGraceMs: number;
-  readonly platformCluster?: string;
-  readonly trustPlatformMetadata: boolean;
-  readonly trustWorkloadMetadata: boolean;
-  /** Namespaces to scan; empty means all. */
-  readonly watchNamespaces: readonly string[];
-  /** The kinds of tenants that are looked for. */
-  readonly sources: readonly TenantSourceName[];
-  /**
-   * Keys of labels and annotations that name the tenant of a Namespace, the first that has a value wins; empty
-   * means `<LABEL_PREFIX>/tenant` (docs/tenants/namespaces.md#which-key).
-   */
-  readonly namespaceTenantKeys: readonly string[];
-}
+export type DiscoverySettings = SettingsOf<typeof DISCOVERY>;
 
-/** What may differ per tenant is in {@link TenantMeteringSettings}. */
-export interface MeteringSettings extends TenantMeteringSettings {
-  /** COLLECTION_INTERVAL: the window size. */
-  readonly windowMs: number;
-  readonly maxBackfillMs: number;
-  /** A window closes at its end plus this delay (docs/metering.md#windows). */
-  readonly settlingDelayMs: number;
-  readonly gpuResources: readonly string[];
-  readonly skuLabel?: string;
+/** All durations are milliseconds. */
+export interface MeteringSettings extends SettingsOf<typeof METERING> {
   readonly capacityTypeLabel: string;
-  readonly unhealthyNodeTaints: readonly string[];
-  /** `key=%s`, `%s` being the tenant cluster's name. */
-  readonly dedicatedNodeLabel?: string;
-  readonly watchDeletions: boolean;
-  readonly draGpuDrivers: readonly string[];
-  readonly customMetrics: readonly CustomMetricSetting[];
-  /** Alarms are raised where own nodes say that they were down for more of a day. */
-  readonly ownNodeDowntimePercent: number;
-}
-
-/** The metering settings that a TenantOverride may change for one tenant cluster. */
-export interface TenantMeteringSettings {
-  readonly cpuMemoryBasis: 'usage' | 'requests' | 'max';
-  readonly meterControlPlane: boolean;
-  readonly meterByNamespace: boolean;
-  readonly meterByQueue: boolean;
-  /** What GPU hours count: GPU-equivalents, or devices however small each is (docs/metering.md#gpus-counted-as-devices). */
-  readonly gpuQuantity: 'equivalents' | 'devices';
-  readonly privateNodeBilling: 'node' | 'usage';
-  /** Whose word counts about what own nodes are and whether they are up (docs/metering.md#whose-word-counts). */
-  readonly ownNodeTrust: 'tenant' | 'provider';
-  /** Own nodes of a tenant cluster that a window bills; more are held (docs/metering.md#more-own-nodes-than-are-billed). */
-  readonly maxOwnNodes: number;
-  /** What the provider says of all own nodes of the tenant cluster, as labels of a node. */
+  /** Labels of a node that the provider gives to all private nodes of a tenant cluster; only a TenantOverride has them. */
   readonly ownNodeLabels?: Readonly<Record<string, string>>;
-  readonly excludeNamespaces: readonly string[];
-  /** `running`: from the first container start; `scheduled`: from binding (docs/metering.md#pods). */
-  readonly podLifetime: 'running' | 'scheduled';
-  /** PromQL templates; absent means the built-in one, the text `none` switches the query off. */
-  readonly egressQuery?: string;
-  readonly gpuUtilQuery?: string;
-  readonly gpuCountQuery?: string;
 }
 
-/** One entry of CUSTOM_METRICS, `code:unit[:key|key]`. */
-export interface CustomMetricSetting {
-  readonly code: string;
-  readonly unit: string;
-  readonly dimensions: readonly string[];
-}
+type OverrideField = `TenantOverride spec.metering.${string}`;
+type Overridable<T extends SettingTable> = {
+  [K in keyof T]: OverrideField & NonNullable<T[K]['fields']>[number] extends never ? never : K;
+}[keyof T];
 
-export interface TenantApiSettings {
-  readonly enabled: boolean;
-  readonly kubeconfigSecret: string;
-  readonly adminFallback: boolean;
-  readonly clustersFile?: string;
-  readonly allowedHosts: readonly string[];
-}
+/** The metering settings that hold for one tenant cluster: those that a TenantOverride may change, and what its GPU hours count. */
+export type TenantMeteringSettings = Pick<
+  MeteringSettings,
+  Overridable<typeof METERING> | 'gpuQuantity' | 'ownNodeLabels'
+>;
 
-export interface PrometheusSettings {
+export type TenantApiSettings = SettingsOf<typeof TENANT_API>;
+
+export interface PrometheusSettings extends SettingsOf<typeof PROMETHEUS> {
   readonly url?: string;
   /** Name and password as `user:password`. */
   readonly basicAuth?: Secret;
@@ -141,72 +88,28 @@ export interface PrometheusSettings {
   readonly bearerTokenFile?: string;
   /** Why a credential that belongs to the URL cannot be had: nothing is asked until it can, and what is missed is asked later. */
   readonly credentialProblem?: string;
-  readonly preset: 'default' | 'vcluster-platform';
-  readonly metricsFile?: string;
 }
 
-export interface LedgerSettings {
-  readonly dataDir: string;
-  readonly retentionMs: number;
-  readonly durability: LedgerDurability;
+export interface LedgerSettings extends SettingsOf<typeof LEDGER> {
   /** Absent while the ledger is in `dataDir`. */
   readonly database?: LedgerDatabase;
   /** Further ones, which only a hub has. */
   readonly furtherDatabases?: readonly LedgerDatabase[];
-  /** A file with the URL of the database, read at start. */
-  readonly databaseFile?: string;
-}
-
-/** A PostgreSQL database that the ledger is kept in. */
-export interface LedgerDatabase {
-  readonly host: string;
-  readonly port: number;
-  /** Of the database. */
-  readonly name: string;
-  readonly user: string;
-  readonly password?: Secret;
-  readonly tls: {
-    /** `require` encrypts without looking at who answers. */
-    readonly mode: 'disable' | 'require' | 'verify-full';
-    /** Certificates to believe, PEM; those of Node when absent. */
-    readonly caFile?: string;
-  };
 }
 
 /** When an append is acknowledged: after a synchronous standby has it, or after the one server. */
-export type LedgerDurability = 'standby' | 'storage';
+export type LedgerDurability = LedgerSettings['durability'];
 
-/** What becomes of usage that is pushed in. */
-export interface IngestSettings {
-  /** Usage of tenants that nobody knows is held until somebody decides, or makes customers of them at once. */
-  readonly unknownTenants: 'hold' | 'create';
-}
+export type IngestSettings = SettingsOf<typeof INGEST>;
 
-/** A token of `POST /api/v1/events` and what may be pushed with it; everything where there is no list. */
-export interface IngestToken {
-  readonly token: Secret;
-  /** Codes of the catalogue. */
-  readonly metrics?: readonly string[];
-  readonly tenants?: readonly string[];
-}
-
-export interface HttpSettings {
+export interface HttpSettings extends SettingsOf<typeof HTTP> {
   /** `''` listens on all addresses. */
   readonly host: string;
   readonly port: number;
-  /** Where the probes are served as well; absent where they have no port of their own. */
-  readonly probe?: { readonly host: string; readonly port: number };
-  readonly apiTokens: readonly Secret[];
-  /** Holds more of them, one a line, and is read again when it changes. */
-  readonly apiTokenFile?: string;
   /** INGEST_TOKEN, else API_TOKEN; empty means that ingest is disabled. */
   readonly ingestTokens: readonly IngestToken[];
   /** INGEST_TOKEN_FILE, else API_TOKEN_FILE where there is no INGEST_TOKEN either. */
   readonly ingestTokenFile?: string;
-  /** What signs the tokens of the tenants' portal, PEM: the first signs, all are good. There is no portal without any. */
-  readonly portalKeys: readonly Secret[];
-  /** Holds more of them, in front of those, and is read again when it changes. */
-  readonly portalKeysFile?: string;
 }
 
 /** How the tenants' portal looks, and where it may be embedded (docs/portal.md). */
@@ -221,18 +124,10 @@ export interface PortalSettings {
   readonly frameAncestors: readonly string[];
 }
 
-export interface EnforcementSettings {
-  readonly mode: 'observe' | 'annotate' | 'enforce';
-  readonly rules: ReadonlyMap<string, BillingState>;
-  /** Ids of tenants whose pods are never refused, whoever says what. */
-  readonly neverSuspend: readonly string[];
+export interface EnforcementSettings extends SettingsOf<typeof ENFORCEMENT> {
   /** What verifies the alerts of each billing system that sends some; empty means that they are not accepted. */
   readonly webhookSecrets: Readonly<Record<DestinationType, readonly Secret[]>>;
 }
-
-/** What is known of how a tenant pays, from the least to the most severe (docs/enforcement.md#states). */
-export const BILLING_STATES = ['active', 'warning', 'delinquent', 'suspended'] as const;
-export type BillingState = (typeof BILLING_STATES)[number];
 
 export interface BillingSettings {
   /** The destinations named in ADAPTERS, complete with what they need. */
@@ -248,10 +143,7 @@ export interface PricingSettings {
   readonly defaultBudget?: Budget;
 }
 
-export interface LogSettings {
-  readonly level: 'debug' | 'info' | 'warn' | 'error';
-  readonly format: 'json' | 'text';
-}
+export type LogSettings = SettingsOf<typeof LOG>;
 
 /** Whether a destination bills for real. */
 export type BillingMode = 'test' | 'live';
@@ -318,26 +210,18 @@ export interface LabelRequirement {
   readonly values: readonly string[];
 }
 
-/** The settings that a MeteringPolicy may give; an absent field falls back to the environment. */
-export interface PolicySettings {
-  readonly identity?: Partial<
-    Pick<IdentitySettings, 'zone' | 'defaultTenantClass' | 'tenantSource' | 'regionFromNode'>
-  >;
-  readonly discovery?: Partial<DiscoverySettings>;
-  readonly metering?: Partial<MeteringSettings>;
-  readonly tenantApi?: Partial<Omit<TenantApiSettings, 'clustersFile'>>;
+/** The settings that a MeteringPolicy gives; an absent one falls back to the environment. */
+export type PolicySettings = {
+  readonly [Part in Exclude<keyof typeof TABLE, 'prometheus'>]?: Partial<Settings[Part]>;
+} & {
   readonly prometheus?: {
     readonly preset?: PrometheusSettings['preset'];
     /** In place of all that the environment says of the server: its credentials are not sent to another one. */
     readonly server?: Omit<PrometheusSettings, 'preset' | 'metricsFile' | 'bearerTokenFile'>;
   };
-  readonly ledger?: Partial<Pick<LedgerSettings, 'retentionMs'>>;
-  readonly ingest?: Partial<IngestSettings>;
-  readonly enforcement?: Partial<Pick<EnforcementSettings, 'mode' | 'rules' | 'neverSuspend'>>;
-  readonly log?: Partial<Pick<LogSettings, 'level'>>;
   readonly defaultBudget?: Budget;
   readonly portal?: PortalSettings;
-}
+};
 
 /**
  * Holds the one {@link Settings} value in force and lays the layers over each other:

@@ -1,7 +1,9 @@
+import { isRecord } from '../model/is-record.ts';
 import { Secret } from '../model/secret.ts';
-import type { ParseProblem } from './parsers/parser.ts';
+import { parseField, type ParseProblem } from './parsers/parser.ts';
 import { currency } from './parsers/scalars.ts';
 import { baseUrl, maskUrl } from './parsers/urls.ts';
+import type { Setting, SettingsOf, SettingTable } from './table/setting.ts';
 
 /** What a spec came to. An invalid one changes nothing in force. */
 export type Translation<T> = { readonly kind: 'settings'; readonly settings: T } | InvalidSpec;
@@ -23,6 +25,36 @@ export function invalidSpec(reason: string, message: string): InvalidSpec {
 export function invalidField(field: string, problem: ParseProblem, input: string): InvalidSpec {
   const quoted = problem.input ?? input;
   return invalidSpec('InvalidSpec', `${field}: ${problem.what}: "${quoted}"; ${problem.mend}`);
+}
+
+/**
+ * The settings of a table that a custom resource gives, by their keys. `below` is where its fields stand, such as
+ * `MeteringPolicy spec` (docs/configuration.md). Fields of other settings are left alone.
+ */
+export function tableFields<T extends SettingTable>(
+  table: T,
+  below: 'MeteringPolicy spec' | 'TenantOverride spec.metering',
+  spec: object,
+): Translation<Partial<SettingsOf<T>>> {
+  const values: Record<string, unknown> = {};
+  for (const [key, { fields = [], parser }] of Object.entries<Setting>(table)) {
+    const field = fields.find((one) => one.startsWith(`${below}.`));
+    const value = field && valueAt(spec, field.slice(below.length + 1).split('.'));
+    if (field === undefined || value === undefined) continue;
+    const parsed = parseField(parser, value);
+    const [, path = ''] = field.split(' ');
+    const shown = typeof value === 'string' ? value : JSON.stringify(value);
+    if (parsed.kind === 'problem') return invalidField(path, parsed, shown);
+    values[key] = parsed.value;
+  }
+  // Each value was read by the parser of its own setting, so each has the type it declares.
+  return { kind: 'settings', settings: values as Partial<SettingsOf<T>> };
+}
+
+function valueAt(object: unknown, path: readonly string[]): unknown {
+  const [first, ...others] = path;
+  if (first === undefined) return object;
+  return isRecord(object) ? valueAt(object[first], others) : undefined;
 }
 
 export type FieldValue<T> = { readonly kind: 'value'; readonly value: T } | InvalidSpec;

@@ -17,7 +17,7 @@ import {
 } from './secret-reader.ts';
 import type { BillingView } from './views.ts';
 
-export interface BillingDestinationOptions {
+interface BillingDestinationOptions {
   readonly settings: SettingsStore;
   readonly secrets: SecretReader;
   readonly delivery: BillingView;

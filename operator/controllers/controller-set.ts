@@ -2,13 +2,17 @@ import { untilAborted } from '../kubernetes/abort.ts';
 import type { Connection } from '../kubernetes/connection.ts';
 import { EventRecorder } from '../kubernetes/events.ts';
 import type { ReflectorMetrics, WorkQueueMetrics } from '../kubernetes/metrics.ts';
-import { createOperatorHost, type OperatorPart } from '../kubernetes/operator-base.ts';
+import {
+  createOperatorHost,
+  type OperatorHost,
+  type OperatorPart,
+} from '../kubernetes/operator-base.ts';
 import { StatusPublisher } from '../kubernetes/status-publisher.ts';
 import { omitUndefined } from '../model/omit-undefined.ts';
 import type { Clock } from '../telemetry/clock.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import type { ControlledKind } from './controlled-kind.ts';
-import { type Controller, createController } from './controller.ts';
+import { Controller } from './controller.ts';
 
 export interface ControllerSetOptions {
   readonly connection: Connection;
@@ -24,7 +28,7 @@ export interface ControllerSetOptions {
 }
 
 /** Milliseconds. */
-export interface ControllerTimings {
+interface ControllerTimings {
   /** Between looks at what a status should say. */
   readonly report?: number;
   /** Between two writes of one status when only numbers moved. */
@@ -34,54 +38,50 @@ export interface ControllerTimings {
 }
 
 /** Controllers that share a connection, and one writer of statuses and events. */
-export interface ControllerSet {
-  /** Before {@link run}. */
-  add<Spec>(kind: ControlledKind<Spec>): Controller<Spec>;
-  /** Works until the signal is aborted, `further` parts included; rejects when a controller cannot go on. */
-  run(signal: AbortSignal, further?: readonly OperatorPart[]): Promise<void>;
-}
+export class ControllerSet {
+  readonly #shared: ConstructorParameters<typeof Controller>[1] & { readonly host: OperatorHost };
+  readonly #status: OperatorPart;
+  readonly #events: EventRecorder;
+  readonly #controllers: OperatorPart[] = [];
 
-export function createControllerSet(options: ControllerSetOptions): ControllerSet {
-  const { connection, clock, logger, queueMetrics, timings = {} } = options;
-  const status = new StatusPublisher({
-    connection,
-    clock,
-    logger,
-    ...omitUndefined({ metrics: queueMetrics, intervalMs: timings.statusInterval }),
-  });
-  const events = new EventRecorder(options);
-  const host = createOperatorHost({
-    connection,
-    clock,
-    random: options.random,
-    logger,
-    ...omitUndefined({ metrics: options.reflectorMetrics }),
-  });
-  const shared = {
-    host,
-    status,
-    events,
-    clock,
-    logger,
-    ...omitUndefined({ queueMetrics, reportIntervalMs: timings.report }),
-  };
-  const controllers: Pick<Controller<unknown>, 'run' | 'ready'>[] = [];
-  return {
-    add: (kind) => {
-      const controller = createController(kind, shared);
-      controllers.push(controller);
-      return controller;
-    },
-    run: async (signal, further = []) => {
-      const ended = new AbortController();
-      for (const part of [status, ...further, ...controllers]) host.add(endingWith(part, ended));
-      // Rejects only when it is stopped before everything is ready, which closing tells better.
-      host.start().catch(() => undefined);
-      await untilAborted(signal, ended.signal);
-      await host.close();
-      await events.settled();
-    },
-  };
+  constructor(options: ControllerSetOptions) {
+    const { connection, clock, random, logger, queueMetrics, timings = {} } = options;
+    const metrics = omitUndefined({ metrics: queueMetrics, intervalMs: timings.statusInterval });
+    const status = new StatusPublisher({ connection, clock, logger, ...metrics });
+    const reflector = omitUndefined({ metrics: options.reflectorMetrics });
+    const host = createOperatorHost({ connection, clock, random, logger, ...reflector });
+    this.#status = status;
+    this.#events = new EventRecorder(options);
+    this.#shared = {
+      host,
+      status,
+      events: this.#events,
+      clock,
+      logger,
+      ...omitUndefined({ queueMetrics, reportIntervalMs: timings.report }),
+    };
+  }
+
+  /** Before {@link run}. */
+  add<Spec>(kind: ControlledKind<Spec>): Controller<Spec> {
+    const controller = new Controller(kind, this.#shared);
+    this.#controllers.push(controller);
+    return controller;
+  }
+
+  /** Works until the signal is aborted, `further` parts included; rejects when a controller cannot go on. */
+  async run(signal: AbortSignal, further: readonly OperatorPart[] = []): Promise<void> {
+    const { host } = this.#shared;
+    const ended = new AbortController();
+    for (const part of [this.#status, ...further, ...this.#controllers]) {
+      host.add(endingWith(part, ended));
+    }
+    // Rejects only when it is stopped before everything is ready, which closing tells better.
+    host.start().catch(() => undefined);
+    await untilAborted(signal, ended.signal);
+    await host.close();
+    await this.#events.settled();
+  }
 }
 
 /** The part, with its failure made known at once. */

@@ -14,9 +14,9 @@ import {
   type CustomObject,
   customObject,
 } from './controlled-kind.ts';
-import { createObjectReporter, type ObjectReporter } from './object-reporter.ts';
+import { ObjectReporter } from './object-reporter.ts';
 
-export interface ControllerOptions {
+interface ControllerOptions {
   readonly host: Pick<OperatorHost, 'watch' | 'finalizers'>;
   readonly status: StatusPublisher;
   readonly events: EventRecorder;
@@ -37,15 +37,6 @@ export interface KnownObject<Spec> {
   readonly specStatus?: SpecStatus;
 }
 
-export interface Controller<Spec> {
-  /** Works until the signal is aborted. */
-  run(signal: AbortSignal): Promise<void>;
-  /** Resolves when every object of the first list has been looked at, or the kind is not installed. */
-  ready(signal: AbortSignal): Promise<void>;
-  /** The objects that there are, whatever their specs are worth, but for those that another process looks after. */
-  objects(): readonly KnownObject<Spec>[];
-}
-
 const REPORT_INTERVAL_MS = 2_000;
 /** Whatever hinders work on an object is often mended from outside, such as a Secret that can be read again. */
 const RETRY_CAP_MS = 30_000;
@@ -55,14 +46,7 @@ const RETRY_CAP_MS = 30_000;
  * part of the settings) → report. It works on one key at a time and keeps no state that the API server
  * and the engine do not have, but for the last status of each object's spec.
  */
-export function createController<Spec>(
-  kind: ControlledKind<Spec>,
-  options: ControllerOptions,
-): Controller<Spec> {
-  return new KindController(kind, options);
-}
-
-class KindController<Spec> implements Controller<Spec> {
+export class Controller<Spec> {
   readonly #kind: ControlledKind<Spec>;
   readonly #options: ControllerOptions;
   readonly #reporter: ObjectReporter<Spec>;
@@ -77,7 +61,7 @@ class KindController<Spec> implements Controller<Spec> {
   constructor(kind: ControlledKind<Spec>, options: ControllerOptions) {
     this.#kind = kind;
     this.#options = options;
-    this.#reporter = createObjectReporter(kind, options);
+    this.#reporter = new ObjectReporter(kind, options);
     this.#queue = new WorkQueue({
       name: kind.resource.plural,
       process: (name, signal) => this.#reconcile(name, signal),
@@ -97,6 +81,7 @@ class KindController<Spec> implements Controller<Spec> {
     });
   }
 
+  /** Works until the signal is aborted. */
   async run(signal: AbortSignal): Promise<void> {
     await Promise.all([
       this.#source.run(signal),
@@ -105,6 +90,7 @@ class KindController<Spec> implements Controller<Spec> {
     ]);
   }
 
+  /** Resolves when every object of the first list has been looked at, or the kind is not installed. */
   async ready(signal: AbortSignal): Promise<void> {
     await this.#source.ready(signal);
     const first = this.objects().map(({ name }) => name);
@@ -112,6 +98,7 @@ class KindController<Spec> implements Controller<Spec> {
     await whenTrue(allLooked, this.#lookedListeners, signal);
   }
 
+  /** The objects that there are, whatever their specs are worth, but for those that another process looks after. */
   objects(): readonly KnownObject<Spec>[] {
     const own = [...this.#source.values()].filter((object) => !this.#isAnothers(object));
     return own.map((object) => {

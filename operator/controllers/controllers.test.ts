@@ -506,7 +506,7 @@ describe('the MeteringPolicy', () => {
 
   test('counts GPUs as it says, from its change on, until it says nothing', async () => {
     await rig.stop();
-    rig = await start({ GPU_QUANTITY: 'equivalents' });
+    rig = await start({ 'spec.gpuQuantity': 'equivalents' });
     const quantity = () => rig.settings.current().metering.gpuQuantity;
     expect(quantity()).toBe('equivalents');
     await apply('meteringpolicies', 'default', { gpuQuantity: 'devices' });
@@ -526,7 +526,7 @@ describe('the MeteringPolicy', () => {
 
   test('changes how is metered, and gives it back', async () => {
     await rig.stop();
-    rig = await start({ COLLECTION_INTERVAL: '30s', SETTLING_DELAY: '15s' });
+    rig = await start({ COLLECTION_INTERVAL: '30s', 'spec.settlingDelay': '15s' });
     const windowMs = () => rig.settings.current().metering.windowMs;
     await apply('meteringpolicies', 'default', { collectionInterval: '5m', zone: 'zone-a' });
     await expect.poll(windowMs, PATIENCE).toBe(300_000);

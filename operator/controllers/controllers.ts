@@ -8,11 +8,11 @@ import {
   type DestinationCursors,
   existingDestination,
 } from './billing-destination.ts';
-import { type ControllerSetOptions, createControllerSet } from './controller-set.ts';
+import { ControllerSet, type ControllerSetOptions } from './controller-set.ts';
 import { ensureDefaultPolicy, meteringPolicies, POLICY_NAME } from './metering-policy.ts';
 import type { PriceRecords } from './kept-price-books.ts';
 import { priceBooks } from './price-book.ts';
-import { createSecretReader } from './secret-reader.ts';
+import { SecretReader } from './secret-reader.ts';
 import { tenantOverrides } from './tenant-override.ts';
 import type {
   BillingView,
@@ -69,8 +69,8 @@ export interface Controllers {
 /** The controllers of the custom resources: specs go into the settings, the engine's state into status. */
 export function createControllers(options: ControllersOptions): Controllers {
   const { connection, clock, logger } = options;
-  const set = createControllerSet(options);
-  const secrets = createSecretReader(options);
+  const set = new ControllerSet(options);
+  const secrets = new SecretReader(options);
   const withSecrets = {
     ...options,
     secrets,

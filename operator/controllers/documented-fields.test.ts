@@ -1,6 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { expect, test } from 'vitest';
-import { variables } from '../config/variables/variables.ts';
+import type { Setting } from '../config/table/setting.ts';
+import { policyField, settings, TABLE } from '../config/table/table.ts';
 import { DESTINATIONS } from '../destinations/registry.ts';
 import { PLURALS, places, schemaOf } from './testing/schemas.ts';
 
@@ -17,20 +18,46 @@ test('the documentation names no field that the custom resources do not have', (
       [...places(schemaOf(PLURALS[index]))].map(({ path }) => `${kind} ${path.join('.')}`),
     ),
   );
-  const documented = variables(DESTINATIONS).flatMap(([, variable]) => variable.fields ?? []);
+  const documented = settings(DESTINATIONS).flatMap(([, setting]) => setting.fields ?? []);
   expect(documented.length).toBeGreaterThan(10);
   expect(documented.filter((field) => !existing.has(field))).toEqual([]);
 });
+
+test('a field of the MeteringPolicy is described with another variable or default than holds', () => {
+  const schemas = new Map(
+    [...places(schemaOf('meteringpolicies'))].map(({ path, schema }) => [path.join('.'), schema]),
+  );
+  const described = Object.values<Readonly<Record<string, Setting>>>(TABLE)
+    .flatMap((part) => Object.values(part))
+    .flatMap((setting) => {
+      const field = policyField(setting);
+      const description = schemas.get(field ?? '')?.description?.replaceAll(/\s+/g, ' ') ?? '';
+      return field === undefined ? [] : [{ field, description, stated: statedOf(setting) }];
+    });
+  expect(described.length).toBeGreaterThan(40);
+  const wrong = described.filter(
+    ({ description, stated }) => !stated.every((text) => description.includes(text)),
+  );
+  expect(wrong).toEqual([]);
+});
+
+/** What the description of a field has to hold. */
+function statedOf({ variable, default: text, otherwise }: Setting): readonly string[] {
+  const by = variable === undefined ? 'By' : `Environment variable ${variable}, by`;
+  if (text !== undefined && text !== 'none' && otherwise === undefined) {
+    return [`${by} default ${text.replaceAll(',', ' and ')}.`];
+  }
+  return variable === undefined ? [] : [`nvironment variable ${variable}`];
+}
 
 /** What no environment variable says has a page of its own. */
 const PAGES: Readonly<Record<string, string>> = {
   defaultBudget: 'docs/budgets.md',
   portal: 'docs/portal.md',
-  'enforcement.neverSuspend': 'docs/budgets.md',
 };
 
 test('no setting of the MeteringPolicy is left out of the documentation', () => {
-  const documented = variables(DESTINATIONS).flatMap(([, variable]) => variable.fields ?? []);
+  const documented = settings(DESTINATIONS).flatMap(([, setting]) => setting.fields ?? []);
   const isDocumented = (place: string): boolean =>
     documented.some((field) => `${place}.`.startsWith(`${field}.`));
   const fields = [...places(schemaOf('meteringpolicies'))]

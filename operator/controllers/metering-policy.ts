@@ -22,7 +22,7 @@ import {
   unreadSecret,
 } from './secret-reader.ts';
 
-export interface MeteringPolicyOptions extends PolicyViews {
+interface MeteringPolicyOptions extends PolicyViews {
   readonly settings: SettingsStore;
   /** What holds where the policy says nothing. */
   readonly environment: Settings;
@@ -108,7 +108,7 @@ export function meteringPolicies(
   };
 }
 
-export interface DefaultPolicyOptions {
+interface DefaultPolicyOptions {
   readonly connection: Pick<Connection, 'request'>;
   readonly clock: Clock;
   readonly logger: Logger;

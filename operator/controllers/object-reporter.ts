@@ -12,23 +12,7 @@ import {
 import type { ControlledKind, CustomObject, Report } from './controlled-kind.ts';
 import { summaryOf } from './summary.ts';
 
-/** Tells people what becomes of the objects of one kind: status for what is, events for what happened. */
-export interface ObjectReporter<Spec> {
-  /** The newest spec has been looked at. */
-  reconciled(object: CustomObject<Spec>, specStatus: SpecStatus): void;
-  /** Time has passed; the engine may have moved on. */
-  refresh(object: CustomObject<Spec>): void;
-  /** The object is being deleted, and what it stands for cannot be put away. */
-  removalFailed(object: CustomObject<Spec>, finalizer: string): void;
-  /** What the object stands for is put away. */
-  removed(object: CustomObject<Spec>, note: string): void;
-  /** What became of the newest spec that was looked at; undefined before any was. */
-  specStatusOf(object: CustomObject<Spec>): SpecStatus | undefined;
-  /** The object is gone. */
-  forget(object: CustomObject<Spec>): void;
-}
-
-export interface ObjectReporterOptions {
+interface ObjectReporterOptions {
   readonly status: StatusPublisher;
   readonly events: EventRecorder;
   readonly clock: Clock;
@@ -45,14 +29,8 @@ interface Reconciled {
 /** How long after a start an older status is better than "not known yet". */
 const SETTLING_MS = 60_000;
 
-export function createObjectReporter<Spec>(
-  kind: ControlledKind<Spec>,
-  options: ObjectReporterOptions,
-): ObjectReporter<Spec> {
-  return new KindReporter(kind, options);
-}
-
-class KindReporter<Spec> implements ObjectReporter<Spec> {
+/** Reports what becomes of the objects of one kind: status for what is, events for what happened. */
+export class ObjectReporter<Spec> {
   readonly #kind: ControlledKind<Spec>;
   readonly #options: ObjectReporterOptions;
   readonly #startedAt: number;
@@ -65,6 +43,7 @@ class KindReporter<Spec> implements ObjectReporter<Spec> {
     this.#startedAt = options.clock.monotonic();
   }
 
+  /** The newest spec has been looked at. */
   reconciled(object: CustomObject<Spec>, specStatus: SpecStatus): void {
     const { uid, generation } = object;
     const before = this.#known.get(uid);
@@ -74,24 +53,29 @@ class KindReporter<Spec> implements ObjectReporter<Spec> {
     this.#report(object, reconciled);
   }
 
+  /** Time has passed; the engine may have moved on. */
   refresh(object: CustomObject<Spec>): void {
     const reconciled = this.#known.get(object.uid);
     // A newer spec is about to be looked at; until then the status speaks of the one before.
     if (reconciled?.generation === object.generation) this.#report(object, reconciled);
   }
 
+  /** The object is being deleted, and what it stands for cannot be put away. */
   removalFailed(object: CustomObject<Spec>, finalizer: string): void {
     this.#publish(object, { claims: [removalFailing(finalizer)], fields: {} });
   }
 
+  /** What the object stands for is put away. */
   removed(object: CustomObject<Spec>, note: string): void {
     this.#record(object, 'Normal', 'Removed', note);
   }
 
+  /** What became of the newest spec that was looked at; undefined before any was. */
   specStatusOf({ uid }: CustomObject<Spec>): SpecStatus | undefined {
     return this.#known.get(uid)?.specStatus;
   }
 
+  /** The object is gone. */
   forget({ uid }: CustomObject<Spec>): void {
     this.#known.delete(uid);
     this.#options.status.forget(uid);

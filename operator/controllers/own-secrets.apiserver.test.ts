@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { useOwnTestCluster } from '../../e2e/control-plane/test-cluster.ts';
 import { connectWith } from '../kubernetes/testing/connect.ts';
-import { createSecretReader } from './secret-reader.ts';
+import { SecretReader } from './secret-reader.ts';
 
 const cluster = useOwnTestCluster();
 const NEVER = new AbortController().signal;
@@ -31,7 +31,7 @@ test('a process that cannot find out which Secrets are its own gives none away, 
   await cluster.call('POST', `/api/v1/namespaces/${namespace}/secrets`, SECRET);
   const connection = connectWith(cluster.kubeconfig);
   const reader = (inPod: boolean) =>
-    createSecretReader({ connection, namespace, instance: 'meterfeed-0', inPod });
+    new SecretReader({ connection, namespace, instance: 'meterfeed-0', inPod });
   const kindsRead = async (secrets: ReturnType<typeof reader>) => {
     const reads = await secrets.read(['billing', 'meterfeed'], NEVER);
     return [...reads.values()].map(({ kind }) => kind);

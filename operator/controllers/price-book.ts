@@ -15,7 +15,7 @@ import {
 } from './kept-price-books.ts';
 import { translatePriceBook } from './price-book-settings.ts';
 
-export interface PriceBookOptions {
+interface PriceBookOptions {
   readonly settings: SettingsStore;
   readonly records: PriceRecords;
   readonly clock: Pick<Clock, 'now'>;

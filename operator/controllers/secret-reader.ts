@@ -10,39 +10,42 @@ import { OwnSecrets, type OwnSecretsOptions } from './own-secrets.ts';
 export const SECRET_INTERVAL_MS = 15_000;
 export const SECRET_RETRY_MS = 5_000;
 
-/** Reads Secrets of the operator's own namespace, and none that the operator itself is configured from. */
-export interface SecretReader {
-  /** All of the named Secrets, at once. */
-  read(names: readonly string[], signal: AbortSignal): Promise<SecretReads>;
-}
-
-export interface SecretReaderOptions extends Omit<OwnSecretsOptions, 'inPod'> {
+interface SecretReaderOptions extends Omit<OwnSecretsOptions, 'inPod'> {
   /** Whether this process runs in a pod; told by the mounted service account unless given. */
   readonly inPod?: boolean;
 }
 
-export function createSecretReader(options: SecretReaderOptions): SecretReader {
-  const { connection, namespace, inPod = inClusterNamespace() !== undefined } = options;
-  const ownSecrets = new OwnSecrets({ ...options, inPod });
-  const resource = { group: '', version: 'v1', plural: 'secrets', namespace };
-  const readOne = async (name: string, signal: AbortSignal): Promise<SecretRead> => {
-    const own = await ownSecrets.read(signal);
+/** Reads Secrets of the operator's own namespace, and none that the operator itself is configured from. */
+export class SecretReader {
+  readonly #options: SecretReaderOptions;
+  readonly #ownSecrets: OwnSecrets;
+
+  constructor(options: SecretReaderOptions) {
+    const { inPod = inClusterNamespace() !== undefined } = options;
+    this.#options = options;
+    this.#ownSecrets = new OwnSecrets({ ...options, inPod });
+  }
+
+  /** Reads all of the named Secrets at once. */
+  async read(names: readonly string[], signal: AbortSignal): Promise<SecretReads> {
+    const reads = names.map(
+      async (name): Promise<[string, SecretRead]> => [name, await this.#readOne(name, signal)],
+    );
+    return new Map(await Promise.all(reads));
+  }
+
+  async #readOne(name: string, signal: AbortSignal): Promise<SecretRead> {
+    const { connection, namespace } = this.#options;
+    const own = await this.#ownSecrets.read(signal);
     if (own.kind === 'failed') return own;
     if (own.names.has(name)) return { kind: 'refused' };
-    const outcome = await connection.request(resourcePath(resource, name), { signal });
+    const path = resourcePath({ group: '', version: 'v1', plural: 'secrets', namespace }, name);
+    const outcome = await connection.request(path, { signal });
     if (outcome.kind === 'ok' && isAccountToken(outcome.body)) return { kind: 'refused' };
     if (outcome.kind === 'ok') return { kind: 'found', values: valuesOf(outcome.body) };
     if (outcome.kind === 'status' && outcome.code === 404) return { kind: 'missing' };
     return { kind: 'failed', reason: describeFailure(outcome) };
-  };
-  return {
-    read: async (names, signal) => {
-      const reads = names.map(
-        async (name): Promise<[string, SecretRead]> => [name, await readOne(name, signal)],
-      );
-      return new Map(await Promise.all(reads));
-    },
-  };
+  }
 }
 
 /** Says which Secret could not be read, and why; undefined when all could be. */

@@ -3,7 +3,8 @@ import type {
   TenantOverrideStatus,
 } from '../config/custom-resources.generated.ts';
 import type { SettingsStore, TenantMatch, TenantOverrideSettings } from '../config/settings.ts';
-import { invalidSpec, type Translation } from '../config/spec-fields.ts';
+import { invalidSpec, tableFields, type Translation } from '../config/spec-fields.ts';
+import { METERING } from '../config/table/metering.ts';
 import type { OverrideUse } from '../discovery/discover.ts';
 import { omitUndefined } from '../model/omit-undefined.ts';
 import { quote } from '../model/validate-event.ts';
@@ -11,14 +12,13 @@ import { type ConditionClaim, readyBySpec, type SpecStatus, stalledClaims } from
 import { translateBudget } from './budget-settings.ts';
 import { budgetFields } from './budget-status.ts';
 import type { ControlledKind } from './controlled-kind.ts';
-import { queryProblem } from './policy-settings.ts';
 import type { BudgetsView, DeliveryView, TenantsView } from './views.ts';
 
 /** The rest is over HTTP. */
 const MOST_ITEMS = 100;
 const MOST_RIVALS = 5;
 
-export interface TenantOverrideOptions {
+interface TenantOverrideOptions {
   readonly settings: SettingsStore;
   readonly tenants: TenantsView;
   readonly delivery: DeliveryView;
@@ -77,8 +77,8 @@ export function translateOverride(
     const mend = 'give either namespace and name, or a selector with at least one requirement';
     return invalidSpec('InvalidSpec', `spec.match: names no tenant cluster; ${mend}`);
   }
-  const query = queryProblem(spec.metering ?? {}, 'spec.metering');
-  if (query !== undefined) return query;
+  const metering = tableFields(METERING, 'TenantOverride spec.metering', spec.metering ?? {});
+  if (metering.kind === 'invalid') return metering;
   const zone = spec.billing?.timeZone;
   if (zone !== undefined && !isTimeZone(zone)) {
     const mend = 'give one such as Europe/Berlin';

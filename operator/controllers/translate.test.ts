@@ -394,7 +394,7 @@ describe('the MeteringPolicy', () => {
     [{ retention: '99999d' }, 'spec.retention: too long: "99999d"'],
     [
       { tenantAPI: { allowedHosts: ['10.0.0.0/99'] } },
-      'spec.tenantAPI.allowedHosts[0]: not a CIDR: "10.0.0.0/99"',
+      'spec.tenantAPI.allowedHosts: not a CIDR: "10.0.0.0/99"',
     ],
     [
       { customMetrics: [{ code: 'tenant_gpu_hours', unit: 'x' }] },

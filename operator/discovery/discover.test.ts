@@ -266,14 +266,14 @@ describe('usage is billed to the wrong customer', () => {
       excluded: false,
     });
     expect(cluster).not.toHaveProperty('plan');
-    const trusting = { ...byProject, TRUST_PLATFORM_METADATA: 'true' };
+    const trusting = { ...byProject, 'spec.discovery.trustPlatformMetadata': 'true' };
     const [trusted] = clustersOf({ workloads: [x], instances: edited, environment: trusting });
     expect(trusted).toMatchObject({ tenant: 'somebody-else', plan: 'free', excluded: true });
   });
 
   test('the Namespace, which its tenant cannot write, beats the workload', () => {
     const labelled = workload('host-x', 'x', { labels: { 'meterfeed.io/tenant': 'workload' } });
-    const trusting = { TRUST_WORKLOAD_METADATA: 'true' };
+    const trusting = { 'spec.discovery.trustWorkloadMetadata': 'true' };
     expect(tenantsOf({ workloads: [labelled], environment: trusting })).toStrictEqual({
       'tenant-host-x-x': 'workload',
     });
@@ -312,9 +312,9 @@ describe('usage is billed to the wrong customer', () => {
     expect(problems).toHaveLength(Object.keys(texts).length - 1);
     expect(problems).toContain(
       'tenant-host-x-x: workload x: annotation meterfeed.io/exclude: ignored: the admins of a namespace can ' +
-        'edit its workloads; set it on Namespace host-x, or set TRUST_WORKLOAD_METADATA=true (spec.discovery.trustWorkloadMetadata of the MeteringPolicy)',
+        'edit its workloads; set it on Namespace host-x, or set spec.discovery.trustWorkloadMetadata of the MeteringPolicy',
     );
-    const environment = { TRUST_WORKLOAD_METADATA: 'true' };
+    const environment = { 'spec.discovery.trustWorkloadMetadata': 'true' };
     expect(clustersOf({ workloads: [edited], environment })[0]).toMatchObject({
       tenant: 'somebody-else',
       excluded: true,
@@ -340,7 +340,7 @@ describe('usage is billed to the wrong customer', () => {
     expect(clusters[0]).toMatchObject({ excluded: false, overrides: [] });
     expect(problems).toStrictEqual([
       'tenant-host-x-x: TenantOverride free: selector matches by labels of a workload: ignored: the admins of a ' +
-        'namespace can edit its workloads; set it on Namespace host-x, or set TRUST_WORKLOAD_METADATA=true (spec.discovery.trustWorkloadMetadata of the MeteringPolicy)',
+        'namespace can edit its workloads; set it on Namespace host-x, or set spec.discovery.trustWorkloadMetadata of the MeteringPolicy',
     ]);
     const namespaces = [namespaceObject('host-x', { labels: { team: 'free-of-charge' } })];
     expect(clustersOf({ workloads: [x], namespaces, overrides })[0]?.excluded).toBe(true);

@@ -268,7 +268,7 @@ function overridesOf(input: DescribeInput): AppliedOverrides {
 
 /** Why a workload's key or label does not count, and what to do. */
 function workloadUntrusted({ name }: HostNamespace): string {
-  return `the admins of a namespace can edit its workloads; set it on Namespace ${name}, or set TRUST_WORKLOAD_METADATA=true (spec.discovery.trustWorkloadMetadata of the MeteringPolicy)`;
+  return `the admins of a namespace can edit its workloads; set it on Namespace ${name}, or set spec.discovery.trustWorkloadMetadata of the MeteringPolicy`;
 }
 
 /** Namespace, then workloads; the instance only where its users are trusted (docs/discovery.md#who-is-billed). */

@@ -200,7 +200,7 @@ describe('the log does not say what the specification promises', () => {
     await discovery.round();
     expect(lines.filter((line) => line.includes('meterfeed.io/tenant'))).toStrictEqual([
       'warn [discovery] tenant-tenant-a-a: workload a: label meterfeed.io/tenant: ignored: the admins of a namespace ' +
-        'can edit its workloads; set it on Namespace tenant-a, or set TRUST_WORKLOAD_METADATA=true (spec.discovery.trustWorkloadMetadata of the MeteringPolicy)',
+        'can edit its workloads; set it on Namespace tenant-a, or set spec.discovery.trustWorkloadMetadata of the MeteringPolicy',
     ]);
   });
 

@@ -13,7 +13,7 @@ const namespaces = [
 ];
 
 /** Their selectors match labels of workloads too. */
-const environment = { TRUST_WORKLOAD_METADATA: 'true' };
+const environment = { 'spec.discovery.trustWorkloadMetadata': 'true' };
 
 type Says = Partial<TenantOverrideSettings>;
 

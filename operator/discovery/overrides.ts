@@ -1,10 +1,10 @@
-import { omitUndefined } from '../model/omit-undefined.ts';
 import type {
   LabelRequirement,
   TenantMatch,
   TenantMeteringSettings,
   TenantOverrideSettings,
 } from '../config/settings.ts';
+import { TENANT_METERING } from '../config/table/metering.ts';
 import { compareBytewise } from '../model/bytewise.ts';
 
 /** What an override is matched against. */
@@ -54,7 +54,7 @@ export function overridden<Field extends keyof TenantOverrideSettings>(
   return applied.find((override) => override[field] !== undefined)?.[field];
 }
 
-/** The metering settings with what overrides change, each named so that nothing else slips in. */
+/** The metering settings with what overrides change, and nothing but what holds for one tenant cluster. */
 export function overriddenMetering(
   metering: TenantMeteringSettings,
   applied: readonly TenantOverrideSettings[],
@@ -62,20 +62,8 @@ export function overriddenMetering(
   const merged = applied
     .toReversed()
     .reduce((below, override) => ({ ...below, ...override.metering }), metering);
-  const { egressQuery, gpuUtilQuery, gpuCountQuery, ownNodeLabels } = merged;
-  return {
-    cpuMemoryBasis: merged.cpuMemoryBasis,
-    meterControlPlane: merged.meterControlPlane,
-    meterByNamespace: merged.meterByNamespace,
-    meterByQueue: merged.meterByQueue,
-    gpuQuantity: merged.gpuQuantity,
-    privateNodeBilling: merged.privateNodeBilling,
-    ownNodeTrust: merged.ownNodeTrust,
-    maxOwnNodes: merged.maxOwnNodes,
-    excludeNamespaces: merged.excludeNamespaces,
-    podLifetime: merged.podLifetime,
-    ...omitUndefined({ egressQuery, gpuUtilQuery, gpuCountQuery, ownNodeLabels }),
-  };
+  const kept = Object.entries(merged).filter(([key]) => TENANT_METERING.has(key));
+  return Object.fromEntries(kept) as TenantMeteringSettings;
 }
 
 function matches({ namespace, name, labels }: OverrideTarget, match: TenantMatch): boolean {

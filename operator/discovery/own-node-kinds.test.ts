@@ -17,7 +17,7 @@ function object(namespace: string, name: string, more: RawObject = {}): RawObjec
 }
 
 function find(sources: string, host: Host) {
-  return discoverHost({ ...host, environment: { DISCOVERY_SOURCES: sources } });
+  return discoverHost({ ...host, environment: { 'spec.discovery.sources': sources } });
 }
 
 describe('a tenant cluster with nodes of its own is not found, or its credential is not', () => {

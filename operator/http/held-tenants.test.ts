@@ -17,7 +17,7 @@ const event = {
   window_start: '2026-11-21T09:00:00Z',
   window_end: '2026-11-21T09:01:00Z',
 };
-const environment = { INGEST_UNKNOWN_TENANTS: '' };
+const environment = { 'spec.ingest.unknownTenants': '' };
 const views = { discovery: quietDiscovery({ tenants: () => [testTenant('acme')] }) };
 
 const push = (server: TestServer, body: unknown) =>
@@ -77,8 +77,8 @@ describe('a typo in a tenant’s name bills no stranger', () => {
     expect((await get(server, '/api/v1/held-tenants')).json).toStrictEqual({ held_tenants: [] });
   });
 
-  test('INGEST_UNKNOWN_TENANTS=create makes customers at once, as before', async () => {
-    const create = { INGEST_UNKNOWN_TENANTS: 'create' };
+  test('unknownTenants: create makes customers at once, as before', async () => {
+    const create = { 'spec.ingest.unknownTenants': 'create' };
     await using server = await startTestServer({ environment: create, views });
     const { json } = await push(server, event);
     expect(json).not.toHaveProperty('held');

@@ -32,7 +32,7 @@ export function namespaceSplit(cluster: TenantCluster, labels: ObjectLabels): Sp
   return splitBy(billedNamespace(cluster, labels), '');
 }
 
-/** Of pods and resource claims: by the queue (METER_BY_QUEUE) as well (docs/metering.md#queues). */
+/** Of pods and resource claims: by the queue (meterByQueue) as well (docs/metering.md#queues). */
 export function billedSplit(cluster: TenantCluster, labels: ObjectLabels): Split {
   const queue = cluster.metering.meterByQueue ? (labels.queue ?? '') : '';
   return splitBy(billedNamespace(cluster, labels), queue);

@@ -208,7 +208,10 @@ test('by usage, what a control plane uses shows as it was sampled', () => {
 });
 
 describe('an empty StatefulSet takes what is in a Namespace away from its tenant', () => {
-  const environment = { DISCOVERY_SOURCES: 'vcluster,namespaces', CPU_MEMORY_BASIS: 'requests' };
+  const environment = {
+    'spec.discovery.sources': 'vcluster,namespaces',
+    CPU_MEMORY_BASIS: 'requests',
+  };
   const tenants = (labels: Readonly<Record<string, string>>, more: object = {}) =>
     discoverHost({
       workloads: [workload('team-1', 'forged')],
@@ -217,7 +220,7 @@ describe('an empty StatefulSet takes what is in a Namespace away from its tenant
     }).clusters.map(({ source, tenant }) => [source, tenant]);
 
   test('named by a key of another product', () => {
-    const keys = { NAMESPACE_TENANT_KEYS: 'capsule.clastix.io/tenant' };
+    const keys = { 'spec.discovery.namespaceTenantKeys': 'capsule.clastix.io/tenant' };
     expect(tenants({ 'capsule.clastix.io/tenant': 'acme' }, keys)).toEqual([
       ['workload', 'namespaces-acme'],
     ]);
@@ -230,9 +233,9 @@ describe('an empty StatefulSet takes what is in a Namespace away from its tenant
   test('a Namespace without a key, or where namespaces are not looked for, names nobody', () => {
     const own = [['workload', 'tenant-team-1-forged']];
     expect(tenants({})).toEqual(own);
-    const keys = { NAMESPACE_TENANT_KEYS: 'capsule.clastix.io/tenant' };
+    const keys = { 'spec.discovery.namespaceTenantKeys': 'capsule.clastix.io/tenant' };
     const labels = { 'capsule.clastix.io/tenant': 'acme' };
-    expect(tenants(labels, { ...keys, DISCOVERY_SOURCES: 'vcluster' })).toEqual(own);
+    expect(tenants(labels, { ...keys, 'spec.discovery.sources': 'vcluster' })).toEqual(own);
   });
 
   test('what is in it is billed to the tenant of the Namespace, and 64 cores and 8 GPUs are', () => {

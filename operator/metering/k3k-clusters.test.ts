@@ -15,7 +15,7 @@ function found(names: readonly string[], meterControlPlane = false): readonly Te
     objects: { k3k: names.map((name) => k3kCluster('k3k-n', name)) },
     environment: {
       CPU_MEMORY_BASIS: 'requests',
-      DISCOVERY_SOURCES: 'vcluster,k3k',
+      'spec.discovery.sources': 'vcluster,k3k',
       METER_CONTROL_PLANE: String(meterControlPlane),
     },
   }).clusters;
@@ -57,7 +57,7 @@ test('pods of several Clusters in one namespace are billed to each, and what is 
 test('a Cluster of mode virtual without agents runs its tenant’s pods for nothing', () => {
   const { clusters } = discoverHost({
     objects: { k3k: [k3kCluster('k3k-n', 'a', { mode: 'virtual' })] },
-    environment: { CPU_MEMORY_BASIS: 'requests', DISCOVERY_SOURCES: 'k3k' },
+    environment: { CPU_MEMORY_BASIS: 'requests', 'spec.discovery.sources': 'k3k' },
   });
   const world = worldOf(clusters);
   run(world, 'server', { cluster: 'a', role: 'server' }, 8);
@@ -119,8 +119,8 @@ test('a Cluster that is found late in a namespace of a tenant is not billed for 
       namespaces: [namespaceObject('k3k-n', { labels: { team: 'x' }, created: LONG_AGO })],
       environment: {
         CPU_MEMORY_BASIS: 'requests',
-        DISCOVERY_SOURCES: 'vcluster,k3k,namespaces',
-        NAMESPACE_TENANT_KEYS: 'team',
+        'spec.discovery.sources': 'vcluster,k3k,namespaces',
+        'spec.discovery.namespaceTenantKeys': 'team',
       },
     }).clusters;
   const world = worldOf(discovered({}));

@@ -14,7 +14,7 @@ function queued(name: string, labels: Readonly<Record<string, string>>, more = {
   return pod({ name, node: 'n1', labels: { ...OWN_LABELS, ...labels }, ...more });
 }
 
-describe('METER_BY_QUEUE', () => {
+describe('meterByQueue', () => {
   const pods = (world: World): void => {
     world.pod(queued('p', { [KUEUE]: 'training' }, { containers: [{ cpu: '1' }] }));
     world.pod(queued('q', { [KAI]: 'notebooks' }, { containers: [{ cpu: '2' }] }));

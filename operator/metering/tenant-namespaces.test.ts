@@ -21,8 +21,8 @@ function found(...namespaces: readonly RawObject[]): readonly TenantCluster[] {
     namespaces,
     environment: {
       CPU_MEMORY_BASIS: 'requests',
-      DISCOVERY_SOURCES: 'vcluster,namespaces',
-      NAMESPACE_TENANT_KEYS: 'capsule.clastix.io/tenant',
+      'spec.discovery.sources': 'vcluster,namespaces',
+      'spec.discovery.namespaceTenantKeys': 'capsule.clastix.io/tenant',
     },
   }).clusters;
 }
@@ -142,8 +142,8 @@ describe('a namespace that moves is billed to the wrong tenant', () => {
       namespaces: [given('tenant-b', 'x'), given('team-1', 'x')],
       environment: {
         CPU_MEMORY_BASIS: 'requests',
-        DISCOVERY_SOURCES: 'vcluster,namespaces',
-        NAMESPACE_TENANT_KEYS: 'capsule.clastix.io/tenant',
+        'spec.discovery.sources': 'vcluster,namespaces',
+        'spec.discovery.namespaceTenantKeys': 'capsule.clastix.io/tenant',
       },
     }).clusters;
     world.clusters(found(given('tenant-b', 'x')), START + 19 * MINUTE);
@@ -163,8 +163,8 @@ describe('a namespace that moves is billed to the wrong tenant', () => {
       namespaces: [given('team-1', 'x')],
       environment: {
         CPU_MEMORY_BASIS: 'requests',
-        DISCOVERY_SOURCES: 'vcluster,namespaces',
-        NAMESPACE_TENANT_KEYS: 'capsule.clastix.io/tenant',
+        'spec.discovery.sources': 'vcluster,namespaces',
+        'spec.discovery.namespaceTenantKeys': 'capsule.clastix.io/tenant',
       },
     });
     world.clusters(clusters, START + HOUR + 20 * MINUTE);

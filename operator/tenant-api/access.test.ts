@@ -192,7 +192,7 @@ describe('a kubeconfig changes and the operator goes on with the old one', () =>
   });
 
   test('an unreachable server has the Secret looked at again within half a minute', async () => {
-    const rig = rigOf({ TENANT_API_ALLOWED_HOSTS: '127.0.0.1' }, tenantCluster());
+    const rig = rigOf({ 'spec.tenantAPI.allowedHosts': '127.0.0.1' }, tenantCluster());
     rig.put(PLACE, kubeconfigText({ cluster: { server: 'https://127.0.0.1:1' } }));
     await rig.pass();
     const looks = rig.asked.length;

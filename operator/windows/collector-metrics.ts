@@ -105,7 +105,7 @@ export function createCollectorMetrics(registry: Registry): CollectorMetrics {
     }),
     ownNodeDowntimeExceeded: new Gauge({
       name: 'meterfeed_own_node_downtime_exceeded',
-      help: 'Tenant clusters whose own nodes were down for more of the last day than OWN_NODE_DOWNTIME_PERCENT.',
+      help: 'Tenant clusters whose own nodes were down for more of the last day than ownNodeDowntimePercent.',
       registers,
     }),
     unsettledCreditSeconds: new Counter({

@@ -7,7 +7,7 @@ import { at, clockAt, eventsOf, pass, startProcess, windowsOf } from './testing/
 
 const NODE = 'tenant_private_node_hours';
 const REASON = (held: number, limit: number): string =>
-  `${held} own nodes are more than the ${limit} of MAX_OWN_NODES and are not billed`;
+  `${held} own nodes are more than the ${limit} of maxOwnNodes and are not billed`;
 
 /** Tenant cluster `a` with a limit of own nodes, and `b` without any. */
 async function setUp(maxOwnNodes: number) {
@@ -46,7 +46,7 @@ function lastMinutes(events: Awaited<ReturnType<typeof eventsOf>>): number {
 }
 
 describe('a tenant invents nodes', () => {
-  test('those beyond MAX_OWN_NODES make no events, and are shown', async () => {
+  test('those beyond maxOwnNodes make no events, and are shown', async () => {
     const { clock, process, tenant, events } = await setUp(100);
     for (let index = 0; index < 3_000; index += 1) {
       tenant.node(gpuNode({ ...N7, name: `invented-${index}` }));

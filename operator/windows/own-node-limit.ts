@@ -9,7 +9,7 @@ import type { Gap } from './gaps.ts';
 /** Own nodes of a tenant cluster that a window leaves out, since they are more than it bills. */
 export interface HeldNodes {
   readonly held: number;
-  /** MAX_OWN_NODES as it holds for the tenant cluster. */
+  /** maxOwnNodes as it holds for the tenant cluster. */
   readonly limit: number;
 }
 
@@ -87,7 +87,7 @@ export function heldNodesGap(window: Window, id: string, heldNodes: HeldNodes): 
 }
 
 function reasonOf({ held, limit }: HeldNodes): string {
-  return `${held} own nodes are more than the ${limit} of MAX_OWN_NODES and are not billed`;
+  return `${held} own nodes are more than the ${limit} of maxOwnNodes and are not billed`;
 }
 
 /** What is shown of a tenant cluster some of whose nodes are held. */

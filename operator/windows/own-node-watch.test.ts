@@ -72,7 +72,7 @@ describe('a tenant whose word counts', () => {
     [11, 1],
     [12, 0],
     [100, 0],
-  ])('OWN_NODE_DOWNTIME_PERCENT=%i: 11.7 %% of a day exceeds it: %i', async (percent, exceeded) => {
+  ])('ownNodeDowntimePercent=%i: 11.7 %% of a day exceeds it: %i', async (percent, exceeded) => {
     const { watch, value } = setUp(percent);
     const world = worldOf();
     world.node(gpuNode(DOWN), START + 30 * MINUTE);

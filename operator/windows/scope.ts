@@ -70,7 +70,7 @@ export interface Scope {
 export interface Settling {
   /** The window's end. */
   readonly end: number;
-  /** SETTLING_DELAY. */
+  /** settlingDelay. */
   readonly delayMs: number;
   readonly now: number;
 }

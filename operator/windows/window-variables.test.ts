@@ -39,10 +39,12 @@ test('COLLECTION_INTERVAL: windows are so long, and aligned to it', async () => 
   expect(windowsOf(changed)).toStrictEqual(['12:00:30', '12:01:00', '12:01:30', '12:02:00']);
 });
 
-test('SETTLING_DELAY: a window is closed that long after its end', async () => {
+test('settlingDelay: a window is closed that long after its end', async () => {
   expect(windowsOf(await eventsAfter(85, {}))).toStrictEqual(['12:01:00']);
-  expect(await eventsAfter(85, { SETTLING_DELAY: '20s' })).toStrictEqual([]);
-  expect(windowsOf(await eventsAfter(102, { SETTLING_DELAY: '20s' }))).toStrictEqual(['12:01:00']);
+  expect(await eventsAfter(85, { 'spec.settlingDelay': '20s' })).toStrictEqual([]);
+  expect(windowsOf(await eventsAfter(102, { 'spec.settlingDelay': '20s' }))).toStrictEqual([
+    '12:01:00',
+  ]);
 });
 
 test('MAX_BACKFILL: windows missed for longer are not made up for', async () => {

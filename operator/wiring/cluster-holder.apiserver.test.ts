@@ -13,7 +13,7 @@ import { connectWith } from '../kubernetes/testing/connect.ts';
 import { createManualClock } from '../kubernetes/testing/manual-clock.ts';
 import { errorText } from '../model/error-text.ts';
 import { isRecord } from '../model/is-record.ts';
-import { settingsFrom } from '../controllers/testing/settings.ts';
+import { settingsFrom } from '../config/testing/settings.ts';
 import { loadKubeConfig } from '../kubernetes/kube-config.ts';
 import { createLogger } from '../telemetry/create-logger.ts';
 import { Scrubber } from '../telemetry/scrubber.ts';

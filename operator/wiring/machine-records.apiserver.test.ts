@@ -50,7 +50,7 @@ afterEach(async () => {
 async function start(recordsAs = api.kubeconfig, ledger = createMemoryLedger()) {
   const logger = createCapturingLogger();
   const connection = connectWith(recordsAs);
-  const settings = createSettingsStore(settingsFrom({ OWN_NODE_TRUST: 'provider' }));
+  const settings = createSettingsStore(settingsFrom({ 'spec.ownNodeTrust': 'provider' }));
   const { records, part } = createMachineRecordWatch({
     connection,
     settings,

@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { loadEnvironment } from '../config/load-environment.ts';
-import { settingsOf } from '../config/testing/effects.ts';
+import { settingsFrom as settingsOf } from '../config/testing/settings.ts';
 import { DESTINATIONS } from '../destinations/registry.ts';
 import type { OpenLedgerOutcome } from '../ledger/ledger.ts';
 import { testWindow, TEST_WINDOW_START } from '../ledger/testing/events.ts';

@@ -98,7 +98,7 @@ const billed = async (): Promise<unknown> => {
 
 /** Whether nodes of `own` are held. */
 const tooManyNodes = async (): Promise<boolean> =>
-  (await world.failure('own'))?.includes('MAX_OWN_NODES') ?? false;
+  (await world.failure('own'))?.includes('maxOwnNodes') ?? false;
 
 const ROWS: readonly Row[] = [
   {
@@ -154,7 +154,8 @@ const ROWS: readonly Row[] = [
   },
   {
     field: 'tenantAPI.allowedHosts',
-    effect: async () => (await world.failure('far'))?.includes('TENANT_API_ALLOWED_HOSTS') ?? false,
+    effect: async () =>
+      (await world.failure('far'))?.includes('spec.tenantAPI.allowedHosts') ?? false,
     environment: true,
     phases: [
       [['127.0.0.1'], true],

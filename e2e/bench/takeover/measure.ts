@@ -27,7 +27,7 @@ export interface TakeOverFigures {
   readonly afterStop: number;
 }
 
-/** SETTLING_DELAY. */
+/** The default of settlingDelay. */
 const SETTLING_MS = 3_000;
 /** So long before the window is due the process ends: its Lease was renewed just before. */
 const BEFORE_DUE_MS = 1_000;

@@ -119,6 +119,9 @@ async function write(
   const isPatch = MERGE_PATCH.test(request.headers['content-type'] ?? '');
   const before = store.get(target);
   if (isPatch && before === undefined) return refuse(response, 404, 'NotFound');
+  if (request.method === 'POST' && before !== undefined) {
+    return refuse(response, 409, 'AlreadyExists');
+  }
   const object = isPatch ? merged(before ?? {}, body) : body;
   send(response, request.method === 'POST' ? 201 : 200, store.put(target, object));
 }

@@ -1,8 +1,15 @@
 import { omitUndefined } from '../../model/omit-undefined.ts';
 import { Secret } from '../../model/secret.ts';
-import type { IngestToken } from '../settings.ts';
 import { splitItems } from './lists.ts';
 import { invalid, type Parser, valid } from './parser.ts';
+
+/** A token of `POST /api/v1/events` and what may be pushed with it; everything where there is no list. */
+export interface IngestToken {
+  readonly token: Secret;
+  /** Codes of the catalogue. */
+  readonly metrics?: readonly string[];
+  readonly tenants?: readonly string[];
+}
 
 const PRINTABLE = /^[!-~]+$/;
 const FORM = 'printable ASCII characters without spaces';

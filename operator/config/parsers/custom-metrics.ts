@@ -1,6 +1,7 @@
 import { COLLECTOR_METRICS } from '../../model/catalog.ts';
 import { RESERVED_KEYS } from '../../model/event-schema.ts';
-import type { CustomMetricSetting } from '../settings.ts';
+import { isRecord } from '../../model/is-record.ts';
+import { fieldItems } from './lists.ts';
 import { invalid, type Parsed, type Parser, valid } from './parser.ts';
 import { text } from './scalars.ts';
 
@@ -13,7 +14,14 @@ const UNIT = text(64);
 const MEASURED = new Set(COLLECTOR_METRICS.map((metric) => metric.code));
 const RESERVED = new Set<string>(RESERVED_KEYS);
 
-/** `code:unit[:key|key],...`. A code that the collector measures itself is refused. */
+/** One entry of CUSTOM_METRICS, `code:unit[:key|key]`. */
+export interface CustomMetricSetting {
+  readonly code: string;
+  readonly unit: string;
+  readonly dimensions: readonly string[];
+}
+
+/** `code:unit[:key|key],...`; in a field a list of `code`, `unit` and `dimensions`. A code that the collector measures itself is refused. */
 export function customMetrics(): Parser<readonly CustomMetricSetting[]> {
   return {
     accepts: '`code:unit[:key\\|key],...`; `none` for no metric',
@@ -30,12 +38,30 @@ export function customMetrics(): Parser<readonly CustomMetricSetting[]> {
       }
       return valid(metrics);
     },
+    field: (value) => fieldItems(value, FIELD_METRIC),
   };
 }
+
+const FIELD_METRIC: Parser<CustomMetricSetting> = {
+  accepts: '',
+  parse: (text) => ({ ...invalid('not a metric', 'give code and unit'), input: text }),
+  field(value) {
+    if (!isRecord(value)) return this.parse(String(value));
+    const code = String(value['code']);
+    const dimensions = [value['dimensions'] ?? []].flat().map(String);
+    const metric = checked({ code, unit: String(value['unit']), dimensions });
+    return metric.kind === 'problem' ? { ...metric, input: code } : metric;
+  },
+};
 
 function parseMetric(item: string): Parsed<CustomMetricSetting> {
   const [code = '', unit = '', keys, ...rest] = item.split(':').map((part) => part.trim());
   if (rest.length > 0) return invalid('more than three parts', MEND);
+  const dimensions = keys === undefined ? [] : keys.split('|').map((key) => key.trim());
+  return checked({ code, unit, dimensions });
+}
+
+function checked({ code, unit, dimensions }: CustomMetricSetting): Parsed<CustomMetricSetting> {
   if (!CODE.test(code)) {
     return invalid(
       'not a metric code',
@@ -46,7 +72,6 @@ function parseMetric(item: string): Parsed<CustomMetricSetting> {
   if (unit === '') return invalid('no unit', MEND);
   const parsedUnit = UNIT.parse(unit);
   if (parsedUnit.kind === 'problem') return parsedUnit;
-  const dimensions = keys === undefined ? [] : keys.split('|').map((key) => key.trim());
   const bad = dimensions.find((key) => !KEY.test(key) || RESERVED.has(key));
   if (bad !== undefined) {
     return invalid('a key that cannot be used', 'use a-z, 0-9 and _, and no field of the event');

@@ -1,12 +1,27 @@
 import { omitUndefined } from '../../model/omit-undefined.ts';
 import { Secret } from '../../model/secret.ts';
-import type { LedgerDatabase } from '../settings.ts';
 import { invalid, type Parsed, type Parser, valid } from './parser.ts';
 
 const FORM = 'postgresql://user:password@host:5432/database';
 const MEND = `write it as in ${FORM}`;
 const TLS_MODES = ['disable', 'require', 'verify-full'] as const;
 const DEFAULT_PORT = 5432;
+
+/** A PostgreSQL database that the ledger is kept in. */
+export interface LedgerDatabase {
+  readonly host: string;
+  readonly port: number;
+  /** Of the database. */
+  readonly name: string;
+  readonly user: string;
+  readonly password?: Secret;
+  readonly tls: {
+    /** `require` encrypts without looking at who answers. */
+    readonly mode: 'disable' | 'require' | 'verify-full';
+    /** Certificates to believe, PEM; those of Node when absent. */
+    readonly caFile?: string;
+  };
+}
 
 /**
  * The URL of a PostgreSQL database. `sslmode` is `verify-full` unless it says otherwise, `sslrootcert`

@@ -1,4 +1,4 @@
-import { invalid, type Parsed, type Parser, valid } from './parser.ts';
+import { invalid, type Parsed, parseField, type Parser, valid } from './parser.ts';
 
 /** The list value that means "nothing", so that a default can be switched off
  * (docs/configuration.md#how-values-are-written). */
@@ -22,7 +22,20 @@ export function list<T>(item: Parser<T>): Parser<readonly T[]> {
       }
       return valid(values);
     },
+    field: (value) => fieldItems(value, item),
   };
+}
+
+/** The items of a list in a custom resource, each read by a parser. */
+export function fieldItems<T>(value: unknown, item: Parser<T>): Parsed<readonly T[]> {
+  if (!Array.isArray(value)) return invalid('not a list', 'write it as a list');
+  const values: T[] = [];
+  for (const given of value) {
+    const parsed = parseField(item, given);
+    if (parsed.kind === 'problem') return { ...parsed, input: parsed.input ?? String(given) };
+    values.push(parsed.value);
+  }
+  return valid(values);
 }
 
 /** The trimmed items of a comma list; an empty or repeated item is a problem. */

@@ -19,6 +19,15 @@ export interface Parser<T> {
   readonly accepts: string;
   /** The text is trimmed; it may be empty. */
   parse(text: string): Parsed<T>;
+  /** Reads the value of a field of a custom resource where that is no text. */
+  field?(value: unknown): Parsed<T>;
+}
+
+/** Reads the value of a field of a custom resource. */
+export function parseField<T>(parser: Parser<T>, value: unknown): Parsed<T> {
+  if (parser.field !== undefined) return parser.field(value);
+  if (typeof value === 'string') return parser.parse(value);
+  return invalid('not a text', 'write it as a text', JSON.stringify(value));
 }
 
 export function valid<T>(value: T): Parsed<T> {

@@ -58,6 +58,9 @@ export function boolean(): Parser<boolean> {
       if (FALSE.has(word)) return valid(false);
       return invalid('not a boolean', 'use true or false');
     },
+    field(value) {
+      return this.parse(String(value));
+    },
   };
 }
 
@@ -70,6 +73,9 @@ export function integer(least: number, most: number): Parser<number> {
       if (!/^\d{1,15}$/.test(input)) return invalid('not a whole number', mend);
       const value = Number(input);
       return value < least || value > most ? invalid('out of range', mend) : valid(value);
+    },
+    field(value) {
+      return this.parse(String(value));
     },
   };
 }

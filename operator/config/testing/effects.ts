@@ -1,9 +1,9 @@
 import { describe, expect, test } from 'vitest';
-import { DESTINATIONS } from '../../destinations/registry.ts';
 import { Secret } from '../../model/secret.ts';
-import type { VariableSet } from '../configurable-destination.ts';
-import { type Environment, loadEnvironment } from '../load-environment.ts';
+import type { Environment } from '../load-environment.ts';
 import type { Settings } from '../settings.ts';
+import type { SettingTable } from '../table/setting.ts';
+import { settingsFrom } from './settings.ts';
 
 /** A variable with a text, and the setting that it makes; with other variables where it needs some. */
 export type Effect = readonly [
@@ -13,12 +13,6 @@ export type Effect = readonly [
   expected: unknown,
   others?: Environment,
 ];
-
-export function settingsOf(environment: Environment): Settings {
-  const loaded = loadEnvironment(environment, DESTINATIONS);
-  if (loaded.kind === 'invalid') throw new Error(loaded.problems.join('\n'));
-  return loaded.settings;
-}
 
 /** Secrets as plain text, so that expectations can be written. */
 export function revealed(value: unknown): unknown {
@@ -46,16 +40,23 @@ export function optionOf(type: string, field: string) {
 /** The default, and what only refuses others. */
 const WITHOUT_A_SETTING: ReadonlySet<string> = new Set(['SPOT_DISCOUNT_PERCENT', 'REPLICATED']);
 
+/** What holds where it is not set, which some destinations refuse. */
+function withoutIt(environment: Environment, select: Effect[2]): unknown {
+  try {
+    return revealed(select(settingsFrom(environment)));
+  } catch {
+    return 'refused';
+  }
+}
+
 /** Tests that each variable of a set makes the setting that it is said to make, under each of its names. */
-export function testEffects(effects: readonly Effect[], set: VariableSet): void {
+export function testEffects(effects: readonly Effect[], set: SettingTable): void {
   describe('a variable that is set and has no effect', () => {
     for (const [name, text, select, expected, others = {}] of effects) {
       test(`${name}=${text}`, () => {
-        expect(revealed(select(settingsOf({ ...others, [name]: text })))).toStrictEqual(expected);
+        expect(revealed(select(settingsFrom({ ...others, [name]: text })))).toStrictEqual(expected);
         if (WITHOUT_A_SETTING.has(name)) return;
-        const without = loadEnvironment({ ...others, [name]: undefined }, DESTINATIONS);
-        const before = without.kind === 'invalid' ? 'refused' : revealed(select(without.settings));
-        expect(before).not.toStrictEqual(expected);
+        expect(withoutIt({ ...others, [name]: undefined }, select)).not.toStrictEqual(expected);
       });
     }
 
@@ -68,7 +69,9 @@ export function testEffects(effects: readonly Effect[], set: VariableSet): void 
       for (const [name, text, select, expected, others = {}] of effects) {
         for (const alias of set[name]?.aliases ?? []) {
           const { [name]: _dropped, ...rest } = others;
-          expect(revealed(select(settingsOf({ ...rest, [alias]: text })))).toStrictEqual(expected);
+          expect(revealed(select(settingsFrom({ ...rest, [alias]: text })))).toStrictEqual(
+            expected,
+          );
         }
       }
     });

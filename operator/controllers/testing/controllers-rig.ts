@@ -15,7 +15,7 @@ import { createControllers } from '../controllers.ts';
 import type { PriceRecords } from '../kept-price-books.ts';
 import type { PolicyViews } from '../policy-status.ts';
 import { viewsOf } from './facts.ts';
-import { settingsFrom } from './settings.ts';
+import { settingsFrom } from '../../config/testing/settings.ts';
 
 /** Controllers at work, over an engine that the test speaks for. */
 export interface ControllersRig {

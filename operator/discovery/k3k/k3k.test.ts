@@ -6,7 +6,7 @@ import { namespaceObject, workload } from '../testing/objects.ts';
 import { k3kCluster } from './testing/objects.ts';
 
 function find(host: Host) {
-  return discoverHost({ ...host, environment: { DISCOVERY_SOURCES: 'vcluster,k3k' } });
+  return discoverHost({ ...host, environment: { 'spec.discovery.sources': 'vcluster,k3k' } });
 }
 
 test('who never asked for it gets bills for Clusters of k3k', () => {
@@ -156,7 +156,10 @@ describe('whose an object is', () => {
     const { clusters, problems } = discoverHost({
       objects: { k3k: [k3kCluster('n', 'a')] },
       namespaces: [namespaceObject('n', { labels: { team: 'acme' } })],
-      environment: { DISCOVERY_SOURCES: 'k3k,namespaces', NAMESPACE_TENANT_KEYS: 'team' },
+      environment: {
+        'spec.discovery.sources': 'k3k,namespaces',
+        'spec.discovery.namespaceTenantKeys': 'team',
+      },
     });
 
     test.each<readonly [what: string, labels: Readonly<Record<string, string>>, expected: string]>([
@@ -184,8 +187,8 @@ describe('whose an object is', () => {
         objects: { k3k: [k3kCluster('n', 'a')] },
         namespaces: [namespaceObject('n', { labels: { team: 'acme' } })],
         environment: {
-          DISCOVERY_SOURCES: 'vcluster,k3k,namespaces',
-          NAMESPACE_TENANT_KEYS: 'team',
+          'spec.discovery.sources': 'vcluster,k3k,namespaces',
+          'spec.discovery.namespaceTenantKeys': 'team',
         },
       });
       expect(three.clusters.map(({ id }) => id)).toEqual(['k3k-n-a', 'tenant-n-v']);

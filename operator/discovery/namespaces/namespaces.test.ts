@@ -2,7 +2,7 @@ import { describe, expect, test } from 'vitest';
 import { discoverHost, type Host } from '../testing/host.ts';
 import { namespaceObject, type ObjectOptions, workload } from '../testing/objects.ts';
 
-const BOTH = { DISCOVERY_SOURCES: 'vcluster,namespaces' };
+const BOTH = { 'spec.discovery.sources': 'vcluster,namespaces' };
 const KEY = 'capsule.clastix.io/tenant';
 
 function of(tenant: string, more: ObjectOptions = {}): ObjectOptions {
@@ -12,7 +12,7 @@ function of(tenant: string, more: ObjectOptions = {}): ObjectOptions {
 function find({ environment, ...host }: Host) {
   return discoverHost({
     ...host,
-    environment: { ...BOTH, NAMESPACE_TENANT_KEYS: KEY, ...environment },
+    environment: { ...BOTH, 'spec.discovery.namespaceTenantKeys': KEY, ...environment },
   });
 }
 
@@ -28,7 +28,7 @@ function namespacesOf(host: Host): Readonly<Record<string, readonly string[]>> {
 
 test('who never asked for it gets bills for labelled namespaces', () => {
   const namespaces = [namespaceObject('team-1', of('acme'))];
-  const host = { namespaces, environment: { DISCOVERY_SOURCES: 'vcluster' } };
+  const host = { namespaces, environment: { 'spec.discovery.sources': 'vcluster' } };
   expect(find(host).clusters).toEqual([]);
 });
 
@@ -95,7 +95,7 @@ describe('the tenant of a namespace is read from the wrong place', () => {
     ],
   ])('%s', (_what, keys, options, id) => {
     const namespaces = [namespaceObject('team-1', options)];
-    const environment = { NAMESPACE_TENANT_KEYS: keys };
+    const environment = { 'spec.discovery.namespaceTenantKeys': keys };
     expect(namespacesOf({ namespaces, environment })).toEqual({ [id]: ['team-1'] });
   });
 
@@ -103,7 +103,7 @@ describe('the tenant of a namespace is read from the wrong place', () => {
     const labels = { 'meterfeed.io/tenant': 'acme' };
     const { clusters } = find({
       namespaces: [namespaceObject('team-1', { labels })],
-      environment: { NAMESPACE_TENANT_KEYS: 'none' },
+      environment: { 'spec.discovery.namespaceTenantKeys': 'none' },
     });
     expect(clusters).toMatchObject([{ id: 'namespaces-acme', name: 'acme', tenant: 'acme' }]);
   });
@@ -112,7 +112,7 @@ describe('the tenant of a namespace is read from the wrong place', () => {
     const annotations = { 'openshift.io/requester': 'a\u2028b' };
     const { clusters, problems } = find({
       namespaces: [namespaceObject('team-1', { annotations })],
-      environment: { NAMESPACE_TENANT_KEYS: 'openshift.io/requester' },
+      environment: { 'spec.discovery.namespaceTenantKeys': 'openshift.io/requester' },
     });
     expect(clusters).toEqual([]);
     expect(problems).toHaveLength(1);
@@ -207,7 +207,7 @@ test('two tenants whose names make the same id get different ones, and keep them
       created: `2026-01-0${index + 1}T00:00:00Z`,
     }),
   );
-  const environment = { NAMESPACE_TENANT_KEYS: 'field.cattle.io/projectId' };
+  const environment = { 'spec.discovery.namespaceTenantKeys': 'field.cattle.io/projectId' };
   const first = find({ namespaces: [a ?? {}, b ?? {}], environment });
   const ids = first.clusters.map(({ id }) => id);
   expect(new Set(ids).size).toBe(2);

@@ -1,5 +1,6 @@
-import { type Environment, loadEnvironment } from '../../config/load-environment.ts';
+import type { Environment } from '../../config/load-environment.ts';
 import type { Settings, TenantOverrideSettings } from '../../config/settings.ts';
+import { settingsFrom as settingsOf } from '../../config/testing/settings.ts';
 import type { Projected, Projection, RawObject } from '../../kubernetes/source.ts';
 import type { TenantSourceName } from '../../model/tenant-sources.ts';
 import { type FixtureKind, seeFixture, workloadKind } from '../../kubernetes/testing/fixtures.ts';
@@ -11,7 +12,7 @@ import { tenantObject } from '../tenant-objects.ts';
 import { controlPlaneWorkload, platformInstance } from '../vcluster/views.ts';
 import { hostNamespace } from '../views.ts';
 import { namespaceObject } from './objects.ts';
-import { CUSTOMER_ID_KEYS, DESTINATIONS } from '../../destinations/registry.ts';
+import { CUSTOMER_ID_KEYS } from '../../destinations/registry.ts';
 
 /** A host cluster's objects, for one call of discover. */
 export interface Host {
@@ -34,9 +35,7 @@ export function settingsFrom(
   environment: Environment = {},
   overrides: readonly TenantOverrideSettings[] = [],
 ): Settings {
-  const loaded = loadEnvironment(environment, DESTINATIONS);
-  if (loaded.kind === 'invalid') throw new Error(loaded.problems.join('\n'));
-  return { ...loaded.settings, overrides };
+  return { ...settingsOf(environment), overrides };
 }
 
 /** One discovery round over objects as the API server sends them. */

@@ -358,7 +358,7 @@ test('usage pushed under a mistyped name is shown, and given to the tenant that 
   const ledger = createMemoryLedger();
   await using at: TestServer = await startTestServer({
     ledger,
-    environment: { INGEST_UNKNOWN_TENANTS: 'hold' },
+    environment: { 'spec.ingest.unknownTenants': 'hold' },
     views: { discovery: quietDiscovery({ tenants: () => [testTenant('acme')] }) },
   });
   const window = { window_start: '2026-11-21T08:00:00Z', window_end: '2026-11-21T08:01:00Z' };

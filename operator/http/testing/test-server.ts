@@ -1,6 +1,6 @@
 import { Registry } from 'prom-client';
 import { Credits } from '../../budgets/credits.ts';
-import { loadEnvironment } from '../../config/load-environment.ts';
+import { settingsFrom } from '../../config/testing/settings.ts';
 import type { Settings } from '../../config/settings.ts';
 import type { Tenant } from '../../model/tenant.ts';
 import type { TenantCluster } from '../../discovery/tenant-cluster.ts';
@@ -16,7 +16,6 @@ import type { HttpLimits } from '../limits.ts';
 import { createHttpServer, type HttpServerOptions } from '../server.ts';
 import type { DiscoveryView, Views } from '../views.ts';
 import { type ApiDocument, loadApiDocument } from './api-document.ts';
-import { DESTINATIONS } from '../../destinations/registry.ts';
 
 /** When the tests take place. */
 export const NOW = Date.parse('2026-11-21T09:05:00Z');
@@ -163,21 +162,16 @@ export async function startTestServer(options: TestServerOptions = {}): Promise<
 
 /** Settings as the real loader gives them; an empty value takes a variable away. */
 export function testSettings(environment: Readonly<Record<string, string>> = {}): Settings {
-  const loaded = loadEnvironment(
-    {
-      ADAPTERS: 'noop',
-      REGION: 'eu-central-1',
-      LISTEN_ADDR: '127.0.0.1:0',
-      CUSTOM_METRICS: 'tokens_used:tokens:model',
-      INGEST_UNKNOWN_TENANTS: 'create',
-      API_TOKEN,
-      INGEST_TOKEN,
-      ...environment,
-    },
-    DESTINATIONS,
-  );
-  if (loaded.kind !== 'loaded') throw new Error(JSON.stringify(loaded));
-  return loaded.settings;
+  return settingsFrom({
+    ADAPTERS: 'noop',
+    REGION: 'eu-central-1',
+    LISTEN_ADDR: '127.0.0.1:0',
+    CUSTOM_METRICS: 'tokens_used:tokens:model',
+    'spec.ingest.unknownTenants': 'create',
+    API_TOKEN,
+    INGEST_TOKEN,
+    ...environment,
+  });
 }
 
 /** Built once for each setting, as in the operator itself. */

@@ -1,6 +1,6 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { Registry } from 'prom-client';
-import { loadEnvironment } from '../../config/load-environment.ts';
+import { settingsFrom } from '../../config/testing/settings.ts';
 import type { Settings } from '../../config/settings.ts';
 import { createMemoryLogger } from '../../telemetry/testing/memory-logger.ts';
 import type { TenantCluster } from '../../discovery/tenant-cluster.ts';
@@ -21,7 +21,6 @@ import type { Measure } from '../measure.ts';
 import { PrometheusClient } from '../prometheus-client.ts';
 import { PrometheusMetering, type PrometheusMeteringOptions } from '../prometheus-metering.ts';
 import { createPrometheusMetrics, type PrometheusMetrics } from '../prometheus-metrics.ts';
-import { DESTINATIONS } from '../../destinations/registry.ts';
 
 /** One life of the Prometheus half, on a clock that the test moves and a real HTTP connection. */
 export interface Life {
@@ -60,9 +59,7 @@ export function historyOf(
 }
 
 export function settingsOf(environment: Readonly<Record<string, string>>): Settings {
-  const loaded = loadEnvironment({ REGION: 'here', ...environment }, DESTINATIONS);
-  if (loaded.kind === 'invalid') throw new Error(loaded.problems.join('\n'));
-  return loaded.settings;
+  return settingsFrom({ REGION: 'here', ...environment });
 }
 
 /** Egress and utilisation, as the settings have them. */

@@ -62,7 +62,7 @@ test.each([
 
 test.each([
   ['https://10.21.0.9', ['10.20.0.0/16'], /neither the tenant cluster’s own Service .* nor listed/],
-  ['https://b.tenant-a.svc', [], /nor listed in TENANT_API_ALLOWED_HOSTS/],
+  ['https://b.tenant-a.svc', [], /nor listed in spec\.tenantAPI\.allowedHosts/],
   ['https://a.tenant-a.svc.evil.example', [], /nor listed/],
   ['https://b.tenant-b.svc', ['10.0.0.0/8'], /nor listed/],
   ['https://b.tenant-b.svc.cluster.local', ['10.0.0.0/8'], /nor listed/],
@@ -135,7 +135,7 @@ test.each([
     aliases['tenant-a/a'] = 'vault.internal.example';
     aliases['tenant-b/other'] = 'vault.internal.example';
     expect(outcome.addressProblem('10.1.2.3')).toMatch(
-      /^address not allowed: the Service is of type ExternalName and leads to "vault\.internal\.example"; list that in TENANT_API_ALLOWED_HOSTS/,
+      /^address not allowed: the Service is of type ExternalName and leads to "vault\.internal\.example"; list that in spec\.tenantAPI\.allowedHosts/,
     );
     const again = (...more: string[]) =>
       plan(
@@ -158,7 +158,7 @@ test('a name that is only allowed by network is dialled wherever it leads', () =
   const named = 'https://api.example.com';
   expect(problem(named, ['10.20.0.0/16'], '10.20.1.1')).toBeUndefined();
   expect(problem(named, ['10.20.0.0/16'], '10.21.1.1')).toBe(
-    'address not allowed: "api.example.com" leads to "10.21.1.1"; list it in TENANT_API_ALLOWED_HOSTS or spec.tenantAPI.allowedHosts of the MeteringPolicy',
+    'address not allowed: "api.example.com" leads to "10.21.1.1"; list it in spec.tenantAPI.allowedHosts of the MeteringPolicy',
   );
   expect(problem(named, ['api.example.com'], '93.184.216.34')).toBeUndefined();
 });

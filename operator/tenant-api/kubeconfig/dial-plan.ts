@@ -5,7 +5,7 @@ import type { ForeignKubeconfig } from './values.ts';
 
 /** Where a kubeconfig may lead (docs/security.md#d-3). */
 export type DialRule =
-  /** The tenant's word: the tenant cluster's own Service, or what TENANT_API_ALLOWED_HOSTS lists. */
+  /** The tenant's word: the tenant cluster's own Service, or what spec.tenantAPI.allowedHosts lists. */
   | {
       readonly kind: 'tenant';
       readonly namespace: string;
@@ -77,7 +77,7 @@ export function planDial(kubeconfig: ForeignKubeconfig, rule: DialRule): DialPla
   return plan(kubeconfig, server, undefined, (address) =>
     allowed.networks.check(address, isIPv4(address) ? 'ipv4' : 'ipv6')
       ? check(address)
-      : `address not allowed: "${host}" leads to "${address}"; list it in TENANT_API_ALLOWED_HOSTS or spec.tenantAPI.allowedHosts of the MeteringPolicy`,
+      : `address not allowed: "${host}" leads to "${address}"; list it in spec.tenantAPI.allowedHosts of the MeteringPolicy`,
   );
 }
 
@@ -132,7 +132,7 @@ function aliasProblem(
   if (alias === undefined || allowed.names.has(alias)) return undefined;
   const family = address !== undefined && isIPv4(address) ? 'ipv4' : 'ipv6';
   if (address !== undefined && allowed.networks.check(address, family)) return undefined;
-  return `address not allowed: the Service is of type ExternalName and leads to "${alias}"; list that in TENANT_API_ALLOWED_HOSTS or spec.tenantAPI.allowedHosts of the MeteringPolicy`;
+  return `address not allowed: the Service is of type ExternalName and leads to "${alias}"; list that in spec.tenantAPI.allowedHosts of the MeteringPolicy`;
 }
 
 function at(host: string, server: URL, port: string): URL {
@@ -194,7 +194,7 @@ const HTTPS_PORT = '443';
 
 function notListed({ namespace, name }: Extract<DialRule, { kind: 'tenant' }>): DialPlan {
   return refused(
-    `neither the tenant cluster’s own Service (https://${name}.${namespace}.svc) nor listed in TENANT_API_ALLOWED_HOSTS or spec.tenantAPI.allowedHosts of the MeteringPolicy`,
+    `neither the tenant cluster’s own Service (https://${name}.${namespace}.svc) nor listed in spec.tenantAPI.allowedHosts of the MeteringPolicy`,
   );
 }
 

@@ -21,7 +21,7 @@ export type OpenedKubeconfig =
 export type OpenKubeconfig = (text: Secret, cluster: TenantCluster) => OpenedKubeconfig;
 
 export function createOpenKubeconfig(options: {
-  /** TENANT_API_ALLOWED_HOSTS in force. */
+  /** spec.tenantAPI.allowedHosts in force. */
   readonly allowedHosts: () => readonly string[];
   /** `host:port` of the host cluster's API server. */
   readonly hostApi: string;

@@ -1,5 +1,5 @@
 import { Registry } from 'prom-client';
-import { loadEnvironment } from '../../config/load-environment.ts';
+import { settingsFrom } from '../../config/testing/settings.ts';
 import type { Settings } from '../../config/settings.ts';
 import type { TenantCluster } from '../../discovery/tenant-cluster.ts';
 import { hostNamespace } from '../../discovery/views.ts';
@@ -41,7 +41,6 @@ import type { PodMetricsReader, PodReading } from '../pod-metrics.ts';
 import type { WatchedSource } from '../scope.ts';
 import { restoreTenantApis } from '../tenant-journal.ts';
 import type { TenantObjects, TenantObjectsList } from '../tenant-scopes.ts';
-import { DESTINATIONS } from '../../destinations/registry.ts';
 
 /** A watch that a test drives by hand. */
 export interface HandSource<T extends Projected = Projected> extends WatchedSource<T> {
@@ -110,9 +109,7 @@ export interface HarnessOptions {
 
 /** Settings from an environment. */
 export function settingsOf(environment: Readonly<Record<string, string>>): Settings {
-  const loaded = loadEnvironment({ CPU_MEMORY_BASIS: 'requests', ...environment }, DESTINATIONS);
-  if (loaded.kind === 'invalid') throw new Error(loaded.problems.join('\n'));
-  return loaded.settings;
+  return settingsFrom({ CPU_MEMORY_BASIS: 'requests', ...environment });
 }
 
 export function clockAt(seconds: number): ManualClock {

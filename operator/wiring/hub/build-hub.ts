@@ -1,6 +1,6 @@
 import { billingDestinations, existingDestination } from '../../controllers/billing-destination.ts';
-import { createControllerSet } from '../../controllers/controller-set.ts';
-import { createSecretReader } from '../../controllers/secret-reader.ts';
+import { ControllerSet } from '../../controllers/controller-set.ts';
+import { SecretReader } from '../../controllers/secret-reader.ts';
 import { billingStateOf } from '../../enforcement/enforcement.ts';
 import { newRecord } from '../../enforcement/states/tenant-record.ts';
 import { Customers } from '../../fleet/customers.ts';
@@ -96,7 +96,7 @@ function buildControllers(
     return { ...none, parts: [] };
   }
   const shared = { ...context, ...cluster };
-  const set = createControllerSet({
+  const set = new ControllerSet({
     ...shared,
     queueMetrics: createWorkQueueMetrics(registry),
     reflectorMetrics: createReflectorMetrics(registry),
@@ -105,7 +105,7 @@ function buildControllers(
     billingDestinations({
       isHub: true,
       settings,
-      secrets: createSecretReader(shared),
+      secrets: new SecretReader(shared),
       delivery: billingView(destinations),
       cursors: destinationCursors(streams.list, context.clock, ({ source }) => `${source}: `),
     }),

@@ -5,7 +5,7 @@ import { PassThrough } from 'node:stream';
 import { stablePort } from '../../../e2e/control-plane/ports.ts';
 import type { TestCluster } from '../../../e2e/control-plane/test-cluster.ts';
 import { installCustomResources } from '../../controllers/testing/install.ts';
-import { settingsFrom } from '../../controllers/testing/settings.ts';
+import { settingsFrom } from '../../config/testing/settings.ts';
 import { createEstate, synced } from '../../enforcement/testing/estate.ts';
 import { loadKubeConfig } from '../../kubernetes/kube-config.ts';
 import type { Clock } from '../../telemetry/clock.ts';

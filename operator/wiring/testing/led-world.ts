@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { PassThrough } from 'node:stream';
 import { vi } from 'vitest';
 import type { TestCluster } from '../../../e2e/control-plane/test-cluster.ts';
-import { settingsFrom } from '../../controllers/testing/settings.ts';
+import { settingsFrom } from '../../config/testing/settings.ts';
 import { ROLE_LABEL } from '../../kubernetes/leader-label.ts';
 import { loadKubeConfig } from '../../kubernetes/kube-config.ts';
 import { isRecord } from '../../model/is-record.ts';

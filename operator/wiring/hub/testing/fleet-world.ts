@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { stablePort } from '../../../../e2e/control-plane/ports.ts';
 import type { LedgerDatabase, Role } from '../../../config/settings.ts';
-import { settingsFrom } from '../../../controllers/testing/settings.ts';
+import { settingsFrom } from '../../../config/testing/settings.ts';
 import { type MeterFacts, reportMeter } from '../../../fleet/meter-report.ts';
 import type { Cursor, Ledger } from '../../../ledger/ledger.ts';
 import { TEST_WINDOW_MS, TEST_WINDOW_START, testEvent } from '../../../ledger/testing/events.ts';

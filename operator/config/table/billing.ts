@@ -2,7 +2,7 @@ import type { ConfigurableDestination } from '../configurable-destination.ts';
 import { omitUndefined } from '../../model/omit-undefined.ts';
 import { list } from '../parsers/lists.ts';
 import { choice, currency, matching, text } from '../parsers/scalars.ts';
-import type { Variable } from './variable.ts';
+import type { Setting, SettingTable } from './setting.ts';
 
 const ADAPTERS_TEST = 'operator/config/adapters.test.ts';
 const BILLING_TEST = 'operator/wiring/billing-variables.test.ts';
@@ -71,12 +71,12 @@ export const BILLING_VARIABLES = {
     default: 'USD',
     test: BILLING_TEST,
   },
-} as const satisfies Record<string, Variable>;
+} as const satisfies SettingTable;
 
 type Destinations = readonly ConfigurableDestination[];
 
 /** The same, with what the documentation says of the destinations that there are. */
-export function describedBillingVariables(destinations: Destinations): Record<string, Variable> {
+export function describedBillingVariables(destinations: Destinations): Record<string, Setting> {
   const { ADAPTERS, DEFAULT_PLAN_CODE, BILLING_CURRENCY } = BILLING_VARIABLES;
   const listed = spellings(destinations, (spelling) => `\`${spelling}\``);
   const byDefault = destinations.find((one) => one.defaultWithVariable !== undefined);

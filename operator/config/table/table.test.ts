@@ -1,13 +1,13 @@
 import { existsSync, readFileSync } from 'node:fs';
 import { expect, test } from 'vitest';
 import { parseOrThrow } from '../parsers/parser.ts';
-import { variables } from './variables.ts';
+import { settings } from './table.ts';
 import { DESTINATIONS } from '../../destinations/registry.ts';
 
-type Entry = ReturnType<typeof variables>[number];
+type Entry = ReturnType<typeof settings>[number];
 
 test('a default is refused by its own parser', () => {
-  const defaults = variables(DESTINATIONS).flatMap(([, { parser, default: text }]) =>
+  const defaults = settings(DESTINATIONS).flatMap(([, { parser, default: text }]) =>
     text === undefined ? [] : [{ parser, text }],
   );
   expect(defaults.length).toBeGreaterThan(30);
@@ -15,12 +15,12 @@ test('a default is refused by its own parser', () => {
 });
 
 test('one name stands for two variables', () => {
-  const names = variables(DESTINATIONS).flatMap(([name, { aliases = [] }]) => [name, ...aliases]);
+  const names = settings(DESTINATIONS).flatMap(([name, { aliases = [] }]) => [name, ...aliases]);
   expect(names.length).toBe(new Set(names).size);
 });
 
 test('the documentation names a test that does not exist', () => {
-  const files = new Set(variables(DESTINATIONS).map(([, variable]) => variable.test));
+  const files = new Set(settings(DESTINATIONS).map(([, variable]) => variable.test));
   const root = new URL('../../../', import.meta.url);
   expect([...files].filter((file) => !existsSync(new URL(file, root)))).toStrictEqual([]);
 });
@@ -31,14 +31,12 @@ test('the documentation names a test that knows nothing of the variable, or only
     name.toLowerCase().replace(/_(.)/g, (_, letter: string) => letter.toUpperCase());
   const knows = ([name, { aliases = [], fields = [], test: file }]: Entry): boolean => {
     const source = readFileSync(new URL(file, root), 'utf8');
-    const settings = fields.map((field) => field.split('.').at(-1) ?? field);
-    const words = new RegExp(
-      `\\b(${[name, ...aliases, camelCase(name), ...settings].join('|')})\\b`,
-    );
+    const keys = fields.map((field) => field.split('.').at(-1) ?? field);
+    const words = new RegExp(`\\b(${[name, ...aliases, camelCase(name), ...keys].join('|')})\\b`);
     return words.test(source) && !file.endsWith('/load-environment.test.ts');
   };
   expect(
-    variables(DESTINATIONS)
+    settings(DESTINATIONS)
       .filter((entry) => !knows(entry))
       .map(([name]) => name),
   ).toStrictEqual([]);
@@ -78,7 +76,7 @@ const PROCESS_SETTINGS = [
 ];
 
 test('a setting of the engine can be given in the environment only', () => {
-  const environmentOnly = variables(DESTINATIONS)
+  const environmentOnly = settings(DESTINATIONS)
     .filter(([, { fields = [] }]) => fields.length === 0)
     .map(([name]) => name);
   expect(environmentOnly.toSorted()).toStrictEqual(PROCESS_SETTINGS.toSorted());
