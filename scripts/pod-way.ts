@@ -48,11 +48,7 @@ export const STEPS: readonly Step[] = [
     'createObservation',
     'has the timelines of each kind',
   ),
-  step(
-    'operator/observation/timeline-store.ts',
-    'upserted',
-    'finds or begins the timeline of the pod',
-  ),
+  step('operator/observation/timelines.ts', 'upserted', 'finds or begins the timeline of the pod'),
   step('operator/observation/timeline-follower.ts', 'see', 'brackets when the change became true'),
   step('operator/observation/timeline.ts', 'enter', 'ends a span and begins the next'),
   step('operator/windows/collector.ts', '#closeWindows', 'wakes up when a window is due'),
@@ -68,7 +64,7 @@ export const STEPS: readonly Step[] = [
     'measures scope by scope, contains failures',
   ),
   step('operator/windows/measure-scope.ts', 'runMeters', 'runs the meters of a scope'),
-  step('operator/windows/host-scope.ts', 'hostKinds', 'names the meters of pods'),
+  step('operator/metering/meters.ts', 'METERS', 'names the meters of pods'),
   step('operator/metering/cpu-memory.ts', 'meterCpuAndMemory', 'charges the spans of a pod'),
   step(
     'operator/metering/pieces.ts',
@@ -77,11 +73,6 @@ export const STEPS: readonly Step[] = [
   ),
   step('operator/discovery/attribution.ts', 'attribute', 'finds the tenant cluster of the pod'),
   step('operator/metering/tally.ts', 'addTo', 'adds rate × time to a charge, in integers'),
-  step(
-    'operator/windows/assemble-in-turns.ts',
-    'assembleInTurns',
-    'leaves time for others in between',
-  ),
   step(
     'operator/metering/assemble.ts',
     'assembleEvents',
@@ -100,15 +91,10 @@ export const STEPS: readonly Step[] = [
     '#advance',
     'wakes up when the head of the ledger moves',
   ),
-  step(
-    'operator/delivery/feeder/feeder-parts.ts',
-    'createSendRound',
-    'builds the parts of a feeder',
-  ),
   step('operator/delivery/feeder/pending.ts', 'read', 'reads the events behind the cursor'),
   step(
     'operator/delivery/feeder/send-round.ts',
-    'createSendRound',
+    'SendRound',
     'provisions tenants, sends what is ready',
   ),
   step('operator/delivery/records/in-flight.ts', 'begin', 'records the attempt before it is made'),
