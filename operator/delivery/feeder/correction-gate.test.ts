@@ -154,3 +154,15 @@ test('a correction that does not say what it corrects is sent', async () => {
   ]);
   await harness.stop();
 });
+
+test('a correction that names no place is waited for without an end', async () => {
+  const { corrects_sequence: _place, ...properties } = correction().properties ?? {};
+  const harness = createHarness();
+  await harness.append(ORIGINAL, { ...correction(), properties });
+  await harness.start();
+  await harness.drained();
+  expect(await reasonsOf(harness)).toStrictEqual([
+    `${CORRECTION}: corrects event "e", and nobody knows where that is`,
+  ]);
+  await harness.stop();
+});

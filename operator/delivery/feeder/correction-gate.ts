@@ -51,7 +51,10 @@ export function createCorrectionGate(options: CorrectionGateOptions): Correction
     for (const one of corrections) {
       const corrected = correctedSequence(one.event);
       // What became of it is on record only once the cursor has passed it.
-      const isOpen = !pending.hasPassed(corrected) && !pending.isDelivered(corrected);
+      const isOpen =
+        Number.isSafeInteger(corrected) &&
+        !pending.hasPassed(corrected) &&
+        !pending.isDelivered(corrected);
       const reason = isOpen || underWay.has(corrected) ? undefined : problemOf(one);
       if (reason !== undefined) kept.set(one.sequence, { result: { kind: 'dead', reason } });
       else if (isOpen || underWay.has(corrected)) kept.set(one.sequence, {});
