@@ -9,7 +9,7 @@ WORKDIR /src
 COPY package.json package-lock.json ./
 RUN npm ci --no-audit --no-fund
 COPY tsconfig.json ./
-COPY README.md CHANGELOG.md CONTRIBUTING.md SECURITY.md ./
+COPY README.md CHANGELOG.md CODE_OF_CONDUCT.md CONTRIBUTING.md GOVERNANCE.md MAINTAINERS.md ROADMAP.md SECURITY.md ./
 COPY docs docs
 COPY operator operator
 COPY scripts scripts

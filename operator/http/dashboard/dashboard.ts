@@ -38,7 +38,16 @@ const VENDOR: Readonly<Record<string, string>> = {
 const REPOSITORY = join(import.meta.dirname, '../../..');
 
 /** The pages beside the documentation that it leads to; they are served under `docs/repository/`. */
-const REPOSITORY_PAGES = ['README.md', 'CHANGELOG.md', 'CONTRIBUTING.md', 'SECURITY.md'];
+const REPOSITORY_PAGES = [
+  'README.md',
+  'CHANGELOG.md',
+  'CODE_OF_CONDUCT.md',
+  'CONTRIBUTING.md',
+  'GOVERNANCE.md',
+  'MAINTAINERS.md',
+  'ROADMAP.md',
+  'SECURITY.md',
+];
 
 /** Browsers know no packages: where one library names another, its path stands instead. */
 const PREACT_IMPORT = 'from"preact"';
