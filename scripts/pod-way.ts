@@ -82,8 +82,8 @@ export const STEPS: readonly Step[] = [
   step('operator/windows/appender.ts', 'append', 'repeats until the ledger has the window'),
   step('operator/ledger/ledger.ts', 'AppendBatch', 'the durable sequence, whatever stores it'),
   step('operator/ledger/leveldb/level-ledger.ts', 'append', 'encodes the events'),
-  step('operator/ledger/writer.ts', 'createWriter', 'joins requests into one write'),
-  step('operator/ledger/leveldb/store.ts', 'createStore', 'writes and syncs'),
+  step('operator/ledger/writer.ts', 'Writer', 'joins requests into one write'),
+  step('operator/ledger/leveldb/store.ts', 'Store', 'writes and syncs'),
   step('operator/ledger/leveldb/plan-batch.ts', 'planBatch', 'drops repeats, numbers what is new'),
   step('operator/ledger/leveldb/batch-operations.ts', 'planEvents', 'chains and encodes the rows'),
   step(

@@ -9,12 +9,12 @@ import {
 } from '../../operator/ledger/leveldb/database.ts';
 import { encodeStoredEvents } from '../../operator/ledger/event-chain.ts';
 import { directoryBytes } from '../../operator/ledger/leveldb/files.ts';
-import { createIdFilter } from '../../operator/ledger/leveldb/id-filter.ts';
+import { IdFilter } from '../../operator/ledger/leveldb/id-filter.ts';
 import { firstState } from '../../operator/ledger/leveldb/identity.ts';
 import { openLevelLedger } from '../../operator/ledger/leveldb/open-level-ledger.ts';
 import { Turn } from '../../operator/telemetry/turn.ts';
 import { planBatch } from '../../operator/ledger/leveldb/plan-batch.ts';
-import { createSegmentPool } from '../../operator/ledger/leveldb/segment-pool.ts';
+import { SegmentPool } from '../../operator/ledger/leveldb/segment-pool.ts';
 import { encodeEvents } from '../../operator/ledger/writer.ts';
 import { silentLogger } from '../../operator/ledger/testing/level-ledger.ts';
 import { encodeEvent, type UsageEvent } from '../../operator/model/event.ts';
@@ -125,8 +125,8 @@ export async function append(ledger: Ledger, events: readonly UsageEvent[]): Pro
 /** Says what the ledger would write, without writing it. */
 async function createPlanner(directory: string, deduplicate: boolean) {
   const active: Database = await createDatabase(directory);
-  const pool = createSegmentPool(directory);
-  const ids = createIdFilter();
+  const pool = new SegmentPool(directory);
+  const ids = new IdFilter();
   const state = firstState('bench', Date.now());
   let contents = { state, cursors: new Map(), sealed: [] } as Parameters<typeof planBatch>[1];
   return {

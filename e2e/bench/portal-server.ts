@@ -17,7 +17,9 @@ import { formatInstant } from '../../operator/model/window.ts';
 import { bookOf, flat, priceOf } from '../../operator/pricing/testing/price-books.ts';
 import { createLogger } from '../../operator/telemetry/create-logger.ts';
 import { systemClock } from '../../operator/telemetry/system-clock.ts';
-import { createSumming } from '../../operator/usage/summing.ts';
+import { Summing } from '../../operator/usage/summing.ts';
+import { SumKeeper } from '../../operator/usage/sum-keeper.ts';
+import { SumsStore } from '../../operator/usage/sums-store.ts';
 
 /** The operator of the portal bench: fills a ledger with days of many tenants, sums it up, and tells its parent the port. */
 const [tenants = 0, days = 0, step = 1] = process.argv.slice(3).map(Number);
@@ -56,7 +58,7 @@ const opened = await openLevelLedger({
   registry: metrics,
 });
 if (opened.kind === 'failed') throw new Error(opened.message);
-const { ledger } = opened;
+const { ledger, rollups } = opened;
 const all = Array.from({ length: tenants }, (_, index) => testTenant(`tenant-${index}`));
 const MINUTE_MS = 60_000;
 /** Before now: the page tells days by the hour that are no older, and hours by the window. */
@@ -75,8 +77,9 @@ process.exit(0);
 
 /** Answers until its parent has gone. */
 async function serve(): Promise<void> {
-  const usageDirectory = join(directory, 'usage');
-  const summing = createSumming({ ledger, clock, logger, usageDirectory });
+  const store = new SumsStore(rollups, ledger.stats().ledgerId);
+  await new SumKeeper({ ledger, store, clock, logger }).catchUp(gone);
+  const summing = new Summing({ ledger, rollups, clock, logger });
   await summing.open();
   const server = createHttpServer({
     version: 'bench',
@@ -89,10 +92,9 @@ async function serve(): Promise<void> {
     clock,
     logger,
     metrics,
-    totals: summing.totals,
+    totals: () => summing.totals,
   });
   const { main } = await server.listen(new AbortController().signal);
-  await summing.totals()?.catchUp(gone);
   if (!gone.aborted) {
     process.send?.(main.port);
     await once(gone, 'abort');

@@ -9,8 +9,7 @@ import type { Ledger } from '../ledger/ledger.ts';
 import { pod } from '../metering/testing/objects.ts';
 import type { Budget } from '../model/budget.ts';
 import { nanosFromDecimal } from '../model/decimal.ts';
-import { openSumsStore, type SumsStore } from '../usage/sums-store.ts';
-import { createUsageTotals } from '../usage/usage-totals.ts';
+import { KeptSums } from '../usage/testing/kept-sums.ts';
 import { at, clockAt, eventsOf, life, pass } from '../windows/testing/harness.ts';
 import {
   CPU,
@@ -20,14 +19,14 @@ import {
 } from './testing/keeper-world.ts';
 
 let directory: string;
-let store: SumsStore;
+let totals: KeptSums;
 
 beforeEach(async () => {
   directory = await mkdtemp(join(tmpdir(), 'budgets-'));
 });
 
 afterEach(async () => {
-  await store.close();
+  await totals.close();
   await rm(directory, { recursive: true, force: true });
 });
 
@@ -46,8 +45,7 @@ function cpuBudget(coreSeconds: number): Budget {
 /** With the sums of files. */
 async function start(options: Omit<KeeperWorldOptions, 'totals'>): Promise<KeeperWorld> {
   const { ledger, clock } = options;
-  store = await openSumsStore(directory, ledger.stats().ledgerId);
-  const totals = createUsageTotals({ ledger, store, clock, logger: createCapturingLogger() });
+  totals = new KeptSums(ledger, directory, { clock, logger: createCapturingLogger() });
   return startKeeperWorld({ ...options, totals });
 }
 
@@ -149,7 +147,7 @@ describe('the account of a tenant', () => {
       await using world = await start({ clock, ledger, budget });
       await pass(clock, 20 + 130);
       before = world.standing().used;
-      await store.close();
+      await totals.close();
     }
     await using world = await start({ clock, ledger, budget });
     await pass(clock, 3);

@@ -29,34 +29,14 @@ export interface BudgetKeeperOptions extends AccountSources {
   readonly logger: Pick<Logger, 'warn'>;
 }
 
-/** Keeps an account of what each tenant with a budget has used of it (docs/budgets.md). */
-export interface BudgetKeeper {
-  /** Every tenant that has a budget and whose account is made, as it stands now: of all, or of one TenantOverride. */
-  list(override?: string): readonly BudgetStanding[];
-  /** That of one tenant; undefined where it has none, and where its account is not made yet. */
-  of(tenant: string): BudgetStanding | undefined;
-  /**
-   * What a tenant has used since it was first credited in this unit, by the closed windows, in the units of a budget; undefined
-   * while that is not known.
-   */
-  prepaidUsed(tenant: string, counts: BudgetCounts): bigint | undefined;
-  /** What a tenant's prepaid budget counts; undefined where it has none. */
-  prepaidCounts(tenant: string): BudgetCounts | undefined;
-  /** Keeps accounts until the signal is aborted. Never rejects: what fails is tried again. */
-  run(signal: AbortSignal): Promise<void>;
-}
-
 /** Changes of a moment are looked at together. */
 const GATHER_MS = 250;
 const RETRY_MS = 1_000;
 /** Timers hold no longer delays, and clocks are set. */
 const LONGEST_SLEEP_MS = 60_000;
 
-export function createBudgetKeeper(options: BudgetKeeperOptions): BudgetKeeper {
-  return new LiveBudgetKeeper(options);
-}
-
-class LiveBudgetKeeper implements BudgetKeeper {
+/** Keeps an account of what each tenant with a budget has used of it (docs/budgets.md). */
+export class BudgetKeeper {
   readonly #options: BudgetKeeperOptions;
   readonly #accounts: KeptAccounts;
   /** Tenants that something has changed for since they were judged. */
@@ -78,6 +58,7 @@ class LiveBudgetKeeper implements BudgetKeeper {
     this.#accounts = new KeptAccounts(options);
   }
 
+  /** Every tenant that has a budget and whose account is made, as it stands now: of all, or of one TenantOverride. */
   list(override?: string): readonly BudgetStanding[] {
     const { clock, gate } = this.#options;
     const now = clock.now();
@@ -87,6 +68,7 @@ class LiveBudgetKeeper implements BudgetKeeper {
     });
   }
 
+  /** That of one tenant; undefined where it has none, and where its account is not made yet. */
   of(tenant: string): BudgetStanding | undefined {
     const { clock, gate } = this.#options;
     const kept = this.#accounts.kept.get(tenant);
@@ -94,6 +76,10 @@ class LiveBudgetKeeper implements BudgetKeeper {
     return kept && standingOf({ tenant, ...kept, state }, clock.now());
   }
 
+  /**
+   * What a tenant has used since it was first credited in this unit, by the closed windows, in the units of a budget; undefined
+   * while that is not known.
+   */
   prepaidUsed(tenant: string, counts: BudgetCounts): bigint | undefined {
     if (!this.#accounts.areMade) return undefined;
     const { prepaid } = this.#options;
@@ -105,11 +91,13 @@ class LiveBudgetKeeper implements BudgetKeeper {
     return account?.used ?? 0n;
   }
 
+  /** What a tenant's prepaid budget counts; undefined where it has none. */
   prepaidCounts(tenant: string): BudgetCounts | undefined {
     const budget = this.#accounts.kept.get(tenant)?.budget;
     return budget?.period.kind === 'prepaid' ? budget.counts : undefined;
   }
 
+  /** Keeps accounts until the signal is aborted. Never rejects: what fails is tried again. */
   async run(signal: AbortSignal): Promise<void> {
     const { discovery, settings, credits, prepaid, windows, clock, gate } = this.#options;
     const look = (): void => {

@@ -15,13 +15,13 @@ import type { SignedRequest } from '../destinations/signatures.ts';
 import type { DestinationType } from '../model/destination-type.ts';
 import { createEnforcementMetrics, type EnforcementMetrics } from './enforcement-metrics.ts';
 import { heedBudgets } from './heed-budgets.ts';
-import { createInbox, type Inbox, type InboxOptions, type InboxOutcome } from './inbox.ts';
+import { Inbox, type InboxOptions, type InboxOutcome } from './inbox.ts';
 import { type AskKeys, PinnedKeys } from './states/pinned-keys.ts';
-import { createStandingWatch, type StandingWatch } from './standing-watch.ts';
-import { createMarking, type Marking, type MarkingStatus } from './marks/marking.ts';
+import { StandingWatch } from './standing-watch.ts';
+import { Marking, type MarkingStatus } from './marks/marking.ts';
 import { type AskCustomer, createCustomers, type Customers } from './states/customers.ts';
-import { createSeenAlerts, secretName, type SeenAlerts } from './states/seen-alerts.ts';
-import { createStates, type RecordStore, type StateStore } from './states/state-store.ts';
+import { SeenAlerts, secretName } from './states/seen-alerts.ts';
+import { StateStore, type RecordStore } from './states/state-store.ts';
 import {
   applyManual,
   budgetEntry,
@@ -93,8 +93,8 @@ const ROUND_RETRY_MS = 1_000;
 /** Knows nothing yet: see {@link Enforcement.load}. */
 export function createEnforcement(options: EnforcementOptions): Enforcement {
   const { ledger, discovery, ask } = options;
-  const store = createStates(ledger);
-  const seen = createSeenAlerts(ledger);
+  const store = new StateStore(ledger);
+  const seen = new SeenAlerts(ledger);
   const customers = createCustomers({
     ledger,
     tenants: () => discovery.tenants(),
@@ -134,7 +134,7 @@ class TenantEnforcement implements Enforcement {
       suspendedClusters: () => this.status().suspendedClusters.length,
       pending: () => this.status().pending,
     });
-    this.#marking = createMarking({
+    this.#marking = new Marking({
       ...options,
       settings: () => settings.current(),
       clusters: () => discovery.clusters(),
@@ -142,7 +142,7 @@ class TenantEnforcement implements Enforcement {
       onApplied: this.#metrics.applied,
       onFailure: this.#metrics.failed,
     });
-    this.#inbox = createInbox({
+    this.#inbox = new Inbox({
       settings: () => settings.current().enforcement,
       states: store,
       seen,
@@ -159,7 +159,7 @@ class TenantEnforcement implements Enforcement {
       clock,
       logger,
     });
-    this.#standing = createStandingWatch({
+    this.#standing = new StandingWatch({
       ask: options.askStanding,
       providers: () => DESTINATIONS.map(({ type }) => type).filter((type) => this.isEnabled(type)),
       states: store,

@@ -7,11 +7,11 @@ import type { Ledger } from '../ledger/ledger.ts';
 import { createMemoryLedger } from '../ledger/testing/memory-ledger.ts';
 import { systemClock } from '../telemetry/system-clock.ts';
 import type { DestinationType } from '../model/destination-type.ts';
-import { createInbox, type InboxOutcome } from './inbox.ts';
+import { Inbox, type InboxOutcome } from './inbox.ts';
 import { type AskCustomer, createCustomers } from './states/customers.ts';
 import { type AskKeys, PinnedKeys } from './states/pinned-keys.ts';
-import { createSeenAlerts, REMEMBER_MS, secretName } from './states/seen-alerts.ts';
-import { createStates } from './states/state-store.ts';
+import { SeenAlerts, REMEMBER_MS, secretName } from './states/seen-alerts.ts';
+import { StateStore } from './states/state-store.ts';
 import { effectiveState } from './states/tenant-record.ts';
 import {
   asRequest,
@@ -55,8 +55,8 @@ beforeEach(() => {
 async function startInbox(environment: Readonly<Record<string, string>> = {}, known = true) {
   const changed: string[][] = [];
   const reports: unknown[] = [];
-  const store = createStates(ledger);
-  const seen = createSeenAlerts(ledger);
+  const store = new StateStore(ledger);
+  const seen = new SeenAlerts(ledger);
   const customers = createCustomers({
     ledger,
     tenants: () => tenants,
@@ -67,7 +67,7 @@ async function startInbox(environment: Readonly<Record<string, string>> = {}, kn
     },
   });
   for (const kept of [store, seen, customers]) await kept.load();
-  const inbox = createInbox({
+  const inbox = new Inbox({
     settings: () => settings(environment),
     states: store,
     seen,

@@ -51,19 +51,6 @@ export type InboxOutcome =
 
 export type IgnoredWhy = 'irrelevant' | 'unknown-customer' | 'duplicate' | 'stale';
 
-/** Takes in what billing systems post. An answer other than `unavailable` is durable. */
-export interface Inbox {
-  receive(
-    provider: DestinationType,
-    request: SignedRequest,
-    signal: AbortSignal,
-  ): Promise<InboxOutcome>;
-  /** Takes in what a billing system answered when it was asked: only what is news leaves a trace. */
-  hear(alert: Alert, signal: AbortSignal): Promise<InboxOutcome>;
-  /** Runs what changes records after what is under way, and before what comes later. */
-  inTurn<T>(action: () => Promise<T>): Promise<T>;
-}
-
 export interface InboxOptions {
   readonly settings: () => EnforcementSettings;
   readonly states: StateStore;
@@ -84,11 +71,8 @@ export interface InboxOptions {
   readonly logger: Logger;
 }
 
-export function createInbox(options: InboxOptions): Inbox {
-  return new AlertInbox(options);
-}
-
-class AlertInbox implements Inbox {
+/** Takes in what billing systems post. An answer other than `unavailable` is durable. */
+export class Inbox {
   readonly #options: InboxOptions;
   /** Of looking at what has arrived. */
   readonly #looking: Turn;
@@ -144,6 +128,7 @@ class AlertInbox implements Inbox {
     return this.inTurn(() => this.#apply(this.#stated(alert, state), tenants, messages, learnt));
   }
 
+  /** Takes in what a billing system answered when it was asked: only what is news leaves a trace. */
   async hear(alert: Alert, signal: AbortSignal): Promise<InboxOutcome> {
     const { settings, states } = this.#options;
     const { type } = alert;

@@ -12,12 +12,12 @@ import { createMemoryLedger } from '../ledger/testing/memory-ledger.ts';
 import type { Tenant } from '../model/tenant.ts';
 import { systemClock } from '../telemetry/system-clock.ts';
 import { createMemoryLogger } from '../telemetry/testing/memory-logger.ts';
-import { createInbox } from './inbox.ts';
-import { createStandingWatch } from './standing-watch.ts';
+import { Inbox } from './inbox.ts';
+import { StandingWatch } from './standing-watch.ts';
 import { createCustomers } from './states/customers.ts';
 import { PinnedKeys } from './states/pinned-keys.ts';
-import { createSeenAlerts } from './states/seen-alerts.ts';
-import { createStates } from './states/state-store.ts';
+import { SeenAlerts } from './states/seen-alerts.ts';
+import { StateStore } from './states/state-store.ts';
 import { effectiveState } from './states/tenant-record.ts';
 import { createOfflineEnforcement } from './testing/offline-enforcement.ts';
 import { asRequest, stripeMessage, subscriptionEvent, WEBHOOK_SECRETS } from './testing/alerts.ts';
@@ -49,7 +49,7 @@ afterEach(() => world.close());
 /** Enforcement's memory, with Stripe to ask. */
 async function enforcement() {
   const ledger = createMemoryLedger();
-  const store = createStates(ledger);
+  const store = new StateStore(ledger);
   const clock = { ...systemClock, now: () => world.time.now };
   const logger = createMemoryLogger();
   const tenants: readonly Tenant[] = [ACME];
@@ -63,10 +63,10 @@ async function enforcement() {
   const loaded = loadEnvironment(WEBHOOK_SECRETS, DESTINATIONS);
   if (loaded.kind !== 'loaded') throw new Error('environment');
   const written: (readonly string[])[] = [];
-  const inbox = createInbox({
+  const inbox = new Inbox({
     settings: () => loaded.settings.enforcement,
     states: store,
-    seen: createSeenAlerts(ledger),
+    seen: new SeenAlerts(ledger),
     customers,
     keys: new PinnedKeys({
       ask: async () => ({ kind: 'failed', reason: 'nobody to ask' }),
@@ -80,7 +80,7 @@ async function enforcement() {
     clock,
     logger,
   });
-  const watch = createStandingWatch({
+  const watch = new StandingWatch({
     ask: async (asked, until) => {
       const outcome = await world.destination.alerts.standing(asked.get('stripe') ?? [], until);
       return outcome === undefined ? [] : [{ destination: 'stripe', outcome }];

@@ -12,17 +12,6 @@ const LOOK_EVERY_MS = 300_000;
 /** While nobody could be asked, or tenants are not known yet. */
 const RETRY_MS = 30_000;
 
-/**
- * Asks billing systems how their customers stand, at the start and every few minutes, so that an alert that
- * never came neither spares nor suspends anybody (docs/enforcement.md#alerts-that-never-came).
- */
-export interface StandingWatch {
-  /** Resolves with whether everybody could be asked, and took in what was said. */
-  look(signal: AbortSignal): Promise<boolean>;
-  /** Looks until the signal is aborted. */
-  run(signal: AbortSignal): Promise<void>;
-}
-
 export interface StandingWatchOptions {
   readonly ask: AskStanding;
   /** Billing systems whose alerts are taken. */
@@ -33,11 +22,11 @@ export interface StandingWatchOptions {
   readonly logger: Logger;
 }
 
-export function createStandingWatch(options: StandingWatchOptions): StandingWatch {
-  return new BillingStandingWatch(options);
-}
-
-class BillingStandingWatch implements StandingWatch {
+/**
+ * Asks billing systems how their customers stand, at the start and every few minutes, so that an alert that
+ * never came neither spares nor suspends anybody (docs/enforcement.md#alerts-that-never-came).
+ */
+export class StandingWatch {
   readonly #options: StandingWatchOptions;
   /** What each destination answered last in place of an answer; told once. */
   readonly #failures = new Map<string, string>();
@@ -46,6 +35,7 @@ class BillingStandingWatch implements StandingWatch {
     this.#options = options;
   }
 
+  /** Resolves with whether everybody could be asked, and took in what was said. */
   async look(signal: AbortSignal): Promise<boolean> {
     const { ask, providers } = this.#options;
     const asked = new Map(providers().map((provider) => [provider, this.#troubles(provider)]));
@@ -64,6 +54,7 @@ class BillingStandingWatch implements StandingWatch {
     return isComplete;
   }
 
+  /** Looks until the signal is aborted. */
   async run(signal: AbortSignal): Promise<void> {
     const { clock, logger } = this.#options;
     while (!signal.aborted) {

@@ -99,10 +99,6 @@ export function createFleetTotals(streams: () => readonly SummedStream[]): Usage
       const known = starts.filter((at) => at !== undefined);
       return known.length === 0 ? undefined : Math.min(...known);
     },
-    catchUp: async (signal) => {
-      for (const { totals } of streams()) await totals()?.catchUp(signal);
-    },
-    run: async () => undefined,
   };
 }
 

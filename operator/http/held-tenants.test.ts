@@ -1,6 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { loadHeldUsage } from '../ingest/testing/held-usage.ts';
 import { createMemoryLedger } from '../ledger/testing/memory-ledger.ts';
+import { override } from '../model/override.ts';
 import {
   API_TOKEN,
   INGEST_TOKEN,
@@ -9,6 +10,7 @@ import {
   type TestServer,
   testTenant,
 } from './testing/test-server.ts';
+import type { HeldView } from './views.ts';
 
 const event = {
   tenant: 'acm',
@@ -86,10 +88,9 @@ describe('a typo in a tenant’s name bills no stranger', () => {
   });
 
   test('when too much is held the pusher is told to try again, and nothing is half done', async () => {
-    const held = {
-      ...(await loadHeldUsage(createMemoryLedger())),
+    const held = override<HeldView>(await loadHeldUsage(createMemoryLedger()), {
       push: async () => ({ kind: 'too-much-held' }) as const,
-    };
+    });
     await using server = await startTestServer({ environment, views: { ...views, held } });
     const answer = await push(server, event);
     expect([answer.status, answer.headers.get('retry-after')]).toStrictEqual([503, '60']);

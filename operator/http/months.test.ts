@@ -8,7 +8,7 @@ import { createMemoryLedger } from '../ledger/testing/memory-ledger.ts';
 import { decimalFromNanos, nanosFromDecimal, parseDecimal } from '../model/decimal.ts';
 import type { UsageEvent } from '../model/event.ts';
 import { monthSpan, MonthSums } from '../usage/month-sums.ts';
-import { createUsageSums } from '../usage/usage-sums.ts';
+import { UsageSums } from '../usage/usage-sums.ts';
 import { API_TOKEN as token, NOW, startTestServer } from './testing/test-server.ts';
 
 const HOUR = 3_600_000;
@@ -116,7 +116,7 @@ describe('a month', () => {
       fc.property(arrivals, (all) => {
         const span = monthSpan(2026, 10, NOW, Date.UTC(2026, 9, 1));
         const month = new MonthSums(span, [], 10);
-        const plain = createUsageSums([], 10);
+        const plain = new UsageSums([], 10);
         for (const { at, nanos } of all) {
           const item = {
             ...testEvent({ windowStart: at }),

@@ -11,7 +11,7 @@ import { decimalFromNanos } from '../model/decimal.ts';
 import { decodeEvent, type UsageEvent } from '../model/event.ts';
 import { csvLine } from './csv.ts';
 import { API_TOKEN, NOW, startTestServer, type TestServer } from './testing/test-server.ts';
-import { createUsageSums } from '../usage/usage-sums.ts';
+import { UsageSums } from '../usage/usage-sums.ts';
 
 const MINUTE = 60_000;
 const HOUR = 60 * MINUTE;
@@ -222,7 +222,7 @@ describe('sums', () => {
     const amounts = fc.array(fc.bigInt({ min: 0n, max: 10n ** 15n }), { maxLength: 50 });
     fc.assert(
       fc.property(amounts, (nanos) => {
-        const sums = createUsageSums([], 10);
+        const sums = new UsageSums([], 10);
         for (const amount of nanos) sums.add({ ...early, quantity: decimalFromNanos(amount) });
         const total = decimalFromNanos(nanos.reduce((sum, amount) => sum + amount, 0n));
         expect(sums.rows()[0]?.quantity ?? '0').toBe(total);
@@ -231,7 +231,7 @@ describe('sums', () => {
   });
 
   test('that would need too many rows are refused, not built', () => {
-    const sums = createUsageSums(['tenant'], 2);
+    const sums = new UsageSums(['tenant'], 2);
     const added = ['a', 'b', 'c', 'b'].map((tenant) => sums.add({ ...early, tenant }));
     expect(added).toStrictEqual([true, true, false, true]);
     expect(sums.rows()).toHaveLength(2);

@@ -17,7 +17,7 @@ import type { PriceReport } from '../delivery/operations/price-watch.ts';
 import type { Rate } from '../delivery/operations/rate-watch.ts';
 import type { ReconcileRow, ReconcileQuery } from '../delivery/operations/reconcile.ts';
 import type { TenantCluster } from '../discovery/tenant-cluster.ts';
-import type { HeldUsage } from '../ingest/held-usage.ts';
+import type { HeldUsage } from '../ingest/ledger-held-usage.ts';
 import type { Enforcement, TenantBillingState } from '../enforcement/enforcement.ts';
 import type { Explanation } from '../metering/explanation.ts';
 import type { StoredEvent } from '../ledger/ledger.ts';

@@ -21,53 +21,72 @@ const ADMITTED = `${ROOT}/admitted/`;
  *     ingest/held/<tenant>/<id>    events that wait until somebody decides about their tenant
  *     ingest/used/<id>             held events that were renamed or discarded: their ids stay used
  */
-export function createHeldRecords(ledger: Pick<Ledger, 'record' | 'records'>) {
-  const heldPrefix = (tenant: string): string => `${HELD}${encodeURIComponent(tenant)}/`;
-  const heldKey = ({ tenant, id }: UsageEvent): string => `${heldPrefix(tenant)}${id}`;
-  const usedKey = (id: string): string => `${USED}${id}`;
-  const admittedKey = (tenant: string): string => `${ADMITTED}${encodeURIComponent(tenant)}`;
+export class HeldRecords {
+  readonly #ledger: Pick<Ledger, 'record' | 'records'>;
 
-  async function* kept(prefix: string): AsyncGenerator<KeptEvent> {
-    for await (const [, value] of ledger.records(prefix)) yield decodeKept(value);
+  constructor(ledger: Pick<Ledger, 'record' | 'records'>) {
+    this.#ledger = ledger;
   }
 
-  return {
-    held: () => kept(HELD),
-    heldOf: (tenant: string) => kept(heldPrefix(tenant)),
-    putHeld: (one: KeptEvent): RecordChange => ({
-      key: heldKey(one.event),
-      value: encodeKept(one),
-    }),
-    dropHeld: (event: UsageEvent): RecordChange => ({ key: heldKey(event), value: undefined }),
-    findHeld: async (tenant: string, id: string): Promise<KeptEvent | undefined> => {
-      const value = await ledger.record(`${heldPrefix(tenant)}${id}`);
-      return value === undefined ? undefined : decodeKept(value);
-    },
+  held(): AsyncIterable<KeptEvent> {
+    return this.#kept(HELD);
+  }
 
-    used: () => kept(USED),
-    putUsed: (one: KeptEvent): RecordChange => ({
-      key: usedKey(one.event.id),
-      value: encodeKept(one),
-    }),
-    dropUsed: (id: string): RecordChange => ({ key: usedKey(id), value: undefined }),
-    findUsed: async (id: string): Promise<KeptEvent | undefined> => {
-      const value = await ledger.record(usedKey(id));
-      return value === undefined ? undefined : decodeKept(value);
-    },
+  heldOf(tenant: string): AsyncIterable<KeptEvent> {
+    return this.#kept(heldKey(tenant, ''));
+  }
 
-    admitted: async function* (): AsyncGenerator<readonly [tenant: string, since: number]> {
-      for await (const [key, value] of ledger.records(ADMITTED)) {
-        yield [decodeURIComponent(key.slice(ADMITTED.length)), Number(value)];
-      }
-    },
-    putAdmitted: (tenant: string, at: number): RecordChange => ({
-      key: admittedKey(tenant),
-      value: String(at),
-    }),
-  };
+  findHeld(tenant: string, id: string): Promise<KeptEvent | undefined> {
+    return this.#find(heldKey(tenant, id));
+  }
+
+  putHeld(one: KeptEvent): RecordChange {
+    return { key: heldKey(one.event.tenant, one.event.id), value: encodeKept(one) };
+  }
+
+  dropHeld({ tenant, id }: UsageEvent): RecordChange {
+    return { key: heldKey(tenant, id), value: undefined };
+  }
+
+  used(): AsyncIterable<KeptEvent> {
+    return this.#kept(USED);
+  }
+
+  findUsed(id: string): Promise<KeptEvent | undefined> {
+    return this.#find(USED + id);
+  }
+
+  putUsed(one: KeptEvent): RecordChange {
+    return { key: USED + one.event.id, value: encodeKept(one) };
+  }
+
+  dropUsed(id: string): RecordChange {
+    return { key: USED + id, value: undefined };
+  }
+
+  async *admitted(): AsyncGenerator<readonly [tenant: string, since: number]> {
+    for await (const [key, value] of this.#ledger.records(ADMITTED)) {
+      yield [decodeURIComponent(key.slice(ADMITTED.length)), Number(value)];
+    }
+  }
+
+  putAdmitted(tenant: string, at: number): RecordChange {
+    return { key: `${ADMITTED}${encodeURIComponent(tenant)}`, value: String(at) };
+  }
+
+  async #find(key: string): Promise<KeptEvent | undefined> {
+    const value = await this.#ledger.record(key);
+    return value === undefined ? undefined : decodeKept(value);
+  }
+
+  async *#kept(prefix: string): AsyncGenerator<KeptEvent> {
+    for await (const [, value] of this.#ledger.records(prefix)) yield decodeKept(value);
+  }
 }
 
-export type HeldRecords = ReturnType<typeof createHeldRecords>;
+function heldKey(tenant: string, id: string): string {
+  return `${HELD}${encodeURIComponent(tenant)}/${id}`;
+}
 
 /** The event stays the text that it is in the ledger, so that its quantity keeps every digit. */
 function encodeKept({ at, event }: KeptEvent): string {

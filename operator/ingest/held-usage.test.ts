@@ -7,7 +7,7 @@ import { useLedgers } from '../ledger/testing/use-ledgers.ts';
 import { correctionOf } from '../model/correction.ts';
 import { deriveEventId } from '../model/event-id.ts';
 import type { UsageEvent } from '../model/event.ts';
-import type { HeldUsage, HeldUsageOptions } from './held-usage.ts';
+import type { HeldUsage, HeldUsageOptions } from './ledger-held-usage.ts';
 import { loadHeldUsage } from './testing/held-usage.ts';
 
 const used = useLedgers();

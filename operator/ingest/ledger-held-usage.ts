@@ -1,14 +1,13 @@
 import type { EventOutcome, Ledger, LedgerFailure, RecordChange } from '../ledger/ledger.ts';
+import type { Clock } from '../telemetry/clock.ts';
 import { sameCharge } from '../ledger/same-charge.ts';
 import type { UsageEvent } from '../model/event.ts';
 import { deriveEventId, EVENT_ID_PREFIX } from '../model/event-id.ts';
 import { quote } from '../model/validate-event.ts';
-import { createHeldRecords, type HeldRecords, type KeptEvent } from './held-records.ts';
+import { HeldRecords, type KeptEvent } from './held-records.ts';
 import {
   type HeldDecision,
   type HeldTenant,
-  type HeldUsage,
-  type HeldUsageOptions,
   MOST_HELD,
   type PushedTenant,
   type PushOutcome,
@@ -20,11 +19,24 @@ const CHUNK = 500;
 /** No window older than this is accepted, so no id of one need be remembered (docs/events.md#pushed-events). */
 const MAX_AGE_MS = 34 * 24 * 3_600_000;
 
-export function createHeldUsage(options: HeldUsageOptions): HeldUsage {
-  return new LedgerHeldUsage(options);
+export interface HeldUsageOptions {
+  readonly ledger: Ledger;
+  readonly clock: Pick<Clock, 'now'>;
+  readonly unknownTenants: () => 'hold' | 'create';
+  /** Whether discovery knows the tenant. */
+  readonly isDiscovered: (tenant: string) => boolean;
+  /** Whether any destination has served the tenant before, as a customer of its own. */
+  readonly wasServed: (tenant: string) => Promise<boolean>;
+  /** Whether the collector measures such events of the tenant itself. */
+  readonly isMeasuredHere: (event: UsageEvent) => boolean;
 }
 
-class LedgerHeldUsage implements HeldUsage {
+/**
+ * The way of pushed events into the ledger. Those of a tenant that nobody knows are kept durably beside
+ * the sequence of events, where no destination sees them, until the tenant is discovered or somebody
+ * releases, renames or discards them (docs/events.md#unknown-tenants).
+ */
+export class HeldUsage {
   readonly #options: HeldUsageOptions;
   readonly #records: HeldRecords;
   readonly #turns = new Turns();
@@ -35,9 +47,10 @@ class LedgerHeldUsage implements HeldUsage {
 
   constructor(options: HeldUsageOptions) {
     this.#options = options;
-    this.#records = createHeldRecords(options.ledger);
+    this.#records = new HeldRecords(options.ledger);
   }
 
+  /** Reads what earlier processes held; nothing may be pushed before. */
   async load(): Promise<void> {
     const { ledger, clock } = this.#options;
     this.#held.clear();
@@ -55,6 +68,7 @@ class LedgerHeldUsage implements HeldUsage {
     if (forgotten.length > 0) await ledger.writeRecords(forgotten);
   }
 
+  /** Appends events as one durable unit, or holds them. */
   async push(events: readonly UsageEvent[]): Promise<PushOutcome> {
     const outcome = await this.#turns.together(async () => {
       const isOrdinary = events.every(
@@ -66,16 +80,19 @@ class LedgerHeldUsage implements HeldUsage {
     return outcome.kind === 'failed' ? outcome : { ...outcome, held: new Map() };
   }
 
+  /** Sorted by tenant. */
   list(): readonly HeldTenant[] {
     return [...this.#held]
       .map(([tenant, { events, since }]) => ({ tenant, events, since }))
       .toSorted((a, b) => (a.tenant < b.tenant ? -1 : 1));
   }
 
+  /** The held events of a tenant. */
   eventsOf(tenant: string): AsyncIterable<KeptEvent> {
     return this.#records.heldOf(tenant);
   }
 
+  /** Tenants of pushed usage, held or not, that discovery does not know, sorted. */
   pushedTenants(): readonly PushedTenant[] {
     const all = new Map(this.#admitted);
     for (const [id, { since }] of this.#held) all.set(id, Math.min(since, all.get(id) ?? since));
@@ -85,6 +102,7 @@ class LedgerHeldUsage implements HeldUsage {
       .toSorted((a, b) => (a.id < b.id ? -1 : 1));
   }
 
+  /** Lets the events go on, and all later ones of the tenant. */
   release(tenant: string): Promise<HeldDecision> {
     const at = this.#options.clock.now();
     return this.#decide(tenant, (kept) => ({ ...kept, next: kept.event }), {
@@ -93,6 +111,7 @@ class LedgerHeldUsage implements HeldUsage {
     });
   }
 
+  /** Gives the events to a known tenant instead. */
   async rename(tenant: string, to: string): Promise<HeldDecision> {
     const { isMeasuredHere } = this.#options;
     if (tenant === to) return refused(`the same name: to: ${quote(to)}: give another tenant`);
@@ -110,10 +129,12 @@ class LedgerHeldUsage implements HeldUsage {
     return this.#decide(tenant, (kept) => ({ ...kept, next: renamed(kept.event, to) }));
   }
 
+  /** Gives the events up; their ids stay used. */
   discard(tenant: string): Promise<HeldDecision> {
     return this.#decide(tenant, (kept) => kept);
   }
 
+  /** Releases the tenants that need not be held any longer: discovery knows them, or the setting has changed. */
   async releaseKnown(): Promise<void> {
     for (const { tenant } of this.list()) {
       const { isDiscovered, unknownTenants } = this.#options;

@@ -10,22 +10,24 @@ export function damage(where: string, what: string): LedgerReadError {
   return new LedgerReadError(ledgerFailure('corrupt', `ledger: ${where}: ${what}`));
 }
 
-/** Damage that was found, each told once. */
-export interface Problems {
-  add(text: string): void;
-  list(): readonly string[];
-}
-
 const MAX_PROBLEMS = 20;
 
-export function createProblems(logger: Logger): Problems {
-  const texts = new Set<string>();
-  return {
-    add(text) {
-      if (texts.has(text) || texts.size >= MAX_PROBLEMS) return;
-      texts.add(text);
-      logger.error(`[ledger] ${text}`);
-    },
-    list: () => [...texts],
-  };
+/** Damage that was found, each logged once. */
+export class Problems {
+  readonly #logger: Logger;
+  readonly #texts = new Set<string>();
+
+  constructor(logger: Logger) {
+    this.#logger = logger;
+  }
+
+  add(text: string): void {
+    if (this.#texts.has(text) || this.#texts.size >= MAX_PROBLEMS) return;
+    this.#texts.add(text);
+    this.#logger.error(`[ledger] ${text}`);
+  }
+
+  list(): readonly string[] {
+    return [...this.#texts];
+  }
 }

@@ -1,4 +1,5 @@
 import type { Ledger, LedgerFailure, WriteOutcome } from './ledger.ts';
+import type { Rollups } from './rollups.ts';
 
 /** Which stream of a database: its names as it was registered with. */
 export interface StreamName {
@@ -31,6 +32,8 @@ export type OpenStreamOutcome =
   | {
       readonly kind: 'opened';
       readonly ledger: Ledger;
+      /** Its operator's, to be read. */
+      readonly rollups: Rollups;
       /**
        * Has the hub go on where the operator of the stream has fed a destination, with what that one remembers of it. Does nothing
        * where the hub has a cursor of the destination, or the operator has none. To be called once the operator feeds it no more.

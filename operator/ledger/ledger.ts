@@ -1,4 +1,5 @@
 import type { UsageEvent } from '../model/event.ts';
+import type { Rollups } from './rollups.ts';
 
 /**
  * The ledger: a durable, ordered, deduplicated sequence of usage events with one cursor per
@@ -127,7 +128,12 @@ export interface LedgerFailure {
 
 /** What came of opening a ledger. `epoch`: by which a database tells its leaders apart, where it is one. */
 export type OpenLedgerOutcome =
-  | { readonly kind: 'opened'; readonly ledger: Ledger; readonly epoch?: number }
+  | {
+      readonly kind: 'opened';
+      readonly ledger: Ledger;
+      readonly rollups: Rollups;
+      readonly epoch?: number;
+    }
   | LedgerFailure;
 
 /** Thrown by iterations over the ledger, which have no other way to say why they end early. */

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import { testEvent, testWindow, TEST_WINDOW_START } from './testing/events.ts';
-import { encodeEvents, type Request, type RequestOutcome, createWriter } from './writer.ts';
+import { encodeEvents, type Request, type RequestOutcome, Writer } from './writer.ts';
 
 /** A store that writes nothing until it is let go. */
 function heldStore() {
@@ -23,7 +23,7 @@ const append = (events: number): Request => ({
 describe('what waits to be written is bounded', () => {
   test('by events; windows are taken all the same', async () => {
     const store = heldStore();
-    const writer = createWriter(store.write);
+    const writer = new Writer(store.write);
     const first = writer.submit(append(1), true);
     const waiting = [1, 2, 3, 4].map(() => writer.submit(append(5_000), true));
     expect(await writer.submit(append(1), true)).toMatchObject({
@@ -40,7 +40,7 @@ describe('what waits to be written is bounded', () => {
 
   test('and by their size', async () => {
     const store = heldStore();
-    const writer = createWriter(store.write);
+    const writer = new Writer(store.write);
     const event = { ...testEvent(), properties: { note: 'x'.repeat(15_000) } };
     const large: Request = {
       kind: 'append',

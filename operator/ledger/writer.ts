@@ -3,14 +3,6 @@ import type { CursorMove } from './cursor-moves.ts';
 import { ledgerFailure } from './failures.ts';
 import type { AppendOutcome, Cursor, LedgerFailure, RecordChange } from './ledger.ts';
 
-/** The queue in front of the store: what waits while a batch is being written becomes the next one. */
-export interface Writer<R> {
-  /** Waits for its turn. Refuses with `retryable` when too much waits already and `bounded` is set. */
-  submit(request: R, bounded: boolean): Promise<RequestOutcome>;
-  /** Refuses further requests and resolves when those that wait are written. */
-  stop(): Promise<void>;
-}
-
 interface Queued {
   readonly kind: string;
   readonly events?: readonly EncodedEvent[];
@@ -32,63 +24,74 @@ const BATCH_REQUESTS = 2_000;
 const QUEUE_EVENTS = 20_000;
 const QUEUE_CHARACTERS = 16 * 1024 * 1024;
 
-/** `R`: what the storage is asked for: {@link Request}, and what it asks of itself. */
-export function createWriter<R extends Queued>(
-  write: (requests: readonly R[]) => Promise<readonly RequestOutcome[]>,
-): Writer<R> {
-  const queue: Waiting<R>[] = [];
-  let waitingEvents = 0;
-  let waitingCharacters = 0;
-  let running: Promise<void> | undefined;
-  let stopping = false;
+/**
+ * The queue in front of the store: what waits while a batch is being written becomes the next one. `R`: what the storage is asked
+ * for: {@link Request}, and what it asks of itself.
+ */
+export class Writer<R extends Queued> {
+  readonly #write: (requests: readonly R[]) => Promise<readonly RequestOutcome[]>;
+  readonly #queue: Waiting<R>[] = [];
+  #waitingEvents = 0;
+  #waitingCharacters = 0;
+  #running: Promise<void> | undefined;
+  #isStopping = false;
 
-  const takeBatch = (): Waiting<R>[] => {
-    let events = 0;
-    let count = 0;
-    for (const waiting of queue) {
-      if (count > 0 && events + waiting.events > BATCH_EVENTS) break;
-      if (count === BATCH_REQUESTS) break;
-      events += waiting.events;
-      waitingCharacters -= waiting.characters;
-      count += 1;
+  constructor(write: (requests: readonly R[]) => Promise<readonly RequestOutcome[]>) {
+    this.#write = write;
+  }
+
+  /** Waits for its turn. Refuses with `retryable` when too much waits already and `bounded` is set. */
+  async submit(request: R, bounded: boolean): Promise<RequestOutcome> {
+    if (this.#isStopping) return ledgerFailure('retryable', 'ledger: closed');
+    const { events, characters } = sizeOf(request);
+    const isFull =
+      this.#waitingEvents + events > QUEUE_EVENTS ||
+      this.#waitingCharacters + characters > QUEUE_CHARACTERS;
+    if (bounded && isFull && this.#waitingEvents > 0) {
+      const text = `ledger: queue: full: "${this.#waitingEvents} events wait"`;
+      return ledgerFailure('retryable', text);
     }
-    waitingEvents -= events;
-    return queue.splice(0, count);
-  };
-  const run = async (): Promise<void> => {
-    while (queue.length > 0) {
-      const batch = takeBatch();
-      const outcomes = await write(batch.map(({ request }) => request)).catch((error: unknown) =>
+    return new Promise((resolve) => {
+      this.#queue.push({ request, events, characters, resolve });
+      this.#waitingEvents += events;
+      this.#waitingCharacters += characters;
+      this.#running ??= this.#run();
+    });
+  }
+
+  /** Refuses further requests and resolves when those that wait are written. */
+  async stop(): Promise<void> {
+    this.#isStopping = true;
+    await this.#running;
+  }
+
+  async #run(): Promise<void> {
+    while (this.#queue.length > 0) {
+      const batch = this.#takeBatch();
+      const requests = batch.map(({ request }) => request);
+      const outcomes = await this.#write(requests).catch((error: unknown) =>
         batch.map(() => ledgerFailure('retryable', `ledger: writing: ${String(error)}`)),
       );
       for (const [index, { resolve }] of batch.entries()) {
         resolve(outcomes[index] ?? ledgerFailure('retryable', 'ledger: writing: no outcome'));
       }
     }
-    running = undefined;
-  };
+    this.#running = undefined;
+  }
 
-  return {
-    async submit(request, bounded) {
-      if (stopping) return ledgerFailure('retryable', 'ledger: closed');
-      const { events, characters } = sizeOf(request);
-      const full =
-        waitingEvents + events > QUEUE_EVENTS || waitingCharacters + characters > QUEUE_CHARACTERS;
-      if (bounded && full && waitingEvents > 0) {
-        return ledgerFailure('retryable', `ledger: queue: full: "${waitingEvents} events wait"`);
-      }
-      return new Promise((resolve) => {
-        queue.push({ request, events, characters, resolve });
-        waitingEvents += events;
-        waitingCharacters += characters;
-        running ??= run();
-      });
-    },
-    async stop() {
-      stopping = true;
-      await running;
-    },
-  };
+  #takeBatch(): Waiting<R>[] {
+    let events = 0;
+    let count = 0;
+    for (const waiting of this.#queue) {
+      if (count > 0 && events + waiting.events > BATCH_EVENTS) break;
+      if (count === BATCH_REQUESTS) break;
+      events += waiting.events;
+      this.#waitingCharacters -= waiting.characters;
+      count += 1;
+    }
+    this.#waitingEvents -= events;
+    return this.#queue.splice(0, count);
+  }
 }
 
 function sizeOf({ events = [] }: Queued): { readonly events: number; readonly characters: number } {

@@ -1,6 +1,6 @@
 import * as fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { areTied, createPriceFinder, type PricedUsage } from './find-price.ts';
+import { areTied, PriceFinder, type PricedUsage } from './find-price.ts';
 import { foundOneByOne } from './testing/one-by-one.ts';
 import { bookOf, flat, matches, priceOf, untiedPrices } from './testing/price-books.ts';
 
@@ -17,7 +17,7 @@ describe('the price of some usage', () => {
   test('is the one that looking at all of them finds, and there are never two', () => {
     fc.assert(
       fc.property(untiedPrices(GPU), usages, days, (prices, usage, day) => {
-        const found = createPriceFinder(bookOf(prices)).find(usage, day);
+        const found = new PriceFinder(bookOf(prices)).find(usage, day);
         expect(found).toStrictEqual(foundOneByOne(prices, usage, day));
       }),
       { numRuns: 500 },
@@ -33,21 +33,21 @@ describe('the price of some usage', () => {
       [general, spot],
       [spot, general],
     ]) {
-      const finder = createPriceFinder(bookOf(prices));
+      const finder = new PriceFinder(bookOf(prices));
       expect(finder.find(usage, '2026-11-21')?.name).toBe('spot');
       expect(finder.find({ metric: GPU }, '2026-11-21')?.name).toBe(GPU);
     }
   });
 
   test('is none before the first day and for another metric, not a price of zero', () => {
-    const finder = createPriceFinder(bookOf([general]));
+    const finder = new PriceFinder(bookOf([general]));
     expect(finder.find(usage, '2025-12-31')).toBeUndefined();
     expect(finder.find({ ...usage, metric: 'tenant_lb_hours' }, '2026-11-21')).toBeUndefined();
   });
 
   test('is the less specific one once the other is withdrawn', () => {
     const rates = [...spot.rates, { from: '2026-12-01' }];
-    const finder = createPriceFinder(bookOf([general, { ...spot, rates }]));
+    const finder = new PriceFinder(bookOf([general, { ...spot, rates }]));
     expect(finder.find(usage, '2026-11-30')?.name).toBe('spot');
     expect(finder.find(usage, '2026-12-01')?.name).toBe(GPU);
   });

@@ -12,25 +12,24 @@ export interface FoundPrice {
   readonly charge: Charge;
 }
 
-export interface PriceFinder {
-  /** The most specific price that holds on a UTC day, such as `2026-11-21`; undefined where there is none. */
-  find(usage: PricedUsage, day: string): FoundPrice | undefined;
-}
-
 /** The prices of a book, which must have no ties ({@link areTied}). */
-export function createPriceFinder(book: PriceBook): PriceFinder {
-  const mostSpecificFirst = book.prices.toSorted((a, b) => specificity(b) - specificity(a));
-  const byMetric = Map.groupBy(mostSpecificFirst, ({ metric }) => metric);
-  return {
-    find: (usage, day) => {
-      for (const { name, match, rates } of byMetric.get(usage.metric) ?? []) {
-        if (!matches(match, usage)) continue;
-        const rate = rates.findLast(({ from }) => from <= day);
-        if (rate?.charge !== undefined) return { name, from: rate.from, charge: rate.charge };
-      }
-      return undefined;
-    },
-  };
+export class PriceFinder {
+  readonly #byMetric: ReadonlyMap<string, readonly Price[]>;
+
+  constructor(book: PriceBook) {
+    const mostSpecificFirst = book.prices.toSorted((a, b) => specificity(b) - specificity(a));
+    this.#byMetric = Map.groupBy(mostSpecificFirst, ({ metric }) => metric);
+  }
+
+  /** The most specific price that holds on a UTC day, such as `2026-11-21`; undefined where there is none. */
+  find(usage: PricedUsage, day: string): FoundPrice | undefined {
+    for (const { name, match, rates } of this.#byMetric.get(usage.metric) ?? []) {
+      if (!matches(match, usage)) continue;
+      const rate = rates.findLast(({ from }) => from <= day);
+      if (rate?.charge !== undefined) return { name, from: rate.from, charge: rate.charge };
+    }
+    return undefined;
+  }
 }
 
 /**

@@ -3,7 +3,15 @@ import { periodOf } from '../model/periods.ts';
 import { EventPlaces } from './event-places.ts';
 import { pagesNewerThan } from './newer-than.ts';
 import { SumRows } from './sum-rows.ts';
-import type { HourOfTenant, SumChanges } from './sums-store.ts';
+
+/** Of the events of a tenant in an hour: their sums, and where they are. */
+interface HourOfTenant {
+  readonly rows: SumRows;
+  readonly places: EventPlaces;
+}
+
+/** Sums to add, by period of an hour, then by tenant. */
+export type SumChanges = ReadonlyMap<string, ReadonlyMap<string, HourOfTenant>>;
 
 /** Sums, and ranges of places, held in memory before they are stored. */
 const MAX_CHANGED_SUMS = 20_000;
@@ -11,7 +19,6 @@ const MAX_CHANGED_RANGES = 200_000;
 
 /** Sums of the events that come after a sequence number, all of them up to another one, before they are stored. */
 export class Gathering {
-  readonly after: number;
   readonly #changes = new Map<string, Map<string, HourOfTenant>>();
   #progress: number;
   #first: string | undefined;
@@ -19,7 +26,6 @@ export class Gathering {
   #ranges = 0;
 
   constructor(after: number) {
-    this.after = after;
     this.#progress = after;
   }
 
@@ -35,11 +41,6 @@ export class Gathering {
   /** The earliest `window_start`; undefined while there is no event. */
   get first(): string | undefined {
     return this.#first;
-  }
-
-  /** How many sums are held. */
-  get size(): number {
-    return this.#sums;
   }
 
   /** Whether it is as much as is stored at a time. */

@@ -4,7 +4,7 @@ import { createMemoryLedger } from '../ledger/testing/memory-ledger.ts';
 import type { Tenant } from '../model/tenant.ts';
 import { createMemoryLogger } from '../telemetry/testing/memory-logger.ts';
 import { readPlanHistories } from './plan-history.ts';
-import { createPlanKeeper } from './plan-keeper.ts';
+import { PlanKeeper } from './plan-keeper.ts';
 
 function rig(ledger = createMemoryLedger()) {
   const state = {
@@ -16,7 +16,7 @@ function rig(ledger = createMemoryLedger()) {
     sleep: async (): Promise<void> => undefined,
   };
   const logger = createMemoryLogger();
-  const keeper = createPlanKeeper({
+  const keeper = new PlanKeeper({
     ledger: {
       records: (prefix) => ledger.records(prefix),
       writeRecords: async (changes) => {

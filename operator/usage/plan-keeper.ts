@@ -16,24 +16,13 @@ export interface PlanKeeperOptions {
   readonly logger: Pick<Logger, 'warn'>;
 }
 
+const LOOK_MS = 10_000;
+
 /**
  * Keeps in the ledger which plan each tenant was on when, so that a change of plan does not price what was used before
  * it, and a tenant that left still costs what it cost (docs/costs.md#plans-and-their-changes).
  */
-export interface PlanKeeper {
-  /** Looks once, and writes what has changed. Never rejects: what fails is tried with the next look. */
-  look(): Promise<void>;
-  /** Looks now and then until the signal is aborted. */
-  run(signal: AbortSignal): Promise<void>;
-}
-
-const LOOK_MS = 10_000;
-
-export function createPlanKeeper(options: PlanKeeperOptions): PlanKeeper {
-  return new LedgerPlanKeeper(options);
-}
-
-class LedgerPlanKeeper implements PlanKeeper {
+export class PlanKeeper {
   readonly #options: PlanKeeperOptions;
   /** As the ledger has them; undefined until it was read. */
   #histories: Map<string, PlanHistory> | undefined;
@@ -43,6 +32,7 @@ class LedgerPlanKeeper implements PlanKeeper {
     this.#options = options;
   }
 
+  /** Looks once, and writes what has changed. Never rejects: what fails is tried with the next look. */
   async look(): Promise<void> {
     try {
       this.#tell(await this.#write());
@@ -51,6 +41,7 @@ class LedgerPlanKeeper implements PlanKeeper {
     }
   }
 
+  /** Looks now and then until the signal is aborted. */
   async run(signal: AbortSignal): Promise<void> {
     while (!signal.aborted) {
       await this.look();

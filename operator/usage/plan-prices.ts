@@ -1,5 +1,5 @@
 import type { PriceBook } from '../model/price-book.ts';
-import { createPriceFinder, type PriceFinder } from '../pricing/find-price.ts';
+import { PriceFinder } from '../pricing/find-price.ts';
 import { currencyDigits } from '../pricing/money.ts';
 
 /** What the usage of a plan costs. */
@@ -37,5 +37,5 @@ function pricesOf(book: PriceBook): PlanPrices {
   const { name: plan, currency } = book;
   // A currency without digits is refused before it comes here.
   const digits = currencyDigits(currency) ?? 2;
-  return { plan, currency, digits, finder: createPriceFinder(book) };
+  return { plan, currency, digits, finder: new PriceFinder(book) };
 }

@@ -1,174 +1,199 @@
-import { rm } from 'node:fs/promises';
-import { crc32 } from 'node:zlib';
-import { Level } from 'level';
-import type { LevelDatabase } from '../ledger/leveldb/database.ts';
+import pLimit from 'p-limit';
+import {
+  AFTER_ALL_KEYS,
+  DamagedRollups,
+  type Rollups,
+  type RollupView,
+} from '../ledger/rollups.ts';
 import { type PeriodKind, PERIOD_MS, periodOf } from '../model/periods.ts';
 import { EventPlaces, type SequenceRange } from './event-places.ts';
+import type { Gathering, SumChanges } from './gather.ts';
 import { countEvents, SumRows } from './sum-rows.ts';
 
-/** Of the events of a tenant in an hour: their sums, and where they are. */
-export interface HourOfTenant {
-  readonly rows: SumRows;
-  readonly places: EventPlaces;
-}
+/** Raised when the stored form changes: the sums are then made again from the ledger. */
+const FORMAT = 1;
+const PROGRESS_KEY = 'progress';
+const BEGAN_KEY = 'began';
+/** Stands for the progress while sums are deleted or copied: whoever reads it takes them for damaged. */
+const UNFINISHED = '{}';
 
-/** Sums to add, by period of an hour, then by tenant. */
-export type SumChanges = ReadonlyMap<string, ReadonlyMap<string, HourOfTenant>>;
+/** What is stored by period: sums of hours and days, and where the events of an hour are. */
+type StoredKind = PeriodKind | 'places';
+
+/** Hours for a detailed look back, days for more than a year of invoices, places for as long as there may be events. */
+export const KEPT_MS: Readonly<Record<StoredKind, number>> = {
+  hour: 70 * PERIOD_MS.day,
+  places: 35 * PERIOD_MS.day,
+  day: 400 * PERIOD_MS.day,
+};
+
+/** Keys that are copied at a time. */
+const COPIED_KEYS = 500;
 
 /**
- * Sums of usage by hour and by day, and where the events of each hour are, derived from the ledger and kept in a directory
- * of their own.
+ * Sums of usage by hour and by day, and where the events of each hour are: derived from the ledger, and stored in one unit with
+ * the number of the last event that they have. So each event counts once, whatever is killed when.
  */
-export interface SumsStore {
-  /** The sequence number up to which events are summed. */
+export class SumsStore {
+  readonly #rollups: Rollups;
+  readonly #ledgerId: string;
+  /** Each write depends on what is stored. */
+  readonly #oneAtATime = pLimit(1);
+
+  constructor(rollups: Rollups, ledgerId: string) {
+    this.#rollups = rollups;
+    this.#ledgerId = ledgerId;
+  }
+
+  /** Runs `work` on sums that are of one moment. Throws a DamagedRollups where they are damaged, or another ledger's. */
+  reading<T>(work: (sums: StoredSums) => Promise<T>): Promise<T> {
+    return this.#rollups.snapshot(async (view) => work(await this.#open(view)));
+  }
+
+  /** The number of the last event that is summed; 0 where there is none. */
+  progress(): Promise<number> {
+    return this.reading(async ({ progress }) => progress);
+  }
+
+  /** Adds the sums of the events behind `from`, the progress until then, as one unit. False where the progress is another one. */
+  commit({ progress, changes, first }: Gathering, from: number): Promise<boolean> {
+    return this.#oneAtATime(async () => {
+      const merged = mergePeriods(changes);
+      const texts = await this.#rollups.snapshot(async (view) => {
+        if ((await this.#open(view)).progress !== from) return undefined;
+        const stored = await view.get([...merged.keys()]);
+        return [...merged].map(([key, change], index) => {
+          return [key, change.encodeAfter(stored[index] ?? '[]')] as const;
+        });
+      });
+      if (texts === undefined) return false;
+      const changed = new Map(texts);
+      if (from === 0 && first !== undefined) changed.set(BEGAN_KEY, first);
+      const last = { format: FORMAT, ledger: this.#ledgerId, sequence: progress };
+      await this.#rollups.put(changed.set(PROGRESS_KEY, JSON.stringify(last)));
+      return true;
+    });
+  }
+
+  /** Forgets the periods that are older than they are kept. `now` is milliseconds since the epoch. */
+  async expire(now: number): Promise<void> {
+    for (const kind of ['hour', 'places', 'day'] as const) {
+      const period = kind === 'places' ? 'hour' : kind;
+      const oldest = periodOf(period, new Date(now - KEPT_MS[kind]).toISOString());
+      await this.#rollups.drop(`${kind}/`, keyOf(kind, oldest, ''));
+    }
+  }
+
+  /** Forgets everything; the progress is 0 again. */
+  clear(): Promise<void> {
+    return this.#oneAtATime(() => this.#clear());
+  }
+
+  /** Takes over the sums of the same ledger that were stored elsewhere, where there are none. Whether it did. */
+  adopt(other: Rollups): Promise<boolean> {
+    return this.#oneAtATime(async () => {
+      const progress = await this.progress().catch((error: unknown) => {
+        // Of an attempt that was killed.
+        if (error instanceof DamagedRollups) return 0;
+        throw error;
+      });
+      if (progress > 0) return false;
+      await this.#clear();
+      return other.snapshot(async (view) => {
+        if ((await this.#open(view)).progress === 0) return false;
+        const [last] = await view.get([PROGRESS_KEY]);
+        await this.#rollups.put(new Map([[PROGRESS_KEY, UNFINISHED]]));
+        let some = new Map<string, string>();
+        for await (const [key, text] of view.list('')) {
+          if (key !== PROGRESS_KEY) some.set(key, text);
+          if (some.size < COPIED_KEYS) continue;
+          await this.#rollups.put(some);
+          some = new Map();
+        }
+        await this.#rollups.put(some.set(PROGRESS_KEY, last ?? UNFINISHED));
+        return true;
+      });
+    });
+  }
+
+  async #clear(): Promise<void> {
+    // A process that is killed in between leaves sums that read as damaged.
+    await this.#rollups.put(new Map([[PROGRESS_KEY, UNFINISHED]]));
+    await this.#rollups.drop('', PROGRESS_KEY);
+    await this.#rollups.drop(PROGRESS_KEY, AFTER_ALL_KEYS);
+  }
+
+  async #open(view: RollupView): Promise<StoredSums> {
+    const [text] = await view.get([PROGRESS_KEY]);
+    if (text === undefined) return new StoredSums(view, 0);
+    const { format, ledger, sequence } = JSON.parse(text) as Readonly<Record<string, unknown>>;
+    if (format === FORMAT && ledger === this.#ledgerId && typeof sequence === 'number') {
+      return new StoredSums(view, sequence);
+    }
+    throw new DamagedRollups(`another format or ledger: usage sums: ${text}`);
+  }
+}
+
+/** Stored sums at one moment. */
+export class StoredSums {
+  readonly #view: RollupView;
+  /** The number of the last event that is summed; 0 where there is none. */
   readonly progress: number;
-  /**
-   * Adds sums to those that are stored and moves the progress, as one durable unit. `first` is the earliest `window_start`
-   * of the changes.
-   */
-  commit(changes: SumChanges, progress: number, first: string | undefined): Promise<void>;
+
+  constructor(view: RollupView, progress: number) {
+    this.#view = view;
+    this.progress = progress;
+  }
+
   /** The encoded sums of a period: of one tenant, or of all. */
-  read(
+  async *read(
     kind: PeriodKind,
     period: string,
     tenant: string | undefined,
-  ): AsyncIterable<readonly [tenant: string, sums: string]>;
+  ): AsyncGenerator<readonly [tenant: string, sums: string]> {
+    const prefix = keyOf(kind, period, '');
+    if (tenant === undefined) {
+      for await (const [key, text] of this.#view.list(prefix)) {
+        yield [key.slice(prefix.length), text];
+      }
+      return;
+    }
+    const [text] = await this.#view.get([prefix + tenant]);
+    if (text !== undefined) yield [tenant, text];
+  }
+
   /**
    * Where in the ledger the events of a tenant in these hours are that are summed; undefined where that is not known of
    * each. Ranges may overlap and hold others' events as well.
    */
-  places(hours: readonly string[], tenant: string): Promise<readonly SequenceRange[] | undefined>;
+  async places(
+    hours: readonly string[],
+    tenant: string,
+  ): Promise<readonly SequenceRange[] | undefined> {
+    const keysOf = (kind: StoredKind) => hours.map((hour) => keyOf(kind, hour, tenant));
+    const texts = await this.#view.get([...keysOf('hour'), ...keysOf('places')]);
+    const ranges: SequenceRange[] = [];
+    for (const index of hours.keys()) {
+      const [sum, place] = [texts[index], texts[hours.length + index]];
+      const found = new EventPlaces();
+      if (place !== undefined) found.addEncoded(place);
+      // Of some events there are only sums: those of a release that kept no places.
+      if (found.events !== (sum === undefined ? 0 : countEvents(sum))) return undefined;
+      ranges.push(...found.ranges());
+    }
+    return ranges;
+  }
+
   /** The first period that is kept of a kind; undefined where there is none. */
-  first(kind: PeriodKind): Promise<string | undefined>;
+  async first(kind: PeriodKind): Promise<string | undefined> {
+    return (await this.#view.first(`${kind}/`))?.split('/')[1];
+  }
+
   /** The earliest `window_start` of the first sums; undefined where an earlier release stored those. */
-  began(): Promise<string | undefined>;
-  /** Forgets the periods that are older than they are kept. */
-  expire(now: number): Promise<void>;
-  /** Forgets everything; the progress is 0 again. */
-  clear(): Promise<void>;
-  close(): Promise<void>;
-}
-
-/** Raised when the stored form changes: the sums are then made anew from the ledger. */
-const FORMAT = 1;
-const PROGRESS_KEY = 'progress';
-const BEGAN_KEY = 'began';
-
-/** Hours for a detailed look back, days for more than a year of invoices. */
-export const KEPT_MS: Readonly<Record<PeriodKind, number>> = {
-  hour: 35 * PERIOD_MS.day,
-  day: 400 * PERIOD_MS.day,
-};
-
-/** Bytes of keys and values that an iteration fetches at a time. */
-const READ_AHEAD_BYTES = 256 * 1024;
-
-type Database = LevelDatabase<string, string>;
-
-/** Opens the sums of a ledger; those that cannot be read, or are another's, are made anew from it. */
-export async function openSumsStore(directory: string, ledgerId: string): Promise<SumsStore> {
-  try {
-    return await open(directory, ledgerId);
-  } catch (error) {
-    if (isLocked(error)) throw error;
-    await rm(directory, { recursive: true, force: true });
-    return open(directory, ledgerId);
+  async began(): Promise<string | undefined> {
+    const [text] = await this.#view.get([BEGAN_KEY]);
+    return text;
   }
-}
-
-async function open(directory: string, ledgerId: string): Promise<SumsStore> {
-  const database: Database = new Level(directory, { cacheSize: 2 * 1024 * 1024 });
-  await database.open();
-  try {
-    return createStore(database, ledgerId, await readProgress(database, ledgerId));
-  } catch (error) {
-    await database.close();
-    throw error;
-  }
-}
-
-function createStore(database: Database, ledgerId: string, start: number): SumsStore {
-  let progress = start;
-  return {
-    get progress() {
-      return progress;
-    },
-    commit: async (changes, next, first) => {
-      const merged = mergePeriods(changes);
-      const keys = [...merged.keys()];
-      const stored = await database.getMany(keys);
-      const operations = keys.map((key, index) => {
-        const before = stored[index];
-        const change = merged.get(key) ?? new SumRows();
-        const text = change.encodeAfter(before === undefined ? '[]' : unseal(key, before));
-        return { type: 'put' as const, key, value: seal(key, text) };
-      });
-      const note = { type: 'put' as const, key: PROGRESS_KEY, value: progressText(ledgerId, next) };
-      const isFirst = progress === 0 && first !== undefined;
-      const began = isFirst
-        ? [{ type: 'put' as const, key: BEGAN_KEY, value: seal(BEGAN_KEY, first) }]
-        : [];
-      await database.batch([...operations, ...began, note], { sync: true });
-      progress = next;
-    },
-    read: async function* read(kind, period, tenant) {
-      if (tenant !== undefined) {
-        const key = keyOf(kind, period, tenant);
-        const value = await database.get(key);
-        if (value !== undefined) yield [tenant, unseal(key, value)];
-        return;
-      }
-      const prefix = keyOf(kind, period, '');
-      // "0" is the character after "/".
-      const end = `${prefix.slice(0, -1)}0`;
-      const range = { gte: prefix, lt: end, highWaterMarkBytes: READ_AHEAD_BYTES };
-      for await (const [key, value] of database.iterator(range)) {
-        yield [key.slice(prefix.length), unseal(key, value)];
-      }
-    },
-    places: async (hours, tenant) => {
-      const [sums, places] = [
-        hours.map((hour) => keyOf('hour', hour, tenant)),
-        hours.map((hour) => keyOf('places', hour, tenant)),
-      ];
-      const stored = await database.getMany([...sums, ...places]);
-      const texts = [...sums, ...places].map((key, index) => {
-        const value = stored[index];
-        return value === undefined ? undefined : unseal(key, value);
-      });
-      const ranges: SequenceRange[] = [];
-      for (const index of hours.keys()) {
-        const [sum, place] = [texts[index], texts[hours.length + index]];
-        const found = new EventPlaces();
-        if (place !== undefined) found.addEncoded(place);
-        // Of some events there are only sums: those of a release that kept no places.
-        if (found.events !== (sum === undefined ? 0 : countEvents(sum))) return undefined;
-        ranges.push(...found.ranges());
-      }
-      return ranges;
-    },
-    first: async (kind) => {
-      const range = { gte: `${kind}/`, lt: `${kind}0`, limit: 1 };
-      const [key] = await database.keys(range).all();
-      return key?.split('/')[1];
-    },
-    began: async () => {
-      const value = await database.get(BEGAN_KEY);
-      return value === undefined ? undefined : unseal(BEGAN_KEY, value);
-    },
-    expire: async (now) => {
-      for (const kind of ['hour', 'places', 'day'] as const) {
-        const period = kind === 'places' ? 'hour' : kind;
-        const oldest = periodOf(period, new Date(now - KEPT_MS[period]).toISOString());
-        await database.clear({ gte: keyOf(kind, '', ''), lt: keyOf(kind, oldest, '') });
-      }
-    },
-    clear: async () => {
-      await database.clear();
-      progress = 0;
-    },
-    close: () => database.close(),
-  };
 }
 
 /** What is stored under one key. */
@@ -196,42 +221,6 @@ function mergePeriods(changes: SumChanges): Map<string, Change> {
 }
 
 /** Periods have a fixed length within a kind, so the tenant may be any text. */
-function keyOf(kind: PeriodKind | 'places', period: string, tenant: string): string {
-  return period === '' ? `${kind}/` : `${kind}/${period}/${tenant}`;
-}
-
-/** A checksum over key and value: LevelDB gives back flipped bits without a word. */
-function seal(key: string, text: string): string {
-  return `${checksum(key, text)} ${text}`;
-}
-
-function unseal(key: string, value: string): string {
-  const text = value.slice(9);
-  if (value.slice(0, 8) === checksum(key, text)) return text;
-  throw new DamagedSums(`damaged: usage sums: "${key}"`);
-}
-
-/** Stored sums are not as they were written. */
-export class DamagedSums extends Error {}
-
-function checksum(key: string, text: string): string {
-  return crc32(text, crc32(key)).toString(16).padStart(8, '0');
-}
-
-function progressText(ledger: string, sequence: number): string {
-  return seal(PROGRESS_KEY, JSON.stringify({ format: FORMAT, ledger, sequence }));
-}
-
-async function readProgress(database: Database, ledgerId: string): Promise<number> {
-  const value = await database.get(PROGRESS_KEY);
-  if (value === undefined) return 0;
-  const text = unseal(PROGRESS_KEY, value);
-  const { format, ledger, sequence } = JSON.parse(text) as Readonly<Record<string, unknown>>;
-  if (format === FORMAT && ledger === ledgerId && typeof sequence === 'number') return sequence;
-  throw new DamagedSums(`another format or ledger: usage sums: ${text}`);
-}
-
-function isLocked(error: unknown): boolean {
-  const cause = error instanceof Error ? error.cause : undefined;
-  return cause instanceof Error && 'code' in cause && cause.code === 'LEVEL_LOCKED';
+function keyOf(kind: StoredKind, period: string, tenant: string): string {
+  return `${kind}/${period}/${tenant}`;
 }

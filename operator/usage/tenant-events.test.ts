@@ -12,9 +12,9 @@ import { useLedgers } from '../ledger/testing/use-ledgers.ts';
 import type { UsageEvent } from '../model/event.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import { systemClock } from '../telemetry/system-clock.ts';
-import { openSumsStore, type SumsStore } from './sums-store.ts';
+import type { SumsStore } from './sums-store.ts';
 import type { EventsQuery } from './tenant-events.ts';
-import { createUsageTotals, type UsageTotals } from './usage-totals.ts';
+import { KeptSums } from './testing/kept-sums.ts';
 
 const MINUTE = 60_000;
 const HOUR = 60 * MINUTE;
@@ -39,16 +39,16 @@ afterEach(() => rm(directory, { recursive: true, force: true }));
 
 async function withTotals(
   ledger: Ledger,
-  action: (totals: UsageTotals, store: SumsStore) => Promise<void>,
+  action: (totals: KeptSums, store: SumsStore) => Promise<void>,
 ): Promise<void> {
   const note = (message: string): void => void log.push(message);
   const logger: Logger = { debug: note, info: note, warn: note, error: note };
-  const store = await openSumsStore(directory, ledger.stats().ledgerId);
   const clock = { ...systemClock, now: () => now };
+  const totals = new KeptSums(ledger, directory, { clock, logger });
   try {
-    await action(createUsageTotals({ ledger, store, clock, logger }), store);
+    await action(totals, totals.store);
   } finally {
-    await store.close();
+    await totals.close();
   }
 }
 
@@ -226,10 +226,11 @@ describe('events of one tenant', () => {
     const ledger = await ledgerOfAnHour();
     await withTotals(ledger, async (totals, store) => {
       await totals.catchUp(signal);
-      expect(await store.places(['2026-11-01T00'], query.tenant)).toHaveLength(60);
-      now = MONTH + 36 * DAY;
+      const places = () => store.reading((sums) => sums.places(['2026-11-01T00'], query.tenant));
+      expect(await places()).toHaveLength(60);
+      now = MONTH + 71 * DAY;
       await store.expire(now);
-      expect(await store.places(['2026-11-01T00'], query.tenant)).toStrictEqual([]);
+      expect(await places()).toStrictEqual([]);
       expect(await Array.fromAsync(totals.events(query))).toHaveLength(60);
     });
   });

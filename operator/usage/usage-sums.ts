@@ -43,13 +43,6 @@ export interface Summands {
   add(item: UsageItem, events?: number): boolean;
 }
 
-/** Exact sums per group, metric and unit, in memory that is bounded by the number of rows. */
-export interface UsageSums extends Summands {
-  /** Sorted by keys, then metric and unit. */
-  rows(): readonly UsageRow[];
-  readonly events: number;
-}
-
 interface Sum {
   readonly keys: readonly string[];
   readonly metric: string;
@@ -58,34 +51,43 @@ interface Sum {
   events: number;
 }
 
-export function createUsageSums(groupBy: readonly string[], maxRows: number): UsageSums {
-  const sums = new Map<string, Sum>();
-  const readers = createKeyReaders(groupBy);
-  let total = 0;
-  return {
-    add: (item, events = 1) => {
-      const keys = readers.map((read) => read(item) ?? '');
-      const name = [...keys, item.metric, item.unit].join('\0');
-      const nanos = nanosFromDecimal(item.quantity);
-      const sum = sums.get(name);
-      if (sum === undefined && sums.size >= maxRows) return false;
-      total += events;
-      if (sum === undefined) {
-        sums.set(name, { keys, metric: item.metric, unit: item.unit, nanos, events });
-        return true;
-      }
-      sum.nanos += nanos;
-      sum.events += events;
-      return true;
-    },
-    rows: () =>
-      [...sums.entries()]
-        .toSorted(([a], [b]) => (a < b ? -1 : 1))
-        .map(([, { nanos, ...sum }]) => ({ ...sum, quantity: signedFromNanos(nanos) })),
-    get events() {
-      return total;
-    },
-  };
+/** Exact sums per group, metric and unit, in memory that is bounded by the number of rows. */
+export class UsageSums implements Summands {
+  readonly #maxRows: number;
+  readonly #readers: ReturnType<typeof createKeyReaders>;
+  readonly #sums = new Map<string, Sum>();
+  #events = 0;
+
+  constructor(groupBy: readonly string[], maxRows: number) {
+    this.#readers = createKeyReaders(groupBy);
+    this.#maxRows = maxRows;
+  }
+
+  get events(): number {
+    return this.#events;
+  }
+
+  add(item: UsageItem, events = 1): boolean {
+    const keys = this.#readers.map((read) => read(item) ?? '');
+    const { metric, unit } = item;
+    const name = [...keys, metric, unit].join('\0');
+    const sum = this.#sums.get(name) ?? { keys, metric, unit, nanos: 0n, events: 0 };
+    if (!this.#sums.has(name)) {
+      if (this.#sums.size >= this.#maxRows) return false;
+      this.#sums.set(name, sum);
+    }
+    sum.nanos += nanosFromDecimal(item.quantity);
+    sum.events += events;
+    this.#events += events;
+    return true;
+  }
+
+  /** Sorted by keys, then metric and unit. */
+  rows(): readonly UsageRow[] {
+    return [...this.#sums]
+      .toSorted(([a], [b]) => (a < b ? -1 : 1))
+      .map(([, { nanos, ...sum }]) => ({ ...sum, quantity: signedFromNanos(nanos) }));
+  }
 }
 
 /** What gives an item's value of each key; undefined where it has none. */

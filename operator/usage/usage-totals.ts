@@ -1,4 +1,5 @@
 import { type Ledger, LedgerReadError, type StoredEvent } from '../ledger/ledger.ts';
+import { DamagedRollups } from '../ledger/rollups.ts';
 import type { Clock } from '../telemetry/clock.ts';
 import {
   coverRange,
@@ -10,9 +11,8 @@ import {
 } from '../model/periods.ts';
 import { omitUndefined } from '../model/omit-undefined.ts';
 import { newerThan } from './newer-than.ts';
-import { SumKeeper, type SumKeeperOptions } from './sum-keeper.ts';
 import { decodeSums } from './sum-rows.ts';
-import { DamagedSums, KEPT_MS, type SumsStore } from './sums-store.ts';
+import { KEPT_MS, type StoredSums, type SumsStore } from './sums-store.ts';
 import { type EventsQuery, type KnownPlaces, scanFor, tenantEvents } from './tenant-events.ts';
 import type { EventFilter, Summands, TimeRange } from './usage-sums.ts';
 
@@ -45,19 +45,6 @@ export interface UsageTotals {
    * no more than its hour or day, the beginning of that.
    */
   since(): Promise<number | undefined>;
-  /** Sums what is new in the ledger. */
-  catchUp(signal: AbortSignal): Promise<void>;
-  /** Catches up now and then until the signal is aborted. Never rejects. */
-  run(signal: AbortSignal): Promise<void>;
-}
-
-/** Sums that are kept of a ledger. */
-export interface KeptTotals extends UsageTotals {
-  /**
-   * Takes events that somebody has just read, which need not be read once more to be summed: all that there are after a
-   * sequence number, up to some other. Never throws.
-   */
-  hear(events: readonly StoredEvent[], after: number): void;
 }
 
 export type TotalsOutcome =
@@ -77,107 +64,115 @@ export type TotalsOutcome =
   /** Stored sums were damaged; they are being made anew from the ledger. */
   | { readonly kind: 'rebuilding' };
 
-export function createUsageTotals(options: SumKeeperOptions): KeptTotals {
-  return new LedgerTotals(options);
+interface LedgerTotalsOptions {
+  readonly ledger: Ledger;
+  readonly store: SumsStore;
+  readonly clock: Pick<Clock, 'now'>;
+  /** Has damaged sums made again; where another process writes them, that is its own affair. */
+  readonly rebuild: (reason: string) => Promise<void>;
 }
 
-class LedgerTotals implements KeptTotals {
-  readonly #ledger: Ledger;
-  readonly #store: SumsStore;
-  readonly #clock: Clock;
-  readonly #keeper: SumKeeper;
+/** Sums of one ledger: what is stored, and what the ledger has beyond it. */
+export class LedgerTotals implements UsageTotals {
+  readonly #options: LedgerTotalsOptions;
 
-  constructor(options: SumKeeperOptions) {
-    this.#ledger = options.ledger;
-    this.#store = options.store;
-    this.#clock = options.clock;
-    this.#keeper = new SumKeeper(options);
+  constructor(options: LedgerTotalsOptions) {
+    this.#options = options;
   }
 
   async addTo(sums: Summands, query: TotalsQuery): Promise<TotalsOutcome> {
+    const { ledger, store, clock, rebuild } = this.#options;
     const cover = coverRange(query.range.from, query.range.to, query.hourly);
     try {
-      const added = await this.#keeper.reading(() => this.#add(sums, query, cover));
+      const stored = await store.reading((found) => this.#addStored(found, sums, query, cover));
+      const added = stored && (await this.#addOthers(stored, sums, query, cover));
       if (added === undefined) return { kind: 'full' };
-      const partial = isPartlyGone(cover, this.#ledger, this.#clock.now());
-      return { kind: 'added', partial, ...added };
+      return { kind: 'added', partial: isPartlyGone(cover, ledger, clock.now()), ...added };
     } catch (error) {
-      if (!(error instanceof DamagedSums)) throw error;
-      await this.#keeper.rebuild(error.message);
+      if (!(error instanceof DamagedRollups)) throw error;
+      await rebuild(error.message);
       return { kind: 'rebuilding' };
     }
   }
 
   async *events(query: EventsQuery): AsyncGenerator<StoredEvent> {
-    const known = await this.#keeper
-      .reading(() => this.#placesOf(query))
-      .catch((error: unknown) => this.#doWithout(error));
+    const { store, rebuild } = this.#options;
+    // Nobody has to wait for what the ledger itself answers.
+    const known = await store
+      .reading((found) => this.#placesOf(found, query))
+      .catch(async (error: unknown): Promise<undefined> => {
+        if (!(error instanceof DamagedRollups)) throw error;
+        await rebuild(error.message);
+      });
     yield* this.#eventsAt(known, query);
   }
 
-  since(): Promise<number | undefined> {
-    return this.#keeper.reading(() => this.#since());
+  async since(): Promise<number | undefined> {
+    const [summedTo, first] = await this.#options.store.reading(async (found) => {
+      return [this.#summedTo(found), await firstOf(found)] as const;
+    });
+    return first ?? this.#firstAfter(summedTo);
   }
 
-  async #since(): Promise<number | undefined> {
-    const store = this.#store;
-    const [day, hour = ''] = await Promise.all([store.first('day'), store.first('hour')]);
-    if (day === undefined) return this.#firstUnsummed();
-    const began = await store.began();
-    // Usage that was pushed later may be of an earlier time.
-    if (began?.startsWith(day) === true && (hour === '' || began.slice(0, hour.length) <= hour)) {
-      return Date.parse(began);
-    }
-    return Date.parse(periodStart(hour.startsWith(day) ? hour : day));
+  /** The number after which nothing is summed. Events that were deleted before they could be are beyond recall. */
+  #summedTo({ progress }: StoredSums): number {
+    return Math.max(progress, this.#options.ledger.lowWater());
   }
 
-  async #firstUnsummed(): Promise<number | undefined> {
-    const page = await this.#ledger.read(this.#keeper.summedTo, 1);
+  async #firstAfter(sequence: number): Promise<number | undefined> {
+    const page = await this.#options.ledger.read(sequence, 1);
     if (page.kind === 'failed') throw new LedgerReadError(page);
     const [first] = page.events;
     return first === undefined ? undefined : Date.parse(first.event.window_start);
   }
 
-  hear(events: readonly StoredEvent[], after: number): void {
-    this.#keeper.hear(events, after);
-  }
-
-  catchUp(signal: AbortSignal): Promise<void> {
-    return this.#keeper.catchUp(signal);
-  }
-
-  run(signal: AbortSignal): Promise<void> {
-    return this.#keeper.run(signal);
-  }
-
-  /** Nobody has to wait for what the ledger itself answers. */
-  async #doWithout(error: unknown): Promise<undefined> {
-    if (!(error instanceof DamagedSums)) throw error;
-    await this.#keeper.rebuild(error.message);
+  /** Adds the stored sums of whole periods. Gives what is to be read of the ledger; undefined when `sums` is full. */
+  async #addStored(
+    found: StoredSums,
+    sums: Summands,
+    { filter, tenant, signal }: TotalsQuery,
+    { days, hours, edges }: RangeCover,
+  ): Promise<Unread | undefined> {
+    const periods = [
+      ...days.map((period) => ['day', period] as const),
+      ...hours.map((period) => ['hour', period] as const),
+    ];
+    for (const [kind, period] of periods) {
+      signal.throwIfAborted();
+      for await (const [owner, text] of found.read(kind, period, tenant)) {
+        for (const { item, events } of decodeSums(owner, period, text)) {
+          if (filter(item) && !sums.add(item, events)) return undefined;
+        }
+      }
+    }
+    const unread: UnreadEdge[] = [];
+    for (const range of edges) {
+      const query = { range, tenant, signal };
+      unread.push({ query, known: await this.#placesOf(found, query) });
+    }
+    return { summedTo: this.#summedTo(found), edges: unread };
   }
 
   /** Every event of the range comes from exactly one place. Gives how far the ledger was read; undefined when `sums` is full. */
-  async #add(
+  async #addOthers(
+    { summedTo, edges }: Unread,
     sums: Summands,
-    query: TotalsQuery,
+    { filter, mayLag, signal }: TotalsQuery,
     cover: RangeCover,
   ): Promise<{ readonly head: number; readonly summedUpTo?: number } | undefined> {
-    if (!(await this.#addStored(sums, query, cover))) return undefined;
-    const [ledger, { filter, tenant, signal }] = [this.#ledger, query];
+    const { ledger } = this.#options;
     const whole = new Set([...cover.days, ...cover.hours]);
-    let head = this.#keeper.summedTo;
-    const isBehind = query.mayLag === true && ledger.head() - head > MOST_READ;
-    const summedUpTo = isBehind ? await this.#firstUnsummed() : undefined;
+    let head = summedTo;
+    const isBehind = mayLag === true && ledger.head() - head > MOST_READ;
+    const summedUpTo = isBehind ? await this.#firstAfter(head) : undefined;
     for await (const { sequence, event } of isBehind ? [] : newerThan(ledger, head, signal)) {
       const { window_start: start } = event;
       const isWhole = whole.has(periodOf('hour', start)) || whole.has(periodOf('day', start));
       if (isWhole && filter(event) && !sums.add(event)) return undefined;
       head = sequence;
     }
-    for (const edge of cover.edges) {
-      const edgeQuery = { range: edge, tenant, signal };
-      const known = await this.#placesOf(edgeQuery);
-      for await (const { event } of this.#eventsAt(known, edgeQuery)) {
+    for (const { query, known } of edges) {
+      for await (const { event } of this.#eventsAt(known, query)) {
         if (filter(event) && !sums.add(event)) return undefined;
       }
     }
@@ -185,37 +180,47 @@ class LedgerTotals implements KeptTotals {
   }
 
   /** Where the events are; undefined where that is not known, so that those of all tenants have to be read. */
-  async #placesOf({ range, tenant }: EventsQuery): Promise<KnownPlaces | undefined> {
-    const { from, to } = range;
-    const after = this.#keeper.summedTo;
-    const isKept = from >= this.#clock.now() - KEPT_MS.hour && to - from <= KEPT_MS.hour;
-    if (tenant === undefined || !isKept || after > this.#ledger.head()) return undefined;
-    const ranges = await this.#store.places(hoursOf(from, to), tenant);
+  async #placesOf(
+    found: StoredSums,
+    { range: { from, to }, tenant }: EventsQuery,
+  ): Promise<KnownPlaces | undefined> {
+    const { ledger, clock } = this.#options;
+    const after = this.#summedTo(found);
+    const isKept = from >= clock.now() - KEPT_MS.places && to - from <= KEPT_MS.places;
+    if (tenant === undefined || !isKept || after > ledger.head()) return undefined;
+    const ranges = await found.places(hoursOf(from, to), tenant);
     return ranges && { ranges, after };
   }
 
   #eventsAt(known: KnownPlaces | undefined, query: EventsQuery): AsyncIterable<StoredEvent> {
-    return known === undefined
-      ? scanFor(this.#ledger, query)
-      : tenantEvents(this.#ledger, known, query);
+    const { ledger } = this.#options;
+    return known === undefined ? scanFor(ledger, query) : tenantEvents(ledger, known, query);
   }
+}
 
-  async #addStored(sums: Summands, query: TotalsQuery, cover: RangeCover): Promise<boolean> {
-    const { filter, tenant, signal } = query;
-    const periods = [
-      ...cover.days.map((period) => ['day', period] as const),
-      ...cover.hours.map((period) => ['hour', period] as const),
-    ];
-    for (const [kind, period] of periods) {
-      signal.throwIfAborted();
-      for await (const [owner, text] of this.#store.read(kind, period, tenant)) {
-        for (const { item, events } of decodeSums(owner, period, text)) {
-          if (filter(item) && !sums.add(item, events)) return false;
-        }
-      }
-    }
-    return true;
+/** What the stored sums do not have of a range. */
+interface Unread {
+  /** The number after which nothing is summed. */
+  readonly summedTo: number;
+  /** What is no whole hour. */
+  readonly edges: readonly UnreadEdge[];
+}
+
+interface UnreadEdge {
+  readonly query: EventsQuery;
+  readonly known: KnownPlaces | undefined;
+}
+
+/** When the first window began, as far as the sums know; undefined where there are none. */
+async function firstOf(found: StoredSums): Promise<number | undefined> {
+  const [day, hour = ''] = await Promise.all([found.first('day'), found.first('hour')]);
+  if (day === undefined) return undefined;
+  const began = await found.began();
+  // Usage that was pushed later may be of an earlier time.
+  if (began?.startsWith(day) === true && (hour === '' || began.slice(0, hour.length) <= hour)) {
+    return Date.parse(began);
   }
+  return Date.parse(periodStart(hour.startsWith(day) ? hour : day));
 }
 
 /** Whether some of a range is older than what is kept of it. */

@@ -1,6 +1,6 @@
 import { Credits } from '../budgets/credits.ts';
 import { BudgetGate } from '../budgets/gate.ts';
-import { type BudgetKeeper, createBudgetKeeper } from '../budgets/keeper.ts';
+import { BudgetKeeper } from '../budgets/keeper.ts';
 import { PrepaidBalances } from '../budgets/prepaid.ts';
 import { thresholdEvent, thresholdNotice } from '../budgets/threshold-event.ts';
 import type { Views } from '../http/views.ts';
@@ -60,7 +60,7 @@ export function buildBudgets(
     settings,
     isCharged: (metric: string) => metering.catalog().find(metric)?.informational !== true,
   };
-  const budgets = createBudgetKeeper({
+  const budgets = new BudgetKeeper({
     ...sources,
     gate,
     prepaid: new PrepaidBalances(sources),

@@ -5,6 +5,7 @@ import type { Connection } from '../kubernetes/connection.ts';
 import type { LeaderLabel } from '../kubernetes/leader-label.ts';
 import type { ReflectorMetrics, WorkQueueMetrics } from '../kubernetes/metrics.ts';
 import type { Ledger } from '../ledger/ledger.ts';
+import type { Rollups } from '../ledger/rollups.ts';
 import type { Outbound } from '../outbound/outbound.ts';
 import type { ConfiguredMetric } from '../prometheus/configured-metric.ts';
 import type { Clock } from '../telemetry/clock.ts';
@@ -35,7 +36,7 @@ export interface LeaderContext {
   readonly stopping: AbortSignal;
 }
 
-/** With what each stream is summed, fed and shown. */
+/** With what each stream is fed and shown. */
 export interface StreamContext extends LeaderContext {
   readonly outbound: Outbound;
   readonly customResources: CustomResources;
@@ -56,6 +57,8 @@ export interface OperatorOptions extends LeaderContext {
   /** The operator's own. */
   readonly namespace: string;
   readonly ledger: Ledger;
+  /** Sums of the ledger. */
+  readonly rollups: Rollups;
   /** The ledger is a database, which other processes read as well. */
   readonly isDatabase: boolean;
 }

@@ -2,7 +2,7 @@ import { type Controllers, createControllers } from '../controllers/controllers.
 import type { MeterFacts } from '../fleet/meter-report.ts';
 import type { ReadinessCheck, Views } from '../http/views.ts';
 import { createReflectorMetrics, createWorkQueueMetrics } from '../kubernetes/metrics.ts';
-import { createPlanKeeper } from '../usage/plan-keeper.ts';
+import { PlanKeeper } from '../usage/plan-keeper.ts';
 import { createCollectorMetrics } from '../windows/collector-metrics.ts';
 import { type Budgets, buildBudgets } from './budgets.ts';
 import type { BuildContext, OperatorOptions } from './build-context.ts';
@@ -68,7 +68,7 @@ export async function buildOperator(options: OperatorOptions): Promise<readonly 
   ];
   return [
     ...reached.parts,
-    billing.stream.sums,
+    billing.sums,
     httpPart(context, { views, ledger, totals: billing.stream.totals }),
     {
       name: 'leader',
@@ -195,7 +195,7 @@ function plansPart(
   { discovery }: ClusterView,
   views: Views,
 ): Part {
-  const plans = createPlanKeeper({
+  const plans = new PlanKeeper({
     ledger,
     clock,
     logger,

@@ -1,4 +1,3 @@
-import { join } from 'node:path';
 import type { DestinationStatus } from '../delivery/destination-status.ts';
 import { createDriftWatch, type DriftReport } from '../delivery/operations/drift-watch.ts';
 import { createInvoiceWatch } from '../delivery/operations/invoice-watch.ts';
@@ -8,10 +7,11 @@ import { wasServed } from '../delivery/records/served-tenants.ts';
 import type { Discovery } from '../discovery/discovery.ts';
 import { createEnforcement, type Enforcement } from '../enforcement/enforcement.ts';
 import { Revocations } from '../http/portal/revocations.ts';
-import type { HeldUsage } from '../ingest/held-usage.ts';
-import { createHeldUsage } from '../ingest/ledger-held-usage.ts';
+import { HeldUsage } from '../ingest/ledger-held-usage.ts';
 import { EventRecorder } from '../kubernetes/events.ts';
 import { omitUndefined } from '../model/omit-undefined.ts';
+import { Summing } from '../usage/summing.ts';
+import type { UsageTotals } from '../usage/usage-totals.ts';
 import type { BuildContext } from './build-context.ts';
 import type { ClusterView } from './cluster-view.ts';
 import { whenConfigured } from './custom-resources.ts';
@@ -23,6 +23,8 @@ import { Stream, type StreamSource } from './stream.ts';
 /** What goes to billing systems, and what comes back from them. */
 export interface Billing {
   readonly stream: Stream;
+  /** Keeps the sums of the stream. Ended after whatever shows them. */
+  readonly sums: Part;
   readonly noticedOf: (status: DestinationStatus) => Noticed;
   readonly enforcement: Enforcement;
   readonly held: HeldUsage;
@@ -47,7 +49,9 @@ export async function buildDelivery(
   const { customResources, queueMetrics, instance } = context;
   const { discovery, watches } = cluster;
   const common = { clock, random, logger, ledger, registry };
-  const stream = new Stream(context, ownStream(context, cluster, metering));
+  const summing = new Summing(context);
+  const totals = (): UsageTotals | undefined => summing.totals;
+  const stream = new Stream(context, { ...ownStream(context, cluster, metering), totals });
   const { delivery } = stream;
   const drift = createDriftWatch({ ...common, delivery });
   const invoices = createInvoiceWatch({ ...common, delivery });
@@ -80,6 +84,7 @@ export async function buildDelivery(
   await held.load();
   return {
     stream,
+    sums: sumsPart(summing),
     held,
     noticedOf: (status) =>
       omitUndefined({
@@ -107,6 +112,17 @@ export async function buildDelivery(
   };
 }
 
+function sumsPart(summing: Summing): Part {
+  return {
+    name: 'sums',
+    run: async (signal) => {
+      await summing.open();
+      await aborted(signal);
+      await summing.close();
+    },
+  };
+}
+
 /**
  * The way of pushed usage into the ledger. Until the custom resources have been looked at, whatever they
  * say, usage of tenants that nobody knows is held: it is released where they want it to be.
@@ -118,7 +134,7 @@ function buildHeldUsage(
 ): { readonly held: HeldUsage; readonly part: Part } {
   let configured = false;
   const isDiscovered = (id: string): boolean => discovery.findTenant(id) !== undefined;
-  const held = createHeldUsage({
+  const held = new HeldUsage({
     ledger,
     clock,
     unknownTenants: () => (configured ? settings.current().ingest.unknownTenants : 'hold'),
@@ -146,7 +162,7 @@ function ownStream(
   context: BuildContext,
   { discovery, observation }: ClusterView,
   metering: Metering,
-): StreamSource {
+): Omit<StreamSource, 'totals'> {
   const { settings, environment, ledger, registry, clock, mayAct, customResources } = context;
   const { clusterName: source, region } = environment.identity;
   const isMeter = environment.role === 'meter';
@@ -155,7 +171,6 @@ function ownStream(
     ledger,
     registry,
     mayAct,
-    usageDirectory: join(environment.ledger.dataDir, 'usage'),
     catalog: metering.catalog,
     tenants: {
       find: (id) => discovery.findTenant(id),

@@ -7,7 +7,7 @@ import type {
   Unattributed,
   WindowReportView,
 } from '../http/views.ts';
-import type { HeldUsage } from '../ingest/held-usage.ts';
+import type { HeldUsage } from '../ingest/ledger-held-usage.ts';
 import { omitUndefined } from '../model/omit-undefined.ts';
 import { mergeFailures } from '../tenant-api/tenant-api.ts';
 import { TENANT_API } from '../windows/tenant-scopes.ts';

@@ -1,22 +1,25 @@
-import { readFile } from 'node:fs/promises';
+import { readFile, stat } from 'node:fs/promises';
+import { join } from 'node:path';
 import type { Registry } from 'prom-client';
 import { ledgerUrls } from '../config/parsers/ledger-url.ts';
 import { problemText } from '../config/parsers/parser.ts';
 import type { LedgerDatabase, Settings } from '../config/settings.ts';
 import { ledgerFailure } from '../ledger/failures.ts';
 import type { LedgerFailure, OpenLedgerOutcome } from '../ledger/ledger.ts';
-import { openLevelLedger } from '../ledger/leveldb/open-level-ledger.ts';
+import { LevelRollups } from '../ledger/leveldb/level-rollups.ts';
+import { openLevelLedger, SUMS } from '../ledger/leveldb/open-level-ledger.ts';
 import { openPostgresLedger } from '../ledger/postgres/open-postgres-ledger.ts';
 import { errorText } from '../model/error-text.ts';
 import { quote } from '../model/quote.ts';
 import type { Clock } from '../telemetry/clock.ts';
 import type { Logger } from '../telemetry/logger.ts';
+import { SumsStore } from '../usage/sums-store.ts';
 
 /**
  * Opens the ledger in a database, or in DATA_DIR where there is none. With a database this process leads the stream from
  * then on: it migrates the tables, and whichever process led before is refused.
  */
-export function openLedger(
+export async function openLedger(
   { ledger, identity }: Pick<Settings, 'ledger' | 'identity'>,
   database: LedgerDatabase | undefined,
   {
@@ -29,7 +32,34 @@ export function openLedger(
   const common = { retentionMs, clock, logger, registry };
   if (database === undefined) return openLevelLedger({ directory, ...common });
   const { clusterName: source, region } = identity;
-  return openPostgresLedger({ database, durability, source, region, ...common });
+  const outcome = await openPostgresLedger({ database, durability, source, region, ...common });
+  if (outcome.kind === 'opened') await adoptSums(join(directory, SUMS), outcome, logger);
+  return outcome;
+}
+
+/**
+ * Takes over sums from DATA_DIR, which has those of events that are deleted where an earlier release ran, or the ledger was. What
+ * fails loses those: everything else is summed from the ledger.
+ */
+async function adoptSums(
+  directory: string,
+  { ledger, rollups }: Extract<OpenLedgerOutcome, { readonly kind: 'opened' }>,
+  logger: Logger,
+): Promise<void> {
+  const isThere = await stat(directory).then(
+    (found) => found.isDirectory(),
+    () => false,
+  );
+  if (!isThere) return;
+  const old = new LevelRollups(directory);
+  try {
+    const isTaken = await new SumsStore(rollups, ledger.stats().ledgerId).adopt(old);
+    if (isTaken) logger.info(`[ledger] the sums of ${directory} are in the database`);
+  } catch (error) {
+    logger.warn(`[ledger] the sums of ${directory} cannot be taken over`, { error });
+  } finally {
+    await old.close();
+  }
 }
 
 /** The databases that LEDGER_URL or LEDGER_URL_FILE names: one, of a hub also several; none where the ledger is in DATA_DIR. */

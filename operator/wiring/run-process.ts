@@ -199,7 +199,7 @@ async function runBuilt(
     return runParts(parts, stopping, { clock, logger });
   }
   if (cluster === undefined) return { kind: 'failed', reason: 'KUBECONFIG: not set' };
-  const { ledger } = process;
+  const { ledger, rollups } = process;
   const watchNamespaces =
     given ?? (await namespacesAskedFor(cluster.connection, environment, stopping));
   const rebuild = new AbortController();
@@ -210,6 +210,7 @@ async function runBuilt(
     ...leader,
     ...cluster,
     ledger,
+    rollups,
     configuredMetrics,
     watchNamespaces,
     onOtherNamespaces: (namespaces) => {

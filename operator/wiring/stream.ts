@@ -9,17 +9,13 @@ import type { Departure } from '../fleet/stream-watch.ts';
 import type { StreamName } from '../ledger/fleet.ts';
 import type { Ledger, WriteOutcome } from '../ledger/ledger.ts';
 import { errorText } from '../model/error-text.ts';
-import { override } from '../model/override.ts';
 import { fencedOutbound } from '../outbound/fenced-outbound.ts';
 import type { Clock } from '../telemetry/clock.ts';
 import type { Logger } from '../telemetry/logger.ts';
-import type { SummingTurns } from '../usage/sum-keeper.ts';
-import { createSumming, type Summing } from '../usage/summing.ts';
 import type { UsageTotals } from '../usage/usage-totals.ts';
 import type { StreamContext } from './build-context.ts';
 import { createDestinationMetrics } from './status-metrics.ts';
 import { tracedDestinations } from './otlp.ts';
-import { aborted, type Part } from './parts.ts';
 
 /** Where a stream comes from: an operator has its own, a hub finds some in its databases. */
 export interface StreamSource
@@ -28,9 +24,8 @@ export interface StreamSource
   readonly ledger: Ledger;
   /** Of the stream's own metrics. */
   readonly registry: Registry;
-  readonly usageDirectory: string;
-  /** Of all streams whose sums are made in turns. */
-  readonly turns?: SummingTurns | undefined;
+  /** Its sums of usage: an operator keeps them, a hub reads those of the stream's operator. Undefined while there are none. */
+  readonly totals: () => UsageTotals | undefined;
   /** Whether this process may act outside for the stream at this moment. */
   readonly mayAct: () => boolean;
   /** As the stream wants destinations, out of those that this process makes. */
@@ -55,42 +50,29 @@ export interface StreamSource
   ) => Promise<WriteOutcome>;
 }
 
-/** One stream in this process: summed, and fed to destinations. An operator has one, a hub has many. */
+/** One stream in this process, fed to destinations. An operator has one, a hub has many. */
 export class Stream {
   readonly origin: StreamSource;
   readonly delivery: Delivery;
   readonly #context: StreamContext;
-  readonly #summing: Summing;
 
   constructor(context: StreamContext, origin: StreamSource) {
     const { clock, random, logger, settings } = context;
     this.#context = context;
     this.origin = origin;
-    this.#summing = createSumming({ ...origin, clock, logger });
     this.delivery = new Delivery({
       ...origin,
       clock,
       random,
       logger,
-      ledger: withSummedReads(origin.ledger, this.#summing.hear),
       createDestination: destinationsOf(context, origin),
       maxBackfillMs: () => settings.current().metering.maxBackfillMs,
     });
     createDestinationMetrics(origin.registry, () => this.delivery.statuses());
   }
 
-  readonly totals = (): UsageTotals | undefined => this.#summing.totals();
-
-  /** Keeps the sums of usage. Ended after whatever shows them. */
-  get sums(): Part {
-    return {
-      name: 'sums',
-      run: async (signal) => {
-        await this.#summing.open();
-        await aborted(signal);
-        await this.#summing.close();
-      },
-    };
+  get totals(): StreamSource['totals'] {
+    return this.origin.totals;
   }
 
   /** Feeds the stream to the destinations that are wanted, which must all be known, until the signal is aborted. */
@@ -214,14 +196,4 @@ function destinationsOf(
   const registry = createDestinationRegistry({ clock, logger, outbound: fenced });
   const create = fencedDestinations(registry, mayAct);
   return createDestination(tracer === undefined ? create : tracedDestinations(create, tracer));
-}
-
-/** The ledger for feeders: the pages that they read are summed, instead of being read once more. */
-export function withSummedReads(ledger: Ledger, sum: Summing['hear']): Ledger {
-  const read: Ledger['read'] = async (after, limit) => {
-    const page = await ledger.read(after, limit);
-    if (page.kind === 'page') sum(page.events, after);
-    return page;
-  };
-  return override<Ledger>(ledger, { read });
 }

@@ -5,6 +5,7 @@ import type { ReadinessCheck } from '../http/views.ts';
 import type { LeaderLabel } from '../kubernetes/leader-label.ts';
 import { LeaderElection, type LeaderElectionOptions } from '../kubernetes/lease.ts';
 import type { Ledger } from '../ledger/ledger.ts';
+import type { Rollups } from '../ledger/rollups.ts';
 import type { Clock } from '../telemetry/clock.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import { DatabasePoll, READY_MS } from './database-poll.ts';
@@ -26,7 +27,12 @@ export type Leading = {
   /** Whether it may act on anything outside at this moment. */
   readonly mayAct: () => boolean;
 } & (
-  | { readonly kind: 'operator'; readonly ledger: Ledger }
+  | {
+      readonly kind: 'operator';
+      readonly ledger: Ledger;
+      /** Sums of the ledger. */
+      readonly rollups: Rollups;
+    }
   | { readonly kind: 'hub'; readonly databases: HubDatabases; readonly epoch: number }
 );
 
@@ -87,7 +93,7 @@ export class VolumeTerms implements Terms {
     const { clock, environment } = this.#options;
     const opened = await openLedger(environment, undefined, this.#options);
     if (opened.kind === 'failed') return unopened(opened.message);
-    const { ledger } = opened;
+    const { ledger, rollups } = opened;
     // A copy of the volume has the pod's name and the ledger's id as well, and a lock of its own.
     const lineage = `${this.#options.instance}_${ledger.stats().ledgerId}_`;
     const election = new LeaderElection({
@@ -101,7 +107,7 @@ export class VolumeTerms implements Terms {
     this.#election = election;
     const mayAct = (): boolean => election.isTrusted();
     const lead = async (leading: AbortSignal): Promise<PartsEnd> => {
-      const end = await work({ kind: 'operator', ledger, mayAct }, leading);
+      const end = await work({ kind: 'operator', ledger, rollups, mayAct }, leading);
       await ledger.close();
       return end;
     };
@@ -182,14 +188,15 @@ export class DatabaseTerms implements Terms {
         ? { kind: 'stepped down', reason: opened.message }
         : unopened(opened.message);
     }
-    const { ledger, epoch = 0 } = opened;
+    const { ledger, rollups, epoch = 0 } = opened;
     this.#hasTimelines = true;
     const passed = new AbortController();
     const leave = this.#poll.subscribe(() => {
       if (this.#poll.isPassed(epoch)) passed.abort();
     });
     const lead = async (leads: AbortSignal): Promise<PartsEnd> => {
-      const end = await work({ kind: 'operator', ledger, mayAct: () => this.mayAct() }, leads);
+      const mayAct = (): boolean => this.mayAct();
+      const end = await work({ kind: 'operator', ledger, rollups, mayAct }, leads);
       await ledger.close();
       return end;
     };

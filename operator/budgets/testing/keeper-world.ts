@@ -19,7 +19,7 @@ import {
 } from '../../windows/testing/harness.ts';
 import { Credits } from '../credits.ts';
 import { BudgetGate } from '../gate.ts';
-import { type BudgetKeeper, createBudgetKeeper } from '../keeper.ts';
+import { BudgetKeeper } from '../keeper.ts';
 import { PrepaidBalances } from '../prepaid.ts';
 import type { BudgetStanding } from '../standing.ts';
 
@@ -81,7 +81,7 @@ export async function startKeeperWorld(options: KeeperWorldOptions): Promise<Kee
     clock,
     logger,
   };
-  const keeper = createBudgetKeeper({
+  const keeper = new BudgetKeeper({
     ...sources,
     prepaid: new PrepaidBalances(sources),
     discovery: {

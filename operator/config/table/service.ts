@@ -36,8 +36,7 @@ export const PROMETHEUS = {
 export const LEDGER = {
   dataDir: {
     variable: 'DATA_DIR',
-    meaning:
-      'Directory of the ledger, unless LEDGER_URL names a database; sums are kept there in any case.',
+    meaning: 'Directory of the ledger and its sums, unless LEDGER_URL names a database.',
     parser: absolutePath(),
     default: '/var/lib/vbilling-data',
     test: 'operator/wiring/process-variables.test.ts',

@@ -5,7 +5,7 @@ import type { Charge, ChargeFilter } from '../../../e2e/fakes/lago/state.ts';
 import type { Price, PriceBook } from '../../model/price-book.ts';
 import { amountText, parseAmount } from '../../pricing/amount.ts';
 import { pricesOn } from '../../pricing/compare.ts';
-import { createPriceFinder } from '../../pricing/find-price.ts';
+import { PriceFinder } from '../../pricing/find-price.ts';
 import { flat, matches, untiedPrices } from '../../pricing/testing/price-books.ts';
 import { bookFor, TODAY } from '../testing/price-books.ts';
 import { pricesAtLago } from './prices.ts';
@@ -101,7 +101,7 @@ function costHere(
   { sku, region, ...dimensions }: Readonly<Record<string, string>>,
 ): bigint {
   const usage = { ...(sku !== undefined && { sku }), ...(region !== undefined && { region }) };
-  const found = createPriceFinder(book).find({ metric: GPU, dimensions, ...usage }, TODAY);
+  const found = new PriceFinder(book).find({ metric: GPU, dimensions, ...usage }, TODAY);
   return found?.charge.kind === 'flat' ? found.charge.picos : 0n;
 }
 

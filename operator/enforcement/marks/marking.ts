@@ -24,15 +24,6 @@ export interface MarkingStatus {
   readonly problems: readonly string[];
 }
 
-/** Keeps the marks on namespaces and control planes what the billing states and the mode call for. */
-export interface Marking {
-  /** Compares all objects with what they should be, and gives those that differ other marks. */
-  reconcile(): void;
-  /** Works until the signal is aborted. */
-  run(signal: AbortSignal): Promise<void>;
-  readonly status: () => MarkingStatus;
-}
-
 export interface MarkingOptions {
   readonly connection: Pick<Connection, 'request'>;
   readonly sources: Pick<DiscoverySources, 'namespaces' | 'statefulSets' | 'deployments'>;
@@ -69,11 +60,8 @@ const RETRY_CAP_MS = 60_000;
 const WATCH_LAG_MS = 10_000;
 const MEND_FORBIDDEN = 'grant it with config/components/enforcement';
 
-export function createMarking(options: MarkingOptions): Marking {
-  return new ObjectMarking(options);
-}
-
-class ObjectMarking implements Marking {
+/** Keeps the marks on namespaces and control planes what the billing states and the mode call for. */
+export class Marking {
   readonly #options: MarkingOptions;
   readonly #queue: WorkQueue;
   readonly #wanted = new Map<string, Wanted>();
@@ -95,6 +83,7 @@ class ObjectMarking implements Marking {
     });
   }
 
+  /** Works until the signal is aborted. */
   run(signal: AbortSignal): Promise<void> {
     return this.#queue.run(signal);
   }
@@ -105,6 +94,7 @@ class ObjectMarking implements Marking {
     problems: [...this.#problems.values()],
   });
 
+  /** Compares all objects with what they should be, and gives those that differ other marks. */
   reconcile(): void {
     const { sources, settings, clusters, stateOf, clock } = this.#options;
     const { enforcement, identity } = settings();

@@ -1,12 +1,12 @@
 import { expect, test } from 'vitest';
 import { createMemoryLedger } from '../../ledger/testing/memory-ledger.ts';
-import { keyOfId, createSeenAlerts } from './seen-alerts.ts';
+import { keyOfId, SeenAlerts } from './seen-alerts.ts';
 
 const NOW = 1_800_000_000_000;
 
 test('what is remembered is bounded: the oldest goes first, and it is said how many', async () => {
   const ledger = createMemoryLedger();
-  const seen = createSeenAlerts(ledger, 2_000);
+  const seen = new SeenAlerts(ledger, 2_000);
   await seen.load();
   const keys = Array.from({ length: 4_500 }, (_, index) => keyOfId('stripe', `evt_${index}`));
   for (const [index, key] of keys.entries()) {
@@ -15,7 +15,7 @@ test('what is remembered is bounded: the oldest goes first, and it is said how m
   }
   expect(await seen.prune(NOW + keys.length, new Set())).toBe(2_500);
   const has = (memory: typeof seen, index: number) => memory.has(keyOfId('stripe', `evt_${index}`));
-  const after = createSeenAlerts(ledger);
+  const after = new SeenAlerts(ledger);
   await after.load();
   for (const memory of [seen, after]) {
     expect([has(memory, 2_499), has(memory, 2_500), has(memory, 4_499)]).toStrictEqual([
@@ -27,7 +27,7 @@ test('what is remembered is bounded: the oldest goes first, and it is said how m
 });
 
 test('an id and a body of the same text are not taken for each other', async () => {
-  const seen = createSeenAlerts(createMemoryLedger());
+  const seen = new SeenAlerts(createMemoryLedger());
   await seen.load();
   seen.add([{ key: keyOfId('stripe', 'same') }], NOW);
   expect(seen.has(keyOfId('lago', 'same'))).toBe(false);
@@ -36,7 +36,7 @@ test('an id and a body of the same text are not taken for each other', async () 
 
 test('what only memory stops is kept while its secret is in use, and goes last when there is no room', async () => {
   const ledger = createMemoryLedger();
-  const seen = createSeenAlerts(ledger, 4);
+  const seen = new SeenAlerts(ledger, 4);
   await seen.load();
   const messages = ['old', 'old', 'new', 'new', undefined, undefined].map((signedBy, index) => ({
     key: keyOfId('lago', `${index}`),
@@ -48,11 +48,11 @@ test('what only memory stops is kept while its secret is in use, and goes last w
   // The secret `old` is out of use, and there is no room for all.
   expect(await seen.prune(NOW, new Set(['new']))).toBe(0);
   expect(known(seen)).toStrictEqual([false, false, true, true, true, true]);
-  const after = createSeenAlerts(ledger, 4);
+  const after = new SeenAlerts(ledger, 4);
   await after.load();
   expect(await after.prune(NOW + 400 * 86_400_000, new Set(['new']))).toBe(0);
   expect(known(after)).toStrictEqual([false, false, true, true, false, false]);
-  const small = createSeenAlerts(ledger, 1);
+  const small = new SeenAlerts(ledger, 1);
   await small.load();
   expect(await small.prune(NOW, new Set(['new']))).toBe(1);
 });

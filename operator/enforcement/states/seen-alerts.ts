@@ -20,22 +20,6 @@ const MOST_REMEMBERED = 100_000;
 /** Deleted with one write. */
 const PRUNED_AT_ONCE = 1_000;
 
-/** Which messages have been acted upon, so that a repeat does nothing, also after a restart. */
-export interface SeenAlerts {
-  has(key: SeenKey): boolean;
-  /** What is to be written in the same unit as the alert's effect; then call {@link add}. */
-  changes(messages: readonly SeenMessage[], now: number): readonly RecordChange[];
-  /** The changes have been written. */
-  add(messages: readonly SeenMessage[], now: number): void;
-  /**
-   * Durably forgets what is old or too much; `secrets` has the names of those in use. Gives how many
-   * were forgotten before their time.
-   */
-  prune(now: number, secrets: ReadonlySet<string>): Promise<number>;
-  /** Reads what is on disk, in place of all that is known; throws when the ledger cannot be read. */
-  load(): Promise<void>;
-}
-
 export interface SeenMessage {
   readonly key: SeenKey;
   /**
@@ -69,64 +53,86 @@ interface Seen {
   readonly signedBy?: string;
 }
 
-/** Knows none, until it is loaded. */
-export function createSeenAlerts(ledger: RecordStore, most: number = MOST_REMEMBERED): SeenAlerts {
+/**
+ * Which messages have been acted upon, so that a repeat does nothing, also after a restart. Knows none, until it is loaded.
+ */
+export class SeenAlerts {
+  readonly #ledger: RecordStore;
+  readonly #most: number;
   /** Oldest first. */
-  const seen = new Map<SeenKey, Seen>();
+  readonly #seen = new Map<SeenKey, Seen>();
 
-  const load = async (): Promise<void> => {
+  constructor(ledger: RecordStore, most: number = MOST_REMEMBERED) {
+    this.#ledger = ledger;
+    this.#most = most;
+  }
+
+  has(key: SeenKey): boolean {
+    return this.#seen.has(key);
+  }
+
+  /** What is to be written in the same unit as the alert's effect; then call {@link add}. */
+  changes(messages: readonly SeenMessage[], now: number): readonly RecordChange[] {
+    return messages.map(({ key, signedBy }) => {
+      const value = signedBy === undefined ? String(now) : `${now} ${signedBy}`;
+      return { key: PREFIX + key, value };
+    });
+  }
+
+  /** The changes have been written. */
+  add(messages: readonly SeenMessage[], now: number): void {
+    for (const { key, signedBy } of messages) {
+      this.#seen.set(key, { at: now, ...omitUndefined({ signedBy }) });
+    }
+  }
+
+  /** Reads what is on disk, in place of all that is known; throws when the ledger cannot be read. */
+  async load(): Promise<void> {
     const loaded: (readonly [SeenKey, Seen])[] = [];
-    for await (const [key, value] of ledger.records(PREFIX)) {
+    for await (const [key, value] of this.#ledger.records(PREFIX)) {
       loaded.push([key.slice(PREFIX.length) as SeenKey, parseSeen(value)]);
     }
-    seen.clear();
-    for (const [key, each] of loaded.toSorted(([, a], [, b]) => a.at - b.at)) seen.set(key, each);
-  };
+    this.#seen.clear();
+    for (const [key, each] of loaded.toSorted(([, a], [, b]) => a.at - b.at)) {
+      this.#seen.set(key, each);
+    }
+  }
 
-  const forget = async (keys: readonly SeenKey[]): Promise<boolean> => {
+  /**
+   * Durably forgets what is old or too much; `secrets` has the names of those in use. Gives how many
+   * were forgotten before their time.
+   */
+  async prune(now: number, secrets: ReadonlySet<string>): Promise<number> {
+    const isOver = ({ at, signedBy }: Seen): boolean =>
+      signedBy === undefined && now - at > REMEMBER_MS;
+    const isUseless = ({ signedBy }: Seen): boolean =>
+      signedBy !== undefined && !secrets.has(signedBy);
+    const all = [...this.#seen];
+    const over = all.filter(([, each]) => isOver(each));
+    const rest = all.filter(([, each]) => !isOver(each));
+    // A secret that is out of use may come back, so what it signed goes only to make room, and first.
+    const inTurn = [
+      ...rest.filter(([, each]) => isUseless(each)),
+      ...rest.filter(([, { signedBy }]) => signedBy === undefined),
+      ...rest.filter(([, each]) => each.signedBy !== undefined && !isUseless(each)),
+    ];
+    const going = [...over, ...inTurn.slice(0, Math.max(0, rest.length - this.#most))];
+    let early = 0;
+    for (let from = 0; from < going.length; from += PRUNED_AT_ONCE) {
+      const batch = going.slice(from, from + PRUNED_AT_ONCE);
+      if (!(await this.#forget(batch.map(([key]) => key)))) return early;
+      early += batch.filter(([, each]) => !isOver(each) && !isUseless(each)).length;
+    }
+    return early;
+  }
+
+  async #forget(keys: readonly SeenKey[]): Promise<boolean> {
     const changes = keys.map((key) => ({ key: PREFIX + key, value: undefined }));
-    const outcome = await ledger.writeRecords(changes);
+    const outcome = await this.#ledger.writeRecords(changes);
     if (outcome.kind === 'failed') return false;
-    for (const key of keys) seen.delete(key);
+    for (const key of keys) this.#seen.delete(key);
     return true;
-  };
-
-  return {
-    load,
-    has: (key) => seen.has(key),
-    changes: (messages, now) =>
-      messages.map(({ key, signedBy }) => {
-        const value = signedBy === undefined ? String(now) : `${now} ${signedBy}`;
-        return { key: PREFIX + key, value };
-      }),
-    add: (messages, now) => {
-      for (const { key, signedBy } of messages)
-        seen.set(key, { at: now, ...omitUndefined({ signedBy }) });
-    },
-    prune: async (now, secrets) => {
-      const isOver = ({ at, signedBy }: Seen): boolean =>
-        signedBy === undefined && now - at > REMEMBER_MS;
-      const isUseless = ({ signedBy }: Seen): boolean =>
-        signedBy !== undefined && !secrets.has(signedBy);
-      const all = [...seen];
-      const over = all.filter(([, each]) => isOver(each));
-      const rest = all.filter(([, each]) => !isOver(each));
-      // A secret that is out of use may come back, so what it signed goes only to make room, and first.
-      const inTurn = [
-        ...rest.filter(([, each]) => isUseless(each)),
-        ...rest.filter(([, { signedBy }]) => signedBy === undefined),
-        ...rest.filter(([, each]) => each.signedBy !== undefined && !isUseless(each)),
-      ];
-      const going = [...over, ...inTurn.slice(0, Math.max(0, rest.length - most))];
-      let early = 0;
-      for (let from = 0; from < going.length; from += PRUNED_AT_ONCE) {
-        const batch = going.slice(from, from + PRUNED_AT_ONCE);
-        if (!(await forget(batch.map(([key]) => key)))) return early;
-        early += batch.filter(([, each]) => !isOver(each) && !isUseless(each)).length;
-      }
-      return early;
-    },
-  };
+  }
 }
 
 /** `<milliseconds>`, or `<milliseconds> <name of the secret>`. */

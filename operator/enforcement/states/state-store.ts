@@ -8,55 +8,56 @@ export type RecordStore = Pick<Ledger, 'records' | 'writeRecords'>;
 
 const PREFIX = 'enforcement/tenant/';
 
-/** The billing states of all tenants: in memory as they are on disk. */
-export interface StateStore {
-  find(tenant: string): TenantRecord | undefined;
-  all(): readonly TenantRecord[];
-  /** Durably puts records, and whatever else must be written in the same unit. */
-  putAll(records: readonly TenantRecord[], more?: readonly RecordChange[]): Promise<WriteOutcome>;
+/** The billing states of all tenants: in memory as they are on disk. Empty, until it is loaded. */
+export class StateStore {
+  readonly #ledger: RecordStore;
+  readonly #records = new Map<string, TenantRecord>();
+
+  constructor(ledger: RecordStore) {
+    this.#ledger = ledger;
+  }
+
+  find(tenant: string): TenantRecord | undefined {
+    return this.#records.get(tenant);
+  }
+
+  all(): readonly TenantRecord[] {
+    return [...this.#records.values()];
+  }
+
   /**
    * Reads what there is on disk, in place of all that is known. Gives the records that cannot be read, one line each; throws
    * when the ledger cannot be.
    */
-  load(): Promise<readonly string[]>;
-}
-
-/** Empty, until it is loaded. */
-export function createStates(ledger: RecordStore): StateStore {
-  const records = new Map<string, TenantRecord>();
-
-  const load: StateStore['load'] = async () => {
+  async load(): Promise<readonly string[]> {
     const problems: string[] = [];
-    records.clear();
-    for await (const [key, text] of ledger.records(PREFIX)) {
+    this.#records.clear();
+    for await (const [key, text] of this.#ledger.records(PREFIX)) {
       const record = parseRecord(text);
       if (record === undefined) {
         problems.push(`damaged record, passed over: ${key}: ${quote(text)}`);
-      } else records.set(record.tenant, record);
+      } else this.#records.set(record.tenant, record);
     }
     return problems;
-  };
+  }
 
-  const putAll: StateStore['putAll'] = async (changed, more = []) => {
+  /** Durably puts records, and whatever else must be written in the same unit. */
+  async putAll(
+    changed: readonly TenantRecord[],
+    more: readonly RecordChange[] = [],
+  ): Promise<WriteOutcome> {
     const changes = changed.map((record) => ({
       key: `${PREFIX}${record.tenant}`,
       value: isEmpty(record) ? undefined : JSON.stringify(record),
     }));
-    const outcome = await ledger.writeRecords([...changes, ...more]);
+    const outcome = await this.#ledger.writeRecords([...changes, ...more]);
     if (outcome.kind === 'failed') return outcome;
     for (const record of changed) {
-      if (isEmpty(record)) records.delete(record.tenant);
-      else records.set(record.tenant, record);
+      if (isEmpty(record)) this.#records.delete(record.tenant);
+      else this.#records.set(record.tenant, record);
     }
     return outcome;
-  };
-
-  return {
-    find: (tenant) => records.get(tenant),
-    all: () => [...records.values()],
-    putAll,
-    load,
-  };
+  }
 }
 
 function parseRecord(text: string): TenantRecord | undefined {

@@ -15,7 +15,7 @@ import {
 } from '../query.ts';
 import type { Route, RouteContext } from '../route.ts';
 import { goneSignal, streamLines } from '../stream-lines.ts';
-import { createUsageSums, type EventFilter, type TimeRange } from '../../usage/usage-sums.ts';
+import { UsageSums, type EventFilter, type TimeRange } from '../../usage/usage-sums.ts';
 import type { DestinationStatusView, ReconcileOutcome } from '../views.ts';
 import { showPrices } from './destination-answer.ts';
 import { addUsage, MAX_ROWS, rebuilding, tooManyRows } from './usage.ts';
@@ -83,7 +83,7 @@ async function sumDeleted(
   if (from >= horizon || context.totals() === undefined) return undefined;
   const until = Math.min(Math.ceil(horizon / DAY_MS) * DAY_MS, to);
   const selected = new Set<string>();
-  const sums = createUsageSums(['tenant'], MAX_ROWS);
+  const sums = new UsageSums(['tenant'], MAX_ROWS);
   const filter: EventFilter = (item) => {
     if (selects(item)) selected.add(`${item.tenant}\0${item.metric}`);
     return tenant === undefined || item.tenant === tenant;

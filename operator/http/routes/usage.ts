@@ -24,7 +24,7 @@ import { goneSignal, streamLines } from '../stream-lines.ts';
 import { SharedAnswers } from '../shared-answers.ts';
 import { eventsIn } from '../../usage/events-in.ts';
 import {
-  createUsageSums,
+  UsageSums,
   GROUP_FIELDS,
   type Summands,
   type TimeRange,
@@ -96,7 +96,7 @@ export function usageRoute(context: RouteContext, scans: Scans): Route {
         const file = readCsvFile(query, range, clock.now());
         const make = async (signal: AbortSignal): Promise<UsageAnswer> => {
           scans.hold(1, response);
-          const sums = createUsageSums(groupBy, MAX_ROWS);
+          const sums = new UsageSums(groupBy, MAX_ROWS);
           const outcome = await addUsage(context, sums, {
             range,
             filter: readFilter(query),

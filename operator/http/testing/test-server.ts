@@ -6,11 +6,12 @@ import type { Tenant } from '../../model/tenant.ts';
 import type { TenantCluster } from '../../discovery/tenant-cluster.ts';
 import type { TenantBillingState } from '../../enforcement/enforcement.ts';
 import { loadHeldUsage } from '../../ingest/testing/held-usage.ts';
+import { LevelRollups } from '../../ledger/leveldb/level-rollups.ts';
 import type { Ledger } from '../../ledger/ledger.ts';
 import { createMemoryLedger } from '../../ledger/testing/memory-ledger.ts';
 import type { Clock } from '../../telemetry/clock.ts';
 import { systemClock } from '../../telemetry/system-clock.ts';
-import { createSumming } from '../../usage/summing.ts';
+import { Summing } from '../../usage/summing.ts';
 import { buildCatalog, type Catalog } from '../../model/catalog.ts';
 import type { HttpLimits } from '../limits.ts';
 import { createHttpServer, type HttpServerOptions } from '../server.ts';
@@ -101,7 +102,15 @@ export async function startTestServer(options: TestServerOptions = {}): Promise<
     warn: write('warn'),
     error: write('error'),
   };
-  const summing = createSumming({ ...options, ledger, clock: testClock, logger });
+  const summing =
+    options.usageDirectory === undefined
+      ? undefined
+      : new Summing({
+          ledger,
+          rollups: new LevelRollups(options.usageDirectory),
+          clock: testClock,
+          logger,
+        });
   const server = createHttpServer({
     version: '1.2.3',
     views,
@@ -110,14 +119,14 @@ export async function startTestServer(options: TestServerOptions = {}): Promise<
     logger,
     metrics,
     ...(options.limits !== undefined && { limits: options.limits }),
-    totals: options.totals ?? summing.totals,
+    totals: options.totals ?? (() => summing?.totals),
     ...(options.streams !== undefined && { streams: options.streams }),
   });
   const listened = await server.listen(new AbortController().signal);
-  await summing.open();
+  await summing?.open();
   const close = async (): Promise<void> => {
     await server.close();
-    await summing.close();
+    await summing?.close();
   };
   const { port } = listened.main;
   const answers: string[] = [];

@@ -1,14 +1,13 @@
 import type { Ledger } from '../../ledger/ledger.ts';
 import { systemClock } from '../../telemetry/system-clock.ts';
-import type { HeldUsage, HeldUsageOptions } from '../held-usage.ts';
-import { createHeldUsage } from '../ledger-held-usage.ts';
+import { HeldUsage, type HeldUsageOptions } from '../ledger-held-usage.ts';
 
 /** Held usage on a ledger, where nobody is known but those whom a test makes known. */
 export async function loadHeldUsage(
   ledger: Ledger,
   change: Partial<HeldUsageOptions> = {},
 ): Promise<HeldUsage> {
-  const held = createHeldUsage({
+  const held = new HeldUsage({
     ledger,
     clock: systemClock,
     unknownTenants: () => 'hold',

@@ -2,13 +2,13 @@ import { randomUUID } from 'node:crypto';
 import { expect, test } from 'vitest';
 import { TEST_WINDOW_MS, TEST_WINDOW_START, testEvent, testWindow } from '../testing/events.ts';
 import { useLedgers } from '../testing/use-ledgers.ts';
-import { createIdFilter } from './id-filter.ts';
+import { IdFilter } from './id-filter.ts';
 import { idKey } from './keys.ts';
 
 const ledgers = useLedgers();
 
 test('the filter never denies an id that it was given, and seldom admits another', () => {
-  const filter = createIdFilter();
+  const filter = new IdFilter();
   const keys = Array.from({ length: 100_000 }, () => idKey(randomUUID()));
   for (const key of keys) filter.add(key);
   expect(keys.every((key) => filter.mayHave(key))).toBe(true);

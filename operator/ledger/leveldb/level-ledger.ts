@@ -2,7 +2,7 @@ import { omitUndefined } from '../../model/omit-undefined.ts';
 import type { Clock } from '../../telemetry/clock.ts';
 import type { Logger } from '../../telemetry/logger.ts';
 import { planCommit, planMove, planRetire } from '../cursor-moves.ts';
-import { createHeadWaiters, type HeadWaiters } from '../head-waiters.ts';
+import { HeadWaiters } from '../head-waiters.ts';
 import {
   type AppendBatch,
   type DiskLevel,
@@ -24,13 +24,7 @@ import { chainAt, readPage, readRecord, readRecords, scanEvents } from './readin
 import { createRetention, type Retain } from './retention.ts';
 import type { Store } from './store.ts';
 import { verifyLedger } from './verify.ts';
-import {
-  encodeEvents,
-  type Request,
-  type RequestOutcome,
-  createWriter,
-  type Writer,
-} from '../writer.ts';
+import { encodeEvents, type Request, type RequestOutcome, Writer } from '../writer.ts';
 
 export interface LevelLedgerParts {
   readonly directory: string;
@@ -46,13 +40,8 @@ export interface LevelLedgerParts {
 
 const DISK_INTERVAL_MS = 10_000;
 
-/** The ledger over a store whose checks have passed. */
-export function createLevelLedger(parts: LevelLedgerParts): Ledger {
-  return new LevelLedger(parts);
-}
-
-/** What is public is bound to it, so that it may be handed out one by one. */
-class LevelLedger implements Ledger {
+/** The ledger over a store whose checks have passed. What is public is bound to it, so that it may be handed out one by one. */
+export class LevelLedger implements Ledger {
   readonly #parts: LevelLedgerParts;
   readonly #store: Store;
   readonly #writer: Writer<LevelRequest>;
@@ -65,8 +54,8 @@ class LevelLedger implements Ledger {
     const { store, metrics, clock } = parts;
     this.#parts = parts;
     this.#store = store;
-    this.#writer = createWriter<LevelRequest>((requests) => store.write(requests));
-    this.#waiters = createHeadWaiters(this.head());
+    this.#writer = new Writer<LevelRequest>((requests) => store.write(requests));
+    this.#waiters = new HeadWaiters(this.head());
     this.#retain = createRetention({
       ...parts,
       submit: (request) => this.#submit(request, false),

@@ -1,4 +1,5 @@
 import { mkdir } from 'node:fs/promises';
+import { join } from 'node:path';
 import type { Registry } from 'prom-client';
 import type { Clock } from '../../telemetry/clock.ts';
 import type { Logger } from '../../telemetry/logger.ts';
@@ -11,22 +12,23 @@ import {
   systemFreeBytes,
 } from './disk-use.ts';
 import { type Failpoints, noFailpoints } from './failpoints.ts';
-import { createProblems } from '../failures.ts';
+import { Problems } from '../failures.ts';
 import { toLedgerFailure } from './failures.ts';
 import { openHeadFile } from './head-file.ts';
 import { FORMAT, readIdentity, setUpLedger, writeIdentity } from './identity.ts';
 import { createLedgerMetrics } from '../ledger-metrics.ts';
-import { createLevelLedger, type LevelLedgerParts } from './level-ledger.ts';
+import { LevelLedger, type LevelLedgerParts } from './level-ledger.ts';
+import { LevelRollups } from './level-rollups.ts';
 import { PageStarts } from './page-starts.ts';
 import type { SegmentLimits } from './segment-limits.ts';
-import { createSegmentPool } from './segment-pool.ts';
+import { SegmentPool } from './segment-pool.ts';
 import {
   checkAgainstHead,
   clearLeftovers,
   type ActiveSegment,
   openActiveSegment,
 } from './start-checks.ts';
-import { createStore } from './store.ts';
+import { Store } from './store.ts';
 
 export interface LevelLedgerOptions {
   /** DATA_DIR; created when it does not exist. */
@@ -48,6 +50,8 @@ export interface LevelLedgerOptions {
 }
 
 const SEGMENT_LIMITS: SegmentLimits = { events: 1_000_000, bytes: 512 * 1024 * 1024 };
+/** The directory of sums, beside the segments. */
+export const SUMS = 'usage';
 const RESERVE_BYTES = 32 * 1024 * 1024;
 
 /**
@@ -57,7 +61,8 @@ const RESERVE_BYTES = 32 * 1024 * 1024;
  */
 export async function openLevelLedger(options: LevelLedgerOptions): Promise<OpenLedgerOutcome> {
   try {
-    return { kind: 'opened', ledger: createLevelLedger(await openLevelParts(options)) };
+    const ledger = new LevelLedger(await openLevelParts(options));
+    return { kind: 'opened', ledger, rollups: new LevelRollups(join(options.directory, SUMS)) };
   } catch (error) {
     return toLedgerFailure(options.directory, error);
   }
@@ -101,16 +106,16 @@ async function openParts(options: LevelLedgerOptions): Promise<LevelLedgerParts>
     throw error;
   }
   const metrics = createLedgerMetrics(options.registry);
-  const problems = createProblems(logger);
+  const problems = new Problems(logger);
   const reserve = reserveOf(options);
   const gauge = createDiskGauge(directory, reserve, options.freeBytes ?? systemFreeBytes);
   const pages = new PageStarts();
-  const store = createStore({
+  const store = new Store({
     directory,
     ...active,
     head,
     pages,
-    pool: createSegmentPool(directory),
+    pool: new SegmentPool(directory),
     clock,
     limits: options.segmentLimits ?? SEGMENT_LIMITS,
     retentionMs: options.retentionMs,

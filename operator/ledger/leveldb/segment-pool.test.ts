@@ -6,7 +6,7 @@ import { useLedgers } from '../testing/use-ledgers.ts';
 import { type Database, openDatabase } from './database.ts';
 import { KEY_SPACE, numberKey } from './keys.ts';
 import { segmentName } from './segment-names.ts';
-import { createSegmentPool } from './segment-pool.ts';
+import { SegmentPool } from './segment-pool.ts';
 import type { SealedSegment } from './state.ts';
 
 const used = useLedgers();
@@ -42,7 +42,7 @@ async function manySegments(): Promise<{ directory: string; segments: readonly S
 
 test('a segment that comes into use while others are being closed is not closed under its reader', async () => {
   const { directory, segments } = await manySegments();
-  const pool = createSegmentPool(directory);
+  const pool = new SegmentPool(directory);
   const [a, b, c, d] = segments;
   if (a === undefined || b === undefined || c === undefined || d === undefined) throw new Error();
   const held = (segment: SealedSegment) => {
@@ -78,7 +78,7 @@ test('a sealed segment that another process has open is read later, and nobody i
   const [segment] = segments;
   if (segment === undefined) throw new Error();
   const ledger = await used.open(directory);
-  const other = createSegmentPool(directory);
+  const other = new SegmentPool(directory);
   await other.use(segment, async () => {
     expect(await ledger.read(0, 5)).toMatchObject({
       kind: 'failed',
@@ -97,7 +97,7 @@ test('a segment that nothing reads any more is closed, and can be read again', a
   const { directory, segments } = await manySegments();
   const [segment] = segments;
   if (segment === undefined) throw new Error();
-  const pool = createSegmentPool(directory, 5);
+  const pool = new SegmentPool(directory, 5);
   const used = await pool.use(segment, async (database) => database);
   await vi.waitFor(() => expect(used.status).toBe('closed'));
   expect(await pool.use(segment, async ({ status }) => status)).toBe('open');
@@ -109,7 +109,7 @@ test('a segment that was sealed a moment ago gives its buffers back, however oft
   const [segment] = segments;
   if (segment === undefined) throw new Error();
   const active = await openDatabase(join(directory, segmentName(segment.firstSequence)), 'active');
-  const pool = createSegmentPool(directory, 5);
+  const pool = new SegmentPool(directory, 5);
   await pool.adopt(segment.firstSequence, active);
   await vi.waitFor(
     async () => {

@@ -8,20 +8,6 @@ import { readBatchMark } from './batch-marks.ts';
 import { segmentName } from './segment-names.ts';
 import type { SealedSegment } from './state.ts';
 
-/** Sealed segments, opened when something reads them and closed again when nothing does for a while, or too many are open. */
-export interface SegmentPool {
-  /** Runs `work` with a sealed segment's database, which stays open meanwhile. */
-  use<T>(
-    segment: SealedSegment,
-    work: (database: Database, where: string) => Promise<T>,
-  ): Promise<T>;
-  /** Takes over the database of a segment that has just been sealed. */
-  adopt(firstSequence: number, database: Database): Promise<void>;
-  /** Closes a segment, once nothing reads it any more. */
-  evict(firstSequence: number): Promise<void>;
-  close(): Promise<void>;
-}
-
 interface OpenSegment {
   readonly database: Promise<Database>;
   users: number;
@@ -38,11 +24,8 @@ const MAX_IDLE_OPEN = 2;
 /** How often is looked for segments that nothing has used since. */
 const REST_MS = 2_000;
 
-export function createSegmentPool(directory: string, restMs = REST_MS): SegmentPool {
-  return new OpenSegmentPool(directory, restMs);
-}
-
-class OpenSegmentPool implements SegmentPool {
+/** Sealed segments, opened when something reads them and closed again when nothing does for a while, or too many are open. */
+export class SegmentPool {
   readonly #directory: string;
   /** In order of last use. */
   readonly #open = new Map<number, OpenSegment>();
@@ -50,11 +33,12 @@ class OpenSegmentPool implements SegmentPool {
   readonly #closing = new Map<number, Promise<void>>();
   readonly #resting: NodeJS.Timeout;
 
-  constructor(directory: string, restMs: number) {
+  constructor(directory: string, restMs = REST_MS) {
     this.#directory = directory;
     this.#resting = setInterval(() => void this.#closeRested(), restMs).unref();
   }
 
+  /** Runs `work` with a sealed segment's database, which stays open meanwhile. */
   async use<T>(
     segment: SealedSegment,
     work: (database: Database, where: string) => Promise<T>,
@@ -69,6 +53,7 @@ class OpenSegmentPool implements SegmentPool {
     }
   }
 
+  /** Takes over the database of a segment that has just been sealed. */
   async adopt(firstSequence: number, database: Database): Promise<void> {
     const open: OpenSegment = {
       database: Promise.resolve(database),
@@ -80,6 +65,7 @@ class OpenSegmentPool implements SegmentPool {
     await this.#trim();
   }
 
+  /** Closes a segment, once nothing reads it any more. */
   async evict(firstSequence: number): Promise<void> {
     const open = this.#open.get(firstSequence);
     if (open === undefined) return;

@@ -15,7 +15,7 @@ import { ledgerFailure } from '../failures.ts';
 import { toLedgerFailure } from './failures.ts';
 import type { StoreView } from './find-stored.ts';
 import type { HeadFile } from './head-file.ts';
-import { createIdFilter, type IdFilter } from './id-filter.ts';
+import { IdFilter } from './id-filter.ts';
 import { type BatchPlan, type LevelRequest, planBatch } from './plan-batch.ts';
 import type { PageStarts } from './page-starts.ts';
 import { parseInstant } from './parse-instant.ts';
@@ -25,21 +25,6 @@ import { listSegmentDirectories, segmentName } from './segment-names.ts';
 import type { SegmentPool } from './segment-pool.ts';
 import { type Contents, readContents } from './state.ts';
 import type { RequestOutcome } from '../writer.ts';
-
-/** The segments, and the only place that writes to them: one batch at a time. */
-export interface Store {
-  contents(): Contents;
-  view(): StoreView;
-  /** RETENTION, milliseconds. It may be changed. */
-  retentionMs: number;
-  /** Writes one batch. Every write error closes the database, opens it again and finds out what was stored. */
-  write(requests: readonly LevelRequest[]): Promise<readonly RequestOutcome[]>;
-  /** Seals the active segment, with the damage found in it, and begins one with this number. Throws when it cannot. */
-  roll(firstSequence: number, damage?: string): Promise<void>;
-  /** Notes the newest batch and the active segment's files in HEAD, durably. */
-  note(): Promise<void>;
-  close(): Promise<void>;
-}
 
 export interface StoreOptions {
   readonly directory: string;
@@ -73,11 +58,8 @@ interface Interrupted {
 const ATTEMPTS = 3;
 const NOTE_INTERVAL_MS = 10_000;
 
-export function createStore(options: StoreOptions): Store {
-  return new SegmentStore(options);
-}
-
-class SegmentStore implements Store {
+/** The segments, and the only place that writes to them: one batch at a time. */
+export class Store {
   /** Without what the first segment brings, which would be held for good. */
   readonly #options: Omit<StoreOptions, 'database' | 'contents' | 'ids'>;
   #database: Database;
@@ -86,6 +68,7 @@ class SegmentStore implements Store {
   #interrupted: Interrupted | undefined;
   #stopped: LedgerFailure | undefined;
   #notedAt: number;
+  /** RETENTION, milliseconds. It may be changed. */
   retentionMs: number;
   /** Until HEAD has been compared with what is stored, it must not be overwritten. */
   #compared = false;
@@ -116,6 +99,7 @@ class SegmentStore implements Store {
     };
   }
 
+  /** Writes one batch. Every write error closes the database, opens it again and finds out what was stored. */
   async write(requests: readonly LevelRequest[]): Promise<readonly RequestOutcome[]> {
     let failure: LedgerFailure = ledgerFailure('retryable', 'ledger: not open');
     for (let tries = 0; tries < ATTEMPTS; tries++) {
@@ -131,6 +115,7 @@ class SegmentStore implements Store {
     return requests.map(() => failure);
   }
 
+  /** Seals the active segment, with the damage found in it, and begins one with this number. Throws when it cannot. */
   async roll(firstSequence: number, damage?: string): Promise<void> {
     const { directory, clock, failpoint, pool, onSealed } = this.#options;
     const planned = planRoll(this.#contents, firstSequence, clock.now(), damage);
@@ -142,7 +127,7 @@ class SegmentStore implements Store {
       const next = await openDatabase(join(directory, segmentName(firstSequence)), 'active');
       await pool.adopt(this.#contents.state.segment.firstSequence, this.#database);
       this.#database = next;
-      this.#ids = createIdFilter();
+      this.#ids = new IdFilter();
       this.#adopt(planned);
       await this.note();
       onSealed({ sequence, chain });
@@ -152,6 +137,7 @@ class SegmentStore implements Store {
     }
   }
 
+  /** Notes the newest batch and the active segment's files in HEAD, durably. */
   async note(): Promise<void> {
     const { directory, head, clock } = this.#options;
     await noteDatabaseTables(this.#database);

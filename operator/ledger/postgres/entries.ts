@@ -17,7 +17,8 @@ export function recordStatements(
   return [...tables].flatMap(([table, changes]) => changeRecords(table, changes));
 }
 
-function changeRecords(
+/** Sets and deletes the rows of a table of keys and values. */
+export function changeRecords(
   table: string,
   records: readonly (readonly [key: string, value: string | undefined])[],
 ): readonly Statement[] {

@@ -3,7 +3,7 @@ import { errorText } from '../../model/error-text.ts';
 import { override } from '../../model/override.ts';
 import type { Clock } from '../../telemetry/clock.ts';
 import type { Logger } from '../../telemetry/logger.ts';
-import { createProblems, ledgerFailure } from '../failures.ts';
+import { Problems, ledgerFailure } from '../failures.ts';
 import {
   type FleetDatabase,
   isHubRecord,
@@ -21,6 +21,7 @@ import { migrateHub } from './hub-tables.ts';
 import { enterHub } from './hub-writer.ts';
 import { listStreams } from './list-streams.ts';
 import { PostgresLedger } from './postgres-ledger.ts';
+import { PostgresRollups } from './postgres-rollups.ts';
 import { createReaders, type Readers } from './readers.ts';
 import { HUB_SCHEMA, schemaOf } from './schema-name.ts';
 import { openSession } from './session.ts';
@@ -103,13 +104,14 @@ class PostgresFleet implements FleetDatabase {
       clock,
       query,
       store: stream,
-      problems: createProblems(logger),
+      problems: new Problems(logger),
       metrics: createLedgerMetrics(undefined),
       retain: async () => undefined,
       onClose: async () => void this.#open.delete(stream),
     });
     const adopt = (destination: string) => stream.adopt(destination);
-    return { kind: 'opened', ledger: asHub(ledger), adopt };
+    const rollups = new PostgresRollups(schema, this.#readers);
+    return { kind: 'opened', ledger: asHub(ledger), rollups, adopt };
   }
 
   /** One connection and one loop serve all streams of the database. */

@@ -1,5 +1,5 @@
 import { isHubRecord } from '../fleet.ts';
-import { createHeadWaiters, type HeadWaiters } from '../head-waiters.ts';
+import { HeadWaiters } from '../head-waiters.ts';
 import type { Cursor, WriteOutcome } from '../ledger.ts';
 import type { RequestOutcome } from '../writer.ts';
 import { cursorsAfter, cursorStatements, recordStatements } from './entries.ts';
@@ -21,7 +21,7 @@ export class HubStream implements LedgerStore {
 
   constructor(schema: string, writer: FencedWriter, query: Query, contents: Contents) {
     this.schema = schema;
-    this.heads = createHeadWaiters(contents.state.head);
+    this.heads = new HeadWaiters(contents.state.head);
     this.#writer = writer;
     this.#query = query;
     this.#contents = contents;

@@ -1,5 +1,5 @@
 import type { LedgerDatabase } from '../../config/settings.ts';
-import { createProblems, damage, ledgerFailure } from '../failures.ts';
+import { damage, ledgerFailure } from '../failures.ts';
 import { LedgerReadError, type VerifyReport } from '../ledger.ts';
 import { listStreams } from './list-streams.ts';
 import { createReaders } from './readers.ts';
@@ -46,9 +46,7 @@ export async function verifyInspected(
   view: StreamView,
   anchor: { readonly sequence: number; readonly chain: string } | undefined,
 ): Promise<VerifyReport> {
-  const silent = () => undefined;
-  const problems = createProblems({ debug: silent, info: silent, warn: silent, error: silent });
-  const report = await verifyStream(view, problems);
+  const report = await verifyStream(view);
   if (anchor === undefined) return report;
   const { head } = view.contents.state;
   const rows = await view.query({

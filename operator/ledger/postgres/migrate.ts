@@ -25,7 +25,7 @@ export async function migrateStream(session: Session, schema: string): Promise<v
 export async function grantToHub(query: Query, schema: string): Promise<void> {
   const [found] = await query({
     text: `select has_table_privilege(oid, $2, 'select') as granted from pg_roles where rolname = $1`,
-    values: [HUB_SCHEMA, `${schema}.published_record`],
+    values: [HUB_SCHEMA, `${schema}.rollup`],
   });
   if (found?.['granted'] !== 'f') return;
   for (const text of grantsToHub(schema, HUB_SCHEMA)) await query({ text });

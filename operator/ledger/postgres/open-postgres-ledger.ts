@@ -4,7 +4,7 @@ import type { Registry } from 'prom-client';
 import type { LedgerDatabase, LedgerDurability } from '../../config/settings.ts';
 import type { Clock } from '../../telemetry/clock.ts';
 import type { Logger } from '../../telemetry/logger.ts';
-import { createProblems } from '../failures.ts';
+import { Problems } from '../failures.ts';
 import type { StreamName } from '../fleet.ts';
 import type { LedgerFailure, OpenLedgerOutcome } from '../ledger.ts';
 import { createLedgerMetrics } from '../ledger-metrics.ts';
@@ -14,6 +14,7 @@ import { toLedgerFailure } from './failures.ts';
 import { migrateStream } from './migrate.ts';
 import { OLD_SCHEMA, takeOldStream } from './old-tables.ts';
 import { PostgresLedger } from './postgres-ledger.ts';
+import { PostgresRollups } from './postgres-rollups.ts';
 import { createReaders, type Readers } from './readers.ts';
 import { createRetention } from './retention.ts';
 import { schemaOf } from './schema-name.ts';
@@ -49,8 +50,7 @@ export async function openPostgresLedger(
     const owner = `${hostname()} ${randomUUID()}`;
     await copyOldStream(options, readers);
     const contents = await enter(options, owner);
-    const ledger = build(options, owner, contents, readers);
-    return { kind: 'opened', ledger, epoch: contents.state.epoch };
+    return { ...build(options, owner, contents, readers), epoch: contents.state.epoch };
   } catch (error) {
     await readers.end();
     return toLedgerFailure(`${host}:${port}/${name}`, error);
@@ -103,11 +103,11 @@ function build(
   owner: string,
   contents: Contents,
   readers: Readers,
-): PostgresLedger {
+): Extract<OpenLedgerOutcome, { readonly kind: 'opened' }> {
   const { logger, answerMs = ANSWER_MS } = options;
   const schema = schemaOf(options.source);
   const metrics = createLedgerMetrics(options.registry);
-  const problems = createProblems(logger);
+  const problems = new Problems(logger);
   for (const text of missingRanges(rangesOf(contents))) problems.add(text);
   let reported: string | undefined;
   const store = new StreamStore({
@@ -134,5 +134,10 @@ function build(
   const { query } = readers;
   const onClose = () => readers.end();
   const retain = createRetention({ schema, store, query, logger });
-  return new PostgresLedger({ ...options, store, query, problems, metrics, retain, onClose });
+  const parts = { store, query, problems, metrics, retain, onClose };
+  return {
+    kind: 'opened',
+    ledger: new PostgresLedger({ ...options, ...parts }),
+    rollups: new PostgresRollups(schema, readers, (statements) => store.run(statements)),
+  };
 }

@@ -6,7 +6,7 @@ import { planCommit, planMove, planRetire } from '../cursor-moves.ts';
 import type { Problems } from '../failures.ts';
 import type { Ledger, LedgerStats, WriteOutcome } from '../ledger.ts';
 import type { LedgerMetrics } from '../ledger-metrics.ts';
-import { createWriter, encodeEvents, type Request, type Writer } from '../writer.ts';
+import { Writer, encodeEvents, type Request } from '../writer.ts';
 import type { LedgerStore } from './ledger-store.ts';
 import type { PostgresRequest } from './plan-batch.ts';
 import type { Query } from './readers.ts';
@@ -49,7 +49,7 @@ export class PostgresLedger implements Ledger {
     const { store, retentionMs, metrics } = options;
     this.#options = options;
     this.#store = store;
-    this.#writer = createWriter<PostgresRequest>((requests) => store.write(requests));
+    this.#writer = new Writer<PostgresRequest>((requests) => store.write(requests));
     this.#retentionMs = retentionMs;
     metrics.observe(() => this.stats());
   }

@@ -9,6 +9,8 @@ export type Query = (statement: Statement) => Promise<readonly Row[]>;
 /** Connections for reading, taken as needed. */
 export interface Readers {
   readonly query: Query;
+  /** Runs `work` on one connection, for which all queries see the same moment. */
+  snapshot<T>(work: (query: Query) => Promise<T>): Promise<T>;
   end(): Promise<void>;
 }
 
@@ -37,11 +39,26 @@ export function createReaders(database: LedgerDatabase, answerMs = ANSWER_MS): R
       stream.destroy(new Error(`no answer for ${answerMs / 1_000} s`));
     });
   });
+  const run = async (runner: Pick<Pool, 'query'>, { text, values = [] }: Statement) => {
+    const { rows } = await runner.query({ text, values: [...values] });
+    return rows;
+  };
   return {
     // The pool closes a connection whose query failed; nothing of a reader is left to be done on the server.
-    async query({ text, values = [] }) {
-      const { rows } = await pool.query({ text, values: [...values] });
-      return rows;
+    query: (statement) => run(pool, statement),
+    async snapshot(work) {
+      const client = await pool.connect();
+      let isDone = false;
+      try {
+        await client.query('begin isolation level repeatable read read only');
+        const result = await work((statement) => run(client, statement));
+        await client.query('commit');
+        isDone = true;
+        return result;
+      } finally {
+        // Whatever is left of a transaction ends with its connection.
+        client.release(!isDone);
+      }
     },
     end: () => pool.end(),
   };

@@ -1,6 +1,7 @@
 import type { UsageEvent } from '../../model/event.ts';
 import { damage } from '../failures.ts';
 import { LedgerReadError, type ReadOutcome, type StoredEvent } from '../ledger.ts';
+import { AFTER_ALL_KEYS } from '../rollups.ts';
 import { EVENT_COLUMNS, type ReadEvent, readRow, storedId } from './event-row.ts';
 import { toLedgerFailure } from './failures.ts';
 import type { RecordPlace } from './ledger-store.ts';
@@ -169,22 +170,31 @@ export async function readRecord(
   return row?.['value'] ?? undefined;
 }
 
-const PAGE_RECORDS = 500;
-/** No key goes on like this. */
-const LAST_CHARACTERS = '\u{10FFFF}'.repeat(8);
-
-/** The records whose keys begin with `prefix`, in key order, a page at a time. */
+/** The records whose keys begin with `prefix`, in key order. */
 export async function* readRecords(
   query: Query,
   { table, before }: RecordPlace,
   prefix: string,
 ): AsyncGenerator<readonly [key: string, value: string], void, void> {
+  for await (const [key, value] of readKeys(query, table, before + prefix)) {
+    yield [key.slice(before.length), value];
+  }
+}
+
+const PAGE_RECORDS = 500;
+
+/** The rows of a table of keys and values whose keys begin with `prefix`, in key order, a page at a time. */
+export async function* readKeys(
+  query: Query,
+  table: string,
+  prefix: string,
+): AsyncGenerator<readonly [key: string, value: string], void, void> {
   for (let after: string | undefined; ; ) {
     const text = `select key, value from ${table}
-      where key ${after === undefined ? '>=' : '>'} $1 and key <= $2 order by key limit ${PAGE_RECORDS}`;
-    const values = [after ?? before + prefix, before + prefix + LAST_CHARACTERS];
+      where key ${after === undefined ? '>=' : '>'} $1 and key < $2 order by key limit ${PAGE_RECORDS}`;
+    const values = [after ?? prefix, prefix + AFTER_ALL_KEYS];
     const rows = await reading(query({ text, values }));
-    for (const { key, value } of rows) yield [key?.slice(before.length) ?? '', value ?? ''];
+    for (const { key, value } of rows) yield [key ?? '', value ?? ''];
     after = rows.at(-1)?.['key'] ?? undefined;
     if (after === undefined || rows.length < PAGE_RECORDS) return;
   }

@@ -21,25 +21,6 @@ export interface Result {
   readonly rows: readonly Row[];
 }
 
-/**
- * One connection on which transactions are run. Statements go out together and are answered in order;
- * the answer of each is checked. When anything is wrong, or takes too long, destroy it: the server is
- * never asked to cancel, because a cancelled wait for the standby looks like a commit.
- */
-export interface Session {
-  /**
-   * Runs statements in one round trip, an answer for each. All of them are sent before it returns. Rejects with the first
-   * error, when all are answered.
-   */
-  run(statements: readonly Statement[]): Promise<readonly Result[]>;
-  /** Warnings of the server since the last call. */
-  takeNotices(): readonly string[];
-  /** False once the connection has failed or was destroyed. */
-  usable(): boolean;
-  destroy(): void;
-  end(): Promise<void>;
-}
-
 const CONNECT_TIMEOUT_MS = 10_000;
 const KEEP_ALIVE_MS = 5_000;
 
@@ -80,12 +61,17 @@ function tlsOptions({ mode, caFile }: LedgerDatabase['tls']): ConnectionOptions 
  */
 export async function openSession(database: LedgerDatabase, answerMs: number): Promise<Session> {
   const client = new Client({ ...clientOptions(database), pipeline: true });
-  const session = new PostgresSession(client, answerMs);
+  const session = new Session(client, answerMs);
   await client.connect();
   return session;
 }
 
-class PostgresSession implements Session {
+/**
+ * One connection on which transactions are run. Statements go out together and are answered in order;
+ * the answer of each is checked. When anything is wrong, or takes too long, destroy it: the server is
+ * never asked to cancel, because a cancelled wait for the standby looks like a commit.
+ */
+export class Session {
   readonly #client: Client;
   readonly #answerMs: number;
   #notices: string[] = [];
@@ -105,6 +91,10 @@ class PostgresSession implements Session {
     });
   }
 
+  /**
+   * Runs statements in one round trip, an answer for each. All of them are sent before it returns. Rejects with the first
+   * error, when all are answered.
+   */
   async run(statements: readonly Statement[]): Promise<readonly Result[]> {
     const deadline = setTimeout(() => this.destroy(), this.#answerMs);
     try {
@@ -138,12 +128,14 @@ class PostgresSession implements Session {
     return this.#client.query(values === undefined ? text : { text, values: [...values] });
   }
 
+  /** Warnings of the server since the last call. */
   takeNotices(): readonly string[] {
     const notices = this.#notices;
     this.#notices = [];
     return notices;
   }
 
+  /** False once the connection has failed or was destroyed. */
   usable(): boolean {
     return this.#usable;
   }

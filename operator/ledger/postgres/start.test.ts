@@ -24,7 +24,7 @@ describe('a start', () => {
     const { name } = database;
     for (const { source } of names) {
       const versions = `select version from ${schemaOf(source)}.version`;
-      expect(await used.server().query(versions, name)).toEqual([{ version: 1 }]);
+      expect(await used.server().query(versions, name)).toEqual([{ version: 1 }, { version: 2 }]);
     }
     for (const ledger of ledgers) await ledger.close();
   });

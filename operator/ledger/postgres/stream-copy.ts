@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { hostname } from 'node:os';
 import { systemClock } from '../../telemetry/system-clock.ts';
-import { damage, type Problems } from '../failures.ts';
+import { damage } from '../failures.ts';
 import {
   type LedgerFailure,
   LedgerReadError,
@@ -50,7 +50,6 @@ const ANSWER_MS = 60_000;
 const GROUP_EVENTS = 5_000;
 const GROUP_BATCHES = 20;
 const PAGE_RECORDS = 500;
-const QUIET: Problems = { add: () => undefined, list: () => [] };
 
 /**
  * Copies a ledger into a stream: events with numbers, ids, exact texts, weeks and chain; records and cursors. It may be ended
@@ -179,7 +178,7 @@ class StreamCopy {
   async compare(): Promise<number> {
     const { state, segments, cursors } = this.contents();
     const { head, chain, lastWindowEnd } = this.#origin;
-    const report = await verifyStream(this.#store.view(), QUIET);
+    const report = await verifyStream(this.#store.view());
     const deleted = { firstSequence: 1, lastSequence: state.lowWater };
     const end = { firstSequence: head + 1, lastSequence: head };
     const missing = new Set(missingRanges([deleted, ...segments, end]));

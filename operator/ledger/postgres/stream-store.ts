@@ -1,8 +1,8 @@
 import type { LedgerDatabase, LedgerDurability } from '../../config/settings.ts';
 import type { UsageEvent } from '../../model/event.ts';
 import type { Clock } from '../../telemetry/clock.ts';
-import { createHeadWaiters, type HeadWaiters } from '../head-waiters.ts';
-import type { LedgerFailure } from '../ledger.ts';
+import { HeadWaiters } from '../head-waiters.ts';
+import { type LedgerFailure, LedgerReadError } from '../ledger.ts';
 import type { RequestOutcome } from '../writer.ts';
 import { recordTable } from './entries.ts';
 import { FencedWriter, type Work, type Written } from './fenced-writer.ts';
@@ -11,7 +11,7 @@ import type { LedgerStore, RecordPlace } from './ledger-store.ts';
 import { type BatchPlan, planBatch, type PostgresRequest } from './plan-batch.ts';
 import type { Query } from './readers.ts';
 import { wentBack } from './refusals.ts';
-import type { Row, Session } from './session.ts';
+import type { Row, Session, Statement } from './session.ts';
 import { type Contents, stateOf, STREAM_COLUMNS, type StreamView } from './state.ts';
 import { writeBatch } from './write-batch.ts';
 
@@ -41,7 +41,7 @@ export class StreamStore implements LedgerStore {
     const { epoch, lastBatch } = contents.state;
     this.#options = options;
     this.#contents = contents;
-    this.heads = createHeadWaiters(contents.state.head);
+    this.heads = new HeadWaiters(contents.state.head);
     this.#writer = new FencedWriter({
       ...options,
       row: { table: `${schema}.stream`, where: 'only_row', columns: STREAM_COLUMNS },
@@ -107,6 +107,15 @@ export class StreamStore implements LedgerStore {
         return { result: true, stored: () => this.#become(after) };
       },
     });
+  }
+
+  /** Runs statements beside the events, in a transaction of their own. Throws a LedgerReadError where they may not be stored. */
+  async run(statements: readonly Statement[]): Promise<void> {
+    const outcome = await this.change(async (session) => {
+      await session.run(statements);
+      return this.#contents;
+    });
+    if (outcome.kind === 'failed') throw new LedgerReadError(outcome);
   }
 
   recordsAt(key: string): RecordPlace {

@@ -161,11 +161,25 @@ select s.source as cluster, g.gap ->> 'source' as source, g.gap ->> 'scope' as s
 /** Steps that make the tables of a stream, in order. The version of a schema is how many of them it has seen. */
 export const STREAM_STEPS: readonly ((schema: string) => string)[] = [
   (schema) => TABLES(schema) + VIEWS(schema),
+  (schema) => `-- Sums of events, and how far they go.
+create table ${schema}.rollup (
+  key text collate "C" primary key,
+  value text not null
+) with (fillfactor = 70);
+`,
 ];
 
 /** What a hub's role may read of a stream. */
 export function grantsToHub(schema: string, hub: string): readonly string[] {
-  const tables = ['stream', 'event', 'segment', 'batch', 'published_cursor', 'published_record'];
+  const tables = [
+    'stream',
+    'event',
+    'segment',
+    'batch',
+    'published_cursor',
+    'published_record',
+    'rollup',
+  ];
   const names = tables.map((name) => `${schema}.${name}`).join(', ');
   return [`grant usage on schema ${schema} to ${hub}`, `grant select on ${names} to ${hub}`];
 }

@@ -12,7 +12,7 @@ const PAGE_BATCHES = 5_000;
 /** Reads every event and compares the chain of each batch. */
 export async function verifyStream(
   view: StreamView,
-  problems: Problems,
+  problems?: Pick<Problems, 'add'>,
   signal?: AbortSignal,
 ): Promise<VerifyReport> {
   const { state, segments } = view.contents;
@@ -20,7 +20,7 @@ export async function verifyStream(
   const report = ({ cause, message }: LedgerFailure): void => {
     errors.push(message);
     // A segment that could not be read just now is not damaged.
-    if (cause === 'corrupt') problems.add(message);
+    if (cause === 'corrupt') problems?.add(message);
   };
   const walk = new ChainWalk(view);
   let expected = state.lowWater + 1;

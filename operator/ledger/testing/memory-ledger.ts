@@ -2,7 +2,7 @@ import { compareBytewise } from '../../model/bytewise.ts';
 import type { UsageEvent } from '../../model/event.ts';
 import { omitUndefined } from '../../model/omit-undefined.ts';
 import { type CursorMove, planCommit, planMove, planRetire } from '../cursor-moves.ts';
-import { createHeadWaiters } from '../head-waiters.ts';
+import { HeadWaiters } from '../head-waiters.ts';
 import type {
   Cursor,
   EventOutcome,
@@ -26,7 +26,7 @@ class MemoryLedger implements Ledger {
   readonly #byId = new Map<string, UsageEvent>();
   readonly #records = new Map<string, string>();
   readonly #cursors = new Map<string, Cursor>();
-  readonly #waiters = createHeadWaiters(0);
+  readonly #waiters = new HeadWaiters(0);
   #lastWindowEnd: number | undefined;
   #conflicts = 0;
 

@@ -24,6 +24,7 @@ const SHOWN_TO_HUB = [
   'event',
   'published_cursor',
   'published_record',
+  'rollup',
   'segment',
   'stream',
 ];

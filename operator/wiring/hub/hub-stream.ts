@@ -1,10 +1,9 @@
-import { join } from 'node:path';
 import { Registry } from 'prom-client';
 import type { ExistingDestination } from '../../delivery/destination-status.ts';
 import { forCluster } from '../../destinations/registry.ts';
 import { recordedTenant } from '../../discovery/memory.ts';
 import { billingStateOf, type TenantBillingState } from '../../enforcement/enforcement.ts';
-import { createStates, type StateStore } from '../../enforcement/states/state-store.ts';
+import { StateStore } from '../../enforcement/states/state-store.ts';
 import { newRecord } from '../../enforcement/states/tenant-record.ts';
 import type { Customers } from '../../fleet/customers.ts';
 import { oneCustomer } from '../../fleet/one-customer.ts';
@@ -13,8 +12,10 @@ import type { ServedStream } from '../../http/server.ts';
 import type { DestinationsView, Views } from '../../http/views.ts';
 import type { StreamName } from '../../ledger/fleet.ts';
 import type { Ledger, WriteOutcome } from '../../ledger/ledger.ts';
+import type { Rollups } from '../../ledger/rollups.ts';
 import type { Tenant } from '../../model/tenant.ts';
-import type { SummingTurns } from '../../usage/sum-keeper.ts';
+import { SumsStore } from '../../usage/sums-store.ts';
+import { LedgerTotals } from '../../usage/usage-totals.ts';
 import type { StreamContext } from '../build-context.ts';
 import { type KnownMeter, recordedMeter } from '../known-meter.ts';
 import { type Part, runParts } from '../parts.ts';
@@ -31,12 +32,12 @@ export interface HubContext extends StreamContext {
 /** A stream as its database gives it to the hub that leads there. */
 interface OpenedStream {
   readonly ledger: Ledger;
+  /** The sums that its operator keeps. */
+  readonly rollups: Rollups;
   /** As `OpenStreamOutcome.adopt`. */
   readonly adopt: (destination: string) => Promise<WriteOutcome>;
   /** Whether this process certainly leads in its database at this moment. */
   readonly mayAct: () => boolean;
-  /** Of all streams of the database: the streams of another one do not wait for it. */
-  readonly turns: SummingTurns;
 }
 
 /** All streams of the hub. */
@@ -51,7 +52,7 @@ const STATES_MS = 30_000;
 /** Longer than this without a report of its meter is worth saying. */
 const SILENT_MS = 30_000;
 
-/** The stream of a meter elsewhere, by its database: read, summed, and fed to the hub's destinations. Independent of all others. */
+/** The stream of a meter elsewhere, by its database: read, and fed to the hub's destinations. Independent of all others. */
 export class HubStream extends Stream implements ServedStream {
   readonly watch: StreamWatch;
   readonly meter: KnownMeter;
@@ -128,7 +129,6 @@ export class HubStream extends Stream implements ServedStream {
       { name: 'records', run: (ending) => this.watch.run(ending) },
       { name: 'states', run: (ending) => this.#followStates(ending) },
       { name: 'delivery', run: (ending) => this.#feedWhenKnown(ending) },
-      this.sums,
     ];
     const end = await runParts(parts, signal, { clock, logger });
     await this.ledger.close();
@@ -187,17 +187,17 @@ export class HubStream extends Stream implements ServedStream {
 }
 
 async function readStates(ledger: Ledger): Promise<StateStore> {
-  const states = createStates(ledger);
+  const states = new StateStore(ledger);
   await states.load();
   return states;
 }
 
 /** The hub feeds a stream to none of its destinations while the operator of the stream feeds all, and to none of a name that its meter has. */
 function originOf(
-  { settings, environment, customers, customResources, logger }: HubContext,
+  { clock, settings, customers, customResources, logger }: HubContext,
   all: AllStreams,
   name: StreamName,
-  { ledger, adopt, mayAct, turns, watch }: OpenedStream & { readonly watch: StreamWatch },
+  { ledger, rollups, adopt, mayAct, watch }: OpenedStream & { readonly watch: StreamWatch },
 ): StreamSource {
   const { source } = name;
   const isMeter = (): boolean => watch.report()?.role === 'meter';
@@ -210,14 +210,19 @@ function originOf(
       const { startFrom: _, ...unplaced } = destination;
       return [isMeter() ? destination : unplaced];
     });
+  const totals = new LedgerTotals({
+    ledger,
+    clock,
+    store: new SumsStore(rollups, ledger.stats().ledgerId),
+    rebuild: async () => undefined,
+  });
   return {
     name,
     ledger,
+    totals: () => totals,
     mayAct,
-    turns,
     existing,
     registry: new Registry(),
-    usageDirectory: join(environment.ledger.dataDir, 'usage', encodeURIComponent(source)),
     catalog: streamCatalog(() => watch.report()),
     tenants: {
       find: (id) => (watch.findTenant(id) === undefined ? undefined : all.merged(id)),

@@ -6,8 +6,6 @@ import type { FleetDatabase, StreamName } from '../../ledger/fleet.ts';
 import type { HubLease } from '../../ledger/postgres/hub-lease.ts';
 import { errorText } from '../../model/error-text.ts';
 import type { Tenant } from '../../model/tenant.ts';
-import { ReadWriteLock } from '../../usage/read-write-lock.ts';
-import type { SummingTurns } from '../../usage/sum-keeper.ts';
 import { fleetStreamView } from '../views.ts';
 import type { FleetRegistry } from './fleet-registry.ts';
 import { type HubContext, HubStream } from './hub-stream.ts';
@@ -29,8 +27,6 @@ const SOON_MS = 100;
 interface Serving {
   readonly epoch: number;
   readonly signal: AbortSignal;
-  /** Of all streams of the database: the streams of another one do not wait for it. */
-  readonly turns: SummingTurns;
 }
 
 interface Running {
@@ -124,7 +120,6 @@ export class HubStreams {
   /** Opens the streams of a database as they come, until the signal is aborted; then closes them. */
   async #serve(place: HubDatabase, epoch: number, signal: AbortSignal): Promise<void> {
     const { clock } = this.#context;
-    const turns = new ReadWriteLock();
     // Of two streams with one REGION that of the earlier database counts.
     await this.#untilAsked(this.#databases.slice(0, this.#databases.indexOf(place)), signal);
     while (!signal.aborted) {
@@ -133,7 +128,7 @@ export class HubStreams {
         const isRunning = this.#running.some(
           (one) => one.place === place && one.stream.name.source === name.source,
         );
-        if (!isRunning) await this.#open(place, name, { epoch, signal, turns });
+        if (!isRunning) await this.#open(place, name, { epoch, signal });
       }
       this.#asked.add(place);
       await clock.sleep(LOOK_MS, signal).catch(() => undefined);
@@ -188,11 +183,7 @@ export class HubStreams {
     }
   }
 
-  async #open(
-    place: HubDatabase,
-    name: StreamName,
-    { epoch, signal, turns }: Serving,
-  ): Promise<void> {
+  async #open(place: HubDatabase, name: StreamName, { epoch, signal }: Serving): Promise<void> {
     const { logger } = this.#context;
     const { database, lease } = place;
     const key = `${database.name}/${name.source}`;
@@ -207,9 +198,9 @@ export class HubStreams {
         this.#settle(key, `stream "${name.source}": ${opened.message}`, name);
         return;
       }
-      const { ledger, adopt } = opened;
+      const { ledger, rollups, adopt } = opened;
       const mayAct = (): boolean => lease.isTrusted();
-      const parts = { ledger, adopt, mayAct, turns };
+      const parts = { ledger, rollups, adopt, mayAct };
       const stream = await HubStream.open(this.#context, this, name, parts);
       stream.watch.subscribe(() => {
         this.#merged = undefined;

@@ -7,7 +7,7 @@ import { type EventIdentity, SCHEMA_VERSION, type UsageEvent } from '../../../mo
 import { parseDecimal } from '../../../model/decimal.ts';
 import { formatInstant } from '../../../model/window.ts';
 import type { ReconcileQuery } from '../../../delivery/operations/reconcile.ts';
-import { createUsageSums } from '../../../usage/usage-sums.ts';
+import { UsageSums } from '../../../usage/usage-sums.ts';
 import { gpuShare, gpuWriter } from '../../testing/gpus.ts';
 import { NOW, quietViews, testCluster, testTenant } from '../../testing/test-server.ts';
 import type {
@@ -273,7 +273,7 @@ async function reconcile(
   name: string,
   { from, to, tenant }: ReconcileQuery,
 ): Promise<ReconcileOutcome> {
-  const sums = createUsageSums(['tenant'], 1000);
+  const sums = new UsageSums(['tenant'], 1000);
   for await (const { event: one } of ledger.scan(from, to, new AbortController().signal)) {
     if (tenant === undefined || one.tenant === tenant) sums.add(one);
   }
