@@ -11,7 +11,7 @@ import { startOperator } from '../e2e/local/operator-process.ts';
 import { runFiles } from '../e2e/local/run-directory.ts';
 import { usePostgres } from '../operator/ledger/testing/postgres-ledger.ts';
 import { ALERT_CASES, type AlertCase, OLD_COUNTERS, SLOW_CASES } from './testing/alert-cases.ts';
-import { playMeter, startHub } from '../operator/wiring/hub/testing/fleet-world.ts';
+import { playMeter, startHub } from '../operator/app/hub/testing/fleet-world.ts';
 
 const cluster = useOwnTestCluster();
 const used = usePostgres();

@@ -11,8 +11,12 @@ import {
   stripeMessage,
   subscriptionEvent,
   WEBHOOK_SECRETS,
-} from '../operator/enforcement/testing/alerts.ts';
-import { createEstate, type Estate, synced } from '../operator/enforcement/testing/estate.ts';
+} from '../operator/billing/enforcement/testing/alerts.ts';
+import {
+  createEstate,
+  type Estate,
+  synced,
+} from '../operator/billing/enforcement/testing/estate.ts';
 import {
   auditedRequests,
   deniedRequests,

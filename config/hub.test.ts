@@ -14,7 +14,7 @@ import {
   startHub,
   startReceiving,
   usageOf,
-} from '../operator/wiring/hub/testing/fleet-world.ts';
+} from '../operator/app/hub/testing/fleet-world.ts';
 import {
   auditedRequests,
   deniedRequests,

@@ -1,6 +1,9 @@
 /** A folder of the operator and its place in the order of imports. */
 export interface Layer {
-  /** The folder under `operator/`; `main.ts` is the one file that stands for itself. */
+  /**
+   * The folder under `operator/`: a package, or a folder of one that has rules of its own. `main.ts` is the one file
+   * that stands for itself.
+   */
   readonly folder: string;
   /** What it does, one clause, for docs/architecture.md. */
   readonly does: string;
@@ -11,7 +14,7 @@ export interface Layer {
 }
 
 /**
- * Every folder of the operator, from the bottom to the top. A folder may import, types included, what
+ * Every package of the operator, from the bottom to the top. A package may import, types included, what
  * stands in a row above its own in this list, and nothing of its own row but itself.
  * `operator/layers.test.ts` holds the imports against it; `npm run generate:docs` writes it into
  * docs/architecture.md.
@@ -20,18 +23,13 @@ export const LAYERS: readonly (readonly Layer[])[] = [
   [
     {
       folder: 'model',
-      does: 'what everybody names and nobody owns: event, window, tenant, secret, metric catalogue, exact decimals',
+      does: 'shared words without an owner: event, window, tenant, secret, metric catalogue, exact decimals, prices',
       pure: true,
     },
   ],
   [
-    { folder: 'config', does: 'every environment variable in one schema; the settings in force' },
+    { folder: 'settings', does: 'every environment variable in one schema; the settings in force' },
     { folder: 'telemetry', does: 'logger, metrics registry, clock' },
-    {
-      folder: 'pricing',
-      does: 'what usage costs by a price book: which price holds, tiers, rounding',
-      pure: true,
-    },
   ],
   [
     {
@@ -60,9 +58,24 @@ export const LAYERS: readonly (readonly Layer[])[] = [
   ],
   [
     {
-      folder: 'observation',
-      does: 'timelines: what each object was, from when to when',
+      folder: 'metering/timelines',
+      does: 'what each object was, from when to when',
       not: ['destinations', 'ledger', 'outbound'],
+    },
+  ],
+  [
+    {
+      folder: 'metering/meters',
+      does: 'timelines and a window in, usage events out',
+      not: ['kubernetes', 'outbound', 'ledger', 'destinations', 'telemetry'],
+      pure: true,
+    },
+  ],
+  [
+    {
+      folder: 'metering',
+      does: 'closes each window once: measures, appends, backfills, records gaps; what stands behind each number',
+      not: ['destinations', 'outbound'],
     },
   ],
   [
@@ -72,60 +85,20 @@ export const LAYERS: readonly (readonly Layer[])[] = [
       not: ['destinations'],
     },
     {
-      folder: 'metering',
-      does: 'timelines and a window in, usage events out',
-      not: ['kubernetes', 'outbound', 'ledger', 'destinations', 'telemetry'],
-      pure: true,
-    },
-  ],
-  [
-    {
-      folder: 'explanations',
-      does: 'what stands behind each number, as long as the ledger keeps it',
-    },
-  ],
-  [
-    {
-      folder: 'windows',
-      does: 'closes each window once: measures, appends, backfills, records gaps',
-      not: ['destinations', 'outbound'],
-    },
-  ],
-  [
-    {
       folder: 'prometheus',
       does: 'egress, utilisation and configured queries, asked at the end of every window',
       not: ['destinations'],
     },
     {
-      folder: 'ingest',
-      does: 'holds what is pushed in for tenants that nobody knows, until somebody decides',
-      not: ['destinations', 'outbound'],
-    },
-    {
       folder: 'delivery',
       does: 'one feeder for each destination: read, send, classify, park, commit',
-      not: ['kubernetes', 'discovery', 'observation', 'metering', 'windows'],
-    },
-    {
-      folder: 'enforcement',
-      does: 'alerts of billing systems in, billing states and suspension labels out',
-      not: ['observation', 'metering', 'windows'],
-    },
-    {
-      folder: 'usage',
-      does: 'sums over the ledger and what they cost, for the API and the dashboard',
+      not: ['kubernetes', 'discovery', 'metering'],
     },
   ],
   [
     {
-      folder: 'budgets',
-      does: 'what a tenant has used of its budget, when it will be used up, and what follows',
-    },
-    {
-      folder: 'fleet',
-      does: 'many streams as one: what each meter tells, one customer out of several clusters, sums over all',
-      not: ['kubernetes'],
+      folder: 'billing',
+      does: 'sums over the ledger and what they cost, budgets, billing states and suspension, usage of unknown tenants',
     },
   ],
   [
@@ -134,8 +107,8 @@ export const LAYERS: readonly (readonly Layer[])[] = [
   ],
   [
     {
-      folder: 'wiring',
-      does: 'builds all of it, starts the parts in order and stops them the other way round',
+      folder: 'app',
+      does: 'builds all of it, for one cluster or a fleet; starts the parts in order and stops them the other way round',
     },
   ],
   [{ folder: 'main.ts', does: 'reads the environment, opens the ledger, runs until a signal' }],

@@ -1,6 +1,6 @@
 import { hostname } from 'node:os';
-import { pathProblems } from './config/file-access.ts';
-import { loadEnvironment } from './config/load-environment.ts';
+import { pathProblems } from './settings/file-access.ts';
+import { loadEnvironment } from './settings/load-environment.ts';
 import { DESTINATIONS } from './destinations/registry.ts';
 import { loadKubeConfig } from './kubernetes/kube-config.ts';
 import { createLogger } from './telemetry/create-logger.ts';
@@ -14,9 +14,9 @@ import {
   ownNamespace,
   stopSignal,
   VERSION,
-} from './wiring/process.ts';
-import { loadConfiguredMetrics } from './wiring/prometheus.ts';
-import { runProcess } from './wiring/run-process.ts';
+} from './app/process.ts';
+import { loadConfiguredMetrics } from './app/prometheus.ts';
+import { runProcess } from './app/run-process.ts';
 
 /** For the last lines of the log. */
 const LINGER_MS = 1_000;

@@ -2,7 +2,7 @@ import { mkdir, readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { stringify } from 'yaml';
 import { findBinaries } from '../e2e/control-plane/binaries.ts';
-import { variables } from '../operator/config/table/table.ts';
+import { variables } from '../operator/settings/table/table.ts';
 import { DESTINATIONS } from '../operator/destinations/registry.ts';
 import { chartFile } from './charts/chart-file.ts';
 import { identity, type KubernetesObject, kustomize, objectsOf } from './charts/kustomize.ts';

@@ -1,13 +1,13 @@
 import { writeFileSync } from 'node:fs';
-import type { Setting } from '../operator/config/table/setting.ts';
-import { settings } from '../operator/config/table/table.ts';
+import type { Setting } from '../operator/settings/table/setting.ts';
+import { settings } from '../operator/settings/table/table.ts';
 import { DESTINATIONS } from '../operator/destinations/registry.ts';
 
 export const CONFIGURATION_PAGE = new URL('../docs/configuration.md', import.meta.url);
 
 const INTRODUCTION = `# Configuration
 
-<!-- Generated from operator/config/table/ and operator/destinations/ by \`npm run generate:docs\`. -->
+<!-- Generated from operator/settings/table/ and operator/destinations/ by \`npm run generate:docs\`. -->
 
 *For whoever sets meterfeed up.* Every setting, where it can be given, and the test that shows its effect.
 

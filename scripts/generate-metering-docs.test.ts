@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs';
 import { expect, test } from 'vitest';
-import { METERS } from '../operator/metering/meters.ts';
+import { METERS } from '../operator/metering/meters/meters.ts';
 import { METERING_PAGE, metersTable, withMeters } from './generate-metering-docs.ts';
 
 test('the table of meters is out of date; run npm run generate:docs', () => {

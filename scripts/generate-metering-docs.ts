@@ -1,5 +1,9 @@
 import { readFileSync, writeFileSync } from 'node:fs';
-import { type MeasuredMetric, type MeteredObject, METERS } from '../operator/metering/meters.ts';
+import {
+  type MeasuredMetric,
+  type MeteredObject,
+  METERS,
+} from '../operator/metering/meters/meters.ts';
 import { COLLECTOR_METRICS } from '../operator/model/catalog.ts';
 import { replaceBetween } from './generate-architecture-docs.ts';
 
@@ -7,7 +11,7 @@ export const METERING_PAGE = new URL('../docs/metering.md', import.meta.url);
 
 const MARKERS = {
   begin:
-    '<!-- meters: generated from operator/metering/meters.ts by `npm run generate:docs`; edit it there -->',
+    '<!-- meters: generated from operator/metering/meters/meters.ts by `npm run generate:docs`; edit it there -->',
   end: '<!-- meters: end -->',
 };
 

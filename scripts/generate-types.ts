@@ -4,7 +4,7 @@ import { parse } from 'yaml';
 import { COLLECTOR_METRICS } from '../operator/model/catalog.ts';
 
 /** Where the generated types live, relative to the repository's root. */
-export const TYPES_FILE = 'operator/config/custom-resources.generated.ts';
+export const TYPES_FILE = 'operator/settings/custom-resources.generated.ts';
 
 /** The schema that names the codes of the collector's metrics, relative to the repository's root. */
 export const CODES_FILE = 'crds/meteringpolicies.yaml';

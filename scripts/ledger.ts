@@ -1,8 +1,8 @@
 import { readFileSync } from 'node:fs';
 import { parseArgs } from 'node:util';
-import { ledgerUrl } from '../operator/config/parsers/ledger-url.ts';
-import { problemText } from '../operator/config/parsers/parser.ts';
-import type { LedgerDatabase, LedgerDurability } from '../operator/config/settings.ts';
+import { ledgerUrl } from '../operator/settings/parsers/ledger-url.ts';
+import { problemText } from '../operator/settings/parsers/parser.ts';
+import type { LedgerDatabase, LedgerDurability } from '../operator/settings/settings.ts';
 import { isLocked } from '../operator/ledger/leveldb/failures.ts';
 import { inspectStream, verifyInspected } from '../operator/ledger/postgres/inspect-stream.ts';
 import { acceptDamage } from '../operator/ledger/tool/accept-damage.ts';

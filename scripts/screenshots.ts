@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import type { Browser, Page } from 'playwright-core';
 import { launchBrowser, openPage } from '../operator/http/dashboard/testing/browser.ts';
 import { createShowcase, SHOWCASE_EVENT } from '../operator/http/dashboard/testing/showcase.ts';
-import type { BudgetStanding } from '../operator/budgets/standing.ts';
+import type { BudgetStanding } from '../operator/billing/budgets/standing.ts';
 import { budgetOf } from '../operator/http/portal/testing/budget.ts';
 import { newKey } from '../operator/http/portal/testing/keys.ts';
 import {
@@ -14,7 +14,7 @@ import {
   startTestServer,
   type TestServer,
 } from '../operator/http/testing/test-server.ts';
-import { bookOf, flat, priceOf } from '../operator/pricing/testing/price-books.ts';
+import { bookOf, flat, priceOf } from '../operator/model/pricing/testing/price-books.ts';
 
 /**
  * `npm run screenshots`: the pictures of the dashboard and of a tenant's own view for the documentation, out of the real pages in a real browser.

@@ -10,7 +10,7 @@ import {
 import { openTestStream, usePostgres } from '../../operator/ledger/testing/postgres-ledger.ts';
 import { createStepClock } from '../../operator/ledger/testing/step-clock.ts';
 import { signedFromNanos } from '../../operator/model/decimal.ts';
-import { createGaps } from '../../operator/windows/gaps.ts';
+import { createGaps } from '../../operator/metering/windows/gaps.ts';
 
 const HOUR_MS = 3_600_000;
 /** What the dashboard is looked at for. */

@@ -1,5 +1,5 @@
 import { setTimeout as delay } from 'node:timers/promises';
-import { UNSEEN } from '../../operator/windows/gaps.ts';
+import { UNSEEN } from '../../operator/metering/windows/gaps.ts';
 import { parseEvents, type ReceivedEvent } from '../long/received.ts';
 
 /** A window as its report tells of it. */

@@ -2,7 +2,7 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
-import type { DestinationSettings } from '../../operator/config/settings.ts';
+import type { DestinationSettings } from '../../operator/settings/settings.ts';
 import { openTestLedger } from '../../operator/ledger/testing/level-ledger.ts';
 import { startTestServer } from '../../operator/outbound/testing/test-server.ts';
 import { startKafkaCluster } from '../kafka/cluster.ts';

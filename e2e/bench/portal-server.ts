@@ -4,22 +4,22 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Registry } from 'prom-client';
-import { loadEnvironment } from '../../operator/config/load-environment.ts';
+import { loadEnvironment } from '../../operator/settings/load-environment.ts';
 import { DESTINATIONS } from '../../operator/destinations/registry.ts';
 import { createHttpServer } from '../../operator/http/server.ts';
 import { quietDiscovery, quietViews, testTenant } from '../../operator/http/testing/test-server.ts';
-import { loadHeldUsage } from '../../operator/ingest/testing/held-usage.ts';
+import { loadHeldUsage } from '../../operator/billing/held-usage/testing/held-usage.ts';
 import { openLevelLedger } from '../../operator/ledger/leveldb/open-level-ledger.ts';
 import { parseDecimal } from '../../operator/model/decimal.ts';
 import { deriveEventId } from '../../operator/model/event-id.ts';
 import { type EventIdentity, SCHEMA_VERSION, type UsageEvent } from '../../operator/model/event.ts';
 import { formatInstant } from '../../operator/model/window.ts';
-import { bookOf, flat, priceOf } from '../../operator/pricing/testing/price-books.ts';
+import { bookOf, flat, priceOf } from '../../operator/model/pricing/testing/price-books.ts';
 import { createLogger } from '../../operator/telemetry/create-logger.ts';
 import { systemClock } from '../../operator/telemetry/system-clock.ts';
-import { Summing } from '../../operator/usage/summing.ts';
-import { SumKeeper } from '../../operator/usage/sum-keeper.ts';
-import { SumsStore } from '../../operator/usage/sums-store.ts';
+import { Summing } from '../../operator/billing/usage/summing.ts';
+import { SumKeeper } from '../../operator/billing/usage/sum-keeper.ts';
+import { SumsStore } from '../../operator/billing/usage/sums-store.ts';
 
 /** The operator of the portal bench: fills a ledger with days of many tenants, sums it up, and tells its parent the port. */
 const [tenants = 0, days = 0, step = 1] = process.argv.slice(3).map(Number);

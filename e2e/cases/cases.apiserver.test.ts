@@ -4,7 +4,10 @@ import type { Connection } from '../../operator/kubernetes/connection.ts';
 import type { RawObject } from '../../operator/kubernetes/source.ts';
 import { connectWith } from '../../operator/kubernetes/testing/connect.ts';
 import { type FixtureKind, interceptFixtures } from '../../operator/kubernetes/testing/fixtures.ts';
-import { createPodMetricsReader, type PodReading } from '../../operator/windows/pod-metrics.ts';
+import {
+  createPodMetricsReader,
+  type PodReading,
+} from '../../operator/metering/windows/pod-metrics.ts';
 import { useOwnTestCluster } from '../control-plane/test-cluster.ts';
 import { CLAIM_CASES, HOST_CASES, idsOf, listed } from './case-ids.ts';
 import {
@@ -25,33 +28,33 @@ import {
  * fixture's again when it comes back. What has no object of its own, the readings of the metrics API
  * and outages, the rows tell by hand.
  */
-const CLAIM_TABLES = ['metering/claims', 'metering/claim-use'];
+const CLAIM_TABLES = ['metering/meters/claims', 'metering/meters/claim-use'];
 const TABLES = [
   ...CLAIM_TABLES,
-  'metering/gpu-hours',
-  'metering/gpu-downtime',
-  'metering/hami-gpus',
-  'metering/fraction-gpus',
-  'metering/requests',
-  'metering/unattributed',
-  'metering/usage',
-  'metering/held-resources',
-  'metering/whole-nodes',
-  'metering/dedicated-nodes',
-  'metering/capacity-types',
-  'metering/discovered-clusters',
-  'metering/synced-namespaces',
-  'metering/tenant-namespaces',
-  'metering/node-machines',
-  'metering/unseen-ends',
-  'metering/events',
+  'metering/meters/gpu-hours',
+  'metering/meters/gpu-downtime',
+  'metering/meters/hami-gpus',
+  'metering/meters/fraction-gpus',
+  'metering/meters/requests',
+  'metering/meters/unattributed',
+  'metering/meters/usage',
+  'metering/meters/held-resources',
+  'metering/meters/whole-nodes',
+  'metering/meters/dedicated-nodes',
+  'metering/meters/capacity-types',
+  'metering/meters/discovered-clusters',
+  'metering/meters/synced-namespaces',
+  'metering/meters/tenant-namespaces',
+  'metering/meters/node-machines',
+  'metering/meters/unseen-ends',
+  'metering/meters/events',
   'discovery/discover',
   'discovery/discovery',
   'discovery/vcluster/synced-namespaces',
   'discovery/namespaces/namespaces',
-  'windows/collector',
-  'windows/restart',
-  'windows/failures',
+  'metering/windows/collector',
+  'metering/windows/restart',
+  'metering/windows/failures',
 ];
 
 const manifest = (file: string): string =>

@@ -1,4 +1,4 @@
-import type { DestinationSettings } from '../../operator/config/settings.ts';
+import type { DestinationSettings } from '../../operator/settings/settings.ts';
 import type { Destination } from '../../operator/destinations/destination.ts';
 import { override } from '../../operator/model/override.ts';
 import { encodeEvent } from '../../operator/model/event.ts';

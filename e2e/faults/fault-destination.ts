@@ -1,4 +1,4 @@
-import type { DestinationSettings } from '../../operator/config/settings.ts';
+import type { DestinationSettings } from '../../operator/settings/settings.ts';
 import type { Destination } from '../../operator/destinations/destination.ts';
 import type { UsageEvent } from '../../operator/model/event.ts';
 import type { HttpClient } from '../../operator/outbound/http-client.ts';

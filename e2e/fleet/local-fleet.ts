@@ -1,5 +1,5 @@
 import { mkdir, rm } from 'node:fs/promises';
-import type { LedgerDatabase } from '../../operator/config/settings.ts';
+import type { LedgerDatabase } from '../../operator/settings/settings.ts';
 import { findBinaries } from '../control-plane/binaries.ts';
 import { endLeftovers, startControlPlane } from '../control-plane/control-plane.ts';
 import { createKubectl, findKubectl } from '../control-plane/kubectl.ts';

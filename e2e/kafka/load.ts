@@ -1,5 +1,5 @@
 import { setTimeout as delay } from 'node:timers/promises';
-import type { DestinationSettings } from '../../operator/config/settings.ts';
+import type { DestinationSettings } from '../../operator/settings/settings.ts';
 import type { KafkaSettings } from '../../operator/destinations/kafka/settings.ts';
 import {
   type LiveDelivery,

@@ -5,9 +5,9 @@ import { translatePriceBook } from '../../operator/controllers/price-book-settin
 import { COLLECTOR_METRICS } from '../../operator/model/catalog.ts';
 import { decimalFromNanos } from '../../operator/model/decimal.ts';
 import type { Charge, PriceBook } from '../../operator/model/price-book.ts';
-import { amountText } from '../../operator/pricing/amount.ts';
-import { type PriceOnDay, pricesOn } from '../../operator/pricing/compare.ts';
-import { plainCharge } from '../../operator/pricing/same-charge.ts';
+import { amountText } from '../../operator/model/pricing/amount.ts';
+import { type PriceOnDay, pricesOn } from '../../operator/model/pricing/compare.ts';
+import { plainCharge } from '../../operator/model/pricing/same-charge.ts';
 
 const SAMPLE = resolve(join(import.meta.dirname, '../../config/samples/price-book.yaml'));
 const FREE: Charge = { kind: 'flat', picos: 0n, includedNanos: 0n };

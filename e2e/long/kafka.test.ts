@@ -6,7 +6,7 @@ import { type CloudEvent, Kafka, type KafkaMessage } from 'cloudevents';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { encodeEvent } from '../../operator/model/event.ts';
 import { Secret } from '../../operator/model/secret.ts';
-import type { DestinationSettings } from '../../operator/config/settings.ts';
+import type { DestinationSettings } from '../../operator/settings/settings.ts';
 import { openTestLedger } from '../../operator/ledger/testing/level-ledger.ts';
 import { type KafkaCluster, type ReadRecord, startKafkaCluster } from '../kafka/cluster.ts';
 import { kafkaSettings, type Load, startLoad } from '../kafka/load.ts';

@@ -5,7 +5,7 @@ import { afterAll, beforeAll, expect, test, vi } from 'vitest';
 import { installCustomResources } from '../../operator/controllers/testing/install.ts';
 import { usePostgres } from '../../operator/ledger/testing/postgres-ledger.ts';
 import type { Clock } from '../../operator/telemetry/clock.ts';
-import { type LedProcess, startLedProcess } from '../../operator/wiring/testing/led-world.ts';
+import { type LedProcess, startLedProcess } from '../../operator/app/testing/led-world.ts';
 import { useOwnTestCluster } from '../control-plane/test-cluster.ts';
 
 setFlagsFromString('--expose-gc');

@@ -9,7 +9,7 @@ import { createInterface } from 'node:readline';
 import { text } from 'node:stream/consumers';
 import { setTimeout as delay } from 'node:timers/promises';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import type { LedgerDatabase } from '../../operator/config/settings.ts';
+import type { LedgerDatabase } from '../../operator/settings/settings.ts';
 import { openTestLedger } from '../../operator/ledger/testing/level-ledger.ts';
 import {
   type PostgresServer,

@@ -1,5 +1,5 @@
 import { Registry } from 'prom-client';
-import type { DestinationSettings } from '../../operator/config/settings.ts';
+import type { DestinationSettings } from '../../operator/settings/settings.ts';
 import { destinationClaims } from '../../operator/controllers/destination-status.ts';
 import { Delivery } from '../../operator/delivery/delivery.ts';
 import { createMortalProcess, type MortalProcess } from '../../operator/delivery/testing/crash.ts';

@@ -1,7 +1,7 @@
 import type { Misbehaviour } from '../fakes/misbehaviour.ts';
 import { createRandom, type Random } from '../faults/random.ts';
 import type { PlanChange } from '../../operator/model/tenant.ts';
-import type { DestinationSettings } from '../../operator/config/settings.ts';
+import type { DestinationSettings } from '../../operator/settings/settings.ts';
 import { G, H, type HandAct, type Metric, type PlanName } from './vendors.ts';
 
 const MINUTE_MS = 60_000;

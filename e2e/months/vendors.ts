@@ -1,4 +1,4 @@
-import type { DestinationSettings } from '../../operator/config/settings.ts';
+import type { DestinationSettings } from '../../operator/settings/settings.ts';
 import { LATE_KEY } from '../../operator/destinations/stripe/late.ts';
 import { Secret } from '../../operator/model/secret.ts';
 import type { Account, AccountInvoice } from '../fakes/account.ts';

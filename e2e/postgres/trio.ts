@@ -1,4 +1,4 @@
-import type { LedgerDatabase } from '../../operator/config/settings.ts';
+import type { LedgerDatabase } from '../../operator/settings/settings.ts';
 import {
   type PostgresServer,
   startPostgres,

@@ -1,6 +1,6 @@
-import type { DestinationDefaults } from '../config/configurable-destination.ts';
-import type { BillingDestinationSpec } from '../config/custom-resources.generated.ts';
-import type { DestinationSettings, SettingsStore } from '../config/settings.ts';
+import type { DestinationDefaults } from '../settings/configurable-destination.ts';
+import type { BillingDestinationSpec } from '../settings/custom-resources.generated.ts';
+import type { DestinationSettings, SettingsStore } from '../settings/settings.ts';
 import type { ExistingDestination } from '../delivery/destination-status.ts';
 import type { WriteOutcome } from '../ledger/ledger.ts';
 import { omitUndefined } from '../model/omit-undefined.ts';

@@ -1,12 +1,12 @@
-import type { TenantOverrideSpec } from '../config/custom-resources.generated.ts';
-import { currencyField } from '../config/spec-fields.ts';
-import { duration } from '../config/parsers/durations.ts';
+import type { TenantOverrideSpec } from '../settings/custom-resources.generated.ts';
+import { currencyField } from '../settings/spec-fields.ts';
+import { duration } from '../settings/parsers/durations.ts';
 import type { Budget, BudgetCounts, BudgetGrace, BudgetPeriod } from '../model/budget.ts';
 import { COLLECTOR_METRICS } from '../model/catalog.ts';
 import { nanosFromDecimal, parseDecimal } from '../model/decimal.ts';
 import { omitUndefined } from '../model/omit-undefined.ts';
 import { quote } from '../model/quote.ts';
-import { currencyDigits } from '../pricing/money.ts';
+import { currencyDigits } from '../model/pricing/money.ts';
 
 export type BudgetSpec = NonNullable<TenantOverrideSpec['budget']>;
 

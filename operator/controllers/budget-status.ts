@@ -1,6 +1,6 @@
-import { amountTexts, type BudgetStanding } from '../budgets/standing.ts';
-import { unitText } from '../budgets/unit.ts';
-import type { TenantOverrideStatus } from '../config/custom-resources.generated.ts';
+import { amountTexts, type BudgetStanding } from '../billing/budgets/standing.ts';
+import { unitText } from '../billing/budgets/unit.ts';
+import type { TenantOverrideStatus } from '../settings/custom-resources.generated.ts';
 import { formatInstant } from '../model/window.ts';
 
 /** The rest is over HTTP. */

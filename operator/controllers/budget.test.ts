@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
-import { minorUnits } from '../budgets/unit.ts';
-import type { BudgetStanding } from '../budgets/standing.ts';
+import { minorUnits } from '../billing/budgets/unit.ts';
+import type { BudgetStanding } from '../billing/budgets/standing.ts';
 import type { Budget } from '../model/budget.ts';
 import { type BudgetSpec, translateBudget } from './budget-settings.ts';
 import { budgetFields } from './budget-status.ts';

@@ -1,4 +1,4 @@
-import type { InvalidSpec } from '../config/spec-fields.ts';
+import type { InvalidSpec } from '../settings/spec-fields.ts';
 import { type Condition, type ConditionUpdate, setCondition } from '../kubernetes/conditions.ts';
 import type { KubernetesEvent } from '../kubernetes/events.ts';
 

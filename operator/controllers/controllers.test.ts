@@ -1,6 +1,6 @@
 import { afterEach, beforeAll, beforeEach, describe, expect, test, vi } from 'vitest';
 import { useOwnTestCluster } from '../../e2e/control-plane/test-cluster.ts';
-import type { DestinationSettings } from '../config/settings.ts';
+import type { DestinationSettings } from '../settings/settings.ts';
 import type { WebhookSettings } from '../destinations/webhook/settings.ts';
 import type { Condition } from '../kubernetes/conditions.ts';
 import { type ControllersRig, startControllers } from './testing/controllers-rig.ts';

@@ -1,4 +1,4 @@
-import type { Settings, SettingsStore } from '../config/settings.ts';
+import type { Settings, SettingsStore } from '../settings/settings.ts';
 import type { ExistingDestination } from '../delivery/destination-status.ts';
 import type { KubernetesEvent } from '../kubernetes/events.ts';
 import type { OperatorPart } from '../kubernetes/operator-base.ts';

@@ -1,6 +1,6 @@
-import type { DestinationDefaults } from '../config/configurable-destination.ts';
-import type { BillingDestinationSpec } from '../config/custom-resources.generated.ts';
-import type { DestinationSettings } from '../config/settings.ts';
+import type { DestinationDefaults } from '../settings/configurable-destination.ts';
+import type { BillingDestinationSpec } from '../settings/custom-resources.generated.ts';
+import type { DestinationSettings } from '../settings/settings.ts';
 import {
   credentialsField,
   type InvalidSpec,
@@ -8,7 +8,7 @@ import {
   type SecretKeyRef,
   type SecretReads,
   type Translation,
-} from '../config/spec-fields.ts';
+} from '../settings/spec-fields.ts';
 import type { DestinationDefinition, SpecDefinition } from '../destinations/definition.ts';
 import { lateProblem } from '../destinations/late.ts';
 import { modeProblem } from '../destinations/mode.ts';

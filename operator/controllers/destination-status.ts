@@ -1,4 +1,4 @@
-import type { BillingDestinationStatus } from '../config/custom-resources.generated.ts';
+import type { BillingDestinationStatus } from '../settings/custom-resources.generated.ts';
 import type { Backlog, DestinationProblem } from '../delivery/destination-status.ts';
 import type { DriftReport } from '../delivery/operations/drift-watch.ts';
 import type { InvoiceReport } from '../delivery/operations/invoice-report.ts';

@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { expect, test } from 'vitest';
-import type { Setting } from '../config/table/setting.ts';
-import { policyField, settings, TABLE } from '../config/table/table.ts';
+import type { Setting } from '../settings/table/setting.ts';
+import { policyField, settings, TABLE } from '../settings/table/table.ts';
 import { DESTINATIONS } from '../destinations/registry.ts';
 import { PLURALS, places, schemaOf } from './testing/schemas.ts';
 

@@ -1,4 +1,4 @@
-import type { PriceBookSpec } from '../config/custom-resources.generated.ts';
+import type { PriceBookSpec } from '../settings/custom-resources.generated.ts';
 import type { Ledger, WriteOutcome } from '../ledger/ledger.ts';
 import { isRecord } from '../model/is-record.ts';
 

@@ -1,6 +1,6 @@
-import type { MeteringPolicySpec } from '../config/custom-resources.generated.ts';
-import type { Settings, SettingsStore } from '../config/settings.ts';
-import { invalidSpec } from '../config/spec-fields.ts';
+import type { MeteringPolicySpec } from '../settings/custom-resources.generated.ts';
+import type { Settings, SettingsStore } from '../settings/settings.ts';
+import { invalidSpec } from '../settings/spec-fields.ts';
 import type { Connection } from '../kubernetes/connection.ts';
 import { describeFailure } from '../kubernetes/outcome.ts';
 import { resourcePath } from '../kubernetes/resource.ts';

@@ -1,7 +1,7 @@
-import type { MeteringPolicySpec } from '../config/custom-resources.generated.ts';
-import { accentColour } from '../config/parsers/colours.ts';
-import { settlingProblem } from '../config/parsers/durations.ts';
-import type { MeteringSettings, PolicySettings, PortalSettings } from '../config/settings.ts';
+import type { MeteringPolicySpec } from '../settings/custom-resources.generated.ts';
+import { accentColour } from '../settings/parsers/colours.ts';
+import { settlingProblem } from '../settings/parsers/durations.ts';
+import type { MeteringSettings, PolicySettings, PortalSettings } from '../settings/settings.ts';
 import {
   baseUrlField,
   credentialField,
@@ -14,9 +14,9 @@ import {
   type SecretReads,
   tableFields,
   type Translation,
-} from '../config/spec-fields.ts';
-import type { SettingTable } from '../config/table/setting.ts';
-import { policyField, TABLE } from '../config/table/table.ts';
+} from '../settings/spec-fields.ts';
+import type { SettingTable } from '../settings/table/setting.ts';
+import { policyField, TABLE } from '../settings/table/table.ts';
 import { omitUndefined } from '../model/omit-undefined.ts';
 import { Secret } from '../model/secret.ts';
 import { translateBudget } from './budget-settings.ts';

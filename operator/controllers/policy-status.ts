@@ -1,4 +1,4 @@
-import type { MeteringPolicyStatus } from '../config/custom-resources.generated.ts';
+import type { MeteringPolicyStatus } from '../settings/custom-resources.generated.ts';
 import type { DiskLevel } from '../ledger/ledger.ts';
 import { quote } from '../model/validate-event.ts';
 import { formatInstant } from '../model/window.ts';

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import type { PriceBookSpec } from '../config/custom-resources.generated.ts';
+import type { PriceBookSpec } from '../settings/custom-resources.generated.ts';
 import { translatePriceBook } from './price-book-settings.ts';
 import { COMPLETE_SPECS } from './testing/objects.ts';
 

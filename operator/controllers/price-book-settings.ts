@@ -1,14 +1,14 @@
-import type { PriceBookSpec } from '../config/custom-resources.generated.ts';
-import { currencyField, invalidSpec, type Translation } from '../config/spec-fields.ts';
+import type { PriceBookSpec } from '../settings/custom-resources.generated.ts';
+import { currencyField, invalidSpec, type Translation } from '../settings/spec-fields.ts';
 import { COLLECTOR_METRICS, isGeneralDimension } from '../model/catalog.ts';
 import { nanosFromDecimal, parseDecimal } from '../model/decimal.ts';
 import { CLOSED_DIMENSIONS, RESERVED_KEYS } from '../model/event-schema.ts';
 import type { Charge, Price, PriceBook, Rate, TieredCharge } from '../model/price-book.ts';
 import { quote } from '../model/quote.ts';
-import { dependsOnMonth } from '../pricing/charges.ts';
-import { areTied } from '../pricing/find-price.ts';
-import { currencyDigits } from '../pricing/money.ts';
-import { isDay } from '../pricing/past.ts';
+import { dependsOnMonth } from '../model/pricing/charges.ts';
+import { areTied } from '../model/pricing/find-price.ts';
+import { currencyDigits } from '../model/pricing/money.ts';
+import { isDay } from '../model/pricing/past.ts';
 
 type PriceSpec = PriceBookSpec['prices'][number];
 type RateSpec = PriceSpec['rates'][number];

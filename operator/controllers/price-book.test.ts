@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import type { PriceBookSpec } from '../config/custom-resources.generated.ts';
+import type { PriceBookSpec } from '../settings/custom-resources.generated.ts';
 import type { WriteOutcome } from '../ledger/ledger.ts';
 import { createMemoryLedger } from '../ledger/testing/memory-ledger.ts';
 import type { CustomObject } from './controlled-kind.ts';

@@ -1,8 +1,8 @@
-import type { PriceBookSpec, PriceBookStatus } from '../config/custom-resources.generated.ts';
-import type { SettingsStore } from '../config/settings.ts';
-import { type InvalidSpec, invalidSpec } from '../config/spec-fields.ts';
+import type { PriceBookSpec, PriceBookStatus } from '../settings/custom-resources.generated.ts';
+import type { SettingsStore } from '../settings/settings.ts';
+import { type InvalidSpec, invalidSpec } from '../settings/spec-fields.ts';
 import type { PriceBook } from '../model/price-book.ts';
-import { fixedBefore, pastChange } from '../pricing/past.ts';
+import { fixedBefore, pastChange } from '../model/pricing/past.ts';
 import type { Clock } from '../telemetry/clock.ts';
 import { type ConditionClaim, readyBySpec, stalledClaims } from './conditions.ts';
 import type { Acted, ControlledKind } from './controlled-kind.ts';

@@ -1,4 +1,4 @@
-import type { SecretRead, SecretReads } from '../config/spec-fields.ts';
+import type { SecretRead, SecretReads } from '../settings/spec-fields.ts';
 import { inClusterNamespace } from '../kubernetes/kube-config.ts';
 import { describeFailure } from '../kubernetes/outcome.ts';
 import { resourcePath } from '../kubernetes/resource.ts';

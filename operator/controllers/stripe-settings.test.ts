@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import type { BillingDestinationSpec } from '../config/custom-resources.generated.ts';
+import type { BillingDestinationSpec } from '../settings/custom-resources.generated.ts';
 import type { StripeSettings } from '../destinations/stripe/settings.ts';
 import { Secret } from '../model/secret.ts';
 import { secretNames, translateDestination } from './destination-settings.ts';

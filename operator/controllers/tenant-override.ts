@@ -1,10 +1,10 @@
 import type {
   TenantOverrideSpec,
   TenantOverrideStatus,
-} from '../config/custom-resources.generated.ts';
-import type { SettingsStore, TenantMatch, TenantOverrideSettings } from '../config/settings.ts';
-import { invalidSpec, tableFields, type Translation } from '../config/spec-fields.ts';
-import { METERING } from '../config/table/metering.ts';
+} from '../settings/custom-resources.generated.ts';
+import type { SettingsStore, TenantMatch, TenantOverrideSettings } from '../settings/settings.ts';
+import { invalidSpec, tableFields, type Translation } from '../settings/spec-fields.ts';
+import { METERING } from '../settings/table/metering.ts';
 import type { OverrideUse } from '../discovery/discover.ts';
 import { omitUndefined } from '../model/omit-undefined.ts';
 import { quote } from '../model/validate-event.ts';

@@ -1,11 +1,11 @@
 import { describe, expect, test } from 'vitest';
-import type { DestinationDefaults } from '../config/configurable-destination.ts';
+import type { DestinationDefaults } from '../settings/configurable-destination.ts';
 import type {
   BillingDestinationSpec,
   MeteringPolicySpec,
   TenantOverrideSpec,
-} from '../config/custom-resources.generated.ts';
-import type { SecretRead } from '../config/spec-fields.ts';
+} from '../settings/custom-resources.generated.ts';
+import type { SecretRead } from '../settings/spec-fields.ts';
 import type { LagoSettings } from '../destinations/lago/settings.ts';
 import type { WebhookSettings } from '../destinations/webhook/settings.ts';
 import { Secret } from '../model/secret.ts';

@@ -1,5 +1,5 @@
-import type { BudgetStanding } from '../budgets/standing.ts';
-import type { EnforcementSettings } from '../config/settings.ts';
+import type { BudgetStanding } from '../billing/budgets/standing.ts';
+import type { EnforcementSettings } from '../settings/settings.ts';
 import type { Backlog } from '../delivery/destination-status.ts';
 import type { DriftReport } from '../delivery/operations/drift-watch.ts';
 import type { InvoiceReport } from '../delivery/operations/invoice-report.ts';
@@ -9,11 +9,11 @@ import type { LateRefusal } from '../destinations/destination.ts';
 import type { UnpricedUsage } from '../destinations/prices.ts';
 import type { OverrideUse } from '../discovery/discover.ts';
 import type { TenantCluster } from '../discovery/tenant-cluster.ts';
-import type { MarkingStatus } from '../enforcement/marks/marking.ts';
+import type { MarkingStatus } from '../billing/enforcement/marks/marking.ts';
 import type { LedgerStats } from '../ledger/ledger.ts';
 import type { PrometheusReport } from '../prometheus/prometheus-report.ts';
 import type { FailedTenantApi } from '../tenant-api/tenant-api.ts';
-import type { Gap } from '../windows/gaps.ts';
+import type { Gap } from '../metering/windows/gaps.ts';
 
 /*
  * What the controllers see of the engine to report it in status. Every call answers from

@@ -1,4 +1,4 @@
-import type { DestinationSettings } from '../config/settings.ts';
+import type { DestinationSettings } from '../settings/settings.ts';
 import type { DeliveryOptions } from './delivery-options.ts';
 import type { DestinationStatus, ExistingDestination } from './destination-status.ts';
 import type { Feeder } from './feeder/feeder.ts';

@@ -1,4 +1,4 @@
-import type { DestinationSettings } from '../config/settings.ts';
+import type { DestinationSettings } from '../settings/settings.ts';
 import type { LateRefusal } from '../destinations/destination.ts';
 import type { UnpricedUsage } from '../destinations/prices.ts';
 import type { Ledger } from '../ledger/ledger.ts';

@@ -1,6 +1,6 @@
 import { afterEach, expect, test, vi } from 'vitest';
 import { type FakeLago, type FakeLagoOptions, startFakeLago } from '../../e2e/fakes/lago/lago.ts';
-import type { DestinationSettings } from '../config/settings.ts';
+import type { DestinationSettings } from '../settings/settings.ts';
 import type { Tenant } from '../model/tenant.ts';
 import type { Ledger } from '../ledger/ledger.ts';
 import { createMemoryLedger } from '../ledger/testing/memory-ledger.ts';

@@ -1,4 +1,4 @@
-import type { DestinationSettings } from '../config/settings.ts';
+import type { DestinationSettings } from '../settings/settings.ts';
 import type { Destination } from '../destinations/destination.ts';
 import { sameDestination } from '../destinations/registry.ts';
 import type { DeliveryOptions } from './delivery-options.ts';

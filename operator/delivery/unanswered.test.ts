@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, describe, expect, test, vi } from 'vitest';
 import { startFakeStripe } from '../../e2e/fakes/stripe/stripe.ts';
-import type { DestinationSettings } from '../config/settings.ts';
+import type { DestinationSettings } from '../settings/settings.ts';
 import type { Destination } from '../destinations/destination.ts';
 import { override } from '../model/override.ts';
 import { TEST_WINDOW_START, testEvent } from '../ledger/testing/events.ts';

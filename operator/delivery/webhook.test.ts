@@ -5,7 +5,7 @@ import { type CloudEvent, HTTP } from 'cloudevents';
 import { Stripe } from 'stripe';
 import { afterEach, expect, test, vi } from 'vitest';
 import { Secret } from '../model/secret.ts';
-import type { DestinationSettings } from '../config/settings.ts';
+import type { DestinationSettings } from '../settings/settings.ts';
 import type { Ledger } from '../ledger/ledger.ts';
 import { TEST_WINDOW_START, testWindow } from '../ledger/testing/events.ts';
 import { openTestLedger } from '../ledger/testing/level-ledger.ts';

@@ -1,4 +1,4 @@
-import type { BillingState } from '../config/settings.ts';
+import type { BillingState } from '../settings/settings.ts';
 import type { DestinationType } from '../model/destination-type.ts';
 import { isRecord } from '../model/is-record.ts';
 import { jsonShape } from '../model/json-shape.ts';

@@ -1,9 +1,9 @@
 import type {
   ConfigurableDestination,
   DestinationDefaults,
-} from '../config/configurable-destination.ts';
-import type { BillingMode } from '../config/settings.ts';
-import type { SecretKeyRef, SecretReads, Translation } from '../config/spec-fields.ts';
+} from '../settings/configurable-destination.ts';
+import type { BillingMode } from '../settings/settings.ts';
+import type { SecretKeyRef, SecretReads, Translation } from '../settings/spec-fields.ts';
 import type { Secret } from '../model/secret.ts';
 import type { ParsedAlert } from './alerts.ts';
 import type { Destination, DestinationContext } from './destination.ts';

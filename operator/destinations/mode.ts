@@ -1,4 +1,4 @@
-import type { DestinationSettings } from '../config/settings.ts';
+import type { DestinationSettings } from '../settings/settings.ts';
 import type { DestinationDefinition } from './definition.ts';
 
 /**

@@ -1,5 +1,5 @@
 import type { PriceBook } from '../model/price-book.ts';
-import type { PriceDifference } from '../pricing/compare.ts';
+import type { PriceDifference } from '../model/pricing/compare.ts';
 
 /** What a billing system is asked about its prices. */
 export interface PricesQuery {

@@ -1,7 +1,7 @@
 import { existsSync, readFileSync } from 'node:fs';
 import { expect, test } from 'vitest';
 import { Secret } from '../model/secret.ts';
-import type { DestinationSettings } from '../config/settings.ts';
+import type { DestinationSettings } from '../settings/settings.ts';
 import { testEvent } from '../ledger/testing/events.ts';
 import { createDestinationRegistry, DESTINATIONS, sameDestination } from './registry.ts';
 import { createTestContext } from './testing/context.ts';

@@ -1,6 +1,6 @@
-import type { CustomerIdKey } from '../config/configurable-destination.ts';
-import { sameValue } from '../config/immutable.ts';
-import type { DestinationSettings } from '../config/settings.ts';
+import type { CustomerIdKey } from '../settings/configurable-destination.ts';
+import { sameValue } from '../settings/immutable.ts';
+import type { DestinationSettings } from '../settings/settings.ts';
 import type { DestinationType } from '../model/destination-type.ts';
 import { errorText } from '../model/error-text.ts';
 import { omitUndefined } from '../model/omit-undefined.ts';

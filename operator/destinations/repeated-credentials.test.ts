@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { Secret } from '../model/secret.ts';
-import type { DestinationSettings } from '../config/settings.ts';
+import type { DestinationSettings } from '../settings/settings.ts';
 import { testEvent } from '../ledger/testing/events.ts';
 import {
   type ReceivedRequest,

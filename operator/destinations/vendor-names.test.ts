@@ -67,7 +67,7 @@ test('a name that slips in is noticed, however it is written', () => {
     'billingC',
     'api.billing-a.invalid',
   ]) {
-    expect(named('config/settings.ts', `const x = '${text}';`)).toHaveLength(1);
+    expect(named('settings/settings.ts', `const x = '${text}';`)).toHaveLength(1);
     expect(named('destinations/webhook/send.ts', `// ${text}`)).toHaveLength(1);
   }
   expect(named('http/stripe-page.ts', '')).toHaveLength(1);

@@ -1,5 +1,5 @@
 import { omitUndefined } from '../model/omit-undefined.ts';
-import type { Settings } from '../config/settings.ts';
+import type { Settings } from '../settings/settings.ts';
 import { compareBytewise } from '../model/bytewise.ts';
 import { type AssignedIds, assignIds, placeKey, projectTenant } from './cluster-ids.ts';
 import type { ListedCluster } from './external-file.ts';

@@ -1,12 +1,12 @@
 import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { useOwnTestCluster } from '../../e2e/control-plane/test-cluster.ts';
-import { createSettingsStore } from '../config/settings-store.ts';
+import { createSettingsStore } from '../settings/settings-store.ts';
 import type { Connection } from '../kubernetes/connection.ts';
 import { createCapturingLogger } from '../kubernetes/testing/capturing-logger.ts';
 import { connectWith } from '../kubernetes/testing/connect.ts';
 import { createMemoryLedger } from '../ledger/testing/memory-ledger.ts';
-import { createTenantClusterTimelines } from '../observation/tenant-cluster-timeline.ts';
+import { createTenantClusterTimelines } from '../metering/timelines/tenant-cluster-timeline.ts';
 import { systemClock } from '../telemetry/system-clock.ts';
 import { createDiscoverySources, runSources } from './testing/create-sources.ts';
 import { Discovery } from './discovery.ts';

@@ -1,4 +1,4 @@
-import type { Settings, SettingsStore } from '../config/settings.ts';
+import type { Settings, SettingsStore } from '../settings/settings.ts';
 import { errorText } from '../model/error-text.ts';
 import type { Tenant } from '../model/tenant.ts';
 import type { Clock } from '../telemetry/clock.ts';

@@ -1,9 +1,9 @@
-import type { Parsed, Parser } from '../config/parsers/parser.ts';
-import { matching, text } from '../config/parsers/scalars.ts';
-import { absolutePath } from '../config/parsers/scalars.ts';
+import type { Parsed, Parser } from '../settings/parsers/parser.ts';
+import { matching, text } from '../settings/parsers/scalars.ts';
+import { absolutePath } from '../settings/parsers/scalars.ts';
 import { omitUndefined } from '../model/omit-undefined.ts';
 import { quote } from '../model/quote.ts';
-import { readStrictYaml, type YamlMap, type YamlNode } from '../config/strict-yaml.ts';
+import { readStrictYaml, type YamlMap, type YamlNode } from '../settings/strict-yaml.ts';
 import { type CustomerIdKeys, type MetadataValues, parseMetadata } from './metadata.ts';
 
 /** A tenant cluster whose control plane is elsewhere, as TENANT_CLUSTERS_FILE describes it (docs/tenant-apis.md#external-tenant-clusters). */

@@ -1,6 +1,6 @@
-import { invalid, type Parsed, type Parser } from '../config/parsers/parser.ts';
-import type { CustomerIdKey } from '../config/configurable-destination.ts';
-import { boolean, choice, currency, matching, text } from '../config/parsers/scalars.ts';
+import { invalid, type Parsed, type Parser } from '../settings/parsers/parser.ts';
+import type { CustomerIdKey } from '../settings/configurable-destination.ts';
+import { boolean, choice, currency, matching, text } from '../settings/parsers/scalars.ts';
 import type { DestinationType } from '../model/destination-type.ts';
 import { quote } from '../model/quote.ts';
 import type { CustomerIds, SubscriptionIds } from '../model/tenant.ts';

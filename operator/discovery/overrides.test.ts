@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import type { TenantOverrideSettings } from '../config/settings.ts';
+import type { TenantOverrideSettings } from '../settings/settings.ts';
 import { discoverHost } from './testing/host.ts';
 import { namespaceObject, workload } from './testing/objects.ts';
 

@@ -3,8 +3,8 @@ import type {
   TenantMatch,
   TenantMeteringSettings,
   TenantOverrideSettings,
-} from '../config/settings.ts';
-import { TENANT_METERING } from '../config/table/metering.ts';
+} from '../settings/settings.ts';
+import { TENANT_METERING } from '../settings/table/metering.ts';
 import { compareBytewise } from '../model/bytewise.ts';
 
 /** What an override is matched against. */

@@ -1,4 +1,4 @@
-import type { TenantMeteringSettings } from '../config/settings.ts';
+import type { TenantMeteringSettings } from '../settings/settings.ts';
 import type { BillingDetails, CustomerIds, PlanChange, SubscriptionIds } from '../model/tenant.ts';
 import type { TenantSourceName } from '../model/tenant-sources.ts';
 

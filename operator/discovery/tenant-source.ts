@@ -1,4 +1,4 @@
-import type { DiscoverySettings } from '../config/settings.ts';
+import type { DiscoverySettings } from '../settings/settings.ts';
 import type { Projected, RawObject } from '../kubernetes/source.ts';
 import type { TenantSourceName } from '../model/tenant-sources.ts';
 import type { Place } from './cluster-ids.ts';

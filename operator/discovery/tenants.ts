@@ -1,6 +1,6 @@
 import { least } from '../model/extremes.ts';
 import { omitUndefined } from '../model/omit-undefined.ts';
-import type { Settings } from '../config/settings.ts';
+import type { Settings } from '../settings/settings.ts';
 import type { DestinationType } from '../model/destination-type.ts';
 import { quote } from '../model/quote.ts';
 import type { CustomerIds, Tenant } from '../model/tenant.ts';

@@ -1,6 +1,6 @@
 import { hash, timingSafeEqual } from 'node:crypto';
 import type { NextFunction, Request, RequestHandler, Response } from 'express';
-import type { IngestToken } from '../config/settings.ts';
+import type { IngestToken } from '../settings/settings.ts';
 import type { Secret } from '../model/secret.ts';
 import type { SignedToken } from './portal/portal-tokens.ts';
 import { Problem, tryLater } from './problem.ts';

@@ -4,8 +4,8 @@ import {
   stripeMessage,
   subscriptionEvent,
   WEBHOOK_SECRETS,
-} from '../enforcement/testing/alerts.ts';
-import { createOfflineEnforcement } from '../enforcement/testing/offline-enforcement.ts';
+} from '../billing/enforcement/testing/alerts.ts';
+import { createOfflineEnforcement } from '../billing/enforcement/testing/offline-enforcement.ts';
 import type { Ledger } from '../ledger/ledger.ts';
 import { createMemoryLedger } from '../ledger/testing/memory-ledger.ts';
 import {

@@ -6,8 +6,8 @@ import { testEvent } from '../ledger/testing/events.ts';
 import { createMemoryLedger } from '../ledger/testing/memory-ledger.ts';
 import type { UsageEvent } from '../model/event.ts';
 import type { PriceBook } from '../model/price-book.ts';
-import { bookOf, flat, priceOf, tiered } from '../pricing/testing/price-books.ts';
-import { planRecordKey } from '../usage/plan-history.ts';
+import { bookOf, flat, priceOf, tiered } from '../model/pricing/testing/price-books.ts';
+import { planRecordKey } from '../billing/usage/plan-history.ts';
 import {
   API_TOKEN as token,
   quietDiscovery,

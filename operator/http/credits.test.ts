@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { Credits } from '../budgets/credits.ts';
+import { Credits } from '../billing/budgets/credits.ts';
 import { createMemoryLedger } from '../ledger/testing/memory-ledger.ts';
 import type { Ledger } from '../ledger/ledger.ts';
 import {

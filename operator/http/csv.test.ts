@@ -3,7 +3,7 @@ import { testEvent } from '../ledger/testing/events.ts';
 import { createMemoryLedger } from '../ledger/testing/memory-ledger.ts';
 import { signedFromNanos } from '../model/decimal.ts';
 import type { UsageEvent } from '../model/event.ts';
-import { bookOf, flat, priceOf } from '../pricing/testing/price-books.ts';
+import { bookOf, flat, priceOf } from '../model/pricing/testing/price-books.ts';
 import { csvLine } from './csv.ts';
 import {
   API_TOKEN as token,

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import type { PriceQuestion } from '../delivery/operations/price-comparison.ts';
-import type { PriceDifference } from '../pricing/compare.ts';
-import { flat, tiered } from '../pricing/testing/price-books.ts';
+import type { PriceDifference } from '../model/pricing/compare.ts';
+import { flat, tiered } from '../model/pricing/testing/price-books.ts';
 import { API_TOKEN, quietViews, startTestServer, testSettings } from './testing/test-server.ts';
 import type { DestinationsView } from './views.ts';
 

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { createMemoryLedger } from '../ledger/testing/memory-ledger.ts';
 import { testEvent } from '../ledger/testing/events.ts';
-import type { Explanation } from '../metering/explanation.ts';
+import type { Explanation } from '../metering/meters/explanation.ts';
 import { API_TOKEN, quietViews, startTestServer, testSettings } from './testing/test-server.ts';
 import type { ExplanationsView } from './views.ts';
 

@@ -1,7 +1,7 @@
 import type { RequestListener, ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import type { Registry } from 'prom-client';
-import type { HttpSettings } from '../config/settings.ts';
+import type { HttpSettings } from '../settings/settings.ts';
 import { omitUndefined } from '../model/omit-undefined.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import { type HttpLimits, probeLimits } from './limits.ts';

@@ -1,4 +1,4 @@
-import { METER_SCOPES } from '../metering/meters.ts';
+import { METER_SCOPES } from '../metering/meters/meters.ts';
 import type { Gap } from './views.ts';
 
 const HOUR_MS = 3_600_000;

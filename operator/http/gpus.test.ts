@@ -2,10 +2,10 @@ import * as fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { createManualClock } from '../kubernetes/testing/manual-clock.ts';
 import { useLedgers } from '../ledger/testing/use-ledgers.ts';
-import { A10G, gpuNode, H100, N1, N2, N4, variant } from '../metering/testing/gpu-nodes.ts';
-import { cluster, iso, pod } from '../metering/testing/objects.ts';
-import { createWorld, START, type World } from '../metering/testing/world.ts';
-import { shareRows } from '../windows/gpu-history/share-rows.ts';
+import { A10G, gpuNode, H100, N1, N2, N4, variant } from '../metering/meters/testing/gpu-nodes.ts';
+import { cluster, iso, pod } from '../metering/meters/testing/objects.ts';
+import { createWorld, START, type World } from '../metering/meters/testing/world.ts';
+import { shareRows } from '../metering/windows/gpu-history/share-rows.ts';
 import { gpuShare, gpuWriter } from './testing/gpus.ts';
 import { API_TOKEN, NOW, startTestServer, type TestServer } from './testing/test-server.ts';
 

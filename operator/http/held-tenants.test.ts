@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { loadHeldUsage } from '../ingest/testing/held-usage.ts';
+import { loadHeldUsage } from '../billing/held-usage/testing/held-usage.ts';
 import { createMemoryLedger } from '../ledger/testing/memory-ledger.ts';
 import { override } from '../model/override.ts';
 import {

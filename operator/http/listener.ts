@@ -1,7 +1,7 @@
 import { createServer, type RequestListener, type Server } from 'node:http';
 import type { AddressInfo, ListenOptions, Socket } from 'node:net';
 import { Counter, type Registry } from 'prom-client';
-import type { ListenAddress } from '../config/parsers/hosts.ts';
+import type { ListenAddress } from '../settings/parsers/hosts.ts';
 import { errorText } from '../model/error-text.ts';
 import { isRecord } from '../model/is-record.ts';
 import type { HttpLimits } from './limits.ts';

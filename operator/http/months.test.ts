@@ -7,8 +7,8 @@ import { testEvent } from '../ledger/testing/events.ts';
 import { createMemoryLedger } from '../ledger/testing/memory-ledger.ts';
 import { decimalFromNanos, nanosFromDecimal, parseDecimal } from '../model/decimal.ts';
 import type { UsageEvent } from '../model/event.ts';
-import { monthSpan, MonthSums } from '../usage/month-sums.ts';
-import { UsageSums } from '../usage/usage-sums.ts';
+import { monthSpan, MonthSums } from '../billing/usage/month-sums.ts';
+import { UsageSums } from '../billing/usage/usage-sums.ts';
 import { API_TOKEN as token, NOW, startTestServer } from './testing/test-server.ts';
 
 const HOUR = 3_600_000;

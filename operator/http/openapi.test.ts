@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import { Registry } from 'prom-client';
-import { loadHeldUsage } from '../ingest/testing/held-usage.ts';
+import { loadHeldUsage } from '../billing/held-usage/testing/held-usage.ts';
 import { createMemoryLedger } from '../ledger/testing/memory-ledger.ts';
 import { deriveEventId } from '../model/event-id.ts';
 import type { UsageEvent } from '../model/event.ts';

@@ -11,7 +11,7 @@ import { decimalFromNanos } from '../model/decimal.ts';
 import { decodeEvent, type UsageEvent } from '../model/event.ts';
 import { csvLine } from './csv.ts';
 import { API_TOKEN, NOW, startTestServer, type TestServer } from './testing/test-server.ts';
-import { UsageSums } from '../usage/usage-sums.ts';
+import { UsageSums } from '../billing/usage/usage-sums.ts';
 
 const MINUTE = 60_000;
 const HOUR = 60 * MINUTE;

@@ -5,7 +5,7 @@ import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
 import { type FakeLago, startFakeLago } from '../../e2e/fakes/lago/lago.ts';
 import { type Receiver, startReceiver } from '../../e2e/receiver/receiver.ts';
 import { Secret } from '../model/secret.ts';
-import type { DestinationSettings } from '../config/settings.ts';
+import type { DestinationSettings } from '../settings/settings.ts';
 import { createFastClock } from '../delivery/testing/fast-clock.ts';
 import { type LiveDelivery, startLiveDelivery } from '../delivery/testing/live-delivery.ts';
 import type { Ledger } from '../ledger/ledger.ts';

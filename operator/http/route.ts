@@ -6,7 +6,7 @@ import type { Logger } from '../telemetry/logger.ts';
 import type { Access } from './access.ts';
 import type { Portal } from './portal/portal.ts';
 import type { TenantScope } from './scope.ts';
-import type { UsageTotals } from '../usage/usage-totals.ts';
+import type { UsageTotals } from '../billing/usage/usage-totals.ts';
 import type { Views } from './views.ts';
 
 /** One operation of the API, as the OpenAPI document lists it. */

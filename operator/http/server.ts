@@ -13,7 +13,7 @@ import { portalPageRoutes } from './portal/portal-page.ts';
 import { probeRoutes } from './routes/health.ts';
 import type { Route, RouteContext } from './route.ts';
 import { createRoutes } from './routes/routes.ts';
-import type { UsageTotals } from '../usage/usage-totals.ts';
+import type { UsageTotals } from '../billing/usage/usage-totals.ts';
 import { type Tokens, TokenSource } from './tokens.ts';
 import type { Views } from './views.ts';
 

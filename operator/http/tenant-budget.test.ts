@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import type { BudgetStanding } from '../budgets/standing.ts';
+import type { BudgetStanding } from '../billing/budgets/standing.ts';
 import { budgetOf } from './portal/testing/budget.ts';
 import { API_TOKEN, quietDiscovery, startTestServer, testTenant } from './testing/test-server.ts';
 

@@ -1,8 +1,8 @@
 import { readFile, stat } from 'node:fs/promises';
-import { ingestTokens, secrets } from '../config/parsers/credentials.ts';
-import type { Parser } from '../config/parsers/parser.ts';
-import { signingKeys } from '../config/parsers/signing-keys.ts';
-import type { HttpSettings, IngestToken } from '../config/settings.ts';
+import { ingestTokens, secrets } from '../settings/parsers/credentials.ts';
+import type { Parser } from '../settings/parsers/parser.ts';
+import { signingKeys } from '../settings/parsers/signing-keys.ts';
+import type { HttpSettings, IngestToken } from '../settings/settings.ts';
 import type { Secret } from '../model/secret.ts';
 import { CauseLog } from '../telemetry/cause-log.ts';
 import type { Clock } from '../telemetry/clock.ts';

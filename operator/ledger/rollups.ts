@@ -1,6 +1,6 @@
 /**
  * Sums of events by key and period, beside the events in the same storage (docs/ledger-format.md#sums). They are texts under
- * keys; what they mean, and how far they go, `usage/sums-store.ts` knows. One process writes them: the one that leads.
+ * keys; what they mean, and how far they go, `billing/usage/sums-store.ts` knows. One process writes them: the one that leads.
  */
 export interface Rollups {
   /** Runs `work`, for which everything that it reads is of one moment. */

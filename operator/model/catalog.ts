@@ -26,7 +26,7 @@ export interface MeteringRule {
   readonly documentation: string;
 }
 
-/** A metric that the collector measures on objects of a cluster; `operator/metering/meters.ts` says by which meters. */
+/** A metric that the collector measures on objects of a cluster; `operator/metering/meters/meters.ts` says by which meters. */
 interface MeasuredMetric {
   readonly code: `tenant_${string}`;
   readonly name: string;

@@ -1,9 +1,9 @@
-import type { PrometheusSettings } from '../config/settings.ts';
+import type { PrometheusSettings } from '../settings/settings.ts';
 import { decimalFromNanos, nanosFromDecimal, scaleToDecimal } from '../model/decimal.ts';
 import { omitUndefined } from '../model/omit-undefined.ts';
 import { quote } from '../model/validate-event.ts';
 import type { Window } from '../model/window.ts';
-import { gpuModel } from '../observation/gpu-device.ts';
+import { gpuModel } from '../metering/timelines/gpu-device.ts';
 import { builtInQueries } from './built-in-queries.ts';
 import type {
   Answer,

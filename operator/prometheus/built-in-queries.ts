@@ -1,4 +1,4 @@
-import type { PrometheusSettings } from '../config/settings.ts';
+import type { PrometheusSettings } from '../settings/settings.ts';
 
 /** The queries that hold where no setting replaces them, as templates (docs/metering.md#measured-by-prometheus). */
 interface BuiltInQueries {

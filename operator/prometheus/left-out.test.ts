@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { createMemoryLedger } from '../ledger/testing/memory-ledger.ts';
-import { cluster } from '../metering/testing/objects.ts';
+import { cluster } from '../metering/meters/testing/objects.ts';
 import { type FakePrometheus, startFakePrometheus } from './testing/fake-prometheus.ts';
 import { clockAt, historyOf, type Life, live } from './testing/life.ts';
 

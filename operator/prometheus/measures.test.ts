@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { cluster } from '../metering/testing/objects.ts';
+import { cluster } from '../metering/meters/testing/objects.ts';
 import {
   createConfiguredMeasure,
   definitionOf,

@@ -1,6 +1,6 @@
 import { quote } from '../model/quote.ts';
-import { readQueryTemplate } from '../config/query-template.ts';
-import { readStrictYaml, type YamlMap, type YamlNode } from '../config/strict-yaml.ts';
+import { readQueryTemplate } from '../settings/query-template.ts';
+import { readStrictYaml, type YamlMap, type YamlNode } from '../settings/strict-yaml.ts';
 import { COLLECTOR_METRICS } from '../model/catalog.ts';
 import { omitUndefined } from '../model/omit-undefined.ts';
 import { RESERVED_KEYS } from '../model/event-schema.ts';

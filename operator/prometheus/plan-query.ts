@@ -4,8 +4,8 @@ import {
   type Placeholder,
   type ReadTemplate,
   readQueryTemplate,
-} from '../config/query-template.ts';
-import type { PrometheusSettings } from '../config/settings.ts';
+} from '../settings/query-template.ts';
+import type { PrometheusSettings } from '../settings/settings.ts';
 import { namespacesOf, type TenantCluster } from '../discovery/tenant-cluster.ts';
 import type { Window } from '../model/window.ts';
 import type { BuiltInSubject } from './built-in-queries.ts';

@@ -1,6 +1,6 @@
 import { Registry } from 'prom-client';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
-import type { Settings } from '../config/settings.ts';
+import type { Settings } from '../settings/settings.ts';
 import { createOutbound } from '../outbound/outbound.ts';
 import { systemClock } from '../telemetry/system-clock.ts';
 import { PrometheusClient } from './prometheus-client.ts';

@@ -1,4 +1,4 @@
-import type { PrometheusSettings } from '../config/settings.ts';
+import type { PrometheusSettings } from '../settings/settings.ts';
 import type { HttpClient } from '../outbound/http-client.ts';
 import type { Outbound } from '../outbound/outbound.ts';
 import { type QueryOutcome, readAnswer } from './query-answer.ts';

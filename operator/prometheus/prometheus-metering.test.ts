@@ -1,8 +1,8 @@
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import type { Ledger } from '../ledger/ledger.ts';
 import { createMemoryLedger } from '../ledger/testing/memory-ledger.ts';
-import { cluster } from '../metering/testing/objects.ts';
-import { START } from '../metering/testing/times.ts';
+import { cluster } from '../metering/meters/testing/objects.ts';
+import { START } from '../metering/meters/testing/times.ts';
 import type { UsageEvent } from '../model/event.ts';
 import { type FakePrometheus, queryError, startFakePrometheus } from './testing/fake-prometheus.ts';
 import { brief, clockAt, eventsOf, historyOf, type Life, live } from './testing/life.ts';

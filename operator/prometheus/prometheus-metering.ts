@@ -1,12 +1,12 @@
-import type { Settings } from '../config/settings.ts';
+import type { Settings } from '../settings/settings.ts';
 import type { Ledger } from '../ledger/ledger.ts';
 import { CauseLog } from '../telemetry/cause-log.ts';
 import type { Clock } from '../telemetry/clock.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import type { UsageEvent } from '../model/event.ts';
 import type { Window } from '../model/window.ts';
-import { type AppendEnd, type Appender, createAppender } from '../windows/appender.ts';
-import type { Gap } from '../windows/gaps.ts';
+import { type AppendEnd, type Appender, createAppender } from '../metering/windows/appender.ts';
+import type { Gap } from '../metering/windows/gaps.ts';
 import { Asker } from './ask.ts';
 import { BatchSizes } from './batch-sizes.ts';
 import type { Measure } from './measure.ts';

@@ -11,8 +11,8 @@ import { type PrometheusPrograms, requirePrometheus } from '../../e2e/prometheus
 import { type PrometheusServer, startPrometheusServer } from '../../e2e/prometheus/server.ts';
 import type { TenantCluster } from '../discovery/tenant-cluster.ts';
 import { createMemoryLedger } from '../ledger/testing/memory-ledger.ts';
-import { cluster } from '../metering/testing/objects.ts';
-import { START } from '../metering/testing/times.ts';
+import { cluster } from '../metering/meters/testing/objects.ts';
+import { START } from '../metering/meters/testing/times.ts';
 import type { UsageEvent } from '../model/event.ts';
 import { builtInQueries } from './built-in-queries.ts';
 import { createConfiguredMeasure } from './configured-metric.ts';

@@ -1,7 +1,7 @@
 import { setImmediate as yieldToLoop } from 'node:timers/promises';
 import type { Window } from '../model/window.ts';
 import type { Clock } from '../telemetry/clock.ts';
-import type { AppendEnd } from '../windows/appender.ts';
+import type { AppendEnd } from '../metering/windows/appender.ts';
 import type { Asker, Job, JobOutcome, Question } from './ask.ts';
 import type { BatchSizes } from './batch-sizes.ts';
 import type { Measure, MeasuredCluster } from './measure.ts';

@@ -1,4 +1,4 @@
-import type { PrometheusSettings } from '../config/settings.ts';
+import type { PrometheusSettings } from '../settings/settings.ts';
 import { namespacesOf } from '../discovery/tenant-cluster.ts';
 import { utilizationSeries } from './built-in-queries.ts';
 import type { Answer, MeasuredCluster, SharedQuery } from './measure.ts';

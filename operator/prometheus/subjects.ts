@@ -1,6 +1,6 @@
 import { namespacesOf, type TenantCluster } from '../discovery/tenant-cluster.ts';
 import { omitUndefined } from '../model/omit-undefined.ts';
-import type { TenantClusterTimelines } from '../observation/tenant-cluster-timeline.ts';
+import type { TenantClusterTimelines } from '../metering/timelines/tenant-cluster-timeline.ts';
 import type { Window } from '../model/window.ts';
 import type { MeasuredCluster } from './measure.ts';
 

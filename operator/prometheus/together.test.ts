@@ -3,8 +3,8 @@ import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import type { TenantCluster } from '../discovery/tenant-cluster.ts';
 import type { Ledger } from '../ledger/ledger.ts';
 import { createMemoryLedger } from '../ledger/testing/memory-ledger.ts';
-import { cluster } from '../metering/testing/objects.ts';
-import { START } from '../metering/testing/times.ts';
+import { cluster } from '../metering/meters/testing/objects.ts';
+import { START } from '../metering/meters/testing/times.ts';
 import {
   type FakeAnswer,
   type FakePrometheus,

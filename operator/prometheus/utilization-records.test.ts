@@ -1,9 +1,9 @@
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import type { Ledger } from '../ledger/ledger.ts';
 import { createMemoryLedger } from '../ledger/testing/memory-ledger.ts';
-import { cluster } from '../metering/testing/objects.ts';
-import { START } from '../metering/testing/times.ts';
-import { decodeGpuRows, GPU_UTILIZATION } from '../windows/gpu-history/gpu-series.ts';
+import { cluster } from '../metering/meters/testing/objects.ts';
+import { START } from '../metering/meters/testing/times.ts';
+import { decodeGpuRows, GPU_UTILIZATION } from '../metering/windows/gpu-history/gpu-series.ts';
 import {
   type FakePrometheus,
   type FakeRow,

@@ -2,9 +2,9 @@ import type { RecordChange } from '../ledger/ledger.ts';
 import type { Window } from '../model/window.ts';
 import type { Clock } from '../telemetry/clock.ts';
 import { Turn } from '../telemetry/turn.ts';
-import type { AppendEnd } from '../windows/appender.ts';
-import { GpuHistory, type GpuHistoryOptions } from '../windows/gpu-history/gpu-history.ts';
-import { GPU_UTILIZATION, GpuRows } from '../windows/gpu-history/gpu-series.ts';
+import type { AppendEnd } from '../metering/windows/appender.ts';
+import { GpuHistory, type GpuHistoryOptions } from '../metering/windows/gpu-history/gpu-history.ts';
+import { GPU_UTILIZATION, GpuRows } from '../metering/windows/gpu-history/gpu-series.ts';
 import type { GpuUtilization } from './measure.ts';
 
 const MILLIONTHS = 1e6;

@@ -3,7 +3,7 @@ import { omitUndefined } from '../model/omit-undefined.ts';
 import type { Window } from '../model/window.ts';
 import type { Clock } from '../telemetry/clock.ts';
 import type { Logger } from '../telemetry/logger.ts';
-import type { AppendEnd } from '../windows/appender.ts';
+import type { AppendEnd } from '../metering/windows/appender.ts';
 import type { Asker, Question } from './ask.ts';
 import type { BatchSizes } from './batch-sizes.ts';
 import type { Measure, Plan } from './measure.ts';

@@ -1,13 +1,18 @@
-import type { Settings } from '../config/settings.ts';
+import type { Settings } from '../settings/settings.ts';
 import type { Ledger } from '../ledger/ledger.ts';
 import type { UsageEvent } from '../model/event.ts';
 import { formatInstant, type Window } from '../model/window.ts';
 import type { CauseLog } from '../telemetry/cause-log.ts';
 import type { Clock } from '../telemetry/clock.ts';
 import type { Logger } from '../telemetry/logger.ts';
-import type { AppendEnd, Appender } from '../windows/appender.ts';
-import { createGaps, type Gap } from '../windows/gaps.ts';
-import { expiredStretch, firstProgress, nextWindow, type Progress } from '../windows/schedule.ts';
+import type { AppendEnd, Appender } from '../metering/windows/appender.ts';
+import { createGaps, type Gap } from '../metering/windows/gaps.ts';
+import {
+  expiredStretch,
+  firstProgress,
+  nextWindow,
+  type Progress,
+} from '../metering/windows/schedule.ts';
 import type { Job, JobOutcome } from './ask.ts';
 import { measuredEvents, type Reading } from './measure.ts';
 import type { PrometheusMetrics } from './prometheus-metrics.ts';

@@ -2,7 +2,7 @@ import { mkdtemp, rename, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, describe, expect, test } from 'vitest';
-import type { Environment } from '../config/load-environment.ts';
+import type { Environment } from '../settings/load-environment.ts';
 import type { TenantCluster } from '../discovery/tenant-cluster.ts';
 import { statusFailure } from '../kubernetes/outcome.ts';
 import { createAccessRig } from './testing/access-rig.ts';

@@ -1,5 +1,5 @@
 import pLimit from 'p-limit';
-import type { SettingsStore, TenantApiSettings } from '../config/settings.ts';
+import type { SettingsStore, TenantApiSettings } from '../settings/settings.ts';
 import type { Discovery } from '../discovery/discovery.ts';
 import type { TenantCluster } from '../discovery/tenant-cluster.ts';
 import { linkAbort, untilAborted } from '../kubernetes/abort.ts';

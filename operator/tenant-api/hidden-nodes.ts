@@ -1,8 +1,8 @@
 import type { Arrival, Projected } from '../kubernetes/source.ts';
-import { machineIds } from '../observation/machine-record.ts';
-import type { NodeState } from '../observation/node-state.ts';
-import type { NodeView } from '../observation/node.ts';
-import type { Timelines } from '../observation/timelines.ts';
+import { machineIds } from '../metering/timelines/machine-record.ts';
+import type { NodeState } from '../metering/timelines/node-state.ts';
+import type { NodeView } from '../metering/timelines/node.ts';
+import type { Timelines } from '../metering/timelines/timelines.ts';
 import type { WatchedTimelines } from './kind-watch.ts';
 
 interface HiddenNodesOptions {

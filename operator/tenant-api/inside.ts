@@ -1,14 +1,14 @@
 import type { TenantCluster } from '../discovery/tenant-cluster.ts';
-import type { NodeView } from '../observation/node.ts';
+import type { NodeView } from '../metering/timelines/node.ts';
 import {
   createObservation,
   type Observation,
   type ObservationOptions,
-} from '../observation/observation.ts';
-import { tenancyOf } from '../observation/own-cluster.ts';
-import { OWN_NODE_LABELS, type ProviderWord } from '../observation/provided-node.ts';
-import type { TenantClusterTimelines } from '../observation/tenant-cluster-timeline.ts';
-import { currentState } from '../observation/timeline.ts';
+} from '../metering/timelines/observation.ts';
+import { tenancyOf } from '../metering/timelines/own-cluster.ts';
+import { OWN_NODE_LABELS, type ProviderWord } from '../metering/timelines/provided-node.ts';
+import type { TenantClusterTimelines } from '../metering/timelines/tenant-cluster-timeline.ts';
+import { currentState } from '../metering/timelines/timeline.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import { type MachineRecords, providerWord } from './machine-records.ts';
 import { OwnNodes } from './own-nodes.ts';

@@ -6,10 +6,10 @@ import {
   startScriptedApiServer,
 } from '../kubernetes/testing/scripted-api-server.ts';
 import { omitUndefined } from '../model/omit-undefined.ts';
-import { NODE_SETTINGS } from '../metering/testing/objects.ts';
-import { createObservation } from '../observation/observation.ts';
-import { type NodeView, projectNode } from '../observation/node.ts';
-import { type PodView, projectPod } from '../observation/pod.ts';
+import { NODE_SETTINGS } from '../metering/meters/testing/objects.ts';
+import { createObservation } from '../metering/timelines/observation.ts';
+import { type NodeView, projectNode } from '../metering/timelines/node.ts';
+import { type PodView, projectPod } from '../metering/timelines/pod.ts';
 import { systemClock } from '../telemetry/system-clock.ts';
 import { KindWatch } from './kind-watch.ts';
 import { Budget, FirstLists, DEFAULT_LIMITS } from './limits.ts';

@@ -14,7 +14,7 @@ import type {
 } from '../kubernetes/source.ts';
 import { errorText } from '../model/error-text.ts';
 import { omitUndefined } from '../model/omit-undefined.ts';
-import type { Timelines } from '../observation/timelines.ts';
+import type { Timelines } from '../metering/timelines/timelines.ts';
 import type { Clock } from '../telemetry/clock.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import { foreignObjectProblem } from './reading/foreign-object.ts';

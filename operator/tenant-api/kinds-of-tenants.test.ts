@@ -1,5 +1,5 @@
 import { afterEach, describe, expect, test } from 'vitest';
-import type { Environment } from '../config/load-environment.ts';
+import type { Environment } from '../settings/load-environment.ts';
 import type { TenantCluster } from '../discovery/tenant-cluster.ts';
 import { createAccessRig } from './testing/access-rig.ts';
 import { kubeconfigText } from './testing/kubeconfigs.ts';

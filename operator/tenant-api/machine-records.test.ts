@@ -6,8 +6,8 @@ import {
   projectBareMetalHost,
   projectMachine,
   projectNodeClaim,
-} from '../observation/machine-record.ts';
-import { type NodeView, projectNode } from '../observation/node.ts';
+} from '../metering/timelines/machine-record.ts';
+import { type NodeView, projectNode } from '../metering/timelines/node.ts';
 import { MachineRecords, providerWord } from './machine-records.ts';
 
 const AT = { at: 1, knownUntil: 1, late: false };

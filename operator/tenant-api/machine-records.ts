@@ -2,9 +2,9 @@ import type { TenantCluster } from '../discovery/tenant-cluster.ts';
 import type { SourceHandler } from '../kubernetes/source.ts';
 import { greatest } from '../model/extremes.ts';
 import { omitUndefined } from '../model/omit-undefined.ts';
-import { machineIds, type MachineRecord } from '../observation/machine-record.ts';
-import type { NodeView } from '../observation/node.ts';
-import { OWN_NODE_LABELS, type ProviderWord } from '../observation/provided-node.ts';
+import { machineIds, type MachineRecord } from '../metering/timelines/machine-record.ts';
+import type { NodeView } from '../metering/timelines/node.ts';
+import { OWN_NODE_LABELS, type ProviderWord } from '../metering/timelines/provided-node.ts';
 import type { Logger } from '../telemetry/logger.ts';
 
 interface MachineRecordsOptions {

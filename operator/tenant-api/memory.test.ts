@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
-import { NODE_SETTINGS } from '../metering/testing/objects.ts';
-import { projectNode } from '../observation/node.ts';
-import { createObservation } from '../observation/observation.ts';
+import { NODE_SETTINGS } from '../metering/meters/testing/objects.ts';
+import { projectNode } from '../metering/timelines/node.ts';
+import { createObservation } from '../metering/timelines/observation.ts';
 import { Budget, FirstLists, DEFAULT_LIMITS } from './limits.ts';
 import { SharedMemory } from './memory.ts';
 import { statesIn } from './tenant-watches.ts';

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import type { RawObject } from '../kubernetes/source.ts';
 import { createCapturingLogger } from '../kubernetes/testing/capturing-logger.ts';
-import { projectNode } from '../observation/node.ts';
+import { projectNode } from '../metering/timelines/node.ts';
 import { OwnNodes } from './own-nodes.ts';
 import { tenantCluster } from './testing/tenant-clusters.ts';
 

@@ -1,10 +1,10 @@
 import type { TenantCluster } from '../discovery/tenant-cluster.ts';
 import type { Projection, RawObject } from '../kubernetes/source.ts';
-import { machineIds } from '../observation/machine-record.ts';
-import { type NodeView, projectNode } from '../observation/node.ts';
-import type { Observation } from '../observation/observation.ts';
-import { recordAt, textAt } from '../observation/raw-fields.ts';
-import { currentState } from '../observation/timeline.ts';
+import { machineIds } from '../metering/timelines/machine-record.ts';
+import { type NodeView, projectNode } from '../metering/timelines/node.ts';
+import type { Observation } from '../metering/timelines/observation.ts';
+import { recordAt, textAt } from '../metering/timelines/raw-fields.ts';
+import { currentState } from '../metering/timelines/timeline.ts';
 import type { Logger } from '../telemetry/logger.ts';
 
 interface OwnNodesOptions {

@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import type { TenantCluster } from '../discovery/tenant-cluster.ts';
 import type { Projected } from '../kubernetes/source.ts';
-import type { ObjectLabels } from '../observation/object-labels.ts';
+import type { ObjectLabels } from '../metering/timelines/object-labels.ts';
 
 /** Looks up an object of the host cluster. */
 export interface HostLookup {

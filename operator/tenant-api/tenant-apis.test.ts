@@ -2,17 +2,17 @@ import { expect, test } from 'vitest';
 import type { Projected } from '../kubernetes/source.ts';
 import { createCapturingLogger } from '../kubernetes/testing/capturing-logger.ts';
 import { createManualClock } from '../kubernetes/testing/manual-clock.ts';
-import { claim, NODE_SETTINGS, node, service } from '../metering/testing/objects.ts';
-import { START } from '../metering/testing/times.ts';
+import { claim, NODE_SETTINGS, node, service } from '../metering/meters/testing/objects.ts';
+import { START } from '../metering/meters/testing/times.ts';
 import {
   type LoadBalancerView,
   projectLoadBalancer,
   projectVolumeClaim,
   type VolumeClaimView,
-} from '../observation/held-objects.ts';
-import { type NodeView, projectNode } from '../observation/node.ts';
-import { createTenantClusterTimelines } from '../observation/tenant-cluster-timeline.ts';
-import { currentState } from '../observation/timeline.ts';
+} from '../metering/timelines/held-objects.ts';
+import { type NodeView, projectNode } from '../metering/timelines/node.ts';
+import { createTenantClusterTimelines } from '../metering/timelines/tenant-cluster-timeline.ts';
+import { currentState } from '../metering/timelines/timeline.ts';
 import type { TenantCluster } from '../discovery/tenant-cluster.ts';
 import type { MissingKubeconfig } from './tenant-api.ts';
 import { TenantApis } from './tenant-apis.ts';

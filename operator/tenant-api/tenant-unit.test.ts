@@ -7,9 +7,9 @@ import {
   type ScriptedApiServer,
   startScriptedApiServer,
 } from '../kubernetes/testing/scripted-api-server.ts';
-import { NODE_SETTINGS } from '../metering/testing/objects.ts';
+import { NODE_SETTINGS } from '../metering/meters/testing/objects.ts';
 import { override } from '../model/override.ts';
-import { createObservation } from '../observation/observation.ts';
+import { createObservation } from '../metering/timelines/observation.ts';
 import { FirstLists, DEFAULT_LIMITS, type TenantLimits } from './limits.ts';
 import { SharedMemory } from './memory.ts';
 import { OwnNodes } from './own-nodes.ts';

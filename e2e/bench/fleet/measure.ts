@@ -7,7 +7,7 @@ import {
   startPostgres,
 } from '../../../operator/ledger/testing/postgres-server.ts';
 import { formatInstant } from '../../../operator/model/window.ts';
-import { databaseUrl } from '../../../operator/wiring/hub/testing/fleet-world.ts';
+import { databaseUrl } from '../../../operator/app/hub/testing/fleet-world.ts';
 import { type RunningOperator, startOperator } from '../../local/operator-process.ts';
 import { runFiles } from '../../local/run-directory.ts';
 import { shippedHub, shippedProcess } from '../../local/stateful-set.ts';

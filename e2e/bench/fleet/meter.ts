@@ -1,5 +1,5 @@
-import type { LedgerDatabase } from '../../../operator/config/settings.ts';
-import { type MeterFacts, reportMeter } from '../../../operator/fleet/meter-report.ts';
+import type { LedgerDatabase } from '../../../operator/settings/settings.ts';
+import { type MeterFacts, reportMeter } from '../../../operator/app/fleet/meter-report.ts';
 import { openPostgresLedger } from '../../../operator/ledger/postgres/open-postgres-ledger.ts';
 import { silentLogger } from '../../../operator/ledger/testing/level-ledger.ts';
 import { COLLECTOR_METRICS } from '../../../operator/model/catalog.ts';

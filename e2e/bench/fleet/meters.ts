@@ -1,7 +1,7 @@
 import { fork } from 'node:child_process';
 import { once } from 'node:events';
 import { join } from 'node:path';
-import type { LedgerDatabase } from '../../../operator/config/settings.ts';
+import type { LedgerDatabase } from '../../../operator/settings/settings.ts';
 
 /** Clusters whose meters share a process, and what each of them does. */
 export interface Crew {

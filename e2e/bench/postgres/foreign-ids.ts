@@ -1,5 +1,5 @@
 import { Client } from 'pg';
-import type { LedgerDatabase } from '../../../operator/config/settings.ts';
+import type { LedgerDatabase } from '../../../operator/settings/settings.ts';
 import { schemaOf } from '../../../operator/ledger/postgres/schema-name.ts';
 import { createStepClock } from '../../../operator/ledger/testing/step-clock.ts';
 import { append } from '../ledger-append.ts';

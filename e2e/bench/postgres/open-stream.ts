@@ -1,4 +1,4 @@
-import type { LedgerDatabase } from '../../../operator/config/settings.ts';
+import type { LedgerDatabase } from '../../../operator/settings/settings.ts';
 import type { Ledger } from '../../../operator/ledger/ledger.ts';
 import {
   openPostgresLedger,

@@ -1,4 +1,4 @@
-import type { LedgerDatabase } from '../../../operator/config/settings.ts';
+import type { LedgerDatabase } from '../../../operator/settings/settings.ts';
 import { append } from '../ledger-append.ts';
 import { benchWindow } from '../ledger-events.ts';
 import { openStream } from './open-stream.ts';

@@ -1,4 +1,4 @@
-import { Credits } from '../../../operator/budgets/credits.ts';
+import { Credits } from '../../../operator/billing/budgets/credits.ts';
 import type { Ledger } from '../../../operator/ledger/ledger.ts';
 import { TEST_WINDOW_MS } from '../../../operator/ledger/testing/events.ts';
 import type { UsageEvent } from '../../../operator/model/event.ts';

@@ -1,4 +1,4 @@
-import type { LedgerDatabase } from '../../../operator/config/settings.ts';
+import type { LedgerDatabase } from '../../../operator/settings/settings.ts';
 import { startTrio, type Trio } from '../../postgres/trio.ts';
 import { createRandom } from '../random.ts';
 import type { RunReport } from '../run-plan.ts';

@@ -1,12 +1,12 @@
-import { createSettingsStore } from '../../../operator/config/settings-store.ts';
+import { createSettingsStore } from '../../../operator/settings/settings-store.ts';
 import { testSettings } from '../../../operator/http/testing/test-server.ts';
-import { Credits } from '../../../operator/budgets/credits.ts';
-import { PrepaidBalances } from '../../../operator/budgets/prepaid.ts';
+import { Credits } from '../../../operator/billing/budgets/credits.ts';
+import { PrepaidBalances } from '../../../operator/billing/budgets/prepaid.ts';
 import type { Ledger } from '../../../operator/ledger/ledger.ts';
 import { silentLogger } from '../../../operator/ledger/testing/level-ledger.ts';
 import { parseDecimal } from '../../../operator/model/decimal.ts';
 import type { Clock } from '../../../operator/telemetry/clock.ts';
-import { planPrices } from '../../../operator/usage/plan-prices.ts';
+import { planPrices } from '../../../operator/billing/usage/plan-prices.ts';
 import { CREDIT, CREDIT_KEYS, PRICE_BOOK } from '../balances.ts';
 import type { LedgerEnd } from './messages.ts';
 

@@ -1,5 +1,5 @@
-import { createSettingsStore } from '../../config/settings-store.ts';
-import type { SettingsStore } from '../../config/settings.ts';
+import { createSettingsStore } from '../../settings/settings-store.ts';
+import type { SettingsStore } from '../../settings/settings.ts';
 import type { ExistingDestination } from '../../delivery/destination-status.ts';
 import {
   type CapturingLogger,
@@ -15,7 +15,7 @@ import { createControllers } from '../controllers.ts';
 import type { PriceRecords } from '../kept-price-books.ts';
 import type { PolicyViews } from '../policy-status.ts';
 import { viewsOf } from './facts.ts';
-import { settingsFrom } from '../../config/testing/settings.ts';
+import { settingsFrom } from '../../settings/testing/settings.ts';
 
 /** Controllers at work, over an engine that the test speaks for. */
 export interface ControllersRig {

@@ -1,6 +1,6 @@
-import { createSettingsStore } from '../../config/settings-store.ts';
-import type { SettingsStore } from '../../config/settings.ts';
-import { settingsFrom } from '../../config/testing/settings.ts';
+import { createSettingsStore } from '../../settings/settings-store.ts';
+import type { SettingsStore } from '../../settings/settings.ts';
+import { settingsFrom } from '../../settings/testing/settings.ts';
 
 /** A store as after a start with an empty environment. */
 export function startedSettings(): SettingsStore {

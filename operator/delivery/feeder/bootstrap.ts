@@ -1,4 +1,4 @@
-import type { MetricFilter } from '../../config/settings.ts';
+import type { MetricFilter } from '../../settings/settings.ts';
 import type { Destination, StepOutcome } from '../../destinations/destination.ts';
 import type { MetricDefinition } from '../../model/catalog.ts';
 import { errorText } from '../../model/error-text.ts';

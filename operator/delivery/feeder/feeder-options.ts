@@ -1,4 +1,4 @@
-import type { DestinationSettings } from '../../config/settings.ts';
+import type { DestinationSettings } from '../../settings/settings.ts';
 import type { Destination } from '../../destinations/destination.ts';
 import type { Ledger } from '../../ledger/ledger.ts';
 import type { Catalog } from '../../model/catalog.ts';

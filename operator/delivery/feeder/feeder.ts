@@ -1,4 +1,4 @@
-import type { DestinationSettings } from '../../config/settings.ts';
+import type { DestinationSettings } from '../../settings/settings.ts';
 import type { WriteOutcome } from '../../ledger/ledger.ts';
 import { errorText } from '../../model/error-text.ts';
 import { omitUndefined } from '../../model/omit-undefined.ts';

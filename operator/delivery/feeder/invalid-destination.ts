@@ -1,4 +1,4 @@
-import type { DestinationSettings } from '../../config/settings.ts';
+import type { DestinationSettings } from '../../settings/settings.ts';
 import type { Ledger } from '../../ledger/ledger.ts';
 import type { Clock } from '../../telemetry/clock.ts';
 import { cursorStatus, type ExistingDestination } from '../destination-status.ts';

@@ -3,7 +3,7 @@ import { invoiceAmounts } from '../../../e2e/fakes/lago/amounts.ts';
 import { type FakeLago, startFakeLago } from '../../../e2e/fakes/lago/lago.ts';
 import { type FakeStripe, startFakeStripe } from '../../../e2e/fakes/stripe/stripe.ts';
 import { lineAmounts } from '../../../e2e/fakes/stripe/amounts.ts';
-import type { DestinationSettings } from '../../config/settings.ts';
+import type { DestinationSettings } from '../../settings/settings.ts';
 import { correctionOf } from '../../model/correction.ts';
 import type { UsageEvent } from '../../model/event.ts';
 import { type MonthWorld, startMonths } from '../testing/month-world.ts';

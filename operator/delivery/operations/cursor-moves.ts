@@ -1,4 +1,4 @@
-import type { DestinationSettings } from '../../config/settings.ts';
+import type { DestinationSettings } from '../../settings/settings.ts';
 import type { Destination } from '../../destinations/destination.ts';
 import { type Ledger, LedgerReadError } from '../../ledger/ledger.ts';
 import { omitUndefined } from '../../model/omit-undefined.ts';

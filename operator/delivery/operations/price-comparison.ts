@@ -1,4 +1,4 @@
-import type { MetricFilter } from '../../config/settings.ts';
+import type { MetricFilter } from '../../settings/settings.ts';
 import type { Destination } from '../../destinations/destination.ts';
 import type { PricesOutcome, PricesQuery } from '../../destinations/prices.ts';
 import type { DestinationType } from '../../model/destination-type.ts';

@@ -1,8 +1,8 @@
 import { expect, test } from 'vitest';
 import type { PricesOutcome, PricesQuery } from '../../destinations/prices.ts';
 import type { PriceBook } from '../../model/price-book.ts';
-import type { PriceDifference } from '../../pricing/compare.ts';
-import { bookOf, flat, priceOf } from '../../pricing/testing/price-books.ts';
+import type { PriceDifference } from '../../model/pricing/compare.ts';
+import { bookOf, flat, priceOf } from '../../model/pricing/testing/price-books.ts';
 import { createMemoryLogger } from '../../telemetry/testing/memory-logger.ts';
 import { createFakeDestination } from '../testing/fake-destination.ts';
 import { createHarness } from '../testing/harness.ts';

@@ -3,7 +3,7 @@ import type { ComparedBook } from '../../destinations/prices.ts';
 import type { PriceBook } from '../../model/price-book.ts';
 import { errorText } from '../../model/error-text.ts';
 import { omitUndefined } from '../../model/omit-undefined.ts';
-import { differenceText } from '../../pricing/compare.ts';
+import { differenceText } from '../../model/pricing/compare.ts';
 import type { Clock } from '../../telemetry/clock.ts';
 import type { Logger } from '../../telemetry/logger.ts';
 import type { Delivery } from '../delivery.ts';

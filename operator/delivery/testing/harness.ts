@@ -1,5 +1,5 @@
 import { Registry } from 'prom-client';
-import type { DestinationSettings } from '../../config/settings.ts';
+import type { DestinationSettings } from '../../settings/settings.ts';
 import { omitUndefined } from '../../model/omit-undefined.ts';
 import type { Tenant } from '../../model/tenant.ts';
 import { testTenant } from '../../destinations/testing/context.ts';

@@ -1,5 +1,5 @@
 import { Registry } from 'prom-client';
-import type { DestinationSettings } from '../../config/settings.ts';
+import type { DestinationSettings } from '../../settings/settings.ts';
 import type { Tenant } from '../../model/tenant.ts';
 import { createDestinationRegistry } from '../../destinations/registry.ts';
 import { createMemoryLogger } from '../../telemetry/testing/memory-logger.ts';

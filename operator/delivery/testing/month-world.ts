@@ -1,5 +1,5 @@
 import { expect, vi } from 'vitest';
-import type { DestinationSettings } from '../../config/settings.ts';
+import type { DestinationSettings } from '../../settings/settings.ts';
 import { createMemoryLedger } from '../../ledger/testing/memory-ledger.ts';
 import { testEvent } from '../../ledger/testing/events.ts';
 import { parseSigned } from '../../model/decimal.ts';

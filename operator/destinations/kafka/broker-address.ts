@@ -1,7 +1,7 @@
 import { isIP } from 'node:net';
-import { isForbiddenHost } from '../../config/parsers/hosts.ts';
-import { isSubdomain } from '../../config/parsers/kubernetes-names.ts';
-import { invalid, type Parser, valid } from '../../config/parsers/parser.ts';
+import { isForbiddenHost } from '../../settings/parsers/hosts.ts';
+import { isSubdomain } from '../../settings/parsers/kubernetes-names.ts';
+import { invalid, type Parser, valid } from '../../settings/parsers/parser.ts';
 
 export interface BrokerAddress {
   /** A name or an IP address, IPv6 without brackets. */

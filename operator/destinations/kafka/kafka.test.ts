@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { type CloudEvent, Kafka as KafkaBinding, type KafkaMessage } from 'cloudevents';
 import { afterEach, describe, expect, test } from 'vitest';
 import { CERTIFICATE_FILES, ensureCertificates } from '../../../e2e/control-plane/certificates.ts';
-import { type Environment, loadEnvironment } from '../../config/load-environment.ts';
+import { type Environment, loadEnvironment } from '../../settings/load-environment.ts';
 import { TEST_WINDOW_START, testEvent, testWindow } from '../../ledger/testing/events.ts';
 import { COLLECTOR_METRICS } from '../../model/catalog.ts';
 import { encodeEvent } from '../../model/event.ts';

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
-import { type Effect, optionOf, testEffects } from '../../config/testing/effects.ts';
-import type { SecretReads } from '../../config/spec-fields.ts';
+import { type Effect, optionOf, testEffects } from '../../settings/testing/effects.ts';
+import type { SecretReads } from '../../settings/spec-fields.ts';
 import { Secret } from '../../model/secret.ts';
 import { broker } from './broker-address.ts';
 import { KAFKA_VARIABLES, kafkaFromSpec, type KafkaSpec } from './settings.ts';

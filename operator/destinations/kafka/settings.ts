@@ -3,11 +3,11 @@ import type {
   FromEnvironment,
   GivenEnvironment,
   VariableSet,
-} from '../../config/configurable-destination.ts';
-import type { BillingDestinationSpec } from '../../config/custom-resources.generated.ts';
-import { secret } from '../../config/parsers/credentials.ts';
-import { list } from '../../config/parsers/lists.ts';
-import { boolean, choice, matching, text } from '../../config/parsers/scalars.ts';
+} from '../../settings/configurable-destination.ts';
+import type { BillingDestinationSpec } from '../../settings/custom-resources.generated.ts';
+import { secret } from '../../settings/parsers/credentials.ts';
+import { list } from '../../settings/parsers/lists.ts';
+import { boolean, choice, matching, text } from '../../settings/parsers/scalars.ts';
 import {
   certificateField,
   credentialField,
@@ -15,7 +15,7 @@ import {
   invalidSpec,
   type SecretReads,
   type Translation,
-} from '../../config/spec-fields.ts';
+} from '../../settings/spec-fields.ts';
 import { omitUndefined } from '../../model/omit-undefined.ts';
 import type { Secret } from '../../model/secret.ts';
 import { broker, type BrokerAddress } from './broker-address.ts';

@@ -1,4 +1,4 @@
-import { text } from '../../config/parsers/scalars.ts';
+import { text } from '../../settings/parsers/scalars.ts';
 import type { DestinationDefinition } from '../definition.ts';
 import { lagoAlerts } from './alerts.ts';
 import { Lago } from './lago.ts';

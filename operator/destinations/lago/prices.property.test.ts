@@ -3,10 +3,10 @@ import { expect, test } from 'vitest';
 import { filterOf } from '../../../e2e/fakes/lago/fees.ts';
 import type { Charge, ChargeFilter } from '../../../e2e/fakes/lago/state.ts';
 import type { Price, PriceBook } from '../../model/price-book.ts';
-import { amountText, parseAmount } from '../../pricing/amount.ts';
-import { pricesOn } from '../../pricing/compare.ts';
-import { PriceFinder } from '../../pricing/find-price.ts';
-import { flat, matches, untiedPrices } from '../../pricing/testing/price-books.ts';
+import { amountText, parseAmount } from '../../model/pricing/amount.ts';
+import { pricesOn } from '../../model/pricing/compare.ts';
+import { PriceFinder } from '../../model/pricing/find-price.ts';
+import { flat, matches, untiedPrices } from '../../model/pricing/testing/price-books.ts';
 import { bookFor, TODAY } from '../testing/price-books.ts';
 import { pricesAtLago } from './prices.ts';
 

@@ -1,7 +1,7 @@
 import { afterEach, describe, expect, test } from 'vitest';
 import type { ChargeFilter } from '../../../e2e/fakes/lago/state.ts';
 import { bookFor, differencesOf, flatCharge, priceFor, TODAY } from '../testing/price-books.ts';
-import { tiered } from '../../pricing/testing/price-books.ts';
+import { tiered } from '../../model/pricing/testing/price-books.ts';
 import { createLagoWorld, type LagoWorld, NEVER } from './testing/lago-world.ts';
 
 const GPU = 'tenant_gpu_hours';

@@ -1,15 +1,15 @@
 import { decimalFromNanos, parseDecimal, nanosFromDecimal } from '../../model/decimal.ts';
 import type { Charge, PriceBook } from '../../model/price-book.ts';
-import { parseAmount } from '../../pricing/amount.ts';
-import { dependsOnMonth } from '../../pricing/charges.ts';
+import { parseAmount } from '../../model/pricing/amount.ts';
+import { dependsOnMonth } from '../../model/pricing/charges.ts';
 import {
   comparePrices,
   type PriceOnDay,
   type PriceThere,
   usagePlace,
   wantedByUsage,
-} from '../../pricing/compare.ts';
-import { plainCharge } from '../../pricing/same-charge.ts';
+} from '../../model/pricing/compare.ts';
+import { plainCharge } from '../../model/pricing/same-charge.ts';
 import { type JsonObject, objectOf, objectsOf, textOf, textsOf } from '../json.ts';
 import type { ComparedBook, PricesOutcome, PricesQuery } from '../prices.ts';
 import type { LagoClient } from './lago-client.ts';

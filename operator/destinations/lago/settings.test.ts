@@ -1,4 +1,4 @@
-import { type Effect, optionOf, testEffects } from '../../config/testing/effects.ts';
+import { type Effect, optionOf, testEffects } from '../../settings/testing/effects.ts';
 import { LAGO_VARIABLES } from './settings.ts';
 
 const LAGO = { ADAPTERS: 'billing_c', BILLING_C_API_KEY: 'k' };

@@ -3,17 +3,17 @@ import type {
   FromEnvironment,
   GivenEnvironment,
   VariableSet,
-} from '../../config/configurable-destination.ts';
-import type { BillingDestinationSpec } from '../../config/custom-resources.generated.ts';
-import { secret, secrets } from '../../config/parsers/credentials.ts';
-import { baseUrl } from '../../config/parsers/urls.ts';
+} from '../../settings/configurable-destination.ts';
+import type { BillingDestinationSpec } from '../../settings/custom-resources.generated.ts';
+import { secret, secrets } from '../../settings/parsers/credentials.ts';
+import { baseUrl } from '../../settings/parsers/urls.ts';
 import {
   baseUrlField,
   credentialField,
   currencyField,
   type SecretReads,
   type Translation,
-} from '../../config/spec-fields.ts';
+} from '../../settings/spec-fields.ts';
 import type { Secret } from '../../model/secret.ts';
 
 export interface LagoSettings {
@@ -25,7 +25,7 @@ export interface LagoSettings {
 
 export type LagoSpec = NonNullable<BillingDestinationSpec['lago']>;
 
-const BILLING_TEST = 'operator/wiring/billing-variables.test.ts';
+const BILLING_TEST = 'operator/app/billing-variables.test.ts';
 
 export const LAGO_VARIABLES = {
   BILLING_C_API_URL: {

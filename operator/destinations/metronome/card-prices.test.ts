@@ -1,7 +1,7 @@
 import type { Metronome } from '@metronome/sdk';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
-import { chargeText } from '../../pricing/amount.ts';
-import { tiered } from '../../pricing/testing/price-books.ts';
+import { chargeText } from '../../model/pricing/amount.ts';
+import { tiered } from '../../model/pricing/testing/price-books.ts';
 import { bookFor, differencesOf, flatCharge, priceFor, TODAY } from '../testing/price-books.ts';
 import { readCharge } from './card-prices.ts';
 import { createMetronomeWorld, type MetronomeWorld, NEVER } from './testing/metronome-world.ts';

@@ -1,6 +1,6 @@
 import { nanosFromDecimal, parseDecimal } from '../../model/decimal.ts';
 import type { Charge, PriceBook } from '../../model/price-book.ts';
-import { parseAmount } from '../../pricing/amount.ts';
+import { parseAmount } from '../../model/pricing/amount.ts';
 import {
   comparePrices,
   type PriceOnDay,
@@ -9,8 +9,8 @@ import {
   usagePlace,
   type WantedPrice,
   wantedByUsage,
-} from '../../pricing/compare.ts';
-import { plainCharge, sameCharge } from '../../pricing/same-charge.ts';
+} from '../../model/pricing/compare.ts';
+import { plainCharge, sameCharge } from '../../model/pricing/same-charge.ts';
 import { type JsonObject, objectOf, objectsOf, textOf } from '../json.ts';
 import type { ApiProblem } from '../json-api/answer.ts';
 import type { ComparedBook, MeantBook, PricesOutcome, PricesQuery } from '../prices.ts';

@@ -1,4 +1,4 @@
-import { matching } from '../../config/parsers/scalars.ts';
+import { matching } from '../../settings/parsers/scalars.ts';
 import type { DestinationDefinition } from '../definition.ts';
 import { metronomeAlerts } from './alerts.ts';
 import { Metronome } from './metronome.ts';

@@ -1,4 +1,4 @@
-import { type Effect, optionOf, testEffects } from '../../config/testing/effects.ts';
+import { type Effect, optionOf, testEffects } from '../../settings/testing/effects.ts';
 import { METRONOME_VARIABLES } from './settings.ts';
 
 const METRONOME = { ADAPTERS: 'billing_b', BILLING_B_API_TOKEN: 'k' };

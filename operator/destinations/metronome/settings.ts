@@ -3,18 +3,18 @@ import type {
   FromEnvironment,
   GivenEnvironment,
   VariableSet,
-} from '../../config/configurable-destination.ts';
-import type { BillingDestinationSpec } from '../../config/custom-resources.generated.ts';
-import { boolean, choice, text } from '../../config/parsers/scalars.ts';
-import { secret, secrets } from '../../config/parsers/credentials.ts';
-import { baseUrl } from '../../config/parsers/urls.ts';
+} from '../../settings/configurable-destination.ts';
+import type { BillingDestinationSpec } from '../../settings/custom-resources.generated.ts';
+import { boolean, choice, text } from '../../settings/parsers/scalars.ts';
+import { secret, secrets } from '../../settings/parsers/credentials.ts';
+import { baseUrl } from '../../settings/parsers/urls.ts';
 import {
   baseUrlField,
   credentialField,
   currencyField,
   type SecretReads,
   type Translation,
-} from '../../config/spec-fields.ts';
+} from '../../settings/spec-fields.ts';
 import { omitUndefined } from '../../model/omit-undefined.ts';
 import type { Secret } from '../../model/secret.ts';
 import { STRIPE_URL, STRIPE_VARIABLES, stripeAccess } from '../stripe/settings.ts';
@@ -40,7 +40,7 @@ export interface StripeLinkSettings {
 export type MetronomeSpec = NonNullable<BillingDestinationSpec['metronome']>;
 type StripeLinkSpec = NonNullable<MetronomeSpec['stripeLink']>;
 
-const BILLING_TEST = 'operator/wiring/billing-variables.test.ts';
+const BILLING_TEST = 'operator/app/billing-variables.test.ts';
 /** The neutral spelling reaches nobody until it is told whom. */
 const NEUTRAL_URL = 'https://api.billing-b.invalid';
 const METRONOME_URL = 'https://api.metronome.com';

@@ -1,4 +1,4 @@
-import type { BillingState } from '../../config/settings.ts';
+import type { BillingState } from '../../settings/settings.ts';
 import { omitUndefined } from '../../model/omit-undefined.ts';
 import type { Secret } from '../../model/secret.ts';
 import {

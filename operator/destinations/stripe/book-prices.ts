@@ -1,9 +1,14 @@
 import { CLOSED_DIMENSIONS } from '../../model/event-schema.ts';
 import { omitUndefined } from '../../model/omit-undefined.ts';
 import type { PriceBook } from '../../model/price-book.ts';
-import { dependsOnMonth } from '../../pricing/charges.ts';
-import { type PriceOnDay, pricesOn, usagePlace, type WantedPrice } from '../../pricing/compare.ts';
-import { plainCharge } from '../../pricing/same-charge.ts';
+import { dependsOnMonth } from '../../model/pricing/charges.ts';
+import {
+  type PriceOnDay,
+  pricesOn,
+  usagePlace,
+  type WantedPrice,
+} from '../../model/pricing/compare.ts';
+import { plainCharge } from '../../model/pricing/same-charge.ts';
 import { meterNameOf, normalized, splitSegments } from './meters.ts';
 
 const WHOLE_UNIT = 1_000_000_000n;

@@ -1,4 +1,4 @@
-import { type Effect, optionOf, testEffects } from '../../config/testing/effects.ts';
+import { type Effect, optionOf, testEffects } from '../../settings/testing/effects.ts';
 import { STRIPE_VARIABLES } from './settings.ts';
 
 const STRIPE = { ADAPTERS: 'billing_a', BILLING_A_API_KEY: 'k' };

@@ -3,19 +3,19 @@ import type {
   FromEnvironment,
   GivenEnvironment,
   VariableSet,
-} from '../../config/configurable-destination.ts';
-import type { BillingDestinationSpec } from '../../config/custom-resources.generated.ts';
-import { list } from '../../config/parsers/lists.ts';
-import { boolean, integer, matching } from '../../config/parsers/scalars.ts';
-import { secret, secrets } from '../../config/parsers/credentials.ts';
-import { baseUrl } from '../../config/parsers/urls.ts';
+} from '../../settings/configurable-destination.ts';
+import type { BillingDestinationSpec } from '../../settings/custom-resources.generated.ts';
+import { list } from '../../settings/parsers/lists.ts';
+import { boolean, integer, matching } from '../../settings/parsers/scalars.ts';
+import { secret, secrets } from '../../settings/parsers/credentials.ts';
+import { baseUrl } from '../../settings/parsers/urls.ts';
 import {
   baseUrlField,
   credentialField,
   currencyField,
   type SecretReads,
   type Translation,
-} from '../../config/spec-fields.ts';
+} from '../../settings/spec-fields.ts';
 import { omitUndefined } from '../../model/omit-undefined.ts';
 import type { Secret } from '../../model/secret.ts';
 
@@ -48,7 +48,7 @@ export interface PaymentTerms {
 
 export type StripeSpec = NonNullable<BillingDestinationSpec['stripe']>;
 
-const BILLING_TEST = 'operator/wiring/billing-variables.test.ts';
+const BILLING_TEST = 'operator/app/billing-variables.test.ts';
 /** The neutral spelling reaches nobody until it is told whom. */
 const NEUTRAL_URL = 'https://api.billing-a.invalid';
 /** Calendar months, as at the other billing systems. */

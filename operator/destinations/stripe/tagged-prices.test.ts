@@ -1,8 +1,8 @@
 import { Stripe } from 'stripe';
 import { afterEach, describe, expect, test } from 'vitest';
 import type { PriceBook } from '../../model/price-book.ts';
-import { chargeText } from '../../pricing/amount.ts';
-import { tiered } from '../../pricing/testing/price-books.ts';
+import { chargeText } from '../../model/pricing/amount.ts';
+import { tiered } from '../../model/pricing/testing/price-books.ts';
 import { bookFor, differencesOf, flatCharge, priceFor, TODAY } from '../testing/price-books.ts';
 import { wantedAtMeters } from './book-prices.ts';
 import { readStripeCharge } from './tagged-prices.ts';

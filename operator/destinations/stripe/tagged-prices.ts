@@ -1,5 +1,5 @@
 import type { Charge, PriceBook } from '../../model/price-book.ts';
-import { comparePrices, type PriceThere } from '../../pricing/compare.ts';
+import { comparePrices, type PriceThere } from '../../model/pricing/compare.ts';
 import { type JsonObject, objectOf, objectsOf, textOf } from '../json.ts';
 import { decimalsOf } from '../late.ts';
 import type { ComparedBook, PricesOutcome, PricesQuery } from '../prices.ts';

@@ -1,5 +1,5 @@
-import { parseAmount } from '../../pricing/amount.ts';
-import { differenceText } from '../../pricing/compare.ts';
+import { parseAmount } from '../../model/pricing/amount.ts';
+import { differenceText } from '../../model/pricing/compare.ts';
 import type { Charge, Price, PriceBook } from '../../model/price-book.ts';
 import type { Destination } from '../destination.ts';
 

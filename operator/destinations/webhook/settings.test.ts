@@ -1,4 +1,4 @@
-import { type Effect, optionOf, testEffects } from '../../config/testing/effects.ts';
+import { type Effect, optionOf, testEffects } from '../../settings/testing/effects.ts';
 import { WEBHOOK_VARIABLES } from './settings.ts';
 
 const WEBHOOK = { ADAPTERS: 'webhook', WEBHOOK_URL: 'https://hooks.example.com/in' };

@@ -3,17 +3,17 @@ import type {
   FromEnvironment,
   GivenEnvironment,
   VariableSet,
-} from '../../config/configurable-destination.ts';
-import type { BillingDestinationSpec } from '../../config/custom-resources.generated.ts';
-import { headers, secrets } from '../../config/parsers/credentials.ts';
-import { maskUrl, url } from '../../config/parsers/urls.ts';
+} from '../../settings/configurable-destination.ts';
+import type { BillingDestinationSpec } from '../../settings/custom-resources.generated.ts';
+import { headers, secrets } from '../../settings/parsers/credentials.ts';
+import { maskUrl, url } from '../../settings/parsers/urls.ts';
 import {
   credentialsField,
   headersField,
   invalidField,
   type SecretReads,
   type Translation,
-} from '../../config/spec-fields.ts';
+} from '../../settings/spec-fields.ts';
 import type { Secret } from '../../model/secret.ts';
 
 export interface WebhookSettings {
@@ -27,7 +27,7 @@ export interface WebhookSettings {
 
 export type WebhookSpec = NonNullable<BillingDestinationSpec['webhook']>;
 
-const BILLING_TEST = 'operator/wiring/billing-variables.test.ts';
+const BILLING_TEST = 'operator/app/billing-variables.test.ts';
 
 export const WEBHOOK_VARIABLES = {
   WEBHOOK_URL: {

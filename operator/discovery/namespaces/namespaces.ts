@@ -1,5 +1,5 @@
-import { NAMED_BY_KEY } from '../../config/parsers/kubernetes-names.ts';
-import { boolean, text } from '../../config/parsers/scalars.ts';
+import { NAMED_BY_KEY } from '../../settings/parsers/kubernetes-names.ts';
+import { boolean, text } from '../../settings/parsers/scalars.ts';
 import { compareBytewise } from '../../model/bytewise.ts';
 import { least } from '../../model/extremes.ts';
 import { quote } from '../../model/quote.ts';

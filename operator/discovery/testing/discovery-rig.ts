@@ -1,6 +1,6 @@
-import type { Environment } from '../../config/load-environment.ts';
-import type { SettingsStore } from '../../config/settings.ts';
-import { createSettingsStore } from '../../config/settings-store.ts';
+import type { Environment } from '../../settings/load-environment.ts';
+import type { SettingsStore } from '../../settings/settings.ts';
+import { createSettingsStore } from '../../settings/settings-store.ts';
 import { createManualClock, type ManualClock } from '../../kubernetes/testing/manual-clock.ts';
 import { createMemoryLedger } from '../../ledger/testing/memory-ledger.ts';
 import type { Logger } from '../../telemetry/logger.ts';

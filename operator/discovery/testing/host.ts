@@ -1,6 +1,6 @@
-import type { Environment } from '../../config/load-environment.ts';
-import type { Settings, TenantOverrideSettings } from '../../config/settings.ts';
-import { settingsFrom as settingsOf } from '../../config/testing/settings.ts';
+import type { Environment } from '../../settings/load-environment.ts';
+import type { Settings, TenantOverrideSettings } from '../../settings/settings.ts';
+import { settingsFrom as settingsOf } from '../../settings/testing/settings.ts';
 import type { Projected, Projection, RawObject } from '../../kubernetes/source.ts';
 import type { TenantSourceName } from '../../model/tenant-sources.ts';
 import { type FixtureKind, seeFixture, workloadKind } from '../../kubernetes/testing/fixtures.ts';

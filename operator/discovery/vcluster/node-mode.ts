@@ -1,4 +1,4 @@
-import { readStrictYaml, type YamlNode } from '../../config/strict-yaml.ts';
+import { readStrictYaml, type YamlNode } from '../../settings/strict-yaml.ts';
 import type { RawObject } from '../../kubernetes/source.ts';
 import { recordAt, textAt } from '../object-reading.ts';
 import type { NodeMode } from '../tenant-cluster.ts';

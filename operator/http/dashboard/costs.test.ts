@@ -1,7 +1,7 @@
 import type { Browser, Page } from 'playwright-core';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import type { PriceBook } from '../../model/price-book.ts';
-import { bookOf, flat, priceOf } from '../../pricing/testing/price-books.ts';
+import { bookOf, flat, priceOf } from '../../model/pricing/testing/price-books.ts';
 import {
   API_TOKEN,
   startTestServer,

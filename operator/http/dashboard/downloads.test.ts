@@ -2,7 +2,7 @@ import { readFile } from 'node:fs/promises';
 import type { Browser, Page } from 'playwright-core';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { newKey } from '../portal/testing/keys.ts';
-import { bookOf, flat, priceOf } from '../../pricing/testing/price-books.ts';
+import { bookOf, flat, priceOf } from '../../model/pricing/testing/price-books.ts';
 import { API_TOKEN, startTestServer, type TestServer } from '../testing/test-server.ts';
 import { launchBrowser, openPage } from './testing/browser.ts';
 import { createShowcase } from './testing/showcase.ts';

@@ -1,7 +1,7 @@
 import axe from 'axe-core';
 import type { Browser } from 'playwright-core';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { loadHeldUsage } from '../../ingest/testing/held-usage.ts';
+import { loadHeldUsage } from '../../billing/held-usage/testing/held-usage.ts';
 import { createMemoryLedger } from '../../ledger/testing/memory-ledger.ts';
 import { API_TOKEN, quietViews, startTestServer, type TestServer } from '../testing/test-server.ts';
 import { launchBrowser, openPage } from './testing/browser.ts';

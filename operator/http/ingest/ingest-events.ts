@@ -1,6 +1,6 @@
-import type { IngestToken } from '../../config/settings.ts';
-import type { PushOutcome } from '../../ingest/held-usage.ts';
-import type { HeldUsage } from '../../ingest/ledger-held-usage.ts';
+import type { IngestToken } from '../../settings/settings.ts';
+import type { PushOutcome } from '../../billing/held-usage/held-usage.ts';
+import type { HeldUsage } from '../../billing/held-usage/ledger-held-usage.ts';
 import type { EventOutcome } from '../../ledger/ledger.ts';
 import { type Catalog, isGeneralDimension } from '../../model/catalog.ts';
 import { completeEvent } from '../../model/complete-event.ts';

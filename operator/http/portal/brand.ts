@@ -1,5 +1,5 @@
 import { contrast } from '../../model/contrast.ts';
-import type { PortalSettings } from '../../config/settings.ts';
+import type { PortalSettings } from '../../settings/settings.ts';
 import { type Asset, assetOf } from '../dashboard/dashboard.ts';
 
 /** What a page of the provider's looks like. Nothing of it is secret: pages need it before they have a token. */

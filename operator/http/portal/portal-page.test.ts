@@ -3,7 +3,7 @@ import type { AddressInfo } from 'node:net';
 import axe from 'axe-core';
 import type { Browser, Frame, Page } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { GROUNDS } from '../../config/parsers/colours.ts';
+import { GROUNDS } from '../../settings/parsers/colours.ts';
 import { launchBrowser, openPage } from '../dashboard/testing/browser.ts';
 import { createEstate, type Estate, HOSTILE, SHOWN_EVENT } from '../dashboard/testing/estate.ts';
 import { API_TOKEN, startTestServer, type TestServer } from '../testing/test-server.ts';

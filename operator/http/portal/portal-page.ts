@@ -1,5 +1,5 @@
 import type { RequestHandler, Response } from 'express';
-import type { PortalSettings } from '../../config/settings.ts';
+import type { PortalSettings } from '../../settings/settings.ts';
 import { type Asset, dashboardRoutes, sendAsset } from '../dashboard/dashboard.ts';
 import { readQuery } from '../query.ts';
 import { Problem } from '../problem.ts';

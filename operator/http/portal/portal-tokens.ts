@@ -1,7 +1,7 @@
 import { createPrivateKey, createPublicKey, hash, type KeyObject, randomUUID } from 'node:crypto';
 import { errors, type JWTHeaderParameters, jwtVerify, SignJWT } from 'jose';
-import { signingAlgorithm } from '../../config/parsers/signing-keys.ts';
-import type { IdentitySettings } from '../../config/settings.ts';
+import { signingAlgorithm } from '../../settings/parsers/signing-keys.ts';
+import type { IdentitySettings } from '../../settings/settings.ts';
 import type { Secret } from '../../model/secret.ts';
 import type { Clock } from '../../telemetry/clock.ts';
 

@@ -1,4 +1,4 @@
-import type { IdentitySettings } from '../../config/settings.ts';
+import type { IdentitySettings } from '../../settings/settings.ts';
 import type { Ledger, WriteOutcome } from '../../ledger/ledger.ts';
 import type { Secret } from '../../model/secret.ts';
 import type { Clock } from '../../telemetry/clock.ts';

@@ -1,6 +1,6 @@
 import type { Request } from 'express';
-import { BILLING_STATES, type BillingState } from '../../config/settings.ts';
-import type { TenantBillingState } from '../../enforcement/enforcement.ts';
+import { BILLING_STATES, type BillingState } from '../../settings/settings.ts';
+import type { TenantBillingState } from '../../billing/enforcement/enforcement.ts';
 import type { WriteOutcome } from '../../ledger/ledger.ts';
 import { quote } from '../../model/validate-event.ts';
 import { ofOperator } from '../fleet/dispatch.ts';

@@ -1,9 +1,9 @@
 import type { Response } from 'express';
 import { omitUndefined } from '../../model/omit-undefined.ts';
-import { moneyText } from '../../pricing/money.ts';
-import type { Cost, CostRow } from '../../usage/cost-sums.ts';
-import { costAmounts, costTotals } from '../../usage/cost-totals.ts';
-import type { TimeRange } from '../../usage/usage-sums.ts';
+import { moneyText } from '../../model/pricing/money.ts';
+import type { Cost, CostRow } from '../../billing/usage/cost-sums.ts';
+import { costAmounts, costTotals } from '../../billing/usage/cost-totals.ts';
+import type { TimeRange } from '../../billing/usage/usage-sums.ts';
 import { type CsvFile, sendCsv } from '../csv.ts';
 import { jsonWithDecimals } from '../presentation.ts';
 import { streamLines } from '../stream-lines.ts';

@@ -1,10 +1,10 @@
 import type { PriceBook } from '../../model/price-book.ts';
 import { omitUndefined } from '../../model/omit-undefined.ts';
 import { quote } from '../../model/quote.ts';
-import { CostSums, isPricingKey } from '../../usage/cost-sums.ts';
-import { pricesInForce } from '../../usage/prices-in-force.ts';
-import type { EventFilter, TimeRange } from '../../usage/usage-sums.ts';
-import type { TotalsOutcome } from '../../usage/usage-totals.ts';
+import { CostSums, isPricingKey } from '../../billing/usage/cost-sums.ts';
+import { pricesInForce } from '../../billing/usage/prices-in-force.ts';
+import type { EventFilter, TimeRange } from '../../billing/usage/usage-sums.ts';
+import type { TotalsOutcome } from '../../billing/usage/usage-totals.ts';
 import { CSV_PARAMETERS, readCsvFile } from '../csv.ts';
 import type { Scans } from '../limits.ts';
 import { badRequest, tryLater } from '../problem.ts';

@@ -1,11 +1,11 @@
 import type { Request } from 'express';
-import { type Credit, type CreditRequest, sumCredits } from '../../budgets/credits.ts';
-import { exactText, unitText } from '../../budgets/unit.ts';
+import { type Credit, type CreditRequest, sumCredits } from '../../billing/budgets/credits.ts';
+import { exactText, unitText } from '../../billing/budgets/unit.ts';
 import type { BudgetCounts } from '../../model/budget.ts';
 import { type Decimal, nanosFromDecimal, parseSigned } from '../../model/decimal.ts';
 import { omitUndefined } from '../../model/omit-undefined.ts';
 import { quote } from '../../model/validate-event.ts';
-import { currencyDigits } from '../../pricing/money.ts';
+import { currencyDigits } from '../../model/pricing/money.ts';
 import { ofOperator } from '../fleet/dispatch.ts';
 import type { ConcurrencyLimit } from '../limits.ts';
 import { isoTime } from '../presentation.ts';

@@ -1,9 +1,9 @@
 import type { Charge } from '../../model/price-book.ts';
 import { omitUndefined } from '../../model/omit-undefined.ts';
 import { quote } from '../../model/quote.ts';
-import { chargeFields } from '../../pricing/amount.ts';
-import { isDay } from '../../pricing/past.ts';
-import type { PriceDifference } from '../../pricing/compare.ts';
+import { chargeFields } from '../../model/pricing/amount.ts';
+import { isDay } from '../../model/pricing/past.ts';
+import type { PriceDifference } from '../../model/pricing/compare.ts';
 import type { ComparedBook } from '../../destinations/prices.ts';
 import type { ConcurrencyLimit } from '../limits.ts';
 import { badRequest, Problem } from '../problem.ts';

@@ -13,7 +13,7 @@ import {
 } from '../query.ts';
 import type { Route, RouteContext } from '../route.ts';
 import { goneSignal, streamLines } from '../stream-lines.ts';
-import { eventsIn } from '../../usage/events-in.ts';
+import { eventsIn } from '../../billing/usage/events-in.ts';
 
 const COLUMNS = [
   'id',

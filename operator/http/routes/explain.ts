@@ -1,5 +1,5 @@
-import type { Explanation, Share } from '../../metering/explanation.ts';
-import { gapScopeOf } from '../../metering/meters.ts';
+import type { Explanation, Share } from '../../metering/meters/explanation.ts';
+import { gapScopeOf } from '../../metering/meters/meters.ts';
 import { type MeteringRule, meteringRule } from '../../model/catalog.ts';
 import { isCorrection } from '../../model/correction.ts';
 import { encodeEvent, type UsageEvent } from '../../model/event.ts';

@@ -1,4 +1,4 @@
-import { gapScopeOf } from '../../metering/meters.ts';
+import { gapScopeOf } from '../../metering/meters/meters.ts';
 import { bearsOn, clip, forTenant, type GapGroup, groupGaps } from '../gap-groups.ts';
 import { isoTime } from '../presentation.ts';
 import { RANGE_PARAMETERS, readQuery, readTimeRange } from '../query.ts';

@@ -1,7 +1,7 @@
 import type { Response } from 'express';
 import { omitUndefined } from '../../model/omit-undefined.ts';
-import type { GpuKey, GpuSumRow } from '../../usage/gpu-sums.ts';
-import type { TimeRange } from '../../usage/usage-sums.ts';
+import type { GpuKey, GpuSumRow } from '../../billing/usage/gpu-sums.ts';
+import type { TimeRange } from '../../billing/usage/usage-sums.ts';
 import { type CsvFile, sendCsv } from '../csv.ts';
 import { jsonWithDecimals } from '../presentation.ts';
 import { streamLines } from '../stream-lines.ts';

@@ -1,6 +1,6 @@
 import { quote } from '../../model/validate-event.ts';
-import { addGpus, gpusSince } from '../../usage/gpu-totals.ts';
-import { GPU_KEYS, type GpuKey, GpuSums, UNASSIGNED } from '../../usage/gpu-sums.ts';
+import { addGpus, gpusSince } from '../../billing/usage/gpu-totals.ts';
+import { GPU_KEYS, type GpuKey, GpuSums, UNASSIGNED } from '../../billing/usage/gpu-sums.ts';
 import { CSV_PARAMETERS, readCsvFile } from '../csv.ts';
 import type { Scans } from '../limits.ts';
 import { badRequest } from '../problem.ts';

@@ -1,5 +1,5 @@
 import type { Request, Response } from 'express';
-import type { HeldDecision } from '../../ingest/held-usage.ts';
+import type { HeldDecision } from '../../billing/held-usage/held-usage.ts';
 import { decimalFromNanos, nanosFromDecimal } from '../../model/decimal.ts';
 import { encodeEvent } from '../../model/event.ts';
 import { omitUndefined } from '../../model/omit-undefined.ts';

@@ -1,7 +1,12 @@
 import type { Response } from 'express';
 import { omitUndefined } from '../../model/omit-undefined.ts';
 import { quote } from '../../model/validate-event.ts';
-import { type MonthRow, monthSpan, type MonthSpan, MonthSums } from '../../usage/month-sums.ts';
+import {
+  type MonthRow,
+  monthSpan,
+  type MonthSpan,
+  MonthSums,
+} from '../../billing/usage/month-sums.ts';
 import { CSV_PARAMETERS, type CsvFile, readCsvFile, sendCsv } from '../csv.ts';
 import type { Scans } from '../limits.ts';
 import { isoTime, jsonWithDecimals } from '../presentation.ts';

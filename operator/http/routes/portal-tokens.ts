@@ -1,5 +1,5 @@
 import type { Request } from 'express';
-import { duration } from '../../config/parsers/durations.ts';
+import { duration } from '../../settings/parsers/durations.ts';
 import type { WriteOutcome } from '../../ledger/ledger.ts';
 import { quote } from '../../model/validate-event.ts';
 import type { ConcurrencyLimit } from '../limits.ts';

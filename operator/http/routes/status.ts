@@ -1,5 +1,5 @@
-import type { HttpSettings, Settings } from '../../config/settings.ts';
-import type { MarkingStatus } from '../../enforcement/marks/marking.ts';
+import type { HttpSettings, Settings } from '../../settings/settings.ts';
+import type { MarkingStatus } from '../../billing/enforcement/marks/marking.ts';
 import type { LedgerStats } from '../../ledger/ledger.ts';
 import { goDuration, isoTime, showGap } from '../presentation.ts';
 import { readQuery } from '../query.ts';

@@ -1,6 +1,6 @@
-import { amountTexts, type BudgetStanding } from '../../budgets/standing.ts';
-import { unitText } from '../../budgets/unit.ts';
-import type { BillingState } from '../../config/settings.ts';
+import { amountTexts, type BudgetStanding } from '../../billing/budgets/standing.ts';
+import { unitText } from '../../billing/budgets/unit.ts';
+import type { BillingState } from '../../settings/settings.ts';
 import type { CustomerIds, Tenant } from '../../model/tenant.ts';
 import { CUSTOMER_ID_KEYS } from '../../destinations/registry.ts';
 import type { TenantCluster } from '../../discovery/tenant-cluster.ts';

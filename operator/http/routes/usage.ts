@@ -22,15 +22,15 @@ import type { Route, RouteContext } from '../route.ts';
 import { tenantOf } from '../scope.ts';
 import { goneSignal, streamLines } from '../stream-lines.ts';
 import { SharedAnswers } from '../shared-answers.ts';
-import { eventsIn } from '../../usage/events-in.ts';
+import { eventsIn } from '../../billing/usage/events-in.ts';
 import {
   UsageSums,
   GROUP_FIELDS,
   type Summands,
   type TimeRange,
   type UsageRow,
-} from '../../usage/usage-sums.ts';
-import type { TotalsOutcome, TotalsQuery } from '../../usage/usage-totals.ts';
+} from '../../billing/usage/usage-sums.ts';
+import type { TotalsOutcome, TotalsQuery } from '../../billing/usage/usage-totals.ts';
 
 /** Rows that one answer may have. */
 export const MAX_ROWS = 100_000;

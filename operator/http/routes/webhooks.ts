@@ -3,7 +3,7 @@ import { CauseLog } from '../../telemetry/cause-log.ts';
 import type { DestinationDefinition } from '../../destinations/definition.ts';
 import { DESTINATIONS } from '../../destinations/registry.ts';
 import type { DestinationType } from '../../model/destination-type.ts';
-import type { InboxOutcome } from '../../enforcement/inbox.ts';
+import type { InboxOutcome } from '../../billing/enforcement/inbox.ts';
 import { clientKey } from '../access.ts';
 import { ofOperator } from '../fleet/dispatch.ts';
 import { type ConcurrencyLimit, FailedAttempts, MOST_FAILED_SIGNATURES } from '../limits.ts';

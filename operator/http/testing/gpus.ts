@@ -4,8 +4,8 @@ import { silentLogger } from '../../ledger/testing/level-ledger.ts';
 import { gpuParts } from '../../model/gpu-parts.ts';
 import { Turn } from '../../telemetry/turn.ts';
 import { UtilizationRecords } from '../../prometheus/utilization-records.ts';
-import { GpuHistory } from '../../windows/gpu-history/gpu-history.ts';
-import { GPU_SHARES, type GpuRow } from '../../windows/gpu-history/gpu-series.ts';
+import { GpuHistory } from '../../metering/windows/gpu-history/gpu-history.ts';
+import { GPU_SHARES, type GpuRow } from '../../metering/windows/gpu-history/gpu-series.ts';
 import { NOW } from './test-server.ts';
 
 const MINUTE = 60_000;

@@ -1,4 +1,4 @@
-import type { LedgerDatabase, LedgerDurability } from '../../config/settings.ts';
+import type { LedgerDatabase, LedgerDurability } from '../../settings/settings.ts';
 import { ledgerFailure } from '../failures.ts';
 import type { StreamName } from '../fleet.ts';
 import { type Cursor, LedgerReadError } from '../ledger.ts';

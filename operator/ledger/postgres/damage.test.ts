@@ -1,6 +1,6 @@
 import { crc32 } from 'node:zlib';
 import { describe, expect, test } from 'vitest';
-import type { LedgerDatabase } from '../../config/settings.ts';
+import type { LedgerDatabase } from '../../settings/settings.ts';
 import { encodeEvent } from '../../model/event.ts';
 import type { Ledger } from '../ledger.ts';
 import { testWindow, TEST_WINDOW_MS, TEST_WINDOW_START } from '../testing/events.ts';

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
-import type { LedgerDatabase } from '../../config/settings.ts';
+import type { LedgerDatabase } from '../../settings/settings.ts';
 import type { Ledger } from '../ledger.ts';
 import { testWindow, TEST_WINDOW_MS, TEST_WINDOW_START } from '../testing/events.ts';
 import { openTestStream } from '../testing/postgres-ledger.ts';

@@ -1,5 +1,5 @@
 import pLimit from 'p-limit';
-import type { LedgerDatabase, LedgerDurability } from '../../config/settings.ts';
+import type { LedgerDatabase, LedgerDurability } from '../../settings/settings.ts';
 import { ledgerFailure } from '../failures.ts';
 import type { LedgerFailure } from '../ledger.ts';
 import { toLedgerFailure } from './failures.ts';

@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { Client } from 'pg';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { signedFromNanos } from '../../model/decimal.ts';
-import { createGaps } from '../../windows/gaps.ts';
+import { createGaps } from '../../metering/windows/gaps.ts';
 import { TEST_WINDOW_MS, TEST_WINDOW_START, testEvent } from '../testing/events.ts';
 import { openTestStream, usePostgres } from '../testing/postgres-ledger.ts';
 import { createStepClock } from '../testing/step-clock.ts';

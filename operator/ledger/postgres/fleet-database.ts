@@ -1,4 +1,4 @@
-import type { LedgerDatabase, LedgerDurability } from '../../config/settings.ts';
+import type { LedgerDatabase, LedgerDurability } from '../../settings/settings.ts';
 import { errorText } from '../../model/error-text.ts';
 import { override } from '../../model/override.ts';
 import type { Clock } from '../../telemetry/clock.ts';

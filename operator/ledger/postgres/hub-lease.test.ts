@@ -1,6 +1,6 @@
 import { afterEach, describe, expect, test } from 'vitest';
 import { startDatabaseProxy } from '../../../e2e/postgres/proxy.ts';
-import type { LedgerDatabase } from '../../config/settings.ts';
+import type { LedgerDatabase } from '../../settings/settings.ts';
 import { createScaledClock } from '../../telemetry/testing/scaled-clock.ts';
 import { silentLogger } from '../testing/level-ledger.ts';
 import { usePostgres } from '../testing/postgres-ledger.ts';

@@ -1,4 +1,4 @@
-import type { LedgerDatabase } from '../../config/settings.ts';
+import type { LedgerDatabase } from '../../settings/settings.ts';
 import { errorText } from '../../model/error-text.ts';
 import type { Clock } from '../../telemetry/clock.ts';
 import type { Logger } from '../../telemetry/logger.ts';

@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { hostname } from 'node:os';
-import type { LedgerDatabase, LedgerDurability } from '../../config/settings.ts';
+import type { LedgerDatabase, LedgerDurability } from '../../settings/settings.ts';
 import { type LedgerFailure, LedgerReadError } from '../ledger.ts';
 import { FencedWriter } from './fenced-writer.ts';
 import { LOCK_HUB_LEASE } from './hub-lease.ts';

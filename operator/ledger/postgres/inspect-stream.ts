@@ -1,4 +1,4 @@
-import type { LedgerDatabase } from '../../config/settings.ts';
+import type { LedgerDatabase } from '../../settings/settings.ts';
 import { damage, ledgerFailure } from '../failures.ts';
 import { LedgerReadError, type VerifyReport } from '../ledger.ts';
 import { listStreams } from './list-streams.ts';

@@ -1,4 +1,4 @@
-import type { LedgerDatabase } from '../../config/settings.ts';
+import type { LedgerDatabase } from '../../settings/settings.ts';
 import type { StreamName } from '../fleet.ts';
 import type { LedgerFailure } from '../ledger.ts';
 import { toLedgerFailure } from './failures.ts';

@@ -2,7 +2,7 @@ import { spawn } from 'node:child_process';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { beforeEach, describe, expect, test } from 'vitest';
-import type { LedgerDatabase } from '../../config/settings.ts';
+import type { LedgerDatabase } from '../../settings/settings.ts';
 import { systemClock } from '../../telemetry/system-clock.ts';
 import type { Ledger } from '../ledger.ts';
 import { TEST_WINDOW_MS, TEST_WINDOW_START, testEvent } from '../testing/events.ts';

@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { hostname } from 'node:os';
 import type { Registry } from 'prom-client';
-import type { LedgerDatabase, LedgerDurability } from '../../config/settings.ts';
+import type { LedgerDatabase, LedgerDurability } from '../../settings/settings.ts';
 import type { Clock } from '../../telemetry/clock.ts';
 import type { Logger } from '../../telemetry/logger.ts';
 import { Problems } from '../failures.ts';

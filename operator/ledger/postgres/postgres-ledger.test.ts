@@ -1,5 +1,5 @@
 import { beforeAll } from 'vitest';
-import type { LedgerDatabase } from '../../config/settings.ts';
+import type { LedgerDatabase } from '../../settings/settings.ts';
 import { ledgerConformance } from '../testing/conformance.ts';
 import { anchorPromises } from '../testing/conformance/anchors.ts';
 import { restartPromises } from '../testing/conformance/restart.ts';

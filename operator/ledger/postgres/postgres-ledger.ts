@@ -1,4 +1,4 @@
-import type { LedgerDurability } from '../../config/settings.ts';
+import type { LedgerDurability } from '../../settings/settings.ts';
 import { omitUndefined } from '../../model/omit-undefined.ts';
 import type { Clock } from '../../telemetry/clock.ts';
 import { compareWithAnchor } from '../anchor.ts';

@@ -1,6 +1,6 @@
 import { Socket } from 'node:net';
 import { Pool } from 'pg';
-import type { LedgerDatabase } from '../../config/settings.ts';
+import type { LedgerDatabase } from '../../settings/settings.ts';
 import { clientOptions, type Row, type Statement } from './session.ts';
 
 /** Runs a single statement outside of any transaction that writes. */

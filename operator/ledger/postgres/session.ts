@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import type { ConnectionOptions } from 'node:tls';
 import { Client, type ClientConfig, type CustomTypesConfig } from 'pg';
-import type { LedgerDatabase } from '../../config/settings.ts';
+import type { LedgerDatabase } from '../../settings/settings.ts';
 
 /** A statement with its parameters; one without may be several statements divided by semicolons. */
 export interface Statement {

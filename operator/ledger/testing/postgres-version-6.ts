@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { crc32 } from 'node:zlib';
 import { Client } from 'pg';
-import type { LedgerDatabase } from '../../config/settings.ts';
+import type { LedgerDatabase } from '../../settings/settings.ts';
 import type { UsageEvent } from '../../model/event.ts';
 import { encodeStoredEvents, FIRST_CHAIN, nextChain, sequenceSeed } from '../event-chain.ts';
 import { TEST_WINDOW_MS, TEST_WINDOW_START, testWindow } from './events.ts';

@@ -3,7 +3,7 @@ import { rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
-import type { LedgerDatabase } from '../../config/settings.ts';
+import type { LedgerDatabase } from '../../settings/settings.ts';
 import type { Ledger } from '../ledger.ts';
 import { isLocked } from '../leveldb/failures.ts';
 import type { CopyOptions } from '../postgres/begin-copy.ts';

@@ -4,7 +4,7 @@ import { once } from 'node:events';
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, test } from 'vitest';
-import type { LedgerDatabase } from '../../config/settings.ts';
+import type { LedgerDatabase } from '../../settings/settings.ts';
 import type { Ledger } from '../ledger.ts';
 import { TEST_WINDOW_MS, TEST_WINDOW_START, testWindow } from '../testing/events.ts';
 import { openTestStream, usePostgres } from '../testing/postgres-ledger.ts';

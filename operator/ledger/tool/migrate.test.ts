@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { beforeEach, describe, expect, test } from 'vitest';
-import type { LedgerDatabase } from '../../config/settings.ts';
+import type { LedgerDatabase } from '../../settings/settings.ts';
 import { TEST_WINDOW_START, testWindow } from '../testing/events.ts';
 import { openTestStream, usePostgres } from '../testing/postgres-ledger.ts';
 import { useLedgers } from '../testing/use-ledgers.ts';

@@ -2,7 +2,7 @@ import { spawnSync } from 'node:child_process';
 import { join } from 'node:path';
 import { Client } from 'pg';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import type { LedgerDatabase } from '../../config/settings.ts';
+import type { LedgerDatabase } from '../../settings/settings.ts';
 import { systemClock } from '../../telemetry/system-clock.ts';
 import { createFleetDatabase } from '../postgres/fleet-database.ts';
 import { HubLease } from '../postgres/hub-lease.ts';

@@ -1,6 +1,6 @@
 import type { HistoricalSeries } from '../../../e2e/prometheus/history.ts';
 import type { TenantCluster } from '../../discovery/tenant-cluster.ts';
-import { cluster } from '../../metering/testing/objects.ts';
+import { cluster } from '../../metering/meters/testing/objects.ts';
 
 /** Tenant clusters and the series about them, with everything in which one query may differ from another. */
 export interface DifferentialWorld {

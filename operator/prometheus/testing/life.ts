@@ -1,16 +1,16 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { Registry } from 'prom-client';
-import { settingsFrom } from '../../config/testing/settings.ts';
-import type { Settings } from '../../config/settings.ts';
+import { settingsFrom } from '../../settings/testing/settings.ts';
+import type { Settings } from '../../settings/settings.ts';
 import { createMemoryLogger } from '../../telemetry/testing/memory-logger.ts';
 import type { TenantCluster } from '../../discovery/tenant-cluster.ts';
 import { createManualClock, type ManualClock } from '../../kubernetes/testing/manual-clock.ts';
 import type { Ledger } from '../../ledger/ledger.ts';
-import { START } from '../../metering/testing/times.ts';
+import { START } from '../../metering/meters/testing/times.ts';
 import {
   createTenantClusterTimelines,
   type TenantClusterTimelines,
-} from '../../observation/tenant-cluster-timeline.ts';
+} from '../../metering/timelines/tenant-cluster-timeline.ts';
 import { createOutbound } from '../../outbound/outbound.ts';
 import { systemClock } from '../../telemetry/system-clock.ts';
 import type { UsageEvent } from '../../model/event.ts';

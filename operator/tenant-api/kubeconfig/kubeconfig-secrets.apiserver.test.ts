@@ -2,7 +2,7 @@ import { readFile } from 'node:fs/promises';
 import { afterEach, expect, test } from 'vitest';
 import { parseAllDocuments } from 'yaml';
 import { useOwnTestCluster } from '../../../e2e/control-plane/test-cluster.ts';
-import { createSettingsStore } from '../../config/settings-store.ts';
+import { createSettingsStore } from '../../settings/settings-store.ts';
 import { settingsFrom } from '../../discovery/testing/host.ts';
 import type { Connection } from '../../kubernetes/connection.ts';
 import { createCapturingLogger } from '../../kubernetes/testing/capturing-logger.ts';

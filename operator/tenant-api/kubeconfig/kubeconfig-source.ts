@@ -1,5 +1,5 @@
 import { open } from 'node:fs/promises';
-import type { TenantApiSettings } from '../../config/settings.ts';
+import type { TenantApiSettings } from '../../settings/settings.ts';
 import { Secret } from '../../model/secret.ts';
 import type { KubeconfigSecret, TenantCluster } from '../../discovery/tenant-cluster.ts';
 import type { Connection } from '../../kubernetes/connection.ts';

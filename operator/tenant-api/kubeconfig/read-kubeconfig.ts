@@ -1,4 +1,4 @@
-import { readStrictYaml, type YamlMap, type YamlNode } from '../../config/strict-yaml.ts';
+import { readStrictYaml, type YamlMap, type YamlNode } from '../../settings/strict-yaml.ts';
 import { type ForeignKubeconfig, readCluster, readUser, textOf } from './values.ts';
 
 export type { ForeignKubeconfig } from './values.ts';

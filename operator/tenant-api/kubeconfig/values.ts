@@ -3,7 +3,7 @@ import { createPrivateKey, X509Certificate } from 'node:crypto';
 import { isRecord } from '../../model/is-record.ts';
 import { omitUndefined } from '../../model/omit-undefined.ts';
 import { Secret } from '../../model/secret.ts';
-import type { YamlMap } from '../../config/strict-yaml.ts';
+import type { YamlMap } from '../../settings/strict-yaml.ts';
 
 /** What a kubeconfig that somebody else wrote may say: an address and a credential, as values. */
 export interface ForeignKubeconfig {

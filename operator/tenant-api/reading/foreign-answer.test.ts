@@ -1,11 +1,11 @@
 import { describe, expect, test } from 'vitest';
 import type { RawObject } from '../../kubernetes/source.ts';
 import { isRecord } from '../../model/is-record.ts';
-import { projectVolumeClaim } from '../../observation/held-objects.ts';
-import { projectNode } from '../../observation/node.ts';
-import { insideTenant } from '../../observation/own-cluster.ts';
-import { projectPod } from '../../observation/pod.ts';
-import { projectResourceSlice } from '../../observation/resource-slice.ts';
+import { projectVolumeClaim } from '../../metering/timelines/held-objects.ts';
+import { projectNode } from '../../metering/timelines/node.ts';
+import { insideTenant } from '../../metering/timelines/own-cluster.ts';
+import { projectPod } from '../../metering/timelines/pod.ts';
+import { projectResourceSlice } from '../../metering/timelines/resource-slice.ts';
 import { type ForeignAnswer, readForeignBytes } from './foreign-answer.ts';
 import { readView } from './read-apart.ts';
 

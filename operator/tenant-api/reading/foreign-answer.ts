@@ -2,15 +2,15 @@ import { identify, metadataOf } from '../../kubernetes/resource.ts';
 import type { Projected, RawObject } from '../../kubernetes/source.ts';
 import { isRecord } from '../../model/is-record.ts';
 import { omitUndefined } from '../../model/omit-undefined.ts';
-import { projectLoadBalancer, projectVolumeClaim } from '../../observation/held-objects.ts';
-import { encodeJson } from '../../observation/journal-text.ts';
-import { projectNode } from '../../observation/node.ts';
-import { insideTenant } from '../../observation/own-cluster.ts';
-import { projectPod } from '../../observation/pod.ts';
-import { recordAt, textAt } from '../../observation/raw-fields.ts';
-import { projectResourceClaim } from '../../observation/resource-claim.ts';
-import { projectResourceSlice } from '../../observation/resource-slice.ts';
-import type { Api } from '../../observation/shared-values.ts';
+import { projectLoadBalancer, projectVolumeClaim } from '../../metering/timelines/held-objects.ts';
+import { encodeJson } from '../../metering/timelines/journal-text.ts';
+import { projectNode } from '../../metering/timelines/node.ts';
+import { insideTenant } from '../../metering/timelines/own-cluster.ts';
+import { projectPod } from '../../metering/timelines/pod.ts';
+import { recordAt, textAt } from '../../metering/timelines/raw-fields.ts';
+import { projectResourceClaim } from '../../metering/timelines/resource-claim.ts';
+import { projectResourceSlice } from '../../metering/timelines/resource-slice.ts';
+import type { Api } from '../../metering/timelines/shared-values.ts';
 import { foreignObjectProblem } from './foreign-object.ts';
 
 /** What of an API server's bytes is to be made something of. */

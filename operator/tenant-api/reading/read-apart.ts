@@ -1,8 +1,8 @@
 import type { Connection } from '../../kubernetes/connection.ts';
 import type { Projected, Projection } from '../../kubernetes/source.ts';
 import { omitUndefined } from '../../model/omit-undefined.ts';
-import { decodeJson } from '../../observation/journal-text.ts';
-import type { Api } from '../../observation/shared-values.ts';
+import { decodeJson } from '../../metering/timelines/journal-text.ts';
+import type { Api } from '../../metering/timelines/shared-values.ts';
 import { type ForeignAnswer, type ForeignBytes, isForeignKind } from './foreign-answer.ts';
 
 /** Reads what a foreign API server has sent, outside of the main thread. Never rejects. */

@@ -1,6 +1,6 @@
 import { KubeConfig } from '@kubernetes/client-node';
-import type { Environment } from '../../config/load-environment.ts';
-import { createSettingsStore } from '../../config/settings-store.ts';
+import type { Environment } from '../../settings/load-environment.ts';
+import { createSettingsStore } from '../../settings/settings-store.ts';
 import type { TenantCluster } from '../../discovery/tenant-cluster.ts';
 import { settingsFrom } from '../../discovery/testing/host.ts';
 import type { RequestOutcome } from '../../kubernetes/connection.ts';

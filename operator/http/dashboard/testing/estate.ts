@@ -1,9 +1,9 @@
-import type { Settings } from '../../../config/settings.ts';
-import type { TenantBillingState } from '../../../enforcement/enforcement.ts';
+import type { Settings } from '../../../settings/settings.ts';
+import type { TenantBillingState } from '../../../billing/enforcement/enforcement.ts';
 import type { Ledger } from '../../../ledger/ledger.ts';
 import { createMemoryLedger } from '../../../ledger/testing/memory-ledger.ts';
 import { type TestEvent, testEvent } from '../../../ledger/testing/events.ts';
-import type { Explanation } from '../../../metering/explanation.ts';
+import type { Explanation } from '../../../metering/meters/explanation.ts';
 import type { UsageEvent } from '../../../model/event.ts';
 import { gpuShare, gpuWriter } from '../../testing/gpus.ts';
 import { NOW, quietViews, testCluster, testTenant } from '../../testing/test-server.ts';

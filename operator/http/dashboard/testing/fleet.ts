@@ -1,5 +1,5 @@
-import type { Settings } from '../../../config/settings.ts';
-import { createFleetLedger, createFleetTotals } from '../../../fleet/fleet-ledger.ts';
+import type { Settings } from '../../../settings/settings.ts';
+import { createFleetLedger, createFleetTotals } from '../../../app/fleet/fleet-ledger.ts';
 import type { Ledger } from '../../../ledger/ledger.ts';
 import { NOW } from '../../testing/test-server.ts';
 import type { HttpServerOptions, ServedStream } from '../../server.ts';

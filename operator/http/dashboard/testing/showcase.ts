@@ -1,5 +1,5 @@
-import type { Settings } from '../../../config/settings.ts';
-import type { Explanation } from '../../../metering/explanation.ts';
+import type { Settings } from '../../../settings/settings.ts';
+import type { Explanation } from '../../../metering/meters/explanation.ts';
 import type { Ledger } from '../../../ledger/ledger.ts';
 import { createMemoryLedger } from '../../../ledger/testing/memory-ledger.ts';
 import { deriveEventId } from '../../../model/event-id.ts';
@@ -7,7 +7,7 @@ import { type EventIdentity, SCHEMA_VERSION, type UsageEvent } from '../../../mo
 import { parseDecimal } from '../../../model/decimal.ts';
 import { formatInstant } from '../../../model/window.ts';
 import type { ReconcileQuery } from '../../../delivery/operations/reconcile.ts';
-import { UsageSums } from '../../../usage/usage-sums.ts';
+import { UsageSums } from '../../../billing/usage/usage-sums.ts';
 import { gpuShare, gpuWriter } from '../../testing/gpus.ts';
 import { NOW, quietViews, testCluster, testTenant } from '../../testing/test-server.ts';
 import type {

@@ -1,4 +1,4 @@
-import type { BudgetStanding } from '../../../budgets/standing.ts';
+import type { BudgetStanding } from '../../../billing/budgets/standing.ts';
 import { NOW } from '../../testing/test-server.ts';
 
 const EUR = 10n ** 21n;

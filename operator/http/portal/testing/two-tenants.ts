@@ -2,7 +2,7 @@ import { createMemoryLedger } from '../../../ledger/testing/memory-ledger.ts';
 import { testEvent } from '../../../ledger/testing/events.ts';
 import type { Ledger } from '../../../ledger/ledger.ts';
 import type { UsageEvent } from '../../../model/event.ts';
-import { bookOf, flat, priceOf } from '../../../pricing/testing/price-books.ts';
+import { bookOf, flat, priceOf } from '../../../model/pricing/testing/price-books.ts';
 import { gpuShare, gpuWriter } from '../../testing/gpus.ts';
 import {
   API_TOKEN,

@@ -1,0 +1,88 @@
+import { Credits } from '../billing/budgets/credits.ts';
+import { BudgetGate } from '../billing/budgets/gate.ts';
+import { BudgetKeeper } from '../billing/budgets/keeper.ts';
+import { PrepaidBalances } from '../billing/budgets/prepaid.ts';
+import { thresholdEvent, thresholdNotice } from '../billing/budgets/threshold-event.ts';
+import type { Views } from '../http/views.ts';
+import { EventRecorder } from '../kubernetes/events.ts';
+import type { BuildContext } from './build-context.ts';
+import type { ClusterView } from './cluster-view.ts';
+import { whenConfigured } from './custom-resources.ts';
+import type { Billing } from './delivery.ts';
+import type { Metering } from './metering.ts';
+import type { Part } from './parts.ts';
+
+/** Budgets of tenants, and what was paid beforehand. */
+export interface Budgets {
+  readonly budgets: BudgetKeeper;
+  readonly gate: BudgetGate;
+  readonly views: Required<Pick<Views, 'budgets' | 'credits'>>;
+  readonly part: Part;
+}
+
+/** The accounts of budgets, their thresholds and credits. */
+export function buildBudgets(
+  context: BuildContext,
+  cluster: ClusterView,
+  metering: Metering,
+  billing: Billing,
+): Budgets {
+  const { ledger, logger, clock, random, settings, customResources } = context;
+  const { delivery, totals } = billing.stream;
+  const windowMs = () => settings.current().metering.windowMs;
+  const credits = new Credits({ ledger, clock, windowMs });
+  const events = new EventRecorder(context);
+  const gate = new BudgetGate({
+    ledger,
+    clock,
+    random,
+    logger,
+    enforcement: billing.enforcement,
+    isSpared: (tenant) => settings.current().enforcement.neverSuspend.includes(tenant),
+    tell: async (reached, toldTo) => {
+      const regarding = customResources.giverOf(reached.override);
+      const [isRecorded, { told, waiting }] = await Promise.all([
+        regarding !== undefined &&
+          events.recordOnce(thresholdEvent(reached, regarding), reached.id),
+        delivery.notify(thresholdNotice(reached), toldTo),
+      ]);
+      if (isRecorded && waiting.length === 0) return { kind: 'told' };
+      const reason = waiting[0] ?? 'the API server does not take its Event';
+      return { kind: 'waiting', toldTo: told, reason };
+    },
+  });
+  const sources = {
+    ledger,
+    clock,
+    logger,
+    credits,
+    totals,
+    settings,
+    isCharged: (metric: string) => metering.catalog().find(metric)?.informational !== true,
+  };
+  const budgets = new BudgetKeeper({
+    ...sources,
+    gate,
+    prepaid: new PrepaidBalances(sources),
+    discovery: cluster.discovery,
+    windows: metering.windows,
+    pricesKnown: () => customResources.pricesKnown(),
+  });
+  return {
+    budgets,
+    gate,
+    views: {
+      budgets: { of: (tenant) => budgets.of(tenant) },
+      credits: {
+        add: (request) => credits.add(request),
+        list: (tenant) => credits.list(tenant),
+        used: (tenant, counts) => budgets.prepaidUsed(tenant, counts),
+        counts: (tenant) => budgets.prepaidCounts(tenant),
+      },
+    },
+    part: whenConfigured(customResources, {
+      name: 'budgets',
+      run: (signal) => budgets.run(signal),
+    }),
+  };
+}

@@ -1,0 +1,250 @@
+import { type Controllers, createControllers } from '../controllers/controllers.ts';
+import type { MeterFacts } from './fleet/meter-report.ts';
+import type { ReadinessCheck, Views } from '../http/views.ts';
+import { createReflectorMetrics, createWorkQueueMetrics } from '../kubernetes/metrics.ts';
+import { PlanKeeper } from '../billing/usage/plan-keeper.ts';
+import { createCollectorMetrics } from '../metering/windows/collector-metrics.ts';
+import { type Budgets, buildBudgets } from './budgets.ts';
+import type { BuildContext, OperatorOptions } from './build-context.ts';
+import { ClusterHolder } from './cluster-holder.ts';
+import { buildClusterView, type ClusterView } from './cluster-view.ts';
+import { compareWithStatus } from './compare-with-status.ts';
+import { CustomResources, whenConfigured } from './custom-resources.ts';
+import { type Billing, buildDelivery } from './delivery.ts';
+import { fleetReports } from './fleet-reports.ts';
+import { type KnownMeter, ownMeter } from './known-meter.ts';
+import { httpPart, labelParts, reachOut } from './leader-parts.ts';
+import { buildMetering, type Metering } from './metering.ts';
+import { aborted, type Part, runParts } from './parts.ts';
+import { createStatusMetrics } from './status-metrics.ts';
+import { destinationCursors } from './stream.ts';
+import { LEASE } from './terms.ts';
+import { billingView, destinationsView, streamViews } from './views.ts';
+
+const RETENTION_INTERVAL_MS = 60_000;
+
+/** Builds the operator of a process that leads, in the direction in which usage flows (docs/architecture.md). */
+export async function buildOperator(options: OperatorOptions): Promise<readonly Part[]> {
+  const { connection, ledger, clock, logger, registry, namespace } = options;
+  const customResources = new CustomResources(() => watchesFit(options));
+  const reached = await reachOut(options, customResources);
+  const context: BuildContext = {
+    ...reached.context,
+    collectorMetrics: createCollectorMetrics(registry),
+    reflectorMetrics: createReflectorMetrics(registry),
+    queueMetrics: createWorkQueueMetrics(registry),
+  };
+  const cluster = await buildClusterView(context);
+  const metering = await buildMetering(context, cluster);
+  const billing = await buildDelivery(context, cluster, metering);
+  const budgets = buildBudgets(context, cluster, metering, billing);
+  const readiness = () => readinessOf(context, cluster);
+  const { held } = billing;
+  const meter = ownMeter(context, { cluster, metering, held, readiness });
+  const built = { cluster, metering, billing, budgets, meter, readiness };
+  const views = operatorViews(context, built);
+  const controllers = buildControllers(context, built, views);
+  customResources.bind(controllers);
+  createStatusMetrics(registry, views, cluster.tenantApis, budgets);
+  const holding = { connection, namespace, clock, logger, registry };
+  const { ledgerId } = ledger.stats();
+  const holder = new ClusterHolder({ ...holding, lease: LEASE, ledgerId });
+  const metered: readonly Part[] = [
+    ...cluster.parts,
+    { name: 'controllers', run: (signal) => controllers.run(signal) },
+    { name: 'namespaces', run: (signal) => compareNamespaces(options, controllers, signal) },
+    ...billing.parts,
+    { name: 'holder', run: (signal) => holder.run(signal) },
+    // How long usage is kept may be the policy's word.
+    whenConfigured(customResources, {
+      name: 'retention',
+      run: (signal) => retain(options, signal),
+    }),
+    ...metering.parts,
+    plansPart(context, cluster, views),
+    budgets.part,
+    ...(options.isDatabase ? [fleetReports(context, built)] : []),
+    ...labelParts(context, readiness),
+  ];
+  return [
+    ...reached.parts,
+    billing.sums,
+    httpPart(context, { views, ledger, totals: billing.stream.totals }),
+    {
+      name: 'leader',
+      run: async (signal) => {
+        await holder.claim(signal);
+        if (!signal.aborted) await compareWithStatus(options, signal);
+        if (signal.aborted) return;
+        const end = await runParts(metered, signal, { clock, logger });
+        if (end.kind === 'failed') throw new Error(end.reason);
+      },
+    },
+  ];
+}
+
+/** What an operator is built of, as far as it is shown. */
+interface Built {
+  readonly cluster: ClusterView;
+  readonly metering: Metering;
+  readonly billing: Billing;
+  readonly budgets: Budgets;
+  readonly meter: KnownMeter<MeterFacts>;
+  readonly readiness: Views['readiness'];
+}
+
+/** What the HTTP API shows. */
+function operatorViews(
+  { settings, customResources, mayAct }: BuildContext,
+  { metering, billing, budgets, meter, readiness }: Built,
+): Views {
+  const { stream, held, enforcement, noticedOf } = billing;
+  const destinations = destinationsView(stream.delivery, noticedOf);
+  return streamViews(
+    { ...stream.origin, meter, destinations },
+    {
+      ...budgets.views,
+      held,
+      enforcement,
+      billingState: (tenant) => enforcement.stateOf(tenant),
+      settings: () => settings.current(),
+      catalog: metering.catalog,
+      pricesKnown: () => customResources.pricesKnown(),
+      explanations: {
+        find: async (event) => {
+          const question = metering.question(event);
+          return question === undefined
+            ? metering.explanations.find(event)
+            : { kind: 'asked', ...question };
+        },
+      },
+      readiness,
+      leads: () => mayAct() && readiness().every(({ ok }) => ok),
+    },
+  );
+}
+
+/** Ready once the first lists are in and tenant clusters are known; later trouble shows in status, not here. */
+function readinessOf(
+  { stopping, ledger }: Pick<BuildContext, 'stopping' | 'ledger'>,
+  { watches, discovery }: ClusterView,
+): readonly ReadinessCheck[] {
+  const starting = watches.all.filter((watch) => watch.health().state === 'starting');
+  const { disk } = ledger.stats();
+  return [
+    { name: 'running', ok: !stopping.aborted, detail: stopping.aborted ? 'stopping' : 'yes' },
+    {
+      name: 'watches',
+      ok: starting.length === 0,
+      ...(starting.length > 0 && {
+        detail: `not listed yet: ${starting.map(({ resource }) => resource.plural).join(', ')}`,
+      }),
+    },
+    {
+      name: 'discovery',
+      ok: discovery.known(),
+      ...(!discovery.known() && { detail: 'waiting for the first successful discovery' }),
+    },
+    { name: 'ledger', ok: disk.level !== 'collector-paused', detail: `disk: ${disk.level}` },
+  ];
+}
+
+/** The controllers of the custom resources, and what their status shows. */
+function buildControllers(
+  context: BuildContext,
+  { cluster, metering, billing, budgets, meter }: Built,
+  views: Views,
+): Controllers {
+  const { ledger, settings, environment } = context;
+  const { windows } = metering;
+  const { enforcement, held, stream } = billing;
+  return createControllers({
+    ...context,
+    records: ledger,
+    knowsMetric: (code) => metering.catalog().find(code) !== undefined,
+    cursors: destinationCursors(() => [stream], context.clock),
+    leavesToHub: environment.role === 'meter',
+    budgets: budgets.budgets,
+    held,
+    enforcement: {
+      mode: () => settings.current().enforcement.mode,
+      status: () => enforcement.status(),
+    },
+    delivery: billingView(views.destinations),
+    tenants: {
+      known: meter.known,
+      clusters: () => meter.clusters(),
+      problems: () => meter.problems(),
+      overrides: () => cluster.discovery.overrides(),
+    },
+    windows: {
+      lastWindowEnd: () => windows.lastWindow?.end,
+      gaps: () => meter.gaps(),
+      failedTenantApis: () => meter.failedTenantApis(),
+      withoutKubeconfig: () => meter.withoutKubeconfig().length,
+      metricsFailure: () => meter.metricsFailure(),
+      prometheus: () => metering.prometheus(),
+      unattributed: () => meter.unattributed(),
+    },
+  });
+}
+
+/** Records which plan each tenant is on. */
+function plansPart(
+  { ledger, clock, logger, settings, customResources }: BuildContext,
+  { discovery }: ClusterView,
+  views: Views,
+): Part {
+  const plans = new PlanKeeper({
+    ledger,
+    clock,
+    logger,
+    known: () => discovery.known(),
+    tenants: () => views.discovery.tenants(),
+    defaultPlan: () => settings.current().billing.defaultPlanCode,
+  });
+  return whenConfigured(customResources, {
+    name: 'plans of tenants',
+    run: (signal) => plans.run(signal),
+  });
+}
+
+/** Whether the watches are of the namespaces that the settings name. */
+function watchesFit({ settings, watchNamespaces }: OperatorOptions): boolean {
+  const named = settings.current().discovery.watchNamespaces;
+  return (
+    named.every((name) => watchNamespaces.includes(name)) &&
+    watchNamespaces.every((name) => named.includes(name))
+  );
+}
+
+async function compareNamespaces(
+  options: OperatorOptions,
+  controllers: Pick<Controllers, 'ready'>,
+  signal: AbortSignal,
+): Promise<void> {
+  const { settings } = options;
+  await controllers.ready(signal).catch((error: unknown) => {
+    if (!signal.aborted) throw error;
+  });
+  const look = (): void => {
+    if (watchesFit(options)) return;
+    options.onOtherNamespaces(settings.current().discovery.watchNamespaces);
+  };
+  if (signal.aborted) return;
+  const leave = settings.subscribe(look);
+  look();
+  await aborted(signal);
+  leave();
+}
+
+async function retain(
+  { settings, ledger, clock }: OperatorOptions,
+  signal: AbortSignal,
+): Promise<void> {
+  while (!signal.aborted) {
+    ledger.setRetention(settings.current().ledger.retentionMs);
+    await ledger.retain(clock.now());
+    await clock.sleep(RETENTION_INTERVAL_MS, signal).catch(() => undefined);
+  }
+}

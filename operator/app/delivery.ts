@@ -1,0 +1,210 @@
+import type { DestinationStatus } from '../delivery/destination-status.ts';
+import { createDriftWatch, type DriftReport } from '../delivery/operations/drift-watch.ts';
+import { createInvoiceWatch } from '../delivery/operations/invoice-watch.ts';
+import { type PriceReport, PriceWatch } from '../delivery/operations/price-watch.ts';
+import { type Rate, RateWatch } from '../delivery/operations/rate-watch.ts';
+import { wasServed } from '../delivery/records/served-tenants.ts';
+import type { Discovery } from '../discovery/discovery.ts';
+import { createEnforcement, type Enforcement } from '../billing/enforcement/enforcement.ts';
+import { Revocations } from '../http/portal/revocations.ts';
+import { HeldUsage } from '../billing/held-usage/ledger-held-usage.ts';
+import { EventRecorder } from '../kubernetes/events.ts';
+import { omitUndefined } from '../model/omit-undefined.ts';
+import { Summing } from '../billing/usage/summing.ts';
+import type { UsageTotals } from '../billing/usage/usage-totals.ts';
+import type { BuildContext } from './build-context.ts';
+import type { ClusterView } from './cluster-view.ts';
+import { whenConfigured } from './custom-resources.ts';
+import type { Metering } from './metering.ts';
+import { openGaps } from './open-gaps.ts';
+import { aborted, type Part } from './parts.ts';
+import { Stream, type StreamSource } from './stream.ts';
+
+/** What goes to billing systems, and what comes back from them. */
+export interface Billing {
+  readonly stream: Stream;
+  /** Keeps the sums of the stream. Ended after whatever shows them. */
+  readonly sums: Part;
+  readonly noticedOf: (status: DestinationStatus) => Noticed;
+  readonly enforcement: Enforcement;
+  readonly held: HeldUsage;
+  readonly parts: readonly Part[];
+}
+
+/** What is known of a destination beside delivery itself: only what is known, or wrong. */
+export interface Noticed {
+  readonly drift?: DriftReport;
+  readonly prices?: PriceReport;
+  readonly rate?: Rate;
+  readonly tooSlow?: Rate;
+}
+
+/** Delivery of events, the comparisons with what arrived, and the enforcement of alerts. */
+export async function buildDelivery(
+  context: BuildContext,
+  cluster: ClusterView,
+  metering: Metering,
+): Promise<Billing> {
+  const { settings, connection, ledger, clock, random, logger, registry } = context;
+  const { customResources, queueMetrics, instance } = context;
+  const { discovery, watches } = cluster;
+  const common = { clock, random, logger, ledger, registry };
+  const summing = new Summing(context);
+  const totals = (): UsageTotals | undefined => summing.totals;
+  const stream = new Stream(context, { ...ownStream(context, cluster, metering), totals });
+  const { delivery } = stream;
+  const drift = createDriftWatch({ ...common, delivery });
+  const invoices = createInvoiceWatch({ ...common, delivery });
+  const rate = new RateWatch(ledger, clock);
+  const prices = new PriceWatch({
+    ...common,
+    delivery,
+    prices: () => {
+      const { pricing, billing } = settings.current();
+      return { books: pricing.books, defaultPlan: billing.defaultPlanCode };
+    },
+  });
+  const enforcement = createEnforcement({
+    ...common,
+    settings,
+    connection,
+    discovery,
+    sources: watches.discovery,
+    queueMetrics,
+    ask: (provider, customer, signal) => delivery.tenantsOf(provider, customer, signal),
+    askKeys: (provider, signal) => delivery.publicKeysOf(provider, signal),
+    report: (...reported) => delivery.report(...reported),
+    askStanding: (asked, signal) => delivery.standing(asked, signal),
+    overridesKnown: (signal) => customResources.ready(signal),
+    events: new EventRecorder({ connection, clock, logger, instance }),
+  });
+  const { held, part: heldPart } = buildHeldUsage(context, discovery, metering);
+  // Nothing may be pushed, and no alert come, before.
+  await enforcement.load();
+  await held.load();
+  return {
+    stream,
+    sums: sumsPart(summing),
+    held,
+    noticedOf: (status) =>
+      omitUndefined({
+        drift: drift.reportOf(status.name),
+        prices: prices.reportOf(status.name),
+        rate: rate.rateOf(status),
+        tooSlow: rate.tooSlow(status),
+      }),
+    enforcement,
+    parts: [
+      // A destination that is not known yet would count as gone.
+      whenConfigured(customResources, { name: 'delivery', run: (signal) => stream.feed(signal) }),
+      {
+        name: 'destination watches',
+        run: async (signal) => {
+          const watches = [drift, invoices, rate];
+          await Promise.all(watches.map((watch) => watch.run(signal)));
+        },
+      },
+      // A book that is not known yet would count as none.
+      whenConfigured(customResources, { name: 'prices', run: (signal) => prices.run(signal) }),
+      { name: 'enforcement', run: (signal) => enforcement.run(signal) },
+      heldPart,
+    ],
+  };
+}
+
+function sumsPart(summing: Summing): Part {
+  return {
+    name: 'sums',
+    run: async (signal) => {
+      await summing.open();
+      await aborted(signal);
+      await summing.close();
+    },
+  };
+}
+
+/**
+ * The way of pushed usage into the ledger. Until the custom resources have been looked at, whatever they
+ * say, usage of tenants that nobody knows is held: it is released where they want it to be.
+ */
+function buildHeldUsage(
+  { settings, ledger, clock, customResources }: BuildContext,
+  discovery: Discovery,
+  { catalog }: Pick<Metering, 'catalog'>,
+): { readonly held: HeldUsage; readonly part: Part } {
+  let configured = false;
+  const isDiscovered = (id: string): boolean => discovery.findTenant(id) !== undefined;
+  const held = new HeldUsage({
+    ledger,
+    clock,
+    unknownTenants: () => (configured ? settings.current().ingest.unknownTenants : 'hold'),
+    isDiscovered,
+    wasServed: (tenant) => wasServed(ledger, tenant),
+    isMeasuredHere: ({ metric, tenant }) =>
+      catalog().find(metric)?.source !== 'custom' && isDiscovered(tenant),
+  });
+  const part = whenConfigured(customResources, {
+    name: 'held usage',
+    run: async (signal) => {
+      configured = true;
+      const look = (): void => void held.releaseKnown();
+      const endings = [discovery.subscribe(look), settings.subscribe(look)];
+      look();
+      await aborted(signal);
+      for (const end of endings) end();
+    },
+  });
+  return { held, part };
+}
+
+/** The stream of this operator: fed by the settings in force, and offboarded by what discovery has given up. */
+function ownStream(
+  context: BuildContext,
+  { discovery, observation }: ClusterView,
+  metering: Metering,
+): Omit<StreamSource, 'totals'> {
+  const { settings, environment, ledger, registry, clock, mayAct, customResources } = context;
+  const { clusterName: source, region } = environment.identity;
+  const isMeter = environment.role === 'meter';
+  return {
+    name: { source, region },
+    ledger,
+    registry,
+    mayAct,
+    catalog: metering.catalog,
+    tenants: {
+      find: (id) => discovery.findTenant(id),
+      subscribe: (listener) => discovery.subscribe(() => listener()),
+      openGaps: () => {
+        const fillableFrom = clock.now() - settings.current().metering.maxBackfillMs;
+        return openGaps(metering.gaps(), observation.tenantClusters, fillableFrom);
+      },
+    },
+    existing: () => customResources.destinations(),
+    wanted: () => settings.current().billing.destinations,
+    noneWanted: isMeter ? 'a hub feeds what it has' : 'events stay in the ledger',
+    othersFeed: isMeter,
+    subscribe: (listener) => {
+      const endings = [settings.subscribe(listener), discovery.subscribe(listener)];
+      return () => {
+        for (const end of endings) end();
+      };
+    },
+    // A meter accepts departures together with a hub.
+    departures: () => (isMeter ? [] : discovery.offboarded()),
+    depart: departing(discovery, new Revocations(ledger, clock)),
+  };
+}
+
+/** Ends the portal tokens of a departed customer, and hands the customer over to delivery. */
+export function departing(
+  discovery: Pick<Discovery, 'acceptOffboarding'>,
+  tokens: Pick<Revocations, 'revokeAll'>,
+): StreamSource['depart'] {
+  return async ({ tenant }, delivery) => {
+    const revoked = await tokens.revokeAll(tenant.id);
+    const outcome = revoked.kind === 'failed' ? revoked : await delivery.offboard(tenant);
+    if (outcome.kind === 'written') discovery.acceptOffboarding(tenant.id);
+    return outcome;
+  };
+}

@@ -1,0 +1,70 @@
+import { type MeterFacts, reportMeter } from './fleet/meter-report.ts';
+import type { BuildContext } from './build-context.ts';
+import type { ClusterView } from './cluster-view.ts';
+import { whenConfigured } from './custom-resources.ts';
+import type { Billing } from './delivery.ts';
+import type { KnownMeter } from './known-meter.ts';
+import type { Metering } from './metering.ts';
+import { openGaps } from './open-gaps.ts';
+import type { Part } from './parts.ts';
+
+interface Reported {
+  readonly cluster: ClusterView;
+  readonly billing: Billing;
+  readonly metering: Metering;
+  readonly meter: KnownMeter<MeterFacts>;
+}
+
+/**
+ * Reports to whoever reads or feeds the stream elsewhere what only its meter knows, while this process is that
+ * (docs/fleet.md#what-a-meter-tells). Nothing before the custom resources are known: a hub would feed the operator's own destinations.
+ */
+export function fleetReports(context: BuildContext, reported: Reported): Part {
+  const { ledger, clock, logger, environment } = context;
+  const { cluster, meter } = reported;
+  let rounds = 0;
+  return whenConfigured(context.customResources, {
+    name: 'reports to the fleet',
+    run: async (signal) => {
+      const leave = cluster.discovery.subscribe(() => {
+        rounds += 1;
+      });
+      await reportMeter(
+        {
+          ledger,
+          clock,
+          logger,
+          rounds: () => rounds,
+          clusters: () => (meter.known() ? meter.clusters() : undefined),
+          report: meter.report,
+          ...(environment.role === 'meter' && {
+            acceptDepartures: () => acceptDepartures(context, reported),
+          }),
+        },
+        signal,
+      );
+      leave();
+    },
+  });
+}
+
+/**
+ * Accepts the departure of each tenant that no gap can bring usage for, or that left more than MAX_BACKFILL ago. Own destinations
+ * are asked before; a hub reads the accepted departures in the records of discovery.
+ */
+async function acceptDepartures(
+  { settings, clock, logger }: BuildContext,
+  { cluster, metering, billing }: Reported,
+): Promise<void> {
+  const { discovery, observation } = cluster;
+  const left = discovery.offboarded();
+  if (left.length === 0) return;
+  const fillableFrom = clock.now() - settings.current().metering.maxBackfillMs;
+  const mayCome = openGaps(metering.gaps(), observation.tenantClusters, fillableFrom);
+  for (const { tenant, at } of left) {
+    if (at > fillableFrom && mayCome(tenant.id)) continue;
+    const asked = await billing.stream.delivery.offboard(tenant);
+    if (asked.kind === 'failed') logger.warn(`[fleet] ${asked.message}`);
+    else discovery.acceptOffboarding(tenant.id);
+  }
+}

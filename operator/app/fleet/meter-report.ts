@@ -1,0 +1,168 @@
+import type { CustomMetricSetting, Role } from '../../settings/settings.ts';
+import type { TenantCluster } from '../../discovery/tenant-cluster.ts';
+import type { Ledger, RecordChange } from '../../ledger/ledger.ts';
+import type { MetricDefinition } from '../../model/catalog.ts';
+import { errorText } from '../../model/error-text.ts';
+import { isRecord } from '../../model/is-record.ts';
+import type { Clock } from '../../telemetry/clock.ts';
+import type { Logger } from '../../telemetry/logger.ts';
+import type { FailedTenantApi } from '../../tenant-api/tenant-api.ts';
+
+/**
+ * What only the meter of a stream knows, as it writes it every few seconds beside the events for whoever shows or feeds
+ * the stream elsewhere (docs/fleet.md#what-a-meter-tells). Lists have their first hundred. Times are milliseconds since the epoch.
+ */
+export interface MeterReport extends MeterFacts {
+  /** Grows with every report of a process; one that stands still is of a meter that is gone. */
+  readonly beat: number;
+  /** Another one when tenants or tenant clusters have changed. */
+  readonly revision: string;
+}
+
+/** What a meter reports of itself. */
+export interface MeterFacts {
+  readonly version: string;
+  readonly role: Role;
+  readonly ready: boolean;
+  /** What it waits for, where it is not ready. */
+  readonly waitsFor: readonly string[];
+  readonly windowMs: number;
+  /** BillingDestinations of its own cluster, which it feeds itself: a hub leaves those names to it. Absent in older releases. */
+  readonly ownDestinations?: readonly string[];
+  readonly tenants: number;
+  readonly tenantClusters: number;
+  /** Metrics of its own: CUSTOM_METRICS, and those that it asks Prometheus for. */
+  readonly customMetrics: readonly CustomMetricSetting[];
+  readonly measuredMetrics: readonly MetricDefinition[];
+  readonly gaps: number;
+  readonly failedTenantApis: { readonly total: number; readonly items: readonly FailedTenantApi[] };
+  readonly withoutKubeconfig: { readonly total: number; readonly items: readonly string[] };
+  readonly metricsFailure?: { readonly reason: string; readonly since: number };
+  readonly unattributed: {
+    readonly total: number;
+    readonly items: readonly string[];
+    readonly gpuSeconds: number;
+    readonly gpuObjects: number;
+  };
+  readonly problems: readonly string[];
+}
+
+const REPORT_KEY = 'fleet/report';
+const CLUSTER_PREFIX = 'fleet/cluster/';
+
+/** Of every list in a report. */
+export const MOST_ITEMS = 100;
+
+type Records = Pick<Ledger, 'record' | 'records'>;
+
+const REPORT_EVERY_MS = 5_000;
+
+/**
+ * Writes what the meter of a stream reports of itself, every five seconds until the signal is aborted. What cannot be written
+ * now is written with the next report.
+ */
+export async function reportMeter(
+  options: {
+    /** That of the meter. */
+    readonly ledger: Pick<Ledger, 'record' | 'records' | 'writeRecords'>;
+    readonly report: () => MeterFacts;
+    /** Undefined before tenant clusters are known. */
+    readonly clusters: () => readonly TenantCluster[] | undefined;
+    /** Grows with every round of discovery that may have changed tenants. */
+    readonly rounds: () => number;
+    /** Accepts departures of tenants, which a hub reads then; called before each report. */
+    readonly acceptDepartures?: (() => Promise<void>) | undefined;
+    readonly clock: Clock;
+    readonly logger: Logger;
+  },
+  signal: AbortSignal,
+): Promise<void> {
+  const { ledger, clock, logger } = options;
+  const startedAt = clock.now();
+  let beat = 0;
+  let stored: ReadonlyMap<string, string> | undefined;
+  /** Gives why nothing was written; undefined when it was. */
+  const write = async (): Promise<string | undefined> => {
+    await options.acceptDepartures?.();
+    stored ??= await readClusterTexts(ledger);
+    const clusters = options.clusters();
+    const revision = `${startedAt}/${options.rounds()}`;
+    const report: MeterReport = { ...options.report(), beat: beat + 1, revision };
+    const outcome = await ledger.writeRecords([
+      ...(clusters === undefined ? [] : clusterChanges(stored, clusters)),
+      { key: REPORT_KEY, value: JSON.stringify({ v: 1, report }) },
+    ]);
+    if (outcome.kind === 'failed') return outcome.message;
+    beat += 1;
+    if (clusters !== undefined) {
+      stored = new Map(clusters.map((cluster) => [cluster.id, JSON.stringify(cluster)]));
+    }
+    return undefined;
+  };
+  let logged = '';
+  while (!signal.aborted) {
+    const problem = await write().catch(errorText);
+    if (problem !== undefined && problem !== logged) logger.warn(`[fleet] ${problem}`);
+    logged = problem ?? '';
+    await clock.sleep(REPORT_EVERY_MS, signal).catch(() => undefined);
+  }
+}
+
+/** The newest report; undefined where no meter has written one that this program knows. */
+export async function readReport(records: Records): Promise<MeterReport | undefined> {
+  const stored = parsed(await records.record(REPORT_KEY));
+  return stored?.['v'] === 1 && isReport(stored['report']) ? stored['report'] : undefined;
+}
+
+/** The changes that lead from the tenant clusters on record, by id, to those that there are. */
+function clusterChanges(
+  stored: ReadonlyMap<string, string>,
+  clusters: readonly TenantCluster[],
+): readonly RecordChange[] {
+  const next = new Map(clusters.map((cluster) => [cluster.id, JSON.stringify(cluster)]));
+  const gone = [...stored.keys()].filter((id) => !next.has(id));
+  return [
+    ...[...next].flatMap(([id, value]) =>
+      stored.get(id) === value ? [] : [{ key: CLUSTER_PREFIX + id, value }],
+    ),
+    ...gone.map((id) => ({ key: CLUSTER_PREFIX + id, value: undefined })),
+  ];
+}
+
+/** The tenant clusters on record as their texts, by id. */
+async function readClusterTexts(records: Records): Promise<ReadonlyMap<string, string>> {
+  const texts = new Map<string, string>();
+  for await (const [key, value] of records.records(CLUSTER_PREFIX)) {
+    texts.set(key.slice(CLUSTER_PREFIX.length), value);
+  }
+  return texts;
+}
+
+export async function readClusters(records: Records): Promise<readonly TenantCluster[]> {
+  const texts = await readClusterTexts(records);
+  return [...texts.values()].flatMap((text) => {
+    const cluster = parsed(text);
+    return isCluster(cluster) ? [cluster] : [];
+  });
+}
+
+function parsed(text: string | undefined): Readonly<Record<string, unknown>> | undefined {
+  if (text === undefined) return undefined;
+  try {
+    const value: unknown = JSON.parse(text);
+    return isRecord(value) ? value : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+/** Only this module writes under these keys, so a field or two tell a whole record from a damaged one. */
+function isReport(value: unknown): value is MeterReport {
+  return (
+    isRecord(value) && typeof value['version'] === 'string' && typeof value['beat'] === 'number'
+  );
+}
+
+function isCluster(value: unknown): value is TenantCluster {
+  return isRecord(value) && typeof value['id'] === 'string' && typeof value['tenant'] === 'string';
+}

@@ -1,0 +1,120 @@
+import type {
+  Destination,
+  ProvisionOutcome,
+  StepOutcome,
+  VerifyOutcome,
+} from '../../destinations/destination.ts';
+import type { Customer } from '../../ledger/fleet.ts';
+import type { Customers, CustomerWork } from './customers.ts';
+import { errorText } from '../../model/error-text.ts';
+import type { UsageEvent } from '../../model/event.ts';
+import { override } from '../../model/override.ts';
+import type { Tenant } from '../../model/tenant.ts';
+
+const NOT_ASKED: VerifyOutcome = { kind: 'retry', reason: 'it cannot be asked' };
+
+/** In place of a tenant where what all of them need is made. */
+const NOBODY = '';
+
+/**
+ * A destination as one stream of several sees it: customers are made and ended one at a time over all of them. Who comes to
+ * a customer that another stream has made as it is wanted finds it made, and one that is left by a stream ends with
+ * the last (docs/fleet.md#one-customer).
+ */
+export function oneCustomer(
+  destination: Destination,
+  stream: string,
+  customers: Customers,
+): Destination {
+  const alone = async <T>(
+    tenant: Tenant,
+    work: (known: Customer | undefined) => Promise<CustomerWork<T>>,
+  ): Promise<T | StepOutcome> => {
+    try {
+      return await customers.alone(destination.name, tenant.id, work);
+    } catch (error) {
+      return { kind: 'retry', reason: `shared customers: ${errorText(error)}` };
+    }
+  };
+  const { customers: own } = destination;
+  return override<Destination>(destination, {
+    bootstrap: async (catalog, signal) => {
+      try {
+        const make = async () =>
+          ({ result: await destination.bootstrap(catalog, signal), record: 'as before' }) as const;
+        return await customers.alone(destination.name, NOBODY, make);
+      } catch (error) {
+        return { kind: 'retry', reason: `shared customers: ${errorText(error)}` };
+      }
+    },
+    // What it has in sum is of all streams, and one stream's ledger cannot say what of it is whose.
+    ...(destination.verify !== undefined && {
+      verify: async (events: readonly UsageEvent[], signal: AbortSignal) =>
+        (await destination.verify?.(events, signal)) ?? NOT_ASKED,
+    }),
+    customers: own && {
+      provision: (tenant, signal) =>
+        alone<ProvisionOutcome>(tenant, async (known) => {
+          const wanted = withEarliest(tenant, known);
+          const record = recordOf(wanted, stream, known);
+          if (known !== undefined && isMadeByAnother(known, record, stream)) {
+            return { result: { kind: 'done' }, record };
+          }
+          const result = await own.provision(wanted, signal);
+          return { result, record: result.kind === 'done' ? record : 'as before' };
+        }),
+      offboard: (tenant, signal) =>
+        alone<StepOutcome>(tenant, async (known) => {
+          const others = (known?.streams ?? []).filter((one) => one !== stream);
+          if (known !== undefined && others.length > 0) {
+            return { result: { kind: 'done' }, record: { ...known, streams: others } };
+          }
+          const result = await own.offboard(tenant, signal);
+          return { result, record: result.kind === 'done' ? 'none' : 'as before' };
+        }),
+    },
+  });
+}
+
+/** With the earliest usage of any stream: a subscription that begins later would leave some unbilled. */
+function withEarliest(tenant: Tenant, known: Customer | undefined): Tenant {
+  const starts = [tenant.billableFrom, known?.billableFrom].filter((at) => at !== undefined);
+  return starts.length === 0 ? tenant : { ...tenant, billableFrom: Math.min(...starts) };
+}
+
+function recordOf(tenant: Tenant, stream: string, known: Customer | undefined): Customer {
+  const { billableFrom, ...rest } = tenant;
+  return {
+    fingerprint: JSON.stringify(rest),
+    ...(billableFrom !== undefined && { billableFrom }),
+    streams: [...new Set([...(known?.streams ?? []), stream])].toSorted(),
+  };
+}
+
+/** A stream that is on record asks again because it has reason to: after a restart, or when the customer is not found there. */
+function isMadeByAnother(known: Customer, wanted: Customer, stream: string): boolean {
+  return (
+    !known.streams.includes(stream) &&
+    known.fingerprint === wanted.fingerprint &&
+    known.billableFrom === wanted.billableFrom
+  );
+}
+
+/**
+ * One customer out of a tenant as the streams have it: as where it is oldest, with the tenant clusters of all. Which of
+ * equally old ones counts does not change as long as the order of streams does not.
+ */
+export function mergeTenants(all: readonly (readonly Tenant[])[]): ReadonlyMap<string, Tenant> {
+  const merged = new Map<string, Tenant>();
+  for (const tenant of all.flat()) {
+    const before = merged.get(tenant.id);
+    if (before === undefined) {
+      merged.set(tenant.id, tenant);
+      continue;
+    }
+    const oldest = tenant.createdAt < before.createdAt ? tenant : before;
+    const clusters = [...new Set([...before.clusters, ...tenant.clusters])].toSorted();
+    merged.set(tenant.id, { ...oldest, clusters });
+  }
+  return merged;
+}

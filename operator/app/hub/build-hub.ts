@@ -1,0 +1,157 @@
+import { billingDestinations, existingDestination } from '../../controllers/billing-destination.ts';
+import { ControllerSet } from '../../controllers/controller-set.ts';
+import { SecretReader } from '../../controllers/secret-reader.ts';
+import { billingStateOf } from '../../billing/enforcement/enforcement.ts';
+import { newRecord } from '../../billing/enforcement/states/tenant-record.ts';
+import { Customers } from '../fleet/customers.ts';
+import { createFleetLedger, createFleetTotals } from '../fleet/fleet-ledger.ts';
+import type { DestinationsView, ReadinessCheck } from '../../http/views.ts';
+import type { Connection } from '../../kubernetes/connection.ts';
+import { createReflectorMetrics, createWorkQueueMetrics } from '../../kubernetes/metrics.ts';
+import type { LeaderContext } from '../build-context.ts';
+import { CustomResources } from '../custom-resources.ts';
+import { httpPart, labelParts, reachOut } from '../leader-parts.ts';
+import type { Part } from '../parts.ts';
+import { destinationCursors } from '../stream.ts';
+import { billingView } from '../views.ts';
+import { destinationsView, metersOfAll } from './all-streams.ts';
+import { createFleetMetrics } from './fleet-metrics.ts';
+import { FleetRegistry } from './fleet-registry.ts';
+import type { HubContext } from './hub-stream.ts';
+import { type HubDatabases, HubStreams } from './hub-streams.ts';
+import { fleetCatalog } from './stream-catalog.ts';
+
+/** What a hub has before it builds. */
+export interface HubOptions extends LeaderContext {
+  readonly databases: HubDatabases;
+  /** By which this process leads in the first database. */
+  readonly epoch: number;
+  /** The cluster whose BillingDestinations hold beside the destinations of the environment; a hub may do without one. */
+  readonly cluster?: { readonly connection: Connection; readonly namespace: string } | undefined;
+}
+
+/** A leader answers requests for so long without its database. */
+const ANSWERS_MS = 30_000;
+
+/** Builds the hub of a process that leads: streams without a meter (docs/fleet.md). */
+export async function buildHub(options: HubOptions): Promise<readonly Part[]> {
+  const { databases, epoch, mayAct, stopping } = options;
+  const [{ database, lease }] = databases;
+  const registry = new FleetRegistry(options.registry);
+  const customResources = new CustomResources();
+  const reached = await reachOut({ ...options, registry }, customResources);
+  const customers = new Customers(database.customers(epoch), mayAct);
+  const context: HubContext & HubOptions = { ...reached.context, customers };
+  const streams = new HubStreams(databases, context, registry);
+  const destinations = destinationsView(streams.list);
+  const controllers = buildControllers(context, streams, destinations);
+  customResources.bind(controllers);
+  createFleetMetrics(registry, streams);
+  const readiness = (): readonly ReadinessCheck[] =>
+    readinessOf({ running: !stopping.aborted, streams, known: controllers.known() });
+  const meters = metersOfAll(streams.list, streams.tenants, () => streams.problems());
+  const totals = createFleetTotals(streams.list);
+  const http = httpPart(context, {
+    ledger: createFleetLedger(streams.list),
+    totals: () => totals,
+    streams: streams.list,
+    views: {
+      settings: () => context.settings.current(),
+      catalog: () => fleetCatalog(streams.list().map(({ origin }) => origin.catalog())),
+      pricesKnown: () => streams.pricesKnown(),
+      discovery: meters,
+      metering: meters,
+      destinations,
+      billingState: (tenant) => {
+        const states = streams.list().map((stream) => stream.billingState(tenant));
+        return (
+          states.find(({ state }) => state !== 'active') ??
+          states[0] ??
+          billingStateOf(newRecord(tenant, 0))
+        );
+      },
+      fleet: () => streams.views(),
+      readiness,
+      leads: () => lease.isTrusted(ANSWERS_MS),
+    },
+  });
+  return [
+    ...reached.parts,
+    http,
+    ...controllers.parts,
+    { name: 'streams', run: (signal) => streams.run(epoch, signal) },
+    ...labelParts(context, readiness),
+  ];
+}
+
+/** The BillingDestinations of the hub's cluster, for all streams (docs/fleet.md#destinations); none where it runs in no cluster. */
+function buildControllers(
+  context: HubContext & Pick<HubOptions, 'cluster'>,
+  streams: HubStreams,
+  destinations: DestinationsView,
+) {
+  const { cluster, settings, registry } = context;
+  if (cluster === undefined) {
+    const none = { known: () => true, ready: async () => undefined, destinations: () => [] };
+    return { ...none, parts: [] };
+  }
+  const shared = { ...context, ...cluster };
+  const set = new ControllerSet({
+    ...shared,
+    queueMetrics: createWorkQueueMetrics(registry),
+    reflectorMetrics: createReflectorMetrics(registry),
+  });
+  const controller = set.add(
+    billingDestinations({
+      isHub: true,
+      settings,
+      secrets: new SecretReader(shared),
+      delivery: billingView(destinations),
+      cursors: destinationCursors(streams.list, context.clock, ({ source }) => `${source}: `),
+    }),
+  );
+  let known = false;
+  const part: Part = {
+    name: 'destinations',
+    run: async (signal) => {
+      const learn = async (): Promise<void> => {
+        await controller.ready(signal);
+        known = true;
+      };
+      learn().catch(() => undefined);
+      await set.run(signal);
+    },
+  };
+  return {
+    /** Every one that was there has been looked at: before, nothing is fed, and nobody is offboarded. */
+    known: () => known,
+    ready: (signal: AbortSignal) => controller.ready(signal),
+    destinations: () => controller.objects().map((one) => existingDestination(one)),
+    parts: [part],
+  };
+}
+
+function readinessOf({
+  running,
+  streams,
+  known,
+}: {
+  readonly running: boolean;
+  readonly streams: HubStreams;
+  readonly known: boolean;
+}): readonly ReadinessCheck[] {
+  const asked = streams.ready();
+  return [
+    { name: 'running', ok: running, detail: running ? 'yes' : 'stopping' },
+    {
+      name: 'streams',
+      ok: asked,
+      detail: asked ? `${streams.list().length} are read` : 'the databases are being asked',
+    },
+    {
+      name: 'destinations',
+      ok: known,
+      detail: known ? 'known' : 'the BillingDestinations of the hub’s cluster are not read yet',
+    },
+  ];
+}

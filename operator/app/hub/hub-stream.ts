@@ -1,0 +1,266 @@
+import { Registry } from 'prom-client';
+import type { ExistingDestination } from '../../delivery/destination-status.ts';
+import { forCluster } from '../../destinations/registry.ts';
+import { recordedTenant } from '../../discovery/memory.ts';
+import { billingStateOf, type TenantBillingState } from '../../billing/enforcement/enforcement.ts';
+import { StateStore } from '../../billing/enforcement/states/state-store.ts';
+import { newRecord } from '../../billing/enforcement/states/tenant-record.ts';
+import type { Customers } from '../fleet/customers.ts';
+import { oneCustomer } from '../fleet/one-customer.ts';
+import { StreamWatch } from '../fleet/stream-watch.ts';
+import type { ServedStream } from '../../http/server.ts';
+import type { DestinationsView, Views } from '../../http/views.ts';
+import type { StreamName } from '../../ledger/fleet.ts';
+import type { Ledger, WriteOutcome } from '../../ledger/ledger.ts';
+import type { Rollups } from '../../ledger/rollups.ts';
+import type { Tenant } from '../../model/tenant.ts';
+import { SumsStore } from '../../billing/usage/sums-store.ts';
+import { LedgerTotals } from '../../billing/usage/usage-totals.ts';
+import type { StreamContext } from '../build-context.ts';
+import { type KnownMeter, recordedMeter } from '../known-meter.ts';
+import { type Part, runParts } from '../parts.ts';
+import { Stream, type StreamSource } from '../stream.ts';
+import { destinationsView, streamViews } from '../views.ts';
+import { streamCatalog } from './stream-catalog.ts';
+
+/** What the streams of a hub share. */
+export interface HubContext extends StreamContext {
+  /** On record in the first database. */
+  readonly customers: Customers;
+}
+
+/** A stream as its database gives it to the hub that leads there. */
+interface OpenedStream {
+  readonly ledger: Ledger;
+  /** The sums that its operator keeps. */
+  readonly rollups: Rollups;
+  /** As `OpenStreamOutcome.adopt`. */
+  readonly adopt: (destination: string) => Promise<WriteOutcome>;
+  /** Whether this process certainly leads in its database at this moment. */
+  readonly mayAct: () => boolean;
+}
+
+/** All streams of the hub. */
+interface AllStreams {
+  /** A tenant as all streams together have it; undefined where none knows it. */
+  readonly merged: (tenant: string) => Tenant | undefined;
+  /** Resolves when the streams that there are have been opened, or the signal is aborted. */
+  readonly allAsked: (signal: AbortSignal) => Promise<void>;
+}
+
+const STATES_MS = 30_000;
+/** Longer than this without a report of its meter is worth saying. */
+const SILENT_MS = 30_000;
+
+/** The stream of a meter elsewhere, by its database: read, and fed to the hub's destinations. Independent of all others. */
+export class HubStream extends Stream implements ServedStream {
+  readonly watch: StreamWatch;
+  readonly meter: KnownMeter;
+  readonly destinations: DestinationsView;
+  readonly views: Views;
+  readonly #hub: HubContext;
+  readonly #all: AllStreams;
+  #states: StateStore;
+
+  private constructor(
+    hub: HubContext,
+    all: AllStreams,
+    origin: StreamSource,
+    { watch, states }: { readonly watch: StreamWatch; readonly states: StateStore },
+  ) {
+    super(hub, origin);
+    this.#hub = hub;
+    this.#all = all;
+    this.#states = states;
+    this.watch = watch;
+    this.meter = recordedMeter(watch);
+    this.destinations = destinationsView(this.delivery);
+    this.views = streamViews(this, {
+      settings: () => this.#settings(),
+      catalog: origin.catalog,
+      pricesKnown: () => true,
+      billingState: (tenant) => this.billingState(tenant),
+      readiness: () => {
+        const ok = watch.report() !== undefined;
+        return [{ name: 'meter', ok, ...(!ok && { detail: 'no meter has told of itself yet' }) }];
+      },
+    });
+  }
+
+  /** The stream that was opened. What its records say is known when it resolves. */
+  static async open(
+    hub: HubContext,
+    all: AllStreams,
+    name: StreamName,
+    opened: OpenedStream,
+  ): Promise<HubStream> {
+    const { clock, logger, environment } = hub;
+    const { ledger } = opened;
+    const { retentionMs } = environment.ledger;
+    const watch = new StreamWatch({ ledger, clock, logger, retentionMs });
+    await watch.round();
+    const states = await readStates(ledger);
+    return new HubStream(hub, all, originOf(hub, all, name, { ...opened, watch }), {
+      watch,
+      states,
+    });
+  }
+
+  get name(): StreamName {
+    return this.origin.name;
+  }
+
+  get source(): string {
+    return this.origin.name.source;
+  }
+
+  get ledger(): Ledger {
+    return this.origin.ledger;
+  }
+
+  billingState(tenant: string): TenantBillingState {
+    return billingStateOf(this.#states.find(tenant) ?? newRecord(tenant, 0));
+  }
+
+  /** Works until the signal is aborted, then closes the ledger. */
+  async run(signal: AbortSignal): Promise<void> {
+    const { clock, logger } = this.#hub;
+    const parts: readonly Part[] = [
+      { name: 'records', run: (ending) => this.watch.run(ending) },
+      { name: 'states', run: (ending) => this.#followStates(ending) },
+      { name: 'delivery', run: (ending) => this.#feedWhenKnown(ending) },
+    ];
+    const end = await runParts(parts, signal, { clock, logger });
+    await this.ledger.close();
+    if (end.kind === 'failed') throw new Error(end.reason);
+  }
+
+  /** Why this hub does not feed the stream, or not to all its destinations, if that is so. */
+  problem(): string | undefined {
+    const role = this.watch.report()?.role;
+    const silentMs = this.watch.silentMs();
+    if (role === undefined) return 'no meter has told of itself yet: it may be of an older release';
+    if (silentMs !== undefined && silentMs > SILENT_MS) {
+      return `its meter has told nothing for ${Math.round(silentMs / 1000)} s`;
+    }
+    if (role !== 'meter') {
+      return 'its operator feeds destinations itself: this hub feeds it to none; ROLE=meter there changes that';
+    }
+    const own = new Set(this.watch.report()?.ownDestinations);
+    const { settings, customResources } = this.#hub;
+    const names = [...settings.current().billing.destinations, ...customResources.destinations()];
+    const both = names.find(({ name }) => own.has(name));
+    if (both === undefined) return undefined;
+    return `destination: a BillingDestination of its own cluster has the name, and is fed in place of the hub’s: "${both.name}"; name one of them otherwise, or delete that one`;
+  }
+
+  #settings(): ReturnType<Views['settings']> {
+    const current = this.#hub.settings.current();
+    const { source: clusterName, region } = this.name;
+    const windowMs = this.watch.report()?.windowMs ?? current.metering.windowMs;
+    return {
+      ...current,
+      identity: { ...this.#hub.environment.identity, clusterName, region },
+      metering: { ...current.metering, windowMs },
+    };
+  }
+
+  /** Once the hub's destinations and all streams are known: a customer is that of all streams. */
+  async #feedWhenKnown(signal: AbortSignal): Promise<void> {
+    try {
+      await this.#hub.customResources.ready(signal);
+      await this.#all.allAsked(signal);
+    } catch (error) {
+      if (signal.aborted) return;
+      throw error;
+    }
+    await this.feed(signal);
+  }
+
+  async #followStates(signal: AbortSignal): Promise<void> {
+    while (!signal.aborted) {
+      await this.#hub.clock.sleep(STATES_MS, signal).catch(() => undefined);
+      // Those that cannot be read now are read in half a minute.
+      this.#states = await readStates(this.ledger).catch(() => this.#states);
+    }
+  }
+}
+
+async function readStates(ledger: Ledger): Promise<StateStore> {
+  const states = new StateStore(ledger);
+  await states.load();
+  return states;
+}
+
+/** The hub feeds a stream to none of its destinations while the operator of the stream feeds all, and to none of a name that its meter has. */
+function originOf(
+  { clock, settings, customers, customResources, logger }: HubContext,
+  all: AllStreams,
+  name: StreamName,
+  { ledger, rollups, adopt, mayAct, watch }: OpenedStream & { readonly watch: StreamWatch },
+): StreamSource {
+  const { source } = name;
+  const isMeter = (): boolean => watch.report()?.role === 'meter';
+  const isOwn = (destination: string): boolean =>
+    watch.report()?.ownDestinations?.includes(destination) === true;
+  /** They get cursors only where the hub feeds the stream. */
+  const existing = (): readonly ExistingDestination[] =>
+    customResources.destinations().flatMap((destination) => {
+      if (isOwn(destination.name)) return [];
+      const { startFrom: _, ...unplaced } = destination;
+      return [isMeter() ? destination : unplaced];
+    });
+  const totals = new LedgerTotals({
+    ledger,
+    clock,
+    store: new SumsStore(rollups, ledger.stats().ledgerId),
+    rebuild: async () => undefined,
+  });
+  return {
+    name,
+    ledger,
+    totals: () => totals,
+    mayAct,
+    existing,
+    registry: new Registry(),
+    catalog: streamCatalog(() => watch.report()),
+    tenants: {
+      find: (id) => (watch.findTenant(id) === undefined ? undefined : all.merged(id)),
+      recorded: async (id) => all.merged(id) ?? recordedTenant(ledger, id),
+      subscribe: (listener) => watch.subscribe(listener),
+    },
+    othersFeed: true,
+    mayAppend: false,
+    createDestination: (create) => (wanted) => {
+      const outcome = create(forCluster(wanted, source));
+      if (outcome.kind === 'invalid') return outcome;
+      return { kind: 'created', destination: oneCustomer(outcome.destination, source, customers) };
+    },
+    wanted: () =>
+      isMeter()
+        ? settings.current().billing.destinations.filter(({ name: one }) => !isOwn(one))
+        : [],
+    subscribe: (listener) => {
+      const endings = [watch.subscribe(listener), settings.subscribe(listener)];
+      return () => {
+        for (const end of endings) end();
+      };
+    },
+    adopt: async (wanted) => {
+      for (const one of [...wanted, ...(isMeter() ? existing() : [])]) {
+        const outcome = await adopt(one.name);
+        if (outcome.kind === 'written') continue;
+        logger.warn(`[fleet] ${one.name}: ${outcome.message}`);
+        return false;
+      }
+      return true;
+    },
+    isOthers: (destination) => !isMeter() || isOwn(destination),
+    departures: () => (isMeter() ? watch.departures() : []),
+    // Each is asked for durably before the departure is acknowledged.
+    depart: async (departure, delivery) => {
+      const asked = await delivery.offboard(departure.tenant);
+      return asked.kind === 'failed' ? asked : watch.acknowledge(departure);
+    },
+  };
+}

@@ -1,0 +1,134 @@
+import { join } from 'node:path';
+import type { Settings, SettingsStore } from '../settings/settings.ts';
+import { EvidenceFiles } from '../metering/explanations/evidence-files.ts';
+import { Explanations } from '../metering/explanations/explanations.ts';
+import { buildCatalog, type Catalog, type MetricDefinition } from '../model/catalog.ts';
+import { omitUndefined } from '../model/omit-undefined.ts';
+import type { Logger } from '../telemetry/logger.ts';
+import { Collector } from '../metering/windows/collector.ts';
+import type { Gap } from '../metering/windows/gaps.ts';
+import { createPodMetricsReader } from '../metering/windows/pod-metrics.ts';
+import type { BuildContext } from './build-context.ts';
+import type { ClusterView } from './cluster-view.ts';
+import { whenConfigured } from './custom-resources.ts';
+import type { Part } from './parts.ts';
+import { createConfiguredMetrics, createPrometheus, type Prometheus } from './prometheus.ts';
+
+/** What makes usage events, and what may be asked about them. */
+export interface Metering {
+  readonly catalog: () => Catalog;
+  readonly windows: Collector;
+  /** The gaps of the windows and of Prometheus. */
+  readonly gaps: () => readonly Gap[];
+  readonly explanations: Pick<Explanations, 'find'>;
+  /** What Prometheus is asked for an event that it measured; undefined for all others. */
+  readonly question: Prometheus['question'];
+  /** As in {@link Prometheus}. */
+  readonly prometheus: Prometheus['report'];
+  readonly parts: readonly Part[];
+}
+
+/** The windows with what stands behind their numbers, and the measurements of Prometheus. */
+export async function buildMetering(
+  context: BuildContext,
+  cluster: ClusterView,
+): Promise<Metering> {
+  const { settings, ledger, clock, random, logger } = context;
+  const common = { clock, random, logger };
+  const configured = createConfiguredMetrics({
+    settings,
+    clock,
+    logger,
+    initial: context.configuredMetrics,
+    path: context.environment.prometheus.metricsFile,
+  });
+  const explanations = await openExplanations(context);
+  const windows = new Collector({
+    ...common,
+    explanations,
+    observation: cluster.observation,
+    restored: cluster.restored,
+    restoredTenants: cluster.restoredTenants,
+    tenants: cluster.tenantApis,
+    ledger,
+    metrics: context.collectorMetrics,
+    sources: cluster.watches.collector,
+    arrivals: cluster.watches.arrivals,
+    settings: () => settings.current(),
+    podMetrics: createPodMetricsReader(context.connection),
+    ...omitUndefined({ tracer: context.tracer }),
+  });
+  const prometheus: Prometheus = createPrometheus({
+    ...common,
+    outbound: context.outbound,
+    configured,
+    observation: cluster.observation,
+    windows,
+    settings,
+    ledger,
+    registry: context.registry,
+  });
+  const whenSet = (part: Part): Part => whenConfigured(context.customResources, part);
+  return {
+    catalog: createLiveCatalog(settings, () => configured.definitions(), logger),
+    windows,
+    gaps: () => [...windows.gaps(), ...prometheus.gaps()],
+    explanations,
+    question: (event) => prometheus.question(event),
+    prometheus: () => prometheus.report(),
+    parts: [
+      ...configured.parts,
+      { name: 'windows', run: (signal: AbortSignal) => closeWindows(windows, signal) },
+      prometheus.part,
+    ].map(whenSet),
+  };
+}
+
+async function closeWindows(windows: Pick<Collector, 'run'>, signal: AbortSignal): Promise<void> {
+  const end = await windows.run(signal);
+  if (end.kind === 'ledger') throw new Error(end.reason);
+}
+
+/** Explanations out of the ledger, and of events from before out of the files of an earlier release. */
+async function openExplanations({
+  environment,
+  ledger,
+  clock,
+  logger,
+}: BuildContext): Promise<Explanations> {
+  const older = new EvidenceFiles(join(environment.ledger.dataDir, 'explanations'));
+  await older.prune(ledger.stats().oldestAt ?? 0);
+  return new Explanations({ ledger, older, clock, logger });
+}
+
+/**
+ * The catalogue of the settings and of the Prometheus metrics in force; the last good one when a policy
+ * declares a metric that cannot be.
+ */
+export function createLiveCatalog(
+  settings: SettingsStore,
+  prometheus: () => readonly MetricDefinition[],
+  logger: Logger,
+): () => Catalog {
+  let asked: readonly MetricDefinition[] | undefined;
+  let declared: Settings['metering']['customMetrics'] | undefined;
+  let catalog: Catalog | undefined;
+  return () => {
+    const { customMetrics } = settings.current().metering;
+    const queried = prometheus();
+    if (catalog !== undefined && customMetrics === declared && queried === asked) return catalog;
+    declared = customMetrics;
+    asked = queried;
+    const outcome = buildCatalog(customMetrics, queried);
+    if (outcome.kind === 'catalog') catalog = outcome.catalog;
+    else for (const problem of outcome.problems) logger.error(`[controller] ${problem}`);
+    catalog ??= collectorCatalog();
+    return catalog;
+  };
+}
+
+function collectorCatalog(): Catalog {
+  const outcome = buildCatalog([]);
+  if (outcome.kind === 'catalog') return outcome.catalog;
+  throw new Error(`catalogue: ${outcome.problems.join('; ')}`);
+}

@@ -1,0 +1,80 @@
+import type { SettingsStore } from '../settings/settings.ts';
+import type { Departed } from '../discovery/departures.ts';
+import { SOURCES } from '../discovery/registry.ts';
+import { tenantObject } from '../discovery/tenant-objects.ts';
+import type { TenantObject, TenantResource } from '../discovery/tenant-source.ts';
+import { createSource } from '../kubernetes/namespaced-source.ts';
+import type { WatchMeans } from '../kubernetes/reflector-options.ts';
+import { preferServedVersion } from '../kubernetes/served-version.ts';
+import type { Source } from '../kubernetes/source.ts';
+import type { TenantSourceName } from '../model/tenant-sources.ts';
+import type { Part } from './parts.ts';
+import { whenWanted } from './when-wanted.ts';
+
+interface TenantObjectWatchesOptions extends WatchMeans {
+  readonly settings: Pick<SettingsStore, 'current' | 'subscribe'>;
+  readonly labelPrefix: string;
+  /** Empty means all. */
+  readonly watchNamespaces: readonly string[];
+}
+
+type Listener = (departed?: Departed) => void;
+
+/**
+ * The watches of custom resources that stand for tenant clusters, one for each kind that has one, and the parts
+ * that run them: each from when settings name its kind (docs/discovery.md#several-kinds-of-tenants).
+ */
+export function createTenantObjectWatches(options: TenantObjectWatchesOptions): {
+  readonly sources: ReadonlyMap<TenantSourceName, Source<TenantObject>>;
+  readonly parts: readonly Part[];
+  /** Calls when a custom resource has come, changed, or gone as `departed`. Before the parts run. */
+  readonly subscribe: (listener: Listener) => void;
+} {
+  const { settings } = options;
+  const listeners: Listener[] = [];
+  const changed: Listener = (departed) => {
+    for (const listener of listeners) listener(departed);
+  };
+  const sources = new Map(
+    SOURCES.flatMap(({ name, resource }) =>
+      resource === undefined ? [] : [[name, watchOf(name, resource, options, changed)] as const],
+    ),
+  );
+  const parts = [...sources].map(([kind, source]) => ({
+    name: `watch of tenants of ${kind}`,
+    run: async (signal: AbortSignal): Promise<void> => {
+      const isNamed = await whenWanted(
+        settings,
+        ({ discovery }) => discovery.sources.includes(kind),
+        signal,
+      );
+      if (isNamed) await source.run(signal);
+    },
+  }));
+  return { sources, parts, subscribe: (listener) => void listeners.push(listener) };
+}
+
+function watchOf(
+  of: TenantSourceName,
+  resource: TenantResource,
+  options: TenantObjectWatchesOptions,
+  changed: Listener,
+): Source<TenantObject> {
+  const { connection, labelPrefix, watchNamespaces, clock, random, logger } = options;
+  const { group, versions, plural } = resource;
+  return createSource<TenantObject>({
+    connection: preferServedVersion({ connection, group, versions }),
+    resource: { group, version: versions[0], plural },
+    namespaces: watchNamespaces,
+    project: tenantObject(resource, labelPrefix),
+    handlers: [
+      {
+        upserted: () => changed(),
+        deleted: (last) => changed({ kind: 'object', of, last }),
+      },
+    ],
+    clock,
+    random,
+    logger,
+  });
+}

@@ -1,0 +1,119 @@
+import type { RecordChange } from '../../ledger/ledger.ts';
+import { isRecord } from '../../model/is-record.ts';
+import { omitUndefined } from '../../model/omit-undefined.ts';
+import type { Charge } from '../../model/price-book.ts';
+import type { NamedLine } from './account.ts';
+import { type BookContent, type BookRow, PrepaidBook } from './prepaid-book.ts';
+import { countsOf, unitText } from './unit.ts';
+
+/** Of the records of what prepaid balances have used. */
+export const BOOK_PREFIX = 'budgets/used/';
+
+type StoredRow = readonly [
+  start: number,
+  metric: string,
+  unit: string,
+  nanos: string,
+  sku: string | null,
+  region: string | null,
+  dimensions: Readonly<Record<string, string>> | null,
+];
+
+type StoredCharge = readonly [
+  kind: Charge['kind'],
+  included: string,
+  beyond: string,
+  tiers?: readonly (readonly [upTo: string, picos: string])[],
+];
+
+type StoredLine = readonly [name: string, charge: StoredCharge, before: string, used: string];
+
+interface StoredBook {
+  readonly tenant: string;
+  readonly unit: string;
+  readonly since: number;
+  readonly settled: string;
+  readonly lines: readonly StoredLine[];
+  readonly rows: readonly StoredRow[];
+}
+
+export function bookRecord({ tenant, counts, content }: PrepaidBook): RecordChange {
+  const unit = unitText({ counts });
+  const { since, settled, lines, rows } = content;
+  const book: StoredBook = {
+    tenant,
+    unit,
+    since,
+    settled: `${settled}`,
+    lines: lines.map(([name, { charge, before, used }]) => [
+      name,
+      storedCharge(charge),
+      `${before}`,
+      `${used}`,
+    ]),
+    rows: rows.map(({ usage, start, nanos }) => {
+      const { metric, unit: counted, sku = null, region = null, dimensions = null } = usage;
+      return [start, metric, counted, `${nanos}`, sku, region, dimensions];
+    }),
+  };
+  return {
+    key: `${BOOK_PREFIX}${encodeURIComponent(tenant)}/${unit}`,
+    value: JSON.stringify(book),
+  };
+}
+
+/** What {@link bookRecord} wrote; undefined where it is not that. */
+export function parseBook(text: string): PrepaidBook | undefined {
+  try {
+    const value: unknown = JSON.parse(text);
+    if (!isBook(value)) return undefined;
+    return new PrepaidBook(value.tenant, countsOf(value.unit), contentOf(value));
+  } catch {
+    return undefined;
+  }
+}
+
+/** Only this module writes under the prefix, so a few fields tell a whole record from a damaged one. */
+function isBook(value: unknown): value is StoredBook {
+  if (!isRecord(value)) return false;
+  const { tenant, unit, since, settled, lines, rows } = value;
+  const areTexts = [tenant, unit, settled].every((field) => typeof field === 'string');
+  return areTexts && typeof since === 'number' && Array.isArray(lines) && Array.isArray(rows);
+}
+
+function contentOf({ since, settled, lines, rows }: StoredBook): BookContent {
+  return {
+    since,
+    settled: BigInt(settled),
+    lines: lines.map(([name, charge, before, used]): NamedLine => {
+      return [name, { charge: chargeOf(charge), before: BigInt(before), used: BigInt(used) }];
+    }),
+    rows: rows.map(([start, metric, unit, nanos, sku, region, dimensions]): BookRow => {
+      const optional = { sku: sku ?? undefined, region: region ?? undefined };
+      const usage = {
+        metric,
+        unit,
+        ...omitUndefined({ ...optional, dimensions: dimensions ?? undefined }),
+      };
+      return { usage, start, nanos: BigInt(nanos) };
+    }),
+  };
+}
+
+function storedCharge(charge: Charge): StoredCharge {
+  const included = `${charge.includedNanos}`;
+  if (charge.kind === 'flat') return ['flat', included, `${charge.picos}`];
+  const tiers = charge.tiers.map(({ upToNanos, picos }) => [`${upToNanos}`, `${picos}`] as const);
+  return [charge.kind, included, `${charge.beyondPicos}`, tiers];
+}
+
+function chargeOf([kind, included, beyond, tiers = []]: StoredCharge): Charge {
+  const includedNanos = BigInt(included);
+  if (kind === 'flat') return { kind, includedNanos, picos: BigInt(beyond) };
+  return {
+    kind,
+    includedNanos,
+    beyondPicos: BigInt(beyond),
+    tiers: tiers.map(([upTo, picos]) => ({ upToNanos: BigInt(upTo), picos: BigInt(picos) })),
+  };
+}

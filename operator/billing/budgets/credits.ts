@@ -1,0 +1,174 @@
+import type { Ledger, LedgerFailure } from '../../ledger/ledger.ts';
+import type { BudgetCounts } from '../../model/budget.ts';
+import { type Decimal, nanosFromDecimal, parseSigned } from '../../model/decimal.ts';
+import { isRecord } from '../../model/is-record.ts';
+import { omitUndefined } from '../../model/omit-undefined.ts';
+import { quote } from '../../model/quote.ts';
+import type { Clock } from '../../telemetry/clock.ts';
+import { countsOf, unitText } from './unit.ts';
+
+const PREFIX = 'budgets/credits/';
+
+/** What is added to a prepaid balance, or taken from it where the amount is below zero (docs/budgets.md#credits). */
+export interface CreditRequest {
+  readonly tenant: string;
+  /** Names the credit among those of the tenant: asked for twice it is there once. */
+  readonly key: string;
+  /** In the currency or in the unit of the metric, never zero. */
+  readonly amount: Decimal;
+  readonly counts: BudgetCounts;
+  readonly note?: string;
+  /** Such as the number of a payment. */
+  readonly reference?: string;
+}
+
+/** A credit as it is on record, for good. */
+export interface Credit extends CreditRequest {
+  /** When it was taken in, milliseconds since the epoch. */
+  readonly at: number;
+  /** The beginning of the window that it came in: the first credit's is what usage counts from. */
+  readonly countsFrom: number;
+}
+
+export type CreditOutcome =
+  /** It is on record; also where it was before, with the same content. */
+  | { readonly kind: 'credited'; readonly credit: Credit; readonly isNew: boolean }
+  /** The key stands for a credit of another content. Nothing was changed. */
+  | { readonly kind: 'conflict'; readonly credit: Credit }
+  | LedgerFailure;
+
+export interface CreditsOptions {
+  readonly ledger: Pick<Ledger, 'record' | 'records' | 'writeRecords'>;
+  /** The window size in force, milliseconds. */
+  readonly windowMs: () => number;
+  readonly clock: Pick<Clock, 'now'>;
+}
+
+/** The credits of prepaid balances. All of it is in the ledger; nothing is kept in memory. */
+export class Credits {
+  readonly #options: CreditsOptions;
+  readonly #listeners = new Set<(tenant: string) => void>();
+  #turn: Promise<unknown> = Promise.resolve();
+
+  constructor(options: CreditsOptions) {
+    this.#options = options;
+  }
+
+  /** Durably credits once for each key. Rejects where the ledger cannot be read. */
+  add(request: CreditRequest): Promise<CreditOutcome> {
+    const mine = this.#turn.then(() => this.#add(request));
+    this.#turn = mine.catch(() => undefined);
+    return mine;
+  }
+
+  /** Of one tenant, or of all, in no particular order. Throws where the ledger cannot be read, or a record is damaged. */
+  async *list(tenant?: string): AsyncGenerator<Credit> {
+    const of = tenant === undefined ? '' : `${encodeURIComponent(tenant)}/`;
+    for await (const [key, text] of this.#options.ledger.records(PREFIX + of)) {
+      yield parseCredit(key, text);
+    }
+  }
+
+  /** Calls with the tenant of each new credit, until the returned function is called. */
+  subscribe(listener: (tenant: string) => void): () => void {
+    this.#listeners.add(listener);
+    return () => void this.#listeners.delete(listener);
+  }
+
+  async #add(request: CreditRequest): Promise<CreditOutcome> {
+    const { ledger, clock, windowMs } = this.#options;
+    const key = `${PREFIX}${encodeURIComponent(request.tenant)}/${encodeURIComponent(request.key)}`;
+    const stored = await ledger.record(key);
+    if (stored !== undefined) {
+      const credit = parseCredit(key, stored);
+      const isSame = contentOf(credit) === contentOf(request);
+      return isSame ? { kind: 'credited', credit, isNew: false } : { kind: 'conflict', credit };
+    }
+    const at = clock.now();
+    const credit = { ...request, at, countsFrom: Math.floor(at / windowMs()) * windowMs() };
+    const outcome = await ledger.writeRecords([{ key, value: creditText(credit) }]);
+    if (outcome.kind === 'failed') return outcome;
+    for (const listener of this.#listeners) listener(credit.tenant);
+    return { kind: 'credited', credit, isNew: true };
+  }
+}
+
+/** All credits of one tenant in one unit. */
+export interface Credited {
+  readonly tenant: string;
+  readonly counts: BudgetCounts;
+  /** Their sum in the units of a budget (`Budget`). */
+  readonly amount: bigint;
+  /** What usage counts from, milliseconds since the epoch. */
+  readonly since: number;
+}
+
+/** Sums credits by tenant and unit. */
+export async function sumCredits(credits: AsyncIterable<Credit>): Promise<readonly Credited[]> {
+  const sums = new Map<string, Credited>();
+  for await (const { tenant, counts, amount, countsFrom } of credits) {
+    const key = JSON.stringify([tenant, unitText({ counts })]);
+    const before = sums.get(key);
+    sums.set(key, {
+      tenant,
+      counts,
+      amount: (before?.amount ?? 0n) + inUnitsOf(counts, nanosFromDecimal(amount)),
+      since: Math.min(before?.since ?? countsFrom, countsFrom),
+    });
+  }
+  return [...sums.values()];
+}
+
+/** 10⁻²¹ of a currency in a nano-unit of it. */
+const PER_NANO = 10n ** 12n;
+
+/** Nano-units in the units of a budget. */
+function inUnitsOf({ kind }: BudgetCounts, nanos: bigint): bigint {
+  return kind === 'money' ? nanos * PER_NANO : nanos;
+}
+
+function contentOf({ amount, counts, note, reference }: CreditRequest): string {
+  return JSON.stringify([amount, unitText({ counts }), note, reference]);
+}
+
+function creditText({ counts, ...credit }: Credit): string {
+  return JSON.stringify({ ...credit, unit: unitText({ counts }) });
+}
+
+/** Throws: a balance must not be told, and nobody held, by credits of which one is missing. */
+function parseCredit(key: string, text: string): Credit {
+  const credit = readCredit(text);
+  if (credit === undefined) throw new Error(`damaged record: ${key}: ${quote(text)}`);
+  return credit;
+}
+
+function readCredit(text: string): Credit | undefined {
+  let value: unknown;
+  try {
+    value = JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+  if (!isRecord(value)) return undefined;
+  const { tenant, key, unit, at, countsFrom, note, reference } = value;
+  const amount = typeof value['amount'] === 'string' ? parseSigned(value['amount']) : undefined;
+  if (typeof tenant !== 'string' || typeof key !== 'string' || typeof unit !== 'string') {
+    return undefined;
+  }
+  if (amount === undefined || typeof at !== 'number' || typeof countsFrom !== 'number') {
+    return undefined;
+  }
+  return {
+    tenant,
+    key,
+    amount,
+    at,
+    countsFrom,
+    counts: countsOf(unit),
+    ...omitUndefined({ note: textOf(note), reference: textOf(reference) }),
+  };
+}
+
+function textOf(value: unknown): string | undefined {
+  return typeof value === 'string' ? value : undefined;
+}

@@ -1,0 +1,58 @@
+import type { Charge } from '../../model/price-book.ts';
+import { monthCost } from '../../model/pricing/charges.ts';
+
+/** Usage that is expected to go on at a steady rate: `nanos` in each `windowMs`, from `since` on. */
+export interface Growth {
+  /** Milliseconds since the epoch. */
+  readonly since: number;
+  /** Milliseconds, above zero. */
+  readonly windowMs: number;
+  /** Nano-units, not below zero. */
+  readonly nanos: bigint;
+}
+
+/** What one price makes of a tenant's calendar month, as far as a budget counts it. */
+export interface BudgetLine {
+  readonly charge: Charge;
+  /** Nano-units of the month that were used before the budget's period began: they cost nothing here, but fill tiers. */
+  readonly before: bigint;
+  /** Nano-units that the ledger has since. */
+  readonly used: bigint;
+  /** What is expected beyond that. */
+  readonly growth: Growth;
+}
+
+export const NO_GROWTH: Growth = { since: 0, windowMs: 1, nanos: 0n };
+
+/** What so many nano-units of a line cost since the period began, in 10⁻²¹ of the currency's unit: what the month's cost has grown by. */
+export function lineCost(
+  { charge, before }: Pick<BudgetLine, 'charge' | 'before'>,
+  nanos: bigint,
+): bigint {
+  return monthCost(charge, before + nanos) - monthCost(charge, before);
+}
+
+/** Nano-units since the period began that are expected by a moment, rounded down. */
+export function quantityAt({ used, growth }: BudgetLine, at: number): bigint {
+  const { since, windowMs, nanos } = growth;
+  return at <= since ? used : used + (nanos * BigInt(at - since)) / BigInt(windowMs);
+}
+
+/**
+ * The moments after `from` and before `until` at which a line may come to cost less, all at once: those at which it
+ * reaches another price for the whole month. Between two of them no line's cost falls.
+ */
+export function fallsOf(line: BudgetLine, from: number, until: number): readonly number[] {
+  const { charge, before, used, growth } = line;
+  if (charge.kind !== 'volume' || growth.nanos === 0n) return [];
+  return charge.tiers.flatMap(({ upToNanos }) => {
+    const first = upToNanos + charge.includedNanos + 1n - before - used;
+    const at = growth.since + Number(divideUp(first * BigInt(growth.windowMs), growth.nanos));
+    return first > 0n && at > from && at < until ? [at] : [];
+  });
+}
+
+/** Of a numerator above zero. */
+function divideUp(numerator: bigint, divisor: bigint): bigint {
+  return (numerator + divisor - 1n) / divisor;
+}

@@ -1,0 +1,144 @@
+import type { SettingsStore } from '../../settings/settings.ts';
+import type { Discovery } from '../../discovery/discovery.ts';
+import { namespacesOf } from '../../discovery/tenant-cluster.ts';
+import type { Ledger } from '../../ledger/ledger.ts';
+import { least } from '../../model/extremes.ts';
+import type { PricesOf } from '../usage/plan-prices.ts';
+import { pricesInForce } from '../usage/prices-in-force.ts';
+import type { TimeRange } from '../usage/usage-sums.ts';
+import type { UsageTotals } from '../usage/usage-totals.ts';
+import { BudgetAccount } from './account.ts';
+import { budgetsOf, type GivenBudget } from './budget-of.ts';
+import { monthOf, nextDay, periodAt } from './period.ts';
+import type { PrepaidBalances } from './prepaid.ts';
+
+export interface AccountSources {
+  readonly ledger: Pick<Ledger, 'head' | 'records'>;
+  /** Undefined while they are not open. */
+  readonly totals: () => Pick<UsageTotals, 'addTo'> | undefined;
+  readonly settings: Pick<SettingsStore, 'current'>;
+  readonly discovery: Pick<Discovery, 'clusters' | 'tenants'>;
+  readonly isCharged: (metric: string) => boolean;
+  readonly prepaid: Pick<PrepaidBalances, 'book' | 'credited' | 'follow' | 'position'>;
+}
+
+/** A tenant's budget with what is used of it in the period that it is. */
+export interface KeptBudget extends GivenBudget {
+  readonly account: BudgetAccount;
+  readonly period: TimeRange;
+  /** What a prepaid balance was credited with; absent of other budgets. */
+  readonly credited?: bigint;
+  /** The last event that the account was made with. */
+  readonly madeOf: number;
+}
+
+/** Accounts of what the ledger has. */
+export interface MadeAccounts {
+  readonly kept: ReadonlyMap<string, KeptBudget>;
+  /** The last event that all of them have. */
+  readonly head: number;
+  readonly pricesOf: PricesOf;
+}
+
+/** Everything of tenants that accounts depend on. */
+export function tenantsText({
+  discovery,
+  settings,
+}: Pick<AccountSources, 'discovery' | 'settings'>): string {
+  const clusters = discovery.clusters().map((cluster) => {
+    const { tenant, overrides, excluded } = cluster;
+    return [tenant, overrides, excluded, namespacesOf(cluster)];
+  });
+  const plans = discovery.tenants().map(({ id, plan, planChange }) => [id, plan, planChange]);
+  return JSON.stringify([clusters, plans, settings.current().billing.defaultPlanCode]);
+}
+
+/** The accounts of all tenants that have a budget; undefined where what they have used cannot be told yet. */
+export async function makeAccounts(
+  sources: AccountSources,
+  now: number,
+  signal: AbortSignal,
+): Promise<MadeAccounts | undefined> {
+  const { ledger, settings, discovery, prepaid } = sources;
+  const { pricing, overrides, billing } = settings.current();
+  const clusters = discovery.clusters();
+  const pricesOf = await pricesInForce({
+    ledger,
+    settings: { pricing, billing },
+    tenants: discovery.tenants(),
+  });
+  const budgets = [...budgetsOf(clusters, overrides, pricing)];
+  const [balances, others] = [budgets.filter(isPrepaid), budgets.filter((one) => !isPrepaid(one))];
+  const made = await makeOthers(sources, { budgets: others, pricesOf, now }, signal);
+  if (made === undefined) return undefined;
+  await prepaid.follow(made.head);
+  const kept = new Map(made.kept);
+  for (const [tenant, given] of balances) {
+    kept.set(tenant, prepaidAccount(prepaid, { tenant, given, pricesOf }));
+  }
+  return { kept, head: made.head, pricesOf };
+}
+
+function isPrepaid([, { budget }]: readonly [tenant: string, given: GivenBudget]): boolean {
+  return budget.period.kind === 'prepaid';
+}
+
+/** The account of a prepaid balance, of what its book has; where nothing was credited nothing counts. */
+export function prepaidAccount(
+  prepaid: AccountSources['prepaid'],
+  {
+    tenant,
+    given,
+    pricesOf,
+  }: { readonly tenant: string; readonly given: GivenBudget; readonly pricesOf: PricesOf },
+): KeptBudget {
+  const { counts, period: kind } = given.budget;
+  const book = prepaid.book(tenant, counts);
+  const since = book?.since ?? Number.POSITIVE_INFINITY;
+  const period = periodAt(kind, since, since);
+  const account =
+    book?.account(pricesOf) ?? new BudgetAccount({ tenant, counts, period, pricesOf });
+  const credited = prepaid.credited(tenant, counts);
+  return { ...given, account, period, credited, madeOf: prepaid.position };
+}
+
+/** Those of months and days, by the sums of what the ledger has. */
+async function makeOthers(
+  { ledger, totals, isCharged }: AccountSources,
+  {
+    budgets,
+    pricesOf,
+    now,
+  }: {
+    readonly budgets: readonly (readonly [tenant: string, given: GivenBudget])[];
+    readonly pricesOf: PricesOf;
+    readonly now: number;
+  },
+  signal: AbortSignal,
+): Promise<Omit<MadeAccounts, 'pricesOf'> | undefined> {
+  const kept = new Map<string, Omit<KeptBudget, 'madeOf'>>();
+  for (const [tenant, given] of budgets) {
+    const { counts } = given.budget;
+    const period = periodAt(given.budget.period, now, now);
+    const account = new BudgetAccount({ tenant, counts, period, pricesOf });
+    kept.set(tenant, { ...given, period, account });
+  }
+  if (kept.size === 0) return { kept: new Map(), head: ledger.head() };
+  const begins = [...kept.values()].map(({ period }) => monthOf(period.from));
+  const outcome = await totals()?.addTo(
+    { add: (item) => kept.get(item.tenant)?.account.add(item) ?? true },
+    {
+      // Whole days, so that all of it is of one moment of the ledger.
+      range: { from: least(begins), to: nextDay(nextDay(now)) },
+      filter: ({ tenant, metric }) => kept.has(tenant) && isCharged(metric),
+      hourly: false,
+      signal,
+    },
+  );
+  if (outcome?.kind !== 'added' || outcome.head === undefined) return undefined;
+  const { head } = outcome;
+  return {
+    kept: new Map([...kept].map(([tenant, one]) => [tenant, { ...one, madeOf: head }])),
+    head,
+  };
+}

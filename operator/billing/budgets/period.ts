@@ -1,0 +1,41 @@
+import type { BudgetPeriod } from '../../model/budget.ts';
+import type { TimeRange } from '../usage/usage-sums.ts';
+
+const DAY_MS = 86_400_000;
+
+/**
+ * The usage that counts at a moment, by the start of its window: `from` inclusive, `to` exclusive and `Infinity` where
+ * nothing ends it. A prepaid balance counts since its first credit, `Infinity` where there was none. All milliseconds
+ * since the epoch.
+ */
+export function periodAt(period: BudgetPeriod, now: number, prepaidSince: number): TimeRange {
+  if (period.kind === 'prepaid') return { from: prepaidSince, to: Number.POSITIVE_INFINITY };
+  if (period.kind === 'rolling') {
+    const tomorrow = nextDay(now);
+    return { from: tomorrow - period.days * DAY_MS, to: tomorrow };
+  }
+  const at = new Date(now);
+  const [year, month] = [at.getUTCFullYear(), at.getUTCMonth()];
+  return { from: Date.UTC(year, month), to: Date.UTC(year, month + 1) };
+}
+
+/** The first instant of the calendar month of UTC, in which tiers begin to count. */
+export function monthOf(at: number): number {
+  const day = new Date(at);
+  return Date.UTC(day.getUTCFullYear(), day.getUTCMonth());
+}
+
+/** The first instant of the UTC day. */
+export function dayStart(at: number): number {
+  return Math.floor(at / DAY_MS) * DAY_MS;
+}
+
+/** The first instant of the next UTC day, from which on prices may be others. */
+export function nextDay(at: number): number {
+  return dayStart(at) + DAY_MS;
+}
+
+/** `2026-11-21` */
+export function dayOf(at: number): string {
+  return new Date(at).toISOString().slice(0, 10);
+}

@@ -1,0 +1,75 @@
+import { Counter, Gauge, Histogram, type Registry } from 'prom-client';
+import { BILLING_STATES, type BillingState } from '../../settings/settings.ts';
+import { DESTINATIONS } from '../../destinations/registry.ts';
+import type { DestinationType } from '../../model/destination-type.ts';
+
+export interface EnforcementMetrics {
+  readonly received: (provider: DestinationType, outcome: string) => void;
+  readonly applied: (seconds: number) => void;
+  readonly failed: () => void;
+}
+
+/** What the gauges read when they are asked. */
+export interface EnforcementGauges {
+  readonly tenantsIn: (state: BillingState) => number;
+  readonly suspendedClusters: () => number;
+  readonly pending: () => number;
+}
+
+export function createEnforcementMetrics(
+  registry: Registry,
+  gauges: EnforcementGauges,
+): EnforcementMetrics {
+  const registers = [registry];
+  const messages = new Counter({
+    name: 'meterfeed_webhook_messages_total',
+    help: 'Messages of billing systems, by billing system and by what became of them',
+    labelNames: ['provider', 'outcome'],
+    registers,
+  });
+  // Prometheus sees the first increase of a series only where the series is there before it.
+  for (const { type: provider, alerts } of DESTINATIONS) {
+    if (alerts !== undefined) messages.inc({ provider, outcome: 'refused' }, 0);
+  }
+  const applied = new Histogram({
+    name: 'meterfeed_enforcement_apply_seconds',
+    help: 'Time from when an object needs other marks to when it has them',
+    buckets: [0.01, 0.05, 0.1, 0.5, 1, 2, 5, 10, 30, 60, 300],
+    registers,
+  });
+  const failures = new Counter({
+    name: 'meterfeed_enforcement_failures_total',
+    help: 'Attempts to mark an object that failed',
+    registers,
+  });
+  const states = new Gauge({
+    name: 'meterfeed_tenant_billing_states',
+    help: 'Tenants with a recorded billing state, by state',
+    labelNames: ['state'],
+    registers,
+    collect: () => {
+      for (const state of BILLING_STATES) states.set({ state }, gauges.tenantsIn(state));
+    },
+  });
+  const suspended: Gauge = new Gauge({
+    name: 'meterfeed_suspended_tenant_clusters',
+    help: 'Tenant clusters whose new pods are to be refused',
+    registers,
+    collect: () => {
+      suspended.set(gauges.suspendedClusters());
+    },
+  });
+  const pending: Gauge = new Gauge({
+    name: 'meterfeed_enforcement_pending_objects',
+    help: 'Namespaces and control planes that do not have their marks yet',
+    registers,
+    collect: () => {
+      pending.set(gauges.pending());
+    },
+  });
+  return {
+    received: (provider, outcome) => messages.inc({ provider, outcome }),
+    applied: (seconds) => applied.observe(seconds),
+    failed: () => failures.inc(),
+  };
+}

@@ -1,0 +1,303 @@
+import type { Registry } from 'prom-client';
+import type { BillingState, SettingsStore } from '../../settings/settings.ts';
+import type { Discovery } from '../../discovery/discovery.ts';
+import type { DiscoverySources } from '../../discovery/sources.ts';
+import type { Connection } from '../../kubernetes/connection.ts';
+import type { EventRecorder } from '../../kubernetes/events.ts';
+import type { WorkQueueMetrics } from '../../kubernetes/metrics.ts';
+import type { WriteOutcome } from '../../ledger/ledger.ts';
+import type { Clock } from '../../telemetry/clock.ts';
+import type { Logger } from '../../telemetry/logger.ts';
+import { reasonText } from '../../destinations/alerts.ts';
+import type { AskStanding } from '../../destinations/destination.ts';
+import { definitionOf, DESTINATIONS } from '../../destinations/registry.ts';
+import type { SignedRequest } from '../../destinations/signatures.ts';
+import type { DestinationType } from '../../model/destination-type.ts';
+import { createEnforcementMetrics, type EnforcementMetrics } from './enforcement-metrics.ts';
+import { heedBudgets } from './heed-budgets.ts';
+import { Inbox, type InboxOptions, type InboxOutcome } from './inbox.ts';
+import { type AskKeys, PinnedKeys } from './states/pinned-keys.ts';
+import { StandingWatch } from './standing-watch.ts';
+import { Marking, type MarkingStatus } from './marks/marking.ts';
+import { type AskCustomer, createCustomers, type Customers } from './states/customers.ts';
+import { SeenAlerts, secretName } from './states/seen-alerts.ts';
+import { StateStore, type RecordStore } from './states/state-store.ts';
+import {
+  applyManual,
+  budgetEntry,
+  type BudgetSaying,
+  effectiveState,
+  type EffectiveState,
+  newRecord,
+  type SourceEntry,
+  type TenantRecord,
+} from './states/tenant-record.ts';
+
+/** A tenant's billing state, and what it is made of. Times are milliseconds since the epoch. */
+export interface TenantBillingState extends EffectiveState {
+  readonly tenant: string;
+  readonly since: number;
+  readonly manual: boolean;
+  readonly sources: readonly SourceEntry[];
+}
+
+/** Alerts of billing systems and what follows from budgets in, billing states and suspension labels out (docs/enforcement.md). */
+export interface Enforcement {
+  /** Whether a billing system's messages can be verified, and so are accepted. */
+  isEnabled(provider: DestinationType): boolean;
+  receive(
+    provider: DestinationType,
+    request: SignedRequest,
+    signal: AbortSignal,
+  ): Promise<InboxOutcome>;
+  /** Every tenant of which something is known, sorted; all others are active. */
+  states(): readonly TenantBillingState[];
+  stateOf(tenant: string): TenantBillingState;
+  /** Durably sets a state that wins until it is cleared. */
+  setManual(tenant: string, state: BillingState, reason: string): Promise<WriteOutcome>;
+  /** Durably clears it, so that what the billing systems have said counts again. */
+  clearManual(tenant: string): Promise<WriteOutcome>;
+  /** Durably takes in what follows from budgets; only what is news leaves a trace. */
+  heedBudgets(said: readonly BudgetSaying[]): Promise<WriteOutcome>;
+  /** The tenants that a budget warns or suspends. */
+  heldByBudgets(): readonly string[];
+  readonly status: () => MarkingStatus;
+  /** Reads what earlier processes have recorded; before it runs. Throws when the ledger cannot be read. */
+  load(): Promise<void>;
+  /** Marks objects until the signal is aborted. */
+  run(signal: AbortSignal): Promise<void>;
+}
+
+export interface EnforcementOptions {
+  readonly ledger: RecordStore;
+  readonly connection: Pick<Connection, 'request'>;
+  readonly settings: Pick<SettingsStore, 'current' | 'subscribe'>;
+  readonly discovery: Pick<Discovery, 'known' | 'clusters' | 'tenants' | 'round' | 'subscribe'>;
+  readonly sources: Pick<DiscoverySources, 'namespaces' | 'statefulSets' | 'deployments'>;
+  readonly ask: AskCustomer;
+  readonly askStanding: AskStanding;
+  readonly askKeys: AskKeys;
+  readonly report: InboxOptions['report'];
+  readonly events: Pick<EventRecorder, 'record'>;
+  /** Resolves when the custom resources have been looked at: an override may exempt a tenant cluster. */
+  readonly overridesKnown: (signal: AbortSignal) => Promise<void>;
+  readonly queueMetrics?: WorkQueueMetrics;
+  readonly registry: Registry;
+  readonly clock: Clock;
+  readonly logger: Logger;
+}
+
+const PRUNE_INTERVAL_MS = 3_600_000;
+const ROUND_RETRY_MS = 1_000;
+
+/** Knows nothing yet: see {@link Enforcement.load}. */
+export function createEnforcement(options: EnforcementOptions): Enforcement {
+  const { ledger, discovery, ask } = options;
+  const store = new StateStore(ledger);
+  const seen = new SeenAlerts(ledger);
+  const customers = createCustomers({
+    ledger,
+    tenants: () => discovery.tenants(),
+    hasState: (tenant) => store.find(tenant) !== undefined,
+    ask,
+  });
+  return new TenantEnforcement(options, { store, seen, customers });
+}
+
+/** What is kept in the ledger. */
+interface KeptRecords {
+  readonly store: StateStore;
+  readonly seen: SeenAlerts;
+  readonly customers: Customers;
+}
+
+class TenantEnforcement implements Enforcement {
+  readonly #options: EnforcementOptions;
+  readonly #store: StateStore;
+  readonly #seen: SeenAlerts;
+  readonly #customers: Customers;
+  readonly #metrics: EnforcementMetrics;
+  readonly #marking: Marking;
+  readonly #inbox: Inbox;
+  readonly #standing: StandingWatch;
+  /** Whether tenant clusters are known with the overrides laid over them; nothing is marked before. */
+  #mayMark = false;
+
+  constructor(options: EnforcementOptions, { store, seen, customers }: KeptRecords) {
+    const { settings, discovery, registry, clock, logger } = options;
+    this.#options = options;
+    this.#store = store;
+    this.#seen = seen;
+    this.#customers = customers;
+    this.#metrics = createEnforcementMetrics(registry, {
+      tenantsIn: (state) => this.states().filter((each) => each.state === state).length,
+      suspendedClusters: () => this.status().suspendedClusters.length,
+      pending: () => this.status().pending,
+    });
+    this.#marking = new Marking({
+      ...options,
+      settings: () => settings.current(),
+      clusters: () => discovery.clusters(),
+      stateOf: (tenant) => this.stateOf(tenant),
+      onApplied: this.#metrics.applied,
+      onFailure: this.#metrics.failed,
+    });
+    this.#inbox = new Inbox({
+      settings: () => settings.current().enforcement,
+      states: store,
+      seen,
+      customers,
+      keys: new PinnedKeys({
+        ask: options.askKeys,
+        destinations: () => settings.current().billing.destinations,
+        clock,
+        logger,
+      }),
+      report: options.report,
+      known: discovery.known,
+      onChange: () => this.#reconcile(),
+      clock,
+      logger,
+    });
+    this.#standing = new StandingWatch({
+      ask: options.askStanding,
+      providers: () => DESTINATIONS.map(({ type }) => type).filter((type) => this.isEnabled(type)),
+      states: store,
+      hear: (alert, signal) => this.#inbox.hear(alert, signal),
+      clock,
+      logger,
+    });
+  }
+
+  isEnabled(provider: DestinationType): boolean {
+    const { enforcement, billing } = this.#options.settings.current();
+    if ((enforcement.webhookSecrets[provider] ?? []).length > 0) return true;
+    // One that signs with a key of its own needs no secret, only somebody to ask for the key.
+    const hasKey = definitionOf(provider)?.alerts?.publicKey !== undefined;
+    return hasKey && billing.destinations.some(({ type }) => type === provider);
+  }
+
+  async receive(
+    provider: DestinationType,
+    request: SignedRequest,
+    signal: AbortSignal,
+  ): Promise<InboxOutcome> {
+    const outcome = await this.#inbox.receive(provider, request, signal);
+    this.#metrics.received(provider, outcome.kind === 'ignored' ? outcome.why : outcome.kind);
+    return outcome;
+  }
+
+  states(): readonly TenantBillingState[] {
+    return this.#store
+      .all()
+      .map(billingStateOf)
+      .toSorted((a, b) => (a.tenant < b.tenant ? -1 : 1));
+  }
+
+  stateOf(tenant: string): TenantBillingState {
+    return billingStateOf(this.#store.find(tenant) ?? newRecord(tenant, 0));
+  }
+
+  setManual(tenant: string, state: BillingState, reason: string): Promise<WriteOutcome> {
+    return this.#changeManual(tenant, { state, reason });
+  }
+
+  clearManual(tenant: string): Promise<WriteOutcome> {
+    return this.#changeManual(tenant, undefined);
+  }
+
+  heedBudgets(said: readonly BudgetSaying[]): Promise<WriteOutcome> {
+    const states = this.#store;
+    const onChange = (): void => this.#reconcile();
+    return this.#inbox.inTurn(() => heedBudgets(said, { ...this.#options, states, onChange }));
+  }
+
+  heldByBudgets(): readonly string[] {
+    const held = this.#store.all().filter((record) => budgetEntry(record) !== undefined);
+    return held.map(({ tenant }) => tenant);
+  }
+
+  readonly status = (): MarkingStatus => this.#marking.status();
+
+  async load(): Promise<void> {
+    const problems = await this.#store.load();
+    for (const problem of problems) this.#options.logger.error(`[enforcement] ${problem}`);
+    await this.#seen.load();
+    await this.#customers.load();
+  }
+
+  async run(signal: AbortSignal): Promise<void> {
+    const { discovery, settings } = this.#options;
+    const reconcile = (): void => this.#reconcile();
+    const endings = [discovery.subscribe(reconcile), settings.subscribe(reconcile)];
+    await Promise.all([
+      this.#begin(signal),
+      this.#marking.run(signal),
+      this.#prune(signal),
+      this.#standing.run(signal),
+    ]);
+    this.#mayMark = false;
+    for (const end of endings) end();
+  }
+
+  #reconcile(): void {
+    if (this.#mayMark) this.#marking.reconcile();
+  }
+
+  async #changeManual(
+    tenant: string,
+    said: { readonly state: BillingState; readonly reason: string } | undefined,
+  ): Promise<WriteOutcome> {
+    return this.#inbox.inTurn(async () => {
+      const now = this.#options.clock.now();
+      const record = this.#store.find(tenant) ?? newRecord(tenant, now);
+      const manual = said && { ...said, reason: reasonText(said.reason), at: now };
+      const outcome = await this.#store.putAll([applyManual(record, manual, now)]);
+      if (outcome.kind === 'written') this.#reconcile();
+      return outcome;
+    });
+  }
+
+  async #prune(signal: AbortSignal): Promise<void> {
+    const { clock, logger, settings } = this.#options;
+    while (!signal.aborted) {
+      const { webhookSecrets } = settings.current().enforcement;
+      const secrets = Object.values(webhookSecrets).flatMap((each) => each.map(secretName));
+      const early = await this.#seen.prune(clock.now(), new Set(secrets));
+      if (early > 0) {
+        const mend = 'change the webhook secret there and here, so that none is accepted again';
+        logger.warn(`[enforcement] ${early} messages forgotten before their time; ${mend}`);
+      }
+      await clock.sleep(PRUNE_INTERVAL_MS, signal).catch(() => undefined);
+    }
+  }
+
+  /** Marks are decided upon the first time when overrides are known, and tenant clusters by them. */
+  async #begin(signal: AbortSignal): Promise<void> {
+    const { overridesKnown, discovery, clock } = this.#options;
+    try {
+      await overridesKnown(signal);
+    } catch (error) {
+      if (!signal.aborted) throw error;
+    }
+    // Discovery's own first pass waits for the first lists: an earlier pass fails and logs an error.
+    while (!signal.aborted && !(discovery.known() && (await discovery.round()).kind === 'found')) {
+      await clock.sleep(ROUND_RETRY_MS, signal).catch(() => undefined);
+    }
+    if (signal.aborted) return;
+    this.#mayMark = true;
+    this.#reconcile();
+  }
+}
+
+/** A tenant's billing state by its record. */
+export function billingStateOf(record: TenantRecord): TenantBillingState {
+  const { tenant, since, manual, entries } = record;
+  return {
+    tenant,
+    ...effectiveState(record),
+    since,
+    manual: manual !== undefined,
+    sources: entries,
+  };
+}

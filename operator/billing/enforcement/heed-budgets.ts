@@ -1,0 +1,53 @@
+import type { WriteOutcome } from '../../ledger/ledger.ts';
+import type { Clock } from '../../telemetry/clock.ts';
+import type { Logger } from '../../telemetry/logger.ts';
+import type { StateStore } from './states/state-store.ts';
+import {
+  applyBudget,
+  budgetEntry,
+  type BudgetSaying,
+  effectiveState,
+  newRecord,
+  type TenantRecord,
+} from './states/tenant-record.ts';
+
+export interface HeedOptions {
+  readonly states: StateStore;
+  readonly onChange: () => void;
+  readonly clock: Clock;
+  readonly logger: Logger;
+}
+
+/** Durably takes in what follows from budgets, all in one write; what is known already changes nothing. */
+export async function heedBudgets(
+  said: readonly BudgetSaying[],
+  { states, onChange, clock, logger }: HeedOptions,
+): Promise<WriteOutcome> {
+  const now = clock.now();
+  const changed = said.flatMap((saying) => {
+    const record = states.find(saying.tenant);
+    return isKnown(saying, record)
+      ? []
+      : [applyBudget(record ?? newRecord(saying.tenant, now), saying, now)];
+  });
+  if (changed.length === 0) return { kind: 'written' };
+  const outcome = await states.putAll(changed);
+  if (outcome.kind === 'failed') return outcome;
+  for (const record of changed) {
+    const { tenant } = record;
+    const { state } = effectiveState(record);
+    const said = budgetEntry(record)?.state ?? 'active';
+    logger.info(`[enforcement] ${tenant} is ${state} after its budget said ${said}`, {
+      tenant,
+      state,
+    });
+  }
+  onChange();
+  return outcome;
+}
+
+function isKnown({ state, reason }: BudgetSaying, record: TenantRecord | undefined): boolean {
+  const before = budgetEntry(record);
+  if (before === undefined) return state === 'active';
+  return before.state === state && before.reason === reason;
+}

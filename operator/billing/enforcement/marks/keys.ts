@@ -1,0 +1,56 @@
+import type { Metadata } from '../../../discovery/views.ts';
+
+/*
+ * What enforcement writes on objects. The keys that the admission policy reads are the same whatever
+ * LABEL_PREFIX is: config/components/suspension-policy names them. Names for people follow LABEL_PREFIX.
+ */
+
+/** On a namespace in which a suspended tenant cluster has its pods; the policy looks at no other. */
+export const SUSPENDED_LABEL = 'meterfeed.io/suspended';
+
+/** Followed by the name of a tenant cluster of that namespace: `"true"` when it is suspended, else `"false"`. */
+export const SUSPENDED_CLUSTER_PREFIX = 'suspended.meterfeed.io/';
+
+/** On such a namespace: the users, comma-separated, that only suspended tenant clusters act as. */
+export const SUSPENDED_ACCOUNTS = 'meterfeed.io/suspended-accounts';
+
+/** Labels and annotations that are, or are to be, on one object. */
+export interface Marks {
+  readonly labels: Readonly<Record<string, string>>;
+  readonly annotations: Readonly<Record<string, string>>;
+}
+
+export const NO_MARKS: Marks = { labels: {}, annotations: {} };
+
+/** The keys for people: `<label prefix>/billing-state` and so on (docs/enforcement.md#modes). */
+export function stateKeys(labelPrefix: string) {
+  return {
+    state: `${labelPrefix}/billing-state`,
+    reason: `${labelPrefix}/billing-reason`,
+    since: `${labelPrefix}/billing-state-at`,
+  };
+}
+
+/** Those of an object's labels and annotations that only enforcement writes. */
+export function marksOf({ labels, annotations }: Metadata, labelPrefix: string): Marks {
+  const { state, reason, since } = stateKeys(labelPrefix);
+  const isOurs = (key: string): boolean =>
+    [SUSPENDED_LABEL, SUSPENDED_ACCOUNTS, state, reason, since].includes(key) ||
+    key.startsWith(SUSPENDED_CLUSTER_PREFIX);
+  return { labels: pick(labels, isOurs), annotations: pick(annotations, isOurs) };
+}
+
+/** The same text for the same marks. */
+export function textOfMarks({ labels, annotations }: Marks): string {
+  return JSON.stringify([sorted(labels), sorted(annotations)]);
+}
+
+type Texts = Readonly<Record<string, string>>;
+
+function pick(texts: Texts, wanted: (key: string) => boolean): Texts {
+  return Object.fromEntries(Object.entries(texts).filter(([key]) => wanted(key)));
+}
+
+function sorted(texts: Texts): readonly (readonly [string, string])[] {
+  return Object.entries(texts).toSorted(([a], [b]) => (a < b ? -1 : 1));
+}

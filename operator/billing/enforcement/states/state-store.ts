@@ -1,0 +1,77 @@
+import { isRecord } from '../../../model/is-record.ts';
+import { quote } from '../../../model/quote.ts';
+import type { Ledger, RecordChange, WriteOutcome } from '../../../ledger/ledger.ts';
+import { isEmpty, type TenantRecord } from './tenant-record.ts';
+
+/** Where enforcement keeps what must survive a restart. */
+export type RecordStore = Pick<Ledger, 'records' | 'writeRecords'>;
+
+const PREFIX = 'enforcement/tenant/';
+
+/** The billing states of all tenants: in memory as they are on disk. Empty, until it is loaded. */
+export class StateStore {
+  readonly #ledger: RecordStore;
+  readonly #records = new Map<string, TenantRecord>();
+
+  constructor(ledger: RecordStore) {
+    this.#ledger = ledger;
+  }
+
+  find(tenant: string): TenantRecord | undefined {
+    return this.#records.get(tenant);
+  }
+
+  all(): readonly TenantRecord[] {
+    return [...this.#records.values()];
+  }
+
+  /**
+   * Reads what there is on disk, in place of all that is known. Gives the records that cannot be read, one line each; throws
+   * when the ledger cannot be.
+   */
+  async load(): Promise<readonly string[]> {
+    const problems: string[] = [];
+    this.#records.clear();
+    for await (const [key, text] of this.#ledger.records(PREFIX)) {
+      const record = parseRecord(text);
+      if (record === undefined) {
+        problems.push(`damaged record, passed over: ${key}: ${quote(text)}`);
+      } else this.#records.set(record.tenant, record);
+    }
+    return problems;
+  }
+
+  /** Durably puts records, and whatever else must be written in the same unit. */
+  async putAll(
+    changed: readonly TenantRecord[],
+    more: readonly RecordChange[] = [],
+  ): Promise<WriteOutcome> {
+    const changes = changed.map((record) => ({
+      key: `${PREFIX}${record.tenant}`,
+      value: isEmpty(record) ? undefined : JSON.stringify(record),
+    }));
+    const outcome = await this.#ledger.writeRecords([...changes, ...more]);
+    if (outcome.kind === 'failed') return outcome;
+    for (const record of changed) {
+      if (isEmpty(record)) this.#records.delete(record.tenant);
+      else this.#records.set(record.tenant, record);
+    }
+    return outcome;
+  }
+}
+
+function parseRecord(text: string): TenantRecord | undefined {
+  try {
+    const value: unknown = JSON.parse(text);
+    return isTenantRecord(value) ? value : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+/** Only this module writes under the prefix, so a few fields tell a whole record from a damaged one. */
+function isTenantRecord(value: unknown): value is TenantRecord {
+  const isWhole =
+    isRecord(value) && ['tenant', 'entries', 'settled', 'since'].every((field) => field in value);
+  return isWhole && Array.isArray(value['entries']);
+}

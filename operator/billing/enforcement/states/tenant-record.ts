@@ -1,0 +1,255 @@
+import { BILLING_STATES, type BillingState } from '../../../settings/settings.ts';
+import { type Alert, ALERT_SUBJECT, type Settlement } from '../../../destinations/alerts.ts';
+import type { DestinationType } from '../../../model/destination-type.ts';
+
+/** What one source last said of a tenant: a billing system, about one subject, or the tenant's budget. */
+export interface SourceEntry {
+  /** A billing system, or {@link BUDGET}. */
+  readonly provider: DestinationType;
+  readonly subject: string;
+  readonly state: BillingState;
+  readonly eventType: string;
+  readonly reason: string;
+  /** When it happened over there, milliseconds since the epoch. */
+  readonly at: number;
+  readonly ended?: true;
+}
+
+/** The source of what a budget says (docs/budgets.md#at-the-limit). No billing system's folder has the name. */
+export const BUDGET = 'budget';
+const BUDGET_SUBJECT = 'limit';
+
+/** What follows from a tenant's budget. */
+export interface BudgetSaying {
+  readonly tenant: string;
+  readonly state: Extract<BillingState, 'active' | 'warning' | 'suspended'>;
+  /** For people, without control characters and at most 256 characters; not shown of `active`. */
+  readonly reason: string;
+}
+
+/** What a person has said; it counts until it is cleared. */
+export interface ManualState {
+  readonly state: BillingState;
+  readonly reason: string;
+  /** Milliseconds since the epoch. */
+  readonly at: number;
+}
+
+/** Everything that is known of one tenant's billing. Immutable, and as it is stored. */
+export interface TenantRecord {
+  readonly tenant: string;
+  readonly manual?: ManualState;
+  readonly entries: readonly SourceEntry[];
+  /** Until when subjects are over that have not been heard of yet, by billing system. */
+  readonly settled: Readonly<
+    Partial<Record<DestinationType, Readonly<Partial<Record<Settlement, number>>>>>
+  >;
+  /** Since when the effective state is what it is, by our own clock. */
+  readonly since: number;
+}
+
+/** The state that counts, and where it comes from. */
+export interface EffectiveState {
+  readonly state: BillingState;
+  readonly reason: string;
+  /** `manual`, or the type of destination and the subject, as in `<type>:subscription/sub_1`. */
+  readonly source: string;
+  readonly eventType: string;
+}
+
+export type Transition =
+  | { readonly kind: 'applied'; readonly record: TenantRecord }
+  /** Something newer is known of the subject. */
+  | { readonly kind: 'stale'; readonly record: TenantRecord };
+
+/** An alert with a state, after the rules, and a time. */
+export interface StatedAlert extends Alert {
+  readonly state: BillingState;
+  readonly at: number;
+}
+
+/** Subjects that are remembered of one tenant; the least telling ones go first. */
+const MOST_ENTRIES = 200;
+
+/**
+ * How long a subject that is in order is remembered, so that an older message about it that comes late
+ * changes nothing: longer than any billing system repeats itself.
+ */
+const KEEP_ACTIVE_MS = 35 * 86_400_000;
+
+const NO_STATE: EffectiveState = { state: 'active', reason: '', source: '', eventType: '' };
+
+export function newRecord(tenant: string, now: number): TenantRecord {
+  return { tenant, entries: [], settled: {}, since: now };
+}
+
+/** The most severe state of all sources; a manual one wins over all of them (docs/enforcement.md#states). */
+export function effectiveState({ manual, entries }: TenantRecord): EffectiveState {
+  if (manual !== undefined) {
+    const { state, reason } = manual;
+    return { state, reason, source: 'manual', eventType: 'manual' };
+  }
+  const counting = entries.filter((entry) => counts(entry, entries));
+  const [worst] = counting.toSorted(byWeight);
+  if (worst === undefined || worst.state === 'active') return NO_STATE;
+  const { state, reason, provider, subject, eventType } = worst;
+  return { state, reason, source: `${provider}:${subject}`, eventType };
+}
+
+/** What is wrong, as far as it counts. */
+export function troublesOf({ entries }: TenantRecord): readonly SourceEntry[] {
+  return entries.filter((entry) => entry.state !== 'active' && counts(entry, entries));
+}
+
+/** Whether an alert says of its subject what is not known of it; that something unheard of is in order is no news. */
+export function isNews(record: TenantRecord | undefined, alert: StatedAlert): boolean {
+  const { provider, subject, state, ended } = alert;
+  const own = record?.entries.filter((entry) => entry.provider === provider) ?? [];
+  const known = own.find((entry) => entry.subject === subject);
+  if (known !== undefined) return known.state !== state || known.ended !== ended;
+  // One that runs takes the place of one that has ended.
+  return state !== 'active' || own.some((entry) => entry.ended === true);
+}
+
+/**
+ * Takes in an alert. Of one subject the newest by the billing system's own time holds; of two troubles
+ * of the same time the more severe one, since a billing system whose times are whole seconds sends the events of one second in any order.
+ */
+export function applyAlert(record: TenantRecord, alert: StatedAlert, now: number): Transition {
+  const { provider, subject, state, at } = alert;
+  const settledAt = settledUntil(record, alert);
+  const before = record.entries.find((e) => e.provider === provider && e.subject === subject);
+  if (before?.ended === true && alert.ended !== true) {
+    // The last invoice of a subscription that has ended brings it not back, but is a payment as any other.
+    const paid = settle(record, alert);
+    return paid === record
+      ? { kind: 'stale', record }
+      : { kind: 'applied', record: dated(record, paid, now) };
+  }
+  const isOlder = before !== undefined && isOutdone(alert, before);
+  if (isOlder || (state !== 'active' && at < settledAt)) return { kind: 'stale', record };
+  const entry: SourceEntry = {
+    provider,
+    subject,
+    state,
+    eventType: alert.type,
+    reason: alert.reason,
+    at,
+    ...(alert.ended === true && { ended: true }),
+  };
+  const others = record.entries.filter((each) => each !== before);
+  const settled = settle({ ...record, entries: [...others, entry] }, alert);
+  return { kind: 'applied', record: dated(record, pruned(settled, now), now) };
+}
+
+/** Sets or, with undefined, clears the manual state. */
+export function applyManual(
+  record: TenantRecord,
+  manual: ManualState | undefined,
+  now: number,
+): TenantRecord {
+  const { manual: _, ...rest } = record;
+  return dated(record, manual === undefined ? rest : { ...rest, manual }, now);
+}
+
+/** What the budget has said of a tenant; undefined where that is nothing. */
+export function budgetEntry(record: TenantRecord | undefined): SourceEntry | undefined {
+  return record?.entries.find(({ provider }) => provider === BUDGET);
+}
+
+/** Takes in what follows from the budget, in an entry of its own: whatever a billing system says leaves it alone. */
+export function applyBudget(record: TenantRecord, said: BudgetSaying, now: number): TenantRecord {
+  const others = record.entries.filter(({ provider }) => provider !== BUDGET);
+  if (said.state === 'active') return dated(record, { ...record, entries: others }, now);
+  const { state, reason } = said;
+  const entry: SourceEntry = {
+    provider: BUDGET,
+    subject: BUDGET_SUBJECT,
+    state,
+    eventType: 'budget.limit',
+    reason,
+    at: now,
+  };
+  return dated(record, { ...record, entries: [...others, entry] }, now);
+}
+
+/** Whether nothing would be lost with the record. */
+export function isEmpty(record: TenantRecord): boolean {
+  return record.manual === undefined && record.entries.length === 0;
+}
+
+function isOutdone(alert: StatedAlert, before: SourceEntry): boolean {
+  // Nothing comes after the end, even if it happened later.
+  if (alert.ended === true && before.ended !== true) return false;
+  if (alert.at !== before.at) return alert.at < before.at;
+  // Nobody fails to pay and pays within one moment, but somebody who tries this out may say so.
+  return alert.state !== 'active' && compareSeverity(alert.state, before.state) < 0;
+}
+
+/**
+ * A subscription that has ended counts only while the customer has no other that runs: a change of plan
+ * ends one and begins another.
+ */
+function counts(entry: SourceEntry, entries: readonly SourceEntry[]): boolean {
+  if (entry.ended !== true) return true;
+  return !entries.some(
+    (other) =>
+      other.provider === entry.provider &&
+      other.ended !== true &&
+      other.subject.startsWith('subscription/'),
+  );
+}
+
+function byWeight(a: SourceEntry, b: SourceEntry): number {
+  return compareSeverity(b.state, a.state) || b.at - a.at;
+}
+
+/** What a payment ends: subjects of its kind that are not newer. */
+function settle(record: TenantRecord, alert: StatedAlert): TenantRecord {
+  const { settles, provider, at } = alert;
+  if (settles === undefined || alert.state !== 'active') return record;
+  const entries = record.entries.map((entry): SourceEntry => {
+    const isMeant = entry.provider === provider && entry.at <= at && isSettledBy(settles, entry);
+    if (!isMeant || entry.state === 'active') return entry;
+    const { ended: _, ...rest } = entry;
+    return { ...rest, state: 'active', eventType: alert.type, reason: alert.reason, at };
+  });
+  const before = record.settled[provider];
+  const until = Math.max(at, before?.[settles] ?? 0);
+  const settled = { ...record.settled, [provider]: { ...before, [settles]: until } };
+  return { ...record, entries, settled };
+}
+
+function isSettledBy(settles: Settlement, { subject }: { readonly subject: string }): boolean {
+  return settles === 'all' || subject.startsWith(ALERT_SUBJECT);
+}
+
+function settledUntil(record: TenantRecord, alert: StatedAlert): number {
+  const settled = record.settled[alert.provider];
+  const all = settled?.all ?? 0;
+  return isSettledBy('alerts', alert) ? Math.max(all, settled?.alerts ?? 0) : all;
+}
+
+function pruned(record: TenantRecord, now: number): TenantRecord {
+  const kept = record.entries
+    .filter((entry) => entry.state !== 'active' || isLasting(entry, now))
+    .toSorted(byWeight)
+    .slice(0, MOST_ENTRIES);
+  return { ...record, entries: kept };
+}
+
+/** A running subscription is remembered as long as it runs: see {@link counts}. */
+function isLasting({ subject, at }: SourceEntry, now: number): boolean {
+  return subject.startsWith('subscription/') || now - at < KEEP_ACTIVE_MS;
+}
+
+/** `since` moves only with the effective state. */
+function dated(before: TenantRecord, after: TenantRecord, now: number): TenantRecord {
+  const same = effectiveState(before).state === effectiveState(after).state;
+  return { ...after, since: same ? before.since : now };
+}
+
+/** Above 0 when `a` is more severe than `b`. */
+function compareSeverity(a: BillingState, b: BillingState): number {
+  return BILLING_STATES.indexOf(a) - BILLING_STATES.indexOf(b);
+}

@@ -1,0 +1,65 @@
+import { Registry } from 'prom-client';
+import type { Settings } from '../../../settings/settings.ts';
+import type { AskStanding, CustomerAnswer } from '../../../destinations/destination.ts';
+import type { Discovery } from '../../../discovery/discovery.ts';
+import type { Tenant } from '../../../model/tenant.ts';
+import type { Source } from '../../../kubernetes/source.ts';
+import { createCapturingLogger } from '../../../kubernetes/testing/capturing-logger.ts';
+import type { Ledger } from '../../../ledger/ledger.ts';
+import type { Clock } from '../../../telemetry/clock.ts';
+import { createEnforcement, type Enforcement, type EnforcementOptions } from '../enforcement.ts';
+import type { AskKeys } from '../states/pinned-keys.ts';
+
+/** Enforcement without any Kubernetes: messages, states and what is stored of them are real. */
+export async function createOfflineEnforcement(options: {
+  readonly ledger: Ledger;
+  readonly settings: () => Settings;
+  readonly tenants: () => readonly Tenant[];
+  readonly clock: Clock;
+  readonly known?: () => boolean;
+  readonly round?: Discovery['round'];
+  readonly ask?: () => Promise<CustomerAnswer>;
+  readonly askKeys?: AskKeys;
+  readonly askStanding?: AskStanding;
+  readonly report?: EnforcementOptions['report'];
+  readonly registry?: Registry;
+}): Promise<Enforcement> {
+  const { ledger, settings, clock } = options;
+  const enforcement = createEnforcement({
+    ledger,
+    clock,
+    logger: createCapturingLogger(),
+    registry: options.registry ?? new Registry(),
+    settings: { current: settings, subscribe: () => () => undefined },
+    discovery: {
+      known: options.known ?? (() => true),
+      clusters: () => [],
+      tenants: options.tenants,
+      round: options.round ?? (async () => ({ kind: 'found', clusters: [] })),
+      subscribe: () => () => undefined,
+    },
+    sources: { namespaces: nothing(), statefulSets: nothing(), deployments: nothing() },
+    connection: { request: async () => ({ kind: 'network', message: 'offline' }) },
+    ask: options.ask ?? (async () => ({ kind: 'unknown' })),
+    askStanding: options.askStanding ?? (async () => []),
+    askKeys: options.askKeys ?? (async () => ({ kind: 'failed', reason: 'nobody to ask' })),
+    report: options.report ?? (async () => ({ kind: 'written' })),
+    events: { record: () => undefined },
+    overridesKnown: async () => undefined,
+  });
+  await enforcement.load();
+  return enforcement;
+}
+
+function nothing<T extends { uid: string; namespace: string; name: string }>(): Source<T> {
+  return {
+    resource: { group: '', version: 'v1', plural: 'nothing' },
+    run: async () => undefined,
+    ready: async () => undefined,
+    health: () => ({ state: 'synced', since: 0, freshAt: 0 }),
+    size: 0,
+    values: () => [].values(),
+    find: () => undefined,
+    resourceVersion: () => undefined,
+  };
+}

@@ -1,0 +1,326 @@
+import type { EventOutcome, Ledger, LedgerFailure, RecordChange } from '../../ledger/ledger.ts';
+import type { Clock } from '../../telemetry/clock.ts';
+import { sameCharge } from '../../ledger/same-charge.ts';
+import type { UsageEvent } from '../../model/event.ts';
+import { deriveEventId, EVENT_ID_PREFIX } from '../../model/event-id.ts';
+import { quote } from '../../model/validate-event.ts';
+import { HeldRecords, type KeptEvent } from './held-records.ts';
+import {
+  type HeldDecision,
+  type HeldTenant,
+  MOST_HELD,
+  type PushedTenant,
+  type PushOutcome,
+} from './held-usage.ts';
+import { Turns } from './turns.ts';
+
+/** Events moved in one durable write. */
+const CHUNK = 500;
+/** No window older than this is accepted, so no id of one need be remembered (docs/events.md#pushed-events). */
+const MAX_AGE_MS = 34 * 24 * 3_600_000;
+
+export interface HeldUsageOptions {
+  readonly ledger: Ledger;
+  readonly clock: Pick<Clock, 'now'>;
+  readonly unknownTenants: () => 'hold' | 'create';
+  /** Whether discovery knows the tenant. */
+  readonly isDiscovered: (tenant: string) => boolean;
+  /** Whether any destination has served the tenant before, as a customer of its own. */
+  readonly wasServed: (tenant: string) => Promise<boolean>;
+  /** Whether the collector measures such events of the tenant itself. */
+  readonly isMeasuredHere: (event: UsageEvent) => boolean;
+}
+
+/**
+ * The way of pushed events into the ledger. Those of a tenant that nobody knows are kept durably beside
+ * the sequence of events, where no destination sees them, until the tenant is discovered or somebody
+ * releases, renames or discards them (docs/events.md#unknown-tenants).
+ */
+export class HeldUsage {
+  readonly #options: HeldUsageOptions;
+  readonly #records: HeldRecords;
+  readonly #turns = new Turns();
+  readonly #held = new Map<string, { events: number; since: number }>();
+  readonly #admitted = new Map<string, number>();
+  /** The tenant of each id that is held, or that is used without being in the ledger as it was pushed. */
+  readonly #ids = new Map<string, { readonly kind: 'held' | 'used'; readonly tenant: string }>();
+
+  constructor(options: HeldUsageOptions) {
+    this.#options = options;
+    this.#records = new HeldRecords(options.ledger);
+  }
+
+  /** Reads what earlier processes held; nothing may be pushed before. */
+  async load(): Promise<void> {
+    const { ledger, clock } = this.#options;
+    this.#held.clear();
+    this.#admitted.clear();
+    this.#ids.clear();
+    for await (const [tenant, since] of this.#records.admitted()) this.#admitted.set(tenant, since);
+    for await (const one of this.#records.held()) this.#noteHeld(one);
+    const forgotten: RecordChange[] = [];
+    for await (const { event } of this.#records.used()) {
+      if (Date.parse(event.window_end) < clock.now() - MAX_AGE_MS) {
+        forgotten.push(this.#records.dropUsed(event.id));
+      } else this.#ids.set(event.id, { kind: 'used', tenant: event.tenant });
+    }
+    // What cannot be forgotten now is forgotten at the next start.
+    if (forgotten.length > 0) await ledger.writeRecords(forgotten);
+  }
+
+  /** Appends events as one durable unit, or holds them. */
+  async push(events: readonly UsageEvent[]): Promise<PushOutcome> {
+    const outcome = await this.#turns.together(async () => {
+      const isOrdinary = events.every(
+        ({ id, tenant }) => this.#isKnown(tenant) && !this.#ids.has(id),
+      );
+      return isOrdinary ? this.#options.ledger.append({ events }) : undefined;
+    });
+    if (outcome === undefined) return this.#turns.alone(() => this.#pushCarefully(events));
+    return outcome.kind === 'failed' ? outcome : { ...outcome, held: new Map() };
+  }
+
+  /** Sorted by tenant. */
+  list(): readonly HeldTenant[] {
+    return [...this.#held]
+      .map(([tenant, { events, since }]) => ({ tenant, events, since }))
+      .toSorted((a, b) => (a.tenant < b.tenant ? -1 : 1));
+  }
+
+  /** The held events of a tenant. */
+  eventsOf(tenant: string): AsyncIterable<KeptEvent> {
+    return this.#records.heldOf(tenant);
+  }
+
+  /** Tenants of pushed usage, held or not, that discovery does not know, sorted. */
+  pushedTenants(): readonly PushedTenant[] {
+    const all = new Map(this.#admitted);
+    for (const [id, { since }] of this.#held) all.set(id, Math.min(since, all.get(id) ?? since));
+    return [...all]
+      .map(([id, since]) => ({ id, since }))
+      .filter(({ id }) => !this.#options.isDiscovered(id))
+      .toSorted((a, b) => (a.id < b.id ? -1 : 1));
+  }
+
+  /** Lets the events go on, and all later ones of the tenant. */
+  release(tenant: string): Promise<HeldDecision> {
+    const at = this.#options.clock.now();
+    return this.#decide(tenant, (kept) => ({ ...kept, next: kept.event }), {
+      records: [this.#records.putAdmitted(tenant, at)],
+      written: () => this.#admitted.set(tenant, this.#admitted.get(tenant) ?? at),
+    });
+  }
+
+  /** Gives the events to a known tenant instead. */
+  async rename(tenant: string, to: string): Promise<HeldDecision> {
+    const { isMeasuredHere } = this.#options;
+    if (tenant === to) return refused(`the same name: to: ${quote(to)}: give another tenant`);
+    if (!this.#isKnown(to) && !(await this.#options.wasServed(to))) {
+      return refused(
+        `unknown as well: to: ${quote(to)}: give a tenant of GET /api/v1/tenants, or release the events as they are`,
+      );
+    }
+    for await (const { event } of this.#records.heldOf(tenant)) {
+      if (!isMeasuredHere({ ...event, tenant: to })) continue;
+      return refused(
+        `measured here by the collector: metric: ${quote(event.metric)}: tenant ${quote(to)} is metered by this operator`,
+      );
+    }
+    return this.#decide(tenant, (kept) => ({ ...kept, next: renamed(kept.event, to) }));
+  }
+
+  /** Gives the events up; their ids stay used. */
+  discard(tenant: string): Promise<HeldDecision> {
+    return this.#decide(tenant, (kept) => kept);
+  }
+
+  /** Releases the tenants that need not be held any longer: discovery knows them, or the setting has changed. */
+  async releaseKnown(): Promise<void> {
+    for (const { tenant } of this.list()) {
+      const { isDiscovered, unknownTenants } = this.#options;
+      // One that was let through and still has held events: the process ended in between.
+      const passes = isDiscovered(tenant) || this.#admitted.has(tenant);
+      if (passes || unknownTenants() === 'create') await this.release(tenant);
+    }
+  }
+
+  #isKnown(tenant: string): boolean {
+    if (this.#held.has(tenant)) return this.#options.isDiscovered(tenant);
+    return this.#admitted.has(tenant) || this.#options.isDiscovered(tenant);
+  }
+
+  #heldEvents(): number {
+    return [...this.#held.values()].reduce((sum, { events }) => sum + events, 0);
+  }
+
+  #noteHeld({ at, event: { id, tenant } }: KeptEvent): void {
+    const { events, since } = this.#held.get(tenant) ?? { events: 0, since: at };
+    this.#held.set(tenant, { events: events + 1, since: Math.min(since, at) });
+    this.#ids.set(id, { kind: 'held', tenant });
+  }
+
+  #noteGone({ id, tenant }: UsageEvent): void {
+    const held = this.#held.get(tenant);
+    if (held !== undefined && held.events > 1) held.events -= 1;
+    else this.#held.delete(tenant);
+    this.#ids.delete(id);
+  }
+
+  /** Some of the tenants are new here, or some of the ids are not the ledger's to judge. */
+  async #pushCarefully(events: readonly UsageEvent[]): Promise<PushOutcome> {
+    const { ledger, clock } = this.#options;
+    const at = clock.now();
+    const { strangers, admitted } = await this.#judgeTenants(events);
+    const toHold = new Map<string, KeptEvent>();
+    const passed: number[] = [];
+    const outcomes: EventOutcome[] = [];
+    const heldAnswer = new Map<string, number>();
+    for (const [index, event] of events.entries()) {
+      const same = toHold.get(event.id) ?? (await this.#find(event, strangers));
+      const isHeld = toHold.has(event.id) || this.#ids.get(event.id)?.kind === 'held';
+      if (same !== undefined) {
+        outcomes[index] = sameCharge(same.event, event) ? 'duplicate' : 'conflict';
+      } else if (strangers.has(event.tenant)) {
+        outcomes[index] = 'accepted';
+        toHold.set(event.id, { at, event });
+      } else {
+        passed.push(index);
+        continue;
+      }
+      if (outcomes[index] === 'accepted' || (isHeld && outcomes[index] === 'duplicate')) {
+        heldAnswer.set(event.tenant, (heldAnswer.get(event.tenant) ?? 0) + 1);
+      }
+    }
+    if (toHold.size > 0 && this.#heldEvents() + toHold.size > MOST_HELD) {
+      return { kind: 'too-much-held' };
+    }
+    const records = [
+      ...admitted.map((tenant) => this.#records.putAdmitted(tenant, at)),
+      ...[...toHold.values()].map((one) => this.#records.putHeld(one)),
+    ];
+    const outcome = await append(
+      ledger,
+      passed.flatMap((index) => events[index] ?? []),
+      records,
+    );
+    if (outcome.kind === 'failed') return outcome;
+    for (const [position, index] of passed.entries()) {
+      outcomes[index] = outcome.outcomes[position] ?? 'conflict';
+    }
+    for (const tenant of admitted) this.#admitted.set(tenant, at);
+    for (const one of toHold.values()) this.#noteHeld(one);
+    return { kind: 'appended', outcomes, held: heldAnswer };
+  }
+
+  /** Which tenants are strangers, and which are let through from now on. */
+  async #judgeTenants(events: readonly UsageEvent[]) {
+    const { unknownTenants, wasServed } = this.#options;
+    const strangers = new Set<string>();
+    const admitted: string[] = [];
+    for (const tenant of new Set(events.map((event) => event.tenant))) {
+      if (this.#isKnown(tenant)) continue;
+      const passes =
+        !this.#held.has(tenant) && (unknownTenants() === 'create' || (await wasServed(tenant)));
+      if (passes) admitted.push(tenant);
+      else strangers.add(tenant);
+    }
+    return { strangers, admitted };
+  }
+
+  /**
+   * What its id already stands for. Ids of renamed events are both the one that was pushed, found here,
+   * and the one in the ledger, which the ledger finds.
+   */
+  async #find(
+    event: UsageEvent,
+    strangers: ReadonlySet<string>,
+  ): Promise<{ readonly event: UsageEvent } | undefined> {
+    const known = this.#ids.get(event.id);
+    if (known?.kind === 'held') return this.#records.findHeld(known.tenant, event.id);
+    const used = known && (await this.#records.findUsed(event.id));
+    if (used !== undefined && sameCharge(used.event, event)) return used;
+    const stored = strangers.has(event.tenant)
+      ? await this.#options.ledger.find(event.id)
+      : undefined;
+    if (stored !== undefined) return { event: stored };
+    // A discarded id is used, and the ledger has nothing to compare with.
+    const isDiscarded =
+      used !== undefined && (await this.#options.ledger.find(event.id)) === undefined;
+    return isDiscarded ? used : undefined;
+  }
+
+  /** Takes the held events of a tenant a chunk at a time; what becomes of each is one durable unit. */
+  #decide(
+    tenant: string,
+    decide: (kept: KeptEvent) => KeptEvent & { readonly next?: UsageEvent },
+    also?: { readonly records: readonly RecordChange[]; readonly written: () => unknown },
+  ): Promise<HeldDecision> {
+    return this.#turns.alone(async () => {
+      if (!this.#held.has(tenant)) return { kind: 'none-held' };
+      const all: KeptEvent[] = [];
+      for await (const one of this.#records.heldOf(tenant)) all.push(one);
+      const conflicts: string[] = [];
+      let events = 0;
+      let duplicates = 0;
+      for (let start = 0; start < all.length; start += CHUNK) {
+        const ready: (KeptEvent & { readonly next?: UsageEvent })[] = [];
+        for (const kept of all.slice(start, start + CHUNK)) {
+          const decided = decide(kept);
+          if (await this.#conflicts(decided)) conflicts.push(kept.event.id);
+          else ready.push(decided);
+        }
+        const records = ready.flatMap(({ at, event, next }) => [
+          this.#records.dropHeld(event),
+          ...(next === event ? [] : [this.#records.putUsed({ at, event })]),
+        ]);
+        const outcome = await append(
+          this.#options.ledger,
+          ready.flatMap(({ next }) => next ?? []),
+          [...records, ...(also?.records ?? [])],
+        );
+        if (outcome.kind === 'failed') return outcome;
+        also?.written();
+        events += ready.length;
+        duplicates += outcome.outcomes.filter((one) => one === 'duplicate').length;
+        for (const { event, next } of ready) {
+          this.#noteGone(event);
+          if (next !== event) this.#ids.set(event.id, { kind: 'used', tenant });
+        }
+      }
+      return { kind: 'decided', events, duplicates, conflicts };
+    });
+  }
+
+  /** Whether the ledger has another charge under the id that an event would get. */
+  async #conflicts({ next }: { readonly next?: UsageEvent }): Promise<boolean> {
+    const stored = next && (await this.#options.ledger.find(next.id));
+    return stored !== undefined && next !== undefined && !sameCharge(stored, next);
+  }
+}
+
+/** Events and records as one durable unit; without events the records alone. */
+async function append(
+  ledger: Ledger,
+  events: readonly UsageEvent[],
+  records: readonly RecordChange[],
+): Promise<
+  { readonly kind: 'appended'; readonly outcomes: readonly EventOutcome[] } | LedgerFailure
+> {
+  if (events.length > 0) return ledger.append({ events, records });
+  const written = await ledger.writeRecords(records);
+  return written.kind === 'failed' ? written : { kind: 'appended', outcomes: [] };
+}
+
+function refused(reason: string): HeldDecision {
+  return { kind: 'refused', reason };
+}
+
+/**
+ * The event as it would have come under the right name: a derived id is that of the new identity, so
+ * that a repeat under the right name is a duplicate, and an id of the sender's own stays.
+ */
+function renamed(event: UsageEvent, to: string): UsageEvent {
+  const next = { ...event, tenant: to };
+  const isDerived = event.id.startsWith(EVENT_ID_PREFIX);
+  return isDerived ? { ...next, id: deriveEventId(next) } : next;
+}

@@ -1,0 +1,86 @@
+import type { Ledger, StoredEvent } from '../../ledger/ledger.ts';
+import { periodOf } from '../../model/periods.ts';
+import { EventPlaces } from './event-places.ts';
+import { pagesNewerThan } from './newer-than.ts';
+import { SumRows } from './sum-rows.ts';
+
+/** Of the events of a tenant in an hour: their sums, and where they are. */
+interface HourOfTenant {
+  readonly rows: SumRows;
+  readonly places: EventPlaces;
+}
+
+/** Sums to add, by period of an hour, then by tenant. */
+export type SumChanges = ReadonlyMap<string, ReadonlyMap<string, HourOfTenant>>;
+
+/** Sums, and ranges of places, held in memory before they are stored. */
+const MAX_CHANGED_SUMS = 20_000;
+const MAX_CHANGED_RANGES = 200_000;
+
+/** Sums of the events that come after a sequence number, all of them up to another one, before they are stored. */
+export class Gathering {
+  readonly #changes = new Map<string, Map<string, HourOfTenant>>();
+  #progress: number;
+  #first: string | undefined;
+  #sums = 0;
+  #ranges = 0;
+
+  constructor(after: number) {
+    this.#progress = after;
+  }
+
+  get changes(): SumChanges {
+    return this.#changes;
+  }
+
+  /** The number of the last event. */
+  get progress(): number {
+    return this.#progress;
+  }
+
+  /** The earliest `window_start`; undefined while there is no event. */
+  get first(): string | undefined {
+    return this.#first;
+  }
+
+  /** Whether it is as much as is stored at a time. */
+  get isFull(): boolean {
+    return this.#sums >= MAX_CHANGED_SUMS || this.#ranges >= MAX_CHANGED_RANGES;
+  }
+
+  /** Adds the next event. */
+  add({ sequence, event }: StoredEvent): void {
+    const hour = periodOf('hour', event.window_start);
+    const tenants = this.#changes.get(hour) ?? new Map<string, HourOfTenant>();
+    this.#changes.set(hour, tenants);
+    const known = tenants.get(event.tenant);
+    const { rows, places } = known ?? { rows: new SumRows(), places: new EventPlaces() };
+    if (known === undefined) tenants.set(event.tenant, { rows, places });
+    this.#sums -= rows.size;
+    this.#ranges -= places.size;
+    rows.addEvent(event);
+    places.add(sequence);
+    this.#sums += rows.size;
+    this.#ranges += places.size;
+    this.#progress = sequence;
+    if (this.#first === undefined || event.window_start < this.#first) {
+      this.#first = event.window_start;
+    }
+  }
+}
+
+/** What comes after a sequence number: as much as is stored at a time. */
+export async function gather(
+  ledger: Ledger,
+  after: number,
+  signal: AbortSignal,
+): Promise<Gathering> {
+  const gathering = new Gathering(after);
+  for await (const events of pagesNewerThan(ledger, after, signal)) {
+    for (const stored of events) {
+      gathering.add(stored);
+      if (gathering.isFull) return gathering;
+    }
+  }
+  return gathering;
+}

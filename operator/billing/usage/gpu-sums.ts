@@ -1,0 +1,135 @@
+import { type Decimal, decimalFromNanos, divideHalfUp } from '../../model/decimal.ts';
+import { PARTS_PER_GPU } from '../../model/gpu-parts.ts';
+import {
+  GPU_SHARES,
+  GPU_UTILIZATION,
+  type GpuRow,
+  type GpuSeries,
+} from '../../metering/windows/gpu-history/gpu-series.ts';
+
+/** What rows can be grouped by. */
+export const GPU_KEYS = ['tenant', 'gpu_type', 'day', 'hour', 'window'] as const;
+
+export type GpuKey = (typeof GPU_KEYS)[number];
+
+/** Stands for a tenant where there is none. */
+export const UNASSIGNED = 'unassigned';
+
+/** GPU-hours of a group, each rounded once, and what follows from them. */
+export interface GpuFigures {
+  readonly delivered: Decimal;
+  readonly healthy: Decimal;
+  readonly reserved: Decimal;
+  readonly inUse: Decimal;
+  /** Of what is healthy, what is not in use. */
+  readonly idle: Decimal;
+  /** Percent, as an average of the devices that were measured; undefined where none was. */
+  readonly utilization: Decimal | undefined;
+  /** Device-hours that the average is of. */
+  readonly measured: Decimal;
+  /** What stood in all nodes; 0 unless rows of no tenant are in the group. */
+  readonly installed: Decimal;
+}
+
+/** One row of the answer: its values in the order of the keys. */
+export interface GpuSumRow extends GpuFigures {
+  readonly keys: readonly string[];
+}
+
+interface Sum {
+  readonly keys: readonly string[];
+  readonly shares: bigint[];
+  readonly utilization: bigint[];
+}
+
+/** Exact sums of GPU time by group, and once more by model. */
+export class GpuSums {
+  readonly #groupBy: readonly GpuKey[];
+  readonly #maxRows: number;
+  readonly #rows = new Map<string, Sum>();
+  readonly #models = new Map<string, Sum>();
+
+  constructor(groupBy: readonly GpuKey[], maxRows: number) {
+    this.#groupBy = groupBy;
+    this.#maxRows = maxRows;
+  }
+
+  /** `start` of the window, hour or day, RFC 3339. False when the row would open one too many; nothing is added then. */
+  add(series: GpuSeries, start: string, row: GpuRow): boolean {
+    const keys = this.#groupBy.map((key) => valueOf(key, start, row));
+    // A tenant may have the name that stands for none.
+    const isNobodys = row.tenant === undefined && this.#groupBy.includes('tenant');
+    const name = JSON.stringify([...keys, isNobodys]);
+    if (!this.#rows.has(name) && this.#rows.size >= this.#maxRows) return false;
+    addTo(sumOf(this.#rows, name, keys), series, row.amounts);
+    addTo(sumOf(this.#models, row.gpuType, [row.gpuType]), series, row.amounts);
+    return true;
+  }
+
+  /** Sorted by keys. Where they name tenants, without a row of no tenant where all are somebody's. */
+  rows(): readonly GpuSumRow[] {
+    const isNothing = ({ shares, utilization }: Sum): boolean =>
+      [...shares.slice(0, INSTALLED), ...utilization].every((amount) => amount === 0n);
+    return [...this.#rows]
+      .toSorted(([a], [b]) => (a < b ? -1 : 1))
+      .filter(([, sum]) => !this.#groupBy.includes('tenant') || !isNothing(sum))
+      .map(([, sum]) => rowOf(sum));
+  }
+
+  /** One row for each model. */
+  totals(): readonly GpuSumRow[] {
+    return [...this.#models].toSorted(([a], [b]) => (a < b ? -1 : 1)).map(([, sum]) => rowOf(sum));
+  }
+}
+
+const INSTALLED = GPU_SHARES.fields.indexOf('installed');
+
+function valueOf(key: GpuKey, start: string, { tenant, gpuType }: GpuRow): string {
+  if (key === 'tenant') return tenant ?? UNASSIGNED;
+  if (key === 'gpu_type') return gpuType;
+  if (key === 'day') return start.slice(0, 10);
+  return key === 'hour' ? `${start.slice(0, 13)}:00Z` : start;
+}
+
+function sumOf(sums: Map<string, Sum>, name: string, keys: readonly string[]): Sum {
+  const nothing = ({ fields }: GpuSeries): bigint[] => fields.map(() => 0n);
+  const sum = sums.get(name) ?? {
+    keys,
+    shares: nothing(GPU_SHARES),
+    utilization: nothing(GPU_UTILIZATION),
+  };
+  sums.set(name, sum);
+  return sum;
+}
+
+function addTo(sum: Sum, series: GpuSeries, amounts: readonly bigint[]): void {
+  const sums = series === GPU_SHARES ? sum.shares : sum.utilization;
+  for (const [index, amount] of amounts.entries()) sums[index] = (sums[index] ?? 0n) + amount;
+}
+
+const MS_PER_HOUR = 3_600_000n;
+const NANOS = 1_000_000_000n;
+/** Nano-units of a millionth. */
+const NANOS_PER_MILLIONTH = 1_000n;
+
+function rowOf({ keys, shares, utilization }: Sum): GpuSumRow {
+  const [delivered = 0n, healthy = 0n, reserved = 0n, inUse = 0n, installed = 0n] = shares.map(
+    (amount) => divideHalfUp(amount * NANOS, PARTS_PER_GPU * MS_PER_HOUR),
+  );
+  const [busy = 0n, measured = 0n] = utilization;
+  return {
+    keys,
+    delivered: decimalFromNanos(delivered),
+    healthy: decimalFromNanos(healthy),
+    reserved: decimalFromNanos(reserved),
+    inUse: decimalFromNanos(inUse),
+    // Of the rounded figures, so that a row adds up to the digit.
+    idle: decimalFromNanos(healthy - inUse),
+    utilization:
+      measured === 0n
+        ? undefined
+        : decimalFromNanos(divideHalfUp(busy, measured) * NANOS_PER_MILLIONTH),
+    measured: decimalFromNanos(divideHalfUp(measured * NANOS, MS_PER_HOUR)),
+    installed: decimalFromNanos(installed),
+  };
+}

@@ -1,0 +1,128 @@
+import type { Ledger } from '../../ledger/ledger.ts';
+import { coverRange, PERIOD_MS, periodStart } from '../../model/periods.ts';
+import {
+  GPU_KEPT_MS,
+  gpuKey,
+  gpuPeriod,
+  type GpuPeriodKind,
+} from '../../metering/windows/gpu-history/gpu-history.ts';
+import {
+  decodeGpuRows,
+  GPU_SHARES,
+  GPU_UTILIZATION,
+  type GpuRow,
+  type GpuSeries,
+} from '../../metering/windows/gpu-history/gpu-series.ts';
+import type { GpuSums } from './gpu-sums.ts';
+import type { TimeRange } from './usage-sums.ts';
+
+export interface GpuQuery {
+  readonly range: TimeRange;
+  readonly filter: (row: Pick<GpuRow, 'tenant' | 'gpuType'>) => boolean;
+  /** How finely time is told. */
+  readonly by: GpuPeriodKind;
+  /** Milliseconds since the epoch. */
+  readonly now: number;
+  readonly signal: AbortSignal;
+}
+
+export type GpuOutcome =
+  /** `partial`: some of the range is older than what is kept. */
+  | { readonly kind: 'added'; readonly partial: boolean }
+  /** `sums` holds no more rows. */
+  | { readonly kind: 'full' };
+
+type Records = Pick<Ledger, 'record' | 'records'>;
+
+/**
+ * Adds what tenants had of GPUs in the windows that start in a range (docs/metering.md#kept-for-400-days), and how busy those
+ * were. Throws a LedgerReadError where the ledger is damaged.
+ */
+export async function addGpus(
+  ledger: Records,
+  sums: GpuSums,
+  query: GpuQuery,
+): Promise<GpuOutcome> {
+  let partial = false;
+  for (const part of partsOf(query)) {
+    query.signal.throwIfAborted();
+    for (const series of [GPU_SHARES, GPU_UTILIZATION]) {
+      for await (const [start, rows] of recordsOf(ledger, series, part)) {
+        const wanted = rows.filter(query.filter);
+        if (!wanted.every((row) => sums.add(series, start, row))) return { kind: 'full' };
+      }
+    }
+    partial ||= await isPartlyGone(ledger, part, query.now);
+  }
+  return { kind: 'added', partial };
+}
+
+/** When the first hour, or day, begins that is kept, RFC 3339; undefined while nothing is. */
+export async function gpusSince(ledger: Records): Promise<string | undefined> {
+  const [day, hour] = await Promise.all([firstOf(ledger, 'day'), firstOf(ledger, 'hour')]);
+  if (day === undefined) return undefined;
+  return periodStart(hour?.startsWith(day) === true ? hour : day);
+}
+
+/** A stretch of the range, and which records tell of it. */
+interface Part extends TimeRange {
+  readonly kind: GpuPeriodKind;
+}
+
+function partsOf({ range: { from, to }, by }: GpuQuery): readonly Part[] {
+  if (by === 'window') return hoursBetween(from, to);
+  const { days, hours, edges } = coverRange(from, to, by === 'hour');
+  const whole = (kind: 'hour' | 'day') => (period: string) => {
+    const start = Date.parse(periodStart(period));
+    return { kind, from: start, to: start + PERIOD_MS[kind] };
+  };
+  return [
+    ...days.map(whole('day')),
+    ...hours.map(whole('hour')),
+    ...edges.flatMap((edge) => hoursBetween(edge.from, edge.to)),
+  ];
+}
+
+/** Cut at every full hour: windows are looked for hour by hour. */
+function hoursBetween(from: number, to: number): readonly Part[] {
+  const parts: Part[] = [];
+  for (let start = from; start < to; ) {
+    const end = Math.min(to, (Math.floor(start / PERIOD_MS.hour) + 1) * PERIOD_MS.hour);
+    parts.push({ kind: 'window', from: start, to: end });
+    start = end;
+  }
+  return parts;
+}
+
+async function* recordsOf(
+  ledger: Records,
+  series: GpuSeries,
+  { kind, from, to }: Part,
+): AsyncGenerator<readonly [start: string, rows: readonly GpuRow[]]> {
+  if (kind !== 'window') {
+    const text = await ledger.record(gpuKey(series, kind, gpuPeriod(kind, from)));
+    if (text !== undefined) yield [new Date(from).toISOString(), decodeGpuRows(series, text)];
+    return;
+  }
+  const all = gpuKey(series, kind, '');
+  for await (const [key, text] of ledger.records(gpuKey(series, kind, gpuPeriod('hour', from)))) {
+    const start = key.slice(all.length);
+    const at = Date.parse(start);
+    if (at >= from && at < to) yield [start, decodeGpuRows(series, text)];
+  }
+}
+
+/** Windows are gone where their hour is known and they are not; of hours and days their age tells. */
+async function isPartlyGone(ledger: Records, { kind, from }: Part, now: number): Promise<boolean> {
+  if (kind !== 'window') return from < now - GPU_KEPT_MS[kind];
+  const hour = gpuPeriod('hour', from);
+  if ((await ledger.record(gpuKey(GPU_SHARES, 'hour', hour))) === undefined) return false;
+  for await (const _ of ledger.records(gpuKey(GPU_SHARES, kind, hour))) return false;
+  return true;
+}
+
+async function firstOf(ledger: Records, kind: GpuPeriodKind): Promise<string | undefined> {
+  const all = gpuKey(GPU_SHARES, kind, '');
+  for await (const [key] of ledger.records(all)) return key.slice(all.length);
+  return undefined;
+}

@@ -1,0 +1,226 @@
+import pLimit from 'p-limit';
+import {
+  AFTER_ALL_KEYS,
+  DamagedRollups,
+  type Rollups,
+  type RollupView,
+} from '../../ledger/rollups.ts';
+import { type PeriodKind, PERIOD_MS, periodOf } from '../../model/periods.ts';
+import { EventPlaces, type SequenceRange } from './event-places.ts';
+import type { Gathering, SumChanges } from './gather.ts';
+import { countEvents, SumRows } from './sum-rows.ts';
+
+/** Raised when the stored form changes: the sums are then made again from the ledger. */
+const FORMAT = 1;
+const PROGRESS_KEY = 'progress';
+const BEGAN_KEY = 'began';
+/** Stands for the progress while sums are deleted or copied: whoever reads it takes them for damaged. */
+const UNFINISHED = '{}';
+
+/** What is stored by period: sums of hours and days, and where the events of an hour are. */
+type StoredKind = PeriodKind | 'places';
+
+/** Hours for a detailed look back, days for more than a year of invoices, places for as long as there may be events. */
+export const KEPT_MS: Readonly<Record<StoredKind, number>> = {
+  hour: 70 * PERIOD_MS.day,
+  places: 35 * PERIOD_MS.day,
+  day: 400 * PERIOD_MS.day,
+};
+
+/** Keys that are copied at a time. */
+const COPIED_KEYS = 500;
+
+/**
+ * Sums of usage by hour and by day, and where the events of each hour are: derived from the ledger, and stored in one unit with
+ * the number of the last event that they have. So each event counts once, whatever is killed when.
+ */
+export class SumsStore {
+  readonly #rollups: Rollups;
+  readonly #ledgerId: string;
+  /** Each write depends on what is stored. */
+  readonly #oneAtATime = pLimit(1);
+
+  constructor(rollups: Rollups, ledgerId: string) {
+    this.#rollups = rollups;
+    this.#ledgerId = ledgerId;
+  }
+
+  /** Runs `work` on sums that are of one moment. Throws a DamagedRollups where they are damaged, or another ledger's. */
+  reading<T>(work: (sums: StoredSums) => Promise<T>): Promise<T> {
+    return this.#rollups.snapshot(async (view) => work(await this.#open(view)));
+  }
+
+  /** The number of the last event that is summed; 0 where there is none. */
+  progress(): Promise<number> {
+    return this.reading(async ({ progress }) => progress);
+  }
+
+  /** Adds the sums of the events behind `from`, the progress until then, as one unit. False where the progress is another one. */
+  commit({ progress, changes, first }: Gathering, from: number): Promise<boolean> {
+    return this.#oneAtATime(async () => {
+      const merged = mergePeriods(changes);
+      const texts = await this.#rollups.snapshot(async (view) => {
+        if ((await this.#open(view)).progress !== from) return undefined;
+        const stored = await view.get([...merged.keys()]);
+        return [...merged].map(([key, change], index) => {
+          return [key, change.encodeAfter(stored[index] ?? '[]')] as const;
+        });
+      });
+      if (texts === undefined) return false;
+      const changed = new Map(texts);
+      if (from === 0 && first !== undefined) changed.set(BEGAN_KEY, first);
+      const last = { format: FORMAT, ledger: this.#ledgerId, sequence: progress };
+      await this.#rollups.put(changed.set(PROGRESS_KEY, JSON.stringify(last)));
+      return true;
+    });
+  }
+
+  /** Forgets the periods that are older than they are kept. `now` is milliseconds since the epoch. */
+  async expire(now: number): Promise<void> {
+    for (const kind of ['hour', 'places', 'day'] as const) {
+      const period = kind === 'places' ? 'hour' : kind;
+      const oldest = periodOf(period, new Date(now - KEPT_MS[kind]).toISOString());
+      await this.#rollups.drop(`${kind}/`, keyOf(kind, oldest, ''));
+    }
+  }
+
+  /** Forgets everything; the progress is 0 again. */
+  clear(): Promise<void> {
+    return this.#oneAtATime(() => this.#clear());
+  }
+
+  /** Takes over the sums of the same ledger that were stored elsewhere, where there are none. Whether it did. */
+  adopt(other: Rollups): Promise<boolean> {
+    return this.#oneAtATime(async () => {
+      const progress = await this.progress().catch((error: unknown) => {
+        // Of an attempt that was killed.
+        if (error instanceof DamagedRollups) return 0;
+        throw error;
+      });
+      if (progress > 0) return false;
+      await this.#clear();
+      return other.snapshot(async (view) => {
+        if ((await this.#open(view)).progress === 0) return false;
+        const [last] = await view.get([PROGRESS_KEY]);
+        await this.#rollups.put(new Map([[PROGRESS_KEY, UNFINISHED]]));
+        let some = new Map<string, string>();
+        for await (const [key, text] of view.list('')) {
+          if (key !== PROGRESS_KEY) some.set(key, text);
+          if (some.size < COPIED_KEYS) continue;
+          await this.#rollups.put(some);
+          some = new Map();
+        }
+        await this.#rollups.put(some.set(PROGRESS_KEY, last ?? UNFINISHED));
+        return true;
+      });
+    });
+  }
+
+  async #clear(): Promise<void> {
+    // A process that is killed in between leaves sums that read as damaged.
+    await this.#rollups.put(new Map([[PROGRESS_KEY, UNFINISHED]]));
+    await this.#rollups.drop('', PROGRESS_KEY);
+    await this.#rollups.drop(PROGRESS_KEY, AFTER_ALL_KEYS);
+  }
+
+  async #open(view: RollupView): Promise<StoredSums> {
+    const [text] = await view.get([PROGRESS_KEY]);
+    if (text === undefined) return new StoredSums(view, 0);
+    const { format, ledger, sequence } = JSON.parse(text) as Readonly<Record<string, unknown>>;
+    if (format === FORMAT && ledger === this.#ledgerId && typeof sequence === 'number') {
+      return new StoredSums(view, sequence);
+    }
+    throw new DamagedRollups(`another format or ledger: usage sums: ${text}`);
+  }
+}
+
+/** Stored sums at one moment. */
+export class StoredSums {
+  readonly #view: RollupView;
+  /** The number of the last event that is summed; 0 where there is none. */
+  readonly progress: number;
+
+  constructor(view: RollupView, progress: number) {
+    this.#view = view;
+    this.progress = progress;
+  }
+
+  /** The encoded sums of a period: of one tenant, or of all. */
+  async *read(
+    kind: PeriodKind,
+    period: string,
+    tenant: string | undefined,
+  ): AsyncGenerator<readonly [tenant: string, sums: string]> {
+    const prefix = keyOf(kind, period, '');
+    if (tenant === undefined) {
+      for await (const [key, text] of this.#view.list(prefix)) {
+        yield [key.slice(prefix.length), text];
+      }
+      return;
+    }
+    const [text] = await this.#view.get([prefix + tenant]);
+    if (text !== undefined) yield [tenant, text];
+  }
+
+  /**
+   * Where in the ledger the events of a tenant in these hours are that are summed; undefined where that is not known of
+   * each. Ranges may overlap and hold others' events as well.
+   */
+  async places(
+    hours: readonly string[],
+    tenant: string,
+  ): Promise<readonly SequenceRange[] | undefined> {
+    const keysOf = (kind: StoredKind) => hours.map((hour) => keyOf(kind, hour, tenant));
+    const texts = await this.#view.get([...keysOf('hour'), ...keysOf('places')]);
+    const ranges: SequenceRange[] = [];
+    for (const index of hours.keys()) {
+      const [sum, place] = [texts[index], texts[hours.length + index]];
+      const found = new EventPlaces();
+      if (place !== undefined) found.addEncoded(place);
+      // Of some events there are only sums: those of a release that kept no places.
+      if (found.events !== (sum === undefined ? 0 : countEvents(sum))) return undefined;
+      ranges.push(...found.ranges());
+    }
+    return ranges;
+  }
+
+  /** The first period that is kept of a kind; undefined where there is none. */
+  async first(kind: PeriodKind): Promise<string | undefined> {
+    return (await this.#view.first(`${kind}/`))?.split('/')[1];
+  }
+
+  /** The earliest `window_start` of the first sums; undefined where an earlier release stored those. */
+  async began(): Promise<string | undefined> {
+    const [text] = await this.#view.get([BEGAN_KEY]);
+    return text;
+  }
+}
+
+/** What is stored under one key. */
+interface Change {
+  /** With what is stored there already, `[]` where nothing is. Throws where that is not what this wrote. */
+  encodeAfter(stored: string): string;
+}
+
+/** Hours as they are, and the days that they add up to, by key. */
+function mergePeriods(changes: SumChanges): Map<string, Change> {
+  const days = new Map<string, SumRows[]>();
+  const merged = new Map<string, Change>();
+  for (const [hour, tenants] of changes) {
+    for (const [tenant, { rows, places }] of tenants) {
+      merged.set(keyOf('hour', hour, tenant), rows);
+      merged.set(keyOf('places', hour, tenant), places);
+      const day = keyOf('day', periodOf('day', hour), tenant);
+      const hours = days.get(day);
+      if (hours === undefined) days.set(day, [rows]);
+      else hours.push(rows);
+    }
+  }
+  for (const [day, hours] of days) merged.set(day, SumRows.of(hours));
+  return merged;
+}
+
+/** Periods have a fixed length within a kind, so the tenant may be any text. */
+function keyOf(kind: StoredKind, period: string, tenant: string): string {
+  return `${kind}/${period}/${tenant}`;
+}

@@ -1,0 +1,70 @@
+import { type Ledger, LedgerReadError, type StoredEvent } from '../../ledger/ledger.ts';
+import { mergeRanges, type SequenceRange } from './event-places.ts';
+import { newerThan } from './newer-than.ts';
+import type { TimeRange } from './usage-sums.ts';
+
+/** Events whose window starts in a range. */
+export interface EventsQuery {
+  readonly range: TimeRange;
+  /** Whose they are; undefined for those of all. */
+  readonly tenant?: string | undefined;
+  readonly signal: AbortSignal;
+}
+
+/** Where a tenant's events of a time are, up to a sequence number; what comes after it has to be looked through. */
+export interface KnownPlaces {
+  readonly ranges: readonly SequenceRange[];
+  readonly after: number;
+}
+
+/** Ranges that are read at the same time, so that one is found while another is decoded. */
+const READS_AT_ONCE = 4;
+const READ_EVENTS = 512;
+
+/** The events of a query in ledger order, found among those of all tenants. Throws a LedgerReadError where the ledger is damaged. */
+export async function* scanFor(
+  ledger: Ledger,
+  { range, tenant, signal }: EventsQuery,
+): AsyncGenerator<StoredEvent> {
+  for await (const stored of ledger.scan(range.from, range.to, signal)) {
+    if (tenant === undefined || stored.event.tenant === tenant) yield stored;
+  }
+}
+
+/** As {@link scanFor}, where it is known where they are. Whatever else is read with them, only they are given. */
+export async function* tenantEvents(
+  ledger: Ledger,
+  { ranges, after }: KnownPlaces,
+  { range: { from, to }, tenant, signal }: EventsQuery,
+): AsyncGenerator<StoredEvent> {
+  const isWanted = ({ event }: StoredEvent): boolean => {
+    if (event.tenant !== tenant) return false;
+    const start = Date.parse(event.window_start);
+    return start >= from && start < to;
+  };
+  const reads = mergeRanges(ranges, READ_EVENTS);
+  for (let next = 0; next < reads.length; next += READS_AT_ONCE) {
+    signal.throwIfAborted();
+    const some = reads.slice(next, next + READS_AT_ONCE);
+    const found = await Promise.all(some.map((range) => readRange(ledger, range)));
+    yield* found.flat().filter(isWanted);
+  }
+  for await (const stored of newerThan(ledger, after, signal)) if (isWanted(stored)) yield stored;
+}
+
+/** The events of a range that are still stored. */
+async function readRange(
+  ledger: Ledger,
+  { first, last }: SequenceRange,
+): Promise<readonly StoredEvent[]> {
+  const found: StoredEvent[] = [];
+  for (let position = Math.max(first - 1, ledger.lowWater()); position < last; ) {
+    const page = await ledger.read(position, last - position);
+    if (page.kind === 'failed') throw new LedgerReadError(page);
+    if (page.events.length === 0) break;
+    // What follows a part that is no longer stored may be beyond the range.
+    found.push(...page.events.filter(({ sequence }) => sequence <= last));
+    position = page.lastSequence;
+  }
+  return found;
+}

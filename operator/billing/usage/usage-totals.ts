@@ -1,0 +1,236 @@
+import { type Ledger, LedgerReadError, type StoredEvent } from '../../ledger/ledger.ts';
+import { DamagedRollups } from '../../ledger/rollups.ts';
+import type { Clock } from '../../telemetry/clock.ts';
+import {
+  coverRange,
+  hoursOf,
+  type PeriodKind,
+  periodOf,
+  periodStart,
+  type RangeCover,
+} from '../../model/periods.ts';
+import { omitUndefined } from '../../model/omit-undefined.ts';
+import { newerThan } from './newer-than.ts';
+import { decodeSums } from './sum-rows.ts';
+import { KEPT_MS, type StoredSums, type SumsStore } from './sums-store.ts';
+import { type EventsQuery, type KnownPlaces, scanFor, tenantEvents } from './tenant-events.ts';
+import type { EventFilter, Summands, TimeRange } from './usage-sums.ts';
+
+export interface TotalsQuery {
+  readonly range: TimeRange;
+  readonly filter: EventFilter;
+  /** The one tenant that the filter lets through, if it names one. */
+  readonly tenant?: string | undefined;
+  /** Whether the hour of the day matters. */
+  readonly hourly: boolean;
+  /** Leaves out what is not summed yet where that is too much to read for an answer: the outcome has `summedUpTo` then. */
+  readonly mayLag?: boolean;
+  readonly signal: AbortSignal;
+}
+
+/** So many events that are not summed yet are read for an answer: a few seconds. */
+const MOST_READ = 200_000;
+
+/** Sums of usage over any range, without reading the ledger from end to end. */
+export interface UsageTotals {
+  /** Adds everything in range to `sums`. Throws a LedgerReadError where the ledger is damaged. */
+  addTo(sums: Summands, query: TotalsQuery): Promise<TotalsOutcome>;
+  /**
+   * The events of a query in ledger order: of a tenant mostly without reading those of others. Throws a LedgerReadError where
+   * the ledger is damaged.
+   */
+  events(query: EventsQuery): AsyncIterable<StoredEvent>;
+  /**
+   * When the first window began that is kept, milliseconds since the epoch; undefined while nothing is. Where the sums know
+   * no more than its hour or day, the beginning of that.
+   */
+  since(): Promise<number | undefined>;
+}
+
+export type TotalsOutcome =
+  /**
+   * `partial`: some of the range is older than what is kept. Of the whole hours of the range everything up to the
+   * sequence number `head` was added, and nothing after it; absent where no sums are kept. `summedUpTo`: the start of the
+   * first window of the range that may be left out because sums have not reached it, milliseconds since the epoch.
+   */
+  | {
+      readonly kind: 'added';
+      readonly partial: boolean;
+      readonly head?: number;
+      readonly summedUpTo?: number;
+    }
+  /** `sums` holds no more rows. */
+  | { readonly kind: 'full' }
+  /** Stored sums were damaged; they are being made anew from the ledger. */
+  | { readonly kind: 'rebuilding' };
+
+interface LedgerTotalsOptions {
+  readonly ledger: Ledger;
+  readonly store: SumsStore;
+  readonly clock: Pick<Clock, 'now'>;
+  /** Has damaged sums made again; where another process writes them, that is its own affair. */
+  readonly rebuild: (reason: string) => Promise<void>;
+}
+
+/** Sums of one ledger: what is stored, and what the ledger has beyond it. */
+export class LedgerTotals implements UsageTotals {
+  readonly #options: LedgerTotalsOptions;
+
+  constructor(options: LedgerTotalsOptions) {
+    this.#options = options;
+  }
+
+  async addTo(sums: Summands, query: TotalsQuery): Promise<TotalsOutcome> {
+    const { ledger, store, clock, rebuild } = this.#options;
+    const cover = coverRange(query.range.from, query.range.to, query.hourly);
+    try {
+      const stored = await store.reading((found) => this.#addStored(found, sums, query, cover));
+      const added = stored && (await this.#addOthers(stored, sums, query, cover));
+      if (added === undefined) return { kind: 'full' };
+      return { kind: 'added', partial: isPartlyGone(cover, ledger, clock.now()), ...added };
+    } catch (error) {
+      if (!(error instanceof DamagedRollups)) throw error;
+      await rebuild(error.message);
+      return { kind: 'rebuilding' };
+    }
+  }
+
+  async *events(query: EventsQuery): AsyncGenerator<StoredEvent> {
+    const { store, rebuild } = this.#options;
+    // Nobody has to wait for what the ledger itself answers.
+    const known = await store
+      .reading((found) => this.#placesOf(found, query))
+      .catch(async (error: unknown): Promise<undefined> => {
+        if (!(error instanceof DamagedRollups)) throw error;
+        await rebuild(error.message);
+      });
+    yield* this.#eventsAt(known, query);
+  }
+
+  async since(): Promise<number | undefined> {
+    const [summedTo, first] = await this.#options.store.reading(async (found) => {
+      return [this.#summedTo(found), await firstOf(found)] as const;
+    });
+    return first ?? this.#firstAfter(summedTo);
+  }
+
+  /** The number after which nothing is summed. Events that were deleted before they could be are beyond recall. */
+  #summedTo({ progress }: StoredSums): number {
+    return Math.max(progress, this.#options.ledger.lowWater());
+  }
+
+  async #firstAfter(sequence: number): Promise<number | undefined> {
+    const page = await this.#options.ledger.read(sequence, 1);
+    if (page.kind === 'failed') throw new LedgerReadError(page);
+    const [first] = page.events;
+    return first === undefined ? undefined : Date.parse(first.event.window_start);
+  }
+
+  /** Adds the stored sums of whole periods. Gives what is to be read of the ledger; undefined when `sums` is full. */
+  async #addStored(
+    found: StoredSums,
+    sums: Summands,
+    { filter, tenant, signal }: TotalsQuery,
+    { days, hours, edges }: RangeCover,
+  ): Promise<Unread | undefined> {
+    const periods = [
+      ...days.map((period) => ['day', period] as const),
+      ...hours.map((period) => ['hour', period] as const),
+    ];
+    for (const [kind, period] of periods) {
+      signal.throwIfAborted();
+      for await (const [owner, text] of found.read(kind, period, tenant)) {
+        for (const { item, events } of decodeSums(owner, period, text)) {
+          if (filter(item) && !sums.add(item, events)) return undefined;
+        }
+      }
+    }
+    const unread: UnreadEdge[] = [];
+    for (const range of edges) {
+      const query = { range, tenant, signal };
+      unread.push({ query, known: await this.#placesOf(found, query) });
+    }
+    return { summedTo: this.#summedTo(found), edges: unread };
+  }
+
+  /** Every event of the range comes from exactly one place. Gives how far the ledger was read; undefined when `sums` is full. */
+  async #addOthers(
+    { summedTo, edges }: Unread,
+    sums: Summands,
+    { filter, mayLag, signal }: TotalsQuery,
+    cover: RangeCover,
+  ): Promise<{ readonly head: number; readonly summedUpTo?: number } | undefined> {
+    const { ledger } = this.#options;
+    const whole = new Set([...cover.days, ...cover.hours]);
+    let head = summedTo;
+    const isBehind = mayLag === true && ledger.head() - head > MOST_READ;
+    const summedUpTo = isBehind ? await this.#firstAfter(head) : undefined;
+    for await (const { sequence, event } of isBehind ? [] : newerThan(ledger, head, signal)) {
+      const { window_start: start } = event;
+      const isWhole = whole.has(periodOf('hour', start)) || whole.has(periodOf('day', start));
+      if (isWhole && filter(event) && !sums.add(event)) return undefined;
+      head = sequence;
+    }
+    for (const { query, known } of edges) {
+      for await (const { event } of this.#eventsAt(known, query)) {
+        if (filter(event) && !sums.add(event)) return undefined;
+      }
+    }
+    return { head, ...omitUndefined({ summedUpTo }) };
+  }
+
+  /** Where the events are; undefined where that is not known, so that those of all tenants have to be read. */
+  async #placesOf(
+    found: StoredSums,
+    { range: { from, to }, tenant }: EventsQuery,
+  ): Promise<KnownPlaces | undefined> {
+    const { ledger, clock } = this.#options;
+    const after = this.#summedTo(found);
+    const isKept = from >= clock.now() - KEPT_MS.places && to - from <= KEPT_MS.places;
+    if (tenant === undefined || !isKept || after > ledger.head()) return undefined;
+    const ranges = await found.places(hoursOf(from, to), tenant);
+    return ranges && { ranges, after };
+  }
+
+  #eventsAt(known: KnownPlaces | undefined, query: EventsQuery): AsyncIterable<StoredEvent> {
+    const { ledger } = this.#options;
+    return known === undefined ? scanFor(ledger, query) : tenantEvents(ledger, known, query);
+  }
+}
+
+/** What the stored sums do not have of a range. */
+interface Unread {
+  /** The number after which nothing is summed. */
+  readonly summedTo: number;
+  /** What is no whole hour. */
+  readonly edges: readonly UnreadEdge[];
+}
+
+interface UnreadEdge {
+  readonly query: EventsQuery;
+  readonly known: KnownPlaces | undefined;
+}
+
+/** When the first window began, as far as the sums know; undefined where there are none. */
+async function firstOf(found: StoredSums): Promise<number | undefined> {
+  const [day, hour = ''] = await Promise.all([found.first('day'), found.first('hour')]);
+  if (day === undefined) return undefined;
+  const began = await found.began();
+  // Usage that was pushed later may be of an earlier time.
+  if (began?.startsWith(day) === true && (hour === '' || began.slice(0, hour.length) <= hour)) {
+    return Date.parse(began);
+  }
+  return Date.parse(periodStart(hour.startsWith(day) ? hour : day));
+}
+
+/** Whether some of a range is older than what is kept of it. */
+function isPartlyGone({ days, hours, edges }: RangeCover, ledger: Ledger, now: number): boolean {
+  const oldestEvent = ledger.stats().oldestAt ?? 0;
+  const isExpired = (kind: PeriodKind, [first]: readonly string[]): boolean =>
+    first !== undefined && Date.parse(periodStart(first)) < now - KEPT_MS[kind];
+  return (
+    edges.some(({ from }) => from < oldestEvent) ||
+    isExpired('hour', hours) ||
+    isExpired('day', days)
+  );
+}

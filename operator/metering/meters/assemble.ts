@@ -1,0 +1,95 @@
+import { decimalFromNanos, divideHalfUp } from '../../model/decimal.ts';
+import { deriveEventId } from '../../model/event-id.ts';
+import { errorText } from '../../model/error-text.ts';
+import { type EventProperty, SCHEMA_VERSION, type UsageEvent } from '../../model/event.ts';
+import { eventProblem } from '../../model/validate-event.ts';
+import { formatInstant, type Window } from '../../model/window.ts';
+import { quantityOf } from './meters.ts';
+import type { Settled } from './credits.ts';
+
+interface AssembleOptions {
+  readonly window: Window;
+  /** RFC 3339; not part of any identity. */
+  readonly recordedAt: string;
+  /** The window was closed late, after downtime or a failed source (docs/metering.md#restarts). */
+  readonly backfilled: boolean;
+}
+
+export interface Assembled {
+  readonly events: readonly UsageEvent[];
+  /** What each of the events was made of, in their order. */
+  readonly sources: readonly Settled[];
+  /** Charges that cannot become an event, `what: where: "input"` each; they cost that tenant only. */
+  readonly refused: readonly string[];
+}
+
+/**
+ * The events of a window, one after the other: quantities rounded once to nine decimals, zeros left out
+ * (docs/events.md#numbers).
+ */
+export function* assembleEvents(
+  settled: Iterable<Settled>,
+  options: AssembleOptions,
+): Generator<void, Assembled> {
+  const events: UsageEvent[] = [];
+  const sources: Settled[] = [];
+  const refused: string[] = [];
+  const { start, end } = options.window;
+  const bounds = { window_start: formatInstant(start), window_end: formatInstant(end) };
+  for (const one of settled) {
+    yield;
+    const { metric, resource_id } = one.charge.identity;
+    let event: UsageEvent | undefined;
+    try {
+      event = eventOf(one, bounds, options);
+    } catch (error) {
+      refused.push(`${errorText(error)}: ${metric} of "${resource_id}"`);
+    }
+    if (event === undefined) continue;
+    const problem = eventProblem(event);
+    if (problem === undefined) {
+      events.push(event);
+      sources.push(one);
+    } else refused.push(`${problem}: ${metric} of "${resource_id}"`);
+  }
+  return { events, sources, refused };
+}
+
+function eventOf(
+  settled: Settled,
+  bounds: Pick<UsageEvent, 'window_start' | 'window_end'>,
+  options: AssembleOptions,
+): UsageEvent | undefined {
+  const { charge, total } = settled;
+  const { divisor, unit } = quantityOf(charge.identity.metric);
+  const nanos = divideHalfUp(total, divisor);
+  if (nanos <= 0n) return undefined;
+  const { dimensions, ...identity } = charge.identity;
+  const sorted = Object.entries(dimensions ?? {}).toSorted(([a], [b]) => (a < b ? -1 : 1));
+  const whole = {
+    ...identity,
+    ...bounds,
+    dimensions: Object.fromEntries(sorted),
+  };
+  const properties = propertiesOf(settled, options.backfilled);
+  return {
+    schema_version: SCHEMA_VERSION,
+    id: deriveEventId(whole),
+    quantity: decimalFromNanos(nanos),
+    unit,
+    recorded_at: options.recordedAt,
+    source: 'collector',
+    ...whole,
+    ...(Object.keys(properties).length === 0 ? {} : { properties }),
+  };
+}
+
+function propertiesOf(settled: Settled, backfilled: boolean): Record<string, EventProperty> {
+  const { unsureMs = 0 } = settled.charge;
+  return {
+    ...settled.charge.properties,
+    ...(settled.carriedMs === 0 ? {} : { carried_seconds: settled.carriedMs / 1000 }),
+    ...(unsureMs === 0 ? {} : { uncertain_seconds: unsureMs / 1000 }),
+    ...(backfilled ? { backfilled: true } : {}),
+  };
+}

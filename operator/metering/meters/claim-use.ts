@@ -1,0 +1,284 @@
+import { omitUndefined } from '../../model/omit-undefined.ts';
+import { type ObjectLabels, sameLabels } from '../timelines/object-labels.ts';
+import type { ObservationReader } from '../timelines/observation.ts';
+import type { PodState } from '../timelines/pod.ts';
+import {
+  type ClaimAllocation,
+  type ClaimState,
+  sameAllocation,
+} from '../timelines/resource-claim.ts';
+import { type Span, splitAtEdges, type Timeline } from '../timelines/timeline.ts';
+import {
+  type Holders,
+  type Holdings,
+  holdersAt,
+  holdingsOf,
+  holdingsWithin,
+  sameHolders,
+} from './device-holders.ts';
+
+/** How the devices of a resource claim were used during a span. */
+export interface ClaimUse {
+  readonly labels: ObjectLabels;
+  /** `held`: nobody else can have them, but no pod that they are reserved for is running. */
+  readonly phase: 'held' | 'running';
+  readonly allocation: ClaimAllocation;
+  /** Where they are used; absent where nothing says. */
+  readonly node?: string;
+  /** What all claims hold of each of the devices, this one included; in the order of the allocation. */
+  readonly holders: readonly Holders[];
+}
+
+/** The use of claims as timelines of their own, derived from those of claims and pods. */
+export interface ClaimUses {
+  namespaces(): Iterable<readonly [namespace: string, timelines: Iterable<Timeline<ClaimUse>>]>;
+  inNamespace(namespace: string): Iterable<Timeline<ClaimUse>>;
+  late(): Iterable<Timeline<ClaimUse>>;
+}
+
+/** Before it is known how many claims hold each device. */
+type Use = Omit<ClaimUse, 'holders'>;
+
+/** Which of two pasts is asked for: what is known, or what closed windows went by. */
+type SpansOf = <S>(timeline: Timeline<S>) => readonly Span<S>[];
+const known: SpansOf = (timeline) => timeline.spans;
+const asBilled: SpansOf = (timeline) => timeline.billed ?? timeline.spans;
+
+/**
+ * A claim is in use while a pod runs that it was reserved for, however many of them do. A pod cannot
+ * run before its claims are allocated, nor are they taken back before it has ended: the pod's own
+ * times, which the API gives, bound the use. Neither the controller's delays count, nor that a claim
+ * vanished while nobody watched.
+ */
+export function claimUses(
+  observation: Pick<ObservationReader, 'pods' | 'resourceClaims'>,
+): ClaimUses {
+  const { pods, resourceClaims } = observation;
+  const after = usesBy(observation, known);
+  const isLate = [...resourceClaims.late(), ...pods.late()].length > 0;
+  const before = isLate ? usesBy(observation, asBilled) : after;
+  const late: Timeline<ClaimUse>[] = [];
+  const byNamespace = new Map<string, Timeline<ClaimUse>[]>();
+  for (const [claim, spans] of after) {
+    const billed = before.get(claim) ?? spans;
+    const changed = billed !== spans && !sameSpans(billed, spans);
+    const use = { ...claim, spans, billed: changed ? billed : undefined };
+    byNamespace.set(claim.namespace, [...(byNamespace.get(claim.namespace) ?? []), use]);
+    if (changed) late.push(use);
+  }
+  return {
+    namespaces: () => byNamespace,
+    inNamespace: (namespace) => byNamespace.get(namespace) ?? [],
+    late: () => late,
+  };
+}
+
+type Uses = ReadonlyMap<Timeline<ClaimState>, readonly Span<ClaimUse>[]>;
+
+function usesBy(
+  { pods, resourceClaims }: Pick<ObservationReader, 'pods' | 'resourceClaims'>,
+  spansOf: SpansOf,
+): Uses {
+  const uses = new Map<Timeline<ClaimState>, readonly Span<Use>[]>();
+  for (const [namespace, claims] of resourceClaims.namespaces()) {
+    const ownPods = new Map([...pods.inNamespace(namespace)].map((pod) => [pod.uid, pod]));
+    const podSpans = (uid: string): readonly Span<PodState>[] => {
+      const pod = ownPods.get(uid);
+      return pod === undefined ? [] : spansOf(pod);
+    };
+    for (const claim of claims) uses.set(claim, usesOfClaim(spansOf(claim), podSpans));
+  }
+  return withHolders(uses);
+}
+
+/** A stretch in which a claim had one allocation, with all pods that it was ever reserved for. */
+interface Allocated {
+  readonly from: number;
+  to: number;
+  readonly unsureFrom: number;
+  unsureTo: number;
+  readonly state: ClaimState;
+  readonly pods: Set<string>;
+  /** When something that is no pod had it: such consumers are taken to be running. */
+  readonly otherwise: Interval[];
+}
+
+interface Interval {
+  readonly from: number;
+  readonly to: number;
+  readonly node?: string;
+}
+
+function usesOfClaim(
+  spans: readonly Span<ClaimState>[],
+  podSpans: (uid: string) => readonly Span<PodState>[],
+): readonly Span<Use>[] {
+  const all = allocations(spans);
+  return all.flatMap((allocated, index) => {
+    const [before, after] = [all[index - 1], all[index + 1]];
+    const within = {
+      from: isDated(before) ? before.to : -Infinity,
+      to: isDated(after) ? after.from : Infinity,
+    };
+    const labels = ownerLabels(allocated, podSpans);
+    const uses = usesWithin(allocated, labels, runningOf(allocated, within, podSpans));
+    return withUnsure(uses, allocated, podSpans);
+  });
+}
+
+/** What nobody saw of a claim, or of the pods that it was reserved for, makes its use unsure where it begins or ends there. */
+function withUnsure(
+  uses: readonly Span<Use>[],
+  allocated: Allocated,
+  podSpans: (uid: string) => readonly Span<PodState>[],
+): readonly Span<Use>[] {
+  const unsureAt = new Map<number, number>();
+  const spans = [allocated, ...[...allocated.pods].flatMap(podSpans)];
+  for (const { from, to, unsureFrom = 0, unsureTo = 0 } of spans) {
+    if (unsureFrom > 0) unsureAt.set(from, Math.max(unsureFrom, unsureAt.get(from) ?? 0));
+    if (unsureTo > 0) unsureAt.set(to, Math.max(unsureTo, unsureAt.get(to) ?? 0));
+  }
+  if (unsureAt.size === 0) return uses;
+  return uses.map((use) => ({
+    ...use,
+    unsureFrom: unsureAt.get(use.from) ?? 0,
+    unsureTo: unsureAt.get(use.to) ?? 0,
+  }));
+}
+
+/** Nothing is known of the times of one that came and went unseen. */
+function isDated(allocated: Allocated | undefined): allocated is Allocated {
+  return allocated !== undefined && allocated.from < allocated.to;
+}
+
+function allocations(spans: readonly Span<ClaimState>[]): readonly Allocated[] {
+  const stretches: Allocated[] = [];
+  for (const { from, to, state, unsureFrom = 0, unsureTo = 0 } of spans) {
+    const otherwise = state.otherConsumer ? [{ from, to }] : [];
+    const last = stretches.at(-1);
+    if (last !== undefined && last.to === from && continues(last.state, state)) {
+      last.to = to;
+      last.unsureTo = unsureTo;
+      last.otherwise.push(...otherwise);
+      for (const uid of state.pods) last.pods.add(uid);
+      continue;
+    }
+    const unsure = { unsureFrom, unsureTo };
+    stretches.push({ from, to, ...unsure, state, pods: new Set(state.pods), otherwise });
+  }
+  return stretches;
+}
+
+type Given = Pick<ClaimState, 'labels' | 'allocation'>;
+
+function continues(a: Given, b: Given): boolean {
+  return sameLabels(a.labels, b.labels) && sameAllocation(a.allocation, b.allocation);
+}
+
+/**
+ * Whose a claim is: whose the pods are that it was reserved for, since a tenant may write labels of
+ * claims through a template. The labels of its own count only while no pod of it is known, and are
+ * none where the cluster made it for a pod (docs/discovery.md#whose-an-object-is).
+ */
+function ownerLabels(
+  { state, pods }: Allocated,
+  podSpans: (uid: string) => readonly Span<PodState>[],
+): ObjectLabels {
+  const { virtualNamespace } = state.labels;
+  for (const uid of pods) {
+    const pod = podSpans(uid).at(-1);
+    if (pod !== undefined) return { ...pod.state.labels, ...omitUndefined({ virtualNamespace }) };
+  }
+  return state.labels;
+}
+
+/** When any consumer ran, overlaps merged; within what other allocations of the claim leave. */
+function runningOf(
+  { pods, otherwise }: Allocated,
+  within: Interval,
+  podSpans: (uid: string) => readonly Span<PodState>[],
+): readonly Interval[] {
+  const intervals = [...otherwise];
+  for (const uid of pods) {
+    for (const span of podSpans(uid)) {
+      const from = Math.max(within.from, span.from);
+      const to = Math.min(within.to, span.to);
+      if (span.state.phase === 'running' && from < to) {
+        intervals.push({ from, to, node: span.state.node });
+      }
+    }
+  }
+  const merged: Interval[] = [];
+  for (const next of intervals.toSorted((a, b) => a.from - b.from)) {
+    const last = merged.at(-1);
+    if (last === undefined || last.to < next.from) merged.push(next);
+    else merged[merged.length - 1] = { ...next, ...last, to: Math.max(last.to, next.to) };
+  }
+  return merged;
+}
+
+function usesWithin(
+  allocated: Allocated,
+  labels: ObjectLabels,
+  running: readonly Interval[],
+): readonly Span<Use>[] {
+  const { allocation } = allocated.state;
+  const where = (node: string | undefined) => {
+    const place = allocation.node ?? node;
+    return place === undefined ? {} : { node: place };
+  };
+  const held: Use = { labels, phase: 'held', allocation, ...where(running[0]?.node) };
+  const uses: Span<Use>[] = [];
+  let at = allocated.from;
+  for (const { from, to, node } of running) {
+    if (at < from) uses.push({ from: at, to: from, state: held });
+    uses.push({ from, to, state: { ...held, phase: 'running', ...where(node) } });
+    at = to;
+  }
+  if (at < allocated.to) uses.push({ from: at, to: allocated.to, state: held });
+  return uses;
+}
+
+function sameSpans(a: readonly Span<ClaimUse>[], b: readonly Span<ClaimUse>[]): boolean {
+  if (a.length !== b.length) return false;
+  return a.every((span, index) => {
+    const other = b[index];
+    if (other === undefined || span.from !== other.from || span.to !== other.to) return false;
+    return sameUse(span.state, other.state);
+  });
+}
+
+function sameUse(a: ClaimUse, b: ClaimUse): boolean {
+  return (
+    a.phase === b.phase &&
+    a.node === b.node &&
+    continues(a, b) &&
+    a.holders.every((holders, index) => sameHolders(holders, b.holders[index] ?? []))
+  );
+}
+
+/**
+ * Cuts the spans of claims where others begin or cease to hold one of their devices. By what all of
+ * them hold a device is split, so that it counts once.
+ */
+function withHolders(uses: ReadonlyMap<Timeline<ClaimState>, readonly Span<Use>[]>): Uses {
+  const holdings = holdingsOf([...uses.values()].flat());
+  return new Map(
+    [...uses].map(([claim, spans]) => [claim, spans.flatMap((span) => cutUse(span, holdings))]),
+  );
+}
+
+/** The stretches of a use in which what claims hold of each of its devices does not change. */
+function cutUse(use: Span<Use>, holdings: Holdings): readonly Span<ClaimUse>[] {
+  const { from, to, state } = use;
+  const shared = state.allocation.devices.map((device) =>
+    holdingsWithin(holdings, device, from, to),
+  );
+  return splitAtEdges(from, to, shared.flat()).map(([start, end]) => ({
+    from: start,
+    to: end,
+    unsureFrom: start === from ? (use.unsureFrom ?? 0) : 0,
+    unsureTo: end === to ? (use.unsureTo ?? 0) : 0,
+    state: { ...state, holders: shared.map((stretches) => holdersAt(stretches, start)) },
+  }));
+}

@@ -1,0 +1,165 @@
+import { larger } from '../../model/decimal.ts';
+import type { NodeGpus } from '../timelines/gpu-device.ts';
+import type { NodeState } from '../timelines/node-state.ts';
+import { type Span, splitAtEdges } from '../timelines/timeline.ts';
+import { draGpusOf, nodeGpus } from './gpu-stock.ts';
+import { addShares } from './gpu-shares.ts';
+import { type GpuHold, gpuHolds } from './gpu-holds.ts';
+import { type GpuBalance, gpuUse } from './findings.ts';
+import { isBilledHere, type Meter } from './meter.ts';
+import { type NodeStretch, nodesByName } from './node-owners.ts';
+
+type Running = { -readonly [Key in keyof GpuBalance]: GpuBalance[Key] };
+
+/**
+ * Draws up the balance of every node with GPUs. What was billed is what was charged; everything
+ * else is worked out afresh, moment by moment, from what stood in the nodes and who held it. Call it
+ * after the meters of GPUs and nodes.
+ */
+export const balanceGpus: Meter = function* (input) {
+  const { window, observation, findings } = input;
+  const nodeAt = nodesByName(input);
+  const dra = draGpusOf(input);
+  const holds = gpuHolds(input);
+  const presence = presentNodes(observation.nodes.inNamespace(''));
+  for (const name of new Set([...presence.keys(), ...holds.keys(), ...findings.gpuUses.keys()])) {
+    const rows = new Map<string, Running>();
+    const held = holds.get(name) ?? [];
+    const spans = presence.get(name) ?? [];
+    for (const stretch of nodeAt(name, window.start, window.end)) {
+      const { state, from, to } = stretch;
+      const offers = dra.offeredOn(name, state, from, to);
+      for (const [start, end] of splitAtEdges(from, to, [...spans, ...held, ...offers])) {
+        input.checkpoint?.();
+        const present = spans.some((span) => span.from <= start && start < span.to);
+        const offered = offers.find((offer) => offer.from <= start && start < offer.to)?.gpus ?? [];
+        const stands = present && state !== undefined && isBilledHere(input, state);
+        const gpus = stands ? nodeGpus(state, offered) : [];
+        const now = held.filter((hold) => hold.from <= start && start < hold.to);
+        noteStrays(stretch, now, BigInt(end - start));
+        for (const moment of momentsOf(stretch, gpus, now)) {
+          addMoment(rowOf(rows, name, moment.type), moment, BigInt(end - start));
+          const holding = now.filter(({ type }) => type === moment.type);
+          const owner = isBilledWhole(stretch) ? stretch.owner : undefined;
+          const isDown = state?.down === true;
+          const shared = { ...moment, owner, isDown, holds: holding };
+          addShares(findings.gpuShares, shared, BigInt(end - start));
+        }
+        yield;
+      }
+    }
+    for (const type of findings.gpuUses.get(name)?.keys() ?? []) rowOf(rows, name, type);
+    for (const row of rows.values()) {
+      const { billed, overlap, carried } = gpuUse(findings, name, row.type);
+      const spent = billed + row.idle + row.downtime + row.system;
+      findings.gpuBalances.push({
+        ...row,
+        billed,
+        carried,
+        unaccounted: row.installed - spent + absolute(row.overlap - overlap),
+      });
+    }
+  }
+};
+
+/** GPU time of a node that is billed whole is not lost, whoever holds it; nor is there any while it is down. */
+function noteStrays(stretch: NodeStretch, holds: readonly GpuHold[], ms: bigint): void {
+  if (isBilledWhole(stretch) || stretch.state?.down === true) return;
+  for (const { stray, parts } of holds) if (stray !== undefined) stray.gpu += parts * ms;
+}
+
+/** The GPUs of one model on a node at one moment, in parts. */
+interface Moment {
+  readonly type: string;
+  readonly installed: bigint;
+  readonly idle: bigint;
+  readonly downtime: bigint;
+  readonly system: bigint;
+  readonly overlap: bigint;
+}
+
+function momentsOf(
+  stretch: NodeStretch,
+  gpus: readonly NodeGpus[],
+  holds: readonly GpuHold[],
+): readonly Moment[] {
+  const stocks = new Map(gpus.map((one) => [one.type, one]));
+  const held = Map.groupBy(holds, ({ type }) => type);
+  return [...new Set([...stocks.keys(), ...held.keys()])].map((type) => {
+    const stock = stocks.get(type);
+    const own = held.get(type) ?? [];
+    return isBilledWhole(stretch)
+      ? whole(type, stretch, stock, own)
+      : shared(type, stretch, stock, own);
+  });
+}
+
+function isBilledWhole({ owner }: NodeStretch): boolean {
+  return owner !== undefined && !owner.excluded;
+}
+
+/** All that is not down or missing is billed to the tenant of the node. */
+function whole(
+  type: string,
+  { state, owner }: NodeStretch,
+  stock: NodeGpus | undefined,
+  holds: readonly GpuHold[],
+): Moment {
+  const installed = stock?.installed ?? 0n;
+  const downtime = state?.down === true ? installed : (stock?.missing ?? 0n);
+  const foreign = holds.filter(({ cluster }) => cluster !== undefined && cluster.id !== owner?.id);
+  return { type, installed, idle: 0n, downtime, system: 0n, overlap: sum(foreign) };
+}
+
+/** Running pods stay billed while GPUs are missing; only what nobody holds of those is downtime. */
+function shared(
+  type: string,
+  { state }: NodeStretch,
+  stock: NodeGpus | undefined,
+  holds: readonly GpuHold[],
+): Moment {
+  const billed = sum(holds.filter(({ cluster }) => cluster !== undefined));
+  const system = sum(holds.filter(({ cluster }) => cluster === undefined));
+  const installed = larger(stock?.installed ?? 0n, billed + system);
+  const none = { type, installed, idle: 0n, system: 0n, overlap: 0n };
+  if (state?.down === true) return { ...none, downtime: installed };
+  const free = installed - billed - system;
+  const missing = stock?.missing ?? 0n;
+  const downtime = missing < free ? missing : free;
+  return { ...none, idle: free - downtime, downtime, system };
+}
+
+function sum(holds: readonly GpuHold[]): bigint {
+  return holds.reduce((total, { parts }) => total + parts, 0n);
+}
+
+function absolute(amount: bigint): bigint {
+  return amount < 0n ? -amount : amount;
+}
+
+function addMoment(row: Running, moment: Moment, ms: bigint): void {
+  row.installed += moment.installed * ms;
+  row.idle += moment.idle * ms;
+  row.downtime += moment.downtime * ms;
+  row.system += moment.system * ms;
+  row.overlap += moment.overlap * ms;
+}
+
+function rowOf(rows: Map<string, Running>, node: string, type: string): Running {
+  const known = rows.get(type);
+  if (known !== undefined) return known;
+  const zero = { installed: 0n, billed: 0n, idle: 0n, downtime: 0n, system: 0n };
+  const row = { node, type, ...zero, overlap: 0n, carried: 0n, unaccounted: 0n };
+  rows.set(type, row);
+  return row;
+}
+
+function presentNodes(
+  timelines: Iterable<{ readonly name: string; readonly spans: readonly Span<NodeState>[] }>,
+): ReadonlyMap<string, readonly Span<NodeState>[]> {
+  const byName = new Map<string, readonly Span<NodeState>[]>();
+  for (const { name, spans } of timelines) {
+    byName.set(name, [...(byName.get(name) ?? []), ...spans]);
+  }
+  return byName;
+}

@@ -1,0 +1,172 @@
+import type { TenantCluster } from '../../discovery/tenant-cluster.ts';
+import { FULL, type GpuDevice, type HeldGpus } from '../timelines/gpu-device.ts';
+import type { NodeState } from '../timelines/node-state.ts';
+import type { ObjectLabels } from '../timelines/object-labels.ts';
+import { keyOf } from '../timelines/shared-values.ts';
+import { billedSplit, chargeIdentity, type Split } from './charge-identity.ts';
+import {
+  addTo,
+  type Charge,
+  count,
+  type Evidence,
+  type EvidentState,
+  type Mapped,
+} from './tally.ts';
+import { noteGpuUse } from './findings.ts';
+import { chargeOf, isBilledHere, type MeterInput, podBillingMode } from './meter.ts';
+import type { NodeStretch } from './node-owners.ts';
+
+/** Reasons of downtime, as the property `reason` of its events says them (docs/metering.md#downtime). */
+export const UNHEALTHY = 'node not ready or unhealthy';
+export const NOT_ALLOCATABLE = 'GPUs installed but not allocatable';
+
+/** Who holds GPUs where; `from` and `to` are those of the node's stretch. */
+export interface GpuHolder {
+  readonly kind: 'Pod' | 'ResourceClaim';
+  /** The pod or claim; one of a uid is counted once however often its state changes. */
+  readonly object: Evidence['object'];
+  readonly state: EvidentState & { readonly labels: ObjectLabels };
+  readonly cluster: TenantCluster;
+  readonly nodeName: string;
+  readonly carried: boolean;
+  readonly weight: 1 | -1;
+  readonly mapped: Mapped;
+  /** As {@link Piece} has it. */
+  readonly unsure?: number;
+}
+
+/** Charges GPUs that are held on shared nodes, or on a tenant cluster's own. */
+export type GpuCharges = (holder: GpuHolder, stretch: NodeStretch, held: HeldGpus) => void;
+
+export const NANOS = 1_000_000_000n;
+
+/**
+ * GPUs of a tenant cluster's pods: GPU hours while the node is up, downtime while it is down. On a
+ * node that is dedicated to that tenant cluster they are covered by the whole node; another tenant's
+ * stay billed to that tenant as shared, and are reported as overlap (docs/metering.md#whole-nodes).
+ */
+export function createGpuCharges(input: MeterInput): GpuCharges {
+  const counted = new Map<Charge, Set<string>>();
+  const find = createChargeCache(input);
+  return (holder, stretch, held) => {
+    const { cluster, carried, weight, unsure = 0 } = holder;
+    const { state, owner, from, to } = stretch;
+    if (owner?.id === cluster.id || held.parts === 0n) return;
+    if (!isBilledHere(input, state)) return;
+    const down = state?.down === true;
+    const charge = find(holder, state, held.device);
+    const ms = to - from;
+    const evidence = evidenceOf(holder, stretch, held, input.window.start);
+    addTo(
+      charge,
+      { carried, weight, ms, unsure },
+      (held.asDevices ?? held.parts) * NANOS,
+      evidence,
+    );
+    noteGpuUse(input.findings, {
+      node: holder.nodeName,
+      type: held.device.type,
+      kind: useKind(down, owner !== undefined && !owner.excluded),
+      carried,
+      amount: held.parts * BigInt(weight * ms),
+    });
+    if (carried) return;
+    const objects = counted.get(charge) ?? new Set();
+    counted.set(charge, objects);
+    if (!down) countOnce(charge, objects, holder.object.uid, held);
+  };
+}
+
+function evidenceOf(
+  { kind, object, state, carried, mapped }: GpuHolder,
+  stretch: NodeStretch,
+  gpus: HeldGpus,
+  start: number,
+): Evidence {
+  const [from, to] = [stretch.from - start, stretch.to - start];
+  return { kind, object, state, node: stretch.state, gpus, mapped, from, to, carried };
+}
+
+function useKind(down: boolean, owned: boolean): 'billed' | 'downtime' | 'overlap' {
+  if (owned) return 'overlap';
+  return down ? 'downtime' : 'billed';
+}
+
+/** The sku of a device: what SKU_LABEL says or the model, and the profile unless it is a whole GPU. */
+export function gpuSku(
+  device: Pick<GpuDevice, 'type' | 'profile'>,
+  node: NodeState | undefined,
+): string {
+  const model = node?.sku ?? device.type;
+  return device.profile === FULL ? model : `${model}-${device.profile}`;
+}
+
+function countOnce(charge: Charge, objects: Set<string>, uid: string, held: HeldGpus): void {
+  if (objects.has(uid)) return;
+  objects.add(uid);
+  count(charge, 'pods');
+  count(charge, 'gpu_devices', held.devices);
+  if (held.coresPct !== undefined) count(charge, 'gpu_cores_pct', held.coresPct);
+}
+
+/** Finds a charge without building an identity for every pod. */
+function createChargeCache(input: MeterInput) {
+  const caches = new Map<TenantCluster, Map<NodeState | undefined, Map<string, Charge>>>();
+  return (holder: GpuHolder, node: NodeState | undefined, device: GpuDevice): Charge => {
+    const { cluster } = holder;
+    const split = billedSplit(cluster, holder.state.labels);
+    const byNode = caches.get(cluster) ?? new Map<NodeState | undefined, Map<string, Charge>>();
+    caches.set(cluster, byNode);
+    const charges = byNode.get(node) ?? new Map<string, Charge>();
+    byNode.set(node, charges);
+    const where = node?.down === true ? holder.nodeName : '';
+    const key = keyOf([device.type, device.profile, split.key, where]);
+    const known = charges.get(key);
+    if (known !== undefined) return known;
+    const charge =
+      node?.down === true
+        ? downtimeCharge(input, holder, node, device, split)
+        : gpuHoursCharge(input, cluster, node, device, split);
+    charges.set(key, charge);
+    return charge;
+  };
+}
+
+function gpuHoursCharge(
+  input: MeterInput,
+  cluster: TenantCluster,
+  node: NodeState | undefined,
+  device: GpuDevice,
+  split: Split,
+): Charge {
+  const identity = chargeIdentity(cluster, 'tenant_gpu_hours', input.settings, {
+    sku: gpuSku(device, node),
+    node: node ?? 'unknown',
+    split,
+    dimensions: {
+      gpu_type: device.type,
+      gpu_profile: device.profile,
+      billing_mode: podBillingMode(input),
+      capacity_type: node?.capacityType ?? 'on-demand',
+    },
+  });
+  return chargeOf(input, identity);
+}
+
+function downtimeCharge(
+  input: MeterInput,
+  { cluster, nodeName }: GpuHolder,
+  node: NodeState,
+  device: GpuDevice,
+  split: Split,
+): Charge {
+  const identity = chargeIdentity(cluster, 'tenant_gpu_downtime_hours', input.settings, {
+    sku: gpuSku(device, node),
+    node,
+    split,
+    dimensions: { gpu_type: device.type, node: nodeName },
+  });
+  const charge = chargeOf(input, identity);
+  charge.properties['reason'] = UNHEALTHY;
+  return charge;
+}

@@ -1,0 +1,248 @@
+import { attribute } from '../../discovery/attribution.ts';
+import type { TenantCluster } from '../../discovery/tenant-cluster.ts';
+import { omitUndefined } from '../../model/omit-undefined.ts';
+import type { HeldGpus } from '../timelines/gpu-device.ts';
+import { isReservation } from '../timelines/gpu-fraction.ts';
+import type { NodeState } from '../timelines/node-state.ts';
+import type { ObjectLabels } from '../timelines/object-labels.ts';
+import type { PodState } from '../timelines/pod.ts';
+import { keyOf } from '../timelines/shared-values.ts';
+import { candidatesFor } from '../timelines/tenancy.ts';
+import { splitAtEdges, type Timeline } from '../timelines/timeline.ts';
+import { createDeviceCatalogue } from './device-catalogue.ts';
+import { claimedGpus } from './dra-devices.ts';
+import { claimUses } from './claim-use.ts';
+import { mayHoldOfNode, pluggedGpus, pluggedRules } from './gpu-hours.ts';
+import { isBilledHere, isExcludedNamespace, type MeterInput } from './meter.ts';
+import { type NodeLookup, nodesByName } from './node-owners.ts';
+import { noteControlPlane, noteUnattributed, type Unattributed } from './findings.ts';
+import { EXCLUDED_NAMESPACE, strayReason, unattributedReason } from './unattributed.ts';
+
+/** GPUs of one model that something holds on a node during `[from, to)`. */
+export interface GpuHold {
+  readonly from: number;
+  readonly to: number;
+  readonly type: string;
+  readonly parts: bigint;
+  /** Who is billed for it; undefined for what is nobody's: system pods, excluded tenant clusters. */
+  readonly cluster: TenantCluster | undefined;
+  /** The object that nobody can tell whose it is; absent for all others. */
+  readonly stray?: Unattributed;
+}
+
+/** What an object that may hold GPUs says of itself. */
+interface Holder {
+  /** When others have the GPU that it holds for them: what they do not hold of it is idle then. */
+  readonly lent?: readonly Interval[];
+  /** It runs, rather than waiting for its containers. */
+  readonly started: boolean;
+  readonly node: string;
+  held(node: NodeState | undefined, at: number): readonly HeldGpus[];
+}
+
+interface Interval {
+  readonly from: number;
+  readonly to: number;
+}
+
+interface View<S> {
+  namespaces(): Iterable<readonly [namespace: string, timelines: Iterable<Timeline<S>>]>;
+}
+
+/** Every hold on a GPU in the window by node name, of whoever it is: what the balance is drawn up from. */
+export function gpuHolds(input: MeterInput): ReadonlyMap<string, readonly GpuHold[]> {
+  const { observation, settings } = input;
+  const holds = new Map<string, GpuHold[]>();
+  const nodeAt = nodesByName(input);
+  const rules = pluggedRules(input);
+  const lentTo = lentGpus(observation.pods);
+  collect(input, holds, nodeAt, observation.pods, (state, namespace) =>
+    !mayHoldOfNode(state)
+      ? undefined
+      : {
+          started: state.phase === 'running',
+          node: state.node,
+          held: (node) => pluggedGpus(state, node, rules),
+          ...(isReservation(namespace) && { lent: lentTo(state) }),
+        },
+  );
+  const { draGpuDrivers: drivers } = settings;
+  const catalogue = createDeviceCatalogue(observation.resourceSlices);
+  collect(input, holds, nodeAt, claimUses(observation), (state) => {
+    const gpu = state.allocation.devices.find(({ driver }) => drivers.includes(driver));
+    if (gpu === undefined) return undefined;
+    return {
+      started: state.phase === 'running',
+      node: state.node ?? gpu.pool,
+      held: (node, at) => claimedGpus(state, node, drivers, (device) => catalogue.find(device, at)),
+    };
+  });
+  return holds;
+}
+
+function collect<S extends { readonly labels: ObjectLabels }>(
+  input: MeterInput,
+  holds: Map<string, GpuHold[]>,
+  nodeAt: NodeLookup,
+  view: View<S>,
+  holderOf: (state: S, namespace: string) => Holder | undefined,
+): void {
+  const { window } = input;
+  for (const [namespace, timelines] of view.namespaces()) {
+    for (const { name, spans } of timelines) {
+      for (const { from, to, state } of spans) {
+        if (from >= window.end || to <= window.start) continue;
+        const holder = holderOf(state, namespace);
+        if (holder === undefined) continue;
+        const bounds = [Math.max(from, window.start), Math.min(to, window.end)] as const;
+        const since = spans[0]?.from ?? from;
+        for (const owned of ownersOf(
+          input,
+          { namespace, name, labels: state.labels, since },
+          ...bounds,
+        )) {
+          if (!counts(holder, owned.cluster)) continue;
+          const known = holds.get(holder.node) ?? [];
+          holds.set(holder.node, known);
+          for (const hold of heldOn(input, nodeAt, holder, owned)) {
+            known.push(hold);
+            if (owned.ofControlPlane !== true) continue;
+            const gpu = hold.parts * BigInt(hold.to - hold.from);
+            noteControlPlane(input.findings, { namespace, name }, { gpu });
+          }
+        }
+      }
+    }
+  }
+}
+
+/** What only waits holds a GPU where it is billed from its binding on (`podLifetime`). */
+function counts({ started }: Holder, cluster: TenantCluster | undefined): boolean {
+  return started || cluster?.metering.podLifetime === 'scheduled';
+}
+
+interface OwnedTime {
+  readonly from: number;
+  readonly to: number;
+  readonly cluster: TenantCluster | undefined;
+  readonly stray?: Unattributed;
+  readonly ofControlPlane?: true;
+}
+
+function heldOn(
+  input: MeterInput,
+  nodeAt: NodeLookup,
+  holder: Holder,
+  owned: OwnedTime,
+): GpuHold[] {
+  const { cluster, stray } = owned;
+  const owner = { cluster, ...omitUndefined({ stray }) };
+  const lent = cluster === undefined ? (holder.lent ?? []) : [];
+  return nodeAt(holder.node, owned.from, owned.to).flatMap(({ from, to, state }) => {
+    if (!isBilledHere(input, state)) return [];
+    const held = holder.held(state, from);
+    return apartFrom(lent, from, to).flatMap((part) =>
+      held.map(({ device, parts }) => ({ ...part, type: device.type, parts, ...owner })),
+    );
+  });
+}
+
+function apartFrom(lent: readonly Interval[], from: number, to: number): readonly Interval[] {
+  return splitAtEdges(from, to, lent)
+    .filter(([start]) => !lent.some((one) => one.from <= start && start < one.to))
+    .map(([start, end]) => ({ from: start, to: end }));
+}
+
+/** When pods of a reservation's group have parts of its GPU; looked up once one is asked about. */
+function lentGpus(pods: View<PodState>): (reservation: PodState) => readonly Interval[] {
+  let byGroup: Map<string, Interval[]> | undefined;
+  return ({ node, gpuShares }) => {
+    byGroup ??= sharedGroups(pods);
+    return (gpuShares?.groups ?? []).flatMap((group) => byGroup?.get(keyOf([node, group])) ?? []);
+  };
+}
+
+function sharedGroups(pods: View<PodState>): Map<string, Interval[]> {
+  const byGroup = new Map<string, Interval[]>();
+  for (const [namespace, timelines] of pods.namespaces()) {
+    if (isReservation(namespace)) continue;
+    for (const { from, to, state } of [...timelines].flatMap(({ spans }) => spans)) {
+      if (state.gpuShares?.fraction === undefined) continue;
+      for (const group of state.gpuShares.groups ?? []) {
+        const key = keyOf([state.node, group]);
+        const known = byGroup.get(key) ?? [];
+        known.push({ from, to });
+        byGroup.set(key, known);
+      }
+    }
+  }
+  return byGroup;
+}
+
+/** What of an object says who is billed for it. */
+interface OwnedObject {
+  readonly namespace: string;
+  readonly name: string;
+  readonly labels: ObjectLabels;
+  /** Milliseconds since the epoch. */
+  readonly since: number;
+}
+
+/** Who is billed for an object, stretch by stretch, without holes. */
+function ownersOf(
+  input: MeterInput,
+  object: OwnedObject,
+  from: number,
+  to: number,
+): readonly OwnedTime[] {
+  const { namespace, labels, since } = object;
+  const owned: OwnedTime[] = [];
+  const stray = strayReason(input.observation, namespace, labels);
+  const foreign = (start: number, end: number): OwnedTime => {
+    return { from: start, to: end, ...nobodys(input, object, stray) };
+  };
+  let at = from;
+  for (const tenancy of input.observation.tenantClusters.tenancies(namespace, from, to)) {
+    const start = Math.max(from, tenancy.from);
+    const end = Math.min(to, tenancy.to);
+    if (at < start) owned.push(foreign(at, start));
+    const owner = billedTo(input, object, candidatesFor(tenancy, since));
+    owned.push({ from: start, to: end, ...owner });
+    at = end;
+  }
+  if (at < to) owned.push(foreign(at, to));
+  return owned;
+}
+
+type Owner = Pick<OwnedTime, 'cluster' | 'stray' | 'ofControlPlane'>;
+
+function billedTo(
+  input: MeterInput,
+  object: OwnedObject,
+  clusters: readonly TenantCluster[],
+): Owner {
+  const { namespace, labels } = object;
+  const owner = attribute(object, clusters);
+  if (owner.kind === 'unattributed') {
+    return nobodys(input, object, unattributedReason(labels, clusters));
+  }
+  if (owner.kind === 'machine') return { cluster: undefined };
+  const { cluster } = owner;
+  const isBilled =
+    !cluster.excluded && (owner.kind !== 'control-plane' || cluster.metering.meterControlPlane);
+  if (isBilled && isExcludedNamespace(input, cluster, namespace)) {
+    return nobodys(input, object, excludedReason(cluster));
+  }
+  const ofControlPlane = owner.kind === 'tenant' ? owner.ofControlPlane : undefined;
+  return { cluster: isBilled ? cluster : undefined, ...omitUndefined({ ofControlPlane }) };
+}
+
+/** On nodes that are billed whole, what runs in an excluded namespace is paid for with them. */
+function excludedReason({ metering }: TenantCluster): string | undefined {
+  return metering.privateNodeBilling === 'usage' ? EXCLUDED_NAMESPACE : undefined;
+}
+
+function nobodys({ findings }: MeterInput, object: OwnedObject, reason?: string): Owner {
+  if (reason === undefined) return { cluster: undefined };
+  return { cluster: undefined, stray: noteUnattributed(findings, object, reason) };
+}

@@ -1,0 +1,62 @@
+import type { TenantCluster } from '../../discovery/tenant-cluster.ts';
+import type { GpuShare } from './findings.ts';
+
+/** GPUs of one model on one node at one moment, in parts, and who holds them. */
+export interface SharedMoment {
+  readonly type: string;
+  readonly installed: bigint;
+  readonly idle: bigint;
+  readonly downtime: bigint;
+  readonly system: bigint;
+  /** Whose the whole node is. */
+  readonly owner: TenantCluster | undefined;
+  readonly isDown: boolean;
+  readonly holds: readonly {
+    readonly parts: bigint;
+    readonly cluster: TenantCluster | undefined;
+  }[];
+}
+
+type Running = { -readonly [Key in keyof GpuShare]: GpuShare[Key] };
+
+/**
+ * Adds a moment to the shares of tenants (docs/metering.md#delivered-healthy-reserved-in-use). What is delivered to
+ * tenants and to none is all that is installed, and what is healthy all of it that is not down.
+ */
+export function addShares(shares: Map<string, GpuShare>, moment: SharedMoment, ms: bigint): void {
+  const { type, installed, idle, downtime, system, owner, isDown, holds } = moment;
+  const add = (tenant: string | undefined, amounts: readonly bigint[]): void => {
+    const [delivered = 0n, healthy = 0n, reserved = 0n, inUse = 0n] = amounts;
+    const row = rowOf(shares, tenant, type);
+    row.delivered += delivered * ms;
+    row.healthy += healthy * ms;
+    row.reserved += reserved * ms;
+    row.inUse += inUse * ms;
+  };
+  if (owner !== undefined) {
+    const healthy = installed - downtime;
+    const own = holds.reduce(
+      (sum, { parts, cluster }) => (cluster?.id === owner.id ? sum + parts : sum),
+      0n,
+    );
+    add(owner.tenant, [installed, healthy, installed, own < healthy ? own : healthy]);
+    return;
+  }
+  if (isDown) {
+    add(undefined, [installed]);
+    return;
+  }
+  for (const { parts, cluster } of holds) {
+    if (cluster !== undefined) add(cluster.tenant, [parts, parts, parts, parts]);
+  }
+  add(undefined, [idle + downtime + system, idle + system, 0n, system]);
+}
+
+function rowOf(shares: Map<string, GpuShare>, tenant: string | undefined, type: string): Running {
+  const key = JSON.stringify([tenant, type]);
+  const row: Running = {
+    ...(shares.get(key) ?? { tenant, type, delivered: 0n, healthy: 0n, reserved: 0n, inUse: 0n }),
+  };
+  shares.set(key, row);
+  return row;
+}

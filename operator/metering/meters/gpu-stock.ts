@@ -1,0 +1,95 @@
+import { larger } from '../../model/decimal.ts';
+import { PARTS_PER_GPU } from '../../model/gpu-parts.ts';
+import type { NodeGpus } from '../timelines/gpu-device.ts';
+import type { NodeState } from '../timelines/node-state.ts';
+import { createDeviceCatalogue, type PublishedGpu } from './device-catalogue.ts';
+import { modelOnNode } from './dra-devices.ts';
+import type { MeterInput } from './meter.ts';
+
+/** GPUs that a node offers through resource slices during `[from, to)`. */
+export interface OfferedStretch {
+  readonly from: number;
+  readonly to: number;
+  readonly gpus: readonly NodeGpus[];
+}
+
+/**
+ * What drivers offer through Dynamic Resource Allocation (docs/metering.md#resource-claims). What
+ * claims hold of it is charged by {@link meterClaimedGpus}: claims have times of their own and may be
+ * shared by pods, so they are no part of what a pod holds by its requests.
+ */
+export interface DraGpus {
+  /** Stretches without holes; the node's state names the models. */
+  offeredOn(
+    nodeName: string,
+    node: NodeState | undefined,
+    from: number,
+    to: number,
+  ): readonly OfferedStretch[];
+}
+
+/** The GPUs of the slices in the observation. */
+export function draGpusOf({ observation, settings, findings }: MeterInput): DraGpus {
+  const catalogue = createDeviceCatalogue(observation.resourceSlices);
+  return {
+    offeredOn: (nodeName, node, from, to) => {
+      const stretches = catalogue.on(nodeName, settings.draGpuDrivers, from, to);
+      const omitted = catalogue.omitted.get(nodeName);
+      if (omitted !== undefined) findings.omittedSlices.set(nodeName, omitted);
+      return stretches.map((stretch) => ({
+        from: stretch.from,
+        to: stretch.to,
+        gpus: byModel(stretch.gpus, node),
+      }));
+    },
+  };
+}
+
+/**
+ * All of a model together; how the silicon is cut plays no part, and candidates that overlap count
+ * once. What a driver has tainted is missing, as a GPU is that a plugin calls unhealthy.
+ */
+function byModel(gpus: readonly PublishedGpu[], node: NodeState | undefined): readonly NodeGpus[] {
+  const models = Map.groupBy(gpus, ({ driver, device }) => modelOnNode(node, driver, device));
+  return [...models].map(([type, own]) => ({
+    type,
+    devices: own.length,
+    installed: BigInt(own.length) * PARTS_PER_GPU,
+    missing: BigInt(own.filter(({ device }) => device.lost).length) * PARTS_PER_GPU,
+  }));
+}
+
+/**
+ * The GPUs of a node by model: what its plugins and labels say, with what resource slices offer. A
+ * node whose GPUs are served by claims has a count label and nothing allocatable, so that what
+ * slices offer is not missing (docs/metering.md#downtime).
+ */
+export function nodeGpus(state: NodeState, offered: readonly NodeGpus[]): readonly NodeGpus[] {
+  const gpus = withSlices(state, offered);
+  // That GPUs cannot be allocated is its tenant's word.
+  return state.trust === 'provider' ? gpus.map((one) => ({ ...one, missing: 0n })) : gpus;
+}
+
+function withSlices(state: NodeState, offered: readonly NodeGpus[]): readonly NodeGpus[] {
+  if (offered.length === 0) return state.gpus;
+  const plugged = new Set(state.gpus.map(({ type }) => type));
+  const bySlice = new Map(offered.map((gpus) => [gpus.type, gpus]));
+  const together = state.gpus.map((gpus) => {
+    const sliced = bySlice.get(gpus.type);
+    return sliced === undefined ? gpus : both(gpus, sliced);
+  });
+  return [...together, ...offered.filter(({ type }) => !plugged.has(type))];
+}
+
+/** The label counts what plugins and slices offer together. */
+function both(plugged: NodeGpus, sliced: NodeGpus): NodeGpus {
+  const usable = plugged.installed - plugged.missing;
+  const installed = larger(plugged.installed, usable + sliced.installed);
+  const missing = installed - usable - (sliced.installed - sliced.missing);
+  return {
+    type: plugged.type,
+    installed,
+    missing: missing > 0n ? missing : 0n,
+    devices: plugged.devices + sliced.devices,
+  };
+}

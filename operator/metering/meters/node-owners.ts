@@ -1,0 +1,201 @@
+import type { TenantCluster } from '../../discovery/tenant-cluster.ts';
+import type { DedicatedLabels, NodeState } from '../timelines/node-state.ts';
+import { type Span, splitAtEdges } from '../timelines/timeline.ts';
+import type { MeterInput } from './meter.ts';
+
+/** To whom a node was dedicated during `[from, to)`. */
+export interface OwnedStretch {
+  readonly from: number;
+  readonly to: number;
+  readonly owner: TenantCluster | undefined;
+  /** Tenant clusters with an equal claim to it; billed to none of them as dedicated. */
+  readonly rivals: readonly TenantCluster[];
+}
+
+export type Owners = (state: NodeState, from: number, to: number) => readonly OwnedStretch[];
+
+/** Prefixes of host namespaces that a node label may leave out. */
+const NAMESPACE_PREFIXES = ['tenant-', 'vcluster-', 'vc-'];
+
+/**
+ * How strongly a node's labels name a tenant cluster: VCLUSTER_NODE_LABEL beats the cluster's name,
+ * which beats the exact namespace, which beats the namespace without its prefix
+ * (docs/metering.md#whole-nodes); 0 when they do not. External tenant clusters have no nodes on this
+ * cluster.
+ */
+function dedicationRank(
+  labels: DedicatedLabels,
+  cluster: Pick<TenantCluster, 'name' | 'namespace' | 'source'>,
+  dedicatedNodeLabel: string | undefined,
+): number {
+  const { name, namespace, source } = cluster;
+  if (source === 'external') return 0;
+  const configured = dedicatedNodeLabel?.split('=')[1]?.replace('%s', () => name);
+  if (labels.configured !== undefined && labels.configured === configured) return 4;
+  // The other labels are those that name a tenant cluster of vCluster.
+  if (source !== 'workload') return 0;
+  const named = (value: string): boolean => labels.namespaceOrName.includes(value);
+  if (named(name)) return 3;
+  if (named(namespace)) return 2;
+  const prefix = NAMESPACE_PREFIXES.find((one) => namespace.startsWith(one));
+  return prefix !== undefined && named(namespace.slice(prefix.length)) ? 1 : 0;
+}
+
+interface Claim {
+  readonly span: Span<TenantCluster>;
+  readonly rank: number;
+}
+
+/** Tells to whom a node in a state was billed whole, stretch by stretch, without holes. */
+export function createOwners(
+  input: Pick<MeterInput, 'observation' | 'settings' | 'ownNodes'>,
+): Owners {
+  return input.ownNodes === true ? ownNodeOwners(input) : dedicatedOwners(input);
+}
+
+function dedicatedOwners({
+  observation,
+  settings,
+}: Pick<MeterInput, 'observation' | 'settings'>): Owners {
+  const claims = new Map<NodeState, readonly Claim[]>();
+
+  const claimsTo = (state: NodeState): readonly Claim[] => {
+    const known = claims.get(state);
+    if (known !== undefined) return known;
+    const { dedicatedTo } = state;
+    const named = dedicatedTo.configured !== undefined || dedicatedTo.namespaceOrName.length > 0;
+    const spans = named ? observation.tenantClusters.during(-Infinity, Infinity) : [];
+    const found = spans.flatMap((span) => {
+      const rank = dedicationRank(dedicatedTo, span.state, settings.dedicatedNodeLabel);
+      return rank === 0 ? [] : [{ span, rank }];
+    });
+    claims.set(state, found);
+    return found;
+  };
+
+  return (state, from, to) => {
+    const all = claimsTo(state).filter(({ span }) => span.from < to && span.to > from);
+    if (all.length === 0) return [{ from, to, owner: undefined, rivals: [] }];
+    const spans = all.map(({ span }) => span);
+    return splitAtEdges(from, to, spans).map(([start, end]) => {
+      const present = all.filter(({ span }) => span.from <= start && span.to > start);
+      return { from: start, to: end, ...strongest(present) };
+    });
+  };
+}
+
+/** One node, one tenant: only equal rank is a conflict. */
+function strongest(claims: readonly Claim[]): Pick<OwnedStretch, 'owner' | 'rivals'> {
+  const best = Math.max(0, ...claims.map(({ rank }) => rank));
+  const first = claims.filter(({ rank }) => rank === best).map(({ span }) => span.state);
+  return first.length === 1 ? { owner: first[0], rivals: [] } : { owner: undefined, rivals: first };
+}
+
+/**
+ * Nodes of a tenant cluster's own are billed whole to it while PRIVATE_NODE_BILLING is `node`; under
+ * `usage` what runs on them is billed instead
+ * (docs/metering.md#tenant-clusters-with-nodes-of-their-own). A node that belongs to the host cluster
+ * is nobody's here, whatever the tenant's API says.
+ */
+function ownNodeOwners({ observation }: Pick<MeterInput, 'observation'>): Owners {
+  return (state, from, to) => {
+    if (state.foreign === true) return [unowned(from, to)];
+    const stretches: OwnedStretch[] = [];
+    let reached = from;
+    for (const tenancy of observation.tenantClusters.tenancies('', from, to)) {
+      const start = Math.max(from, tenancy.from);
+      const end = Math.min(to, tenancy.to);
+      if (start > reached) stretches.push(unowned(reached, start));
+      const owner = tenancy.clusters.find(({ metering }) => metering.privateNodeBilling === 'node');
+      stretches.push({ from: start, to: end, owner, rivals: [] });
+      reached = end;
+    }
+    if (reached < to) stretches.push(unowned(reached, to));
+    return stretches;
+  };
+}
+
+function unowned(from: number, to: number): OwnedStretch {
+  return { from, to, owner: undefined, rivals: [] };
+}
+
+/** What a node was during `[from, to)`, and whose; no state when no node of that name was ever seen. */
+export interface NodeStretch extends OwnedStretch {
+  readonly state: NodeState | undefined;
+}
+
+/**
+ * Looks up what the node of a name was, stretch by stretch, without holes. `asBilled` asks for what
+ * closed windows went by, before late facts.
+ */
+export type NodeLookup = (
+  name: string,
+  from: number,
+  to: number,
+  asBilled?: boolean,
+) => readonly NodeStretch[];
+
+/** What nodes of a name were, one node after the other. */
+type SpansByName = ReadonlyMap<string, readonly Span<NodeState>[]>;
+
+/**
+ * Nodes by name. A pod may be known a moment before its node, and outlive it by a moment: the first
+ * state of a node reaches back, and each later one reaches on until the next.
+ */
+export function nodesByName(
+  input: Pick<MeterInput, 'observation' | 'settings' | 'ownNodes'>,
+): NodeLookup {
+  const { nodes } = input.observation;
+  const owners = createOwners(input);
+  const known = spansByName(nodes, false);
+  const billed = [...nodes.late()].length === 0 ? known : spansByName(nodes, true);
+  return (name, from, to, asBilled = false) => {
+    const spans = (asBilled ? billed : known).get(name) ?? [];
+    const [first] = spans;
+    // Most pods are on a node of one state: this is asked once for each of them.
+    if (first !== undefined && spans.length === 1) {
+      return owners(first.state, from, to).map((owned) => ({ ...owned, state: first.state }));
+    }
+    return reaching(spans, from, to).flatMap(({ state, ...bounds }): readonly NodeStretch[] => {
+      if (state === undefined) return [{ ...bounds, state, owner: undefined, rivals: [] }];
+      return owners(state, bounds.from, bounds.to).map((owned) => ({ ...owned, state }));
+    });
+  };
+}
+
+/** As late facts say, or as closed windows went by; the lists of spans are those of the moment. */
+function spansByName(
+  nodes: Pick<MeterInput['observation']['nodes'], 'inNamespace'>,
+  asBilled: boolean,
+): SpansByName {
+  const byName = new Map<string, readonly Span<NodeState>[]>();
+  for (const timeline of nodes.inNamespace('')) {
+    const spans = asBilled ? (timeline.billed ?? timeline.spans) : timeline.spans;
+    const before = byName.get(timeline.name);
+    // Nearly every name had one node only, whose spans are in order.
+    const all = before === undefined ? spans : [...before, ...spans].toSorted(byStart);
+    byName.set(timeline.name, all);
+  }
+  return byName;
+}
+
+function byStart(a: Span<NodeState>, b: Span<NodeState>): number {
+  return a.from - b.from;
+}
+
+function reaching(
+  spans: readonly Span<NodeState>[],
+  from: number,
+  to: number,
+): readonly {
+  readonly from: number;
+  readonly to: number;
+  readonly state: NodeState | undefined;
+}[] {
+  if (spans.length === 0) return [{ from, to, state: undefined }];
+  return spans.flatMap((span, index) => {
+    const start = index === 0 ? from : Math.max(from, span.from);
+    const end = Math.min(to, spans[index + 1]?.from ?? Infinity);
+    return end <= start ? [] : [{ from: start, to: end, state: span.state }];
+  });
+}

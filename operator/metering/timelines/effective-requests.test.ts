@@ -1,0 +1,77 @@
+import { describe, expect, test } from 'vitest';
+import type { RawObject } from '../../kubernetes/source.ts';
+import { effectiveRequests } from './effective-requests.ts';
+
+const GPU = 'nvidia.com/gpu';
+const asking = (count: number, name = 'c'): RawObject => ({
+  name,
+  resources: { requests: { [GPU]: String(count) }, limits: { [GPU]: String(count) } },
+});
+const sidecar = (count: number): RawObject => ({ ...asking(count, 's'), restartPolicy: 'Always' });
+
+const devices = (spec: RawObject): number => effectiveRequests(spec, {}).extended.get(GPU) ?? 0;
+
+describe('devices of a pod', () => {
+  test.each([
+    [
+      'G04: an init container that asks for more',
+      { containers: [asking(2)], initContainers: [asking(4)] },
+      4,
+    ],
+    ['G05: a sidecar', { containers: [asking(1)], initContainers: [sidecar(1)] }, 2],
+    [
+      'G06: a sidecar before an init container',
+      { containers: [asking(1)], initContainers: [sidecar(1), asking(3)] },
+      4,
+    ],
+    [
+      'G07: a sidecar after an init container',
+      { containers: [asking(1)], initContainers: [asking(3), sidecar(1)] },
+      3,
+    ],
+    ['G13: a request of zero', { containers: [asking(0)] }, 0],
+    ['two containers', { containers: [asking(1), asking(2, 'd')] }, 3],
+    [
+      'pod-level resources do not name devices',
+      { containers: [asking(1)], resources: { requests: { [GPU]: '8' } } },
+      1,
+    ],
+  ])('%s', (_id, spec, want) => {
+    expect(devices(spec)).toBe(want);
+  });
+});
+
+describe('a resize in place', () => {
+  const spec = { containers: [{ name: 'c', resources: { requests: { cpu: '4' } } }] };
+  const status = (allocated: string, actual: string, reason?: string): RawObject => ({
+    conditions: reason === undefined ? [] : [{ type: 'PodResizePending', reason }],
+    containerStatuses: [
+      {
+        name: 'c',
+        allocatedResources: { cpu: allocated },
+        resources: { requests: { cpu: actual } },
+      },
+    ],
+  });
+
+  test.each([
+    ['in progress upward', status('2', '2'), 4n],
+    ['in progress downward', status('8', '8'), 8n],
+    ['granted, not actuated', status('4', '6'), 6n],
+    ['deferred', status('2', '2', 'Deferred'), 4n],
+    ['infeasible', status('2', '2', 'Infeasible'), 2n],
+  ])('%s', (_id, podStatus, cores) => {
+    expect(effectiveRequests(spec, podStatus).cpu).toBe(cores * 1_000_000_000n);
+  });
+
+  test('of pod-level resources holds the larger of asked and granted', () => {
+    const pod = { containers: [], resources: { requests: { cpu: '1' } } };
+    const granted = { resources: { requests: { cpu: '3' } } };
+    expect(effectiveRequests(pod, granted).cpu).toBe(3_000_000_000n);
+  });
+});
+
+test('equal requests are one value, so that a hundred thousand pods share them', () => {
+  const spec = { containers: [asking(1)] };
+  expect(effectiveRequests(spec, {})).toBe(effectiveRequests(structuredClone(spec), {}));
+});

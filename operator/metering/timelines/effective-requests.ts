@@ -1,0 +1,194 @@
+import type { RawObject } from '../../kubernetes/source.ts';
+import { larger } from '../../model/decimal.ts';
+import { amountAt, conditionOf, listAt, recordAt, textAt } from './raw-fields.ts';
+import { type Api, API_OF_HOST, createSharedValues } from './shared-values.ts';
+
+/** What a pod holds by its requests. */
+export interface Requests {
+  /** Nanocores. */
+  readonly cpu: bigint;
+  /** Nano-bytes, so that `128974848000m` stays exact. */
+  readonly memory: bigint;
+  /** Extended resources in units, in name order, zeros left out. */
+  readonly extended: ReadonlyMap<string, number>;
+}
+
+/** Amounts by resource name, in nano-units. */
+type Amounts = Map<string, bigint>;
+
+const NANOS_PER_UNIT = 1_000_000_000n;
+
+const sharedRequests = createSharedValues<Requests>();
+
+/**
+ * The effective requests of a pod, computed as the scheduler does (docs/metering.md#effective-requests;
+ * KEP-753 sidecars, KEP-2837 pod-level resources, KEP-1287 in-place resize):
+ * the larger of *containers plus sidecars* and *any init container plus the sidecars before it*;
+ * pod-level values replace the sum for CPU, memory and huge pages; overhead comes on top. Extended
+ * resources that a resource claim serves are the claim's, and left out here (KEP-5004).
+ */
+export function effectiveRequests(
+  spec: RawObject,
+  status: RawObject,
+  api: Api = API_OF_HOST,
+): Requests {
+  const total = containerAmounts(spec, status);
+  for (const [name, amount] of podLevelAmounts(spec, status)) total.set(name, amount);
+  add(total, amountsAt(spec, 'overhead'));
+  for (const name of servedByClaim(status)) total.delete(name);
+  return shareRequests(
+    api,
+    total.get('cpu') ?? 0n,
+    total.get('memory') ?? 0n,
+    extendedOf(total).toSorted(([a], [b]) => (a < b ? -1 : 1)),
+  );
+}
+
+/** The one shared value of an API with these amounts; `extended` in name order. */
+function shareRequests(
+  api: Api,
+  cpu: bigint,
+  memory: bigint,
+  extended: readonly (readonly [string, number])[],
+): Requests {
+  const counts = extended.flatMap(([name, count]) => [name, String(count)]);
+  return sharedRequests(api, [String(cpu), String(memory), ...counts], () => ({
+    cpu,
+    memory,
+    extended: new Map(extended),
+  }));
+}
+
+/** True when both hold the same, whether or not they are the same value. */
+export function sameRequests(a: Requests, b: Requests): boolean {
+  if (a === b) return true;
+  if (a.cpu !== b.cpu || a.memory !== b.memory || a.extended.size !== b.extended.size) return false;
+  return [...a.extended].every(([name, count]) => b.extended.get(name) === count);
+}
+
+/** What both hold at the least: one of them where it is. */
+export function leastRequests(a: Requests, b: Requests): Requests {
+  const extended = [...a.extended].flatMap(([name, count]) => {
+    const held = Math.min(count, b.extended.get(name) ?? 0);
+    return held === 0 ? [] : [[name, held] as const];
+  });
+  const least = {
+    cpu: a.cpu < b.cpu ? a.cpu : b.cpu,
+    memory: a.memory < b.memory ? a.memory : b.memory,
+    extended: new Map(extended),
+  };
+  return [a, b].find((each) => sameRequests(each, least)) ?? least;
+}
+
+function containerAmounts(spec: RawObject, status: RawObject): Amounts {
+  const resize = resizeOf(status);
+  const total: Amounts = new Map();
+  const sidecars: Amounts = new Map();
+  const initPeak: Amounts = new Map();
+  for (const container of listAt(spec, 'containers')) add(total, heldBy(container, resize));
+  for (const container of listAt(spec, 'initContainers')) {
+    if (container['restartPolicy'] === 'Always') {
+      const held = heldBy(container, resize);
+      add(total, held);
+      add(sidecars, held);
+      continue;
+    }
+    const running: Amounts = new Map(sidecars);
+    add(running, requestsOf(container));
+    raise(initPeak, running);
+  }
+  raise(total, initPeak);
+  return total;
+}
+
+/** A node never serves one name by a device plugin and by claims together. */
+function servedByClaim(status: RawObject): readonly string[] {
+  const mappings = listAt(recordAt(status, 'extendedResourceClaimStatus'), 'requestMappings');
+  return mappings.flatMap((mapping) => textAt(mapping, 'resourceName') ?? []);
+}
+
+/** Only CPU, memory and huge pages can be given for the pod as a whole; other names keep the sum. */
+function podLevelAmounts(spec: RawObject, status: RawObject): Amounts {
+  const wanted = amountsAt(recordAt(spec, 'resources'), 'requests');
+  const infeasible = isInfeasible(status);
+  const held: Amounts = new Map();
+  for (const [name, amount] of wanted) if (isPodLevel(name)) held.set(name, amount);
+  if (held.size === 0) return held;
+  const granted: Amounts = new Map();
+  raise(granted, amountsAt(recordAt(status, 'resources'), 'requests'));
+  raise(granted, amountsAt(status, 'allocatedResources'));
+  for (const [name, amount] of held) {
+    const allocated = granted.get(name);
+    if (allocated === undefined) continue;
+    held.set(name, infeasible ? allocated : larger(amount, allocated));
+  }
+  return held;
+}
+
+interface Resize {
+  readonly statuses: ReadonlyMap<unknown, RawObject>;
+  readonly infeasible: boolean;
+}
+
+function resizeOf(status: RawObject): Resize {
+  const all = [...listAt(status, 'containerStatuses'), ...listAt(status, 'initContainerStatuses')];
+  const statuses = new Map(
+    all.filter((entry) => 'resources' in entry).map((entry) => [entry['name'], entry]),
+  );
+  return { statuses, infeasible: isInfeasible(status) };
+}
+
+function isInfeasible(status: RawObject): boolean {
+  return conditionOf(status, 'PodResizePending')?.['reason'] === 'Infeasible';
+}
+
+/**
+ * A container that is being resized holds the largest of asked, granted and actuated; an infeasible
+ * wish holds nothing.
+ */
+function heldBy(container: RawObject, resize: Resize): Amounts {
+  const asked = requestsOf(container);
+  const status = resize.statuses.get(container['name']);
+  if (status === undefined) return asked;
+  const held: Amounts = resize.infeasible ? new Map() : asked;
+  raise(held, amountsAt(recordAt(status, 'resources'), 'requests'));
+  raise(held, amountsAt(status, 'allocatedResources'));
+  return held;
+}
+
+/** A limit without a request is the request (API defaulting), which old objects may lack. */
+function requestsOf(container: RawObject): Amounts {
+  const resources = recordAt(container, 'resources');
+  const amounts = amountsAt(resources, 'limits');
+  for (const [name, amount] of amountsAt(resources, 'requests')) amounts.set(name, amount);
+  return amounts;
+}
+
+function amountsAt(parent: RawObject, key: string): Amounts {
+  const record = recordAt(parent, key);
+  const amounts: Amounts = new Map();
+  for (const name of Object.keys(record)) {
+    const amount = amountAt(record, name);
+    if (amount !== undefined) amounts.set(name, amount);
+  }
+  return amounts;
+}
+
+function add(total: Amounts, more: Amounts): void {
+  for (const [name, amount] of more) total.set(name, (total.get(name) ?? 0n) + amount);
+}
+
+function raise(total: Amounts, floor: Amounts): void {
+  for (const [name, amount] of floor) total.set(name, larger(total.get(name) ?? 0n, amount));
+}
+
+function isPodLevel(name: string): boolean {
+  return name === 'cpu' || name === 'memory' || name.startsWith('hugepages-');
+}
+
+/** Extended resource names are qualified, and whole numbers. */
+function extendedOf(total: Amounts): [string, number][] {
+  return [...total]
+    .filter(([name, amount]) => name.includes('/') && amount > 0n)
+    .map(([name, amount]) => [name, Number(amount / NANOS_PER_UNIT)]);
+}

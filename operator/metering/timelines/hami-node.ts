@@ -1,0 +1,109 @@
+import type { RawObject } from '../../kubernetes/source.ts';
+import { isRecord } from '../../model/is-record.ts';
+import { gpuModel } from './gpu-device.ts';
+import { recordAt, textAt } from './raw-fields.ts';
+
+/**
+ * HAMi shares NVIDIA GPUs under the name of a whole one: its device plugin advertises each GPU as
+ * often as it may be shared, and registers the physical ones in an annotation of the node
+ * (docs/metering.md#hami; https://github.com/Project-HAMi/HAMi, `pkg/device/devices.go`).
+ */
+const REGISTER = 'hami.io/node-nvidia-register';
+
+/** The resource that HAMi counts its shares by. */
+export const HAMI_RESOURCE = 'nvidia.com/gpu';
+
+/** One physical GPU of a node. */
+export interface HamiDevice {
+  readonly uuid: string;
+  /** MiB that may be given out; with HAMi's memory scaling more than the GPU has. 0: not said. */
+  readonly memory: number;
+  /** Percent of its cores that may be given out. */
+  readonly cores: number;
+  /** Its model as labels of nodes spell it. */
+  readonly type: string;
+  /** Unhealthy: nothing can be given of it any more. */
+  readonly lost?: true;
+}
+
+/** A node of 16 GPUs with all their MIG profiles takes half of it. */
+const MOST_TEXT = 65_536;
+const MOST_DEVICES = 256;
+const MOST_NAME = 128;
+
+/** The devices that a node's annotation registers; undefined where HAMi does not serve the node. */
+export function hamiDevices(metadata: RawObject): readonly HamiDevice[] | undefined {
+  const text = textAt(recordAt(metadata, 'annotations'), REGISTER)?.trim();
+  if (text === undefined || text.length > MOST_TEXT) return undefined;
+  const read = text.startsWith('[') ? fromJson(text) : fromText(text);
+  const devices = new Map(read.slice(0, MOST_DEVICES).map((device) => [device.uuid, device]));
+  if (devices.size === 0) return undefined;
+  return [...devices.values()].toSorted((a, b) => (a.uuid < b.uuid ? -1 : 1));
+}
+
+function fromJson(text: string): readonly HamiDevice[] {
+  let parsed: unknown;
+  try {
+    parsed = JSON.parse(text);
+  } catch {
+    return [];
+  }
+  if (!Array.isArray(parsed)) return [];
+  return parsed.filter(isRecord).flatMap((entry) =>
+    deviceOf({
+      uuid: textAt(entry, 'id'),
+      memory: Number(entry['devmem'] ?? 0),
+      cores: Number(entry['devcore'] ?? 0),
+      model: textAt(entry, 'type'),
+      // It is left out when it is false.
+      healthy: entry['health'] === true,
+    }),
+  );
+}
+
+/** `id,count,devmem,devcore,type,numa,health[,index,mode]`, devices separated by colons. */
+function fromText(text: string): readonly HamiDevice[] {
+  return text.split(':', MOST_DEVICES).flatMap((entry) => {
+    const fields = entry.split(',');
+    if (fields.length !== 7 && fields.length !== 9) return [];
+    const [uuid, , memory, cores, model, , health = ''] = fields;
+    const healthy = /^(1|t|true)$/i.test(health);
+    return deviceOf({
+      uuid,
+      memory: wholeNumber(memory),
+      cores: wholeNumber(cores),
+      model,
+      healthy,
+    });
+  });
+}
+
+interface Registered {
+  readonly uuid: string | undefined;
+  readonly memory: number;
+  readonly cores: number;
+  readonly model: string | undefined;
+  readonly healthy: boolean;
+}
+
+function deviceOf({ uuid, memory, cores, model, healthy }: Registered): readonly HamiDevice[] {
+  if (uuid === undefined || uuid === '' || uuid.length > MOST_NAME) return [];
+  if (!isAmount(memory) || !isAmount(cores)) return [];
+  // HAMi puts the vendor before names that do not begin with it, older releases before all.
+  const type = gpuModel(model ?? '')
+    .replace(/^NVIDIA-(?=NVIDIA-)/, '')
+    .slice(0, MOST_NAME);
+  return [
+    { uuid, memory, cores: cores === 0 ? 100 : cores, type, ...(healthy ? {} : { lost: true }) },
+  ];
+}
+
+/** A whole number in decimal; NaN for anything else. */
+export function wholeNumber(text: string | undefined): number {
+  return text !== undefined && /^\d{1,10}$/.test(text) ? Number(text) : NaN;
+}
+
+/** Whether a number can be an amount of MiB or percent. */
+export function isAmount(number: number): boolean {
+  return Number.isInteger(number) && number >= 0 && number < 2 ** 40;
+}

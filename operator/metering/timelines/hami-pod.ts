@@ -1,0 +1,141 @@
+import type { RawObject } from '../../kubernetes/source.ts';
+import { omitUndefined } from '../../model/omit-undefined.ts';
+import { HAMI_RESOURCE, isAmount, wholeNumber } from './hami-node.ts';
+import { amountAt, listAt, recordAt, textAt } from './raw-fields.ts';
+
+/** What HAMi's scheduler gave a pod (docs/metering.md#hami). */
+const GIVEN = 'hami.io/vgpu-devices-allocated';
+
+/** How much of each device: MiB, percent of its memory, percent of its cores. */
+export const HAMI_MEMORY = 'nvidia.com/gpumem';
+export const HAMI_PERCENT = 'nvidia.com/gpumem-percentage';
+export const HAMI_CORES = 'nvidia.com/gpucores';
+
+/** A share of one device that a container was given. */
+export interface HamiShare {
+  readonly uuid: string;
+  /** MiB; 0: no limit. */
+  readonly memory: number;
+  /** Percent; 0: no limit. */
+  readonly cores: number;
+  /** Of an init container, which ends before the others begin. */
+  readonly init?: true;
+}
+
+/** What a container asks for: so much of each of `count` devices. */
+export interface HamiAsk {
+  readonly count: number;
+  /** MiB. */
+  readonly memory?: number;
+  /** Percent of the device's memory. */
+  readonly percent?: number;
+  /** Percent of the device's cores. */
+  readonly cores?: number;
+  readonly init?: true;
+}
+
+/** What a pod holds of HAMi's devices, as it was given and as it asked. */
+export interface HamiPod {
+  readonly given: readonly HamiShare[];
+  readonly asked: readonly HamiAsk[];
+}
+
+const MOST_TEXT = 16_384;
+const MOST_SHARES = 128;
+const MOST_ASKS = 256;
+const MOST_NAME = 128;
+const NANOS = 1_000_000_000n;
+
+/**
+ * What a pod says of HAMi's devices; undefined where it says nothing of them. A pod that asks for
+ * devices alone, by {@link HAMI_RESOURCE}, and was given none says nothing.
+ */
+export function hamiPod(metadata: RawObject, spec: RawObject): HamiPod | undefined {
+  const containers = listAt(spec, 'containers');
+  const inits = listAt(spec, 'initContainers');
+  const asks = [
+    ...inits.flatMap((container) => askOf(container, isSidecar(container) ? {} : { init: true })),
+    ...containers.flatMap((container) => askOf(container, {})),
+  ];
+  const text = textAt(recordAt(metadata, 'annotations'), GIVEN);
+  const given =
+    text === undefined || text.length > MOST_TEXT ? [] : sharesIn(text, inits, containers);
+  const limits = asks.some(({ memory, percent, cores }) => memory ?? percent ?? cores);
+  if (given.length === 0 && !limits) return undefined;
+  return { given, asked: bounded(asks) };
+}
+
+/** What is beyond the bound is asked for whole. */
+function bounded(asks: readonly HamiAsk[]): readonly HamiAsk[] {
+  const rest = asks.slice(MOST_ASKS).reduce((sum, { count }) => sum + count, 0);
+  const kept = asks.slice(0, MOST_ASKS);
+  return rest === 0 ? kept : [...kept, { count: rest }];
+}
+
+function isSidecar(container: RawObject): boolean {
+  return container['restartPolicy'] === 'Always';
+}
+
+function askOf(container: RawObject, when: { readonly init?: true }): readonly HamiAsk[] {
+  const resources = recordAt(container, 'resources');
+  const asked = (name: string): number | undefined => {
+    const nanos =
+      amountAt(recordAt(resources, 'requests'), name) ??
+      amountAt(recordAt(resources, 'limits'), name);
+    return nanos === undefined || nanos === 0n ? undefined : Number(nanos / NANOS);
+  };
+  const amounts = omitUndefined({
+    memory: asked(HAMI_MEMORY),
+    percent: asked(HAMI_PERCENT),
+    cores: asked(HAMI_CORES),
+  });
+  // HAMi adds one device where a container names only how much of it.
+  const count = asked(HAMI_RESOURCE) ?? (Object.keys(amounts).length > 0 ? 1 : 0);
+  return count === 0 ? [] : [{ count, ...amounts, ...when }];
+}
+
+/**
+ * Containers are separated by semicolons, init containers first where there is room for them; the
+ * devices of one by colons: `uuid,type,MiB,cores`.
+ */
+function sharesIn(
+  text: string,
+  inits: readonly RawObject[],
+  containers: readonly RawObject[],
+): readonly HamiShare[] {
+  const parts = text.replace(/;$/, '').split(';');
+  const first = parts.length > containers.length ? inits.length : 0;
+  return parts
+    .flatMap((part, index) => {
+      const init = inits[index];
+      const ends = index < first && init !== undefined && !isSidecar(init);
+      return part.split(':').flatMap((entry) => shareOf(entry, ends ? { init: true } : {}));
+    })
+    .slice(0, MOST_SHARES);
+}
+
+function shareOf(entry: string, when: { readonly init?: true }): readonly HamiShare[] {
+  const [named = '', type, memory, cores] = entry.split(',');
+  // Under MIG the instance follows in brackets.
+  const uuid = named.trim().replace(/\[.*$/, '');
+  if (uuid === '' || uuid.length > MOST_NAME || type === undefined) return [];
+  const [mib, percent] = [wholeNumber(memory), wholeNumber(cores)];
+  if (!isAmount(mib) || !isAmount(percent)) return [];
+  return [{ uuid, memory: mib, cores: percent, ...when }];
+}
+
+/** The one that was given more, memory before cores; no limit is the most. */
+export function greaterShares(
+  before: HamiPod | undefined,
+  now: HamiPod | undefined,
+): HamiPod | undefined {
+  if (before === undefined || now === undefined) return before ?? now;
+  const more =
+    totalOf(now, 'memory') - totalOf(before, 'memory') ||
+    totalOf(now, 'cores') - totalOf(before, 'cores');
+  return { ...now, given: more > 0 ? now.given : before.given };
+}
+
+function totalOf({ given }: HamiPod, measure: 'memory' | 'cores'): number {
+  return given.reduce((sum, share) => sum + (share[measure] === 0 ? 2 ** 40 : share[measure]), 0);
+}

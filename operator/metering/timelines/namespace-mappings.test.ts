@@ -1,0 +1,331 @@
+import { describe, expect, test } from 'vitest';
+import type { HostNamespace } from '../../discovery/views.ts';
+import type { Arrival } from '../../kubernetes/source.ts';
+import { cluster } from '../meters/testing/objects.ts';
+import { decodeTimeline, encodeTimeline } from './journal-text.ts';
+import {
+  followNamespace,
+  type HostNamespaces,
+  namespaceHandler,
+  type NamespaceState,
+} from './host-namespace.ts';
+import {
+  createTenantClusterTimelines,
+  type TenantClusterTimelines,
+} from './tenant-cluster-timeline.ts';
+import { Timelines } from './timelines.ts';
+
+const TEAM = { uid: 'uid-team', namespace: '', name: 'team-1' };
+const team = (owner?: string, more: Partial<HostNamespace> = {}): HostNamespace => {
+  const labels = owner === undefined ? {} : { 'vcluster.loft.sh/vcluster-name': owner };
+  return { ...TEAM, createdAt: -5_000, metadata: { labels, annotations: {} }, ...more };
+};
+const mapped = (name = 'a', createdAt = -5_000) =>
+  cluster(name, {}, { syncedNamespaces: [{ name: TEAM.name, createdAt }] });
+/** Both are there, and the first has the namespace or neither has it. */
+const [before, after] = [
+  [mapped('a'), cluster('b')],
+  [cluster('a'), cluster('b')],
+];
+const soldToB = [cluster('a'), mapped('b')];
+
+/** Who has the namespace, and what the watch of Namespaces tells. */
+interface World {
+  readonly timelines: TenantClusterTimelines;
+  readonly namespaces: HostNamespaces;
+  told(next: HostNamespace, arrival: Arrival): void;
+  gone(last: HostNamespace, arrival: Arrival): void;
+}
+
+function createWorld(): World {
+  const namespaces = new Timelines({ kind: 'namespace', follow: followNamespace });
+  const handler = namespaceHandler(namespaces);
+  return {
+    timelines: createTenantClusterTimelines(namespaces),
+    namespaces,
+    told: (next, arrival) => handler.upserted(next, undefined, arrival),
+    gone: (last, arrival) => handler.deleted(last, arrival),
+  };
+}
+
+const live = (at: number): Arrival => ({ at, knownUntil: at - 1, late: false });
+
+/** When the namespace was whose, and how far off that may be. */
+function tenanciesOf({ timelines }: World): readonly unknown[] {
+  return timelines
+    .tenancies(TEAM.name, 0, 1_000)
+    .map(({ from, to, clusters }) => [from, to, ...clusters.map(({ name }) => name)]);
+}
+
+function unsureOf({ timelines }: World): readonly unknown[] {
+  return timelines
+    .tenancies(TEAM.name, 0, 1_000)
+    .map(({ unsureFrom = 0, unsureTo = 0 }) => [unsureFrom, unsureTo]);
+}
+
+function mappedUntil(lastAt: number): World {
+  const world = createWorld();
+  world.told(team('a'), live(99));
+  world.timelines.observe(before, 100);
+  world.timelines.observe(before, lastAt);
+  return world;
+}
+
+/** What the journal makes of it, after a stop. */
+function restarted(old: World, isJournalled = true): World {
+  const world = createWorld();
+  const { timelines, namespaces } = old;
+  world.timelines.restore(JSON.parse(JSON.stringify(timelines.snapshot())), timelines.observedAt);
+  const kept = namespaces.unwritten
+    .drain()
+    .changed.map((each) => decodeTimeline<HostNamespace, NamespaceState>(encodeTimeline(each)))
+    .filter((each) => each !== undefined);
+  if (isJournalled) world.namespaces.restore(kept, 0);
+  return world;
+}
+
+/** As a list tells it that had to begin anew, and as a resumed watch does. */
+const ARRIVALS = [
+  ['a list', { at: 500, knownUntil: 230, late: true }, 270],
+  [
+    'a resumed watch',
+    { at: 500, knownUntil: 500, late: false, happened: { from: 230, until: 240 } },
+    10,
+  ],
+] as const;
+
+describe('a namespace that a syncer does not map any more', () => {
+  test('is its tenant cluster’s until a live watch tells it, not until the round that finds it', () => {
+    const world = mappedUntil(200);
+    world.told(team(), live(500));
+    world.timelines.observe(after, 501);
+    expect(tenanciesOf(world)).toEqual([[100, 500, 'a']]);
+    expect(unsureOf(world)).toEqual([[0, 0]]);
+  });
+
+  test('is so until the round, where what the Namespace says has not changed', () => {
+    const world = mappedUntil(200);
+    world.timelines.observe(after, 501);
+    expect(tenanciesOf(world)).toEqual([[100, 501, 'a']]);
+  });
+
+  test.each(ARRIVALS)(
+    'is so no longer than it is known to have been, where %s tells what nobody saw',
+    (_, arrival, width) => {
+      const world = mappedUntil(200);
+      world.told(team(), arrival);
+      world.timelines.observe(after, 501);
+      expect(tenanciesOf(world)).toEqual([[100, 230, 'a']]);
+      expect(unsureOf(world)).toEqual([[0, width]]);
+    },
+  );
+
+  test('is so no longer where the Namespace itself is gone, as a list tells', () => {
+    const world = mappedUntil(200);
+    world.gone(team('a'), { at: 500, knownUntil: 230, late: true });
+    world.timelines.observe(after, 501);
+    expect(tenanciesOf(world)).toEqual([[100, 230, 'a']]);
+  });
+
+  test('is so until it is told where a watch tells that it is gone: what was in it went before', () => {
+    const world = mappedUntil(200);
+    world.gone(team('a'), ARRIVALS[1][1]);
+    world.timelines.observe(after, 501);
+    expect(tenanciesOf(world)).toEqual([[100, 500, 'a']]);
+  });
+
+  test('is so no longer than another one of its name is there', () => {
+    const world = mappedUntil(200);
+    world.gone(team('a'), { ...ARRIVALS[1][1], at: 490 });
+    const next = team(undefined, { uid: 'another', createdAt: 300 });
+    const happened = { from: 310, until: 320 };
+    world.told(next, { at: 500, knownUntil: 500, late: false, happened });
+    world.timelines.observe(after, 501);
+    expect(tenanciesOf(world)).toEqual([[100, 310, 'a']]);
+  });
+
+  test('was so at the last round at the least, whatever the watch says', () => {
+    const world = mappedUntil(400);
+    world.told(team(), { at: 500, knownUntil: 0, late: true });
+    world.timelines.observe(after, 501);
+    expect(tenanciesOf(world)).toEqual([[100, 400, 'a']]);
+    expect(unsureOf(world)).toEqual([[0, 100]]);
+  });
+
+  test('is billed to the last round where it was known for less long, and says by how much it may be off', () => {
+    const world = restarted(mappedUntil(400));
+    world.told(team(), ARRIVALS[0][1]);
+    world.timelines.observe(after, 501);
+    expect(tenanciesOf(world)).toEqual([[100, 400, 'a']]);
+    expect(unsureOf(world)).toEqual([[0, 100]]);
+  });
+
+  test('or is gone, says by how much it may be off as well', () => {
+    const world = restarted(mappedUntil(400));
+    world.gone(team('a'), ARRIVALS[0][1]);
+    world.timelines.observe(after, 501);
+    expect(tenanciesOf(world)).toEqual([[100, 400, 'a']]);
+    expect(unsureOf(world)).toEqual([[0, 100]]);
+  });
+
+  test('is so no longer than the last round before a restart that knows nothing of Namespaces', () => {
+    const world = restarted(mappedUntil(200), false);
+    world.told(team(), { at: 500, knownUntil: 0, late: true });
+    world.timelines.observe(after, 501);
+    expect(tenanciesOf(world)).toEqual([[100, 200, 'a']]);
+  });
+
+  test('is so as long as it is known to have been, where that was after the last round before a restart', () => {
+    const world = restarted(mappedUntil(200));
+    world.told(team(), ARRIVALS[1][1]);
+    world.timelines.observe(after, 501);
+    expect(tenanciesOf(world)).toEqual([[100, 230, 'a']]);
+    expect(unsureOf(world)).toEqual([[0, 10]]);
+  });
+
+  test('and whose loss was seen is not dated by an earlier outage', () => {
+    const world = mappedUntil(200);
+    world.told(team('a'), { at: 300, knownUntil: 230, late: true });
+    world.timelines.observe(before, 301);
+    world.told(team(), live(500));
+    world.timelines.observe(after, 501);
+    expect(tenanciesOf(world)).toEqual([[100, 500, 'a']]);
+  });
+
+  test('goes on as it was where an outage changed nothing of it', () => {
+    const world = restarted(mappedUntil(200));
+    world.told(team('a'), { at: 500, knownUntil: 0, late: true });
+    world.timelines.observe(before, 501);
+    expect(tenanciesOf(world)).toEqual([[100, 1_000, 'a']]);
+  });
+});
+
+describe('a namespace of which the watch tells only after a round has looked', () => {
+  const [created, lastAt, at] = [7_000, 10_000, 11_000];
+  const born = team('b', { createdAt: created });
+  const found = [cluster('a'), mapped('b', created)];
+  const looked = (): World => {
+    const world = createWorld();
+    world.timelines.observe(after, 100);
+    world.timelines.observe(after, lastAt);
+    return world;
+  };
+  const begins = ({ timelines }: World) =>
+    timelines.tenancies(TEAM.name, 0, 90_000).map(({ from }) => from);
+
+  test.each([
+    ['while it lives', live(10_500)],
+    [
+      'when it goes on',
+      { at: 10_500, knownUntil: 10_500, late: false, happened: { from: 7_100, until: 7_200 } },
+    ],
+    ['in a list', { at: 10_500, knownUntil: 6_000, late: true }],
+  ])('is nobody’s until then, where the watch tells it %s', (_, arrival) => {
+    const world = looked();
+    world.told(born, arrival);
+    world.timelines.observe(found, at);
+    expect(begins(world)).toEqual([created]);
+  });
+
+  test('is nobody’s where it is gone again before a round looks', () => {
+    const world = looked();
+    world.told(born, live(10_500));
+    world.gone(born, live(10_900));
+    world.timelines.observe(found, at);
+    expect(begins(world)).toEqual([created]);
+  });
+
+  test('is its tenant cluster’s before it was labelled, where it is gone again before a round looks', () => {
+    const world = looked();
+    world.told(team(undefined, { createdAt: created }), live(7_001));
+    world.told(born, live(10_500));
+    world.gone(born, live(10_900));
+    world.timelines.observe(found, at);
+    expect(begins(world)).toEqual([10_500]);
+  });
+
+  test('is its own also where a minute ago, and more, it was created', () => {
+    const world = looked();
+    const early = { createdAt: -60_000 };
+    world.told(team('b', early), live(10_500));
+    world.timelines.observe([cluster('a'), mapped('b', early.createdAt)], at);
+    expect(begins(world)).toEqual([10_500]);
+  });
+
+  test('takes from another one of its name what a round has found to be that one’s', () => {
+    const world = createWorld();
+    world.told(team('a'), live(99));
+    world.timelines.observe(before, 100);
+    world.timelines.observe(before, lastAt);
+    world.gone(team('a'), live(10_400));
+    world.told(team('b', { uid: 'another', createdAt: created }), live(10_500));
+    world.timelines.observe(found, at);
+    const whose = world.timelines.tenancies(TEAM.name, 0, 90_000);
+    expect(whose.map(({ from, to }) => [from, to])).toEqual([
+      [100, 10_400],
+      [10_500, 90_000],
+    ]);
+  });
+});
+
+describe('a namespace that changes hands while nobody looks', () => {
+  test('is nobody’s between two tenant clusters, where nobody saw it move', () => {
+    const world = mappedUntil(200);
+    world.told(team('b'), { at: 500, knownUntil: 230, late: true });
+    world.timelines.observe(soldToB, 501);
+    expect(tenanciesOf(world)).toEqual([
+      [100, 230, 'a'],
+      [500, 1_000, 'b'],
+    ]);
+  });
+
+  test('is the second one’s as of when it certainly was, where a watch goes on after a stop', () => {
+    const world = restarted(mappedUntil(200));
+    world.told(team('b'), ARRIVALS[1][1]);
+    world.timelines.observe(soldToB, 501);
+    expect(tenanciesOf(world)).toEqual([
+      [100, 230, 'a'],
+      [240, 1_000, 'b'],
+    ]);
+    expect(unsureOf(world)).toEqual([
+      [0, 10],
+      [10, 0],
+    ]);
+  });
+
+  test('and is labelled for the first time is so as well', () => {
+    const world = createWorld();
+    world.told(team(), live(99));
+    world.timelines.observe(after, 200);
+    const next = restarted(world);
+    next.told(team('b'), ARRIVALS[1][1]);
+    next.timelines.observe(soldToB, 501);
+    expect(tenanciesOf(next)).toEqual([[240, 1_000, 'b']]);
+    expect(unsureOf(next)).toEqual([[10, 0]]);
+  });
+
+  test('and was created just before is so as well, and not since its creation', () => {
+    const world = createWorld();
+    world.told(team(undefined, { createdAt: 150 }), live(180));
+    world.timelines.observe(after, 200);
+    const next = restarted(world);
+    next.told(team('b', { createdAt: 150 }), ARRIVALS[1][1]);
+    next.timelines.observe([cluster('a'), mapped('b', 150)], 501);
+    expect(tenanciesOf(next)).toEqual([[240, 1_000, 'b']]);
+  });
+
+  test('or is created is its tenant cluster’s since its creation', () => {
+    const world = createWorld();
+    world.timelines.observe(after, 200);
+    const next = restarted(world);
+    next.told(team('b', { createdAt: 2_000 }), {
+      at: 5_000,
+      knownUntil: 5_000,
+      late: false,
+      happened: { from: 2_500, until: 2_800 },
+    });
+    next.timelines.observe([cluster('a'), mapped('b', 2_000)], 5_001);
+    const [tenancy] = next.timelines.tenancies(TEAM.name, 0, 9_000);
+    expect(tenancy?.from).toBe(2_000);
+  });
+});

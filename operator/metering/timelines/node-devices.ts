@@ -1,0 +1,196 @@
+import { PARTS_PER_GPU } from '../../model/gpu-parts.ts';
+import {
+  FULL,
+  type GpuDevice,
+  gpuModel,
+  migParts,
+  migProfile,
+  migProfileInProduct,
+  UNKNOWN_GPU,
+} from './gpu-device.ts';
+import type { NodeView } from './node.ts';
+import { textAt } from './raw-fields.ts';
+
+type Labels = NodeView['labels'];
+
+/** The GPU resources of a node by name, and the models that its labels name. */
+export interface NamedDevices {
+  readonly type: string;
+  readonly amdType: string;
+  readonly devices: ReadonlyMap<string, GpuDevice>;
+}
+
+/** First present wins (docs/metering.md#gpu-names). */
+const TYPE_LABELS = [
+  'nvidia.com/gpu.product',
+  'nvidia.com/gpu.machine',
+  'accelerator',
+  'cloud.google.com/gke-accelerator',
+  'k8s.amazonaws.com/accelerator',
+  'node.kubernetes.io/instance-type',
+];
+/** For AMD resources these come first. */
+const AMD_TYPE_LABELS = ['amd.com/gpu.product-name', 'beta.amd.com/gpu.product-name'];
+
+export const SHARED_GPU = 'nvidia.com/gpu.shared';
+const MIG_RESOURCE = /^nvidia\.com\/mig-(.+?)(\.shared)?$/;
+const MIG_LABEL = /^(nvidia\.com\/mig-.+)\.count$/;
+const AMD_PARTITION = /^([sdtqc]px)_nps\d+$/;
+const PARTITIONS: ReadonlyMap<string, bigint> = new Map([
+  ['spx', 1n],
+  ['dpx', 2n],
+  ['tpx', 3n],
+  ['qpx', 4n],
+  ['cpx', 8n],
+]);
+
+/** Kinds of MIG devices of one node that are looked at; NVIDIA's largest GPUs have some twenty, shared or not. */
+const MOST_MIG_NAMES = 64;
+
+/**
+ * What one device of every GPU resource is that the node has or may serve: the configured full GPUs,
+ * MIG and shared ones always (docs/metering.md#gpu-quantity). MIG resources that it never advertised
+ * are read off their names by {@link migDevice}.
+ */
+export function gpuDevicesOf(node: NodeView, gpuResources: readonly string[]): NamedDevices {
+  const type = typeOf(node.labels, TYPE_LABELS);
+  const amdType = typeOf(node.labels, [...AMD_TYPE_LABELS, ...TYPE_LABELS]);
+  const announced = Object.keys(node.labels).flatMap((label) => MIG_LABEL.exec(label)?.[1] ?? []);
+  const names = new Set([...gpuResources, SHARED_GPU, ...node.extended.keys(), ...announced]);
+  const devices = new Map<string, GpuDevice>();
+  let mig = 0;
+  for (const name of [...names].toSorted()) {
+    if (MIG_RESOURCE.test(name)) mig += 1;
+    if (mig > MOST_MIG_NAMES && MIG_RESOURCE.test(name)) continue;
+    const device = deviceOf(node, name, gpuResources, { type, amdType });
+    if (device !== undefined) devices.set(name, device);
+  }
+  return { type, amdType, devices };
+}
+
+/** A MIG device of a resource name alone, `nvidia.com/mig-1g.10gb`; undefined when it is none. */
+export function migDevice(type: string, resource: string): GpuDevice | undefined {
+  const name = MIG_RESOURCE.exec(resource)?.[1];
+  if (name === undefined) return undefined;
+  const profile = migProfile(name);
+  return { type, profile, parts: migParts(type, profile) };
+}
+
+/** The MIG profile into which the single strategy has cut every GPU of a node; undefined when it has not. */
+export function singleMigProfile(labels: Labels): string | undefined {
+  const inProduct = migProfileInProduct(textAt(labels, 'nvidia.com/gpu.product') ?? '');
+  const profile = inProduct ?? textAt(labels, 'cloud.google.com/gke-gpu-partition-size');
+  return profile === undefined ? undefined : migProfile(profile);
+}
+
+function deviceOf(
+  node: NodeView,
+  name: string,
+  gpuResources: readonly string[],
+  types: { readonly type: string; readonly amdType: string },
+): GpuDevice | undefined {
+  const { type, amdType } = types;
+  const mig = migDevice(type, name);
+  if (mig !== undefined) return shared(mig, migSharing(node, name));
+  if (name === SHARED_GPU) return shared(wholeNvidia(node.labels, type), gpuSharing(node, name));
+  if (!gpuResources.includes(name)) return undefined;
+  if (name.startsWith('amd.com/')) return amdDevice(node.labels, amdType, name);
+  return shared(wholeNvidia(node.labels, type), gpuSharing(node, name));
+}
+
+function wholeNvidia(labels: Labels, type: string): GpuDevice {
+  const profile = singleMigProfile(labels);
+  if (profile === undefined) return { type, profile: FULL, parts: PARTS_PER_GPU };
+  return { type, profile, parts: migParts(type, profile) };
+}
+
+/** The resource name says the partition under the plugin's mixed strategy, a label under the single one. */
+function amdDevice(labels: Labels, type: string, resource: string): GpuDevice {
+  const named = resource.slice('amd.com/'.length);
+  const label =
+    textAt(labels, 'amd.com/gpu.compute-memory-partition') ??
+    textAt(labels, 'beta.amd.com/gpu.compute-memory-partition');
+  const partition = AMD_PARTITION.test(named) ? named : (label ?? '');
+  const parts = partitionParts(partition) ?? PARTS_PER_GPU;
+  return { type, profile: parts === PARTS_PER_GPU ? FULL : partition, parts };
+}
+
+/** How much of its GPU an AMD partition such as `cpx_nps4` is; undefined when the name is no such style. */
+export function partitionParts(partition: string): bigint | undefined {
+  const count = PARTITIONS.get(AMD_PARTITION.exec(partition)?.[1] ?? '');
+  return count === undefined ? undefined : PARTS_PER_GPU / count;
+}
+
+/** How many share one device, and by what means. */
+interface Sharing {
+  readonly by: 'timeslice' | 'mps';
+  readonly replicas: number;
+}
+
+function shared(device: GpuDevice, sharing: Sharing | undefined): GpuDevice {
+  if (sharing === undefined) return device;
+  const { by, replicas } = sharing;
+  const suffix = `${by}-${replicas}`;
+  return {
+    type: device.type,
+    profile: device.profile === FULL ? suffix : `${device.profile}-${suffix}`,
+    parts: device.parts / BigInt(replicas),
+  };
+}
+
+function gpuSharing(node: NodeView, resource: string): Sharing | undefined {
+  const { labels } = node;
+  const gke = textAt(labels, 'cloud.google.com/gke-gpu-sharing-strategy');
+  const gkeClients = textAt(labels, 'cloud.google.com/gke-max-shared-clients-per-gpu');
+  const product = textAt(labels, 'nvidia.com/gpu.product') ?? '';
+  return sharingOf({
+    strategy: textAt(labels, 'nvidia.com/gpu.sharing-strategy') ?? gke,
+    replicas: textAt(labels, 'nvidia.com/gpu.replicas') ?? gkeClients,
+    surely: resource === SHARED_GPU || product.endsWith('-SHARED'),
+    devices: node.extended.get(resource)?.capacity ?? 0,
+    cut: Number(textAt(labels, 'nvidia.com/gpu.count')),
+  });
+}
+
+function migSharing(node: NodeView, resource: string): Sharing | undefined {
+  const { labels } = node;
+  const plain = resource.replace(/\.shared$/, '');
+  return sharingOf({
+    strategy: textAt(labels, `${plain}.sharing-strategy`),
+    replicas: textAt(labels, `${plain}.replicas`),
+    surely: plain !== resource,
+    devices: node.extended.get(resource)?.capacity ?? 0,
+    cut: Number(textAt(labels, `${plain}.count`)),
+  });
+}
+
+/**
+ * Replicas 0 and 1 mean not shared; an unknown number is devices ÷ what they were made of
+ * (docs/metering.md#gpu-names).
+ */
+function sharingOf(said: {
+  readonly strategy: string | undefined;
+  readonly replicas: string | undefined;
+  /** The name of the resource or product says that it is shared. */
+  readonly surely: boolean;
+  readonly devices: number;
+  readonly cut: number;
+}): Sharing | undefined {
+  const { strategy, surely } = said;
+  if (strategy === 'none' && !surely) return undefined;
+  const by = strategy === 'mps' ? 'mps' : 'timeslice';
+  const replicas = Number(said.replicas ?? NaN);
+  if (Number.isInteger(replicas) && replicas > 1) return { by, replicas };
+  if (!surely && (said.replicas !== undefined || strategy === undefined)) return undefined;
+  const derived = said.devices / said.cut;
+  return Number.isInteger(derived) && derived > 1 ? { by, replicas: derived } : undefined;
+}
+
+/** `unknown` is what the plugin writes when it could not read the machine's model. */
+function typeOf(labels: Labels, names: readonly string[]): string {
+  for (const name of names) {
+    const value = textAt(labels, name);
+    if (value !== undefined && value !== UNKNOWN_GPU) return gpuModel(value);
+  }
+  return UNKNOWN_GPU;
+}

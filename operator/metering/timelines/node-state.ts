@@ -1,0 +1,240 @@
+import type { MeteringSettings } from '../../settings/settings.ts';
+import { omitUndefined } from '../../model/omit-undefined.ts';
+import {
+  type CapacityType,
+  type CapacityTypeDecision,
+  decideCapacityType,
+} from './capacity-type.ts';
+import type { GpuDevice, NodeGpus } from './gpu-device.ts';
+import type { HamiDevice } from './hami-node.ts';
+import { hamiOf, installedGpus } from './installed-gpus.ts';
+import { gpuDevicesOf } from './node-devices.ts';
+import type { NodeView } from './node.ts';
+import { textAt } from './raw-fields.ts';
+import { type Api, API_OF_HOST, createSharedValues } from './shared-values.ts';
+
+/** The settings that decide what a node's labels, taints and resources mean. */
+export type NodeSettings = Pick<
+  MeteringSettings,
+  'capacityTypeLabel' | 'skuLabel' | 'gpuResources' | 'unhealthyNodeTaints' | 'dedicatedNodeLabel'
+>;
+
+/** True when nodes mean the same under both. */
+export function sameNodeSettings(a: NodeSettings, b: NodeSettings): boolean {
+  return (
+    a.capacityTypeLabel === b.capacityTypeLabel &&
+    a.skuLabel === b.skuLabel &&
+    a.dedicatedNodeLabel === b.dedicatedNodeLabel &&
+    String(a.gpuResources) === String(b.gpuResources) &&
+    String(a.unhealthyNodeTaints) === String(b.unhealthyNodeTaints)
+  );
+}
+
+/** A node's billing state during a span: what it lends to what runs on it, and what it is itself. */
+export interface NodeState {
+  readonly capacityType: CapacityType;
+  /** From the node's own labels only; ZONE and REGION are filled in when metering. */
+  readonly zone?: string;
+  readonly region?: string;
+  readonly instanceType?: string;
+  /** Value of the label that SKU_LABEL names. */
+  readonly sku?: string;
+  /** Capacity in nanocores and nano-bytes. */
+  readonly cpu: bigint;
+  readonly memory: bigint;
+  /** Model that the labels name for GPUs, `unknown` when none does. */
+  readonly gpuType: string;
+  /** What one device of each of its GPU resources is. */
+  readonly devices: ReadonlyMap<string, GpuDevice>;
+  /** MiB of one of its GPUs, where a label says it. */
+  readonly gpuMemory?: number;
+  /** Its GPUs that HAMi gives out, each under the model that holds; absent where HAMi does not serve it. */
+  readonly hami?: readonly HamiDevice[];
+  /** Its GPUs by model. */
+  readonly gpus: readonly NodeGpus[];
+  /** It carries a taint of UNHEALTHY_NODE_TAINTS (docs/metering.md#downtime). */
+  readonly down: boolean;
+  /** Values of the labels that dedicate a node to a tenant cluster (docs/metering.md#whole-nodes). */
+  readonly dedicatedTo: DedicatedLabels;
+  /**
+   * A tenant cluster's API shows it, but it is a node of the host cluster and billed there
+   * (docs/metering.md#what-counts-as-an-own-node).
+   */
+  readonly foreign?: true;
+  /**
+   * `ownNodeTrust` is `provider`: it is what the provider says or, where he says nothing, the dearest
+   * reading (docs/metering.md#whose-word-counts).
+   */
+  readonly trust?: 'provider';
+  /** What of the provider's confirms it: `Machine fleet/worker-0`, or `ownNodeLabels`. */
+  readonly provenBy?: string;
+  /** Which labels said all this. */
+  readonly decidedBy?: NodeDecisions;
+}
+
+export interface DedicatedLabels {
+  /** `vcluster.loft.sh/managed-by` and `vcluster.loft.sh/cluster`. */
+  readonly namespaceOrName: readonly string[];
+  /** The label that VCLUSTER_NODE_LABEL names. */
+  readonly configured?: string;
+}
+
+const ZONE_LABELS = ['topology.kubernetes.io/zone', 'failure-domain.beta.kubernetes.io/zone'];
+const REGION_LABELS = ['topology.kubernetes.io/region', 'failure-domain.beta.kubernetes.io/region'];
+const INSTANCE_TYPE_LABELS = [
+  'node.kubernetes.io/instance-type',
+  'beta.kubernetes.io/instance-type',
+];
+const DEDICATED_LABELS = ['vcluster.loft.sh/managed-by', 'vcluster.loft.sh/cluster'];
+
+const sharedStates = createSharedValues<NodeState>();
+
+/** What was made of a view of a node last, and under which settings. */
+interface Read {
+  readonly settings: NodeSettings;
+  readonly api: Api;
+  readonly state: NodeState;
+}
+
+/** A thousand nodes are looked at again whenever the provider's word for one of them changes. */
+const reads = new WeakMap<NodeView, Read>();
+
+/** What a node's object says under the settings in force; equal states are one shared value. */
+export function nodeState(
+  node: NodeView,
+  settings: NodeSettings,
+  api: Api = API_OF_HOST,
+): NodeState {
+  const last = reads.get(node);
+  if (last?.settings === settings && last.api === api) return last.state;
+  const state = readNode(node, settings, api);
+  reads.set(node, { settings, api, state });
+  return state;
+}
+
+function readNode(node: NodeView, settings: NodeSettings, api: Api): NodeState {
+  const { labels } = node;
+  const named = gpuDevicesOf(node, settings.gpuResources);
+  const hami = hamiOf(node, named);
+  const { skuLabel, dedicatedNodeLabel } = settings;
+  const [configuredLabel] = dedicatedNodeLabel?.split('=') ?? [];
+  const capacityType = decideCapacityType(labels, settings.capacityTypeLabel);
+  const values = DEDICATED_LABELS.flatMap((label) => textAt(labels, label) ?? []);
+  const state: NodeState = {
+    capacityType: capacityType.type,
+    ...omitUndefined({
+      zone: firstOf(labels, ZONE_LABELS),
+      region: firstOf(labels, REGION_LABELS),
+      instanceType: firstOf(labels, INSTANCE_TYPE_LABELS),
+      sku: skuLabel === undefined ? undefined : textAt(labels, skuLabel),
+    }),
+    cpu: node.cpu,
+    memory: node.memory,
+    gpuType: named.type,
+    devices: named.devices,
+    ...omitUndefined({ hami, gpuMemory: memoryOf(labels) }),
+    gpus: installedGpus(node, named, hami),
+    down: node.taints.some(({ key }) => settings.unhealthyNodeTaints.includes(key)),
+    dedicatedTo: {
+      namespaceOrName: [...new Set(values)].toSorted(),
+      ...omitUndefined({
+        configured: configuredLabel === undefined ? undefined : textAt(labels, configuredLabel),
+      }),
+    },
+    decidedBy: nodeDecisions(node, {
+      capacityType,
+      zone: ZONE_LABELS,
+      region: REGION_LABELS,
+      instanceType: INSTANCE_TYPE_LABELS,
+      sku: skuLabel === undefined ? [] : [skuLabel],
+      dedicated: [...(configuredLabel === undefined ? [] : [configuredLabel]), ...DEDICATED_LABELS],
+    }),
+  };
+  return shareNodeState(state, api);
+}
+
+/** Of NVIDIA's feature discovery. */
+function memoryOf(labels: NodeView['labels']): number | undefined {
+  const mib = Number(textAt(labels, 'nvidia.com/gpu.memory'));
+  return Number.isSafeInteger(mib) && mib > 0 ? mib : undefined;
+}
+
+/** The one shared value of an API with these fields. */
+export function shareNodeState(state: NodeState, api: Api): NodeState {
+  return sharedStates(api, [stateKey(state)], () => state);
+}
+
+/** True when both bill the same, whether or not they are the same value. */
+export function sameNodeState(a: NodeState, b: NodeState): boolean {
+  return a === b || stateKey(a) === stateKey(b);
+}
+
+function stateKey(state: NodeState): string {
+  return JSON.stringify({ ...state, devices: [...state.devices] }, (_key, part: unknown) =>
+    typeof part === 'bigint' ? String(part) : part,
+  );
+}
+
+/** The value of the first of these labels that the node has. */
+export function firstOf(labels: NodeView['labels'], names: readonly string[]): string | undefined {
+  for (const name of names) {
+    const value = textAt(labels, name);
+    if (value !== undefined) return value;
+  }
+  return undefined;
+}
+
+/**
+ * Which of a node's labels said what, `label=value` each; absent where none did. It bears on no
+ * number: it is what an explanation shows.
+ */
+export interface NodeDecisions {
+  readonly capacityType?: string;
+  readonly zone?: string;
+  readonly region?: string;
+  readonly instanceType?: string;
+  readonly sku?: string;
+  /** Of GPU models and of how GPUs are cut and shared; all that are there. */
+  readonly gpu?: readonly string[];
+  readonly dedicated?: readonly string[];
+}
+
+export interface DecidingLabels {
+  readonly capacityType: CapacityTypeDecision;
+  readonly zone: readonly string[];
+  readonly region: readonly string[];
+  readonly instanceType: readonly string[];
+  readonly sku: readonly string[];
+  readonly dedicated: readonly string[];
+}
+
+const GPU_LABEL =
+  /^((beta\.)?amd\.com\/gpu\.(product-name|compute-memory-partition)|nvidia\.com\/(gpu\.(product|machine|count|replicas|sharing-strategy)|mig\.strategy|mig-.+\.(count|replicas|sharing-strategy))|accelerator|cloud\.google\.com\/gke-(accelerator|gpu-.+|max-shared-clients-per-gpu)|k8s\.amazonaws\.com\/accelerator)$/;
+
+/** Three of each kind of MIG device of a node with 64 of them. */
+const MOST_GPU_LABELS = 192;
+
+/** Reads a node's decisions off its labels. */
+export function nodeDecisions({ labels }: NodeView, by: DecidingLabels): NodeDecisions {
+  const said = (label: string): readonly string[] => {
+    const value = textAt(labels, label);
+    return value === undefined ? [] : [`${label}=${value}`];
+  };
+  const first = (names: readonly string[]): string | undefined => names.flatMap(said)[0];
+  const gpu = Object.keys(labels)
+    .filter((label) => GPU_LABEL.test(label))
+    .toSorted()
+    .slice(0, MOST_GPU_LABELS)
+    .flatMap(said);
+  const dedicated = by.dedicated.flatMap(said);
+  const { label } = by.capacityType;
+  return omitUndefined({
+    capacityType: label === undefined ? undefined : first([label]),
+    zone: first(by.zone),
+    region: first(by.region),
+    instanceType: first(by.instanceType),
+    sku: first(by.sku),
+    gpu: gpu.length === 0 ? undefined : gpu,
+    dedicated: dedicated.length === 0 ? undefined : dedicated,
+  });
+}

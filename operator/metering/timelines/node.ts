@@ -1,0 +1,113 @@
+import type { Projected, RawObject } from '../../kubernetes/source.ts';
+import { type HamiDevice, hamiDevices } from './hami-node.ts';
+import { amountAt, conditionOf, listAt, recordAt, textAt, timeAt } from './raw-fields.ts';
+
+/** What of a node bears on billing. Its labels are kept, since settings name some of them. */
+export interface NodeView extends Projected {
+  readonly labels: Readonly<Record<string, string>>;
+  readonly createdAt: number;
+  /** Capacity in nanocores and nano-bytes; 0 while the node does not say. */
+  readonly cpu: bigint;
+  readonly memory: bigint;
+  /** Extended resources in units, those with zero included: a dead plugin leaves its name behind. */
+  readonly extended: ReadonlyMap<string, ExtendedResource>;
+  readonly taints: readonly NodeTaint[];
+  /** Last transition of the condition Ready while it is not true. */
+  readonly notReadySince?: number;
+  /** The machine's own identifier, where the kubelet reports one: two nodes of one name need not be one machine. */
+  readonly machine?: string;
+  /** What the cloud, or whoever made the machine, calls it; `aws:///us-east-1a/i-0123`. */
+  readonly providerId?: string;
+  /** The GPUs that HAMi's device plugin registers; absent where it does not serve the node. */
+  readonly hami?: readonly HamiDevice[];
+  /** Its API shows it no more, and the record of its machine lives on (docs/metering.md#whose-word-counts). */
+  readonly hidden?: true;
+}
+
+export interface ExtendedResource {
+  readonly capacity: number;
+  readonly allocatable: number;
+}
+
+export interface NodeTaint {
+  readonly key: string;
+  /** Milliseconds since the epoch; the API gives it for some effects only. */
+  readonly timeAdded?: number;
+}
+
+/** Takes out of a Node what bears on billing. */
+export function projectNode(object: RawObject): NodeView | undefined {
+  const metadata = recordAt(object, 'metadata');
+  const uid = textAt(metadata, 'uid');
+  const name = textAt(metadata, 'name');
+  if (uid === undefined || name === undefined) return undefined;
+  const status = recordAt(object, 'status');
+  const capacity = recordAt(status, 'capacity');
+  const notReadySince = notReady(status);
+  const hami = hamiDevices(metadata);
+  const machine = textAt(recordAt(status, 'nodeInfo'), 'systemUUID');
+  const providerId = textAt(recordAt(object, 'spec'), 'providerID');
+  return {
+    uid,
+    name,
+    namespace: '',
+    labels: labelsOf(recordAt(metadata, 'labels')),
+    createdAt: timeAt(metadata, 'creationTimestamp') ?? 0,
+    cpu: amountAt(capacity, 'cpu') ?? 0n,
+    memory: amountAt(capacity, 'memory') ?? 0n,
+    extended: extendedOf(
+      capacity,
+      'allocatable' in status ? recordAt(status, 'allocatable') : capacity,
+    ),
+    taints: listAt(recordAt(object, 'spec'), 'taints').flatMap(taintOf),
+    ...(notReadySince === undefined ? {} : { notReadySince }),
+    ...(machine === undefined || machine === '' ? {} : { machine }),
+    ...(providerId === undefined || providerId === '' ? {} : { providerId }),
+    ...(hami === undefined ? {} : { hami }),
+  };
+}
+
+/**
+ * Only texts: what else stands there can be nested to any depth, and is compared and written as it is
+ * kept. No name of a label begins with a dollar sign, with which the journal marks its own values.
+ */
+export function labelsOf(labels: RawObject): Readonly<Record<string, string>> {
+  const texts: Record<string, string> = {};
+  for (const [name, value] of Object.entries(labels)) {
+    if (typeof value === 'string' && !name.startsWith('$')) texts[name] = value;
+  }
+  return texts;
+}
+
+function notReady(status: RawObject): number | undefined {
+  const ready = conditionOf(status, 'Ready');
+  if (ready === undefined || ready['status'] === 'True') return undefined;
+  return timeAt(ready, 'lastTransitionTime');
+}
+
+function taintOf(taint: RawObject): readonly NodeTaint[] {
+  const key = textAt(taint, 'key');
+  if (key === undefined) return [];
+  const timeAdded = timeAt(taint, 'timeAdded');
+  return [{ key, ...(timeAdded === undefined ? {} : { timeAdded }) }];
+}
+
+export function extendedOf(
+  capacity: RawObject,
+  allocatable: RawObject,
+): ReadonlyMap<string, ExtendedResource> {
+  const names = [...new Set([...Object.keys(capacity), ...Object.keys(allocatable)])];
+  const qualified = names.filter((name) => name.includes('/')).toSorted();
+  return new Map(
+    qualified.map((name) => [
+      name,
+      { capacity: unitsAt(capacity, name), allocatable: unitsAt(allocatable, name) },
+    ]),
+  );
+}
+
+const NANOS_PER_UNIT = 1_000_000_000n;
+
+function unitsAt(amounts: RawObject, name: string): number {
+  return Number((amountAt(amounts, name) ?? 0n) / NANOS_PER_UNIT);
+}

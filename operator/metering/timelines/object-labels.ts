@@ -1,0 +1,147 @@
+import { claimText, looksLikeControlPlane } from '../../discovery/control-plane.ts';
+import type { RawObject } from '../../kubernetes/source.ts';
+import { listAt, recordAt, textAt } from './raw-fields.ts';
+import { type Api, API_OF_HOST, createSharedValues } from './shared-values.ts';
+
+/**
+ * The labels that say whose an object is (docs/discovery.md#whose-an-object-is). The syncer of a
+ * tenant cluster writes `managed-by` and `namespace` itself and renames a tenant's own spelling of
+ * them, and of `release`; `app` is kept verbatim, so a tenant can set it to anything.
+ */
+export interface ObjectLabels {
+  /** `vcluster.loft.sh/managed-by`: name of the tenant cluster that synced the object. */
+  readonly managedBy?: string;
+  /** `vcluster.loft.sh/namespace`: namespace inside the tenant cluster. */
+  readonly virtualNamespace?: string;
+  readonly app?: string;
+  readonly release?: string;
+  /** What labels of another kind of tenants than vCluster say of its owner. */
+  readonly claim?: string;
+  /** The queue that let a pod in; whoever may label the pod may name another one. */
+  readonly queue?: string;
+  /** KubeVirt made it for a virtual machine: its pod, or one of its disks. No label says so, but who owns it. */
+  readonly virtualMachine?: true;
+  /**
+   * Name of the StatefulSet, DaemonSet or Deployment that runs the pod, `''` where none does. Only pods that look
+   * like a control plane's have it.
+   */
+  readonly runBy?: string;
+  /** A pod that looks like a control plane's and may hold GPUs, or a claim of devices. */
+  readonly holdsGpus?: true;
+}
+
+const MANAGED_BY = 'vcluster.loft.sh/managed-by';
+const VIRTUAL_NAMESPACE = 'vcluster.loft.sh/namespace';
+
+/** The first that a pod has names its queue: Kueue's cluster queue (kueue.sigs.k8s.io/docs/reference/labels-and-annotations), then KAI's. */
+const QUEUES = ['kueue.x-k8s.io/cluster-queue-name', 'kai.scheduler/queue'];
+
+const sharedLabels = createSharedValues<ObjectLabels>();
+
+/** The labels of an object's metadata, shared between objects that have the same ones. */
+export function objectLabels(metadata: RawObject, api: Api = API_OF_HOST): ObjectLabels {
+  return shareLabels(labelsOf(metadata), api);
+}
+
+/** As {@link objectLabels}, of a pod: its queue among them, and who runs it. */
+export function podLabels(metadata: RawObject, api: Api = API_OF_HOST): ObjectLabels {
+  const labels = recordAt(metadata, 'labels');
+  const queue = QUEUES.map((key) => textAt(labels, key)).find(Boolean);
+  const own = labelsOf(metadata);
+  const runBy = looksLikeControlPlane(own) ? (runnerOf(metadata) ?? '') : undefined;
+  return shareLabels({ ...own, queue, runBy }, api);
+}
+
+/**
+ * The StatefulSet, DaemonSet or Deployment that runs a pod. A Deployment names its ReplicaSets after itself and the
+ * pod's label `pod-template-hash`.
+ */
+function runnerOf(metadata: RawObject): string | undefined {
+  const owner = listAt(metadata, 'ownerReferences').find(({ controller }) => controller === true);
+  if (owner === undefined || textAt(owner, 'apiVersion')?.startsWith('apps/') !== true)
+    return undefined;
+  const name = textAt(owner, 'name');
+  if (owner['kind'] === 'StatefulSet' || owner['kind'] === 'DaemonSet') return name;
+  if (owner['kind'] !== 'ReplicaSet' || name === undefined) return undefined;
+  const ending = `-${textAt(recordAt(metadata, 'labels'), 'pod-template-hash') ?? ''}`;
+  return ending !== '-' && name.endsWith(ending) ? name.slice(0, -ending.length) : undefined;
+}
+
+/** The labels of something that may hold GPUs: no part of a control plane does. */
+export function withGpus(labels: ObjectLabels, api: Api = API_OF_HOST): ObjectLabels {
+  return looksLikeControlPlane(labels) ? shareLabels({ ...labels, holdsGpus: true }, api) : labels;
+}
+
+type Labels = { readonly [Key in keyof ObjectLabels]?: ObjectLabels[Key] | undefined };
+
+function labelsOf(metadata: RawObject) {
+  const labels = recordAt(metadata, 'labels');
+  return {
+    managedBy: textAt(labels, MANAGED_BY),
+    virtualNamespace: textAt(labels, VIRTUAL_NAMESPACE),
+    app: textAt(labels, 'app'),
+    release: textAt(labels, 'release'),
+    claim: claimText((key) => textAt(labels, key)),
+    virtualMachine: isOfVirtualMachine(metadata) || undefined,
+  };
+}
+
+const VIRTUAL_MACHINE_KINDS = ['VirtualMachineInstance', 'VirtualMachine', 'DataVolume'];
+const VIRTUAL_MACHINE_APIS = ['kubevirt.io/', 'cdi.kubevirt.io/'];
+
+/** KubeVirt's controllers own the pods and claims that they make; a tenant's syncer owns what it brings. */
+function isOfVirtualMachine(metadata: RawObject): boolean {
+  return listAt(metadata, 'ownerReferences').some((owner) => {
+    const api = textAt(owner, 'apiVersion') ?? '';
+    return (
+      owner['controller'] === true &&
+      VIRTUAL_MACHINE_KINDS.includes(textAt(owner, 'kind') ?? '') &&
+      VIRTUAL_MACHINE_APIS.some((prefix) => api.startsWith(prefix))
+    );
+  });
+}
+
+/** The one shared value of an API with these labels. */
+export function shareLabels(labels: Labels, api: Api = API_OF_HOST): ObjectLabels {
+  const { managedBy, virtualNamespace, app, release, claim, queue, virtualMachine } = labels;
+  const { runBy, holdsGpus } = labels;
+  const machine = virtualMachine && 'vm';
+  const names = [managedBy, virtualNamespace, app, release, claim, queue, machine, runBy];
+  const key = holdsGpus ? [...names, 'gpus'] : names;
+  return sharedLabels(api, key, () => ({
+    ...(managedBy === undefined ? {} : { managedBy }),
+    ...(virtualNamespace === undefined ? {} : { virtualNamespace }),
+    ...(app === undefined ? {} : { app }),
+    ...(release === undefined ? {} : { release }),
+    ...(claim === undefined ? {} : { claim }),
+    ...(queue === undefined ? {} : { queue }),
+    ...(virtualMachine === undefined ? {} : { virtualMachine }),
+    ...(runBy === undefined ? {} : { runBy }),
+    ...(holdsGpus === undefined ? {} : { holdsGpus }),
+  }));
+}
+
+/** True when both say the same, whether or not they are the same value. */
+export function sameLabels(a: ObjectLabels, b: ObjectLabels): boolean {
+  if (a === b) return true;
+  return (
+    a.managedBy === b.managedBy &&
+    a.virtualNamespace === b.virtualNamespace &&
+    a.app === b.app &&
+    a.release === b.release &&
+    a.claim === b.claim &&
+    a.queue === b.queue &&
+    a.virtualMachine === b.virtualMachine &&
+    a.runBy === b.runBy &&
+    a.holdsGpus === b.holdsGpus
+  );
+}
+
+/**
+ * True when both name the same tenant cluster: they may still differ in the namespace inside of it. A claim that
+ * only one of them knows of is no difference: journals of older versions have none.
+ */
+export function sameOwnerLabels(a: ObjectLabels, b: ObjectLabels): boolean {
+  const isClaimSame = a.claim === undefined || b.claim === undefined || a.claim === b.claim;
+  return a.managedBy === b.managedBy && a.app === b.app && a.release === b.release && isClaimSame;
+}

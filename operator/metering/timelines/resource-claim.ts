@@ -1,0 +1,220 @@
+import type { Projected, RawObject } from '../../kubernetes/source.ts';
+import { type ObjectLabels, objectLabels, sameLabels, withGpus } from './object-labels.ts';
+import { amountAt, listAt, recordAt, textAt, timeAt } from './raw-fields.ts';
+import { type Api, API_OF_HOST } from './shared-values.ts';
+import type { Sighting } from './sighting.ts';
+import { currentState, enter, followHolding, type Timeline, widthOf } from './timeline.ts';
+
+/** One device that a claim was given: one entry of its allocation results. */
+export interface AllocatedDevice {
+  readonly driver: string;
+  readonly pool: string;
+  readonly device: string;
+  /** Of a device that several claims may be given: which share of it this is. */
+  readonly share?: string;
+  /** What a share consumes of the device's capacities, nano-units by name; absent where it does not say. */
+  readonly consumed?: ReadonlyMap<string, bigint>;
+}
+
+/** What the scheduler gave a claim. It does not change until it is taken back. */
+export interface ClaimAllocation {
+  /** In the order of the results; those for administrative access, which take nothing, are left out. */
+  readonly devices: readonly AllocatedDevice[];
+  /** The node that the devices are tied to, where the allocation names a single one. */
+  readonly node?: string;
+}
+
+/** What of a ResourceClaim bears on billing. */
+export interface ResourceClaimView extends Projected {
+  readonly labels: ObjectLabels;
+  readonly createdAt: number;
+  /** Absent while the claim is not allocated. */
+  readonly allocation?: ClaimAllocation;
+  /** When it was allocated; absent where the API does not say. */
+  readonly allocatedAt?: number;
+  /** uids of the pods it is reserved for. */
+  readonly pods: readonly string[];
+  /** It is reserved for something that is no pod. */
+  readonly otherConsumer: boolean;
+}
+
+/**
+ * Takes out of a ResourceClaim what bears on billing (docs/metering.md#resource-claims). The versions
+ * v1, v1beta2 and v1beta1 of `resource.k8s.io` agree on the fields that are read.
+ */
+export function projectResourceClaim(
+  object: RawObject,
+  api: Api = API_OF_HOST,
+): ResourceClaimView | undefined {
+  const metadata = recordAt(object, 'metadata');
+  const uid = textAt(metadata, 'uid');
+  const name = textAt(metadata, 'name');
+  if (uid === undefined || name === undefined) return undefined;
+  const status = recordAt(object, 'status');
+  const consumers = listAt(status, 'reservedFor');
+  return {
+    uid,
+    name,
+    namespace: textAt(metadata, 'namespace') ?? '',
+    labels: isMadeForPod(metadata) ? NO_LABELS : withGpus(objectLabels(metadata, api), api),
+    createdAt: timeAt(metadata, 'creationTimestamp') ?? 0,
+    pods: consumers.filter(isPod).flatMap((consumer) => textAt(consumer, 'uid') ?? []),
+    otherConsumer: consumers.some((consumer) => !isPod(consumer)),
+    ...('allocation' in status ? allocated(recordAt(status, 'allocation')) : {}),
+  };
+}
+
+/**
+ * The cluster makes it for a pod, out of a template or for extended resources, with the labels that the
+ * template says: whoever writes the template could name anybody with them.
+ */
+function isMadeForPod(metadata: RawObject): boolean {
+  return listAt(metadata, 'ownerReferences').some(({ kind }) => kind === 'Pod');
+}
+
+const NO_LABELS: ObjectLabels = {};
+
+function allocated(allocation: RawObject): Pick<ResourceClaimView, 'allocation' | 'allocatedAt'> {
+  const results = listAt(recordAt(allocation, 'devices'), 'results');
+  const node = onlyNode(recordAt(allocation, 'nodeSelector'));
+  const allocatedAt = timeAt(allocation, 'allocationTimestamp');
+  return {
+    allocation: {
+      devices: results.filter((result) => result['adminAccess'] !== true).flatMap(deviceOf),
+      ...(node === undefined ? {} : { node }),
+    },
+    ...(allocatedAt === undefined ? {} : { allocatedAt }),
+  };
+}
+
+function deviceOf(result: RawObject): readonly AllocatedDevice[] {
+  const driver = textAt(result, 'driver');
+  const pool = textAt(result, 'pool');
+  const device = textAt(result, 'device');
+  if (driver === undefined || pool === undefined || device === undefined) return [];
+  const share = textAt(result, 'shareID');
+  const consumed = amountsOf(recordAt(result, 'consumedCapacity'));
+  return [
+    {
+      driver,
+      pool,
+      device,
+      ...(share === undefined ? {} : { share }),
+      ...(consumed.size === 0 ? {} : { consumed }),
+    },
+  ];
+}
+
+/** Quantities by name, in name order; malformed ones are left out. */
+function amountsOf(quantities: RawObject): ReadonlyMap<string, bigint> {
+  const amounts = new Map<string, bigint>();
+  for (const name of Object.keys(quantities).toSorted()) {
+    const amount = amountAt(quantities, name);
+    if (amount !== undefined) amounts.set(name, amount);
+  }
+  return amounts;
+}
+
+/** The node's name, where the selector is a single term that matches a single name. */
+function onlyNode(selector: RawObject): string | undefined {
+  const [term, ...terms] = listAt(selector, 'nodeSelectorTerms');
+  if (term === undefined || terms.length > 0) return undefined;
+  const field = listAt(term, 'matchFields').find(({ key }) => key === 'metadata.name');
+  if (field?.['operator'] !== 'In' || !Array.isArray(field['values'])) return undefined;
+  const [name, ...names]: unknown[] = field['values'];
+  return names.length === 0 && typeof name === 'string' ? name : undefined;
+}
+
+function isPod(consumer: RawObject): boolean {
+  return consumer['resource'] === 'pods';
+}
+
+/** A resource claim's state while it is allocated: its devices are out of everybody else's reach. */
+export interface ClaimState {
+  readonly labels: ObjectLabels;
+  readonly allocation: ClaimAllocation;
+  /** uids of the pods it is reserved for. */
+  readonly pods: readonly string[];
+  /** It is reserved for something that is no pod. */
+  readonly otherConsumer: boolean;
+}
+
+/**
+ * Follows a claim from its allocation until that is taken back. A watch that is resumed tells at one
+ * moment of all that was missed: what the claim was in between stays as spans of no length, because
+ * they say which pods used which devices, and the times of those pods are known.
+ */
+export function followClaim(
+  timeline: Timeline<ClaimState>,
+  claim: ResourceClaimView,
+  seen: Sighting,
+): void {
+  const { createdAt, allocatedAt } = claim;
+  const since = allocatedAt === undefined ? {} : { since: allocatedAt };
+  const state = stateOf(claim);
+  const current = currentState(timeline);
+  if (current === undefined) {
+    followHolding(timeline, { state, createdAt, ...since }, seen, CLAIMS);
+    return;
+  }
+  if (state !== undefined && sameClaim(current, state)) return;
+  // Which pods it is reserved for changes at one moment: their own times bound how long they use it.
+  const goesOn = state !== undefined && sameAllocation(current.allocation, state.allocation);
+  closeMoment(timeline, seen.from);
+  enter(timeline, undefined, seen.from, goesOn ? 0 : widthOf(seen));
+  if (state === undefined) return;
+  const begun = goesOn ? seen.from : seen.believe(allocatedAt ?? seen.until);
+  enter(timeline, state, Math.max(seen.from, begun));
+}
+
+const CLAIMS = { isSame: sameClaim, least: (_: ClaimState, next: ClaimState) => next };
+
+/** The claim is gone; it held its devices until `latest`. */
+export function finishClaim(
+  timeline: Timeline<ClaimState>,
+  _claim: ResourceClaimView,
+  seen: Sighting,
+  latest: number,
+): void {
+  closeMoment(timeline, latest);
+  enter(timeline, undefined, latest, widthOf(seen));
+}
+
+/** Keeps a state that is not known to have held for any time when it ends, and would vanish. */
+function closeMoment(timeline: Timeline<ClaimState>, at: number): void {
+  const last = timeline.spans.at(-1);
+  if (last === undefined || last.to !== Infinity || last.from < at) return;
+  timeline.spans = [...timeline.spans.slice(0, -1), { ...last, to: last.from }];
+}
+
+/** True when both give the same devices. */
+export function sameAllocation(a: ClaimAllocation, b: ClaimAllocation): boolean {
+  if (a === b) return true;
+  return (
+    a.node === b.node &&
+    a.devices.length === b.devices.length &&
+    a.devices.every((device, index) => isSameDevice(device, b.devices[index]))
+  );
+}
+
+function stateOf(claim: ResourceClaimView): ClaimState | undefined {
+  const { labels, allocation, pods, otherConsumer } = claim;
+  return allocation && { labels, allocation, pods, otherConsumer };
+}
+
+function sameClaim(a: ClaimState, b: ClaimState): boolean {
+  return (
+    sameLabels(a.labels, b.labels) &&
+    sameAllocation(a.allocation, b.allocation) &&
+    a.otherConsumer === b.otherConsumer &&
+    a.pods.length === b.pods.length &&
+    a.pods.every((uid, index) => uid === b.pods[index])
+  );
+}
+
+/** What a share consumes is part of its allocation, and as fixed as that. */
+function isSameDevice(a: AllocatedDevice, b: AllocatedDevice | undefined): boolean {
+  return (
+    a.device === b?.device && a.pool === b.pool && a.driver === b.driver && a.share === b.share
+  );
+}

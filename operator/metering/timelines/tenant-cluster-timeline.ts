@@ -1,0 +1,337 @@
+import type { TenantCluster } from '../../discovery/tenant-cluster.ts';
+import { omitUndefined } from '../../model/omit-undefined.ts';
+import { type HostNamespaces, NamespaceChanges } from './host-namespace.ts';
+import { type NamespaceMapping, NamespaceMappings } from './namespace-mappings.ts';
+import { REPORTING_DELAY_MS } from './sighting.ts';
+import { restoredRows, storedRows, type TenantClusterSnapshot } from './tenant-cluster-snapshot.ts';
+import { type LeavingTenantCluster, leavingOf, tenanciesOf, type Tenancy } from './tenancy.ts';
+import { type Span, spansAfter, spansBefore } from './timeline.ts';
+
+/** A tenant cluster that became known after windows in which it already existed had been closed. */
+export interface LateTenantCluster {
+  readonly cluster: TenantCluster;
+  readonly from: number;
+}
+
+/** A host namespace that became known as a tenant cluster's after windows in which it already was. */
+export interface LateNamespace extends LateTenantCluster {
+  readonly namespace: string;
+}
+
+/**
+ * Which tenant clusters there were, and whom each was billed to, from when to when. Dimensions are
+ * those valid during a span, never looked up afterwards (docs/metering.md#lifetimes-not-samples).
+ */
+export interface TenantClusterTimelines {
+  /** What a successful discovery round found. */
+  observe(clusters: readonly TenantCluster[], at: number): void;
+  /** The tenant clusters there are. */
+  readonly current: readonly TenantCluster[];
+  /** Those that are gone, as long as objects of theirs may be there. */
+  readonly leaving: readonly LeavingTenantCluster[];
+  /** What a namespace held during `[from, to)`, in order; stretches without tenant clusters are left out. */
+  tenancies(namespace: string, from: number, to: number): readonly Tenancy[];
+  /** Every tenant cluster that existed during `[from, to)`, a value for each of its states; of one namespace where it is given. */
+  during(from: number, to: number, namespace?: string): readonly Span<TenantCluster>[];
+  /** The states of one tenant cluster during `[from, to)`, in order. */
+  statesOf(id: string, from: number, to: number): readonly Span<TenantCluster>[];
+  /** Those learnt after `sequence`, with the moment since when they exist; for late usage. */
+  learntAfter(sequence: number): readonly LateTenantCluster[];
+  /** Host namespaces that syncers have mapped, of those learnt after `sequence`; for late usage. */
+  mappedAfter(sequence: number): readonly LateNamespace[];
+  /** Counts up with every tenant cluster, and every mapped namespace, that is new. */
+  readonly sequence: number;
+  /** Counts up with every change, for the journal. */
+  readonly version: number;
+  /** When discovery last succeeded; 0 before the first time. */
+  readonly observedAt: number;
+  /** Ends the leaving of those of which nothing is there any more. */
+  release(holdsObjects: (leaving: LeavingTenantCluster) => boolean, at: number): void;
+  /** Forgets what ended before `horizon`. */
+  prune(horizon: number): void;
+  snapshot(): TenantClusterSnapshot;
+  /** Puts back what a {@link snapshot} had, in place of all that is known. */
+  restore(snapshot: TenantClusterSnapshot, observedAt: number): void;
+}
+
+interface Entry {
+  spans: readonly Span<TenantCluster>[];
+  /** From when it was gone until nothing of it was there any more. */
+  leaving?: Span<TenantCluster>;
+  billingKey: string;
+  /** The value of `sequence` when it was learnt; 0 when it came out of the journal. */
+  readonly learntAs: number;
+  /** Since when it existed when it was learnt. */
+  readonly existedFrom: number;
+}
+
+/** `namespaces` says when Namespaces changed what a round finds; without it that is when the round was. */
+export function createTenantClusterTimelines(
+  namespaces: Pick<HostNamespaces, 'inNamespace'> = { inNamespace: () => [] },
+): TenantClusterTimelines {
+  return new TenantClusterHistory(namespaces);
+}
+
+class TenantClusterHistory implements TenantClusterTimelines {
+  readonly #entries = new Map<string, Entry>();
+  readonly #mappings = new NamespaceMappings();
+  readonly #namespaces: Pick<HostNamespaces, 'inNamespace'>;
+  /** By namespace; undefined after a change, until somebody asks. */
+  #index: ReadonlyMap<string, readonly Entry[]> | undefined;
+  #current: readonly TenantCluster[] = [];
+  #observedAt = 0;
+  #sequence = 0;
+  #version = 0;
+
+  constructor(namespaces: Pick<HostNamespaces, 'inNamespace'>) {
+    this.#namespaces = namespaces;
+  }
+
+  get current(): readonly TenantCluster[] {
+    return this.#current;
+  }
+
+  get leaving(): readonly LeavingTenantCluster[] {
+    return [...this.#entries.values()].flatMap(({ leaving }) =>
+      leaving === undefined || leaving.to < Infinity ? [] : [leavingOf(leaving)],
+    );
+  }
+
+  get sequence(): number {
+    return this.#sequence;
+  }
+
+  get version(): number {
+    return this.#version;
+  }
+
+  get observedAt(): number {
+    return this.#observedAt;
+  }
+
+  observe(clusters: readonly TenantCluster[], at: number): void {
+    this.#index = undefined;
+    for (const cluster of clusters) this.#meet(cluster, at);
+    const ids = new Set(clusters.map((cluster) => cluster.id));
+    for (const [id, entry] of this.#entries) {
+      const last = entry.spans.at(-1);
+      if (ids.has(id) || last?.to !== Infinity) continue;
+      entry.spans = spansBefore(entry.spans, at);
+      if (leavesObjects(last.state)) entry.leaving = openSpan(last.state, at);
+      this.#version += 1;
+    }
+    const learn = (): number => ++this.#sequence;
+    const isLeaving = (id: string): boolean => this.#entries.get(id)?.leaving?.to === Infinity;
+    const changes = new NamespaceChanges(this.#namespaces);
+    const round = { clusters, at, lastAt: this.#observedAt, isLeaving, changes, learn };
+    if (this.#mappings.observe(round)) this.#version += 1;
+    this.#current = clusters;
+    this.#observedAt = at;
+  }
+
+  tenancies(namespace: string, from: number, to: number): readonly Tenancy[] {
+    const inside = ({ state }: Span<TenantCluster>) => state.namespace === namespace;
+    const entries = this.#inNamespace(namespace);
+    const present = entries.flatMap(({ spans }) => spansWithin(spans, from, to).filter(inside));
+    const leaving = entries.flatMap(({ leaving: span }) =>
+      span === undefined ? [] : spansWithin([span], from, to).filter(inside),
+    );
+    for (const mapping of this.#mappings.during(namespace, from, to)) {
+      const entry = this.#entries.get(mapping.cluster);
+      if (entry === undefined) continue;
+      const [start, end] = [Math.max(from, mapping.from), Math.min(to, mapping.to)];
+      present.push(...spansWithin(entry.spans, start, end).map((span) => cut(span, mapping)));
+      if (entry.leaving === undefined) continue;
+      // What it left is known by when it left.
+      const left = { from: entry.leaving.from, to: mapping.to };
+      leaving.push(...spansWithin([entry.leaving], start, end).map((span) => cut(span, left)));
+    }
+    return tenanciesOf(present, leaving, from, to);
+  }
+
+  during(from: number, to: number, namespace?: string): readonly Span<TenantCluster>[] {
+    const all = [...this.#entries.values()];
+    const entries = namespace === undefined ? all : this.#inNamespace(namespace);
+    const spans = entries.flatMap((entry) => spansWithin(entry.spans, from, to));
+    return namespace === undefined
+      ? spans
+      : spans.filter(({ state }) => state.namespace === namespace);
+  }
+
+  statesOf(id: string, from: number, to: number): readonly Span<TenantCluster>[] {
+    return spansWithin(this.#entries.get(id)?.spans ?? [], from, to);
+  }
+
+  learntAfter(sequence: number): readonly LateTenantCluster[] {
+    if (this.#sequence <= sequence) return [];
+    return [...this.#entries.values()].flatMap(({ learntAs, spans, existedFrom }) => {
+      const last = spans.at(-1);
+      if (learntAs <= sequence || last === undefined) return [];
+      return [{ cluster: last.state, from: existedFrom }];
+    });
+  }
+
+  mappedAfter(sequence: number): readonly LateNamespace[] {
+    return this.#mappings.learntAfter(sequence).flatMap(({ cluster: id, namespace, from }) => {
+      const { spans = [], leaving } = this.#entries.get(id) ?? {};
+      const cluster = (spans.at(-1) ?? leaving)?.state;
+      return cluster === undefined ? [] : [{ cluster, namespace, from }];
+    });
+  }
+
+  release(holdsObjects: (leaving: LeavingTenantCluster) => boolean, at: number): void {
+    for (const [id, entry] of this.#entries) {
+      const { leaving } = entry;
+      if (leaving?.to !== Infinity || holdsObjects(leavingOf(leaving))) continue;
+      entry.leaving = { ...leaving, to: Math.max(at, leaving.from) };
+      this.#mappings.release(id, at);
+      this.#version += 1;
+    }
+  }
+
+  prune(horizon: number): void {
+    this.#index = undefined;
+    for (const [id, entry] of this.#entries) {
+      entry.spans = spansAfter(entry.spans, horizon);
+      if (entry.leaving !== undefined && entry.leaving.to <= horizon) delete entry.leaving;
+      if (entry.spans.length === 0 && entry.leaving === undefined) this.#entries.delete(id);
+    }
+    this.#mappings.prune(horizon, (id) => this.#entries.has(id));
+  }
+
+  snapshot(): TenantClusterSnapshot {
+    const mappings = this.#mappings.byCluster();
+    return [...this.#entries].flatMap(([id, { spans, leaving }]) =>
+      storedRows({ spans, leaving, mappings: mappings.get(id) ?? [] }),
+    );
+  }
+
+  restore(snapshot: TenantClusterSnapshot, observedAt: number): void {
+    this.#index = undefined;
+    this.#entries.clear();
+    this.#mappings.clear();
+    this.#observedAt = observedAt;
+    for (const [id, rows] of Map.groupBy(snapshot, ({ cluster }) => cluster.id)) {
+      const { spans, leaving, mappings } = restoredRows(rows);
+      const last = spans.at(-1) ?? leaving;
+      if (last === undefined) continue;
+      this.#entries.set(id, {
+        spans,
+        billingKey: billingKey(last.state),
+        learntAs: 0,
+        existedFrom: last.from,
+        ...omitUndefined({ leaving }),
+      });
+      this.#mappings.restore(mappings);
+    }
+    this.#current = snapshot
+      .filter(({ to, leaving }) => to === null && leaving !== true)
+      .map(({ cluster }) => cluster);
+  }
+
+  #meet(cluster: TenantCluster, at: number): void {
+    const known = this.#entries.get(cluster.id);
+    const open = known?.spans.at(-1)?.to === Infinity;
+    const key = billingKey(cluster);
+    if (known !== undefined && open && known.billingKey === key) {
+      known.spans = withNamespaces(known.spans, cluster);
+      return;
+    }
+    this.#version += 1;
+    if (known !== undefined && open) {
+      known.billingKey = key;
+      known.spans = [...spansBefore(known.spans, at), openSpan(cluster, at)];
+      return;
+    }
+    const earliest = Math.min(this.#begun(cluster, known?.spans.at(-1)?.to), at);
+    // Until now what is in its namespace was billed to the tenant whom the Namespace names.
+    const from = this.#isNamed(cluster.namespace, earliest, at) ? at : earliest;
+    this.#sequence += 1;
+    const left = known?.leaving;
+    this.#entries.set(cluster.id, {
+      spans: [...spansBefore(known?.spans ?? [], from), openSpan(cluster, from)],
+      billingKey: key,
+      learntAs: this.#sequence,
+      existedFrom: from,
+      ...(left === undefined || left.from >= from
+        ? {}
+        : { leaving: { ...left, to: Math.min(left.to, from) } }),
+    });
+  }
+
+  /**
+   * Since when a tenant cluster is there that the round before did not find. The watch may have told of it later
+   * than that round looked, so its creation is believed as far back as any time of an object is
+   * (docs/metering.md#times), but for one that was there before: until `endedAt`.
+   */
+  #begun({ createdAt }: TenantCluster, endedAt = Number.NEGATIVE_INFINITY): number {
+    const believedFrom = Math.max(this.#observedAt - REPORTING_DELAY_MS, endedAt);
+    return createdAt >= believedFrom ? createdAt : this.#observedAt;
+  }
+
+  /** Whether metadata of a Namespace named a tenant at some time of `[from, to)`. */
+  #isNamed(namespace: string, from: number, to: number): boolean {
+    return this.#mappings.during(namespace, from, to).some(({ cluster }) => {
+      const state = this.#entries.get(cluster)?.spans.at(-1)?.state;
+      return state !== undefined && !leavesObjects(state);
+    });
+  }
+
+  #inNamespace(namespace: string): readonly Entry[] {
+    this.#index ??= Map.groupBy(
+      this.#entries.values(),
+      ({ spans, leaving }) => (spans[0] ?? leaving)?.state.namespace ?? '',
+    );
+    return this.#index.get(namespace) ?? [];
+  }
+}
+
+/**
+ * What is in a namespace is a tenant's only while the Namespace says so, also where it was the last one that did
+ * (docs/tenants/namespaces.md#what-is-billed-to-whom); objects of a tenant cluster stay its own.
+ */
+function leavesObjects({ source }: TenantCluster): boolean {
+  return source !== 'namespaces';
+}
+
+function spansWithin(
+  spans: readonly Span<TenantCluster>[],
+  from: number,
+  to: number,
+): readonly Span<TenantCluster>[] {
+  return spans.filter((span) => span.from < to && span.to > from);
+}
+
+function cut(
+  { from, to, state }: Span<TenantCluster>,
+  within: Pick<NamespaceMapping, 'from' | 'to' | 'unsureFrom' | 'unsureTo'>,
+): Span<TenantCluster> {
+  const unsureFrom = within.from > from ? within.unsureFrom : undefined;
+  const unsureTo = within.to < to ? within.unsureTo : undefined;
+  const bounds = { from: Math.max(from, within.from), to: Math.min(to, within.to) };
+  return { ...bounds, state, ...omitUndefined({ unsureFrom, unsureTo }) };
+}
+
+function openSpan(cluster: TenantCluster, from: number): Span<TenantCluster> {
+  return { from, to: Infinity, state: cluster };
+}
+
+/** The same times, the last of them with the namespaces that its syncer maps now. */
+function withNamespaces(
+  spans: readonly Span<TenantCluster>[],
+  { syncedNamespaces }: TenantCluster,
+): readonly Span<TenantCluster>[] {
+  const last = spans.at(-1);
+  if (last === undefined || last.state.syncedNamespaces === syncedNamespaces) return spans;
+  const { syncedNamespaces: _before, ...state } = last.state;
+  const now = { ...last, state: { ...state, ...omitUndefined({ syncedNamespaces }) } };
+  return [...spans.slice(0, -1), now];
+}
+
+/** Only what changes an event splits a span; a new e-mail address does not. */
+function billingKey(cluster: TenantCluster): string {
+  const { namespace, name, tenant, project, tenantClass, excluded, machines, metering } = cluster;
+  const { workloads, namespaceTenant } = cluster;
+  const parts = [namespace, name, tenant, project, tenantClass, excluded, machines, metering];
+  return JSON.stringify([...parts, workloads, namespaceTenant]);
+}

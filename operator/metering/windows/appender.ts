@@ -1,0 +1,81 @@
+import type { AppendBatch, EventOutcome, Ledger } from '../../ledger/ledger.ts';
+import type { Clock } from '../../telemetry/clock.ts';
+import type { Logger } from '../../telemetry/logger.ts';
+import type { CollectorMetrics } from './collector-metrics.ts';
+import type { Span } from '../../telemetry/tracer.ts';
+
+/** Why nothing more is appended. */
+export type AppendEnd =
+  /** Told to stop. */
+  | { readonly kind: 'aborted' }
+  /** The ledger is fenced or damaged: the process has to stop. */
+  | { readonly kind: 'ledger'; readonly reason: string };
+
+export type Appended =
+  | { readonly kind: 'appended'; readonly outcomes: readonly EventOutcome[] }
+  | AppendEnd;
+
+/** Appends a window's batch, however long the ledger cannot take it: a window is never dropped. */
+export interface Appender {
+  /** `span` is that of the window. */
+  append(batch: AppendBatch, signal: AbortSignal, span?: Span): Promise<Appended>;
+  /**
+   * False while the volume is so full that windows have to wait (docs/ledger-format.md#disk-use);
+   * logged once per change.
+   */
+  mayAppend(): boolean;
+}
+
+export interface AppenderOptions {
+  readonly ledger: Pick<Ledger, 'append' | 'stats'>;
+  readonly clock: Clock;
+  readonly random: () => number;
+  readonly logger: Logger;
+  /** Shows how late the window is while the ledger does not take it. */
+  readonly metrics?: Pick<CollectorMetrics, 'lagSeconds'>;
+}
+
+const FIRST_DELAY_MS = 500;
+const MAX_DELAY_MS = 30_000;
+
+export function createAppender(options: AppenderOptions): Appender {
+  const { ledger, clock, random, logger, metrics } = options;
+  let paused = false;
+  const persist = async (batch: AppendBatch, signal: AbortSignal): Promise<Appended> => {
+    for (let delay = FIRST_DELAY_MS; ; delay = Math.min(delay * 2, MAX_DELAY_MS)) {
+      const outcome = await ledger.append(batch);
+      if (outcome.kind === 'appended') return outcome;
+      if (outcome.cause !== 'retryable' && outcome.cause !== 'full') {
+        return { kind: 'ledger', reason: outcome.message };
+      }
+      logger.error(`[controller] cannot append a window, trying again: ${outcome.message}`);
+      if (batch.windowEnd !== undefined) {
+        metrics?.lagSeconds.set((clock.now() - batch.windowEnd) / 1000);
+      }
+      await clock.sleep(delay * (0.5 + random() / 2), signal).catch(() => undefined);
+      if (signal.aborted) return { kind: 'aborted' };
+    }
+  };
+  return {
+    mayAppend: () => {
+      const full = ledger.stats().disk.level === 'collector-paused';
+      if (full !== paused && full) {
+        logger.error('[controller] the ledger volume is full: windows wait; enlarge the volume');
+      }
+      if (full !== paused && !full) logger.info('[controller] the ledger volume has room again');
+      paused = full;
+      return !full;
+    },
+    append: async (batch, signal, span) => {
+      const appending = span?.child('append', { events: batch.events.length });
+      const appended = await persist(batch, signal);
+      appending?.end({}, problemOf(appended));
+      return appended;
+    },
+  };
+}
+
+function problemOf(appended: Appended): string | undefined {
+  if (appended.kind === 'appended') return undefined;
+  return appended.kind === 'ledger' ? appended.reason : 'stopped before the ledger took it';
+}

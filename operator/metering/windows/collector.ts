@@ -1,0 +1,281 @@
+import type { Settings } from '../../settings/settings.ts';
+import type { Explanations } from '../explanations/explanations.ts';
+import type { QueuedArrivals } from '../../kubernetes/queued-arrivals.ts';
+import type { Ledger } from '../../ledger/ledger.ts';
+import type { Window } from '../../model/window.ts';
+import type { Observation } from '../timelines/observation.ts';
+import type { Clock } from '../../telemetry/clock.ts';
+import type { Logger } from '../../telemetry/logger.ts';
+import type { Tracer } from '../../telemetry/tracer.ts';
+import { type AppendEnd, createAppender } from './appender.ts';
+import type { CollectorMetrics } from './collector-metrics.ts';
+import { DueWindows } from './due-windows.ts';
+import { createGaps, type Gap, GAP_PREFIX, type UsageFailure } from './gaps.ts';
+import type { RestoredJournal } from './journal.ts';
+import { NodeRefresh } from './node-refresh.ts';
+import { OwnNodeNotices } from './own-node-limit.ts';
+import type { PodMetricsReader } from './pod-metrics.ts';
+import { Quarantine } from './quarantine.ts';
+import { createWindowReports, REPORT_PREFIX } from './report-store.ts';
+import { sampleRegularly } from './sampling.ts';
+import type { CollectorSources } from './scope.ts';
+import { Scopes, tenantClustersOf } from './scopes.ts';
+import type { RestoredTenantApi } from './tenant-journal.ts';
+import { NO_TENANT_OBJECTS, type TenantObjectsList } from './tenant-scopes.ts';
+import {
+  createHostUsage,
+  createTenantUsage,
+  type HostUsage,
+  type UsageSampler,
+} from './usage-sampler.ts';
+import { WindowCloser } from './window-closer.ts';
+import type { WindowReport } from './window-report.ts';
+
+export interface CollectorOptions {
+  readonly observation: Observation;
+  /** As {@link restoreJournal} gave it; what the watches resumed from is not kept. */
+  readonly restored: Pick<RestoredJournal, 'state'>;
+  readonly sources: CollectorSources;
+  /** What the watches of {@link sources} and discovery bring, which waits while a window is measured. */
+  readonly arrivals: QueuedArrivals;
+  /** Tenant clusters with nodes of their own; none without. */
+  readonly tenants?: TenantObjectsList;
+  /** As {@link restoreTenantApis} gave them. */
+  readonly restoredTenants?: readonly Pick<RestoredTenantApi, 'id' | 'progress'>[];
+  readonly ledger: Pick<Ledger, 'append' | 'stats' | 'record' | 'records' | 'writeRecords'>;
+  /** The settings in force; asked again for every window. */
+  readonly settings: () => Settings;
+  readonly podMetrics: PodMetricsReader;
+  /** Told of each window that is closed. */
+  readonly tracer?: Tracer;
+  readonly clock: Clock;
+  readonly random: () => number;
+  readonly logger: Logger;
+  readonly metrics: CollectorMetrics;
+  readonly explanations: Pick<Explanations, 'recordsFor'>;
+}
+
+export interface HeldTenant {
+  readonly tenantCluster: string;
+  readonly reason: string;
+  /** Milliseconds since the epoch. */
+  readonly since: number;
+}
+
+/** The loop looks at the clock at least this often, so that a step of it is noticed. */
+const MAX_SLEEP_MS = 1000;
+
+/** The journal is never much older than this, however long windows are. */
+const JOURNAL_MS = 30_000;
+
+/**
+ * After a step of the clock windows wait this long: a clock that is put right again at once must
+ * not have closed windows that lie in the future.
+ */
+const STEP_HOLD_MS = 10_000;
+
+/** Samples, closes windows and appends them, until it is told to stop. */
+export class Collector {
+  readonly #options: CollectorOptions;
+  readonly #tenants: TenantObjectsList;
+  readonly #gaps = createGaps();
+  readonly #reports = createWindowReports();
+  readonly #scopes: Scopes;
+  readonly #usage: HostUsage;
+  readonly #tenantUsage: UsageSampler;
+  readonly #quarantine: Quarantine;
+  readonly #ownNodes: OwnNodeNotices;
+  readonly #due: DueWindows;
+  readonly #closer: WindowCloser;
+  readonly #closedListeners = new Set<() => void>();
+  readonly #nodes: NodeRefresh;
+
+  constructor(options: CollectorOptions) {
+    const { settings, ledger, clock, logger, tenants = NO_TENANT_OBJECTS } = options;
+    this.#options = options;
+    this.#tenants = tenants;
+    this.#scopes = new Scopes({
+      ...options,
+      tenants,
+      restored: options.restored.state,
+      restoredTenants: new Map(
+        (options.restoredTenants ?? []).map(({ id, progress }) => [id, progress]),
+      ),
+      wantedMs: () => settings().metering.windowMs,
+      lastWindowEnd: ledger.stats().lastWindowEnd,
+      startedAt: clock.now(),
+      windowMs: settings().metering.windowMs,
+    });
+    this.#usage = createHostUsage(options);
+    this.#nodes = new NodeRefresh(options);
+    this.#tenantUsage = createTenantUsage(tenants, logger);
+    this.#quarantine = new Quarantine(options);
+    this.#ownNodes = new OwnNodeNotices(logger);
+    const quarantine = this.#quarantine;
+    const shared = { ...options, scopes: this.#scopes, gaps: this.#gaps, quarantine };
+    this.#due = new DueWindows(shared);
+    this.#closer = new WindowCloser({
+      ...shared,
+      ownNodes: this.#ownNodes,
+      due: this.#due,
+      reports: this.#reports,
+      appender: createAppender(options),
+      usageFailures: this.#usage.failures,
+      tenantUsageFailure: (id) => this.#tenantUsage.failure(id),
+      onClosed: () => {
+        for (const listener of this.#closedListeners) listener();
+      },
+    });
+  }
+
+  /** The newest closed window, milliseconds since the epoch; undefined before the first. */
+  get lastWindow(): Window | undefined {
+    return this.#closer.lastWindow;
+  }
+
+  /** The window size in force. */
+  get windowMs(): number {
+    return this.#scopes.windowMs;
+  }
+
+  /** Newest first. */
+  gaps(): readonly Gap[] {
+    return this.#gaps.list();
+  }
+
+  /** Gaps that ended before RETENTION, for months that are looked at again. */
+  pastGaps(): readonly Gap[] {
+    return this.#gaps.past();
+  }
+
+  /** Newest first, of the last day or so; each is read when it is asked for. */
+  reports(): IteratorObject<WindowReport, undefined> {
+    return this.#reports.list();
+  }
+
+  /** The newest report of a window in which this scope was closed. */
+  lastReport(scope: string): WindowReport | undefined {
+    return this.#reports.last(scope);
+  }
+
+  /** Tenant clusters that are left out of windows, since something of theirs threw or took too much, whole or with some nodes. */
+  heldTenants(): readonly HeldTenant[] {
+    const { current } = this.#options.observation.tenantClusters;
+    const quarantined = this.#quarantine.list().flatMap(({ name, reason, since }) => {
+      return tenantClustersOf(name, current).map((tenantCluster) => ({
+        tenantCluster,
+        reason,
+        since,
+      }));
+    });
+    return [...quarantined, ...this.#ownNodes.list()];
+  }
+
+  /** The metrics API cannot be read: at all, or in the namespaces that the reason names. */
+  get metricsFailure(): UsageFailure | undefined {
+    return this.#usage.failure;
+  }
+
+  /** Calls whenever a window was closed and is in the ledger. Returns what ends it. */
+  onClosed(listener: () => void): () => void {
+    this.#closedListeners.add(listener);
+    return () => void this.#closedListeners.delete(listener);
+  }
+
+  /**
+   * The moment up to which the ledger has every window of this cluster, milliseconds since the epoch; `-Infinity` before the
+   * first. Single namespaces that are quarantined may be behind.
+   */
+  closedUntil(): number {
+    return this.#closer.closedUntil;
+  }
+
+  /**
+   * The number of an event up to which the ledger has all windows that are closed; undefined while one of them is on its
+   * way there, and while others of the same time are due.
+   */
+  closedHead(): number | undefined {
+    return this.#closer.closedHead;
+  }
+
+  async run(signal: AbortSignal): Promise<AppendEnd> {
+    const { ledger } = this.#options;
+    this.#gaps.restore(await Array.fromAsync(ledger.records(GAP_PREFIX)));
+    this.#reports.restore(await Array.fromAsync(ledger.records(REPORT_PREFIX)));
+    const stop = new AbortController();
+    const either = AbortSignal.any([signal, stop.signal]);
+    await this.#closer.journal.begin();
+    const listed = this.#scopes.awaitLists(either);
+    const sampled = Promise.all([
+      sampleRegularly(this.#usage.sampler, this.#options, either),
+      sampleRegularly(this.#tenantUsage, this.#options, either),
+    ]);
+    try {
+      return await this.#closeWindows(either);
+    } finally {
+      stop.abort();
+      await Promise.all([listed, sampled]);
+    }
+  }
+
+  async #closeWindows(signal: AbortSignal): Promise<AppendEnd> {
+    const { clock, logger, metrics } = this.#options;
+    const { journal } = this.#closer;
+    const steps = new ClockSteps(clock);
+    let heldUntil = -Infinity;
+    while (!signal.aborted) {
+      const step = steps.sinceLast();
+      if (step !== 0) {
+        logger.warn('[controller] the clock was set: windows are closed once each all the same', {
+          stepMs: step,
+        });
+        metrics.clockSteps.inc();
+        heldUntil = clock.monotonic() + STEP_HOLD_MS;
+      }
+      await this.#refreshNodes();
+      if (clock.monotonic() >= heldUntil) {
+        this.#scopes.tenants.refresh(clock.now());
+        await journal.writePods(signal);
+        const end = await this.#closer.closeDue(signal);
+        if (end !== undefined) return end;
+        await journal.save(JOURNAL_MS);
+      }
+      const wait = Math.min(Math.max(this.#due.nextDue() - clock.now(), 100), MAX_SLEEP_MS);
+      await clock.sleep(wait, signal).catch(() => undefined);
+    }
+    await journal.save(0);
+    return { kind: 'aborted' };
+  }
+
+  async #refreshNodes(): Promise<void> {
+    if (!this.#scopes.host.some(({ scope, listed }) => listed && scope.name === 'pods')) return;
+    if (!(await this.#nodes.refresh())) return;
+    for (const tenant of this.#tenants.list()) tenant.refresh('nodes');
+  }
+}
+
+/** Notices when the wall clock was set while the monotonic clock went on. */
+class ClockSteps {
+  readonly #clock: Clock;
+  #wall: number;
+  #monotonic: number;
+
+  constructor(clock: Clock) {
+    this.#clock = clock;
+    this.#wall = clock.now();
+    this.#monotonic = clock.monotonic();
+  }
+
+  /** The step since the last call, milliseconds, signed; 0 when there was none worth telling. */
+  sinceLast(): number {
+    const now = this.#clock.now();
+    const elapsed = this.#clock.monotonic() - this.#monotonic;
+    const step = now - this.#wall - elapsed;
+    this.#wall = now;
+    this.#monotonic += elapsed;
+    return Math.abs(step) > STEP_MS ? Math.round(step) : 0;
+  }
+}
+
+/** Slewing and scheduling delays stay far below this. */
+const STEP_MS = 30_000;

@@ -1,0 +1,206 @@
+import type { RecordChange } from '../../ledger/ledger.ts';
+import type { Findings } from '../meters/findings.ts';
+import type { Window } from '../../model/window.ts';
+
+/** A stretch for which something could not be measured: unknown, which is not zero (docs/metering.md#unknown-is-not-zero). */
+export interface Gap {
+  /** What failed: a watched resource, `metrics`, or `collector` for downtime. */
+  readonly source: string;
+  /** What it costs: a scope such as `pods`, or the id of a tenant cluster. */
+  readonly scope: string;
+  /** Milliseconds since the epoch. */
+  readonly from: number;
+  readonly to: number;
+  readonly reason: string;
+}
+
+/** All gaps that are kept, with the changes that the ledger has not seen. */
+export interface Gaps {
+  /** Notes a gap; one that continues an earlier one of the same source and scope extends it. Gives the added milliseconds. */
+  note(gap: Gap): number;
+  /**
+   * Takes back the gaps of a scope that was filled up to `until`, those of one source where it is
+   * named; what was given up for good stays.
+   */
+  filled(filled: { readonly scope: string; readonly source?: string }, until: number): void;
+  /** Gaps that ended before `horizon` are past; those of before `pastHorizon` are forgotten. */
+  prune(horizon: number, pastHorizon?: number): void;
+  /** Those that are not past, newest first. */
+  list(): readonly Gap[];
+  /** Those that are past, newest first: for months that are looked at again. */
+  past(): readonly Gap[];
+  /** Changes since the last call, as records. */
+  drain(): readonly RecordChange[];
+  restore(records: Iterable<readonly [key: string, value: string]>): void;
+}
+
+/** Key prefix of gap records. */
+export const GAP_PREFIX = 'gap/';
+
+/** The source of gaps that nothing can fill: windows older than MAX_BACKFILL. */
+const GIVEN_UP = 'collector';
+
+/** The reason of a gap in which objects may have come and gone: no watch covered it, and a list followed. */
+export const UNSEEN = 'unseen';
+
+/** The reason of a gap of windows that were closed with running pods of a tenant cluster, and nobody to bill them to. */
+export const NO_TENANCY = 'running pods, and no tenant for this time';
+
+/** Reasons of gaps that stay: nothing that comes later says what was used in them. */
+export const FINAL_REASONS: ReadonlySet<string> = new Set([UNSEEN, NO_TENANCY]);
+
+/** This month and the one before can always be looked at. */
+export const PAST_GAPS_MS = 62 * 86_400_000;
+
+/** The reason of a gap in usage whose samples were dropped, since windows waited for too long (docs/operations.md#while-the-database-is-away). */
+export const SAMPLES_DROPPED = 'database away for longer than samples are kept';
+
+/** Past gaps that are kept, the newest: a source that comes and goes every minute leaves no more. */
+const MOST_PAST_GAPS = 20_000;
+
+/** With a `prefix` of its own where somebody else keeps gaps apart from the collector's. */
+export function createGaps(prefix = GAP_PREFIX): Gaps {
+  const keyOf = ({ source, scope, from, reason }: Gap): string => {
+    const start = new Date(from).toISOString();
+    return [`${prefix}${source}`, scope, ...finalReason(reason), start].join('/');
+  };
+  const gaps = new Map<string, Gap>();
+  const past = new Map<string, Gap>();
+  const changed = new Set<string>();
+  const newestFirst = (some: Map<string, Gap>): Gap[] =>
+    [...some.values()].toSorted((a, b) => b.to - a.to);
+
+  const put = (gap: Gap): void => {
+    gaps.set(keyOf(gap), gap);
+    changed.add(keyOf(gap));
+  };
+  const remove = (gap: Gap): void => {
+    gaps.delete(keyOf(gap));
+    changed.add(keyOf(gap));
+  };
+  /** Gaps of the same source and scope; one that stays is never joined with one that can be filled. */
+  const like = ({ source, scope, reason }: Gap): Gap[] =>
+    [...gaps.values()].filter(
+      (gap) =>
+        gap.source === source &&
+        gap.scope === scope &&
+        finalReason(gap.reason)[0] === finalReason(reason)[0],
+    );
+
+  return {
+    note: (gap) => {
+      const before = like(gap).find((known) => known.from <= gap.from && known.to >= gap.from);
+      if (before === undefined) {
+        put(gap);
+        return gap.to - gap.from;
+      }
+      const to = Math.max(before.to, gap.to);
+      if (to !== before.to || gap.reason !== before.reason) {
+        put({ ...before, to, reason: gap.reason });
+      }
+      return to - before.to;
+    },
+    filled: ({ scope, source }, until) => {
+      for (const gap of gaps.values()) {
+        if (gap.scope !== scope || gap.from >= until) continue;
+        if (gap.source === GIVEN_UP || FINAL_REASONS.has(gap.reason)) continue;
+        if (source !== undefined && gap.source !== source) continue;
+        remove(gap);
+        if (gap.to > until) put({ ...gap, from: until });
+      }
+    },
+    prune: (horizon, pastHorizon = horizon) => {
+      for (const [key, gap] of gaps) {
+        if (gap.to >= horizon) continue;
+        gaps.delete(key);
+        past.set(key, gap);
+      }
+      for (const [key, gap] of past) {
+        if (gap.to >= pastHorizon && past.size <= MOST_PAST_GAPS) continue;
+        past.delete(key);
+        changed.add(key);
+      }
+    },
+    list: () => newestFirst(gaps),
+    past: () => newestFirst(past),
+    drain: () => {
+      const changes = [...changed].map((key) => {
+        const gap = gaps.get(key) ?? past.get(key);
+        return { key, value: gap === undefined ? undefined : JSON.stringify({ v: 1, ...gap }) };
+      });
+      changed.clear();
+      return changes;
+    },
+    restore: (records) => {
+      for (const [key, value] of records) {
+        const gap = parseGap(value);
+        if (gap !== undefined) gaps.set(key, gap);
+      }
+    },
+  };
+}
+
+/** The reason of a gap that stays; none of one that can be filled. */
+function finalReason(reason: string): readonly string[] {
+  return FINAL_REASONS.has(reason) ? [reason] : [];
+}
+
+function parseGap(text: string): Gap | undefined {
+  const { v, source, scope, from, to, reason } = JSON.parse(text) as Partial<Gap> & { v?: unknown };
+  if (v !== 1 || source === undefined || scope === undefined) return undefined;
+  if (from === undefined || to === undefined) return undefined;
+  return { source, scope, from, to, reason: reason ?? '' };
+}
+
+/** Why usage cannot be read, and since when (wall clock, milliseconds). */
+export interface UsageFailure {
+  readonly reason: string;
+  readonly since: number;
+}
+
+/** What is known of why usage was not sampled. */
+export interface UsageFailures {
+  /** Nothing at all can be read. */
+  readonly all: UsageFailure | undefined;
+  /** The usage of this tenant cluster cannot be read. */
+  of(tenantCluster: string): UsageFailure | undefined;
+}
+
+/** The gaps of GPUs in resource slices that are too many to look at; `*` stands for this cluster. */
+export function omittedSliceGaps(
+  { start: from, end: to }: Window,
+  { omittedSlices }: Findings,
+  scope = '*',
+): readonly Gap[] {
+  const [first] = omittedSlices;
+  if (first === undefined) return [];
+  const [node, slices] = first;
+  const more = omittedSlices.size > 1 ? `, and ${omittedSlices.size - 1} nodes more` : '';
+  const reason = `${slices} too many resource slices of node ${node}${more}: the newest count`;
+  return [{ source: 'resourceslices', scope, from, to, reason }];
+}
+
+/**
+ * The gaps of usage that nobody sampled: one for each tenant cluster, or a single one for all (`*`)
+ * while nothing at all could be read. Samples up to `droppedUntil` were taken and could not be kept.
+ */
+export function unsampledGaps(
+  window: Window,
+  { unsampled }: Findings,
+  failures: UsageFailures,
+  droppedUntil = -Infinity,
+): readonly Gap[] {
+  if (unsampled.size === 0) return [];
+  const { all } = failures;
+  if (all === undefined || all.since > window.start) {
+    return [...unsampled].map(([scope, { from, to }]) => {
+      const unknown = from <= droppedUntil ? SAMPLES_DROPPED : 'pods without samples';
+      const reason = (all ?? failures.of(scope))?.reason ?? unknown;
+      return { source: 'metrics', scope, from, to, reason };
+    });
+  }
+  const stretches = [...unsampled.values()];
+  const from = stretches.reduce((least, stretch) => Math.min(least, stretch.from), Infinity);
+  const to = stretches.reduce((most, stretch) => Math.max(most, stretch.to), 0);
+  return [{ source: 'metrics', scope: '*', from, to, reason: all.reason }];
+}

@@ -1,0 +1,172 @@
+import { type Ledger, LedgerReadError, type RecordChange } from '../../../ledger/ledger.ts';
+import { periodOf, PERIOD_MS } from '../../../model/periods.ts';
+import { formatInstant } from '../../../model/window.ts';
+import type { Clock } from '../../../telemetry/clock.ts';
+import type { Logger } from '../../../telemetry/logger.ts';
+import type { Turn } from '../../../telemetry/turn.ts';
+import type { AppendEnd } from '../appender.ts';
+import {
+  decodeGpuRows,
+  encodeGpuRow,
+  gpuRecord,
+  type GpuRow,
+  GpuRows,
+  type GpuSeries,
+} from './gpu-series.ts';
+
+/** What is kept of a series: each window by its start, and the sums of all windows that start in an hour, or a day. */
+export type GpuPeriodKind = 'window' | 'hour' | 'day';
+
+const KINDS: readonly GpuPeriodKind[] = ['window', 'hour', 'day'];
+
+/** Windows for as long a range as is told by window, hours and days as long as the sums of usage. */
+export const GPU_KEPT_MS: Readonly<Record<GpuPeriodKind, number>> = {
+  window: 26 * PERIOD_MS.hour,
+  hour: 35 * PERIOD_MS.day,
+  day: 400 * PERIOD_MS.day,
+};
+
+/** Windows are many, and every record is copied once a day: of the largest fleets fewer are kept. */
+const MOST_WINDOW_CHARACTERS = 16 * 2 ** 20;
+
+const PREFIX = 'gpus/';
+const RETRY_MS = 1_000;
+/** A millisecond or so of work. */
+const ROWS_AT_A_STRETCH = 200;
+
+/** The key of a record; with an empty period what all of a kind begin with. */
+export function gpuKey({ name }: GpuSeries, kind: GpuPeriodKind, period: string): string {
+  return `${PREFIX}${name}/${kind}/${period}`;
+}
+
+/** The period of a kind in which a window starts: `2026-11-21T09:01:00Z`, `2026-11-21T09` or `2026-11-21`. */
+export function gpuPeriod(kind: GpuPeriodKind, start: number): string {
+  const instant = formatInstant(start);
+  return kind === 'window' ? instant : periodOf(kind, instant);
+}
+
+export interface GpuHistoryOptions {
+  readonly series: GpuSeries;
+  readonly ledger: Pick<Ledger, 'record' | 'records'>;
+  readonly clock: Clock;
+  readonly logger: Logger;
+}
+
+/**
+ * A series as records of the ledger, written with the events of each window in one durable unit, so that every window counts
+ * once however the process ends. It is the only writer of its records.
+ */
+export class GpuHistory {
+  readonly #options: GpuHistoryOptions;
+  /** The characters of each record that there is, by kind and key; undefined before they are read. */
+  #kept: ReadonlyMap<GpuPeriodKind, Map<string, number>> | undefined;
+  /** The sums of the periods that were loaded last, by key. */
+  #loaded = new Map<string, GpuRows>();
+
+  constructor(options: GpuHistoryOptions) {
+    this.#options = options;
+  }
+
+  /**
+   * Reads what the window that starts there is to be added to; to be called before {@link add}. While the ledger cannot be
+   * reached it is tried again; the end when its bytes are damaged, or when told to stop meanwhile.
+   */
+  async load(start: number, signal: AbortSignal): Promise<AppendEnd | undefined> {
+    const { clock, logger, series } = this.#options;
+    while (!signal.aborted) {
+      try {
+        this.#kept ??= await this.#list();
+        await this.#read(start);
+        return undefined;
+      } catch (error) {
+        if (!(error instanceof LedgerReadError)) throw error;
+        const { cause, message } = error.failure;
+        if (cause !== 'retryable') return { kind: 'ledger', reason: message };
+        logger.error(`[controller] cannot read the GPU ${series.name}, trying again: ${message}`);
+        await clock.sleep(RETRY_MS, signal).catch(() => undefined);
+      }
+    }
+    return { kind: 'aborted' };
+  }
+
+  /**
+   * The record changes that add rows to a window and to its hour and day, and drop what is too old; made with turns for others
+   * in between, since large fleets have thousands of rows.
+   */
+  async add(
+    start: number,
+    rows: readonly GpuRow[],
+    turn: Pick<Turn, 'isOver' | 'next'>,
+  ): Promise<readonly RecordChange[]> {
+    const kept = this.#kept;
+    if (rows.length === 0 || kept === undefined) return [];
+    const { series } = this.#options;
+    const changes = new Map<string, string | undefined>();
+    for (const kind of KINDS) {
+      const key = gpuKey(series, kind, gpuPeriod(kind, start));
+      const sums = this.#loaded.get(key) ?? new GpuRows();
+      this.#loaded.set(key, sums);
+      for (const row of rows) sums.add(row);
+      const value = await this.#encode(sums, turn);
+      kept.get(kind)?.set(key, value.length);
+      changes.set(key, value);
+    }
+    // A window that is closed so late that it is not kept is dropped at once.
+    for (const key of this.#drop(kept)) changes.set(key, undefined);
+    return [...changes].map(([key, value]) => ({ key, value }));
+  }
+
+  async #encode(sums: GpuRows, turn: Pick<Turn, 'isOver' | 'next'>): Promise<string> {
+    const texts: string[] = [];
+    for (const [index, row] of sums.list().entries()) {
+      if (index % ROWS_AT_A_STRETCH === 0 && turn.isOver) await turn.next();
+      texts.push(encodeGpuRow(this.#options.series, row));
+    }
+    return gpuRecord(texts);
+  }
+
+  async #list(): Promise<ReadonlyMap<GpuPeriodKind, Map<string, number>>> {
+    const { ledger, series } = this.#options;
+    const kept = new Map<GpuPeriodKind, Map<string, number>>();
+    for (const kind of KINDS) {
+      const lengths = new Map<string, number>();
+      for await (const [key, { length }] of ledger.records(gpuKey(series, kind, ''))) {
+        lengths.set(key, length);
+      }
+      kept.set(kind, lengths);
+    }
+    return kept;
+  }
+
+  async #read(start: number): Promise<void> {
+    const { ledger, series } = this.#options;
+    const next = new Map<string, GpuRows>();
+    for (const kind of KINDS) {
+      const key = gpuKey(series, kind, gpuPeriod(kind, start));
+      const rows = this.#loaded.get(key) ?? new GpuRows();
+      next.set(key, rows);
+      if (this.#loaded.has(key) || this.#kept?.get(kind)?.has(key) !== true) continue;
+      const text = await ledger.record(key);
+      for (const row of text === undefined ? [] : decodeGpuRows(series, text)) rows.add(row);
+    }
+    this.#loaded = next;
+  }
+
+  /** Forgets the keys of what is too old, and gives them. */
+  #drop(kept: ReadonlyMap<GpuPeriodKind, Map<string, number>>): readonly string[] {
+    const { clock, series } = this.#options;
+    const dropped: string[] = [];
+    for (const [kind, lengths] of kept) {
+      const oldest = gpuKey(series, kind, gpuPeriod(kind, clock.now() - GPU_KEPT_MS[kind]));
+      let characters = [...lengths.values()].reduce((sum, length) => sum + length, 0);
+      for (const key of [...lengths.keys()].toSorted()) {
+        const isTooMany = kind === 'window' && characters > MOST_WINDOW_CHARACTERS;
+        if (key >= oldest && !isTooMany) break;
+        characters -= lengths.get(key) ?? 0;
+        lengths.delete(key);
+        dropped.push(key);
+      }
+    }
+    return dropped;
+  }
+}

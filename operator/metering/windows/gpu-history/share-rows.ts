@@ -1,0 +1,19 @@
+import type { Findings } from '../../meters/findings.ts';
+import { type GpuRow, GpuRows } from './gpu-series.ts';
+
+/** What of all GPUs each tenant had in a window and what none had, with what was installed of each model. */
+export function shareRows(
+  findings: readonly Pick<Findings, 'gpuShares' | 'gpuBalances'>[],
+): readonly GpuRow[] {
+  const rows = new GpuRows();
+  for (const { gpuShares, gpuBalances } of findings) {
+    for (const { tenant, type: gpuType, ...share } of gpuShares.values()) {
+      const { delivered, healthy, reserved, inUse } = share;
+      rows.add({ tenant, gpuType, amounts: [delivered, healthy, reserved, inUse, 0n] });
+    }
+    for (const { type: gpuType, installed } of gpuBalances) {
+      rows.add({ tenant: undefined, gpuType, amounts: [0n, 0n, 0n, 0n, installed] });
+    }
+  }
+  return rows.list().filter(({ amounts }) => amounts.some((amount) => amount !== 0n));
+}

@@ -1,0 +1,258 @@
+import type { QueuedArrivals } from '../../kubernetes/queued-arrivals.ts';
+import type { Ledger, RecordChange } from '../../ledger/ledger.ts';
+import type { Credit } from '../meters/credits.ts';
+import type { Observation } from '../timelines/observation.ts';
+import type { Observed } from '../timelines/timeline-rules.ts';
+import type { Timelines } from '../timelines/timelines.ts';
+import type { Clock } from '../../telemetry/clock.ts';
+import type { Logger } from '../../telemetry/logger.ts';
+import { Turn } from '../../telemetry/turn.ts';
+import type { Gaps } from './gaps.ts';
+import {
+  type CollectorState,
+  encodeState,
+  kindOfWatch,
+  type RestoredJournal,
+  STATE_KEY,
+  TENANT_CLUSTERS_KEY,
+  timelineChanges,
+} from './journal.ts';
+import { hostTimelines } from './host-kinds.ts';
+import type { ScopeState } from './scope.ts';
+import type { Scopes } from './scopes.ts';
+import { firstForTurn } from './one-turn.ts';
+import { Standstill } from './standstill.ts';
+import type { Quarantine } from './quarantine.ts';
+import { type RestoredTenantApi, TenantJournal } from './tenant-journal.ts';
+import { isTenant, type TenantScope } from './tenant-scopes.ts';
+import { TenantClusterTexts } from './tenant-cluster-texts.ts';
+import type { UnseenStretches } from './unseen-stretches.ts';
+
+export interface JournalWriterOptions {
+  readonly observation: Observation;
+  readonly restored: Pick<RestoredJournal, 'state'>;
+  readonly restoredTenants?: readonly Pick<RestoredTenantApi, 'id'>[];
+  readonly ledger: Pick<Ledger, 'writeRecords'>;
+  readonly scopes: Scopes;
+  /** What the watches of this cluster bring. */
+  readonly arrivals: QueuedArrivals;
+  readonly gaps: Gaps;
+  readonly unseen: Pick<UnseenStretches, 'note'>;
+  readonly quarantine: Quarantine;
+  /** What earlier windows billed too much and could not give back yet. */
+  readonly credits: () => readonly Credit[];
+  readonly clock: Clock;
+  readonly logger: Logger;
+}
+
+const PODS_PER_WRITE = 2_000;
+
+/** By name, where each watch can be resumed. */
+type WatchPoints = ReturnType<Scopes['watchPoints']>;
+
+/** Writes what a restart needs: with every window, and between windows. */
+export class JournalWriter {
+  readonly #options: JournalWriterOptions;
+  readonly #tenants: TenantJournal;
+  readonly #clusterTexts = new TenantClusterTexts();
+  /** By kind, the uids of objects of this cluster that are not in the journal. */
+  readonly #unwritable = new Map<string, Set<string>>();
+  /** Drained, and not known to be written. */
+  #unwritten: readonly RecordChange[] = [];
+  /** False while the journal tells of a window that the ledger may not have. */
+  #appended = true;
+  #savedAt: number;
+  /** When every tenant cluster was written last. */
+  #allSavedAt: number;
+  /** The journal says where the watch of pods resumes, so its timelines must be of that very moment. */
+  #podsResumable: boolean;
+  /** Version of the tenant clusters that were drained last. */
+  #tenantClusters: number;
+
+  constructor(options: JournalWriterOptions) {
+    this.#options = options;
+    const { observation, restored, restoredTenants = [], quarantine } = options;
+    const known = restoredTenants.map(({ id }) => id);
+    this.#tenants = new TenantJournal(quarantine, known);
+    this.#savedAt = options.clock.monotonic();
+    this.#allSavedAt = this.#savedAt;
+    this.#podsResumable = observation.pods.kind in (restored.state?.watches ?? {});
+    this.#tenantClusters = observation.tenantClusters.version;
+  }
+
+  /** Remembers where the first start of all begins, so that a crash before the first window moves nothing. */
+  async begin(): Promise<void> {
+    if (this.#options.restored.state !== undefined) return;
+    // No timeline is in the journal yet, so no watch may claim to have known what there was.
+    const state = this.#state({});
+    await this.#options.ledger.writeRecords([{ key: STATE_KEY, value: encodeState(state) }]);
+  }
+
+  /**
+   * Puts the pods of the first list into the journal in parts: a hundred thousand of them at once,
+   * with the first window, would need as much memory as everything else. No restart reads them until
+   * the journal also says where the watch resumes.
+   */
+  async writePods(signal: AbortSignal): Promise<void> {
+    if (this.#podsResumable) return;
+    const { ledger, observation, clock } = this.#options;
+    const turn = new Turn(clock);
+    while (!signal.aborted) {
+      const part = await turn.take(this.#changesOf(observation.pods, PODS_PER_WRITE));
+      if (part.length === 0) return;
+      const outcome = await ledger.writeRecords(part);
+      if (outcome.kind === 'written') continue;
+      this.#unwritten = [...this.#unwritten, ...part];
+      return;
+    }
+  }
+
+  /** False while a tenant cluster's journal cannot be written, so that none of its windows is closed. */
+  canWrite(member: ScopeState | TenantScope): boolean {
+    return !isTenant(member) || this.#tenants.canWrite(member);
+  }
+
+  /** The ledger has nothing any more of a tenant cluster's journal. */
+  forget(scope: TenantScope): void {
+    this.#tenants.forget(scope);
+  }
+
+  /**
+   * The records that go with a window's events, one object after the other: of this cluster, and of those tenant clusters
+   * that are closed with it. `points` is where each watch of this cluster can be resumed. Until {@link appended} nothing is
+   * written between windows: the journal has a window that the ledger may not have.
+   */
+  *drainForAppend(
+    members: readonly ScopeState[],
+    points: WatchPoints,
+  ): Generator<void, readonly RecordChange[]> {
+    const records = yield* this.#drain(members.filter(isTenant), points);
+    this.#appended = false;
+    return records;
+  }
+
+  /** The ledger has what {@link drainForAppend} gave. */
+  appended(): void {
+    this.#appended = true;
+    this.#unwritten = [];
+    this.#savedAt = this.#options.clock.monotonic();
+  }
+
+  /**
+   * Writes the journal between windows, so that a restart knows of the time since the last one, and of
+   * tenant clusters that no window is closed of: only when that was done `atLeastMs` ago. Each tenant
+   * cluster's part is whole by itself, so that many of them take many short turns instead of one long one.
+   */
+  async save(atLeastMs: number): Promise<void> {
+    const { clock, ledger, logger, scopes } = this.#options;
+    const waiting = [...scopes.tenants.all];
+    // A window is written with those that are closed with it; the others wait for this.
+    const last = waiting.length === 0 ? this.#savedAt : this.#allSavedAt;
+    if (!this.#appended || clock.monotonic() - last < atLeastMs) return;
+    this.#savedAt = clock.monotonic();
+    this.#allSavedAt = this.#savedAt;
+    const turn = new Turn(clock);
+    // This cluster's own part is written once: whatever changes while the others take their turns is for the next save.
+    const still = new Standstill([], this.#options);
+    try {
+      await turn.take(this.#drain([], still.points));
+    } finally {
+      await still.release(turn);
+    }
+    for (;;) {
+      const outcome = await ledger.writeRecords(this.#unwritten);
+      if (outcome.kind !== 'written') {
+        logger.warn(`[controller] cannot save the journal: ${outcome.message}`);
+        return;
+      }
+      this.#unwritten = [];
+      const scopes = waiting.splice(0, firstForTurn(waiting).length);
+      if (scopes.length === 0) return;
+      await turn.next();
+      const changes = this.#tenants.drain(scopes, clock.now());
+      this.#unwritten = [...changes, ...this.#changesOfGaps(scopes)];
+    }
+  }
+
+  #state(points: WatchPoints): CollectorState {
+    const { scopes, observation } = this.#options;
+    return {
+      scopes: Object.fromEntries(scopes.host.map(({ scope, progress }) => [scope.name, progress])),
+      apart: scopes.apart(),
+      credits: this.#options.credits(),
+      watches: this.#resumable(points),
+      tenantClustersObservedAt: observation.tenantClusters.observedAt,
+    };
+  }
+
+  *#drain(
+    tenants: Iterable<TenantScope>,
+    points: WatchPoints,
+  ): Generator<void, readonly RecordChange[]> {
+    const { scopes, observation, clock } = this.#options;
+    const changes = yield* this.#changesOfTimelines();
+    yield* this.#clusterTexts.make(observation.tenantClusters.snapshot());
+    const state = this.#state(points);
+    this.#podsResumable ||= observation.pods.kind in state.watches;
+    this.#unwritten = [
+      ...this.#unwritten,
+      ...changes,
+      { key: STATE_KEY, value: encodeState(state) },
+      ...this.#changesOfTenantClusters(),
+      ...this.#tenants.drain(tenants, clock.now()),
+      ...this.#tenants.begin(scopes.tenants.all),
+      ...this.#changesOfGaps(tenants),
+    ];
+    return this.#unwritten;
+  }
+
+  /** A restart resumes where a watch has got to, so what it passed over is written with that. */
+  #changesOfGaps(tenants: Iterable<TenantScope>): readonly RecordChange[] {
+    this.#options.unseen.note(tenants);
+    return this.#options.gaps.drain();
+  }
+
+  *#changesOfTimelines(): Generator<void, readonly RecordChange[]> {
+    const changes: RecordChange[] = [];
+    for (const { timelines } of hostTimelines(this.#options.observation)) {
+      for (const change of yield* this.#changesOf(timelines)) changes.push(change);
+    }
+    return changes;
+  }
+
+  #changesOf<T extends Observed, S>(
+    timelines: Timelines<T, S>,
+    limit?: number,
+  ): Generator<void, RecordChange[]> {
+    const { kind } = timelines;
+    const unwritable = this.#unwritable.get(kind) ?? new Set<string>();
+    this.#unwritable.set(kind, unwritable);
+    const onWritten = (uid: string, error?: unknown): void => {
+      if (error === undefined) {
+        unwritable.delete(uid);
+        return;
+      }
+      unwritable.add(uid);
+      this.#options.logger.error(`[controller] journal: cannot write ${kind} ${uid}`, { error });
+    };
+    return timelineChanges(timelines, onWritten, limit);
+  }
+
+  /** Where something is not in the journal, a restart has to list. */
+  #resumable(watches: CollectorState['watches']): CollectorState['watches'] {
+    return Object.fromEntries(
+      Object.entries(watches).map(([name, point]) => {
+        const isWhole = (this.#unwritable.get(kindOfWatch(name))?.size ?? 0) === 0;
+        return [name, isWhole ? point : { knownAt: point.knownAt }];
+      }),
+    );
+  }
+
+  #changesOfTenantClusters(): readonly RecordChange[] {
+    const { tenantClusters } = this.#options.observation;
+    if (tenantClusters.version === this.#tenantClusters) return [];
+    this.#tenantClusters = tenantClusters.version;
+    const value = this.#clusterTexts.of(tenantClusters.snapshot());
+    return [{ key: TENANT_CLUSTERS_KEY, value }];
+  }
+}

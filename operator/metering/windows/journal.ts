@@ -1,0 +1,323 @@
+import type { HostNamespace } from '../../discovery/views.ts';
+import type { Ledger, RecordChange } from '../../ledger/ledger.ts';
+import type { Credit } from '../meters/credits.ts';
+import type { MeterScope } from '../meters/meters.ts';
+import { isRecord } from '../../model/is-record.ts';
+import { omitUndefined } from '../../model/omit-undefined.ts';
+import {
+  decodeJson,
+  decodeTimeline,
+  encodeJson,
+  encodeTimeline,
+  PROJECTION_VERSION,
+} from '../timelines/journal-text.ts';
+import type { LoadBalancerView, VolumeClaimView, WorkloadView } from '../timelines/held-objects.ts';
+import type { NodeView } from '../timelines/node.ts';
+import type { Observation } from '../timelines/observation.ts';
+import type { PodView } from '../timelines/pod.ts';
+import type { ResourceClaimView } from '../timelines/resource-claim.ts';
+import type { ResourceSliceView } from '../timelines/resource-slice.ts';
+import type { TenantClusterSnapshot } from '../timelines/tenant-cluster-snapshot.ts';
+import type { Observed, Tracked } from '../timelines/timeline-rules.ts';
+import type { Timelines } from '../timelines/timelines.ts';
+import type { Clock } from '../../telemetry/clock.ts';
+import type { Logger } from '../../telemetry/logger.ts';
+import { Turn } from '../../telemetry/turn.ts';
+import type { Api } from '../timelines/shared-values.ts';
+import { hostTimelines } from './host-kinds.ts';
+import type { ScopeProgress, WatchPoint } from './scope.ts';
+
+/**
+ * What a restart needs: the timelines of live objects, where each watch had got to, the tenant
+ * clusters, and how far every scope was closed. It is written in the same durable unit as the
+ * window's events, so that both are of the same moment (docs/metering.md#restarts). Records, all versioned JSON:
+ * `journal/timeline/<kind>/<uid>`, `journal/tenant-clusters`, `journal/state`.
+ */
+export const TIMELINE_PREFIX = 'journal/timeline/';
+export const TENANT_CLUSTERS_KEY = 'journal/tenant-clusters';
+export const STATE_KEY = 'journal/state';
+
+export const JOURNAL_VERSION = 1;
+
+/** The part of the journal that is written with every window. */
+export interface CollectorState {
+  readonly scopes: Readonly<Partial<Record<MeterScope, ScopeProgress>>>;
+  /** Of namespaces that are apart, by scope and namespace. */
+  readonly apart?: Readonly<Record<string, ScopeProgress>>;
+  readonly credits: readonly Credit[];
+  /** By kind of timeline: where its watch can be resumed, and until when its view is known to hold. */
+  readonly watches: Readonly<Record<string, WatchPoint>>;
+  /** When discovery last succeeded. */
+  readonly tenantClustersObservedAt: number;
+}
+
+/** Where a watch resumes; fits the reflector's option of that name. */
+export interface Resume<T> {
+  readonly resourceVersion?: string;
+  readonly objects: readonly T[];
+  readonly knownAt: number;
+}
+
+/** What a start found in the journal. */
+export interface RestoredJournal {
+  /** Undefined at the first start. */
+  readonly state: CollectorState | undefined;
+  /** Undefined where the journal knows nothing. */
+  readonly resume: {
+    readonly pods?: Resume<PodView>;
+    readonly nodes?: Resume<NodeView>;
+    readonly resourceClaims?: Resume<ResourceClaimView>;
+    readonly resourceSlices?: Resume<ResourceSliceView>;
+    readonly volumes?: Resume<VolumeClaimView>;
+    readonly loadBalancers?: Resume<LoadBalancerView>;
+    readonly workloads?: ResumableWorkloads;
+    readonly namespaces?: Resume<HostNamespace>;
+  };
+}
+
+/** Workloads of two resources, each of which has a watch of its own. */
+export interface ResumableWorkloads extends Resume<WorkloadView> {
+  /** Where each watch resumes, by the plural of its resource. */
+  readonly watches: Readonly<Partial<Record<string, WatchPoint>>>;
+}
+
+/** The name under which the journal has where one of several watches of a kind resumes. */
+export function watchName(kind: string, plural: string): string {
+  return `${kind}/${plural}`;
+}
+
+/** The kind of a name in the journal. */
+export function kindOfWatch(name: string): string {
+  return name.split('/', 1).join();
+}
+
+/** What reading the journal takes besides the ledger. */
+export interface RestoringParts {
+  readonly logger: Logger;
+  readonly clock: Pick<Clock, 'monotonic'>;
+}
+
+/** Puts the journal's timelines back into an empty observation. Call it before the watches begin. */
+export async function restoreJournal(
+  ledger: Pick<Ledger, 'record' | 'records'>,
+  observation: Observation,
+  { logger, clock }: RestoringParts,
+): Promise<RestoredJournal> {
+  const { state, tenantClusters } = await readJournalHead(ledger, logger);
+  if (state !== undefined) {
+    observation.tenantClusters.restore(tenantClusters, state.tenantClustersObservedAt);
+  }
+  const watches = state?.watches ?? {};
+  const restore = createTimelineRestorer({
+    ledger,
+    prefix: TIMELINE_PREFIX,
+    watches,
+    logger,
+    turn: new Turn(clock),
+  });
+  const ends = new Map(
+    hostTimelines(observation).map(({ timelines: { kind }, scope }) => [
+      kind,
+      state?.scopes[scope]?.end,
+    ]),
+  );
+  const put = <T extends Observed, S>(timelines: Timelines<T, S>) =>
+    restore(timelines, ends.get(timelines.kind));
+  const pods = await put(observation.pods);
+  const nodes = await put(observation.nodes);
+  const gpuPods = await put(observation.gpuPods);
+  const gpuNodes = await put(observation.gpuNodes);
+  const resourceClaims = await put(observation.resourceClaims);
+  const resourceSlices = await put(observation.resourceSlices);
+  const volumes = await put(observation.volumes);
+  const loadBalancers = await put(observation.loadBalancers);
+  const workloads = await put(observation.workloads);
+  const namespaces = await put(observation.namespaces);
+  const resume = {
+    // A watch that resumes tells the differences only: all that it feeds must know the rest.
+    ...(pods === undefined || gpuPods === undefined ? {} : { pods }),
+    ...(nodes === undefined || gpuNodes === undefined ? {} : { nodes }),
+    ...omitUndefined({ resourceClaims, resourceSlices, volumes, loadBalancers, namespaces }),
+    ...(workloads && { workloads: { ...workloads, watches: watchesOf('workload', watches) } }),
+  };
+  return { state, resume };
+}
+
+/** Where the watches of a kind that has several resume. */
+function watchesOf(
+  kind: string,
+  watches: CollectorState['watches'],
+): Readonly<Record<string, WatchPoint>> {
+  const prefix = watchName(kind, '');
+  return Object.fromEntries(
+    Object.entries(watches)
+      .filter(([name]) => name.startsWith(prefix))
+      .map(([name, point]) => [name.slice(prefix.length), point]),
+  );
+}
+
+export interface TimelineRestorerOptions {
+  readonly ledger: Pick<Ledger, 'records'>;
+  /** Before the kind in the keys of records. */
+  readonly prefix: string;
+  readonly watches: CollectorState['watches'];
+  readonly logger: Logger;
+  /** Probes are answered while tens of thousands of objects are read. */
+  readonly turn: Turn;
+}
+
+/** Puts the timelines of one kind back, and gives where its watch can resume. */
+export function createTimelineRestorer(options: TimelineRestorerOptions) {
+  const { ledger, prefix, watches, logger, turn } = options;
+  const api = {};
+  return async <T extends Observed, S>(
+    timelines: Timelines<T, S>,
+    closedUntil: number | undefined,
+  ): Promise<Resume<T> | undefined> => {
+    const from = `${prefix}${timelines.kind}/`;
+    const { read: restored, unreadable } = await readTimelines<T, S>(ledger, from, turn, api);
+    const watch = watches[timelines.kind];
+    if (unreadable.length > 0) logger.warn(unreadableText(timelines.kind, unreadable));
+    // To go on with a part would bill the past of the others once more, as if it had come to light late.
+    if (closedUntil === undefined || watch === undefined || unreadable.length > 0) {
+      timelines.unwritten.discard([...unreadable, ...restored.map(({ uid }) => uid)]);
+      return undefined;
+    }
+    timelines.restore(restored, closedUntil);
+    const live = restored.filter((timeline) => !timeline.gone);
+    return { ...watch, objects: live.map((timeline) => timeline.view) };
+  };
+}
+
+/** The timelines of one kind, and the uids of those that cannot be read. */
+async function readTimelines<T extends Observed, S>(
+  ledger: Pick<Ledger, 'records'>,
+  prefix: string,
+  turn: Turn,
+  api: Api = {},
+): Promise<{ readonly read: readonly Tracked<T, S>[]; readonly unreadable: readonly string[] }> {
+  const read: Tracked<T, S>[] = [];
+  const unreadable: string[] = [];
+  for await (const [key, text] of ledger.records(prefix)) {
+    const timeline = decodeTimeline<T, S>(text, api);
+    if (timeline === undefined) unreadable.push(key.slice(key.lastIndexOf('/') + 1));
+    else read.push(timeline);
+    if (turn.isOver) await turn.next();
+  }
+  return { read, unreadable };
+}
+
+/** What is logged of them. */
+function unreadableText(kind: string, unreadable: readonly string[]): string {
+  const what = `${unreadable.length} records of ${kind}`;
+  return `[controller] journal: cannot read ${what}: they are listed afresh`;
+}
+
+/** What changed in timelines, as long as nobody puts it back. */
+export interface DrainedChanges {
+  readonly changes: readonly RecordChange[];
+  /** It is not written after all. */
+  putBack(): void;
+}
+
+/** What changed in timelines since the last call; throws when one cannot be written, and nothing is drained then. */
+export function drainChanges<T extends Observed, S>(
+  prefix: string,
+  timelines: Timelines<T, S>,
+): DrainedChanges {
+  const drained = timelines.unwritten.drain();
+  const putBack = (): void => timelines.unwritten.putBack(drained);
+  try {
+    const keyOf = (uid: string): string => `${prefix}${timelines.kind}/${uid}`;
+    const changes = [
+      ...drained.removed.map((uid) => ({ key: keyOf(uid), value: undefined })),
+      ...drained.changed.map((each) => ({ key: keyOf(each.uid), value: encodeTimeline(each) })),
+    ];
+    return { changes, putBack };
+  } catch (error) {
+    putBack();
+    throw error;
+  }
+}
+
+/**
+ * What changed in timelines of this cluster since the last call, of `limit` of them at most, one after the other. One that
+ * cannot be written is reported and taken out of the journal, so that it costs nobody else theirs.
+ */
+export function* timelineChanges<T extends Observed, S>(
+  timelines: Timelines<T, S>,
+  onWritten: (uid: string, error?: unknown) => void,
+  limit?: number,
+): Generator<void, RecordChange[]> {
+  const { changed, removed } = timelines.unwritten.drain(limit);
+  const keyOf = (uid: string): string => `${TIMELINE_PREFIX}${timelines.kind}/${uid}`;
+  for (const uid of removed) onWritten(uid);
+  const changes: RecordChange[] = removed.map((uid) => ({ key: keyOf(uid), value: undefined }));
+  for (const timeline of changed) {
+    let value: string | undefined;
+    try {
+      value = encodeTimeline(timeline);
+      onWritten(timeline.uid);
+    } catch (error) {
+      onWritten(timeline.uid, error);
+    }
+    changes.push({ key: keyOf(timeline.uid), value });
+    yield;
+  }
+  return changes;
+}
+
+/** The part of a journal that says where watches resume. */
+interface Resumable {
+  readonly watches: Readonly<Record<string, WatchPoint>>;
+}
+
+export function encodeState(state: Resumable): string {
+  return encodeJson({ v: JOURNAL_VERSION, projection: PROJECTION_VERSION, state });
+}
+
+/** The state of a text written by {@link encodeState}; undefined when it is none, or of another version. */
+export function decodeState(text: string | undefined): Resumable | undefined {
+  const stored = decodeJson(text ?? '');
+  if (!isRecord(stored)) return undefined;
+  const { v, projection, state } = stored as {
+    v?: unknown;
+    projection?: unknown;
+    state?: Resumable;
+  };
+  if (v !== JOURNAL_VERSION || state === undefined) return undefined;
+  if (projection === PROJECTION_VERSION) return state;
+  const known = Object.entries(state.watches).map(([kind, { knownAt }]) => [kind, { knownAt }]);
+  return { ...state, watches: Object.fromEntries(known) };
+}
+
+/** What the journal says beside its timelines. */
+interface JournalHead {
+  /** Undefined at the first start, and where the journal is of no use: its timelines are then none. */
+  readonly state: CollectorState | undefined;
+  readonly tenantClusters: TenantClusterSnapshot;
+}
+
+/** Reads it. Without its tenant clusters nobody knows what closed windows have billed: it is then as if there were no journal. */
+async function readJournalHead(
+  ledger: Pick<Ledger, 'record'>,
+  logger: Logger,
+): Promise<JournalHead> {
+  const state = decodeState(await ledger.record(STATE_KEY)) as CollectorState | undefined;
+  const clustersText = await ledger.record(TENANT_CLUSTERS_KEY);
+  const head = { state, tenantClusters: [] };
+  if (state === undefined || clustersText === undefined) return head;
+  const clusters = decodeJson(clustersText);
+  if (isSnapshot(clusters)) return { ...head, tenantClusters: clusters.clusters };
+  const what = `${TENANT_CLUSTERS_KEY}: "${clustersText.slice(0, SHOWN_CHARACTERS)}"`;
+  logger.warn(
+    `[controller] journal: cannot read the tenant clusters: ${what}: everything is looked for afresh, and billed from now on`,
+  );
+  return { ...head, state: undefined };
+}
+
+const SHOWN_CHARACTERS = 80;
+
+function isSnapshot(value: unknown): value is { readonly clusters: TenantClusterSnapshot } {
+  return isRecord(value) && value['v'] === JOURNAL_VERSION && Array.isArray(value['clusters']);
+}

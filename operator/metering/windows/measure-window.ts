@@ -1,0 +1,149 @@
+import type { Settings } from '../../settings/settings.ts';
+import { type Credit, settleCredits, type Settlement } from '../meters/credits.ts';
+import { createFindings, type Findings } from '../meters/findings.ts';
+import { isNamespaced, METERED_OBJECTS } from '../meters/meters.ts';
+import { createTally, type Tally } from '../meters/tally.ts';
+import { atOnce } from '../../model/at-once.ts';
+import { errorText } from '../../model/error-text.ts';
+import type { DueWindow } from './due-windows.ts';
+import { type MeasuredOwn, measureOwn } from './measure-own.ts';
+import {
+  attempt,
+  attemptInTurns,
+  type FailedScope,
+  meterSettings,
+  runMeters,
+  type Shared,
+} from './measure-scope.ts';
+import type { HeldNodes } from './own-node-limit.ts';
+import type { ScopeState } from './scope.ts';
+import { observationOf } from '../timelines/seen-timelines.ts';
+
+/** What measuring a window came to. */
+export interface Measured {
+  /** The scopes that are in it whole; what is not here is to be measured another time. */
+  readonly members: readonly ScopeState[];
+  /** Those whose own objects kept them out of it, with what happened. */
+  readonly failed: readonly FailedScope[];
+  readonly findings: Findings;
+  /** What was found in tenant clusters with nodes of their own, by their ids. */
+  readonly ownFindings: ReadonlyMap<string, Findings>;
+  /** Own nodes that were left out, by tenant cluster. */
+  readonly heldNodes: ReadonlyMap<string, HeldNodes>;
+  readonly settlement: Settlement;
+}
+
+export interface MeasureOptions {
+  readonly settings: Settings;
+  /** What earlier windows billed too much and could not give back yet. */
+  readonly credits: readonly Credit[];
+  /** Monotonic, milliseconds, without what others did in between. */
+  readonly now: () => number;
+  /** How often in a row a scope has failed. */
+  readonly attempts: (name: string) => number;
+  /** Whether what a tenant cluster has did not change while it was measured. */
+  readonly isWhole: (member: ScopeState) => boolean;
+}
+
+/**
+ * Measures a window for the scopes that are closed with it, one object after the other. Changes nothing. What one scope
+ * makes throw, or takes too long, costs that scope its place in the window and nothing else
+ * (docs/architecture.md#what-may-fail-and-what-then).
+ */
+export function* measureWindow(
+  { window, members }: DueWindow,
+  options: MeasureOptions,
+): Generator<void, Measured> {
+  const { credits, now, attempts, isWhole } = options;
+  const settings = meterSettings(options.settings, window);
+  const { maxBackfillMs } = options.settings.metering;
+  const input = { window, settings };
+  const own = members.filter(({ scope }) => scope.ownNodes === true);
+  const ofHost = members.filter(({ scope }) => scope.ownNodes !== true);
+  const host = yield* measureHost(ofHost, input);
+  const failed = [...host.failed];
+  const measured: (readonly [member: ScopeState, own: MeasuredOwn])[] = [];
+  for (const member of own) {
+    const tries = attempts(member.scope.name);
+    const outcome = yield* attemptInTurns(member.scope, measureOwn(member, input, { now, tries }));
+    if ('reason' in outcome) failed.push(outcome);
+    else measured.push([member, outcome]);
+  }
+  // Nothing waits from here on. What has changed is measured another time.
+  const whole = measured.filter(([member]) => isWhole(member));
+  const tallies = [...host.tallies, ...whole.map(([, { tally }]) => tally)];
+  const charges = tallies.flatMap((tally) => [...tally.charges()]);
+  const settlement = settleCredits(charges, credits, window.end, maxBackfillMs);
+  const ownFindings = new Map<string, Findings>();
+  const heldNodes = new Map<string, HeldNodes>();
+  for (const [{ scope }, each] of whole) {
+    ownFindings.set(scope.gapsOf.scope, each.findings);
+    if (each.heldNodes !== undefined) heldNodes.set(scope.gapsOf.scope, each.heldNodes);
+  }
+  return {
+    members: [...host.members, ...whole.map(([member]) => member)],
+    failed,
+    findings: host.findings,
+    ownFindings,
+    heldNodes,
+    settlement,
+  };
+}
+
+interface MeasuredHost extends Pick<Measured, 'members' | 'failed' | 'findings'> {
+  readonly tallies: readonly Tally[];
+}
+
+/** All together, and only when that throws each by itself, to tell the one that does. */
+function* measureHost(
+  members: readonly ScopeState[],
+  shared: Shared,
+): Generator<void, MeasuredHost> {
+  const tally = createTally();
+  const findings = createFindings();
+  try {
+    for (const member of members) yield* runMeters(member, { ...shared, tally, findings });
+    return { members, failed: [], findings, tallies: [tally] };
+  } catch (error) {
+    const sorted = members.map((member) => {
+      const alone = { ...shared, tally: createTally(), findings: createFindings() };
+      const measured = attempt(member.scope, () => atOnce(runMeters(member, alone)));
+      return { member, failed: measured };
+    });
+    const failed = sorted.flatMap(({ member, failed: one }) =>
+      one === undefined ? [] : { ...one, namespaces: culpritsOf(member, shared) },
+    );
+    if (failed.length === 0) {
+      // Each can be measured, and all together cannot: none may be billed by half.
+      const reason = `measuring a window failed: ${errorText(error)}`;
+      const all = members.map(({ scope }) => ({ scope, reason }));
+      return { members: [], failed: all, findings: createFindings(), tallies: [] };
+    }
+    const whole = sorted.flatMap((one) => (one.failed === undefined ? [one.member] : []));
+    return { ...(yield* measureHost(whole, shared)), failed };
+  }
+}
+
+/** Namespaces of this cluster without which a scope can be measured; none where that does not help. */
+function culpritsOf(member: ScopeState, shared: Shared): readonly string[] {
+  const { namespace, observation } = member.scope;
+  if (namespace !== undefined) return [];
+  const fails = (included: ReadonlySet<string>): boolean => {
+    const part = observationOf(observation, (each) => included.has(each));
+    const alone = { ...shared, tally: createTally(), findings: createFindings() };
+    const measured = attempt(member.scope, () =>
+      atOnce(runMeters(member, { ...alone, observation: part })),
+    );
+    return measured !== undefined;
+  };
+  if (fails(new Set())) return [];
+  const search = (names: readonly string[]): readonly string[] => {
+    if (!fails(new Set(names))) return [];
+    if (names.length === 1) return names;
+    const middle = Math.ceil(names.length / 2);
+    return [...search(names.slice(0, middle)), ...search(names.slice(middle))];
+  };
+  const kinds = METERED_OBJECTS.filter(isNamespaced).map((object) => observation[object]);
+  const names = kinds.flatMap((kind) => [...kind.namespaces()].map(([name]) => name));
+  return search([...new Set(names)]);
+}

@@ -1,0 +1,46 @@
+import { namespacesOf, type TenantCluster } from '../../discovery/tenant-cluster.ts';
+import type { Window } from '../../model/window.ts';
+import { NamespaceChanges } from '../timelines/host-namespace.ts';
+import type { ObservationReader } from '../timelines/observation.ts';
+import { type Gap, NO_TENANCY } from './gaps.ts';
+
+/**
+ * Gives a gap for each tenant cluster whose pods ran in a window without any tenancy of their namespace
+ * (docs/metering.md#pods-without-a-tenant). Whatever the cause, events are missing there, which is not zero usage.
+ * Call it after a discovery pass of this process, which says whose a namespace is. A namespace counts from
+ * its creation, or from when its Namespace began to say whose it is.
+ */
+export function noTenancyGaps(
+  window: Window,
+  observation: Pick<ObservationReader, 'tenantClusters' | 'pods' | 'namespaces'>,
+): readonly Gap[] {
+  const { tenantClusters, pods, namespaces } = observation;
+  const { start, end } = window;
+  let changes: NamespaceChanges | undefined;
+  const isOwnSince = (cluster: TenantCluster, namespace: string): number => {
+    const mapped = cluster.syncedNamespaces?.find(({ name }) => name === namespace);
+    if (mapped === undefined) return cluster.createdAt;
+    changes ??= new NamespaceChanges(namespaces);
+    const says = changes.saysSince(namespace);
+    return says?.always === false ? says.at : mapped.createdAt;
+  };
+  const ranFrom = (cluster: TenantCluster, namespace: string): number | undefined => {
+    if (tenantClusters.tenancies(namespace, start, end).length > 0) return undefined;
+    const from = Math.max(start, isOwnSince(cluster, namespace));
+    for (const { spans } of pods.inNamespace(namespace)) {
+      const ran = spans.some(
+        (span) => span.state.phase === 'running' && span.from < end && span.to > from,
+      );
+      if (ran && from < end) return from;
+    }
+    return undefined;
+  };
+  return tenantClusters.current
+    .filter(({ excluded }) => !excluded)
+    .flatMap((cluster) => {
+      const starts = namespacesOf(cluster).flatMap((name) => ranFrom(cluster, name) ?? []);
+      if (starts.length === 0) return [];
+      const from = Math.min(...starts);
+      return [{ source: 'discovery', scope: cluster.id, from, to: end, reason: NO_TENANCY }];
+    });
+}

@@ -1,0 +1,47 @@
+import type { Settings } from '../../settings/settings.ts';
+import { sampleIntervalMs } from '../timelines/usage-samples.ts';
+import type { Clock } from '../../telemetry/clock.ts';
+import { partsOf } from './host-scope.ts';
+import type { CollectorSources } from './scope.ts';
+import type { UsageSampler } from './usage-sampler.ts';
+
+export interface SamplingOptions {
+  readonly sources: Pick<CollectorSources, 'pods'>;
+  /** Asked again for every sample. */
+  readonly settings: () => Settings;
+  readonly clock: Clock;
+}
+
+/** The wall clock may be set while somebody sleeps: nobody sleeps longer at a time. */
+const MAX_SLEEP_MS = 1_000;
+
+/** Samples from the first list of pods on, at whole multiples of the interval, until the signal is aborted. */
+export async function sampleRegularly(
+  sampler: Pick<UsageSampler, 'sample'>,
+  { sources, settings, clock }: SamplingOptions,
+  signal: AbortSignal,
+): Promise<void> {
+  const sample = async (): Promise<void> => {
+    if (!signal.aborted) await sampler.sample(clock.now(), signal);
+  };
+  // Only an abort ends the wait without a list.
+  await Promise.any(partsOf([sources.pods]).map((part) => part.ready(signal))).catch(
+    () => undefined,
+  );
+  await sample();
+  while (!signal.aborted) {
+    const interval = sampleIntervalMs(settings().metering.windowMs);
+    const next = (Math.floor(clock.now() / interval) + 1) * interval;
+    await sleepUntil(clock, next, signal);
+    await sample();
+  }
+}
+
+/** Sleeps in short stretches: the wall clock may be set meanwhile. */
+async function sleepUntil(clock: Clock, due: number, signal: AbortSignal): Promise<void> {
+  const begun = clock.now();
+  while (!signal.aborted && clock.now() < due && clock.now() >= begun - MAX_SLEEP_MS) {
+    const wait = Math.min(due - clock.now(), MAX_SLEEP_MS);
+    await clock.sleep(wait, signal).catch(() => undefined);
+  }
+}

@@ -1,0 +1,211 @@
+import type { Ledger, RecordChange } from '../../ledger/ledger.ts';
+import { errorText } from '../../model/error-text.ts';
+import type { LoadBalancerView, VolumeClaimView } from '../timelines/held-objects.ts';
+import type { NodeView } from '../timelines/node.ts';
+import type { Observation } from '../timelines/observation.ts';
+import type { PodView } from '../timelines/pod.ts';
+import type { ResourceClaimView } from '../timelines/resource-claim.ts';
+import type { ResourceSliceView } from '../timelines/resource-slice.ts';
+import type { Observed } from '../timelines/timeline-rules.ts';
+import type { Timelines } from '../timelines/timelines.ts';
+import { Turn } from '../../telemetry/turn.ts';
+import {
+  createTimelineRestorer,
+  decodeState,
+  drainChanges,
+  type DrainedChanges,
+  encodeState,
+  type RestoringParts,
+  type Resume,
+} from './journal.ts';
+import type { Quarantine } from './quarantine.ts';
+import type { ScopeProgress, WatchPoint } from './scope.ts';
+import { PRIVATE_OBJECTS, type TenantObjects, type TenantScope } from './tenant-scopes.ts';
+
+/**
+ * The journal of tenant clusters' own APIs, written in the same durable unit as that of this cluster.
+ * Records, all versioned JSON: `journal/tenant-api-state/<tenant cluster>`, and
+ * `journal/tenant-api/<tenant cluster>/<kind>/<uid>`.
+ */
+const STATE_PREFIX = 'journal/tenant-api-state/';
+const TIMELINE_PREFIX = 'journal/tenant-api/';
+
+/** What a restart needs besides the timelines. */
+interface TenantState {
+  readonly progress: ScopeProgress;
+  readonly hasOwnNodes: boolean;
+  readonly watches: Readonly<Record<string, WatchPoint>>;
+}
+
+/** What a start found of one tenant cluster. */
+export interface RestoredTenantApi {
+  /** Of the tenant cluster. */
+  readonly id: string;
+  /** With the timelines in it. */
+  readonly observation: Observation;
+  readonly progress: ScopeProgress;
+  readonly hasOwnNodes: boolean;
+  /** Where each watch resumes; undefined where the journal knows nothing. */
+  readonly resume: {
+    readonly pods: Resume<PodView> | undefined;
+    readonly nodes: Resume<NodeView> | undefined;
+    readonly resourceClaims: Resume<ResourceClaimView> | undefined;
+    readonly resourceSlices: Resume<ResourceSliceView> | undefined;
+    readonly volumes: Resume<VolumeClaimView> | undefined;
+    readonly loadBalancers: Resume<LoadBalancerView> | undefined;
+  };
+}
+
+/** Puts everything back that the journal has of tenant clusters' own APIs, into observations that `observe` makes. */
+export async function restoreTenantApis(
+  ledger: Pick<Ledger, 'records'>,
+  observe: (id: string) => Observation,
+  { logger, clock }: RestoringParts,
+): Promise<readonly RestoredTenantApi[]> {
+  const restored: RestoredTenantApi[] = [];
+  const turn = new Turn(clock);
+  for await (const [key, text] of ledger.records(STATE_PREFIX)) {
+    const id = key.slice(STATE_PREFIX.length);
+    const state = decodeState(text) as TenantState | undefined;
+    if (state === undefined) {
+      logger.warn(`[controller] journal: cannot read the state of tenant API "${id}"`);
+      continue;
+    }
+    const { progress, hasOwnNodes, watches } = state;
+    const observation = observe(id);
+    const prefix = `${TIMELINE_PREFIX}${id}/`;
+    const restore = createTimelineRestorer({ ledger, prefix, watches, logger, turn });
+    const { pods, nodes, volumes, loadBalancers, resourceClaims, resourceSlices } = observation;
+    const until = progress.end;
+    const resume = {
+      pods: await restore(pods, until),
+      nodes: await restore(nodes, until),
+      resourceClaims: await restore(resourceClaims, until),
+      resourceSlices: await restore(resourceSlices, until),
+      volumes: await restore(volumes, until),
+      loadBalancers: await restore(loadBalancers, until),
+    };
+    restored.push({ id, observation, progress, hasOwnNodes, resume });
+  }
+  return restored;
+}
+
+/** Each tenant cluster's part is written whole or not at all. */
+export class TenantJournal {
+  readonly #quarantine: Pick<Quarantine, 'hold' | 'reason'>;
+  readonly #written = new Map<string, string>();
+  /** Tenant clusters whose last attempt failed. */
+  readonly #failed = new Set<string>();
+
+  /** Tenant clusters that a restart finds with their progress. */
+  readonly #known: Set<string>;
+
+  constructor(quarantine: Pick<Quarantine, 'hold' | 'reason'>, known: Iterable<string>) {
+    this.#quarantine = quarantine;
+    this.#known = new Set(known);
+  }
+
+  /** What cannot be written is held, and is left as it was written last. */
+  drain(scopes: Iterable<TenantScope>, now: number): readonly RecordChange[] {
+    const changes: RecordChange[] = [];
+    for (const scope of scopes) {
+      const { name } = scope.scope;
+      if (this.#failed.has(name) && this.#quarantine.reason(name) !== undefined) continue;
+      const written = this.#attempt(scope, () => this.#changesOf(scope, now)) ?? [];
+      for (const change of written) changes.push(change);
+    }
+    return changes;
+  }
+
+  /** A restart has to know at the least how far they were closed. */
+  begin(scopes: Iterable<TenantScope>): readonly RecordChange[] {
+    const changes: RecordChange[] = [];
+    for (const { tenant, progress } of scopes) {
+      const { id, hasOwnNodes } = tenant;
+      if (this.#known.has(id)) continue;
+      this.#known.add(id);
+      changes.push(stateRecord(id, { progress, hasOwnNodes, watches: {} }));
+    }
+    return changes;
+  }
+
+  /** Whether a tenant cluster can be written whose last attempt failed; it is held again if not. */
+  canWrite(scope: TenantScope): boolean {
+    if (!this.#failed.has(scope.scope.name)) return true;
+    const attempt = this.#attempt(scope, () => {
+      for (const drained of drainAll(scope.tenant, () => true)) drained.putBack();
+      return true;
+    });
+    return attempt === true;
+  }
+
+  /** It has nothing any more of a tenant cluster that is gone; one that comes again begins anew. */
+  forget({ tenant: { id }, scope: { name } }: TenantScope): void {
+    this.#known.delete(id);
+    this.#written.delete(id);
+    this.#failed.delete(name);
+  }
+
+  #attempt<T>({ scope: { name } }: TenantScope, write: () => T): T | undefined {
+    try {
+      const written = write();
+      this.#failed.delete(name);
+      return written;
+    } catch (error) {
+      this.#failed.add(name);
+      this.#quarantine.hold(name, `its journal cannot be written: ${errorText(error)}`);
+      return undefined;
+    }
+  }
+
+  #changesOf({ tenant, progress }: TenantScope, now: number): readonly RecordChange[] {
+    const { id, hasOwnNodes } = tenant;
+    const watches = tenant.watchPoints(now);
+    const record = stateRecord(id, { progress, hasOwnNodes, watches });
+    // Part of a first list is nothing that a restart could go on from.
+    const drained = drainAll(tenant, (kind) => kind in watches);
+    const changes = drained.flatMap((each) => each.changes);
+    this.#known.add(id);
+    if (this.#written.get(id) === record.value) return changes;
+    this.#written.set(id, record.value);
+    return [...changes, record];
+  }
+}
+
+function stateRecord(
+  id: string,
+  state: TenantState,
+): { readonly key: string; readonly value: string } {
+  return { key: STATE_PREFIX + id, value: encodeState(state) };
+}
+
+/** What changed of all kinds that are wanted; where one cannot be written nothing is drained. */
+function drainAll(
+  { id, observation }: Pick<TenantObjects, 'id' | 'observation'>,
+  isWanted: (kind: string) => boolean,
+): readonly DrainedChanges[] {
+  const drained: DrainedChanges[] = [];
+  try {
+    for (const object of PRIVATE_OBJECTS) {
+      const timelines: Timelines<Observed, unknown> = observation[object];
+      if (!isWanted(timelines.kind)) continue;
+      drained.push(drainChanges(`${TIMELINE_PREFIX}${id}/`, timelines));
+    }
+    return drained;
+  } catch (error) {
+    for (const each of drained) each.putBack();
+    throw error;
+  }
+}
+
+/** The changes that take everything of a tenant cluster out of the journal. */
+export async function forgetTenantApi(
+  ledger: Pick<Ledger, 'records'>,
+  id: string,
+): Promise<readonly RecordChange[]> {
+  const changes: RecordChange[] = [{ key: STATE_PREFIX + id, value: undefined }];
+  for await (const [key] of ledger.records(`${TIMELINE_PREFIX}${id}/`)) {
+    changes.push({ key, value: undefined });
+  }
+  return changes;
+}

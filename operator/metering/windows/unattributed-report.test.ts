@@ -1,0 +1,58 @@
+import { Registry } from 'prom-client';
+import { expect, test } from 'vitest';
+import { createCapturingLogger } from '../../kubernetes/testing/capturing-logger.ts';
+import { createFindings, type Findings } from '../meters/findings.ts';
+import { PARTS_PER_GPU } from '../../model/gpu-parts.ts';
+import { createCollectorMetrics } from './collector-metrics.ts';
+import { unattributedReport, UnattributedWatch } from './unattributed-report.ts';
+
+const REASON = 'managed by "a", which is no tenant cluster of its namespace';
+
+/** Objects by name, with the GPU-seconds that each held. */
+function found(objects: Readonly<Record<string, number>>): Findings {
+  const findings = createFindings();
+  for (const [name, seconds] of Object.entries(objects)) {
+    const gpu = PARTS_PER_GPU * BigInt(seconds * 1000);
+    findings.unattributed.set(name, { reason: REASON, gpu });
+  }
+  return findings;
+}
+
+test('GPU time is hidden behind objects that hold none, or in what is not shown', () => {
+  const many = Array.from({ length: 20 }, (_, index) => [`ns/web-${index}`, 0] as const);
+  const findings = found({ ...Object.fromEntries(many), 'ns/small': 15, 'ns/large': 45.5 });
+  const report = unattributedReport(findings, true);
+  expect(report).toMatchObject({ total: 22, gpus: { seconds: 60.5, objects: 2 } });
+  expect(report.items).toHaveLength(10);
+  expect(report.items.slice(0, 3)).toEqual([
+    `ns/large: ${REASON} (45.5 GPU-seconds)`,
+    `ns/small: ${REASON} (15 GPU-seconds)`,
+    `ns/web-0: ${REASON}`,
+  ]);
+  // Where GPUs are not measured nothing is said of them.
+  expect(unattributedReport(findings, false)).not.toHaveProperty('gpus');
+});
+
+test('unattributed GPU time fills the log, or is told by nothing but a window’s report', async () => {
+  const logger = createCapturingLogger();
+  const registry = new Registry();
+  const watch = new UnattributedWatch({ metrics: createCollectorMetrics(registry), logger });
+  const close = (objects: Readonly<Record<string, number>>): void => {
+    const findings = found(objects);
+    watch.note('2026-11-21T09:01:00Z', unattributedReport(findings, true), findings);
+  };
+  close({ 'ns/web': 0 });
+  expect(logger.lines).toEqual([]);
+  for (const name of ['ns/job-1', 'ns/job-2', 'ns/job-3']) close({ [name]: 20, 'ns/web': 0 });
+  expect(logger.lines).toEqual([
+    `warn [metrics] window 09:01:00: 20 GPU-seconds are unattributed, and billed to nobody: ns/job-1: ${REASON} (20 GPU-seconds)`,
+  ]);
+  close({ 'ns/job-4': 20, 'other/job': 10 });
+  expect(logger.lines).toHaveLength(2);
+  close({ 'ns/web': 0 });
+  close({});
+  expect(logger.lines.slice(2)).toEqual(['info [metrics] no GPU time is unattributed any more']);
+  const text = await registry.metrics();
+  expect(text).toContain('meterfeed_unattributed_gpu_seconds_total 90');
+  expect(text).toContain('meterfeed_unattributed_objects 0');
+});

@@ -1,0 +1,75 @@
+import type { Findings } from '../meters/findings.ts';
+import { omitUndefined } from '../../model/omit-undefined.ts';
+import type { Logger } from '../../telemetry/logger.ts';
+import type { CollectorMetrics } from './collector-metrics.ts';
+import { toSeconds } from './gpu-report.ts';
+
+/** Objects that cannot be told whose they are, which nobody is billed for (docs/operations.md#unattributed-usage). */
+export interface UnattributedReport {
+  readonly total: number;
+  /** The first ten, those that hold most GPU time first: `namespace/name: reason (12 GPU-seconds)`. */
+  readonly items: readonly string[];
+  /** How much GPU time some of them held; absent where the scope `gpus` was not closed. */
+  readonly gpus?: { readonly seconds: number; readonly objects: number };
+}
+
+const SHOWN = 10;
+
+export function unattributedReport(
+  { unattributed }: Pick<Findings, 'unattributed'>,
+  hasGpus: boolean,
+): UnattributedReport {
+  const objects = [...unattributed].toSorted(([, a], [, b]) => Number(b.gpu - a.gpu));
+  const holding = objects.filter(([, { gpu }]) => gpu > 0n);
+  const seconds = toSeconds(holding.reduce((sum, [, { gpu }]) => sum + gpu, 0n));
+  return {
+    total: objects.length,
+    items: objects.slice(0, SHOWN).map(([name, { reason, gpu }]) => {
+      return `${name}: ${reason}${gpu > 0n ? ` (${toSeconds(gpu)} GPU-seconds)` : ''}`;
+    }),
+    ...omitUndefined({ gpus: hasGpus ? { seconds, objects: holding.length } : undefined }),
+  };
+}
+
+export interface UnattributedWatchOptions {
+  readonly metrics: Pick<CollectorMetrics, 'unattributedObjects' | 'unattributedGpuSeconds'>;
+  readonly logger: Logger;
+}
+
+/** Tells of GPU time that nobody is billed for: in metrics in every window, in the log once per change. */
+export class UnattributedWatch {
+  readonly #options: UnattributedWatchOptions;
+  /** Namespaces and reasons, as last logged: pods of a job come and go without being news. */
+  #causes = '';
+
+  constructor(options: UnattributedWatchOptions) {
+    this.#options = options;
+  }
+
+  /** Takes in what a window has found in which GPUs were measured. */
+  note(
+    windowEnd: string,
+    report: UnattributedReport,
+    { unattributed }: Pick<Findings, 'unattributed'>,
+  ): void {
+    const { metrics, logger } = this.#options;
+    const { total, items, gpus = { seconds: 0, objects: 0 } } = report;
+    metrics.unattributedObjects.set(total);
+    metrics.unattributedGpuSeconds.inc(gpus.seconds);
+    const causes = [...unattributed].flatMap(([name, { reason, gpu }]) =>
+      gpu > 0n ? `${name.split('/')[0]}: ${reason}` : [],
+    );
+    const next = [...new Set(causes)].toSorted().join('\n');
+    if (next === this.#causes) return;
+    this.#causes = next;
+    if (next === '') {
+      logger.info('[metrics] no GPU time is unattributed any more');
+      return;
+    }
+    const holding = items.slice(0, gpus.objects).join(', ');
+    const more = gpus.objects > SHOWN ? ` and ${gpus.objects - SHOWN} more` : '';
+    logger.warn(
+      `[metrics] window ${windowEnd.slice(11, 19)}: ${gpus.seconds} GPU-seconds are unattributed, and billed to nobody: ${holding}${more}`,
+    );
+  }
+}

@@ -1,0 +1,313 @@
+import { least } from '../../model/extremes.ts';
+import type { Settings } from '../../settings/settings.ts';
+import type { Explanations } from '../explanations/explanations.ts';
+import type { QueuedArrivals } from '../../kubernetes/queued-arrivals.ts';
+import type { Ledger, RecordChange } from '../../ledger/ledger.ts';
+import { assembleEvents } from '../meters/assemble.ts';
+import type { Credit } from '../meters/credits.ts';
+import type { Window } from '../../model/window.ts';
+import type { Observation } from '../timelines/observation.ts';
+import { sampleHoldMs } from '../timelines/usage-samples.ts';
+import type { Clock } from '../../telemetry/clock.ts';
+import type { Logger } from '../../telemetry/logger.ts';
+import type { Span, Tracer } from '../../telemetry/tracer.ts';
+import { Turn } from '../../telemetry/turn.ts';
+import type { AppendEnd, Appender } from './appender.ts';
+import type { CollectorMetrics } from './collector-metrics.ts';
+import type { DueWindow, DueWindows } from './due-windows.ts';
+import { forgetEndedTenants, releaseLeft } from './ended-tenants.ts';
+import { type Gaps, type UsageFailure, type UsageFailures, PAST_GAPS_MS } from './gaps.ts';
+import type { RestoredJournal } from './journal.ts';
+import { GpuHistory } from './gpu-history/gpu-history.ts';
+import { GPU_SHARES } from './gpu-history/gpu-series.ts';
+import { shareRows } from './gpu-history/share-rows.ts';
+import { JournalWriter } from './journal-writer.ts';
+import type { FailedScope } from './measure-scope.ts';
+import { measureWindow, type Measured } from './measure-window.ts';
+import { forOneTurn } from './one-turn.ts';
+import type { OwnNodeNotices } from './own-node-limit.ts';
+import type { Quarantine } from './quarantine.ts';
+import type { WindowReports } from './report-store.ts';
+import type { Scopes } from './scopes.ts';
+import { Standstill } from './standstill.ts';
+import type { RestoredTenantApi } from './tenant-journal.ts';
+import { UnseenStretches } from './unseen-stretches.ts';
+import { windowGaps } from './window-gaps.ts';
+import { createWindowReporter, type WindowReporter } from './window-report.ts';
+
+export interface WindowCloserOptions {
+  readonly observation: Observation;
+  readonly restored: Pick<RestoredJournal, 'state'>;
+  readonly restoredTenants?: readonly Pick<RestoredTenantApi, 'id'>[];
+  readonly ledger: Pick<Ledger, 'stats' | 'record' | 'records' | 'writeRecords'>;
+  readonly settings: () => Settings;
+  readonly clock: Clock;
+  readonly logger: Logger;
+  readonly scopes: Scopes;
+  /** What the watches of this cluster bring. */
+  readonly arrivals: QueuedArrivals;
+  readonly due: DueWindows;
+  readonly gaps: Gaps;
+  readonly quarantine: Quarantine;
+  readonly ownNodes: OwnNodeNotices;
+  readonly reports: WindowReports;
+  readonly metrics: CollectorMetrics;
+  readonly appender: Appender;
+  readonly explanations: Pick<Explanations, 'recordsFor'>;
+  /** Of this cluster's metrics API. */
+  readonly usageFailures: UsageFailures;
+  /** Of a tenant cluster's own metrics API. */
+  readonly tenantUsageFailure: (id: string) => UsageFailure | undefined;
+  /** Called whenever a window was closed and is in the ledger. */
+  readonly onClosed: () => void;
+  readonly tracer?: Tracer;
+}
+
+/** A window that is being closed. */
+interface Closing {
+  /** When measuring began, monotonic. */
+  readonly begun: number;
+  readonly turn: Turn;
+  readonly span: Span | undefined;
+}
+
+/** What a window came to, and the records that go with its events. */
+interface Written {
+  readonly closed: DueWindow;
+  readonly measured: Measured;
+  readonly journal: readonly RecordChange[];
+}
+
+/** Closes windows, each scope's once. */
+export class WindowCloser {
+  readonly journal: JournalWriter;
+  readonly #options: WindowCloserOptions;
+  readonly #reporter: WindowReporter;
+  readonly #gpus: GpuHistory;
+  readonly #startedAt: number;
+  #credits: readonly Credit[];
+  #lastWindow: Window | undefined;
+  #closedHead = 0;
+  #closedUntil = -Infinity;
+  /** Some of what is due is closed, and the rest is not. */
+  #isClosing = false;
+
+  constructor(options: WindowCloserOptions) {
+    this.#options = options;
+    this.#credits = options.restored.state?.credits ?? [];
+    const unseen = new UnseenStretches(options);
+    this.journal = new JournalWriter({ ...options, unseen, credits: () => this.#credits });
+    this.#reporter = createWindowReporter(options);
+    this.#gpus = new GpuHistory({ ...options, series: GPU_SHARES });
+    this.#startedAt = options.clock.now();
+    const { lastWindowEnd: end } = options.ledger.stats();
+    if (end !== undefined) this.#lastWindow = { start: end - options.scopes.windowMs, end };
+  }
+
+  get lastWindow(): Window | undefined {
+    return this.#lastWindow;
+  }
+
+  /**
+   * The ledger's head when the last window was in it; undefined while one is closed in memory and not in the ledger yet, and
+   * while others of the same time are due.
+   */
+  get closedHead(): number | undefined {
+    return this.#isClosing ? undefined : this.#closedHead;
+  }
+
+  /** As `Collector.closedUntil`. */
+  get closedUntil(): number {
+    return this.#closedUntil;
+  }
+
+  /** Closes everything that is due and can be closed, oldest first; the end when it cannot go on. */
+  async closeDue(signal: AbortSignal): Promise<AppendEnd | undefined> {
+    const end = await this.#closeAllDue(signal);
+    if (end === undefined) this.#isClosing = false;
+    return end;
+  }
+
+  async #closeAllDue(signal: AbortSignal): Promise<AppendEnd | undefined> {
+    const { due, metrics, appender, clock, tracer } = this.#options;
+    const turn = new Turn(clock);
+    while (!signal.aborted) {
+      metrics.lagSeconds.set(due.lagMs() / 1000);
+      if (!appender.mayAppend()) return undefined;
+      const next = due.next();
+      if (next === undefined) return undefined;
+      const begun = clock.monotonic();
+      const span = tracer?.begin('window', { end: new Date(next.window.end).toISOString() });
+      const end = await this.#closeNext(next, { begun, turn, span }, signal);
+      span?.end();
+      if (end !== undefined) return end;
+      if (turn.isOver) await turn.next();
+    }
+    return undefined;
+  }
+
+  async #closeNext(
+    due: DueWindow,
+    closing: Closing,
+    signal: AbortSignal,
+  ): Promise<AppendEnd | undefined> {
+    const end = await this.#gpus.load(due.window.start, signal);
+    if (end !== undefined) return end;
+    const next = this.#options.due.still(this.#forOneTurn(due));
+    return next && (await this.#close(this.#writable(next), closing, signal));
+  }
+
+  /**
+   * Nothing changes what is known of objects from measuring until the journal is drained, so that events and journal are
+   * of one moment. What watches bring meanwhile is late to the window.
+   */
+  async #measureAndSettle(next: DueWindow, { turn }: Closing, now: number): Promise<Written> {
+    const still = new Standstill(next.members, this.#options);
+    try {
+      const measured = await turn.take(this.#measure(next, still, turn));
+      for (const failed of measured.failed) this.#hold(failed);
+      const closed = { window: next.window, members: measured.members };
+      // Nothing of those that failed is billed; they are held, so that this comes to an end.
+      if (closed.members.length === 0) return { closed, measured, journal: [] };
+      this.#credits = measured.settlement.credits;
+      this.#isClosing = true;
+      this.#settle(closed);
+      this.#noteGaps(closed, measured, now);
+      const journal = await turn.take(this.journal.drainForAppend(closed.members, still.points));
+      return { closed, measured, journal };
+    } finally {
+      await still.release(turn);
+    }
+  }
+
+  async #close(
+    next: DueWindow,
+    closing: Closing,
+    signal: AbortSignal,
+  ): Promise<AppendEnd | undefined> {
+    const { begun, turn, span } = closing;
+    const { clock, ledger, appender, reports, explanations, scopes, settings } = this.#options;
+    const { window } = next;
+    const now = clock.now();
+    const closedAt = new Date(now).toISOString();
+    const backfilled = this.#isBackfilled(window);
+    const { closed, measured, journal } = await this.#measureAndSettle(next, closing, now);
+    if (closed.members.length === 0) return undefined;
+    const made = { window, recordedAt: closedAt, backfilled };
+    const assembled = await turn.take(assembleEvents(measured.settlement.settled, made));
+    const shares = shareRows([measured.findings, ...measured.ownFindings.values()]);
+    const gpus = await this.#gpus.add(window.start, shares, turn);
+    const evidence = await explanations.recordsFor({ ...assembled, window, closedAt: now });
+    const { lastWindowEnd = -Infinity } = ledger.stats();
+    const advance = window.end > lastWindowEnd ? { windowEnd: window.end } : {};
+    const batch = {
+      events: assembled.events,
+      records: [...journal, ...gpus, ...evidence],
+      ...advance,
+    };
+    const outcome = await appender.append(batch, signal, span);
+    if (outcome.kind !== 'appended') return outcome;
+    this.#closedHead = ledger.stats().sequence;
+    const listed = scopes.host.filter((state) => state.listed);
+    this.#closedUntil = least(listed.map(({ progress }) => progress.end));
+    this.journal.appended();
+    for (const { properties } of assembled.events) {
+      const seconds = properties?.['uncertain_seconds'];
+      if (typeof seconds === 'number') this.#options.metrics.uncertainSeconds.inc(seconds);
+    }
+    if (this.#lastWindow === undefined || window.end > this.#lastWindow.end) {
+      this.#lastWindow = { start: window.start, end: window.end };
+    }
+    this.#options.onClosed();
+    const durationMs = Math.round(clock.monotonic() - begun);
+    const times = { closedAt, durationMs, backfilled };
+    const result = { ...measured, ...assembled };
+    const report = this.#reporter.report(closed, result, outcome.outcomes, times);
+    const { windowMs } = settings().metering;
+    await forgetEndedTenants({
+      ...this.#options,
+      scopes: scopes.tenants,
+      journal: this.journal,
+      windowMs,
+    });
+    // Only a report: the window itself is safe, and the report stays in memory if this fails.
+    await ledger.writeRecords(reports.add(report));
+    return undefined;
+  }
+
+  #forOneTurn({ window, members }: DueWindow): DueWindow {
+    const { quarantine } = this.#options;
+    return { window, members: forOneTurn(members, (name) => quarantine.attempts(name)) };
+  }
+
+  /** Without the tenant clusters whose journal could not be written, and still cannot. */
+  #writable({ window, members }: DueWindow): DueWindow {
+    return { window, members: members.filter((member) => this.journal.canWrite(member)) };
+  }
+
+  /** Of a scope of this cluster the namespaces that are to blame, where that is known. */
+  #hold({ scope, reason, namespaces = [] }: FailedScope): void {
+    const { scopes, quarantine } = this.#options;
+    const names = namespaces.length === 0 ? [scope.name] : scopes.setApart(scope, namespaces);
+    for (const name of names) quarantine.hold(name, reason);
+  }
+
+  #measure(next: DueWindow, still: Standstill, turn: Turn): Generator<void, Measured> {
+    const { clock, quarantine } = this.#options;
+    return measureWindow(next, {
+      now: () => clock.monotonic() - turn.othersMs,
+      attempts: (name) => quarantine.attempts(name),
+      isWhole: (member) => still.isWhole(member),
+      settings: this.#options.settings(),
+      credits: this.#credits,
+    });
+  }
+
+  /** Its end had passed before the start, or it waited until the next one was due as well. */
+  #isBackfilled({ start, end }: Window): boolean {
+    const { clock, settings } = this.#options;
+    const { settlingDelayMs } = settings().metering;
+    return end <= this.#startedAt || clock.now() - end > end - start + settlingDelayMs;
+  }
+
+  /**
+   * From here on the window counts as closed in memory, so that what arrives during the append is a
+   * late fact of it; the append is tried until the ledger has it.
+   */
+  #settle({ window, members }: DueWindow): void {
+    const { observation, scopes, gaps, settings, quarantine } = this.#options;
+    const { windowMs, maxBackfillMs } = settings().metering;
+    const holdMs = sampleHoldMs(windowMs);
+    for (const member of members) {
+      const { end, sizeMs } = window;
+      const { scope } = member;
+      member.progress = { ...member.progress, end, sizeMs };
+      member.learntUntil = observation.tenantClusters.sequence;
+      for (const timelines of scope.timelines) timelines.settle(end);
+      gaps.filled(scope.gapsOf, end);
+      quarantine.release(scope.name);
+      if (scope.ownNodes === true) scope.observation.usage.prune(end, holdMs);
+    }
+    scopes.rejoin(members);
+    const ends = scopes.all.map(({ scope, progress }) => [scope.name, progress.end] as const);
+    const oldest = least(ends.map(([, end]) => end));
+    const pods = ends.filter(([name]) => name === 'pods' || name.startsWith('pods/'));
+    observation.usage.prune(least(pods.map(([, end]) => end)), holdMs);
+    releaseLeft(observation, this.#options.clock.now());
+    observation.tenantClusters.prune(oldest - maxBackfillMs);
+  }
+
+  #noteGaps({ window, members }: DueWindow, measured: Measured, now: number): void {
+    const { gaps, metrics, settings, observation, ownNodes } = this.#options;
+    const { ownFindings, heldNodes } = measured;
+    for (const id of ownFindings.keys()) ownNodes.note(id, window, heldNodes.get(id));
+    // What the journal says of tenant clusters may be older than the window.
+    const isDiscovered = observation.tenantClusters.observedAt >= this.#startedAt;
+    const noted = windowGaps({ window, members }, measured, { ...this.#options, isDiscovered });
+    for (const gap of noted) {
+      metrics.gapSeconds.inc({ source: gap.source }, gaps.note(gap) / 1000);
+    }
+    const retained = now - settings().ledger.retentionMs;
+    gaps.prune(retained, Math.min(retained, now - PAST_GAPS_MS));
+  }
+}

@@ -1,0 +1,43 @@
+import type { ObservationReader } from '../timelines/observation.ts';
+import type { DueWindow } from './due-windows.ts';
+import {
+  type Gap,
+  omittedSliceGaps,
+  unsampledGaps,
+  type UsageFailure,
+  type UsageFailures,
+} from './gaps.ts';
+import type { Measured } from './measure-window.ts';
+import { noTenancyGaps } from './no-tenancy.ts';
+import { heldNodesGap } from './own-node-limit.ts';
+
+export interface WindowGapsOptions {
+  /** Of this cluster's metrics API. */
+  readonly usageFailures: UsageFailures;
+  /** Of a tenant cluster's own metrics API. */
+  readonly tenantUsageFailure: (id: string) => UsageFailure | undefined;
+  /** Discovery has looked since the start of this process. */
+  readonly isDiscovered: boolean;
+}
+
+/** What measuring a closed window could not tell, as gaps. */
+export function windowGaps(
+  { window, members }: DueWindow,
+  { findings, ownFindings, heldNodes }: Pick<Measured, 'findings' | 'ownFindings' | 'heldNodes'>,
+  { usageFailures, tenantUsageFailure, isDiscovered }: WindowGapsOptions,
+): readonly Gap[] {
+  const pods: readonly ObservationReader[] = members
+    .filter(({ scope }) => /^pods(\/|$)/.test(scope.name))
+    .map(({ scope }) => scope.observation);
+  const droppedUntil = Math.max(...pods.map(({ usage }) => usage.droppedUntil));
+  return [
+    ...[...ownFindings].flatMap(([id, found]) => [
+      ...unsampledGaps(window, found, { all: undefined, of: tenantUsageFailure }),
+      ...omittedSliceGaps(window, found, id),
+    ]),
+    ...[...heldNodes].map(([id, held]) => heldNodesGap(window, id, held)),
+    ...omittedSliceGaps(window, findings),
+    ...(pods.length > 0 ? unsampledGaps(window, findings, usageFailures, droppedUntil) : []),
+    ...(isDiscovered ? pods : []).flatMap((observation) => noTenancyGaps(window, observation)),
+  ];
+}

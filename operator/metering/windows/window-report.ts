@@ -1,0 +1,212 @@
+import type { Assembled } from '../meters/assemble.ts';
+import type { Settings } from '../../settings/settings.ts';
+import type { EventOutcome } from '../../ledger/ledger.ts';
+import type { Findings, GpuBalance } from '../meters/findings.ts';
+import { omitUndefined } from '../../model/omit-undefined.ts';
+import { formatInstant } from '../../model/window.ts';
+import type { Observation } from '../timelines/observation.ts';
+import type { Logger } from '../../telemetry/logger.ts';
+import type { CollectorMetrics } from './collector-metrics.ts';
+import { type ControlPlaneReport, controlPlaneReport } from './control-plane-report.ts';
+import type { DueWindow } from './due-windows.ts';
+import type { Gap, Gaps } from './gaps.ts';
+import { type GpuReport, gpuReport, unaccountedSeconds } from './gpu-report.ts';
+import type { Measured } from './measure-window.ts';
+import { OwnNodeWatch } from './own-node-watch.ts';
+import { TENANT_API } from './tenant-scopes.ts';
+import {
+  type UnattributedReport,
+  unattributedReport,
+  UnattributedWatch,
+} from './unattributed-report.ts';
+
+/** What closing one window came to. A window whose scopes were closed at different times has one report for each time. */
+export interface WindowReport {
+  /** RFC 3339. */
+  readonly windowStart: string;
+  readonly windowEnd: string;
+  readonly closedAt: string;
+  /** Measuring and appending, milliseconds of the monotonic clock. */
+  readonly durationMs: number;
+  /** The scopes that were closed: `pods`, `gpus`, `volumes`, `load-balancers`, `workloads`, `tenant-api`. */
+  readonly scopes: readonly string[];
+  /** Of how many tenant clusters the own APIs were closed. */
+  readonly tenantApis?: number;
+  readonly events: number;
+  /** Of those, ones that the ledger had with the same and with another quantity. */
+  readonly duplicates: number;
+  readonly conflicts: number;
+  readonly tenants: number;
+  readonly tenantClusters: number;
+  readonly backfilled: boolean;
+  /** Gaps that touch the window. */
+  readonly gaps: readonly Gap[];
+  /** Charges that could not become an event, `what: where: "input"`. */
+  readonly refused: readonly string[];
+  readonly unattributed: UnattributedReport;
+  /** What pods of control planes used; absent where there is none. */
+  readonly controlPlane?: ControlPlaneReport;
+  /** What is of virtual machines that are nodes, and so no usage of its namespace: how many objects, and the first ten; absent where there are none. */
+  readonly machines?: { readonly total: number; readonly items: readonly string[] };
+  /** Where GPU time went; absent where the scope `gpus` was not closed. */
+  readonly gpus?: GpuReport;
+  /** Nodes that several tenant clusters have an equal claim to: dedicated to none, their pods billed as shared. */
+  readonly contestedNodes: readonly ContestedNode[];
+  /** What tenants say of their own nodes and somebody should look at, of the last day; absent where there is none. */
+  readonly ownNodeProblems?: readonly string[];
+  /** Object time that was billed too much in closed windows and waits to be given back, seconds. */
+  readonly openCreditSeconds: number;
+  /** Of it, what found no charge within MAX_BACKFILL. */
+  readonly unsettledCreditSeconds: number;
+}
+
+export interface ContestedNode {
+  readonly node: string;
+  readonly tenantClusters: readonly string[];
+}
+
+/** Says what closing a window came to: in its report, in metrics and in the log. */
+export interface WindowReporter {
+  report(
+    closed: DueWindow,
+    result: Result,
+    outcomes: readonly EventOutcome[],
+    times: ReportTimes,
+  ): WindowReport;
+}
+
+/** What was measured, and the events that came of it. */
+type Result = Measured & Assembled;
+type ReportTimes = Pick<WindowReport, 'closedAt' | 'durationMs' | 'backfilled'>;
+
+export interface WindowReporterOptions {
+  readonly observation: Observation;
+  readonly gaps: Pick<Gaps, 'list'>;
+  readonly metrics: CollectorMetrics;
+  readonly settings: () => Settings;
+  readonly logger: Logger;
+}
+
+export function createWindowReporter(options: WindowReporterOptions): WindowReporter {
+  const { observation, gaps, metrics, logger } = options;
+  const ownNodes = new OwnNodeWatch({
+    mostDownPercent: () => options.settings().metering.ownNodeDowntimePercent,
+    metrics,
+    logger,
+  });
+
+  const unattributed = new UnattributedWatch({ metrics, logger });
+
+  const reportOf = (
+    { window, members }: DueWindow,
+    result: Result,
+    outcomes: readonly EventOutcome[],
+    times: ReportTimes,
+  ): WindowReport => {
+    const { events, refused, findings, ownFindings, settlement } = result;
+    const hosts = members.filter(({ scope }) => scope.ownNodes !== true);
+    const own = ownFindings.size;
+    ownNodes.note(window, ownFindings);
+    const ownNodeProblems = ownNodes.problems();
+    const hasGpus = hasHostGpus(members) || members.some(({ scope }) => scope.ownNodes === true);
+    return {
+      windowStart: formatInstant(window.start),
+      windowEnd: formatInstant(window.end),
+      ...times,
+      scopes: [...hosts.map(({ scope }) => scope.name), ...(own > 0 ? [TENANT_API] : [])],
+      ...omitUndefined({ tenantApis: own > 0 ? own : undefined }),
+      events: events.length,
+      duplicates: outcomes.filter((kind) => kind === 'duplicate').length,
+      conflicts: outcomes.filter((kind) => kind === 'conflict').length,
+      tenants: new Set(events.map((event) => event.tenant)).size,
+      tenantClusters: observation.tenantClusters.current.length,
+      gaps: gaps.list().filter((gap) => gap.from < window.end && gap.to > window.start),
+      refused,
+      unattributed: unattributedReport({ unattributed: allUnattributed(result) }, hasGpus),
+      ...omitUndefined({ controlPlane: controlPlaneReport(findings) }),
+      ...(findings.machines.size > 0 && { machines: firstOf(findings.machines) }),
+      ...omitUndefined({
+        ownNodeProblems: own > 0 && ownNodeProblems.length > 0 ? ownNodeProblems : undefined,
+        gpus: hasGpus ? gpusOf(findings, ownFindings) : undefined,
+      }),
+      contestedNodes: [...findings.contested].map(([node, tenantClusters]) => ({
+        node,
+        tenantClusters,
+      })),
+      openCreditSeconds: settlement.credits.reduce((sum, { ms }) => sum - ms, 0) / 1000,
+      unsettledCreditSeconds: settlement.unsettledMs / 1000,
+    };
+  };
+
+  const tell = (report: WindowReport): void => {
+    metrics.closeSeconds.observe(report.durationMs / 1000);
+    metrics.events.set(report.events);
+    metrics.unsettledCreditSeconds.inc(report.unsettledCreditSeconds);
+    if (report.backfilled) metrics.backfilledWindows.inc();
+    const { events, tenantClusters, conflicts, backfilled } = report;
+    const window = `[controller] window ${report.windowEnd.slice(11, 19)}`;
+    const counts = `${events} events for ${tenantClusters} tenant cluster(s)`;
+    logger.info(
+      `${window}: ${counts} (${observation.pods.size} pods)${backfilled ? ', backfilled' : ''}`,
+    );
+    if (conflicts > 0) {
+      logger.error(`${window}: ${conflicts} events differ from those stored; the stored ones stay`);
+    }
+    for (const problem of report.refused) logger.error(`[controller] not billed: ${problem}`);
+  };
+
+  const tellGpus = ({ windowEnd }: WindowReport, { findings, ownFindings }: Measured): void => {
+    const balances = [findings, ...ownFindings.values()].flatMap((found) => found.gpuBalances);
+    const unaccounted = unaccountedSeconds(balances);
+    metrics.unaccountedGpuSeconds.set(unaccounted);
+    if (unaccounted === 0) return;
+    logger.error(
+      `[controller] window ${windowEnd.slice(11, 19)}: ${unaccounted} GPU-seconds unaccounted for`,
+    );
+  };
+
+  return {
+    report: (closed, result, outcomes, times) => {
+      const report = reportOf(closed, result, outcomes, times);
+      tell(report);
+      if (report.gpus !== undefined) tellGpus(report, result);
+      const found = report.unattributed;
+      if (hasHostGpus(closed.members)) {
+        unattributed.note(report.windowEnd, found, { unattributed: allUnattributed(result) });
+      } else {
+        metrics.unattributedGpuSeconds.inc(found.gpus?.seconds ?? 0);
+      }
+      return report;
+    },
+  };
+}
+
+function hasHostGpus(members: DueWindow['members']): boolean {
+  return members.some(({ scope }) => scope.name === 'gpus');
+}
+
+function gpusOf(findings: Findings, own: ReadonlyMap<string, Findings>): GpuReport {
+  const shares = [findings, ...own.values()].flatMap(({ gpuShares }) => [...gpuShares.values()]);
+  return gpuReport(findings.gpuBalances, ownBalances(own), shares);
+}
+
+/** Of this cluster, and of private nodes, where the id of the tenant cluster stands before the name. */
+function allUnattributed({ findings, ownFindings }: Measured): Findings['unattributed'] {
+  const own = [...ownFindings].flatMap(([id, { unattributed }]) =>
+    [...unattributed].map(([name, found]) => [`${id}: ${name}`, found] as const),
+  );
+  return new Map([...findings.unattributed, ...own]);
+}
+
+function ownBalances(
+  findings: ReadonlyMap<string, Findings>,
+): ReadonlyMap<string, readonly GpuBalance[]> {
+  return new Map([...findings].map(([id, { gpuBalances }]) => [id, gpuBalances]));
+}
+
+const MACHINES_SHOWN = 10;
+
+/** How many there are, and the first of them. */
+function firstOf(all: ReadonlySet<string>): NonNullable<WindowReport['machines']> {
+  return { total: all.size, items: [...all].slice(0, MACHINES_SHOWN) };
+}

@@ -1,0 +1,66 @@
+import { decimalFromNanos } from '../decimal.ts';
+import type { Charge } from '../price-book.ts';
+
+const AMOUNT = /^(\d+)(?:\.(\d*?)0*)?$/;
+const PLACES = 12;
+const SCALE = 10n ** BigInt(PLACES);
+
+/**
+ * Pico-units of plain decimal text such as `2.50`; undefined for any other text, and for one that says more than twelve
+ * decimals hold.
+ */
+export function parseAmount(text: string): bigint | undefined {
+  const match = AMOUNT.exec(text);
+  if (match === null) return undefined;
+  const [, whole = '', fraction = ''] = match;
+  return fraction.length > PLACES ? undefined : BigInt(whole + fraction.padEnd(PLACES, '0'));
+}
+
+/** Plain decimal text of an amount that is not below zero, as short as it can be: `2.5`. */
+export function amountText(picos: bigint): string {
+  const fraction = (picos % SCALE).toString().padStart(PLACES, '0').replace(/0+$/, '');
+  const whole = (picos / SCALE).toString();
+  return fraction === '' ? whole : `${whole}.${fraction}`;
+}
+
+/** A charge with the fields that a rate of a PriceBook has. Amounts and quantities are decimal text. */
+export interface ChargeFields {
+  readonly amount?: string;
+  readonly graduated?: readonly TierFields[];
+  readonly volume?: readonly TierFields[];
+  readonly included?: string;
+}
+
+interface TierFields {
+  /** Absent of the last one. */
+  readonly upTo?: string;
+  readonly amount: string;
+}
+
+export function chargeFields(charge: Charge): ChargeFields {
+  const { includedNanos } = charge;
+  const included = includedNanos > 0n ? { included: decimalFromNanos(includedNanos) } : {};
+  if (charge.kind === 'flat') return { amount: amountText(charge.picos), ...included };
+  const tiers = [
+    ...charge.tiers.map(({ upToNanos, picos }) => ({
+      upTo: decimalFromNanos(upToNanos),
+      amount: amountText(picos),
+    })),
+    { amount: amountText(charge.beyondPicos) },
+  ];
+  return charge.kind === 'graduated'
+    ? { graduated: tiers, ...included }
+    : { volume: tiers, ...included };
+}
+
+/** A charge in a line for people: `0.08 up to 1000, 0.05 beyond`. */
+export function chargeText(charge: Charge): string {
+  const { amount, graduated, volume, included } = chargeFields(charge);
+  const text =
+    amount ??
+    (graduated ?? volume ?? [])
+      .map((tier) => `${tier.amount} ${tier.upTo === undefined ? 'beyond' : `up to ${tier.upTo}`}`)
+      .join(', ');
+  const all = volume === undefined ? text : `all units ${text}`;
+  return included === undefined ? all : `${all}, ${included} included`;
+}

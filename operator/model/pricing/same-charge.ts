@@ -1,0 +1,41 @@
+import type { Charge, Tier } from '../price-book.ts';
+
+/**
+ * A charge that costs the same for every quantity, in the one form that all such charges have: billing systems know
+ * tiers and no included quantities, so that these become a first tier of 0. A quantity included beside `volume` cannot:
+ * it stays.
+ */
+export function plainCharge(charge: Charge): Charge {
+  if (charge.kind === 'volume' && charge.tiers.length > 0) {
+    const plain = merged(charge.tiers, charge.beyondPicos);
+    if (plain.length > 0) return { ...charge, tiers: plain };
+  }
+  const { includedNanos } = charge;
+  const beyondPicos = charge.kind === 'flat' ? charge.picos : charge.beyondPicos;
+  const tiers = charge.kind === 'graduated' ? charge.tiers : [];
+  const free: Tier[] = includedNanos > 0n ? [{ upToNanos: includedNanos, picos: 0n }] : [];
+  const moved = tiers.map(({ upToNanos, picos }) => ({
+    upToNanos: upToNanos + includedNanos,
+    picos,
+  }));
+  const plain = merged([...free, ...moved], beyondPicos);
+  return plain.length === 0
+    ? { kind: 'flat', picos: beyondPicos, includedNanos: 0n }
+    : { kind: 'graduated', tiers: plain, beyondPicos, includedNanos: 0n };
+}
+
+/** Whether two charges cost the same for every quantity. */
+export function sameCharge(a: Charge, b: Charge): boolean {
+  return textOf(plainCharge(a)) === textOf(plainCharge(b));
+}
+
+/** Without tiers that end where the next goes on at the same price. */
+function merged(tiers: readonly Tier[], beyondPicos: bigint): readonly Tier[] {
+  return tiers.filter(({ picos }, index) => picos !== (tiers[index + 1]?.picos ?? beyondPicos));
+}
+
+function textOf(charge: Charge): string {
+  return JSON.stringify(charge, (_, value: unknown) =>
+    typeof value === 'bigint' ? String(value) : value,
+  );
+}

@@ -1,0 +1,122 @@
+import * as fc from 'fast-check';
+import { omitUndefined } from '../../omit-undefined.ts';
+import type { Charge, FlatCharge, Price, PriceBook, Rate, TieredCharge } from '../../price-book.ts';
+import { areTied } from '../find-price.ts';
+
+const PICOS_PER_UNIT = 1_000_000_000_000n;
+const NANOS_PER_UNIT = 1_000_000_000n;
+
+/** A price for each unit. */
+export function flat(unitsOfMoney: number, includedUnits = 0): FlatCharge {
+  return { kind: 'flat', picos: picos(unitsOfMoney), includedNanos: nanos(includedUnits) };
+}
+
+/** Tiers as pairs of the last unit and its price; the price beyond them at the end. */
+export function tiered(
+  kind: TieredCharge['kind'],
+  tiers: readonly (readonly [upTo: number, price: number])[],
+  beyond: number,
+  includedUnits = 0,
+): TieredCharge {
+  return {
+    kind,
+    tiers: tiers.map(([upTo, price]) => ({ upToNanos: nanos(upTo), picos: picos(price) })),
+    beyondPicos: picos(beyond),
+    includedNanos: nanos(includedUnits),
+  };
+}
+
+/** A price of any usage of a metric since 2026, unless told otherwise. */
+export function priceOf(metric: string, charge: Charge, change: Partial<Price> = {}): Price {
+  return { name: metric, metric, match: {}, rates: [{ from: '2026-01-01', charge }], ...change };
+}
+
+export function bookOf(prices: readonly Price[], change: Partial<PriceBook> = {}): PriceBook {
+  return { name: 'tenant-standard', currency: 'EUR', prices, ...change };
+}
+
+/** Up to five cents for a nano-unit, so that amounts of a few of them can be told apart. */
+const dearPicos = fc.bigInt({ min: 0n, max: 5n * 10n ** 19n });
+const fewNanos = fc.bigInt({ min: 0n, max: 20n });
+
+const flatCharges: fc.Arbitrary<FlatCharge> = fc.record({
+  kind: fc.constant('flat' as const),
+  picos: dearPicos,
+  includedNanos: fc.constant(0n),
+});
+
+/** Charges whose quantities are a few nano-units, so that a test can count them one by one. */
+export const smallCharges: fc.Arbitrary<Charge> = fc.oneof(
+  flatCharges,
+  fc.record({ kind: fc.constant('flat' as const), picos: dearPicos, includedNanos: fewNanos }),
+  fc.record({
+    kind: fc.constantFrom('graduated' as const, 'volume' as const),
+    tiers: fc
+      .uniqueArray(fc.record({ upToNanos: fc.bigInt({ min: 1n, max: 60n }), picos: dearPicos }), {
+        maxLength: 4,
+        selector: ({ upToNanos }) => upToNanos,
+      })
+      .map((tiers) => tiers.toSorted((a, b) => Number(a.upToNanos - b.upToNanos))),
+    beyondPicos: dearPicos,
+    includedNanos: fewNanos,
+  }),
+);
+
+/** What prices may depend on, each with few values, so that many prices and much usage meet. */
+export const matches = fc.record(
+  {
+    sku: fc.constantFrom('a', 'b'),
+    region: fc.constantFrom('a', 'b'),
+    capacity_type: fc.constantFrom('spot', 'reserved'),
+    billing_mode: fc.constantFrom('shared', 'private_node'),
+    tenant_class: fc.constantFrom('a', 'b'),
+  },
+  { requiredKeys: [] },
+);
+
+/** Rates of which every third or so is a withdrawal. */
+function rates(
+  days: readonly string[],
+  charges: fc.Arbitrary<Charge>,
+): fc.Arbitrary<readonly Rate[]> {
+  return fc
+    .tuple(
+      fc.uniqueArray(fc.constantFrom(...days), { minLength: 1, maxLength: 3 }),
+      fc.array(fc.option(charges, { freq: 3, nil: undefined }), { minLength: 3, maxLength: 3 }),
+    )
+    .map(([from, charge]) =>
+      from.toSorted().map((day, index) => ({
+        from: day,
+        ...omitUndefined({ charge: charge[index] }),
+      })),
+    );
+}
+
+/** Prices of a metric as a PriceBook may have them: none tied, and whole months where tiers count. */
+export function untiedPrices(metric: string): fc.Arbitrary<readonly Price[]> {
+  const drafts = fc.record({
+    match: matches,
+    rates: fc.oneof(
+      rates(['2026-09-01', '2026-10-01', '2026-11-01'], smallCharges),
+      rates(['2026-09-30', '2026-10-17', '2026-11-01', '2026-11-21'], flatCharges),
+    ),
+  });
+  return fc
+    .array(drafts, { maxLength: 8 })
+    .map((all) =>
+      all
+        .map((draft, index): Price => ({ name: `${metric}-${index}`, metric, ...draft }))
+        .reduce<readonly Price[]>(
+          (kept, price) => (kept.some((other) => areTied(other, price)) ? kept : [...kept, price]),
+          [],
+        ),
+    );
+}
+
+function picos(units: number): bigint {
+  return BigInt(Math.round(units * 1_000_000)) * (PICOS_PER_UNIT / 1_000_000n);
+}
+
+function nanos(units: number): bigint {
+  return BigInt(Math.round(units * 1_000)) * (NANOS_PER_UNIT / 1_000n);
+}

@@ -1,0 +1,115 @@
+import type { ConfigurableDestination } from '../configurable-destination.ts';
+import { omitUndefined } from '../../model/omit-undefined.ts';
+import { list } from '../parsers/lists.ts';
+import { choice, currency, matching, text } from '../parsers/scalars.ts';
+import type { Setting, SettingTable } from './setting.ts';
+
+const ADAPTERS_TEST = 'operator/settings/adapters.test.ts';
+const BILLING_TEST = 'operator/app/billing-variables.test.ts';
+
+const planCode = matching(
+  /^[A-Za-z0-9._:-]{1,128}$/,
+  'letters, digits, `.`, `_`, `:` and `-`',
+  'not a plan code',
+  'use letters, digits, ., _, : and -, at most 128',
+);
+
+/** What all destinations have in common. */
+export const BILLING_VARIABLES = {
+  ADAPTERS: {
+    meaning:
+      'The default counts only if its key is set. BillingDestinations exist beside them; one of the same name replaces the destination here.',
+    parser: list(text(64)),
+    fields: ['BillingDestination spec.type'],
+    test: ADAPTERS_TEST,
+  },
+  DESTINATIONS_START_FROM: {
+    meaning:
+      'Where a destination of ADAPTERS begins that has no cursor yet: with what is recorded from then on, or with the oldest event in the ledger.',
+    parser: choice('now', 'earliest'),
+    default: 'now',
+    fields: ['BillingDestination spec.startFrom'],
+    test: ADAPTERS_TEST,
+  },
+  DESTINATIONS_PLAN_CHANGE: {
+    meaning:
+      'When destinations of ADAPTERS make a tenant’s change of plan, where its TenantOverride does not say: at once, or at the end of its running billing period.',
+    parser: choice('now', 'period-end'),
+    default: 'now',
+    fields: ['BillingDestination spec.planChange', 'TenantOverride spec.planChange'],
+    test: ADAPTERS_TEST,
+  },
+  DESTINATIONS_MODE: {
+    meaning:
+      'Whether destinations of ADAPTERS bill for real. A live key of a billing system whose keys tell needs `live`, a test key `test`.',
+    parser: choice('test', 'live'),
+    default: 'test',
+    fields: ['BillingDestination spec.mode'],
+    test: ADAPTERS_TEST,
+  },
+  ADAPTER: {
+    meaning: 'A single destination, used only when ADAPTERS is empty.',
+    parser: text(64),
+    deprecated: 'use ADAPTERS',
+    test: ADAPTERS_TEST,
+  },
+  SPOT_DISCOUNT_PERCENT: {
+    meaning: 'Without effect: quantities stay physical, prices depend on `capacity_type`.',
+    parser: text(64),
+    deprecated: 'it has no effect; price capacity_type in the billing backend and remove it',
+    test: ADAPTERS_TEST,
+  },
+  DEFAULT_PLAN_CODE: {
+    meaning: 'Plan of new tenants.',
+    parser: planCode,
+    default: 'tenant-standard',
+    test: BILLING_TEST,
+  },
+  BILLING_CURRENCY: {
+    meaning: 'Currency of the plan and of tenants that name none.',
+    parser: currency(),
+    default: 'USD',
+    test: BILLING_TEST,
+  },
+} as const satisfies SettingTable;
+
+type Destinations = readonly ConfigurableDestination[];
+
+/** The same, with what the documentation says of the destinations that there are. */
+export function describedBillingVariables(destinations: Destinations): Record<string, Setting> {
+  const { ADAPTERS, DEFAULT_PLAN_CODE, BILLING_CURRENCY } = BILLING_VARIABLES;
+  const listed = spellings(destinations, (spelling) => `\`${spelling}\``);
+  const byDefault = destinations.find((one) => one.defaultWithVariable !== undefined);
+  return {
+    ...BILLING_VARIABLES,
+    ADAPTERS: {
+      ...ADAPTERS,
+      meaning: `Destinations: ${listed}. ${ADAPTERS.meaning}`,
+      ...omitUndefined({ otherwise: byDefault && `\`${byDefault.spellings[0]}\`` }),
+    },
+    DEFAULT_PLAN_CODE: { ...DEFAULT_PLAN_CODE, fields: fieldsOf(destinations, 'planCode') },
+    BILLING_CURRENCY: { ...BILLING_CURRENCY, fields: fieldsOf(destinations, 'currency') },
+  };
+}
+
+/** All spellings, as in `one or the other, a third`: types with a neutral spelling first, sorted by it. */
+export function spellings(
+  destinations: Destinations,
+  shown: (spelling: string) => string = (spelling) => spelling,
+): string {
+  const [several, single] = [true, false].map((wanted) =>
+    destinations.filter((destination) => destination.spellings.length > 1 === wanted),
+  );
+  return [
+    ...(several ?? []).toSorted((a, b) => (a.spellings[0] < b.spellings[0] ? -1 : 1)),
+    ...(single ?? []),
+  ]
+    .map((destination) => destination.spellings.map(shown).join(' or '))
+    .join(', ');
+}
+
+function fieldsOf(destinations: Destinations, field: 'planCode' | 'currency'): readonly string[] {
+  return destinations
+    .filter(({ inherits }) => inherits.includes(field))
+    .map(({ type }) => `BillingDestination spec.${type}.${field}`);
+}

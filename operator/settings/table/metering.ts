@@ -1,0 +1,242 @@
+import { customMetrics } from '../parsers/custom-metrics.ts';
+import { duration, windowSize } from '../parsers/durations.ts';
+import {
+  gpuResource,
+  namespaceName,
+  nodeLabelTemplate,
+  qualifiedName,
+  subdomain,
+} from '../parsers/kubernetes-names.ts';
+import { list } from '../parsers/lists.ts';
+import { boolean, choice, integer } from '../parsers/scalars.ts';
+import { queryTemplate } from '../query-template.ts';
+import type { Setting, SettingTable } from './setting.ts';
+
+/** Windows, and what is measured in them. */
+export const METERING = {
+  windowMs: {
+    variable: 'COLLECTION_INTERVAL',
+    meaning: 'The window size. Windows are aligned to multiples of it since the Unix epoch.',
+    parser: windowSize(),
+    default: '60s',
+    fields: ['MeteringPolicy spec.collectionInterval'],
+    test: 'operator/metering/windows/window-variables.test.ts',
+  },
+  settlingDelayMs: {
+    meaning:
+      'How long after its end a window is closed, so that late news of the cluster still counts; shorter than the window.',
+    parser: duration('0s', '30s'),
+    default: '3s',
+    fields: ['MeteringPolicy spec.settlingDelay'],
+    test: 'operator/metering/windows/window-variables.test.ts',
+  },
+  maxBackfillMs: {
+    variable: 'MAX_BACKFILL',
+    meaning: 'How far back windows missed during a downtime are made up for.',
+    parser: duration('0s', '34d'),
+    default: '6h',
+    fields: ['MeteringPolicy spec.maxBackfill'],
+    test: 'operator/metering/windows/window-variables.test.ts',
+  },
+  cpuMemoryBasis: {
+    variable: 'CPU_MEMORY_BASIS',
+    meaning:
+      'What CPU and memory are billed by: usage from the metrics API, requests, or the greater of both.',
+    parser: choice('usage', 'requests', 'max'),
+    default: 'usage',
+    fields: ['MeteringPolicy spec.cpuMemoryBasis', 'TenantOverride spec.metering.cpuMemoryBasis'],
+    test: 'operator/discovery/overrides.test.ts',
+  },
+  podLifetime: {
+    meaning:
+      'From when on a pod is billed: `running` from the first start of any of its containers, `scheduled` from its binding to a node.',
+    parser: choice('running', 'scheduled'),
+    default: 'running',
+    fields: ['MeteringPolicy spec.podLifetime', 'TenantOverride spec.metering.podLifetime'],
+    test: 'operator/metering/meters/requests.test.ts',
+  },
+  meterControlPlane: {
+    variable: 'METER_CONTROL_PLANE',
+    meaning:
+      'Bill pods, volumes and load balancers of the tenant clusters’ control planes; instance hours normally cover them.',
+    parser: boolean(),
+    default: 'false',
+    fields: [
+      'MeteringPolicy spec.meterControlPlane',
+      'TenantOverride spec.metering.meterControlPlane',
+    ],
+    test: 'operator/metering/meters/requests.test.ts',
+  },
+  meterByNamespace: {
+    variable: 'METER_BY_NAMESPACE',
+    meaning:
+      'Split CPU, memory, GPU, storage and load balancer events by the namespace inside the tenant cluster.',
+    parser: boolean(),
+    default: 'false',
+    fields: [
+      'MeteringPolicy spec.meterByNamespace',
+      'TenantOverride spec.metering.meterByNamespace',
+    ],
+    test: 'operator/metering/meters/requests.test.ts',
+  },
+  meterByQueue: {
+    meaning: 'Split CPU, memory and GPU events by the queue of Kueue or KAI that let the pod in.',
+    parser: boolean(),
+    default: 'false',
+    fields: ['MeteringPolicy spec.meterByQueue', 'TenantOverride spec.metering.meterByQueue'],
+    test: 'operator/metering/meters/queues.test.ts',
+  },
+  gpuQuantity: {
+    meaning:
+      'What GPU hours of pods and resource claims count: GPU-equivalents, a share of a GPU being that share, or devices, each share being one.',
+    parser: choice('equivalents', 'devices'),
+    default: 'equivalents',
+    fields: ['MeteringPolicy spec.gpuQuantity'],
+    test: 'operator/metering/meters/gpu-quantity.test.ts',
+  },
+  watchDeletions: {
+    variable: 'WATCH_DELETIONS',
+    meaning:
+      'Bill pods and nodes that are deleted within a window to the moment of their deletion; otherwise to the last window end at which they were present.',
+    parser: boolean(),
+    default: 'true',
+    fields: ['MeteringPolicy spec.watchDeletions'],
+    test: 'operator/metering/meters/events.test.ts',
+  },
+  customMetrics: {
+    variable: 'CUSTOM_METRICS',
+    meaning: 'Metrics of your own that may be pushed in through `POST /api/v1/events`.',
+    parser: customMetrics(),
+    default: 'none',
+    fields: ['MeteringPolicy spec.customMetrics'],
+    test: 'operator/app/metering.test.ts',
+  },
+  gpuResources: {
+    variable: 'GPU_RESOURCES',
+    meaning: 'Extended resources of which one is a full GPU.',
+    parser: list(gpuResource()),
+    default: 'nvidia.com/gpu,amd.com/gpu',
+    fields: ['MeteringPolicy spec.gpuResources'],
+    test: 'operator/metering/meters/gpu-hours.test.ts',
+  },
+  draGpuDrivers: {
+    variable: 'DRA_GPU_DRIVERS',
+    meaning: 'DRA drivers whose devices are metered as GPUs.',
+    parser: list(subdomain('driver name', 'gpu.nvidia.com')),
+    default: 'gpu.nvidia.com,gpu.amd.com',
+    fields: ['MeteringPolicy spec.draGpuDrivers'],
+    test: 'operator/metering/meters/claims.test.ts',
+  },
+  unhealthyNodeTaints: {
+    variable: 'UNHEALTHY_NODE_TAINTS',
+    meaning: 'Taints that mark a node as down.',
+    parser: list(qualifiedName('taint key', 'node.kubernetes.io/not-ready')),
+    default: 'node.kubernetes.io/not-ready,node.kubernetes.io/unreachable',
+    fields: ['MeteringPolicy spec.unhealthyNodeTaints'],
+    test: 'operator/metering/meters/gpu-downtime.test.ts',
+  },
+  skuLabel: {
+    variable: 'SKU_LABEL',
+    meaning: 'Node label that names the SKU of a node and of its GPUs.',
+    parser: qualifiedName('label key', 'example.com/sku'),
+    fields: ['MeteringPolicy spec.skuLabel'],
+    test: 'operator/metering/meters/gpu-hours.test.ts',
+  },
+  capacityTypeLabel: {
+    variable: 'CAPACITY_TYPE_LABEL',
+    meaning: 'Node label that names the capacity type; it beats those of cloud providers.',
+    parser: qualifiedName('label key', 'meterfeed.io/capacity-type'),
+    otherwise: '`<LABEL_PREFIX>/capacity-type`',
+    fields: ['MeteringPolicy spec.capacityTypeLabel'],
+    test: 'operator/metering/timelines/capacity-type.test.ts',
+  },
+  dedicatedNodeLabel: {
+    variable: 'VCLUSTER_NODE_LABEL',
+    meaning:
+      'A further selector of dedicated nodes; `%s` stands for the name of the tenant cluster.',
+    parser: nodeLabelTemplate(),
+    fields: ['MeteringPolicy spec.dedicatedNodeLabel'],
+    test: 'operator/metering/meters/dedicated-nodes.test.ts',
+  },
+  privateNodeBilling: {
+    variable: 'PRIVATE_NODE_BILLING',
+    meaning: 'Bill own nodes of tenant clusters whole, or the pods on them.',
+    parser: choice('node', 'usage'),
+    default: 'node',
+    fields: [
+      'MeteringPolicy spec.privateNodeBilling',
+      'TenantOverride spec.metering.privateNodeBilling',
+    ],
+    test: 'operator/metering/meters/own-nodes.test.ts',
+  },
+  ownNodeTrust: {
+    meaning:
+      'Whose word counts about own nodes of tenant clusters: what their own API says, or what the provider’s records of the machines say, and the dearest reading where there is none (docs/metering.md#whose-word-counts).',
+    parser: choice('tenant', 'provider'),
+    default: 'tenant',
+    fields: ['MeteringPolicy spec.ownNodeTrust', 'TenantOverride spec.metering.ownNodeTrust'],
+    test: 'operator/metering/meters/own-node-trust.test.ts',
+  },
+  ownNodeDowntimePercent: {
+    meaning:
+      'Alert where the own nodes of a tenant cluster say that they were down for more than this percentage of the last day; 100 never alerts.',
+    parser: integer(0, 100),
+    default: '10',
+    fields: ['MeteringPolicy spec.ownNodeDowntimePercent'],
+    test: 'operator/metering/windows/own-node-watch.test.ts',
+  },
+  maxOwnNodes: {
+    meaning:
+      'Own nodes of one tenant cluster that a window bills; those beyond are held and shown (docs/metering.md#more-own-nodes-than-are-billed).',
+    parser: integer(0, 20_000),
+    default: '1000',
+    fields: ['MeteringPolicy spec.maxOwnNodes', 'TenantOverride spec.metering.maxOwnNodes'],
+    test: 'operator/metering/windows/many-own-nodes.test.ts',
+  },
+  excludeNamespaces: {
+    variable: 'TENANT_EXCLUDE_NAMESPACES',
+    meaning: 'Namespaces inside tenant clusters whose pods are free when pods are billed.',
+    parser: list(namespaceName()),
+    default: 'kube-system',
+    fields: [
+      'MeteringPolicy spec.excludeNamespaces',
+      'TenantOverride spec.metering.excludeNamespaces',
+    ],
+    test: 'operator/metering/meters/own-nodes.test.ts',
+  },
+  egressQuery: {
+    variable: 'EGRESS_QUERY',
+    meaning: 'Replaces the built-in query for egress bytes.',
+    parser: queryTemplate(),
+    otherwise: 'increase of the transmitted-bytes counter',
+    fields: ['MeteringPolicy spec.egressQuery', 'TenantOverride spec.metering.egressQuery'],
+    test: 'operator/prometheus/prometheus-metering.test.ts',
+  },
+  gpuUtilQuery: {
+    variable: 'GPU_UTIL_QUERY',
+    meaning: 'Replaces the built-in query for GPU utilization, grouped by model name or gpu_type.',
+    parser: queryTemplate(),
+    otherwise: 'GPU telemetry',
+    fields: ['MeteringPolicy spec.gpuUtilQuery', 'TenantOverride spec.metering.gpuUtilQuery'],
+    test: 'operator/prometheus/prometheus-metering.test.ts',
+  },
+  gpuCountQuery: {
+    variable: 'GPU_COUNT_QUERY',
+    meaning: 'Replaces the built-in query for the number of GPUs that utilization covers.',
+    parser: queryTemplate(),
+    otherwise: 'GPU telemetry',
+    fields: ['MeteringPolicy spec.gpuCountQuery', 'TenantOverride spec.metering.gpuCountQuery'],
+    test: 'operator/prometheus/measures.test.ts',
+  },
+} as const satisfies SettingTable;
+
+const OVERRIDDEN = 'TenantOverride spec.metering.';
+
+/** The keys of the settings that hold for one tenant cluster. */
+export const TENANT_METERING: ReadonlySet<string> = new Set([
+  ...Object.entries<Setting>(METERING)
+    .filter(([, { fields = [] }]) => fields.some((field) => field.startsWith(OVERRIDDEN)))
+    .map(([key]) => key),
+  'gpuQuantity',
+  'ownNodeLabels',
+]);
