@@ -28,7 +28,7 @@ import { createPodMetricsReader } from '../pod-metrics.ts';
 import { settingsOf } from './harness.ts';
 
 export const WINDOW_MS = 1000;
-const SETTLING_MS = 400;
+export const SETTLING_MS = 400;
 
 const LABEL_PREFIX = 'meterfeed.io';
 
