@@ -424,17 +424,21 @@ const acts = fc.array(
   { minLength: 1, maxLength: 40 },
 );
 
+/** Usage is of whole minutes, and nothing else happens on one: the instant of a change is in both periods at Lago. */
+const momentOf = (minute: number, { kind }: Act): number =>
+  START + minute * 60_000 + (kind === 'usage' ? 0 : 30_000);
+
 /** Three months in a tenant's life, at the minutes that are given. */
 function live(state: LagoState, script: readonly (readonly [number, Act])[]): void {
   subscribe(state, 'a', START);
   let changedAt = START;
-  for (const [minute, act] of script.toSorted(([a], [b]) => a - b)) {
-    const at = START + minute * 60_000;
+  const moments = script.map(([minute, act]) => [momentOf(minute, act), act] as const);
+  for (const [at, act] of moments.toSorted(([a], [b]) => a - b)) {
     if (act.kind === 'usage') {
       send(state, at - act.late * 60_000, at, act.value, act.code);
       continue;
     }
-    // What Lago makes of two changes in one instant is not known: that instant is in both periods.
+    // What Lago makes of two changes in one instant is not known.
     if (at === changedAt) continue;
     changedAt = at;
     if (act.kind === 'plan') subscribe(state, act.plan, at);
