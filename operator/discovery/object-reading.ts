@@ -1,17 +1,5 @@
+import { recordAt, textAt } from '../kubernetes/raw-fields.ts';
 import type { RawObject } from '../kubernetes/source.ts';
-
-/** Readers of objects whose shape nobody has promised; what is missing or of another type reads as absent. */
-
-export function recordAt(parent: RawObject, key: string): RawObject {
-  const value = parent[key];
-  return isRecord(value) ? value : {};
-}
-
-/** The text at a key; undefined when it is absent or empty. */
-export function textAt(parent: RawObject, key: string): string | undefined {
-  const value = parent[key];
-  return typeof value === 'string' && value !== '' ? value : undefined;
-}
 
 /** Entries of a label or annotation map whose key the predicate likes. */
 export function textsAt(
@@ -31,8 +19,4 @@ export function textsAt(
 export function timeAt(parent: RawObject, key: string): number {
   const parsed = Date.parse(textAt(parent, key) ?? '');
   return Number.isNaN(parsed) ? 0 : parsed;
-}
-
-function isRecord(value: unknown): value is RawObject {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
 }

@@ -1,5 +1,6 @@
 import type { Projected, Projection, RawObject } from '../kubernetes/source.ts';
-import { recordAt, textAt, textsAt, timeAt } from './object-reading.ts';
+import { recordAt, textAt } from '../kubernetes/raw-fields.ts';
+import { textsAt, timeAt } from './object-reading.ts';
 
 /** Labels, and the annotations under the label prefix or of the operator's own; of a Namespace all that may be a name. */
 export interface Metadata {

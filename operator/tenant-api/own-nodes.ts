@@ -3,7 +3,7 @@ import type { Projection, RawObject } from '../kubernetes/source.ts';
 import { machineIds } from '../metering/timelines/machine-record.ts';
 import { type NodeView, projectNode } from '../metering/timelines/node.ts';
 import type { Observation } from '../metering/timelines/observation.ts';
-import { recordAt, textAt } from '../metering/timelines/raw-fields.ts';
+import { recordAt, textAt } from '../kubernetes/raw-fields.ts';
 import { currentState } from '../metering/timelines/timeline.ts';
 import type { Logger } from '../telemetry/logger.ts';
 

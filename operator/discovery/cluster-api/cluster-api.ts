@@ -1,5 +1,5 @@
 import type { TenantSourceName } from '../../model/tenant-sources.ts';
-import { recordAt, textAt } from '../object-reading.ts';
+import { recordAt, textAt } from '../../kubernetes/raw-fields.ts';
 import { findByObjects } from '../tenant-objects.ts';
 import type { TenantSource } from '../tenant-source.ts';
 

@@ -1,4 +1,4 @@
-import { recordAt, textAt } from '../object-reading.ts';
+import { recordAt, textAt } from '../../kubernetes/raw-fields.ts';
 import { findByObjects } from '../tenant-objects.ts';
 import type { TenantSource } from '../tenant-source.ts';
 

@@ -1,6 +1,6 @@
 import type { RawObject } from '../../kubernetes/source.ts';
 import { omitUndefined } from '../../model/omit-undefined.ts';
-import { recordAt, textAt } from '../object-reading.ts';
+import { recordAt, textAt } from '../../kubernetes/raw-fields.ts';
 import { findByObjects } from '../tenant-objects.ts';
 import type { TenantSource } from '../tenant-source.ts';
 

@@ -1,6 +1,6 @@
 import { readStrictYaml, type YamlNode } from '../../settings/strict-yaml.ts';
 import type { RawObject } from '../../kubernetes/source.ts';
-import { recordAt, textAt } from '../object-reading.ts';
+import { recordAt, textAt } from '../../kubernetes/raw-fields.ts';
 import type { NodeMode } from '../tenant-cluster.ts';
 
 /** Values of a large installation have some KiB. */

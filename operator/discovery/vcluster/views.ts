@@ -1,6 +1,6 @@
 import type { Projected, Projection, RawObject } from '../../kubernetes/source.ts';
 import { omitUndefined } from '../../model/omit-undefined.ts';
-import { recordAt, textAt } from '../object-reading.ts';
+import { recordAt, textAt } from '../../kubernetes/raw-fields.ts';
 import type { NodeMode } from '../tenant-cluster.ts';
 import { createdAtOf, identityOf, type Metadata, metadataOf } from '../views.ts';
 import { nodeModeOf } from './node-mode.ts';

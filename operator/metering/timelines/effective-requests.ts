@@ -1,6 +1,6 @@
 import type { RawObject } from '../../kubernetes/source.ts';
 import { larger } from '../../model/decimal.ts';
-import { amountAt, conditionOf, listAt, recordAt, textAt } from './raw-fields.ts';
+import { amountAt, conditionOf, listAt, recordAt, textAt } from '../../kubernetes/raw-fields.ts';
 import { type Api, API_OF_HOST, createSharedValues } from './shared-values.ts';
 
 /** What a pod holds by its requests. */

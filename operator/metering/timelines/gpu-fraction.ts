@@ -1,5 +1,5 @@
 import type { RawObject } from '../../kubernetes/source.ts';
-import { amountAt, recordAt, textAt } from './raw-fields.ts';
+import { amountAt, recordAt, textAt } from '../../kubernetes/raw-fields.ts';
 
 /**
  * KAI Scheduler and Run:ai give out parts of a GPU by annotations, without any resource; a pod of

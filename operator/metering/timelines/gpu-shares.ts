@@ -8,7 +8,7 @@ import {
   isReservation,
 } from './gpu-fraction.ts';
 import { greaterShares, type HamiPod, hamiPod } from './hami-pod.ts';
-import { textAt } from './raw-fields.ts';
+import { textAt } from '../../kubernetes/raw-fields.ts';
 
 /**
  * What a pod holds of GPUs that no resource of it counts

@@ -1,7 +1,7 @@
 import type { RawObject } from '../../kubernetes/source.ts';
 import { isRecord } from '../../model/is-record.ts';
 import { gpuModel } from './gpu-device.ts';
-import { recordAt, textAt } from './raw-fields.ts';
+import { recordAt, textAt } from '../../kubernetes/raw-fields.ts';
 
 /**
  * HAMi shares NVIDIA GPUs under the name of a whole one: its device plugin advertises each GPU as

@@ -1,7 +1,7 @@
 import type { RawObject } from '../../kubernetes/source.ts';
 import { omitUndefined } from '../../model/omit-undefined.ts';
 import { HAMI_RESOURCE, isAmount, wholeNumber } from './hami-node.ts';
-import { amountAt, listAt, recordAt, textAt } from './raw-fields.ts';
+import { amountAt, listAt, recordAt, textAt } from '../../kubernetes/raw-fields.ts';
 
 /** What HAMi's scheduler gave a pod (docs/metering.md#hami). */
 const GIVEN = 'hami.io/vgpu-devices-allocated';

@@ -1,6 +1,14 @@
 import type { Projected, RawObject } from '../../kubernetes/source.ts';
 import { type ObjectLabels, objectLabels, sameLabels, sameOwnerLabels } from './object-labels.ts';
-import { amountAt, conditionOf, countAt, listAt, recordAt, textAt, timeAt } from './raw-fields.ts';
+import {
+  amountAt,
+  conditionOf,
+  countAt,
+  listAt,
+  recordAt,
+  textAt,
+  timeAt,
+} from '../../kubernetes/raw-fields.ts';
 import { type Api, API_OF_HOST } from './shared-values.ts';
 import type { Sighting } from './sighting.ts';
 import { followHolding, type Timeline } from './timeline.ts';

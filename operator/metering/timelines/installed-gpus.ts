@@ -10,7 +10,7 @@ import {
 import { HAMI_RESOURCE, type HamiDevice } from './hami-node.ts';
 import type { NodeView } from './node.ts';
 import { type NamedDevices, singleMigProfile } from './node-devices.ts';
-import { textAt } from './raw-fields.ts';
+import { textAt } from '../../kubernetes/raw-fields.ts';
 
 /** What device plugins advertise of one vendor's GPUs, in parts. */
 interface Advertised {

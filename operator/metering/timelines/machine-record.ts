@@ -1,7 +1,14 @@
 import type { Projected, Projection, RawObject } from '../../kubernetes/source.ts';
 import { omitUndefined } from '../../model/omit-undefined.ts';
 import { type ExtendedResource, extendedOf, labelsOf, type NodeView } from './node.ts';
-import { amountAt, conditionOf, countAt, recordAt, textAt, timeAt } from './raw-fields.ts';
+import {
+  amountAt,
+  conditionOf,
+  countAt,
+  recordAt,
+  textAt,
+  timeAt,
+} from '../../kubernetes/raw-fields.ts';
 
 /**
  * What the host cluster's own record of a machine says that bears on billing

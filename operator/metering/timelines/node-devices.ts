@@ -9,7 +9,7 @@ import {
   UNKNOWN_GPU,
 } from './gpu-device.ts';
 import type { NodeView } from './node.ts';
-import { textAt } from './raw-fields.ts';
+import { textAt } from '../../kubernetes/raw-fields.ts';
 
 type Labels = NodeView['labels'];
 

@@ -10,7 +10,7 @@ import type { HamiDevice } from './hami-node.ts';
 import { hamiOf, installedGpus } from './installed-gpus.ts';
 import { gpuDevicesOf } from './node-devices.ts';
 import type { NodeView } from './node.ts';
-import { textAt } from './raw-fields.ts';
+import { textAt } from '../../kubernetes/raw-fields.ts';
 import { type Api, API_OF_HOST, createSharedValues } from './shared-values.ts';
 
 /** The settings that decide what a node's labels, taints and resources mean. */

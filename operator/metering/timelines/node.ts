@@ -1,6 +1,13 @@
 import type { Projected, RawObject } from '../../kubernetes/source.ts';
 import { type HamiDevice, hamiDevices } from './hami-node.ts';
-import { amountAt, conditionOf, listAt, recordAt, textAt, timeAt } from './raw-fields.ts';
+import {
+  amountAt,
+  conditionOf,
+  listAt,
+  recordAt,
+  textAt,
+  timeAt,
+} from '../../kubernetes/raw-fields.ts';
 
 /** What of a node bears on billing. Its labels are kept, since settings name some of them. */
 export interface NodeView extends Projected {

@@ -1,6 +1,6 @@
 import { claimText, looksLikeControlPlane } from '../../discovery/control-plane.ts';
 import type { RawObject } from '../../kubernetes/source.ts';
-import { listAt, recordAt, textAt } from './raw-fields.ts';
+import { listAt, recordAt, textAt } from '../../kubernetes/raw-fields.ts';
 import { type Api, API_OF_HOST, createSharedValues } from './shared-values.ts';
 
 /**

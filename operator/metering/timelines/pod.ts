@@ -14,7 +14,7 @@ import {
   sameOwnerLabels,
   withGpus,
 } from './object-labels.ts';
-import { conditionOf, listAt, recordAt, textAt, timeAt } from './raw-fields.ts';
+import { conditionOf, listAt, recordAt, textAt, timeAt } from '../../kubernetes/raw-fields.ts';
 import { type Api, API_OF_HOST, shareText } from './shared-values.ts';
 import type { Sighting } from './sighting.ts';
 import { change, currentState, enter, type Timeline, widthOf } from './timeline.ts';

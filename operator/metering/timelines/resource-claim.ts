@@ -1,6 +1,6 @@
 import type { Projected, RawObject } from '../../kubernetes/source.ts';
 import { type ObjectLabels, objectLabels, sameLabels, withGpus } from './object-labels.ts';
-import { amountAt, listAt, recordAt, textAt, timeAt } from './raw-fields.ts';
+import { amountAt, listAt, recordAt, textAt, timeAt } from '../../kubernetes/raw-fields.ts';
 import { type Api, API_OF_HOST } from './shared-values.ts';
 import type { Sighting } from './sighting.ts';
 import { currentState, enter, followHolding, type Timeline, widthOf } from './timeline.ts';

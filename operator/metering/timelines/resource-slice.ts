@@ -1,6 +1,13 @@
 import type { Projected, RawObject } from '../../kubernetes/source.ts';
 import { FULL, migProfile } from './gpu-device.ts';
-import { amountAt, countAt, listAt, recordAt, textAt, timeAt } from './raw-fields.ts';
+import {
+  amountAt,
+  countAt,
+  listAt,
+  recordAt,
+  textAt,
+  timeAt,
+} from '../../kubernetes/raw-fields.ts';
 import { type Api, API_OF_HOST, createSharedValues, type KeyPart, keyOf } from './shared-values.ts';
 
 /** What a driver publishes of one device, as far as it bears on billing. */

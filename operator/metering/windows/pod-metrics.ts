@@ -4,7 +4,7 @@ import { describeFailure } from '../../kubernetes/outcome.ts';
 import { resourcePath } from '../../kubernetes/resource.ts';
 import { isRecord } from '../../model/is-record.ts';
 import { omitUndefined } from '../../model/omit-undefined.ts';
-import { amountAt, listAt, recordAt, textAt } from '../timelines/raw-fields.ts';
+import { amountAt, listAt, recordAt, textAt } from '../../kubernetes/raw-fields.ts';
 
 /** What the metrics API says of one pod: usage summed over its containers. */
 export type PodReading =

@@ -3,7 +3,7 @@ import { createSource } from '../../kubernetes/namespaced-source.ts';
 import type { WatchMeans } from '../../kubernetes/reflector-options.ts';
 import { identify } from '../../kubernetes/resource.ts';
 import type { Projected, RawObject, Source } from '../../kubernetes/source.ts';
-import { recordAt, textAt } from '../../metering/timelines/raw-fields.ts';
+import { recordAt, textAt } from '../../kubernetes/raw-fields.ts';
 
 /** The connection is to the host's API server. */
 interface ExternalNamesOptions extends WatchMeans {

@@ -7,7 +7,7 @@ import { encodeJson } from '../../metering/timelines/journal-text.ts';
 import { projectNode } from '../../metering/timelines/node.ts';
 import { insideTenant } from '../../metering/timelines/own-cluster.ts';
 import { projectPod } from '../../metering/timelines/pod.ts';
-import { recordAt, textAt } from '../../metering/timelines/raw-fields.ts';
+import { recordAt, textAt } from '../../kubernetes/raw-fields.ts';
 import { projectResourceClaim } from '../../metering/timelines/resource-claim.ts';
 import { projectResourceSlice } from '../../metering/timelines/resource-slice.ts';
 import type { Api } from '../../metering/timelines/shared-values.ts';

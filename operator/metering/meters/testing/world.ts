@@ -12,7 +12,7 @@ import type { NodeSettings } from '../../timelines/node-state.ts';
 import type { ProviderWord } from '../../timelines/provided-node.ts';
 import { createObservation, type Observation } from '../../timelines/observation.ts';
 import { projectPod } from '../../timelines/pod.ts';
-import { amountAt } from '../../timelines/raw-fields.ts';
+import { amountAt } from '../../../kubernetes/raw-fields.ts';
 import { insideTenant, tenancyOf } from '../../timelines/own-cluster.ts';
 import { projectResourceClaim } from '../../timelines/resource-claim.ts';
 import { projectResourceSlice } from '../../timelines/resource-slice.ts';

@@ -1,6 +1,6 @@
-import { isRecord } from '../../model/is-record.ts';
-import { parseQuantity } from '../../kubernetes/quantity.ts';
-import type { RawObject } from '../../kubernetes/source.ts';
+import { isRecord } from '../model/is-record.ts';
+import { parseQuantity } from './quantity.ts';
+import type { RawObject } from './source.ts';
 
 /**
  * Reading objects whose shape nobody has promised. Each reader gives undefined, or an empty value,
