@@ -64,7 +64,7 @@ test('a ledger that cannot write keeps the object, so that retiring is tried aga
 test('rounds of discovery hand over the same customers side by side while there are many', async () => {
   const left = ['a', 'b', 'c'];
   const asked: string[] = [];
-  const farewells = offboarding(
+  const offboardDeparted = offboarding(
     leaving(left, new Revocations(createMemoryLedger(), systemClock)),
     {
       offboard: async ({ id }) => {
@@ -77,9 +77,9 @@ test('rounds of discovery hand over the same customers side by side while there 
     },
     { warn: () => undefined },
   );
-  await Promise.all([farewells(), farewells(), farewells()]);
+  await Promise.all([offboardDeparted(), offboardDeparted(), offboardDeparted()]);
   expect(asked).toEqual(['a', 'b', 'c']);
-  await farewells();
+  await offboardDeparted();
   expect(asked).toEqual(['a', 'b', 'c', 'b']);
   expect(left).toEqual([]);
 });
@@ -89,12 +89,12 @@ test('a customer that is offboarded keeps no token for the next one of its name'
   const claims = { tenant: 'acme', id: 'id-1', series: await revocations.seriesOf('acme') };
   const other = { tenant: 'globex', id: 'id-2', series: await revocations.seriesOf('globex') };
   const left = ['acme'];
-  const farewells = offboarding(
+  const offboardDeparted = offboarding(
     leaving(left, revocations),
     { offboard: async () => ({ kind: 'written' }) },
     { warn: () => undefined },
   );
-  await farewells();
+  await offboardDeparted();
   expect(left).toEqual([]);
   expect(await revocations.has(claims)).toBe(true);
   expect(await revocations.has(other)).toBe(false);

@@ -16,8 +16,8 @@ interface Reported {
 }
 
 /**
- * Reports to whoever reads or feeds the stream elsewhere what only its meter knows, while this process is that
- * (docs/fleet.md#what-a-meter-tells). Nothing before the custom resources are known: a hub would feed the operator's own destinations.
+ * Keeps a record in the stream of what only this process knows as its meter, for a hub (docs/fleet.md#what-a-meter-tells). It reports
+ * nothing before the custom resources are known: a hub would feed the operator's own destinations.
  */
 export function fleetReports(context: BuildContext, reported: Reported): Part {
   const { ledger, clock, logger, environment } = context;

@@ -95,7 +95,7 @@ class OperatorBase extends Operator {
     };
   }
 
-  /** A live view of a resource; whoever requests it runs it. */
+  /** A live view of a resource. The caller runs it. */
   watch<T extends Projected>(
     resource: ApiResource,
     project: Projection<T>,

@@ -101,7 +101,7 @@ export function* newestFirst<W extends { readonly end: number }>(
 }
 
 /** Destinations as they are over all streams; what is done at one is done for one stream. */
-export function destinationsView(streams: Streams): DestinationsView {
+export function allDestinationsView(streams: Streams): DestinationsView {
   return {
     list: () => destinationsOfAll(streams()),
     summaryOf: destinationSummary,

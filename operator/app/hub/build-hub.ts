@@ -14,7 +14,7 @@ import { httpPart, labelParts, reachOut } from '../leader-parts.ts';
 import type { Part } from '../parts.ts';
 import { destinationCursors } from '../stream.ts';
 import { billingView } from '../views.ts';
-import { destinationsView, metersOfAll } from './all-streams.ts';
+import { allDestinationsView, metersOfAll } from './all-streams.ts';
 import { createFleetMetrics } from './fleet-metrics.ts';
 import { FleetRegistry } from './fleet-registry.ts';
 import type { HubContext } from './hub-stream.ts';
@@ -43,7 +43,7 @@ export async function buildHub(options: HubOptions): Promise<readonly Part[]> {
   const customers = new Customers(database.customers(epoch), mayAct);
   const context: HubContext & HubOptions = { ...reached.context, customers };
   const streams = new HubStreams(databases, context, registry);
-  const destinations = destinationsView(streams.list);
+  const destinations = allDestinationsView(streams.list);
   const controllers = buildControllers(context, streams, destinations);
   customResources.bind(controllers);
   createFleetMetrics(registry, streams);

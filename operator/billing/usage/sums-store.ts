@@ -14,7 +14,7 @@ import { countEvents, SumRows } from './sum-rows.ts';
 const FORMAT = 1;
 const PROGRESS_KEY = 'progress';
 const BEGAN_KEY = 'began';
-/** Stands for the progress while sums are deleted or copied: whoever reads it takes them for damaged. */
+/** The progress while sums are deleted or copied. Readers take the sums for damaged then. */
 const UNFINISHED = '{}';
 
 /** What is stored by period: sums of hours and days, and where the events of an hour are. */

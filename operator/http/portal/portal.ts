@@ -29,8 +29,8 @@ export class Portal {
   }
 
   /**
-   * Makes a token, which only whoever asked for it may see. Undefined where there is no key. Rejects where the ledger
-   * cannot be read.
+   * Makes a token; show it to its requester only. Undefined where there is no key. Rejects where the ledger cannot be
+   * read.
    */
   async mint(tenant: string, validMs: number): ReturnType<PortalTokens['sign']> {
     return this.#tokens.sign({ tenant, series: await this.#revocations.seriesOf(tenant) }, validMs);

@@ -55,7 +55,7 @@ test('two splits are one charge, or one split is two', () => {
   expect(namespaceSplit(both, LABELS).dimensions).toStrictEqual({ namespace: 'ml' });
 });
 
-test('an event is told apart by what nobody knows, or not by what is known', () => {
+test('a dimension names what nobody knows, or leaves out what is known', () => {
   const plain = chargeIdentity(cluster('a'), 'tenant_lb_hours', SETTINGS);
   expect(plain).toStrictEqual({
     tenant: 'tenant-tenant-a-a',

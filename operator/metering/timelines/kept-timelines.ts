@@ -220,7 +220,7 @@ function isPassing({ gone, spans }: Timeline<unknown>): boolean {
   return gone || (first !== undefined && first.to < Infinity);
 }
 
-/** A timeline of which nothing is known yet. Written out whole: an object that is copied and added to takes four times the room. */
+/** A timeline that knows nothing yet. Each field is written out: a copied object with further fields takes four times the memory. */
 export function createTracked<T extends Projected, S>(view: T, versionAt: number): Tracked<T, S> {
   const { uid, namespace, name } = view;
   return {
