@@ -29,7 +29,7 @@ export const CUSTOM_RESOURCE_ATTACKS: readonly HostAttack[] = [
   {
     name: 'price books as load',
     make: (random, cluster) => {
-      const prices = Array.from({ length: random.pick([10, 500, 4_000]) }, (_, index) => ({
+      const prices = storable(random.pick([10, 500, 4_000]), (index) => ({
         name: `price-${index}`,
         metric: random.pick(['tenant_cpu_core_hours', 'tenant_gpu_hours', hostileText(random)]),
         match: Object.fromEntries(
@@ -37,8 +37,7 @@ export const CUSTOM_RESOURCE_ATTACKS: readonly HostAttack[] = [
         ),
         rates: Array.from({ length: random.pick([1, 20]) }, () => rateOf(random)),
       }));
-      const currency = random.pick(['EUR', 'JPY', 'XXX', '']);
-      const spec = { currency, prices: storable(prices) };
+      const spec = { currency: random.pick(['EUR', 'JPY', 'XXX', '']), prices };
       return [resource('PriceBook', PLURALS[1], cluster, spec)];
     },
   },
@@ -47,14 +46,17 @@ export const CUSTOM_RESOURCE_ATTACKS: readonly HostAttack[] = [
 /** etcd takes no larger object, so the operator is given none (https://etcd.io/docs/v3.6/dev-guide/limit). */
 const ETCD_BYTES = 1_500_000;
 
-/** As many of the items as an object of etcd holds. */
-function storable(items: readonly RawObject[]): readonly RawObject[] {
+/** So many items, or as many as an object of etcd holds. */
+function storable(most: number, make: (index: number) => RawObject): readonly RawObject[] {
+  const items: RawObject[] = [];
   let bytes = 0;
-  const end = items.findIndex((item) => {
+  while (items.length < most) {
+    const item = make(items.length);
     bytes += Buffer.byteLength(JSON.stringify(item));
-    return bytes > ETCD_BYTES;
-  });
-  return end === -1 ? items : items.slice(0, end);
+    if (bytes > ETCD_BYTES) break;
+    items.push(item);
+  }
+  return items;
 }
 
 const PLACES: readonly string[] = [
