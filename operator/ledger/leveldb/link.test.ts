@@ -1,6 +1,7 @@
 import { cp, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
+import { createStepClock } from '../testing/step-clock.ts';
 import { BatchTree, chainValue } from '../event-chain.ts';
 import { encodeEvent } from '../../model/event.ts';
 import { TEST_WINDOW_MS, TEST_WINDOW_START, testEvent, testWindow } from '../testing/events.ts';
@@ -13,6 +14,9 @@ import { readIdentity } from './identity.ts';
 const FIXTURE = join(import.meta.dirname, '..', 'testing', 'format-1-ledger');
 /** Its chain value at event 5, as that release logged it. */
 const OLD_CHAIN = '7c6dfb47b5f998493845f9c7b22d853f7653139eed8b6f6471fc6be82d30ceef';
+
+/** Within the day on which it opened its newest segment: on the next one a segment ends for its age. */
+const FIXTURE_TIME = Date.parse('2026-11-28T22:00:00Z');
 
 const used = useLedgers();
 
@@ -52,7 +56,8 @@ test('a ledger of the older form goes on: its chain value is the first previous 
 
 test('segments behind the link and restarts keep both forms', async () => {
   const directory = await copied();
-  const options = { segmentLimits: { events: 2, bytes: 1e9 } };
+  const clock = createStepClock(FIXTURE_TIME);
+  const options = { clock, segmentLimits: { events: 2, bytes: 1e9 } };
   for (let round = 3; round < 6; round++) {
     const ledger = await used.open(directory, options);
     await ledger.append({ events: testWindow(TEST_WINDOW_START + round * TEST_WINDOW_MS, 2) });
