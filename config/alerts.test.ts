@@ -17,7 +17,7 @@ const cluster = useOwnTestCluster();
 const used = usePostgres();
 const run = promisify(execFile);
 const COMPONENT = fileURLToPath(new URL('components/prometheus/', import.meta.url));
-const ALERTS_PAGE = fileURLToPath(new URL('../docs/alerts.md', import.meta.url));
+const ALERTS_PAGE = fileURLToPath(new URL('../docs/reference/alerts.md', import.meta.url));
 
 interface Rule {
   readonly alert: string;
@@ -276,7 +276,7 @@ tests:
             exp_annotations:
               summary: The database has no synchronous standby
               description: "LEDGER_DURABILITY asks for one, so nothing is acknowledged: windows wait, pushed usage is refused and nothing is delivered."
-              runbook_url: https://meterfeed.io/docs/alerts#meterfeednostandby
+              runbook_url: https://meterfeed.io/docs/reference/alerts#meterfeednostandby
       - { eval_time: 15m, alertname: MeterfeedWindowsLate, exp_alerts: [] }
       - { eval_time: 15m, alertname: MeterfeedNobodyMeters, exp_alerts: [] }
       - eval_time: 25m
@@ -286,7 +286,7 @@ tests:
             exp_annotations:
               summary: No replica meters
               description: "For two minutes none of the replicas has had the lease: no window is closed. What is older than MAX_BACKFILL when one has it will not be billed."
-              runbook_url: https://meterfeed.io/docs/alerts#meterfeednobodymeters
+              runbook_url: https://meterfeed.io/docs/reference/alerts#meterfeednobodymeters
       - { eval_time: 15m, alertname: MeterfeedDestinationHeld, exp_alerts: [] }
       - { eval_time: 45m, alertname: MeterfeedDeliveryLag, exp_alerts: [] }
       - { eval_time: 15m, alertname: MeterfeedOwnNodeDowntime, exp_alerts: [] }
@@ -299,7 +299,7 @@ tests:
             exp_annotations:
               summary: Tenants say that their own nodes are down for long
               description: Own nodes of 2 tenant clusters were down for more of the last day than ownNodeDowntimePercent, by their word, and cost nothing meanwhile.
-              runbook_url: https://meterfeed.io/docs/alerts#meterfeedownnodedowntime
+              runbook_url: https://meterfeed.io/docs/reference/alerts#meterfeedownnodedowntime
       - eval_time: 45m
         alertname: MeterfeedOwnNodeRelabelled
         exp_alerts:
@@ -307,7 +307,7 @@ tests:
             exp_annotations:
               summary: A tenant has made its own node cheaper
               description: Labels of own nodes of tenant clusters were changed to another capacity type, GPU model, instance type or SKU.
-              runbook_url: https://meterfeed.io/docs/alerts#meterfeedownnoderelabelled
+              runbook_url: https://meterfeed.io/docs/reference/alerts#meterfeedownnoderelabelled
       - { eval_time: 15m, alertname: MeterfeedUnattributedGpuTime, exp_alerts: [] }
       - eval_time: 45m
         alertname: MeterfeedUnattributedGpuTime
@@ -316,7 +316,7 @@ tests:
             exp_annotations:
               summary: GPU time is billed to nobody
               description: 60 GPU-seconds of the last half hour were held by objects that cannot be told whose they are.
-              runbook_url: https://meterfeed.io/docs/alerts#meterfeedunattributedgputime
+              runbook_url: https://meterfeed.io/docs/reference/alerts#meterfeedunattributedgputime
       - { eval_time: 45m, alertname: MeterfeedSilent, exp_alerts: [] }
       - { eval_time: 45m, alertname: MeterfeedUnaccountedGpuSeconds, exp_alerts: [] }
       - eval_time: 45m
@@ -326,7 +326,7 @@ tests:
             exp_annotations:
               summary: A destination needs an operator
               description: Nothing is sent to lago until its configuration is mended.
-              runbook_url: https://meterfeed.io/docs/alerts#meterfeeddestinationheld
+              runbook_url: https://meterfeed.io/docs/reference/alerts#meterfeeddestinationheld
   - interval: 1m
     input_series:
       - series: meterfeed_build_info
@@ -344,7 +344,7 @@ tests:
             exp_annotations:
               summary: A tenant has reached a threshold of its budget
               description: A tenant has used 80 % of its budget, 25m 0s ago. An event about the budget names it.
-              runbook_url: https://meterfeed.io/docs/alerts#meterfeedbudgetthreshold
+              runbook_url: https://meterfeed.io/docs/reference/alerts#meterfeedbudgetthreshold
       - { eval_time: 85m, alertname: MeterfeedBudgetThreshold, exp_alerts: [] }
       - { eval_time: 75m, alertname: MeterfeedInvoiceMismatch, exp_alerts: [] }
       - eval_time: 90m
@@ -354,7 +354,7 @@ tests:
             exp_annotations:
               summary: Final invoices differ from the usage that was delivered
               description: "3 sums on invoices of lago differ from what was delivered: usage is on no invoice, or on two."
-              runbook_url: https://meterfeed.io/docs/alerts#meterfeedinvoicemismatch
+              runbook_url: https://meterfeed.io/docs/reference/alerts#meterfeedinvoicemismatch
 `;
 
 const DAYS_TEST = `
@@ -382,7 +382,7 @@ tests:
             exp_annotations:
               summary: What waits for a destination fills the ledger's volume
               description: The volume is full in 5d 0h 0m 0s if lago gets nothing until then. Windows wait once it is.
-              runbook_url: https://meterfeed.io/docs/alerts#meterfeeddestinationfillsvolume
+              runbook_url: https://meterfeed.io/docs/reference/alerts#meterfeeddestinationfillsvolume
       # Seven days of RETENTION, and the day or two that a day takes to be over.
       - { eval_time: 9d, alertname: MeterfeedRetentionBehind, exp_alerts: [] }
       - eval_time: 12d
@@ -392,7 +392,7 @@ tests:
             exp_annotations:
               summary: Old events are not deleted
               description: "The oldest day or segment is 5d 0h 0m 0s older than RETENTION: a destination has not been given it, or the database does not drop it."
-              runbook_url: https://meterfeed.io/docs/alerts#meterfeedretentionbehind
+              runbook_url: https://meterfeed.io/docs/reference/alerts#meterfeedretentionbehind
 `;
 
 // Of two replicas of a hub, one of which cannot reach the database for a while.
@@ -442,7 +442,7 @@ tests:
             exp_annotations:
               summary: The meter of a cluster has told nothing
               description: "Nothing has been heard of paris for 9m 0s: its usage is not billed meanwhile. What is older than its MAX_BACKFILL when it is back will not be."
-              runbook_url: https://meterfeed.io/docs/alerts#meterfeedfleetmetersilent
+              runbook_url: https://meterfeed.io/docs/reference/alerts#meterfeedfleetmetersilent
       - eval_time: 30m
         alertname: MeterfeedFleetUnread
         exp_alerts:
@@ -450,7 +450,7 @@ tests:
             exp_annotations:
               summary: A hub cannot read all streams
               description: 1 databases or streams cannot be read by a hub. If no replica can, nothing of them is delivered.
-              runbook_url: https://meterfeed.io/docs/alerts#meterfeedfleetunread
+              runbook_url: https://meterfeed.io/docs/reference/alerts#meterfeedfleetunread
       - eval_time: 35m
         alertname: MeterfeedFleetBehind
         exp_alerts:
@@ -458,7 +458,7 @@ tests:
             exp_annotations:
               summary: The hub does not keep up
               description: "lago is more than two minutes behind for 2 clusters, more than half of all. Nothing is lost: events wait in the ledger."
-              runbook_url: https://meterfeed.io/docs/alerts#meterfeedfleetbehind
+              runbook_url: https://meterfeed.io/docs/reference/alerts#meterfeedfleetbehind
       - eval_time: 40m
         alertname: MeterfeedFleetGaps
         exp_alerts:
@@ -466,5 +466,5 @@ tests:
             exp_annotations:
               summary: Something could not be measured in a cluster
               description: 1m 0s more could not be measured in paris. Nothing is billed for it unless it can be filled.
-              runbook_url: https://meterfeed.io/docs/alerts#meterfeedfleetgaps
+              runbook_url: https://meterfeed.io/docs/reference/alerts#meterfeedfleetgaps
 `;

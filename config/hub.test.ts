@@ -105,7 +105,7 @@ test('a hub is installed by one command, has no right on what is metered and kee
       template: {
         spec: {
           serviceAccountName: 'meterfeed-hub',
-          // More than an operator has: a hub knows what all streams measure (docs/fleet.md#memory).
+          // More than an operator has: a hub knows what all streams measure (docs/how-to/fleet.md#memory).
           containers: [
             {
               env: expect.arrayContaining([

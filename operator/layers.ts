@@ -5,7 +5,7 @@ export interface Layer {
    * that stands for itself.
    */
   readonly folder: string;
-  /** What it does, one clause, for docs/architecture.md. */
+  /** What it does, one clause, for docs/explanation/architecture.md. */
   readonly does: string;
   /** Folders further down that it must not know all the same. */
   readonly not?: readonly string[];
@@ -17,7 +17,7 @@ export interface Layer {
  * Every package of the operator, from the bottom to the top. A package may import, types included, what
  * stands in a row above its own in this list, and nothing of its own row but itself.
  * `operator/layers.test.ts` holds the imports against it; `npm run generate:docs` writes it into
- * docs/architecture.md.
+ * docs/explanation/architecture.md.
  */
 export const LAYERS: readonly (readonly Layer[])[] = [
   [

@@ -37,7 +37,7 @@ export interface Target {
   readonly timeoutMs: number;
 }
 
-/** Carries the token where an API server takes the Authorization header away (docs/kubectl-plugin.md#with-api_token). */
+/** Carries the token where an API server takes the Authorization header away (docs/how-to/kubectl-plugin.md#with-api_token). */
 const TOKEN_HEADER = 'x-meterfeed-token';
 
 /** Makes the API of a target, or says why its kubeconfig is of no use. Nothing is asked yet. */

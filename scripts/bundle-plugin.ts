@@ -70,7 +70,7 @@ function manifest(version: string, sha256: string): object {
       description:
         'Shows what meterfeed measured of each tenant, what it could not measure, what stands behind a number, and how far each billing system is behind.\n',
       caveats:
-        'Needs Node.js 22 or later on the PATH, and the right to reach the operator: see docs/kubectl-plugin.md of meterfeed.\n',
+        'Needs Node.js 22 or later on the PATH, and the right to reach the operator: see docs/how-to/kubectl-plugin.md of meterfeed.\n',
       platforms: [
         {
           selector: {

@@ -2,7 +2,7 @@ import { readFileSync, writeFileSync } from 'node:fs';
 import { type Layer, LAYERS } from '../operator/layers.ts';
 import { wayList } from './pod-way.ts';
 
-export const ARCHITECTURE_PAGE = new URL('../docs/architecture.md', import.meta.url);
+export const ARCHITECTURE_PAGE = new URL('../docs/explanation/architecture.md', import.meta.url);
 
 /** What is generated, between which lines of the page. */
 const PARTS: readonly (readonly [begin: string, end: string, text: () => string])[] = [
@@ -42,7 +42,7 @@ function exceptions({ not = [], pure }: Layer): string {
 export function withGenerated(page: string): string {
   return PARTS.reduce(
     (text, [begin, end, generated]) =>
-      replaceBetween(text, { begin, end }, generated(), 'docs/architecture.md'),
+      replaceBetween(text, { begin, end }, generated(), 'docs/explanation/architecture.md'),
     page,
   );
 }

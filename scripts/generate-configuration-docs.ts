@@ -3,7 +3,7 @@ import type { Setting } from '../operator/settings/table/setting.ts';
 import { settings } from '../operator/settings/table/table.ts';
 import { DESTINATIONS } from '../operator/destinations/registry.ts';
 
-export const CONFIGURATION_PAGE = new URL('../docs/configuration.md', import.meta.url);
+export const CONFIGURATION_PAGE = new URL('../docs/reference/configuration.md', import.meta.url);
 
 const INTRODUCTION = `# Configuration
 
@@ -16,7 +16,7 @@ const INTRODUCTION = `# Configuration
 A value comes from the first of these that gives it: TenantOverride, MeteringPolicy (or, for
 destinations, BillingDestination), environment, default. Custom resources take effect without a
 restart, and a removed one gives its fields back. Secrets are referred to by name and key, in the
-operator's own namespace only, and none that the operator itself is configured from ([SECURITY.md](../SECURITY.md)).
+operator's own namespace only, and none that the operator itself is configured from ([SECURITY.md](../../SECURITY.md)).
 
 The environment is read once at start. All problems are reported at once, each as
 \`NAME: what is wrong: "value"; how to mend it\`, and the operator does not start with any. An empty
@@ -36,7 +36,7 @@ good value and says why in its condition \`Stalled\`.
 A setting that is named after a field has no variable: custom resources alone give it.
 `;
 
-/** The text of docs/configuration.md. */
+/** The text of docs/reference/configuration.md. */
 export function configurationPage(): string {
   const rows = settings(DESTINATIONS).map(([name, setting]) => row(name, setting));
   return [

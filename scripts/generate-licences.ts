@@ -1,7 +1,7 @@
 import { writeFileSync } from 'node:fs';
 import { lockedPackages } from './lock-file.ts';
 
-export const LICENCES_PAGE = new URL('../docs/licences.md', import.meta.url);
+export const LICENCES_PAGE = new URL('../docs/reference/licences.md', import.meta.url);
 
 const HEAD = `<!-- generated from package-lock.json by \`npm run generate:docs\` -->
 
@@ -9,7 +9,7 @@ const HEAD = `<!-- generated from package-lock.json by \`npm run generate:docs\`
 
 *For whoever must know what may be shipped with meterfeed.* Every package that \`npm ci --omit dev\` can
 install, on any platform, as package-lock.json pins it. The image holds fewer: what the bundle uses of them,
-and an SBOM of them all beside it ([security](security.md#d-25)).
+and an SBOM of them all beside it ([security](../explanation/security.md#d-25)).
 
 `;
 

@@ -7,7 +7,7 @@ import {
 import { COLLECTOR_METRICS } from '../operator/model/catalog.ts';
 import { replaceBetween } from './generate-architecture-docs.ts';
 
-export const METERING_PAGE = new URL('../docs/metering.md', import.meta.url);
+export const METERING_PAGE = new URL('../docs/explanation/metering.md', import.meta.url);
 
 const MARKERS = {
   begin:
@@ -46,7 +46,7 @@ function cellsOf({ meters }: MeasuredMetric): string {
 
 /** The page with the table as it has to be. Throws when the markers are gone. */
 export function withMeters(page: string): string {
-  return replaceBetween(page, MARKERS, metersTable(), 'docs/metering.md');
+  return replaceBetween(page, MARKERS, metersTable(), 'docs/explanation/metering.md');
 }
 
 if (import.meta.main) {

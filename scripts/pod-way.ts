@@ -8,7 +8,7 @@ export interface Step {
   readonly file: string;
   /** The function, method or type there that has the pod, or what became of it, in hand. */
   readonly name: string;
-  /** What it does with it, for docs/architecture.md. */
+  /** What it does with it, for docs/explanation/architecture.md. */
   readonly does: string;
 }
 

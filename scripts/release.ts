@@ -23,7 +23,7 @@ export interface ReleaseOptions {
 }
 
 /**
- * Puts everything that a release consists of, but image and charts, into a directory (docs/verify.md#what-a-release-consists-of).
+ * Puts everything that a release consists of, but image and charts, into a directory (docs/how-to/verify-a-release.md#what-a-release-consists-of).
  * The same sources and the same image give the same bytes. Rejects what is not fit to be released, with all
  * reasons.
  */

@@ -67,7 +67,7 @@ function announce({ hubs, meters, invoices, database }: LocalFleet, apiToken: Ap
       ...['hub-1', 'berlin'].map((name) => `  tail -f ${path(files.of(name).operatorLog)}`),
       'Kill the process of the hub that leads: the other one goes on in about twenty seconds.',
       '',
-      'Ctrl-C stops everything; docs/fleet.md says what this is.',
+      'Ctrl-C stops everything; docs/how-to/fleet.md says what this is.',
     ].join('\n'),
   );
 }

@@ -125,7 +125,7 @@ function announce(
       `  ${kubectl} get pods -A -w`,
       `  tail -f ${path(files.received)}`,
       `  tail -f ${path(files.operatorLog)}`,
-      'docs/first-steps.md goes on from here, with a destination of your own.',
+      'docs/tutorials/first-steps.md goes on from here, with a destination of your own.',
       '',
       ...(apiToken.isOwn
         ? []

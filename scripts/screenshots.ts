@@ -54,7 +54,7 @@ const VIEWS: readonly (readonly [name: string, hash: string, text: string, click
   ['destinations', '#/destinations', 'data-lake'],
   ['destination', '#/destinations/data-lake', '20 events of', 'summary'],
   ['enforcement', '#/enforcement', 'Set a state by hand'],
-  ['documentation', '#/docs/bills.md', 'What the words mean'],
+  ['documentation', '#/docs/how-to/month-end.md', 'What the words mean'],
 ];
 
 /** What the tenant `acme-research` sees, below `/portal`. */

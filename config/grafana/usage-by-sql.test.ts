@@ -31,8 +31,8 @@ interface Variable {
 const dashboard = JSON.parse(
   readFileSync(join(import.meta.dirname, 'usage-by-sql.json'), 'utf8'),
 ) as { readonly panels: readonly Panel[]; readonly templating: { readonly list: Variable[] } };
-const PAGE = readFileSync(join(import.meta.dirname, '../../docs/sql.md'), 'utf8');
-/** What docs/sql.md has an administrator do for the user that reads, and for several clusters. */
+const PAGE = readFileSync(join(import.meta.dirname, '../../docs/how-to/sql.md'), 'utf8');
+/** What docs/how-to/sql.md has an administrator do for the user that reads, and for several clusters. */
 const READER = [...PAGE.matchAll(/As an administrator[^\n]*\n\n```sql\n([\s\S]*?)```/g)]
   .map(([, sql]) => sql)
   .join('\n');
@@ -116,7 +116,7 @@ beforeAll(async () => {
 afterAll(() => client.end());
 
 describe('the dashboard of usage by SQL', () => {
-  test('asks nothing that the user of docs/sql.md cannot be answered, in the form that its panel draws', async () => {
+  test('asks nothing that the user of docs/how-to/sql.md cannot be answered, in the form that its panel draws', async () => {
     expect(panels.length).toBeGreaterThan(10);
     for (const { title, rawSql, format } of panels) {
       const [row, ...rest] = await rowsOf(rawSql);

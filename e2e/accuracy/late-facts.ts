@@ -1,7 +1,7 @@
 import type { ReceivedEvent } from '../long/received.ts';
 import { type ExplainedObject, explain } from './explained.ts';
 
-/** What an event carries out of windows that were closed before its own (docs/metering.md#late-facts), for whoever asks why. */
+/** What an event carries out of windows that were closed before its own (docs/explanation/metering.md#late-facts), for whoever asks why. */
 export interface LateFact {
   /** Added, or given back where it is below zero. */
   readonly carried_seconds: number;

@@ -25,7 +25,7 @@ export interface UninstallsOptions {
 const MODES = GPU_MODES.filter(({ slots }) => slots === undefined);
 const SIZE = 36;
 const PODS = 3;
-/** One that is gone within a second may never be found: docs/discovery.md#how-tenant-clusters-are-found. */
+/** One that is gone within a second may never be found: docs/explanation/discovery.md#how-tenant-clusters-are-found. */
 const LEAST_LIFE_MS = 3_000;
 
 /**

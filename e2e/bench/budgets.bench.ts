@@ -46,7 +46,7 @@ const changesPerSecond = positive('changes', values.changes);
 const suspended = Math.min(tenants, positive('suspended', values.suspended));
 const of = `${tenants} tenants, ${size.pods} pods, windows of ${windowSeconds} s, ${values.basis}`;
 
-/** What is promised (docs/budgets.md#at-the-limit). */
+/** What is promised (docs/how-to/budgets.md#at-the-limit). */
 const MARKED_SECONDS = 5;
 const CREDITS_AT_ONCE = 8;
 const CURRENCY = 'EUR';

@@ -221,7 +221,7 @@ const vendors: readonly Scenario[] = [
     ),
   ),
   // Longer than an id is trusted to be remembered, and shorter than events are taken at all. Of a tenant that is first
-  // heard of after a month's end Lago invoices nothing of that month (docs/destinations/lago.md), which is told.
+  // heard of after a month's end Lago invoices nothing of that month (docs/how-to/destinations/lago.md), which is told.
   scenario(
     'lost answer, crash, and weeks of silence',
     (builder) => silence(builder, 0, WEEKS),

@@ -19,7 +19,7 @@ export function measuredFrom(events: readonly ReceivedEvent[]): number {
 
 /**
  * Pods whose bill is not the truth. What ended within the outage, unseen, is billed to the last moment
- * it is known to have been alive (docs/metering.md#windows): never more than the truth. All else must be exact.
+ * it is known to have been alive (docs/explanation/metering.md#windows): never more than the truth. All else must be exact.
  */
 export function wronglyBilled(
   pods: readonly PodTruth[],

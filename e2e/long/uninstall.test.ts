@@ -20,7 +20,7 @@ import { PodRunner } from './pod-runner.ts';
 import { missingWindows, readReceived, type ReceivedEvent } from './received.ts';
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));
-const GUIDE = 'docs/upgrading.md';
+const GUIDE = 'docs/how-to/upgrade.md';
 const WINDOW_MS = 10_000;
 const DESTINATION = 'invoicing';
 const INSTALL = 'kubectl apply -k .';

@@ -11,7 +11,7 @@ export const JANUARY = Date.UTC(2027, 0, 1);
 const MARCH = Date.UTC(2027, 2, 1);
 /**
  * When every invoice of the plan's usage is final, and what is on none is still told
- * (docs/delivery.md#invoices): that ends 62 days after it was found.
+ * (docs/explanation/delivery.md#invoices): that ends 62 days after it was found.
  */
 export const END = Date.UTC(2027, 3, 2, 12);
 const TENANTS = ['ant', 'bee', 'cat'];

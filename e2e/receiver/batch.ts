@@ -20,7 +20,7 @@ export type ParsedBatch =
   | { readonly kind: 'events'; readonly events: readonly CloudEvent[] }
   | { readonly kind: 'refused'; readonly reason: string };
 
-/** What usage events are called (docs/destinations/webhook.md#what-is-sent); anything else is acknowledged and left alone. */
+/** What usage events are called (docs/how-to/destinations/webhook.md#what-is-sent); anything else is acknowledged and left alone. */
 export const USAGE_EVENT_PREFIX = 'io.meterfeed.usage.v1.';
 
 /** Reads a CloudEvents batch in JSON (or a single structured event). Quantities keep every digit they came with. */

@@ -3,7 +3,7 @@ import type { CloudEvent } from './batch.ts';
 
 /**
  * Every usage event once, one JSON line each. Delivery is at least once and consumers deduplicate on
- * the id (docs/destinations/webhook.md#what-is-sent), as this one does; what came again is counted, and what came again with other
+ * the id (docs/how-to/destinations/webhook.md#what-is-sent), as this one does; what came again is counted, and what came again with other
  * content is an error of the sender.
  */
 export interface ReceivedLog {

@@ -113,7 +113,7 @@ function emptyWindows(evidence: Evidence, wrong: string[]): number {
 
 /**
  * How many series were billed beyond what ran, and for how long something ran that is neither billed nor reported. A credit that one
- * series waits for may be given to another of its tenant (docs/metering.md#late-facts): what is beyond and what is missing of one
+ * series waits for may be given to another of its tenant (docs/explanation/metering.md#late-facts): what is beyond and what is missing of one
  * tenant cluster's pods make up for each other.
  */
 function billedSeries(
@@ -179,9 +179,9 @@ function billedMs({ rate }: Series, events: readonly ReceivedEvent[]): number {
  * that a gap in one window hides nothing in another:
  *
  * 1. A gap with a reason explains its own stretch.
- * 2. A gap `unseen` explains what began and ended in it, and nothing else (docs/metering.md#usage-that-nobody-saw).
- * 3. A late fact is billed in a later window (docs/metering.md#late-facts), so no more is missing than is not billed at all.
- * 4. `uncertain_seconds` explain that much of what has ended (docs/events.md#uncertain).
+ * 2. A gap `unseen` explains what began and ended in it, and nothing else (docs/explanation/metering.md#usage-that-nobody-saw).
+ * 3. A late fact is billed in a later window (docs/explanation/metering.md#late-facts), so no more is missing than is not billed at all.
+ * 4. `uncertain_seconds` explain that much of what has ended (docs/reference/events.md#uncertain).
  */
 function unexplainedMs(
   series: Series,

@@ -4,7 +4,7 @@ export interface Stretch {
   readonly to: number;
 }
 
-/** What GET /api/v1/gaps reports of one cause (docs/openapi.yaml, GapGroup). */
+/** What GET /api/v1/gaps reports of one cause (docs/reference/openapi.yaml, GapGroup). */
 export interface ReportedGap {
   readonly source: string;
   readonly reason: string;
@@ -14,7 +14,7 @@ export interface ReportedGap {
 
 /** What a gap has to concern to explain why something was not billed. */
 export interface Explained {
-  /** The scope of docs/metering.md#unknown-is-not-zero: `pods`, `volumes`, … */
+  /** The scope of docs/explanation/metering.md#unknown-is-not-zero: `pods`, `volumes`, … */
   readonly scope: string;
   readonly tenantCluster: string;
   /** Read from the metrics API, which has gaps of its own. */

@@ -17,7 +17,7 @@ export interface RigRun extends Account {
 const PATIENCE_MS = 150_000;
 /** Windows after those that are accounted for, in which late facts are settled. */
 const SETTLING_MS = 2 * WINDOW_MS;
-/** A pod that is no older may have no sample without a gap; metrics-server leaves it out at first (docs/metering.md#cpu-and-memory). */
+/** A pod that is no older may have no sample without a gap; metrics-server leaves it out at first (docs/explanation/metering.md#cpu-and-memory). */
 const YOUNG_MS = 60_000;
 /** The first window that a process bills is the first whole one after it leads, and it may see the cluster a window later. */
 const BEGINNING_MS = 2 * WINDOW_MS;

@@ -95,7 +95,7 @@ export function compare(truth: Truth, { explained, unattributed, stretch }: Said
 
 /**
  * What a syncer made in its last moments, when its tenant cluster was uninstalled already, is nobody's and has to be listed
- * (docs/discovery.md#uninstalling).
+ * (docs/explanation/discovery.md#uninstalling).
  */
 function isLeftover(due: Due, dues: readonly Due[], unattributed: readonly string[]): boolean {
   if (!unattributed.includes(`${due.namespace}/${due.name}`)) return false;

@@ -12,7 +12,7 @@ const POLICY = fileURLToPath(
 const METERING_POLICY = '/apis/meterfeed.io/v1alpha1/meteringpolicies/default';
 const PATIENCE = { timeout: 150_000, interval: 250 };
 const TEST_TIMEOUT = { timeout: 600_000 };
-/** A suspension ends by then, milliseconds after its cause (docs/budgets.md#at-the-limit). */
+/** A suspension ends by then, milliseconds after its cause (docs/how-to/budgets.md#at-the-limit). */
 const SOON_MS = 2_000;
 /** A suspension begins by then after the moment at which nothing is left. */
 const MARKED_MS = 5_000;

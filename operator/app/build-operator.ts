@@ -23,7 +23,7 @@ import { billingView, destinationsView, streamViews } from './views.ts';
 
 const RETENTION_INTERVAL_MS = 60_000;
 
-/** Builds the operator of a process that leads, in the direction in which usage flows (docs/architecture.md). */
+/** Builds the operator of a process that leads, in the direction in which usage flows (docs/explanation/architecture.md). */
 export async function buildOperator(options: OperatorOptions): Promise<readonly Part[]> {
   const { connection, ledger, clock, logger, registry, namespace } = options;
   const customResources = new CustomResources(() => watchesFit(options));

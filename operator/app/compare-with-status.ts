@@ -18,7 +18,7 @@ export interface Comparing {
 
 /**
  * Compares the ledger with what the status of the MeteringPolicy has of it, before this process writes
- * anything as the leader (docs/ledger-format.md#a-head-that-went-back). Asks until the API server answers and
+ * anything as the leader (docs/reference/ledger-format.md#a-head-that-went-back). Asks until the API server answers and
  * the ledger has compared. Rejects when another process has the ledger.
  */
 export async function compareWithStatus(

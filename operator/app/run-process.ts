@@ -61,7 +61,7 @@ const PAUSE_MS = 1_000;
 
 /**
  * Runs an operator, or a hub, until the signal is aborted or a part cannot go on: it stands by, leads, steps down where another
- * process leads, and stands by again (docs/ledger-format.md#leader-and-standby). HTTP and the election outlive that;
+ * process leads, and stands by again (docs/reference/ledger-format.md#leader-and-standby). HTTP and the election outlive that;
  * everything else is built for each term.
  */
 export async function runProcess(options: RunOptions, stopping: AbortSignal): Promise<PartsEnd> {
@@ -150,7 +150,7 @@ async function leadInTurns(
 
 /**
  * Works as the leader. When the settings come to name other namespaces, all of it is stopped in order and built again:
- * the watches then resume from the journal, as they do after a restart (docs/operations.md#other-namespaces).
+ * the watches then resume from the journal, as they do after a restart (docs/how-to/operate.md#other-namespaces).
  */
 async function lead(
   options: RunOptions,

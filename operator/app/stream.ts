@@ -186,7 +186,7 @@ export function offboarding(
 
 /**
  * Destinations of a process that leads: while it may not act they begin no call with an effect, and send no request of a call
- * that has begun (docs/delivery.md#one-process-delivers).
+ * that has begun (docs/explanation/delivery.md#one-process-delivers).
  */
 function destinationsOf(
   { clock, logger, outbound, tracer }: StreamContext,

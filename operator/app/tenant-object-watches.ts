@@ -22,7 +22,7 @@ type Listener = (departed?: Departed) => void;
 
 /**
  * The watches of custom resources that stand for tenant clusters, one for each kind that has one, and the parts
- * that run them: each from when settings name its kind (docs/discovery.md#several-kinds-of-tenants).
+ * that run them: each from when settings name its kind (docs/explanation/discovery.md#several-kinds-of-tenants).
  */
 export function createTenantObjectWatches(options: TenantObjectWatchesOptions): {
   readonly sources: ReadonlyMap<TenantSourceName, Source<TenantObject>>;

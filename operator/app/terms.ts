@@ -121,7 +121,7 @@ export class VolumeTerms implements Terms {
 
 /**
  * With a ledger in a database: one process leads, another one stands by and keeps nothing but an election and a poll of
- * the database (docs/ledger-format.md#leader-and-standby).
+ * the database (docs/reference/ledger-format.md#leader-and-standby).
  */
 export class DatabaseTerms implements Terms {
   readonly #options: TermsOptions;

@@ -32,11 +32,11 @@ interface BillingDestinationOptions {
 
 /** The cursors of destinations in the ledger. */
 export interface DestinationCursors {
-  /** Commits those of resources that cannot be used and have none: `startFrom` counts from then on (docs/delivery.md#cursors). */
+  /** Commits those of resources that cannot be used and have none: `startFrom` counts from then on (docs/explanation/delivery.md#cursors). */
   reserve(): Promise<WriteOutcome>;
   /**
    * Retires the cursor once nothing feeds the destination any more
-   * (docs/operations.md#deleting-a-destination). Idempotent; a destination without a cursor counts as
+   * (docs/how-to/operate.md#deleting-a-destination). Idempotent; a destination without a cursor counts as
    * retired.
    */
   retire(destination: string, signal: AbortSignal): Promise<Retired>;
@@ -47,7 +47,7 @@ export type Retired =
   | { readonly kind: 'failed'; readonly reason: string };
 
 const CURSOR_FINALIZER = 'meterfeed.io/cursor';
-/** Of a hub. It also tells the meter of the same cluster whose the object is (docs/fleet.md#destinations). */
+/** Of a hub. It also tells the meter of the same cluster whose the object is (docs/how-to/fleet.md#destinations). */
 const HUB_FINALIZER = 'meterfeed.io/hub-cursors';
 
 /** BillingDestination: where usage is delivered to. */

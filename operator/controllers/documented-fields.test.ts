@@ -52,8 +52,8 @@ function statedOf({ variable, default: text, otherwise }: Setting): readonly str
 
 /** What no environment variable says has a page of its own. */
 const PAGES: Readonly<Record<string, string>> = {
-  defaultBudget: 'docs/budgets.md',
-  portal: 'docs/portal.md',
+  defaultBudget: 'docs/how-to/budgets.md',
+  portal: 'docs/how-to/portal.md',
 };
 
 test('no setting of the MeteringPolicy is left out of the documentation', () => {

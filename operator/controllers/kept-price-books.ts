@@ -15,7 +15,7 @@ const PREFIX = 'costs/book/';
 
 /**
  * The spec that was last in force of this very object, so that a restart neither takes its prices away where the newest
- * spec is broken, nor forgets which of them cannot be changed (docs/costs.md#when-prices-change).
+ * spec is broken, nor forgets which of them cannot be changed (docs/how-to/costs.md#when-prices-change).
  */
 export async function keptSpec(
   records: PriceRecords,

@@ -36,7 +36,7 @@ interface MeteringPolicyOptions extends PolicyViews {
 export const POLICY_NAME = 'default';
 const RETRY_MS = 10_000;
 
-/** MeteringPolicy: how usage is metered; its status is the operator's front page (docs/operations.md#the-front-page). */
+/** MeteringPolicy: how usage is metered; its status is the operator's front page (docs/how-to/operate.md#the-front-page). */
 export function meteringPolicies(
   options: MeteringPolicyOptions,
 ): ControlledKind<MeteringPolicySpec> {

@@ -19,7 +19,7 @@ export type OwnSecretsRead =
 
 /**
  * The Secrets that the operator itself is configured from: those that its own pod names, in variables, volumes and pull secrets.
- * A pod's spec keeps them for as long as it lives, so they are read once (docs/security.md#d-4).
+ * A pod's spec keeps them for as long as it lives, so they are read once (docs/explanation/security.md#d-4).
  */
 export class OwnSecrets {
   readonly #options: OwnSecretsOptions;

@@ -53,7 +53,7 @@ export function translatePolicy(
 
 const COLOURS = { light: accentColour('light'), dark: accentColour('dark') } as const;
 
-/** How the tenants' portal looks by the MeteringPolicy (docs/portal.md#how-it-looks). */
+/** How the tenants' portal looks by the MeteringPolicy (docs/how-to/portal.md#how-it-looks). */
 function translatePortal(
   spec: NonNullable<MeteringPolicySpec['portal']>,
 ): Translation<PortalSettings> {

@@ -29,7 +29,7 @@ const FEW = 3;
 /** One late window is a pause of the process; three are a fault. */
 const LATE_WINDOWS = 3;
 
-/** What each level of the volume means (docs/operations.md#the-volume); `normal` is no news. */
+/** What each level of the volume means (docs/how-to/operate.md#the-volume); `normal` is no news. */
 const DISK: Readonly<
   Record<Exclude<DiskLevel, 'normal'>, { readonly reason: string; readonly message: string }>
 > = {
@@ -70,7 +70,7 @@ export function policyClaims(
   return [ready, ...attentionClaims(views), ...stalledClaims(specStatus)];
 }
 
-/** The operator's front page, beside conditions and generation (docs/operations.md#the-front-page). */
+/** The operator's front page, beside conditions and generation (docs/how-to/operate.md#the-front-page). */
 export function policyFields(views: PolicyViews, windowMs: number): MeteringPolicyStatus {
   const { delivery, tenants, windows, ledger, enforcement, held } = views;
   const marking = enforcement.status();
@@ -148,7 +148,7 @@ function readyByWindows(
 
 /**
  * What an operator should look at although windows close: each claim is there only while it holds, and
- * its message says what to do (docs/operations.md#conditions).
+ * its message says what to do (docs/how-to/operate.md#conditions).
  */
 function attentionClaims(views: PolicyViews): readonly ConditionClaim[] {
   const claims: ConditionClaim[] = [];

@@ -28,7 +28,7 @@ const LONGEST_LIST = 1024;
 /** After prices that are in force could not be written into the ledger. */
 const KEEP_RETRY_MS = 30_000;
 
-/** PriceBook: what usage costs on the plan that it is named after (docs/costs.md). */
+/** PriceBook: what usage costs on the plan that it is named after (docs/how-to/costs.md). */
 export function priceBooks(options: PriceBookOptions): ControlledKind<PriceBookSpec> {
   const { settings, records, clock, knowsMetric } = options;
   /** Uids of the objects whose prices are in force, by name. */

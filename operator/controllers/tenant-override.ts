@@ -25,7 +25,7 @@ interface TenantOverrideOptions {
   readonly budgets: BudgetsView;
 }
 
-/** TenantOverride: how certain tenant clusters are billed, whatever else says so (docs/discovery.md#who-is-billed). */
+/** TenantOverride: how certain tenant clusters are billed, whatever else says so (docs/explanation/discovery.md#who-is-billed). */
 export function tenantOverrides(
   options: TenantOverrideOptions,
 ): ControlledKind<TenantOverrideSpec> {
@@ -65,7 +65,7 @@ export function tenantOverrides(
   };
 }
 
-/** The settings that a TenantOverride asks for (docs/discovery.md#who-is-billed). `createdAt` is in milliseconds since the epoch. */
+/** The settings that a TenantOverride asks for (docs/explanation/discovery.md#who-is-billed). `createdAt` is in milliseconds since the epoch. */
 export function translateOverride(
   name: string,
   createdAt: number,
@@ -134,7 +134,7 @@ export interface OverrideFacts {
   readonly plan?: string;
 }
 
-/** `Ready`; `Conflicting`, `PlanUnusable` and `Stalled` when they hold (docs/operations.md#conditions). */
+/** `Ready`; `Conflicting`, `PlanUnusable` and `Stalled` when they hold (docs/how-to/operate.md#conditions). */
 export function overrideClaims(facts: OverrideFacts): readonly ConditionClaim[] {
   const ready = readyBySpec(facts.specStatus) ?? readyByUse(facts);
   return [

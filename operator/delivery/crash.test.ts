@@ -95,7 +95,7 @@ async function setAside(ledger: Ledger): Promise<Set<number>> {
 
 /**
  * The cursor passes an event only when it is delivered, unwanted, or set aside
- * (docs/ledger-format.md#promises, P5).
+ * (docs/reference/ledger-format.md#promises, P5).
  */
 async function expectNothingSkipped({ ledger, destination, events }: World): Promise<void> {
   const cursor = ledger.cursors()[0]?.sequence ?? 0;

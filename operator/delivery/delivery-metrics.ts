@@ -16,7 +16,7 @@ export interface DeliveryMetrics {
 }
 
 /**
- * The metrics of delivery (docs/delivery.md#metrics), on an injected registry. `lags` gives what is current.
+ * The metrics of delivery (docs/explanation/delivery.md#metrics), on an injected registry. `lags` gives what is current.
  */
 export function createDeliveryMetrics(
   registry: Registry,

@@ -52,7 +52,7 @@ export interface UnusableDestination {
 
 /**
  * The delivery engine: one feeder for each destination, each with its own cursor, so that what blocks
- * one never delays another (docs/delivery.md#what-becomes-of-an-event). What is public is bound to it, so that views
+ * one never delays another (docs/explanation/delivery.md#what-becomes-of-an-event). What is public is bound to it, so that views
  * can take the operations over one by one.
  */
 export class Delivery {

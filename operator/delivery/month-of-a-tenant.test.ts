@@ -11,7 +11,7 @@ import { lagoOptions, stripeOptions } from './testing/vendor-options.ts';
 
 const METRIC = 'tenant_instance_hours';
 const JANUARY = on('01-01T00:00');
-const PAGE = new URL('../../docs/destinations/a-month.md', import.meta.url);
+const PAGE = new URL('../../docs/explanation/a-month.md', import.meta.url);
 const closers: (() => Promise<unknown>)[] = [];
 
 afterEach(async () => {

@@ -19,7 +19,7 @@ export interface Alert {
    * subject replaces an earlier one, and one about another subject does not touch it.
    */
   readonly subject: string;
-  /** Absent where only a rule gives this type a state (docs/enforcement.md). */
+  /** Absent where only a rule gives this type a state (docs/how-to/enforcement.md). */
   readonly state?: BillingState;
   /** Which other subjects of this customer are over with it, as far as they are older. */
   readonly settles?: Settlement;

@@ -99,7 +99,7 @@ export function catalogData(catalog: readonly MetricDefinition[]): Record<string
   return { metrics };
 }
 
-/** The `data` of `io.meterfeed.budget.v1.threshold` (docs/budgets.md#thresholds). */
+/** The `data` of `io.meterfeed.budget.v1.threshold` (docs/how-to/budgets.md#thresholds). */
 export function noticeData(notice: BudgetNotice): Record<string, unknown> {
   const { tenant, percent, amount, counts, period, periodStart, at } = notice;
   return {

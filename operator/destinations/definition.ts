@@ -24,7 +24,7 @@ export interface DestinationDefinition<Options = unknown, Spec = unknown>
   readonly spec?: SpecDefinition<Options, Spec>;
   /** The mode of the key that its options hold, where keys of the billing system tell. */
   keyMode?(options: Options): KeyMode | undefined;
-  /** What it can do with late usage, beside sending it and holding it back (docs/delivery.md#late-usage). */
+  /** What it can do with late usage, beside sending it and holding it back (docs/explanation/delivery.md#late-usage). */
   readonly late?: readonly LateWay[];
   /** The options for usage of another cluster than the one they were made for. Absent where none names a cluster. */
   forCluster?(options: Options, clusterName: string): Options;

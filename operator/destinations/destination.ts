@@ -26,7 +26,7 @@ export interface Destination extends Capabilities {
   readonly limits: DestinationLimits;
   /**
    * Whether this destination wants events of a metric at all; informational ones differ
-   * (docs/events.md#metrics).
+   * (docs/reference/events.md#metrics).
    */
   accepts(metric: MetricDefinition): boolean;
   /** Creates or finds what the billing system needs before any event (metrics, plan, meters). Idempotent. */
@@ -165,7 +165,7 @@ export interface ByteLimit {
 }
 
 /**
- * What became of one event (docs/delivery.md#what-becomes-of-an-event):
+ * What became of one event (docs/explanation/delivery.md#what-becomes-of-an-event):
  * - `delivered`: the other side has it (a duplicate answer counts).
  * - `retry`: not now; the whole batch is sent again after `afterMs` or the feeder's own backoff.
  * - `provision`: its tenant is unknown over there; provision, then retry.
@@ -187,7 +187,7 @@ export type StepOutcome = { readonly kind: 'done' } | FailedStep;
 /** What became of provisioning a tenant. */
 export type ProvisionOutcome = StepOutcome | DrainFirst;
 
-/** Nothing was changed: what bills the tenant must get its usage first (docs/delivery.md#changes-of-plan). */
+/** Nothing was changed: what bills the tenant must get its usage first (docs/explanation/delivery.md#changes-of-plan). */
 export interface DrainFirst {
   readonly kind: 'drain';
   readonly reason: string;

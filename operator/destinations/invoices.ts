@@ -4,7 +4,7 @@ import type { Tenant } from '../model/tenant.ts';
  * What a billing system has invoiced, in our terms. Times are milliseconds since the epoch.
  */
 
-/** The invoices of a billing system, which are compared with what was delivered (docs/delivery.md#invoices). */
+/** The invoices of a billing system, which are compared with what was delivered (docs/explanation/delivery.md#invoices). */
 export interface Invoices {
   /** For people: what the billing system does with usage that is sent when the invoice of its period is final. */
   readonly closedPeriods: string;

@@ -5,7 +5,7 @@ import type { FailedStep } from './failed-step.ts';
 
 /*
  * Usage that comes after the invoice of its time is final, and what a billing system can do about it
- * (docs/delivery.md#late-usage). Times are milliseconds since the epoch.
+ * (docs/explanation/delivery.md#late-usage). Times are milliseconds since the epoch.
  */
 
 /**

@@ -4,7 +4,7 @@ import type { DestinationDefinition } from './definition.ts';
 /**
  * Why a destination must not be used with its key: a key that bills for real needs `mode: live`, so that
  * nobody bills customers out of a trial, and a test key refuses it, so that nobody believes to
- * (docs/destinations.md#test-and-live). Undefined where mode and key agree, or the key does not tell.
+ * (docs/how-to/destinations.md#test-and-live). Undefined where mode and key agree, or the key does not tell.
  */
 export function modeProblem(
   definition: Pick<DestinationDefinition, 'keyMode'>,

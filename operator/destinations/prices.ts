@@ -28,7 +28,7 @@ export interface ComparedBook {
   readonly differences: readonly PriceDifference[];
 }
 
-/** Price books held against a billing system, which is only read (docs/costs.md#prices-at-billing-systems). */
+/** Price books held against a billing system, which is only read (docs/how-to/costs.md#prices-at-billing-systems). */
 export type PricesOutcome =
   /** In the order of the query. */
   | { readonly kind: 'compared'; readonly books: readonly ComparedBook[] }

@@ -39,7 +39,7 @@ export type Attribution =
 
 /**
  * Tells whose an object is, among the tenant clusters of its namespace, excluded ones included
- * (docs/discovery.md#whose-an-object-is). In a namespace that a syncer maps everything is its tenant
+ * (docs/explanation/discovery.md#whose-an-object-is). In a namespace that a syncer maps everything is its tenant
  * cluster's, whatever the labels say: there the syncer leaves labels as tenants write them. Elsewhere `managed-by` is looked at first: tenants may give their own pods any `app` label, and
  * an object that a syncer brought is never control plane, and neither is one that may hold GPUs. Objects without that label belong to the
  * namespace's only tenant cluster, and to nobody where there are several. A tenant that only metadata of the

@@ -32,7 +32,7 @@ function isPlain(source: string): boolean {
 /**
  * The id of each place, in the order given, and those that are new. An id that was given out stays;
  * a new one is `tenant-<namespace>-<name>`, `external-<name>` or `<kind>-[<namespace>-]<name>`, or, where that belongs to another place or is
- * too long, the same ending in `-<8 hex of its hash>` (docs/discovery.md#ids).
+ * too long, the same ending in `-<8 hex of its hash>` (docs/explanation/discovery.md#ids).
  */
 export function assignIds(
   places: readonly Place[],
@@ -53,7 +53,7 @@ export function assignIds(
   return { ids, added };
 }
 
-/** The customer id of a platform project (docs/discovery.md#ids). */
+/** The customer id of a platform project (docs/explanation/discovery.md#ids). */
 export function projectTenant(project: string): string {
   const id = `project-${project}`;
   return id.length <= LONGEST_ID ? id : hashed(id, project);

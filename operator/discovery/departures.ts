@@ -23,7 +23,7 @@ const MOST_DEPARTED = 10_000;
 /**
  * What watches have told is gone since a round last looked. A round shows what there is at one moment only, and
  * none succeeds while a watch fails: what came and went in between is found by these
- * (docs/discovery.md#how-tenant-clusters-are-found).
+ * (docs/explanation/discovery.md#how-tenant-clusters-are-found).
  */
 export class Departures {
   readonly #departed = new Set<Departed>();

@@ -57,7 +57,7 @@ export interface OverrideUse {
   readonly conflicts: readonly { readonly cluster: string; readonly heldBy: string }[];
 }
 
-/** One discovery round, given what all sources hold (docs/discovery.md#how-tenant-clusters-are-found). */
+/** One discovery round, given what all sources hold (docs/explanation/discovery.md#how-tenant-clusters-are-found). */
 export function discover(input: DiscoverInput): Discovered {
   const { settings, customerIdKeys } = input;
   const found = findTenants({
@@ -271,7 +271,7 @@ function workloadUntrusted({ name }: HostNamespace): string {
   return `the admins of a namespace can edit its workloads; set it on Namespace ${name}, or set spec.discovery.trustWorkloadMetadata of the MeteringPolicy`;
 }
 
-/** Namespace, then workloads; the instance only where its users are trusted (docs/discovery.md#who-is-billed). */
+/** Namespace, then workloads; the instance only where its users are trusted (docs/explanation/discovery.md#who-is-billed). */
 function sourcesOf({ candidate, homes, settings }: DescribeInput): MetadataSource[] {
   const { objects, instance } = candidate;
   const { trustPlatformMetadata, trustWorkloadMetadata } = settings.discovery;

@@ -6,7 +6,7 @@ import { quote } from '../model/quote.ts';
 import { readStrictYaml, type YamlMap, type YamlNode } from '../settings/strict-yaml.ts';
 import { type CustomerIdKeys, type MetadataValues, parseMetadata } from './metadata.ts';
 
-/** A tenant cluster whose control plane is elsewhere, as TENANT_CLUSTERS_FILE describes it (docs/tenant-apis.md#external-tenant-clusters). */
+/** A tenant cluster whose control plane is elsewhere, as TENANT_CLUSTERS_FILE describes it (docs/how-to/private-nodes.md#external-tenant-clusters). */
 export interface ExternalCluster {
   readonly name: string;
   /** Path of a mounted kubeconfig. */
@@ -25,7 +25,7 @@ export type ParsedExternalClusters =
 
 export const MOST_FILE_BYTES = 256 * 1024;
 
-/** The name becomes part of the id `external-<name>` (docs/discovery.md#ids). */
+/** The name becomes part of the id `external-<name>` (docs/explanation/discovery.md#ids). */
 const NAME = matching(
   /^[a-z0-9]([-a-z0-9.]{0,61}[a-z0-9])?$/,
   'a name',

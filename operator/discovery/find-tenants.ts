@@ -6,7 +6,7 @@ import type { Candidate, FoundTenants, HostObjects, TenantSource } from './tenan
 /**
  * What the kinds of tenants that are looked for find on the host cluster. A namespace that two kinds claim is
  * the more specific one's, and one that it refuses is nobody's; where the more specific kind labels all that is
- * its own, the rest is the other's (docs/discovery.md#several-kinds-of-tenants).
+ * its own, the rest is the other's (docs/explanation/discovery.md#several-kinds-of-tenants).
  */
 export function findTenants(
   host: HostObjects,

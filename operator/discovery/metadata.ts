@@ -6,7 +6,7 @@ import { quote } from '../model/quote.ts';
 import type { CustomerIds, SubscriptionIds } from '../model/tenant.ts';
 import type { Metadata } from './views.ts';
 
-/** The metadata keys under the label prefix (docs/discovery.md#metadata-keys), and what is accepted as their value. */
+/** The metadata keys under the label prefix (docs/explanation/discovery.md#metadata-keys), and what is accepted as their value. */
 const KEYS = {
   tenant: text(128),
   'display-name': text(256),

@@ -39,13 +39,13 @@ export interface OffboardingStep {
 }
 
 const ROUNDS_NEEDED = 2;
-/** A larger share than this vanishing at once is more likely a fault than so many departures (docs/discovery.md#offboarding). */
+/** A larger share than this vanishing at once is more likely a fault than so many departures (docs/explanation/discovery.md#offboarding). */
 const HELD_SHARE = 1 / 5;
-/** By then every destination has long finished with an offboarded customer (docs/delivery.md#tenants). */
+/** By then every destination has long finished with an offboarded customer (docs/explanation/delivery.md#tenants). */
 const FORGET_AFTER_MS = 90 * 86_400_000;
 
 /**
- * What one successful round means for offboarding (docs/discovery.md#offboarding): a customer that is
+ * What one successful round means for offboarding (docs/explanation/discovery.md#offboarding): a customer that is
  * missing in two rounds and for the whole grace is offboarded; one that returns starts anew. Rounds
  * that failed never come here.
  */

@@ -28,7 +28,7 @@ export interface AppliedOverrides {
 
 /**
  * The overrides of a tenant cluster: a match by namespace and name beats one by labels, field by
- * field; of two of equal specificity the older holds, whole (docs/discovery.md#who-is-billed).
+ * field; of two of equal specificity the older holds, whole (docs/explanation/discovery.md#who-is-billed).
  */
 export function applyOverrides(
   target: OverrideTarget,

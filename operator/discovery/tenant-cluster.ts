@@ -3,15 +3,15 @@ import type { BillingDetails, CustomerIds, PlanChange, SubscriptionIds } from '.
 import type { TenantSourceName } from '../model/tenant-sources.ts';
 
 /**
- * A tenant cluster and whom its usage is billed to, as discovery found it (docs/discovery.md).
+ * A tenant cluster and whom its usage is billed to, as discovery found it (docs/explanation/discovery.md).
  * Immutable: every discovery round makes new values.
  */
 export interface TenantCluster {
-  /** `tenant-<namespace>-<name>`, or `external-<name>`; remembered once assigned (docs/discovery.md#ids). */
+  /** `tenant-<namespace>-<name>`, or `external-<name>`; remembered once assigned (docs/explanation/discovery.md#ids). */
   readonly id: string;
   /**
    * What showed it: control plane workloads of vCluster, TENANT_CLUSTERS_FILE, or another kind of tenants by
-   * its name (docs/discovery.md#several-kinds-of-tenants).
+   * its name (docs/explanation/discovery.md#several-kinds-of-tenants).
    */
   readonly source: 'workload' | 'external' | Exclude<TenantSourceName, 'vcluster'>;
   /** Host namespace that holds its control plane and synced objects; `''` where it has no control plane here. */
@@ -21,11 +21,11 @@ export interface TenantCluster {
   readonly name: string;
   /**
    * Further host namespaces, which are its own as a whole, sorted by name: its syncer maps them one to one
-   * (docs/discovery.md#namespaces-that-a-syncer-maps), or their metadata give them to it
-   * (docs/tenants/namespaces.md); absent where there are none.
+   * (docs/explanation/discovery.md#namespaces-that-a-syncer-maps), or their metadata give them to it
+   * (docs/how-to/tenants/namespaces.md); absent where there are none.
    */
   readonly syncedNamespaces?: readonly SyncedNamespace[];
-  /** Billing customer: override → label or annotation → TENANT_SOURCE (docs/discovery.md#who-is-billed). */
+  /** Billing customer: override → label or annotation → TENANT_SOURCE (docs/explanation/discovery.md#who-is-billed). */
   readonly tenant: string;
   readonly displayName: string;
   readonly project?: string;
@@ -48,12 +48,12 @@ export interface TenantCluster {
   readonly nodeMode?: NodeMode;
   /**
    * Virtual machines in its namespace are nodes of tenant clusters, and not usage of this one: metadata key
-   * `machines` (docs/metering.md#virtual-machines-that-are-nodes).
+   * `machines` (docs/explanation/metering.md#virtual-machines-that-are-nodes).
    */
   readonly machines?: true;
   /** Names of the StatefulSets and Deployments that discovery found to run its control plane; vCluster alone has them. */
   readonly workloads?: readonly string[];
-  /** Id of the tenant that the key of its Namespace names (docs/tenants/namespaces.md), to which it is billed. */
+  /** Id of the tenant that the key of its Namespace names (docs/how-to/tenants/namespaces.md), to which it is billed. */
   readonly namespaceTenant?: string;
   /** Its control plane's pods are its nodes too, and so its usage: what its tenant runs is inside of them. */
   readonly runsOnControlPlane?: true;
@@ -109,7 +109,7 @@ export function clustersIn(
 /** `private`: it has nodes of its own. `shared`: its pods run on the host's. */
 export type NodeMode = 'shared' | 'private';
 
-/** What one discovery round says. `failed` never shrinks the known set (docs/discovery.md#how-tenant-clusters-are-found). */
+/** What one discovery round says. `failed` never shrinks the known set (docs/explanation/discovery.md#how-tenant-clusters-are-found). */
 export type DiscoveryOutcome =
   | { readonly kind: 'found'; readonly clusters: readonly TenantCluster[] }
   | { readonly kind: 'failed'; readonly reason: string };

@@ -14,7 +14,7 @@ import type { HostNamespace, Metadata } from './views.ts';
 /**
  * One kind of tenants: who they are, as far as the host cluster says, and which namespaces are theirs. A kind
  * is one folder here and one line in registry.ts; whatever is billed, and to whom, is decided for all kinds
- * in one place (docs/discovery.md#how-tenant-clusters-are-found).
+ * in one place (docs/explanation/discovery.md#how-tenant-clusters-are-found).
  */
 export interface TenantSource {
   /** As settings spell it. */

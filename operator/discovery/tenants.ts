@@ -25,7 +25,7 @@ export function tenantsOf(clusters: readonly TenantCluster[], settings: Settings
 
 /**
  * A customer id that several tenants name is taken from all of them: which of them it belongs to nobody
- * here can tell, and a guess would bill one for the other (docs/discovery.md#metadata-keys).
+ * here can tell, and a guess would bill one for the other (docs/explanation/discovery.md#metadata-keys).
  */
 function refuseSharedIds(tenants: readonly Tenant[]): Tenant[] {
   const namedBy = new Map<string, number>();

@@ -8,9 +8,9 @@ import { confine, type TenantScope } from './scope.ts';
 import type { Tokens } from './tokens.ts';
 
 /**
- * Who may use a route (docs/operations.md#access-to-the-api): `open` everyone; `read` API_TOKEN, or everyone when none
+ * Who may use a route (docs/how-to/operate.md#access-to-the-api): `open` everyone; `read` API_TOKEN, or everyone when none
  * is set; `change` API_TOKEN, nobody when none is set; `ingest` INGEST_TOKEN, nobody when none is set. Where there are
- * tokens of tenants (docs/portal.md), `read` is never open to everyone.
+ * tokens of tenants (docs/how-to/portal.md), `read` is never open to everyone.
  */
 export type Access = 'open' | 'read' | 'change' | 'ingest';
 
@@ -188,7 +188,7 @@ function fingerprint(token: string): string {
   return hash('sha256', token, 'hex');
 }
 
-/** Tells whether a digest is that of one of the tokens. All are compared, each in constant time, see docs/security.md#d-8. */
+/** Tells whether a digest is that of one of the tokens. All are compared, each in constant time, see docs/explanation/security.md#d-8. */
 type TokenCheck = (digest: string) => boolean;
 
 function createTokenCheck(tokens: readonly Secret[]): TokenCheck {

@@ -8,7 +8,7 @@ import type { Route, RouteContext } from './route.ts';
 import type { TenantScope } from './scope.ts';
 import type { Tokens } from './tokens.ts';
 
-/** The dashboard is served from here and talks to here; nothing else is ever loaded, see docs/security.md#d-19. */
+/** The dashboard is served from here and talks to here; nothing else is ever loaded, see docs/explanation/security.md#d-19. */
 const CONTENT_SECURITY_POLICY = {
   useDefaults: false,
   directives: {
@@ -56,7 +56,7 @@ export function createApp(
       ...route.handlers,
     );
   }
-  // Below /api nothing, not even that a path does not exist, is told without a token (docs/operations.md#access-to-the-api).
+  // Below /api nothing, not even that a path does not exist, is told without a token (docs/how-to/operate.md#access-to-the-api).
   app.use('/api', ...limited('read'));
   for (const [path, methods] of methodsByPath(routes)) {
     // As in the metrics of paths that there are not: one series a method, not one for each path as well.

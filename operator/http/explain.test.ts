@@ -75,7 +75,7 @@ test('a number is told with its objects, spans, label decisions, rule, gaps and 
   expect(json).toMatchObject({
     event: { id, quantity: 0.016666667 },
     source: 'collector',
-    rule: { documentation: expect.stringContaining('docs/metering.md') },
+    rule: { documentation: expect.stringContaining('docs/explanation/metering.md') },
     measured: 0.0125,
     carried: 0.004166667,
     given_back: 0,

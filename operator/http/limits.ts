@@ -5,7 +5,7 @@ import { clientKey } from './access.ts';
 import { tryLater } from './problem.ts';
 import { tenantOf } from './scope.ts';
 
-/** What one client, and all clients together, may ask of the server, see docs/security.md#d-11. */
+/** What one client, and all clients together, may ask of the server, see docs/explanation/security.md#d-11. */
 export interface HttpLimits {
   /** Requests a second of one client, by token or else by address; undefined switches the limit off. */
   readonly requestsPerSecond: number | undefined;

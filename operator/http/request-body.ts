@@ -8,7 +8,7 @@ import { quote } from '../model/validate-event.ts';
 import type { ConcurrencyLimit } from './limits.ts';
 import { badRequest, Problem } from './problem.ts';
 
-/** Deeper values have no place in any body here, and make serialisers recurse, see docs/security.md#d-11. */
+/** Deeper values have no place in any body here, and make serialisers recurse, see docs/explanation/security.md#d-11. */
 const MAX_DEPTH = 8;
 
 /** Thirty for each of as many events as one body may have; the worst of them are parsed within 0.15 s. */
@@ -69,7 +69,7 @@ export function parseBody(body: unknown): unknown {
 
 /**
  * The fields of a JSON object read by {@link readBody}; `example` is one, for the error. Throws 400 for a field that is not
- * in `known`: a request with `dry_run` or a misspelt field must not be carried out without it (docs/openapi.yaml).
+ * in `known`: a request with `dry_run` or a misspelt field must not be carried out without it (docs/reference/openapi.yaml).
  */
 export function readFields<K extends string>(
   body: unknown,

@@ -2,7 +2,7 @@ import type { Request } from 'express';
 import { Problem } from './problem.ts';
 
 /**
- * How an answer of a route is held to one tenant, for clients that may see no other (docs/portal.md#what-a-token-may-read).
+ * How an answer of a route is held to one tenant, for clients that may see no other (docs/how-to/portal.md#what-a-token-may-read).
  * A route without one is closed to them.
  *
  * `filtered`: its parameter `tenant` is that tenant, whether it is given or not. `named`: its path names the tenant.

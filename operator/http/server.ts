@@ -44,7 +44,7 @@ export interface ServedStream {
   readonly totals: () => UsageTotals | undefined;
 }
 
-/** The HTTP API of the operator, docs/openapi.yaml. */
+/** The HTTP API of the operator, docs/reference/openapi.yaml. */
 export interface HttpServer {
   /**
    * Answers at LISTEN_ADDR, and at PROBE_ADDR where there is one; rejects when they cannot be bound. Aborting the
@@ -139,7 +139,7 @@ function dispatchTo(
   };
 }
 
-/** Logged at every start, because it is easily overlooked (docs/operations.md#access-to-the-api). */
+/** Logged at every start, because it is easily overlooked (docs/how-to/operate.md#access-to-the-api). */
 function warnOfOpenApi(logger: Logger, { apiTokens, ingestTokens, portalKeys }: Tokens): void {
   if (apiTokens.length === 0 && portalKeys.length > 0) {
     logger.warn(

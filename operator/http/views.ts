@@ -42,7 +42,7 @@ export interface Views {
   readonly metering: MeteringView;
   readonly destinations: DestinationsView;
   billingState(tenant: string): TenantBillingState;
-  /** This one and those after it: of the operator of a cluster, which a hub is not (docs/fleet.md#the-api-of-a-hub). */
+  /** This one and those after it: of the operator of a cluster, which a hub is not (docs/how-to/fleet.md#the-api-of-a-hub). */
   readonly held?: HeldView;
   readonly explanations?: ExplanationsView;
   readonly enforcement?: EnforcementView;
@@ -117,7 +117,7 @@ export interface DiscoveryView {
 }
 
 export interface MeteringView {
-  /** Tenant clusters whose own API could not be read, see docs/tenant-apis.md. */
+  /** Tenant clusters whose own API could not be read, see docs/how-to/private-nodes.md. */
   failedTenantApis(): readonly FailedTenantApi[];
   /** Ids of tenant clusters that nobody gave a kubeconfig for, and that are not known to need one. */
   withoutKubeconfig(): readonly string[];
@@ -133,7 +133,7 @@ export interface MeteringView {
   windows(): IteratorObject<WindowReportView, undefined>;
 }
 
-/** Objects that cannot be told whose they are, see docs/operations.md#unattributed-usage. */
+/** Objects that cannot be told whose they are, see docs/how-to/operate.md#unattributed-usage. */
 export interface Unattributed {
   readonly total: number;
   /** The first ten with their reasons, those that hold most GPU time first. */
@@ -175,7 +175,7 @@ export type EnforcementView = Omit<Enforcement, 'load' | 'run' | 'heedBudgets' |
 /** The delivery engine as operators see it. */
 export interface DestinationsView {
   list(): readonly DestinationStatusView[];
-  /** What `kubectl get` shows of it under STATUS: `OK`, or the worst condition that holds (docs/operations.md#conditions). */
+  /** What `kubectl get` shows of it under STATUS: `OK`, or the worst condition that holds (docs/how-to/operate.md#conditions). */
   summaryOf(destination: DestinationStatusView): string;
   /** A page of the dead letters after a sequence number; undefined when there is no such destination. */
   deadLetters(name: string, after: number, limit: number): Promise<DeadLetterPage | undefined>;

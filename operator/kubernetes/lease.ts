@@ -33,7 +33,7 @@ export interface LeaderElectionOptions {
    * Why this process may not hold the lease now, asked before each attempt; undefined where it may. `holds`: whether it
    * does. Only for work whose writes another fence refuses once another process leads (`stream.epoch`): a lease that is
    * released for this reason, or could not be renewed, ends the work only when another holder is seen
-   * (docs/ledger-format.md#leader-and-standby).
+   * (docs/reference/ledger-format.md#leader-and-standby).
    */
   readonly obstacle?: (holds: boolean) => string | undefined;
 }

@@ -71,7 +71,7 @@ const Operator = 'default' in dotI ? dotI.default : dotI;
 
 /**
  * `@dot-i/k8s-operator`'s base class, of which the lifecycle and the finalizer logic are used
- * (docs/adr/0004-watch-layer-of-our-own.md). The class is not exported, so that nobody calls the base's
+ * (docs/explanation/adr/0004-watch-layer-of-our-own.md). The class is not exported, so that nobody calls the base's
  * own watches and status writes, which exit the process, miss deletions or swallow failures.
  */
 class OperatorBase extends Operator {

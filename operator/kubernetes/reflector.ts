@@ -27,7 +27,7 @@ import { StateKeeper } from './watch-health.ts';
 /**
  * Keeps a live view of one resource: a paged list, then one watch that is resumed for as long as
  * the server remembers, then a list again whose differences give the changes that were missed
- * (docs/adr/0004-watch-layer-of-our-own.md). It never gives up and holds one page of raw objects at
+ * (docs/explanation/adr/0004-watch-layer-of-our-own.md). It never gives up and holds one page of raw objects at
  * a time.
  */
 export class Reflector<T extends Projected> implements Source<T> {

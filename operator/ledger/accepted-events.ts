@@ -3,7 +3,7 @@ import type { EventOutcome } from './ledger.ts';
 import { sameCharge } from './same-charge.ts';
 import type { EncodedEvent } from './writer.ts';
 
-/** Which events of a batch are to be stored: an id is stored once (docs/ledger-format.md#promises, P3). */
+/** Which events of a batch are to be stored: an id is stored once (docs/reference/ledger-format.md#promises, P3). */
 export class AcceptedEvents<T extends EncodedEvent> {
   /** To be stored, in the order of their numbers. */
   readonly events: T[] = [];

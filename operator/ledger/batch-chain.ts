@@ -8,8 +8,8 @@ export interface ChainedBatch {
 }
 
 /**
- * Begins the chain value of a batch (docs/ledger-format.md#the-chain). `linkedFrom`: batches that begin before it are
- * chained without a tree (docs/ledger-format.md#the-link).
+ * Begins the chain value of a batch (docs/reference/ledger-format.md#the-chain). `linkedFrom`: batches that begin before it are
+ * chained without a tree (docs/reference/ledger-format.md#the-link).
  */
 export function chainBatch(
   previous: string,

@@ -15,7 +15,7 @@ export interface TenantLeaf {
   readonly hash: Buffer;
 }
 
-/** The Merkle tree over a batch of events, one leaf per tenant (docs/ledger-format.md#the-chain). */
+/** The Merkle tree over a batch of events, one leaf per tenant (docs/reference/ledger-format.md#the-chain). */
 export class BatchTree {
   readonly #leaves = new Map<string, Hash>();
 
@@ -70,7 +70,7 @@ function joinPairs(level: readonly Buffer[]): Buffer[] {
 }
 
 /**
- * Begins the chain value of a batch from before the link (docs/ledger-format.md#the-link): update it with the batch's
+ * Begins the chain value of a batch from before the link (docs/reference/ledger-format.md#the-link): update it with the batch's
  * event values in order, then digest.
  */
 export function nextChain(previous: string): Hash {

@@ -1,6 +1,6 @@
 /**
  * Keys of evidence, which is what stands behind events: `evidence/<start of an hour>/<more>`. Such a record is stored
- * beside the events of that hour, and is deleted with them (docs/ledger-format.md#evidence).
+ * beside the events of that hour, and is deleted with them (docs/reference/ledger-format.md#evidence).
  */
 export const EVIDENCE_PREFIX = 'evidence/';
 

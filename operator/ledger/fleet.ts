@@ -47,7 +47,7 @@ export function isHubRecord(key: string): boolean {
   return ['delivery/', 'reported/', 'hub/'].some((prefix) => key.startsWith(prefix));
 }
 
-/** Which customers are provisioned for which streams (docs/fleet.md#one-customer). */
+/** Which customers are provisioned for which streams (docs/how-to/fleet.md#one-customer). */
 export interface CustomerRecords {
   /** The customers of a destination, by tenant. Rejects where they cannot be read. */
   read(destination: string): Promise<ReadonlyMap<string, Customer>>;

@@ -4,7 +4,7 @@ import type { Rollups } from './rollups.ts';
 /**
  * The ledger: a durable, ordered, deduplicated sequence of usage events with one cursor per
  * destination. Everything above this interface is ignorant of the storage behind it. What it promises
- * is in docs/ledger-format.md#promises; `testing/conformance.ts` tests it on every implementation.
+ * is in docs/reference/ledger-format.md#promises; `testing/conformance.ts` tests it on every implementation.
  */
 export interface Ledger {
   /** Events and records as one durable unit: when it resolves `appended` they survive a power cut; otherwise nothing of them counts. */
@@ -35,7 +35,7 @@ export interface Ledger {
   commitCursor(destination: string, sequence: number, commit?: CursorCommit): Promise<WriteOutcome>;
   /** Durably puts a cursor at any position; only for operators, who accept that destinations may bill twice. */
   moveCursor(destination: string, sequence: number): Promise<WriteOutcome>;
-  /** Marks a cursor as retired at `at`: it holds back retention only until `at` + retention (docs/ledger-format.md#deletion). Appending to it again revives it. */
+  /** Marks a cursor as retired at `at`: it holds back retention only until `at` + retention (docs/reference/ledger-format.md#deletion). Appending to it again revives it. */
   retireCursor(destination: string, at: number): Promise<WriteOutcome>;
   /** Forgets a cursor. */
   dropCursor(destination: string): Promise<WriteOutcome>;
@@ -50,7 +50,7 @@ export interface Ledger {
   /**
    * Compares with a position that was noted outside of the ledger, before anything is appended; a position of
    * another ledger says nothing. Where the newest events are missing or have become others, that is a problem
-   * from then on, and numbers up to the anchor's are not given again (docs/ledger-format.md#a-head-that-went-back).
+   * from then on, and numbers up to the anchor's are not given again (docs/reference/ledger-format.md#a-head-that-went-back).
    */
   compareWith(anchor: LedgerAnchor): Promise<WriteOutcome>;
   /** Deletes whole segments that every cursor has passed and that are older than the retention. */

@@ -1,5 +1,5 @@
 /**
- * Sums of events by key and period, beside the events in the same storage (docs/ledger-format.md#sums). They are texts under
+ * Sums of events by key and period, beside the events in the same storage (docs/reference/ledger-format.md#sums). They are texts under
  * keys; what they mean, and how far they go, `billing/usage/sums-store.ts` knows. One process writes them: the one that leads.
  */
 export interface Rollups {

@@ -3,7 +3,7 @@ import type { UsageEvent } from '../model/event.ts';
 
 /**
  * Whether two events of one id say the same: equal quantity and equal identity. A repeat that
- * does is a duplicate; one that does not is a conflict: the first write wins (docs/events.md#ids).
+ * does is a duplicate; one that does not is a conflict: the first write wins (docs/reference/events.md#ids).
  */
 export function sameCharge(a: UsageEvent, b: UsageEvent): boolean {
   return (

@@ -2,9 +2,9 @@ import type { Ledger } from './ledger.ts';
 
 /** Measured 160 to 210 on disk; the rest is for events with long names and many dimensions. */
 const BYTES_PER_EVENT = 250;
-/** From 75 % on delivered segments go before their time (docs/ledger-format.md#disk-use). */
+/** From 75 % on delivered segments go before their time (docs/reference/ledger-format.md#disk-use). */
 const USABLE_SHARE = 0.75;
-/** From 95 % on no window is closed (docs/operations.md#the-volume). */
+/** From 95 % on no window is closed (docs/how-to/operate.md#the-volume). */
 const FULL_SHARE = 0.95;
 
 /** What a ledger is to hold. */
@@ -15,7 +15,7 @@ export interface VolumePlan {
   readonly retentionMs: number;
 }
 
-/** The bytes that a volume must have to keep every event for RETENTION (docs/ledger-format.md#disk-use). */
+/** The bytes that a volume must have to keep every event for RETENTION (docs/reference/ledger-format.md#disk-use). */
 export function volumeNeeded({ eventsPerWindow, windowMs, retentionMs }: VolumePlan): number {
   const events = Math.ceil(retentionMs / windowMs) * eventsPerWindow;
   return Math.ceil((events * BYTES_PER_EVENT) / USABLE_SHARE);

@@ -1,6 +1,6 @@
 import type { BudgetCounts, BudgetPeriod } from './budget.ts';
 
-/** That a tenant has reached a threshold of its budget, for receivers (docs/budgets.md#thresholds). */
+/** That a tenant has reached a threshold of its budget, for receivers (docs/how-to/budgets.md#thresholds). */
 export interface BudgetNotice {
   /** Of this threshold in this period: the same at every attempt, and of no other. */
   readonly id: string;

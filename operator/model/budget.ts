@@ -1,5 +1,5 @@
 /**
- * What a tenant may use (docs/budgets.md). Amounts are whole units of 10⁻²¹ of the currency, as costs are before they are
+ * What a tenant may use (docs/how-to/budgets.md). Amounts are whole units of 10⁻²¹ of the currency, as costs are before they are
  * rounded, or whole nano-units of the metric.
  */
 export interface Budget {

@@ -8,7 +8,7 @@ export function compareBytewise(a: string, b: string): number {
   return a.length - b.length;
 }
 
-/** The entries of a record, its keys in bytewise order (docs/events.md#ids). */
+/** The entries of a record, its keys in bytewise order (docs/reference/events.md#ids). */
 export function sortedEntries<T>(record: Readonly<Record<string, T>>): [key: string, value: T][] {
   const entries = Object.entries(record);
   const inOrder = entries.every(

@@ -61,7 +61,7 @@ const CLUSTER_KEYS = ['region', 'tenant_cluster', 'tenant_class'] as const;
 const PODS =
   'For each pod on a shared node that is up, from the first start of a container to the last finish';
 
-/** The metrics that the collector itself measures; docs/metering.md#dimensions-and-properties tells the rest. */
+/** The metrics that the collector itself measures; docs/explanation/metering.md#dimensions-and-properties tells the rest. */
 const METRICS = [
   {
     code: 'tenant_cpu_core_hours',
@@ -72,7 +72,7 @@ const METRICS = [
     priceKeys: ['region', 'capacity_type', 'billing_mode'],
     rule: {
       text: `${PODS}: cores (of the basis that the property "basis" names) × hours. A node that is billed whole: its cores × hours.`,
-      documentation: 'docs/metering.md#lifetimes-not-samples',
+      documentation: 'docs/explanation/metering.md#lifetimes-not-samples',
     },
   },
   {
@@ -84,7 +84,7 @@ const METRICS = [
     priceKeys: ['region', 'capacity_type', 'billing_mode'],
     rule: {
       text: `${PODS}: GiB (of the basis that the property "basis" names) × hours. A node that is billed whole: its GiB × hours.`,
-      documentation: 'docs/metering.md#lifetimes-not-samples',
+      documentation: 'docs/explanation/metering.md#lifetimes-not-samples',
     },
   },
   {
@@ -96,7 +96,7 @@ const METRICS = [
     priceKeys: ['region', 'sku'],
     rule: {
       text: 'For each volume claim while it is Bound: GiB provisioned × hours, mounted or not.',
-      documentation: 'docs/metering.md#lifetimes-not-samples',
+      documentation: 'docs/explanation/metering.md#lifetimes-not-samples',
     },
   },
   {
@@ -108,7 +108,7 @@ const METRICS = [
     priceKeys: ['region', 'tenant_class'],
     rule: {
       text: 'One for each hour in which at least one control plane replica of the tenant cluster was ready; workloads that are ready at the same time count once.',
-      documentation: 'docs/metering.md#lifetimes-not-samples',
+      documentation: 'docs/explanation/metering.md#lifetimes-not-samples',
     },
   },
   {
@@ -120,7 +120,7 @@ const METRICS = [
     priceKeys: ['region', 'sku', 'capacity_type', 'billing_mode'],
     rule: {
       text: `${PODS}, or for each resource claim while a pod uses it: GPU-equivalents × hours, or devices × hours where "counted_as" says devices. A node that is billed whole: its physical GPUs that can be allocated × hours.`,
-      documentation: 'docs/metering.md#gpus',
+      documentation: 'docs/explanation/metering.md#gpus',
     },
   },
   {
@@ -149,7 +149,7 @@ const METRICS = [
     priceKeys: ['region'],
     rule: {
       text: 'One for each hour of each Service of type LoadBalancer while it has an ingress address.',
-      documentation: 'docs/metering.md#lifetimes-not-samples',
+      documentation: 'docs/explanation/metering.md#lifetimes-not-samples',
     },
   },
   {
@@ -161,7 +161,7 @@ const METRICS = [
     priceKeys: ['region', 'sku', 'capacity_type'],
     rule: {
       text: 'One for each hour of a node that is billed whole, from its creation to its deletion, but for the time that it was down.',
-      documentation: 'docs/metering.md#whole-nodes',
+      documentation: 'docs/explanation/metering.md#whole-nodes',
     },
   },
   {
@@ -174,7 +174,7 @@ const METRICS = [
     priceKeys: ['region', 'gpu_type'],
     rule: {
       text: 'GPU-equivalents (devices where "counted_as" says so) × hours during which a node was down, or GPUs of a node that is billed whole could not be allocated. Informational: charged nowhere.',
-      documentation: 'docs/metering.md#downtime',
+      documentation: 'docs/explanation/metering.md#downtime',
     },
   },
 ] as const satisfies readonly (MeasuredMetric | AskedMetric)[];
@@ -204,7 +204,7 @@ const BY_CODE: ReadonlyMap<string, MeasuredMetric | AskedMetric> = new Map(
 
 const ASKED: MeteringRule = {
   text: 'The answer of the configured Prometheus query at the end of the window; nothing of it is measured on objects.',
-  documentation: 'docs/metering.md#measured-by-prometheus',
+  documentation: 'docs/explanation/metering.md#measured-by-prometheus',
 };
 
 /** The rule of a metric of the collector's own; any other metric is one that Prometheus is asked for. */
@@ -220,7 +220,7 @@ export interface CustomMetric {
   readonly dimensions: readonly string[];
 }
 
-/** On events of any metric, whatever it declares (docs/events.md#dimensions). */
+/** On events of any metric, whatever it declares (docs/reference/events.md#dimensions). */
 const GENERAL_DIMENSIONS: ReadonlySet<string> = new Set([
   'tenant_cluster',
   'tenant_class',

@@ -46,7 +46,7 @@ const LONGEST_TIME = 35;
 const DATE_TIME = /^(\d{4}-\d{2}-\d{2})[Tt](\d{2}:\d{2}:\d{2})(?:\.0{1,9})?([Zz]|[+-]\d{2}:\d{2})$/;
 
 /**
- * An event that was pushed in, made whole (docs/events.md#pushed-events): known fields are copied one
+ * An event that was pushed in, made whole (docs/reference/events.md#pushed-events): known fields are copied one
  * by one and others ignored, empty optional values dropped, times brought to UTC, the quantity
  * rounded to nine digits (refused where nothing is left of it), `schema_version`, `unit` and `region` filled when absent, `recorded_at` and
  * `source` set, the id derived when absent. An id that looks derived must be the derived one.

@@ -31,7 +31,7 @@ export function correctionId(corrected: string, number: number): string {
 }
 
 /**
- * The event that makes a quantity count as another one (docs/events.md#corrections): the same identity and
+ * The event that makes a quantity count as another one (docs/reference/events.md#corrections): the same identity and
  * window under an id of its own, with the difference, which may be negative.
  */
 export function correctionOf(
@@ -63,7 +63,7 @@ export interface LateBilling {
 
 /**
  * Notes in the ledger that an event was billed apart from the usage of its time, as one part of a line
- * (docs/delivery.md#late-usage): an event of the same identity and window under an id of its own, with a
+ * (docs/explanation/delivery.md#late-usage): an event of the same identity and window under an id of its own, with a
  * quantity of nothing. It concerns no destination.
  */
 export function lateNoteOf(

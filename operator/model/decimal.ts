@@ -1,5 +1,5 @@
 /**
- * Exact decimal quantities with at most nine fraction digits (docs/events.md#numbers).
+ * Exact decimal quantities with at most nine fraction digits (docs/reference/events.md#numbers).
  *
  * A quantity is computed as an integer number of nano-units, rounded once, and carried as
  * plain decimal text from there on, so that no double ever touches an invoiced number.
@@ -9,7 +9,7 @@ declare const decimalBrand: unique symbol;
 
 /**
  * Plain decimal text, never in exponent form, no trailing zeros: `"0.133333333"`. Negative only in
- * corrections, and in sums over them (docs/events.md#corrections).
+ * corrections, and in sums over them (docs/reference/events.md#corrections).
  */
 export type Decimal = string & { readonly [decimalBrand]: true };
 

@@ -13,7 +13,7 @@ const ID_HEX_DIGITS = 32;
 
 /**
  * The id of an event: `svc1_` and the first 128 bits, as hex, of SHA-256 over the identity values
- * separated by NUL bytes (docs/events.md#ids). Absent values are empty strings, each dimension is one
+ * separated by NUL bytes (docs/reference/events.md#ids). Absent values are empty strings, each dimension is one
  * `key=value` in bytewise key order. Quantity and properties do not take part, so
  * measuring a window again gives the same id.
  */
@@ -35,7 +35,7 @@ export interface IdScope {
 /**
  * The id of an event that a scoped ingest token sent under an id of the sender's own: `ing1_` and the
  * first 128 bits, as hex, of SHA-256 over tenant, metric and given id, separated by NUL bytes. A name that
- * does not limit the token is an empty string (docs/events.md#pushed-events). Senders with different scopes
+ * does not limit the token is an empty string (docs/reference/events.md#pushed-events). Senders with different scopes
  * can therefore neither use up nor probe each other's ids.
  */
 export function scopedEventId({ tenant = '', metric = '' }: IdScope, givenId: string): string {

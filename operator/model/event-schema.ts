@@ -1,6 +1,6 @@
 import { SCHEMA_VERSION } from './event.ts';
 
-/** The most an event may carry (docs/events.md#fields). */
+/** The most an event may carry (docs/reference/events.md#fields). */
 export const EVENT_LIMITS = {
   tenantCharacters: 128,
   /** `unit`, `region`, `project`, `sku`, `resource_id`, `source` and dimension values. */
@@ -14,7 +14,7 @@ export const EVENT_LIMITS = {
   quantity: 1e15,
 } as const;
 
-/** Dimensions with a fixed set of values (docs/events.md#dimensions). */
+/** Dimensions with a fixed set of values (docs/reference/events.md#dimensions). */
 export const CLOSED_DIMENSIONS = {
   capacity_type: ['on-demand', 'spot', 'preemptible', 'reserved'],
   billing_mode: ['shared', 'dedicated_node', 'private_node'],
@@ -48,7 +48,7 @@ export const RESERVED_KEYS = [
 
 /**
  * No control characters, line separators or halves of surrogate pairs: ids are hashed with NUL as
- * separator (docs/events.md#ids).
+ * separator (docs/reference/events.md#ids).
  */
 export const CLEAN_TEXT = '^[^\\p{Cc}\\p{Cs}\\u2028\\u2029]*$';
 /** To the second, UTC, as identities have it. */
@@ -64,7 +64,7 @@ const text = {
 } as const;
 
 /**
- * The JSON Schema of a stored usage event (docs/events.md#fields).
+ * The JSON Schema of a stored usage event (docs/reference/events.md#fields).
  * `quantity` is exact decimal text inside the service; its form is checked apart.
  */
 export const EVENT_SCHEMA = {

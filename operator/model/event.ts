@@ -1,6 +1,6 @@
 import type { Decimal } from './decimal.ts';
 
-/** The schema of every usage event (docs/events.md#fields); it changes only with a breaking change. */
+/** The schema of every usage event (docs/reference/events.md#fields); it changes only with a breaking change. */
 export const SCHEMA_VERSION = 'svc.usage/v1';
 
 /** Informational context of an event; never part of its identity. */
@@ -31,7 +31,7 @@ export interface UsageEvent {
 }
 
 /**
- * The values that an event's id is derived from (docs/events.md#ids): everything that tells two
+ * The values that an event's id is derived from (docs/reference/events.md#ids): everything that tells two
  * charges apart.
  */
 export type EventIdentity = Pick<
@@ -50,7 +50,7 @@ export type EventIdentity = Pick<
 /**
  * The canonical text of an event, one line of JSON: fields in a fixed order, absent fields left out, the quantity last,
  * as a plain decimal number. Standing last, its digits can be found again without looking at the rest of the line.
- * The order is that in which the collector has always written events (docs/ledger-format.md#text-of-an-event).
+ * The order is that in which the collector has always written events (docs/reference/ledger-format.md#text-of-an-event).
  */
 export function encodeEvent(event: UsageEvent): string {
   const { schema_version, id, unit, recorded_at, source, tenant, metric, region } = event;

@@ -1,5 +1,5 @@
 /**
- * What usage costs on a plan (docs/costs.md). Amounts are whole pico-units of the currency (10⁻¹²), quantities whole
+ * What usage costs on a plan (docs/how-to/costs.md). Amounts are whole pico-units of the currency (10⁻¹²), quantities whole
  * nano-units, so that no double ever touches them.
  */
 export interface PriceBook {

@@ -33,7 +33,7 @@ const validateShape = new Ajv({ verbose: true, allowUnionTypes: true }).compile(
 
 /**
  * What is wrong with an event, as `what: where: "input"`; undefined when it may enter the ledger.
- * The rules are those of docs/events.md#fields. Whether the metric is known, and whether the window
+ * The rules are those of docs/reference/events.md#fields. Whether the metric is known, and whether the window
  * is acceptable today, is not asked here.
  */
 export function eventProblem(event: UsageEvent): string | undefined {

@@ -1,6 +1,6 @@
 /**
  * Closed windows `[start, end)` in milliseconds since the Unix epoch, aligned to multiples of the
- * window size counted from the epoch (docs/metering.md#windows).
+ * window size counted from the epoch (docs/explanation/metering.md#windows).
  */
 export interface Window {
   readonly start: number;

@@ -30,7 +30,7 @@ const refused = refusedNetworks();
 /**
  * Why an IP address may not be dialled; undefined when it may. Private and loopback addresses are
  * fine, since URLs come from administrators; link-local and cloud metadata addresses never are,
- * in any spelling (docs/security.md#d-3).
+ * in any spelling (docs/explanation/security.md#d-3).
  */
 export function addressProblem(address: string): string | undefined {
   const bare = address.replace(/^\[|\]$/g, '').replace(/%.*$/, '');

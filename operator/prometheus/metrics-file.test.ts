@@ -102,7 +102,7 @@ describe('the metrics file', () => {
   });
 
   test('of the documentation is one', async () => {
-    const path = resolve(import.meta.dirname, '../../docs/prometheus-metrics.yaml');
+    const path = resolve(import.meta.dirname, '../../docs/reference/prometheus-metrics.yaml');
     const outcome = await loadMetricsFile(path, NONE);
     expect(outcome).toMatchObject({
       kind: 'metrics',

@@ -116,7 +116,7 @@ export type Subject = Pick<
 
 /**
  * Fills a query template, every value escaped for the place where it stands
- * (docs/security.md#d-7).
+ * (docs/explanation/security.md#d-7).
  */
 export function renderQuery(template: string, subject: Subject, window: Window): RenderedQuery {
   const read = readOnce(template);

@@ -251,7 +251,7 @@ test('U15: the platform’s preset selects by instance and project together', as
 });
 
 test('U11: a configured energy metric counts the power of each GPU once, times the seconds', async () => {
-  const file = join(import.meta.dirname, '../../docs/prometheus-metrics.yaml');
+  const file = join(import.meta.dirname, '../../docs/reference/prometheus-metrics.yaml');
   const loaded = await loadMetricsFile(file, new Set());
   const metrics = loaded.kind === 'metrics' ? loaded.metrics : [];
   const energy = metrics.filter(({ code }) => code === 'tenant_gpu_energy_joules');

@@ -168,7 +168,7 @@ function ledgerTexts(values: Values, { identity, ledger }: Parts): readonly stri
     problems.push(problemText('REPLICATED', problem, 'true'));
   }
   if (role !== 'all' && urls === undefined && file === undefined) {
-    const problem = invalid('only with a database', 'set LEDGER_URL (docs/fleet.md)');
+    const problem = invalid('only with a database', 'set LEDGER_URL (docs/how-to/fleet.md)');
     problems.push(problemText('ROLE', problem, role));
   }
   if (role === 'meter' && identity.regionFromNode) {

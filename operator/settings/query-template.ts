@@ -57,8 +57,8 @@ const LABEL_REPLACE_PLACES: Readonly<Record<number, PlaceholderPlace>> = {
 };
 
 /**
- * Reads a query template (docs/metering.md#queries-of-your-own). Placeholders for names are accepted only inside
- * of strings, where no value can reach beyond its quotes (docs/security.md#d-7); those for figures anywhere.
+ * Reads a query template (docs/explanation/metering.md#queries-of-your-own). Placeholders for names are accepted only inside
+ * of strings, where no value can reach beyond its quotes (docs/explanation/security.md#d-7); those for figures anywhere.
  */
 export function readQueryTemplate(template: string): ReadTemplate {
   const pieces: TemplatePiece[] = [];

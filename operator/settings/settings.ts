@@ -22,7 +22,7 @@ export type Role = (typeof ROLES)[number];
 /**
  * Everything the engine is configured with, as one immutable value that is swapped whole.
  * Where a value comes from: TenantOverride → MeteringPolicy → environment → default
- * (docs/configuration.md#where-a-value-comes-from).
+ * (docs/reference/configuration.md#where-a-value-comes-from).
  * All durations are milliseconds.
  */
 export interface Settings {
@@ -112,7 +112,7 @@ export interface HttpSettings extends SettingsOf<typeof HTTP> {
   readonly ingestTokenFile?: string;
 }
 
-/** How the tenants' portal looks, and where it may be embedded (docs/portal.md). */
+/** How the tenants' portal looks, and where it may be embedded (docs/how-to/portal.md). */
 export interface PortalSettings {
   /** In place of `Usage`. */
   readonly name?: string;

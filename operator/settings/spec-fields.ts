@@ -29,7 +29,7 @@ export function invalidField(field: string, problem: ParseProblem, input: string
 
 /**
  * The settings of a table that a custom resource gives, by their keys. `below` is where its fields stand, such as
- * `MeteringPolicy spec` (docs/configuration.md). Fields of other settings are left alone.
+ * `MeteringPolicy spec` (docs/reference/configuration.md). Fields of other settings are left alone.
  */
 export function tableFields<T extends SettingTable>(
   table: T,
@@ -81,7 +81,7 @@ export interface SecretKeyRef {
 export type SecretRead =
   | { readonly kind: 'found'; readonly values: ReadonlyMap<string, Secret> }
   | { readonly kind: 'missing' }
-  /** It is the operator's own (docs/security.md#d-4). */
+  /** It is the operator's own (docs/explanation/security.md#d-4). */
   | { readonly kind: 'refused' }
   /** Not known: `reason` is one line, safe to show. */
   | { readonly kind: 'failed'; readonly reason: string };

@@ -48,7 +48,7 @@ const MOST_PROBLEMS = 20;
 /**
  * Reads one YAML document that somebody else may have written. No aliases, anchors, tags, merge keys or
  * duplicate keys; size and nesting are bounded before the parser sees the text, because its time grows
- * with the square of the depth (docs/security.md#d-21).
+ * with the square of the depth (docs/explanation/security.md#d-21).
  */
 export function readStrictYaml(text: string, mostBytes: number): StrictYaml {
   const bytes = Buffer.byteLength(text);

@@ -28,7 +28,7 @@ export function createRegistry(build: { readonly version: string }): Registry {
 
 /**
  * Bounds the series of a label whose values come from outside: control characters are replaced, long
- * values cut, and once `max` values are known every further one is `other` (docs/security.md#d-20).
+ * values cut, and once `max` values are known every further one is `other` (docs/explanation/security.md#d-20).
  */
 export function createLabelLimit(max = DEFAULT_SERIES): (value: string) => string {
   const known = new Set<string>();

@@ -66,7 +66,7 @@ const SHORTEST_CREDENTIAL = 16;
 
 /**
  * The body of an error answer without the credential that the request carried: should the other side
- * repeat what it was sent, nobody repeats it further (docs/security.md#d-15). Reasons that are made of it go to
+ * repeat what it was sent, nobody repeats it further (docs/explanation/security.md#d-15). Reasons that are made of it go to
  * logs, statuses and dead letters.
  */
 export function withoutCredential(body: string, authorization: string | undefined): string {

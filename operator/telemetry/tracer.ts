@@ -9,7 +9,7 @@ export interface Span {
   end(attributes?: SpanAttributes, problem?: string): void;
 }
 
-/** Tells somebody outside how long work takes (docs/opentelemetry.md#traces). */
+/** Tells somebody outside how long work takes (docs/how-to/opentelemetry.md#traces). */
 export interface Tracer {
   begin(name: string, attributes?: SpanAttributes): Span;
 }

@@ -47,7 +47,7 @@ interface Followed {
 /**
  * Which tenant APIs can be talked to: for every tenant cluster that discovery finds, its kubeconfig is
  * looked for, read by the allow-list and turned into a connection with bounds of its own
- * (docs/tenant-apis.md#what-a-kubeconfig-may-say). What has none
+ * (docs/how-to/private-nodes.md#what-a-kubeconfig-may-say). What has none
  * is listed with the reason.
  */
 export class TenantApiAccess {

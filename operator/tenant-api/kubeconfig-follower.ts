@@ -81,7 +81,7 @@ export class KubeconfigFollower {
     return this.#cluster.home ?? this.#cluster.namespace;
   }
 
-  /** A tenant cluster without nodes of its own needs no kubeconfig (docs/tenant-apis.md). */
+  /** A tenant cluster without nodes of its own needs no kubeconfig (docs/how-to/private-nodes.md). */
   get missing(): MissingKubeconfig | undefined {
     return this.#cluster.nodeMode === 'shared' ? undefined : this.#missing;
   }

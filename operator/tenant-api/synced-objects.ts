@@ -58,7 +58,7 @@ export function syncedBy(
   );
 }
 
-/** In namespaces that the syncer maps, objects keep their names (docs/discovery.md#namespaces-that-a-syncer-maps). */
+/** In namespaces that the syncer maps, objects keep their names (docs/explanation/discovery.md#namespaces-that-a-syncer-maps). */
 function isInMapped(host: HostLookup, object: Projected, owner: TenantCluster): boolean {
   return (owner.syncedNamespaces ?? []).some(
     ({ name }) => host.find(name, object.name)?.labels.virtualNamespace === object.namespace,

@@ -4,7 +4,7 @@ import { compareBytewise } from '../model/bytewise.ts';
 
 /**
  * The API of one tenant cluster that has nodes of its own, reached with the kubeconfig that its
- * owner left for us (docs/tenant-apis.md). What comes over it is the tenant's own word.
+ * owner left for us (docs/how-to/private-nodes.md). What comes over it is the tenant's own word.
  */
 export interface TenantApi {
   /** As discovery last saw it; `cluster.id` is what the API is known by. */

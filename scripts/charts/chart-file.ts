@@ -5,7 +5,7 @@ import { stringify } from 'yaml';
 const HOME = 'https://meterfeed.io';
 const ICON = join(import.meta.dirname, '../../operator/http/dashboard/client/icon.svg');
 
-/** CEL in schemas and admission policies (docs/discovery.md, docs/enforcement.md). */
+/** CEL in schemas and admission policies (docs/explanation/discovery.md, docs/how-to/enforcement.md). */
 export const MINIMUM_KUBERNETES = '1.30.0';
 
 export interface Chart {

@@ -57,7 +57,7 @@ export function chartValues(
     {
       name: 'settings',
       meaning:
-        'Environment variables of docs/configuration.md, as text. A change restarts the operator. Credentials do not belong\nhere: create the Secret `meterfeed` in the namespace of the release, whose keys are read as variables.',
+        'Environment variables of docs/reference/configuration.md, as text. A change restarts the operator. Credentials do not belong\nhere: create the Secret `meterfeed` in the namespace of the release, whose keys are read as variables.',
       value: base.settings,
       schema: {
         type: 'object',
@@ -79,7 +79,7 @@ export function chartValues(
     {
       name: 'replicas',
       meaning:
-        'With more than one they are a Deployment: one meters, another one takes over, all feed and answer. Their ledger has to be in\nPostgreSQL (LEDGER_URL in the Secret `meterfeed`; docs/operations.md#two-pods).',
+        'With more than one they are a Deployment: one meters, another one takes over, all feed and answer. Their ledger has to be in\nPostgreSQL (LEDGER_URL in the Secret `meterfeed`; docs/how-to/operate.md#two-pods).',
       value: 1,
       schema: { type: 'integer', minimum: 1 },
     },
@@ -93,7 +93,7 @@ export function chartValues(
     {
       name: 'storage',
       meaning:
-        "The volume of the ledger. Both are chosen at the first installation: an upgrade keeps what the StatefulSet has\n(docs/upgrading.md#a-larger-volume). Without a class it is the cluster's default one.",
+        "The volume of the ledger. Both are chosen at the first installation: an upgrade keeps what the StatefulSet has\n(docs/how-to/upgrade.md#a-larger-volume). Without a class it is the cluster's default one.",
       value: { size: base.storageSize, storageClassName: '' },
       schema: closed({
         size: { type: 'string', pattern: '^[1-9][0-9]*(Mi|Gi|Ti)$' },

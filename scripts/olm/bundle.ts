@@ -35,7 +35,7 @@ interface Sorted {
 
 /**
  * The files of a bundle for the Operator Lifecycle Manager (https://olm.operatorframework.io/docs/tasks/creating-operator-bundle/), by
- * their path in it: docs/olm.md. Throws where the base has something that a bundle cannot say.
+ * their path in it: docs/how-to/olm.md. Throws where the base has something that a bundle cannot say.
  */
 export function olmBundle(parts: OlmBundleParts): ReadonlyMap<string, string> {
   const { version, base, samples, icon, image, head } = parts;

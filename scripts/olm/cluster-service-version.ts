@@ -91,7 +91,7 @@ export function clusterServiceVersion(parts: ServiceVersionParts) {
         { type: 'OwnNamespace', supported: true },
         { type: 'SingleNamespace', supported: false },
         { type: 'MultiNamespace', supported: false },
-        // It would turn the right to read Secrets of the own namespace into one to read all (docs/olm.md#rights).
+        // It would turn the right to read Secrets of the own namespace into one to read all (docs/how-to/olm.md#rights).
         { type: 'AllNamespaces', supported: false },
       ],
       customresourcedefinitions: { owned: (definitions as readonly Definition[]).flatMap(owned) },

@@ -11,7 +11,7 @@ export interface Rights {
 
 /**
  * A bundle gives no rights in namespaces of others. These two are given by hand, and the operator does without
- * (docs/olm.md#before-you-install); the same rights in all namespaces would be too much.
+ * (docs/how-to/olm.md#before-you-install); the same rights in all namespaces would be too much.
  */
 export const BY_HAND: readonly string[] = ['Role default/meterfeed-events'];
 

@@ -1,6 +1,6 @@
 import type { FakeResponse } from '../fake-server.ts';
 
-/** Error answers as Lago words them (docs/destinations/lago.md#how-lago-answers). */
+/** Error answers as Lago words them (docs/how-to/destinations/lago.md#how-lago-answers). */
 export const UNAUTHORIZED: FakeResponse = {
   status: 401,
   body: { status: 401, error: 'Unauthorized' },

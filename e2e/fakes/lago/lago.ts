@@ -96,7 +96,7 @@ export interface FakeLago extends FakeServer {
 }
 
 /**
- * A stateful stand-in for Lago (docs/destinations/lago.md#how-lago-answers): whole-batch rollback, errors
+ * A stateful stand-in for Lago (docs/how-to/destinations/lago.md#how-lago-answers): whole-batch rollback, errors
  * by index, duplicates remembered for ever, invoices by the rules of its own jobs (`jobs.ts`).
  */
 export async function startFakeLago(options: FakeLagoOptions): Promise<FakeLago> {

@@ -11,7 +11,7 @@ const MAX_ID = 128;
 
 /**
  * A bare array of 1 to 100 events. One bad event refuses all, without saying which
- * (docs/destinations/metronome.md#how-metronome-answers).
+ * (docs/how-to/destinations/metronome.md#how-metronome-answers).
  */
 export function ingest(state: MetronomeState, input: unknown, at: number): FakeResponse {
   if (!Array.isArray(input)) return refused(400, 'the body must be an array of events');

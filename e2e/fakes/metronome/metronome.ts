@@ -79,7 +79,7 @@ export interface FakeMetronome extends FakeServer {
 }
 
 /**
- * A stateful stand-in for Metronome (docs/destinations/metronome.md#how-metronome-answers): ids
+ * A stateful stand-in for Metronome (docs/how-to/destinations/metronome.md#how-metronome-answers): ids
  * remembered for 34 days, one bad event refuses its call without an index, events held for aliases that
  * nobody has yet, metrics that count only what came after them, answers kept by idempotency key, and a
  * statement for each contract and period that no event changes after its grace.

@@ -17,7 +17,7 @@ export interface MeterErrors {
   readonly type?: 'v1.billing.meter.no_meter_found';
 }
 
-/** Adds a report as Stripe writes it (docs/destinations/stripe.md#what-errors-mean). */
+/** Adds a report as Stripe writes it (docs/how-to/destinations/stripe.md#what-errors-mean). */
 export function reportErrors(state: StripeState, errors: MeterErrors, at: number): void {
   const { meter, code, count, message, request, keyName = 'identifier' } = errors;
   const sample = { error_message: message, request: { [keyName]: request } };

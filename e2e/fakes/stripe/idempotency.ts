@@ -11,7 +11,7 @@ const KEY_REUSED = failure(
 
 /**
  * What was answered to the same key before: stored results are replayed, a stored 500 too
- * (docs/destinations/stripe.md#how-stripe-answers).
+ * (docs/how-to/destinations/stripe.md#how-stripe-answers).
  */
 export function replayed(
   { results }: StripeState,

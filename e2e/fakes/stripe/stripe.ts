@@ -51,7 +51,7 @@ export interface FakeStripe extends FakeServer {
 }
 
 /**
- * A stateful stand-in for Stripe (docs/destinations/stripe.md#how-stripe-answers): identifiers unique for
+ * A stateful stand-in for Stripe (docs/how-to/destinations/stripe.md#how-stripe-answers): identifiers unique for
  * 24 hours only, results stored by idempotency key with 5xx among them, one call at a time for a customer
  * and meter, search that lags behind, and invoices by the rules of both billing modes (`cycles.ts`).
  */

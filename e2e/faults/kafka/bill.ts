@@ -10,7 +10,7 @@ export interface ReadRecord {
 const USAGE = /^io\.meterfeed\.usage\./;
 
 /**
- * What a consumer makes of the records of a topic that deduplicates by id as docs/destinations/kafka.md#what-can-come-twice
+ * What a consumer makes of the records of a topic that deduplicates by id as docs/how-to/destinations/kafka.md#what-can-come-twice
  * says. An id that comes again with other content, or for another tenant, is no repeat and is billed.
  */
 export function billOf(records: Iterable<ReadRecord>): {

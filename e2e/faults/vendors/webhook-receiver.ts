@@ -10,7 +10,7 @@ export interface WebhookReceiverOptions {
 
 /**
  * A webhook receiver that deduplicates by source and id, as consumers must
- * (docs/destinations/webhook.md#what-is-sent). `POST /known`
+ * (docs/how-to/destinations/webhook.md#what-is-sent). `POST /known`
  * says which ids it has ever taken; `POST /_fake/halves` with a number makes it keep the first half of
  * so many batches and fail.
  */

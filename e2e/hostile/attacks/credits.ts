@@ -5,7 +5,7 @@ import { again, ask, type PeerAnswer } from './peer-requests.ts';
 import type { TokenMeans } from './tenant-tokens.ts';
 import { expandMarks, hostileText } from './values.ts';
 
-/** What can be done to prepaid balances (docs/budgets.md#credits). */
+/** What can be done to prepaid balances (docs/how-to/budgets.md#credits). */
 export interface CreditMeans extends TokenMeans {
   /** Of a shop that may credit, and passes on what tenants choose. It credits the hostile tenant only. */
   readonly shopToken: string;

@@ -3,7 +3,7 @@ import { isRecord } from '../../../operator/model/is-record.ts';
 import { again, ask, type PeerMeans } from './peer-requests.ts';
 import { type PeerAttack, pushedEvent } from './peers.ts';
 
-/** Derived from the tenant and the id that was given (docs/events.md#pushed-events). */
+/** Derived from the tenant and the id that was given (docs/reference/events.md#pushed-events). */
 const STORED_ID = /^ing1_/;
 /** What is refused for now says nothing of ids. */
 const BUSY: readonly number[] = [429, 503];

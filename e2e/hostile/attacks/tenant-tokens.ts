@@ -3,7 +3,7 @@ import { forgeToken } from './forged-tokens.ts';
 import { again, ask, type PeerAnswer, type PeerMeans } from './peer-requests.ts';
 import { hostileText, NAMES } from './values.ts';
 
-/** What a tenant has that may read its own usage at the portal, and tries with it (docs/portal.md). */
+/** What a tenant has that may read its own usage at the portal, and tries with it (docs/how-to/portal.md). */
 export interface TokenMeans extends PeerMeans {
   readonly tenant: string;
   /** Names that no answer with the tenant's token may hold. */

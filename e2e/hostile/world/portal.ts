@@ -7,7 +7,7 @@ import {
 } from 'node:crypto';
 import { SignJWT } from 'jose';
 
-/** Of the operator: its tokens name both (docs/portal.md#tokens). */
+/** Of the operator: its tokens name both (docs/how-to/portal.md#tokens). */
 export const IDENTITY = { REGION: 'hostile-suite', CLUSTER_NAME: 'hostile-suite' } as const;
 
 const HOUR_S = 3_600;

@@ -6,7 +6,7 @@ export interface CustomerWork<T> {
   readonly record: 'as before' | 'none' | Customer;
 }
 
-/** Customers of destinations, one at a time over all streams of the hub that leads (docs/fleet.md#one-customer). */
+/** Customers of destinations, one at a time over all streams of the hub that leads (docs/how-to/fleet.md#one-customer). */
 export class Customers {
   readonly #records: CustomerRecords;
   readonly #mayWork: () => boolean;

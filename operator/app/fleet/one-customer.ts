@@ -19,7 +19,7 @@ const NOBODY = '';
 /**
  * A destination as one stream of several sees it: customers are made and ended one at a time over all of them. Who comes to
  * a customer that another stream has made as it is wanted finds it made, and one that is left by a stream ends with
- * the last (docs/fleet.md#one-customer).
+ * the last (docs/how-to/fleet.md#one-customer).
  */
 export function oneCustomer(
   destination: Destination,

@@ -33,7 +33,7 @@ export interface HubOptions extends LeaderContext {
 /** A leader answers requests for so long without its database. */
 const ANSWERS_MS = 30_000;
 
-/** Builds the hub of a process that leads: streams without a meter (docs/fleet.md). */
+/** Builds the hub of a process that leads: streams without a meter (docs/how-to/fleet.md). */
 export async function buildHub(options: HubOptions): Promise<readonly Part[]> {
   const { databases, epoch, mayAct, stopping } = options;
   const [{ database, lease }] = databases;
@@ -84,7 +84,7 @@ export async function buildHub(options: HubOptions): Promise<readonly Part[]> {
   ];
 }
 
-/** The BillingDestinations of the hub's cluster, for all streams (docs/fleet.md#destinations); none where it runs in no cluster. */
+/** The BillingDestinations of the hub's cluster, for all streams (docs/how-to/fleet.md#destinations); none where it runs in no cluster. */
 function buildControllers(
   context: HubContext & Pick<HubOptions, 'cluster'>,
   streams: HubStreams,

@@ -14,7 +14,7 @@ const REACHED_MS = 60_000;
 /** How long an API server that does not answer keeps a process from standing by. */
 const LABEL_MS = 3_000;
 
-/** A hub: the process that leads by the lease row of the first database works; another one stands by (docs/fleet.md#one-process-leads). */
+/** A hub: the process that leads by the lease row of the first database works; another one stands by (docs/how-to/fleet.md#one-process-leads). */
 export class HubTerms implements Terms {
   readonly #context: StandbyContext;
   readonly #databases: HubDatabases;

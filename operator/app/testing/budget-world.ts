@@ -121,7 +121,7 @@ export async function startBudgetWorld(
     await process?.running;
   };
   await start();
-  // The window in which the very first process starts is not metered (docs/metering.md#the-first-window-the-window-size-and-the-clock).
+  // The window in which the very first process starts is not metered (docs/explanation/metering.md#the-first-window-the-window-size-and-the-clock).
   const metersFrom = Math.ceil(clock.now() / WINDOW_MS) * WINDOW_MS;
   const tenant = `tenant-${namespace}-${NAME}`;
   return {

@@ -39,7 +39,7 @@ const ONE_EACH: FlatCharge = { kind: 'flat', picos: 1n, includedNanos: 0n };
 /**
  * What a tenant has used of its budget in one period, by the ledger, and what it is expected to have used at a moment.
  *
- * A price counts with what a month's cost has grown by since the period began (docs/budgets.md#what-counts), so that a
+ * A price counts with what a month's cost has grown by since the period began (docs/how-to/budgets.md#what-counts), so that a
  * calendar month comes to what `GET /api/v1/costs` says before it is rounded.
  */
 export class BudgetAccount implements Summands {

@@ -9,7 +9,7 @@ import { countsOf, unitText } from './unit.ts';
 
 const PREFIX = 'budgets/credits/';
 
-/** What is added to a prepaid balance, or taken from it where the amount is below zero (docs/budgets.md#credits). */
+/** What is added to a prepaid balance, or taken from it where the amount is below zero (docs/how-to/budgets.md#credits). */
 export interface CreditRequest {
   readonly tenant: string;
   /** Names the credit among those of the tenant: asked for twice it is there once. */

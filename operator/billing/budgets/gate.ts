@@ -58,7 +58,7 @@ const RETRY = { baseMs: 1_000, capMs: 60_000 };
 
 /**
  * Acts on what tenants have used of their budgets: thresholds are told, and the tenants held or let go
- * (docs/budgets.md#thresholds). What is decided is on record before anybody hears of it.
+ * (docs/how-to/budgets.md#thresholds). What is decided is on record before anybody hears of it.
  */
 export class BudgetGate {
   readonly #options: BudgetGateOptions;

@@ -35,7 +35,7 @@ const RETRY_MS = 1_000;
 /** Timers hold no longer delays, and clocks are set. */
 const LONGEST_SLEEP_MS = 60_000;
 
-/** Keeps an account of what each tenant with a budget has used of it (docs/budgets.md). */
+/** Keeps an account of what each tenant with a budget has used of it (docs/how-to/budgets.md). */
 export class BudgetKeeper {
   readonly #options: BudgetKeeperOptions;
   readonly #accounts: KeptAccounts;

@@ -11,7 +11,7 @@ interface ReadWindow {
 
 /**
  * What each tenant used in its newest closed window, metric by metric: it is expected to use as much in the next one
- * (docs/budgets.md#between-two-windows). Metrics are apart, since their objects may be watched apart, and closed later.
+ * (docs/how-to/budgets.md#between-two-windows). Metrics are apart, since their objects may be watched apart, and closed later.
  */
 export class NewestWindows {
   /** By tenant and metric. */

@@ -33,7 +33,7 @@ export interface BookContent {
 /**
  * What a tenant has used of a prepaid balance, by the ledger, for as long as the balance lasts: longer than the ledger and
  * its sums are kept. The last days are kept as they were used, so that they cost what their plan says in the end;
- * what was before is kept by price, as on an invoice (docs/budgets.md#prepaid).
+ * what was before is kept by price, as on an invoice (docs/how-to/budgets.md#prepaid).
  */
 export class PrepaidBook {
   readonly tenant: string;

@@ -16,7 +16,7 @@ export interface BudgetStanding extends GivenBudget {
   readonly limit: bigint;
   /** By the closed windows. */
   readonly used: bigint;
-  /** The same in the smallest units of a currency with so many digits, rounded line by line as costs are (docs/costs.md#rounding). */
+  /** The same in the smallest units of a currency with so many digits, rounded line by line as costs are (docs/how-to/costs.md#rounding). */
   readonly usedInMinorUnits: (digits: number) => bigint;
   /**
    * When nothing is left if everything goes on; the moment itself where nothing is; undefined where the period ends

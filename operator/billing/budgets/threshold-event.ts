@@ -4,7 +4,7 @@ import { formatInstant } from '../../model/window.ts';
 import { amountOf, type ReachedThreshold } from './gate.ts';
 import { exactText } from './unit.ts';
 
-/** What people are told of a threshold, about the object that gives the budget (docs/budgets.md#thresholds). */
+/** What people are told of a threshold, about the object that gives the budget (docs/how-to/budgets.md#thresholds). */
 export function thresholdEvent(
   { tenant, percent, budget, since }: ReachedThreshold,
   regarding: KubernetesEvent['regarding'],

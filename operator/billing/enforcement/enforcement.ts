@@ -41,7 +41,7 @@ export interface TenantBillingState extends EffectiveState {
   readonly sources: readonly SourceEntry[];
 }
 
-/** Alerts of billing systems and what follows from budgets in, billing states and suspension labels out (docs/enforcement.md). */
+/** Alerts of billing systems and what follows from budgets in, billing states and suspension labels out (docs/how-to/enforcement.md). */
 export interface Enforcement {
   /** Whether a billing system's messages can be verified, and so are accepted. */
   isEnabled(provider: DestinationType): boolean;

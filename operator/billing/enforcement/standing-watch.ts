@@ -24,7 +24,7 @@ export interface StandingWatchOptions {
 
 /**
  * Asks billing systems how their customers stand, at the start and every few minutes, so that an alert that
- * never came neither spares nor suspends anybody (docs/enforcement.md#alerts-that-never-came).
+ * never came neither spares nor suspends anybody (docs/how-to/enforcement.md#alerts-that-never-came).
  */
 export class StandingWatch {
   readonly #options: StandingWatchOptions;

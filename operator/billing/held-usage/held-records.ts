@@ -15,7 +15,7 @@ const USED = `${ROOT}/used/`;
 const ADMITTED = `${ROOT}/admitted/`;
 
 /**
- * The ledger records of pushed usage (docs/events.md#unknown-tenants):
+ * The ledger records of pushed usage (docs/reference/events.md#unknown-tenants):
  *
  *     ingest/admitted/<tenant>     pushed for, and let through: when first
  *     ingest/held/<tenant>/<id>    events that wait until somebody decides about their tenant

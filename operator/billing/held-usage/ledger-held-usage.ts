@@ -16,7 +16,7 @@ import { Turns } from './turns.ts';
 
 /** Events moved in one durable write. */
 const CHUNK = 500;
-/** No window older than this is accepted, so no id of one need be remembered (docs/events.md#pushed-events). */
+/** No window older than this is accepted, so no id of one need be remembered (docs/reference/events.md#pushed-events). */
 const MAX_AGE_MS = 34 * 24 * 3_600_000;
 
 export interface HeldUsageOptions {
@@ -34,7 +34,7 @@ export interface HeldUsageOptions {
 /**
  * The way of pushed events into the ledger. Those of a tenant that nobody knows are kept durably beside
  * the sequence of events, where no destination sees them, until the tenant is discovered or somebody
- * releases, renames or discards them (docs/events.md#unknown-tenants).
+ * releases, renames or discards them (docs/reference/events.md#unknown-tenants).
  */
 export class HeldUsage {
   readonly #options: HeldUsageOptions;

@@ -29,7 +29,7 @@ export interface Cost {
   readonly digits: number;
 }
 
-/** What one price comes to for one tenant, plan and calendar month: rounded as one (docs/costs.md#rounding). */
+/** What one price comes to for one tenant, plan and calendar month: rounded as one (docs/how-to/costs.md#rounding). */
 interface Line {
   readonly charge: Charge;
   readonly digits: number;
@@ -68,7 +68,7 @@ export function isPricingKey(key: string): boolean {
 }
 
 /**
- * Exact costs per group, metric, unit and currency (docs/costs.md). What is asked for is added with {@link add}; where
+ * Exact costs per group, metric, unit and currency (docs/how-to/costs.md). What is asked for is added with {@link add}; where
  * {@link dependsOnMonths} is true then, the whole calendar months that it touches are added to {@link months}, without any filter
  * but tenant and metric.
  */

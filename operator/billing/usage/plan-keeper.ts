@@ -20,7 +20,7 @@ const LOOK_MS = 10_000;
 
 /**
  * Keeps in the ledger which plan each tenant was on when, so that a change of plan does not price what was used before
- * it, and a tenant that left still costs what it cost (docs/costs.md#plans-and-their-changes).
+ * it, and a tenant that left still costs what it cost (docs/how-to/costs.md#plans-and-their-changes).
  */
 export class PlanKeeper {
   readonly #options: PlanKeeperOptions;

@@ -86,7 +86,7 @@ const anyTenant = fc.oneof(
     weight: 1,
     arbitrary: fc
       .string({ unit: 'binary', minLength: 1, maxLength: 4 })
-      // As events have them (docs/events.md#fields).
+      // As events have them (docs/reference/events.md#fields).
       .filter((text) => /^[^\p{Cc}\p{Cs}\u2028\u2029]+$/u.test(text)),
   },
 );

@@ -9,7 +9,7 @@ const POISON_AFTER = 3;
  * Circuit breaker of one destination. While it is open only one event at a time is tried, of one tenant
  * after the other. It also finds the poison event: one that keeps failing alone while others are
  * accepted is itself at fault and must not hold up everybody else
- * (docs/delivery.md#when-something-goes-wrong).
+ * (docs/explanation/delivery.md#when-something-goes-wrong).
  */
 export class Circuit {
   #failuresInRow = 0;

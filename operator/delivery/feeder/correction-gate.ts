@@ -24,7 +24,7 @@ export type CorrectionGate = (
 
 /**
  * A correction takes back what a destination has: it is sent only where the corrected event was, and after
- * that is certain (docs/events.md#corrections). Anything else would credit a customer for nothing.
+ * that is certain (docs/reference/events.md#corrections). Anything else would credit a customer for nothing.
  */
 export function createCorrectionGate(options: CorrectionGateOptions): CorrectionGate {
   const { destination, records, deadLetters, lateLines, pending } = options;

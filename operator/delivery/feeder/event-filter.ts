@@ -9,7 +9,7 @@ type Choice = Pick<Destination, 'accepts'>;
 /**
  * Whether a destination gets an event: `exclude` wins over `include`; where there is an `include`,
  * nothing else is sent, and where there is none, the destination's own choice is
- * (docs/destinations.md#which-metrics). A metric that the catalogue has forgotten, since its declaration
+ * (docs/how-to/destinations.md#which-metrics). A metric that the catalogue has forgotten, since its declaration
  * was removed, is offered as the custom metric it was.
  */
 export function createEventFilter(

@@ -31,7 +31,7 @@ const PROBE_INTERVAL_MS = 300_000;
 /** No Retry-After is believed beyond this. */
 const LONGEST_WAIT_MS = 3_600_000;
 
-/** Delivers the ledger to one destination, in order, at least once (docs/delivery.md#what-becomes-of-an-event). */
+/** Delivers the ledger to one destination, in order, at least once (docs/explanation/delivery.md#what-becomes-of-an-event). */
 export interface Feeder {
   readonly settings: DestinationSettings;
   /** What an operator may do about it. */

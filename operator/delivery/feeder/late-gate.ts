@@ -28,7 +28,7 @@ const NOBODY: ReadonlySet<number> = new Set();
 
 /**
  * Finds usage that comes after the invoice of its time is final, and holds it back or has it billed apart, where
- * that is wanted (docs/delivery.md#late-usage). What was held back and is sent once more by an operator is let through.
+ * that is wanted (docs/explanation/delivery.md#late-usage). What was held back and is sent once more by an operator is let through.
  */
 export function createLateGate(options: LateGateOptions): LateGate {
   const { late, invoices, deadLetters, changes, lines, billing } = options;

@@ -24,7 +24,7 @@ const SKIPPED: DeliveryResult = { kind: 'skipped' };
 /**
  * The events between the cursor and what was read: the cursor passes an event only when its result is
  * in, and the records that the result asks for are part of the same durable write
- * (docs/ledger-format.md#promises, P5).
+ * (docs/reference/ledger-format.md#promises, P5).
  */
 export class Pending {
   readonly #ledger: Ledger;

@@ -10,7 +10,7 @@ const AT_MOST = 10_000;
 /**
  * Notices a destination that refuses everything. It is misconfigured, so that its events are not at fault
  * and must wait: as dead letters they would fill the volume, on which metering itself depends
- * (docs/delivery.md#when-something-goes-wrong). Counts from the start of the feeder, which a change of
+ * (docs/explanation/delivery.md#when-something-goes-wrong). Counts from the start of the feeder, which a change of
  * settings is, or from the last event that was accepted.
  */
 export class Refusals {

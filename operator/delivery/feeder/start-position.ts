@@ -27,7 +27,7 @@ export type StartPosition =
 
 /**
  * Where a destination begins to read. A cursor, retired or not, is where it went on last time;
- * `startFrom` counts only where there is none (docs/delivery.md#cursors). A cursor left by a destination of another
+ * `startFrom` counts only where there is none (docs/explanation/delivery.md#cursors). A cursor left by a destination of another
  * type under the same name is not this one's: what that one had set aside becomes dead letters, so
  * that it stays in sight.
  */
@@ -66,7 +66,7 @@ export async function findStartPosition(
 
 /**
  * Commits the cursor of a destination that nothing feeds yet, so that the ledger keeps from then on what it is to get
- * (docs/delivery.md#cursors). A retired cursor of the same type is in use again. A cursor in use stays as it is.
+ * (docs/explanation/delivery.md#cursors). A retired cursor of the same type is in use again. A cursor in use stays as it is.
  */
 export async function reservePosition(
   ledger: Ledger,

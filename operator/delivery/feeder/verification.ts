@@ -47,7 +47,7 @@ const CANNOT_BE_ASKED =
 const BY_FORCE = 'replay it by force to have it sent all the same';
 
 /**
- * Asks a destination after events that it may have had and forgotten (docs/delivery.md#memory-of-ids).
+ * Asks a destination after events that it may have had and forgotten (docs/explanation/delivery.md#memory-of-ids).
  */
 export function createVerification(options: VerificationOptions): Verification {
   const { destination, inFlight } = options;

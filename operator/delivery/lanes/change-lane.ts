@@ -57,7 +57,7 @@ interface Turn {
 
 /**
  * Makes changes of plan, each once the old plan has all usage of its side and the destination confirms it
- * (docs/delivery.md#changes-of-plan). Only the tenant's own usage ever waits for it.
+ * (docs/explanation/delivery.md#changes-of-plan). Only the tenant's own usage ever waits for it.
  */
 export class ChangeLane {
   readonly #options: ChangeLaneOptions;

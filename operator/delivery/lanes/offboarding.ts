@@ -78,7 +78,7 @@ interface OffboardingOptions {
 /**
  * Ends tenants at the destination, but only after their last event was delivered and nothing of theirs
  * is parked, dead or still to be measured; for the latter it waits MAX_BACKFILL at most
- * (docs/delivery.md#tenants). A tenant that is back by then stays.
+ * (docs/explanation/delivery.md#tenants). A tenant that is back by then stays.
  */
 export class Offboarding {
   readonly #options: OffboardingOptions;

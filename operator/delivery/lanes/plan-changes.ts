@@ -62,7 +62,7 @@ const WRITTEN: WriteOutcome = { kind: 'written' };
 
 /**
  * Which changes of plan a destination still has to make, and on which side of each an event falls: every
- * decision is a ledger record before anything follows from it (docs/delivery.md#changes-of-plan).
+ * decision is a ledger record before anything follows from it (docs/explanation/delivery.md#changes-of-plan).
  */
 export class PlanChanges {
   readonly #options: PlanChangesOptions;

@@ -60,7 +60,7 @@ const READY: AdmitOutcome = { admission: { kind: 'ready' } };
 
 /**
  * Provisions a tenant before its first event and whenever it changes, and has the events of one that
- * cannot be provisioned set aside, out of the way of all others (docs/delivery.md#tenants).
+ * cannot be provisioned set aside, out of the way of all others (docs/explanation/delivery.md#tenants).
  */
 export class TenantProvisioner {
   readonly #options: TenantProvisionerOptions;

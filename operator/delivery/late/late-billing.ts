@@ -40,7 +40,7 @@ interface LateBillingOptions {
 export type LateBilling = (late: readonly LateEvent[], signal: AbortSignal) => Promise<LateReport>;
 
 /**
- * Makes late events parts of lines, at the price of their time (docs/delivery.md#late-usage). What the
+ * Makes late events parts of lines, at the price of their time (docs/explanation/delivery.md#late-usage). What the
  * billing system may have already is not billed apart: what was sent a short while ago is sent once more, and what
  * was sent long ago is asked after.
  */

@@ -12,7 +12,7 @@ interface ClosedPeriodsOptions {
   readonly wants: (event: QueuedEvent['event']) => boolean;
   /** What the billing system does with usage of such periods. */
   readonly effect: string | undefined;
-  /** What is done with it here (docs/delivery.md#late-usage). */
+  /** What is done with it here (docs/explanation/delivery.md#late-usage). */
   readonly late: LatePolicy | undefined;
 }
 

@@ -44,7 +44,7 @@ interface CorrectionOutlookOptions {
   readonly cursor: () => number | undefined;
 }
 
-/** Tells beforehand what the gate for corrections will do (docs/events.md#corrections). Changes nothing. */
+/** Tells beforehand what the gate for corrections will do (docs/reference/events.md#corrections). Changes nothing. */
 export function createCorrectionOutlook(options: CorrectionOutlookOptions): CorrectionOutlookOf {
   const { destination, clock, records, deadLetters, lateLines, parked, pending, wants, cursor } =
     options;

@@ -5,7 +5,7 @@ import { omitUndefined } from '../../model/omit-undefined.ts';
 import { addToMarks, type AgeMark, agedMark, closeMarks, markAge } from './age-marks.ts';
 
 /**
- * What was delivered of a tenant's metric, held against its invoices (docs/delivery.md#invoices). Sums
+ * What was delivered of a tenant's metric, held against its invoices (docs/explanation/delivery.md#invoices). Sums
  * are nano-units, times milliseconds since the epoch.
  */
 export interface Balance {

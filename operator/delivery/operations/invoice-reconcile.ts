@@ -33,7 +33,7 @@ interface InvoiceReconcileOptions extends InvoiceTallyOptions {
 
 type Answer = Extract<InvoicesOutcome, { kind: 'invoices' }>;
 
-/** Holds a destination's invoices against what it was given (docs/delivery.md#invoices). */
+/** Holds a destination's invoices against what it was given (docs/explanation/delivery.md#invoices). */
 export class InvoiceReconcile {
   readonly #options: InvoiceReconcileOptions;
   readonly #tally: InvoiceTally;

@@ -21,7 +21,7 @@ import {
 /** Records changed in one write. */
 const CHUNK = 500;
 
-/** What an operator may do about a destination (docs/delivery.md#operations). Letters are named by event id. */
+/** What an operator may do about a destination (docs/explanation/delivery.md#operations). Letters are named by event id. */
 export interface Operations {
   /** Dead letters after a sequence number, in order; those on their way once more included. */
   deadLetters(after: number, limit: number): Promise<DeadLetterPage>;

@@ -6,7 +6,7 @@ const CHUNK_EVENTS = 4_096;
 
 /**
  * Which events a destination has acknowledged, for those that cannot be asked what they have
- * (docs/delivery.md#reconciliation). One bit for each sequence number, so that an event that is acknowledged again,
+ * (docs/explanation/delivery.md#reconciliation). One bit for each sequence number, so that an event that is acknowledged again,
  * after the cursor was put back or a letter was replayed, counts once.
  */
 export interface Acknowledgements {

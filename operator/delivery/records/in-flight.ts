@@ -19,7 +19,7 @@ export function isForgotten(at: number, now: number, idMemoryMs: number): boolea
 const WRITTEN: WriteOutcome = { kind: 'written' };
 
 /**
- * Remembers durably when an event was first sent without its outcome being known (docs/delivery.md#memory-of-ids). Where the destination
+ * Remembers durably when an event was first sent without its outcome being known (docs/explanation/delivery.md#memory-of-ids). Where the destination
  * forgets ids, such an event must be asked after once it is older than that memory, never sent blindly: it may be there already and would be
  * billed twice. There it is on record before it is sent; elsewhere once its attempt has had no answer.
  */

@@ -6,7 +6,7 @@ import { isUnsent, type UnsentRanges } from './sequence-sets.ts';
 
 /**
  * A tenant's changes of plan at one destination, as its ledger record holds them
- * (docs/delivery.md#changes-of-plan). With them the side of every event is decided once and for all. Times
+ * (docs/explanation/delivery.md#changes-of-plan). With them the side of every event is decided once and for all. Times
  * are milliseconds since the epoch.
  */
 export interface TenantChanges {

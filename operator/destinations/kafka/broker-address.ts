@@ -12,7 +12,7 @@ export interface BrokerAddress {
 const FORM = /^(?:\[([0-9a-fA-F:.]+)\]|([^[\]:/@\s]+)):(\d{1,5})$/;
 const MEND = 'write it as in kafka-0.example.com:9093';
 
-/** `host:port` of a broker (docs/destinations/kafka.md#what-you-do-at-the-cluster). */
+/** `host:port` of a broker (docs/how-to/destinations/kafka.md#what-you-do-at-the-cluster). */
 export function broker(): Parser<BrokerAddress> {
   return {
     accepts: '`host:port`',

@@ -1,7 +1,7 @@
 import type { Socket } from 'node:net';
 
 /**
- * A broker's answer that breaks Kafka's protocol or its bounds (docs/destinations/kafka.md#what-a-broker-may-answer).
+ * A broker's answer that breaks Kafka's protocol or its bounds (docs/how-to/destinations/kafka.md#what-a-broker-may-answer).
  * The message quotes nothing of it but numbers.
  */
 export class BadAnswerError extends Error {

@@ -20,7 +20,7 @@ const HIGHEST_PORT = 65_535;
 
 /**
  * Makes a client dial only addresses that were checked when they are dialled: brokers tell of each other, so
- * that settings which are checked are not enough (docs/security.md#d-3). `lookup` refuses names that lead where
+ * that settings which are checked are not enough (docs/explanation/security.md#d-3). `lookup` refuses names that lead where
  * nothing may be dialled. The client has no place for that of its own, so its pool gets another way in. The client
  * reads only answers that {@link guardAnswers} lets pass; `onBadAnswer` learns of the others.
  */

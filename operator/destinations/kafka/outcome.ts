@@ -43,7 +43,7 @@ const CLOSED = 'Connection closed';
 const CLOSED_TEXT = `connection closed by the broker; if that lasts, ${LOGIN}`;
 
 /**
- * Reads the error that writing to a topic ended with (docs/destinations/kafka.md#what-errors-mean). Texts that
+ * Reads the error that writing to a topic ended with (docs/how-to/destinations/kafka.md#what-errors-mean). Texts that
  * came from the other side are not passed on.
  */
 export function outcomeOf(

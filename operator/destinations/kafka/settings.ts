@@ -26,7 +26,7 @@ export interface KafkaSettings {
   /** Where the cluster is asked for its brokers; any that answers will do. */
   readonly brokers: readonly BrokerAddress[];
   readonly topic: string;
-  /** How an event becomes a record (docs/destinations/kafka.md#what-is-sent). */
+  /** How an event becomes a record (docs/how-to/destinations/kafka.md#what-is-sent). */
   readonly contentMode: ContentMode;
   readonly tls: boolean;
   /** Certificates of authorities, PEM, in place of those that Node knows. */

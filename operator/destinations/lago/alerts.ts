@@ -24,7 +24,7 @@ const SIGNATURE = /^[A-Za-z0-9+/]{43}=$/;
 const UNIQUE_KEY = /^[!-~]{1,256}$/;
 
 /**
- * Base64 HMAC over the body (docs/enforcement.md#setting-up-the-billing-systems). It carries no time: a
+ * Base64 HMAC over the body (docs/how-to/enforcement.md#setting-up-the-billing-systems). It carries no time: a
  * repeat is known by its unique key, which the request must have.
  */
 function verify(request: SignedRequest, secrets: readonly Secret[]): Verification {
@@ -67,7 +67,7 @@ function algorithmOf(request: SignedRequest): string {
   return request.header(ALGORITHM_HEADER)?.toLowerCase() ?? 'hmac';
 }
 
-/** The destination's subscriptions are named so (docs/destinations/lago.md#tenants). */
+/** The destination's subscriptions are named so (docs/how-to/destinations/lago.md#tenants). */
 const SUBSCRIPTION_PREFIX = 'sub-';
 
 /** The types that have a state without any rule, and what their subject begins with. */

@@ -32,7 +32,7 @@ export type MetricsOutcome =
 
 /**
  * Filter values that are known before any event: those of the closed dimensions
- * (docs/events.md#dimensions).
+ * (docs/reference/events.md#dimensions).
  */
 const CLOSED_VALUES: Readonly<Record<string, readonly string[]>> = {
   capacity_type: ['on-demand', 'spot', 'preemptible', 'reserved'],
@@ -150,7 +150,7 @@ function readFilters(object: JsonObject): Values {
  * Offers every new SKU (and other value that prices depend on) to whoever sets prices in Lago, as a
  * filter value of the metric. A change replaces all filters of a metric, and a value that is left out
  * takes its prices with it: so it always sends what is there now and more
- * (docs/destinations/lago.md#prices-by-sku-gpu-type-and-capacity-type).
+ * (docs/how-to/destinations/lago.md#prices-by-sku-gpu-type-and-capacity-type).
  */
 export class FilterValues {
   readonly #client: LagoClient;

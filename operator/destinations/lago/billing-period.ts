@@ -12,7 +12,7 @@ const MONDAY = 4;
 /**
  * How long after a period began nothing may be ended or changed: Lago invoices the period before within the
  * first hour of the billing day, and what ends before that run takes its invoice with it
- * (docs/destinations/lago.md#what-lago-does-not-bill).
+ * (docs/how-to/destinations/lago.md#what-lago-does-not-bill).
  */
 export const BILLING_RUN_MS = HOUR_MS;
 

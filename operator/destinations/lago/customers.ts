@@ -9,7 +9,7 @@ import { failedStep, type LagoClient } from './lago-client.ts';
 const MAX_NAME = 255;
 const MAX_METADATA_VALUE = 100;
 
-/** What the customer of a tenant is called at Lago, and its subscription (docs/destinations/lago.md#tenants). */
+/** What the customer of a tenant is called at Lago, and its subscription (docs/how-to/destinations/lago.md#tenants). */
 export interface LagoIds {
   readonly customer: string;
   readonly subscription: string;

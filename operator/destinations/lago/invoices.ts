@@ -20,7 +20,7 @@ const DAY_MS = 86_400_000;
 
 /**
  * The invoices of a tenant's subscriptions. A draft takes in what still comes, one that is finalized never changes, and one
- * that was voided bills nothing (docs/destinations/lago.md#what-lago-does-not-bill).
+ * that was voided bills nothing (docs/how-to/destinations/lago.md#what-lago-does-not-bill).
  */
 export class LagoInvoices implements Invoices {
   readonly closedPeriods =
@@ -67,7 +67,7 @@ export class LagoInvoices implements Invoices {
 
 /**
  * The stretches of a subscription that drafts are for: usage of them that arrives now is still invoiced, also by a plan that
- * has ended (docs/destinations/lago.md#changes-of-plan).
+ * has ended (docs/how-to/destinations/lago.md#changes-of-plan).
  */
 export async function draftPeriods(
   client: LagoClient,

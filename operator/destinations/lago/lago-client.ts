@@ -19,7 +19,7 @@ import { objectOf, textsOf } from '../json.ts';
 
 const PAGE_SIZE = 100;
 const MAX_PAGES = 500;
-/** 422 codes that are about the moment, not about what was sent (docs/destinations/lago.md#how-lago-answers). */
+/** 422 codes that are about the moment, not about what was sent (docs/how-to/destinations/lago.md#how-lago-answers). */
 const TEMPORARY = new Set(['lock_acquisition_failed', 'provider_error', 'third_party_error']);
 /** What Lago says of a path that it does not have, and what is said for whoever else answers. */
 const UNKNOWN_PATH = 'resource_not_found';

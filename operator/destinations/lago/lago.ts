@@ -25,12 +25,12 @@ import { LagoStanding } from './standing.ts';
 import { ActiveSubscriptions } from './subscriptions.ts';
 import { sumAtLago } from './sums.ts';
 
-/** Downtime is a record, not a charge; utilisation is shown at Lago (docs/events.md#metrics). */
+/** Downtime is a record, not a charge; utilisation is shown at Lago (docs/reference/events.md#metrics). */
 const UTILIZATION = 'tenant_gpu_utilization';
 /** How often plans are looked at for prices. */
 const LOOK_EVERY_MS = 300_000;
 
-/** The default destination: the Lago billing engine (docs/destinations/lago.md). */
+/** The default destination: the Lago billing engine (docs/how-to/destinations/lago.md). */
 export class Lago implements Destination {
   readonly name: string;
   readonly type = 'lago';

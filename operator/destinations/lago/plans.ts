@@ -53,7 +53,7 @@ interface WantedPlan {
 
 /**
  * Plans are read and created, and get charges added; they are never replaced, which would drop prices
- * (docs/destinations/lago.md#metrics-and-plan).
+ * (docs/how-to/destinations/lago.md#metrics-and-plan).
  */
 export class LagoPlans {
   readonly #client: LagoClient;

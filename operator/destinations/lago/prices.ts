@@ -22,7 +22,7 @@ const WHOLE_UNIT = 1_000_000_000n;
 /** A JSON number has so many decimal digits for certain. */
 const MAX_DIGITS = 15;
 
-/** Holds price books against the charges of their plans at Lago (docs/destinations/lago.md#prices-of-a-pricebook). */
+/** Holds price books against the charges of their plans at Lago (docs/how-to/destinations/lago.md#prices-of-a-pricebook). */
 export async function pricesAtLago(
   client: Pick<LagoClient, 'get'>,
   planCode: string,

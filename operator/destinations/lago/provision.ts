@@ -53,7 +53,7 @@ interface LagoProvisionerOptions {
 type PlanChoice = { readonly kind: 'plan'; readonly plan: LagoPlan } | FailedStep;
 type Existing = { readonly kind: 'subscription'; readonly subscription: LagoSubscription };
 
-/** Makes sure of a tenant's customer and subscription (docs/destinations/lago.md#tenants). */
+/** Makes sure of a tenant's customer and subscription (docs/how-to/destinations/lago.md#tenants). */
 export class LagoProvisioner implements Customers, Plans {
   readonly #options: LagoProvisionerOptions;
   /** As provisioning found them last, by tenant. */

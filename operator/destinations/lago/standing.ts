@@ -15,7 +15,7 @@ const IN_TROUBLE = ['payment_overdue=true', 'payment_status=failed'];
 
 /**
  * Whose invoices are overdue or could not be collected, and how those invoices stand that were asked about
- * (docs/enforcement.md#alerts-that-never-came). Each is spoken of as by the webhook that says so.
+ * (docs/how-to/enforcement.md#alerts-that-never-came). Each is spoken of as by the webhook that says so.
  */
 export class LagoStanding {
   readonly #client: LagoClient;

@@ -105,7 +105,7 @@ export function billingRunUntil(
 
 /**
  * Which subscriptions are active. Lago takes events of any subscription and bills none of those without
- * one, so each is known to be there before an event is sent (docs/destinations/lago.md#how-lago-answers).
+ * one, so each is known to be there before an event is sent (docs/how-to/destinations/lago.md#how-lago-answers).
  */
 export class ActiveSubscriptions {
   readonly #client: LagoClient;

@@ -17,7 +17,7 @@ interface UsageFee {
 
 /**
  * Returns the fees of invoices that count the usage of a subscription once
- * (docs/destinations/lago.md#how-invoices-are-read). These are left out:
+ * (docs/how-to/destinations/lago.md#how-invoices-are-read). These are left out:
  *
  * 1. Invoices of the type `progressive_billing`. The usage on them is on the invoice of its period too, which credits them.
  * 2. True-up fees. They are what a charge’s minimum adds, and have the units 1.

@@ -27,7 +27,7 @@ const HTTP_DATE = /^[A-Z][a-z]{2}, \d{2} [A-Z][a-z]{2} \d{4} \d{2}:\d{2}:\d{2} G
 
 /**
  * Hex HMAC over `<date header's text>`, a newline and the body
- * (docs/enforcement.md#setting-up-the-billing-systems).
+ * (docs/how-to/enforcement.md#setting-up-the-billing-systems).
  */
 function verify(request: SignedRequest, secrets: readonly Secret[], now: number): Verification {
   const signature = request.header(HEADER);

@@ -61,7 +61,7 @@ export function countsAllOf(metric: BillableMetric, code: string): boolean {
 
 /**
  * Lists what is there and creates what is missing
- * (docs/destinations/metronome.md#billable-metrics). A metric can never be changed, so one that
+ * (docs/how-to/destinations/metronome.md#billable-metrics). A metric can never be changed, so one that
  * no longer does what the catalogue asks for gets a successor: both count events, products are moved
  * over at the next full hour, and the predecessor is archived when nothing can come for it any more.
  */

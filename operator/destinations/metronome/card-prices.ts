@@ -34,7 +34,7 @@ interface CardPricesOptions {
   readonly now: number;
 }
 
-/** Holds price books against the rates of their cards (docs/destinations/metronome.md#prices-of-a-pricebook). */
+/** Holds price books against the rates of their cards (docs/how-to/destinations/metronome.md#prices-of-a-pricebook). */
 export async function pricesAtMetronome(
   options: CardPricesOptions,
   { books, metrics, day }: PricesQuery,

@@ -38,7 +38,7 @@ export type ContractPlan =
 
 /**
  * Plans for one contract at any time: two would bill usage twice, a stretch without one would bill it never
- * (docs/destinations/metronome.md#contracts).
+ * (docs/how-to/destinations/metronome.md#contracts).
  *
  * 1. Nothing is there, or the last contract has ended: another one begins where that ended, whenever that was.
  * 2. The last contract is on another rate card: it ends at the next full hour, with `period-end` on the next first

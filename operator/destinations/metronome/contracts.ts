@@ -55,7 +55,7 @@ export interface WantedContract {
   readonly netTermsDays: number | undefined;
 }
 
-/** The contracts of customers (docs/destinations/metronome.md#contracts). */
+/** The contracts of customers (docs/how-to/destinations/metronome.md#contracts). */
 export class MetronomeContracts {
   readonly #name: string;
   readonly #client: MetronomeClient;

@@ -18,7 +18,7 @@ export function groupKeysOf({ dimensions, priceKeys }: MetricDefinition): readon
   return declared.length === 0 ? [TENANT_CLUSTER] : [...new Set(declared)];
 }
 
-/** `GPU hours [tenant_gpu_hours]` (docs/destinations/metronome.md#billable-metrics). */
+/** `GPU hours [tenant_gpu_hours]` (docs/how-to/destinations/metronome.md#billable-metrics). */
 export function metricName({ name, code }: MetricDefinition): string {
   return `${name} [${code}]`;
 }

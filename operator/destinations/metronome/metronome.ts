@@ -45,7 +45,7 @@ const MAX_AGE_MS = MEMORY_MS - HOUR_MS;
 /** Ids in one question. */
 const SEARCH_IDS = 100;
 
-/** Metronome, the usage-contract billing provider (docs/destinations/metronome.md). */
+/** Metronome, the usage-contract billing provider (docs/how-to/destinations/metronome.md). */
 export class Metronome implements Destination {
   readonly name: string;
   readonly type = 'metronome';

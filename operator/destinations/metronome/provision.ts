@@ -179,7 +179,7 @@ export type LinkOutcome =
 
 /**
  * Links a customer to the tenant's customer at Stripe, so that invoices of its contracts can go there
- * (docs/destinations/metronome.md#invoices-through-stripe). A link to another Stripe customer that an
+ * (docs/how-to/destinations/metronome.md#invoices-through-stripe). A link to another Stripe customer that an
  * operator made is left as it is.
  */
 export async function linkToStripe(

@@ -112,7 +112,7 @@ interface Rate {
 
 /**
  * Which kinds of usage have come, and which of them no rate of their rate card puts a price on
- * (docs/destinations/metronome.md#prices-by-sku-and-capacity-type). A rate of 0 is a price: somebody has
+ * (docs/how-to/destinations/metronome.md#prices-by-sku-and-capacity-type). A rate of 0 is a price: somebody has
  * set it.
  */
 export class PriceWatch {

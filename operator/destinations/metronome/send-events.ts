@@ -102,7 +102,7 @@ function outcomeOf(answer: ApiAnswer): DeliveryOutcome {
 
 /**
  * A usage event with every dimension as a property, and with every property that a metric needs: an
- * event without one of them would silently count for nothing (docs/destinations/metronome.md#events).
+ * event without one of them would silently count for nothing (docs/how-to/destinations/metronome.md#events).
  * The quantity is written last:
  * nothing can stand in its place.
  */

@@ -9,7 +9,7 @@ const CUSTOMER_ALERTS = '/v1/customer-alerts/list';
 const CUSTOMERS = 100;
 const CONCURRENT_QUESTIONS = 4;
 
-/** How the customers of tenants stand, by their alerts (docs/enforcement.md#alerts-that-never-came). */
+/** How the customers of tenants stand, by their alerts (docs/how-to/enforcement.md#alerts-that-never-came). */
 export class MetronomeStanding {
   readonly #client: MetronomeClient;
   /** Customers in the order in which they were asked last. */

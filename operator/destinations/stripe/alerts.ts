@@ -32,7 +32,7 @@ const MOST_PARTS = 20;
 /**
  * `Stripe-Signature: t=<unix seconds>,v1=<hex>[,v1=<hex>...]` over `<t>.<body>`
  * (https://docs.stripe.com/webhooks). Unlike the vendor's own code it also refuses times ahead of ours
- * and two times (docs/security.md#d-9).
+ * and two times (docs/explanation/security.md#d-9).
  */
 function verify(request: SignedRequest, secrets: readonly Secret[], now: number): Verification {
   const header = request.header(HEADER);

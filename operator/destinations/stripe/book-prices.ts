@@ -23,7 +23,7 @@ export interface MetersOfBook {
 }
 
 /**
- * What the prices of a book come to at meters (docs/destinations/stripe.md#prices-of-a-pricebook): each meter has the price that holds for
+ * What the prices of a book come to at meters (docs/how-to/destinations/stripe.md#prices-of-a-pricebook): each meter has the price that holds for
  * the usage that it counts, and a price that holds for no meter yet has one of its own.
  */
 export function wantedAtMeters(

@@ -21,7 +21,7 @@ const MAX_REASON = 300;
 
 /**
  * What Stripe says was wrong with meter events after it had taken them
- * (docs/destinations/stripe.md#what-errors-mean).
+ * (docs/how-to/destinations/stripe.md#what-errors-mean).
  */
 export class ErrorReports {
   readonly #name: string;

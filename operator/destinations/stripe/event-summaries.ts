@@ -82,7 +82,7 @@ export class EventSummaries {
   /**
    * Which events Stripe has, since it forgets identifiers after a day. A summary is one number for a
    * customer, meter and minute: what is known to be delivered in that bucket is taken off, and the rest
-   * must be made up of events that are not known to be (docs/destinations/stripe.md#meter-events).
+   * must be made up of events that are not known to be (docs/how-to/destinations/stripe.md#meter-events).
    */
   async verify(
     events: readonly UsageEvent[],

@@ -35,7 +35,7 @@ interface StripeInvoicesOptions {
   readonly drafts: (customer: string, problems: readonly string[]) => void;
 }
 
-/** A customer's invoices (docs/destinations/stripe.md#invoices). */
+/** A customer's invoices (docs/how-to/destinations/stripe.md#invoices). */
 export class StripeInvoices implements Invoices {
   readonly closedPeriods =
     'Stripe adds it up in the meter, and it is on no invoice, also not on the next';

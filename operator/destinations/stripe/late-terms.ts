@@ -18,7 +18,7 @@ interface LineTerms {
 
 /**
  * Reads how the invoice line that has a late line's price was taxed and reduced, so that Stripe taxes the late
- * line in the same way (docs/delivery.md#late-usage).
+ * line in the same way (docs/explanation/delivery.md#late-usage).
  */
 export async function lineTerms(
   client: StripeClient,

@@ -177,7 +177,7 @@ function readMeter(object: JsonObject): StripeMeter {
 
 /**
  * The meter that an event belongs to: the metric's own, or the one of the values by which meters are
- * split, as far as the event has them (docs/destinations/stripe.md#prices-by-sku-and-capacity-type). A
+ * split, as far as the event has them (docs/how-to/destinations/stripe.md#prices-by-sku-and-capacity-type). A
  * name that would be too long ends in the hash of the whole, so that it is always the same one.
  */
 export function meterName(event: UsageEvent, splitBy: readonly string[]): string {

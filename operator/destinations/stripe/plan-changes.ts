@@ -50,7 +50,7 @@ export type PlanAnswer =
 
 /**
  * The changes that leave exactly one charge for each meter that the plan prices
- * (docs/destinations/stripe.md#subscriptions). A meter that another subscription of the customer charges
+ * (docs/how-to/destinations/stripe.md#subscriptions). A meter that another subscription of the customer charges
  * is left to that one, and so is what a subscription charges from which no money comes; items that an operator added by hand stay.
  *
  * A price never takes the place of another within an item: such an item has no grace at the end of its

@@ -164,7 +164,7 @@ function stopAll(outcome: DeliveryOutcome): Step {
   return { outcome, stopsAll: true };
 }
 
-/** What a refusal means for an event (docs/destinations/stripe.md#what-errors-mean). */
+/** What a refusal means for an event (docs/how-to/destinations/stripe.md#what-errors-mean). */
 function outcomeOf(refusal: ApiRefusal, event: UsageEvent): DeliveryOutcome {
   const { status, code, details, reason } = refusal;
   const said = textOf(details, 'message') ?? '';

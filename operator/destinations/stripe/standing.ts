@@ -14,7 +14,7 @@ const ENDED: readonly string[] = ['canceled', 'incomplete_expired'];
 
 /**
  * Which customers do not pay, and how the subscriptions and invoices stand that were asked about
- * (docs/enforcement.md#alerts-that-never-came). An invoice that is open after an attempt to collect it, or
+ * (docs/how-to/enforcement.md#alerts-that-never-came). An invoice that is open after an attempt to collect it, or
  * after its due date, is spoken of as by the alert that its payment failed.
  */
 export async function standingAtStripe(

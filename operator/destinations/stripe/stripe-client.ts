@@ -21,7 +21,7 @@ const METER_EVENTS = '/v1/billing/meter_events';
 /** While another call about the same thing is under way. */
 const CONFLICT_WAIT_MS = 1_000;
 
-/** What BILLING_A_MAX_RPS = 0 picks (docs/destinations/stripe.md#how-stripe-answers). */
+/** What BILLING_A_MAX_RPS = 0 picks (docs/how-to/destinations/stripe.md#how-stripe-answers). */
 const TEST_MODE_RPS = 20;
 const LIVE_RPS = 200;
 /** Stripe allows 25 requests a second for each other operation. */
@@ -43,7 +43,7 @@ const RESOURCES: readonly (readonly [path: string, name: string])[] = [
   ['/v2/core/events', 'Events'],
 ];
 
-/** How Stripe's answers are read (docs/destinations/stripe.md#how-stripe-answers). */
+/** How Stripe's answers are read (docs/how-to/destinations/stripe.md#how-stripe-answers). */
 export const STRIPE: Vendor = {
   title: 'Stripe API',
   credential: 'API key',

@@ -42,7 +42,7 @@ const ID_MEMORY_MS = DAY_MS;
 
 const DONE: StepOutcome = { kind: 'done' };
 
-/** The card payment provider Stripe: usage as meter events, charged by prices (docs/destinations/stripe.md). */
+/** The card payment provider Stripe: usage as meter events, charged by prices (docs/how-to/destinations/stripe.md). */
 export class Stripe implements Destination {
   readonly name: string;
   readonly type = 'stripe';

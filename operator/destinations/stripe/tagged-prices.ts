@@ -20,7 +20,7 @@ interface TaggedPricesOptions {
   readonly meters: StripeMeters;
 }
 
-/** Compares price books with the prices of their plans at Stripe (docs/destinations/stripe.md#prices-of-a-pricebook). */
+/** Compares price books with the prices of their plans at Stripe (docs/how-to/destinations/stripe.md#prices-of-a-pricebook). */
 export async function pricesAtStripe(
   { client, settings, meters }: TaggedPricesOptions,
   { books, metrics, day }: PricesQuery,

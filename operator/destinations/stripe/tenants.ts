@@ -13,7 +13,7 @@ import type { StripeSubscriptions } from './subscriptions.ts';
 
 const DONE: StepOutcome = { kind: 'done' };
 
-/** Makes sure of a tenant's customer and of its subscriptions (docs/destinations/stripe.md). */
+/** Makes sure of a tenant's customer and of its subscriptions (docs/how-to/destinations/stripe.md). */
 export class StripeTenants implements Customers, Plans {
   readonly #settings: Pick<StripeSettings, 'autoSubscribe' | 'cancelOnRemove'>;
   readonly #customers: StripeCustomers;

@@ -40,7 +40,7 @@ interface SeenKind {
 
 /**
  * Which kinds of usage have come, which of them no price charges, and how much of it can still be billed
- * (docs/destinations/stripe.md#prices-by-sku-and-capacity-type).
+ * (docs/how-to/destinations/stripe.md#prices-by-sku-and-capacity-type).
  */
 export class UnpricedWatch {
   readonly #options: UnpricedOptions;

@@ -10,7 +10,7 @@ const ENCODED_KEY = /^whsec_((?:[A-Za-z0-9+/]{4})+(?:[A-Za-z0-9+/]{2}==|[A-Za-z0
 
 /**
  * The headers that sign a body at `now` (milliseconds since the epoch), in two schemes beside each other
- * (docs/destinations/webhook.md#signature); none when there is nothing to sign with. Every secret signs in both, so
+ * (docs/how-to/destinations/webhook.md#signature); none when there is nothing to sign with. Every secret signs in both, so
  * that a receiver may hold the old or the new one while they are rotated.
  */
 export function signatureHeaders(

@@ -32,7 +32,7 @@ const BATCH_EVENTS = 500;
 /** Fits the body limits that receivers commonly have; a 413 makes it smaller. */
 const BATCH_BYTES = 512 * 1024;
 const SMALLEST_BATCH_BYTES = 16 * 1024;
-/** What docs/destinations/webhook.md#what-you-do-at-the-receiver asks of receivers. */
+/** What docs/how-to/destinations/webhook.md#what-you-do-at-the-receiver asks of receivers. */
 const LEAST_ID_MEMORY_MS = 24 * 3_600_000;
 /** The media type of a CloudEvents batch; receivers compare it as text, so it carries no parameters. */
 const CLOUD_EVENTS_BATCH = 'application/cloudevents-batch+json';
@@ -49,7 +49,7 @@ const HINTS: Readonly<Record<number, string>> = {
 
 /**
  * Posts CloudEvents 1.0 batches to a URL, signed when there is a secret. It gets every metric,
- * informational ones included, and is told of tenants and of the catalogue (docs/destinations/webhook.md).
+ * informational ones included, and is told of tenants and of the catalogue (docs/how-to/destinations/webhook.md).
  * Throws a TypeError when the settings cannot be used.
  */
 export class Webhook implements Destination {
@@ -173,7 +173,7 @@ type CallOutcome =
   | { readonly kind: 'split'; readonly reason: string };
 
 /**
- * Reads the answer of a receiver (docs/destinations/webhook.md#what-errors-mean). Any 2xx is delivered.
+ * Reads the answer of a receiver (docs/how-to/destinations/webhook.md#what-errors-mean). Any 2xx is delivered.
  * What no batch can mend (credentials, a retired endpoint, a redirect, an unknown format) holds the
  * destination, so that a wrong URL never turns events into dead letters. `where` is the request's method
  * and path, `credentials` what to look at when they are refused.

@@ -11,7 +11,7 @@ const OTHERS: ReadonlyMap<string, TenantSourceName> = new Map([
 ]);
 
 /**
- * Clusters of Cluster API, whose nodes are their own (docs/tenants/own-nodes.md, https://cluster-api.sigs.k8s.io):
+ * Clusters of Cluster API, whose nodes are their own (docs/how-to/tenants/hosted-control-planes.md, https://cluster-api.sigs.k8s.io):
  * all but those that a more specific kind finds, where settings name that kind as well.
  */
 export const clusterApi: TenantSource = {

@@ -4,7 +4,7 @@ import { findByObjects } from '../tenant-objects.ts';
 import type { TenantSource } from '../tenant-source.ts';
 
 /**
- * Hosted clusters of HyperShift, whose nodes are their own (docs/tenants/own-nodes.md,
+ * Hosted clusters of HyperShift, whose nodes are their own (docs/how-to/tenants/hosted-control-planes.md,
  * https://github.com/openshift/hypershift). What runs in the namespaces of their control planes is nobody's.
  */
 export const hypershift: TenantSource = {

@@ -9,7 +9,7 @@ const CLUSTER_LABEL = 'k3k.io/clusterName';
 const LONGEST_NAME = 63;
 
 /**
- * Clusters of k3k (docs/tenants/k3k.md, https://github.com/rancher/k3k): in mode `shared` what their tenants run is
+ * Clusters of k3k (docs/how-to/tenants/k3k.md, https://github.com/rancher/k3k): in mode `shared` what their tenants run is
  * brought to their namespace, in mode `virtual` it runs inside of agent and server pods, which are billed in its
  * place, and in mode `hcp` it runs on nodes of their own.
  */

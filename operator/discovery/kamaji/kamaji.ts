@@ -5,7 +5,7 @@ import { findByObjects } from '../tenant-objects.ts';
 import type { TenantSource } from '../tenant-source.ts';
 
 /**
- * Control planes of Kamaji, whose tenants have nodes of their own (docs/tenants/own-nodes.md,
+ * Control planes of Kamaji, whose tenants have nodes of their own (docs/how-to/tenants/hosted-control-planes.md,
  * https://github.com/clastix/kamaji).
  */
 export const kamaji: TenantSource = {

@@ -13,7 +13,7 @@ const EXCLUDE = boolean();
 
 /**
  * Namespaces that a label or annotation gives to a tenant, each as a whole: those of Capsule, Rancher's
- * projects, OpenShift, hierarchical namespaces, or of nobody's product (docs/tenants/namespaces.md). Who may
+ * projects, OpenShift, hierarchical namespaces, or of nobody's product (docs/how-to/tenants/namespaces.md). Who may
  * write Namespaces decides; nothing that is in one does.
  */
 export const namespaces: TenantSource = {

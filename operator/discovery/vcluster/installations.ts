@@ -24,7 +24,7 @@ interface InstallationsInput {
 }
 
 /**
- * Puts workloads and platform instances together by namespace and name (docs/discovery.md#how-tenant-clusters-are-found): a StatefulSet
+ * Puts workloads and platform instances together by namespace and name (docs/explanation/discovery.md#how-tenant-clusters-are-found): a StatefulSet
  * and a Deployment of one release are one tenant cluster, a workload that no instance points to is
  * one of its own, and so is an instance whose host namespace is here.
  */
@@ -88,7 +88,7 @@ function chooseInstances(
 
 /**
  * Instances that nothing on this cluster belongs to (standalone and external ones): nobody meters them until
- * TENANT_CLUSTERS_FILE names them (docs/tenant-apis.md#external-tenant-clusters). An entry stands for one; where
+ * TENANT_CLUSTERS_FILE names them (docs/how-to/private-nodes.md#external-tenant-clusters). An entry stands for one; where
  * instances of several projects have one name, the later ones are named `<namespace>.<name>`.
  */
 function unnamedProblems({

@@ -1,7 +1,7 @@
-/** Values of the label `app` that make a StatefulSet or Deployment a tenant cluster (docs/discovery.md#how-tenant-clusters-are-found). */
+/** Values of the label `app` that make a StatefulSet or Deployment a tenant cluster (docs/explanation/discovery.md#how-tenant-clusters-are-found). */
 export const DISCOVERY_APPS: readonly string[] = ['tenant-cluster', 'vcluster'];
 
-/** Other parts of a control plane: not a tenant cluster of their own, and not tenant usage (docs/discovery.md#whose-an-object-is). */
+/** Other parts of a control plane: not a tenant cluster of their own, and not tenant usage (docs/explanation/discovery.md#whose-an-object-is). */
 export const CONTROL_PLANE_APPS: readonly string[] = [
   ...DISCOVERY_APPS,
   'vcluster-etcd',

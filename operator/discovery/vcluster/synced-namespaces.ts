@@ -28,7 +28,7 @@ interface SyncedNamespacesInput {
 
 /**
  * The host namespaces that syncers have mapped, each given to at most one tenant cluster
- * (docs/discovery.md#namespaces-that-a-syncer-maps).
+ * (docs/explanation/discovery.md#namespaces-that-a-syncer-maps).
  */
 export function findSyncedNamespaces(input: SyncedNamespacesInput): {
   /** By {@link placeKey} of their tenant cluster, sorted by name. */

@@ -44,7 +44,7 @@ export const PLATFORM_INSTANCES = {
   plural: 'virtualclusterinstances',
 } as const;
 
-/** Takes control plane workloads; what a tenant cluster's syncer brought is none (docs/discovery.md#whose-an-object-is). */
+/** Takes control plane workloads; what a tenant cluster's syncer brought is none (docs/explanation/discovery.md#whose-an-object-is). */
 export function controlPlaneWorkload(labelPrefix: string): Projection<ControlPlaneWorkload> {
   return (object) => {
     const identity = identityOf(object);

@@ -331,7 +331,7 @@ test.each([
 });
 
 test('the rule behind a number is a link that opens where it is told', async () => {
-  const page = await open('#/docs/metering.md?at=gpus');
+  const page = await open('#/docs/explanation/metering.md?at=gpus');
   await page.getByRole('heading', { name: 'GPUs', exact: true }).waitFor();
   expect(await page.evaluate('document.activeElement.id')).toBe('gpus');
   await page.getByRole('link', { name: 'All pages' }).click();

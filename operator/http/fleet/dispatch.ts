@@ -14,7 +14,7 @@ export interface Dispatch {
 
 /**
  * The routes of a hub: each is answered by those of the stream that `cluster` names, by `ofAll` where that adds up, or
- * not at all, with the reason (docs/fleet.md#the-api-of-a-hub).
+ * not at all, with the reason (docs/how-to/fleet.md#the-api-of-a-hub).
  */
 export function dispatched(ofAll: readonly Route[], streams: Dispatch): readonly Route[] {
   return ofAll.map((route) => ({ ...route, handlers: [handlerOf(route, streams)] }));

@@ -18,7 +18,7 @@ const MAX_AHEAD_MS = 5 * 60_000;
 /** The longest that destinations accept usage after the fact; older ids are not remembered either. */
 const MAX_AGE_MS = 34 * 24 * 3_600_000;
 
-/** The body of the answer, docs/openapi.yaml. `ids` are the recorded ones of all valid events, in the order sent. */
+/** The body of the answer, docs/reference/openapi.yaml. `ids` are the recorded ones of all valid events, in the order sent. */
 export interface IngestAnswer {
   readonly accepted: number;
   readonly duplicates: number;
@@ -148,7 +148,7 @@ function answer(
 
 /**
  * A field that no event has is not refused: senders may have newer schemas than this operator, and their usage must not be
- * lost (docs/events.md#pushed-events).
+ * lost (docs/reference/events.md#pushed-events).
  */
 function ignored(input: unknown): string | undefined {
   const others = Object.keys(input ?? {}).filter(
@@ -174,7 +174,7 @@ function conflict({ id }: UsageEvent): string {
   return `recorded with another quantity or identity: id: ${quote(id)}`;
 }
 
-/** First write wins in the ledger, so nobody may write what the collector is going to measure (docs/events.md#pushed-events). */
+/** First write wins in the ledger, so nobody may write what the collector is going to measure (docs/reference/events.md#pushed-events). */
 function measuredHere(event: UsageEvent): string {
   const where = `metric: ${quote(event.metric)}`;
   return `measured here by the collector: ${where}: tenant ${quote(event.tenant)} is metered by this operator`;
@@ -214,7 +214,7 @@ function withScopedId(event: UsageEvent, { metrics, tenants }: IngestContext['sc
 type WindowRefusal = (event: UsageEvent) => string | undefined;
 
 /**
- * The windows that may be pushed in now (docs/events.md#pushed-events). Deduplication has to cover all
+ * The windows that may be pushed in now (docs/reference/events.md#pushed-events). Deduplication has to cover all
  * that is accepted, so nothing is older than what the ledger keeps. Instants of one spelling compare
  * as texts.
  */

@@ -16,7 +16,7 @@ const KEY_ID_CHARACTERS = 16;
 /** The first three groups of a UUID, each with its hyphen. */
 const RANDOM_CHARACTERS = 19;
 
-/** What a token says: whose usage its bearer may read (docs/portal.md#tokens). */
+/** What a token says: whose usage its bearer may read (docs/how-to/portal.md#tokens). */
 export interface PortalClaims {
   readonly id: string;
   readonly tenant: string;

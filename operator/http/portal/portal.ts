@@ -5,7 +5,7 @@ import type { Clock } from '../../telemetry/clock.ts';
 import { PortalTokens, type SignedToken } from './portal-tokens.ts';
 import { Revocations } from './revocations.ts';
 
-/** Who may look at one tenant's own view (docs/portal.md). */
+/** Who may look at one tenant's own view (docs/how-to/portal.md). */
 export class Portal {
   readonly #keys: () => readonly Secret[];
   readonly #tokens: PortalTokens;

@@ -17,7 +17,7 @@ const MAX_BODY_BYTES = 4 * 1024;
 const DEFAULT_REASON = 'set by operator';
 const LONGEST_REASON = 256;
 
-/** GET /api/v1/billing-states; PUT and DELETE of one tenant's manual state, see docs/enforcement.md#states. */
+/** GET /api/v1/billing-states; PUT and DELETE of one tenant's manual state, see docs/how-to/enforcement.md#states. */
 export function billingStateRoutes(
   context: RouteContext,
   memory: ConcurrencyLimit,

@@ -34,7 +34,7 @@ const LONGEST_TEXT = 256;
 const CORRECT_THE_EVENT = 'correct the event that its property "corrects" names, once more';
 const CLEAN_TEXT = /^[^\p{Cc}\p{Cs}\u2028\u2029]+$/u;
 
-/** GET and POST /api/v1/events/{id}/corrections: what an event counts as, and making it count as another quantity (docs/events.md#corrections). */
+/** GET and POST /api/v1/events/{id}/corrections: what an event counts as, and making it count as another quantity (docs/reference/events.md#corrections). */
 export function correctionRoutes(
   context: RouteContext,
   memory: ConcurrencyLimit,

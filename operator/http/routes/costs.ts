@@ -39,7 +39,7 @@ const ROW_FIELDS = ['currency', 'events', 'unpriced', 'cost'];
 const SHARED_ANSWERS = 64;
 const SHARED_ROWS = 5000;
 
-/** GET /api/v1/costs: what the usage of a range costs by the price books in force (docs/costs.md). */
+/** GET /api/v1/costs: what the usage of a range costs by the price books in force (docs/how-to/costs.md). */
 export function costsRoute(context: RouteContext, scans: Scans): Route {
   const { clock, ledger, views } = context;
   const sharedAnswers = answersByPrices(context);

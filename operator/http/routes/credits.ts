@@ -26,7 +26,7 @@ const CURRENCY = /^[A-Z]{3}$/;
 const MOST_NANOS = 10n ** 21n;
 const MOST_CREDITS = 1_000;
 
-/** GET and POST /api/v1/tenants/{tenant}/credits: prepaid balances, and what they were credited with (docs/budgets.md#credits). */
+/** GET and POST /api/v1/tenants/{tenant}/credits: prepaid balances, and what they were credited with (docs/how-to/budgets.md#credits). */
 export function creditRoutes(context: RouteContext, memory: ConcurrencyLimit): readonly Route[] {
   const credits = () => ofOperator(context.views.credits);
   return [

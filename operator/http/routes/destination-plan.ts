@@ -14,7 +14,7 @@ import { pricesUnread } from './costs.ts';
 
 /**
  * GET /api/v1/destinations/{name}/plan: what would have to be made and changed at a billing system for its prices to be
- * those of the price books (docs/costs.md#prices-at-billing-systems). It is only read.
+ * those of the price books (docs/how-to/costs.md#prices-at-billing-systems). It is only read.
  */
 export function destinationPlanRoute(
   { clock, views }: RouteContext,

@@ -75,7 +75,7 @@ function showCorrection({ source, properties = {} }: UsageEvent): object {
     source,
     rule: {
       text: `${quote(author)} corrected event ${quote(corrects)}: ${quote(reason)}; the number is the difference.`,
-      documentation: 'docs/events.md#corrections',
+      documentation: 'docs/reference/events.md#corrections',
     },
     objects: [],
   };
@@ -87,7 +87,7 @@ function showPushed({ source = '' }: UsageEvent): object {
     source,
     rule: {
       text: `Client ${client} sent this event to POST /api/v1/events; it is stored as it was sent, and nothing was measured.`,
-      documentation: 'docs/events.md#pushed-events',
+      documentation: 'docs/reference/events.md#pushed-events',
     },
     objects: [],
   };

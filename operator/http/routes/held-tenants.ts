@@ -18,7 +18,7 @@ const MAX_BODY_BYTES = 4 * 1024;
 const MOST_SHOWN = 100;
 const LONGEST_TENANT = 128;
 
-/** Usage of tenants that nobody knows, and what an operator decides about it (docs/events.md#unknown-tenants). */
+/** Usage of tenants that nobody knows, and what an operator decides about it (docs/reference/events.md#unknown-tenants). */
 export function heldTenantRoutes(
   context: RouteContext,
   memory: ConcurrencyLimit,

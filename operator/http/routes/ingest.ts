@@ -14,7 +14,7 @@ import { readQuery } from '../query.ts';
 import { parseBody, readBody, refuseOthers } from '../request-body.ts';
 import type { Route, RouteContext } from '../route.ts';
 
-/** Bounds of one request (docs/events.md#pushed-events). */
+/** Bounds of one request (docs/reference/events.md#pushed-events). */
 const MAX_BODY_BYTES = 10 * 1024 * 1024;
 const MAX_EVENTS = 5000;
 

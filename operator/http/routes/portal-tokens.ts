@@ -18,7 +18,7 @@ const DEFAULT_VALIDITY_MS = 3_600_000;
 const LONGEST_TENANT = 400;
 const ID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
 
-/** Makes tokens with which a tenant may look at its own usage, and ends them (docs/portal.md#tokens). */
+/** Makes tokens with which a tenant may look at its own usage, and ends them (docs/how-to/portal.md#tokens). */
 export function portalTokenRoutes(
   context: RouteContext,
   memory: ConcurrencyLimit,
@@ -108,7 +108,7 @@ function refuseWithoutKeys({ portal }: RouteContext): void {
 
 /** What whoever asks for anything of the portal reads while there is none. */
 export function noPortal(): Problem {
-  return new Problem(404, 'there is no portal: no key: set PORTAL_KEYS_FILE (docs/portal.md)');
+  return new Problem(404, 'there is no portal: no key: set PORTAL_KEYS_FILE (docs/how-to/portal.md)');
 }
 
 /** Also one that is gone: its tokens are to end all the same. */

@@ -35,7 +35,7 @@ interface Result {
   readonly rows: readonly ReconcileRow[];
 }
 
-/** GET /api/v1/reconcile: the ledger's sums against what each destination has recorded or acknowledged (docs/delivery.md#reconciliation). */
+/** GET /api/v1/reconcile: the ledger's sums against what each destination has recorded or acknowledged (docs/explanation/delivery.md#reconciliation). */
 export function reconcileRoute(context: RouteContext, scans: Scans): Route {
   const { views, ledger, clock } = context;
   return {

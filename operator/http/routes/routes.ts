@@ -37,7 +37,7 @@ const WEBHOOK_MEMORY_BYTES = 16 * 1024 * 1024;
 const CONCURRENT_COMPARISONS = 2;
 
 /**
- * Every operation of the API, and the dashboard's page. `docs/openapi.yaml` lists the same; a test
+ * Every operation of the API, and the dashboard's page. `docs/reference/openapi.yaml` lists the same; a test
  * compares them.
  */
 export function createRoutes(context: RouteContext, page: Page): readonly Route[] {

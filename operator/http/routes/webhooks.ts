@@ -34,7 +34,7 @@ const MAX_BODY_BYTES = 1024 * 1024;
 const PATIENCE_MS = 8_000;
 
 /**
- * POST /webhooks/{provider}: alerts of billing systems (docs/enforcement.md). The signature is the only credential.
+ * POST /webhooks/{provider}: alerts of billing systems (docs/how-to/enforcement.md). The signature is the only credential.
  * Answers of the earlier release; 2xx only when what follows from the message is durable.
  */
 export function webhookRoute(

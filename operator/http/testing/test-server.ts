@@ -58,7 +58,7 @@ export interface TestServer extends AsyncDisposable {
   /** Everything that was ever answered, headers included. */
   readonly answers: string[];
   settings: Settings;
-  /** Asks, and fails when the answer is not as `docs/openapi.yaml` says. */
+  /** Asks, and fails when the answer is not as `docs/reference/openapi.yaml` says. */
   call(method: string, path: string, options?: CallOptions): Promise<CallResult>;
   close(): Promise<void>;
 }

@@ -64,7 +64,7 @@ export function createDiskGauge(
   };
 }
 
-/** The level at a used share of the room (docs/ledger-format.md#disk-use). */
+/** The level at a used share of the room (docs/reference/ledger-format.md#disk-use). */
 function diskLevel(usedRatio: number): DiskLevel {
   return LEVELS.find(([from]) => usedRatio >= from)?.[1] ?? 'normal';
 }

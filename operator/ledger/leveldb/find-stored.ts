@@ -31,7 +31,7 @@ export interface OfferedEvent extends EncodedEvent {
 
 /**
  * The stored events that have the ids of these events, by id. Looks only into segments that can hold
- * them (docs/ledger-format.md#a-write): an event of a window that is newer than all is not looked for.
+ * them (docs/reference/ledger-format.md#a-write): an event of a window that is newer than all is not looked for.
  */
 export async function findStored(
   offered: readonly OfferedEvent[],

@@ -11,7 +11,7 @@ import { STATE_KEY } from './keys.ts';
 import { NEXT_DIRECTORY, segmentName } from './segment-names.ts';
 import { encodeState, type LedgerState, linkAfter, NO_ENTRIES } from './state.ts';
 
-/** The format of the files that this code writes. It reads format 1 too, which has no link (docs/ledger-format.md#the-link). */
+/** The format of the files that this code writes. It reads format 1 too, which has no link (docs/reference/ledger-format.md#the-link). */
 export const FORMAT = 2;
 
 /** Who a ledger is; decides whether a directory is a ledger at all. */

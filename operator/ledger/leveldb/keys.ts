@@ -1,7 +1,7 @@
 import { hash } from 'node:crypto';
 import { EVENT_ID_PREFIX } from '../../model/event-id.ts';
 
-/** First byte of every key of a segment (docs/ledger-format.md#keys-of-a-segment). */
+/** First byte of every key of a segment (docs/reference/ledger-format.md#keys-of-a-segment). */
 export const KEY_SPACE = {
   event: 0x65, // e
   id: 0x64, // d
@@ -69,7 +69,7 @@ export function decodeIdValue(value: Buffer): number {
   return value.length === SEQUENCE_BYTES ? value.readUIntBE(2, 6) : Number.NaN;
 }
 
-/** Whether an id is derived from the event and thus tells its window (docs/events.md#ids); ingest refuses imitations. */
+/** Whether an id is derived from the event and thus tells its window (docs/reference/events.md#ids); ingest refuses imitations. */
 export function isDerivedId(id: string): boolean {
   return id.startsWith(EVENT_ID_PREFIX);
 }

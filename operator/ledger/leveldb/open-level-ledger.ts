@@ -56,7 +56,7 @@ const RESERVE_BYTES = 32 * 1024 * 1024;
 
 /**
  * Opens the ledger in a directory, or sets one up where there is none, after the checks of
- * docs/ledger-format.md#at-start. `fenced`: another process has it open. `corrupt`: the message
+ * docs/reference/ledger-format.md#at-start. `fenced`: another process has it open. `corrupt`: the message
  * names the file that is damaged.
  */
 export async function openLevelLedger(options: LevelLedgerOptions): Promise<OpenLedgerOutcome> {

@@ -27,7 +27,7 @@ export type Retain = (now: number, retentionMs: number) => Promise<void>;
 
 /**
  * Deletes sealed segments, oldest first, that every cursor has passed and that are older than
- * RETENTION, or not so old where room is short (docs/ledger-format.md#deletion, docs/ledger-format.md#disk-use). One
+ * RETENTION, or not so old where room is short (docs/reference/ledger-format.md#deletion, docs/reference/ledger-format.md#disk-use). One
  * run at a time; failures are logged and the next run tries again.
  */
 export function createRetention(options: RetentionOptions): Retain {

@@ -1,6 +1,6 @@
 import type { SegmentSummary } from './state.ts';
 
-/** When a new segment begins, beside its age: docs/ledger-format.md#files. */
+/** When a new segment begins, beside its age: docs/reference/ledger-format.md#files. */
 export interface SegmentLimits {
   readonly events: number;
   /** Uncompressed bytes of events. */

@@ -25,7 +25,7 @@ export interface ActiveSegment {
 
 /**
  * Checks the files of the active segment, opens it and checks its state and entries
- * (docs/ledger-format.md#at-start, 3 to 5). Throws a LedgerReadError at damage.
+ * (docs/reference/ledger-format.md#at-start, 3 to 5). Throws a LedgerReadError at damage.
  */
 export async function openActiveSegment(
   directory: string,
@@ -78,7 +78,7 @@ async function findActive(directory: string, noted: Head): Promise<number> {
 /**
  * Reads every event of the active segment, from which the pages are learnt as well, and compares how far it goes with what HEAD noted. Damage
  * and loss become problems, and a new segment begins after them, so that no number is given twice
- * and nothing more is written into damaged files (docs/ledger-format.md#at-start, 6 and 7).
+ * and nothing more is written into damaged files (docs/reference/ledger-format.md#at-start, 6 and 7).
  */
 export async function checkAgainstHead(
   store: Store,

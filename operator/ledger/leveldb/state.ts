@@ -57,7 +57,7 @@ export interface LedgerState {
   readonly entries: EntrySum;
 }
 
-/** Where the chain changes its form (docs/ledger-format.md#the-link). */
+/** Where the chain changes its form (docs/reference/ledger-format.md#the-link). */
 export interface ChainLink {
   /** Batches that begin with this sequence number or a later one are chained by their trees. */
   readonly from: number;

@@ -44,7 +44,7 @@ const HASHED_ID_PREFIX = 'sha256:';
 const MAX_ID_BYTES = 1_000;
 const QUANTITY = /^-?\d+(?:\.\d+)?$/;
 
-/** Whether an id is derived from the event (docs/events.md#ids), so that its window says where it can be. */
+/** Whether an id is derived from the event (docs/reference/events.md#ids), so that its window says where it can be. */
 export function isDerived(id: string): boolean {
   return DERIVED_ID.test(id);
 }

@@ -8,7 +8,7 @@ import { TEST_WINDOW_MS, TEST_WINDOW_START, testEvent } from '../testing/events.
 import { openTestStream, usePostgres } from '../testing/postgres-ledger.ts';
 import { createStepClock } from '../testing/step-clock.ts';
 
-const PAGE = readFileSync(join(import.meta.dirname, '../../../docs/sql.md'), 'utf8');
+const PAGE = readFileSync(join(import.meta.dirname, '../../../docs/how-to/sql.md'), 'utf8');
 /** What the page shows, by the question before it. */
 const SHOWN = new Map(
   [...PAGE.matchAll(/^(\S[^\n]*)\n\n```sql\n([\s\S]*?)```$/gm)].map(([, title = '', sql = '']) => [
@@ -24,7 +24,7 @@ let client: Client;
 
 function shown(title: string): string {
   const [found, ...others] = [...SHOWN].filter(([text]) => text.startsWith(title));
-  if (found === undefined || others.length > 0) throw new Error(`docs/sql.md: "${title}"`);
+  if (found === undefined || others.length > 0) throw new Error(`docs/how-to/sql.md: "${title}"`);
   return found[1];
 }
 
@@ -69,7 +69,7 @@ beforeAll(async () => {
 });
 afterAll(() => client.end());
 
-describe('a query of docs/sql.md', () => {
+describe('a query of docs/how-to/sql.md', () => {
   test('sums a month with every digit, over all clusters', async () => {
     expect(await rowsOf(shown('What did each tenant use'))).toEqual([
       {

@@ -21,7 +21,7 @@ export interface HubLeaseOptions {
 }
 
 /**
- * The row `meterfeed_hub.lease` of a database: its holder acts there as the hub (docs/fleet.md#one-process-leads).
+ * The row `meterfeed_hub.lease` of a database: its holder acts there as the hub (docs/how-to/fleet.md#one-process-leads).
  * A holder that cannot reach the database waits. The row tells it later whether another process has led since.
  */
 export class HubLease {

@@ -4,7 +4,7 @@ import type { Session } from './session.ts';
 import { entryTables } from './tables.ts';
 
 /**
- * The tables of a hub (docs/ledger-format.md#the-schema-of-a-hub). Keys of records and names of cursors begin with the schema of
+ * The tables of a hub (docs/reference/ledger-format.md#the-schema-of-a-hub). Keys of records and names of cursors begin with the schema of
  * their stream and a slash. The role that owns the schema of a stream reads the hub's cursors of it.
  */
 const TABLES = (schema: string): string => `

@@ -29,7 +29,7 @@ export const HUB_CURSORS = `${HUB_SCHEMA}.cursor_of_stream`;
 
 /**
  * Lets a hub's role read what is published, and drops the oldest weeks that every cursor has passed, those of a hub included, and that are older than RETENTION
- * (docs/ledger-format.md#postgresql). The caller's next run tries again what fails.
+ * (docs/reference/ledger-format.md#postgresql). The caller's next run tries again what fails.
  */
 export function createRetention({ schema, store, query, logger }: RetentionOptions): Retain {
   let running: Promise<void> | undefined;

@@ -11,7 +11,7 @@ const READABLE_CHARACTERS = 24;
 const HEX_DIGITS = 24;
 
 /**
- * The schema of a stream, at most 63 bytes, of `a-z`, `0-9` and `_` (docs/ledger-format.md#the-schema-of-a-stream).
+ * The schema of a stream, at most 63 bytes, of `a-z`, `0-9` and `_` (docs/reference/ledger-format.md#the-schema-of-a-stream).
  * Two streams never share one: `-` becomes `_` in a plain CLUSTER_NAME, and any other name ends with `__` and 96
  * bits of its hash, which no plain name has.
  */

@@ -44,7 +44,7 @@ export interface StreamState {
   readonly lastBatch: number;
   /** The chain value at the head, hex. */
   readonly chain: string;
-  /** Batches that begin with this sequence number or a later one are chained by their trees (docs/ledger-format.md#the-link). */
+  /** Batches that begin with this sequence number or a later one are chained by their trees (docs/reference/ledger-format.md#the-link). */
   readonly linkedFrom: number;
   readonly lastWindowEnd?: number;
   /** What the stream is being copied from; absent once it is complete. */

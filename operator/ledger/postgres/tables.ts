@@ -28,7 +28,7 @@ create table ${schema}.cursor (
 }
 
 /**
- * The tables of a stream (docs/ledger-format.md#postgresql). Times beside those of events are milliseconds since the epoch.
+ * The tables of a stream (docs/reference/ledger-format.md#postgresql). Times beside those of events are milliseconds since the epoch.
  * `event` has a partition for each week of appending, which the program makes.
  */
 const TABLES = (schema: string): string => `
@@ -117,7 +117,7 @@ select key, value from ${schema}.record
 `;
 
 /**
- * Views for people who read usage with SQL (docs/sql.md). Their columns never change: other columns, or another meaning, are
+ * Views for people who read usage with SQL (docs/how-to/sql.md). Their columns never change: other columns, or another meaning, are
  * views with another number. They run with the rights of their owner, so that a reader needs none on the tables.
  */
 const VIEWS = (schema: string): string => `

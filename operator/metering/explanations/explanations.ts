@@ -46,7 +46,7 @@ const MOST_TENANT_SHARE = 1 / 2;
 
 /**
  * What stands behind the numbers that the ledger stores, as records of the ledger. They bear on no bill:
- * losing them loses explanations, and nothing else (docs/metering.md#what-stands-behind-a-number).
+ * losing them loses explanations, and nothing else (docs/explanation/metering.md#what-stands-behind-a-number).
  */
 export class Explanations {
   readonly #options: ExplanationsOptions;

@@ -11,7 +11,7 @@ interface AssembleOptions {
   readonly window: Window;
   /** RFC 3339; not part of any identity. */
   readonly recordedAt: string;
-  /** The window was closed late, after downtime or a failed source (docs/metering.md#restarts). */
+  /** The window was closed late, after downtime or a failed source (docs/explanation/metering.md#restarts). */
   readonly backfilled: boolean;
 }
 
@@ -25,7 +25,7 @@ export interface Assembled {
 
 /**
  * The events of a window, one after the other: quantities rounded once to nine decimals, zeros left out
- * (docs/events.md#numbers).
+ * (docs/reference/events.md#numbers).
  */
 export function* assembleEvents(
   settled: Iterable<Settled>,

@@ -32,7 +32,7 @@ export function namespaceSplit(cluster: TenantCluster, labels: ObjectLabels): Sp
   return splitBy(billedNamespace(cluster, labels), '');
 }
 
-/** Of pods and resource claims: by the queue (meterByQueue) as well (docs/metering.md#queues). */
+/** Of pods and resource claims: by the queue (meterByQueue) as well (docs/explanation/metering.md#queues). */
 export function billedSplit(cluster: TenantCluster, labels: ObjectLabels): Split {
   const queue = cluster.metering.meterByQueue ? (labels.queue ?? '') : '';
   return splitBy(billedNamespace(cluster, labels), queue);
@@ -60,7 +60,7 @@ function splitBy(namespace: string, queue: string): Split {
 /**
  * The identity of a charge to a tenant cluster as a whole: `tenant_cluster` and, where known,
  * `tenant_class` are on every event, `zone` on node-related ones
- * (docs/metering.md#dimensions-and-properties).
+ * (docs/explanation/metering.md#dimensions-and-properties).
  */
 export function chargeIdentity(
   cluster: TenantCluster,

@@ -178,7 +178,7 @@ function continues(a: Given, b: Given): boolean {
 /**
  * Whose a claim is: whose the pods are that it was reserved for, since a tenant may write labels of
  * claims through a template. The labels of its own count only while no pod of it is known, and are
- * none where the cluster made it for a pod (docs/discovery.md#whose-an-object-is).
+ * none where the cluster made it for a pod (docs/explanation/discovery.md#whose-an-object-is).
  */
 function ownerLabels(
   { state, pods }: Allocated,

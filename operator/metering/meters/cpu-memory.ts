@@ -32,7 +32,7 @@ const NANOS = 1_000_000_000n;
 
 /**
  * CPU and memory of pods on shared nodes, or on a tenant cluster's own, on its basis: `usage`
- * (samples), `requests`, or `max` of both per pod and resource (docs/metering.md#cpu-and-memory).
+ * (samples), `requests`, or `max` of both per pod and resource (docs/explanation/metering.md#cpu-and-memory).
  * Split by capacity type, zone and, when asked, by namespace and queue. Nothing is billed on a node that is
  * down, nor on one that the tenant cluster is billed whole. A stretch without a sample is unknown: it
  * is reported, not billed; basis `max` then goes on with the requests.

@@ -3,7 +3,7 @@ import { identityKey, joined } from './tally.ts';
 
 /**
  * What was billed too much in closed windows and could not be given back yet
- * (docs/metering.md#late-facts). Never positive: usage that was billed too little is charged at once.
+ * (docs/explanation/metering.md#late-facts). Never positive: usage that was billed too little is charged at once.
  */
 export interface Credit {
   readonly identity: ChargeIdentity;

@@ -35,7 +35,7 @@ interface HourLog {
 
 /**
  * Finds what is new about the charges of a window: an object that goes on as it was in the window
- * before costs nothing (docs/metering.md#what-stands-behind-a-number). Each hour of a tenant begins with everything.
+ * before costs nothing (docs/explanation/metering.md#what-stands-behind-a-number). Each hour of a tenant begins with everything.
  */
 export class EvidenceLog {
   readonly #hours = new Map<string, HourLog>();

@@ -144,7 +144,7 @@ test('downtime of pods follows, and whole nodes count their physical GPUs', () =
 });
 
 test('the accountant reckons as the meter does', () => {
-  const page = readFileSync(new URL('../../../docs/metering.md', import.meta.url), 'utf8');
+  const page = readFileSync(new URL('../../../docs/explanation/metering.md', import.meta.url), 'utf8');
   const published = (begins: string): number => {
     const row = page.split('\n').find((line) => line.startsWith(`> | ${begins}`)) ?? '';
     return Number(/\*\*([\d.]+)\*\*/.exec(row)?.[1]);

@@ -10,7 +10,7 @@ import { addTo, type Charge, count, type Evidence } from './tally.ts';
 
 const ONE = 1_000_000_000n;
 
-/** Bound volume claims by storage class, mounted or not (docs/metering.md#volumes-and-load-balancers). */
+/** Bound volume claims by storage class, mounted or not (docs/explanation/metering.md#volumes-and-load-balancers). */
 export const meterStorage: Meter = (input) =>
   meterHeld(input, input.observation.volumes, {
     metric: 'tenant_storage_gb_hours',

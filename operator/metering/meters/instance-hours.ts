@@ -16,7 +16,7 @@ interface ReadyTime extends Span<WorkloadState> {
 
 /**
  * One instance per tenant cluster while at least one control plane replica of it is ready, however
- * many workloads and replicas it has (docs/metering.md#instance-hours). External clusters have none.
+ * many workloads and replicas it has (docs/explanation/metering.md#instance-hours). External clusters have none.
  */
 export const meterInstanceHours: Meter = function* (input) {
   const { window, meteredFrom, observation } = input;

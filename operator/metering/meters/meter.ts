@@ -12,7 +12,7 @@ export interface MeterInput {
   /**
    * The observation is what one tenant cluster's own API shows: what is on its nodes is billed as
    * `private_node`, and what is not on them is billed on this cluster or not at all
-   * (docs/metering.md#tenant-clusters-with-nodes-of-their-own).
+   * (docs/explanation/metering.md#tenant-clusters-with-nodes-of-their-own).
    */
   readonly ownNodes?: true;
   /** Late facts are settled back to here: the start of the first window that was ever metered. */
@@ -85,7 +85,7 @@ export function ownDimensions({ ownNodes }: Place): Readonly<Record<string, stri
 
 /**
  * The charge of an identity. One that rests on the word of a tenant alone, about a node or about what
- * runs inside of its cluster, is marked (docs/events.md#unverified). `node` is given where a node itself
+ * runs inside of its cluster, is marked (docs/reference/events.md#unverified). `node` is given where a node itself
  * is charged.
  */
 export function chargeOf(

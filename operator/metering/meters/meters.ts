@@ -76,7 +76,7 @@ const controlPlanes = use(meterInstanceHours, 'workloads', HOST, ['workloads']);
 
 /**
  * How each metric is measured. The scopes of windows, what the journal has, the worlds of tests and the table in
- * docs/metering.md#what-each-metric-is-measured-on derive from it.
+ * docs/explanation/metering.md#what-each-metric-is-measured-on derive from it.
  */
 export const METERS: Readonly<Record<CollectorMetric, MeasuredMetric>> = {
   tenant_cpu_core_hours: { amount: 'units', meters: [pods, wholeNodes] },

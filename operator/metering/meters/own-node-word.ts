@@ -17,7 +17,7 @@ const MOST_RELABELLED = 100;
 
 /**
  * Notes what a tenant's word does to the price of its own nodes, where it is believed
- * (docs/metering.md#whose-word-counts): it bears on no charge, and is there to be looked at.
+ * (docs/explanation/metering.md#whose-word-counts): it bears on no charge, and is there to be looked at.
  */
 export const noteOwnNodeWord: Meter = function* ({
   window,

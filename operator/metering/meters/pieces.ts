@@ -18,7 +18,7 @@ export interface Piece<S> {
   readonly to: number;
   /** Since when the object is in this state and its tenant cluster exists, perhaps before `from`. */
   readonly since: number;
-  /** Of a closed window, charged or credited late (docs/metering.md#late-facts). */
+  /** Of a closed window, charged or credited late (docs/explanation/metering.md#late-facts). */
   readonly carried: boolean;
   /** How far off its beginning or end may be where nobody saw it; milliseconds, the larger of both. */
   readonly unsure: number;

@@ -92,10 +92,10 @@ export function subjectOf({ kind, object, state, gpus, node, mapped }: Evidence)
   };
 }
 
-/** docs/discovery.md#namespaces-that-a-syncer-maps */
+/** docs/explanation/discovery.md#namespaces-that-a-syncer-maps */
 const MAPPED =
   'the labels vcluster.loft.sh/vcluster-name and vcluster.loft.sh/vcluster-namespace of its Namespace';
-/** docs/tenants/namespaces.md */
+/** docs/how-to/tenants/namespaces.md */
 const NAMED = 'the label or annotation of its Namespace that names the tenant';
 
 function ownerOf(

@@ -19,7 +19,7 @@ export interface Charge {
   amount: bigint;
   /**
    * Carried from closed windows: usage that became known late, or was billed too much
-   * (docs/metering.md#late-facts).
+   * (docs/explanation/metering.md#late-facts).
    */
   carried: bigint;
   /** Object time behind `carried`, milliseconds. */
@@ -119,7 +119,7 @@ export interface Evidence {
   /** Milliseconds after the start of the window, below zero for what is carried. */
   readonly from: number;
   readonly to: number;
-  /** Of a closed window (docs/metering.md#late-facts). */
+  /** Of a closed window (docs/explanation/metering.md#late-facts). */
   readonly carried: boolean;
 }
 

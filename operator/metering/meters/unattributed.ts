@@ -3,7 +3,7 @@ import { quote } from '../../model/quote.ts';
 import type { ObjectLabels } from '../timelines/object-labels.ts';
 import type { ObservationReader } from '../timelines/observation.ts';
 
-/** Why none of the tenant clusters that an object's namespace has is its own (docs/discovery.md#whose-an-object-is). */
+/** Why none of the tenant clusters that an object's namespace has is its own (docs/explanation/discovery.md#whose-an-object-is). */
 export function unattributedReason(
   { managedBy, claim }: ObjectLabels,
   clusters: readonly TenantCluster[],

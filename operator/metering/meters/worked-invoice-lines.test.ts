@@ -10,13 +10,13 @@ import { sums } from './testing/node-hours.ts';
 import { cluster, pod } from './testing/objects.ts';
 import { createWorld, HOUR, START } from './testing/world.ts';
 
-const PAGE = readFileSync(new URL('../../../docs/metering.md', import.meta.url), 'utf8');
+const PAGE = readFileSync(new URL('../../../docs/explanation/metering.md', import.meta.url), 'utf8');
 const GPU = 'nvidia.com/gpu';
 
 /** What the page says about a mode: the sku, and the figure in bold. */
 function published(begins: string): readonly [sku: string | undefined, hours: number] {
   const row = PAGE.split('\n').find((line) => line.startsWith(`| ${begins}`));
-  if (row === undefined) throw new Error(`no row: docs/metering.md: "${begins}"`);
+  if (row === undefined) throw new Error(`no row: docs/explanation/metering.md: "${begins}"`);
   const cells = row.split('|').map((cell) => cell.trim());
   return [cells[3]?.replaceAll('`', ''), Number(/\*\*([\d.]+)\*\*/.exec(row)?.[1])];
 }

@@ -1,4 +1,4 @@
-/** How a node's capacity is bought (docs/events.md#dimensions). */
+/** How a node's capacity is bought (docs/reference/events.md#dimensions). */
 export type CapacityType = 'on-demand' | 'spot' | 'preemptible' | 'reserved';
 
 type Labels = Readonly<Record<string, unknown>>;
@@ -26,7 +26,7 @@ export interface CapacityTypeDecision {
 type Reading = readonly [label: string, type: CapacityType | undefined];
 
 /**
- * The capacity type of a node (docs/metering.md#capacity-type-zone-and-region): the label the
+ * The capacity type of a node (docs/explanation/metering.md#capacity-type-zone-and-region): the label the
  * operator names, then Karpenter, EKS, GKE, AKS and the lifecycle label. Values are read without
  * regard to case, `_` as `-`; a value that nobody knows falls through to the next label; without any
  * it is on demand.

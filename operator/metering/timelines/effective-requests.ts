@@ -21,7 +21,7 @@ const NANOS_PER_UNIT = 1_000_000_000n;
 const sharedRequests = createSharedValues<Requests>();
 
 /**
- * The effective requests of a pod, computed as the scheduler does (docs/metering.md#effective-requests;
+ * The effective requests of a pod, computed as the scheduler does (docs/explanation/metering.md#effective-requests;
  * KEP-753 sidecars, KEP-2837 pod-level resources, KEP-1287 in-place resize):
  * the larger of *containers plus sidecars* and *any init container plus the sidecars before it*;
  * pod-level values replace the sum for CPU, memory and huge pages; overhead comes on top. Extended

@@ -12,7 +12,7 @@ import { textAt } from '../../kubernetes/raw-fields.ts';
 
 /**
  * What a pod holds of GPUs that no resource of it counts
- * (docs/metering.md#hami, docs/metering.md#kai-and-runai). Plain, bounded values: most pods have none.
+ * (docs/explanation/metering.md#hami, docs/explanation/metering.md#kai-and-runai). Plain, bounded values: most pods have none.
  */
 export interface GpuShares {
   readonly hami?: HamiPod;
@@ -41,7 +41,7 @@ export function sameShares(a: GpuShares | undefined, b: GpuShares | undefined): 
 /**
  * What holds of a pod that is bound: annotations can be rewritten while it runs, by its tenant too, and
  * none of these ways of sharing gives anything back before the pod ends. So the most that it has said
- * counts (docs/security.md#d-33).
+ * counts (docs/explanation/security.md#d-33).
  */
 export function greaterOf(
   before: GpuShares | undefined,

@@ -37,7 +37,7 @@ const BETA_STORAGE_CLASS = 'volume.beta.kubernetes.io/storage-class';
 
 /**
  * Takes out of a PersistentVolumeClaim what bears on billing
- * (docs/metering.md#volumes-and-load-balancers).
+ * (docs/explanation/metering.md#volumes-and-load-balancers).
  */
 export function projectVolumeClaim(
   object: RawObject,
@@ -150,7 +150,7 @@ export interface WorkloadState {
   readonly labels: ObjectLabels;
 }
 
-/** Takes out of a control plane workload what bears on instance hours (docs/metering.md#instance-hours). */
+/** Takes out of a control plane workload what bears on instance hours (docs/explanation/metering.md#instance-hours). */
 export function projectWorkload(object: RawObject): WorkloadView | undefined {
   const metadata = recordAt(object, 'metadata');
   const uid = textAt(metadata, 'uid');

@@ -4,7 +4,7 @@ import { listAt, recordAt, textAt } from '../../kubernetes/raw-fields.ts';
 import { type Api, API_OF_HOST, createSharedValues } from './shared-values.ts';
 
 /**
- * The labels that say whose an object is (docs/discovery.md#whose-an-object-is). The syncer of a
+ * The labels that say whose an object is (docs/explanation/discovery.md#whose-an-object-is). The syncer of a
  * tenant cluster writes `managed-by` and `namespace` itself and renames a tenant's own spelling of
  * them, and of `release`; `app` is kept verbatim, so a tenant can set it to anything.
  */

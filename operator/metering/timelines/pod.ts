@@ -42,7 +42,7 @@ export interface PodView extends Projected {
   readonly hasClaims: boolean;
 }
 
-/** Takes out of a pod what bears on billing (docs/metering.md#pods). */
+/** Takes out of a pod what bears on billing (docs/explanation/metering.md#pods). */
 export function projectPod(object: RawObject, api: Api = API_OF_HOST): PodView | undefined {
   const metadata = recordAt(object, 'metadata');
   const uid = textAt(metadata, 'uid');
@@ -152,7 +152,7 @@ export function forGpuPods(
 export interface PodState {
   /**
    * `bound`: on a node, nothing started; billed only where podLifetime is `scheduled`
-   * (docs/metering.md#pods).
+   * (docs/explanation/metering.md#pods).
    */
   readonly phase: 'bound' | 'running';
   readonly node: string;

@@ -2,7 +2,7 @@ import type { Arrival, Bracket } from '../../kubernetes/source.ts';
 
 /**
  * When a version of an object was seen, and what its own times may be believed to be. A change that it
- * does not date came about in the bracket (docs/metering.md#changes-that-nobody-saw).
+ * does not date came about in the bracket (docs/explanation/metering.md#changes-that-nobody-saw).
  */
 export interface Sighting extends Bracket {
   /** Wall clock at arrival. */
@@ -28,7 +28,7 @@ export const CREATION_STEP_MS = 1_000;
 /**
  * The sighting of a version that came about in `bracket`. `notBefore` is the arrival of the version before it, or the creation
  * of an object that was not seen before. Times outside of what is possible are moved to the nearest
- * possible one and counted (docs/metering.md#times).
+ * possible one and counted (docs/explanation/metering.md#times).
  */
 export function sightingOf(
   arrival: Arrival,

@@ -16,7 +16,7 @@ export interface Tenancy {
 
 /**
  * A tenant cluster that is gone, and whose objects end after it: what existed before it left is
- * billed to it until that is gone too (docs/discovery.md#uninstalling).
+ * billed to it until that is gone too (docs/explanation/discovery.md#uninstalling).
  */
 export interface LeavingTenantCluster {
   readonly cluster: TenantCluster;

@@ -20,7 +20,7 @@ export interface LateNamespace extends LateTenantCluster {
 
 /**
  * Which tenant clusters there were, and whom each was billed to, from when to when. Dimensions are
- * those valid during a span, never looked up afterwards (docs/metering.md#lifetimes-not-samples).
+ * those valid during a span, never looked up afterwards (docs/explanation/metering.md#lifetimes-not-samples).
  */
 export interface TenantClusterTimelines {
   /** What a successful discovery round found. */
@@ -262,7 +262,7 @@ class TenantClusterHistory implements TenantClusterTimelines {
   /**
    * Since when a tenant cluster is there that the round before did not find. The watch may have told of it later
    * than that round looked, so its creation is believed as far back as any time of an object is
-   * (docs/metering.md#times), but for one that was there before: until `endedAt`.
+   * (docs/explanation/metering.md#times), but for one that was there before: until `endedAt`.
    */
   #begun({ createdAt }: TenantCluster, endedAt = Number.NEGATIVE_INFINITY): number {
     const believedFrom = Math.max(this.#observedAt - REPORTING_DELAY_MS, endedAt);
@@ -288,7 +288,7 @@ class TenantClusterHistory implements TenantClusterTimelines {
 
 /**
  * What is in a namespace is a tenant's only while the Namespace says so, also where it was the last one that did
- * (docs/tenants/namespaces.md#what-is-billed-to-whom); objects of a tenant cluster stay its own.
+ * (docs/how-to/tenants/namespaces.md#what-is-billed-to-whom); objects of a tenant cluster stay its own.
  */
 function leavesObjects({ source }: TenantCluster): boolean {
   return source !== 'namespaces';

@@ -20,7 +20,7 @@ export interface TimelineRules<T extends Observed, S> {
   finish?(timeline: Timeline<S>, last: T, seen: Sighting, latest: number): void;
   /**
    * The moment up to which a vanished object is billed, given when it is known to have been there;
-   * WATCH_DELETIONS=false makes it the last window end before (docs/metering.md#times).
+   * WATCH_DELETIONS=false makes it the last window end before (docs/explanation/metering.md#times).
    */
   readonly billedUntil?: (present: number) => number;
   /** True while a vanished object has to stay known for the sake of others that live on after `horizon`. */

@@ -13,14 +13,14 @@ export interface Span<S> {
   readonly state: S;
   /**
    * How much earlier it may have begun, and how much later ended, where nobody saw that; milliseconds
-   * (docs/metering.md#changes-that-nobody-saw).
+   * (docs/explanation/metering.md#changes-that-nobody-saw).
    */
   readonly unsureFrom?: number;
   readonly unsureTo?: number;
 }
 
 /**
- * What one watched object was, from when to when (docs/metering.md#lifetimes-not-samples). Spans are
+ * What one watched object was, from when to when (docs/explanation/metering.md#lifetimes-not-samples). Spans are
  * in order and never overlap; where there is none the object cost nothing. The span list is replaced,
  * never changed in place.
  */
@@ -37,7 +37,7 @@ export interface Timeline<S> {
   gone: boolean;
   /**
    * The spans as closed windows billed them, kept from the first change to reach back before the
-   * last closed window until the difference is carried into the next one (docs/metering.md#late-facts).
+   * last closed window until the difference is carried into the next one (docs/explanation/metering.md#late-facts).
    */
   billed: readonly Span<S>[] | undefined;
   /** Changed since the journal was last written. */

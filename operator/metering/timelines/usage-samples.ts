@@ -11,7 +11,7 @@ export interface UsageSample {
 export interface UsageStretch {
   readonly from: number;
   readonly to: number;
-  /** Undefined where nothing was measured: unknown, not zero (docs/metering.md#unknown-is-not-zero). */
+  /** Undefined where nothing was measured: unknown, not zero (docs/explanation/metering.md#unknown-is-not-zero). */
   readonly sample: UsageSample | undefined;
 }
 
@@ -23,7 +23,7 @@ const MAX_BYTES = 128 * 1024 * 1024;
 const GROWTH = 1.25;
 
 /**
- * Samples are taken twice a window, at most a minute apart (docs/metering.md#cpu-and-memory), however
+ * Samples are taken twice a window, at most a minute apart (docs/explanation/metering.md#cpu-and-memory), however
  * short the window is, or a pod could go a whole window without a sample.
  */
 export function sampleIntervalMs(windowMs: number): number {

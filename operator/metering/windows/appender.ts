@@ -20,7 +20,7 @@ export interface Appender {
   /** `span` is that of the window. */
   append(batch: AppendBatch, signal: AbortSignal, span?: Span): Promise<Appended>;
   /**
-   * False while the volume is so full that windows have to wait (docs/ledger-format.md#disk-use);
+   * False while the volume is so full that windows have to wait (docs/reference/ledger-format.md#disk-use);
    * logged once per change.
    */
   mayAppend(): boolean;

@@ -4,7 +4,7 @@ import { OWN_NODES } from './own-node-limit.ts';
 /** The sources of gaps that the collector counts. */
 const GAP_SOURCES = ['collector', 'metrics', 'resourceslices', OWN_NODES];
 
-/** The collector's own metrics (docs/operations.md#metrics). */
+/** The collector's own metrics (docs/how-to/operate.md#metrics). */
 export interface CollectorMetrics {
   readonly closeSeconds: Histogram;
   readonly events: Gauge;

@@ -3,7 +3,7 @@ import { compareBytewise } from '../../model/bytewise.ts';
 import { omitUndefined } from '../../model/omit-undefined.ts';
 import { toSeconds } from './gpu-report.ts';
 
-/** What pods of control planes used in a window (docs/operations.md#control-planes). */
+/** What pods of control planes used in a window (docs/how-to/operate.md#control-planes). */
 export interface ControlPlaneReport {
   /** Pods. */
   readonly total: number;

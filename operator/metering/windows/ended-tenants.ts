@@ -70,7 +70,7 @@ function noteLost(
 
 /**
  * Ends the leaving of tenant clusters of which nothing is on the host cluster any more that could be
- * billed to them (docs/discovery.md#uninstalling).
+ * billed to them (docs/explanation/discovery.md#uninstalling).
  */
 export function releaseLeft(observation: Observation, now: number): void {
   const { tenantClusters, pods, volumes, loadBalancers, resourceClaims } = observation;

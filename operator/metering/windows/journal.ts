@@ -30,7 +30,7 @@ import type { ScopeProgress, WatchPoint } from './scope.ts';
 /**
  * What a restart needs: the timelines of live objects, where each watch had got to, the tenant
  * clusters, and how far every scope was closed. It is written in the same durable unit as the
- * window's events, so that both are of the same moment (docs/metering.md#restarts). Records, all versioned JSON:
+ * window's events, so that both are of the same moment (docs/explanation/metering.md#restarts). Records, all versioned JSON:
  * `journal/timeline/<kind>/<uid>`, `journal/tenant-clusters`, `journal/state`.
  */
 export const TIMELINE_PREFIX = 'journal/timeline/';

@@ -48,7 +48,7 @@ export interface MeasureOptions {
 /**
  * Measures a window for the scopes that are closed with it, one object after the other. Changes nothing. What one scope
  * makes throw, or takes too long, costs that scope its place in the window and nothing else
- * (docs/architecture.md#what-may-fail-and-what-then).
+ * (docs/explanation/architecture.md#what-may-fail-and-what-then).
  */
 export function* measureWindow(
   { window, members }: DueWindow,

@@ -34,7 +34,7 @@ interface Remembered {
 /**
  * Watches over what tenants say of their own nodes, where that is believed, for what no honest machine
  * does: to be down for long or again and again, and to become a cheaper one
- * (docs/alerts.md#meterfeedownnodedowntime). It remembers a day, and nothing across a restart.
+ * (docs/reference/alerts.md#meterfeedownnodedowntime). It remembers a day, and nothing across a restart.
  */
 export class OwnNodeWatch {
   readonly #options: OwnNodeWatchOptions;

@@ -29,7 +29,7 @@ interface Held extends QuarantinedScope {
 
 /**
  * Holds back scopes whose own objects keep a window from being closed, so that nobody else's waits
- * (docs/architecture.md#what-may-fail-and-what-then). Each is tried again after a minute and then more
+ * (docs/explanation/architecture.md#what-may-fail-and-what-then). Each is tried again after a minute and then more
  * and more seldom, and free with the first window that is closed. A restart tries at once: nothing of
  * it is kept, since what fails again is held again.
  */

@@ -44,7 +44,7 @@ export interface Settleable {
 /**
  * What is metered out of the same watches, and therefore closed together. A scope whose watch has
  * failed waits, while the others go on; no window of it is ever metered by half
- * (docs/metering.md#windows).
+ * (docs/explanation/metering.md#windows).
  */
 export interface Scope {
   /** A `MeterScope`, or `tenant-api/<tenant cluster>`. */

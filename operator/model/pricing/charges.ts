@@ -26,7 +26,7 @@ export function monthCost(charge: Charge, monthNanos: bigint): bigint {
 
 /**
  * What each unit of a tenant's calendar month costs: all of them the same, the month's cost ÷ its quantity
- * (docs/costs.md#tiers-and-included-quantities). Where corrections leave nothing of a month, what its first unit would.
+ * (docs/how-to/costs.md#tiers-and-included-quantities). Where corrections leave nothing of a month, what its first unit would.
  */
 export function unitCost(charge: Charge, monthNanos: bigint): UnitCost {
   if (!dependsOnMonth(charge) || monthNanos <= 0n) {

@@ -5,7 +5,7 @@ const HOUR_MS = 3_600_000;
 const DAY_MS = 24 * HOUR_MS;
 
 /**
- * Prices that begin before this UTC day cannot be changed any more (docs/costs.md#when-prices-change): what has begun,
+ * Prices that begin before this UTC day cannot be changed any more (docs/how-to/costs.md#when-prices-change): what has begun,
  * and what begins within an hour. `now` is milliseconds since the epoch.
  */
 export function fixedBefore(now: number): string {

@@ -68,7 +68,7 @@ const SECOND_MS = 1_000;
 
 /**
  * The window size: 10s to 1h, dividing an hour, so that windows align with billing hours,
- * and of whole seconds, because event ids carry times to the second (docs/events.md#ids).
+ * and of whole seconds, because event ids carry times to the second (docs/reference/events.md#ids).
  */
 export function windowSize(): Parser<number> {
   const range = duration('10s', '1h');

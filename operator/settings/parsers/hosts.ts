@@ -4,7 +4,7 @@ import { invalid, type Parser, valid } from './parser.ts';
 
 /**
  * Addresses that no URL of ours may name: link-local ones and the metadata services of clouds, which
- * hand out credentials to whoever asks (docs/security.md#d-3). Private and loopback
+ * hand out credentials to whoever asks (docs/explanation/security.md#d-3). Private and loopback
  * addresses are fine, because URLs come from administrators.
  */
 const FORBIDDEN = new BlockList();
@@ -35,7 +35,7 @@ export function isForbiddenHost(host: string): boolean {
 
 const MEND_ALLOWED = 'name a host, an IP address or a CIDR such as 10.20.0.0/16';
 
-/** A host name, an IP address or a CIDR that tenant kubeconfigs may point to (docs/tenant-apis.md#what-a-kubeconfig-may-say). */
+/** A host name, an IP address or a CIDR that tenant kubeconfigs may point to (docs/how-to/private-nodes.md#what-a-kubeconfig-may-say). */
 export function allowedHost(): Parser<string> {
   return {
     accepts: 'a host, an IP address or a CIDR',

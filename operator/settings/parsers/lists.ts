@@ -1,7 +1,7 @@
 import { invalid, type Parsed, parseField, type Parser, valid } from './parser.ts';
 
 /** The list value that means "nothing", so that a default can be switched off
- * (docs/configuration.md#how-values-are-written). */
+ * (docs/reference/configuration.md#how-values-are-written). */
 const NONE = 'none';
 
 /** A comma list whose items another parser reads; `none` is the empty list, and nothing may stand twice. */

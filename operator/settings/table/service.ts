@@ -9,7 +9,7 @@ import { signingKeys } from '../parsers/signing-keys.ts';
 import { baseUrl, prometheusUrl } from '../parsers/urls.ts';
 import type { SettingTable } from './setting.ts';
 
-/** What a process is in a fleet (docs/fleet.md). */
+/** What a process is in a fleet (docs/how-to/fleet.md). */
 export const ROLES = ['meter', 'hub', 'all'] as const;
 
 /** What Prometheus is asked for; its server is one of {@link PROCESS_VARIABLES}. */
@@ -26,7 +26,7 @@ export const PROMETHEUS = {
   metricsFile: {
     variable: 'PROMETHEUS_METRICS_FILE',
     meaning:
-      'File that defines metrics by queries, evaluated per tenant cluster at every window end; its layout is in docs/metering.md. Followed while the operator runs.',
+      'File that defines metrics by queries, evaluated per tenant cluster at every window end; its layout is in docs/explanation/metering.md. Followed while the operator runs.',
     parser: absolutePath(),
     test: 'operator/prometheus/metrics-file.test.ts',
   },
@@ -69,7 +69,7 @@ export const LEDGER = {
 export const INGEST = {
   unknownTenants: {
     meaning:
-      'What becomes of pushed usage of a tenant that nobody knows: `hold` keeps it until somebody releases or renames it, `create` makes a customer of the name at once (docs/events.md#unknown-tenants).',
+      'What becomes of pushed usage of a tenant that nobody knows: `hold` keeps it until somebody releases or renames it, `create` makes a customer of the name at once (docs/reference/events.md#unknown-tenants).',
     parser: choice('hold', 'create'),
     default: 'hold',
     fields: ['MeteringPolicy spec.ingest.unknownTenants'],
@@ -107,7 +107,7 @@ export const HTTP = {
     variable: 'PORTAL_KEYS',
     absent: [],
     meaning:
-      'Private keys of the tokens of `/portal`, the first signs and all are good; from then on reading needs a token as well. Prefer PORTAL_KEYS_FILE (docs/portal.md).',
+      'Private keys of the tokens of `/portal`, the first signs and all are good; from then on reading needs a token as well. Prefer PORTAL_KEYS_FILE (docs/how-to/portal.md).',
     parser: signingKeys(),
     otherwise: 'there is no portal',
     shown: 'masked',
@@ -127,7 +127,7 @@ export const ENFORCEMENT = {
   mode: {
     variable: 'ENFORCEMENT_MODE',
     meaning:
-      'What billing alerts lead to: a recorded state, marks on control planes as well, or refused pods of suspended tenants as well (docs/enforcement.md).',
+      'What billing alerts lead to: a recorded state, marks on control planes as well, or refused pods of suspended tenants as well (docs/how-to/enforcement.md).',
     parser: choice('observe', 'annotate', 'enforce'),
     default: 'observe',
     fields: ['MeteringPolicy spec.enforcement.mode', 'TenantOverride spec.enforcement'],
@@ -175,14 +175,14 @@ export const LOG = {
 export const PROCESS_VARIABLES = {
   ROLE: {
     meaning:
-      'What this process is in a fleet (docs/fleet.md): `meter` meters its cluster and feeds no destination but the BillingDestinations there, `hub` meters nothing and feeds its destinations out of every stream of the database, `all` is one operator by itself.',
+      'What this process is in a fleet (docs/how-to/fleet.md): `meter` meters its cluster and feeds no destination but the BillingDestinations there, `hub` meters nothing and feeds its destinations out of every stream of the database, `all` is one operator by itself.',
     parser: choice(...ROLES),
     default: 'all',
     test: 'operator/app/hub/hub.test.ts',
   },
   LEDGER_URL: {
     meaning:
-      'PostgreSQL database to keep the ledger in, 15 or newer, on a host that always leads to the primary (docs/operations.md). A hub may have several.',
+      'PostgreSQL database to keep the ledger in, 15 or newer, on a host that always leads to the primary (docs/how-to/operate.md). A hub may have several.',
     parser: ledgerUrls(),
     otherwise: 'the ledger is in DATA_DIR',
     shown: 'url',
@@ -237,7 +237,7 @@ export const PROCESS_VARIABLES = {
   },
   OTEL_EXPORTER_OTLP_ENDPOINT: {
     meaning:
-      'Collector of OpenTelemetry that metrics and traces of the operator itself go to, by OTLP over HTTP, without `/v1/…` (docs/opentelemetry.md).',
+      'Collector of OpenTelemetry that metrics and traces of the operator itself go to, by OTLP over HTTP, without `/v1/…` (docs/how-to/opentelemetry.md).',
     parser: baseUrl(),
     otherwise: 'nothing is exported',
     test: 'operator/app/otlp.test.ts',

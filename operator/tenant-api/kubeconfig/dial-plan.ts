@@ -3,7 +3,7 @@ import { omitUndefined } from '../../model/omit-undefined.ts';
 import { addressProblem, embeddedIpv4 } from '../../outbound/address-guard.ts';
 import type { ForeignKubeconfig } from './values.ts';
 
-/** Where a kubeconfig may lead (docs/security.md#d-3). */
+/** Where a kubeconfig may lead (docs/explanation/security.md#d-3). */
 export type DialRule =
   /** The tenant's word: the tenant cluster's own Service, or what spec.tenantAPI.allowedHosts lists. */
   | {

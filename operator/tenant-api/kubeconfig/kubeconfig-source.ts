@@ -27,8 +27,8 @@ const FORBIDDEN = 403;
 /**
  * The kubeconfig of a tenant cluster: Secret TENANT_KUBECONFIG_SECRET in its namespace, the admin one
  * with TENANT_ADMIN_FALLBACK where that is missing, or the mounted file of an external one
- * (docs/tenant-apis.md#leave-a-read-only-kubeconfig). Secrets of the one name are watched; where that
- * is not allowed, and for the admin's, each is asked for by its name (docs/security.md#d-16).
+ * (docs/how-to/private-nodes.md#leave-a-read-only-kubeconfig). Secrets of the one name are watched; where that
+ * is not allowed, and for the admin's, each is asked for by its name (docs/explanation/security.md#d-16).
  */
 export function createKubeconfigSource(options: {
   /** To the host's API server. */

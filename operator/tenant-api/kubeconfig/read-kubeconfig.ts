@@ -13,8 +13,8 @@ export const MOST_KUBECONFIG_BYTES = 64 * 1024;
 const MOST_REASONS = 4;
 
 /**
- * Reads a kubeconfig that a tenant can write (docs/tenant-apis.md#what-a-kubeconfig-may-say,
- * docs/security.md#d-1). It is parsed here and
+ * Reads a kubeconfig that a tenant can write (docs/how-to/private-nodes.md#what-a-kubeconfig-may-say,
+ * docs/explanation/security.md#d-1). It is parsed here and
  * nowhere else: only the fields of the allow-list are taken, as values, and everything else refuses the
  * whole, so that nothing in it can run a program, read a file or choose another way to the server.
  */

@@ -51,7 +51,7 @@ export interface MarksPlan {
 const LABEL_NAME = /^[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$/;
 
 /**
- * Which objects must be marked otherwise than they are (docs/enforcement.md#modes). What is not called for
+ * Which objects must be marked otherwise than they are (docs/how-to/enforcement.md#modes). What is not called for
  * is to be taken away, so a plan undoes what an earlier state, mode or process has left.
  */
 export function planMarks(input: MarksInput): MarksPlan {

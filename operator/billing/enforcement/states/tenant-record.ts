@@ -15,7 +15,7 @@ export interface SourceEntry {
   readonly ended?: true;
 }
 
-/** The source of what a budget says (docs/budgets.md#at-the-limit). No billing system's folder has the name. */
+/** The source of what a budget says (docs/how-to/budgets.md#at-the-limit). No billing system's folder has the name. */
 export const BUDGET = 'budget';
 const BUDGET_SUBJECT = 'limit';
 
@@ -83,7 +83,7 @@ export function newRecord(tenant: string, now: number): TenantRecord {
   return { tenant, entries: [], settled: {}, since: now };
 }
 
-/** The most severe state of all sources; a manual one wins over all of them (docs/enforcement.md#states). */
+/** The most severe state of all sources; a manual one wins over all of them (docs/how-to/enforcement.md#states). */
 export function effectiveState({ manual, entries }: TenantRecord): EffectiveState {
   if (manual !== undefined) {
     const { state, reason } = manual;

@@ -14,7 +14,7 @@ import { Lago } from '../lago.ts';
 /** Wall clock of the stand-in: shortly after the window of test events. */
 export const LAGO_NOW = Date.UTC(2026, 10, 21, 9, 5, 0);
 
-/** What Lago is given (docs/events.md#metrics). */
+/** What Lago is given (docs/reference/events.md#metrics). */
 export const LAGO_METRICS = COLLECTOR_METRICS.filter(
   ({ code }) => code !== 'tenant_gpu_downtime_hours',
 );

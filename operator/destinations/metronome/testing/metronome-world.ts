@@ -17,7 +17,7 @@ export const DAY_MS = 24 * HOUR_MS;
 /** Shortly after the window of test events. */
 export const METRONOME_NOW = Date.UTC(2026, 10, 21, 9, 5, 0);
 
-/** What Metronome is given: everything but the informational metrics (docs/events.md#metrics). */
+/** What Metronome is given: everything but the informational metrics (docs/reference/events.md#metrics). */
 export const METRONOME_METRICS = COLLECTOR_METRICS.filter(({ informational }) => !informational);
 
 export const { signal: NEVER } = new AbortController();

@@ -19,7 +19,7 @@ export const H = 'tenant_private_node_hours';
 /**
  * A tenant's months at Stripe, as the delivery engine goes through them: it provisions, keeps usage of the
  * new side while a change waits, makes the change when the rest is there, and sends what it kept as of the moment
- * from which the change counts (docs/delivery.md#changes-of-plan).
+ * from which the change counts (docs/explanation/delivery.md#changes-of-plan).
  */
 export interface Life extends StripeWorld {
   /** Turns the clock of everybody. */

@@ -18,7 +18,7 @@ import { Stripe } from '../stripe.ts';
 export const STRIPE_NOW = Date.UTC(2026, 10, 21, 9, 5, 0);
 export const WINDOW_START = '2026-11-21T09:00:00Z';
 
-/** What Stripe is given: everything but the informational metrics (docs/events.md#metrics). */
+/** What Stripe is given: everything but the informational metrics (docs/reference/events.md#metrics). */
 export const STRIPE_METRICS = COLLECTOR_METRICS.filter(({ informational }) => !informational);
 
 export const { signal: NEVER } = new AbortController();

@@ -13,7 +13,7 @@ function anchorOf(ledger: Ledger): LedgerAnchor {
 
 /**
  * A ledger that is behind what was noted outside of it tells so, and gives no number twice
- * (docs/ledger-format.md#a-head-that-went-back). `place` gives an empty ledger.
+ * (docs/reference/ledger-format.md#a-head-that-went-back). `place` gives an empty ledger.
  */
 export function anchorPromises(place: () => Promise<Reopen>): void {
   describe('a ledger that is compared with what was noted elsewhere', () => {

@@ -2,7 +2,7 @@ import { describe, expect, test } from 'vitest';
 import { TEST_WINDOW_START, testEvent, testWindow } from '../events.ts';
 import { accept, page, type OpenEmpty } from './calls.ts';
 
-/** An id is stored once; the first write wins (docs/ledger-format.md#promises, P3). */
+/** An id is stored once; the first write wins (docs/reference/ledger-format.md#promises, P3). */
 export function deduplicationPromises(openEmpty: OpenEmpty): void {
   describe('deduplication', () => {
     test('a window that is measured again after a restart is not billed twice', async () => {

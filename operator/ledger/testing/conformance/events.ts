@@ -5,7 +5,7 @@ import { TEST_WINDOW_MS, TEST_WINDOW_START, testEvent, testWindow } from '../eve
 import { anyEvent } from './any-event.ts';
 import { accept, page, type OpenEmpty } from './calls.ts';
 
-/** Events come back as they were appended, whole and in order (docs/ledger-format.md#promises, P4). */
+/** Events come back as they were appended, whole and in order (docs/reference/ledger-format.md#promises, P4). */
 export function readingPromises(openEmpty: OpenEmpty): void {
   describe('events', () => {
     test('an empty ledger has no head, no page and no cursor', async () => {

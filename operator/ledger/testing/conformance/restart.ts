@@ -7,7 +7,7 @@ import { accept } from './calls.ts';
 /** Opens one and the same ledger whenever it is called. The ledger before is closed by then. */
 export type Reopen = () => Promise<Ledger>;
 
-/** What a process stored is there for the next one (docs/ledger-format.md#promises, P1). `place` gives an empty ledger. */
+/** What a process stored is there for the next one (docs/reference/ledger-format.md#promises, P1). `place` gives an empty ledger. */
 export function restartPromises(place: () => Promise<Reopen>): void {
   describe('a restart', () => {
     test('finds events, records, cursors, the last window and the chain as they were', async () => {
