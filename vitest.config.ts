@@ -2,7 +2,7 @@ import { defineConfig } from 'vitest/config';
 import { BaseSequencer, type TestSpecification } from 'vitest/node';
 
 /** Tests that wait for windows and Leases of a real API server, or for a browser: minutes each, most of them idle. */
-const LONG = /\.apiserver\.test\.ts$|^e2e\/hostile\/|\/dashboard\/|^operator\/wiring\/hub\//;
+const LONG = /\.apiserver\.test\.ts$|^e2e\/hostile\/|\/dashboard\/|^operator\/app\/hub\//;
 
 /** Long tests begin first, so that none of them is left alone at the end. */
 class LongFirst extends BaseSequencer {
