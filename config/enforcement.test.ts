@@ -34,7 +34,7 @@ const USER = serviceAccountUser(...ACCOUNT);
 const PATIENCE_MS = 60_000;
 const NAMESPACE = 'tenant-a';
 const TENANT = 'tenant-tenant-a-main';
-/** The figure to reach (docs/explanation/scale-and-accuracy.md). */
+/** The figure to reach (docs/measurements/benches.md#budgets). */
 const MOST_SECONDS = 5;
 
 const ENFORCEMENT = [

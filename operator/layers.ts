@@ -74,19 +74,19 @@ export const LAYERS: readonly (readonly Layer[])[] = [
   [
     {
       folder: 'metering',
-      does: 'closes each window once: measures, appends, backfills, records gaps; what stands behind each number',
+      does: 'closes each window once: measures, appends, backfills, records gaps; explains each number',
       not: ['destinations', 'outbound'],
     },
   ],
   [
     {
       folder: 'tenant-api',
-      does: 'the APIs of tenant clusters with nodes of their own: safe access, watches, what fails',
+      does: 'the APIs of tenant clusters with private nodes: safe access, watches, failures',
       not: ['destinations'],
     },
     {
       folder: 'prometheus',
-      does: 'egress, utilisation and configured queries, asked at the end of every window',
+      does: 'egress, utilisation and configured queries, run at the end of every window',
       not: ['destinations'],
     },
     {
@@ -108,7 +108,7 @@ export const LAYERS: readonly (readonly Layer[])[] = [
   [
     {
       folder: 'app',
-      does: 'builds all of it, for one cluster or a fleet; starts the parts in order and stops them the other way round',
+      does: 'builds everything, for one cluster or a fleet; starts the parts in order, stops them in reverse',
     },
   ],
   [{ folder: 'main.ts', does: 'reads the environment, opens the ledger, runs until a signal' }],

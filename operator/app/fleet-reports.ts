@@ -16,7 +16,7 @@ interface Reported {
 }
 
 /**
- * Keeps a record in the stream of what only this process knows as its meter, for a hub (docs/how-to/fleet.md#what-a-meter-tells). It reports
+ * Keeps a record in the stream of what only this process knows as its meter, for a hub (docs/how-to/fleet.md#what-a-meter-reports). It reports
  * nothing before the custom resources are known: a hub would feed the operator's own destinations.
  */
 export function fleetReports(context: BuildContext, reported: Reported): Part {

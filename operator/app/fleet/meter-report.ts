@@ -10,7 +10,7 @@ import type { FailedTenantApi } from '../../tenant-api/tenant-api.ts';
 
 /**
  * What only the meter of a stream knows, as it writes it every few seconds beside the events for whoever shows or feeds
- * the stream elsewhere (docs/how-to/fleet.md#what-a-meter-tells). Lists have their first hundred. Times are milliseconds since the epoch.
+ * the stream elsewhere (docs/how-to/fleet.md#what-a-meter-reports). Lists have their first hundred. Times are milliseconds since the epoch.
  */
 export interface MeterReport extends MeterFacts {
   /** Grows with every report of a process; one that stands still is of a meter that is gone. */
