@@ -25,23 +25,20 @@ const OBJECTS: Readonly<Record<MeteredObject, string>> = {
   workloads: 'StatefulSet or Deployment',
 };
 
-/** The table of the measured metrics: unit, objects, scope and place of each. */
+/** The table of the measured metrics: unit, charged objects and scopes of each. */
 export function metersTable(): string {
   const units = new Map(COLLECTOR_METRICS.map(({ code, unit }) => [code, unit]));
   const rows = Object.entries(METERS).map(
     ([code, metric]) => `| \`${code}\` | ${units.get(code) ?? ''} | ${cellsOf(metric)} |`,
   );
-  const head = '| Metric | Unit | Charged for the life of each | Also read | Scopes | Places |';
-  return [head, '|---|---|---|---|---|---|', ...rows].join('\n');
+  const head = '| Metric | Unit | Charged for the life of each | Scopes |';
+  return [head, '|---|---|---|---|', ...rows].join('\n');
 }
 
 function cellsOf({ meters }: MeasuredMetric): string {
   const charged = meters.map(({ objects: [first] }) => OBJECTS[first]);
-  const others = meters.flatMap(({ objects: [, ...rest] }) => rest.map((one) => OBJECTS[one]));
   const scopes = meters.map(({ scope }) => `\`${scope}\``);
-  const places = meters.flatMap((use) => use.places);
-  const also = others.filter((one) => !charged.includes(one));
-  return [charged, also, scopes, places].map((texts) => [...new Set(texts)].join(', ')).join(' | ');
+  return [charged, scopes].map((texts) => [...new Set(texts)].join(', ')).join(' | ');
 }
 
 /** The page with the table as it has to be. Throws when the markers are gone. */

@@ -179,7 +179,7 @@ function billedMs({ rate }: Series, events: readonly ReceivedEvent[]): number {
  * that a gap in one window hides nothing in another:
  *
  * 1. A gap with a reason explains its own stretch.
- * 2. A gap `unseen` explains what began and ended in it, and nothing else (docs/explanation/metering.md#usage-that-nobody-saw).
+ * 2. A gap `unseen` explains what began and ended in it, and nothing else (docs/explanation/gaps.md#usage-that-nobody-saw).
  * 3. A late fact is billed in a later window (docs/explanation/metering.md#late-facts), so no more is missing than is not billed at all.
  * 4. `uncertain_seconds` explain that much of what has ended (docs/reference/events.md#uncertain).
  */

@@ -14,7 +14,7 @@ export interface ReportedGap {
 
 /** What a gap has to concern to explain why something was not billed. */
 export interface Explained {
-  /** The scope of docs/explanation/metering.md#unknown-is-not-zero: `pods`, `volumes`, … */
+  /** The scope of docs/explanation/gaps.md#unknown-is-not-zero: `pods`, `volumes`, … */
   readonly scope: string;
   readonly tenantCluster: string;
   /** Read from the metrics API, which has gaps of its own. */

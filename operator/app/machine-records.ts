@@ -54,7 +54,7 @@ const KINDS: readonly RecordKind[] = [
 
 /**
  * The host cluster's own records of machines, and the part that watches them: from when the first
- * tenant cluster's word about its nodes does not count (docs/explanation/metering.md#records-of-machines). What is
+ * tenant cluster's word about its nodes does not count (docs/explanation/nodes.md#records-of-machines). What is
  * not served, or forbidden, is logged once and holds up nobody.
  */
 export function createMachineRecordWatch(options: MachineRecordWatchOptions): {

@@ -48,7 +48,7 @@ export interface TenantCluster {
   readonly nodeMode?: NodeMode;
   /**
    * Virtual machines in its namespace are nodes of tenant clusters, and not usage of this one: metadata key
-   * `machines` (docs/explanation/metering.md#virtual-machines-that-are-nodes).
+   * `machines` (docs/explanation/nodes.md#virtual-machines-that-are-nodes).
    */
   readonly machines?: true;
   /** Names of the StatefulSets and Deployments that discovery found to run its control plane; vCluster alone has them. */

@@ -103,7 +103,7 @@ const BOOKMARKS_MS = 66_000;
 
 /**
  * Knows of what arrives on a watch that was opened where something else left off whether it may be old:
- * then it came about between the last moment of before and its arrival (docs/explanation/metering.md#changes-that-nobody-saw). Times are
+ * then it came about between the last moment of before and its arrival (docs/explanation/gaps.md#changes-that-nobody-saw). Times are
  * those of the wall clock, milliseconds.
  */
 export class CatchUp {

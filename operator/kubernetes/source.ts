@@ -45,7 +45,7 @@ export interface Bracket {
 
 /**
  * When a change came about: at its arrival where a live watch told it, else at some moment that nobody
- * saw (docs/explanation/metering.md#changes-that-nobody-saw).
+ * saw (docs/explanation/gaps.md#changes-that-nobody-saw).
  */
 export function happenedBetween({ at, knownUntil, late, happened }: Arrival): Bracket {
   if (late) return { from: Math.min(knownUntil, at), until: at };

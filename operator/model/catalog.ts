@@ -120,7 +120,7 @@ const METRICS = [
     priceKeys: ['region', 'sku', 'capacity_type', 'billing_mode'],
     rule: {
       text: `${PODS}, or for each resource claim while a pod uses it: GPU-equivalents × hours, or devices × hours where "counted_as" says devices. A node that is billed whole: its physical GPUs that can be allocated × hours.`,
-      documentation: 'docs/explanation/metering.md#gpus',
+      documentation: 'docs/explanation/gpus.md#gpu-quantity',
     },
   },
   {
@@ -161,7 +161,7 @@ const METRICS = [
     priceKeys: ['region', 'sku', 'capacity_type'],
     rule: {
       text: 'One for each hour of a node that is billed whole, from its creation to its deletion, but for the time that it was down.',
-      documentation: 'docs/explanation/metering.md#whole-nodes',
+      documentation: 'docs/explanation/nodes.md#whole-nodes',
     },
   },
   {
@@ -174,7 +174,7 @@ const METRICS = [
     priceKeys: ['region', 'gpu_type'],
     rule: {
       text: 'GPU-equivalents (devices where "counted_as" says so) × hours during which a node was down, or GPUs of a node that is billed whole could not be allocated. Informational: charged nowhere.',
-      documentation: 'docs/explanation/metering.md#downtime',
+      documentation: 'docs/explanation/nodes.md#downtime',
     },
   },
 ] as const satisfies readonly (MeasuredMetric | AskedMetric)[];
@@ -204,7 +204,7 @@ const BY_CODE: ReadonlyMap<string, MeasuredMetric | AskedMetric> = new Map(
 
 const ASKED: MeteringRule = {
   text: 'The answer of the configured Prometheus query at the end of the window; nothing of it is measured on objects.',
-  documentation: 'docs/explanation/metering.md#measured-by-prometheus',
+  documentation: 'docs/explanation/prometheus.md#measured-by-prometheus',
 };
 
 /** The rule of a metric of the collector's own; any other metric is one that Prometheus is asked for. */

@@ -1,7 +1,7 @@
 import { commonDivisor } from './fraction.ts';
 
 /**
- * GPU quantities in whole numbers (docs/explanation/metering.md#gpu-quantity): every share of a GPU that the
+ * GPU quantities in whole numbers (docs/explanation/gpus.md#gpu-quantity): every share of a GPU that the
  * sharing modes can make is a whole number of parts, so that shares add up exactly and are rounded
  * once.
  */

@@ -128,7 +128,7 @@ function label(outcome: QueryOutcome): string {
   return outcome.cause === 'server' ? 'unreachable' : 'failed';
 }
 
-/** Queries begun in a second, of all metrics together (docs/explanation/metering.md#one-query-for-all). */
+/** Queries begun in a second, of all metrics together (docs/explanation/prometheus.md#one-query-for-all). */
 export const QUERIES_PER_SECOND = 200;
 
 /**

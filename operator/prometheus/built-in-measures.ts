@@ -60,7 +60,7 @@ const PERCENT_DIGITS = 1e6;
 const MODEL_LABELS = ['modelName', 'gpu_type', 'model_name', 'model'] as const;
 
 /**
- * `tenant_gpu_utilization`, by model: average percent × hours of the window (docs/explanation/metering.md#gpu-utilisation). A
+ * `tenant_gpu_utilization`, by model: average percent × hours of the window (docs/explanation/prometheus.md#gpu-utilisation). A
  * GPU at a steady 50 % comes to 50 an hour. Informational.
  */
 export function createUtilizationMeasure(preset: PrometheusSettings['preset']): Measure {

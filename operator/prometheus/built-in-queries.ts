@@ -1,6 +1,6 @@
 import type { PrometheusSettings } from '../settings/settings.ts';
 
-/** The queries that hold where no setting replaces them, as templates (docs/explanation/metering.md#measured-by-prometheus). */
+/** The queries that hold where no setting replaces them, as templates (docs/explanation/prometheus.md#measured-by-prometheus). */
 interface BuiltInQueries {
   /** Bytes that left the tenant cluster's pods. */
   readonly egress: string;

@@ -4,7 +4,7 @@ import type { Measure, MeasuredCharge } from './measure.ts';
 import { planTemplate } from './plan-query.ts';
 import { checkRows, type Sample } from './query-answer.ts';
 
-/** One metric of PROMETHEUS_METRICS_FILE (docs/explanation/metering.md#metrics-of-your-own). */
+/** One metric of PROMETHEUS_METRICS_FILE (docs/explanation/prometheus.md#metrics-of-your-own). */
 export interface ConfiguredMetric {
   readonly code: string;
   readonly name: string;

@@ -51,7 +51,7 @@ type Refuse = (
 ) => undefined;
 
 /**
- * Reads the text of PROMETHEUS_METRICS_FILE (docs/explanation/metering.md, section of that name). `taken` holds the
+ * Reads the text of PROMETHEUS_METRICS_FILE (docs/explanation/prometheus.md#metrics-of-your-own). `taken` holds the
  * codes of CUSTOM_METRICS: two metrics of one code would be billed as one.
  */
 export function readMetricsFile(text: string, taken: ReadonlySet<string>): ReadMetricsFile {

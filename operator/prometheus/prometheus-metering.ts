@@ -36,7 +36,7 @@ export interface PrometheusMeteringOptions {
 const LOOK_MS = 1_000;
 
 /**
- * The Prometheus half of metering (docs/explanation/metering.md#measured-by-prometheus): asks about every window of every tenant
+ * The Prometheus half of metering (docs/explanation/prometheus.md#measured-by-prometheus): asks about every window of every tenant
  * cluster, each metric once. Windows are opened in order, once the collector
  * has closed them; opening one asks every query of it and records what came and what did not in one
  * durable batch. What did not come is asked again by itself until MAX_BACKFILL, and is a gap meanwhile.

@@ -135,7 +135,7 @@ interface GoodRow {
 }
 
 /**
- * Checks the rows of a result one by one (docs/explanation/metering.md#gpu-utilisation): what is no finite number of at least
+ * Checks the rows of a result one by one (docs/explanation/prometheus.md#gpu-utilisation): what is no finite number of at least
  * zero is refused with its reason, and so are several rows that `keyOf` cannot tell apart, none of them
  * being the right one.
  */

@@ -11,7 +11,7 @@ import {
 } from './platform-labels.ts';
 import { numberOf, type Sample, type Vector } from './query-answer.ts';
 
-/** The built-in query for egress, asked of many tenant clusters at once (docs/explanation/metering.md#one-query-for-all). */
+/** The built-in query for egress, asked of many tenant clusters at once (docs/explanation/prometheus.md#one-query-for-all). */
 export function sharedEgress(preset: PrometheusSettings['preset']): SharedQuery {
   return preset === 'vcluster-platform' ? BY_INSTANCE : BY_NAMESPACE;
 }

@@ -13,7 +13,7 @@ import { numberOf, type Sample, type Vector } from './query-answer.ts';
 
 /**
  * The built-in query for utilisation, asked of many tenant clusters at once, with the count of devices
- * (docs/explanation/metering.md#one-query-for-all): a row for each GPU and instance, which are averaged here, because two
+ * (docs/explanation/prometheus.md#one-query-for-all): a row for each GPU and instance, which are averaged here, because two
  * labels may name the same tenant cluster.
  */
 export function sharedUtilization(preset: PrometheusSettings['preset']): SharedQuery {

@@ -44,7 +44,7 @@ interface WindowOpenerOptions {
 const FIRST_PAUSE_MS = 2_000;
 const LONGEST_PAUSE_MS = 60_000;
 
-/** More queries in a window that name one tenant cluster each are told of (docs/explanation/metering.md#one-query-for-all). */
+/** More queries in a window that name one tenant cluster each are told of (docs/explanation/prometheus.md#one-query-for-all). */
 export const MANY_QUERIES = 1_000;
 
 /** Tenant clusters, and answers, in a row that nothing else waits for. */

@@ -57,7 +57,7 @@ const LABEL_REPLACE_PLACES: Readonly<Record<number, PlaceholderPlace>> = {
 };
 
 /**
- * Reads a query template (docs/explanation/metering.md#queries-of-your-own). Placeholders for names are accepted only inside
+ * Reads a query template (docs/explanation/prometheus.md#queries-of-your-own). Placeholders for names are accepted only inside
  * of strings, where no value can reach beyond its quotes (docs/explanation/security.md#d-7); those for figures anywhere.
  */
 export function readQueryTemplate(template: string): ReadTemplate {

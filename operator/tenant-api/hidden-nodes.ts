@@ -17,7 +17,7 @@ interface HiddenNodesOptions {
 
 /**
  * Between the watch of a tenant cluster's nodes and their timelines: a node that its API shows no more
- * goes on as it was while the record of its machine lives (docs/explanation/metering.md#records-of-machines), and
+ * goes on as it was while the record of its machine lives (docs/explanation/nodes.md#records-of-machines), and
  * ends where that machine becomes a node of another name.
  */
 export class HiddenNodes implements WatchedTimelines<NodeView> {

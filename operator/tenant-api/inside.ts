@@ -90,7 +90,7 @@ export class NodeMachines {
 
   /**
    * Undefined where the tenant's word counts, `pending` while the records are not known
-   * (docs/explanation/metering.md#whose-word-counts).
+   * (docs/explanation/nodes.md#whom-to-trust-about-nodes).
    */
   word(node: NodeView): ProviderWord | 'pending' | undefined {
     const owner = this.#trusting();

@@ -24,7 +24,7 @@ const COMPLAINTS = 100;
 /**
  * The host cluster's own records of machines, by what identifies a machine. A record proves one node:
  * the first that shows its machine, of whichever tenant cluster, until that node is gone
- * (docs/explanation/metering.md#records-of-machines).
+ * (docs/explanation/nodes.md#records-of-machines).
  */
 export class MachineRecords {
   readonly handler: SourceHandler<MachineRecord>;

@@ -31,7 +31,7 @@ const COMPLAINTS = 20;
 
 /**
  * Tells a tenant cluster's own nodes from those that its API only shows. Own are the nodes that the host cluster does not have and that carry no label of the syncer's
- * (docs/explanation/metering.md#what-counts-as-an-own-node). Those labels, and the name, are the tenant's to choose: a node that
+ * (docs/explanation/nodes.md#what-counts-as-a-private-node). Those labels, and the name, are the tenant's to choose: a node that
  * was its own stays its own, a node with the name of one of the host's is its own where both say that
  * they are different machines, and a label that does not fit the node is logged.
  */

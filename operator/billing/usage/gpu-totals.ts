@@ -35,7 +35,7 @@ export type GpuOutcome =
 type Records = Pick<Ledger, 'record' | 'records'>;
 
 /**
- * Adds what tenants had of GPUs in the windows that start in a range (docs/explanation/metering.md#kept-for-400-days), and how busy those
+ * Adds what tenants had of GPUs in the windows that start in a range (docs/explanation/gpus.md#kept-for-400-days), and how busy those
  * were. Throws a LedgerReadError where the ledger is damaged.
  */
 export async function addGpus(

@@ -52,7 +52,7 @@ const PAGES: readonly (readonly [hash: string, text: string])[] = [
     '#/sums?metric=tenant_gpu_hours&from=2026-11-21T08:00:00Z&to=2026-11-21T09:00:00Z',
     'GPU-hours in',
   ],
-  ['#/docs/explanation/metering.md?at=gpus', 'Lifetimes, not samples'],
+  ['#/docs/explanation/metering.md?at=windows', 'Lifetimes, not samples'],
   ['#/windows', 'backfilled'],
   [`#/windows/${LAST_WINDOW}`, 'Where GPU time went'],
   ['#/destinations', 'archive'],

@@ -331,9 +331,9 @@ test.each([
 });
 
 test('the rule behind a number is a link that opens where it is told', async () => {
-  const page = await open('#/docs/explanation/metering.md?at=gpus');
-  await page.getByRole('heading', { name: 'GPUs', exact: true }).waitFor();
-  expect(await page.evaluate('document.activeElement.id')).toBe('gpus');
+  const page = await open('#/docs/explanation/gpus.md?at=gpu-quantity');
+  await page.getByRole('heading', { name: 'GPU quantity', exact: true }).waitFor();
+  expect(await page.evaluate('document.activeElement.id')).toBe('gpu-quantity');
   await page.getByRole('link', { name: 'All pages' }).click();
   await page.getByRole('link', { name: 'Metering' }).first().waitFor();
   await page.context().close();

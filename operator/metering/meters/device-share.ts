@@ -23,7 +23,7 @@ interface Measure {
 const WHOLE: DeviceShare = { of: (whole) => whole };
 
 /**
- * What a claim's share of a device counts for (docs/explanation/metering.md#shared-devices): what it consumes of
+ * What a claim's share of a device counts for (docs/explanation/gpus.md#shared-devices): what it consumes of
  * the device's memory, else of its `shares`, else of its first other capacity, each only where that is
  * more than nothing; without any all that hold the device count for the same. Where its holders come
  * to more than the device, each is cut by the same factor, so that a device never counts for more than

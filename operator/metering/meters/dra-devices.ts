@@ -20,7 +20,7 @@ import type { GpuQuantity } from './meter.ts';
 
 /**
  * What the claim's devices of the listed drivers come to, devices of a kind together
- * (docs/explanation/metering.md#resource-claims).
+ * (docs/explanation/gpus.md#resource-claims).
  */
 export function claimedGpus(
   { allocation, holders }: ClaimUse,

@@ -57,7 +57,7 @@ export interface Unsampled {
 
 /**
  * Where the GPU time of one node and model went in a window, in parts × milliseconds
- * (docs/explanation/metering.md#the-balance-of-gpus): installed = billed + idle + downtime + system + unaccounted.
+ * (docs/explanation/gpus.md#the-balance-of-gpus): installed = billed + idle + downtime + system + unaccounted.
  */
 export interface GpuBalance {
   readonly node: string;
@@ -79,7 +79,7 @@ export interface GpuBalance {
 }
 
 /**
- * What a tenant had of one model in a window, in parts × milliseconds (docs/explanation/metering.md#delivered-healthy-reserved-in-use).
+ * What a tenant had of one model in a window, in parts × milliseconds (docs/explanation/gpus.md#delivered-healthy-reserved-in-use).
  * Of all tenants and of none together, `delivered` is what is installed.
  */
 export interface GpuShare {

@@ -11,7 +11,7 @@ const PROFILE = 'fraction';
 const RESERVED = 'nvidia.com/gpu';
 
 /**
- * What a pod holds by the annotations of KAI Scheduler and Run:ai (docs/explanation/metering.md#kai-and-runai): a
+ * What a pod holds by the annotations of KAI Scheduler and Run:ai (docs/explanation/gpus.md#kai-and-runai): a
  * part of each of so many devices. Undefined where it asks for none, or the node has no GPU.
  */
 export function fractionGpus(

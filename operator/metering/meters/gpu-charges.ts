@@ -16,7 +16,7 @@ import { noteGpuUse } from './findings.ts';
 import { chargeOf, isBilledHere, type MeterInput, podBillingMode } from './meter.ts';
 import type { NodeStretch } from './node-owners.ts';
 
-/** Reasons of downtime, as the property `reason` of its events says them (docs/explanation/metering.md#downtime). */
+/** Reasons of downtime, as the property `reason` of its events says them (docs/explanation/nodes.md#downtime). */
 export const UNHEALTHY = 'node not ready or unhealthy';
 export const NOT_ALLOCATABLE = 'GPUs installed but not allocatable';
 
@@ -43,7 +43,7 @@ export const NANOS = 1_000_000_000n;
 /**
  * GPUs of a tenant cluster's pods: GPU hours while the node is up, downtime while it is down. On a
  * node that is dedicated to that tenant cluster they are covered by the whole node; another tenant's
- * stay billed to that tenant as shared, and are reported as overlap (docs/explanation/metering.md#whole-nodes).
+ * stay billed to that tenant as shared, and are reported as overlap (docs/explanation/nodes.md#whole-nodes).
  */
 export function createGpuCharges(input: MeterInput): GpuCharges {
   const counted = new Map<Charge, Set<string>>();

@@ -24,7 +24,7 @@ import { onLateNodes, visitPieces } from './pieces.ts';
 
 /**
  * GPU hours of pods on shared nodes, in GPU-equivalents, and downtime while their node is down
- * (docs/explanation/metering.md#gpus): the GPUs that device plugins give out. What claims hold is metered by the
+ * (docs/explanation/gpus.md#gpus): the GPUs that device plugins give out. What claims hold is metered by the
  * claims.
  */
 export const meterGpuHours: Meter = function* (input) {
@@ -117,7 +117,7 @@ function deviceOf(
 }
 
 /**
- * GPU hours of resource claims (docs/explanation/metering.md#resource-claims): while a pod runs that a claim is
+ * GPU hours of resource claims (docs/explanation/gpus.md#resource-claims): while a pod runs that a claim is
  * reserved for, its devices are charged once, however many such pods there are; with `podLifetime:
  * scheduled` from allocation on. Downtime and whole nodes as for GPUs of device plugins.
  */

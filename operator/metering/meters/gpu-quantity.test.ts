@@ -144,9 +144,9 @@ test('downtime of pods follows, and whole nodes count their physical GPUs', () =
 });
 
 test('the accountant reckons as the meter does', () => {
-  const page = readFileSync(new URL('../../../docs/explanation/metering.md', import.meta.url), 'utf8');
+  const page = readFileSync(new URL('../../../docs/explanation/gpus.md', import.meta.url), 'utf8');
   const published = (begins: string): number => {
-    const row = page.split('\n').find((line) => line.startsWith(`> | ${begins}`)) ?? '';
+    const row = page.split('\n').find((line) => line.startsWith(`> - ${begins}`)) ?? '';
     return Number(/\*\*([\d.]+)\*\*/.exec(row)?.[1]);
   };
   for (const [begins, node, resource, count, hours] of [

@@ -20,7 +20,7 @@ export interface SharedMoment {
 type Running = { -readonly [Key in keyof GpuShare]: GpuShare[Key] };
 
 /**
- * Adds a moment to the shares of tenants (docs/explanation/metering.md#delivered-healthy-reserved-in-use). What is delivered to
+ * Adds a moment to the shares of tenants (docs/explanation/gpus.md#delivered-healthy-reserved-in-use). What is delivered to
  * tenants and to none is all that is installed, and what is healthy all of it that is not down.
  */
 export function addShares(shares: Map<string, GpuShare>, moment: SharedMoment, ms: bigint): void {

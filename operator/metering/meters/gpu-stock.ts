@@ -14,7 +14,7 @@ export interface OfferedStretch {
 }
 
 /**
- * What drivers offer through Dynamic Resource Allocation (docs/explanation/metering.md#resource-claims). What
+ * What drivers offer through Dynamic Resource Allocation (docs/explanation/gpus.md#resource-claims). What
  * claims hold of it is charged by {@link meterClaimedGpus}: claims have times of their own and may be
  * shared by pods, so they are no part of what a pod holds by its requests.
  */
@@ -62,7 +62,7 @@ function byModel(gpus: readonly PublishedGpu[], node: NodeState | undefined): re
 /**
  * The GPUs of a node by model: what its plugins and labels say, with what resource slices offer. A
  * node whose GPUs are served by claims has a count label and nothing allocatable, so that what
- * slices offer is not missing (docs/explanation/metering.md#downtime).
+ * slices offer is not missing (docs/explanation/nodes.md#downtime).
  */
 export function nodeGpus(state: NodeState, offered: readonly NodeGpus[]): readonly NodeGpus[] {
   const gpus = withSlices(state, offered);

@@ -17,7 +17,7 @@ import type { GpuQuantity } from './meter.ts';
 const PROFILE = 'hami';
 
 /**
- * What a pod holds of a node's GPUs that HAMi gives out (docs/explanation/metering.md#hami): of each device the
+ * What a pod holds of a node's GPUs that HAMi gives out (docs/explanation/gpus.md#hami): of each device the
  * part that it was given, which is what an annotation says. The annotation is believed of devices that
  * the node has, and never below what the pod's resources ask for, which nobody can change.
  */

@@ -12,7 +12,7 @@ export interface MeterInput {
   /**
    * The observation is what one tenant cluster's own API shows: what is on its nodes is billed as
    * `private_node`, and what is not on them is billed on this cluster or not at all
-   * (docs/explanation/metering.md#tenant-clusters-with-nodes-of-their-own).
+   * (docs/explanation/nodes.md#private-nodes).
    */
   readonly ownNodes?: true;
   /** Late facts are settled back to here: the start of the first window that was ever metered. */

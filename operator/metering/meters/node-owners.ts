@@ -20,7 +20,7 @@ const NAMESPACE_PREFIXES = ['tenant-', 'vcluster-', 'vc-'];
 /**
  * How strongly a node's labels name a tenant cluster: VCLUSTER_NODE_LABEL beats the cluster's name,
  * which beats the exact namespace, which beats the namespace without its prefix
- * (docs/explanation/metering.md#whole-nodes); 0 when they do not. External tenant clusters have no nodes on this
+ * (docs/explanation/nodes.md#whole-nodes); 0 when they do not. External tenant clusters have no nodes on this
  * cluster.
  */
 function dedicationRank(
@@ -94,7 +94,7 @@ function strongest(claims: readonly Claim[]): Pick<OwnedStretch, 'owner' | 'riva
 /**
  * Nodes of a tenant cluster's own are billed whole to it while PRIVATE_NODE_BILLING is `node`; under
  * `usage` what runs on them is billed instead
- * (docs/explanation/metering.md#tenant-clusters-with-nodes-of-their-own). A node that belongs to the host cluster
+ * (docs/explanation/nodes.md#private-nodes). A node that belongs to the host cluster
  * is nobody's here, whatever the tenant's API says.
  */
 function ownNodeOwners({ observation }: Pick<MeterInput, 'observation'>): Owners {

@@ -17,7 +17,7 @@ const MOST_RELABELLED = 100;
 
 /**
  * Notes what a tenant's word does to the price of its own nodes, where it is believed
- * (docs/explanation/metering.md#whose-word-counts): it bears on no charge, and is there to be looked at.
+ * (docs/explanation/nodes.md#whom-to-trust-about-nodes): it bears on no charge, and is there to be looked at.
  */
 export const noteOwnNodeWord: Meter = function* ({
   window,

@@ -30,7 +30,7 @@ export interface WholeNode {
 }
 
 /**
- * Nodes that are billed whole (docs/explanation/metering.md#whole-nodes): those of this cluster that are
+ * Nodes that are billed whole (docs/explanation/nodes.md#whole-nodes): those of this cluster that are
  * dedicated to one tenant cluster, and those of a tenant cluster's own with PRIVATE_NODE_BILLING
  * `node`.
  */
@@ -105,7 +105,7 @@ export const meterWholeNodes: Meter = function* (input) {
 /**
  * Node hours, CPU and memory capacity, and the physical GPUs. While a node is down nothing of it is
  * billed and its GPUs are downtime; GPUs that cannot be allocated are downtime on a node that is
- * billed otherwise (docs/explanation/metering.md#downtime).
+ * billed otherwise (docs/explanation/nodes.md#downtime).
  */
 function chargeWholeNode(input: MeterInput, node: WholeNode): void {
   const { state, gpus } = node;

@@ -10,15 +10,16 @@ import { sums } from './testing/node-hours.ts';
 import { cluster, pod } from './testing/objects.ts';
 import { createWorld, HOUR, START } from './testing/world.ts';
 
-const PAGE = readFileSync(new URL('../../../docs/explanation/metering.md', import.meta.url), 'utf8');
+const PAGE = readFileSync(new URL('../../../docs/explanation/gpus.md', import.meta.url), 'utf8');
+const NODES = readFileSync(new URL('../../../docs/explanation/nodes.md', import.meta.url), 'utf8');
 const GPU = 'nvidia.com/gpu';
 
 /** What the page says about a mode: the sku, and the figure in bold. */
 function published(begins: string): readonly [sku: string | undefined, hours: number] {
   const row = PAGE.split('\n').find((line) => line.startsWith(`| ${begins}`));
-  if (row === undefined) throw new Error(`no row: docs/explanation/metering.md: "${begins}"`);
+  if (row === undefined) throw new Error(`no row: docs/explanation/gpus.md: "${begins}"`);
   const cells = row.split('|').map((cell) => cell.trim());
-  return [cells[3]?.replaceAll('`', ''), Number(/\*\*([\d.]+)\*\*/.exec(row)?.[1])];
+  return [cells[2]?.replaceAll('`', ''), Number(/\*\*([\d.]+)\*\*/.exec(row)?.[1])];
 }
 
 const mps = variant(N2, { labels: { 'nvidia.com/gpu.sharing-strategy': 'mps' } });
@@ -151,7 +152,7 @@ describe('the accountant reckons as the meter does: nodes of a tenant cluster’
     world.node(gpuNode(N1));
     const { events } = world.close(START, end);
     const [event] = events.filter(({ metric }) => metric === 'tenant_gpu_hours');
-    expect([event?.sku, Number(event?.quantity)]).toEqual(published("a tenant cluster's own node"));
+    expect([event?.sku, Number(event?.quantity)]).toEqual(published('a private node'));
   });
 
   test('billed by usage', () => {
@@ -165,7 +166,7 @@ describe('the accountant reckons as the meter does: nodes of a tenant cluster’
   });
 
   test('down for the last two of 36 hours', () => {
-    const text = PAGE.replaceAll(/\s+/g, ' ');
+    const text = NODES.replaceAll(/\s+/g, ' ');
     const [, ...said] =
       /comes to: (\d+) node hours, (\d+) GPU hours, (\d+) core-hours, (\d+) GiB-hours, and (\d+) GPU hours of downtime/.exec(
         text,

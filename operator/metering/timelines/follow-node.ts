@@ -27,7 +27,7 @@ const NOTHING_SAID: ProviderWord = { labels: {} };
 /**
  * Follows a node from its creation. Its state changes when the change arrives, but for going down:
  * that began when the taint was added or, where no taint says, when the node ceased to be Ready
- * (docs/explanation/metering.md#downtime). It is up again when the taint is gone.
+ * (docs/explanation/nodes.md#downtime). It is up again when the taint is gone.
  */
 export function followNode(
   timeline: Timeline<NodeState>,

@@ -1,6 +1,6 @@
 import { gpuParts, PARTS_PER_GPU } from '../../model/gpu-parts.ts';
 
-/** What one device of a node is: a whole GPU, or a share of one (docs/explanation/metering.md#gpu-quantity). */
+/** What one device of a node is: a whole GPU, or a share of one (docs/explanation/gpus.md#gpu-quantity). */
 export interface GpuDevice {
   /** Base model, the dimension `gpu_type`: `NVIDIA-H100-80GB-HBM3`, or `unknown`. */
   readonly type: string;

@@ -3,7 +3,7 @@ import { amountAt, recordAt, textAt } from '../../kubernetes/raw-fields.ts';
 
 /**
  * KAI Scheduler and Run:ai give out parts of a GPU by annotations, without any resource; a pod of
- * theirs holds the GPU meanwhile (docs/explanation/metering.md#kai-and-runai;
+ * theirs holds the GPU meanwhile (docs/explanation/gpus.md#kai-and-runai;
  * https://github.com/kai-scheduler/KAI-Scheduler, `pkg/common/resources/gpu_sharing.go`).
  */
 export interface GpuFraction {

@@ -12,7 +12,7 @@ import { textAt } from '../../kubernetes/raw-fields.ts';
 
 /**
  * What a pod holds of GPUs that no resource of it counts
- * (docs/explanation/metering.md#hami, docs/explanation/metering.md#kai-and-runai). Plain, bounded values: most pods have none.
+ * (docs/explanation/gpus.md#hami, docs/explanation/gpus.md#kai-and-runai). Plain, bounded values: most pods have none.
  */
 export interface GpuShares {
   readonly hami?: HamiPod;

@@ -6,7 +6,7 @@ import { recordAt, textAt } from '../../kubernetes/raw-fields.ts';
 /**
  * HAMi shares NVIDIA GPUs under the name of a whole one: its device plugin advertises each GPU as
  * often as it may be shared, and registers the physical ones in an annotation of the node
- * (docs/explanation/metering.md#hami; https://github.com/Project-HAMi/HAMi, `pkg/device/devices.go`).
+ * (docs/explanation/gpus.md#hami; https://github.com/Project-HAMi/HAMi, `pkg/device/devices.go`).
  */
 const REGISTER = 'hami.io/node-nvidia-register';
 

@@ -3,7 +3,7 @@ import { omitUndefined } from '../../model/omit-undefined.ts';
 import { HAMI_RESOURCE, isAmount, wholeNumber } from './hami-node.ts';
 import { amountAt, listAt, recordAt, textAt } from '../../kubernetes/raw-fields.ts';
 
-/** What HAMi's scheduler gave a pod (docs/explanation/metering.md#hami). */
+/** What HAMi's scheduler gave a pod (docs/explanation/gpus.md#hami). */
 const GIVEN = 'hami.io/vgpu-devices-allocated';
 
 /** How much of each device: MiB, percent of its memory, percent of its cores. */

@@ -23,7 +23,7 @@ interface Advertised {
 
 /**
  * The GPUs of a node that its device plugins offer or its labels count. A node is not without GPUs
- * because one resource of it reads zero: all kinds are looked at (docs/explanation/metering.md#downtime).
+ * because one resource of it reads zero: all kinds are looked at (docs/explanation/nodes.md#downtime).
  */
 export function installedGpus(
   node: NodeView,

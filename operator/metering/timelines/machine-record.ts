@@ -12,7 +12,7 @@ import {
 
 /**
  * What the host cluster's own record of a machine says that bears on billing
- * (docs/explanation/metering.md#records-of-machines).
+ * (docs/explanation/nodes.md#records-of-machines).
  */
 export interface MachineRecord extends Projected {
   /** `Machine fleet/worker-0`, `NodeClaim default-x7k2p`. */

@@ -37,7 +37,7 @@ export interface MappingRound {
  * control planes (docs/explanation/discovery.md#namespaces-that-a-syncer-maps). A Namespace that is new was a tenant
  * cluster's since its creation, also where a watch told of it late (docs/explanation/metering.md#times). Every other
  * change counts from when the Namespace changed what it says of itself; where nobody saw that, it ends a
- * mapping as early and begins one as late as that may have been (docs/explanation/metering.md#changes-that-nobody-saw).
+ * mapping as early and begins one as late as that may have been (docs/explanation/gaps.md#changes-that-nobody-saw).
  */
 export class NamespaceMappings {
   /** In the order of time. */

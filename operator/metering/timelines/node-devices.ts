@@ -20,7 +20,7 @@ export interface NamedDevices {
   readonly devices: ReadonlyMap<string, GpuDevice>;
 }
 
-/** First present wins (docs/explanation/metering.md#gpu-names). */
+/** First present wins (docs/explanation/gpus.md#gpu-names). */
 const TYPE_LABELS = [
   'nvidia.com/gpu.product',
   'nvidia.com/gpu.machine',
@@ -49,7 +49,7 @@ const MOST_MIG_NAMES = 64;
 
 /**
  * What one device of every GPU resource is that the node has or may serve: the configured full GPUs,
- * MIG and shared ones always (docs/explanation/metering.md#gpu-quantity). MIG resources that it never advertised
+ * MIG and shared ones always (docs/explanation/gpus.md#gpu-quantity). MIG resources that it never advertised
  * are read off their names by {@link migDevice}.
  */
 export function gpuDevicesOf(node: NodeView, gpuResources: readonly string[]): NamedDevices {
@@ -166,7 +166,7 @@ function migSharing(node: NodeView, resource: string): Sharing | undefined {
 
 /**
  * Replicas 0 and 1 mean not shared; an unknown number is devices ÷ what they were made of
- * (docs/explanation/metering.md#gpu-names).
+ * (docs/explanation/gpus.md#gpu-names).
  */
 function sharingOf(said: {
   readonly strategy: string | undefined;

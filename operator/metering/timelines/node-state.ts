@@ -52,18 +52,18 @@ export interface NodeState {
   readonly hami?: readonly HamiDevice[];
   /** Its GPUs by model. */
   readonly gpus: readonly NodeGpus[];
-  /** It carries a taint of UNHEALTHY_NODE_TAINTS (docs/explanation/metering.md#downtime). */
+  /** It carries a taint of UNHEALTHY_NODE_TAINTS (docs/explanation/nodes.md#downtime). */
   readonly down: boolean;
-  /** Values of the labels that dedicate a node to a tenant cluster (docs/explanation/metering.md#whole-nodes). */
+  /** Values of the labels that dedicate a node to a tenant cluster (docs/explanation/nodes.md#whole-nodes). */
   readonly dedicatedTo: DedicatedLabels;
   /**
    * A tenant cluster's API shows it, but it is a node of the host cluster and billed there
-   * (docs/explanation/metering.md#what-counts-as-an-own-node).
+   * (docs/explanation/nodes.md#what-counts-as-a-private-node).
    */
   readonly foreign?: true;
   /**
    * `ownNodeTrust` is `provider`: it is what the provider says or, where he says nothing, the dearest
-   * reading (docs/explanation/metering.md#whose-word-counts).
+   * reading (docs/explanation/nodes.md#whom-to-trust-about-nodes).
    */
   readonly trust?: 'provider';
   /** What of the provider's confirms it: `Machine fleet/worker-0`, or `ownNodeLabels`. */

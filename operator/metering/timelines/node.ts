@@ -27,7 +27,7 @@ export interface NodeView extends Projected {
   readonly providerId?: string;
   /** The GPUs that HAMi's device plugin registers; absent where it does not serve the node. */
   readonly hami?: readonly HamiDevice[];
-  /** Its API shows it no more, and the record of its machine lives on (docs/explanation/metering.md#whose-word-counts). */
+  /** Its API shows it no more, and the record of its machine lives on (docs/explanation/nodes.md#whom-to-trust-about-nodes). */
   readonly hidden?: true;
 }
 

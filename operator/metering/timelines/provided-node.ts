@@ -49,7 +49,7 @@ const HOLDS_AFTER_MS = 600_000;
 /**
  * The state of a tenant cluster's own node where the tenant's word about it does not count: what the
  * provider says holds; of what he does not say the dearest reading does
- * (docs/explanation/metering.md#the-dearest-reading).
+ * (docs/explanation/nodes.md#the-dearest-reading).
  */
 export function providedState(readings: Readings): NodeState {
   const { node, told, word, settings, spans, at } = readings;

@@ -39,7 +39,7 @@ export interface ResourceClaimView extends Projected {
 }
 
 /**
- * Takes out of a ResourceClaim what bears on billing (docs/explanation/metering.md#resource-claims). The versions
+ * Takes out of a ResourceClaim what bears on billing (docs/explanation/gpus.md#resource-claims). The versions
  * v1, v1beta2 and v1beta1 of `resource.k8s.io` agree on the fields that are read.
  */
 export function projectResourceClaim(

@@ -2,7 +2,7 @@ import type { Arrival, Bracket } from '../../kubernetes/source.ts';
 
 /**
  * When a version of an object was seen, and what its own times may be believed to be. A change that it
- * does not date came about in the bracket (docs/explanation/metering.md#changes-that-nobody-saw).
+ * does not date came about in the bracket (docs/explanation/gaps.md#changes-that-nobody-saw).
  */
 export interface Sighting extends Bracket {
   /** Wall clock at arrival. */

@@ -13,7 +13,7 @@ export interface Span<S> {
   readonly state: S;
   /**
    * How much earlier it may have begun, and how much later ended, where nobody saw that; milliseconds
-   * (docs/explanation/metering.md#changes-that-nobody-saw).
+   * (docs/explanation/gaps.md#changes-that-nobody-saw).
    */
   readonly unsureFrom?: number;
   readonly unsureTo?: number;

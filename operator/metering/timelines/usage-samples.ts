@@ -11,7 +11,7 @@ export interface UsageSample {
 export interface UsageStretch {
   readonly from: number;
   readonly to: number;
-  /** Undefined where nothing was measured: unknown, not zero (docs/explanation/metering.md#unknown-is-not-zero). */
+  /** Undefined where nothing was measured: unknown, not zero (docs/explanation/gaps.md#unknown-is-not-zero). */
   readonly sample: UsageSample | undefined;
 }
 

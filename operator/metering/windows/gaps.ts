@@ -2,7 +2,7 @@ import type { RecordChange } from '../../ledger/ledger.ts';
 import type { Findings } from '../meters/findings.ts';
 import type { Window } from '../../model/window.ts';
 
-/** A stretch for which something could not be measured: unknown, which is not zero (docs/explanation/metering.md#unknown-is-not-zero). */
+/** A stretch for which something could not be measured: unknown, which is not zero (docs/explanation/gaps.md#unknown-is-not-zero). */
 export interface Gap {
   /** What failed: a watched resource, `metrics`, or `collector` for downtime. */
   readonly source: string;

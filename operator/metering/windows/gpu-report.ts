@@ -4,7 +4,7 @@ import { omitUndefined } from '../../model/omit-undefined.ts';
 
 /**
  * Where GPU time went in a window, in GPU-seconds: installed = billed + idle + downtime + system +
- * unaccounted (docs/explanation/metering.md#the-balance-of-gpus). `overlap` and `carried` are apart.
+ * unaccounted (docs/explanation/gpus.md#the-balance-of-gpus). `overlap` and `carried` are apart.
  */
 export interface GpuSeconds {
   readonly gpuType: string;
@@ -27,7 +27,7 @@ export interface NodeGpuSeconds extends GpuSeconds {
   readonly tenantCluster?: string;
 }
 
-/** What a tenant had of the GPUs of a model, in GPU-seconds (docs/explanation/metering.md#delivered-healthy-reserved-in-use). */
+/** What a tenant had of the GPUs of a model, in GPU-seconds (docs/explanation/gpus.md#delivered-healthy-reserved-in-use). */
 export interface TenantGpuSeconds {
   /** `unassigned` for what no tenant has. */
   readonly tenant: string;

@@ -6,7 +6,7 @@ import { type Gap, NO_TENANCY } from './gaps.ts';
 
 /**
  * Gives a gap for each tenant cluster whose pods ran in a window without any tenancy of their namespace
- * (docs/explanation/metering.md#pods-without-a-tenant). Whatever the cause, events are missing there, which is not zero usage.
+ * (docs/explanation/gaps.md#pods-without-a-tenant). Whatever the cause, events are missing there, which is not zero usage.
  * Call it after a discovery pass of this process, which says whose a namespace is. A namespace counts from
  * its creation, or from when its Namespace began to say whose it is.
  */

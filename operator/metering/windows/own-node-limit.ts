@@ -21,7 +21,7 @@ export interface LimitedNodes {
 
 /**
  * What a window bills of a tenant cluster whose own nodes may be too many
- * (docs/explanation/metering.md#more-own-nodes-than-are-billed). Those with the most GPUs, CPU and memory are billed,
+ * (docs/explanation/nodes.md#more-private-nodes-than-are-billed). Those with the most GPUs, CPU and memory are billed,
  * so that nobody hides a dear node behind invented ones. A limit that changes counts from the next
  * window on.
  */

@@ -17,7 +17,7 @@ export const TENANT_API = 'tenant-api';
 /**
  * What the own API of one tenant cluster shows, as the collector needs to know it. It is a scope of
  * its own, that comes and goes at run time and closes its windows whether or not others do
- * (docs/explanation/metering.md#tenant-clusters-with-nodes-of-their-own).
+ * (docs/explanation/nodes.md#private-nodes).
  */
 export interface TenantObjects {
   /** Of the tenant cluster. */

@@ -18,7 +18,7 @@ const TOLERATED_WINDOWS = 2;
 
 /**
  * Records as gaps the stretches that no watch covered and that are longer than two windows
- * (docs/explanation/metering.md#usage-that-nobody-saw). What lived through one is billed as if it had been watched; what
+ * (docs/explanation/gaps.md#usage-that-nobody-saw). What lived through one is billed as if it had been watched; what
  * came and went within it is unknown.
  */
 export class UnseenStretches {

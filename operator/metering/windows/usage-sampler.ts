@@ -196,7 +196,7 @@ const NAMED = 3;
 /**
  * Usage for the tenant clusters that are billed by it: one list of the whole cluster, or with
  * WATCH_NAMESPACES one for each namespace, so that rights in those namespaces suffice and one that
- * cannot be read costs nothing to the others (docs/explanation/metering.md#unknown-is-not-zero).
+ * cannot be read costs nothing to the others (docs/explanation/gaps.md#unknown-is-not-zero).
  */
 export function createHostUsage(options: HostUsageOptions): HostUsage {
   const { observation, sources, settings, podMetrics } = options;

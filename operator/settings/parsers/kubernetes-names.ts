@@ -68,7 +68,7 @@ export function namingKey(): Parser<string> {
 
 const ALWAYS_DETECTED = /^nvidia\.com\/(mig-.+|gpu\.shared|.+\.shared)$/;
 
-/** An extended resource that stands for one full GPU; MIG and shared resources are detected anyway (docs/explanation/metering.md#gpu-names). */
+/** An extended resource that stands for one full GPU; MIG and shared resources are detected anyway (docs/explanation/gpus.md#gpu-names). */
 export function gpuResource(): Parser<string> {
   return {
     accepts: 'an extended resource such as `nvidia.com/gpu`',
@@ -90,7 +90,7 @@ export function gpuResource(): Parser<string> {
   };
 }
 
-/** `key=%s`, `%s` standing for the tenant cluster's name (docs/explanation/metering.md#whole-nodes). */
+/** `key=%s`, `%s` standing for the tenant cluster's name (docs/explanation/nodes.md#whole-nodes). */
 export function nodeLabelTemplate(): Parser<string> {
   const mend = 'write key=%s, where %s stands for the name of the tenant cluster';
   return {

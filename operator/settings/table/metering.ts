@@ -171,7 +171,7 @@ export const METERING = {
   },
   ownNodeTrust: {
     meaning:
-      'Whose word counts about own nodes of tenant clusters: what their own API says, or what the provider’s records of the machines say, and the dearest reading where there is none (docs/explanation/metering.md#whose-word-counts).',
+      'Whose word counts about own nodes of tenant clusters: what their own API says, or what the provider’s records of the machines say, and the dearest reading where there is none (docs/explanation/nodes.md#whom-to-trust-about-nodes).',
     parser: choice('tenant', 'provider'),
     default: 'tenant',
     fields: ['MeteringPolicy spec.ownNodeTrust', 'TenantOverride spec.metering.ownNodeTrust'],
@@ -187,7 +187,7 @@ export const METERING = {
   },
   maxOwnNodes: {
     meaning:
-      'Own nodes of one tenant cluster that a window bills; those beyond are held and shown (docs/explanation/metering.md#more-own-nodes-than-are-billed).',
+      'Own nodes of one tenant cluster that a window bills; those beyond are held and shown (docs/explanation/nodes.md#more-private-nodes-than-are-billed).',
     parser: integer(0, 20_000),
     default: '1000',
     fields: ['MeteringPolicy spec.maxOwnNodes', 'TenantOverride spec.metering.maxOwnNodes'],

@@ -26,7 +26,7 @@ export const PROMETHEUS = {
   metricsFile: {
     variable: 'PROMETHEUS_METRICS_FILE',
     meaning:
-      'File that defines metrics by queries, evaluated per tenant cluster at every window end; its layout is in docs/explanation/metering.md. Followed while the operator runs.',
+      'File that defines metrics by queries, evaluated per tenant cluster at every window end; its layout is in docs/explanation/prometheus.md#metrics-of-your-own. Followed while the operator runs.',
     parser: absolutePath(),
     test: 'operator/prometheus/metrics-file.test.ts',
   },

@@ -11,7 +11,7 @@ export function documentPlace(page, at) {
   return link(['docs', ...page.split('/')], { at });
 }
 
-/** `docs/explanation/metering.md#gpus`, as the API and comments cite it, as it opens here. @param {string} citation */
+/** `docs/explanation/gpus.md#gpu-quantity`, as the API and comments cite it, as it opens here. @param {string} citation */
 export function citedPlace(citation) {
   return placeFrom(`${TOP}README.md`, citation) ?? documentPlace('README.md');
 }

@@ -2,7 +2,7 @@ import { fractionText, partsOfFraction } from '../../../model/fraction.ts';
 import { PARTS_PER_GPU } from '../../../model/gpu-parts.ts';
 import { isRecord } from '../../../model/is-record.ts';
 
-/** Amounts that are kept of each tenant and model, for every window, hour and day (docs/explanation/metering.md#kept-for-400-days). */
+/** Amounts that are kept of each tenant and model, for every window, hour and day (docs/explanation/gpus.md#kept-for-400-days). */
 export interface GpuSeries {
   /** Part of the keys of its records. */
   readonly name: string;
