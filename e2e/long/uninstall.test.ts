@@ -20,7 +20,7 @@ import { PodRunner } from './pod-runner.ts';
 import { missingWindows, readReceived, type ReceivedEvent } from './received.ts';
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));
-const GUIDE = 'docs/how-to/upgrade.md';
+const GUIDE = 'docs/how-to/uninstall.md';
 const WINDOW_MS = 10_000;
 const DESTINATION = 'invoicing';
 const INSTALL = 'kubectl apply -k .';
@@ -152,7 +152,7 @@ describe('uninstalling as the guide says', () => {
 
   test('keeping the ledger: nothing is lost and nothing is billed twice', async () => {
     const before = await ledgerState();
-    await type(block('Keeping the ledger', 0));
+    await type(block('Keep the ledger', 0));
     expect(pods.history).toEqual(['started', 'exit code 0']);
     expect(await own('statefulset/meterfeed')).toBe(false);
     expect(await exists('clusterroles', '--selector=app.kubernetes.io/name=meterfeed')).toBe(false);
@@ -170,7 +170,7 @@ describe('uninstalling as the guide says', () => {
 
   test('without the custom resources: a destination resumes at its retired cursor', async () => {
     const before = await ledgerState();
-    await type(block('Keeping the ledger', 1));
+    await type(block('Keep the ledger', 1));
     expect(await exists('crd', '--selector=app.kubernetes.io/name=meterfeed')).toBe(false);
     expect(await own(CLAIM)).toBe(true);
 
@@ -183,7 +183,7 @@ describe('uninstalling as the guide says', () => {
   });
 
   test('forgetting everything: it does not hang, and nothing is left', async () => {
-    await type(block('Forgetting everything', 0));
+    await type(block('Delete everything', 0));
     expect(await exists('namespace', OPERATOR_NAMESPACE)).toBe(false);
     await expect.poll(() => existsSync(directory), PATIENCE).toBe(false);
     const left = await cluster.kubectl([
@@ -199,7 +199,7 @@ describe('uninstalling as the guide says', () => {
     await vi.waitFor(() => expect(pods.address).toBeDefined(), PATIENCE);
     await addDestination();
     await expect.poll(() => finalizers(cluster.kubectl), PATIENCE).toContain('meterfeed.io/cursor');
-    await type(block('Keeping the ledger', 0));
+    await type(block('Keep the ledger', 0));
     const deleting = type('kubectl delete billingdestinations --all');
     await expect
       .poll(
@@ -236,7 +236,7 @@ function finalizers(kubectl: Kubectl): Promise<string> {
 /** One of the shell blocks of a section of the guide. */
 function block(section: string, index: number): string {
   const text = readFileSync(join(ROOT, GUIDE), 'utf8');
-  const [, rest] = text.split(`### ${section}\n`);
+  const [, rest] = text.split(`## ${section}\n`);
   const [body = ''] = (rest ?? '').split(/^##/m);
   const blocks = [...body.matchAll(/^```sh\n([\s\S]*?)^```$/gm)].map(([, commands]) => commands);
   const commands = blocks[index];

@@ -54,7 +54,7 @@ const FORGE_NODES: readonly SimulatedNode[] = [
 const READER = { name: 'meterfeed-reader', namespace: 'kube-system' } as const;
 const TOKEN_SECONDS = 7 * 24 * 3600;
 
-/** What the reader's kubeconfig must allow, and nothing more (docs/how-to/operate.md). */
+/** What the reader's kubeconfig must allow, and nothing more (docs/how-to/private-nodes.md#leave-a-read-only-kubeconfig). */
 const READER_RULES = [
   {
     apiGroups: [''],

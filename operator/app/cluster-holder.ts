@@ -46,7 +46,7 @@ const TIMEOUT_MS = 5_000;
 const PASSING = [408, 409, 429, 502, 503, 504];
 
 /**
- * Sees to it that one installation meters a cluster (docs/how-to/operate.md#two-installations). Each writes
+ * Sees to it that one installation meters a cluster (docs/reference/troubleshooting.md#two-installations). Each writes
  * itself into `status.holder` of the MeteringPolicy by server-side apply, as a field manager of its own: the API server
  * refuses the second one, and whoever is refused waits.
  */

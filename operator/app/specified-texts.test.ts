@@ -67,12 +67,12 @@ const SPECIFIED: readonly Specified[] = [
   {
     condition: 'own-node mode without a licence',
     text: 'an unregistered one cannot have them',
-    provenBy: 'docs/how-to/operate.md',
+    provenBy: 'docs/reference/troubleshooting.md',
   },
   {
     condition: 'platform older than its tenant clusters',
     text: 'upgrade the platform to 4.11.3 or later first',
-    provenBy: 'docs/how-to/operate.md',
+    provenBy: 'docs/reference/troubleshooting.md',
   },
 ];
 

@@ -36,7 +36,7 @@ export interface DestinationCursors {
   reserve(): Promise<WriteOutcome>;
   /**
    * Retires the cursor once nothing feeds the destination any more
-   * (docs/how-to/operate.md#deleting-a-destination). Idempotent; a destination without a cursor counts as
+   * (docs/how-to/repair-delivery.md#delete-a-destination). Idempotent; a destination without a cursor counts as
    * retired.
    */
   retire(destination: string, signal: AbortSignal): Promise<Retired>;

@@ -4,7 +4,7 @@ import type { KubernetesEvent } from '../kubernetes/events.ts';
 
 /**
  * The types of conditions, the worst first: what stops everything, what is lost or billed wrongly, what waits, what will
- * be in the way. The tables of docs/how-to/operate.md#conditions have this order.
+ * be in the way. The tables of docs/reference/troubleshooting.md#conditions have this order.
  */
 export const CONDITION_TYPES = [
   'Ready',

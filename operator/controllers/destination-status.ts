@@ -36,7 +36,7 @@ export interface DestinationFacts {
   readonly backlog?: Backlog | undefined;
 }
 
-/** `Ready`, `Bootstrapped`, `Delivering`, and what deserves attention while it holds (docs/how-to/operate.md#conditions). */
+/** `Ready`, `Bootstrapped`, `Delivering`, and what deserves attention while it holds (docs/reference/troubleshooting.md#conditions). */
 export function destinationClaims(facts: DestinationFacts): readonly ConditionClaim[] {
   const bootstrapped = bootstrappedClaim(facts);
   const delivering = deliveringClaim(facts);
@@ -180,7 +180,7 @@ function billedUntil(savedUntil: number): string {
 
 /**
  * What an operator should look at although delivery goes on: each claim is there only while it holds,
- * and its message says what to do (docs/how-to/operate.md#conditions). Messages carry no counters; status fields do.
+ * and its message says what to do (docs/reference/troubleshooting.md#conditions). Messages carry no counters; status fields do.
  */
 function attentionClaims(progress: DestinationProgress | undefined): readonly ConditionClaim[] {
   if (progress === undefined) return [];

@@ -29,7 +29,7 @@ const FEW = 3;
 /** One late window is a pause of the process; three are a fault. */
 const LATE_WINDOWS = 3;
 
-/** What each level of the volume means (docs/how-to/operate.md#the-volume); `normal` is no news. */
+/** What each level of the volume means (docs/reference/troubleshooting.md#the-volume); `normal` is no news. */
 const DISK: Readonly<
   Record<Exclude<DiskLevel, 'normal'>, { readonly reason: string; readonly message: string }>
 > = {
@@ -148,7 +148,7 @@ function readyByWindows(
 
 /**
  * What an operator should look at although windows close: each claim is there only while it holds, and
- * its message says what to do (docs/how-to/operate.md#conditions).
+ * its message says what to do (docs/reference/troubleshooting.md#conditions).
  */
 function attentionClaims(views: PolicyViews): readonly ConditionClaim[] {
   const claims: ConditionClaim[] = [];

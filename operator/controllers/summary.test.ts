@@ -95,7 +95,10 @@ test('the API calls a destination healthy that kubectl does not', () => {
 });
 
 test('the documentation has another order of conditions, or lacks one', () => {
-  const page = readFileSync(new URL('../../docs/how-to/operate.md', import.meta.url), 'utf8');
+  const page = readFileSync(
+    new URL('../../docs/reference/troubleshooting.md', import.meta.url),
+    'utf8',
+  );
   const [, section = ''] = page.split('\n## Conditions\n');
   const [table = ''] = section.split('\n## ');
   const found = table.split('\n').flatMap((line) => {

@@ -6,7 +6,7 @@ const LONGEST = 72;
 /**
  * Returns the state of an object in one line: `OK`, or the worst condition that holds, with its cause, as in
  * `PricesDiffer: other prices than the PriceBooks (+1 more)`. It has no counters that move, so that it changes as rarely
- * as the conditions (docs/how-to/operate.md#conditions).
+ * as the conditions (docs/reference/troubleshooting.md#conditions).
  */
 export function summaryOf(claims: readonly ConditionClaim[]): string {
   const wrong = claims.filter(isWrong).toSorted((a, b) => rankOf(a) - rankOf(b));

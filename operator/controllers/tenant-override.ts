@@ -134,7 +134,7 @@ export interface OverrideFacts {
   readonly plan?: string;
 }
 
-/** `Ready`; `Conflicting`, `PlanUnusable` and `Stalled` when they hold (docs/how-to/operate.md#conditions). */
+/** `Ready`; `Conflicting`, `PlanUnusable` and `Stalled` when they hold (docs/reference/troubleshooting.md#conditions). */
 export function overrideClaims(facts: OverrideFacts): readonly ConditionClaim[] {
   const ready = readyBySpec(facts.specStatus) ?? readyByUse(facts);
   return [

@@ -118,7 +118,7 @@ export interface WindowsView {
   lastWindowEnd(): number | undefined;
   /** Stretches that could not be measured, and are not filled. */
   gaps(): readonly Gap[];
-  /** Tenant clusters whose own API could not be read (docs/how-to/operate.md#failed-tenant-apis). */
+  /** Tenant clusters whose own API could not be read (docs/reference/troubleshooting.md#failed-tenant-apis). */
   failedTenantApis(): readonly FailedTenantApi[];
   /** How many tenant clusters nobody gave a kubeconfig for that are not known to need one. */
   withoutKubeconfig(): number;

@@ -10,7 +10,7 @@ const NOTHING_FOUND =
   '[discovery] found 0 tenant cluster(s); check the label app=tenant-cluster or app=vcluster, ' +
   'the list permission, and WATCH_NAMESPACES or spec.discovery.namespaces of the MeteringPolicy';
 
-/** Logs what each round found (docs/how-to/operate.md#log-lines), each thing once per change unless specified otherwise. */
+/** Logs what each round found (docs/reference/troubleshooting.md#log-lines), each thing once per change unless specified otherwise. */
 export class DiscoveryLog {
   readonly #logger: Logger;
   readonly #clock: Clock;

@@ -8,7 +8,7 @@ import { confine, type TenantScope } from './scope.ts';
 import type { Tokens } from './tokens.ts';
 
 /**
- * Who may use a route (docs/how-to/operate.md#access-to-the-api): `open` everyone; `read` API_TOKEN, or everyone when none
+ * Who may use a route (docs/how-to/ingress-and-single-sign-on.md#access-to-the-api): `open` everyone; `read` API_TOKEN, or everyone when none
  * is set; `change` API_TOKEN, nobody when none is set; `ingest` INGEST_TOKEN, nobody when none is set. Where there are
  * tokens of tenants (docs/how-to/portal.md), `read` is never open to everyone.
  */

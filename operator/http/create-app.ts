@@ -56,7 +56,7 @@ export function createApp(
       ...route.handlers,
     );
   }
-  // Below /api nothing, not even that a path does not exist, is told without a token (docs/how-to/operate.md#access-to-the-api).
+  // Below /api nothing, not even that a path does not exist, is told without a token (docs/how-to/ingress-and-single-sign-on.md#access-to-the-api).
   app.use('/api', ...limited('read'));
   for (const [path, methods] of methodsByPath(routes)) {
     // As in the metrics of paths that there are not: one series a method, not one for each path as well.

@@ -139,7 +139,7 @@ function dispatchTo(
   };
 }
 
-/** Logged at every start, because it is easily overlooked (docs/how-to/operate.md#access-to-the-api). */
+/** Logged at every start, because it is easily overlooked (docs/how-to/ingress-and-single-sign-on.md#access-to-the-api). */
 function warnOfOpenApi(logger: Logger, { apiTokens, ingestTokens, portalKeys }: Tokens): void {
   if (apiTokens.length === 0 && portalKeys.length > 0) {
     logger.warn(

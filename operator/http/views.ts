@@ -133,7 +133,7 @@ export interface MeteringView {
   windows(): IteratorObject<WindowReportView, undefined>;
 }
 
-/** Objects that cannot be told whose they are, see docs/how-to/operate.md#unattributed-usage. */
+/** Objects that cannot be told whose they are, see docs/reference/troubleshooting.md#unattributed-usage. */
 export interface Unattributed {
   readonly total: number;
   /** The first ten with their reasons, those that hold most GPU time first. */
@@ -175,7 +175,7 @@ export type EnforcementView = Omit<Enforcement, 'load' | 'run' | 'heedBudgets' |
 /** The delivery engine as operators see it. */
 export interface DestinationsView {
   list(): readonly DestinationStatusView[];
-  /** What `kubectl get` shows of it under STATUS: `OK`, or the worst condition that holds (docs/how-to/operate.md#conditions). */
+  /** What `kubectl get` shows of it under STATUS: `OK`, or the worst condition that holds (docs/reference/troubleshooting.md#conditions). */
   summaryOf(destination: DestinationStatusView): string;
   /** A page of the dead letters after a sequence number; undefined when there is no such destination. */
   deadLetters(name: string, after: number, limit: number): Promise<DeadLetterPage | undefined>;

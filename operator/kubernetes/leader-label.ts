@@ -5,7 +5,7 @@ import type { Connection } from './connection.ts';
 import { describeFailure } from './outcome.ts';
 import { resourcePath } from './resource.ts';
 
-/** The label by which a Service selects the leader (docs/how-to/operate.md#two-pods). */
+/** The label by which a Service selects the leader (docs/how-to/postgresql.md#two-pods). */
 export const ROLE_LABEL = 'meterfeed.io/role';
 
 interface LeaderLabelOptions {

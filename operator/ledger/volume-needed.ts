@@ -4,7 +4,7 @@ import type { Ledger } from './ledger.ts';
 const BYTES_PER_EVENT = 250;
 /** From 75 % on delivered segments go before their time (docs/reference/ledger-format.md#disk-use). */
 const USABLE_SHARE = 0.75;
-/** From 95 % on no window is closed (docs/how-to/operate.md#the-volume). */
+/** From 95 % on no window is closed (docs/reference/troubleshooting.md#the-volume). */
 const FULL_SHARE = 0.95;
 
 /** What a ledger is to hold. */

@@ -1,4 +1,4 @@
-/** What an administrator should know about the queries of the last window (docs/how-to/operate.md#conditions). */
+/** What an administrator should know about the queries of the last window (docs/reference/troubleshooting.md#conditions). */
 export interface PrometheusReport {
   /** Why no query at all is answered; absent while one is. */
   readonly silent?: string;

@@ -3,7 +3,7 @@ export type LogFields = Readonly<Record<string, unknown>>;
 
 /**
  * The logger every component is given. Messages begin with the component's prefix, such as
- * `[discovery]` (docs/how-to/operate.md#log-lines), are one line and never carry a secret.
+ * `[discovery]` (docs/reference/troubleshooting.md#log-lines), are one line and never carry a secret.
  */
 export interface Logger {
   debug(message: string, fields?: LogFields): void;

@@ -79,7 +79,7 @@ export function chartValues(
     {
       name: 'replicas',
       meaning:
-        'With more than one they are a Deployment: one meters, another one takes over, all feed and answer. Their ledger has to be in\nPostgreSQL (LEDGER_URL in the Secret `meterfeed`; docs/how-to/operate.md#two-pods).',
+        'With more than one they are a Deployment: one meters, another one takes over, all feed and answer. Their ledger has to be in\nPostgreSQL (LEDGER_URL in the Secret `meterfeed`; docs/how-to/postgresql.md#two-pods).',
       value: 1,
       schema: { type: 'integer', minimum: 1 },
     },

@@ -52,7 +52,7 @@ export const FINAL_REASONS: ReadonlySet<string> = new Set([UNSEEN, NO_TENANCY]);
 /** This month and the one before can always be looked at. */
 export const PAST_GAPS_MS = 62 * 86_400_000;
 
-/** The reason of a gap in usage whose samples were dropped, since windows waited for too long (docs/how-to/operate.md#while-the-database-is-away). */
+/** The reason of a gap in usage whose samples were dropped, since windows waited for too long (docs/how-to/postgresql.md#while-the-database-is-away). */
 export const SAMPLES_DROPPED = 'database away for longer than samples are kept';
 
 /** Past gaps that are kept, the newest: a source that comes and goes every minute leaves no more. */

@@ -4,7 +4,7 @@ import type { Logger } from '../../telemetry/logger.ts';
 import type { CollectorMetrics } from './collector-metrics.ts';
 import { toSeconds } from './gpu-report.ts';
 
-/** Objects that cannot be told whose they are, which nobody is billed for (docs/how-to/operate.md#unattributed-usage). */
+/** Objects that cannot be told whose they are, which nobody is billed for (docs/reference/troubleshooting.md#unattributed-usage). */
 export interface UnattributedReport {
   readonly total: number;
   /** The first ten, those that hold most GPU time first: `namespace/name: reason (12 GPU-seconds)`. */

@@ -182,7 +182,7 @@ export const PROCESS_VARIABLES = {
   },
   LEDGER_URL: {
     meaning:
-      'PostgreSQL database to keep the ledger in, 15 or newer, on a host that always leads to the primary (docs/how-to/operate.md). A hub may have several.',
+      'PostgreSQL database to keep the ledger in, 15 or newer, on a host that always leads to the primary (docs/how-to/postgresql.md). A hub may have several.',
     parser: ledgerUrls(),
     otherwise: 'the ledger is in DATA_DIR',
     shown: 'url',
