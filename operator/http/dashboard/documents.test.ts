@@ -77,3 +77,14 @@ test('a link of the documentation is plain text, or opens nothing', {
   expect(plain).toStrictEqual([]);
   expect(watched.problems).toStrictEqual([]);
 });
+
+test('a page of the dashboard links to a document that is not there', () => {
+  const linked = [...readAssets()].flatMap(([path, { body }]) =>
+    path.endsWith('.js')
+      ? [...body.toString().matchAll(/link\(\['docs', ((?:'[^']+'(?:, )?)+)\]\)/g)]
+      : [],
+  );
+  const names = linked.map(([, parts = '']) => parts.replaceAll("'", '').split(', ').join('/'));
+  expect(names.length).toBeGreaterThan(2);
+  expect(names.filter((name) => !DOCUMENTS.has(name))).toStrictEqual([]);
+});

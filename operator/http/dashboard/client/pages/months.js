@@ -89,7 +89,7 @@ function ByMetric({ month, tenant }) {
       ${costs.notice}
       <${MonthTable} month=${month} tenant=${tenant} by="metric" costs=${costs} />
       <${MonthFiles} month=${month} asked=${{ tenant, group_by: 'metric' }} costs=${costs} />
-      ${costs.total !== '' && html`<p class="muted">Costs are what the price books make of the usage, without taxes, fees, credits and discounts; invoices are made by the billing system. <a href=${link(['docs', 'costs.md'])}>What usage costs</a></p>`}
+      ${costs.total !== '' && html`<p class="muted">Costs are what the price books make of the usage, without taxes, fees, credits and discounts; invoices are made by the billing system. <a href=${link(['docs', 'how-to', 'costs.md'])}>What usage costs</a></p>`}
     </${Card}>
   `;
 }
@@ -155,7 +155,7 @@ function NotMeasured({ month, tenant }) {
       ${isLate && html`<p>Nothing before ${time(since)}, when metering began.</p>`}
       ${gaps.data && html`<${GapList} groups=${groups} empty=${isLate ? 'No gap after that is known.' : `No gap of ${monthText(month.month)} is known.`} />`}
       <p>GPU downtime: ${down === undefined ? 'none' : `${quantity(down.quantity)} GPU-hours, which are charged nowhere`}.</p>
-      <p class="muted">Gaps are kept for at least 62 days. <a href=${link(['docs', 'bills.md'])}>How to read this page</a></p>
+      <p class="muted">Gaps are kept for at least 62 days. <a href=${link(['docs', 'how-to', 'month-end.md'])}>How to read this page</a></p>
     </${Card}>
   `;
 }
