@@ -18,6 +18,7 @@ const used = usePostgres();
 const run = promisify(execFile);
 const COMPONENT = fileURLToPath(new URL('components/prometheus/', import.meta.url));
 const ALERTS_PAGE = fileURLToPath(new URL('../docs/reference/alerts.md', import.meta.url));
+const METRICS_PAGE = fileURLToPath(new URL('../docs/reference/metrics.md', import.meta.url));
 
 interface Rule {
   readonly alert: string;
@@ -122,6 +123,13 @@ describe('alerts', () => {
     for (const { alert, annotations } of rules) {
       expect(annotations['runbook_url']).toMatch(new RegExp(`#${alert.toLowerCase()}$`));
     }
+  });
+
+  test('the page of metrics lacks one, or names one that no operator has', async () => {
+    const page = await readFile(METRICS_PAGE, 'utf8');
+    const listed = [...page.matchAll(/^- `(meterfeed_\w+)` \S/gm)].map(([, name]) => name);
+    const exposed = `${exposition}\n${hubExposition}`.matchAll(/^# TYPE (meterfeed_\w+) /gm);
+    expect(new Set(listed)).toEqual(new Set([...exposed].map(([, name]) => name)));
   });
 
   test('Prometheus accepts the rules and the metrics', async () => {

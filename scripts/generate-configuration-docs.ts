@@ -9,31 +9,30 @@ const INTRODUCTION = `# Configuration
 
 <!-- Generated from operator/settings/table/ and operator/destinations/ by \`npm run generate:docs\`. -->
 
-*For whoever sets meterfeed up.* Every setting, where it can be given, and the test that shows its effect.
+*For whoever sets meterfeed up.* Every setting with its default and the field of a custom resource that also gives it.
+\`operator/settings/table/\` names the test of each.
 
 ## Where a value comes from
 
-A value comes from the first of these that gives it: TenantOverride, MeteringPolicy (or, for
-destinations, BillingDestination), environment, default. Custom resources take effect without a
-restart, and a removed one gives its fields back. Secrets are referred to by name and key, in the
-operator's own namespace only, and none that the operator itself is configured from ([SECURITY.md](../../SECURITY.md)).
+A TenantOverride wins over the MeteringPolicy (for destinations the BillingDestination). Both win over the environment and
+the environment wins over the default. Custom resources take effect without a restart. An invalid custom resource keeps its last good value;
+its condition \`Stalled\` has the reason. A reference to a Secret names a key in the operator's namespace. It cannot name
+the Secret that configures the operator itself ([SECURITY.md](../../SECURITY.md)).
 
-The environment is read once at start. All problems are reported at once, each as
-\`NAME: what is wrong: "value"; how to mend it\`, and the operator does not start with any. An empty
-variable counts as not set. Credentials are never shown. A custom resource that is invalid keeps its last
-good value and says why in its condition \`Stalled\`.
+The operator reads the environment once at start. It reports all problems together as
+\`NAME: what is wrong: "value"; how to fix it\` and does not start with any. An empty variable counts as not set.
 
 ## How values are written
 
-- **Durations** are written as in Go, and with \`d\` for days: \`90s\`, \`1h30m\`, \`7d\`.
-- **Booleans** are \`true\`, \`false\`, \`1\`, \`0\`, \`yes\` or \`no\`.
-- **Lists** are separated by commas; \`none\` is the empty list, which also switches off a default.
-- **Credentials** that take several values accept each of them, so that they can be rotated.
-- **Addresses** may be private or loopback ones; link-local and cloud metadata addresses are refused.
+- **Durations**: as in Go and with \`d\` for days, such as \`1h30m\` or \`7d\`.
+- **Booleans**: \`true\` or \`false\`, \`1\` or \`0\`, \`yes\` or \`no\`.
+- **Lists**: separated by commas. \`none\` is the empty list.
+- **Credentials**: each value of a list works, for rotation. The operator never shows them.
+- **URLs**: http or https. The operator accepts private addresses and refuses link-local ones and those of cloud metadata.
 
 ## Every setting
 
-A setting that is named after a field has no variable: custom resources alone give it.
+A name that begins with \`spec.\` is a field of the MeteringPolicy and has no variable.
 `;
 
 /** The text of docs/reference/configuration.md. */
@@ -41,8 +40,8 @@ export function configurationPage(): string {
   const rows = settings(DESTINATIONS).map(([name, setting]) => row(name, setting));
   return [
     INTRODUCTION,
-    '| Variable, or field | Meaning | Default | Accepts | Custom resource field | Proven by |',
-    '|---|---|---|---|---|---|',
+    '| Variable or field | Meaning | Default | Accepts | Custom resource field |',
+    '|---|---|---|---|---|',
     ...rows,
     '',
   ].join('\n');
@@ -50,7 +49,7 @@ export function configurationPage(): string {
 
 function row(name: string, variable: Setting): string {
   const names = [name, ...(variable.aliases ?? [])].map(code).join(' or ');
-  const fields = (variable.fields ?? []).map(code).join(', ') || 'environment only';
+  const fields = (variable.fields ?? []).map(code).join(', ') || '–';
   const deprecated =
     variable.deprecated === undefined ? '' : `Deprecated: ${variable.deprecated}. `;
   const cells = [
@@ -59,7 +58,6 @@ function row(name: string, variable: Setting): string {
     defaultText(variable),
     variable.parser.accepts,
     fields,
-    code(variable.test),
   ];
   return `| ${cells.join(' | ')} |`;
 }

@@ -5,6 +5,7 @@ import type { Browser, Page } from 'playwright-core';
 import { launchBrowser, openPage } from '../operator/http/dashboard/testing/browser.ts';
 import { createShowcase, SHOWCASE_EVENT } from '../operator/http/dashboard/testing/showcase.ts';
 import type { BudgetStanding } from '../operator/billing/budgets/standing.ts';
+import { minorUnits } from '../operator/billing/budgets/unit.ts';
 import { budgetOf } from '../operator/http/portal/testing/budget.ts';
 import { newKey } from '../operator/http/portal/testing/keys.ts';
 import {
@@ -123,6 +124,7 @@ function budgetFromCosts(tenant: string): BudgetStanding {
     budget: { ...standing.budget, amount: limit },
     limit,
     used: spent,
+    usedInMinorUnits: (digits) => minorUnits(spent, digits),
     usedUpAt: () => {
       const at = NOW + Number(((limit - spent) * BigInt(elapsed)) / spent);
       return at - (at % 60_000);
@@ -144,7 +146,20 @@ async function takePicture(of: Browser): Promise<void> {
   await own.page.goto(`http://127.0.0.1:${server.port}${await portalLink()}`);
   await own.page.locator('canvas').waitFor();
   await own.settled();
+  expectOneAmount(await own.page.locator('body').innerText());
   await own.page.screenshot({ path: join(DIRECTORY, 'portal.png'), fullPage: true });
+}
+
+/** Throws where the portal shows another amount as this month's cost than its budget shows as used. */
+function expectOneAmount(text: string): void {
+  const [cost, used] = ['Cost in this time', 'Used'].map(
+    (label) => new RegExp(`^${label}\\s+([\\d.\\s]+ EUR)`, 'm').exec(text)?.[1],
+  );
+  if (cost === undefined || cost !== used) {
+    throw new Error(
+      `the portal contradicts itself: cost: "${cost}", used of the budget: "${used}"`,
+    );
+  }
 }
 
 async function portalLink(): Promise<string> {

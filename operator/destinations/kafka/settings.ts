@@ -51,13 +51,13 @@ const SETTINGS_TEST = 'operator/destinations/kafka/kafka.test.ts';
 
 export const KAFKA_VARIABLES = {
   KAFKA_BROKERS: {
-    meaning: 'Brokers of the cluster that are asked for all others. Required by `kafka`.',
+    meaning: 'Bootstrap brokers. Required by `kafka`.',
     parser: list(broker()),
     fields: ['BillingDestination spec.kafka.brokers'],
     test: SETTINGS_TEST,
   },
   KAFKA_TOPIC: {
-    meaning: 'Topic that usage is written to. It must exist. Required by `kafka`.',
+    meaning: 'Existing topic for usage. Required by `kafka`.',
     parser: matching(
       /^(?!\.{1,2}$)[a-zA-Z0-9._-]{1,249}$/,
       'a topic',
@@ -68,35 +68,34 @@ export const KAFKA_VARIABLES = {
     test: SETTINGS_TEST,
   },
   KAFKA_CONTENT_MODE: {
-    meaning:
-      'Whether a record’s value is a whole CloudEvent, or the usage event with the attributes in headers.',
+    meaning: 'A record’s value: a whole CloudEvent, or the usage event with attributes in headers.',
     parser: choice('structured', 'binary'),
     default: 'structured',
     fields: ['BillingDestination spec.kafka.contentMode'],
     test: SETTINGS_TEST,
   },
   KAFKA_TLS: {
-    meaning: 'Whether connections to brokers are encrypted and their certificates verified.',
+    meaning: 'Encrypt connections to brokers and verify certificates.',
     parser: boolean(),
     default: 'true',
     fields: ['BillingDestination spec.kafka.tls'],
     test: SETTINGS_TEST,
   },
   KAFKA_SASL_MECHANISM: {
-    meaning: 'How to log in with KAFKA_USERNAME and KAFKA_PASSWORD. `PLAIN` needs KAFKA_TLS.',
+    meaning: 'How to log in. `PLAIN` needs KAFKA_TLS.',
     parser: choice(...MECHANISMS),
     default: 'SCRAM-SHA-512',
     fields: ['BillingDestination spec.kafka.sasl.mechanism'],
     test: SETTINGS_TEST,
   },
   KAFKA_USERNAME: {
-    meaning: 'User to log in to brokers as. Without one nobody logs in.',
+    meaning: 'User at the brokers. None: no login.',
     parser: text(256),
     fields: ['BillingDestination spec.kafka.sasl.username'],
     test: SETTINGS_TEST,
   },
   KAFKA_PASSWORD: {
-    meaning: 'Password of KAFKA_USERNAME, which requires it.',
+    meaning: 'Its password, required with it.',
     parser: secret(),
     shown: 'masked',
     fields: ['BillingDestination spec.kafka.sasl.passwordSecretRef'],

@@ -29,7 +29,7 @@ const BILLING_TEST = 'operator/app/billing-variables.test.ts';
 
 export const LAGO_VARIABLES = {
   BILLING_C_API_URL: {
-    meaning: 'Base address of the Lago API, without `/api/v1`.',
+    meaning: 'Address of the Lago API without `/api/v1`.',
     aliases: ['LAGO_API_URL'],
     parser: baseUrl(),
     default: 'http://localhost:3000',
@@ -46,8 +46,7 @@ export const LAGO_VARIABLES = {
     test: BILLING_TEST,
   },
   BILLING_C_WEBHOOK_SECRET: {
-    meaning:
-      'Verifies Lago’s alerts at `/webhooks/billing_c` whose signature is hmac; several during rotation. A signature by Lago’s own key (jwt) needs none.',
+    meaning: 'Verifies Lago’s alerts with hmac at `/webhooks/billing_c`. jwt needs none.',
     aliases: ['LAGO_WEBHOOK_SECRET'],
     parser: secrets(),
     shown: 'masked',

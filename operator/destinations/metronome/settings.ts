@@ -55,8 +55,7 @@ export const METRONOME_VARIABLES = {
     test: BILLING_TEST,
   },
   BILLING_B_WEBHOOK_SECRET: {
-    meaning:
-      'Enables and verifies Metronome’s alerts at `/webhooks/billing_b`; several during rotation.',
+    meaning: 'Verifies Metronome’s alerts at `/webhooks/billing_b`, which it enables.',
     aliases: ['METRONOME_WEBHOOK_SECRET'],
     parser: secrets(),
     shown: 'masked',
@@ -65,14 +64,14 @@ export const METRONOME_VARIABLES = {
   },
   BILLING_B_RATE_CARD: {
     meaning:
-      'Id, alias or name of the rate card that each tenant gets a contract on, unless its plan names another one; without it no contract is made.',
+      'Rate card (id, alias or name) of each tenant’s contract unless its plan names one. Without it tenants get no contract.',
     aliases: ['METRONOME_RATE_CARD'],
     parser: text(128),
     fields: ['BillingDestination spec.metronome.rateCard'],
     test: BILLING_TEST,
   },
   BILLING_B_STRIPE_LINK: {
-    meaning: 'Create each tenant’s Stripe customer and link it. Needs BILLING_A_API_KEY.',
+    meaning: 'Create and link a Stripe customer for each tenant. Needs BILLING_A_API_KEY.',
     aliases: ['METRONOME_STRIPE_LINK'],
     parser: boolean(),
     default: 'false',
@@ -80,7 +79,7 @@ export const METRONOME_VARIABLES = {
     test: BILLING_TEST,
   },
   BILLING_B_STRIPE_COLLECTION_METHOD: {
-    meaning: 'How linked Stripe customers are charged.',
+    meaning: 'How Stripe charges linked customers.',
     aliases: ['METRONOME_STRIPE_COLLECTION_METHOD'],
     parser: choice('charge_automatically', 'send_invoice'),
     default: 'charge_automatically',
@@ -88,7 +87,7 @@ export const METRONOME_VARIABLES = {
     test: BILLING_TEST,
   },
   BILLING_B_API_BASE: {
-    meaning: 'Base address of the Metronome API.',
+    meaning: 'Address of the Metronome API.',
     aliases: ['METRONOME_API_BASE'],
     parser: baseUrl(),
     otherwise:

@@ -71,8 +71,7 @@ const apiVersion = matching(
 
 export const STRIPE_VARIABLES = {
   BILLING_A_API_KEY: {
-    meaning:
-      'Stripe secret or restricted key. Required by `billing_a` and by BILLING_B_STRIPE_LINK.',
+    meaning: 'Secret or restricted key. Required by `billing_a` and BILLING_B_STRIPE_LINK.',
     aliases: ['STRIPE_API_KEY'],
     parser: secret(),
     shown: 'masked',
@@ -80,8 +79,7 @@ export const STRIPE_VARIABLES = {
     test: BILLING_TEST,
   },
   BILLING_A_WEBHOOK_SECRET: {
-    meaning:
-      'Enables and verifies Stripe’s alerts at `/webhooks/billing_a`; several during rotation.',
+    meaning: 'Verifies Stripe’s alerts at `/webhooks/billing_a`, which it enables.',
     aliases: ['STRIPE_WEBHOOK_SECRET'],
     parser: secrets(),
     shown: 'masked',
@@ -97,7 +95,7 @@ export const STRIPE_VARIABLES = {
     test: BILLING_TEST,
   },
   BILLING_A_AUTO_SUBSCRIBE: {
-    meaning: 'Subscribe tenants to active metered prices tagged `metadata[vbilling_plan]=<plan>`.',
+    meaning: 'Subscribe tenants to active metered prices with `metadata[vbilling_plan]=<plan>`.',
     aliases: ['STRIPE_AUTO_SUBSCRIBE'],
     parser: boolean(),
     default: 'false',
@@ -105,7 +103,7 @@ export const STRIPE_VARIABLES = {
     test: BILLING_TEST,
   },
   BILLING_A_CANCEL_ON_REMOVE: {
-    meaning: 'Cancel the subscription at period end when the tenant is offboarded.',
+    meaning: 'Cancel the subscription at period end when a tenant is offboarded.',
     aliases: ['STRIPE_CANCEL_ON_REMOVE'],
     parser: boolean(),
     default: 'false',
@@ -113,8 +111,7 @@ export const STRIPE_VARIABLES = {
     test: BILLING_TEST,
   },
   BILLING_A_MAX_RPS: {
-    meaning:
-      'Meter events a second; 0 picks 20 for test-mode keys and 200 for live keys. Other requests keep to 20.',
+    meaning: 'Meter events a second; 0 means 20 for test keys and 200 for live keys.',
     aliases: ['STRIPE_MAX_RPS'],
     parser: integer(0, 10_000),
     default: '0',
@@ -122,7 +119,7 @@ export const STRIPE_VARIABLES = {
     test: BILLING_TEST,
   },
   BILLING_A_API_VERSION: {
-    meaning: 'The API version that requests are pinned to.',
+    meaning: 'API version of all requests.',
     aliases: ['STRIPE_API_VERSION'],
     parser: apiVersion,
     default: '2026-09-30.endive',
@@ -130,7 +127,7 @@ export const STRIPE_VARIABLES = {
     test: BILLING_TEST,
   },
   BILLING_A_API_BASE: {
-    meaning: 'Base address of the Stripe API.',
+    meaning: 'Address of the Stripe API.',
     aliases: ['STRIPE_API_BASE'],
     parser: baseUrl(),
     otherwise:

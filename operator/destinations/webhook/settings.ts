@@ -31,15 +31,14 @@ const BILLING_TEST = 'operator/app/billing-variables.test.ts';
 
 export const WEBHOOK_VARIABLES = {
   WEBHOOK_URL: {
-    meaning: 'Where CloudEvents batches are posted to. Required by `webhook`.',
+    meaning: 'Receives CloudEvents batches. Required by `webhook`.',
     parser: url(),
     shown: 'url',
     fields: ['BillingDestination spec.webhook.url'],
     test: BILLING_TEST,
   },
   WEBHOOK_SECRET: {
-    meaning:
-      'Signs each batch, in the header `X-Svc-Signature` and in those of Standard Webhooks; several during rotation.',
+    meaning: 'Signs each batch in `X-Svc-Signature` and the headers of Standard Webhooks.',
     parser: secrets(),
     shown: 'masked',
     fields: ['BillingDestination spec.webhook.secretRefs'],

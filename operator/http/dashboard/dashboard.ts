@@ -132,7 +132,12 @@ export function dashboardRoutes(
   assets: ReadonlyMap<string, Asset>,
   below = '/dashboard',
 ): readonly Route[] {
-  const paths = ['{file}', '{folder}/{file}', '{folder}/{inner}/{file}'];
+  const paths = [
+    '{file}',
+    '{folder}/{file}',
+    '{folder}/{inner}/{file}',
+    '{folder}/{inner}/{innermost}/{file}',
+  ];
   return paths.map((path) => ({
     method: 'get',
     path: `${below}/${path}`,
@@ -141,8 +146,8 @@ export function dashboardRoutes(
     handlers: [
       (request, response) => {
         readQuery(request, []);
-        const { folder, inner, file } = request.params;
-        const asset = assets.get([folder, inner, file].filter(Boolean).join('/'));
+        const { folder, inner, innermost, file } = request.params;
+        const asset = assets.get([folder, inner, innermost, file].filter(Boolean).join('/'));
         if (asset === undefined) throw new Problem(404, 'no such file of the dashboard: open /');
         sendAsset(response, asset);
       },

@@ -88,3 +88,11 @@ test('a page of the dashboard links to a document that is not there', () => {
   expect(names.length).toBeGreaterThan(2);
   expect(names.filter((name) => !DOCUMENTS.has(name))).toStrictEqual([]);
 });
+
+test('a reader who does not know a word finds no glossary', async () => {
+  const { page } = watched;
+  await page.goto(`http://127.0.0.1:${server.port}/#/`);
+  await page.locator('footer').getByRole('link', { name: 'Glossary' }).click();
+  await page.getByRole('heading', { name: 'Glossary', level: 1 }).waitFor();
+  await page.locator('main').getByText('One customer of the billing systems').waitFor();
+});

@@ -28,7 +28,7 @@ export function secret(): Parser<Secret> {
 /** Several credentials, all of them good at the same time, so that they can be rotated. */
 export function secrets(): Parser<readonly Secret[]> {
   return {
-    accepts: `comma list of: ${FORM}`,
+    accepts: `list of ${FORM}`,
     parse(text) {
       if (text === '') return secretProblem(text) ?? valid([]);
       const split = splitItems(text);
@@ -49,7 +49,7 @@ const SCOPE_FORM = 'write token;metrics=a|b;tenants=x|y, each part once and not 
 export function ingestTokens(): Parser<readonly IngestToken[]> {
   const plain = secrets();
   return {
-    accepts: `${plain.accepts}; after each perhaps \`;metrics=\` and \`;tenants=\`, with names between vertical bars`,
+    accepts: `${plain.accepts} with optional \`;metrics=a\\|b;tenants=x\\|y\``,
     parse(text) {
       const parsed = plain.parse(text);
       if (parsed.kind === 'problem') return parsed;

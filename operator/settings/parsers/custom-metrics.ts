@@ -24,7 +24,7 @@ export interface CustomMetricSetting {
 /** `code:unit[:key|key],...`; in a field a list of `code`, `unit` and `dimensions`. A code that the collector measures itself is refused. */
 export function customMetrics(): Parser<readonly CustomMetricSetting[]> {
   return {
-    accepts: '`code:unit[:key\\|key],...`; `none` for no metric',
+    accepts: 'list of `code:unit[:key\\|key]`',
     parse(input) {
       if (input === 'none') return valid([]);
       const metrics: CustomMetricSetting[] = [];

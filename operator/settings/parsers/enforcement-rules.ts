@@ -12,7 +12,7 @@ const MEND_RULE = 'write event.type=active, warning, delinquent or suspended';
 /** `event.type=state,...`; in a field a list of `event` and `state` (docs/how-to/enforcement.md#rules). */
 export function enforcementRules(): Parser<ReadonlyMap<string, BillingState>> {
   return {
-    accepts: '`event.type=state,...`; `none` for no rule',
+    accepts: 'list of `event.type=state`',
     parse(text) {
       const rules = new Map<string, BillingState>();
       if (text === 'none') return valid(rules);

@@ -29,7 +29,7 @@ export interface LedgerDatabase {
  */
 export function ledgerUrl(): Parser<LedgerDatabase> {
   return {
-    accepts: `\`${FORM}\`, with \`?sslmode=\` \`verify-full\` (the default), \`require\` or \`disable\`, and \`sslrootcert=\` an absolute path`,
+    accepts: `\`${FORM}\` with \`?sslmode=verify-full\` (default), \`require\` or \`disable\` and \`sslrootcert=/path\``,
     parse(text) {
       if (!/^postgres(ql)?:\/\//.test(text) || /\s/.test(text)) {
         return invalid('not a PostgreSQL URL', MEND);
@@ -49,7 +49,7 @@ const NEXT = /[\s,]+(?=postgres(?:ql)?:\/\/)/;
 export function ledgerUrls(): Parser<readonly [LedgerDatabase, ...LedgerDatabase[]]> {
   const one = ledgerUrl();
   return {
-    accepts: `${one.accepts}; several, divided by commas or lines, for a hub`,
+    accepts: `${one.accepts}; list for a hub`,
     parse(text) {
       const [first = '', ...others] = text.trim().split(NEXT);
       const parsed = one.parse(first);

@@ -7,7 +7,7 @@ const NONE = 'none';
 /** A comma list whose items another parser reads; `none` is the empty list, and nothing may stand twice. */
 export function list<T>(item: Parser<T>): Parser<readonly T[]> {
   return {
-    accepts: `comma list of: ${item.accepts}; \`none\` for no item`,
+    accepts: `list of ${item.accepts}`,
     parse(text) {
       if (text === NONE) return valid([]);
       const split = splitItems(text);

@@ -10,7 +10,7 @@ const MOST_KEYS = 8;
 /** Private keys that sign, in PEM: the first signs, all of them are good for what they have signed. */
 export function signingKeys(): Parser<readonly Secret[]> {
   return {
-    accepts: 'private keys in PEM, Ed25519 or ECDSA P-256, one below the other',
+    accepts: 'PEM keys, Ed25519 or ECDSA P-256',
     parse(text) {
       // What is at fault is kept back: it is a credential.
       if (text.replaceAll(BLOCK, '').trim() !== '') {

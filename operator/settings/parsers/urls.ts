@@ -7,7 +7,7 @@ const MEND = 'write an absolute http or https URL, such as https://billing.examp
 /** A URL that a destination is posted to: everything after the host is kept as written. */
 export function url(): Parser<string> {
   return {
-    accepts: 'an http or https URL without credentials',
+    accepts: 'URL without credentials',
     parse(text) {
       const parsed = parseUrl(text);
       if (parsed.kind === 'problem') return parsed;
@@ -19,7 +19,7 @@ export function url(): Parser<string> {
 /** The base URL of an API, without query and without a slash at its end. */
 export function baseUrl(): Parser<string> {
   return {
-    accepts: 'an http or https URL without credentials and query',
+    accepts: 'URL without credentials or query',
     parse(text) {
       const parsed = parseBase(text);
       if (parsed.kind === 'problem') return parsed;
@@ -39,7 +39,7 @@ export interface UrlWithCredentials {
 /** The URL of a Prometheus API; credentials in it are accepted and taken out. */
 export function prometheusUrl(): Parser<UrlWithCredentials> {
   return {
-    accepts: 'an http or https URL; may carry `user:password@`',
+    accepts: 'URL, also with `user:password@`',
     parse(text) {
       const parsed = parseBase(text);
       if (parsed.kind === 'problem') return parsed;

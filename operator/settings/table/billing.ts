@@ -18,14 +18,14 @@ const planCode = matching(
 export const BILLING_VARIABLES = {
   ADAPTERS: {
     meaning:
-      'The default counts only if its key is set. BillingDestinations exist beside them; one of the same name replaces the destination here.',
+      'The default counts only if its key is set. A BillingDestination of the same name replaces one.',
     parser: list(text(64)),
     fields: ['BillingDestination spec.type'],
     test: ADAPTERS_TEST,
   },
   DESTINATIONS_START_FROM: {
     meaning:
-      'Where a destination of ADAPTERS begins that has no cursor yet: with what is recorded from then on, or with the oldest event in the ledger.',
+      'Where a new destination of ADAPTERS begins: with new events, or with the oldest in the ledger.',
     parser: choice('now', 'earliest'),
     default: 'now',
     fields: ['BillingDestination spec.startFrom'],
@@ -33,30 +33,29 @@ export const BILLING_VARIABLES = {
   },
   DESTINATIONS_PLAN_CHANGE: {
     meaning:
-      'When destinations of ADAPTERS make a tenant’s change of plan, where its TenantOverride does not say: at once, or at the end of its running billing period.',
+      'When destinations of ADAPTERS change a tenant’s plan: at once, or at the end of the billing period.',
     parser: choice('now', 'period-end'),
     default: 'now',
     fields: ['BillingDestination spec.planChange', 'TenantOverride spec.planChange'],
     test: ADAPTERS_TEST,
   },
   DESTINATIONS_MODE: {
-    meaning:
-      'Whether destinations of ADAPTERS bill for real. A live key of a billing system whose keys tell needs `live`, a test key `test`.',
+    meaning: 'Whether destinations of ADAPTERS bill for real. A key of the other kind is refused.',
     parser: choice('test', 'live'),
     default: 'test',
     fields: ['BillingDestination spec.mode'],
     test: ADAPTERS_TEST,
   },
   ADAPTER: {
-    meaning: 'A single destination, used only when ADAPTERS is empty.',
+    meaning: 'Used only when ADAPTERS is empty.',
     parser: text(64),
     deprecated: 'use ADAPTERS',
     test: ADAPTERS_TEST,
   },
   SPOT_DISCOUNT_PERCENT: {
-    meaning: 'Without effect: quantities stay physical, prices depend on `capacity_type`.',
+    meaning: 'Prices depend on `capacity_type`.',
     parser: text(64),
-    deprecated: 'it has no effect; price capacity_type in the billing backend and remove it',
+    deprecated: 'it has no effect; price capacity_type in the billing system and remove it',
     test: ADAPTERS_TEST,
   },
   DEFAULT_PLAN_CODE: {
@@ -66,7 +65,7 @@ export const BILLING_VARIABLES = {
     test: BILLING_TEST,
   },
   BILLING_CURRENCY: {
-    meaning: 'Currency of the plan and of tenants that name none.',
+    meaning: 'Currency of the plan and of tenants without one.',
     parser: currency(),
     default: 'USD',
     test: BILLING_TEST,

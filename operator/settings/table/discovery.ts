@@ -18,23 +18,21 @@ export const DISCOVERY = {
   },
   offboardGraceMs: {
     variable: 'OFFBOARD_GRACE',
-    meaning:
-      'How long a tenant may be without tenant clusters before it is offboarded from the destinations.',
+    meaning: 'Time without tenant clusters after which a tenant is offboarded.',
     parser: duration('0s', '34d'),
     default: '1h',
     fields: ['MeteringPolicy spec.offboardGrace'],
     test: 'operator/discovery/offboarding.test.ts',
   },
   sources: {
-    meaning: 'Which kinds of tenants are looked for.',
+    meaning: 'Kinds of tenants to discover.',
     parser: list(choice(...TENANT_SOURCES)),
     default: 'vcluster',
     fields: ['MeteringPolicy spec.discovery.sources'],
     test: 'operator/discovery/namespaces/namespaces.test.ts',
   },
   namespaceTenantKeys: {
-    meaning:
-      'Labels or annotations that name the tenant of a Namespace, where namespaces are tenants; the first that has a value wins.',
+    meaning: 'Labels or annotations that name a Namespace’s tenant; the first value wins.',
     parser: list(namingKey()),
     default: 'none',
     otherwise: '`<LABEL_PREFIX>/tenant`',
@@ -52,15 +50,13 @@ export const DISCOVERY = {
   },
   platformCluster: {
     variable: 'PLATFORM_CLUSTER',
-    meaning:
-      'The platform’s name of this cluster; instances that the platform placed on another one are left alone.',
+    meaning: 'The platform’s name of this cluster. Instances on other clusters are ignored.',
     parser: text(253),
     fields: ['MeteringPolicy spec.discovery.platformCluster'],
     test: 'operator/discovery/discover.test.ts',
   },
   trustPlatformMetadata: {
-    meaning:
-      'Believe all metadata keys on platform instances, which the users of a project can edit, and not only project and display name.',
+    meaning: 'Trust all metadata keys of platform instances, which users of a project can edit.',
     parser: boolean(),
     default: 'false',
     fields: ['MeteringPolicy spec.discovery.trustPlatformMetadata'],
@@ -68,7 +64,7 @@ export const DISCOVERY = {
   },
   trustWorkloadMetadata: {
     meaning:
-      'Believe all metadata keys and labels on StatefulSets and Deployments, which the admins of a namespace can edit, and not only the display name.',
+      'Trust all metadata keys of StatefulSets and Deployments, which admins of a namespace can edit.',
     parser: boolean(),
     default: 'false',
     fields: ['MeteringPolicy spec.discovery.trustWorkloadMetadata'],
@@ -80,7 +76,7 @@ export const DISCOVERY = {
 export const TENANT_API = {
   enabled: {
     variable: 'TENANT_API',
-    meaning: 'Meter tenant clusters that have their own nodes through their own API.',
+    meaning: 'Meter private nodes through the tenant cluster’s API.',
     parser: boolean(),
     default: 'true',
     fields: ['MeteringPolicy spec.tenantAPI.enabled'],
@@ -88,7 +84,7 @@ export const TENANT_API = {
   },
   kubeconfigSecret: {
     variable: 'TENANT_KUBECONFIG_SECRET',
-    meaning: 'Secret in a tenant cluster’s namespace that holds a read-only kubeconfig.',
+    meaning: 'Secret with a read-only kubeconfig in a tenant cluster’s namespace.',
     parser: subdomain('secret name', 'svc-kubeconfig'),
     default: 'svc-kubeconfig',
     fields: ['MeteringPolicy spec.tenantAPI.kubeconfigSecret'],
@@ -96,14 +92,14 @@ export const TENANT_API = {
   },
   adminFallback: {
     variable: 'TENANT_ADMIN_FALLBACK',
-    meaning: 'Accept the tenant cluster’s admin kubeconfig where that secret is missing.',
+    meaning: 'Accept the admin kubeconfig if that Secret is missing.',
     parser: boolean(),
     default: 'false',
     fields: ['MeteringPolicy spec.tenantAPI.adminFallback'],
     test: 'operator/tenant-api/access.test.ts',
   },
   allowedHosts: {
-    meaning: 'Where kubeconfigs of tenants may point to beside the tenant cluster’s own Service.',
+    meaning: 'Hosts that tenants’ kubeconfigs may name beside the tenant cluster’s Service.',
     parser: list(allowedHost()),
     default: 'none',
     fields: ['MeteringPolicy spec.tenantAPI.allowedHosts'],
@@ -111,8 +107,7 @@ export const TENANT_API = {
   },
   clustersFile: {
     variable: 'TENANT_CLUSTERS_FILE',
-    meaning:
-      'YAML list of external tenant clusters: name, kubeconfig, tenant, displayName, project, metadata.',
+    meaning: 'YAML list of external tenant clusters (docs/how-to/private-nodes.md).',
     parser: absolutePath(),
     test: 'operator/discovery/external-file.test.ts',
   },

@@ -7,29 +7,28 @@ export const IDENTITY = {
   region: {
     variable: 'REGION',
     meaning:
-      'Region stamped on events. Part of every event id, so it must differ between control plane clusters; the value `default` warns at start.',
+      'Region of events and part of their ids. It must differ between control plane clusters.',
     parser: text(256),
     default: 'default',
     test: 'operator/metering/windows/window-variables.test.ts',
   },
   clusterName: {
     variable: 'CLUSTER_NAME',
-    meaning: 'Name of this control plane cluster; the source of CloudEvents.',
+    meaning: 'Name of this control plane cluster and source of CloudEvents.',
     parser: text(256),
     default: 'control-plane',
     test: 'operator/app/billing-variables.test.ts',
   },
   zone: {
     variable: 'ZONE',
-    meaning: 'Zone of nodes that carry no zone label.',
+    meaning: 'Zone of nodes without a zone label.',
     parser: text(63),
     fields: ['MeteringPolicy spec.zone'],
     test: 'operator/metering/meters/events.test.ts',
   },
   regionFromNode: {
     variable: 'REGION_FROM_NODE',
-    meaning:
-      'Take the region of node-related events from the label `topology.kubernetes.io/region`.',
+    meaning: 'Take the region of node events from `topology.kubernetes.io/region`.',
     parser: boolean(),
     default: 'false',
     fields: ['MeteringPolicy spec.regionFromNode'],
@@ -37,15 +36,14 @@ export const IDENTITY = {
   },
   labelPrefix: {
     variable: 'LABEL_PREFIX',
-    meaning:
-      'Prefix of the labels and annotations that carry metadata of tenants, such as `<prefix>/tenant`.',
+    meaning: 'Prefix of metadata labels and annotations, such as `<prefix>/tenant`.',
     parser: subdomain('label prefix', 'meterfeed.io'),
     default: 'meterfeed.io',
     test: 'operator/discovery/metadata.test.ts',
   },
   defaultTenantClass: {
     variable: 'DEFAULT_TENANT_CLASS',
-    meaning: 'Class of tenant clusters that carry none.',
+    meaning: 'Class of tenant clusters without one.',
     parser: text(128),
     fields: ['MeteringPolicy spec.defaultTenantClass'],
     test: 'operator/discovery/discover.test.ts',
@@ -53,7 +51,7 @@ export const IDENTITY = {
   tenantSource: {
     variable: 'TENANT_SOURCE',
     meaning:
-      'Whom usage is billed to unless a label or a TenantOverride says so: each tenant cluster, or each platform project.',
+      'The tenant where no label or TenantOverride names one: the tenant cluster, or the platform project.',
     parser: choice('cluster', 'project'),
     default: 'cluster',
     fields: ['MeteringPolicy spec.tenantSource'],

@@ -16,15 +16,14 @@ import type { Setting, SettingTable } from './setting.ts';
 export const METERING = {
   windowMs: {
     variable: 'COLLECTION_INTERVAL',
-    meaning: 'The window size. Windows are aligned to multiples of it since the Unix epoch.',
+    meaning: 'The window size.',
     parser: windowSize(),
     default: '60s',
     fields: ['MeteringPolicy spec.collectionInterval'],
     test: 'operator/metering/windows/window-variables.test.ts',
   },
   settlingDelayMs: {
-    meaning:
-      'How long after its end a window is closed, so that late news of the cluster still counts; shorter than the window.',
+    meaning: 'Wait between a window’s end and its close, shorter than the window.',
     parser: duration('0s', '30s'),
     default: '3s',
     fields: ['MeteringPolicy spec.settlingDelay'],
@@ -32,7 +31,7 @@ export const METERING = {
   },
   maxBackfillMs: {
     variable: 'MAX_BACKFILL',
-    meaning: 'How far back windows missed during a downtime are made up for.',
+    meaning: 'How far back the operator measures windows that it missed.',
     parser: duration('0s', '34d'),
     default: '6h',
     fields: ['MeteringPolicy spec.maxBackfill'],
@@ -40,16 +39,14 @@ export const METERING = {
   },
   cpuMemoryBasis: {
     variable: 'CPU_MEMORY_BASIS',
-    meaning:
-      'What CPU and memory are billed by: usage from the metrics API, requests, or the greater of both.',
+    meaning: 'Bill CPU and memory by usage (metrics API), requests, or the greater.',
     parser: choice('usage', 'requests', 'max'),
     default: 'usage',
     fields: ['MeteringPolicy spec.cpuMemoryBasis', 'TenantOverride spec.metering.cpuMemoryBasis'],
     test: 'operator/discovery/overrides.test.ts',
   },
   podLifetime: {
-    meaning:
-      'From when on a pod is billed: `running` from the first start of any of its containers, `scheduled` from its binding to a node.',
+    meaning: 'A pod’s bill begins with its first container start, or with its binding to a node.',
     parser: choice('running', 'scheduled'),
     default: 'running',
     fields: ['MeteringPolicy spec.podLifetime', 'TenantOverride spec.metering.podLifetime'],
@@ -57,8 +54,7 @@ export const METERING = {
   },
   meterControlPlane: {
     variable: 'METER_CONTROL_PLANE',
-    meaning:
-      'Bill pods, volumes and load balancers of the tenant clusters’ control planes; instance hours normally cover them.',
+    meaning: 'Bill what control planes of tenant clusters use, beside instance hours.',
     parser: boolean(),
     default: 'false',
     fields: [
@@ -69,8 +65,7 @@ export const METERING = {
   },
   meterByNamespace: {
     variable: 'METER_BY_NAMESPACE',
-    meaning:
-      'Split CPU, memory, GPU, storage and load balancer events by the namespace inside the tenant cluster.',
+    meaning: 'Split events by the namespace inside the tenant cluster.',
     parser: boolean(),
     default: 'false',
     fields: [
@@ -80,15 +75,14 @@ export const METERING = {
     test: 'operator/metering/meters/requests.test.ts',
   },
   meterByQueue: {
-    meaning: 'Split CPU, memory and GPU events by the queue of Kueue or KAI that let the pod in.',
+    meaning: 'Split CPU, memory and GPU events by the queue of Kueue or KAI.',
     parser: boolean(),
     default: 'false',
     fields: ['MeteringPolicy spec.meterByQueue', 'TenantOverride spec.metering.meterByQueue'],
     test: 'operator/metering/meters/queues.test.ts',
   },
   gpuQuantity: {
-    meaning:
-      'What GPU hours of pods and resource claims count: GPU-equivalents, a share of a GPU being that share, or devices, each share being one.',
+    meaning: 'A share of a GPU counts as its share, or as one device.',
     parser: choice('equivalents', 'devices'),
     default: 'equivalents',
     fields: ['MeteringPolicy spec.gpuQuantity'],
@@ -97,7 +91,7 @@ export const METERING = {
   watchDeletions: {
     variable: 'WATCH_DELETIONS',
     meaning:
-      'Bill pods and nodes that are deleted within a window to the moment of their deletion; otherwise to the last window end at which they were present.',
+      'Bill deleted pods and nodes to the moment of deletion. Otherwise to the window end before.',
     parser: boolean(),
     default: 'true',
     fields: ['MeteringPolicy spec.watchDeletions'],
@@ -105,7 +99,7 @@ export const METERING = {
   },
   customMetrics: {
     variable: 'CUSTOM_METRICS',
-    meaning: 'Metrics of your own that may be pushed in through `POST /api/v1/events`.',
+    meaning: 'Your own metrics for `POST /api/v1/events`.',
     parser: customMetrics(),
     default: 'none',
     fields: ['MeteringPolicy spec.customMetrics'],
@@ -113,7 +107,7 @@ export const METERING = {
   },
   gpuResources: {
     variable: 'GPU_RESOURCES',
-    meaning: 'Extended resources of which one is a full GPU.',
+    meaning: 'Extended resources that count as full GPUs.',
     parser: list(gpuResource()),
     default: 'nvidia.com/gpu,amd.com/gpu',
     fields: ['MeteringPolicy spec.gpuResources'],
@@ -121,7 +115,7 @@ export const METERING = {
   },
   draGpuDrivers: {
     variable: 'DRA_GPU_DRIVERS',
-    meaning: 'DRA drivers whose devices are metered as GPUs.',
+    meaning: 'DRA drivers whose devices count as GPUs.',
     parser: list(subdomain('driver name', 'gpu.nvidia.com')),
     default: 'gpu.nvidia.com,gpu.amd.com',
     fields: ['MeteringPolicy spec.draGpuDrivers'],
@@ -137,14 +131,14 @@ export const METERING = {
   },
   skuLabel: {
     variable: 'SKU_LABEL',
-    meaning: 'Node label that names the SKU of a node and of its GPUs.',
+    meaning: 'Node label with the SKU of a node and its GPUs.',
     parser: qualifiedName('label key', 'example.com/sku'),
     fields: ['MeteringPolicy spec.skuLabel'],
     test: 'operator/metering/meters/gpu-hours.test.ts',
   },
   capacityTypeLabel: {
     variable: 'CAPACITY_TYPE_LABEL',
-    meaning: 'Node label that names the capacity type; it beats those of cloud providers.',
+    meaning: 'Node label with the capacity type, before those of cloud providers.',
     parser: qualifiedName('label key', 'meterfeed.io/capacity-type'),
     otherwise: '`<LABEL_PREFIX>/capacity-type`',
     fields: ['MeteringPolicy spec.capacityTypeLabel'],
@@ -152,15 +146,14 @@ export const METERING = {
   },
   dedicatedNodeLabel: {
     variable: 'VCLUSTER_NODE_LABEL',
-    meaning:
-      'A further selector of dedicated nodes; `%s` stands for the name of the tenant cluster.',
+    meaning: 'Another label of dedicated nodes; `%s` is the tenant cluster’s name.',
     parser: nodeLabelTemplate(),
     fields: ['MeteringPolicy spec.dedicatedNodeLabel'],
     test: 'operator/metering/meters/dedicated-nodes.test.ts',
   },
   privateNodeBilling: {
     variable: 'PRIVATE_NODE_BILLING',
-    meaning: 'Bill own nodes of tenant clusters whole, or the pods on them.',
+    meaning: 'Bill private nodes whole, or the pods on them.',
     parser: choice('node', 'usage'),
     default: 'node',
     fields: [
@@ -171,15 +164,14 @@ export const METERING = {
   },
   ownNodeTrust: {
     meaning:
-      'Whose word counts about own nodes of tenant clusters: what their own API says, or what the provider’s records of the machines say, and the dearest reading where there is none (docs/explanation/nodes.md#whom-to-trust-about-nodes).',
+      'Which source counts for private nodes: the tenant cluster’s API, or the provider’s records of machines (docs/explanation/metering.md#whose-word-counts).',
     parser: choice('tenant', 'provider'),
     default: 'tenant',
     fields: ['MeteringPolicy spec.ownNodeTrust', 'TenantOverride spec.metering.ownNodeTrust'],
     test: 'operator/metering/meters/own-node-trust.test.ts',
   },
   ownNodeDowntimePercent: {
-    meaning:
-      'Alert where the own nodes of a tenant cluster say that they were down for more than this percentage of the last day; 100 never alerts.',
+    meaning: 'Alert if private nodes report more downtime in a day; 100 never alerts.',
     parser: integer(0, 100),
     default: '10',
     fields: ['MeteringPolicy spec.ownNodeDowntimePercent'],
@@ -187,7 +179,7 @@ export const METERING = {
   },
   maxOwnNodes: {
     meaning:
-      'Own nodes of one tenant cluster that a window bills; those beyond are held and shown (docs/explanation/nodes.md#more-private-nodes-than-are-billed).',
+      'Most private nodes of a tenant cluster that a window bills (docs/explanation/metering.md#more-own-nodes-than-are-billed).',
     parser: integer(0, 20_000),
     default: '1000',
     fields: ['MeteringPolicy spec.maxOwnNodes', 'TenantOverride spec.metering.maxOwnNodes'],
@@ -195,7 +187,7 @@ export const METERING = {
   },
   excludeNamespaces: {
     variable: 'TENANT_EXCLUDE_NAMESPACES',
-    meaning: 'Namespaces inside tenant clusters whose pods are free when pods are billed.',
+    meaning: 'Namespaces inside tenant clusters whose pods are free.',
     parser: list(namespaceName()),
     default: 'kube-system',
     fields: [
@@ -206,7 +198,7 @@ export const METERING = {
   },
   egressQuery: {
     variable: 'EGRESS_QUERY',
-    meaning: 'Replaces the built-in query for egress bytes.',
+    meaning: 'Replaces the query for egress bytes.',
     parser: queryTemplate(),
     otherwise: 'increase of the transmitted-bytes counter',
     fields: ['MeteringPolicy spec.egressQuery', 'TenantOverride spec.metering.egressQuery'],
@@ -214,7 +206,7 @@ export const METERING = {
   },
   gpuUtilQuery: {
     variable: 'GPU_UTIL_QUERY',
-    meaning: 'Replaces the built-in query for GPU utilization, grouped by model name or gpu_type.',
+    meaning: 'Replaces the query for GPU utilization, by model name or gpu_type.',
     parser: queryTemplate(),
     otherwise: 'GPU telemetry',
     fields: ['MeteringPolicy spec.gpuUtilQuery', 'TenantOverride spec.metering.gpuUtilQuery'],
@@ -222,7 +214,7 @@ export const METERING = {
   },
   gpuCountQuery: {
     variable: 'GPU_COUNT_QUERY',
-    meaning: 'Replaces the built-in query for the number of GPUs that utilization covers.',
+    meaning: 'Replaces the query for the number of GPUs that utilization covers.',
     parser: queryTemplate(),
     otherwise: 'GPU telemetry',
     fields: ['MeteringPolicy spec.gpuCountQuery', 'TenantOverride spec.metering.gpuCountQuery'],

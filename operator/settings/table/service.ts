@@ -16,8 +16,7 @@ export const ROLES = ['meter', 'hub', 'all'] as const;
 export const PROMETHEUS = {
   preset: {
     variable: 'PROMETHEUS_PRESET',
-    meaning:
-      'Which labels the built-in queries select by; `vcluster-platform` takes those of the platform’s instance and project.',
+    meaning: 'Labels that built-in queries select by; `vcluster-platform`: instance and project.',
     parser: choice('default', 'vcluster-platform'),
     default: 'default',
     fields: ['MeteringPolicy spec.prometheus.preset'],
@@ -26,7 +25,7 @@ export const PROMETHEUS = {
   metricsFile: {
     variable: 'PROMETHEUS_METRICS_FILE',
     meaning:
-      'File that defines metrics by queries, evaluated per tenant cluster at every window end; its layout is in docs/explanation/prometheus.md#metrics-of-your-own. Followed while the operator runs.',
+      'File with metrics by queries (docs/explanation/metering.md). Changes count without a restart.',
     parser: absolutePath(),
     test: 'operator/prometheus/metrics-file.test.ts',
   },
@@ -36,28 +35,28 @@ export const PROMETHEUS = {
 export const LEDGER = {
   dataDir: {
     variable: 'DATA_DIR',
-    meaning: 'Directory of the ledger and its sums, unless LEDGER_URL names a database.',
+    meaning: 'Directory of the ledger, unless LEDGER_URL is set.',
     parser: absolutePath(),
     default: '/var/lib/vbilling-data',
     test: 'operator/app/process-variables.test.ts',
   },
   databaseFile: {
     variable: 'LEDGER_URL_FILE',
-    meaning: 'A file with what LEDGER_URL would say in its place, read at start.',
+    meaning: 'File with LEDGER_URL, read at start.',
     parser: absolutePath(),
     test: 'operator/app/open-ledger.test.ts',
   },
   durability: {
     variable: 'LEDGER_DURABILITY',
     meaning:
-      'When usage counts as stored in PostgreSQL: `standby` acknowledges nothing unless a synchronous standby is configured; `storage` trusts the one server, for services whose storage is replicated below it.',
+      'When usage counts as stored in PostgreSQL: `standby` needs a synchronous standby, `storage` trusts one server with replicated storage.',
     parser: choice('standby', 'storage'),
     default: 'standby',
     test: 'operator/ledger/postgres/durability.test.ts',
   },
   retentionMs: {
     variable: 'RETENTION',
-    meaning: 'How long closed ledger segments are kept after every destination has consumed them.',
+    meaning: 'How long events stay after every destination got them.',
     parser: duration('1h', '36500d'),
     default: '168h',
     fields: ['MeteringPolicy spec.retention'],
@@ -69,7 +68,7 @@ export const LEDGER = {
 export const INGEST = {
   unknownTenants: {
     meaning:
-      'What becomes of pushed usage of a tenant that nobody knows: `hold` keeps it until somebody releases or renames it, `create` makes a customer of the name at once (docs/reference/events.md#unknown-tenants).',
+      'Pushed usage of unknown tenants: hold it, or create a customer (docs/reference/events.md#unknown-tenants).',
     parser: choice('hold', 'create'),
     default: 'hold',
     fields: ['MeteringPolicy spec.ingest.unknownTenants'],
@@ -82,7 +81,7 @@ export const HTTP = {
   probe: {
     variable: 'PROBE_ADDR',
     meaning:
-      'Address of `/healthz` and `/readyz` alone, for the kubelet: whoever fills the connections of LISTEN_ADDR cannot keep it from them. The StatefulSet sets `:8081`.',
+      'Separate address of `/healthz` and `/readyz` for the kubelet. The StatefulSet sets `:8081`.',
     parser: listenAddress(),
     otherwise: 'the probes have no port of their own',
     test: 'operator/http/hostile-peers.test.ts',
@@ -90,16 +89,14 @@ export const HTTP = {
   apiTokens: {
     variable: 'API_TOKEN',
     absent: [],
-    meaning:
-      'Bearer token of `/api/*`; several during rotation. Without one, reading is open and changing is refused.',
+    meaning: 'Tokens of `/api/*`. Without one everybody can read and nobody can change.',
     parser: secrets(),
     shown: 'masked',
     test: 'operator/http/access.test.ts',
   },
   apiTokenFile: {
     variable: 'API_TOKEN_FILE',
-    meaning:
-      'A file with more tokens as in API_TOKEN, one a line. It is read again when it changes; a token that is gone from it is good for five minutes more.',
+    meaning: 'File with more tokens, one a line. A removed token works five more minutes.',
     parser: absolutePath(),
     test: 'operator/http/tokens.test.ts',
   },
@@ -107,7 +104,7 @@ export const HTTP = {
     variable: 'PORTAL_KEYS',
     absent: [],
     meaning:
-      'Private keys of the tokens of `/portal`, the first signs and all are good; from then on reading needs a token as well. Prefer PORTAL_KEYS_FILE (docs/how-to/portal.md).',
+      'Private keys of portal tokens; the first signs. With them reading needs a token (docs/how-to/portal.md).',
     parser: signingKeys(),
     otherwise: 'there is no portal',
     shown: 'masked',
@@ -115,8 +112,7 @@ export const HTTP = {
   },
   portalKeysFile: {
     variable: 'PORTAL_KEYS_FILE',
-    meaning:
-      'A file with keys as in PORTAL_KEYS, in front of those. It is read again when it changes; a key that is gone from it is good for nothing from then on.',
+    meaning: 'File with keys, before those of PORTAL_KEYS. A removed key stops at once.',
     parser: absolutePath(),
     test: 'operator/http/tokens.test.ts',
   },
@@ -127,7 +123,7 @@ export const ENFORCEMENT = {
   mode: {
     variable: 'ENFORCEMENT_MODE',
     meaning:
-      'What billing alerts lead to: a recorded state, marks on control planes as well, or refused pods of suspended tenants as well (docs/how-to/enforcement.md).',
+      'Billing alerts only set a state, also mark control planes, or also refuse pods of suspended tenants (docs/how-to/enforcement.md).',
     parser: choice('observe', 'annotate', 'enforce'),
     default: 'observe',
     fields: ['MeteringPolicy spec.enforcement.mode', 'TenantOverride spec.enforcement'],
@@ -135,16 +131,14 @@ export const ENFORCEMENT = {
   },
   rules: {
     variable: 'ENFORCEMENT_RULES',
-    meaning:
-      'The billing state that an event type of a billing provider leads to, in place of or beside the built-in ones.',
+    meaning: 'Billing states by event type of a billing system, before the built-in rules.',
     parser: enforcementRules(),
     default: 'none',
     fields: ['MeteringPolicy spec.enforcement.rules'],
     test: 'operator/billing/enforcement/inbox.test.ts',
   },
   neverSuspend: {
-    meaning:
-      'Ids of tenants whose pods are never refused, whatever billing systems and budgets say.',
+    meaning: 'Tenants whose pods are never refused.',
     parser: list(text(400)),
     default: 'none',
     fields: ['MeteringPolicy spec.enforcement.neverSuspend'],
@@ -156,7 +150,7 @@ export const ENFORCEMENT = {
 export const LOG = {
   level: {
     variable: 'LOG_LEVEL',
-    meaning: 'The least severe messages to log.',
+    meaning: 'Least severe messages to log.',
     parser: choice('debug', 'info', 'warn', 'error'),
     default: 'info',
     fields: ['MeteringPolicy spec.logLevel'],
@@ -175,22 +169,21 @@ export const LOG = {
 export const PROCESS_VARIABLES = {
   ROLE: {
     meaning:
-      'What this process is in a fleet (docs/how-to/fleet.md): `meter` meters its cluster and feeds no destination but the BillingDestinations there, `hub` meters nothing and feeds its destinations out of every stream of the database, `all` is one operator by itself.',
+      'Role in a fleet (docs/how-to/fleet.md): `meter` meters its cluster, `hub` delivers all streams of the database, `all` is one operator alone.',
     parser: choice(...ROLES),
     default: 'all',
     test: 'operator/app/hub/hub.test.ts',
   },
   LEDGER_URL: {
     meaning:
-      'PostgreSQL database to keep the ledger in, 15 or newer, on a host that always leads to the primary (docs/how-to/postgresql.md). A hub may have several.',
+      'PostgreSQL (15 or newer) for the ledger. The host must lead to the primary. A hub may have several.',
     parser: ledgerUrls(),
     otherwise: 'the ledger is in DATA_DIR',
     shown: 'url',
     test: 'operator/app/open-ledger.test.ts',
   },
   REPLICATED: {
-    meaning:
-      'Whether several processes run on one ledger, as the Deployment of the component `replicated` has it: then none starts without LEDGER_URL. With a database they may be several in any case.',
+    meaning: 'Set by the component `replicated`: no process starts without LEDGER_URL.',
     parser: boolean(),
     default: 'false',
     test: 'operator/settings/invalid-environment.test.ts',
@@ -203,53 +196,52 @@ export const PROCESS_VARIABLES = {
   },
   INGEST_TOKEN: {
     meaning:
-      'Bearer token of `POST /api/v1/events`; several during rotation, each for all metrics and tenants or for those named behind it. Ingest is disabled when there is neither this nor API_TOKEN.',
+      'Tokens of `POST /api/v1/events`, each for everything or for named metrics and tenants. Without this and API_TOKEN nobody can push.',
     parser: ingestTokens(),
     otherwise: 'API_TOKEN',
     shown: 'masked',
     test: 'operator/http/access.test.ts',
   },
   INGEST_TOKEN_FILE: {
-    meaning: 'As API_TOKEN_FILE, with tokens as in INGEST_TOKEN.',
+    meaning: 'As API_TOKEN_FILE, for INGEST_TOKEN.',
     parser: absolutePath(),
     test: 'operator/http/tokens.test.ts',
   },
   PROMETHEUS_URL: {
-    meaning:
-      'A Prometheus-compatible HTTP query API; enables egress and GPU utilization. Basic credentials in it are accepted.',
+    meaning: 'A Prometheus-compatible query API. Enables egress and GPU utilization.',
     parser: prometheusUrl(),
     shown: 'url',
     fields: ['MeteringPolicy spec.prometheus.url', 'MeteringPolicy spec.prometheus.basicAuth'],
     test: 'operator/prometheus/prometheus-client.test.ts',
   },
   PROMETHEUS_HEADERS: {
-    meaning: 'Headers added to queries, such as a tenant id or `Authorization`.',
+    meaning: 'Headers added to queries, such as `Authorization`.',
     parser: headers(),
     shown: 'masked',
     fields: ['MeteringPolicy spec.prometheus.headers'],
     test: 'operator/prometheus/prometheus-client.test.ts',
   },
   PROMETHEUS_BEARER_TOKEN_FILE: {
-    meaning: 'File with a bearer token, read again on every query.',
+    meaning: 'File with a bearer token, read on every query.',
     parser: absolutePath(),
     fields: ['MeteringPolicy spec.prometheus.bearerTokenSecretRef'],
     test: 'operator/prometheus/prometheus-client.test.ts',
   },
   OTEL_EXPORTER_OTLP_ENDPOINT: {
     meaning:
-      'Collector of OpenTelemetry that metrics and traces of the operator itself go to, by OTLP over HTTP, without `/v1/…` (docs/how-to/opentelemetry.md).',
+      'OpenTelemetry collector (OTLP over HTTP) for metrics and traces, without `/v1/…` (docs/how-to/opentelemetry.md).',
     parser: baseUrl(),
     otherwise: 'nothing is exported',
     test: 'operator/app/otlp.test.ts',
   },
   OTEL_EXPORTER_OTLP_HEADERS: {
-    meaning: 'Headers added to what goes to the collector.',
+    meaning: 'Headers of requests to the collector.',
     parser: headers(),
     shown: 'masked',
     test: 'operator/app/otlp.test.ts',
   },
   OTEL_METRIC_EXPORT_INTERVAL: {
-    meaning: 'Milliseconds between two reports of metrics to the collector.',
+    meaning: 'Milliseconds between two exports of metrics.',
     parser: integer(1_000, 3_600_000),
     default: '60000',
     test: 'operator/app/otlp.test.ts',

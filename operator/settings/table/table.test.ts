@@ -19,13 +19,13 @@ test('one name stands for two variables', () => {
   expect(names.length).toBe(new Set(names).size);
 });
 
-test('the documentation names a test that does not exist', () => {
+test('a setting names a test that does not exist', () => {
   const files = new Set(settings(DESTINATIONS).map(([, variable]) => variable.test));
   const root = new URL('../../../', import.meta.url);
   expect([...files].filter((file) => !existsSync(new URL(file, root)))).toStrictEqual([]);
 });
 
-test('the documentation names a test that knows nothing of the variable, or only that it is parsed', () => {
+test('a setting names a test that knows nothing of the variable, or only that it is parsed', () => {
   const root = new URL('../../../', import.meta.url);
   const camelCase = (name: string) =>
     name.toLowerCase().replace(/_(.)/g, (_, letter: string) => letter.toUpperCase());

@@ -1,4 +1,5 @@
 import { html, useEffect, useState } from './preact.js';
+import { documentPlace } from './documents.js';
 import { link } from './location.js';
 
 const NAVIGATION = [
@@ -72,6 +73,7 @@ export function SiteFooter({ status }) {
     <footer class="site">
       <${ThemeButton} />
       <a href=${link(['docs', 'README.md'])}>Documentation</a>
+      <a href=${documentPlace('reference/glossary.md')}>Glossary</a>
       ${status && html`<span class="muted">meterfeed ${status.version}. All times are UTC.</span>`}
     </footer>
   `;
