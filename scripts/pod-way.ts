@@ -14,31 +14,22 @@ export interface Step {
 
 /**
  * From the watch event of a pod to its delivered usage event, on LevelDB and to a webhook, in the order of the calls.
- * Helpers that a step calls and comes back from, such as decimals and logs, are left out.
+ * Helpers that a step calls and comes back from, such as decimals, event ids and logs, are left out, and so are guards
+ * that only check whether this process still leads.
  */
 export const STEPS: readonly Step[] = [
   step('operator/kubernetes/list-and-watch.ts', 'followWatch', 'reads the watch line by line'),
   step(
     'operator/kubernetes/reflector.ts',
     '#change',
-    'keeps one view of each object, calls the handlers',
+    'dates each change, and notes where the watch goes on',
   ),
   step(
-    'operator/kubernetes/namespaced-source.ts',
-    'createSource',
-    'one watch, or one for each namespace',
+    'operator/kubernetes/live-view.ts',
+    'upsert',
+    'keeps one view of each object; calls the handlers, later while a window is measured',
   ),
   step('operator/app/watches.ts', 'createWatches', 'names the view and the handlers of each kind'),
-  step(
-    'operator/kubernetes/queued-arrivals.ts',
-    'take',
-    'queues changes while a window is measured',
-  ),
-  step(
-    'operator/metering/timelines/pod.ts',
-    'followPod',
-    'reads what bears on billing, dates each change',
-  ),
   step(
     'operator/metering/timelines/observation.ts',
     'createObservation',
@@ -46,13 +37,13 @@ export const STEPS: readonly Step[] = [
   ),
   step(
     'operator/metering/timelines/timelines.ts',
-    'upserted',
-    'finds or begins the timeline of the pod',
+    '#see',
+    'finds or begins the timeline of the pod, brackets when the change became true',
   ),
   step(
-    'operator/metering/timelines/timeline-follower.ts',
-    'see',
-    'brackets when the change became true',
+    'operator/metering/timelines/pod.ts',
+    'followPod',
+    'reads what bears on billing, dates each change',
   ),
   step('operator/metering/timelines/timeline.ts', 'enter', 'ends a span and begins the next'),
   step('operator/metering/windows/collector.ts', '#closeWindows', 'wakes up when a window is due'),
@@ -68,10 +59,9 @@ export const STEPS: readonly Step[] = [
   ),
   step(
     'operator/metering/windows/measure-window.ts',
-    'measureWindow',
+    'runMeters',
     'measures scope by scope, contains failures',
   ),
-  step('operator/metering/windows/measure-scope.ts', 'runMeters', 'runs the meters of a scope'),
   step('operator/metering/meters/meters.ts', 'METERS', 'names the meters of pods'),
   step('operator/metering/meters/cpu-memory.ts', 'meterCpuAndMemory', 'charges the spans of a pod'),
   step(
@@ -86,7 +76,6 @@ export const STEPS: readonly Step[] = [
     'assembleEvents',
     'makes an event of each charge, rounds once',
   ),
-  step('operator/model/event-id.ts', 'deriveEventId', 'derives the id from what is charged'),
   step(
     'operator/metering/windows/appender.ts',
     'append',
@@ -96,8 +85,11 @@ export const STEPS: readonly Step[] = [
   step('operator/ledger/leveldb/level-ledger.ts', 'append', 'encodes the events'),
   step('operator/ledger/writer.ts', 'Writer', 'joins requests into one write'),
   step('operator/ledger/leveldb/store.ts', 'Store', 'writes and syncs'),
-  step('operator/ledger/leveldb/plan-batch.ts', 'planBatch', 'drops repeats, numbers what is new'),
-  step('operator/ledger/leveldb/batch-operations.ts', 'planEvents', 'chains and encodes the rows'),
+  step(
+    'operator/ledger/leveldb/plan-batch.ts',
+    'planBatch',
+    'drops repeats, numbers what is new, chains and encodes the rows',
+  ),
   step(
     'operator/delivery/feeder/feeder.ts',
     '#advance',
@@ -107,13 +99,7 @@ export const STEPS: readonly Step[] = [
   step(
     'operator/delivery/feeder/send-round.ts',
     'SendRound',
-    'provisions tenants, sends what is ready',
-  ),
-  step('operator/delivery/records/in-flight.ts', 'begin', 'records the attempt before it is made'),
-  step(
-    'operator/delivery/feeder/send-batch.ts',
-    'sendBatch',
-    'narrows a refusal down to its event',
+    'provisions tenants, sends what is ready, narrows a refusal down to its event',
   ),
   step('operator/destinations/destination.ts', 'Destination', 'what every billing system can do'),
   step(
@@ -121,8 +107,7 @@ export const STEPS: readonly Step[] = [
     'send',
     'signs and posts a batch of CloudEvents',
   ),
-  step('operator/outbound/http-client.ts', 'HttpClient', 'a request and its outcomes'),
-  step('operator/outbound/outbound.ts', '#attempt', 'checks the address, makes the request'),
+  step('operator/outbound/http-client.ts', '#attempt', 'checks the address, makes the request'),
 ];
 
 function step(file: string, name: string, does: string): Step {

@@ -3,7 +3,7 @@ import { WORKLOAD_SELECTOR } from '../discovery/vcluster/selection.ts';
 import type { DiscoverySources } from '../discovery/sources.ts';
 import { PLATFORM_INSTANCES, platformInstance } from '../discovery/vcluster/views.ts';
 import type { Connection } from '../kubernetes/connection.ts';
-import { QueuedArrivals } from '../kubernetes/queued-arrivals.ts';
+import { QueuedArrivals } from '../kubernetes/live-view.ts';
 import { createSource } from '../kubernetes/namespaced-source.ts';
 import { preferServedVersion } from '../kubernetes/served-version.ts';
 import type { ReflectorMetrics } from '../kubernetes/metrics.ts';
@@ -193,7 +193,8 @@ function createWatchFactory(options: WatchesOptions, arrivals: QueuedArrivals): 
       connection,
       resource,
       project,
-      handlers: handlers.map((handler) => arrivals.handler(handler)),
+      handlers,
+      arrivals,
       clock,
       random,
       logger,

@@ -1,5 +1,6 @@
 import { isDeepStrictEqual } from 'node:util';
 import type { Logger } from '../telemetry/logger.ts';
+import type { Turn } from '../telemetry/turn.ts';
 import { identify } from './resource.ts';
 import type { Arrival, Projected, Projection, RawObject, SourceHandler } from './source.ts';
 
@@ -8,6 +9,8 @@ interface LiveViewOptions<T extends Projected> {
   /** False for an object that nothing may be made of: what was known under its name stays. */
   readonly accepts?: ((object: RawObject) => boolean) | undefined;
   readonly handlers: readonly SourceHandler<T>[];
+  /** Where changes wait for the handlers; without it they are called at once. */
+  readonly arrivals?: QueuedArrivals | undefined;
   readonly logger: Logger;
   /** For log lines. */
   readonly resource: string;
@@ -131,9 +134,11 @@ export class LiveView<T extends Projected> {
 
   /** A handler's mistake must cost neither the watch nor the other handlers. */
   #tell(call: (handler: SourceHandler<T>) => void): void {
-    for (const handler of this.#options.handlers) {
+    const { handlers, arrivals } = this.#options;
+    for (const handler of handlers) {
       try {
-        call(handler);
+        if (arrivals === undefined) call(handler);
+        else arrivals.take(() => call(handler));
       } catch (error) {
         this.#reportThrown('handler', error);
       }
@@ -144,5 +149,55 @@ export class LiveView<T extends Projected> {
     const { logger, resource, onHandlerFailure } = this.#options;
     onHandlerFailure();
     logger.error(`[controller] ${who} of ${resource} threw`, { error });
+  }
+}
+
+/** What watches bring while nothing may change what is known of their objects: it waits, in order. */
+export class QueuedArrivals {
+  readonly #logger: Pick<Logger, 'error'>;
+  #waiting: (() => void)[] | undefined;
+
+  /** An exception of what has waited is logged, as one of a handler is. */
+  constructor(logger: Pick<Logger, 'error'>) {
+    this.#logger = logger;
+  }
+
+  get isQueueing(): boolean {
+    return this.#waiting !== undefined;
+  }
+
+  /** From now on everything waits. */
+  begin(): void {
+    this.#waiting ??= [];
+  }
+
+  /** Calls it at once, or in its turn when the others are released. */
+  take(arrival: () => void): void {
+    if (this.#waiting === undefined) arrival();
+    else this.#waiting.push(arrival);
+  }
+
+  /** Calls everything that waits. */
+  release(): void {
+    const waiting = this.#waiting ?? [];
+    this.#waiting = undefined;
+    for (const arrival of waiting) this.#call(arrival);
+  }
+
+  /** The same with time for others in between; what arrives meanwhile comes last. */
+  async releaseInTurns(turn: Turn): Promise<void> {
+    for (const arrival of this.#waiting ?? []) {
+      if (turn.isOver) await turn.next();
+      this.#call(arrival);
+    }
+    this.#waiting = undefined;
+  }
+
+  #call(arrival: () => void): void {
+    try {
+      arrival();
+    } catch (error) {
+      this.#logger.error('[controller] a change that waited cannot be applied', { error });
+    }
   }
 }

@@ -1,6 +1,7 @@
 import type { Clock } from '../telemetry/clock.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import type { Connection } from './connection.ts';
+import type { QueuedArrivals } from './live-view.ts';
 import type { ReflectorMetrics } from './metrics.ts';
 import type { ApiResource, Projected, Projection, RawObject, SourceHandler } from './source.ts';
 
@@ -48,6 +49,8 @@ export interface ReflectorOptions<T extends Projected> extends WatchMeans {
   /** False for an object that nothing may be made of: what was known under its name stays. */
   readonly accepts?: (object: RawObject) => boolean;
   readonly handlers: readonly SourceHandler<T>[];
+  /** Where changes wait for the handlers; without it they are called at once. */
+  readonly arrivals?: QueuedArrivals;
   readonly metrics?: ReflectorMetrics;
   readonly labelSelector?: string;
   readonly fieldSelector?: string;

@@ -76,6 +76,7 @@ export class Reflector<T extends Projected> implements Source<T> {
       project: kept.project,
       accepts: kept.accepts,
       handlers: kept.handlers,
+      arrivals: kept.arrivals,
       logger,
       resource: name,
       initial: resume?.objects ?? [],

@@ -2,8 +2,8 @@ import { createServer } from 'node:net';
 import { Registry } from 'prom-client';
 import { afterEach, expect, test } from 'vitest';
 import { systemClock } from '../telemetry/system-clock.ts';
-import type { HttpClient, HttpFailure } from './http-client.ts';
-import { createOutbound, type HttpClientOptions, type OutboundOptions } from './outbound.ts';
+import type { HttpClient, HttpClientOptions, HttpFailure } from './http-client.ts';
+import { createOutbound, type OutboundOptions } from './outbound.ts';
 import { type Answer, startTestServer, type TestServer } from './testing/test-server.ts';
 
 const closers: (() => Promise<void>)[] = [];

@@ -1,5 +1,5 @@
 import type { Connection } from '../kubernetes/connection.ts';
-import { QueuedArrivals } from '../kubernetes/queued-arrivals.ts';
+import { QueuedArrivals } from '../kubernetes/live-view.ts';
 import type { ResumePoint } from '../kubernetes/reflector-options.ts';
 import { Reflector } from '../kubernetes/reflector.ts';
 import type {

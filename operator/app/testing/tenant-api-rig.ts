@@ -3,7 +3,7 @@ import { Registry } from 'prom-client';
 import type { TestCluster } from '../../../e2e/control-plane/test-cluster.ts';
 import type { Settings } from '../../settings/settings.ts';
 import type { TenantCluster } from '../../discovery/tenant-cluster.ts';
-import { QueuedArrivals } from '../../kubernetes/queued-arrivals.ts';
+import { QueuedArrivals } from '../../kubernetes/live-view.ts';
 import type { Connection } from '../../kubernetes/connection.ts';
 import type { Projected } from '../../kubernetes/source.ts';
 import { createCapturingLogger } from '../../kubernetes/testing/capturing-logger.ts';

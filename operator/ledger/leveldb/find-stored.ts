@@ -112,6 +112,19 @@ export async function findEvent(id: string, view: StoreView): Promise<UsageEvent
   return undefined;
 }
 
+/** The end of the window of an event, RFC 3339; undefined where no segment has it. Rejects where it cannot be read. */
+export async function windowEndAt(sequence: number, view: StoreView): Promise<string | undefined> {
+  const read = async (database: Database, where: string): Promise<string> =>
+    (await readEvent(database, where, sequence)).window_end;
+  if (holds(view.segment, sequence)) return read(view.active, view.activeName);
+  const segment = view.sealed.find((candidate) => holds(candidate, sequence));
+  return segment === undefined ? undefined : view.pool.use(segment, read);
+}
+
+function holds(segment: SegmentSummary, sequence: number): boolean {
+  return sequence >= segment.firstSequence && sequence <= segment.lastSequence;
+}
+
 /** All segments that can be read, the active one last. */
 export function readableSegments(view: StoreView): readonly (SegmentSummary | SealedSegment)[] {
   return [...view.sealed.filter(({ givenUp }) => givenUp !== true), view.segment];

@@ -1,29 +1,38 @@
-import type { Turn } from '../../telemetry/turn.ts';
 import type { UsageEvent } from '../../model/event.ts';
-import type { Cursor, EventOutcome, RecordChange } from '../ledger.ts';
+import type { Turn } from '../../telemetry/turn.ts';
 import { AcceptedEvents } from '../accepted-events.ts';
+import { checksumOf, keySeed, sealValue } from '../checked-value.ts';
+import { BatchTree, chainValue, encodeStoredEvents } from '../event-chain.ts';
 import { isEvidence } from '../evidence-keys.ts';
-import {
-  type EntryChange,
-  evidenceOperation,
-  planEvents,
-  planChanges,
-} from './batch-operations.ts';
-import type { Database, Operation } from './database.ts';
-import { readEvent } from './event-walk.ts';
 import { ledgerFailure } from '../failures.ts';
+import type { Cursor, EventOutcome, RecordChange } from '../ledger.ts';
+import type { Request, RequestOutcome } from '../writer.ts';
+import { batchMarkOperation } from './batch-marks.ts';
+import type { Database, Operation } from './database.ts';
 import { toLedgerFailure } from './failures.ts';
-import { findStored, type OfferedEvent, type StoreView } from './find-stored.ts';
-import { idKey, KEY_SPACE, numberKey, STATE_KEY, textKey } from './keys.ts';
+import { findStored, type OfferedEvent, type StoreView, windowEndAt } from './find-stored.ts';
 import {
+  encodeIdValue,
+  idKey,
+  isDerivedId,
+  KEY_SPACE,
+  numberKey,
+  STATE_KEY,
+  textKey,
+} from './keys.ts';
+import { parseInstant } from './parse-instant.ts';
+import {
+  addEntry,
   type Contents,
   encodeState,
-  linkAfter,
+  type EntrySum,
   type LedgerState,
+  linkAfter,
+  removeEntry,
   type SealedSegment,
   type SegmentSummary,
+  type TimeRange,
 } from './state.ts';
-import type { Request, RequestOutcome } from '../writer.ts';
 
 const NO_KEY = Buffer.of();
 
@@ -82,6 +91,13 @@ function offeredBy(request: LevelRequest, deduplicate: boolean): readonly Offere
 }
 
 type StoredById = ReadonlyMap<string, UsageEvent>;
+
+/** A change of one entry: a record, a cursor or a line of the list of sealed segments. */
+interface EntryChange {
+  readonly key: Buffer;
+  /** undefined deletes. */
+  readonly body: string | undefined;
+}
 
 /** A batch in the making: requests are added in order, each seeing what those before it change. */
 class BatchDraft {
@@ -236,14 +252,88 @@ async function withWindowEnd(cursor: Cursor, view: StoreView): Promise<Cursor> {
   return windowEnd === undefined ? cursor : { ...cursor, windowEnd };
 }
 
-async function windowEndAt(sequence: number, view: StoreView): Promise<string | undefined> {
-  const read = async (database: Database, where: string): Promise<string> =>
-    (await readEvent(database, where, sequence)).window_end;
-  if (holds(view.segment, sequence)) return read(view.active, view.activeName);
-  const segment = view.sealed.find((candidate) => holds(candidate, sequence));
-  return segment === undefined ? undefined : view.pool.use(segment, read);
+/** The operations that store events at the end of a segment, and the segment's summary after them. Their ids enter the filter. */
+function planEvents(
+  accepted: readonly OfferedEvent[],
+  before: SegmentSummary,
+  { deduplicate, ids }: Pick<StoreView, 'deduplicate' | 'ids'>,
+  now: number,
+): { readonly operations: readonly Operation[]; readonly segment: SegmentSummary } {
+  const operations: Operation[] = [];
+  if (accepted.length === 0) return { operations, segment: before };
+  const first = before.lastSequence + 1;
+  const texts = accepted.map(({ text }) => text);
+  const { values, bytes } = encodeStoredEvents(first, texts);
+  const tree = new BatchTree();
+  let { starts, ends, foreignIds } = before;
+  for (const [index, value] of values.entries()) {
+    const sequence = first + index;
+    operations.push({ type: 'put', key: numberKey(KEY_SPACE.event, sequence), value });
+    const offer = accepted[index];
+    if (offer === undefined) continue;
+    const { event, key, text } = offer;
+    tree.add(sequence, event.tenant, text);
+    if (deduplicate) {
+      // Before they are stored, so that the filter knows them whatever becomes of the batch.
+      ids.add(key);
+      operations.push({ type: 'put', key, value: encodeIdValue(sequence) });
+    }
+    starts = widen(starts, parseInstant(event.window_start));
+    ends = widen(ends, parseInstant(event.window_end));
+    foreignIds ||= !isDerivedId(event.id);
+  }
+  const lastSequence = before.lastSequence + accepted.length;
+  const root = tree.root();
+  const chain = chainValue(before.chain, first, root);
+  operations.push(batchMarkOperation({ lastSequence, appendedAt: now, chain, root }));
+  const segment: SegmentSummary = {
+    ...before,
+    lastSequence,
+    chain,
+    bytes: before.bytes + bytes.length,
+    foreignIds,
+    ...(starts !== undefined && { starts }),
+    ...(ends !== undefined && { ends }),
+  };
+  return { operations, segment };
 }
 
-function holds(segment: SegmentSummary, sequence: number): boolean {
-  return sequence >= segment.firstSequence && sequence <= segment.lastSequence;
+/** What stores evidence in the segment of its events. It is not in the sum of all entries, and no new segment gets a copy. */
+function evidenceOperation({ key: text, value }: RecordChange): Operation {
+  const key = textKey(KEY_SPACE.evidence, text);
+  if (value === undefined) return { type: 'del', key };
+  return { type: 'put', key, value: sealValue(keySeed(key), value) };
+}
+
+/** The range that also covers a time. */
+function widen(range: TimeRange | undefined, time: number): TimeRange {
+  if (range === undefined) return { from: time, to: time };
+  if (time < range.from) return { ...range, from: time };
+  return time > range.to ? { ...range, to: time } : range;
+}
+
+/** The operations of entry changes, and the sum of all entries after them; thousands of them in turns. */
+async function planChanges(
+  changes: readonly EntryChange[],
+  before: EntrySum,
+  database: Database,
+  turn: Turn,
+): Promise<{ readonly operations: readonly Operation[]; readonly sum: EntrySum }> {
+  const operations: Operation[] = [];
+  if (changes.length === 0) return { operations, sum: before };
+  let sum = before;
+  const oldValues = await database.getMany(changes.map(({ key }) => key));
+  for (const [index, { key, body }] of changes.entries()) {
+    if (turn.isOver) await turn.next();
+    const old = oldValues[index];
+    if (old !== undefined) sum = removeEntry(sum, checksumOf(old));
+    if (body !== undefined) {
+      const value = sealValue(keySeed(key), body);
+      sum = addEntry(sum, checksumOf(value));
+      operations.push({ type: 'put', key, value });
+      continue;
+    }
+    if (old !== undefined) operations.push({ type: 'del', key });
+  }
+  return { operations, sum };
 }

@@ -1,10 +1,16 @@
-import type { Arrival, Projected, SourceHandler } from '../../kubernetes/source.ts';
+import {
+  type Arrival,
+  type Bracket,
+  happenedBetween,
+  type Projected,
+  type SourceHandler,
+} from '../../kubernetes/source.ts';
 import { atOnce } from '../../model/at-once.ts';
-import { KeptTimelines, type UnwrittenTimelines } from './kept-timelines.ts';
+import { createTracked, KeptTimelines, type UnwrittenTimelines } from './kept-timelines.ts';
 import { SettledUntil } from './settled-until.ts';
-import { TimelineFollower } from './timeline-follower.ts';
+import { type Sighting, sightingOf } from './sighting.ts';
+import { agreeBefore, enter, type Span, type Timeline, wholly, widthOf } from './timeline.ts';
 import type { Observed, SettledPart, TimelineRules, Tracked } from './timeline-rules.ts';
-import type { Timeline } from './timeline.ts';
 
 interface TimelinesOptions {
   /** Is called for each API time that was moved. */
@@ -16,15 +22,14 @@ export class Timelines<T extends Observed, S> implements SourceHandler<T> {
   readonly #rules: TimelineRules<T, S>;
   readonly #kept = new KeptTimelines<T, S>();
   readonly #settled = new SettledUntil();
-  readonly #follower: TimelineFollower<T, S>;
+  readonly #countClamped: () => void;
 
   constructor(
     rules: TimelineRules<T, S>,
     { countClamped = () => undefined }: TimelinesOptions = {},
   ) {
     this.#rules = rules;
-    const [kept, settled] = [this.#kept, this.#settled];
-    this.#follower = new TimelineFollower({ rules, kept, settled, countClamped });
+    this.#countClamped = countClamped;
   }
 
   /** Names the kind in the journal. */
@@ -63,11 +68,18 @@ export class Timelines<T extends Observed, S> implements SourceHandler<T> {
   }
 
   upserted(next: T, _previous: T | undefined, arrival: Arrival): void {
-    this.#follower.see(next, arrival);
+    this.#see(next, arrival);
   }
 
+  /** The object is gone; `last` is its last version. */
   deleted(last: T, arrival: Arrival): void {
-    this.#follower.delete(last, arrival);
+    const known = arrival.late ? this.#kept.index.find(last) : undefined;
+    const timeline = known ?? this.#see(last, arrival);
+    const seen = this.#sighting(timeline, last, arrival, false);
+    this.#end(timeline, seen.from, (latest) => {
+      if (this.#rules.finish === undefined) enter(timeline, undefined, latest, widthOf(seen));
+      else this.#rules.finish(timeline, last, seen, latest);
+    });
   }
 
   /**
@@ -117,7 +129,7 @@ export class Timelines<T extends Observed, S> implements SourceHandler<T> {
       if (left === 0) return;
       left -= 1;
       if (timeline.gone) continue;
-      this.#follower.readAnew(timeline, now());
+      this.#readAgain(timeline, now());
       yield;
     }
   }
@@ -135,8 +147,101 @@ export class Timelines<T extends Observed, S> implements SourceHandler<T> {
   ): void {
     for (const timeline of this.#kept.index.all()) {
       if (timeline.gone || !isListed(timeline.namespace) || holds(timeline)) continue;
-      this.#follower.miss(timeline, { known: knownUntil, listedAt });
+      this.#miss(timeline, { known: knownUntil, listedAt });
     }
     this.#settled.notePast();
+  }
+  /** A version of an object, whose timeline begins with the first one. */
+  #see(next: T, arrival: Arrival): Tracked<T, S> {
+    const known = this.#kept.index.find(next);
+    const timeline = known ?? createTracked<T, S>(next, arrival.at);
+    const seen = this.#sighting(timeline, next, arrival, known === undefined);
+    const before = timeline.spans;
+    wholly(timeline, () => this.#rules.follow(timeline, next, seen));
+    if (known === undefined) this.#kept.add(timeline);
+    // It was not of interest for a while, as a Service whose type changed to and fro.
+    timeline.gone = false;
+    this.#kept.noteSpans(timeline);
+    this.#rememberBilled(timeline, before);
+    // A list shows what is so now, a resumed watch what was so then.
+    timeline.versionAt = arrival.late ? arrival.at : seen.from;
+    timeline.view = next;
+    this.#kept.unwritten.noteChanged(timeline);
+    return timeline;
+  }
+
+  /** A list does not have it: it is known to have been there at `known`, and was gone at `listedAt`. */
+  #miss(
+    timeline: Tracked<T, S>,
+    { known, listedAt }: { readonly known: number; readonly listedAt: number },
+  ): void {
+    this.#end(timeline, this.#lastKnown(timeline, known), (latest) =>
+      enter(timeline, undefined, latest, Math.max(0, listedAt - latest)),
+    );
+  }
+
+  /** Reads the newest version again by other settings, which hold from `at` on. */
+  #readAgain(timeline: Tracked<T, S>, at: number): void {
+    // Settings hold from their change on, whatever times the object gives.
+    const { versionAt } = timeline;
+    timeline.versionAt = at;
+    this.#see(timeline.view, { at, knownUntil: at, late: false });
+    // The object was not seen again: it may be gone since.
+    timeline.versionAt = versionAt;
+  }
+
+  #sighting(timeline: Timeline<S>, object: T, arrival: Arrival, first: boolean): Sighting {
+    const born = Math.max(object.createdAt, arrival.late ? arrival.knownUntil : 0);
+    const notBefore = first ? born : timeline.versionAt;
+    const dated = Math.min(this.#rules.datedAt?.(object) ?? object.createdAt, arrival.at);
+    const bracket = this.#bracket(timeline, arrival, Math.max(notBefore, dated));
+    return sightingOf(arrival, bracket, notBefore, first, this.#countClamped);
+  }
+
+  /**
+   * When the change came about that a version tells: after the version before, after what began before
+   * it, and after the windows that were closed with all of it seen.
+   */
+  #bracket(timeline: Timeline<S>, arrival: Arrival, notBefore: number): Bracket {
+    const happened = happenedBetween(arrival);
+    const settled = this.#settled.in(timeline.namespace);
+    const after = Math.max(happened.from, notBefore, settled);
+    // The clock may have been set back since the version before.
+    const until = Math.max(happened.until, notBefore);
+    const last = timeline.spans.at(-1);
+    // What began without a time began at some moment, of which its own is the last.
+    const began = last === undefined ? -Infinity : last.from - (last.unsureFrom ?? 0);
+    const from = Math.max(began, Math.min(after, until));
+    return { from, until: Math.max(from, until) };
+  }
+
+  /** Remembers what was billed where a change reached back before the last closed window. */
+  #rememberBilled(timeline: Tracked<T, S>, before: readonly Span<S>[]): void {
+    if (timeline.spans === before || timeline.billed !== undefined) return;
+    if (!this.#settled.isPastKnown) return;
+    if (agreeBefore(before, timeline.spans, this.#settled.in(timeline.namespace))) return;
+    this.#kept.setBilled(timeline, before);
+  }
+
+  /**
+   * When an object that vanished unseen is known to have been there. A window was closed only with all
+   * of it seen, so that what was billed of it stands.
+   */
+  #lastKnown({ namespace }: Projected, knownUntil: number): number {
+    return Math.max(knownUntil, this.#settled.in(namespace));
+  }
+
+  /** `known` is when it is known to have been there: at its newest version at the least. */
+  #end(timeline: Tracked<T, S>, known: number, finish: (latest: number) => void): void {
+    const present = Math.max(known, timeline.versionAt);
+    const latest = this.#rules.billedUntil?.(present) ?? present;
+    const before = timeline.spans;
+    wholly(timeline, () => finish(latest));
+    if ((timeline.spans.at(-1)?.to ?? 0) > latest) enter(timeline, undefined, latest);
+    this.#rememberBilled(timeline, before);
+    timeline.finished = true;
+    timeline.gone = true;
+    this.#kept.noteSpans(timeline);
+    this.#kept.unwritten.noteChanged(timeline);
   }
 }

@@ -1,6 +1,6 @@
 import type { Settings } from '../../settings/settings.ts';
 import type { Explanations } from '../explanations/explanations.ts';
-import type { QueuedArrivals } from '../../kubernetes/queued-arrivals.ts';
+import type { QueuedArrivals } from '../../kubernetes/live-view.ts';
 import type { Ledger } from '../../ledger/ledger.ts';
 import type { Window } from '../../model/window.ts';
 import type { Observation } from '../timelines/observation.ts';

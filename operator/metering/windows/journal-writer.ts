@@ -1,4 +1,4 @@
-import type { QueuedArrivals } from '../../kubernetes/queued-arrivals.ts';
+import type { QueuedArrivals } from '../../kubernetes/live-view.ts';
 import type { Ledger, RecordChange } from '../../ledger/ledger.ts';
 import type { Credit } from '../meters/credits.ts';
 import type { Observation } from '../timelines/observation.ts';

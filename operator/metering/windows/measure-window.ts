@@ -1,23 +1,20 @@
 import type { Settings } from '../../settings/settings.ts';
 import { type Credit, settleCredits, type Settlement } from '../meters/credits.ts';
 import { createFindings, type Findings } from '../meters/findings.ts';
+import type { MeterInput, MeterSettings } from '../meters/meter.ts';
 import { isNamespaced, METERED_OBJECTS } from '../meters/meters.ts';
 import { createTally, type Tally } from '../meters/tally.ts';
 import { atOnce } from '../../model/at-once.ts';
 import { errorText } from '../../model/error-text.ts';
-import type { DueWindow } from './due-windows.ts';
-import { type MeasuredOwn, measureOwn } from './measure-own.ts';
-import {
-  attempt,
-  attemptInTurns,
-  type FailedScope,
-  meterSettings,
-  runMeters,
-  type Shared,
-} from './measure-scope.ts';
-import type { HeldNodes } from './own-node-limit.ts';
-import type { ScopeState } from './scope.ts';
+import { omitUndefined } from '../../model/omit-undefined.ts';
+import type { Window } from '../../model/window.ts';
 import { observationOf } from '../timelines/seen-timelines.ts';
+import { sampleHoldMs } from '../timelines/usage-samples.ts';
+import type { DueWindow } from './due-windows.ts';
+import { objectsOf } from './one-turn.ts';
+import { type HeldNodes, limitOwnNodes } from './own-node-limit.ts';
+import type { Scope, ScopeState } from './scope.ts';
+import { BudgetExceeded, withinBudget } from './work-budget.ts';
 
 /** What measuring a window came to. */
 export interface Measured {
@@ -33,7 +30,7 @@ export interface Measured {
   readonly settlement: Settlement;
 }
 
-export interface MeasureOptions {
+interface MeasureOptions {
   readonly settings: Settings;
   /** What earlier windows billed too much and could not give back yet. */
   readonly credits: readonly Credit[];
@@ -45,6 +42,17 @@ export interface MeasureOptions {
   readonly isWhole: (member: ScopeState) => boolean;
 }
 
+/** A scope that has no place in a window, with what happened. */
+export interface FailedScope {
+  readonly scope: Scope;
+  readonly reason: string;
+  /** The namespaces whose objects alone are to blame, of a scope that has all of them. */
+  readonly namespaces?: readonly string[];
+}
+
+/** What all scopes of a window are measured with. */
+type Shared = Pick<MeterInput, 'window' | 'settings'>;
+
 /**
  * Measures a window for the scopes that are closed with it, one object after the other. Changes nothing. What one scope
  * makes throw, or takes too long, costs that scope its place in the window and nothing else
@@ -54,7 +62,7 @@ export function* measureWindow(
   { window, members }: DueWindow,
   options: MeasureOptions,
 ): Generator<void, Measured> {
-  const { credits, now, attempts, isWhole } = options;
+  const { credits, isWhole } = options;
   const settings = meterSettings(options.settings, window);
   const { maxBackfillMs } = options.settings.metering;
   const input = { window, settings };
@@ -64,8 +72,7 @@ export function* measureWindow(
   const failed = [...host.failed];
   const measured: (readonly [member: ScopeState, own: MeasuredOwn])[] = [];
   for (const member of own) {
-    const tries = attempts(member.scope.name);
-    const outcome = yield* attemptInTurns(member.scope, measureOwn(member, input, { now, tries }));
+    const outcome = yield* attemptInTurns(member.scope, measureOwn(member, input, options));
     if ('reason' in outcome) failed.push(outcome);
     else measured.push([member, outcome]);
   }
@@ -146,4 +153,97 @@ function culpritsOf(member: ScopeState, shared: Shared): readonly string[] {
   const kinds = METERED_OBJECTS.filter(isNamespaced).map((object) => observation[object]);
   const names = kinds.flatMap((kind) => [...kind.namespaces()].map(([name]) => name));
   return search([...new Set(names)]);
+}
+
+/** What a window of one tenant cluster with nodes of its own came to. */
+interface MeasuredOwn extends Pick<MeterInput, 'tally' | 'findings'> {
+  readonly heldNodes: HeldNodes | undefined;
+}
+
+/** Twice as much each time again, so that one that is honest and slow gets through. */
+const MOST_DOUBLINGS = 4;
+const MS = 200;
+/** What the usual object takes on a slow machine, ten times over. */
+const MS_PER_OBJECT = 0.3;
+const CHARGES = 20_000;
+const CHARGES_PER_NODE = 10;
+
+/** Measures a tenant cluster with nodes of its own, one object after the other; throws when it takes more than it may. */
+function* measureOwn(
+  member: ScopeState,
+  shared: Shared,
+  { now, attempts }: Pick<MeasureOptions, 'now' | 'attempts'>,
+): Generator<void, MeasuredOwn> {
+  const tally = createTally();
+  const findings = createFindings();
+  const { observation, heldNodes } = limitOwnNodes(member.scope.observation, shared.window);
+  const tries = attempts(member.scope.name);
+  const ms = Math.round(
+    (MS + objectsOf(observation) * MS_PER_OBJECT) * 2 ** Math.min(tries, MOST_DOUBLINGS),
+  );
+  const billed = heldNodes?.limit ?? observation.nodes.size;
+  const charges = CHARGES + billed * CHARGES_PER_NODE;
+  const budgeted = withinBudget({ observation, tally }, { ms, charges }, now);
+  yield* runMeters(member, { ...shared, findings, ...budgeted });
+  return { tally, findings, heldNodes };
+}
+
+/** Measures a scope, one object after the other. */
+function* runMeters(
+  { scope, progress, learntUntil }: ScopeState,
+  shared: Shared &
+    Pick<MeterInput, 'tally' | 'findings'> &
+    Partial<Pick<MeterInput, 'observation' | 'checkpoint'>>,
+): Generator<void, void> {
+  const { meteredFrom } = progress;
+  const { ownNodes, meters, observation } = scope;
+  const place = omitUndefined({ ownNodes });
+  const input = { observation, meteredFrom, learntUntil, ...place, ...shared };
+  for (const meter of meters) {
+    yield* meter(input);
+    yield;
+  }
+}
+
+function attempt<T>(scope: Scope, measure: () => T): T | FailedScope {
+  try {
+    return measure();
+  } catch (error) {
+    return failed(scope, error);
+  }
+}
+
+/** The same of work that is done in steps. */
+function* attemptInTurns<T>(
+  scope: Scope,
+  steps: Generator<void, T>,
+): Generator<void, T | FailedScope> {
+  try {
+    return yield* steps;
+  } catch (error) {
+    return failed(scope, error);
+  }
+}
+
+/** What measuring a scope threw. */
+function failed(scope: Scope, error: unknown): FailedScope {
+  const reason =
+    error instanceof BudgetExceeded
+      ? error.message
+      : `measuring a window failed: ${errorText(error)}`;
+  return { scope, reason };
+}
+
+/** What the meters need of the settings in force, for a window of this size. */
+function meterSettings({ identity, metering }: Settings, window: Window): MeterSettings {
+  const { region, regionFromNode, zone, defaultTenantClass } = identity;
+  const { dedicatedNodeLabel } = metering;
+  return {
+    region,
+    regionFromNode,
+    sampleHoldMs: sampleHoldMs(window.end - window.start),
+    draGpuDrivers: metering.draGpuDrivers,
+    gpuResources: metering.gpuResources,
+    ...omitUndefined({ zone, defaultTenantClass, dedicatedNodeLabel }),
+  };
 }

@@ -1,7 +1,7 @@
 import { Registry } from 'prom-client';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { useTestCluster } from '../../../e2e/control-plane/test-cluster.ts';
-import { QueuedArrivals } from '../../kubernetes/queued-arrivals.ts';
+import { QueuedArrivals } from '../../kubernetes/live-view.ts';
 import type { Connection } from '../../kubernetes/connection.ts';
 import { createSource } from '../../kubernetes/namespaced-source.ts';
 import type { Projected, Projection, SourceHandler } from '../../kubernetes/source.ts';
@@ -120,7 +120,8 @@ async function startMetering() {
       resource: { group, version: 'v1', plural },
       namespaces: isClusterScoped ? [] : [allowed, forbidden],
       project,
-      handlers: handlers.map((handler) => arrivals.handler(handler)),
+      handlers,
+      arrivals,
       clock: systemClock,
       random: Math.random,
       logger,

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { QueuedArrivals } from '../../kubernetes/queued-arrivals.ts';
+import { QueuedArrivals } from '../../kubernetes/live-view.ts';
 import { createCapturingLogger } from '../../kubernetes/testing/capturing-logger.ts';
 import { Turn } from '../../telemetry/turn.ts';
 import { Standstill } from './standstill.ts';

@@ -1,4 +1,4 @@
-import type { QueuedArrivals } from '../../kubernetes/queued-arrivals.ts';
+import type { QueuedArrivals } from '../../kubernetes/live-view.ts';
 import type { Clock } from '../../telemetry/clock.ts';
 import type { Turn } from '../../telemetry/turn.ts';
 import type { ScopeState, WatchPoint } from './scope.ts';

@@ -1,7 +1,7 @@
 import { least } from '../../model/extremes.ts';
 import type { Settings } from '../../settings/settings.ts';
 import type { Explanations } from '../explanations/explanations.ts';
-import type { QueuedArrivals } from '../../kubernetes/queued-arrivals.ts';
+import type { QueuedArrivals } from '../../kubernetes/live-view.ts';
 import type { Ledger, RecordChange } from '../../ledger/ledger.ts';
 import { assembleEvents } from '../meters/assemble.ts';
 import type { Credit } from '../meters/credits.ts';
@@ -22,8 +22,7 @@ import { GpuHistory } from './gpu-history/gpu-history.ts';
 import { GPU_SHARES } from './gpu-history/gpu-series.ts';
 import { shareRows } from './gpu-history/share-rows.ts';
 import { JournalWriter } from './journal-writer.ts';
-import type { FailedScope } from './measure-scope.ts';
-import { measureWindow, type Measured } from './measure-window.ts';
+import { type FailedScope, type Measured, measureWindow } from './measure-window.ts';
 import { forOneTurn } from './one-turn.ts';
 import type { OwnNodeNotices } from './own-node-limit.ts';
 import type { Quarantine } from './quarantine.ts';

@@ -11,7 +11,7 @@ import type {
   RawObject,
   SourceHandler,
 } from '../../../kubernetes/source.ts';
-import { QueuedArrivals } from '../../../kubernetes/queued-arrivals.ts';
+import { QueuedArrivals } from '../../../kubernetes/live-view.ts';
 import type { Explanations } from '../../explanations/explanations.ts';
 import { seeFixture } from '../../../kubernetes/testing/fixtures.ts';
 import { createManualClock, type ManualClock } from '../../../kubernetes/testing/manual-clock.ts';
@@ -157,7 +157,8 @@ export async function startProcess(
     return createHandSource({
       plural,
       project,
-      handlers: handlers.map((handler) => arrivals.handler(handler)),
+      handlers,
+      arrivals,
       from,
       objects,
       clock,
@@ -330,6 +331,7 @@ interface HandSourceOptions<T extends Projected> {
   readonly plural: string;
   readonly project: Projection<T>;
   readonly handlers: readonly SourceHandler<T>[];
+  readonly arrivals: QueuedArrivals;
   readonly forbidden: boolean;
   readonly namespaces: readonly string[];
   readonly forbiddenNamespace: string | undefined;
@@ -339,7 +341,7 @@ interface HandSourceOptions<T extends Projected> {
 }
 
 function createHandSource<T extends Projected>(options: HandSourceOptions<T>): HandSource<T> {
-  const { handlers, project, clock, from, forbidden, forbiddenNamespace } = options;
+  const { handlers, arrivals, project, clock, from, forbidden, forbiddenNamespace } = options;
   const view = new Map<string, T>();
   let failure: string | undefined;
   let seenAt = clock.now();
@@ -360,12 +362,11 @@ function createHandSource<T extends Projected>(options: HandSourceOptions<T>): H
   const take = (next: T, late: boolean, knownUntil: number): void => {
     const previous = view.get(key(next));
     view.set(key(next), next);
-    for (const handler of handlers) {
-      handler.upserted(next, previous, { at: clock.now(), knownUntil, late });
-    }
+    const arrival = { at: clock.now(), knownUntil, late };
+    for (const handler of handlers) arrivals.take(() => handler.upserted(next, previous, arrival));
   };
   const drop = (last: T, arrival: Arrival): void => {
-    for (const handler of handlers) handler.deleted(last, arrival);
+    for (const handler of handlers) arrivals.take(() => handler.deleted(last, arrival));
   };
   const relist = (objects: readonly RawObject[], knownUntil: number): void => {
     const listed = objects.map(projected);

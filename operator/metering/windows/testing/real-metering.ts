@@ -2,7 +2,7 @@ import { Registry } from 'prom-client';
 import { placeKey } from '../../../discovery/cluster-ids.ts';
 import { findSyncedNamespaces } from '../../../discovery/vcluster/synced-namespaces.ts';
 import type { Explanations } from '../../explanations/explanations.ts';
-import { QueuedArrivals } from '../../../kubernetes/queued-arrivals.ts';
+import { QueuedArrivals } from '../../../kubernetes/live-view.ts';
 import type { Connection } from '../../../kubernetes/connection.ts';
 import { Reflector } from '../../../kubernetes/reflector.ts';
 import type { ResumePoint } from '../../../kubernetes/reflector-options.ts';
@@ -79,7 +79,8 @@ export async function startRealMetering(options: RealMeteringOptions) {
         ...(isClusterScoped || withMapped ? {} : { namespace }),
       },
       project,
-      handlers: handlers.map((handler) => arrivals.handler(handler)),
+      handlers,
+      arrivals,
       clock,
       random: Math.random,
       logger,

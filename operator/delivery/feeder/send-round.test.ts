@@ -3,7 +3,7 @@ import { describe, expect, test } from 'vitest';
 import type { DeliveryOutcome } from '../../destinations/destination.ts';
 import { testEvent } from '../../ledger/testing/events.ts';
 import type { UsageEvent } from '../../model/event.ts';
-import { sendBatch } from './send-batch.ts';
+import { sendBatch } from './send-round.ts';
 
 const { signal } = new AbortController();
 
