@@ -32,8 +32,9 @@ export function sentencesOf(page: string): readonly string[] {
     .filter((sentence) => wordsOf(sentence) >= SHORTEST_WORDS);
 }
 
+/** How many words a text has; the lines of tables are none. */
 export function wordsOf(text: string): number {
-  return text.split(/\s+/).filter((word) => word !== '').length;
+  return text.split(/\s+/).filter((word) => /[\p{L}\p{N}]/u.test(word)).length;
 }
 
 /** What a page asks of its reader. `words` counts the prose; `passive` is a share of the sentences. */

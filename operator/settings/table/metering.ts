@@ -164,7 +164,7 @@ export const METERING = {
   },
   ownNodeTrust: {
     meaning:
-      'Which source counts for private nodes: the tenant cluster’s API, or the provider’s records of machines (docs/explanation/metering.md#whose-word-counts).',
+      'Which source counts for private nodes: the tenant cluster’s API, or the provider’s records of machines (docs/explanation/nodes.md#whom-to-trust-about-nodes).',
     parser: choice('tenant', 'provider'),
     default: 'tenant',
     fields: ['MeteringPolicy spec.ownNodeTrust', 'TenantOverride spec.metering.ownNodeTrust'],
@@ -179,7 +179,7 @@ export const METERING = {
   },
   maxOwnNodes: {
     meaning:
-      'Most private nodes of a tenant cluster that a window bills (docs/explanation/metering.md#more-own-nodes-than-are-billed).',
+      'Most private nodes of a tenant cluster that a window bills (docs/explanation/nodes.md#more-private-nodes-than-are-billed).',
     parser: integer(0, 20_000),
     default: '1000',
     fields: ['MeteringPolicy spec.maxOwnNodes', 'TenantOverride spec.metering.maxOwnNodes'],
