@@ -88,7 +88,7 @@ async function patch(name: string, metadata: object, spec?: object): Promise<str
   const outcome = await connection.request(`/api/v1/namespaces/${NAMESPACE}/pods/${name}`, {
     method: 'PATCH',
     contentType: 'application/strategic-merge-patch+json',
-    body: { metadata, ...(spec !== undefined && { spec }) },
+    body: { metadata, spec },
   });
   if (outcome.kind === 'ok') return '';
   return outcome.kind === 'status' ? outcome.message : outcome.kind;

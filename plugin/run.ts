@@ -1,6 +1,5 @@
 import { readFileSync } from 'node:fs';
 import { errorText } from '../operator/model/error-text.ts';
-import { omitUndefined } from '../operator/model/omit-undefined.ts';
 import { type Arguments, readArguments } from './arguments.ts';
 import type { Command, Given } from './commands/command.ts';
 import { COMMANDS } from './commands/commands.ts';
@@ -126,12 +125,10 @@ function connectFor(
     namespace: option('namespace') ?? 'meterfeed-system',
     service: option('service') ?? 'meterfeed:http',
     timeoutMs: timeoutMs ?? Number(seconds) * 1000,
-    ...omitUndefined({
-      url,
-      kubeconfig: option('kubeconfig'),
-      context: option('context'),
-      token: token.value,
-    }),
+    url,
+    kubeconfig: option('kubeconfig'),
+    context: option('context'),
+    token: token.value,
   });
 }
 

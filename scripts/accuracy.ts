@@ -9,7 +9,6 @@ import {
 } from '../e2e/accuracy/accuracy.ts';
 import { startEphemeralControlPlane } from '../e2e/control-plane/ephemeral.ts';
 import { createKubectl } from '../e2e/control-plane/kubectl.ts';
-import { omitUndefined } from '../operator/model/omit-undefined.ts';
 
 /**
  * `npm run accuracy -- --seed S --minutes M`: a simulated cluster on a real API server, with everything
@@ -43,7 +42,7 @@ try {
     kubectl: createKubectl(plane.kubectl, plane.kubeconfigPath),
     seed,
     durationMs: minutes * 60_000,
-    ...omitUndefined({ stopMs }),
+    stopMs,
     log: (line) => console.error(line),
   });
   const { metrics, undated, uncertain, late, ...rest } = result;

@@ -67,7 +67,7 @@ async function runOnFiles(): Promise<void> {
   const options = {
     // Brokers are struck for whoever writes to them.
     jobs: values.kafka ? 1 : jobs,
-    ...(brokers !== undefined && { brokers }),
+    brokers,
     withoutSync: values['without-sync'],
     withoutInFlight: values['without-in-flight'],
     withoutLine: values['without-line'],

@@ -92,10 +92,10 @@ async function run(args: string[]): Promise<number> {
   const from = parseSequence('--from', values.from);
   const to = parseSequence('--to', values.to);
   const filter: EventFilter = {
-    ...(from !== undefined && { from }),
-    ...(to !== undefined && { to }),
-    ...(tenant !== undefined && { tenant }),
-    ...(metric !== undefined && { metric }),
+    from,
+    to,
+    tenant,
+    metric,
   };
   if (directory === 'database') return runOnDatabase(command, values, filter);
   switch (command) {

@@ -4,7 +4,6 @@ import { type ApiToken, apiTokenOf } from '../e2e/local/api-token.ts';
 import { type LocalCloud, startLocalCloud } from '../e2e/local/local-cloud.ts';
 import { runFiles } from '../e2e/local/run-directory.ts';
 import { beginTrial, TRIAL } from '../e2e/local/trial-tenant.ts';
-import { omitUndefined } from '../operator/model/omit-undefined.ts';
 import { logTail } from '../e2e/processes/managed-process.ts';
 import { untilSignal } from './until-signal.ts';
 
@@ -32,7 +31,7 @@ async function main(): Promise<number> {
     progress,
     signal: interrupted.signal,
     apiToken,
-    ...omitUndefined({ operatorProgram }),
+    operatorProgram,
   }).catch((error: unknown) => {
     if (!interrupted.signal.aborted) {
       console.error(error instanceof Error ? error.message : error);

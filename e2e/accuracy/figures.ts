@@ -87,12 +87,12 @@ export function figuresOf(
   }
   return {
     metric,
-    ...(of === undefined ? {} : { of }),
+    of,
     truth: Number(truth) / 1e9,
     billed: Number(billed) / 1e9,
     relative_error: relative(billed, truth),
     maximum,
-    ...(worst === undefined ? {} : { worst }),
+    worst,
   };
 }
 

@@ -154,8 +154,8 @@ export async function livePod(api: ApiClient, plan: PodPlan): Promise<PodEnd> {
     shape,
     node,
     ...(claim === undefined ? {} : { claimRemovedAt: Date.now() }),
-    ...(mode === undefined ? {} : { mode }),
-    ...(relabelledAt === undefined ? {} : { relabelledAt }),
+    mode,
+    relabelledAt,
   };
   return { kind: 'dated', life };
 }

@@ -107,7 +107,7 @@ function live(options: WorkloadOptions, name: string, place: Place): Promise<Pod
     shape,
     waitMs: 100 + 900 * random(),
     ...(random() < 0.2 && { initMs: 500 + 1_000 * random() }),
-    ...(mapped !== undefined && { mapped }),
+    mapped,
     runs: async ({ relabel }) => {
       await delay(lifetime / 2);
       if (relabelled) await relabel();

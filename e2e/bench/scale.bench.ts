@@ -71,7 +71,8 @@ async function measure(
 ): Promise<ScaleFigures> {
   const directory = await mkdtemp(join(tmpdir(), 'scale-bench-'));
   try {
-    const environment = heap === 0 ? {} : { NODE_OPTIONS: nodeOptions(heap) };
+    const environment: Record<string, string> =
+      heap === 0 ? {} : { NODE_OPTIONS: nodeOptions(heap) };
     const options = { size, windowSeconds, windows, changesPerSecond, directory, restart };
     return await measureScale({ ...options, environment });
   } finally {

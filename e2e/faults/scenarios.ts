@@ -237,7 +237,7 @@ const vendors: readonly Scenario[] = [
     }
     actions.push(fair(down), ...builder.windows(2));
     const death = builder.random.chance(0.5) ? atRandomCall(builder, 'abandoned') : undefined;
-    builder.live({ actions, ...(death !== undefined && { death }) });
+    builder.live({ actions, death });
     return builder.plan({ segmentEvents: 20, retentionMs: 12 * HOUR_MS });
   }),
 ];

@@ -65,7 +65,7 @@ export async function runSuite(
     directory,
     windowSeconds: WINDOW_SECONDS,
     verdict,
-    ...(options.plant === undefined ? {} : { plant: options.plant }),
+    plant: options.plant,
   });
   const suite = new Suite(stage, verdict, active, options);
   try {

@@ -1,6 +1,5 @@
 import { generateKeyPairSync } from 'node:crypto';
 import { rm, symlink } from 'node:fs/promises';
-import { omitUndefined } from '../../operator/model/omit-undefined.ts';
 import { findBinaries } from '../control-plane/binaries.ts';
 import { type ControlPlane, startControlPlane } from '../control-plane/control-plane.ts';
 import { endRemembered } from '../processes/pid-file.ts';
@@ -84,7 +83,7 @@ export async function startLocalCloud(options: LocalCloudOptions): Promise<Local
       kubeconfig: files.kubeconfig,
       env: { ...LOCAL_SETTINGS, ...accessSettings(options.apiToken), ...telemetry.env },
       signal,
-      ...omitUndefined({ program: options.operatorProgram }),
+      program: options.operatorProgram,
     });
     started.defer(() => operator.stop());
     signal.throwIfAborted();
@@ -113,7 +112,7 @@ const LOCAL_SETTINGS: Readonly<Record<string, string>> = {
 
 /** The token, and a key of tenants' tokens for this run. */
 function accessSettings(token: ApiToken): Readonly<Record<string, string>> {
-  const access = token.isOwn ? { API_TOKEN: token.value } : {};
+  const access: Record<string, string> = token.isOwn ? { API_TOKEN: token.value } : {};
   const { PORTAL_KEYS: keys, PORTAL_KEYS_FILE: file } = process.env;
   if (keys !== undefined || file !== undefined) return access;
   const { privateKey } = generateKeyPairSync('ed25519');

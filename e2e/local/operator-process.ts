@@ -54,7 +54,7 @@ export async function startOperator(options: OperatorOptions): Promise<RunningOp
     logFile: files.operatorLog,
     pidFile: files.operatorPid,
     signal: options.signal,
-    ...(options.startTimeoutMs !== undefined && { startTimeoutMs: options.startTimeoutMs }),
+    startTimeoutMs: options.startTimeoutMs,
     ready: async () => (await fetch(`${address}/readyz`)).ok,
   });
   writeFileSync(files.address, `${address}\n`);

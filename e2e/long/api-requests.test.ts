@@ -133,7 +133,7 @@ function requestOf({ verb, objectRef = {} }: AuditEvent): Request {
   const { resource = 'none', namespace, apiGroup } = objectRef;
   // Pods of the metrics API are other pods.
   const named = apiGroup === 'metrics.k8s.io' ? 'podmetrics' : resource;
-  return { verb, resource: named, ...(namespace === undefined ? {} : { namespace }) };
+  return { verb, resource: named, namespace };
 }
 
 function countsOf(requests: readonly Request[]): ReadonlyMap<string, number> {

@@ -9,7 +9,6 @@ import { silentLogger } from '../../operator/ledger/testing/level-ledger.ts';
 import { createMemoryLedger } from '../../operator/ledger/testing/memory-ledger.ts';
 import { buildCatalog } from '../../operator/model/catalog.ts';
 import type { UsageEvent } from '../../operator/model/event.ts';
-import { omitUndefined } from '../../operator/model/omit-undefined.ts';
 import type { Tenant } from '../../operator/model/tenant.ts';
 import { createOutbound, type Outbound } from '../../operator/outbound/outbound.ts';
 import { createIdleClock, type IdleClock } from '../faults/subject/idle-clock.ts';
@@ -93,7 +92,7 @@ export async function startEngine(options: EngineOptions): Promise<Engine> {
     delivery: () => current.delivery,
     passTo: (at) => clock.sleep(Math.max(0, at - clock.now())),
     append: async (events, windowEnd) => {
-      const outcome = await ledger.append({ events, ...omitUndefined({ windowEnd }) });
+      const outcome = await ledger.append({ events, windowEnd });
       if (outcome.kind !== 'appended') throw new Error(outcome.message);
     },
     discover: (tenant) => {

@@ -51,7 +51,7 @@ export async function liveMonth(
   late?: EngineOptions['settings']['late'],
 ): Promise<Outcome> {
   const engine = await startEngine({
-    settings: { ...vendor.settings, ...(late !== undefined && { late }) },
+    settings: { ...vendor.settings, late },
     beginning: time('01T00') - DAY_MS,
     turnTo: vendor.turnTo,
   });

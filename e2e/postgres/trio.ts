@@ -71,7 +71,7 @@ class ServerTrio implements Trio {
     const primary = await startPostgres({
       settings: this.#settings(),
       ownGroup,
-      ...(parent !== undefined && { parent }),
+      parent,
     });
     this.#primary = primary;
     // Before the standbys are copied from it, so that they have it when they are promoted.

@@ -78,7 +78,7 @@ function launch(options: ProcessOptions): ChildProcess {
       stdio: ['ignore', log, log],
       detached: true,
       env: options.env,
-      ...(options.cwd === undefined ? {} : { cwd: options.cwd }),
+      cwd: options.cwd,
     });
   } finally {
     closeSync(log);

@@ -54,7 +54,7 @@ export async function startPrometheusServer(
     logFile: file('prometheus.log'),
     pidFile: file('prometheus.pid'),
     ready: async () => (await fetch(`${url}/-/ready`)).ok,
-    ...(options.signal === undefined ? {} : { signal: options.signal }),
+    signal: options.signal,
   });
   return { ...started, url };
 }

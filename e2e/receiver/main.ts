@@ -26,7 +26,7 @@ const receiver = await startReceiver({
   file: values.file,
   port,
   log: (line) => console.log(line),
-  ...(values.secret === undefined ? {} : { secret: values.secret }),
+  secret: values.secret,
   ...(status === undefined ? {} : { refusal: { status, containing: values.when } }),
 });
 console.log(`receiving at ${receiver.url}, writing ${values.file}`);

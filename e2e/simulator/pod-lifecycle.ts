@@ -72,9 +72,9 @@ export function containerTimes(pod: KubeObject): ContainerTimes {
   const init = times(pod.status?.['initContainerStatuses']);
   const first = init.startedAt ?? main.startedAt;
   return {
-    ...(main.startedAt === undefined ? {} : { mainStartedAt: main.startedAt }),
-    ...(first === undefined ? {} : { firstStartedAt: first }),
-    ...(main.finishedAt === undefined ? {} : { finishedAt: main.finishedAt }),
+    mainStartedAt: main.startedAt,
+    firstStartedAt: first,
+    finishedAt: main.finishedAt,
   };
 }
 

@@ -4,7 +4,6 @@ import { Discovery } from '../discovery/discovery.ts';
 import { ExternalFile } from '../discovery/external-file.ts';
 import type { Ledger } from '../ledger/ledger.ts';
 import { volumeNeeded } from '../ledger/volume-needed.ts';
-import { omitUndefined } from '../model/omit-undefined.ts';
 import {
   createObservation,
   type Observation,
@@ -77,7 +76,7 @@ export async function buildClusterView(context: BuildContext): Promise<ClusterVi
     stillBilled: () => observation.tenantClusters.leaving.map(({ cluster }) => cluster.tenant),
     clock,
     logger,
-    ...omitUndefined({ external: externalFile(context) }),
+    external: externalFile(context),
   });
   watches.subscribe({ tenantClusters: discovery.request });
   tenantObjects.subscribe(discovery.request);

@@ -9,7 +9,6 @@ import { createEnforcement, type Enforcement } from '../billing/enforcement/enfo
 import { Revocations } from '../http/portal/revocations.ts';
 import { HeldUsage } from '../billing/held-usage/ledger-held-usage.ts';
 import { EventRecorder } from '../kubernetes/events.ts';
-import { omitUndefined } from '../model/omit-undefined.ts';
 import { Summing } from '../billing/usage/summing.ts';
 import type { UsageTotals } from '../billing/usage/usage-totals.ts';
 import type { BuildContext } from './build-context.ts';
@@ -86,13 +85,12 @@ export async function buildDelivery(
     stream,
     sums: sumsPart(summing),
     held,
-    noticedOf: (status) =>
-      omitUndefined({
-        drift: drift.reportOf(status.name),
-        prices: prices.reportOf(status.name),
-        rate: rate.rateOf(status),
-        tooSlow: rate.tooSlow(status),
-      }),
+    noticedOf: (status) => ({
+      drift: drift.reportOf(status.name),
+      prices: prices.reportOf(status.name),
+      rate: rate.rateOf(status),
+      tooSlow: rate.tooSlow(status),
+    }),
     enforcement,
     parts: [
       // A destination that is not known yet would count as gone.

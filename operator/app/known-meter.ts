@@ -8,7 +8,6 @@ import type {
   WindowReportView,
 } from '../http/views.ts';
 import type { HeldUsage } from '../billing/held-usage/ledger-held-usage.ts';
-import { omitUndefined } from '../model/omit-undefined.ts';
 import { mergeFailures } from '../tenant-api/tenant-api.ts';
 import { TENANT_API } from '../metering/windows/tenant-scopes.ts';
 import type { WindowReport } from '../metering/windows/window-report.ts';
@@ -79,7 +78,7 @@ export function ownMeter(
         withoutKubeconfig: firstOf(withoutKubeconfig()),
         unattributed: lastUnattributed(windows),
         problems: problems().slice(0, MOST_ITEMS),
-        ...omitUndefined({ metricsFailure: windows.metricsFailure }),
+        metricsFailure: windows.metricsFailure,
       };
     },
   };

@@ -3,7 +3,6 @@ import type { Settings, SettingsStore } from '../settings/settings.ts';
 import { EvidenceFiles } from '../metering/explanations/evidence-files.ts';
 import { Explanations } from '../metering/explanations/explanations.ts';
 import { buildCatalog, type Catalog, type MetricDefinition } from '../model/catalog.ts';
-import { omitUndefined } from '../model/omit-undefined.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import { Collector } from '../metering/windows/collector.ts';
 import type { Gap } from '../metering/windows/gaps.ts';
@@ -56,7 +55,7 @@ export async function buildMetering(
     arrivals: cluster.watches.arrivals,
     settings: () => settings.current(),
     podMetrics: createPodMetricsReader(context.connection),
-    ...omitUndefined({ tracer: context.tracer }),
+    tracer: context.tracer,
   });
   const prometheus: Prometheus = createPrometheus({
     ...common,

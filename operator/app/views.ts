@@ -5,7 +5,6 @@ import type { DestinationStatus } from '../delivery/destination-status.ts';
 import type { DestinationsView, FleetStreamView, Views } from '../http/views.ts';
 import type { StreamName } from '../ledger/fleet.ts';
 import type { Ledger } from '../ledger/ledger.ts';
-import { omitUndefined } from '../model/omit-undefined.ts';
 import type { Noticed } from './delivery.ts';
 import type { KnownMeter } from './known-meter.ts';
 
@@ -47,7 +46,8 @@ export function fleetStreamView(stream: ShownStream): FleetStreamView {
     events: sequence,
     lagEvents: Math.max(0, ...statuses.map(({ lagEvents }) => lagEvents)),
     lagSeconds: Math.max(0, ...statuses.map(({ lagSeconds }) => lagSeconds)),
-    ...omitUndefined({ lastWindowEnd, problem: stream.problem?.() }),
+    lastWindowEnd,
+    problem: stream.problem?.(),
     ...(report !== undefined &&
       toldMsAgo !== undefined && {
         report: {
@@ -93,7 +93,7 @@ export function billingView(destinations: Pick<DestinationsView, 'list'>): Billi
       destinations.list().flatMap(({ cursorWindowEnd, ...status }) => {
         // Of what cannot start the controllers know more than delivery does.
         if (status.problem?.inForce === false) return [];
-        return [{ ...status, ...omitUndefined({ windowEnd: cursorWindowEnd }) }];
+        return [{ ...status, windowEnd: cursorWindowEnd }];
       }),
   };
 }

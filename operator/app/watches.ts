@@ -24,7 +24,6 @@ import {
 import { namespaceHandler } from '../metering/timelines/host-namespace.ts';
 import { type NodeView, projectNode } from '../metering/timelines/node.ts';
 import type { Observation } from '../metering/timelines/observation.ts';
-import { omitUndefined } from '../model/omit-undefined.ts';
 import { forGpuPods, projectPod } from '../metering/timelines/pod.ts';
 import {
   projectResourceClaim,
@@ -200,7 +199,7 @@ function createWatchFactory(options: WatchesOptions, arrivals: QueuedArrivals): 
       logger,
       metrics,
       namespaces: clusterScoped ? [] : watchNamespaces,
-      ...omitUndefined(extras),
+      ...extras,
     });
 }
 

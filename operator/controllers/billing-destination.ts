@@ -3,7 +3,6 @@ import type { BillingDestinationSpec } from '../settings/custom-resources.genera
 import type { DestinationSettings, SettingsStore } from '../settings/settings.ts';
 import type { ExistingDestination } from '../delivery/destination-status.ts';
 import type { WriteOutcome } from '../ledger/ledger.ts';
-import { omitUndefined } from '../model/omit-undefined.ts';
 import { readyBySpec } from './conditions.ts';
 import type { Acted, ControlledKind } from './controlled-kind.ts';
 import type { KnownObject } from './controller.ts';
@@ -153,6 +152,6 @@ export function existingDestination({
     type: spec.type,
     suspend: spec.suspend ?? false,
     ...(!deleting && { startFrom: spec.startFrom ?? 'now' }),
-    ...omitUndefined({ problem }),
+    problem,
   };
 }

@@ -4,7 +4,6 @@ import { duration } from '../settings/parsers/durations.ts';
 import type { Budget, BudgetCounts, BudgetGrace, BudgetPeriod } from '../model/budget.ts';
 import { COLLECTOR_METRICS } from '../model/catalog.ts';
 import { nanosFromDecimal, parseDecimal } from '../model/decimal.ts';
-import { omitUndefined } from '../model/omit-undefined.ts';
 import { quote } from '../model/quote.ts';
 import { currencyDigits } from '../model/pricing/money.ts';
 
@@ -43,8 +42,7 @@ export function translateBudget(where: string, spec: BudgetSpec): TranslatedBudg
     return { kind: 'problems', problems };
   }
   const told = [...new Set(thresholds)].toSorted((a, b) => a - b);
-  const more = omitUndefined({ grace });
-  return { kind: 'budget', budget: { counts, amount, period, thresholds: told, atLimit, ...more } };
+  return { kind: 'budget', budget: { counts, amount, period, thresholds: told, atLimit, grace } };
 }
 
 const isPercent = (number: number): boolean => number >= 1 && number <= 100;

@@ -8,7 +8,6 @@ import {
   type OperatorPart,
 } from '../kubernetes/operator-base.ts';
 import { StatusPublisher } from '../kubernetes/status-publisher.ts';
-import { omitUndefined } from '../model/omit-undefined.ts';
 import type { Clock } from '../telemetry/clock.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import type { ControlledKind } from './controlled-kind.ts';
@@ -46,10 +45,15 @@ export class ControllerSet {
 
   constructor(options: ControllerSetOptions) {
     const { connection, clock, random, logger, queueMetrics, timings = {} } = options;
-    const metrics = omitUndefined({ metrics: queueMetrics, intervalMs: timings.statusInterval });
-    const status = new StatusPublisher({ connection, clock, logger, ...metrics });
-    const reflector = omitUndefined({ metrics: options.reflectorMetrics });
-    const host = createOperatorHost({ connection, clock, random, logger, ...reflector });
+    const status = new StatusPublisher({
+      connection,
+      clock,
+      logger,
+      metrics: queueMetrics,
+      intervalMs: timings.statusInterval,
+    });
+    const metrics = options.reflectorMetrics;
+    const host = createOperatorHost({ connection, clock, random, logger, metrics });
     this.#status = status;
     this.#events = new EventRecorder(options);
     this.#shared = {
@@ -58,7 +62,8 @@ export class ControllerSet {
       events: this.#events,
       clock,
       logger,
-      ...omitUndefined({ queueMetrics, reportIntervalMs: timings.report }),
+      queueMetrics,
+      reportIntervalMs: timings.report,
     };
   }
 

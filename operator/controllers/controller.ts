@@ -4,7 +4,6 @@ import type { OperatorHost } from '../kubernetes/operator-base.ts';
 import type { Source } from '../kubernetes/source.ts';
 import type { StatusPublisher } from '../kubernetes/status-publisher.ts';
 import { type WorkOutcome, WorkQueue } from '../kubernetes/work-queue.ts';
-import { omitUndefined } from '../model/omit-undefined.ts';
 import type { Clock } from '../telemetry/clock.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import type { SpecStatus } from './conditions.ts';
@@ -68,7 +67,7 @@ export class Controller<Spec> {
       clock: options.clock,
       logger: options.logger,
       retryCapMs: RETRY_CAP_MS,
-      ...omitUndefined({ metrics: options.queueMetrics }),
+      metrics: options.queueMetrics,
     });
     this.#source = options.host.watch(kind.resource, customObject<Spec>(), {
       upserted: (next, previous) => {
@@ -104,7 +103,7 @@ export class Controller<Spec> {
     return own.map((object) => {
       const specStatus = this.#reporter.specStatusOf(object);
       const { name, uid, spec, deleting } = object;
-      return { name, uid, spec, deleting, ...omitUndefined({ specStatus }) };
+      return { name, uid, spec, deleting, specStatus };
     });
   }
 

@@ -2,7 +2,6 @@ import type { Settings, SettingsStore } from '../settings/settings.ts';
 import type { ExistingDestination } from '../delivery/destination-status.ts';
 import type { KubernetesEvent } from '../kubernetes/events.ts';
 import type { OperatorPart } from '../kubernetes/operator-base.ts';
-import { omitUndefined } from '../model/omit-undefined.ts';
 import {
   billingDestinations,
   type DestinationCursors,
@@ -71,11 +70,7 @@ export function createControllers(options: ControllersOptions): Controllers {
   const { connection, clock, logger } = options;
   const set = new ControllerSet(options);
   const secrets = new SecretReader(options);
-  const withSecrets = {
-    ...options,
-    secrets,
-    ...omitUndefined({ secretIntervalMs: options.timings?.secrets }),
-  };
+  const withSecrets = { ...options, secrets, secretIntervalMs: options.timings?.secrets };
   const destinations = set.add(billingDestinations(withSecrets));
   const overrides = set.add(tenantOverrides(options));
   const policies = set.add(meteringPolicies(withSecrets));

@@ -14,7 +14,6 @@ import { lateProblem } from '../destinations/late.ts';
 import { modeProblem } from '../destinations/mode.ts';
 import { definitionOf } from '../destinations/registry.ts';
 import { isRecord } from '../model/is-record.ts';
-import { omitUndefined } from '../model/omit-undefined.ts';
 
 /** The names of the Secrets that a spec refers to, each once. */
 export function secretNames(spec: BillingDestinationSpec): readonly string[] {
@@ -49,7 +48,7 @@ export function translateDestination(
   const { mode } = spec;
   const problem = modeProblem(definition, {
     options: options.settings,
-    ...omitUndefined({ mode }),
+    mode,
   });
   const late = lateProblem(definition, spec.late);
   if (problem !== undefined || late !== undefined) {
@@ -64,12 +63,10 @@ export function translateDestination(
       type,
       suspend: spec.suspend ?? false,
       startFrom: spec.startFrom ?? 'now',
-      ...omitUndefined({
-        mode,
-        planChange: spec.planChange,
-        late: spec.late,
-        metrics: spec.metrics,
-      }),
+      mode,
+      planChange: spec.planChange,
+      late: spec.late,
+      metrics: spec.metrics,
       ...(webhookSecrets.value.length > 0 && { webhookSecrets: webhookSecrets.value }),
       options: options.settings,
     },

@@ -5,7 +5,6 @@ import type { InvoiceReport } from '../delivery/operations/invoice-report.ts';
 import type { PriceReport } from '../delivery/operations/price-watch.ts';
 import type { Rate } from '../delivery/operations/rate-watch.ts';
 import type { UnpricedUsage } from '../destinations/prices.ts';
-import { omitUndefined } from '../model/omit-undefined.ts';
 import { formatInstant } from '../model/window.ts';
 import {
   type ConditionClaim,
@@ -92,7 +91,7 @@ export function destinationFields(
   const { cursor, windowEnd, lagEvents, lagSeconds, lastSuccessAt, lastError } = progress;
   const parked = progress.parkedTenants.toSorted((a, b) => (a.tenant < b.tenant ? -1 : 1));
   return {
-    cursor: { sequence: cursor, ...omitUndefined({ windowEnd }) },
+    cursor: { sequence: cursor, windowEnd },
     lag: { events: lagEvents, seconds: Math.round(lagSeconds) },
     delivered: progress.delivered,
     ...(progress.rate && { rate: rateOf(progress.rate) }),
@@ -112,11 +111,11 @@ export function destinationFields(
         from,
         to,
         at: formatInstant(at),
-        ...omitUndefined({ problem: problem?.slice(0, LONGEST_ERROR) }),
+        problem: problem?.slice(0, LONGEST_ERROR),
       })),
     }),
     ...(lastSuccessAt === undefined ? {} : { lastDeliveryTime: formatInstant(lastSuccessAt) }),
-    ...omitUndefined({ lastError: lastError?.slice(0, LONGEST_ERROR) }),
+    lastError: lastError?.slice(0, LONGEST_ERROR),
   };
 }
 

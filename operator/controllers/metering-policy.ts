@@ -4,7 +4,6 @@ import { invalidSpec } from '../settings/spec-fields.ts';
 import type { Connection } from '../kubernetes/connection.ts';
 import { describeFailure } from '../kubernetes/outcome.ts';
 import { resourcePath } from '../kubernetes/resource.ts';
-import { omitUndefined } from '../model/omit-undefined.ts';
 import type { Clock } from '../telemetry/clock.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import type { Acted, ControlledKind } from './controlled-kind.ts';
@@ -67,7 +66,7 @@ export function meteringPolicies(
       // What is wrong with a credential concerns the queries alone: the rest of the spec is in force.
       const put = (server: PrometheusServer | undefined): void => {
         const { prometheus, ...others } = translation.settings;
-        const next = { ...prometheus, ...omitUndefined({ server }) };
+        const next = { ...prometheus, server };
         settings.setPolicy({ ...others, prometheus: next });
         inForce = true;
       };

@@ -1,7 +1,6 @@
 import type { Condition } from '../kubernetes/conditions.ts';
 import type { EventRecorder } from '../kubernetes/events.ts';
 import type { StatusPublisher } from '../kubernetes/status-publisher.ts';
-import { omitUndefined } from '../model/omit-undefined.ts';
 import type { Clock } from '../telemetry/clock.ts';
 import {
   type ConditionClaim,
@@ -131,7 +130,7 @@ export class ObjectReporter<Spec> {
       this.#record(object, type, reason, message);
     }
     if (reconciled !== undefined) this.#known.set(uid, { ...reconciled, conditions });
-    const target = { resource, kind, name, uid, ...omitUndefined({ promptFields }) };
+    const target = { resource, kind, name, uid, promptFields };
     const summary = summaryOf(claims);
     status.publish(target, { ...fields, summary, conditions, observedGeneration: generation });
   }

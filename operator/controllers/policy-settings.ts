@@ -17,7 +17,6 @@ import {
 } from '../settings/spec-fields.ts';
 import type { SettingTable } from '../settings/table/setting.ts';
 import { policyField, TABLE } from '../settings/table/table.ts';
-import { omitUndefined } from '../model/omit-undefined.ts';
 import { Secret } from '../model/secret.ts';
 import { translateBudget } from './budget-settings.ts';
 
@@ -47,8 +46,10 @@ export function translatePolicy(
   if (budget?.kind === 'problems') return invalidSpec('InvalidSpec', budget.problems.join('; '));
   const portal = spec.portal && translatePortal(spec.portal);
   if (portal?.kind === 'invalid') return portal;
-  const more = omitUndefined({ defaultBudget: budget?.budget, portal: portal?.settings });
-  return { kind: 'settings', settings: { ...settings, ...more } };
+  return {
+    kind: 'settings',
+    settings: { ...settings, defaultBudget: budget?.budget, portal: portal?.settings },
+  };
 }
 
 const COLOURS = { light: accentColour('light'), dark: accentColour('dark') } as const;
@@ -70,8 +71,9 @@ function translatePortal(
     kind: 'settings',
     settings: {
       frameAncestors,
-      ...omitUndefined({ name, logo }),
-      ...(colors !== undefined && { colors: omitUndefined({ light, dark }) }),
+      name,
+      logo,
+      colors: colors && { light, dark },
     },
   };
 }
@@ -125,7 +127,8 @@ export function translateServer(
     server: {
       url: url.value,
       headers: headers.value,
-      ...omitUndefined({ bearerToken: token?.value, basicAuth: named }),
+      bearerToken: token?.value,
+      basicAuth: named,
     },
   };
 }

@@ -6,7 +6,6 @@ import type { SettingsStore, TenantMatch, TenantOverrideSettings } from '../sett
 import { invalidSpec, tableFields, type Translation } from '../settings/spec-fields.ts';
 import { METERING } from '../settings/table/metering.ts';
 import type { OverrideUse } from '../discovery/discover.ts';
-import { omitUndefined } from '../model/omit-undefined.ts';
 import { quote } from '../model/validate-event.ts';
 import { type ConditionClaim, readyBySpec, type SpecStatus, stalledClaims } from './conditions.ts';
 import { translateBudget } from './budget-settings.ts';
@@ -52,7 +51,7 @@ export function tenantOverrides(
     },
 
     report({ name, spec }, specStatus) {
-      const facts = { name, specStatus, tenants, delivery, ...omitUndefined({ plan: spec.plan }) };
+      const facts = { name, specStatus, tenants, delivery, plan: spec.plan };
       return {
         settled: tenants.known() || specStatus.kind === 'invalid',
         claims: overrideClaims(facts),
@@ -93,7 +92,7 @@ export function translateOverride(
       createdAt,
       match: tenants,
       ...overridden,
-      ...omitUndefined({ budget: budget?.budget }),
+      budget: budget?.budget,
       ...(enforcement !== undefined && { enforcementExempt: enforcement === 'exempt' }),
     },
   };

@@ -1,6 +1,5 @@
 import { backoffMs } from '../model/backoff.ts';
 import type { UsageEvent } from '../model/event.ts';
-import { omitUndefined } from '../model/omit-undefined.ts';
 
 /** An event on its way to one destination. */
 export interface QueuedEvent {
@@ -73,7 +72,7 @@ export function withResults(
   return queued.flatMap(({ sequence, event, unansweredSince }) => {
     const result = results.get(sequence);
     if (result === undefined) return [];
-    return [{ sequence, event, ...omitUndefined({ unansweredSince }), result }];
+    return [{ sequence, event, unansweredSince, result }];
   });
 }
 

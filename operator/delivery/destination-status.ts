@@ -3,7 +3,6 @@ import type { LateRefusal } from '../destinations/destination.ts';
 import type { UnpricedUsage } from '../destinations/prices.ts';
 import type { Ledger } from '../ledger/ledger.ts';
 import { bytesOf, stretchThatFits } from '../ledger/volume-needed.ts';
-import { omitUndefined } from '../model/omit-undefined.ts';
 import type { Clock } from '../telemetry/clock.ts';
 import type { ParkedTenant } from './lanes/parked-tenants.ts';
 import type { PlanChangeStatus } from './lanes/plan-changes.ts';
@@ -118,10 +117,11 @@ export function cursorStatus(
   const behindMs = lagEvents === 0 ? 0 : Math.max(0, now - (oldestAt ?? now));
   const fitsMs = stretchThatFits(ledger, now);
   const fullInMs = fitsMs && Math.max(0, fitsMs - behindMs);
-  const backlog = { bytes: bytesOf(lagEvents), ...omitUndefined({ windowEnd, fullInMs }) };
+  const backlog = { bytes: bytesOf(lagEvents), windowEnd, fullInMs };
   return {
     cursor: cursor?.sequence ?? 0,
-    ...omitUndefined({ cursorWindowEnd: windowEnd, backlog: cursor && backlog }),
+    cursorWindowEnd: windowEnd,
+    backlog: cursor && backlog,
     lagEvents,
     lagSeconds: behindMs / 1000,
   };

@@ -183,7 +183,7 @@ test('a cursor goes back over an invoiced month only by force, and over the runn
     reason: expect.stringContaining('1 event of closed billing periods: of tenant "acme"'),
   });
   expect(one.delivery().status('bills')?.cursor).toBe(2);
-  expect(await one.delivery().moveCursor('bills', 1)).toStrictEqual({
+  expect(await one.delivery().moveCursor('bills', 1)).toEqual({
     kind: 'moved',
     sequence: 1,
     warnings: ['1 events are sent again'],

@@ -97,7 +97,7 @@ function createWorld({ fullHours, graceMs }: Rules): World {
     limits: { batchEvents: 4, idMemoryMs: DAY_MS },
     verifies: true,
     fullHours,
-    ...(graceMs !== undefined && { graceMs }),
+    graceMs,
   });
   plans.periodEndOf = (now) => (periodOf(now) + 1) * PERIOD_MS + PERIOD_OFFSET_MS;
   const wishes = new Map(TENANTS.map((id) => [id, { plan: 'a', planChange: 'now' as const }]));

@@ -3,7 +3,6 @@ import { sameValue } from '../settings/immutable.ts';
 import type { DestinationSettings } from '../settings/settings.ts';
 import type { DestinationType } from '../model/destination-type.ts';
 import { errorText } from '../model/error-text.ts';
-import { omitUndefined } from '../model/omit-undefined.ts';
 import type { DestinationDefinition } from './definition.ts';
 import type { Destination, DestinationContext } from './destination.ts';
 import { kafka } from './kafka/definition.ts';
@@ -50,7 +49,7 @@ export function createDestinationRegistry(context: DestinationContext): CreateDe
     if (definition === undefined) {
       return { kind: 'invalid', reason: `destination "${name}": unknown type: "${type}"` };
     }
-    const problem = modeProblem(definition, { options, ...omitUndefined({ mode }) });
+    const problem = modeProblem(definition, { options, mode });
     if (problem !== undefined)
       return { kind: 'invalid', reason: `destination "${name}": ${problem}` };
     try {

@@ -195,9 +195,12 @@ describe('Lago', () => {
     });
   });
 
-  test.each([{ 'X-Lago-Unique-Key': '' }, { 'X-Lago-Signature': 'short' }])('%j is said', (bad) => {
-    expect(verdict(bad).kind).toBe('unsigned');
-  });
+  test.each<Record<string, string>>([{ 'X-Lago-Unique-Key': '' }, { 'X-Lago-Signature': 'short' }])(
+    '%j is said',
+    (bad) => {
+      expect(verdict(bad).kind).toBe('unsigned');
+    },
+  );
 });
 
 describe('Lago with its own key', () => {

@@ -115,7 +115,7 @@ describe('an instance of the platform is metered in the wrong namespace, or twic
       environment: { PLATFORM_CLUSTER: 'c1' },
     };
     expect(clustersOf(host)).toStrictEqual([]);
-    expect(clustersOf({ ...host, workloads })[0]).not.toHaveProperty('project');
+    expect(clustersOf({ ...host, workloads })[0]).not.toMatchObject({ project: expect.anything() });
   });
 
   test('I11: whatever its phase, an instance with a host namespace is there', () => {
@@ -265,7 +265,7 @@ describe('usage is billed to the wrong customer', () => {
       displayName: 'Mine',
       excluded: false,
     });
-    expect(cluster).not.toHaveProperty('plan');
+    expect(cluster).not.toMatchObject({ plan: expect.anything() });
     const trusting = { ...byProject, 'spec.discovery.trustPlatformMetadata': 'true' };
     const [trusted] = clustersOf({ workloads: [x], instances: edited, environment: trusting });
     expect(trusted).toMatchObject({ tenant: 'somebody-else', plan: 'free', excluded: true });

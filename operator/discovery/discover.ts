@@ -1,4 +1,3 @@
-import { omitUndefined } from '../model/omit-undefined.ts';
 import type { Settings } from '../settings/settings.ts';
 import { compareBytewise } from '../model/bytewise.ts';
 import { type AssignedIds, assignIds, placeKey, projectTenant } from './cluster-ids.ts';
@@ -164,9 +163,13 @@ function describe(input: DescribeInput): TenantCluster {
     source,
     namespace,
     name,
-    ...omitUndefined({ home, syncedNamespaces, kubeconfigSecret, runsOnControlPlane }),
-    ...omitUndefined({ machineCluster, namespaceTenant: given }),
-    ...omitUndefined({ workloads: workloadsOf(candidate, known) }),
+    home,
+    syncedNamespaces,
+    kubeconfigSecret,
+    runsOnControlPlane,
+    machineCluster,
+    namespaceTenant: given,
+    workloads: workloadsOf(candidate, known),
     tenant:
       overridden(applied, 'tenant') ??
       values.tenant ??
@@ -176,18 +179,16 @@ function describe(input: DescribeInput): TenantCluster {
       values['display-name'] ??
       candidate.displayName ??
       defaultDisplayName({ namespace: candidate.home ?? namespace, name }),
-    ...omitUndefined({
-      project,
-      tenantClass:
-        overridden(applied, 'tenantClass') ??
-        values['tenant-class'] ??
-        settings.identity.defaultTenantClass,
-      plan: overridden(applied, 'plan') ?? values.plan,
-      planChange: overridden(applied, 'planChange'),
-      billing: overridden(applied, 'billing'),
-      instance: instance?.name,
-      nodeMode: saidNodeMode(candidate, values) ?? candidate.nodeMode,
-    }),
+    project,
+    tenantClass:
+      overridden(applied, 'tenantClass') ??
+      values['tenant-class'] ??
+      settings.identity.defaultTenantClass,
+    plan: overridden(applied, 'plan') ?? values.plan,
+    planChange: overridden(applied, 'planChange'),
+    billing: overridden(applied, 'billing'),
+    instance: instance?.name,
+    nodeMode: saidNodeMode(candidate, values) ?? candidate.nodeMode,
     ...billingDetails(values, customerIdKeys),
     ...(values.machines === true && { machines: true }),
     excluded: overridden(applied, 'exclude') ?? values.exclude ?? false,
@@ -220,11 +221,9 @@ function describeExternal(
     name,
     tenant: listed.tenant ?? tenantOf(id, project, settings),
     displayName: listed.displayName ?? defaultDisplayName({ namespace: '', name }),
-    ...omitUndefined({
-      project,
-      tenantClass: metadata['tenant-class'] ?? settings.identity.defaultTenantClass,
-      plan: metadata.plan,
-    }),
+    project,
+    tenantClass: metadata['tenant-class'] ?? settings.identity.defaultTenantClass,
+    plan: metadata.plan,
     ...billingDetails(metadata, customerIdKeys),
     kubeconfigFile: listed.kubeconfig,
     nodeMode: 'private',
@@ -281,7 +280,7 @@ function sourcesOf({ candidate, homes, settings }: DescribeInput): MetadataSourc
     ...objects.map(({ name, metadata }) => ({
       name: `workload ${name}`,
       metadata,
-      ...omitUndefined({ untrusted }),
+      untrusted,
     })),
   ];
   if (instance !== undefined && trustPlatformMetadata) {
@@ -291,13 +290,13 @@ function sourcesOf({ candidate, homes, settings }: DescribeInput): MetadataSourc
 }
 
 function billingDetails(values: MetadataValues, customerIdKeys: CustomerIdKeys) {
-  return omitUndefined({
+  return {
     currency: values.currency,
     email: values.email,
     costCenter: values['cost-center'],
     customerIds: customerIdsOf(values, customerIdKeys),
     subscriptionIds: subscriptionIdsOf(values, customerIdKeys),
-  });
+  };
 }
 
 function tenantOf(id: string, project: string | undefined, settings: Settings): string {

@@ -1,7 +1,6 @@
 import type { Parsed, Parser } from '../settings/parsers/parser.ts';
 import { matching, text } from '../settings/parsers/scalars.ts';
 import { absolutePath } from '../settings/parsers/scalars.ts';
-import { omitUndefined } from '../model/omit-undefined.ts';
 import { quote } from '../model/quote.ts';
 import { readStrictYaml, type YamlMap, type YamlNode } from '../settings/strict-yaml.ts';
 import { type CustomerIdKeys, type MetadataValues, parseMetadata } from './metadata.ts';
@@ -98,7 +97,7 @@ function parseEntry(
   const metadata = parseMetadataFields(item, customerIdKeys, problems);
   const { name, kubeconfig, tenant, displayName, project } = values;
   if (problems.length > before || name === undefined || kubeconfig === undefined) return undefined;
-  return { name, kubeconfig, ...omitUndefined({ tenant, displayName, project }), metadata };
+  return { name, kubeconfig, tenant, displayName, project, metadata };
 }
 
 function isField(field: string): field is Field {

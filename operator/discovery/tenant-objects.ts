@@ -1,6 +1,5 @@
 import type { Projection } from '../kubernetes/source.ts';
 import { compareBytewise } from '../model/bytewise.ts';
-import { omitUndefined } from '../model/omit-undefined.ts';
 import type {
   Candidate,
   FoundTenants,
@@ -67,7 +66,9 @@ function candidateOf(source: NamedKind, object: TenantObject): Candidate {
     objects: [object],
     nodeMode,
     createdAt,
-    ...omitUndefined({ runsOnControlPlane, kubeconfigSecret, machineCluster }),
+    runsOnControlPlane,
+    kubeconfigSecret,
+    machineCluster,
   };
 }
 

@@ -1,5 +1,4 @@
 import { least } from '../model/extremes.ts';
-import { omitUndefined } from '../model/omit-undefined.ts';
 import type { Settings } from '../settings/settings.ts';
 import type { DestinationType } from '../model/destination-type.ts';
 import { quote } from '../model/quote.ts';
@@ -83,22 +82,19 @@ function tenant(id: string, clusters: readonly TenantCluster[], settings: Settin
   return {
     id,
     displayName: displayNameOf(id, clusters),
-    ...omitUndefined({
-      email: first(({ email }) => email),
-      project: first(({ project }) => project),
-      // A class that a cluster was given counts before the default of one that was not.
-      tenantClass:
-        first(({ tenantClass }) =>
-          tenantClass === defaultTenantClass ? undefined : tenantClass,
-        ) ?? defaultTenantClass,
-      plan: first(({ plan }) => plan),
-      planChange: first(({ planChange }) => planChange),
-      currency: first(({ currency }) => currency),
-      costCenter: first(({ costCenter }) => costCenter),
-      customerIds: firstIds(clusters.map(({ customerIds }) => customerIds)),
-      subscriptionIds: firstIds(clusters.map(({ subscriptionIds }) => subscriptionIds)),
-      billing: first(({ billing }) => billing),
-    }),
+    email: first(({ email }) => email),
+    project: first(({ project }) => project),
+    // A class that a cluster was given counts before the default of one that was not.
+    tenantClass:
+      first(({ tenantClass }) => (tenantClass === defaultTenantClass ? undefined : tenantClass)) ??
+      defaultTenantClass,
+    plan: first(({ plan }) => plan),
+    planChange: first(({ planChange }) => planChange),
+    currency: first(({ currency }) => currency),
+    costCenter: first(({ costCenter }) => costCenter),
+    customerIds: firstIds(clusters.map(({ customerIds }) => customerIds)),
+    subscriptionIds: firstIds(clusters.map(({ subscriptionIds }) => subscriptionIds)),
+    billing: first(({ billing }) => billing),
     region,
     clusters: clusters.map((cluster) => cluster.id),
     createdAt: least(clusters.map(({ createdAt }) => createdAt)),

@@ -49,7 +49,7 @@ const WELL: Omit<DestinationStatusView, 'name'> = {
 async function start(usageDirectory?: string): Promise<TestServer> {
   const ledger = createMemoryLedger();
   await ledger.append({ events: [other, mistaken] });
-  return startTestServer({ ledger, ...(usageDirectory !== undefined && { usageDirectory }) });
+  return startTestServer({ ledger, usageDirectory });
 }
 
 const correct = (server: TestServer, body: unknown, id = 'e-1', token = API_TOKEN) =>

@@ -40,7 +40,7 @@ async function priced(
   return startTestServer({
     ledger,
     views: { settings: () => settings, discovery: quietDiscovery({ tenants: () => tenants }) },
-    ...(usageDirectory !== undefined && { usageDirectory }),
+    usageDirectory,
   });
 }
 

@@ -2,7 +2,6 @@ import type { RequestListener, ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import type { Registry } from 'prom-client';
 import type { HttpSettings } from '../settings/settings.ts';
-import { omitUndefined } from '../model/omit-undefined.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import { type HttpLimits, probeLimits } from './limits.ts';
 import { createRefusedConnections, Listener } from './listener.ts';
@@ -68,9 +67,9 @@ export class HttpFront {
       this.#options.logger.info('[http] listening', {
         address: main.address,
         port: main.port,
-        ...omitUndefined({ probePort: probe?.port }),
+        probePort: probe?.port,
       });
-      return { main, ...omitUndefined({ probe }) };
+      return { main, probe };
     } catch (error) {
       await this.#probe.close();
       throw error;

@@ -77,7 +77,9 @@ const at = (seconds: number): number => START + seconds * 1000;
 function told({ nodes, pods }: typeof fleet extends fc.Arbitrary<infer T> ? T : never) {
   const events: { readonly at: number; readonly tell: (world: World) => void }[] = [];
   for (const [index, { shape, dedicated, downFrom, missing }] of nodes.entries()) {
-    const labels = dedicated ? { 'vcluster.loft.sh/managed-by': 'tenant-a' } : {};
+    const labels: Record<string, string> = dedicated
+      ? { 'vcluster.loft.sh/managed-by': 'tenant-a' }
+      : {};
     const resource = RESOURCES.get(shape) ?? '';
     const allocatable = missing ? { [resource]: '3' } : {};
     const up = variant(shape, { name: `n${index}`, labels, allocatable });

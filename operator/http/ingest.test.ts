@@ -264,7 +264,7 @@ describe('a collector’s event cannot be pre-empted', () => {
 describe('a metric of the collector under a foreign region', () => {
   const free = { ...event, metric: 'tenant_gpu_hours', tenant: 'gpu-farm', quantity: 0 };
 
-  test.each([{}, { REGION_FROM_NODE: 'true' }])(
+  test.each<Record<string, string>>([{}, { REGION_FROM_NODE: 'true' }])(
     'cannot take the event id of another control plane: %j',
     async (environment) => {
       await using server = await startTestServer({ environment });
@@ -388,7 +388,7 @@ describe('bodies that are not understood', () => {
     expect(answer.json).toMatchObject({ error: expect.stringContaining(error) });
   });
 
-  test.each([
+  test.each<Record<string, string>>([
     { 'content-type': 'text/plain' },
     { 'content-type': 'application/x-www-form-urlencoded' },
     { 'content-encoding': 'gzip' },

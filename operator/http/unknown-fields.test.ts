@@ -128,7 +128,7 @@ async function start() {
     const [method = ''] = operation.split(' ', 1);
     const [path] = CHANGES[operation] ?? [''];
     const token = path === '/api/v1/events' ? INGEST_TOKEN : API_TOKEN;
-    return server.call(method, path, { token, ...(body !== undefined && { body }) });
+    return server.call(method, path, { token, body });
   };
   return { server, call, done, [Symbol.asyncDispose]: () => server.close() };
 }

@@ -39,8 +39,8 @@ async function start(options: Options = {}) {
     clock: testClock,
     settings: () => settings,
     tenants: () => [ACME],
-    ...(options.known !== undefined && { known: options.known }),
-    ...(options.ask !== undefined && { ask: options.ask }),
+    known: options.known,
+    ask: options.ask,
   });
   const discovery = quietDiscovery({
     known: options.known ?? (() => true),

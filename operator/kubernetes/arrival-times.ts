@@ -1,4 +1,3 @@
-import { omitUndefined } from '../model/omit-undefined.ts';
 import type { Clock } from '../telemetry/clock.ts';
 import type { WatchProgress } from './list-and-watch.ts';
 import type { Arrival, Bracket } from './source.ts';
@@ -76,7 +75,7 @@ export class ArrivalTimes {
   arrivalOf(at: number): Arrival {
     const happened = this.#catchUp.happened(at);
     const knownUntil = this.#freshness.knownUntil(at);
-    return { at, knownUntil, late: false, ...omitUndefined({ happened }) };
+    return { at, knownUntil, late: false, happened };
   }
 
   /** What arrived at `at` has been taken in. */

@@ -264,7 +264,7 @@ describe('kubeconfig', () => {
     const outcome = loadKubeConfig({
       kind: 'file',
       path,
-      ...(context === undefined ? {} : { context }),
+      context,
     });
     expect(outcome).toMatchObject({ kind: 'invalid', reason: expect.stringContaining(reason) });
     expect(JSON.stringify(outcome)).toContain(path);

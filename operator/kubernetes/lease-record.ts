@@ -1,5 +1,4 @@
 import { isRecord } from '../model/is-record.ts';
-import { omitUndefined } from '../model/omit-undefined.ts';
 import { metadataOf, microTime } from './resource.ts';
 import type { RawObject } from './source.ts';
 
@@ -84,10 +83,8 @@ export function leaseObject(
     metadata: {
       namespace,
       name,
-      ...omitUndefined({
-        resourceVersion: held?.resourceVersion,
-        annotations: ledgerHead === undefined ? undefined : { [LEDGER_HEAD]: `${ledgerHead}` },
-      }),
+      resourceVersion: held?.resourceVersion,
+      annotations: ledgerHead === undefined ? undefined : { [LEDGER_HEAD]: `${ledgerHead}` },
     },
     spec: {
       holderIdentity: holder,

@@ -1,6 +1,5 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { useTestCluster } from '../../e2e/control-plane/test-cluster.ts';
-import { omitUndefined } from '../model/omit-undefined.ts';
 import type { Connection, RequestOutcome } from './connection.ts';
 import { type LeaseRecord, parseLease, type Succession } from './lease-record.ts';
 import { type ElectionEnd, LeaderElection } from './lease.ts';
@@ -89,7 +88,8 @@ function campaign(
     random: () => 0,
     logger,
     timings: { retry: RETRY, renew, renewDeadline },
-    ...omitUndefined({ succession, obstacle }),
+    succession,
+    obstacle,
   });
   const ended = election.run(stop.signal, async (signal) => {
     log.push('leads');

@@ -1,4 +1,3 @@
-import { omitUndefined } from '../model/omit-undefined.ts';
 import type { Clock } from '../telemetry/clock.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import { linkAbort, pause } from './abort.ts';
@@ -280,7 +279,7 @@ export class LeaderElection {
       method: held === undefined ? 'POST' : 'PUT',
       body: leaseObject(claim, held),
       timeoutMs: REQUEST_TIMEOUT_MS,
-      ...omitUndefined({ signal }),
+      signal,
     });
     if (outcome.kind === 'status' && outcome.code === 409) return { kind: 'conflict' };
     if (outcome.kind !== 'ok') {

@@ -1,4 +1,4 @@
-import { isDeepStrictEqual } from 'node:util';
+import { sameValue } from '../settings/immutable.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import type { Turn } from '../telemetry/turn.ts';
 import { identify } from './resource.ts';
@@ -69,7 +69,7 @@ export class LiveView<T extends Projected> {
     if (projecting.kind === 'failed') return { held: before, changed: false };
     const sameObject = before?.uid === identity.uid;
     if (sameObject && projecting.kind === 'projected') {
-      if (isDeepStrictEqual(projecting.value, before)) return { held: before, changed: false };
+      if (sameValue(projecting.value, before)) return { held: before, changed: false };
     }
     // Its own DELETED event was missed, so nobody knows when it went.
     if (before !== undefined && !sameObject) {

@@ -1,6 +1,5 @@
 import { greatest, least } from '../model/extremes.ts';
 import { isRecord } from '../model/is-record.ts';
-import { omitUndefined } from '../model/omit-undefined.ts';
 import type { ReflectorOptions } from './reflector-options.ts';
 import { Reflector } from './reflector.ts';
 import type { Projected, Source, SourceHealth, SourceState } from './source.ts';
@@ -33,13 +32,11 @@ export function createSource<T extends Projected>(
       new Reflector({
         ...shared,
         resource: { ...shared.resource, namespace },
-        ...omitUndefined({
-          resume: resume && {
-            ...resume,
-            ...pointIn(points, namespace, resume.knownAt ?? 0),
-            objects: objects.filter((object) => object.namespace === namespace),
-          },
-        }),
+        resume: resume && {
+          ...resume,
+          ...pointIn(points, namespace, resume.knownAt ?? 0),
+          objects: objects.filter((object) => object.namespace === namespace),
+        },
       }),
   );
   return new MergedSource(shared.resource, sources);
@@ -164,8 +161,8 @@ function parsePoints(
 function parsePoint(point: unknown): Partial<NamespacePoint> {
   if (typeof point === 'string') return { resourceVersion: point };
   const [resourceVersion, knownAt] = Array.isArray(point) ? (point as unknown[]) : [];
-  return omitUndefined({
+  return {
     resourceVersion: typeof resourceVersion === 'string' ? resourceVersion : undefined,
     knownAt: typeof knownAt === 'number' ? knownAt : undefined,
-  });
+  };
 }

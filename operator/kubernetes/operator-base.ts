@@ -1,6 +1,5 @@
 import dotI, { ResourceEventType, type ResourceMeta } from '@dot-i/k8s-operator';
 import { CoreV1Api } from '@kubernetes/client-node';
-import { omitUndefined } from '../model/omit-undefined.ts';
 import type { Clock } from '../telemetry/clock.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import type { Connection } from './connection.ts';
@@ -110,7 +109,7 @@ class OperatorBase extends Operator {
       clock,
       random,
       logger,
-      ...omitUndefined({ metrics }),
+      metrics,
     });
   }
 

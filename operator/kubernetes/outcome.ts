@@ -1,5 +1,4 @@
 import { isRecord } from '../model/is-record.ts';
-import { omitUndefined } from '../model/omit-undefined.ts';
 
 /** The API server answered, with something else than success. */
 export interface StatusFailure {
@@ -53,7 +52,7 @@ export function statusFailure(
     code,
     reason: typeof status['reason'] === 'string' ? status['reason'] : '',
     message: typeof message === 'string' && message !== '' ? oneLine(message) : unexplained,
-    ...omitUndefined({ retryAfterMs }),
+    retryAfterMs,
   };
 }
 

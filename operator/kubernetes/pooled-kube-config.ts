@@ -9,7 +9,6 @@ import {
   type RequestContext,
 } from '@kubernetes/client-node';
 import { Agent, type buildConnector, type Dispatcher, ProxyAgent } from 'undici';
-import { omitUndefined } from '../model/omit-undefined.ts';
 
 /** Generated calls pass no deadline of their own, so the pool has one. */
 const RESPONSE_TIMEOUT_MS = 15_000;
@@ -137,7 +136,7 @@ function createPools(options: DispatcherOptions, limits?: ConnectionLimits): Con
       maxResponseSize: limits?.responseBytes ?? MAX_RESPONSE_BYTES,
     }),
     streams: createPool(options, connect, {
-      ...omitUndefined({ connections: limits?.streamConnections }),
+      connections: limits?.streamConnections,
       headersTimeout: RESPONSE_TIMEOUT_MS,
       bodyTimeout: 0,
     }),

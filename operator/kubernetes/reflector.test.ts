@@ -1,6 +1,12 @@
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { createManualClock } from './testing/manual-clock.ts';
-import { type ReflectorRig, type RigOptions, startReflector } from './testing/reflector-rig.ts';
+import type { RawObject } from './source.ts';
+import {
+  projectTestPod,
+  type ReflectorRig,
+  type RigOptions,
+  startReflector,
+} from './testing/reflector-rig.ts';
 import { type ScriptedApiServer, startScriptedApiServer } from './testing/scripted-api-server.ts';
 
 let server: ScriptedApiServer;
@@ -652,6 +658,19 @@ describe('resuming after a restart', () => {
     }
     expect(server.requests.some(({ kind }) => kind === 'list')).toBe(false);
     expect(rig.source.resourceVersion()).toBe('103');
+  });
+
+  test('an object that the journal kept without its undefined fields is not told as changed', async () => {
+    server.put(pod('x'));
+    server.compact();
+    const project = (object: RawObject) => {
+      const projected = projectTestPod(object);
+      return projected && { ...projected, node: undefined };
+    };
+    const resume = { resourceVersion: '1', objects: [remembered], knownAt: 1_000 };
+    const rig = await start({ resume, project });
+    expect(rig.view).toEqual(['a/x Running']);
+    expect(rig.handler.log).toEqual([]);
   });
 
   test('finds what was deleted during a stop that the server does not remember', async () => {

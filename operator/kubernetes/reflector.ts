@@ -1,5 +1,4 @@
 import { type Backoff, createBackoff } from '../model/backoff.ts';
-import { omitUndefined } from '../model/omit-undefined.ts';
 import { linkAbort, pause } from './abort.ts';
 import { ArrivalTimes } from './arrival-times.ts';
 import { PeriodicComparison } from './comparison.ts';
@@ -121,7 +120,7 @@ export class Reflector<T extends Projected> implements Source<T> {
   health(): SourceHealth {
     const { state, since, returnedAt, reason } = this.#state;
     const { heardAt: freshAt, unseen } = this.#times;
-    return { state, since, freshAt, unseen, ...omitUndefined({ returnedAt, reason }) };
+    return { state, since, freshAt, unseen, returnedAt, reason };
   }
 
   async run(signal: AbortSignal): Promise<void> {

@@ -1,5 +1,4 @@
 import { isRecord } from '../model/is-record.ts';
-import { omitUndefined } from '../model/omit-undefined.ts';
 import type { Connection, RequestOutcome } from './connection.ts';
 import type { RequestFailure } from './outcome.ts';
 
@@ -25,7 +24,7 @@ export function preferServedVersion(options: {
   let served: string | undefined;
 
   const discover = async (signal: AbortSignal | undefined): Promise<Discovered> => {
-    const outcome = await connection.request(root, omitUndefined({ signal }));
+    const outcome = await connection.request(root, { signal });
     if (outcome.kind !== 'ok') return { kind: 'failed', failure: outcome };
     const known = versionsOf(outcome);
     const version = versions.find((each) => known.has(each));

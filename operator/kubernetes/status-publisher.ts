@@ -1,4 +1,3 @@
-import { omitUndefined } from '../model/omit-undefined.ts';
 import type { Clock } from '../telemetry/clock.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import type { Condition } from './conditions.ts';
@@ -74,7 +73,7 @@ export class StatusPublisher {
       concurrency: 4,
       clock,
       logger,
-      ...omitUndefined({ metrics }),
+      metrics,
     });
   }
 
@@ -183,10 +182,10 @@ export async function applyStatus(
     body: {
       apiVersion: group === '' ? version : `${group}/${version}`,
       kind,
-      metadata: { name, ...omitUndefined({ namespace: resource.namespace }) },
+      metadata: { name, namespace: resource.namespace },
       status,
     },
-    ...omitUndefined({ signal }),
+    signal,
   });
   if (outcome.kind === 'ok') {
     // The API server does not compare uids on a status; the successor's own status will follow.

@@ -1,6 +1,5 @@
 import type { PrometheusSettings } from '../settings/settings.ts';
 import { decimalFromNanos, nanosFromDecimal, scaleToDecimal } from '../model/decimal.ts';
-import { omitUndefined } from '../model/omit-undefined.ts';
 import { quote } from '../model/validate-event.ts';
 import type { Window } from '../model/window.ts';
 import { gpuModel } from '../metering/timelines/gpu-device.ts';
@@ -86,7 +85,7 @@ export function createUtilizationMeasure(preset: PrometheusSettings['preset']): 
       const isBuiltIn = gpuUtilQuery === undefined && gpuCountQuery === NO_QUERY;
       const beside = devices.kind === 'ask' ? devices.promql : undefined;
       const namelessBeside = devices.kind === 'nameless' ? devices.placeholder : undefined;
-      const both: Plan = { ...plan, ...omitUndefined({ beside, namelessBeside }) };
+      const both: Plan = { ...plan, beside, namelessBeside };
       if (!isBuiltIn) return both;
       return planShared(both, sharedUtilization(preset), { subject, window, preset });
     },
@@ -135,7 +134,7 @@ function readUtilization({ rows, beside }: Answer, window: Window) {
         dimensions: { gpu_type: model },
         properties: {
           avg_utilization_pct: Math.round(percent * PERCENT_DIGITS) / PERCENT_DIGITS,
-          ...omitUndefined({ gpu_devices: count }),
+          ...(count !== undefined && { gpu_devices: count }),
         },
       });
     }

@@ -1,5 +1,4 @@
 import type { MetricDefinition } from '../model/catalog.ts';
-import { omitUndefined } from '../model/omit-undefined.ts';
 import type { Measure, MeasuredCharge } from './measure.ts';
 import { planTemplate } from './plan-query.ts';
 import { checkRows, type Sample } from './query-answer.ts';
@@ -51,7 +50,7 @@ export function createConfiguredMeasure(metric: ConfiguredMetric): Measure {
       .map(({ key, label }) => [key, labels[label] ?? ''] as const)
       .filter(([, value]) => value !== '');
     return {
-      ...omitUndefined({ sku: sku === '' ? undefined : sku }),
+      sku: sku === '' ? undefined : sku,
       dimensions: Object.fromEntries(dimensions),
     };
   };

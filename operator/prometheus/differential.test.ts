@@ -9,7 +9,6 @@ import { type PrometheusServer, startPrometheusServer } from '../../e2e/promethe
 import { createMemoryLedger } from '../ledger/testing/memory-ledger.ts';
 import { START } from '../metering/meters/testing/times.ts';
 import type { UsageEvent } from '../model/event.ts';
-import { omitUndefined } from '../model/omit-undefined.ts';
 import type { Gap } from '../metering/windows/gaps.ts';
 import type { Measure } from './measure.ts';
 import { builtInMeasures, clockAt, eventsOf, historyOf, live } from './testing/life.ts';
@@ -53,7 +52,7 @@ const oneByOne = (measures: readonly Measure[]): readonly Measure[] =>
     plan: (subject, window) => {
       const plan = measure.plan(subject, window);
       if (plan.kind !== 'ask') return plan;
-      return { kind: 'ask', promql: plan.promql, ...omitUndefined({ beside: plan.beside }) };
+      return { kind: 'ask', promql: plan.promql, beside: plan.beside };
     },
   }));
 

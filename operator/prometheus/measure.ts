@@ -3,7 +3,6 @@ import { sortedEntries } from '../model/bytewise.ts';
 import type { Decimal } from '../model/decimal.ts';
 import { deriveEventId } from '../model/event-id.ts';
 import { type EventProperty, SCHEMA_VERSION, type UsageEvent } from '../model/event.ts';
-import { omitUndefined } from '../model/omit-undefined.ts';
 import { eventProblem } from '../model/validate-event.ts';
 import { formatInstant, type Window } from '../model/window.ts';
 import type { Vector } from './query-answer.ts';
@@ -129,7 +128,7 @@ function eventOf(
   const dimensions = {
     ...charge.dimensions,
     tenant_cluster: cluster.id,
-    ...omitUndefined({ tenant_class: tenantClass }),
+    ...(tenantClass !== undefined && { tenant_class: tenantClass }),
   };
   const identity = {
     tenant: cluster.tenant,
@@ -137,7 +136,8 @@ function eventOf(
     window_start: formatInstant(context.window.start),
     window_end: formatInstant(context.window.end),
     region: context.region,
-    ...omitUndefined({ project: cluster.project, sku: charge.sku }),
+    ...(cluster.project !== undefined && { project: cluster.project }),
+    ...(charge.sku !== undefined && { sku: charge.sku }),
     resource_id: cluster.id,
     dimensions: Object.fromEntries(sortedEntries(dimensions)),
   };

@@ -24,7 +24,7 @@ function eventsOf(measure: Measure, given: Answer, window = WINDOW) {
   const made = measuredEvents(measure, cluster('a'), measure.read(given, window), context);
   const events = made.events.map(({ quantity, sku, dimensions = {}, properties }) => {
     const { tenant_cluster: _, ...own } = dimensions;
-    return { quantity, ...(sku === undefined ? {} : { sku }), ...own, ...properties };
+    return { quantity, sku, ...own, ...properties };
   });
   return { events, refused: made.refused };
 }

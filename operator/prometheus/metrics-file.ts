@@ -2,7 +2,6 @@ import { quote } from '../model/quote.ts';
 import { readQueryTemplate } from '../settings/query-template.ts';
 import { readStrictYaml, type YamlMap, type YamlNode } from '../settings/strict-yaml.ts';
 import { COLLECTOR_METRICS } from '../model/catalog.ts';
-import { omitUndefined } from '../model/omit-undefined.ts';
 import { RESERVED_KEYS } from '../model/event-schema.ts';
 import type { ConfiguredMetric } from './configured-metric.ts';
 
@@ -138,7 +137,7 @@ function readMetric(map: YamlMap, refuse: Refuse): ConfiguredMetric | undefined 
     billable,
     query,
     dimensions,
-    ...omitUndefined({ sku }),
+    sku,
   };
 }
 

@@ -122,7 +122,7 @@ async function ask(
     },
     body: form.toString(),
     responseBytes: mostBytes,
-    ...(signal === undefined ? {} : { signal }),
+    signal,
   });
   if (outcome.kind === 'failed') {
     return { kind: 'failed', cause: 'server', reason: outcome.reason };

@@ -112,7 +112,7 @@ function averagesOf(samples: readonly Sample[]): Answer {
   const averages: Sample[] = [];
   const counts: Sample[] = [];
   for (const [model, devices] of models) {
-    const labels = model === '' ? {} : { modelName: model };
+    const labels: Record<string, string> = model === '' ? {} : { modelName: model };
     const sum = [...devices.values()].reduce((total, value) => total + value, 0);
     averages.push({ labels, value: String(sum / devices.size) });
     counts.push({ labels, value: String(devices.size) });

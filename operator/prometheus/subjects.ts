@@ -1,5 +1,4 @@
 import { namespacesOf, type TenantCluster } from '../discovery/tenant-cluster.ts';
-import { omitUndefined } from '../model/omit-undefined.ts';
 import type { TenantClusterTimelines } from '../metering/timelines/tenant-cluster-timeline.ts';
 import type { Window } from '../model/window.ts';
 import type { MeasuredCluster } from './measure.ts';
@@ -28,11 +27,9 @@ export function subjectsOf(
         cluster.id,
         {
           cluster: asAskedToday(cluster, today.get(cluster.id)),
-          ...omitUndefined({
-            sharedNamespace: namespacesOf(cluster).find(
-              (namespace) => (inNamespace.get(namespace)?.size ?? 0) > 1,
-            ),
-          }),
+          sharedNamespace: namespacesOf(cluster).find(
+            (namespace) => (inNamespace.get(namespace)?.size ?? 0) > 1,
+          ),
           uniqueName: (named.get(cluster.name)?.size ?? 0) <= 1,
         },
       ]),
@@ -41,8 +38,7 @@ export function subjectsOf(
 
 function asAskedToday(then: TenantCluster, today: TenantCluster | undefined): TenantCluster {
   if (today === undefined) return then;
-  const { metering, instance } = today;
-  return { ...then, metering, ...omitUndefined({ instance }) };
+  return { ...then, metering: today.metering, instance: today.instance ?? then.instance };
 }
 
 function idsBy(

@@ -1,5 +1,4 @@
 import { setImmediate as yieldToLoop } from 'node:timers/promises';
-import { omitUndefined } from '../model/omit-undefined.ts';
 import type { Window } from '../model/window.ts';
 import type { Clock } from '../telemetry/clock.ts';
 import type { Logger } from '../telemetry/logger.ts';
@@ -67,7 +66,7 @@ export class WindowOpener {
   /** What is wrong with the queries of the last window. */
   get report(): PrometheusReport {
     const { silent, manyQueries } = this;
-    return { ...omitUndefined({ silent, manyQueries }), leftOut: this.#leftOut };
+    return { silent, manyQueries, leftOut: this.#leftOut };
   }
 
   /** Queries of the last window that are not about all together, where they are more than {@link MANY_QUERIES}. */

@@ -50,11 +50,11 @@ export function assembleSettings(
       ...parts.prometheus,
       ...server,
       headers: values.PROMETHEUS_HEADERS ?? new Map<string, Secret>(),
-      ...(bearerTokenFile !== undefined && { bearerTokenFile }),
+      bearerTokenFile,
     },
     ledger: {
       ...parts.ledger,
-      ...(database !== undefined && { database }),
+      database,
       ...(furtherDatabases.length > 0 && { furtherDatabases }),
     },
     http: httpSettings(parts.http, values),
@@ -66,7 +66,7 @@ export function assembleSettings(
     },
     pricing: { books: [] },
     portal: { frameAncestors: [] },
-    ...(otlp !== undefined && { otlp }),
+    otlp,
     overrides: [],
   };
 }
@@ -90,6 +90,6 @@ function httpSettings(http: Parts['http'], values: Values): HttpSettings {
     ...http,
     ...LISTEN_ADDR,
     ingestTokens: own ? (INGEST_TOKEN ?? []) : http.apiTokens.map((token) => ({ token })),
-    ...(ingestTokenFile !== undefined && { ingestTokenFile }),
+    ingestTokenFile,
   };
 }

@@ -7,7 +7,10 @@ export function deepFreeze<T>(value: T): T {
   return Object.freeze(value);
 }
 
-/** Whether two settings values say the same, credentials included; the order of lists counts. */
+/**
+ * Whether two values are equal, credentials included. A field that is undefined equals one that is absent, as in a
+ * value that was written as JSON and read again. The order of lists counts.
+ */
 export function sameValue(a: unknown, b: unknown): boolean {
   if (Object.is(a, b)) return true;
   if (typeof a !== 'object' || typeof b !== 'object' || a === null || b === null) return false;
@@ -18,7 +21,16 @@ export function sameValue(a: unknown, b: unknown): boolean {
     return a instanceof Map && b instanceof Map && sameValue([...a], [...b]);
   }
   if (Array.isArray(a) !== Array.isArray(b)) return false;
-  const [left, right] = [new Map(Object.entries(a)), new Map(Object.entries(b))];
-  if (left.size !== right.size) return false;
-  return [...left].every(([key, value]) => right.has(key) && sameValue(value, right.get(key)));
+  const [left, right] = [a as Fields, b as Fields];
+  const names = namesOf(left);
+  return (
+    names.length === namesOf(right).length &&
+    names.every((name) => Object.hasOwn(right, name) && sameValue(left[name], right[name]))
+  );
+}
+
+type Fields = Readonly<Record<string, unknown>>;
+
+function namesOf(fields: Fields): readonly string[] {
+  return Object.keys(fields).filter((name) => fields[name] !== undefined);
 }

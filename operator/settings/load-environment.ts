@@ -2,7 +2,6 @@ import { closestMatch } from 'leven';
 import { adaptersFrom } from './adapters.ts';
 import { assembleSettings, partsOf, type Parts } from './assemble-settings.ts';
 import type { ConfigurableDestination, ValuesOf } from './configurable-destination.ts';
-import { omitUndefined } from '../model/omit-undefined.ts';
 import { Secret } from '../model/secret.ts';
 import { deepFreeze } from './immutable.ts';
 import { invalid, type ParseProblem, problemText } from './parsers/parser.ts';
@@ -120,8 +119,8 @@ function readVariable(name: string, variable: Setting, environment: Environment)
     .filter(({ text }) => text !== '');
   const [first, second] = given;
   if (first === undefined) {
-    const value = omitUndefined({ value: variable.default });
-    const effective = { name, spelling: name, origin: 'default', ...value } as const;
+    const { default: value } = variable;
+    const effective = { name, spelling: name, origin: 'default', value } as const;
     return { kind: 'value', value: defaultOf(variable), effective };
   }
   const text = first.text.trim();

@@ -1,4 +1,3 @@
-import { omitUndefined } from '../model/omit-undefined.ts';
 import type { PriceBook } from '../model/price-book.ts';
 import { deepFreeze, sameValue } from './immutable.ts';
 import type {
@@ -46,7 +45,7 @@ export function createSettingsStore(environment: Settings): SettingsStore {
       overrides: byName(overrides),
       pricing: {
         books: byName(books),
-        ...omitUndefined({ defaultBudget: policy?.defaultBudget }),
+        defaultBudget: policy?.defaultBudget,
       },
     };
     if (sameValue(next, settings)) return;
@@ -131,7 +130,7 @@ function layerPrometheus(
 ): PrometheusSettings {
   const preset = policy?.preset ?? environment.preset;
   if (policy?.server === undefined) return { ...environment, preset };
-  return { ...policy.server, ...omitUndefined({ metricsFile: environment.metricsFile }), preset };
+  return { ...policy.server, metricsFile: environment.metricsFile, preset };
 }
 
 /** Sorted, so that the order in which resources arrived makes no difference. */

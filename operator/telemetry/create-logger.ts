@@ -77,7 +77,9 @@ function jsonLine({ at, level, message, fields }: Entry): string {
 }
 
 function textLine({ at, level, message, fields }: Entry): string {
-  const pairs = Object.entries(fields).map(([key, value]) => ` ${key}=${JSON.stringify(value)}`);
+  const pairs = Object.entries(fields).flatMap(([key, value]) =>
+    value === undefined ? [] : [` ${key}=${JSON.stringify(value)}`],
+  );
   return `${at} ${level.toUpperCase().padEnd(5)} ${message}${pairs.join('')}`.replace(CONTROL, ' ');
 }
 

@@ -98,7 +98,11 @@ describe('a log line', () => {
 
   test('is for people in text format', () => {
     const { logger, lines } = capture('text');
-    logger.info('[discovery] found 3 tenant clusters', { namespace: 'a b', count: 3 });
+    logger.info('[discovery] found 3 tenant clusters', {
+      namespace: 'a b',
+      project: undefined,
+      count: 3,
+    });
     expect(lines()[0]).toMatch(
       /^\d{4}-\d\d-\d\dT[\d:.]+Z INFO {2}\[discovery\] found 3 tenant clusters namespace="a b" count=3$/,
     );

@@ -9,7 +9,6 @@ import type { Clock } from '../telemetry/clock.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import { Turn } from '../telemetry/turn.ts';
 import { compareBytewise } from '../model/bytewise.ts';
-import { omitUndefined } from '../model/omit-undefined.ts';
 import { createKubeconfigSource, type KubeconfigSource } from './kubeconfig/kubeconfig-source.ts';
 import { createOpenKubeconfig, type OpenKubeconfig } from './kubeconfig/open-kubeconfig.ts';
 import { ExternalNames } from './kubeconfig/external-names.ts';
@@ -81,7 +80,7 @@ export class TenantApiAccess {
       allowedHosts: () => this.#settings.allowedHosts,
       hostApi: addressOf(connection),
       now: () => clock.now(),
-      ...omitUndefined({ lookup }),
+      lookup,
     });
   }
 

@@ -13,7 +13,6 @@ import type {
   SourceHealth,
 } from '../kubernetes/source.ts';
 import { errorText } from '../model/error-text.ts';
-import { omitUndefined } from '../model/omit-undefined.ts';
 import type { Timelines } from '../metering/timelines/timelines.ts';
 import type { Clock } from '../telemetry/clock.ts';
 import type { Logger } from '../telemetry/logger.ts';
@@ -128,7 +127,7 @@ export class KindWatch<T extends Projected> {
       clock,
       random,
       logger,
-      ...omitUndefined({ resume: this.#resume }),
+      resume: this.#resume,
     });
     this.#source = source;
     this.#running = Promise.all([
@@ -181,7 +180,7 @@ export class KindWatch<T extends Projected> {
     const knownAt = Math.min(now, this.#knownUntil());
     const listed = this.#untold.size === 0 ? this.#source?.resourceVersion() : undefined;
     const resourceVersion = this.#listed ? listed : resume?.resourceVersion;
-    return [this.#options.timelines.kind, { knownAt, ...omitUndefined({ resourceVersion }) }];
+    return [this.#options.timelines.kind, { knownAt, resourceVersion }];
   }
 
   /** Resolves when nothing of it runs any more. */

@@ -1,7 +1,6 @@
 import type { TenantCluster } from '../discovery/tenant-cluster.ts';
 import type { SourceHandler } from '../kubernetes/source.ts';
 import { greatest } from '../model/extremes.ts';
-import { omitUndefined } from '../model/omit-undefined.ts';
 import { machineIds, type MachineRecord } from '../metering/timelines/machine-record.ts';
 import type { NodeView } from '../metering/timelines/node.ts';
 import { OWN_NODE_LABELS, type ProviderWord } from '../metering/timelines/provided-node.ts';
@@ -204,7 +203,7 @@ export function providerWord(
       memory: largest(records.map(({ memory }) => memory)),
       extended: records.find(({ extended }) => extended.size > 0)?.extended ?? new Map(),
       down: down.length > 0,
-      ...omitUndefined({ downSince: times.length === 0 ? undefined : greatest(times) }),
+      downSince: times.length === 0 ? undefined : greatest(times),
     },
   };
 }

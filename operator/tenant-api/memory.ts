@@ -10,7 +10,9 @@ export function memoryOf(value: unknown): number {
   const entries: Iterable<readonly [unknown, unknown]> =
     value instanceof Map || Array.isArray(value) ? value.entries() : Object.entries(value);
   let bytes = 0;
-  for (const [key, part] of entries) bytes += ENTRY_BYTES + memoryOf(key) + memoryOf(part);
+  for (const [key, part] of entries) {
+    if (part !== undefined) bytes += ENTRY_BYTES + memoryOf(key) + memoryOf(part);
+  }
   return bytes;
 }
 

@@ -104,7 +104,7 @@ function some(count: number, make: (index: number) => object): readonly object[]
 function meta(name: string, namespace?: string): object {
   return {
     name,
-    ...(namespace === undefined ? {} : { namespace }),
+    namespace,
     uid: `uid-${namespace ?? ''}-${name}`,
     resourceVersion: '900',
     creationTimestamp: BORN,

@@ -50,7 +50,7 @@ export function createContract(
     createdAt: at,
     balances: readBalances(state, input['commits'], input['credits'], at),
     ...(end !== undefined && { ending_before: new Date(end).toISOString() }),
-    ...(provider !== undefined && { billingProviderId: provider }),
+    billingProviderId: provider,
     ...(typeof days === 'number' && { net_payment_terms_days: days }),
   };
   if (key !== undefined) state.spentKeys.add(key);

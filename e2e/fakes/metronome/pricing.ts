@@ -106,7 +106,7 @@ export function createRateCard(
     name,
     created_at: new Date(at).toISOString(),
     aliases: objects(input['aliases']),
-    ...(description !== undefined && { description }),
+    description,
     fiat_credit_type: { id, name: fiat },
   };
   state.rateCards.push(card);
@@ -155,7 +155,7 @@ export function addRates(
       entitled: input['entitled'] === true,
       rate_type: isTiered ? 'TIERED' : 'FLAT',
       price,
-      ...(tiers !== undefined && { tiers }),
+      tiers,
       ...(isObject(values) && { pricing_group_values: values as Record<string, string> }),
     });
   }

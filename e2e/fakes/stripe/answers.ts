@@ -12,7 +12,8 @@ export function failure(
   more: { readonly code?: string; readonly param?: string; readonly shouldRetry?: boolean } = {},
 ): FakeResponse {
   const { code, param, shouldRetry } = more;
-  const headers = shouldRetry === undefined ? {} : { 'stripe-should-retry': String(shouldRetry) };
+  const headers: Record<string, string> =
+    shouldRetry === undefined ? {} : { 'stripe-should-retry': String(shouldRetry) };
   return {
     status,
     headers,
@@ -22,8 +23,8 @@ export function failure(
 
 export function invalid(message: string, code?: string, param?: string): FakeResponse {
   return failure(400, 'invalid_request_error', message, {
-    ...(code !== undefined && { code }),
-    ...(param !== undefined && { param }),
+    code,
+    param,
   });
 }
 

@@ -1,7 +1,6 @@
 import type { Delivery } from '../../../operator/delivery/delivery.ts';
 import type { Ledger } from '../../../operator/ledger/ledger.ts';
 import { encodeEvent } from '../../../operator/model/event.ts';
-import { omitUndefined } from '../../../operator/model/omit-undefined.ts';
 import type { LedgerEnd } from './messages.ts';
 
 const PAGE = 1_000;
@@ -37,7 +36,7 @@ export async function readLedger(
       events,
       deadLetters: [...deadLetters],
       horizon: ledger.stats().horizon,
-      ...omitUndefined({ balances }),
+      balances,
     },
     reported: [...new Set([...reported, ...errors, ...ledger.stats().problems])],
   };

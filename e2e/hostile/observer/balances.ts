@@ -129,7 +129,7 @@ export class Balances {
       const answer = await fetch(`${address}/api/v1/tenants/${tenant}/credits`, {
         method: body === undefined ? 'GET' : 'POST',
         headers: { authorization: `Bearer ${token}`, 'content-type': 'application/json' },
-        ...(body !== undefined && { body }),
+        body,
         signal: AbortSignal.timeout(5_000),
       });
       return { status: answer.status, body: await answer.text() };

@@ -267,7 +267,7 @@ export function job(
     node: 'host-cpu',
     labels,
     startedAt,
-    ...(finishedAt === undefined ? {} : { finishedAt }),
+    finishedAt,
   });
   const charge = (metric: string, nanosPerHour: bigint): Charge => ({
     tenant: tenantOf(BUSY),
@@ -275,7 +275,7 @@ export function job(
     nanosPerHour,
     from: startedAt,
     namespace,
-    ...(finishedAt === undefined ? {} : { to: finishedAt }),
+    to: finishedAt,
   });
   return {
     put: { api: HOST, path: `/api/v1/namespaces/${BUSY}/pods/${namespace}`, object },

@@ -1,4 +1,3 @@
-import { omitUndefined } from '../../model/omit-undefined.ts';
 import { ledgerFailure } from '../../ledger/failures.ts';
 import type { Ledger, LedgerFailure, LedgerStats, StoredEvent } from '../../ledger/ledger.ts';
 import { eventsIn } from '../../billing/usage/events-in.ts';
@@ -87,7 +86,7 @@ export function createFleetTotals(streams: () => readonly SummedStream[]): Usage
         const reached = outcome.summedUpTo;
         if (reached !== undefined) summedUpTo = Math.min(summedUpTo ?? reached, reached);
       }
-      return { kind: 'added', partial, head, ...omitUndefined({ summedUpTo }) };
+      return { kind: 'added', partial, head, summedUpTo };
     },
     events: (query) => eventsOfAll(streams(), query),
     since: async () => {
@@ -173,8 +172,8 @@ function statsOf(all: readonly LedgerStats[]): LedgerStats {
     bytes: Math.max(0, ...all.map(({ bytes }) => bytes)),
     segments: sum(({ segments }) => segments),
     chain: '',
-    ...(lastWindowEnd !== undefined && { lastWindowEnd }),
-    ...(oldestAt !== undefined && { oldestAt }),
+    lastWindowEnd,
+    oldestAt,
     conflicts: sum(({ conflicts }) => conflicts),
     horizon: Math.max(0, ...all.map(({ horizon }) => horizon)),
     problems: all.flatMap(({ problems }) => problems).slice(0, 20),

@@ -86,7 +86,7 @@ function recordOf(tenant: Tenant, stream: string, known: Customer | undefined): 
   const { billableFrom, ...rest } = tenant;
   return {
     fingerprint: JSON.stringify(rest),
-    ...(billableFrom !== undefined && { billableFrom }),
+    billableFrom,
     streams: [...new Set([...(known?.streams ?? []), stream])].toSorted(),
   };
 }

@@ -18,3 +18,16 @@ test('a destination is said to be suspended while one of the streams still sends
   await berlin.stop();
   await paris.stop();
 });
+
+test('what one stream knows of a destination is not lost where another in trouble does not know it', async () => {
+  const { unit, stop } = await stream('paris', false);
+  const [status] = unit.destinations.list();
+  if (status === undefined) throw new Error('the destination has no status');
+  const known = { ...status, ready: true, lastSuccessAt: 1_000, eventsPerSecond: 5 };
+  const troubled = { ...status, ready: false, lastSuccessAt: undefined, lastError: 'refused' };
+  const units = [known, troubled].map((one) => ({ ...unit, destinations: { list: () => [one] } }));
+  expect(destinationsOfAll(units)).toMatchObject([
+    { ready: false, lastSuccessAt: 1_000, eventsPerSecond: 5, lastError: 'paris: refused' },
+  ]);
+  await stop();
+});

@@ -8,7 +8,6 @@ import type {
   MeteringView,
 } from '../../http/views.ts';
 import { compareBytewise } from '../../model/bytewise.ts';
-import { omitUndefined } from '../../model/omit-undefined.ts';
 import type { Tenant } from '../../model/tenant.ts';
 import type { ShownStream } from '../views.ts';
 
@@ -141,7 +140,7 @@ function both(a: DestinationStatusView, b: DestinationStatusView): DestinationSt
   const graver = a.ready ? b : a;
   return {
     ...a,
-    ...graver,
+    ...knownOf(graver),
     ready: a.ready && b.ready,
     // Some streams may still be sending.
     suspended: a.suspended && b.suspended,
@@ -159,13 +158,18 @@ function both(a: DestinationStatusView, b: DestinationStatusView): DestinationSt
     unpriced: [...a.unpriced, ...b.unpriced].slice(0, 20),
     lateRefusals: [...a.lateRefusals, ...b.lateRefusals].slice(0, 20),
     consecutiveFailures: Math.max(a.consecutiveFailures, b.consecutiveFailures),
-    ...omitUndefined({ backlog: backlogOfBoth(a.backlog, b.backlog) }),
+    backlog: backlogOfBoth(a.backlog, b.backlog),
   };
+}
+
+/** The fields that have a value: one that a stream does not know leaves that of the other in place. */
+function knownOf(status: DestinationStatusView): Partial<DestinationStatusView> {
+  return Object.fromEntries(Object.entries(status).filter(([, value]) => value !== undefined));
 }
 
 /** What waits in both, from the earlier window on. */
 function backlogOfBoth(a: Backlog | undefined, b: Backlog | undefined): Backlog | undefined {
   if (a === undefined || b === undefined) return a ?? b;
   const [windowEnd] = [a, b].flatMap((one) => one.windowEnd ?? []).toSorted(compareBytewise);
-  return { bytes: a.bytes + b.bytes, ...omitUndefined({ windowEnd }) };
+  return { bytes: a.bytes + b.bytes, windowEnd };
 }

@@ -28,9 +28,7 @@ test('a destination of a hub is not sent what any stream had recorded before its
   const namespace = await cluster.createNamespace('hub');
   const database = await used.server().createDatabase();
   const meter = async (source: string, region: string, role?: 'all') => {
-    const played = await started(
-      playMeter(database, { source, region, ...(role !== undefined && { role }) }),
-    );
+    const played = await started(playMeter(database, { source, region, role }));
     await played.setTenants(testTenant({ id: source, displayName: source, clusters: [source] }));
     const record = (window: number) =>
       played.ledger.append({ events: [usageOf(source, region, window)] });

@@ -242,7 +242,7 @@ export class HubStreams {
   #settle(key: string, text: string | undefined, stream?: StreamName): void {
     const before = this.#problems.get(key)?.text;
     if (text === undefined) this.#problems.delete(key);
-    else this.#problems.set(key, { text, ...(stream !== undefined && { stream }) });
+    else this.#problems.set(key, { text, stream });
     if (text !== undefined && text !== before) this.#context.logger.warn(`[fleet] ${text}`);
   }
 

@@ -129,7 +129,7 @@ export async function startRig(options: RigOptions) {
       loadBalancers: quietSource('services'),
     },
     observing,
-    ...(options.limits === undefined ? {} : { limits: options.limits }),
+    limits: options.limits,
   });
   const restoredTenants = await restoreTenantApis(ledger, (id) => apis.observe(id), {
     logger,

@@ -1,6 +1,5 @@
 import type { RecordChange } from '../../ledger/ledger.ts';
 import { isRecord } from '../../model/is-record.ts';
-import { omitUndefined } from '../../model/omit-undefined.ts';
 import type { Charge } from '../../model/price-book.ts';
 import type { NamedLine } from './account.ts';
 import { type BookContent, type BookRow, PrepaidBook } from './prepaid-book.ts';
@@ -89,11 +88,12 @@ function contentOf({ since, settled, lines, rows }: StoredBook): BookContent {
       return [name, { charge: chargeOf(charge), before: BigInt(before), used: BigInt(used) }];
     }),
     rows: rows.map(([start, metric, unit, nanos, sku, region, dimensions]): BookRow => {
-      const optional = { sku: sku ?? undefined, region: region ?? undefined };
       const usage = {
         metric,
         unit,
-        ...omitUndefined({ ...optional, dimensions: dimensions ?? undefined }),
+        sku: sku ?? undefined,
+        region: region ?? undefined,
+        dimensions: dimensions ?? undefined,
       };
       return { usage, start, nanos: BigInt(nanos) };
     }),

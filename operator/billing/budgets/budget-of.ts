@@ -24,7 +24,7 @@ export function budgetsOf(
     const override = names.find((name) => byName.get(name)?.budget !== undefined);
     const budget = override === undefined ? defaultBudget : byName.get(override)?.budget;
     if (budget === undefined) continue;
-    budgets.set(tenant, { budget, ...(override !== undefined && { override }) });
+    budgets.set(tenant, { budget, override });
   }
   return budgets;
 }

@@ -2,7 +2,6 @@ import type { Ledger, LedgerFailure } from '../../ledger/ledger.ts';
 import type { BudgetCounts } from '../../model/budget.ts';
 import { type Decimal, nanosFromDecimal, parseSigned } from '../../model/decimal.ts';
 import { isRecord } from '../../model/is-record.ts';
-import { omitUndefined } from '../../model/omit-undefined.ts';
 import { quote } from '../../model/quote.ts';
 import type { Clock } from '../../telemetry/clock.ts';
 import { countsOf, unitText } from './unit.ts';
@@ -165,7 +164,8 @@ function readCredit(text: string): Credit | undefined {
     at,
     countsFrom,
     counts: countsOf(unit),
-    ...omitUndefined({ note: textOf(note), reference: textOf(reference) }),
+    note: textOf(note),
+    reference: textOf(reference),
   };
 }
 

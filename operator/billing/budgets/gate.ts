@@ -5,7 +5,6 @@ import type { Ledger, RecordChange } from '../../ledger/ledger.ts';
 import { createBackoff } from '../../model/backoff.ts';
 import { errorText } from '../../model/error-text.ts';
 import { least } from '../../model/extremes.ts';
-import { omitUndefined } from '../../model/omit-undefined.ts';
 import type { Clock } from '../../telemetry/clock.ts';
 import type { Logger } from '../../telemetry/logger.ts';
 import { Turn } from '../../telemetry/turn.ts';
@@ -219,7 +218,7 @@ export class BudgetGate {
         if (crossing.told) return [];
         const { percent, at, toldTo = [] } = crossing;
         const [id, since] = [idOf(tenant, budget, crossing), periodOf(budget, crossing)];
-        const reached = { tenant, percent, at, id, since, budget, ...omitUndefined({ override }) };
+        const reached = { tenant, percent, at, id, since, budget, override };
         return [{ reached, toldTo: new Set(toldTo) }];
       });
     });

@@ -3,7 +3,6 @@ import type { Discovery } from '../../discovery/discovery.ts';
 import { type Ledger, LedgerReadError, type StoredEvent } from '../../ledger/ledger.ts';
 import type { BudgetCounts } from '../../model/budget.ts';
 import { greatest, least } from '../../model/extremes.ts';
-import { omitUndefined } from '../../model/omit-undefined.ts';
 import type { PricesOf } from '../usage/plan-prices.ts';
 import type { Collector } from '../../metering/windows/collector.ts';
 import {
@@ -184,7 +183,7 @@ export class KeptAccounts {
       const given = this.balanceIn(tenant, counts);
       if (given === undefined) return [];
       const { budget, override } = given;
-      const from = { tenant, given: { budget, ...omitUndefined({ override }) } };
+      const from = { tenant, given: { budget, override } };
       this.#kept.set(tenant, prepaidAccount(prepaid, { ...from, pricesOf: this.#pricesOf }));
       this.#expect(tenant);
       return [tenant];

@@ -70,9 +70,9 @@ export class PrepaidBook {
     const usage = {
       metric,
       unit,
-      ...(sku !== undefined && { sku }),
-      ...(region !== undefined && { region }),
-      ...(dimensions !== undefined && { dimensions }),
+      sku,
+      region,
+      dimensions,
     };
     const start = isBefore ? dayStart(at) : Math.max(dayStart(at), since);
     const added = { usage, start, nanos: nanosFromDecimal(item.quantity) };

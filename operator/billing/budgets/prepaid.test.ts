@@ -61,8 +61,8 @@ const usages: fc.Arbitrary<Usage> = fc.record({
     .map(([metric, { sku, region, ...dimensions }]) => ({
       metric,
       dimensions,
-      ...(sku !== undefined && { sku }),
-      ...(region !== undefined && { region }),
+      sku,
+      region,
     })),
 });
 

@@ -1,5 +1,4 @@
 import type { Budget } from '../../model/budget.ts';
-import { omitUndefined } from '../../model/omit-undefined.ts';
 import type { BudgetSaying } from '../enforcement/states/tenant-record.ts';
 import type { TimeRange } from '../usage/usage-sums.ts';
 import type { BudgetAccount } from './account.ts';
@@ -92,7 +91,7 @@ export function judge(judged: Judged, now: number): Verdict {
     terms,
     crossed,
     state,
-    ...(state !== 'active' && omitUndefined({ since })),
+    since: state === 'active' ? undefined : since,
   };
   return { memory: next, again: againAt(judged, { next, levels, used, now }) };
 }

@@ -9,7 +9,6 @@ import type { LateRefusal, PublicKeysOutcome } from '../../destinations/destinat
 import { definitionOf } from '../../destinations/registry.ts';
 import type { SignedRequest, Verification } from '../../destinations/signatures.ts';
 import type { DestinationType } from '../../model/destination-type.ts';
-import { omitUndefined } from '../../model/omit-undefined.ts';
 import { Secret } from '../../model/secret.ts';
 import type { Customers, TenantsOfCustomer } from './states/customers.ts';
 import type { PinnedKeys } from './states/pinned-keys.ts';
@@ -260,7 +259,7 @@ function seenAs(
   if (alerts.signsId) return [byId];
   const key = keyOfBody(provider, request.body);
   if (at !== undefined && at <= now) return [byId, { key }];
-  return [byId, { key, ...omitUndefined({ signedBy }) }];
+  return [byId, { key, signedBy }];
 }
 
 interface Verified {

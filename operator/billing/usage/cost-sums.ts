@@ -1,5 +1,4 @@
 import { type Decimal, nanosFromDecimal, signedFromNanos } from '../../model/decimal.ts';
-import { omitUndefined } from '../../model/omit-undefined.ts';
 import type { Charge } from '../../model/price-book.ts';
 import { dependsOnMonth, unitCost } from '../../model/pricing/charges.ts';
 import type { FoundPrice } from '../../model/pricing/find-price.ts';
@@ -138,11 +137,9 @@ export class CostSums implements Summands {
         unit,
         events,
         quantity: signedFromNanos(nanos),
-        ...omitUndefined({
-          currency,
-          unpriced: unpricedNanos === undefined ? undefined : signedFromNanos(unpricedNanos),
-          cost: costs.get(name),
-        }),
+        currency,
+        unpriced: unpricedNanos === undefined ? undefined : signedFromNanos(unpricedNanos),
+        cost: costs.get(name),
       }));
   }
 

@@ -1,5 +1,4 @@
 import { type Decimal, nanosFromDecimal, signedFromNanos } from '../../model/decimal.ts';
-import { omitUndefined } from '../../model/omit-undefined.ts';
 import type { Cost, CostRow } from './cost-sums.ts';
 
 /** All rows of a metric, unit and currency together. */
@@ -42,11 +41,9 @@ function together(total: CostTotal, row: CostRow): CostTotal {
     unit,
     events: total.events + row.events,
     quantity: sum(total.quantity, row.quantity),
-    ...omitUndefined({
-      currency: total.currency,
-      unpriced: sumOfSome(total.unpriced, row.unpriced),
-      cost: costOfBoth(total.cost, row.cost),
-    }),
+    currency: total.currency,
+    unpriced: sumOfSome(total.unpriced, row.unpriced),
+    cost: costOfBoth(total.cost, row.cost),
   };
 }
 

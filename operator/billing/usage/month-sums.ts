@@ -1,5 +1,4 @@
 import { signedFromNanos, divideHalfUp, nanosFromDecimal } from '../../model/decimal.ts';
-import { omitUndefined } from '../../model/omit-undefined.ts';
 import { createKeyReaders, type UsageItem } from './usage-sums.ts';
 
 const DAY_MS = 86_400_000;
@@ -49,7 +48,7 @@ export function monthSpan(
     until,
     wholeDays: (today - from) / DAY_MS,
     range: { from: Math.min(before, recent.from), to },
-    ...omitUndefined({ since }),
+    since,
     ...(forecasts && { recent }),
   };
 }
@@ -134,7 +133,7 @@ export class MonthSums {
         quantity: signedFromNanos(sum.quantity),
         ...(since < from && { before: signedFromNanos(sum.before) }),
         ...this.#change(sum),
-        ...omitUndefined({ forecast: this.#forecast(sum) }),
+        forecast: this.#forecast(sum),
       }));
   }
 

@@ -9,7 +9,6 @@ import {
   periodStart,
   type RangeCover,
 } from '../../model/periods.ts';
-import { omitUndefined } from '../../model/omit-undefined.ts';
 import { newerThan } from './newer-than.ts';
 import { decodeSums } from './sum-rows.ts';
 import { KEPT_MS, type StoredSums, type SumsStore } from './sums-store.ts';
@@ -176,7 +175,7 @@ export class LedgerTotals implements UsageTotals {
         if (filter(event) && !sums.add(event)) return undefined;
       }
     }
-    return { head, ...omitUndefined({ summedUpTo }) };
+    return { head, summedUpTo };
   }
 
   /** Where the events are; undefined where that is not known, so that those of all tenants have to be read. */

@@ -1,5 +1,4 @@
 import type { UsageEvent } from '../../model/event.ts';
-import { omitUndefined } from '../../model/omit-undefined.ts';
 import type { AskSums } from '../lanes/arrival-check.ts';
 import { isDrift, type Reconcile } from '../operations/reconcile.ts';
 
@@ -23,7 +22,7 @@ export function askSums(reconcile: Reconcile): AskSums {
       const [only] = wanted;
       const whose =
         wanted.size === 1
-          ? omitUndefined({ tenant: only })
+          ? { tenant: only }
           : { selects: ({ tenant }: UsageEvent) => wanted.has(tenant), questions: Infinity };
       const outcome = await reconcile({ from, to, ...whose }, signal);
       if (outcome.kind === 'failed') continue;

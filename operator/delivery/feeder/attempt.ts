@@ -1,4 +1,3 @@
-import { omitUndefined } from '../../model/omit-undefined.ts';
 import {
   type BlockReason,
   type DeliveryResult,
@@ -106,8 +105,9 @@ export class Attempt {
     for (const [sequence, { state }] of this.#tried) {
       if (state.kind !== 'settled') continue;
       const { result } = state;
-      const unansweredSince = result.kind === 'dead' ? this.#earlier.get(sequence) : undefined;
-      results.set(sequence, { ...result, ...omitUndefined({ unansweredSince }) });
+      const unansweredSince = this.#earlier.get(sequence);
+      const isDoubtful = result.kind === 'dead' && unansweredSince !== undefined;
+      results.set(sequence, isDoubtful ? { ...result, unansweredSince } : result);
     }
     return results;
   }

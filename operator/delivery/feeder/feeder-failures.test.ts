@@ -73,7 +73,7 @@ test('a ledger that can be read again still looks as if it could not', async () 
   await harness.drained();
   await harness.clock.settle();
   expect(harness.delivery.status('fake')).toMatchObject({ delivering: true, skipped: 1 });
-  expect(harness.delivery.status('fake')).not.toHaveProperty('lastError');
+  expect(harness.delivery.status('fake')).not.toMatchObject({ lastError: expect.anything() });
   await harness.stop();
 });
 

@@ -1,4 +1,3 @@
-import { omitUndefined } from '../../model/omit-undefined.ts';
 import { cursorStatus, type DestinationStatus } from '../destination-status.ts';
 import { WAITS_FOR_CHANGE } from '../lanes/plan-changes.ts';
 import type { Bootstrap } from './bootstrap.ts';
@@ -49,10 +48,8 @@ export function feederStatus(
     unknownMetrics: inspection.unknownMetrics(),
     unpriced: prices?.unpriced().slice(0, MAX_SHOWN) ?? [],
     lateRefusals: refusals.slice(0, MAX_SHOWN),
-    ...omitUndefined({
-      eventsPerSecond: limits.eventsPerSecond,
-      invoices: inspection.invoices?.report(),
-    }),
+    eventsPerSecond: limits.eventsPerSecond,
+    invoices: inspection.invoices?.report(),
     consecutiveFailures: circuit.failures(),
   };
 }

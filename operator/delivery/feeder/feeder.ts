@@ -1,7 +1,6 @@
 import type { DestinationSettings } from '../../settings/settings.ts';
 import type { WriteOutcome } from '../../ledger/ledger.ts';
 import { errorText } from '../../model/error-text.ts';
-import { omitUndefined } from '../../model/omit-undefined.ts';
 import type { Tenant } from '../../model/tenant.ts';
 import { CauseLog } from '../../telemetry/cause-log.ts';
 import { type BlockReason, graver, retryDelayMs } from '../delivery-result.ts';
@@ -190,7 +189,7 @@ export class DestinationFeeder implements Feeder {
     const { ledger } = this.#options;
     const position = this.#feed.pending.position();
     const changed = (ended: AbortSignal): Promise<void> => ledger.changed(position, ended);
-    return { kind: 'wait', changed, ...omitUndefined({ ms: this.#lanes.dueIn() }) };
+    return { kind: 'wait', changed, ms: this.#lanes.dueIn() };
   }
 
   /** Does the next thing there is to do. */
@@ -235,7 +234,7 @@ export class DestinationFeeder implements Feeder {
     const { batchEvents: events, batchBytes: bytes } = this.#options.destination.limits;
     const { wants } = this.#inspection;
     const position = pending.position();
-    const unread = await pending.read({ events, wants, ...omitUndefined({ bytes }) });
+    const unread = await pending.read({ events, wants, bytes });
     this.#failedReads = unread === undefined ? 0 : this.#failedReads + 1;
     if (unread !== undefined) return unread;
     const moved = served.moved || pending.position() !== position;

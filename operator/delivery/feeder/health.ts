@@ -1,4 +1,3 @@
-import { omitUndefined } from '../../model/omit-undefined.ts';
 import type { Clock } from '../../telemetry/clock.ts';
 import type { DeliveryMetrics } from '../delivery-metrics.ts';
 import type { BlockReason } from '../delivery-result.ts';
@@ -67,12 +66,10 @@ export class Health {
     return {
       delivered: this.#delivered,
       skipped: this.#skipped,
-      ...omitUndefined({
-        held: current?.kind === 'hold' ? current.reason : undefined,
-        lastSuccessAt: this.#lastSuccessAt,
-        lastError: current?.reason,
-        lastErrorAt: current === undefined ? undefined : this.#blockedAt,
-      }),
+      held: current?.kind === 'hold' ? current.reason : undefined,
+      lastSuccessAt: this.#lastSuccessAt,
+      lastError: current?.reason,
+      lastErrorAt: current === undefined ? undefined : this.#blockedAt,
     };
   }
 }

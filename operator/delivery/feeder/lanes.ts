@@ -1,5 +1,4 @@
 import { least } from '../../model/extremes.ts';
-import { omitUndefined } from '../../model/omit-undefined.ts';
 import type { CauseLog } from '../../telemetry/cause-log.ts';
 import type { BlockReason } from '../delivery-result.ts';
 import { ChangeLane } from '../lanes/change-lane.ts';
@@ -92,7 +91,7 @@ export class Lanes {
       served.blocked ??
       (await this.offboarding.step(position, signal)) ??
       (await this.#changes.step(position, signal));
-    return { moved, ...omitUndefined({ blocked }) };
+    return { moved, blocked };
   }
 
   /** In how many milliseconds something may go that waits now; undefined while nothing does. */

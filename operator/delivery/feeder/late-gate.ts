@@ -1,5 +1,4 @@
 import type { LatePolicy } from '../../destinations/late.ts';
-import { omitUndefined } from '../../model/omit-undefined.ts';
 import { formatInstant } from '../../model/window.ts';
 import type { DeliveryResult, QueuedEvent } from '../delivery-result.ts';
 import type { PlanChanges } from '../lanes/plan-changes.ts';
@@ -57,7 +56,7 @@ export function createLateGate(options: LateGateOptions): LateGate {
     return {
       results: new Map([...results, ...report.results]),
       waiting,
-      ...omitUndefined({ blocked }),
+      blocked,
     };
   };
 }

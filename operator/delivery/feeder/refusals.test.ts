@@ -109,7 +109,7 @@ test('a destination that refuses all of 10,000 events is held, and fills no volu
   refusing.react = () => 'accept';
   await harness.clock.until(() => status()?.cursor === events.length);
   expect(status()).toMatchObject({ ready: true, deadLetters: 1_000, lagEvents: 0 });
-  expect(status()).not.toHaveProperty('held');
+  expect(status()).not.toMatchObject({ held: expect.anything() });
   const replay = harness.delivery.replay('refusing', undefined);
   await harness.clock.until(() => status()?.deadLetters === 0);
   expect(await replay).toMatchObject({ kind: 'replayed', replayed: 1_000, stillRejected: 0 });

@@ -2,7 +2,6 @@ import type { DeliveryOutcome, Destination } from '../../destinations/destinatio
 import { isBilledApart } from '../../destinations/late.ts';
 import { errorText } from '../../model/error-text.ts';
 import type { UsageEvent } from '../../model/event.ts';
-import { omitUndefined } from '../../model/omit-undefined.ts';
 import type { Clock } from '../../telemetry/clock.ts';
 import {
   type BlockReason,
@@ -105,7 +104,7 @@ export class SendRound {
       this.#deliver,
     ];
     for (const step of steps) if (!attempt.isOver) await step(attempt, signal);
-    return { results: attempt.results(), ...omitUndefined({ blocked: attempt.blocked }) };
+    return { results: attempt.results(), blocked: attempt.blocked };
   }
 
   readonly #late: Step = async (attempt, signal) => {
@@ -287,7 +286,7 @@ export async function sendBatch(
   };
 
   await send(events.map((_, index) => index));
-  return { answers, ...omitUndefined({ blocked }) };
+  return { answers, blocked };
 }
 
 const UNANSWERED: DeliveryOutcome = { kind: 'retry', reason: 'no outcome for an event' };

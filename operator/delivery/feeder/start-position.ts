@@ -115,7 +115,7 @@ async function resume(
   const commit = { from: sequence, records: [records.putState(state)] };
   const outcome = await ledger.commitCursor(destination, sequence, commit);
   if (outcome.kind === 'failed') return outcome;
-  return { kind: 'position', sequence, state, ...(retiredAt !== undefined && { retiredAt }) };
+  return { kind: 'position', sequence, state, retiredAt };
 }
 
 async function keepAsDead(

@@ -6,7 +6,6 @@ import type {
 } from '../../destinations/destination.ts';
 import type { Ledger, WriteOutcome } from '../../ledger/ledger.ts';
 import { least } from '../../model/extremes.ts';
-import { omitUndefined } from '../../model/omit-undefined.ts';
 import type { PlanChange, Tenant } from '../../model/tenant.ts';
 import type { Clock } from '../../telemetry/clock.ts';
 import type { QueuedEvent } from '../delivery-result.ts';
@@ -132,7 +131,7 @@ export class PlanChanges {
     const pending = this.pendingOf(tenant);
     if (pending?.drainedTo === undefined) return WRITTEN;
     const { before, drainedTo, late } = pending;
-    const change: MadeChange = { before, from, drainedTo, ...omitUndefined({ late, lateUntil }) };
+    const change: MadeChange = { before, from, drainedTo, late, lateUntil };
     const made = [...this.#of(tenant).made, change].slice(-MAX_MADE);
     return this.#write({ tenant, made });
   }
@@ -211,7 +210,7 @@ export class PlanChanges {
       if (pending === undefined) return [];
       const { before: at, askedAt: since, current: from, wanted: to } = pending;
       const problem = this.#problems.get(tenant);
-      return [{ tenant, from, to, at, since, ...omitUndefined({ problem }) }];
+      return [{ tenant, from, to, at, since, problem }];
     });
   }
 

@@ -3,7 +3,6 @@ import type { Destination, ProvisionOutcome, StepOutcome } from '../../destinati
 import type { Ledger, RecordChange } from '../../ledger/ledger.ts';
 import { errorText } from '../../model/error-text.ts';
 import type { UsageEvent } from '../../model/event.ts';
-import { omitUndefined } from '../../model/omit-undefined.ts';
 import { quote } from '../../model/quote.ts';
 import type { PlanChange, Tenant } from '../../model/tenant.ts';
 import type { Clock } from '../../telemetry/clock.ts';
@@ -95,7 +94,7 @@ export class TenantProvisioner {
       else failures += 1;
     });
     await this.#remember(changes);
-    return { admissions, ...omitUndefined({ blocked }) };
+    return { admissions, blocked };
   }
 
   /** Provisions again what has changed since, whether or not it has events. */

@@ -1,6 +1,5 @@
 import type { LateBiller, LatePolicy } from '../../destinations/late.ts';
 import { isNegative } from '../../model/correction.ts';
-import { omitUndefined } from '../../model/omit-undefined.ts';
 import {
   type BlockReason,
   type DeliveryResult,
@@ -102,6 +101,6 @@ export function createLateBilling(options: LateBillingOptions): LateBilling {
         blocked = graver(blocked, { kind: 'retry', reason: added.message });
       }
     }
-    return { results, waiting, ...omitUndefined({ blocked }) };
+    return { results, waiting, blocked };
   };
 }

@@ -1,7 +1,6 @@
 import type { DestinationSettings } from '../../settings/settings.ts';
 import type { Destination } from '../../destinations/destination.ts';
 import { type Ledger, LedgerReadError } from '../../ledger/ledger.ts';
-import { omitUndefined } from '../../model/omit-undefined.ts';
 import type { QueuedEvent } from '../delivery-result.ts';
 import type { DeliveryRecords } from '../records/delivery-records.ts';
 import { addUnsent, type UnsentRanges, unsentAfter, unsentUpTo } from '../records/sequence-sets.ts';
@@ -49,7 +48,7 @@ export class CursorMoves {
     const failed = await (forward ? this.#skip(position, sequence) : this.#rewind(sequence));
     if (failed !== undefined) return failed;
     const warnings = moveWarnings(position, sequence, destination);
-    return { kind: 'moved', sequence, warnings, ...omitUndefined({ forced: closed }) };
+    return { kind: 'moved', sequence, warnings, forced: closed };
   }
 
   /** The stored events behind a position, up to another. What cannot be read is passed over by force only. */

@@ -1,7 +1,6 @@
 import type { FinalInvoice, OpenUsage, UsageLine } from '../../destinations/invoices.ts';
 import { nanosFromDecimal, parseSigned } from '../../model/decimal.ts';
 import { greatest, least } from '../../model/extremes.ts';
-import { omitUndefined } from '../../model/omit-undefined.ts';
 import { addToMarks, type AgeMark, agedMark, closeMarks, markAge } from './age-marks.ts';
 
 /**
@@ -182,7 +181,7 @@ function closeUncovered(
     ? agedMark(balance.marks, closedUntil(metric, now, open), now)
     : undefined;
   if (aged !== undefined) {
-    balance.hole = { ...omitUndefined({ from: balance.until }), to: aged.at };
+    balance.hole = { from: balance.until, to: aged.at };
     balance.open -= aged.before;
     change(balance, aged.before, now);
     balance.until = aged.at;
@@ -205,7 +204,7 @@ export function nanosOf(quantity: string): bigint {
 function newBalance(tenant: TenantBalances, metric: string, now: number): Balance {
   const closed = closedFor(tenant, metric);
   const sums = { open: 0n, marks: [], missing: 0n, late: 0n, invoiced: 0n };
-  return { ...omitUndefined({ until: closed }), ...sums, changedAt: now };
+  return { until: closed, ...sums, changedAt: now };
 }
 
 function closedUntil(metric: string, end: number, open: readonly OpenUsage[]): number {
@@ -277,7 +276,7 @@ function noteHole(
     .map(({ from }) => from);
   const first = least(starts);
   if (!Number.isFinite(first) || first <= (before ?? firstAt)) return;
-  balance.hole = { ...omitUndefined({ from: before }), to: first };
+  balance.hole = { from: before, to: first };
 }
 
 function change(balance: Balance, nanos: bigint, now: number): void {

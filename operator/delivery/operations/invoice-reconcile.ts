@@ -3,7 +3,6 @@ import type { UnpricedUsage } from '../../destinations/prices.ts';
 import type { FinalInvoice, Invoices, InvoicesOutcome } from '../../destinations/invoices.ts';
 import type { LedgerFailure } from '../../ledger/ledger.ts';
 import { greatest, least } from '../../model/extremes.ts';
-import { omitUndefined } from '../../model/omit-undefined.ts';
 import type { Tenant } from '../../model/tenant.ts';
 import { applyInvoices, closedFor, closings } from './invoice-balance.ts';
 import {
@@ -82,7 +81,7 @@ export class InvoiceReconcile {
       comparedAt,
       tenants: compared.length,
       unanswered: this.#unanswered.size,
-      ...omitUndefined({ problem }),
+      problem,
     });
   }
 

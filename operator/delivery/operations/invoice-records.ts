@@ -1,6 +1,5 @@
 import type { OpenUsage } from '../../destinations/invoices.ts';
 import type { Ledger, RecordChange } from '../../ledger/ledger.ts';
-import { omitUndefined } from '../../model/omit-undefined.ts';
 import type { Balance, CountedLines, TenantBalances } from './invoice-balance.ts';
 
 /** Until where the ledger is added up. */
@@ -99,7 +98,9 @@ function encodeTenant(tenant: TenantBalances): StoredTenant {
   const { isComplete, firstAt, until, payer, open, metrics, counted } = tenant;
   return {
     isComplete,
-    ...omitUndefined({ firstAt, until, payer }),
+    firstAt,
+    until,
+    payer,
     open,
     metrics: [...metrics].map(([metric, balance]) => {
       const { open: usage, marks: ages, missing, late, invoiced, ...rest } = balance;
@@ -122,7 +123,9 @@ function encodeTenant(tenant: TenantBalances): StoredTenant {
 function decodeTenant(stored: StoredTenant): TenantBalances {
   return {
     isComplete: stored.isComplete,
-    ...omitUndefined({ firstAt: stored.firstAt, until: stored.until, payer: stored.payer }),
+    firstAt: stored.firstAt,
+    until: stored.until,
+    payer: stored.payer,
     open: stored.open,
     metrics: new Map(
       stored.metrics.map(([metric, { sums, marks = [], ...rest }]) => {

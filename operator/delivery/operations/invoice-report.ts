@@ -1,6 +1,5 @@
 import type { UnpricedUsage } from '../../destinations/prices.ts';
 import { signedFromNanos } from '../../model/decimal.ts';
-import { omitUndefined } from '../../model/omit-undefined.ts';
 import { formatInstant } from '../../model/window.ts';
 import { type Balance, isMismatch, type TenantBalances } from './invoice-balance.ts';
 import { payersOf, together } from './shared-payers.ts';
@@ -61,7 +60,7 @@ export function mismatchesOf(
       const others = group.length === 1 ? '' : `; invoiced together: ${namesOf(group)}`;
       const cause = `${causeOf(metric, balance, unpriced)}${others}`;
       const difference = signedFromNanos(-missing);
-      const mismatch = { tenant, metric, difference, until, cause, ...omitUndefined({ amount }) };
+      const mismatch = { tenant, metric, difference, until, cause, amount };
       found.push({ size: Math.abs(value ?? units), mismatch });
     }
   }

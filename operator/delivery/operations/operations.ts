@@ -1,5 +1,4 @@
 import type { RecordChange } from '../../ledger/ledger.ts';
-import { omitUndefined } from '../../model/omit-undefined.ts';
 import { createDoubtfulLetters, type DoubtfulLetters, type Doubts } from './doubtful-letters.ts';
 import type { Clock } from '../../telemetry/clock.ts';
 import type { InFlight } from '../records/in-flight.ts';
@@ -81,7 +80,7 @@ export class FeedOperations implements Operations {
     ].toSorted((a, b) => a.sequence - b.sequence);
     const page = found.slice(0, limit);
     const next = found.length > limit ? page.at(-1)?.sequence : undefined;
-    return { deadLetters: page, ...omitUndefined({ next }) };
+    return { deadLetters: page, next };
   }
 
   async replay(ids: readonly string[] | undefined, force = false): Promise<ReplayOutcome> {
@@ -126,7 +125,7 @@ export class FeedOperations implements Operations {
     return {
       wantsForce: closed !== undefined || doubts?.wantsForce === true,
       ...(texts.length > 0 && { reason: texts.join('; ') }),
-      ...omitUndefined({ doubts }),
+      doubts,
     };
   }
 

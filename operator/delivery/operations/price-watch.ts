@@ -2,7 +2,6 @@ import type { Registry } from 'prom-client';
 import type { ComparedBook } from '../../destinations/prices.ts';
 import type { PriceBook } from '../../model/price-book.ts';
 import { errorText } from '../../model/error-text.ts';
-import { omitUndefined } from '../../model/omit-undefined.ts';
 import { differenceText } from '../../model/pricing/compare.ts';
 import type { Clock } from '../../telemetry/clock.ts';
 import type { Logger } from '../../telemetry/logger.ts';
@@ -114,7 +113,7 @@ export class PriceWatch {
     const before = known?.report;
     const keep = (report: PriceReport | undefined, afterMs: number, failure?: string): void => {
       const againAt = clock.monotonic() + afterMs;
-      this.#compared.set(name, { by, day, againAt, report, ...omitUndefined({ failure }) });
+      this.#compared.set(name, { by, day, againAt, report, failure });
     };
     // Until it has succeeded, what was found last holds.
     keep(before, RETRY_MS, known?.failure);

@@ -1,5 +1,4 @@
 import { least } from '../../model/extremes.ts';
-import { omitUndefined } from '../../model/omit-undefined.ts';
 import type { Balance, TenantBalances } from './invoice-balance.ts';
 
 /** A tenant's id with its balances. */
@@ -42,7 +41,7 @@ function sumOf(a: Balance, b: Balance): Balance {
   return {
     ...b,
     ...a,
-    ...omitUndefined({ until: Number.isFinite(until) ? until : undefined }),
+    until: Number.isFinite(until) ? until : undefined,
     open: a.open + b.open,
     missing: a.missing + b.missing,
     late: a.late + b.late,

@@ -1,5 +1,4 @@
 import type { Ledger, RecordChange, WriteOutcome } from '../../ledger/ledger.ts';
-import { omitUndefined } from '../../model/omit-undefined.ts';
 import type { Clock } from '../../telemetry/clock.ts';
 import type { QueuedEvent, SettledEvent } from '../delivery-result.ts';
 import type { ParkedTenants } from '../lanes/parked-tenants.ts';
@@ -74,12 +73,12 @@ export class SettlementWriter {
     switch (result.kind) {
       case 'dead': {
         const { reason, unansweredSince } = result;
-        const more = omitUndefined({ unansweredSince });
-        return [records.putDead({ sequence, event, at, reason, ...more })];
+        return [records.putDead({ sequence, event, at, reason, unansweredSince })];
       }
       case 'parked': {
-        const more = omitUndefined({ unansweredSince: inFlight.unansweredSince(settled) });
-        return [records.putParked({ sequence, event, at, reason: result.reason, ...more })];
+        const { reason } = result;
+        const unansweredSince = inFlight.unansweredSince(settled);
+        return [records.putParked({ sequence, event, at, reason, unansweredSince })];
       }
       default:
         // An operator may have moved the cursor back over a dead letter, and it is accepted this time.

@@ -1,5 +1,4 @@
 import type { UsageEvent } from '../../model/event.ts';
-import { omitUndefined } from '../../model/omit-undefined.ts';
 import type { PlanChange } from '../../model/tenant.ts';
 import { formatInstant } from '../../model/window.ts';
 import { isUnsent, type UnsentRanges } from './sequence-sets.ts';
@@ -109,10 +108,10 @@ export function placementOf(
   }
   const isWaiting = pending !== undefined && waitsFor(pending, start, sequence, wasSetAside);
   const noted = updated(changes, isWaiting ? [left] : [left, sent]);
-  if (!isWaiting) return { kind: 'send', at, ...omitUndefined({ noted }) };
+  if (!isWaiting) return { kind: 'send', at, noted };
   const { late = [], drainedTo = 0 } = pending;
   if (!wasSetAside || start >= pending.before || sequence > drainedTo || isUnsent(late, sequence)) {
-    return { kind: 'wait', ...omitUndefined({ noted }) };
+    return { kind: 'wait', noted };
   }
   const base = noted ?? changes;
   return {

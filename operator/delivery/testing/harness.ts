@@ -1,6 +1,5 @@
 import { Registry } from 'prom-client';
 import type { DestinationSettings } from '../../settings/settings.ts';
-import { omitUndefined } from '../../model/omit-undefined.ts';
 import type { Tenant } from '../../model/tenant.ts';
 import { testTenant } from '../../destinations/testing/context.ts';
 import { createMemoryLogger } from '../../telemetry/testing/memory-logger.ts';
@@ -105,7 +104,8 @@ export function createHarness(options: HarnessOptions = {}): Harness {
         return (id) => openGaps.has(id);
       },
     },
-    ...omitUndefined({ existing: options.existing, othersFeed: options.othersFeed }),
+    existing: options.existing,
+    othersFeed: options.othersFeed,
     createDestination: ({ name }) => ({
       kind: 'created',
       destination: options.destinations?.get(name) ?? destination,

@@ -1,6 +1,5 @@
 import { isRecord } from '../../model/is-record.ts';
 import { jsonShape } from '../../model/json-shape.ts';
-import { omitUndefined } from '../../model/omit-undefined.ts';
 import {
   type HttpOutcome,
   type HttpRequest,
@@ -139,7 +138,7 @@ function readError(vendor: Vendor, answer: ErrorAnswer): ApiProblem {
 /** A failure that passes, after as long as the answer asks for. */
 export function retryLater({ title, waitMs }: ErrorAnswer, why?: string): ApiFailure {
   const reason = why === undefined ? title : `${title}: ${why}`;
-  return { kind: 'retry', reason, ...omitUndefined({ afterMs: waitMs }) };
+  return { kind: 'retry', reason, afterMs: waitMs };
 }
 
 /** A reason out of the vendor's own words, no longer than a log line or a status can take. */
@@ -152,7 +151,7 @@ export function failedStep(answer: ApiProblem): FailedStep {
   const { kind, reason } = answer;
   if (kind === 'refused') return { kind: 'rejected', reason };
   if (kind === 'hold') return { kind, reason };
-  return { kind, reason, ...omitUndefined({ afterMs: answer.afterMs }) };
+  return { kind, reason, afterMs: answer.afterMs };
 }
 
 /** Several times a page of a hundred subscriptions with twenty prices each; read within 0.15 s. */

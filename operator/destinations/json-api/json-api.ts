@@ -1,6 +1,5 @@
 import { createHash } from 'node:crypto';
 import { isRecord } from '../../model/is-record.ts';
-import { omitUndefined } from '../../model/omit-undefined.ts';
 import type { Secret } from '../../model/secret.ts';
 import { type HttpClient, isSuccess, redactPath } from '../../outbound/http-client.ts';
 import type { Outbound } from '../../outbound/outbound.ts';
@@ -63,7 +62,7 @@ export class JsonApi {
         accept: 'application/json',
         ...options.headers,
       },
-      ...omitUndefined({ connections }),
+      connections,
     });
   }
 
@@ -118,7 +117,7 @@ export class JsonApi {
       method,
       path,
       signal,
-      ...omitUndefined({ body }),
+      body,
       headers: {
         ...(body !== undefined && bodyType !== undefined && { 'content-type': bodyType }),
         ...(idempotencyKey !== undefined && { 'idempotency-key': idempotencyKey }),

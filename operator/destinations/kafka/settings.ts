@@ -16,7 +16,6 @@ import {
   type SecretReads,
   type Translation,
 } from '../../settings/spec-fields.ts';
-import { omitUndefined } from '../../model/omit-undefined.ts';
 import type { Secret } from '../../model/secret.ts';
 import { broker, type BrokerAddress } from './broker-address.ts';
 
@@ -127,7 +126,7 @@ export function kafkaFromEnvironment({
     topic,
     contentMode: values.KAFKA_CONTENT_MODE,
     tls: values.KAFKA_TLS,
-    ...omitUndefined({ sasl }),
+    sasl,
     source: defaults.clusterName,
   };
   return { kind: 'options', options };
@@ -164,7 +163,8 @@ export function kafkaFromSpec(
     topic,
     contentMode,
     tls,
-    ...omitUndefined({ ca: ca?.value, sasl: login }),
+    ca: ca?.value,
+    sasl: login,
     source: defaults.clusterName,
   };
   const problem = loginProblem(settings);

@@ -1,5 +1,4 @@
 import type { BillingState } from '../../settings/settings.ts';
-import { omitUndefined } from '../../model/omit-undefined.ts';
 import type { Secret } from '../../model/secret.ts';
 import {
   type Alert,
@@ -99,7 +98,7 @@ function parse(body: Uint8Array, uniqueKey: string): ParsedAlert {
   const object = objectOf(message, objectType);
   if (type === 'events.errors') return eventErrors(uniqueKey, object);
   const at = instantAt(object, 'triggered_at');
-  const alert = alertAbout({ id: uniqueKey, type, object, ...omitUndefined({ at }) });
+  const alert = alertAbout({ id: uniqueKey, type, object, at });
   if (alert === undefined) return { kind: 'irrelevant', reason: `${type} names no customer` };
   return { kind: 'alert', alert };
 }

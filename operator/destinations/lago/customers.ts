@@ -1,4 +1,3 @@
-import { omitUndefined } from '../../model/omit-undefined.ts';
 import type { BillingDetails, Tenant } from '../../model/tenant.ts';
 import { quote } from '../../model/quote.ts';
 import type { FailedStep } from '../failed-step.ts';
@@ -117,7 +116,8 @@ export async function ensureCustomer(
   const basic = {
     external_id: id,
     name: tenant.displayName.slice(0, MAX_NAME),
-    ...omitUndefined({ email: tenant.email, ...detailsOf(tenant.billing) }),
+    email: tenant.email,
+    ...detailsOf(tenant.billing),
   };
   const extras = creation === undefined ? [] : [metadataOf(tenant), creation];
   for (;;) {

@@ -52,7 +52,7 @@ test('a final invoice tells its usage by metric and SKU, and that the running mo
   const [made] = world.lago.state.invoices;
   const stretch = { from: time('01T00'), to: time('Feb 01T00') };
   const { invoices: told, open } = await invoices(world);
-  expect(told).toStrictEqual([
+  expect(told).toEqual([
     {
       id: made?.lago_id,
       number: 'LAG-0001',

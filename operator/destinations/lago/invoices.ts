@@ -1,6 +1,5 @@
 import { greatest, least } from '../../model/extremes.ts';
 import { roundToSigned } from '../../model/decimal.ts';
-import { omitUndefined } from '../../model/omit-undefined.ts';
 import type {
   FinalInvoice,
   Invoices,
@@ -123,14 +122,15 @@ function readInvoice({ invoice, fees }: UsageFees, periods: readonly Period[]): 
     const to = last === undefined ? whole.to : afterSecond(last);
     const { sku } = dimensions;
     const amount = decimalOf(fee['precise_amount']);
-    return [{ metric, from, to, quantity, dimensions, ...omitUndefined({ sku, amount }) }];
+    return [{ metric, from, to, quantity, dimensions, sku, amount }];
   });
   return {
     id: textOf(invoice, 'lago_id') ?? '',
     finalizedAt: finalizedAtOf(invoice),
     until,
     lines,
-    ...omitUndefined({ number: textOf(invoice, 'number'), currency: textOf(invoice, 'currency') }),
+    number: textOf(invoice, 'number'),
+    currency: textOf(invoice, 'currency'),
   };
 }
 

@@ -1,7 +1,6 @@
 import pLimit from 'p-limit';
 import type { UsageEvent } from '../../model/event.ts';
 import { least } from '../../model/extremes.ts';
-import { omitUndefined } from '../../model/omit-undefined.ts';
 import { quote } from '../../model/quote.ts';
 import type { Tenant } from '../../model/tenant.ts';
 import type { ApiAnswer, ApiProblem } from '../json-api/answer.ts';
@@ -262,7 +261,7 @@ function priceOf(invoice: JsonObject, fee: JsonObject): LatePrice | string {
     currency: textOf(fee, 'amount_currency') ?? textOf(invoice, 'currency') ?? '',
     invoice: id,
     line,
-    ...omitUndefined({ number: textOf(invoice, 'number') }),
+    number: textOf(invoice, 'number'),
   };
 }
 

@@ -1,5 +1,4 @@
 import type { UsageEvent } from '../../model/event.ts';
-import { omitUndefined } from '../../model/omit-undefined.ts';
 import type { Clock } from '../../telemetry/clock.ts';
 import type { Logger } from '../../telemetry/logger.ts';
 import type { UnpricedUsage } from '../prices.ts';
@@ -196,7 +195,7 @@ export class UnpricedWatch {
     for (const { metric, sku } of events) {
       const key = `${plan}\0${metric}\0${sku ?? ''}`;
       if (this.#seen.has(key) || this.#seen.size >= MAX_SEEN) continue;
-      this.#seen.set(key, { plan, metric, ...omitUndefined({ sku }) });
+      this.#seen.set(key, { plan, metric, sku });
     }
   }
 

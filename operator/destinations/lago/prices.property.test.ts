@@ -100,7 +100,7 @@ function costHere(
   book: PriceBook,
   { sku, region, ...dimensions }: Readonly<Record<string, string>>,
 ): bigint {
-  const usage = { ...(sku !== undefined && { sku }), ...(region !== undefined && { region }) };
+  const usage = { sku, region };
   const found = new PriceFinder(book).find({ metric: GPU, dimensions, ...usage }, TODAY);
   return found?.charge.kind === 'flat' ? found.charge.picos : 0n;
 }

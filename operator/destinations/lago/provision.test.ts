@@ -170,7 +170,7 @@ describe('a plan of its own', () => {
     await destination.customers.provision(testTenant(), NEVER);
     const gold = testTenant({ plan: 'gold' });
     expect(await destination.customers.provision(gold, NEVER)).toMatchObject({ kind: 'drain' });
-    expect(await destination.plans.change(gold, LAGO_NOW, NEVER)).toStrictEqual({
+    expect(await destination.plans.change(gold, LAGO_NOW, NEVER)).toEqual({
       kind: 'changed',
       from: LAGO_NOW + 1_000,
     });

@@ -1,4 +1,3 @@
-import { omitUndefined } from '../../model/omit-undefined.ts';
 import { quote } from '../../model/quote.ts';
 import type { Tenant } from '../../model/tenant.ts';
 import type { Clock } from '../../telemetry/clock.ts';
@@ -304,6 +303,6 @@ export class LagoProvisioner implements Customers, Plans {
     const lateUntil = days === 0 ? undefined : dayAfter(startedAt, days, customer.zone);
     // Usage is stamped in whole seconds, and what is stamped with the moment itself is also the old plan's.
     const from = Math.floor(startedAt / 1_000) * 1_000 + 1_000;
-    return { kind: 'changed', from, ...omitUndefined({ lateUntil }) };
+    return { kind: 'changed', from, lateUntil };
   }
 }

@@ -1,4 +1,3 @@
-import { omitUndefined } from '../../model/omit-undefined.ts';
 import type { Secret } from '../../model/secret.ts';
 import {
   type Alert,
@@ -70,7 +69,7 @@ function parse(body: Uint8Array): ParsedAlert {
     provider: 'metronome',
     id,
     type,
-    ...omitUndefined({ at }),
+    at,
     customer: { id: customer },
     ...meaningOf(type, said),
   };

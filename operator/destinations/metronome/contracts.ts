@@ -1,6 +1,5 @@
 import { createHash } from 'node:crypto';
 import { isRecord } from '../../model/is-record.ts';
-import { omitUndefined } from '../../model/omit-undefined.ts';
 import type { PlanChange } from '../../model/tenant.ts';
 import type { Clock } from '../../telemetry/clock.ts';
 import type { Logger } from '../../telemetry/logger.ts';
@@ -117,7 +116,7 @@ export class MetronomeContracts {
     const body = {
       customer_id: customerId,
       contract_id: contractId,
-      ...omitUndefined({ ending_before }),
+      ending_before,
     };
     return stepOf(await this.#client.post('/v1/contracts/updateEndDate', body, signal));
   }
@@ -223,7 +222,7 @@ export class MetronomeContracts {
         starting_at: start,
         uniqueness_key,
         usage_statement_schedule: { frequency: 'MONTHLY', day: 'FIRST_OF_MONTH' },
-        ...omitUndefined({ net_payment_terms_days: netTermsDays }),
+        net_payment_terms_days: netTermsDays,
         ...(billingProviderId !== undefined && {
           billing_provider_configuration: { billing_provider_configuration_id: billingProviderId },
         }),

@@ -1,6 +1,5 @@
 import { roundToSigned } from '../../model/decimal.ts';
 import { greatest } from '../../model/extremes.ts';
-import { omitUndefined } from '../../model/omit-undefined.ts';
 import type { FinalInvoice, InvoicesOutcome, OpenUsage, UsageLine } from '../invoices.ts';
 import type { ApiProblem } from '../json-api/answer.ts';
 import { type JsonObject, objectOf, objectsOf, textOf, timeOf } from '../json.ts';
@@ -103,11 +102,11 @@ function readInvoice(
       ]),
     );
     const { sku } = dimensions;
-    return [{ metric, from, to, quantity, dimensions, ...omitUndefined({ sku, amount }) }];
+    return [{ metric, from, to, quantity, dimensions, sku, amount }];
   });
   const currency = /^[A-Za-z]{3}\b/.exec(unit)?.[0].toUpperCase();
   const id = textOf(item, 'id') ?? '';
-  return { id, finalizedAt, until: to, lines, ...omitUndefined({ currency }) };
+  return { id, finalizedAt, until: to, lines, currency };
 }
 
 /** The metric of ours that a product bills, or billed once. */

@@ -1,6 +1,5 @@
 import type { UsageEvent } from '../../model/event.ts';
 import { isRecord } from '../../model/is-record.ts';
-import { omitUndefined } from '../../model/omit-undefined.ts';
 import type { Clock } from '../../telemetry/clock.ts';
 import type { UnpricedUsage } from '../prices.ts';
 import type { ApiProblem } from '../json-api/answer.ts';
@@ -133,7 +132,7 @@ export class PriceWatch {
     const key = JSON.stringify([plan, event.metric, values]);
     if (this.#seen.has(key) || this.#seen.size >= MAX_SEEN) return;
     const { metric, sku } = event;
-    this.#seen.set(key, { plan, metric, ...omitUndefined({ sku }), values, metricIds: ids });
+    this.#seen.set(key, { plan, metric, sku, values, metricIds: ids });
   }
 
   /** Looks at the rate cards that matter, now and then. It never fails: what cannot be read is left out. */
@@ -157,7 +156,7 @@ export class PriceWatch {
     for (const kind of this.#seen.values()) {
       if (this.#isPriced(kind)) continue;
       const { plan, metric, sku } = kind;
-      const usage = { plan, metric, ...omitUndefined({ sku }) };
+      const usage = { plan, metric, sku };
       found.set(JSON.stringify(usage), usage);
     }
     return [...found.values()];

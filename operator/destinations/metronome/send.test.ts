@@ -109,7 +109,7 @@ test.each([
     {
       kind: 'retry',
       reason: 'Metronome API error 429: rate limit',
-      ...(afterMs !== undefined && { afterMs }),
+      afterMs,
     },
   ]);
 });

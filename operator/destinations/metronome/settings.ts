@@ -15,7 +15,6 @@ import {
   type SecretReads,
   type Translation,
 } from '../../settings/spec-fields.ts';
-import { omitUndefined } from '../../model/omit-undefined.ts';
 import type { Secret } from '../../model/secret.ts';
 import { STRIPE_URL, STRIPE_VARIABLES, stripeAccess } from '../stripe/settings.ts';
 
@@ -116,10 +115,8 @@ export function metronomeFromEnvironment({
     url: values.BILLING_B_API_BASE ?? (isNeutral ? NEUTRAL_URL : METRONOME_URL),
     apiToken,
     currency: defaults.currency,
-    ...omitUndefined({
-      rateCard: values.BILLING_B_RATE_CARD,
-      stripeLink: access && { ...access, collectionMethod },
-    }),
+    rateCard: values.BILLING_B_RATE_CARD,
+    stripeLink: access && { ...access, collectionMethod },
   };
   return { kind: 'options', options };
 }
@@ -144,7 +141,8 @@ export function metronomeFromSpec(
       url: url.value,
       apiToken: apiToken.value,
       currency: currency.value,
-      ...omitUndefined({ rateCard: spec.rateCard, stripeLink: link?.settings }),
+      rateCard: spec.rateCard,
+      stripeLink: link?.settings,
     },
   };
 }

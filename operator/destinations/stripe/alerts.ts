@@ -1,5 +1,4 @@
 import type { BillingState } from '../../settings/settings.ts';
-import { omitUndefined } from '../../model/omit-undefined.ts';
 import type { Secret } from '../../model/secret.ts';
 import {
   type Alert,
@@ -94,7 +93,7 @@ function parse(body: Uint8Array): ParsedAlert {
   }
   const object = objectOf(objectOf(event, 'data'), 'object');
   const at = secondsAt(event, 'created');
-  const alert = alertAbout({ id, type, object, ...omitUndefined({ at }) });
+  const alert = alertAbout({ id, type, object, at });
   if (alert === undefined) return { kind: 'irrelevant', reason: `${type} names no customer` };
   return { kind: 'alert', alert };
 }
@@ -131,7 +130,7 @@ function meaningOf(
     const state = SUBSCRIPTION_STATES[status];
     return {
       subject: subject ?? 'customer',
-      ...omitUndefined({ state }),
+      state,
       ...(ENDED.includes(status) && { ended: true }),
       reason: reasonText(`${type}: ${status}`),
     };
@@ -176,7 +175,7 @@ function customerOf(object: JsonObject): AlertCustomer {
     .map((metadata) => idAt(metadata, TENANT_KEY))
     .find((named) => named !== undefined);
   return {
-    ...omitUndefined({ id }),
+    id,
     ...(tenant !== undefined && { tenant, certain: true }),
   };
 }

@@ -1,5 +1,4 @@
 import { CLOSED_DIMENSIONS } from '../../model/event-schema.ts';
-import { omitUndefined } from '../../model/omit-undefined.ts';
 import type { PriceBook } from '../../model/price-book.ts';
 import { dependsOnMonth } from '../../model/pricing/charges.ts';
 import {
@@ -43,7 +42,7 @@ export function wantedAtMeters(
       ...wanted.map((one) => {
         const count = used.get(one.price)?.length ?? 0;
         const impossible = one.impossible ?? whyImpossible(one, count);
-        return { ...one, ...omitUndefined({ impossible }) };
+        return { ...one, impossible };
       }),
       ...unsplit.flatMap((price) => unsplitPrice(price, splitBy)),
     ];
@@ -88,7 +87,7 @@ function priceOfMeter(
 }
 
 function wantedAt(place: string, { name, charge }: PriceOnDay): WantedPrice {
-  return { place, price: name, ...omitUndefined({ charge }) };
+  return { place, price: name, charge };
 }
 
 /** The most specific prices for values as meter names have them; one that is withdrawn only where no other holds. */

@@ -1,4 +1,3 @@
-import { omitUndefined } from '../../model/omit-undefined.ts';
 import type { BillingDetails, Tenant } from '../../model/tenant.ts';
 import { quote } from '../../model/validate-event.ts';
 import type { Clock } from '../../telemetry/clock.ts';
@@ -249,8 +248,8 @@ function addressOf({ address }: BillingDetails = {}): {
   readonly address?: Readonly<Record<string, string>>;
 } {
   if (address === undefined) return {};
-  const { postalCode: postal_code, ...rest } = address;
-  return { address: omitUndefined({ ...rest, postal_code }) };
+  const { postalCode, ...rest } = address;
+  return { address: postalCode === undefined ? rest : { ...rest, postal_code: postalCode } };
 }
 
 /** An address with what the override leaves out, since it may be taken as a whole. */

@@ -1,4 +1,3 @@
-import { omitUndefined } from '../../model/omit-undefined.ts';
 import type { Clock } from '../../telemetry/clock.ts';
 import type { Logger } from '../../telemetry/logger.ts';
 import type { LateRefusal } from '../destination.ts';
@@ -124,7 +123,7 @@ function refusalsOf(event: JsonObject): readonly LateRefusal[] {
       at,
       events: Number(kind['error_count'] ?? 0),
       reason: (said === undefined ? code : `${code}: ${said}`).slice(0, MAX_REASON) + among,
-      ...omitUndefined({ example }),
+      example,
     };
   });
 }

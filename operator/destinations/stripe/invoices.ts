@@ -1,6 +1,5 @@
 import { parseSigned } from '../../model/decimal.ts';
 import { greatest } from '../../model/extremes.ts';
-import { omitUndefined } from '../../model/omit-undefined.ts';
 import type { Clock } from '../../telemetry/clock.ts';
 import type {
   FinalInvoice,
@@ -112,7 +111,7 @@ export class StripeInvoices implements Invoices {
     const metric = this.#metricOf(meter?.id);
     if (metric === undefined) return undefined;
     const amount = amountOf(line);
-    return { metric, from, to, quantity, ...omitUndefined({ amount }) };
+    return { metric, from, to, quantity, amount };
   }
 
   async #meterOf(
@@ -178,7 +177,8 @@ function readInvoice(item: JsonObject, lines: readonly UsageLine[]): FinalInvoic
     finalizedAt: finalized * 1000,
     until: greatest(lines.map(({ to }) => to)),
     lines,
-    ...omitUndefined({ number: textOf(item, 'number'), currency }),
+    number: textOf(item, 'number'),
+    currency,
   };
 }
 

@@ -1,7 +1,6 @@
 import { isNegative } from '../../model/correction.ts';
 import type { UsageEvent } from '../../model/event.ts';
 import { least } from '../../model/extremes.ts';
-import { omitUndefined } from '../../model/omit-undefined.ts';
 import { quote } from '../../model/quote.ts';
 import type { Tenant } from '../../model/tenant.ts';
 import type { FailedStep } from '../failed-step.ts';
@@ -227,7 +226,7 @@ function priceOf(invoice: JsonObject, line: JsonObject, price: JsonObject): Late
     currency,
     invoice: invoiceId,
     line: lineId,
-    ...omitUndefined({ number: textOf(invoice, 'number') }),
+    number: textOf(invoice, 'number'),
   };
 }
 

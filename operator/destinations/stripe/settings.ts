@@ -16,7 +16,6 @@ import {
   type SecretReads,
   type Translation,
 } from '../../settings/spec-fields.ts';
-import { omitUndefined } from '../../model/omit-undefined.ts';
 import type { Secret } from '../../model/secret.ts';
 
 export interface StripeSettings {
@@ -189,7 +188,7 @@ export function stripeFromSpec(
       autoSubscribe: spec.autoSubscribe ?? false,
       cancelOnRemove: spec.cancelOnRemove ?? false,
       maxRequestsPerSecond: spec.maxRequestsPerSecond ?? 0,
-      ...omitUndefined({ meterEventStream: spec.meterEventStream }),
+      meterEventStream: spec.meterEventStream,
       planCode: spec.planCode ?? defaults.planCode,
       currency: currency.value,
       payment: paymentOf(spec),
@@ -201,7 +200,8 @@ export function stripeFromSpec(
 function paymentOf({ collectionMethod, daysUntilDue, automaticTax }: StripeSpec): PaymentTerms {
   const isSent = collectionMethod === 'send_invoice';
   return {
-    ...omitUndefined({ collectionMethod, automaticTax }),
-    ...(isSent && omitUndefined({ daysUntilDue })),
+    collectionMethod,
+    automaticTax,
+    daysUntilDue: isSent ? daysUntilDue : undefined,
   };
 }

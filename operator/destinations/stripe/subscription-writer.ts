@@ -1,5 +1,4 @@
 import type { Tenant } from '../../model/tenant.ts';
-import { omitUndefined } from '../../model/omit-undefined.ts';
 import { quote } from '../../model/quote.ts';
 import type { Clock } from '../../telemetry/clock.ts';
 import type { Logger } from '../../telemetry/logger.ts';
@@ -105,11 +104,9 @@ export class SubscriptionWriter {
       backdate_start_date: change.from !== undefined && change.from < now ? change.from : undefined,
       ...(isOptional && { currency: currency.toLowerCase() }),
       ...this.#anchor(change, chosen[0]?.interval ?? '', now),
-      ...paymentParams({
-        ...change.model?.payment,
-        ...settings.payment,
-        ...omitUndefined({ daysUntilDue: tenant.billing?.netTermsDays }),
-      }),
+      ...paymentParams(
+        termsOf(tenant.billing?.netTermsDays, settings.payment, change.model?.payment),
+      ),
     };
     const known = new Set(subscriptions.map(({ id }) => id));
     for (let repeat = 0; repeat < MAX_REPEATS; repeat += 1) {
@@ -138,6 +135,20 @@ export class SubscriptionWriter {
   }
 }
 
+/** The tenant's days go before what is configured, and that before the terms of the subscription before. */
+function termsOf(
+  days: number | undefined,
+  configured: PaymentTerms = {},
+  before: PaymentTerms = {},
+): PaymentTerms {
+  return {
+    collectionMethod: configured.collectionMethod ?? before.collectionMethod,
+    daysUntilDue: days ?? configured.daysUntilDue ?? before.daysUntilDue,
+    automaticTax: configured.automaticTax ?? before.automaticTax,
+    defaultPaymentMethod: configured.defaultPaymentMethod ?? before.defaultPaymentMethod,
+  };
+}
+
 /** Only what says something: Stripe's own defaults are left to Stripe. */
 function paymentParams({
   collectionMethod,
@@ -149,7 +160,7 @@ function paymentParams({
   return {
     ...(isSent && { collection_method: collectionMethod, days_until_due: daysUntilDue ?? 30 }),
     ...(automaticTax === true && { automatic_tax: { enabled: true } }),
-    ...omitUndefined({ default_payment_method: defaultPaymentMethod }),
+    default_payment_method: defaultPaymentMethod,
   };
 }
 

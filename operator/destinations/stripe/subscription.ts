@@ -86,7 +86,7 @@ function readPayment(object: JsonObject): PaymentTerms {
     collectionMethod: isSent ? 'send_invoice' : 'charge_automatically',
     ...(isSent && typeof days === 'number' && { daysUntilDue: days }),
     automaticTax: objectOf(object, 'automatic_tax')['enabled'] === true,
-    ...(method !== undefined && { defaultPaymentMethod: method }),
+    defaultPaymentMethod: method,
   };
 }
 

@@ -1,5 +1,4 @@
 import { decimalFromNanos } from '../../model/decimal.ts';
-import { omitUndefined } from '../../model/omit-undefined.ts';
 import type { UsageEvent } from '../../model/event.ts';
 import type { UnpricedUsage } from '../prices.ts';
 import { meterName } from './meters.ts';
@@ -105,5 +104,5 @@ function stakeOf(usages: readonly (PeriodUsage | undefined)[]): SeenKind['stake'
     if (usage.until !== undefined) savedUntil = Math.min(savedUntil ?? Infinity, usage.until);
   }
   if (nanos <= 0n) return {};
-  return { atStake: decimalFromNanos(nanos), ...omitUndefined({ savedUntil }) };
+  return { atStake: decimalFromNanos(nanos), savedUntil };
 }

@@ -1,6 +1,5 @@
 import type { MetricDefinition } from '../../model/catalog.ts';
 import type { UsageEvent } from '../../model/event.ts';
-import { omitUndefined } from '../../model/omit-undefined.ts';
 import {
   type HttpClient,
   type HttpOutcome,
@@ -192,7 +191,7 @@ function classifyAnswer(
   const reason = `HTTP ${where}: status ${status}`;
   if (TRY_LATER.has(status) || status >= 500) {
     const afterMs = retryAfterMs(outcome.headers['retry-after'], now);
-    return { kind: 'retry', reason, ...omitUndefined({ afterMs }) };
+    return { kind: 'retry', reason, afterMs };
   }
   if (REFUSED.has(status)) return { kind: 'split', reason };
   if (status < 400) return { kind: 'hold', reason: `${reason}: redirects are not followed` };

@@ -26,7 +26,7 @@ export const clusterApi: TenantSource = {
       return {
         nodeMode: 'private',
         kubeconfig: { namespace, name: `${name}-kubeconfig`, key: 'value' },
-        ...(otherKind !== undefined && { otherKind }),
+        otherKind,
       };
     },
   },

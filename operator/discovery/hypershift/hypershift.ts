@@ -1,4 +1,3 @@
-import { omitUndefined } from '../../model/omit-undefined.ts';
 import { recordAt, textAt } from '../../kubernetes/raw-fields.ts';
 import { findByObjects } from '../tenant-objects.ts';
 import type { TenantSource } from '../tenant-source.ts';
@@ -21,7 +20,7 @@ export const hypershift: TenantSource = {
       return {
         nodeMode: 'private',
         kubeconfig: { namespace, name: secret, key: 'kubeconfig' },
-        ...omitUndefined({ machineCluster }),
+        machineCluster,
       };
     },
   },

@@ -1,5 +1,4 @@
 import type { RawObject } from '../../kubernetes/source.ts';
-import { omitUndefined } from '../../model/omit-undefined.ts';
 import { recordAt, textAt } from '../../kubernetes/raw-fields.ts';
 import { findByObjects } from '../tenant-objects.ts';
 import type { TenantSource } from '../tenant-source.ts';
@@ -21,7 +20,7 @@ export const kamaji: TenantSource = {
       return {
         nodeMode: 'private',
         kubeconfig: { namespace, name: secret, key: 'admin.svc' },
-        ...omitUndefined({ machineCluster: clusterOf(object) }),
+        machineCluster: clusterOf(object),
       };
     },
   },

@@ -42,7 +42,7 @@ export function createFakeSource<T extends Projected>(
       state,
       since: 0,
       freshAt: 0,
-      ...(reason === undefined ? {} : { reason }),
+      reason,
     }),
     get size() {
       return held.size;

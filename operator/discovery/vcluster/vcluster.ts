@@ -1,5 +1,4 @@
 import { compareBytewise } from '../../model/bytewise.ts';
-import { omitUndefined } from '../../model/omit-undefined.ts';
 import { placeKey } from '../cluster-ids.ts';
 import type { Candidate, HostObjects, TenantSource } from '../tenant-source.ts';
 import type { HostNamespace } from '../views.ts';
@@ -28,7 +27,7 @@ export const vcluster: TenantSource = {
     });
     const candidates = found.installations.map((installation) => ({
       ...candidateOf(installation, host),
-      ...omitUndefined({ syncedNamespaces: synced.byPlace.get(placeKey(installation)) }),
+      syncedNamespaces: synced.byPlace.get(placeKey(installation)),
     }));
     return {
       candidates,
@@ -50,12 +49,10 @@ function candidateOf(
     objects: workloads,
     workloads: [...new Set(workloads.map((workload) => workload.name))].toSorted(compareBytewise),
     createdAt,
-    ...omitUndefined({
-      instance,
-      project: projectOf(instance) ?? (home && hostProject(home)),
-      displayName: instance?.displayName,
-      nodeMode: instance?.nodeMode,
-    }),
+    instance,
+    project: projectOf(instance) ?? (home && hostProject(home)),
+    displayName: instance?.displayName,
+    nodeMode: instance?.nodeMode,
   };
 }
 

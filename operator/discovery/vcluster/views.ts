@@ -1,5 +1,4 @@
 import type { Projected, Projection, RawObject } from '../../kubernetes/source.ts';
-import { omitUndefined } from '../../model/omit-undefined.ts';
 import { recordAt, textAt } from '../../kubernetes/raw-fields.ts';
 import type { NodeMode } from '../tenant-cluster.ts';
 import { createdAtOf, identityOf, type Metadata, metadataOf } from '../views.ts';
@@ -76,7 +75,10 @@ export function platformInstance(labelPrefix: string): Projection<PlatformInstan
       deleting: textAt(recordAt(object, 'metadata'), 'deletionTimestamp') !== undefined,
       ignored: recordAt(object, 'status')['ignoreReconciliation'] === true,
       hostName: textAt(reference, 'virtualCluster') ?? identity.name,
-      ...omitUndefined({ displayName, cluster, hostNamespace: namespace, nodeMode }),
+      displayName,
+      cluster,
+      hostNamespace: namespace,
+      nodeMode,
     };
   };
 }

@@ -93,7 +93,7 @@ export async function ingestEvents(
     const completed = completeEvent(input, completion);
     if (completed.kind === 'invalid') {
       const { id, problem } = completed;
-      rejected.push({ index, ...(id !== undefined && { id }), error: problem });
+      rejected.push({ index, id, error: problem });
       continue;
     }
     const beyond = beyondScope(completed.event, context.scope);

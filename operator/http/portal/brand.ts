@@ -16,11 +16,11 @@ const ON_ACCENT = ['#ffffff', '#10151c'] as const;
 
 export function brandOf({ name, logo, colors }: PortalSettings): Brand {
   const picture = logo === undefined ? undefined : logoOf(logo);
-  const about = { ...(name !== undefined && { name }), logo: picture !== undefined };
+  const about = { name, logo: picture !== undefined };
   return {
     about: assetOf(Buffer.from(JSON.stringify(about)), 'application/json; charset=utf-8'),
     style: assetOf(Buffer.from(styleOf(colors ?? {})), 'text/css; charset=utf-8'),
-    ...(picture !== undefined && { logo: picture }),
+    logo: picture,
   };
 }
 

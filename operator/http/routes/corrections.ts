@@ -17,7 +17,6 @@ import {
 } from '../../model/decimal.ts';
 import { EVENT_LIMITS } from '../../model/event-schema.ts';
 import { encodeEvent, type UsageEvent } from '../../model/event.ts';
-import { omitUndefined } from '../../model/omit-undefined.ts';
 import { quote } from '../../model/validate-event.ts';
 import type { ConcurrencyLimit, Scans } from '../limits.ts';
 import { jsonWithDecimals } from '../presentation.ts';
@@ -65,7 +64,7 @@ function readRoute(context: RouteContext, scans: Scans): Route {
             return outlook === undefined ? [] : [{ name, suspended, ...showOutlook(outlook) }];
           }),
         );
-        const rest = { ...omitUndefined({ refused }), destinations: destinations.flat() };
+        const rest = { refused, destinations: destinations.flat() };
         // The quantities are exact decimals, which JSON.stringify would make texts.
         const events = `"event":${encodeEvent(stored.event)},"corrections":[${earlier.map(encodeEvent).join(',')}]`;
         const body = jsonWithDecimals(rest, { counts_as: signedFromNanos(nanos) });

@@ -1,5 +1,4 @@
 import type { Response } from 'express';
-import { omitUndefined } from '../../model/omit-undefined.ts';
 import { moneyText } from '../../model/pricing/money.ts';
 import type { Cost, CostRow } from '../../billing/usage/cost-sums.ts';
 import { costAmounts, costTotals } from '../../billing/usage/cost-totals.ts';
@@ -62,7 +61,8 @@ async function sendJson(response: Response, answer: CostAnswer): Promise<void> {
     to: new Date(range.to).toISOString(),
     group_by: groupBy,
     events: rows.reduce((sum, { events }) => sum + events, 0),
-    ...omitUndefined({ note, warnings }),
+    note,
+    warnings,
     ...(unpriced.length > 0 && { plans_without_prices: unpriced }),
   });
   const amounts = costAmounts(rows).map(({ currency, cost }) =>
@@ -89,7 +89,7 @@ function rowJson(groupBy: readonly string[], row: CostRow): string {
 function figuresJson(keys: object, row: Omit<CostRow, 'keys'>): string {
   const { metric, unit, currency, events, quantity, unpriced, cost } = row;
   return jsonWithDecimals(
-    { ...keys, metric, unit, ...omitUndefined({ currency }), events },
+    { ...keys, metric, unit, currency, events },
     { quantity, unpriced, cost: cost && textOf(cost) },
   );
 }

@@ -1,5 +1,4 @@
 import type { PriceBook } from '../../model/price-book.ts';
-import { omitUndefined } from '../../model/omit-undefined.ts';
 import { quote } from '../../model/quote.ts';
 import { CostSums, isPricingKey } from '../../billing/usage/cost-sums.ts';
 import { pricesInForce } from '../../billing/usage/prices-in-force.ts';
@@ -146,9 +145,9 @@ async function sumCosts(
     outcomes.push(addedOf(await addUsage(context, sums.months(), months)));
   }
   const rows = sums.rows();
-  const note = omitUndefined({ note: noteOf(outcomes) });
+  const note = noteOf(outcomes);
   const warnings = emptyKeys(context, groupBy, rows, isPricingKey);
-  return { range, groupBy, rows, plansWithoutPrices: [...without], ...note, ...warnings };
+  return { range, groupBy, rows, plansWithoutPrices: [...without], note, ...warnings };
 }
 
 /** Informational metrics are charged nowhere, so they lack no price either. */

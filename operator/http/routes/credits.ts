@@ -3,7 +3,6 @@ import { type Credit, type CreditRequest, sumCredits } from '../../billing/budge
 import { exactText, unitText } from '../../billing/budgets/unit.ts';
 import type { BudgetCounts } from '../../model/budget.ts';
 import { type Decimal, nanosFromDecimal, parseSigned } from '../../model/decimal.ts';
-import { omitUndefined } from '../../model/omit-undefined.ts';
 import { quote } from '../../model/validate-event.ts';
 import { currencyDigits } from '../../model/pricing/money.ts';
 import { ofOperator } from '../fleet/dispatch.ts';
@@ -139,10 +138,8 @@ function readCredit(context: RouteContext, request: Request): CreditRequest {
     key,
     amount: readAmount(body.amount),
     counts,
-    ...omitUndefined({
-      note: readText(body.note, 'note', LONGEST_TEXT),
-      reference: readText(body.reference, 'reference', LONGEST_TEXT),
-    }),
+    note: readText(body.note, 'note', LONGEST_TEXT),
+    reference: readText(body.reference, 'reference', LONGEST_TEXT),
   };
 }
 

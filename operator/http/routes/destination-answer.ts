@@ -4,7 +4,6 @@ import type { InvoiceReport } from '../../delivery/operations/invoice-report.ts'
 import type { PriceReport } from '../../delivery/operations/price-watch.ts';
 import type { Rate } from '../../delivery/operations/rate-watch.ts';
 import { encodeEvent } from '../../model/event.ts';
-import { omitUndefined } from '../../model/omit-undefined.ts';
 import { isoTime } from '../presentation.ts';
 import type { DeadLetter, DestinationStatusView, DestinationsView } from '../views.ts';
 
@@ -127,7 +126,7 @@ export function sendDeadLetters(
     const rest = JSON.stringify(kept);
     return `${rest.slice(0, -1)},"event":${encodeEvent(event)}}`;
   });
-  const head = JSON.stringify({ destination, ...omitUndefined({ next }) });
+  const head = JSON.stringify({ destination, next });
   response
     .type('application/json')
     .send(`${head.slice(0, -1)},"dead_letters":[${items.join(',')}]}\n`);

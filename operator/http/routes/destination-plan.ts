@@ -1,5 +1,4 @@
 import type { Charge } from '../../model/price-book.ts';
-import { omitUndefined } from '../../model/omit-undefined.ts';
 import { quote } from '../../model/quote.ts';
 import { chargeFields } from '../../model/pricing/amount.ts';
 import { isDay } from '../../model/pricing/past.ts';
@@ -73,7 +72,7 @@ function showBook({ book, currency, plan, exists, differences }: ComparedBook) {
 function showDifference(difference: PriceDifference) {
   const { kind, place } = difference;
   const { price, id, why, wanted, there } = { ...NOTHING, ...difference };
-  return omitUndefined({
+  return {
     kind,
     place,
     price,
@@ -81,7 +80,7 @@ function showDifference(difference: PriceDifference) {
     why,
     wanted: wanted && chargeFields(wanted),
     there: typeof there === 'string' ? { other: there } : there && chargeFields(there),
-  });
+  };
 }
 
 /** What only some kinds of differences have. */

@@ -1,5 +1,4 @@
 import type { Request, RequestHandler } from 'express';
-import { omitUndefined } from '../../model/omit-undefined.ts';
 import { quote } from '../../model/validate-event.ts';
 import type { Logger } from '../../telemetry/logger.ts';
 import type { ConcurrencyLimit } from '../limits.ts';
@@ -83,9 +82,9 @@ function replayRoute({ views, logger }: RouteContext, body: RequestHandler): Rou
         if (outcome.kind !== 'replayed') throw failure(name, outcome);
         const { replayed, stillRejected, pending, unknown, forced } = outcome;
         const fields = { destination: name, replayed, stillRejected, pending };
-        audit(logger, 'replayed dead letters', { ...fields, ...omitUndefined({ forced }) });
+        audit(logger, 'replayed dead letters', { ...fields, forced });
         const letters = { replayed, still_rejected: stillRejected, pending };
-        response.json({ ...letters, ...omitUndefined({ unknown }) });
+        response.json({ ...letters, unknown });
       },
     ],
   };
@@ -106,7 +105,7 @@ function discardRoute({ views, logger }: RouteContext, body: RequestHandler): Ro
         if (outcome.kind !== 'discarded') throw failure(name, outcome);
         const { discarded, unknown } = outcome;
         audit(logger, 'discarded dead letters', { destination: name, discarded });
-        response.json({ discarded, ...omitUndefined({ unknown }) });
+        response.json({ discarded, unknown });
       },
     ],
   };
@@ -130,7 +129,7 @@ function cursorRoute({ views, ledger, logger }: RouteContext, body: RequestHandl
         if (outcome.kind !== 'moved') throw failure(name, outcome);
         const { warnings, forced } = outcome;
         const fields = { destination: name, sequence: outcome.sequence };
-        audit(logger, 'moved a cursor', { ...fields, ...omitUndefined({ forced }) });
+        audit(logger, 'moved a cursor', { ...fields, forced });
         response.json({ destination: name, cursor: outcome.sequence, warnings });
       },
     ],

@@ -1,5 +1,4 @@
 import type { Response } from 'express';
-import { omitUndefined } from '../../model/omit-undefined.ts';
 import type { GpuKey, GpuSumRow } from '../../billing/usage/gpu-sums.ts';
 import type { TimeRange } from '../../billing/usage/usage-sums.ts';
 import { type CsvFile, sendCsv } from '../csv.ts';
@@ -72,7 +71,8 @@ async function sendJson(response: Response, answer: GpuAnswer): Promise<void> {
     to: new Date(range.to).toISOString(),
     group_by: groupBy,
     unit: 'gpu-hours',
-    ...omitUndefined({ measured_since: since, note }),
+    measured_since: since,
+    note,
   });
   const models = totals.map((total) =>
     figuresJson({ gpu_type: total.keys[0] }, total, ofEverybody),

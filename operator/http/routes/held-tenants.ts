@@ -2,7 +2,6 @@ import type { Request, Response } from 'express';
 import type { HeldDecision } from '../../billing/held-usage/held-usage.ts';
 import { decimalFromNanos, nanosFromDecimal } from '../../model/decimal.ts';
 import { encodeEvent } from '../../model/event.ts';
-import { omitUndefined } from '../../model/omit-undefined.ts';
 import { quote } from '../../model/validate-event.ts';
 import { ofOperator } from '../fleet/dispatch.ts';
 import type { ConcurrencyLimit } from '../limits.ts';
@@ -148,7 +147,7 @@ function answer(
   switch (outcome.kind) {
     case 'decided': {
       const { events, duplicates, conflicts } = outcome;
-      const fields = { tenant, ...omitUndefined({ to }), events, duplicates };
+      const fields = { tenant, to, events, duplicates };
       // What an operator does by hand is always in the log.
       logger.info(`[http] an operator ${what} held usage`, {
         ...fields,

@@ -1,5 +1,4 @@
 import type { Response } from 'express';
-import { omitUndefined } from '../../model/omit-undefined.ts';
 import { quote } from '../../model/validate-event.ts';
 import {
   type MonthRow,
@@ -85,8 +84,7 @@ export function monthRoute(context: RouteContext, scans: Scans): Route {
           });
           if (outcome.kind === 'full') throw tooManyRows();
           if (outcome.kind === 'rebuilding') throw rebuilding();
-          const note = omitUndefined({ note: noteOf([outcome]) });
-          return { span, since, rows: sums.rows(), ...note };
+          return { span, since, rows: sums.rows(), note: noteOf([outcome]) };
         };
         const selection = selectionOf(query);
         const key = JSON.stringify([tenantOf(request) ?? null, month, groupBy, selection]);
@@ -155,7 +153,8 @@ async function* lines(
     before: new Date(before).toISOString().slice(0, 7),
     whole_days: wholeDays,
     group_by: groupBy,
-    ...omitUndefined({ measured_since: isoTime(since), note }),
+    measured_since: isoTime(since),
+    note,
   });
   yield `${head.slice(0, -1)},"rows":[`;
   for (const [index, row] of rows.entries()) {

@@ -1,7 +1,6 @@
 import type { Response } from 'express';
 import type { PriceReport } from '../../delivery/operations/price-watch.ts';
 import type { DeletedDays, ReconcileRow } from '../../delivery/operations/reconcile.ts';
-import { omitUndefined } from '../../model/omit-undefined.ts';
 import { quote } from '../../model/validate-event.ts';
 import type { Scans } from '../limits.ts';
 import { isoTime } from '../presentation.ts';
@@ -56,7 +55,8 @@ export function reconcileRoute(context: RouteContext, scans: Scans): Route {
         const deleted = await sumDeleted(context, range, filter, signal);
         const asked = {
           ...range,
-          ...omitUndefined({ tenant, deleted }),
+          tenant,
+          deleted,
           selects: filter.selects,
         };
         const results: Result[] = [];
@@ -123,7 +123,7 @@ async function sendResults(
   note: string | undefined,
   results: readonly Result[],
 ): Promise<void> {
-  const head = { from: isoTime(from), to: isoTime(to), ...omitUndefined({ note }) };
+  const head = { from: isoTime(from), to: isoTime(to), note };
   response.type('application/json');
   await streamLines(
     response,

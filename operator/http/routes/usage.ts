@@ -3,7 +3,6 @@ import { isGeneralDimension } from '../../model/catalog.ts';
 import { signedFromNanos, nanosFromDecimal } from '../../model/decimal.ts';
 import { RESERVED_KEYS } from '../../model/event-schema.ts';
 import { least } from '../../model/extremes.ts';
-import { omitUndefined } from '../../model/omit-undefined.ts';
 import { quote } from '../../model/validate-event.ts';
 import { CSV_PARAMETERS, type CsvFile, readCsvFile, sendCsv } from '../csv.ts';
 import type { Scans } from '../limits.ts';
@@ -109,11 +108,11 @@ export function usageRoute(context: RouteContext, scans: Scans): Route {
           });
           if (outcome.kind === 'full') throw tooManyRows();
           if (outcome.kind === 'rebuilding') throw rebuilding();
-          const note = omitUndefined({ note: noteOf([outcome]) });
+          const note = noteOf([outcome]);
           const rows = sums.rows();
           const warnings = emptyKeys(context, groupBy, rows);
           const since = await measuredSince(context);
-          return { range, groupBy, events: sums.events, rows, since, ...note, ...warnings };
+          return { range, groupBy, events: sums.events, rows, since, note, ...warnings };
         };
         const asked = { query, range, groupBy, head: ledger.head() };
         const answer = await sharedOrMade({ request, response, asked, answers: shared, make });
@@ -293,7 +292,9 @@ async function sendJson(response: Response, answer: UsageAnswer): Promise<void> 
     to: new Date(range.to).toISOString(),
     group_by: groupBy,
     events,
-    ...omitUndefined({ measured_since: isoTime(since), note, warnings }),
+    measured_since: isoTime(since),
+    note,
+    warnings,
   });
   response.type('application/json');
   await streamLines(

@@ -118,9 +118,9 @@ export async function startTestServer(options: TestServerOptions = {}): Promise<
     clock: testClock,
     logger,
     metrics,
-    ...(options.limits !== undefined && { limits: options.limits }),
+    limits: options.limits,
     totals: options.totals ?? (() => summing?.totals),
-    ...(options.streams !== undefined && { streams: options.streams }),
+    streams: options.streams,
   });
   const listened = await server.listen(new AbortController().signal);
   await summing?.open();

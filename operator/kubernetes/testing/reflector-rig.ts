@@ -76,7 +76,7 @@ export async function startReflector(
       resumeSettling: 5,
       ...options.timings,
     },
-    ...(options.resume === undefined ? {} : { resume: options.resume }),
+    resume: options.resume,
   });
   const running = source.run(stop.signal);
   if (options.waitUntilReady ?? true) await source.ready(never);

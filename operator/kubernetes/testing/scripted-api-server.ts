@@ -202,7 +202,7 @@ export async function startScriptedApiServer(
     answer(response, 200, {
       apiVersion: options.apiVersion ?? 'v1',
       kind: `${options.kind ?? 'Pod'}List`,
-      metadata: { resourceVersion: String(at), ...(next === undefined ? {} : { continue: next }) },
+      metadata: { resourceVersion: String(at), continue: next },
       items,
     });
   }
@@ -368,7 +368,7 @@ export function plainKubeConfig(server: string, token?: string): KubeConfig {
   const kubeConfig = new KubeConfig();
   kubeConfig.loadFromClusterAndUser(
     { name: 'scripted', server, skipTLSVerify: true },
-    { name: 'tester', ...(token === undefined ? {} : { token }) },
+    { name: 'tester', token },
   );
   return kubeConfig;
 }

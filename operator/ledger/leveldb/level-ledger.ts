@@ -1,4 +1,3 @@
-import { omitUndefined } from '../../model/omit-undefined.ts';
 import type { Clock } from '../../telemetry/clock.ts';
 import type { Logger } from '../../telemetry/logger.ts';
 import { planCommit, planMove, planRetire } from '../cursor-moves.ts';
@@ -74,7 +73,7 @@ export class LevelLedger implements Ledger {
       kind: 'append',
       events: encodeEvents(batch.events),
       records: batch.records ?? [],
-      ...(windowEnd !== undefined && { windowEnd }),
+      windowEnd,
     };
     const outcome = await this.#submit(request, windowEnd === undefined);
     if (outcome.kind === 'appended') {
@@ -117,7 +116,7 @@ export class LevelLedger implements Ledger {
     this.#write({
       kind: 'cursor',
       destination,
-      ...omitUndefined({ records }),
+      records,
       plan: (current, head) => planCommit(current, destination, sequence, head, from),
     });
 
@@ -182,7 +181,7 @@ export class LevelLedger implements Ledger {
       roomBytes,
       segments: sealed.length + 1,
       chain: state.segment.chain,
-      ...omitUndefined({ lastWindowEnd: state.lastWindowEnd }),
+      lastWindowEnd: state.lastWindowEnd,
       oldestAt: (sealed[0] ?? state.segment).openedAt,
       retentionMs,
       conflicts: metrics.conflicts(),

@@ -158,7 +158,7 @@ class BatchDraft {
       segment: events.segment,
       lowWater: this.#lowWater,
       horizon: this.#horizon,
-      ...(lastWindowEnd !== undefined && { lastWindowEnd }),
+      lastWindowEnd,
       entries: entries.sum,
     };
     operations.push({ type: 'put', key: STATE_KEY, value: encodeState(state) });

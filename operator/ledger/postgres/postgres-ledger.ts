@@ -1,5 +1,4 @@
 import type { LedgerDurability } from '../../settings/settings.ts';
-import { omitUndefined } from '../../model/omit-undefined.ts';
 import type { Clock } from '../../telemetry/clock.ts';
 import { compareWithAnchor } from '../anchor.ts';
 import { planCommit, planMove, planRetire } from '../cursor-moves.ts';
@@ -58,7 +57,7 @@ export class PostgresLedger implements Ledger {
     const { clock, metrics } = this.#options;
     const startedAt = clock.monotonic();
     const outcome = await this.#writer.submit(
-      { kind: 'append', events: encodeEvents(events), records, ...omitUndefined({ windowEnd }) },
+      { kind: 'append', events: encodeEvents(events), records, windowEnd },
       windowEnd === undefined,
     );
     if (outcome.kind === 'appended') {
@@ -95,7 +94,7 @@ export class PostgresLedger implements Ledger {
     this.#write({
       kind: 'cursor',
       destination,
-      ...omitUndefined({ records }),
+      records,
       plan: (current, head) => planCommit(current, destination, sequence, head, from),
     });
 
@@ -157,7 +156,7 @@ export class PostgresLedger implements Ledger {
       bytes: this.#bytes,
       segments: segments.length,
       chain: state.chain,
-      ...omitUndefined({ lastWindowEnd: state.lastWindowEnd }),
+      lastWindowEnd: state.lastWindowEnd,
       oldestAt: segments[0]?.openedAt ?? Math.max(state.createdAt, state.horizon),
       retentionMs: this.#retentionMs,
       ...(durability === 'standby' && { standbyMissing: this.#standbyMissing }),

@@ -1,4 +1,3 @@
-import { omitUndefined } from '../../model/omit-undefined.ts';
 import { formatInstant } from '../../model/window.ts';
 import { damage } from '../failures.ts';
 import type { Cursor } from '../ledger.ts';
@@ -87,10 +86,8 @@ export function stateOf(row: Row): StreamState {
     lastBatch: Number(row['last_batch']),
     chain: row['chain'] ?? '',
     linkedFrom: Number(row['linked_from']),
-    ...omitUndefined({
-      lastWindowEnd: typeof end === 'string' ? Number(end) : undefined,
-      copiedFrom: copiedFrom ?? undefined,
-    }),
+    lastWindowEnd: typeof end === 'string' ? Number(end) : undefined,
+    copiedFrom: copiedFrom ?? undefined,
   };
 }
 
@@ -111,10 +108,8 @@ export function cursorOf(row: Row): Cursor {
   return {
     destination: row['destination'] ?? '',
     sequence: Number(row['seq']),
-    ...omitUndefined({
-      windowEnd: typeof end === 'string' ? formatInstant(Number(end)) : undefined,
-      retiredAt: typeof retired === 'string' ? Number(retired) : undefined,
-    }),
+    windowEnd: typeof end === 'string' ? formatInstant(Number(end)) : undefined,
+    retiredAt: typeof retired === 'string' ? Number(retired) : undefined,
   };
 }
 

@@ -1,6 +1,5 @@
 import { compareBytewise } from '../../model/bytewise.ts';
 import type { UsageEvent } from '../../model/event.ts';
-import { omitUndefined } from '../../model/omit-undefined.ts';
 import { type CursorMove, planCommit, planMove, planRetire } from '../cursor-moves.ts';
 import { HeadWaiters } from '../head-waiters.ts';
 import type {
@@ -115,7 +114,7 @@ class MemoryLedger implements Ledger {
     bytes: 0,
     segments: 1,
     chain: '',
-    ...omitUndefined({ lastWindowEnd: this.#lastWindowEnd }),
+    lastWindowEnd: this.#lastWindowEnd,
     conflicts: this.#conflicts,
     horizon: 0,
     problems: [],
@@ -148,7 +147,7 @@ class MemoryLedger implements Ledger {
     if (plan.cursor !== undefined) {
       const { destination, sequence } = plan.cursor;
       const windowEnd = this.#events[sequence - 1]?.window_end;
-      this.#cursors.set(destination, { ...plan.cursor, ...omitUndefined({ windowEnd }) });
+      this.#cursors.set(destination, { ...plan.cursor, windowEnd });
     }
     return WRITTEN;
   }

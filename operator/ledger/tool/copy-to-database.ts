@@ -54,7 +54,7 @@ async function openOrigin(inspection: Inspection, directory: string): Promise<Co
     head: segment.lastSequence,
     chain: segment.chain,
     horizon,
-    ...(lastWindowEnd !== undefined && { lastWindowEnd }),
+    lastWindowEnd,
     cursors: [...contents.cursors.values()],
     batches: (after) => batchesOf({ inspection, directory, segments }, after),
     records: () => recordsOf({ inspection, directory, segments }, active),

@@ -39,8 +39,8 @@ test('two splits are one charge, or one split is two', () => {
   const both = cluster('a', { meterByNamespace: true, meterByQueue: true });
   const keyOf = (virtualNamespace?: string, queue?: string) =>
     billedSplit(both, {
-      ...(virtualNamespace !== undefined && { virtualNamespace }),
-      ...(queue !== undefined && { queue }),
+      virtualNamespace,
+      queue,
     }).key;
   const keys = [
     keyOf('x', 'y'),
@@ -85,7 +85,7 @@ test('a dimension names what nobody knows, or leaves out what is known', () => {
     },
   });
   const placeOf = (node: 'unknown' | undefined) => {
-    const given = { ...(node !== undefined && { node }), dimensions: { extra: 'e' } };
+    const given = { node, dimensions: { extra: 'e' } };
     const { region, dimensions } = chargeIdentity(
       cluster('a'),
       'tenant_gpu_hours',

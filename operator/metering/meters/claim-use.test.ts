@@ -30,7 +30,7 @@ describe('devices that several claims hold', () => {
     devices: [
       result('gpu-0', {
         shareID: `00000000-0000-4000-8000-000000000${name.charCodeAt(0)}`,
-        ...(consumedCapacity === undefined ? {} : { consumedCapacity }),
+        consumedCapacity,
       }),
     ],
   });

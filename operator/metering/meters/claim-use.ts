@@ -1,4 +1,3 @@
-import { omitUndefined } from '../../model/omit-undefined.ts';
 import { type ObjectLabels, sameLabels } from '../timelines/object-labels.ts';
 import type { ObservationReader } from '../timelines/observation.ts';
 import type { PodState } from '../timelines/pod.ts';
@@ -187,7 +186,9 @@ function ownerLabels(
   const { virtualNamespace } = state.labels;
   for (const uid of pods) {
     const pod = podSpans(uid).at(-1);
-    if (pod !== undefined) return { ...pod.state.labels, ...omitUndefined({ virtualNamespace }) };
+    if (pod === undefined) continue;
+    const { labels } = pod.state;
+    return virtualNamespace === undefined ? labels : { ...labels, virtualNamespace };
   }
   return state.labels;
 }

@@ -1,5 +1,4 @@
 import { larger } from '../../model/decimal.ts';
-import { omitUndefined } from '../../model/omit-undefined.ts';
 import type { TenantCluster } from '../../discovery/tenant-cluster.ts';
 import type { NodeState } from '../timelines/node-state.ts';
 import type { PodState } from '../timelines/pod.ts';
@@ -226,7 +225,7 @@ function createPlaces(): (node: NodeState | undefined) => NodePlace {
     if (place !== undefined) return place;
     const { capacityType = 'on-demand', zone, region } = node ?? {};
     const key = keyOf([capacityType, zone, region]);
-    place = places.get(key) ?? { capacityType, ...omitUndefined({ zone, region }) };
+    place = places.get(key) ?? { capacityType, zone, region };
     places.set(key, place);
     known.set(node, place);
     return place;

@@ -45,7 +45,7 @@ export function claimedGpus(
       ...(quantity === 'devices' && {
         asDevices: (before?.asDevices ?? 0n) + share.of(PARTS_PER_GPU),
       }),
-      ...(sharedBy === undefined ? {} : { sharedBy }),
+      sharedBy,
     });
   }
   return [...kinds.values()];

@@ -242,14 +242,15 @@ describe('in any cluster', () => {
     for (const [index, shape] of pods.entries()) {
       const home = nodes[shape.node];
       const [, resource] = shapes[home?.shape ?? 0] ?? [N1, GPU];
+      const labels: Record<string, string> =
+        shape.namespace === 'gpu-operator'
+          ? {}
+          : { 'vcluster.loft.sh/managed-by': shape.namespace.slice(7) };
       const fixture = {
         name: `p${index}`,
         namespace: shape.namespace,
         node: `n${shape.node}`,
-        labels:
-          shape.namespace === 'gpu-operator'
-            ? {}
-            : { 'vcluster.loft.sh/managed-by': shape.namespace.slice(7) },
+        labels,
         containers: [{ [resource]: shape.count }],
         createdAt: at(shape.start - 5),
         startedAt: at(shape.start),

@@ -1,6 +1,5 @@
 import { attribute } from '../../discovery/attribution.ts';
 import type { TenantCluster } from '../../discovery/tenant-cluster.ts';
-import { omitUndefined } from '../../model/omit-undefined.ts';
 import type { HeldGpus } from '../timelines/gpu-device.ts';
 import { isReservation } from '../timelines/gpu-fraction.ts';
 import type { NodeState } from '../timelines/node-state.ts';
@@ -136,7 +135,7 @@ function heldOn(
   owned: OwnedTime,
 ): GpuHold[] {
   const { cluster, stray } = owned;
-  const owner = { cluster, ...omitUndefined({ stray }) };
+  const owner = { cluster, stray };
   const lent = cluster === undefined ? (holder.lent ?? []) : [];
   return nodeAt(holder.node, owned.from, owned.to).flatMap(({ from, to, state }) => {
     if (!isBilledHere(input, state)) return [];
@@ -234,7 +233,7 @@ function billedTo(
     return nobodys(input, object, excludedReason(cluster));
   }
   const ofControlPlane = owner.kind === 'tenant' ? owner.ofControlPlane : undefined;
-  return { cluster: isBilled ? cluster : undefined, ...omitUndefined({ ofControlPlane }) };
+  return { cluster: isBilled ? cluster : undefined, ofControlPlane };
 }
 
 /** On nodes that are billed whole, what runs in an excluded namespace is paid for with them. */

@@ -1,5 +1,4 @@
 import { PARTS_PER_GPU } from '../../model/gpu-parts.ts';
-import { omitUndefined } from '../../model/omit-undefined.ts';
 import { FULL, type GpuDevice, type HeldGpus, UNKNOWN_GPU } from '../timelines/gpu-device.ts';
 import { HAMI_RESOURCE } from '../timelines/hami-node.ts';
 import { migDevice } from '../timelines/node-devices.ts';
@@ -72,7 +71,7 @@ export type PluggedRules = Pick<MeterSettings, 'gpuResources'> & Pick<MeterInput
 
 /** The rules of a window. */
 export function pluggedRules({ settings, ownNodes }: MeterInput): PluggedRules {
-  return { gpuResources: settings.gpuResources, ...omitUndefined({ ownNodes }) };
+  return { gpuResources: settings.gpuResources, ownNodes };
 }
 
 /**

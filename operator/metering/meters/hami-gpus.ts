@@ -1,5 +1,4 @@
 import { larger } from '../../model/decimal.ts';
-import { omitUndefined } from '../../model/omit-undefined.ts';
 import { PARTS_PER_GPU } from '../../model/gpu-parts.ts';
 import { type HeldGpus, UNKNOWN_GPU } from '../timelines/gpu-device.ts';
 import { HAMI_RESOURCE, type HamiDevice } from '../timelines/hami-node.ts';
@@ -60,11 +59,9 @@ function askedInAll(extended: ReadonlyMap<string, number>): HamiAsk {
   if (count !== 1) return { count };
   return {
     count,
-    ...omitUndefined({
-      memory: extended.get(HAMI_MEMORY),
-      percent: extended.get(HAMI_PERCENT),
-      cores: extended.get(HAMI_CORES),
-    }),
+    memory: extended.get(HAMI_MEMORY),
+    percent: extended.get(HAMI_PERCENT),
+    cores: extended.get(HAMI_CORES),
   };
 }
 

@@ -1,6 +1,5 @@
 import type { TenantCluster } from '../../discovery/tenant-cluster.ts';
 import type { WorkloadState } from '../timelines/held-objects.ts';
-import { omitUndefined } from '../../model/omit-undefined.ts';
 import { type Span, type Timeline, unsureOf } from '../timelines/timeline.ts';
 import { overlapMs } from '../../model/window.ts';
 import { chargeIdentity } from './charge-identity.ts';
@@ -111,7 +110,7 @@ function withoutOverlaps(times: readonly ReadyTime[]): readonly ReadyTime[] {
       const { workload, state, to, unsureTo } = time;
       if (from >= to) return [];
       // Where another was ready before, nothing began.
-      if (from > time.from) return [{ workload, state, from, to, ...omitUndefined({ unsureTo }) }];
+      if (from > time.from) return [{ workload, state, from, to, unsureTo }];
       return [time];
     });
 }

@@ -80,7 +80,7 @@ describe('nodes of a tenant cluster’s own, billed whole', () => {
 
 describe('nodes of a tenant cluster’s own, billed by usage', () => {
   const billed = (pods: Parameters<typeof closed>[0]['pods'], nodes = [N1], metering = usage) =>
-    closed({ nodes, inside, clusters: [metering], ...(pods === undefined ? {} : { pods }) });
+    closed({ nodes, inside, clusters: [metering], pods });
 
   test('P02: pods are billed as private_node, those of excluded namespaces and nodes are not', () => {
     const { events } = billed([

@@ -1,6 +1,5 @@
 import { divideHalfUp } from '../../model/decimal.ts';
 import { gpusOf } from '../../model/gpu-parts.ts';
-import { omitUndefined } from '../../model/omit-undefined.ts';
 import type { NodeState } from '../timelines/node-state.ts';
 import type { ObjectLabels } from '../timelines/object-labels.ts';
 import { keyOf } from '../timelines/shared-values.ts';
@@ -85,7 +84,7 @@ export function subjectOf({ kind, object, state, gpus, node, mapped }: Evidence)
             ...(gpus.asDevices === undefined
               ? { countedAs: 'equivalents' }
               : { countedAs: 'devices', counted: round(gpusOf(gpus.asDevices)) }),
-            ...omitUndefined({ sharedBy: gpus.sharedBy }),
+            sharedBy: gpus.sharedBy,
           },
         }),
     ...(node === undefined ? {} : { node: nodeOf(kind, node, gpus !== undefined) }),
@@ -123,15 +122,16 @@ function nodeOf(
   const ofNode = kind === 'Node';
   const decisions = {
     ...others,
-    ...(ofGpus && gpu !== undefined && { gpu }),
-    ...(ofNode && dedicated !== undefined && { dedicated }),
+    gpu: ofGpus ? gpu : undefined,
+    dedicated: ofNode ? dedicated : undefined,
   };
+  const isDecided = Object.values(decisions).some((label) => label !== undefined);
   return {
     capacityType,
     ...(ofGpus && { gpuType }),
     ...(down && { down }),
     ...(ofNode && { cpu: units(cpu), memoryGib: gib(memory) }),
-    ...(Object.keys(decisions).length > 0 && { decidedBy: decisions }),
+    ...(isDecided && { decidedBy: decisions }),
   };
 }
 

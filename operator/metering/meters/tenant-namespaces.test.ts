@@ -10,7 +10,8 @@ const MINUTE = 60_000;
 
 /** A Namespace that a label gives to a tenant. */
 function given(name: string, tenant?: string): RawObject {
-  const labels = tenant === undefined ? {} : { 'capsule.clastix.io/tenant': tenant };
+  const labels: Record<string, string> =
+    tenant === undefined ? {} : { 'capsule.clastix.io/tenant': tenant };
   return namespaceObject(name, { labels, created: iso(START - 24 * HOUR) });
 }
 

@@ -1,5 +1,4 @@
 import type { RawObject } from '../../kubernetes/source.ts';
-import { omitUndefined } from '../../model/omit-undefined.ts';
 import {
   type GpuFraction,
   gpuFraction,
@@ -25,12 +24,10 @@ export interface GpuShares {
 export function gpuShares(metadata: RawObject, spec: RawObject): GpuShares | undefined {
   const fraction = gpuFraction(metadata);
   const inGroups = fraction !== undefined || isReservation(textAt(metadata, 'namespace') ?? '');
-  const shares = omitUndefined({
-    hami: hamiPod(metadata, spec),
-    fraction,
-    groups: inGroups ? gpuGroups(metadata) : undefined,
-  });
-  return Object.keys(shares).length === 0 ? undefined : shares;
+  const groups = inGroups ? gpuGroups(metadata) : undefined;
+  const hami = hamiPod(metadata, spec);
+  const isEmpty = hami === undefined && fraction === undefined && groups === undefined;
+  return isEmpty ? undefined : { hami, fraction, groups };
 }
 
 /** True when both say the same. */
@@ -48,9 +45,9 @@ export function greaterOf(
   now: GpuShares | undefined,
 ): GpuShares | undefined {
   if (before === undefined || now === undefined || sameShares(before, now)) return before ?? now;
-  return omitUndefined({
+  return {
     hami: greaterShares(before.hami, now.hami),
     fraction: greaterFraction(before.fraction, now.fraction),
     groups: now.groups ?? before.groups,
-  });
+  };
 }

@@ -1,5 +1,4 @@
 import type { RawObject } from '../../kubernetes/source.ts';
-import { omitUndefined } from '../../model/omit-undefined.ts';
 import { HAMI_RESOURCE, isAmount, wholeNumber } from './hami-node.ts';
 import { amountAt, listAt, recordAt, textAt } from '../../kubernetes/raw-fields.ts';
 
@@ -84,13 +83,14 @@ function askOf(container: RawObject, when: { readonly init?: true }): readonly H
       amountAt(recordAt(resources, 'limits'), name);
     return nanos === undefined || nanos === 0n ? undefined : Number(nanos / NANOS);
   };
-  const amounts = omitUndefined({
+  const amounts = {
     memory: asked(HAMI_MEMORY),
     percent: asked(HAMI_PERCENT),
     cores: asked(HAMI_CORES),
-  });
+  };
+  const isAmount = Object.values(amounts).some((amount) => amount !== undefined);
   // HAMi adds one device where a container names only how much of it.
-  const count = asked(HAMI_RESOURCE) ?? (Object.keys(amounts).length > 0 ? 1 : 0);
+  const count = asked(HAMI_RESOURCE) ?? (isAmount ? 1 : 0);
   return count === 0 ? [] : [{ count, ...amounts, ...when }];
 }
 

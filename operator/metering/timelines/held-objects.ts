@@ -167,7 +167,7 @@ export function projectWorkload(object: RawObject): WorkloadView | undefined {
     labels: objectLabels(metadata),
     createdAt: timeAt(metadata, 'creationTimestamp') ?? 0,
     ready: countAt(status, 'readyReplicas') > 0 && !isPaused(metadata),
-    ...(readyAt === undefined ? {} : { readyAt }),
+    readyAt,
   };
 }
 

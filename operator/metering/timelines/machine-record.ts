@@ -1,5 +1,4 @@
 import type { Projected, Projection, RawObject } from '../../kubernetes/source.ts';
-import { omitUndefined } from '../../model/omit-undefined.ts';
 import { type ExtendedResource, extendedOf, labelsOf, type NodeView } from './node.ts';
 import {
   amountAt,
@@ -128,7 +127,9 @@ function recordOf(object: RawObject, kind: string, said: Said): MachineRecord | 
     memory,
     extended,
     down: said.down === true,
-    ...omitUndefined({ cluster, nodeName, downSince }),
+    cluster,
+    nodeName,
+    downSince,
   };
 }
 

@@ -17,7 +17,8 @@ import { Timelines } from './timelines.ts';
 
 const TEAM = { uid: 'uid-team', namespace: '', name: 'team-1' };
 const team = (owner?: string, more: Partial<HostNamespace> = {}): HostNamespace => {
-  const labels = owner === undefined ? {} : { 'vcluster.loft.sh/vcluster-name': owner };
+  const labels: Record<string, string> =
+    owner === undefined ? {} : { 'vcluster.loft.sh/vcluster-name': owner };
   return { ...TEAM, createdAt: -5_000, metadata: { labels, annotations: {} }, ...more };
 };
 const mapped = (name = 'a', createdAt = -5_000) =>

@@ -1,5 +1,4 @@
 import type { TenantCluster } from '../../discovery/tenant-cluster.ts';
-import { omitUndefined } from '../../model/omit-undefined.ts';
 import type { NamespaceChanges, UnsureMoment } from './host-namespace.ts';
 import { CREATION_STEP_MS, REPORTING_DELAY_MS } from './sighting.ts';
 
@@ -79,8 +78,7 @@ export class NamespaceMappings {
       const gone = goneAt(namespace);
       this.#end(namespace, gone.at <= from ? gone : { at: from, unsure: 0 });
       const unsureFrom = isNew || begun.unsure === 0 ? undefined : begun.unsure;
-      const mapping = { namespace, cluster, from, to: Infinity, learntAs: learn() };
-      this.#add({ ...mapping, ...omitUndefined({ unsureFrom }) });
+      this.#add({ namespace, cluster, from, to: Infinity, learntAs: learn(), unsureFrom });
       changed = true;
     }
     this.#isRestored = false;
@@ -163,7 +161,7 @@ export class NamespaceMappings {
     if (open === undefined) return;
     const before = this.#byNamespace.get(namespace)?.slice(0, -1) ?? [];
     const unsureTo = unsure > 0 ? unsure : undefined;
-    const ended = open.from < at ? [{ ...open, to: at, ...omitUndefined({ unsureTo }) }] : [];
+    const ended = open.from < at ? [{ ...open, to: at, unsureTo }] : [];
     this.#byNamespace.set(namespace, [...before, ...ended]);
   }
 }

@@ -1,5 +1,4 @@
 import type { MeteringSettings } from '../../settings/settings.ts';
-import { omitUndefined } from '../../model/omit-undefined.ts';
 import {
   type CapacityType,
   type CapacityTypeDecision,
@@ -122,24 +121,21 @@ function readNode(node: NodeView, settings: NodeSettings, api: Api): NodeState {
   const values = DEDICATED_LABELS.flatMap((label) => textAt(labels, label) ?? []);
   const state: NodeState = {
     capacityType: capacityType.type,
-    ...omitUndefined({
-      zone: firstOf(labels, ZONE_LABELS),
-      region: firstOf(labels, REGION_LABELS),
-      instanceType: firstOf(labels, INSTANCE_TYPE_LABELS),
-      sku: skuLabel === undefined ? undefined : textAt(labels, skuLabel),
-    }),
+    zone: firstOf(labels, ZONE_LABELS),
+    region: firstOf(labels, REGION_LABELS),
+    instanceType: firstOf(labels, INSTANCE_TYPE_LABELS),
+    sku: skuLabel === undefined ? undefined : textAt(labels, skuLabel),
     cpu: node.cpu,
     memory: node.memory,
     gpuType: named.type,
     devices: named.devices,
-    ...omitUndefined({ hami, gpuMemory: memoryOf(labels) }),
+    hami,
+    gpuMemory: memoryOf(labels),
     gpus: installedGpus(node, named, hami),
     down: node.taints.some(({ key }) => settings.unhealthyNodeTaints.includes(key)),
     dedicatedTo: {
       namespaceOrName: [...new Set(values)].toSorted(),
-      ...omitUndefined({
-        configured: configuredLabel === undefined ? undefined : textAt(labels, configuredLabel),
-      }),
+      configured: configuredLabel === undefined ? undefined : textAt(labels, configuredLabel),
     },
     decidedBy: nodeDecisions(node, {
       capacityType,
@@ -228,7 +224,7 @@ export function nodeDecisions({ labels }: NodeView, by: DecidingLabels): NodeDec
     .flatMap(said);
   const dedicated = by.dedicated.flatMap(said);
   const { label } = by.capacityType;
-  return omitUndefined({
+  return {
     capacityType: label === undefined ? undefined : first([label]),
     zone: first(by.zone),
     region: first(by.region),
@@ -236,5 +232,5 @@ export function nodeDecisions({ labels }: NodeView, by: DecidingLabels): NodeDec
     sku: first(by.sku),
     gpu: gpu.length === 0 ? undefined : gpu,
     dedicated: dedicated.length === 0 ? undefined : dedicated,
-  });
+  };
 }

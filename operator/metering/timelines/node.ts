@@ -67,10 +67,10 @@ export function projectNode(object: RawObject): NodeView | undefined {
       'allocatable' in status ? recordAt(status, 'allocatable') : capacity,
     ),
     taints: listAt(recordAt(object, 'spec'), 'taints').flatMap(taintOf),
-    ...(notReadySince === undefined ? {} : { notReadySince }),
+    notReadySince,
     ...(machine === undefined || machine === '' ? {} : { machine }),
     ...(providerId === undefined || providerId === '' ? {} : { providerId }),
-    ...(hami === undefined ? {} : { hami }),
+    hami,
   };
 }
 
@@ -96,7 +96,7 @@ function taintOf(taint: RawObject): readonly NodeTaint[] {
   const key = textAt(taint, 'key');
   if (key === undefined) return [];
   const timeAdded = timeAt(taint, 'timeAdded');
-  return [{ key, ...(timeAdded === undefined ? {} : { timeAdded }) }];
+  return [{ key, timeAdded }];
 }
 
 export function extendedOf(

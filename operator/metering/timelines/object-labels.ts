@@ -109,15 +109,15 @@ export function shareLabels(labels: Labels, api: Api = API_OF_HOST): ObjectLabel
   const names = [managedBy, virtualNamespace, app, release, claim, queue, machine, runBy];
   const key = holdsGpus ? [...names, 'gpus'] : names;
   return sharedLabels(api, key, () => ({
-    ...(managedBy === undefined ? {} : { managedBy }),
-    ...(virtualNamespace === undefined ? {} : { virtualNamespace }),
-    ...(app === undefined ? {} : { app }),
-    ...(release === undefined ? {} : { release }),
-    ...(claim === undefined ? {} : { claim }),
-    ...(queue === undefined ? {} : { queue }),
-    ...(virtualMachine === undefined ? {} : { virtualMachine }),
-    ...(runBy === undefined ? {} : { runBy }),
-    ...(holdsGpus === undefined ? {} : { holdsGpus }),
+    managedBy,
+    virtualNamespace,
+    app,
+    release,
+    claim,
+    queue,
+    virtualMachine,
+    runBy,
+    holdsGpus,
   }));
 }
 

@@ -1,5 +1,4 @@
 import { larger } from '../../model/decimal.ts';
-import { omitUndefined } from '../../model/omit-undefined.ts';
 import { type NodeGpus, UNKNOWN_GPU } from './gpu-device.ts';
 import type { ExtendedResource, NodeView } from './node.ts';
 import { type NodeDecisions, type NodeSettings, nodeState, type NodeState } from './node-state.ts';
@@ -70,21 +69,17 @@ export function providedState(readings: Readings): NodeState {
   const state: NodeState = {
     capacityType:
       capacityType === undefined ? (recorded ? last.capacityType : DEAREST) : said.capacityType,
-    ...omitUndefined({
-      zone: first('zone'),
-      region: first('region'),
-      instanceType: first('instanceType'),
-      sku: first('sku'),
-      provenBy: word.source ?? (recorded ? last.provenBy : undefined),
-    }),
+    zone: first('zone'),
+    region: first('region'),
+    instanceType: first('instanceType'),
+    sku: first('sku'),
+    provenBy: word.source ?? (recorded ? last.provenBy : undefined),
     cpu: most('cpu'),
     memory: most('memory'),
     gpuType,
     devices: devicesOf(told, gpuType),
-    ...omitUndefined({
-      hami: told.hami?.map((device) => ({ ...device, type: gpuType })),
-      gpuMemory: said.gpuMemory ?? told.gpuMemory,
-    }),
+    hami: told.hami?.map((device) => ({ ...device, type: gpuType })),
+    gpuMemory: said.gpuMemory ?? told.gpuMemory,
     gpus: gpusOf(
       told,
       said.gpus.length > 0 ? said.gpus : dearerGpus(told, held(installed)),
@@ -188,11 +183,9 @@ function decisions(state: NodeState, { told, said, last, source = '' }: Said): N
   });
   const capacityType = by.capacityType === undefined ? undefined : of(by.capacityType);
   return {
-    ...omitUndefined({
-      capacityType: capacityType ?? (state.provenBy && last?.decidedBy?.capacityType),
-      gpu: by.gpu?.map(of) ?? (state.gpuType === told.gpuType ? told : last)?.decidedBy?.gpu,
-      dedicated: told.decidedBy?.dedicated,
-    }),
-    ...omitUndefined(Object.fromEntries(plain)),
+    capacityType: capacityType ?? (state.provenBy && last?.decidedBy?.capacityType),
+    gpu: by.gpu?.map(of) ?? (state.gpuType === told.gpuType ? told : last)?.decidedBy?.gpu,
+    dedicated: told.decidedBy?.dedicated,
+    ...Object.fromEntries(plain),
   };
 }

@@ -81,9 +81,9 @@ function allocated(allocation: RawObject): Pick<ResourceClaimView, 'allocation' 
   return {
     allocation: {
       devices: results.filter((result) => result['adminAccess'] !== true).flatMap(deviceOf),
-      ...(node === undefined ? {} : { node }),
+      node,
     },
-    ...(allocatedAt === undefined ? {} : { allocatedAt }),
+    allocatedAt,
   };
 }
 
@@ -99,7 +99,7 @@ function deviceOf(result: RawObject): readonly AllocatedDevice[] {
       driver,
       pool,
       device,
-      ...(share === undefined ? {} : { share }),
+      share,
       ...(consumed.size === 0 ? {} : { consumed }),
     },
   ];

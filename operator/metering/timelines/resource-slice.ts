@@ -79,7 +79,7 @@ export function projectResourceSlice(
     generation: countAt(pool, 'generation'),
     sliceCount: countAt(pool, 'resourceSliceCount'),
     devices: new Map(devices.map((device) => [device.name, device])),
-    ...(node === undefined ? {} : { node }),
+    node,
   };
 }
 
@@ -120,7 +120,7 @@ function publishedDevice(device: RawObject, driver: string, api: Api): readonly 
     name,
     profile: profileOf(attribute),
     gpu: GPU_IDS.map(attribute).find((id) => id !== undefined) ?? name,
-    ...(product === undefined ? {} : { product }),
+    product,
     ...(capacity === undefined || capacity.size === 0 ? {} : { capacity }),
     ...(listAt(details, 'taints').some(keepsAway) ? { lost: true } : {}),
   };

@@ -1,5 +1,4 @@
 import type { TenantCluster } from '../../discovery/tenant-cluster.ts';
-import { omitUndefined } from '../../model/omit-undefined.ts';
 import { type Span, splitAtEdges } from './timeline.ts';
 
 /** The tenant clusters of one namespace during one stretch in which none of them changed. */
@@ -40,8 +39,7 @@ export function tenanciesOf(
     const unsureFrom = held.find((span) => span.from === start)?.unsureFrom;
     const unsureTo = held.find((span) => span.to === end)?.unsureTo;
     const leavers = left.length > 0 ? left : undefined;
-    const unsure = omitUndefined({ unsureFrom, unsureTo, leaving: leavers });
-    return [{ from: start, to: end, clusters, ...unsure }];
+    return [{ from: start, to: end, clusters, unsureFrom, unsureTo, leaving: leavers }];
   });
 }
 

@@ -1,5 +1,4 @@
 import type { TenantCluster } from '../../discovery/tenant-cluster.ts';
-import { omitUndefined } from '../../model/omit-undefined.ts';
 import type { NamespaceMapping } from './namespace-mappings.ts';
 import type { Span } from './timeline.ts';
 
@@ -53,7 +52,7 @@ export function restoredRows(rows: TenantClusterSnapshot): KnownTenantCluster {
   );
   const leaving = rows.filter((row) => row.leaving === true).map(restoredSpan)[0];
   const spans = rows.filter((row) => row.leaving !== true).map(restoredSpan);
-  return { spans, mappings, ...omitUndefined({ leaving }) };
+  return { spans, mappings, leaving };
 }
 
 function storedSpan({ from, to, state }: Span<TenantCluster>): TenantClusterSnapshot[number] {

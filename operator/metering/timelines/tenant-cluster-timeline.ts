@@ -1,5 +1,4 @@
 import type { TenantCluster } from '../../discovery/tenant-cluster.ts';
-import { omitUndefined } from '../../model/omit-undefined.ts';
 import { type HostNamespaces, NamespaceChanges } from './host-namespace.ts';
 import { type NamespaceMapping, NamespaceMappings } from './namespace-mappings.ts';
 import { REPORTING_DELAY_MS } from './sighting.ts';
@@ -220,7 +219,7 @@ class TenantClusterHistory implements TenantClusterTimelines {
         billingKey: billingKey(last.state),
         learntAs: 0,
         existedFrom: last.from,
-        ...omitUndefined({ leaving }),
+        leaving,
       });
       this.#mappings.restore(mappings);
     }
@@ -309,7 +308,7 @@ function cut(
   const unsureFrom = within.from > from ? within.unsureFrom : undefined;
   const unsureTo = within.to < to ? within.unsureTo : undefined;
   const bounds = { from: Math.max(from, within.from), to: Math.min(to, within.to) };
-  return { ...bounds, state, ...omitUndefined({ unsureFrom, unsureTo }) };
+  return { ...bounds, state, unsureFrom, unsureTo };
 }
 
 function openSpan(cluster: TenantCluster, from: number): Span<TenantCluster> {
@@ -323,8 +322,7 @@ function withNamespaces(
 ): readonly Span<TenantCluster>[] {
   const last = spans.at(-1);
   if (last === undefined || last.state.syncedNamespaces === syncedNamespaces) return spans;
-  const { syncedNamespaces: _before, ...state } = last.state;
-  const now = { ...last, state: { ...state, ...omitUndefined({ syncedNamespaces }) } };
+  const now = { ...last, state: { ...last.state, syncedNamespaces } };
   return [...spans.slice(0, -1), now];
 }
 

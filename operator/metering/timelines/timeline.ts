@@ -1,5 +1,4 @@
 import { least } from '../../model/extremes.ts';
-import { omitUndefined } from '../../model/omit-undefined.ts';
 import type { Bracket } from '../../kubernetes/source.ts';
 import type { Sighting } from './sighting.ts';
 
@@ -96,7 +95,7 @@ export function spansBefore<S>(spans: readonly Span<S>[], at: number): readonly 
 
 /** Where it ends is known now. */
 function endedAt<S>({ from, state, unsureFrom }: Span<S>, to: number): Span<S> {
-  return { from, to, state, ...omitUndefined({ unsureFrom }) };
+  return { from, to, state, unsureFrom };
 }
 
 /** The spans that reach beyond `at`, whole. */

@@ -1,6 +1,5 @@
 import type { Findings } from '../meters/findings.ts';
 import { compareBytewise } from '../../model/bytewise.ts';
-import { omitUndefined } from '../../model/omit-undefined.ts';
 import { toSeconds } from './gpu-report.ts';
 
 /** What pods of control planes used in a window (docs/how-to/operate.md#control-planes). */
@@ -30,7 +29,7 @@ export function controlPlaneReport({
   return {
     total: pods.length,
     cpuSeconds: coreSeconds(pods.reduce((sum, [, use]) => sum + use.cpu, 0n)),
-    ...omitUndefined({ gpuSeconds: gpu === 0n ? undefined : toSeconds(gpu) }),
+    gpuSeconds: gpu === 0n ? undefined : toSeconds(gpu),
     items: pods.slice(0, SHOWN).map(([name, use]) => {
       const held = use.gpu === 0n ? '' : `, ${toSeconds(use.gpu)} GPU-seconds`;
       return `${name} (${coreSeconds(use.cpu)} core-seconds${held})`;

@@ -1,6 +1,5 @@
 import type { GpuBalance, GpuShare } from '../meters/findings.ts';
 import { PARTS_PER_GPU } from '../../model/gpu-parts.ts';
-import { omitUndefined } from '../../model/omit-undefined.ts';
 
 /**
  * Where GPU time went in a window, in GPU-seconds: installed = billed + idle + downtime + system +
@@ -79,11 +78,9 @@ export function gpuReport(
   ];
   return {
     models: byModel(balances),
-    ...omitUndefined({
-      ownNodes: ownNodes.length === 0 ? undefined : ownNodes,
-      tenants: tenants.length === 0 ? undefined : tenants,
-      nodes: nodes.length === 0 ? undefined : nodes,
-    }),
+    ownNodes: ownNodes.length === 0 ? undefined : ownNodes,
+    tenants: tenants.length === 0 ? undefined : tenants,
+    nodes: nodes.length === 0 ? undefined : nodes,
   };
 }
 

@@ -3,7 +3,6 @@ import type { Ledger, RecordChange } from '../../ledger/ledger.ts';
 import type { Credit } from '../meters/credits.ts';
 import type { MeterScope } from '../meters/meters.ts';
 import { isRecord } from '../../model/is-record.ts';
-import { omitUndefined } from '../../model/omit-undefined.ts';
 import {
   decodeJson,
   decodeTimeline,
@@ -137,7 +136,11 @@ export async function restoreJournal(
     // A watch that resumes tells the differences only: all that it feeds must know the rest.
     ...(pods === undefined || gpuPods === undefined ? {} : { pods }),
     ...(nodes === undefined || gpuNodes === undefined ? {} : { nodes }),
-    ...omitUndefined({ resourceClaims, resourceSlices, volumes, loadBalancers, namespaces }),
+    resourceClaims,
+    resourceSlices,
+    volumes,
+    loadBalancers,
+    namespaces,
     ...(workloads && { workloads: { ...workloads, watches: watchesOf('workload', watches) } }),
   };
   return { state, resume };

@@ -6,7 +6,6 @@ import { isNamespaced, METERED_OBJECTS } from '../meters/meters.ts';
 import { createTally, type Tally } from '../meters/tally.ts';
 import { atOnce } from '../../model/at-once.ts';
 import { errorText } from '../../model/error-text.ts';
-import { omitUndefined } from '../../model/omit-undefined.ts';
 import type { Window } from '../../model/window.ts';
 import { observationOf } from '../timelines/seen-timelines.ts';
 import { sampleHoldMs } from '../timelines/usage-samples.ts';
@@ -197,8 +196,7 @@ function* runMeters(
 ): Generator<void, void> {
   const { meteredFrom } = progress;
   const { ownNodes, meters, observation } = scope;
-  const place = omitUndefined({ ownNodes });
-  const input = { observation, meteredFrom, learntUntil, ...place, ...shared };
+  const input = { observation, meteredFrom, learntUntil, ownNodes, ...shared };
   for (const meter of meters) {
     yield* meter(input);
     yield;
@@ -244,6 +242,8 @@ function meterSettings({ identity, metering }: Settings, window: Window): MeterS
     sampleHoldMs: sampleHoldMs(window.end - window.start),
     draGpuDrivers: metering.draGpuDrivers,
     gpuResources: metering.gpuResources,
-    ...omitUndefined({ zone, defaultTenantClass, dedicatedNodeLabel }),
+    zone,
+    defaultTenantClass,
+    dedicatedNodeLabel,
   };
 }

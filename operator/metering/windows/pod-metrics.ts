@@ -3,7 +3,6 @@ import type { Connection } from '../../kubernetes/connection.ts';
 import { describeFailure } from '../../kubernetes/outcome.ts';
 import { resourcePath } from '../../kubernetes/resource.ts';
 import { isRecord } from '../../model/is-record.ts';
-import { omitUndefined } from '../../model/omit-undefined.ts';
 import { amountAt, listAt, recordAt, textAt } from '../../kubernetes/raw-fields.ts';
 
 /** What the metrics API says of one pod: usage summed over its containers. */
@@ -53,7 +52,7 @@ export function createPodMetricsReader(
 ): PodMetricsReader {
   return {
     read: async (onReading, outer, namespace) => {
-      const path = resourcePath({ ...POD_METRICS, ...omitUndefined({ namespace }) });
+      const path = resourcePath({ ...POD_METRICS, namespace });
       const link = linkAbort(outer);
       const timer = setTimeout(link.abort, timeoutMs);
       const readPage = async (token: string | undefined): Promise<Page> => {

@@ -3,7 +3,6 @@ import { knownAtIn } from '../../kubernetes/namespaced-source.ts';
 import type { Bracket, Projected } from '../../kubernetes/source.ts';
 import type { MeterScope } from '../meters/meters.ts';
 import { least } from '../../model/extremes.ts';
-import { omitUndefined } from '../../model/omit-undefined.ts';
 import type { Observation } from '../timelines/observation.ts';
 import { hostKinds, type HostTimelines, hostTimelines } from './host-kinds.ts';
 import { HostScope, partsOf } from './host-scope.ts';
@@ -257,7 +256,7 @@ function pointOf(
   const freshAt = Math.min(now, least(listed.map((part) => part.health().freshAt)));
   const knownAt = Math.max(freshAt, before?.knownAt ?? 0);
   const resourceVersion = watched.length === 1 ? watched[0]?.resourceVersion() : undefined;
-  return { knownAt, ...omitUndefined({ resourceVersion }) };
+  return { knownAt, resourceVersion };
 }
 
 function progressWithoutJournal({

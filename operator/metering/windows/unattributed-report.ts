@@ -1,5 +1,4 @@
 import type { Findings } from '../meters/findings.ts';
-import { omitUndefined } from '../../model/omit-undefined.ts';
 import type { Logger } from '../../telemetry/logger.ts';
 import type { CollectorMetrics } from './collector-metrics.ts';
 import { toSeconds } from './gpu-report.ts';
@@ -27,7 +26,7 @@ export function unattributedReport(
     items: objects.slice(0, SHOWN).map(([name, { reason, gpu }]) => {
       return `${name}: ${reason}${gpu > 0n ? ` (${toSeconds(gpu)} GPU-seconds)` : ''}`;
     }),
-    ...omitUndefined({ gpus: hasGpus ? { seconds, objects: holding.length } : undefined }),
+    gpus: hasGpus ? { seconds, objects: holding.length } : undefined,
   };
 }
 

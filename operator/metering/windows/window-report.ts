@@ -2,7 +2,6 @@ import type { Assembled } from '../meters/assemble.ts';
 import type { Settings } from '../../settings/settings.ts';
 import type { EventOutcome } from '../../ledger/ledger.ts';
 import type { Findings, GpuBalance } from '../meters/findings.ts';
-import { omitUndefined } from '../../model/omit-undefined.ts';
 import { formatInstant } from '../../model/window.ts';
 import type { Observation } from '../timelines/observation.ts';
 import type { Logger } from '../../telemetry/logger.ts';
@@ -114,7 +113,7 @@ export function createWindowReporter(options: WindowReporterOptions): WindowRepo
       windowEnd: formatInstant(window.end),
       ...times,
       scopes: [...hosts.map(({ scope }) => scope.name), ...(own > 0 ? [TENANT_API] : [])],
-      ...omitUndefined({ tenantApis: own > 0 ? own : undefined }),
+      tenantApis: own > 0 ? own : undefined,
       events: events.length,
       duplicates: outcomes.filter((kind) => kind === 'duplicate').length,
       conflicts: outcomes.filter((kind) => kind === 'conflict').length,
@@ -123,12 +122,10 @@ export function createWindowReporter(options: WindowReporterOptions): WindowRepo
       gaps: gaps.list().filter((gap) => gap.from < window.end && gap.to > window.start),
       refused,
       unattributed: unattributedReport({ unattributed: allUnattributed(result) }, hasGpus),
-      ...omitUndefined({ controlPlane: controlPlaneReport(findings) }),
+      controlPlane: controlPlaneReport(findings),
       ...(findings.machines.size > 0 && { machines: firstOf(findings.machines) }),
-      ...omitUndefined({
-        ownNodeProblems: own > 0 && ownNodeProblems.length > 0 ? ownNodeProblems : undefined,
-        gpus: hasGpus ? gpusOf(findings, ownFindings) : undefined,
-      }),
+      ownNodeProblems: own > 0 && ownNodeProblems.length > 0 ? ownNodeProblems : undefined,
+      gpus: hasGpus ? gpusOf(findings, ownFindings) : undefined,
       contestedNodes: [...findings.contested].map(([node, tenantClusters]) => ({
         node,
         tenantClusters,

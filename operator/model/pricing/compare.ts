@@ -1,4 +1,3 @@
-import { omitUndefined } from '../omit-undefined.ts';
 import type { Charge, Price, PriceBook } from '../price-book.ts';
 import { chargeText } from './amount.ts';
 import { sameCharge } from './same-charge.ts';
@@ -17,7 +16,7 @@ export function pricesOn(
   return prices.flatMap(({ name, metric, match, rates }) => {
     const rate = rates.findLast(({ from }) => from <= day);
     if (rate === undefined) return [];
-    return [{ name, metric, match, ...(rate.charge !== undefined && { charge: rate.charge }) }];
+    return [{ name, metric, match, charge: rate.charge }];
   });
 }
 
@@ -47,7 +46,8 @@ export function wantedByUsage(
     return {
       place: usagePlace(metric, match),
       price: name,
-      ...omitUndefined({ charge, impossible }),
+      charge,
+      impossible,
     };
   });
 }

@@ -8,8 +8,8 @@ const GPU = 'tenant_gpu_hours';
 const usages: fc.Arbitrary<PricedUsage> = matches.map(({ sku, region, ...dimensions }) => ({
   metric: GPU,
   dimensions,
-  ...(sku !== undefined && { sku }),
-  ...(region !== undefined && { region }),
+  sku,
+  region,
 }));
 const days = fc.constantFrom('2026-08-31', '2026-10-16', '2026-10-17', '2026-11-01', '2026-12-01');
 

@@ -200,7 +200,7 @@ function gpusOf(about: TenantCluster, random: Random): HistoricalSeries[] {
 /** What is nobody's: namespaces that only look like one that is asked about, and no namespace at all. */
 function strangers(random: Random): HistoricalSeries[] {
   return ['', 'ns-', 'ns-xay', 'ns-abc', 'ns-p|', 'kube-system', 'ml', 'ns-t1x', 'xns-t1'].flatMap(
-    (namespace) => [
+    (namespace): HistoricalSeries[] => [
       {
         name: BYTES,
         labels: { namespace, pod: namespace === '' ? '' : 'some', interface: 'eth0', id: '/' },

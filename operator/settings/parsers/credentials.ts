@@ -1,4 +1,3 @@
-import { omitUndefined } from '../../model/omit-undefined.ts';
 import { Secret } from '../../model/secret.ts';
 import { splitItems } from './lists.ts';
 import { invalid, type Parser, valid } from './parser.ts';
@@ -80,7 +79,7 @@ function withScope(text: string): IngestToken | undefined {
   }
   if (at === 0) return undefined;
   const [metrics, tenants] = [scope.get('metrics'), scope.get('tenants')];
-  return { token: new Secret(text.slice(0, at)), ...omitUndefined({ metrics, tenants }) };
+  return { token: new Secret(text.slice(0, at)), metrics, tenants };
 }
 
 function secretProblem(text: string) {

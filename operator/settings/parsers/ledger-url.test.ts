@@ -14,14 +14,14 @@ test('the database is another one than the URL names', () => {
     name: 'ledger',
     user: 'm',
     password: 'p@ss',
-    tls: { mode: 'verify-full' },
+    tls: { mode: 'verify-full', caFile: undefined },
   });
   expect(parse('postgres://m@[::1]:6000/l?sslmode=disable')).toStrictEqual({
     host: '::1',
     port: 6000,
     name: 'l',
     user: 'm',
-    tls: { mode: 'disable' },
+    tls: { mode: 'disable', caFile: undefined },
   });
   expect(parse('postgresql://m@h/l?sslmode=require&sslrootcert=/etc/ca.pem')).toMatchObject({
     tls: { mode: 'require', caFile: '/etc/ca.pem' },

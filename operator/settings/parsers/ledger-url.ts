@@ -1,4 +1,3 @@
-import { omitUndefined } from '../../model/omit-undefined.ts';
 import { Secret } from '../../model/secret.ts';
 import { invalid, type Parsed, type Parser, valid } from './parser.ts';
 
@@ -103,7 +102,7 @@ function read(url: URL): Parsed<LedgerDatabase> {
     name,
     user,
     ...(password !== '' && { password: new Secret(password) }),
-    tls: { mode, ...omitUndefined({ caFile }) },
+    tls: { mode, caFile },
   });
 }
 

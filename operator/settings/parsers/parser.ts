@@ -1,4 +1,3 @@
-import { omitUndefined } from '../../model/omit-undefined.ts';
 import { quote } from '../../model/quote.ts';
 
 /** What a parser made of a text. `input` is the part that is wrong, where that is not all of it. */
@@ -35,7 +34,7 @@ export function valid<T>(value: T): Parsed<T> {
 }
 
 export function invalid(what: string, mend: string, input?: string): ParseProblem {
-  return { kind: 'problem', what, mend, ...omitUndefined({ input }) };
+  return { kind: 'problem', what, mend, input };
 }
 
 /** The value of a text that is known to be right, such as a default. Throws a TypeError when it is not. */

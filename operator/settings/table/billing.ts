@@ -1,5 +1,4 @@
 import type { ConfigurableDestination } from '../configurable-destination.ts';
-import { omitUndefined } from '../../model/omit-undefined.ts';
 import { list } from '../parsers/lists.ts';
 import { choice, currency, matching, text } from '../parsers/scalars.ts';
 import type { Setting, SettingTable } from './setting.ts';
@@ -84,7 +83,7 @@ export function describedBillingVariables(destinations: Destinations): Record<st
     ADAPTERS: {
       ...ADAPTERS,
       meaning: `Destinations: ${listed}. ${ADAPTERS.meaning}`,
-      ...omitUndefined({ otherwise: byDefault && `\`${byDefault.spellings[0]}\`` }),
+      ...(byDefault && { otherwise: `\`${byDefault.spellings[0]}\`` }),
     },
     DEFAULT_PLAN_CODE: { ...DEFAULT_PLAN_CODE, fields: fieldsOf(destinations, 'planCode') },
     BILLING_CURRENCY: { ...BILLING_CURRENCY, fields: fieldsOf(destinations, 'currency') },

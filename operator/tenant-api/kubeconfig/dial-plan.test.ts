@@ -12,7 +12,7 @@ function plan(
     {
       server: new URL(server),
       token: new Secret('x'),
-      ...(tlsServerName === undefined ? {} : { tlsServerName }),
+      tlsServerName,
     },
     {
       kind: 'tenant',

@@ -1,5 +1,4 @@
 import { BlockList, isIP, isIPv4 } from 'node:net';
-import { omitUndefined } from '../../model/omit-undefined.ts';
 import { addressProblem, embeddedIpv4 } from '../../outbound/address-guard.ts';
 import type { ForeignKubeconfig } from './values.ts';
 
@@ -95,7 +94,7 @@ function plan(
   return {
     kind: 'dial',
     server: `${server.origin}${server.pathname.replace(/\/+$/, '')}`,
-    ...omitUndefined({ tlsServerName: name }),
+    tlsServerName: name,
     addressProblem: check,
   };
 }

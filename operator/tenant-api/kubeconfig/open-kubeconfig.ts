@@ -1,7 +1,6 @@
 import { KubeConfig } from '@kubernetes/client-node';
 import type { TenantCluster } from '../../discovery/tenant-cluster.ts';
 import { Connection } from '../../kubernetes/connection.ts';
-import { omitUndefined } from '../../model/omit-undefined.ts';
 import type { Secret } from '../../model/secret.ts';
 import { type AddressLookup, createGuardedLookup } from '../../outbound/address-guard.ts';
 import { type DialPlan, type DialRule, planDial } from './dial-plan.ts';
@@ -89,20 +88,16 @@ export function openConnection(
         name: NAME,
         server: plan.server,
         skipTLSVerify: false,
-        ...omitUndefined({
-          caData: certificateAuthority && base64(certificateAuthority),
-          tlsServerName: plan.tlsServerName,
-        }),
+        caData: certificateAuthority && base64(certificateAuthority),
+        tlsServerName: plan.tlsServerName,
       },
     ],
     users: [
       {
         name: NAME,
-        ...omitUndefined({
-          token: token?.reveal(),
-          certData: client && base64(client.certificate),
-          keyData: client && base64(client.key.reveal()),
-        }),
+        token: token?.reveal(),
+        certData: client && base64(client.certificate),
+        keyData: client && base64(client.key.reveal()),
       },
     ],
     contexts: [{ name: NAME, cluster: NAME, user: NAME }],

@@ -1,7 +1,6 @@
 import { least } from '../../model/extremes.ts';
 import { createPrivateKey, X509Certificate } from 'node:crypto';
 import { isRecord } from '../../model/is-record.ts';
-import { omitUndefined } from '../../model/omit-undefined.ts';
 import { Secret } from '../../model/secret.ts';
 import type { YamlMap } from '../../settings/strict-yaml.ts';
 
@@ -39,7 +38,7 @@ export function readCluster(
   }
   const authority = readCertificates(cluster, 'certificate-authority-data', CLUSTER, problems);
   if (server === undefined) return undefined;
-  return { server, ...omitUndefined({ certificateAuthority: authority?.pem, tlsServerName }) };
+  return { server, certificateAuthority: authority?.pem, tlsServerName };
 }
 
 function readServer(cluster: YamlMap, problems: string[]): URL | undefined {
@@ -82,11 +81,11 @@ export function readUser(
     readEnd(certificate?.validUntil, 'client-certificate-data', problems),
     readEnd(tokenEnd(token ?? ''), 'token', problems),
   ].filter((end) => end !== undefined);
-  return omitUndefined({
+  return {
     token: token === undefined ? undefined : new Secret(token),
     client: certificate && key && { certificate: certificate.pem, key },
     validUntil: ends.length === 0 ? undefined : least(ends),
-  });
+  };
 }
 
 /** The end of a credential, milliseconds since the epoch. One that no calendar knows refuses it. */

@@ -1,7 +1,6 @@
 import { identify, metadataOf } from '../../kubernetes/resource.ts';
 import type { Projected, RawObject } from '../../kubernetes/source.ts';
 import { isRecord } from '../../model/is-record.ts';
-import { omitUndefined } from '../../model/omit-undefined.ts';
 import { projectLoadBalancer, projectVolumeClaim } from '../../metering/timelines/held-objects.ts';
 import { encodeJson } from '../../metering/timelines/journal-text.ts';
 import { projectNode } from '../../metering/timelines/node.ts';
@@ -111,7 +110,7 @@ function reduced(object: RawObject, project: Project, api: Api): Reduced | Refus
   const kept = osImage === undefined ? undefined : { nodeInfo: { osImage } };
   return {
     kind: 'reduced',
-    object: { metadata: identity, ...omitUndefined({ view, status: kept }) },
+    object: { metadata: identity, view, status: kept },
   };
 }
 
@@ -138,7 +137,7 @@ function readPage(text: string, reduce: Reduce): ForeignAnswer {
     if (outcome.kind === 'refused') return outcome;
     items.push(outcome.object);
   }
-  const metadata = { resourceVersion, ...omitUndefined({ continue: token }) };
+  const metadata = { resourceVersion, continue: token };
   return { kind: 'page', body: { metadata, items } };
 }
 

@@ -1,6 +1,5 @@
 import type { Connection } from '../../kubernetes/connection.ts';
 import type { Projected, Projection } from '../../kubernetes/source.ts';
-import { omitUndefined } from '../../model/omit-undefined.ts';
 import { decodeJson } from '../../metering/timelines/journal-text.ts';
 import type { Api } from '../../metering/timelines/shared-values.ts';
 import { type ForeignAnswer, type ForeignBytes, isForeignKind } from './foreign-answer.ts';
@@ -40,7 +39,7 @@ export function readApart(
           const answer = await checked({ what: 'page', plural, bytes }, signal);
           if (answer.kind === 'page') return { kind: 'ok', body: answer.body };
           const tooLarge = answer.kind === 'failed' ? answer.tooLarge : undefined;
-          return { kind: 'network', message: reasonOf(answer), ...omitUndefined({ tooLarge }) };
+          return { kind: 'network', message: reasonOf(answer), tooLarge };
         },
       });
     },

@@ -5,7 +5,6 @@ import type { Connection } from '../../../kubernetes/connection.ts';
 import type { EventRecorder } from '../../../kubernetes/events.ts';
 import { metadataOf } from '../../../kubernetes/resource.ts';
 import type { RawObject } from '../../../kubernetes/source.ts';
-import { omitUndefined } from '../../../model/omit-undefined.ts';
 import { type WorkOutcome, WorkQueue } from '../../../kubernetes/work-queue.ts';
 import type { WorkQueueMetrics } from '../../../kubernetes/metrics.ts';
 import { textsAt } from '../../../discovery/object-reading.ts';
@@ -79,7 +78,7 @@ export class Marking {
       retryCapMs: RETRY_CAP_MS,
       clock,
       logger,
-      ...omitUndefined({ metrics: queueMetrics }),
+      metrics: queueMetrics,
     });
   }
 

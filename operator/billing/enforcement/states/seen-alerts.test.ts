@@ -40,7 +40,7 @@ test('what only memory stops is kept while its secret is in use, and goes last w
   await seen.load();
   const messages = ['old', 'old', 'new', 'new', undefined, undefined].map((signedBy, index) => ({
     key: keyOfId('lago', `${index}`),
-    ...(signedBy !== undefined && { signedBy }),
+    signedBy,
   }));
   await ledger.writeRecords(seen.changes(messages, NOW));
   seen.add(messages, NOW);

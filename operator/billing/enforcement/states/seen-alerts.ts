@@ -1,7 +1,6 @@
 import { hash } from 'node:crypto';
 import { hmac } from '../../../destinations/signatures.ts';
 import type { RecordChange } from '../../../ledger/ledger.ts';
-import { omitUndefined } from '../../../model/omit-undefined.ts';
 import type { Secret } from '../../../model/secret.ts';
 import type { DestinationType } from '../../../model/destination-type.ts';
 import type { RecordStore } from './state-store.ts';
@@ -82,7 +81,7 @@ export class SeenAlerts {
   /** The changes have been written. */
   add(messages: readonly SeenMessage[], now: number): void {
     for (const { key, signedBy } of messages) {
-      this.#seen.set(key, { at: now, ...omitUndefined({ signedBy }) });
+      this.#seen.set(key, { at: now, signedBy });
     }
   }
 
@@ -139,5 +138,5 @@ export class SeenAlerts {
 function parseSeen(value: string): Seen {
   const [time, signedBy] = value.split(' ');
   const at = Number(time);
-  return { at: Number.isFinite(at) ? at : 0, ...omitUndefined({ signedBy }) };
+  return { at: Number.isFinite(at) ? at : 0, signedBy };
 }

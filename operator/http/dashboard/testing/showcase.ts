@@ -319,7 +319,7 @@ function event({ tenant, metric, unit, sku }: Line, start: number, amount: numbe
     window_start: formatInstant(start),
     window_end: formatInstant(start + HOUR),
     region: 'eu-central-1',
-    ...(sku !== undefined && { sku }),
+    sku,
     dimensions: { tenant_cluster: clusterOf(tenant) },
   };
   return {

@@ -82,7 +82,7 @@ export function pod(fixture: PodFixture): RawObject {
         name: `c${index}`,
         resources: { requests },
       })),
-      ...(fixture.initContainers === undefined ? {} : { initContainers: fixture.initContainers }),
+      initContainers: fixture.initContainers,
       ...fixture.spec,
     },
     status: {
@@ -124,7 +124,7 @@ export function claim(fixture: ClaimFixture): RawObject {
     },
     spec: {
       resources: { requests: { storage: request } },
-      ...(storageClass === undefined ? {} : { storageClassName: storageClass }),
+      storageClassName: storageClass,
     },
     status: {
       phase,

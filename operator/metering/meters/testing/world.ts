@@ -89,8 +89,8 @@ export function createWorld(options: WorldOptions = {}): World {
   const { inside } = options;
   const own = inside === undefined ? {} : ({ ownNodes: true } as const);
   const observation = createObservation({
-    ...(options.providerWord === undefined ? {} : { providerWord: options.providerWord }),
-    ...(options.foreignSince === undefined ? {} : { foreignSince: options.foreignSince }),
+    providerWord: options.providerWord,
+    foreignSince: options.foreignSince,
     nodeSettings: () => nodeSettings,
     billedUntil: (present) =>
       watchDeletions ? present : Math.floor(present / windowMs) * windowMs,
@@ -103,9 +103,7 @@ export function createWorld(options: WorldOptions = {}): World {
     regionFromNode: false,
     sampleHoldMs: HOUR,
     gpuResources: nodeSettings.gpuResources,
-    ...(nodeSettings.dedicatedNodeLabel === undefined
-      ? {}
-      : { dedicatedNodeLabel: nodeSettings.dedicatedNodeLabel }),
+    dedicatedNodeLabel: nodeSettings.dedicatedNodeLabel,
     draGpuDrivers: ['gpu.nvidia.com', 'gpu.amd.com'],
     ...options.settings,
   };

@@ -16,7 +16,6 @@ import type { Explanations } from '../../explanations/explanations.ts';
 import { seeFixture } from '../../../kubernetes/testing/fixtures.ts';
 import { createManualClock, type ManualClock } from '../../../kubernetes/testing/manual-clock.ts';
 import type { Ledger } from '../../../ledger/ledger.ts';
-import { omitUndefined } from '../../../model/omit-undefined.ts';
 import { pod } from '../../meters/testing/objects.ts';
 import { cpu, START } from '../../meters/testing/world.ts';
 import {
@@ -256,7 +255,8 @@ export async function startProcess(
     metrics,
     explanations: options.explanations ?? { recordsFor: async () => [] },
     restoredTenants,
-    ...omitUndefined({ tenants, tracer: options.tracer }),
+    tenants,
+    tracer: options.tracer,
   });
   const stop = new AbortController();
   const ended = collector.run(stop.signal);

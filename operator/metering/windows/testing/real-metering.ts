@@ -11,7 +11,6 @@ import { createCapturingLogger } from '../../../kubernetes/testing/capturing-log
 import type { Ledger } from '../../../ledger/ledger.ts';
 import { cluster as tenantCluster } from '../../meters/testing/objects.ts';
 import { projectLoadBalancer, projectVolumeClaim } from '../../timelines/held-objects.ts';
-import { omitUndefined } from '../../../model/omit-undefined.ts';
 import { namespaceHandler } from '../../timelines/host-namespace.ts';
 import { projectNode } from '../../timelines/node.ts';
 import { createObservation } from '../../timelines/observation.ts';
@@ -85,7 +84,7 @@ export async function startRealMetering(options: RealMeteringOptions) {
       random: Math.random,
       logger,
       timings: { resumeSettling: 200 },
-      ...omitUndefined({ resume }),
+      resume,
     });
     running.push(source.run(stop.signal));
     return source;
@@ -102,8 +101,8 @@ export async function startRealMetering(options: RealMeteringOptions) {
     });
     observation.tenantClusters.observe(
       clusters.map((cluster) => {
-        const syncedNamespaces = byPlace.get(placeKey(cluster));
-        return { ...cluster, ...omitUndefined({ syncedNamespaces }) };
+        const syncedNamespaces = byPlace.get(placeKey(cluster)) ?? cluster.syncedNamespaces;
+        return { ...cluster, syncedNamespaces };
       }),
       Date.now(),
     );

@@ -1,5 +1,4 @@
 import * as fc from 'fast-check';
-import { omitUndefined } from '../../omit-undefined.ts';
 import type { Charge, FlatCharge, Price, PriceBook, Rate, TieredCharge } from '../../price-book.ts';
 import { areTied } from '../find-price.ts';
 
@@ -87,7 +86,7 @@ function rates(
     .map(([from, charge]) =>
       from.toSorted().map((day, index) => ({
         from: day,
-        ...omitUndefined({ charge: charge[index] }),
+        charge: charge[index],
       })),
     );
 }
