@@ -30,7 +30,7 @@ export function buildBudgets(
   const { ledger, logger, clock, random, settings, customResources } = context;
   const { delivery, totals } = billing.stream;
   const windowMs = () => settings.current().metering.windowMs;
-  const credits = new Credits({ ledger, clock, windowMs });
+  const credits = new Credits(ledger, windowMs, clock);
   const events = new EventRecorder(context);
   const gate = new BudgetGate({
     ledger,

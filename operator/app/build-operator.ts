@@ -26,7 +26,10 @@ const RETENTION_INTERVAL_MS = 60_000;
 /** Builds the operator of a process that leads, in the direction in which usage flows (docs/explanation/architecture.md). */
 export async function buildOperator(options: OperatorOptions): Promise<readonly Part[]> {
   const { connection, ledger, clock, logger, registry, namespace } = options;
-  const customResources = new CustomResources(() => watchesFit(options));
+  const customResources = new CustomResources(
+    (): Controllers => controllers,
+    () => watchesFit(options),
+  );
   const reached = await reachOut(options, customResources);
   const context: BuildContext = {
     ...reached.context,
@@ -44,7 +47,6 @@ export async function buildOperator(options: OperatorOptions): Promise<readonly 
   const built = { cluster, metering, billing, budgets, meter, readiness };
   const views = operatorViews(context, built);
   const controllers = buildControllers(context, built, views);
-  customResources.bind(controllers);
   createStatusMetrics(registry, views, cluster.tenantApis, budgets);
   const holding = { connection, namespace, clock, logger, registry };
   const { ledgerId } = ledger.stats();

@@ -1,18 +1,18 @@
 import { expect, test } from 'vitest';
 import { CustomResources, whenConfigured } from './custom-resources.ts';
 import { aborted } from './parts.ts';
+import type { Controllers } from '../controllers/controllers.ts';
 
 function gated() {
   const read = Promise.withResolvers<undefined>();
-  const customResources = new CustomResources();
-  customResources.bind({
+  const customResources = new CustomResources(() => ({
     ready: (signal) =>
       Promise.race([
         read.promise,
         aborted(signal).then(() => Promise.reject(new Error('aborted'))),
       ]),
     destinations: () => [],
-  });
+  }));
   const begun: string[] = [];
   const work = {
     name: 'discovery',
@@ -53,5 +53,10 @@ test('a failure to look at them is not passed over', async () => {
 });
 
 test('delivery retires the cursors of all destinations because nobody has read the custom resources', () => {
-  expect(() => new CustomResources().destinations()).toThrow('not built yet');
+  const customResources = new CustomResources(
+    (): Pick<Controllers, 'ready' | 'destinations'> => controllers,
+  );
+  expect(() => customResources.destinations()).toThrow("Cannot access 'controllers'");
+  const controllers = { ready: async () => undefined, destinations: () => [] };
+  expect(customResources.destinations()).toEqual([]);
 });

@@ -3,25 +3,21 @@ import type { ExistingDestination } from '../delivery/destination-status.ts';
 import { aborted, type Part } from './parts.ts';
 
 /** What others want to know of the controllers. */
-type BoundControllers = Pick<Controllers, 'ready' | 'destinations'> &
+type KnownControllers = Pick<Controllers, 'ready' | 'destinations'> &
   Partial<Pick<Controllers, 'pricesKnown' | 'giverOf'>>;
 
 /**
- * The custom resources as delivery, budgets and enforcement see them. The controllers, which read them, report
- * on these and so are built after them: they are bound here before anything runs.
+ * The custom resources as delivery, budgets and enforcement see them. The controllers read custom resources and report
+ * on delivery, so they are built after it: `controllers` returns them once parts run, and nothing calls it before.
  */
 export class CustomResources {
+  readonly #controllers: () => KnownControllers;
   readonly #watchesFit: () => boolean;
-  #controllers: BoundControllers | undefined;
 
   /** Where `watchesFit` says no, the custom resources want other watches than those that were built. */
-  constructor(watchesFit: () => boolean = () => true) {
-    this.#watchesFit = watchesFit;
-  }
-
-  /** Once, before any part runs. */
-  bind(controllers: BoundControllers): void {
+  constructor(controllers: () => KnownControllers, watchesFit: () => boolean = () => true) {
     this.#controllers = controllers;
+    this.#watchesFit = watchesFit;
   }
 
   /**
@@ -29,7 +25,7 @@ export class CustomResources {
    * that they want nobody must bill by what is watched: it waits for the abort then, and rejects.
    */
   async ready(signal: AbortSignal): Promise<void> {
-    await this.#bound.ready(signal);
+    await this.#controllers().ready(signal);
     if (this.#watchesFit()) return;
     await aborted(signal);
     signal.throwIfAborted();
@@ -37,22 +33,17 @@ export class CustomResources {
 
   /** The BillingDestinations that exist, also those whose settings cannot be used. */
   destinations(): readonly ExistingDestination[] {
-    return this.#bound.destinations();
+    return this.#controllers().destinations();
   }
 
   /** Whether every PriceBook that was there has been looked at. */
   pricesKnown(): boolean {
-    return this.#bound.pricesKnown?.() ?? true;
+    return this.#controllers().pricesKnown?.() ?? true;
   }
 
   /** As {@link Controllers.giverOf}. */
   giverOf(override: string | undefined): ReturnType<Controllers['giverOf']> {
-    return this.#bound.giverOf?.(override);
-  }
-
-  get #bound(): BoundControllers {
-    if (this.#controllers === undefined) throw new Error('the controllers are not built yet');
-    return this.#controllers;
+    return this.#controllers().giverOf?.(override);
   }
 }
 

@@ -1,11 +1,11 @@
 import type { DestinationStatus } from '../delivery/destination-status.ts';
-import { createDriftWatch, type DriftReport } from '../delivery/operations/drift-watch.ts';
-import { createInvoiceWatch } from '../delivery/operations/invoice-watch.ts';
-import { type PriceReport, PriceWatch } from '../delivery/operations/price-watch.ts';
-import { type Rate, RateWatch } from '../delivery/operations/rate-watch.ts';
+import { DriftWatch } from '../delivery/operations/drift-watch.ts';
+import { InvoiceWatch } from '../delivery/operations/invoice-watch.ts';
+import { PriceWatch } from '../delivery/operations/price-watch.ts';
+import { RateWatch } from '../delivery/operations/rate-watch.ts';
 import { wasServed } from '../delivery/records/served-tenants.ts';
 import type { Discovery } from '../discovery/discovery.ts';
-import { createEnforcement, type Enforcement } from '../billing/enforcement/enforcement.ts';
+import { Enforcement } from '../billing/enforcement/enforcement.ts';
 import { Revocations } from '../http/portal/revocations.ts';
 import { HeldUsage } from '../billing/held-usage/ledger-held-usage.ts';
 import { EventRecorder } from '../kubernetes/events.ts';
@@ -18,6 +18,7 @@ import type { Metering } from './metering.ts';
 import { openGaps } from './open-gaps.ts';
 import { aborted, type Part } from './parts.ts';
 import { Stream, type StreamSource } from './stream.ts';
+import type { Noticed } from '../delivery/noticed.ts';
 
 /** What goes to billing systems, and what comes back from them. */
 export interface Billing {
@@ -28,14 +29,6 @@ export interface Billing {
   readonly enforcement: Enforcement;
   readonly held: HeldUsage;
   readonly parts: readonly Part[];
-}
-
-/** What is known of a destination beside delivery itself: only what is known, or wrong. */
-export interface Noticed {
-  readonly drift?: DriftReport;
-  readonly prices?: PriceReport;
-  readonly rate?: Rate;
-  readonly tooSlow?: Rate;
 }
 
 /** Delivery of events, the comparisons with what arrived, and the enforcement of alerts. */
@@ -52,8 +45,8 @@ export async function buildDelivery(
   const totals = (): UsageTotals | undefined => summing.totals;
   const stream = new Stream(context, { ...ownStream(context, cluster, metering), totals });
   const { delivery } = stream;
-  const drift = createDriftWatch({ ...common, delivery });
-  const invoices = createInvoiceWatch({ ...common, delivery });
+  const drift = new DriftWatch({ ...common, delivery });
+  const invoices = new InvoiceWatch({ ...common, delivery });
   const rate = new RateWatch(ledger, clock);
   const prices = new PriceWatch({
     ...common,
@@ -63,7 +56,7 @@ export async function buildDelivery(
       return { books: pricing.books, defaultPlan: billing.defaultPlanCode };
     },
   });
-  const enforcement = createEnforcement({
+  const enforcement = new Enforcement({
     ...common,
     settings,
     connection,

@@ -97,7 +97,7 @@ async function openExplanations({
 }: BuildContext): Promise<Explanations> {
   const older = new EvidenceFiles(join(environment.ledger.dataDir, 'explanations'));
   await older.prune(ledger.stats().oldestAt ?? 0);
-  return new Explanations({ ledger, older, clock, logger });
+  return new Explanations(ledger, older, clock, logger);
 }
 
 /**

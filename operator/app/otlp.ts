@@ -9,26 +9,21 @@ import type { Tracer } from '../telemetry/tracer.ts';
 import type { OperatorOptions } from './build-context.ts';
 import { aborted, type Part } from './parts.ts';
 
-/** The way of metrics and traces to a collector. */
-interface TelemetryExport {
-  /** Absent where no collector is named. */
-  readonly tracer?: Tracer;
-  readonly parts: readonly Part[];
-}
-
 const TIMEOUTS = { connect: 5_000, headers: 10_000, body: 5_000, total: 10_000 };
-const NOTHING: TelemetryExport = { parts: [] };
 
-/** Begins to report where a collector is named; nothing of OpenTelemetry is loaded where none is. */
+/**
+ * Begins to report metrics and traces where a collector is named. Where none is, nothing of OpenTelemetry is loaded, and there
+ * is no tracer.
+ */
 export async function exportTelemetry(
   options: Pick<
     OperatorOptions,
     'environment' | 'registry' | 'clock' | 'logger' | 'version' | 'instance'
   >,
   outbound: Outbound,
-): Promise<TelemetryExport> {
+): Promise<{ readonly tracer?: Tracer; readonly parts: readonly Part[] }> {
   const { environment, registry, clock, logger, version, instance } = options;
-  if (environment.otlp === undefined) return NOTHING;
+  if (environment.otlp === undefined) return { parts: [] };
   const { endpoint, headers, intervalMs } = environment.otlp;
   const client = outbound.client({ name: 'otlp', baseUrl: endpoint, timeouts: TIMEOUTS });
   const extra = Object.fromEntries([...headers].map(([name, secret]) => [name, secret.reveal()]));

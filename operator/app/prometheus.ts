@@ -19,7 +19,6 @@ import { forgetPrometheusWork, PrometheusMetering } from '../prometheus/promethe
 import { createPrometheusMetrics } from '../prometheus/prometheus-metrics.ts';
 import type { Clock } from '../telemetry/clock.ts';
 import type { Logger } from '../telemetry/logger.ts';
-import type { MetricDefinition } from '../model/catalog.ts';
 import type { Collector } from '../metering/windows/collector.ts';
 import type { Gap } from '../metering/windows/gaps.ts';
 import { aborted, type Part } from './parts.ts';
@@ -36,33 +35,27 @@ export async function loadConfiguredMetrics(settings: Settings): Promise<LoadedM
 }
 
 /** The metrics that a file adds to the catalogue, and who follows the file. */
-export interface ConfiguredMetrics {
-  metrics(): readonly ConfiguredMetric[];
-  /** The same list until the file changes. */
-  definitions(): readonly MetricDefinition[];
-  readonly parts: readonly Part[];
-}
-
-interface ConfiguredMetricsOptions {
+export function createConfiguredMetrics(options: {
   readonly initial: readonly ConfiguredMetric[];
   readonly path: string | undefined;
   readonly settings: Pick<SettingsStore, 'current'>;
   readonly clock: Clock;
   readonly logger: Logger;
-}
-
-export function createConfiguredMetrics(options: ConfiguredMetricsOptions): ConfiguredMetrics {
+}) {
   const { initial, path, settings } = options;
   const file =
     path === undefined
       ? undefined
       : new MetricsFile({ ...options, path, taken: () => codesOf(settings.current()) });
-  const metrics = () => file?.metrics() ?? initial;
+  const metrics = (): readonly ConfiguredMetric[] => file?.metrics() ?? initial;
   const definitions = remembered(metrics, (list) => list.map(definitionOf));
+  const parts: readonly Part[] =
+    file === undefined ? [] : [{ name: 'Prometheus metrics file', run: (s) => file.run(s) }];
   return {
     metrics,
+    /** The same list until the file changes. */
     definitions,
-    parts: file === undefined ? [] : [{ name: 'Prometheus metrics file', run: (s) => file.run(s) }],
+    parts,
   };
 }
 
@@ -71,7 +64,7 @@ const READ_AGAIN_MS = 1_000;
 
 interface PrometheusOptions {
   readonly outbound: Outbound;
-  readonly configured: ConfiguredMetrics;
+  readonly configured: ReturnType<typeof createConfiguredMetrics>;
   readonly observation: Pick<Observation, 'tenantClusters'>;
   readonly windows: Pick<Collector, 'lastWindow'>;
   readonly settings: Pick<SettingsStore, 'current' | 'subscribe'>;

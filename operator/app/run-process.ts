@@ -88,12 +88,12 @@ export async function runProcess(options: RunOptions, stopping: AbortSignal): Pr
     return { kind: 'failed', reason: `${missing}: not set` };
   }
   const readiness = () => terms.readiness();
-  const front = new HttpFront({
-    metrics: registry,
+  const front = new HttpFront(
+    registry,
     logger,
-    limits: DEFAULT_LIMITS,
-    idle: createStandbyAnswers({ readiness, metrics: registry, logger, clock }),
-  });
+    DEFAULT_LIMITS,
+    createStandbyAnswers({ readiness, metrics: registry, logger, clock }),
+  );
   try {
     await front.listen(environment.http);
   } catch (error) {

@@ -5,7 +5,7 @@ import type { DestinationStatus } from '../delivery/destination-status.ts';
 import type { DestinationsView, FleetStreamView, Views } from '../http/views.ts';
 import type { StreamName } from '../ledger/fleet.ts';
 import type { Ledger } from '../ledger/ledger.ts';
-import type { Noticed } from './delivery.ts';
+import type { Noticed } from '../delivery/noticed.ts';
 import type { KnownMeter } from './known-meter.ts';
 
 /** A stream as it is shown: that of an operator, and each of a hub. */
@@ -89,11 +89,7 @@ export function destinationsView(
 export function billingView(destinations: Pick<DestinationsView, 'list'>): BillingView {
   return {
     backlog: (name) => destinations.list().find((status) => status.name === name)?.backlog,
-    list: () =>
-      destinations.list().flatMap(({ cursorWindowEnd, ...status }) => {
-        // Of what cannot start the controllers know more than delivery does.
-        if (status.problem?.inForce === false) return [];
-        return [{ ...status, windowEnd: cursorWindowEnd }];
-      }),
+    // Of what cannot start the controllers know more than delivery does.
+    list: () => destinations.list().filter(({ problem }) => problem?.inForce !== false),
   };
 }

@@ -136,19 +136,12 @@ export function createWatches(options: WatchesOptions): Watches {
     { resume: resume.loadBalancers },
   );
 
-  const tellAll = (departed?: Departed): void => {
-    for (const listener of listeners) listener.tenantClusters?.(departed);
-  };
-  const tell = <T extends Projected>(departed: (last: T) => Departed): SourceHandler<T> => ({
-    upserted: () => tellAll(),
-    deleted: (last) => tellAll(departed(last)),
-  });
   const workloadsOf = (plural: WorkloadPlural): Source<HostWorkload> => {
     const reading = { plural, labelPrefix };
     return watch<HostWorkload>(
       { ...APPS, plural },
       hostWorkload(reading),
-      [observation.workloads, tell((last) => ({ kind: 'workload', last }))],
+      [observation.workloads, tellOf(listeners, (last) => ({ kind: 'workload', last }))],
       {
         labelSelector: WORKLOAD_SELECTOR,
         resume: resumeWorkloads(resume.workloads, reading),
@@ -160,13 +153,16 @@ export function createWatches(options: WatchesOptions): Watches {
   const namespaces = watch(
     { ...CORE, plural: 'namespaces' },
     knownNamespace(labelPrefix),
-    [namespaceHandler(observation.namespaces), tell((last) => ({ kind: 'namespace', last }))],
+    [
+      namespaceHandler(observation.namespaces),
+      tellOf(listeners, (last) => ({ kind: 'namespace', last })),
+    ],
     { resume: resumeNamespaces(resume.namespaces, labelPrefix), clusterScoped: true },
   );
   const instances = watch(
     PLATFORM_INSTANCES,
     platformInstance(labelPrefix),
-    [tell((last) => ({ kind: 'instance', last }))],
+    [tellOf(listeners, (last) => ({ kind: 'instance', last }))],
     { clusterScoped: true },
   );
   const workloads = [statefulSets, deployments];
@@ -178,6 +174,17 @@ export function createWatches(options: WatchesOptions): Watches {
     all: [pods, nodes, ...Object.values(held), ...workloads, namespaces, instances],
     subscribe: (listener) => void listeners.push(listener),
   };
+}
+
+/** Reports every change of an object to the listeners, and of what was deleted what departed. */
+function tellOf<T extends Projected>(
+  listeners: readonly HostListener[],
+  departed: (last: T) => Departed,
+): SourceHandler<T> {
+  const tellAll = (what?: Departed): void => {
+    for (const listener of listeners) listener.tenantClusters?.(what);
+  };
+  return { upserted: () => tellAll(), deleted: (last) => tellAll(departed(last)) };
 }
 
 function createWatchFactory(options: WatchesOptions, arrivals: QueuedArrivals): CreateWatch {

@@ -3,8 +3,8 @@ import type { BillingDestinationSpec } from '../settings/custom-resources.genera
 import type { DestinationSettings, SettingsStore } from '../settings/settings.ts';
 import type { ExistingDestination } from '../delivery/destination-status.ts';
 import type { WriteOutcome } from '../ledger/ledger.ts';
-import { readyBySpec } from './conditions.ts';
-import type { Acted, ControlledKind } from './controlled-kind.ts';
+import { readyBySpec, type SpecStatus } from './conditions.ts';
+import type { Acted, ControlledKind, CustomObject, Report } from './controlled-kind.ts';
 import type { KnownObject } from './controller.ts';
 import { secretNames, translateDestination } from './destination-settings.ts';
 import { destinationClaims, destinationFields, isSettled } from './destination-status.ts';
@@ -121,20 +121,22 @@ export function billingDestinations(
       return { kind: 'removed', note };
     },
 
-    report({ name, spec }, specStatus) {
-      const progress = delivery.list().find((destination) => destination.name === name);
-      const facts = {
-        specStatus,
-        suspended: spec.suspend ?? false,
-        progress,
-        backlog: delivery.backlog(name),
-      };
-      return {
-        settled: isSettled(facts),
-        claims: destinationClaims(facts),
-        fields: destinationFields(progress),
-      };
-    },
+    report: (object, specStatus) => reportOf(object, specStatus, delivery),
+  };
+}
+
+function reportOf(
+  { name, spec }: Pick<CustomObject<BillingDestinationSpec>, 'name' | 'spec'>,
+  specStatus: SpecStatus,
+  delivery: BillingView,
+): Report {
+  const progress = delivery.list().find((destination) => destination.name === name);
+  const backlog = delivery.backlog(name);
+  const facts = { specStatus, suspended: spec.suspend ?? false, progress, backlog };
+  return {
+    settled: isSettled(facts),
+    claims: destinationClaims(facts),
+    fields: destinationFields(progress),
   };
 }
 

@@ -23,17 +23,14 @@ export interface ControllerSetOptions {
   readonly logger: Logger;
   readonly queueMetrics?: WorkQueueMetrics;
   readonly reflectorMetrics?: ReflectorMetrics;
-  readonly timings?: ControllerTimings;
-}
-
-/** Milliseconds. */
-interface ControllerTimings {
-  /** Between looks at what a status should say. */
-  readonly report?: number;
-  /** Between two writes of one status when only numbers moved. */
-  readonly statusInterval?: number;
-  /** Between looks at the Secrets that a destination names. */
-  readonly secrets?: number;
+  readonly timings?: {
+    /** Between looks at what a status should say. */
+    readonly report?: number;
+    /** Between two writes of one status when only numbers moved. */
+    readonly statusInterval?: number;
+    /** Between looks at the Secrets that a destination names. */
+    readonly secrets?: number;
+  };
 }
 
 /** Controllers that share a connection, and one writer of statuses and events. */

@@ -60,7 +60,7 @@ export class Controller<Spec> {
   constructor(kind: ControlledKind<Spec>, options: ControllerOptions) {
     this.#kind = kind;
     this.#options = options;
-    this.#reporter = new ObjectReporter(kind, options);
+    this.#reporter = new ObjectReporter(kind, options.status, options.events, options.clock);
     this.#queue = new WorkQueue({
       name: kind.resource.plural,
       process: (name, signal) => this.#reconcile(name, signal),

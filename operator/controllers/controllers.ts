@@ -13,33 +13,20 @@ import type { PriceRecords } from './kept-price-books.ts';
 import { priceBooks } from './price-book.ts';
 import { SecretReader } from './secret-reader.ts';
 import { tenantOverrides } from './tenant-override.ts';
-import type {
-  BillingView,
-  BudgetsView,
-  EnforcementView,
-  HeldView,
-  LedgerView,
-  TenantsView,
-  WindowsView,
-} from './views.ts';
+import type { PolicyViews } from './policy-status.ts';
+import type { BillingView } from './views.ts';
 
-export interface ControllersOptions extends ControllerSetOptions {
+export interface ControllersOptions extends ControllerSetOptions, PolicyViews {
   /** The operator's own namespace: the only one whose Secrets are read. */
   readonly namespace: string;
   readonly settings: SettingsStore;
   /** The settings without any custom resource. */
   readonly environment: Settings;
   readonly delivery: BillingView;
-  readonly tenants: TenantsView;
-  readonly windows: WindowsView;
-  readonly ledger: LedgerView;
   /** Where prices that are in force outlive a restart. */
   readonly records: PriceRecords;
   /** Whether a metric of this code is in the catalogue. */
   readonly knowsMetric: (code: string) => boolean;
-  readonly enforcement: EnforcementView;
-  readonly held: HeldView;
-  readonly budgets: BudgetsView;
   readonly cursors: DestinationCursors;
   /** BillingDestinations that a hub in this cluster has taken are left to it; by default they are this process's, too. */
   readonly leavesToHub?: boolean;

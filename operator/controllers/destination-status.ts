@@ -88,7 +88,14 @@ export function destinationFields(
   progress: DestinationProgress | undefined,
 ): BillingDestinationStatus {
   if (progress === undefined) return {};
-  const { cursor, windowEnd, lagEvents, lagSeconds, lastSuccessAt, lastError } = progress;
+  const {
+    cursor,
+    cursorWindowEnd: windowEnd,
+    lagEvents,
+    lagSeconds,
+    lastSuccessAt,
+    lastError,
+  } = progress;
   const parked = progress.parkedTenants.toSorted((a, b) => (a.tenant < b.tenant ? -1 : 1));
   return {
     cursor: { sequence: cursor, windowEnd },

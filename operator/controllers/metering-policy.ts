@@ -107,19 +107,17 @@ export function meteringPolicies(
   };
 }
 
-interface DefaultPolicyOptions {
-  readonly connection: Pick<Connection, 'request'>;
-  readonly clock: Clock;
-  readonly logger: Logger;
-  readonly retryMs?: number;
-}
-
 /**
  * Creates the MeteringPolicy `default`, empty, unless there is one. The operator does it because kubectl
  * cannot create an object in the same command as its CustomResourceDefinition. Tries until it is there.
  */
 export async function ensureDefaultPolicy(
-  options: DefaultPolicyOptions,
+  options: {
+    readonly connection: Pick<Connection, 'request'>;
+    readonly clock: Clock;
+    readonly logger: Logger;
+    readonly retryMs?: number;
+  },
   signal: AbortSignal,
 ): Promise<void> {
   const { connection, clock, logger, retryMs = RETRY_MS } = options;

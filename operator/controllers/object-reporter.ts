@@ -11,12 +11,6 @@ import {
 import type { ControlledKind, CustomObject, Report } from './controlled-kind.ts';
 import { summaryOf } from './summary.ts';
 
-interface ObjectReporterOptions {
-  readonly status: StatusPublisher;
-  readonly events: EventRecorder;
-  readonly clock: Clock;
-}
-
 /** The last spec of an object that was looked at. */
 interface Reconciled {
   readonly generation: number;
@@ -31,15 +25,24 @@ const SETTLING_MS = 60_000;
 /** Reports what becomes of the objects of one kind: status for what is, events for what happened. */
 export class ObjectReporter<Spec> {
   readonly #kind: ControlledKind<Spec>;
-  readonly #options: ObjectReporterOptions;
+  readonly #status: StatusPublisher;
+  readonly #events: EventRecorder;
+  readonly #clock: Clock;
   readonly #startedAt: number;
   /** By uid. */
   readonly #known = new Map<string, Reconciled>();
 
-  constructor(kind: ControlledKind<Spec>, options: ObjectReporterOptions) {
+  constructor(
+    kind: ControlledKind<Spec>,
+    status: StatusPublisher,
+    events: EventRecorder,
+    clock: Clock,
+  ) {
     this.#kind = kind;
-    this.#options = options;
-    this.#startedAt = options.clock.monotonic();
+    this.#status = status;
+    this.#events = events;
+    this.#clock = clock;
+    this.#startedAt = clock.monotonic();
   }
 
   /** The newest spec has been looked at. */
@@ -77,7 +80,7 @@ export class ObjectReporter<Spec> {
   /** The object is gone. */
   forget({ uid }: CustomObject<Spec>): void {
     this.#known.delete(uid);
-    this.#options.status.forget(uid);
+    this.#status.forget(uid);
   }
 
   /** An event only where something happened: another spec was taken up, or could not be. */
@@ -107,13 +110,13 @@ export class ObjectReporter<Spec> {
   ): void {
     const { group, version } = this.#kind.resource;
     const regarding = { apiVersion: `${group}/${version}`, kind: this.#kind.kind, name, uid };
-    this.#options.events.record({ regarding, type, reason, action: 'Reconcile', note });
+    this.#events.record({ regarding, type, reason, action: 'Reconcile', note });
   }
 
   /** A restart changes no condition: until the engine has looked, the status from before it stays. */
   #report(object: CustomObject<Spec>, { specStatus, conditions }: Reconciled): void {
     const report = this.#kind.report(object, specStatus);
-    const starting = this.#options.clock.monotonic() - this.#startedAt < SETTLING_MS;
+    const starting = this.#clock.monotonic() - this.#startedAt < SETTLING_MS;
     const reported = object.observedGeneration === object.generation;
     if (!report.settled && starting && reported && conditions === undefined) return;
     this.#publish(object, report);
@@ -122,7 +125,8 @@ export class ObjectReporter<Spec> {
   #publish(object: CustomObject<Spec>, { claims, fields }: Omit<Report, 'settled'>): void {
     const { name, uid, generation } = object;
     const { resource, kind, promptFields } = this.#kind;
-    const { status, clock } = this.#options;
+    const status = this.#status;
+    const clock = this.#clock;
     const reconciled = this.#known.get(uid);
     const previous = reconciled?.conditions ?? object.conditions;
     const conditions = conditionsOf(claims, previous, generation, clock.now());

@@ -1,4 +1,5 @@
 import type { Connection } from '../kubernetes/connection.ts';
+import { inClusterNamespace } from '../kubernetes/kube-config.ts';
 import { describeFailure } from '../kubernetes/outcome.ts';
 import { resourcePath } from '../kubernetes/resource.ts';
 import { isRecord } from '../model/is-record.ts';
@@ -8,8 +9,11 @@ export interface OwnSecretsOptions {
   readonly namespace: string;
   /** The name of the pod, where this process runs in one. */
   readonly instance: string;
-  /** False where this process runs outside of the cluster, and so is configured from none of its Secrets. */
-  readonly inPod: boolean;
+  /**
+   * False where this process runs outside of the cluster, and so is configured from none of its Secrets; told by the mounted
+   * service account unless given.
+   */
+  readonly inPod?: boolean;
 }
 
 /** The names of the operator's own Secrets. They are not known while its pod cannot be read: `reason` is one line. */
@@ -23,20 +27,22 @@ export type OwnSecretsRead =
  */
 export class OwnSecrets {
   readonly #options: OwnSecretsOptions;
+  readonly #inPod: boolean;
   #known: OwnSecretsRead | undefined;
 
   constructor(options: OwnSecretsOptions) {
     this.#options = options;
+    this.#inPod = options.inPod ?? inClusterNamespace() !== undefined;
   }
 
   async read(signal: AbortSignal): Promise<OwnSecretsRead> {
     if (this.#known !== undefined) return this.#known;
-    const { connection, namespace, instance, inPod } = this.#options;
+    const { connection, namespace, instance } = this.#options;
     const path = resourcePath({ group: '', version: 'v1', plural: 'pods', namespace }, instance);
     const outcome = await connection.request(path, { signal });
     const isAbsent = outcome.kind === 'status' && outcome.code === 404;
     const isRefused = outcome.kind === 'status' && outcome.code === 403;
-    if (outcome.kind === 'ok' || (!inPod && (isAbsent || isRefused))) {
+    if (outcome.kind === 'ok' || (!this.#inPod && (isAbsent || isRefused))) {
       this.#known = {
         kind: 'known',
         names: outcome.kind === 'ok' ? secretsNamedBy(outcome.body) : new Set(),

@@ -1,5 +1,5 @@
 import type { MeteringPolicyStatus } from '../settings/custom-resources.generated.ts';
-import type { DiskLevel } from '../ledger/ledger.ts';
+import type { DiskLevel, LedgerStats } from '../ledger/ledger.ts';
 import { quote } from '../model/validate-event.ts';
 import { formatInstant } from '../model/window.ts';
 import { describeLeftOut } from '../prometheus/prometheus-report.ts';
@@ -11,15 +11,11 @@ import {
   stalledClaims,
 } from './conditions.ts';
 import { budgetFields } from './budget-status.ts';
-import type {
-  BudgetsView,
-  DeliveryView,
-  EnforcementView,
-  HeldView,
-  LedgerView,
-  TenantsView,
-  WindowsView,
-} from './views.ts';
+import type { DeliveryView, TenantsView, WindowsView } from './views.ts';
+import type { EnforcementSettings } from '../settings/settings.ts';
+import type { MarkingStatus } from '../billing/enforcement/marks/marking.ts';
+import type { HeldUsage } from '../billing/held-usage/ledger-held-usage.ts';
+import type { BudgetKeeper } from '../billing/budgets/keeper.ts';
 
 /** The rest is over HTTP. */
 const MOST_ITEMS = 100;
@@ -48,14 +44,24 @@ const DISK: Readonly<
   },
 };
 
+/** What the status of a MeteringPolicy shows. */
 export interface PolicyViews {
   readonly delivery: DeliveryView;
   readonly tenants: TenantsView;
   readonly windows: WindowsView;
-  readonly ledger: LedgerView;
-  readonly enforcement: EnforcementView;
-  readonly held: HeldView;
-  readonly budgets: BudgetsView;
+  readonly ledger: {
+    stats(): Pick<
+      LedgerStats,
+      'ledgerId' | 'sequence' | 'bytes' | 'segments' | 'chain' | 'disk' | 'problems'
+    >;
+  };
+  readonly enforcement: {
+    readonly mode: () => EnforcementSettings['mode'];
+    /** How far marks on objects are from what they should be, and why. */
+    readonly status: () => MarkingStatus;
+  };
+  readonly held: Pick<HeldUsage, 'list' | 'pushedTenants'>;
+  readonly budgets: Pick<BudgetKeeper, 'list'>;
 }
 
 /** `Ready`, and what deserves attention while it holds. */

@@ -15,21 +15,19 @@ import {
 } from './kept-price-books.ts';
 import { translatePriceBook } from './price-book-settings.ts';
 
-interface PriceBookOptions {
-  readonly settings: SettingsStore;
-  readonly records: PriceRecords;
-  readonly clock: Pick<Clock, 'now'>;
-  /** Whether a metric of this code is in the catalogue. */
-  readonly knowsMetric: (code: string) => boolean;
-}
-
 const LONGEST_LIST = 1024;
 
 /** After prices that are in force could not be written into the ledger. */
 const KEEP_RETRY_MS = 30_000;
 
 /** PriceBook: what usage costs on the plan that it is named after (docs/how-to/costs.md). */
-export function priceBooks(options: PriceBookOptions): ControlledKind<PriceBookSpec> {
+export function priceBooks(options: {
+  readonly settings: SettingsStore;
+  readonly records: PriceRecords;
+  readonly clock: Pick<Clock, 'now'>;
+  /** Whether a metric of this code is in the catalogue. */
+  readonly knowsMetric: (code: string) => boolean;
+}): ControlledKind<PriceBookSpec> {
   const { settings, records, clock, knowsMetric } = options;
   /** Uids of the objects whose prices are in force, by name. */
   const owners = new Map<string, string>();

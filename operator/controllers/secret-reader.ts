@@ -1,5 +1,4 @@
 import type { SecretRead, SecretReads } from '../settings/spec-fields.ts';
-import { inClusterNamespace } from '../kubernetes/kube-config.ts';
 import { describeFailure } from '../kubernetes/outcome.ts';
 import { resourcePath } from '../kubernetes/resource.ts';
 import { isRecord } from '../model/is-record.ts';
@@ -10,20 +9,14 @@ import { OwnSecrets, type OwnSecretsOptions } from './own-secrets.ts';
 export const SECRET_INTERVAL_MS = 15_000;
 export const SECRET_RETRY_MS = 5_000;
 
-interface SecretReaderOptions extends Omit<OwnSecretsOptions, 'inPod'> {
-  /** Whether this process runs in a pod; told by the mounted service account unless given. */
-  readonly inPod?: boolean;
-}
-
 /** Reads Secrets of the operator's own namespace, and none that the operator itself is configured from. */
 export class SecretReader {
-  readonly #options: SecretReaderOptions;
+  readonly #options: OwnSecretsOptions;
   readonly #ownSecrets: OwnSecrets;
 
-  constructor(options: SecretReaderOptions) {
-    const { inPod = inClusterNamespace() !== undefined } = options;
+  constructor(options: OwnSecretsOptions) {
     this.#options = options;
-    this.#ownSecrets = new OwnSecrets({ ...options, inPod });
+    this.#ownSecrets = new OwnSecrets(options);
   }
 
   /** Reads all of the named Secrets at once. */

@@ -348,7 +348,7 @@ describe('the status of a destination', () => {
 
   test('carries the numbers, whole seconds, and an error of bounded length', () => {
     const progress = progressOf('main', {
-      windowEnd: '2026-11-21T11:59:00Z',
+      cursorWindowEnd: '2026-11-21T11:59:00Z',
       lastSuccessAt: NOON,
       lastError: 'e'.repeat(5_000),
       parkedTenants: [{ tenant: 'acme', reason: 'r'.repeat(5_000), events: 4, since: NOON }],
@@ -546,7 +546,10 @@ describe('the status of the policy', () => {
           problems: ['segment 3: missing'],
         }),
       },
-      held: { list: () => [{ tenant: 'acm', events: 4 }], pushedTenants: () => [{ id: 'acm' }] },
+      held: {
+        list: () => [{ tenant: 'acm', events: 4, since: 0 }],
+        pushedTenants: () => [{ id: 'acm', since: 0 }],
+      },
       enforcement: {
         mode: () => 'enforce',
         status: () => ({ suspendedClusters: [], pending: 1, problems: ['Namespace/a: HTTP 403'] }),

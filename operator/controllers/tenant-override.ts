@@ -11,23 +11,20 @@ import { type ConditionClaim, readyBySpec, type SpecStatus, stalledClaims } from
 import { translateBudget } from './budget-settings.ts';
 import { budgetFields } from './budget-status.ts';
 import type { ControlledKind } from './controlled-kind.ts';
-import type { BudgetsView, DeliveryView, TenantsView } from './views.ts';
+import type { DeliveryView, TenantsView } from './views.ts';
+import type { BudgetKeeper } from '../billing/budgets/keeper.ts';
 
 /** The rest is over HTTP. */
 const MOST_ITEMS = 100;
 const MOST_RIVALS = 5;
 
-interface TenantOverrideOptions {
+/** TenantOverride: how certain tenant clusters are billed, whatever else says so (docs/explanation/discovery.md#who-is-billed). */
+export function tenantOverrides(options: {
   readonly settings: SettingsStore;
   readonly tenants: TenantsView;
   readonly delivery: DeliveryView;
-  readonly budgets: BudgetsView;
-}
-
-/** TenantOverride: how certain tenant clusters are billed, whatever else says so (docs/explanation/discovery.md#who-is-billed). */
-export function tenantOverrides(
-  options: TenantOverrideOptions,
-): ControlledKind<TenantOverrideSpec> {
+  readonly budgets: Pick<BudgetKeeper, 'list'>;
+}): ControlledKind<TenantOverrideSpec> {
   const { settings, tenants, delivery, budgets } = options;
   const isInForce = (name: string): boolean =>
     settings.current().overrides.some((override) => override.name === name);

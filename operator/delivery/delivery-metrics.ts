@@ -1,12 +1,6 @@
 import { Counter, type Registry } from 'prom-client';
 import { destinationGauge } from './destination-gauge.ts';
 
-/** How far a destination is behind, read when metrics are scraped. */
-export interface Lag {
-  readonly events: number;
-  readonly seconds: number;
-}
-
 export interface DeliveryMetrics {
   delivered(destination: string, events: number): void;
   retried(destination: string, events: number): void;
@@ -20,7 +14,7 @@ export interface DeliveryMetrics {
  */
 export function createDeliveryMetrics(
   registry: Registry,
-  lags: () => ReadonlyMap<string, Lag>,
+  lags: () => ReadonlyMap<string, { readonly events: number; readonly seconds: number }>,
 ): DeliveryMetrics {
   const counter = (name: string, help: string): Counter<'destination'> =>
     new Counter({ name, help, labelNames: ['destination'], registers: [registry] });

@@ -4,7 +4,7 @@ import { type FakeMetronome, startFakeMetronome } from '../../e2e/fakes/metronom
 import type { MetronomeRules } from '../../e2e/fakes/metronome/state.ts';
 import { Secret } from '../model/secret.ts';
 import { createMemoryLogger } from '../telemetry/testing/memory-logger.ts';
-import { createInvoiceWatch } from './operations/invoice-watch.ts';
+import { InvoiceWatch } from './operations/invoice-watch.ts';
 import { createMonthClock } from './testing/month-clock.ts';
 import { type MonthWorld, on, startMonths } from './testing/month-world.ts';
 
@@ -229,7 +229,7 @@ test('a mismatch is a metric and a line in the log, once', async () => {
   const registry = new Registry();
   const logger = createMemoryLogger();
   const clock = createMonthClock(on('02-02T06:00'));
-  const watch = createInvoiceWatch({ delivery: one.delivery(), clock, logger, registry });
+  const watch = new InvoiceWatch({ delivery: one.delivery(), clock, logger, registry });
   const stopping = new AbortController();
   const running = watch.run(stopping.signal);
   await vi.waitFor(

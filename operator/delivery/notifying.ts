@@ -12,12 +12,6 @@ export interface NoticeOutcome {
   readonly waiting: readonly string[];
 }
 
-interface Trouble {
-  readonly reason: string;
-  readonly failures: number;
-  readonly until: number;
-}
-
 const TIMEOUT_MS = 30_000;
 const BACKOFF = { baseMs: 2_000, capMs: 60_000 };
 /** An operator must mend it. */
@@ -27,7 +21,10 @@ const HELD_MS = 60_000;
 export class Notifying {
   readonly #clock: Pick<Clock, 'monotonic'>;
   readonly #random: () => number;
-  readonly #troubles = new Map<string, Trouble>();
+  readonly #troubles = new Map<
+    string,
+    { readonly reason: string; readonly failures: number; readonly until: number }
+  >();
 
   constructor({ clock, random }: { clock: Pick<Clock, 'monotonic'>; random: () => number }) {
     this.#clock = clock;

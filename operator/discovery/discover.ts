@@ -117,14 +117,10 @@ function homesOf(
   return names.flatMap((name) => input.namespace(name) ?? []);
 }
 
-interface MutableUse {
-  readonly name: string;
-  readonly applied: string[];
-  readonly conflicts: { readonly cluster: string; readonly heldBy: string }[];
-}
-
-function newUse(name: string): MutableUse {
-  return { name, applied: [], conflicts: [] };
+function newUse(name: string) {
+  const applied: string[] = [];
+  const conflicts: OverrideUse['conflicts'][number][] = [];
+  return { name, applied, conflicts };
 }
 
 interface DescribeInput {
@@ -139,7 +135,7 @@ interface DescribeInput {
   readonly settings: Settings;
   readonly customerIdKeys: CustomerIdKeys;
   readonly problems: string[];
-  readonly uses: ReadonlyMap<string, MutableUse>;
+  readonly uses: ReadonlyMap<string, ReturnType<typeof newUse>>;
 }
 
 /** All that is to be said of one tenant cluster: override → metadata keys → platform → settings. */

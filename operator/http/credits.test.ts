@@ -173,7 +173,7 @@ describe('a credit', () => {
 
 function ofLedger() {
   const ledger = createMemoryLedger();
-  const credits = new Credits({ ledger, clock: { now: () => 0 }, windowMs: () => 60_000 });
+  const credits = new Credits(ledger, () => 60_000, { now: () => 0 });
   return {
     add: (...call: Parameters<typeof credits.add>) => credits.add(...call),
     list: (tenant: string) => credits.list(tenant),

@@ -1,5 +1,5 @@
 import type { Response } from 'express';
-import type { TimeRange } from '../billing/usage/usage-sums.ts';
+import type { TimeRange } from '../model/window.ts';
 import { badRequest } from './problem.ts';
 import { type Query, readChoice } from './query.ts';
 import { streamLines } from './stream-lines.ts';

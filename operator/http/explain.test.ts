@@ -3,7 +3,7 @@ import { createMemoryLedger } from '../ledger/testing/memory-ledger.ts';
 import { testEvent } from '../ledger/testing/events.ts';
 import type { Explanation } from '../metering/meters/explanation.ts';
 import { API_TOKEN, quietViews, startTestServer, testSettings } from './testing/test-server.ts';
-import type { ExplanationsView } from './views.ts';
+import type { Views } from './views.ts';
 
 const token = API_TOKEN;
 const event = { ...testEvent({ quantity: '0.016666667' }), source: 'collector' };
@@ -37,7 +37,7 @@ const explanation: Explanation = {
   rest: { count: 0, quantity: 0 },
 };
 
-async function serverWith(find: ExplanationsView['find']) {
+async function serverWith(find: NonNullable<Views['explanations']>['find']) {
   const ledger = createMemoryLedger();
   const carried = { ...event, properties: { carried_seconds: 15, backfilled: true } };
   const pushed = { ...testEvent({ tenant: 'b' }), id: 'theirs:1', source: 'ingest:batch-importer' };

@@ -10,12 +10,12 @@ let url: string;
 
 beforeEach(async () => {
   const idle = (_: unknown, response: { end(text: string): void }) => response.end('idle');
-  front = new HttpFront({
-    metrics: new Registry(),
-    logger: createMemoryLogger(),
-    limits: { ...DEFAULT_LIMITS, stopGraceMs: 200 },
-    idle: { main: idle, probe: idle },
-  });
+  front = new HttpFront(
+    new Registry(),
+    createMemoryLogger(),
+    { ...DEFAULT_LIMITS, stopGraceMs: 200 },
+    { main: idle, probe: idle },
+  );
   const { main } = await front.listen(testSettings().http);
   url = `http://127.0.0.1:${main.port}`;
 });
@@ -28,7 +28,7 @@ const text = async (): Promise<string> => (await fetch(url)).text();
 test('a request that is under way when a process steps down is lost, or goes on for ever', async () => {
   const waiting: { end(text: string): void }[] = [];
   const arrived = Promise.withResolvers<void>();
-  const leave = front.serve({
+  front.serve({
     main: (request, response) => {
       if (request.url === '/') {
         response.end('leader');
@@ -46,7 +46,7 @@ test('a request that is under way when a process steps down is lost, or goes on 
     () => 'cut',
   );
   await arrived.promise;
-  const left = leave();
+  const left = front.leave();
   expect(await text()).toBe('idle');
   waiting[0]?.end('done');
   await left;

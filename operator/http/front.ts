@@ -18,39 +18,37 @@ export interface Answering {
   readonly probe: RequestListener;
 }
 
-interface HttpFrontOptions {
-  readonly metrics: Registry;
-  readonly logger: Logger;
-  readonly limits: HttpLimits;
-  /** Answers while nothing else does. */
-  readonly idle: Answering;
-}
-
 /** LISTEN_ADDR and PROBE_ADDR of a process, for as long as it runs; what answers there may change meanwhile. */
 export class HttpFront {
-  readonly #options: HttpFrontOptions;
+  readonly #logger: Logger;
+  readonly #limits: HttpLimits;
+  /** Answers while nothing else does. */
+  readonly #idle: Answering;
   readonly #main: Listener;
   readonly #probe: Listener;
   #answering: Answering;
+  /** Responses under way of what {@link serve} was called with last. */
+  #open: ReadonlySet<ServerResponse> = new Set();
   #listened: Promise<ListenedAddresses> | undefined;
 
-  constructor(options: HttpFrontOptions) {
-    const { metrics, limits, idle } = options;
-    this.#options = options;
+  constructor(metrics: Registry, logger: Logger, limits: HttpLimits, idle: Answering) {
+    this.#logger = logger;
+    this.#limits = limits;
+    this.#idle = idle;
     this.#answering = idle;
     const refused = createRefusedConnections(metrics);
-    this.#main = new Listener({
-      variable: 'LISTEN_ADDR',
+    this.#main = new Listener(
+      'LISTEN_ADDR',
       limits,
-      handle: (...request) => this.#answering.main(...request),
+      (...request) => this.#answering.main(...request),
       refused,
-    });
-    this.#probe = new Listener({
-      variable: 'PROBE_ADDR',
-      limits: probeLimits(limits),
-      handle: (...request) => this.#answering.probe(...request),
+    );
+    this.#probe = new Listener(
+      'PROBE_ADDR',
+      probeLimits(limits),
+      (...request) => this.#answering.probe(...request),
       refused,
-    });
+    );
   }
 
   /** Binds the addresses with the first call; rejects when it cannot. */
@@ -64,7 +62,7 @@ export class HttpFront {
     const probe = http.probe === undefined ? undefined : await this.#probe.listen(http.probe);
     try {
       const main = await this.#main.listen(http);
-      this.#options.logger.info('[http] listening', {
+      this.#logger.info('[http] listening', {
         address: main.address,
         port: main.port,
         probePort: probe?.port,
@@ -76,12 +74,8 @@ export class HttpFront {
     }
   }
 
-  /**
-   * Answers with `next` from now on. The returned function ends that: new requests get what answers while nothing else
-   * does, and it resolves when those under way are over, or were cut after a while.
-   */
-  serve(next: Answering): () => Promise<void> {
-    const { idle, limits } = this.#options;
+  /** Answers with `next` from now on, until {@link leave}. */
+  serve(next: Answering): void {
     const open = new Set<ServerResponse>();
     const counted =
       (handle: RequestListener): RequestListener =>
@@ -91,17 +85,24 @@ export class HttpFront {
         response.once('close', () => open.delete(response));
         handle(request, response);
       };
+    this.#open = open;
     this.#answering = { main: counted(next.main), probe: counted(next.probe) };
-    return async () => {
-      this.#answering = idle;
-      const cut = setTimeout(() => {
-        for (const response of open) response.destroy();
-      }, limits.stopGraceMs);
-      await Promise.all(
-        [...open].map((response) => new Promise((resolve) => response.once('close', resolve))),
-      );
-      clearTimeout(cut);
-    };
+  }
+
+  /**
+   * Ends what {@link serve} began: new requests get what answers while nothing else does. Resolves when requests under way
+   * are over, or were cut after a while.
+   */
+  async leave(): Promise<void> {
+    const open = [...this.#open];
+    this.#answering = this.#idle;
+    const cut = setTimeout(() => {
+      for (const response of open) response.destroy();
+    }, this.#limits.stopGraceMs);
+    await Promise.all(
+      open.map((response) => new Promise((resolve) => response.once('close', resolve))),
+    );
+    clearTimeout(cut);
   }
 
   /** Accepts nothing new, lets requests under way finish for a while, then cuts what is left. */

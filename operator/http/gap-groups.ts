@@ -1,5 +1,6 @@
 import { METER_SCOPES } from '../metering/meters/meters.ts';
 import type { Gap } from './views.ts';
+import type { TimeRange } from '../model/window.ts';
 
 const HOUR_MS = 3_600_000;
 /** Stretches of one cause that lie no further apart are one happening. */
@@ -8,14 +9,8 @@ const SAME_HAPPENING_MS = HOUR_MS;
 const SHOWN_SCOPES = 50;
 const SHOWN_STRETCHES = 200;
 
-/** A stretch of time, milliseconds since the epoch. */
-interface Stretch {
-  readonly from: number;
-  readonly to: number;
-}
-
 /** Gaps of one cause at about the same time. */
-export interface GapGroup extends Stretch {
+export interface GapGroup extends TimeRange {
   readonly source: string;
   /** Of the newest of them. */
   readonly reason: string;
@@ -28,7 +23,7 @@ export interface GapGroup extends Stretch {
   readonly scopes: readonly string[];
   readonly scopeCount: number;
   /** When something was not measured: the gaps laid over one another, the newest first. */
-  readonly stretches: readonly Stretch[];
+  readonly stretches: readonly TimeRange[];
   /** Milliseconds that those last together. */
   readonly lasted: number;
 }
@@ -86,8 +81,8 @@ function describe(gaps: readonly Gap[], open: boolean): GapGroup {
 }
 
 /** Stretches laid over one another, newest first. */
-function union(gaps: readonly Stretch[]): readonly Stretch[] {
-  const merged: Stretch[] = [];
+function union(gaps: readonly TimeRange[]): readonly TimeRange[] {
+  const merged: TimeRange[] = [];
   for (const { from, to } of gaps.toSorted((a, b) => a.from - b.from)) {
     const last = merged.at(-1);
     if (last === undefined || from > last.to) merged.push({ from, to });
@@ -119,7 +114,7 @@ export function forTenant(gap: Gap, clusters: ReadonlySet<string>): Gap | undefi
 }
 
 /** The part of a gap that lies in a range; undefined where there is none. */
-export function clip(gap: Gap, { from, to }: Stretch): Gap | undefined {
+export function clip(gap: Gap, { from, to }: TimeRange): Gap | undefined {
   if (gap.from >= to || gap.to <= from) return undefined;
   return { ...gap, from: Math.max(gap.from, from), to: Math.min(gap.to, to) };
 }

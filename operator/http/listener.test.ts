@@ -19,12 +19,12 @@ for (let index = 0; index < ${STRANGERS}; index += 1) {
 
 test('strangers who keep connecting do not cost everybody else one turn of the process each', async () => {
   const accepted: string[] = [];
-  const listener = new Listener({
-    variable: 'LISTEN_ADDR',
-    limits: { ...DEFAULT_LIMITS, maxConnectionsPerAddress: 0 },
-    handle: () => undefined,
-    refused: (reason) => accepted.push(reason),
-  });
+  const listener = new Listener(
+    'LISTEN_ADDR',
+    { ...DEFAULT_LIMITS, maxConnectionsPerAddress: 0 },
+    () => undefined,
+    (reason) => accepted.push(reason),
+  );
   const { port } = await listener.listen({ host: '127.0.0.1', port: 0 });
   const connected = new Int32Array(new SharedArrayBuffer(4));
   const worker = new Worker(CONNECT, {

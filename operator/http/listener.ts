@@ -16,14 +16,6 @@ const IDLE_SWEEP_MS = 20;
  */
 const SOCKETS = 32;
 
-interface ListenerOptions {
-  /** The variable that names the address, for what is said when it cannot be bound. */
-  readonly variable: string;
-  readonly limits: HttpLimits;
-  readonly handle: RequestListener;
-  readonly refused: RefusedConnections;
-}
-
 /** Counts a connection that was closed without an answer, by the limit that it was over. */
 export type RefusedConnections = (reason: 'address' | 'all' | 'pipelining') => void;
 
@@ -41,12 +33,24 @@ export function createRefusedConnections(metrics: Registry): RefusedConnections 
 export class Listener {
   /** The first is where an address is bound; the others share its port. */
   readonly #servers: readonly Server[];
-  readonly #options: ListenerOptions;
+  /** The variable that names the address, for what is said when it cannot be bound. */
+  readonly #variable: string;
+  readonly #limits: HttpLimits;
+  readonly #handle: RequestListener;
+  readonly #refused: RefusedConnections;
   readonly #connections = new Map<string, number>();
   #open = 0;
 
-  constructor(options: ListenerOptions) {
-    this.#options = options;
+  constructor(
+    variable: string,
+    limits: HttpLimits,
+    handle: RequestListener,
+    refused: RefusedConnections,
+  ) {
+    this.#variable = variable;
+    this.#limits = limits;
+    this.#handle = handle;
+    this.#refused = refused;
     this.#servers = Array.from({ length: SOCKETS }, () => this.#createServer());
   }
 
@@ -64,7 +68,7 @@ export class Listener {
       return main.address;
     } catch (error) {
       await this.close();
-      const where = `${this.#options.variable}: "${host}:${port}"`;
+      const where = `${this.#variable}: "${host}:${port}"`;
       throw new Error(`cannot listen: ${where}: ${errorText(error)}`, { cause: error });
     }
   }
@@ -74,7 +78,7 @@ export class Listener {
     const servers = this.#servers.filter(({ listening }) => listening);
     if (servers.length === 0) return;
     const all = Promise.all(servers.map(closed));
-    const { stopGraceMs } = this.#options.limits;
+    const { stopGraceMs } = this.#limits;
     // A connection that has just finished its request is kept alive, and idle only from then on.
     const sweep = setInterval(() => {
       for (const server of servers) server.closeIdleConnections();
@@ -88,7 +92,8 @@ export class Listener {
   }
 
   #createServer(): Server {
-    const { limits, handle } = this.#options;
+    const limits = this.#limits;
+    const handle = this.#handle;
     const server = createServer({
       headersTimeout: limits.headersTimeoutMs,
       requestTimeout: limits.requestTimeoutMs,
@@ -104,7 +109,8 @@ export class Listener {
 
   /** Closes the connection when its address, or all together, have as many as they may have. */
   #bound(socket: Socket): void {
-    const { limits, refused } = this.#options;
+    const limits = this.#limits;
+    const refused = this.#refused;
     const address = socket.remoteAddress?.replace(/^::ffff:/, '') ?? '';
     const open = this.#connections.get(address) ?? 0;
     const over = open >= limits.maxConnectionsPerAddress ? 'address' : undefined;

@@ -1,6 +1,7 @@
 import type { Request } from 'express';
 import { quote } from '../model/validate-event.ts';
-import type { EventFilter, TimeRange } from '../billing/usage/usage-sums.ts';
+import type { EventFilter } from '../billing/usage/usage-sums.ts';
+import type { TimeRange } from '../model/window.ts';
 import { isDirected } from './fleet/directed.ts';
 import { badRequest } from './problem.ts';
 import { heldTenant } from './scope.ts';

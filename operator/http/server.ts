@@ -45,23 +45,13 @@ export interface ServedStream {
 }
 
 /** The HTTP API of the operator, docs/reference/openapi.yaml. */
-export interface HttpServer {
-  /**
-   * Answers at LISTEN_ADDR, and at PROBE_ADDR where there is one; rejects when they cannot be bound. Aborting the
-   * signal stops the server as {@link close} does.
-   */
-  listen(signal: AbortSignal): Promise<ListenedAddresses>;
-  /** Accepts nothing new, lets requests under way finish for a while, then cuts what is left. */
-  close(): Promise<void>;
-}
-
-export function createHttpServer(options: HttpServerOptions): HttpServer {
+export function createHttpServer(options: HttpServerOptions) {
   const limits = { ...DEFAULT_LIMITS, ...options.limits };
   const { views, logger } = options;
   let stopped: Promise<void> | undefined;
   const closing = new AbortController();
   const { clock } = options;
-  const tokens = new TokenSource({ settings: () => views.settings().http, clock, logger });
+  const tokens = new TokenSource(() => views.settings().http, clock, logger);
   const portal = new Portal({
     keys: () => tokens.current().portalKeys,
     identity: () => views.settings().identity,
@@ -90,24 +80,28 @@ export function createHttpServer(options: HttpServerOptions): HttpServer {
     probe: createPlainApp(probeRoutes(context), context, refusePath),
   };
   const { metrics } = options;
-  const front = options.front ?? new HttpFront({ metrics, logger, limits, idle: answering });
-  let leave: (() => Promise<void>) | undefined;
+  const front = options.front ?? new HttpFront(metrics, logger, limits, answering);
 
+  /** Accepts nothing new, lets requests under way finish for a while, then cuts what is left. */
   const close = (): Promise<void> => {
     closing.abort();
     stopped ??= (async () => {
-      await (options.front === undefined ? front.close() : leave?.());
+      await (options.front === undefined ? front.close() : front.leave());
       rateLimit?.close();
     })();
     return stopped;
   };
   return {
-    listen: async (signal) => {
+    /**
+     * Answers at LISTEN_ADDR, and at PROBE_ADDR where there is one; rejects when they cannot be bound. Aborting the
+     * signal stops the server as `close` does.
+     */
+    listen: async (signal: AbortSignal): Promise<ListenedAddresses> => {
       const { http } = views.settings();
       await tokens.open();
       warnOfOpenApi(logger, tokens.current());
       const addresses = await front.listen(http);
-      leave = front.serve(answering);
+      front.serve(answering);
       void tokens.follow(AbortSignal.any([signal, closing.signal]));
       signal.addEventListener('abort', () => void close(), { once: true });
       if (signal.aborted) await close();

@@ -29,7 +29,7 @@ async function open(texts: { readonly api: string; readonly ingest?: string }) {
   });
   let monotonic = 0;
   const clock: Clock = { ...systemClock, monotonic: () => monotonic };
-  const source = new TokenSource({ settings: () => http, clock, logger: createMemoryLogger() });
+  const source = new TokenSource(() => http, clock, createMemoryLogger());
   await source.open();
   return {
     api,
@@ -126,11 +126,7 @@ test('PORTAL_KEYS_FILE: a key that is taken away is good for nothing from then o
   const [old, next] = [newKey(), newKey()];
   await writeFile(path, old);
   const { http } = testSettings({ PORTAL_KEYS_FILE: path });
-  const source = new TokenSource({
-    settings: () => http,
-    clock: systemClock,
-    logger: createMemoryLogger(),
-  });
+  const source = new TokenSource(() => http, systemClock, createMemoryLogger());
   await source.open();
   const good = () => source.current().portalKeys.map((key) => `${key.reveal()}\n`);
   expect(good()).toStrictEqual([old]);

@@ -21,24 +21,21 @@ const LOOK_MS = 10_000;
 const OVERLAP_MS = 5 * 60_000;
 const MOST_BYTES = 64 * 1024;
 
-interface TokenSourceOptions {
-  readonly settings: () => HttpSettings;
-  readonly clock: Clock;
-  readonly logger: Logger;
-}
-
 /** The tokens and keys of the environment, and those of API_TOKEN_FILE, INGEST_TOKEN_FILE and PORTAL_KEYS_FILE as the files change. */
 export class TokenSource {
-  readonly #options: TokenSourceOptions;
+  readonly #settings: () => HttpSettings;
+  readonly #clock: Clock;
+  readonly #logger: Logger;
   readonly #api: TokenFile<Secret>;
   readonly #ingest: TokenFile<IngestToken>;
   readonly #portal: TokenFile<Secret>;
   #current: { readonly of: HttpSettings; readonly version: string; readonly tokens: Tokens };
 
-  constructor(options: TokenSourceOptions) {
-    const { clock } = options;
-    const of = options.settings();
-    this.#options = options;
+  constructor(settings: () => HttpSettings, clock: Clock, logger: Logger) {
+    const of = settings();
+    this.#settings = settings;
+    this.#clock = clock;
+    this.#logger = logger;
     const overlapMs = OVERLAP_MS;
     const [apiParser, ingestParser] = [oneALine(secrets()), oneALine(ingestTokens())];
     this.#api = new TokenFile({ parser: apiParser, secretOf: (token) => token, overlapMs, clock });
@@ -60,7 +57,7 @@ export class TokenSource {
 
   /** The same object until something changes. */
   current(): Tokens {
-    const of = this.#options.settings();
+    const of = this.#settings();
     const version = this.#version();
     if (this.#current.of !== of || this.#current.version !== version) {
       this.#current = { of, version, tokens: this.#merge(of) };
@@ -75,7 +72,9 @@ export class TokenSource {
 
   /** Reads the files again every ten seconds until the signal aborts. A broken one changes nothing, and is logged. */
   async follow(signal: AbortSignal): Promise<void> {
-    const { clock, logger, settings } = this.#options;
+    const clock = this.#clock;
+    const logger = this.#logger;
+    const settings = this.#settings;
     const { apiTokenFile, ingestTokenFile, portalKeysFile } = settings();
     if ([apiTokenFile, ingestTokenFile, portalKeysFile].every((file) => file === undefined)) return;
     const log = new CauseLog(logger, clock);
@@ -92,7 +91,7 @@ export class TokenSource {
 
   /** Reads the files once, and gives what is wrong with them. */
   async look(): Promise<readonly string[]> {
-    const { apiTokenFile, ingestTokenFile, portalKeysFile } = this.#options.settings();
+    const { apiTokenFile, ingestTokenFile, portalKeysFile } = this.#settings();
     const problems = new Set<string | undefined>();
     if (apiTokenFile !== undefined) {
       problems.add(await this.#api.read('API_TOKEN_FILE', apiTokenFile));

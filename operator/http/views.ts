@@ -1,4 +1,3 @@
-import type { BudgetStanding } from '../billing/budgets/standing.ts';
 import type { Credit, CreditOutcome, CreditRequest } from '../billing/budgets/credits.ts';
 import type { Role, Settings } from '../settings/settings.ts';
 import type { DestinationStatus } from '../delivery/destination-status.ts';
@@ -11,10 +10,7 @@ import type {
   OperationFailed,
   ReplayOutcome as Replayed,
 } from '../delivery/operations/outcomes.ts';
-import type { DriftReport } from '../delivery/operations/drift-watch.ts';
 import type { PriceComparison, PriceQuestion } from '../delivery/operations/price-comparison.ts';
-import type { PriceReport } from '../delivery/operations/price-watch.ts';
-import type { Rate } from '../delivery/operations/rate-watch.ts';
 import type { ReconcileRow, ReconcileQuery } from '../delivery/operations/reconcile.ts';
 import type { TenantCluster } from '../discovery/tenant-cluster.ts';
 import type { HeldUsage } from '../billing/held-usage/ledger-held-usage.ts';
@@ -27,6 +23,8 @@ import type { UsageEvent } from '../model/event.ts';
 import type { Tenant } from '../model/tenant.ts';
 import type { FailedTenantApi } from '../tenant-api/tenant-api.ts';
 import type { Gap } from '../metering/windows/gaps.ts';
+import type { Noticed } from '../delivery/noticed.ts';
+import type { BudgetKeeper } from '../billing/budgets/keeper.ts';
 
 export type { WantsForce } from '../delivery/operations/outcomes.ts';
 export type { KeptEvent as DeadLetter } from '../delivery/records/delivery-records.ts';
@@ -44,9 +42,18 @@ export interface Views {
   billingState(tenant: string): TenantBillingState;
   /** This one and those after it: of the operator of a cluster, which a hub is not (docs/how-to/fleet.md#the-api-of-a-hub). */
   readonly held?: HeldView;
-  readonly explanations?: ExplanationsView;
+  /** What events were made of. */
+  readonly explanations?: {
+    find(event: UsageEvent): Promise<
+      | { readonly kind: 'found'; readonly explanation: Explanation }
+      /** Measured by a query: as it is asked today; absent where the tenant cluster is no longer known. */
+      | { readonly kind: 'asked'; readonly promql?: string }
+      | { readonly kind: 'gone'; readonly reason: string }
+    >;
+  };
   readonly enforcement?: EnforcementView;
-  readonly budgets?: BudgetsView;
+  /** Undefined of a tenant that has none, and of one whose account is not made yet. */
+  readonly budgets?: Pick<BudgetKeeper, 'of'>;
   readonly credits?: {
     add(request: CreditRequest): Promise<CreditOutcome>;
     /** In no particular order; throws where the ledger cannot be read. */
@@ -153,22 +160,6 @@ export interface WindowReportView {
   readonly details?: Readonly<Record<string, unknown>>;
 }
 
-/** What events were made of. */
-export interface ExplanationsView {
-  find(event: UsageEvent): Promise<
-    | { readonly kind: 'found'; readonly explanation: Explanation }
-    /** Measured by a query: as it is asked today; absent where the tenant cluster is no longer known. */
-    | { readonly kind: 'asked'; readonly promql?: string }
-    | { readonly kind: 'gone'; readonly reason: string }
-  >;
-}
-
-/** What tenants have used of their budgets. */
-export interface BudgetsView {
-  /** Undefined where a tenant has none, and where its account is not made yet. */
-  of(tenant: string): BudgetStanding | undefined;
-}
-
 /** Billing states, and what follows from them. */
 export type EnforcementView = Omit<Enforcement, 'load' | 'run' | 'heedBudgets' | 'heldByBudgets'>;
 
@@ -208,17 +199,8 @@ export type ReconcileOutcome =
   | OperationFailure;
 
 /** Where delivery to one destination stands, with what is compared there. */
-export interface DestinationStatusView
-  extends Omit<DestinationStatus, 'delivering' | 'eventsPerSecond'> {
-  /** How yesterday compared there; undefined before the first comparison. */
-  readonly drift?: DriftReport;
-  /** How its prices compare with the price books; undefined before the first look, and where none concerns it. */
-  readonly prices?: PriceReport;
-  /** How much of what it takes is in use; undefined where it names no limit. */
-  readonly rate?: Rate;
-  /** It takes fewer events a second than come. */
-  readonly tooSlow?: Rate;
-}
+export type DestinationStatusView = Omit<DestinationStatus, 'delivering' | 'eventsPerSecond'> &
+  Noticed;
 
 export type OperationFailure = UnknownDestination | OperationFailed;
 export type ReplayOutcome = Replayed | UnknownDestination;

@@ -9,12 +9,6 @@ export const FIRST_CHAIN = '0'.repeat(64);
 const LEAF = '\0';
 const NODE = Buffer.of(1);
 
-/** The hash of what one tenant has in a batch. */
-export interface TenantLeaf {
-  readonly tenant: string;
-  readonly hash: Buffer;
-}
-
 /** The Merkle tree over a batch of events, one leaf per tenant (docs/reference/ledger-format.md#the-chain). */
 export class BatchTree {
   readonly #leaves = new Map<string, Hash>();
@@ -31,7 +25,7 @@ export class BatchTree {
   }
 
   /** The leaves, sorted by tenant, bytewise. */
-  leaves(): readonly TenantLeaf[] {
+  leaves(): readonly { readonly tenant: string; readonly hash: Buffer }[] {
     const leaves = Array.from(this.#leaves, ([tenant, leaf]) => ({
       tenant,
       hash: leaf.copy().digest(),

@@ -7,16 +7,17 @@ const USABLE_SHARE = 0.75;
 /** From 95 % on no window is closed (docs/reference/troubleshooting.md#the-volume). */
 const FULL_SHARE = 0.95;
 
-/** What a ledger is to hold. */
-export interface VolumePlan {
+/** The bytes that a volume must have to keep every event for RETENTION (docs/reference/ledger-format.md#disk-use). */
+export function volumeNeeded({
+  eventsPerWindow,
+  windowMs,
+  retentionMs,
+}: {
   /** Events that one window brings, as seen or as expected: about ten for a tenant cluster. */
   readonly eventsPerWindow: number;
   readonly windowMs: number;
   readonly retentionMs: number;
-}
-
-/** The bytes that a volume must have to keep every event for RETENTION (docs/reference/ledger-format.md#disk-use). */
-export function volumeNeeded({ eventsPerWindow, windowMs, retentionMs }: VolumePlan): number {
+}): number {
   const events = Math.ceil(retentionMs / windowMs) * eventsPerWindow;
   return Math.ceil((events * BYTES_PER_EVENT) / USABLE_SHARE);
 }

@@ -51,16 +51,6 @@ export function correctionOf(
   };
 }
 
-/** What a billing system was asked for in place of an event's usage. */
-export interface LateBilling {
-  /** The destination. */
-  readonly destination: string;
-  /** The billing system's id of the line or credit that has it. */
-  readonly line: string;
-  /** Why it is not billed as usage. */
-  readonly reason: string;
-}
-
 /**
  * Notes in the ledger that an event was billed apart from the usage of its time, as one part of a line
  * (docs/explanation/delivery.md#late-usage): an event of the same identity and window under an id of its own, with a
@@ -69,7 +59,18 @@ export interface LateBilling {
 export function lateNoteOf(
   { event, sequence }: Corrected,
   recordedAt: string,
-  { destination, line, reason }: LateBilling,
+  {
+    destination,
+    line,
+    reason,
+  }: {
+    /** The destination. */
+    readonly destination: string;
+    /** The billing system's id of the line or credit that has it. */
+    readonly line: string;
+    /** Why it is not billed as usage. */
+    readonly reason: string;
+  },
 ): UsageEvent {
   const digest = hash('sha256', `${destination}\0${event.id}`, 'hex').slice(0, HEX_DIGITS);
   return {

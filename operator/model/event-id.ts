@@ -26,19 +26,16 @@ export function deriveEventId(identity: EventIdentity): string {
   return EVENT_ID_PREFIX + hash('sha256', text, 'hex').slice(0, ID_HEX_DIGITS);
 }
 
-/** What a scoped ingest token is limited to; a name is absent where the token is not limited by it. */
-export interface IdScope {
-  readonly tenant?: string;
-  readonly metric?: string;
-}
-
 /**
  * The id of an event that a scoped ingest token sent under an id of the sender's own: `ing1_` and the
  * first 128 bits, as hex, of SHA-256 over tenant, metric and given id, separated by NUL bytes. A name that
  * does not limit the token is an empty string (docs/reference/events.md#pushed-events). Senders with different scopes
  * can therefore neither use up nor probe each other's ids.
  */
-export function scopedEventId({ tenant = '', metric = '' }: IdScope, givenId: string): string {
+export function scopedEventId(
+  { tenant = '', metric = '' }: { readonly tenant?: string; readonly metric?: string },
+  givenId: string,
+): string {
   const text = `${tenant}\0${metric}\0${givenId}`;
   return SCOPED_ID_PREFIX + hash('sha256', text, 'hex').slice(0, ID_HEX_DIGITS);
 }

@@ -7,6 +7,12 @@ export interface Window {
   readonly end: number;
 }
 
+/** Two moments, milliseconds since the epoch: `[from, to)` where nothing else is said. */
+export interface TimeRange {
+  readonly from: number;
+  readonly to: number;
+}
+
 /** RFC 3339 in UTC to the second, the form that identities use: `2026-11-21T09:00:00Z`. */
 export function formatInstant(ms: number): string {
   return `${new Date(ms).toISOString().slice(0, 19)}Z`;

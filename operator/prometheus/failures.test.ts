@@ -137,7 +137,7 @@ describe('a server that is down', () => {
   test('that takes queries and never answers is not waited for by every tenant cluster in turn', async () => {
     const asker = { ask: silentAsker(), askShared: async () => timedOut };
     const stop = new AbortController();
-    const round = new Round({ asker, sizes: new BatchSizes(), signal: stop.signal });
+    const round = new Round(asker, new BatchSizes(), stop.signal);
     const asked = Array.from({ length: 1_000 }, (_, index) => index);
     const outcomes: JobOutcome[] = [];
     await pLimit(8).map(asked, async () => {

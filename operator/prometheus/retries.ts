@@ -75,7 +75,7 @@ export class Retries {
       .map(({ metric, tenantCluster }) => ({ metric, tenantCluster, isAnswered: false }));
     if (lanes.length === 0) return undefined;
     const isOver = (): boolean => signal.aborted || clock.monotonic() >= now + BUDGET_MS;
-    const round = new Round({ asker, sizes, signal, mayAsk: () => !isOver() });
+    const round = new Round(asker, sizes, signal, () => !isOver());
     const turn: RetryTurn = { round, signal, subjects: this.#subjectsOnce() };
     while (lanes.length > 0 && !isOver()) lanes = await this.#askNext(lanes, turn);
     // What was answered is asked once more after a stop: nothing of it is written by half.

@@ -20,14 +20,6 @@ const MOST_SPLITS = 64;
 
 const NO_TIME: AskFailure = { kind: 'failed', cause: 'unasked', reason: 'no time left' };
 
-interface RoundOptions {
-  readonly asker: Pick<Asker, 'ask' | 'askShared'>;
-  readonly sizes: BatchSizes;
-  readonly signal: AbortSignal;
-  /** Whether a further query may begin; always by default. */
-  readonly mayAsk?: () => boolean;
-}
-
 /**
  * One round of questions. Once the server has fallen silent no more are asked, and none that is under
  * way is waited for: thousands of them would each wait for a time-out.
@@ -36,7 +28,11 @@ interface RoundOptions {
  * halves, down to the one that fails by itself, so that no tenant cluster's trouble is another's.
  */
 export class Round {
-  readonly #options: RoundOptions;
+  readonly #asker: Pick<Asker, 'ask' | 'askShared'>;
+  readonly #sizes: BatchSizes;
+  readonly #signal: AbortSignal;
+  /** Whether a further query may begin; always by default. */
+  readonly #mayAsk: (() => boolean) | undefined;
   readonly #hopeless = new AbortController();
   readonly #either: AbortSignal;
   readonly #limit = pLimit(CONNECTIONS);
@@ -44,9 +40,17 @@ export class Round {
   #splitsLeft = MOST_SPLITS;
   #silent: string | undefined;
 
-  constructor(options: RoundOptions) {
-    this.#options = options;
-    this.#either = AbortSignal.any([options.signal, this.#hopeless.signal]);
+  constructor(
+    asker: Pick<Asker, 'ask' | 'askShared'>,
+    sizes: BatchSizes,
+    signal: AbortSignal,
+    mayAsk?: () => boolean,
+  ) {
+    this.#asker = asker;
+    this.#sizes = sizes;
+    this.#signal = signal;
+    this.#mayAsk = mayAsk;
+    this.#either = AbortSignal.any([signal, this.#hopeless.signal]);
   }
 
   /** Why nothing more is asked; undefined while there is hope. */
@@ -56,12 +60,12 @@ export class Round {
 
   /** Asks one query about one tenant cluster by itself. */
   ask(...[job, plan]: Question): Promise<JobOutcome> {
-    return this.#guarded((signal) => this.#options.asker.ask(job, plan, signal));
+    return this.#guarded((signal) => this.#asker.ask(job, plan, signal));
   }
 
   /** Asks everything, together what can be; an outcome for each, in no particular order. */
   async askAll(questions: readonly Question[]): Promise<Answered[]> {
-    const { sizes } = this.#options;
+    const sizes = this.#sizes;
     const { batches, alone } = arranged(questions);
     const asked = await Promise.all([
       ...batches.map((batch) => this.#askAtSize(batch)),
@@ -72,13 +76,14 @@ export class Round {
   }
 
   async #askAtSize(batch: Batch): Promise<Answered[]> {
-    const size = this.#options.sizes.of(batch.shared);
+    const size = this.#sizes.of(batch.shared);
     const parts = Math.max(1, Math.ceil(batch.questions.length / size));
     return (await Promise.all(cut(batch, parts).map((part) => this.#askBatch(part)))).flat();
   }
 
   async #askBatch(batch: Batch): Promise<Answered[]> {
-    const { asker, sizes } = this.#options;
+    const asker = this.#asker;
+    const sizes = this.#sizes;
     const { questions, shared } = batch;
     const [first] = questions;
     if (first === undefined) return [];
@@ -91,7 +96,7 @@ export class Round {
       sizes.worked(shared, questions.length);
       return questions.map(([job], index) => [job, outcome.outcomes[index] ?? NO_TIME]);
     }
-    const isOver = outcome.cause === 'unasked' || this.#options.signal.aborted;
+    const isOver = outcome.cause === 'unasked' || this.#signal.aborted;
     if (isOne || isOver) return all(questions, outcome);
     if (outcome.cause === 'query') return this.#split(batch, outcome);
     // Nobody answers, or not so large a question: one about a single tenant cluster tells.
@@ -103,7 +108,7 @@ export class Round {
   }
 
   async #split(batch: Batch, failure: AskFailure): Promise<Answered[]> {
-    this.#options.sizes.failed(batch.shared, batch.questions.length);
+    this.#sizes.failed(batch.shared, batch.questions.length);
     if (this.#splitsLeft <= 0) return all(batch.questions, failure);
     this.#splitsLeft -= 1;
     return (await Promise.all(cut(batch, 2).map((half) => this.#askBatch(half)))).flat();
@@ -120,7 +125,7 @@ export class Round {
     ask: (signal: AbortSignal) => Promise<T | AskFailure>,
   ): Promise<T | AskFailure> {
     if (this.#silent !== undefined) return unasked(this.#silent);
-    if (this.#options.mayAsk?.() === false) return NO_TIME;
+    if (this.#mayAsk?.() === false) return NO_TIME;
     const outcome = await ask(this.#either);
     if (!isFailure(outcome) || outcome.cause === 'query') {
       this.#inARow = 0;

@@ -172,7 +172,7 @@ export class WindowOpener {
   /** A server that was silent is tried with one question, any one, before it is asked the others. */
   async #askAll(questions: readonly Question[], signal: AbortSignal): Promise<Answered[]> {
     const { asker, sizes, random } = this.#options;
-    const round = new Round({ asker, sizes, signal });
+    const round = new Round(asker, sizes, signal);
     const answers: Answered[] = [];
     const tried = this.#silent === undefined ? -1 : Math.floor(random() * questions.length);
     const trial = questions[tried];

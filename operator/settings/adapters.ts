@@ -9,12 +9,6 @@ import type { SettingTable } from './table/setting.ts';
 import { spellings } from './table/billing.ts';
 import { type Values, variables } from './table/table.ts';
 
-/** The destinations of ADAPTERS, complete with what they need. */
-export interface Adapters {
-  readonly destinations: readonly DestinationSettings[];
-  readonly problems: readonly string[];
-}
-
 /** The environment, parsed. */
 export interface ParsedEnvironment {
   readonly values: Values;
@@ -33,7 +27,7 @@ export interface ParsedEnvironment {
 export function adaptersFrom(
   parsed: ParsedEnvironment,
   types: readonly ConfigurableDestination[],
-): Adapters {
+): { readonly destinations: readonly DestinationSettings[]; readonly problems: readonly string[] } {
   const { values, valuesOf, faulty } = parsed;
   const variable = values.ADAPTERS === undefined ? 'ADAPTER' : 'ADAPTERS';
   const destinations: DestinationSettings[] = [];

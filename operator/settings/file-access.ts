@@ -2,14 +2,6 @@ import type { Environment } from './load-environment.ts';
 import { invalid, problemText } from './parsers/parser.ts';
 import { LEDGER } from './table/service.ts';
 
-/** What a process may do to files, as far as Node's permission model tells: `process` fits. */
-export interface FileRights {
-  /** Absent without `--permission`: everything may be read and written then. */
-  readonly permission?: { has(scope: string, reference: string): boolean } | undefined;
-  /** The options of Node. */
-  readonly execArgv: readonly string[];
-}
-
 type Access = 'read' | 'write';
 
 /** The variables that name a path, and what is done to it. */
@@ -34,7 +26,16 @@ const PATHS: readonly {
  * `NAME: what is wrong: "path"; how to mend it`. The image starts Node with `--permission`, which would
  * otherwise end the operator, or a query, with an error that names no variable.
  */
-export function pathProblems(environment: Environment, rights: FileRights): readonly string[] {
+export function pathProblems(
+  environment: Environment,
+  /** What the process may do to files, as far as Node's permission model tells: `process` fits. */
+  rights: {
+    /** Absent without `--permission`: everything may be read and written then. */
+    readonly permission?: { has(scope: string, reference: string): boolean } | undefined;
+    /** The options of Node. */
+    readonly execArgv: readonly string[];
+  },
+): readonly string[] {
   return PATHS.flatMap(({ name, default: otherwise = '', needs }) => {
     const path = environment[name]?.trim() || otherwise;
     if (path === '') return [];

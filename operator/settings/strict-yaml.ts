@@ -119,14 +119,15 @@ function longestOpening(line: string): number {
   return deepest;
 }
 
-interface Conversion {
-  readonly lineOf: (node: Node | null) => number;
-  readonly problems: string[];
-  readonly parentLine: number;
-  readonly depth: number;
-}
-
-function convert(node: ParsedNode | Node | null, context: Conversion): YamlNode {
+function convert(
+  node: ParsedNode | Node | null,
+  context: {
+    readonly lineOf: (node: Node | null) => number;
+    readonly problems: string[];
+    readonly parentLine: number;
+    readonly depth: number;
+  },
+): YamlNode {
   const line = node === null ? context.parentLine : context.lineOf(node);
   const refuse = (what: string): YamlText => {
     context.problems.push(`line ${line}: ${what}`);

@@ -18,6 +18,7 @@ import type { Clock } from '../telemetry/clock.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import { foreignObjectProblem } from './reading/foreign-object.ts';
 import type { Budget } from './limits.ts';
+import type { WatchPoint } from '../metering/windows/scope.ts';
 
 /** Of the stretches that no watch covered, the newest. */
 const MOST_UNSEEN = 20;
@@ -26,12 +27,6 @@ const MOST_UNSEEN = 20;
 const PAGE_SIZE = 100;
 
 type WatchableConnection = Pick<Connection, 'request' | 'stream'>;
-
-/** Where a watch can be resumed, and until when its view is known to hold. */
-export interface WatchPoint {
-  readonly resourceVersion?: string;
-  readonly knownAt: number;
-}
 
 /** Where a watch brings what it sees. */
 export type WatchedTimelines<T extends Projected> = SourceHandler<T> &

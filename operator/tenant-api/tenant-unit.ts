@@ -12,7 +12,7 @@ import type { Clock } from '../telemetry/clock.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import { Turn } from '../telemetry/turn.ts';
 import type { Inside } from './inside.ts';
-import type { AnyKindWatch, WatchPoint } from './kind-watch.ts';
+import type { AnyKindWatch } from './kind-watch.ts';
 import { Budget, type FirstLists, type TenantLimits } from './limits.ts';
 import type { SharedMemory } from './memory.ts';
 import { ownNodesIn } from './own-nodes.ts';
@@ -27,6 +27,7 @@ import {
   TenantWatches,
   WatchConnection,
 } from './tenant-watches.ts';
+import type { WatchPoint } from '../metering/windows/scope.ts';
 
 /** First lists that take longer go on, but hold up nobody else's any more. */
 const START_MS = 3_000;

@@ -51,7 +51,7 @@ export async function checkBalances(
 
 async function foundCredits(ledger: Ledger): Promise<ReadonlyMap<string, number>> {
   const counts = new Map<string, number>();
-  const credits = new Credits({ ledger, clock: systemClock, windowMs: () => TEST_WINDOW_MS });
+  const credits = new Credits(ledger, () => TEST_WINDOW_MS, systemClock);
   for await (const { tenant } of credits.list()) counts.set(tenant, (counts.get(tenant) ?? 0) + 1);
   return counts;
 }

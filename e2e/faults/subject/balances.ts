@@ -33,7 +33,7 @@ const NEVER = new AbortController().signal;
 
 export function createBalances(options: BalancesOptions): LiveBalances {
   const { ledger, clock, tenants, windowMs } = options;
-  const credits = new Credits({ ledger, clock, windowMs: () => windowMs });
+  const credits = new Credits(ledger, () => windowMs, clock);
   const prepaid = new PrepaidBalances({
     ledger,
     credits,

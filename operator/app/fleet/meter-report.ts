@@ -1,7 +1,7 @@
-import type { CustomMetricSetting, Role } from '../../settings/settings.ts';
+import type { Role } from '../../settings/settings.ts';
 import type { TenantCluster } from '../../discovery/tenant-cluster.ts';
 import type { Ledger, RecordChange } from '../../ledger/ledger.ts';
-import type { MetricDefinition } from '../../model/catalog.ts';
+import type { MetricDefinition, CustomMetric } from '../../model/catalog.ts';
 import { errorText } from '../../model/error-text.ts';
 import { isRecord } from '../../model/is-record.ts';
 import type { Clock } from '../../telemetry/clock.ts';
@@ -32,7 +32,7 @@ export interface MeterFacts {
   readonly tenants: number;
   readonly tenantClusters: number;
   /** Metrics of its own: CUSTOM_METRICS, and those that it asks Prometheus for. */
-  readonly customMetrics: readonly CustomMetricSetting[];
+  readonly customMetrics: readonly CustomMetric[];
   readonly measuredMetrics: readonly MetricDefinition[];
   readonly gaps: number;
   readonly failedTenantApis: { readonly total: number; readonly items: readonly FailedTenantApi[] };

@@ -38,14 +38,15 @@ export async function buildHub(options: HubOptions): Promise<readonly Part[]> {
   const { databases, epoch, mayAct, stopping } = options;
   const [{ database, lease }] = databases;
   const registry = new FleetRegistry(options.registry);
-  const customResources = new CustomResources();
+  const customResources = new CustomResources(
+    (): ReturnType<typeof buildControllers> => controllers,
+  );
   const reached = await reachOut({ ...options, registry }, customResources);
   const customers = new Customers(database.customers(epoch), mayAct);
   const context: HubContext & HubOptions = { ...reached.context, customers };
   const streams = new HubStreams(databases, context, registry);
   const destinations = allDestinationsView(streams.list);
   const controllers = buildControllers(context, streams, destinations);
-  customResources.bind(controllers);
   createFleetMetrics(registry, streams);
   const readiness = (): readonly ReadinessCheck[] =>
     readinessOf({ running: !stopping.aborted, streams, known: controllers.known() });

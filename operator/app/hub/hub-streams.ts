@@ -23,18 +23,6 @@ const LOOK_MS = 5_000;
 /** While databases are still being asked. */
 const SOON_MS = 100;
 
-/** By what a stream is opened. */
-interface Serving {
-  readonly epoch: number;
-  readonly signal: AbortSignal;
-}
-
-interface Running {
-  readonly stream: HubStream;
-  readonly place: HubDatabase;
-  readonly ended: Promise<void>;
-}
-
 /** The streams of all databases of a hub. They come as meters register them, and each works for itself. */
 export class HubStreams {
   readonly #databases: HubDatabases;
@@ -42,7 +30,11 @@ export class HubStreams {
   readonly #registry: FleetRegistry;
   /** Where streams have been looked for. */
   readonly #asked = new Set<HubDatabase>();
-  #running: readonly Running[] = [];
+  #running: readonly {
+    readonly stream: HubStream;
+    readonly place: HubDatabase;
+    readonly ended: Promise<void>;
+  }[] = [];
   /** By database, and by database and stream. */
   readonly #problems = new Map<string, { readonly text: string; readonly stream?: StreamName }>();
   #merged: ReadonlyMap<string, Tenant> | undefined;
@@ -183,7 +175,11 @@ export class HubStreams {
     }
   }
 
-  async #open(place: HubDatabase, name: StreamName, { epoch, signal }: Serving): Promise<void> {
+  async #open(
+    place: HubDatabase,
+    name: StreamName,
+    { epoch, signal }: { readonly epoch: number; readonly signal: AbortSignal },
+  ): Promise<void> {
     const { logger } = this.#context;
     const { database, lease } = place;
     const key = `${database.name}/${name.source}`;

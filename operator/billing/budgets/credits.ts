@@ -36,21 +36,23 @@ export type CreditOutcome =
   | { readonly kind: 'conflict'; readonly credit: Credit }
   | LedgerFailure;
 
-export interface CreditsOptions {
-  readonly ledger: Pick<Ledger, 'record' | 'records' | 'writeRecords'>;
-  /** The window size in force, milliseconds. */
-  readonly windowMs: () => number;
-  readonly clock: Pick<Clock, 'now'>;
-}
-
 /** The credits of prepaid balances. All of it is in the ledger; nothing is kept in memory. */
 export class Credits {
-  readonly #options: CreditsOptions;
+  readonly #ledger: Pick<Ledger, 'record' | 'records' | 'writeRecords'>;
+  /** The window size in force, milliseconds. */
+  readonly #windowMs: () => number;
+  readonly #clock: Pick<Clock, 'now'>;
   readonly #listeners = new Set<(tenant: string) => void>();
   #turn: Promise<unknown> = Promise.resolve();
 
-  constructor(options: CreditsOptions) {
-    this.#options = options;
+  constructor(
+    ledger: Pick<Ledger, 'record' | 'records' | 'writeRecords'>,
+    windowMs: () => number,
+    clock: Pick<Clock, 'now'>,
+  ) {
+    this.#ledger = ledger;
+    this.#windowMs = windowMs;
+    this.#clock = clock;
   }
 
   /** Durably credits once for each key. Rejects where the ledger cannot be read. */
@@ -63,7 +65,7 @@ export class Credits {
   /** Of one tenant, or of all, in no particular order. Throws where the ledger cannot be read, or a record is damaged. */
   async *list(tenant?: string): AsyncGenerator<Credit> {
     const of = tenant === undefined ? '' : `${encodeURIComponent(tenant)}/`;
-    for await (const [key, text] of this.#options.ledger.records(PREFIX + of)) {
+    for await (const [key, text] of this.#ledger.records(PREFIX + of)) {
       yield parseCredit(key, text);
     }
   }
@@ -75,7 +77,9 @@ export class Credits {
   }
 
   async #add(request: CreditRequest): Promise<CreditOutcome> {
-    const { ledger, clock, windowMs } = this.#options;
+    const ledger = this.#ledger;
+    const clock = this.#clock;
+    const windowMs = this.#windowMs;
     const key = `${PREFIX}${encodeURIComponent(request.tenant)}/${encodeURIComponent(request.key)}`;
     const stored = await ledger.record(key);
     if (stored !== undefined) {

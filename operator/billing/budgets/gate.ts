@@ -44,14 +44,6 @@ export interface BudgetGateOptions {
   readonly logger: Pick<Logger, 'info' | 'warn' | 'error'>;
 }
 
-/** What is judged: all tenants that have a budget, and which of them. */
-export interface Hearing {
-  readonly kept: ReadonlyMap<string, KeptBudget>;
-  readonly tenants: Iterable<string>;
-  /** As in {@link Judged}. */
-  readonly isWhole: boolean;
-}
-
 const TOLD_AT_ONCE = 4;
 const RETRY = { baseMs: 1_000, capMs: 60_000 };
 
@@ -104,7 +96,12 @@ export class BudgetGate {
   }
 
   /** Judges tenants and does what follows. Rejects where that cannot be recorded: they are to be judged once more then. */
-  judge(hearing: Hearing): Promise<void> {
+  judge(hearing: {
+    readonly kept: ReadonlyMap<string, KeptBudget>;
+    readonly tenants: Iterable<string>;
+    /** As in {@link Judged}. */
+    readonly isWhole: boolean;
+  }): Promise<void> {
     return this.#inTurn(async () => {
       const { kept, tenants, isWhole } = hearing;
       const memories = await this.#read();

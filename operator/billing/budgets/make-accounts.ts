@@ -5,7 +5,7 @@ import type { Ledger } from '../../ledger/ledger.ts';
 import { least } from '../../model/extremes.ts';
 import type { PricesOf } from '../usage/plan-prices.ts';
 import { pricesInForce } from '../usage/prices-in-force.ts';
-import type { TimeRange } from '../usage/usage-sums.ts';
+import type { TimeRange } from '../../model/window.ts';
 import type { UsageTotals } from '../usage/usage-totals.ts';
 import { BudgetAccount } from './account.ts';
 import { budgetsOf, type GivenBudget } from './budget-of.ts';
@@ -62,11 +62,7 @@ export async function makeAccounts(
   const { ledger, settings, discovery, prepaid } = sources;
   const { pricing, overrides, billing } = settings.current();
   const clusters = discovery.clusters();
-  const pricesOf = await pricesInForce({
-    ledger,
-    settings: { pricing, billing },
-    tenants: discovery.tenants(),
-  });
+  const pricesOf = await pricesInForce(ledger, { pricing, billing }, discovery.tenants());
   const budgets = [...budgetsOf(clusters, overrides, pricing)];
   const [balances, others] = [budgets.filter(isPrepaid), budgets.filter((one) => !isPrepaid(one))];
   const made = await makeOthers(sources, { budgets: others, pricesOf, now }, signal);

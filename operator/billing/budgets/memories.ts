@@ -5,16 +5,13 @@ import type { BudgetMemory } from './verdict.ts';
 
 const PREFIX = 'budgets/state/';
 
-/** What earlier processes have recorded of budgets. */
-export interface LoadedMemories {
+/** Reads what earlier processes have recorded of budgets. Throws when the ledger cannot be read. */
+export async function loadMemories(ledger: Pick<Ledger, 'records'>): Promise<{
   /** By tenant. */
   readonly memories: Map<string, BudgetMemory>;
   /** Records that cannot be read, one line each. */
   readonly problems: readonly string[];
-}
-
-/** Throws when the ledger cannot be read. */
-export async function loadMemories(ledger: Pick<Ledger, 'records'>): Promise<LoadedMemories> {
+}> {
   const memories = new Map<string, BudgetMemory>();
   const problems: string[] = [];
   for await (const [key, text] of ledger.records(PREFIX)) {

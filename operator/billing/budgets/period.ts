@@ -1,5 +1,5 @@
 import type { BudgetPeriod } from '../../model/budget.ts';
-import type { TimeRange } from '../usage/usage-sums.ts';
+import type { TimeRange } from '../../model/window.ts';
 
 const DAY_MS = 86_400_000;
 

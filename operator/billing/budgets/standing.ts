@@ -1,7 +1,7 @@
 import type { BudgetCounts } from '../../model/budget.ts';
 import { signedFromNanos } from '../../model/decimal.ts';
 import { currencyDigits, moneyText } from '../../model/pricing/money.ts';
-import type { TimeRange } from '../usage/usage-sums.ts';
+import type { TimeRange } from '../../model/window.ts';
 import type { BudgetAccount } from './account.ts';
 import type { GivenBudget } from './budget-of.ts';
 import { levelsOf } from './levels.ts';

@@ -1,6 +1,6 @@
 import type { Budget } from '../../model/budget.ts';
 import type { BudgetSaying } from '../enforcement/states/tenant-record.ts';
-import type { TimeRange } from '../usage/usage-sums.ts';
+import type { TimeRange } from '../../model/window.ts';
 import type { BudgetAccount } from './account.ts';
 import { type BudgetLevels, levelsOf } from './levels.ts';
 import { nextDay, periodAt } from './period.ts';
@@ -44,12 +44,6 @@ export interface Judged {
   readonly memory: BudgetMemory | undefined;
 }
 
-export interface Verdict {
-  readonly memory: BudgetMemory;
-  /** The next moment at which it may be another if everything goes on as now. */
-  readonly again: number;
-}
-
 /**
  * Less is used than was where the latest sample stood for too much. Whoever is held is let go within a period only where
  * nothing would be left again soon, so that nobody is held and let go in turns.
@@ -64,7 +58,14 @@ const SEVERITY: readonly BudgetSaying['state'][] = ['active', 'warning', 'suspen
  * What a tenant's budget comes to at a moment: thresholds are reached once a period, however the account moves about
  * them, and the state rises at once. It falls with a new period, with other terms, and where less is used for good.
  */
-export function judge(judged: Judged, now: number): Verdict {
+export function judge(
+  judged: Judged,
+  now: number,
+): {
+  readonly memory: BudgetMemory;
+  /** The next moment at which it may be another if everything goes on as now. */
+  readonly again: number;
+} {
   const { budget, credited = 0n, period, account, isWhole } = judged;
   const memory = judged.memory;
   const terms = termsOf(judged);

@@ -9,16 +9,13 @@ export interface EnforcementMetrics {
   readonly failed: () => void;
 }
 
-/** What the gauges read when they are asked. */
-export interface EnforcementGauges {
-  readonly tenantsIn: (state: BillingState) => number;
-  readonly suspendedClusters: () => number;
-  readonly pending: () => number;
-}
-
 export function createEnforcementMetrics(
   registry: Registry,
-  gauges: EnforcementGauges,
+  gauges: {
+    readonly tenantsIn: (state: BillingState) => number;
+    readonly suspendedClusters: () => number;
+    readonly pending: () => number;
+  },
 ): EnforcementMetrics {
   const registers = [registry];
   const messages = new Counter({

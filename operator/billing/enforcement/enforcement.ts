@@ -41,33 +41,6 @@ export interface TenantBillingState extends EffectiveState {
   readonly sources: readonly SourceEntry[];
 }
 
-/** Alerts of billing systems and what follows from budgets in, billing states and suspension labels out (docs/how-to/enforcement.md). */
-export interface Enforcement {
-  /** Whether a billing system's messages can be verified, and so are accepted. */
-  isEnabled(provider: DestinationType): boolean;
-  receive(
-    provider: DestinationType,
-    request: SignedRequest,
-    signal: AbortSignal,
-  ): Promise<InboxOutcome>;
-  /** Every tenant of which something is known, sorted; all others are active. */
-  states(): readonly TenantBillingState[];
-  stateOf(tenant: string): TenantBillingState;
-  /** Durably sets a state that wins until it is cleared. */
-  setManual(tenant: string, state: BillingState, reason: string): Promise<WriteOutcome>;
-  /** Durably clears it, so that what the billing systems have said counts again. */
-  clearManual(tenant: string): Promise<WriteOutcome>;
-  /** Durably takes in what follows from budgets; only what is news leaves a trace. */
-  heedBudgets(said: readonly BudgetSaying[]): Promise<WriteOutcome>;
-  /** The tenants that a budget warns or suspends. */
-  heldByBudgets(): readonly string[];
-  readonly status: () => MarkingStatus;
-  /** Reads what earlier processes have recorded; before it runs. Throws when the ledger cannot be read. */
-  load(): Promise<void>;
-  /** Marks objects until the signal is aborted. */
-  run(signal: AbortSignal): Promise<void>;
-}
-
 export interface EnforcementOptions {
   readonly ledger: RecordStore;
   readonly connection: Pick<Connection, 'request'>;
@@ -90,28 +63,11 @@ export interface EnforcementOptions {
 const PRUNE_INTERVAL_MS = 3_600_000;
 const ROUND_RETRY_MS = 1_000;
 
-/** Knows nothing yet: see {@link Enforcement.load}. */
-export function createEnforcement(options: EnforcementOptions): Enforcement {
-  const { ledger, discovery, ask } = options;
-  const store = new StateStore(ledger);
-  const seen = new SeenAlerts(ledger);
-  const customers = createCustomers({
-    ledger,
-    tenants: () => discovery.tenants(),
-    hasState: (tenant) => store.find(tenant) !== undefined,
-    ask,
-  });
-  return new TenantEnforcement(options, { store, seen, customers });
-}
-
-/** What is kept in the ledger. */
-interface KeptRecords {
-  readonly store: StateStore;
-  readonly seen: SeenAlerts;
-  readonly customers: Customers;
-}
-
-class TenantEnforcement implements Enforcement {
+/**
+ * Alerts of billing systems and what follows from budgets in, billing states and suspension labels out
+ * (docs/how-to/enforcement.md). It knows nothing before {@link load}.
+ */
+export class Enforcement {
   readonly #options: EnforcementOptions;
   readonly #store: StateStore;
   readonly #seen: SeenAlerts;
@@ -123,12 +79,17 @@ class TenantEnforcement implements Enforcement {
   /** Whether tenant clusters are known with the overrides laid over them; nothing is marked before. */
   #mayMark = false;
 
-  constructor(options: EnforcementOptions, { store, seen, customers }: KeptRecords) {
-    const { settings, discovery, registry, clock, logger } = options;
+  constructor(options: EnforcementOptions) {
+    const { ledger, settings, discovery, registry, clock, logger } = options;
     this.#options = options;
-    this.#store = store;
-    this.#seen = seen;
-    this.#customers = customers;
+    this.#store = new StateStore(ledger);
+    this.#seen = new SeenAlerts(ledger);
+    this.#customers = createCustomers({
+      ledger,
+      tenants: () => discovery.tenants(),
+      hasState: (tenant) => this.#store.find(tenant) !== undefined,
+      ask: options.ask,
+    });
     this.#metrics = createEnforcementMetrics(registry, {
       tenantsIn: (state) => this.states().filter((each) => each.state === state).length,
       suspendedClusters: () => this.status().suspendedClusters.length,
@@ -144,9 +105,9 @@ class TenantEnforcement implements Enforcement {
     });
     this.#inbox = new Inbox({
       settings: () => settings.current().enforcement,
-      states: store,
-      seen,
-      customers,
+      states: this.#store,
+      seen: this.#seen,
+      customers: this.#customers,
       keys: new PinnedKeys({
         ask: options.askKeys,
         destinations: () => settings.current().billing.destinations,
@@ -162,13 +123,14 @@ class TenantEnforcement implements Enforcement {
     this.#standing = new StandingWatch({
       ask: options.askStanding,
       providers: () => DESTINATIONS.map(({ type }) => type).filter((type) => this.isEnabled(type)),
-      states: store,
+      states: this.#store,
       hear: (alert, signal) => this.#inbox.hear(alert, signal),
       clock,
       logger,
     });
   }
 
+  /** Whether a billing system's messages can be verified, and so are accepted. */
   isEnabled(provider: DestinationType): boolean {
     const { enforcement, billing } = this.#options.settings.current();
     if ((enforcement.webhookSecrets[provider] ?? []).length > 0) return true;
@@ -187,6 +149,7 @@ class TenantEnforcement implements Enforcement {
     return outcome;
   }
 
+  /** Every tenant of which something is known, sorted; all others are active. */
   states(): readonly TenantBillingState[] {
     return this.#store
       .all()
@@ -198,20 +161,24 @@ class TenantEnforcement implements Enforcement {
     return billingStateOf(this.#store.find(tenant) ?? newRecord(tenant, 0));
   }
 
+  /** Durably sets a state that wins until it is cleared. */
   setManual(tenant: string, state: BillingState, reason: string): Promise<WriteOutcome> {
     return this.#changeManual(tenant, { state, reason });
   }
 
+  /** Durably clears it, so that what the billing systems have said counts again. */
   clearManual(tenant: string): Promise<WriteOutcome> {
     return this.#changeManual(tenant, undefined);
   }
 
+  /** Durably takes in what follows from budgets; only what is news leaves a trace. */
   heedBudgets(said: readonly BudgetSaying[]): Promise<WriteOutcome> {
     const states = this.#store;
     const onChange = (): void => this.#reconcile();
     return this.#inbox.inTurn(() => heedBudgets(said, { ...this.#options, states, onChange }));
   }
 
+  /** The tenants that a budget warns or suspends. */
   heldByBudgets(): readonly string[] {
     const held = this.#store.all().filter((record) => budgetEntry(record) !== undefined);
     return held.map(({ tenant }) => tenant);
@@ -219,6 +186,7 @@ class TenantEnforcement implements Enforcement {
 
   readonly status = (): MarkingStatus => this.#marking.status();
 
+  /** Reads what earlier processes have recorded; before it runs. Throws when the ledger cannot be read. */
   async load(): Promise<void> {
     const problems = await this.#store.load();
     for (const problem of problems) this.#options.logger.error(`[enforcement] ${problem}`);
@@ -226,6 +194,7 @@ class TenantEnforcement implements Enforcement {
     await this.#customers.load();
   }
 
+  /** Marks objects until the signal is aborted. */
   async run(signal: AbortSignal): Promise<void> {
     const { discovery, settings } = this.#options;
     const reconcile = (): void => this.#reconcile();

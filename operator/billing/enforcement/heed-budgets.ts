@@ -11,17 +11,20 @@ import {
   type TenantRecord,
 } from './states/tenant-record.ts';
 
-export interface HeedOptions {
-  readonly states: StateStore;
-  readonly onChange: () => void;
-  readonly clock: Clock;
-  readonly logger: Logger;
-}
-
 /** Durably takes in what follows from budgets, all in one write; what is known already changes nothing. */
 export async function heedBudgets(
   said: readonly BudgetSaying[],
-  { states, onChange, clock, logger }: HeedOptions,
+  {
+    states,
+    onChange,
+    clock,
+    logger,
+  }: {
+    readonly states: StateStore;
+    readonly onChange: () => void;
+    readonly clock: Clock;
+    readonly logger: Logger;
+  },
 ): Promise<WriteOutcome> {
   const now = clock.now();
   const changed = said.flatMap((saying) => {

@@ -4,12 +4,6 @@ import type { Cost, CostRow } from './cost-sums.ts';
 /** All rows of a metric, unit and currency together. */
 export type CostTotal = Omit<CostRow, 'keys'>;
 
-/** All rows in one currency together. */
-export interface CostAmount {
-  readonly currency: string;
-  readonly cost: Cost;
-}
-
 /** In the order in which the rows have them. Costs are the sums of the rows' costs, to the minor unit. */
 export function costTotals(rows: readonly CostRow[]): readonly CostTotal[] {
   const totals = new Map<string, CostTotal>();
@@ -22,7 +16,9 @@ export function costTotals(rows: readonly CostRow[]): readonly CostTotal[] {
 }
 
 /** Sorted by currency; of what has no price there is no amount. */
-export function costAmounts(rows: readonly CostRow[]): readonly CostAmount[] {
+export function costAmounts(
+  rows: readonly CostRow[],
+): readonly { readonly currency: string; readonly cost: Cost }[] {
   const amounts = new Map<string, Cost>();
   for (const { currency, cost } of rows) {
     if (currency === undefined || cost === undefined) continue;

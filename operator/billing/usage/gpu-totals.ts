@@ -14,7 +14,7 @@ import {
   type GpuSeries,
 } from '../../metering/windows/gpu-history/gpu-series.ts';
 import type { GpuSums } from './gpu-sums.ts';
-import type { TimeRange } from './usage-sums.ts';
+import type { TimeRange } from '../../model/window.ts';
 
 export interface GpuQuery {
   readonly range: TimeRange;

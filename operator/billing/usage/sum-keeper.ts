@@ -5,13 +5,6 @@ import type { Logger } from '../../telemetry/logger.ts';
 import { gather } from './gather.ts';
 import type { SumsStore } from './sums-store.ts';
 
-interface SumKeeperOptions {
-  readonly ledger: Ledger;
-  readonly store: SumsStore;
-  readonly clock: Clock;
-  readonly logger: Logger;
-}
-
 /** Between two rounds; what is newer is read from the ledger for each query. */
 const ROUND_MS = 30_000;
 const EXPIRE_MS = 3_600_000;
@@ -25,7 +18,17 @@ export class SumKeeper {
   /** Monotonic milliseconds. */
   #expiredAt = Number.NEGATIVE_INFINITY;
 
-  constructor({ ledger, store, clock, logger }: SumKeeperOptions) {
+  constructor({
+    ledger,
+    store,
+    clock,
+    logger,
+  }: {
+    readonly ledger: Ledger;
+    readonly store: SumsStore;
+    readonly clock: Clock;
+    readonly logger: Logger;
+  }) {
     this.#ledger = ledger;
     this.#store = store;
     this.#clock = clock;

@@ -1,7 +1,7 @@
 import { type Ledger, LedgerReadError, type StoredEvent } from '../../ledger/ledger.ts';
 import { mergeRanges, type SequenceRange } from './event-places.ts';
 import { newerThan } from './newer-than.ts';
-import type { TimeRange } from './usage-sums.ts';
+import type { TimeRange } from '../../model/window.ts';
 
 /** Events whose window starts in a range. */
 export interface EventsQuery {

@@ -11,12 +11,6 @@ export const GROUP_FIELDS = [
   'source',
 ] as const;
 
-/** Milliseconds since the epoch, `from` inclusive, `to` exclusive. */
-export interface TimeRange {
-  readonly from: number;
-  readonly to: number;
-}
-
 /** Whether an item has exactly the values that are asked for. */
 export type EventFilter = (
   item: Pick<UsageEvent, 'tenant' | 'metric' | 'project' | 'region' | 'sku' | 'dimensions'>,

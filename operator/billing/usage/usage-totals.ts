@@ -13,7 +13,8 @@ import { newerThan } from './newer-than.ts';
 import { decodeSums } from './sum-rows.ts';
 import { KEPT_MS, type StoredSums, type SumsStore } from './sums-store.ts';
 import { type EventsQuery, type KnownPlaces, scanFor, tenantEvents } from './tenant-events.ts';
-import type { EventFilter, Summands, TimeRange } from './usage-sums.ts';
+import type { EventFilter, Summands } from './usage-sums.ts';
+import type { TimeRange } from '../../model/window.ts';
 
 export interface TotalsQuery {
   readonly range: TimeRange;

@@ -45,13 +45,9 @@ export class FeedRecords {
         ? createAcknowledgements(ledger, records)
         : NO_ACKNOWLEDGEMENTS;
     this.lateLines = new LateLines({ ...options, name, records });
-    this.parked = new ParkedTenants({
-      records,
-      clock,
-      random,
-      onParked: (tenant, reason) =>
-        log.warn(`parked ${tenant}`, `[${name}] tenant ${tenant} is set aside: ${reason}`),
-    });
+    this.parked = new ParkedTenants(records, clock, random, (tenant, reason) =>
+      log.warn(`parked ${tenant}`, `[${name}] tenant ${tenant} is set aside: ${reason}`),
+    );
     this.leaving = new OffboardRequests(stored);
     this.changes = new PlanChanges({
       ...stored,

@@ -47,14 +47,6 @@ interface ChangeLaneOptions {
   readonly onRefused: (tenant: string, reason: string) => void;
 }
 
-/** When a change is looked at next, by the monotonic clock, and how often it was refused in a row. */
-interface Turn {
-  readonly at: number;
-  readonly failures: number;
-  /** The moment of the change that it is a turn of. */
-  readonly before: number | undefined;
-}
-
 /**
  * Makes changes of plan, each once the old plan has all usage of its side and the destination confirms it
  * (docs/explanation/delivery.md#changes-of-plan). Only the tenant's own usage ever waits for it.
@@ -64,7 +56,16 @@ export class ChangeLane {
   readonly #arrived: ArrivalCheck;
   /** What was set aside before a long stop is tried again from then on. */
   readonly #startedAt: number;
-  readonly #turns = new Map<string, Turn>();
+  /** When a tenant's change is looked at next, by the monotonic clock, and how often it was refused in a row. */
+  readonly #turns = new Map<
+    string,
+    {
+      readonly at: number;
+      readonly failures: number;
+      /** The moment of the change that it is a turn of. */
+      readonly before: number | undefined;
+    }
+  >();
   /** The head by which everything measured of the old side was in the ledger. */
   readonly #marks = new Map<string, { readonly before: number; readonly sequence: number }>();
 

@@ -24,24 +24,29 @@ interface ParkedState {
   readonly events: number;
 }
 
-interface ParkedTenantsOptions {
-  readonly records: DeliveryRecords;
-  readonly clock: Clock;
-  readonly random: () => number;
-  readonly onParked: (tenant: string, reason: string) => void;
-}
-
 /** Which tenants are set aside, why, and when each is tried again. Their events are ledger records. */
 export class ParkedTenants {
-  readonly #options: ParkedTenantsOptions;
+  readonly #records: DeliveryRecords;
+  readonly #clock: Clock;
+  readonly #random: () => number;
+  readonly #onParked: (tenant: string, reason: string) => void;
   readonly #states = new Map<string, ParkedState>();
 
-  constructor(options: ParkedTenantsOptions) {
-    this.#options = options;
+  constructor(
+    records: DeliveryRecords,
+    clock: Clock,
+    random: () => number,
+    onParked: (tenant: string, reason: string) => void,
+  ) {
+    this.#records = records;
+    this.#clock = clock;
+    this.#random = random;
+    this.#onParked = onParked;
   }
 
   async load(): Promise<void> {
-    const { records, onParked } = this.#options;
+    const records = this.#records;
+    const onParked = this.#onParked;
     for await (const { event, at, reason } of records.parked()) {
       const fresh = { reason, fingerprint: '', since: at, failures: 0, retryAt: 0, events: 0 };
       const state = this.#states.get(event.tenant) ?? fresh;
@@ -52,7 +57,9 @@ export class ParkedTenants {
   }
 
   add(tenant: string, reason: string, fingerprint = ''): void {
-    const { clock, random, onParked } = this.#options;
+    const clock = this.#clock;
+    const random = this.#random;
+    const onParked = this.#onParked;
     const known = this.#states.get(tenant);
     if (known !== undefined) {
       // What waits for a change of plan lets the rest go on; what cannot be served does not.
@@ -86,13 +93,14 @@ export class ParkedTenants {
     if (state === undefined || events === 0) return;
     // To the end of the map: of several that wait equally long, the first is served.
     this.#states.delete(tenant);
-    const retryAt = this.#options.clock.monotonic();
+    const retryAt = this.#clock.monotonic();
     this.#states.set(tenant, { ...state, events: state.events - events, failures: 0, retryAt });
   }
 
   /** The tenant could not be served this time either. */
   postpone(tenant: string, reason: string, fingerprint: string, afterMs = 0): void {
-    const { clock, random } = this.#options;
+    const clock = this.#clock;
+    const random = this.#random;
     this.#change(tenant, (state) => {
       const failures = state.failures + 1;
       const wait = Math.max(afterMs, retryDelayMs(failures, random));
@@ -102,13 +110,13 @@ export class ParkedTenants {
 
   /** All that is kept of the tenant waits for the change of its plan, which is looked at again after `ms`. */
   waitForChange(tenant: string, ms: number): void {
-    const retryAt = this.#options.clock.monotonic() + ms;
+    const retryAt = this.#clock.monotonic() + ms;
     this.#change(tenant, () => ({ reason: WAITS_FOR_CHANGE, failures: 0, retryAt }));
   }
 
   /** Whatever the tenant waited for is there. */
   hurry(tenant: string): void {
-    this.#change(tenant, () => ({ retryAt: this.#options.clock.monotonic() }));
+    this.#change(tenant, () => ({ retryAt: this.#clock.monotonic() }));
   }
 
   /** Tries those at once that are no longer what they were at the last attempt. */
@@ -121,7 +129,7 @@ export class ParkedTenants {
 
   /** A tenant whose time to try again has come: of several the one that waits longest. */
   due(): string | undefined {
-    const now = this.#options.clock.monotonic();
+    const now = this.#clock.monotonic();
     let next: readonly [tenant: string, retryAt: number] | undefined;
     for (const [tenant, { retryAt }] of this.#states) {
       if (retryAt <= now && (next === undefined || retryAt < next[1])) next = [tenant, retryAt];
@@ -133,7 +141,7 @@ export class ParkedTenants {
   dueIn(): number | undefined {
     if (this.#states.size === 0) return undefined;
     const next = least([...this.#states.values()].map(({ retryAt }) => retryAt));
-    return Math.max(0, next - this.#options.clock.monotonic());
+    return Math.max(0, next - this.#clock.monotonic());
   }
 
   list(): readonly ParkedTenant[] {

@@ -30,11 +30,6 @@ export type Admission =
   | { readonly kind: 'parked'; readonly reason: string }
   | { readonly kind: 'waiting' };
 
-export interface AdmissionReport {
-  readonly admissions: ReadonlyMap<string, Admission>;
-  readonly blocked?: BlockReason;
-}
-
 interface TenantProvisionerOptions {
   readonly destination: Destination;
   readonly ledger: Ledger;
@@ -74,7 +69,10 @@ export class TenantProvisioner {
   async admit(
     firstEvents: ReadonlyMap<string, UsageEvent>,
     signal: AbortSignal,
-  ): Promise<AdmissionReport> {
+  ): Promise<{
+    readonly admissions: ReadonlyMap<string, Admission>;
+    readonly blocked?: BlockReason;
+  }> {
     const { directory } = this.#options;
     const admissions = new Map<string, Admission>();
     const changes: RecordChange[] = [];

@@ -1,12 +1,6 @@
 import type { Clock } from '../../telemetry/clock.ts';
 import type { TenantSource } from './tenant-directory.ts';
 
-interface UsageToComeOptions {
-  readonly tenants: Pick<TenantSource, 'openGaps'>;
-  readonly clock: Clock;
-  readonly maxBackfillMs: () => number;
-}
-
 /** Something of a tenant that ends at a destination, and may only end after the usage that belongs to it. */
 export interface Ending {
   readonly tenant: string;
@@ -28,7 +22,11 @@ export type UsageToCome = (
   hasOpenGaps?: (tenant: string) => boolean,
 ) => Promise<boolean>;
 
-export function createUsageToCome(options: UsageToComeOptions): UsageToCome {
+export function createUsageToCome(options: {
+  readonly tenants: Pick<TenantSource, 'openGaps'>;
+  readonly clock: Clock;
+  readonly maxBackfillMs: () => number;
+}): UsageToCome {
   const { tenants, clock, maxBackfillMs } = options;
   return async ({ tenant, sequence, since }, cursor, isSetAside, hasOpenGaps) => {
     if (cursor < sequence) return true;

@@ -4,18 +4,6 @@ import type { QueuedEvent } from '../delivery-result.ts';
 import type { PlanChanges } from '../lanes/plan-changes.ts';
 import type { InvoiceReconcile } from './invoice-reconcile.ts';
 
-interface ClosedPeriodsOptions {
-  /** Absent where the destination makes no invoices, or cannot tell of them. */
-  readonly invoices: Pick<InvoiceReconcile, 'closedUntil'> | undefined;
-  /** When usage counts that a change of plan moved. */
-  readonly changes: Pick<PlanChanges, 'sentAt'>;
-  readonly wants: (event: QueuedEvent['event']) => boolean;
-  /** What the billing system does with usage of such periods. */
-  readonly effect: string | undefined;
-  /** What is done with it here (docs/explanation/delivery.md#late-usage). */
-  readonly late: LatePolicy | undefined;
-}
-
 /**
  * Which of the events that an operator sends once more belong to billing periods that are invoiced for good,
  * in words; undefined where none does, as far as the invoices were seen.
@@ -28,7 +16,17 @@ export function createClosedPeriods({
   wants,
   effect,
   late,
-}: ClosedPeriodsOptions): ClosedPeriods {
+}: {
+  /** Absent where the destination makes no invoices, or cannot tell of them. */
+  readonly invoices: Pick<InvoiceReconcile, 'closedUntil'> | undefined;
+  /** When usage counts that a change of plan moved. */
+  readonly changes: Pick<PlanChanges, 'sentAt'>;
+  readonly wants: (event: QueuedEvent['event']) => boolean;
+  /** What the billing system does with usage of such periods. */
+  readonly effect: string | undefined;
+  /** What is done with it here (docs/explanation/delivery.md#late-usage). */
+  readonly late: LatePolicy | undefined;
+}): ClosedPeriods {
   if (invoices === undefined) return async () => undefined;
   return async (again) => {
     const tenants = new Map<string, number>();

@@ -6,12 +6,6 @@ import type { KeptEvent } from '../records/delivery-records.ts';
 
 const HOUR_MS = 3_600_000;
 
-interface DoubtfulLettersOptions {
-  readonly destination: Pick<Destination, 'limits' | 'verify'>;
-  readonly inFlight: Pick<InFlight, 'overdue'>;
-  readonly clock: Clock;
-}
-
 /** Letters that the destination may have taken by an attempt without an answer, and may have forgotten since. */
 export interface Doubts {
   /** Which they are, and what becomes of them when they are sent once more; for people. */
@@ -28,7 +22,11 @@ export function createDoubtfulLetters({
   destination,
   inFlight,
   clock,
-}: DoubtfulLettersOptions): DoubtfulLetters {
+}: {
+  readonly destination: Pick<Destination, 'limits' | 'verify'>;
+  readonly inFlight: Pick<InFlight, 'overdue'>;
+  readonly clock: Clock;
+}): DoubtfulLetters {
   const { idMemoryMs, leastIdMemoryMs } = destination.limits;
   const memoryMs = idMemoryMs ?? leastIdMemoryMs;
   if (memoryMs === undefined) return async () => undefined;

@@ -4,7 +4,7 @@ import { createMemoryLogger } from '../../telemetry/testing/memory-logger.ts';
 import { createFakeDestination } from '../testing/fake-destination.ts';
 import { createHarness, eventsOf, type Harness } from '../testing/harness.ts';
 import { createVirtualClock } from '../testing/virtual-clock.ts';
-import { driftReport, createDriftWatch, type DriftWatch } from './drift-watch.ts';
+import { driftReport, DriftWatch } from './drift-watch.ts';
 import type { ReconcileRow } from './reconcile.ts';
 
 const HOUR_MS = 3_600_000;
@@ -42,7 +42,7 @@ async function watched(): Promise<Watched> {
   await harness.drained();
   const logger = createMemoryLogger();
   const { delivery, ledger, registry } = harness;
-  const watch = createDriftWatch({ delivery, ledger, clock, random: () => 0.5, logger, registry });
+  const watch = new DriftWatch({ delivery, ledger, clock, random: () => 0.5, logger, registry });
   const stopping = new AbortController();
   const running = watch.run(stopping.signal);
   return {

@@ -21,13 +21,6 @@ const AGAIN_AFTER_MS = HOUR_MS;
  */
 const MAX_QUESTIONS = 5_000;
 
-/** Compares yesterday at every destination in the background, and tells what differs. */
-export interface DriftWatch {
-  run(signal: AbortSignal): Promise<void>;
-  /** The last comparison at a destination; undefined before the first. */
-  reportOf(destination: string): DriftReport | undefined;
-}
-
 interface DriftWatchOptions {
   readonly delivery: Pick<Delivery, 'statuses' | 'reconcile'>;
   readonly ledger: Pick<Ledger, 'stats'>;
@@ -38,45 +31,79 @@ interface DriftWatchOptions {
   readonly registry: Registry;
 }
 
-export function createDriftWatch(options: DriftWatchOptions): DriftWatch {
-  const { delivery, ledger, clock, logger } = options;
-  const reports = new Map<string, DriftReport>();
+/** Compares yesterday at every destination in the background, and tells what differs. */
+export class DriftWatch {
+  readonly #options: DriftWatchOptions;
+  readonly #reports = new Map<string, DriftReport>();
 
-  const current = (): readonly (readonly [string, DriftReport])[] =>
-    delivery.statuses().flatMap(({ name }) => {
-      const report = reports.get(name);
-      return report === undefined ? [] : [[name, report] as const];
-    });
-  destinationGauge(
-    options.registry,
-    {
-      name: 'meterfeed_destination_drift_rows',
-      help: 'Pairs of tenant and metric of which the destination has another sum for yesterday than it was given',
-    },
-    current,
-    ({ differing }) => differing,
-  );
-  destinationGauge(
-    options.registry,
-    {
-      name: 'meterfeed_destination_drift_compared_timestamp_seconds',
-      help: 'When yesterday was last compared at the destination',
-    },
-    current,
-    ({ comparedAt }) => comparedAt / 1000,
-  );
+  constructor(options: DriftWatchOptions) {
+    this.#options = options;
+    const current = () =>
+      options.delivery.statuses().flatMap(({ name }) => {
+        const report = this.#reports.get(name);
+        return report === undefined ? [] : [[name, report] as const];
+      });
+    destinationGauge(
+      options.registry,
+      {
+        name: 'meterfeed_destination_drift_rows',
+        help: 'Pairs of tenant and metric of which the destination has another sum for yesterday than it was given',
+      },
+      current,
+      ({ differing }) => differing,
+    );
+    destinationGauge(
+      options.registry,
+      {
+        name: 'meterfeed_destination_drift_compared_timestamp_seconds',
+        help: 'When yesterday was last compared at the destination',
+      },
+      current,
+      ({ comparedAt }) => comparedAt / 1000,
+    );
+  }
 
-  const isDue = (name: string, day: number, now: number): boolean => {
+  async run(signal: AbortSignal): Promise<void> {
+    while (!signal.aborted) {
+      await this.#options.clock.sleep(CHECK_EVERY_MS, signal).catch(() => undefined);
+      if (!signal.aborted) await this.#round(signal);
+    }
+  }
+
+  /** The last comparison at a destination; undefined before the first. */
+  reportOf(destination: string): DriftReport | undefined {
+    return this.#reports.get(destination);
+  }
+
+  async #round(signal: AbortSignal): Promise<void> {
+    const { delivery, ledger, clock, logger } = this.#options;
+    const now = clock.now();
+    const day = Math.floor(now / DAY_MS) * DAY_MS - DAY_MS;
+    // What is deleted cannot be added up any more.
+    if (ledger.stats().horizon > day) return;
+    for (const { name, suspended, bootstrapped } of delivery.statuses()) {
+      if (signal.aborted || suspended || !bootstrapped || !this.#isDue(name, day, now)) continue;
+      try {
+        await this.#compare(name, day, signal);
+      } catch (error) {
+        if (signal.aborted) return;
+        logger.warn(`[${name}] yesterday could not be compared: ${errorText(error)}`);
+      }
+    }
+  }
+
+  #isDue(name: string, day: number, now: number): boolean {
     if (now < day + DAY_MS + SETTLING_MS) return false;
-    const last = reports.get(name);
+    const last = this.#reports.get(name);
     if (last?.day !== day) return true;
     const settled = last.differing === 0 && last.unanswered === 0;
     return !settled && now - last.comparedAt >= AGAIN_AFTER_MS;
-  };
+  }
 
-  const compare = async (name: string, day: number, signal: AbortSignal): Promise<void> => {
+  async #compare(name: string, day: number, signal: AbortSignal): Promise<void> {
+    const { delivery, clock, logger, random } = this.#options;
     const range = { from: day, to: day + DAY_MS };
-    const query = { ...range, questions: MAX_QUESTIONS, beginAt: options.random() };
+    const query = { ...range, questions: MAX_QUESTIONS, beginAt: random() };
     const outcome = await delivery.reconcile(name, query, signal);
     if (signal.aborted || outcome.kind === 'unknown-destination') return;
     if (outcome.kind === 'failed') {
@@ -84,40 +111,14 @@ export function createDriftWatch(options: DriftWatchOptions): DriftWatch {
       return;
     }
     const report = driftReport(day, outcome.rows, clock.now());
-    reports.set(name, report);
+    this.#reports.set(name, report);
     const [first] = report.examples;
     if (first === undefined) return;
     const date = new Date(day).toISOString().slice(0, 10);
     logger.warn(
       `[${name}] ${report.differing} sums of ${date} differ from what was delivered, such as ${first.metric} of ${first.tenant} by ${first.difference}`,
     );
-  };
-
-  const round = async (signal: AbortSignal): Promise<void> => {
-    const now = clock.now();
-    const day = Math.floor(now / DAY_MS) * DAY_MS - DAY_MS;
-    // What is deleted cannot be added up any more.
-    if (ledger.stats().horizon > day) return;
-    for (const { name, suspended, bootstrapped } of delivery.statuses()) {
-      if (signal.aborted || suspended || !bootstrapped || !isDue(name, day, now)) continue;
-      try {
-        await compare(name, day, signal);
-      } catch (error) {
-        if (signal.aborted) return;
-        logger.warn(`[${name}] yesterday could not be compared: ${errorText(error)}`);
-      }
-    }
-  };
-
-  return {
-    run: async (signal) => {
-      while (!signal.aborted) {
-        await clock.sleep(CHECK_EVERY_MS, signal).catch(() => undefined);
-        if (!signal.aborted) await round(signal);
-      }
-    },
-    reportOf: (destination) => reports.get(destination),
-  };
+  }
 }
 
 const MAX_EXAMPLES = 20;
@@ -134,14 +135,12 @@ export interface DriftReport {
   readonly unanswered: number;
   readonly differing: number;
   /** The first of those that differ. */
-  readonly examples: readonly Drift[];
-}
-
-export interface Drift {
-  readonly tenant: string;
-  readonly metric: string;
-  /** What the destination has − what it was given, plain decimal text; may be negative. */
-  readonly difference: string;
+  readonly examples: readonly {
+    readonly tenant: string;
+    readonly metric: string;
+    /** What the destination has − what it was given, plain decimal text; may be negative. */
+    readonly difference: string;
+  }[];
 }
 
 export function driftReport(

@@ -41,15 +41,16 @@ export interface TenantBalances {
   open: readonly OpenUsage[];
   readonly metrics: Map<string, Balance>;
   /** What of each invoice is in the balances, by metric. */
-  readonly counted: Map<string, CountedInvoice>;
+  readonly counted: Map<
+    string,
+    {
+      readonly at: number;
+      /** By metric. */
+      readonly sums: ReadonlyMap<string, CountedLines>;
+    }
+  >;
   /** Whom its invoices are made for, as the billing system said last. */
   payer?: string;
-}
-
-export interface CountedInvoice {
-  readonly at: number;
-  /** By metric. */
-  readonly sums: ReadonlyMap<string, CountedLines>;
 }
 
 export interface CountedLines {

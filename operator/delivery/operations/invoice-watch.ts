@@ -9,11 +9,6 @@ const LOOK_EVERY_MS = 600_000;
 /** Tenants whose invoices a destination is asked for in one round. */
 const TENANTS = 200;
 
-/** Holds invoices against what was delivered, in the background, and tells what differs. */
-export interface InvoiceWatch {
-  run(signal: AbortSignal): Promise<void>;
-}
-
 interface InvoiceWatchOptions {
   readonly delivery: Pick<Delivery, 'statuses' | 'lookAtInvoices'>;
   readonly clock: Clock;
@@ -21,63 +16,70 @@ interface InvoiceWatchOptions {
   readonly registry: Registry;
 }
 
-export function createInvoiceWatch(options: InvoiceWatchOptions): InvoiceWatch {
-  const { delivery, clock, logger } = options;
-  const told = new Map<string, string>();
-  const current = () =>
-    delivery
-      .statuses()
-      .flatMap(({ name, invoices }) => (invoices === undefined ? [] : [[name, invoices] as const]));
-  destinationGauge(
-    options.registry,
-    {
-      name: 'meterfeed_destination_invoice_mismatches',
-      help: 'Pairs of tenant and metric of which other usage is invoiced than was delivered',
-    },
-    current,
-    ({ differing }) => differing,
-  );
-  destinationGauge(
-    options.registry,
-    {
-      name: 'meterfeed_destination_invoices_unanswered',
-      help: 'Tenants whose invoices the destination could not be asked for',
-    },
-    current,
-    ({ unanswered }) => unanswered,
-  );
+/** Compares invoices with what was delivered, in the background, and logs what differs. */
+export class InvoiceWatch {
+  readonly #options: InvoiceWatchOptions;
+  readonly #told = new Map<string, string>();
 
-  const tell = (name: string): void => {
-    const report = delivery.statuses().find((status) => status.name === name)?.invoices;
-    const [first] = report?.examples ?? [];
-    const text =
-      first &&
-      `${report?.differing} sums on invoices differ from what was delivered, such as ${first.metric} of ${first.tenant} by ${first.difference}: ${first.cause}`;
-    if (text !== undefined && told.get(name) !== text) logger.warn(`[${name}] ${text}`);
-    if (text === undefined) told.delete(name);
-    else told.set(name, text);
-  };
+  constructor(options: InvoiceWatchOptions) {
+    this.#options = options;
+    const current = () =>
+      options.delivery
+        .statuses()
+        .flatMap(({ name, invoices }) =>
+          invoices === undefined ? [] : [[name, invoices] as const],
+        );
+    destinationGauge(
+      options.registry,
+      {
+        name: 'meterfeed_destination_invoice_mismatches',
+        help: 'Pairs of tenant and metric of which other usage is invoiced than was delivered',
+      },
+      current,
+      ({ differing }) => differing,
+    );
+    destinationGauge(
+      options.registry,
+      {
+        name: 'meterfeed_destination_invoices_unanswered',
+        help: 'Tenants whose invoices the destination could not be asked for',
+      },
+      current,
+      ({ unanswered }) => unanswered,
+    );
+  }
 
-  const round = async (signal: AbortSignal): Promise<void> => {
+  async run(signal: AbortSignal): Promise<void> {
+    while (!signal.aborted) {
+      await this.#round(signal);
+      await this.#options.clock.sleep(LOOK_EVERY_MS, signal).catch(() => undefined);
+    }
+  }
+
+  async #round(signal: AbortSignal): Promise<void> {
+    const { delivery, logger } = this.#options;
     for (const { name, suspended, bootstrapped } of delivery.statuses()) {
       if (signal.aborted || suspended || !bootstrapped) continue;
       try {
         const failed = await delivery.lookAtInvoices(name, TENANTS, signal);
         if (failed !== undefined) logger.warn(`[${name}] invoices: ${failed.message}`);
-        tell(name);
+        this.#tell(name);
       } catch (error) {
         if (signal.aborted) return;
         logger.warn(`[${name}] invoices could not be compared: ${errorText(error)}`);
       }
     }
-  };
+  }
 
-  return {
-    run: async (signal) => {
-      while (!signal.aborted) {
-        await round(signal);
-        await clock.sleep(LOOK_EVERY_MS, signal).catch(() => undefined);
-      }
-    },
-  };
+  #tell(name: string): void {
+    const { delivery, logger } = this.#options;
+    const report = delivery.statuses().find((status) => status.name === name)?.invoices;
+    const [first] = report?.examples ?? [];
+    const text =
+      first &&
+      `${report?.differing} sums on invoices differ from what was delivered, such as ${first.metric} of ${first.tenant} by ${first.difference}: ${first.cause}`;
+    if (text !== undefined && this.#told.get(name) !== text) logger.warn(`[${name}] ${text}`);
+    if (text === undefined) this.#told.delete(name);
+    else this.#told.set(name, text);
+  }
 }

@@ -49,34 +49,28 @@ export interface FeederState {
  */
 export function createDeliveryRecords(ledger: Ledger, name: string) {
   const root = `delivery/${encodeURIComponent(name)}`;
-  const tenantKey = (kind: string, tenant: string): string =>
-    `${root}/${kind}/${encodeURIComponent(tenant)}`;
-  const acknowledgedKey = (chunk: number): string => `${root}/acknowledged/${padded(chunk)}`;
-  const deadKey = (sequence: number): string => `${root}/dead/${padded(sequence)}`;
-  const replayKey = (sequence: number): string => `${root}/replay/${padded(sequence)}`;
-  const parkedKey = (tenant: string, sequence: number): string =>
-    `${tenantKey('parked', tenant)}/${padded(sequence)}`;
-
-  async function* kept(prefix: string): AsyncGenerator<KeptEvent> {
-    for await (const [key, value] of ledger.records(prefix)) yield decodeKept(key, value);
-  }
-  async function one<T>(key: string): Promise<T | undefined> {
-    const value = await ledger.record(key);
-    return value === undefined ? undefined : (JSON.parse(value) as T);
-  }
-  async function* all<T>(prefix: string): AsyncGenerator<T> {
-    for await (const [, value] of ledger.records(prefix)) yield JSON.parse(value) as T;
-  }
-
   return {
-    state: () => one<FeederState>(`${root}/state`),
+    ...cursorRecords(ledger, root),
+    ...keptEvents(ledger, root),
+    ...tenantRecords(ledger, root),
+    ...sumRecords(ledger, root),
+  };
+}
+
+export type DeliveryRecords = ReturnType<typeof createDeliveryRecords>;
+
+/** The state of the feed, and which events behind the cursor were not sent, are in flight, or were acknowledged. */
+function cursorRecords(ledger: Ledger, root: string) {
+  const acknowledgedKey = (chunk: number): string => `${root}/acknowledged/${padded(chunk)}`;
+  return {
+    state: () => one<FeederState>(ledger, `${root}/state`),
     putState: (state: FeederState): RecordChange => put(`${root}/state`, state),
 
     /** What was billed apart from the usage of its time was not sent either. */
     unsent: async (): Promise<UnsentRanges> => {
-      const withheld = (await one<UnsentRanges>(`${root}/withheld`)) ?? [];
+      const withheld = (await one<UnsentRanges>(ledger, `${root}/withheld`)) ?? [];
       const apart: number[] = [];
-      for await (const { parts } of all<StoredLine>(`${root}/late/`)) {
+      for await (const { parts } of all<StoredLine>(ledger, `${root}/late/`)) {
         for (const { sequence } of parts) apart.push(sequence);
       }
       return withSequences(withheld, apart);
@@ -85,7 +79,7 @@ export function createDeliveryRecords(ledger: Ledger, name: string) {
       unsent.length === 0 ? drop(`${root}/withheld`) : put(`${root}/withheld`, unsent),
 
     /** `[sequence, first attempt in milliseconds since the epoch]` of each event in flight. */
-    inFlight: () => one<readonly (readonly [number, number])[]>(`${root}/in-flight`),
+    inFlight: () => one<readonly (readonly [number, number])[]>(ledger, `${root}/in-flight`),
     putInFlight: (entries: readonly (readonly [number, number])[]): RecordChange =>
       entries.length === 0 ? drop(`${root}/in-flight`) : put(`${root}/in-flight`, entries),
 
@@ -99,7 +93,20 @@ export function createDeliveryRecords(ledger: Ledger, name: string) {
       value: bits.toString('base64'),
     }),
     dropAcknowledged: (chunk: number): RecordChange => drop(acknowledgedKey(chunk)),
+  };
+}
 
+/** Events kept out of the cursor's way: dead letters, those that are sent once more, and those that wait for their tenant. */
+function keptEvents(ledger: Ledger, root: string) {
+  const deadKey = (sequence: number): string => `${root}/dead/${padded(sequence)}`;
+  const replayKey = (sequence: number): string => `${root}/replay/${padded(sequence)}`;
+  const parkedKey = (tenant: string, sequence: number): string =>
+    `${keyOf(root, 'parked', tenant)}/${padded(sequence)}`;
+  async function* kept(prefix: string): AsyncGenerator<KeptEvent> {
+    for await (const [key, value] of ledger.records(prefix)) yield decodeKept(key, value);
+  }
+
+  return {
     dead: () => kept(`${root}/dead/`),
     deadLetter: async (sequence: number): Promise<KeptEvent | undefined> => {
       const value = await ledger.record(deadKey(sequence));
@@ -113,29 +120,44 @@ export function createDeliveryRecords(ledger: Ledger, name: string) {
     dropReplay: (sequence: number): RecordChange => drop(replayKey(sequence)),
 
     parked: () => kept(`${root}/parked/`),
-    parkedOf: (tenant: string) => kept(`${tenantKey('parked', tenant)}/`),
+    parkedOf: (tenant: string) => kept(`${keyOf(root, 'parked', tenant)}/`),
     putParked: (event: KeptEvent): RecordChange =>
       putKept(parkedKey(event.event.tenant, event.sequence), event),
     dropParked: (tenant: string, sequence: number): RecordChange =>
       drop(parkedKey(tenant, sequence)),
+  };
+}
 
+/** Tenants as they were provisioned, those that are to be offboarded, and changes of their plans. */
+function tenantRecords(ledger: Ledger, root: string) {
+  return {
     tenant: async (id: string): Promise<Tenant | undefined> => {
-      const stored = await one<Tenant>(tenantKey('tenant', id));
+      const stored = await one<Tenant>(ledger, keyOf(root, 'tenant', id));
       return stored && storedTenant(stored);
     },
-    putTenant: (tenant: Tenant): RecordChange => put(tenantKey('tenant', tenant.id), tenant),
-    dropTenant: (id: string): RecordChange => drop(tenantKey('tenant', id)),
+    putTenant: (tenant: Tenant): RecordChange => put(keyOf(root, 'tenant', tenant.id), tenant),
+    dropTenant: (id: string): RecordChange => drop(keyOf(root, 'tenant', id)),
 
     offboards: async function* (): AsyncGenerator<OffboardRequest> {
-      for await (const request of all<OffboardRequest>(`${root}/offboard/`)) {
+      for await (const request of all<OffboardRequest>(ledger, `${root}/offboard/`)) {
         yield { ...request, tenant: storedTenant(request.tenant) };
       }
     },
     putOffboard: (request: OffboardRequest): RecordChange =>
-      put(tenantKey('offboard', request.tenant.id), request),
-    dropOffboard: (id: string): RecordChange => drop(tenantKey('offboard', id)),
+      put(keyOf(root, 'offboard', request.tenant.id), request),
+    dropOffboard: (id: string): RecordChange => drop(keyOf(root, 'offboard', id)),
 
-    late: () => all<StoredLine>(`${root}/late/`),
+    changes: () => all<TenantChanges>(ledger, `${root}/change/`),
+    putChanges: (changes: TenantChanges): RecordChange =>
+      put(keyOf(root, 'change', changes.tenant), changes),
+    dropChanges: (id: string): RecordChange => drop(keyOf(root, 'change', id)),
+  };
+}
+
+/** Late usage that is billed as one amount, and what an earlier version sent as sums. */
+function sumRecords(ledger: Ledger, root: string) {
+  return {
+    late: () => all<StoredLine>(ledger, `${root}/late/`),
     putLate: (line: StoredLine): RecordChange => put(`${root}/late/${line.id}`, line),
     dropLate: (id: string): RecordChange => drop(`${root}/late/${id}`),
 
@@ -145,7 +167,7 @@ export function createDeliveryRecords(ledger: Ledger, name: string) {
      */
     sumsUntil: async (): Promise<number> => {
       let until = 0;
-      for await (const { to } of all<{ readonly to: number }>(`${root}/aggregated/`)) {
+      for await (const { to } of all<{ readonly to: number }>(ledger, `${root}/aggregated/`)) {
         until = Math.max(until, to);
       }
       return until;
@@ -153,15 +175,21 @@ export function createDeliveryRecords(ledger: Ledger, name: string) {
     dropSums: async function* (): AsyncGenerator<RecordChange> {
       for await (const [key] of ledger.records(`${root}/aggregated/`)) yield drop(key);
     },
-
-    changes: () => all<TenantChanges>(`${root}/change/`),
-    putChanges: (changes: TenantChanges): RecordChange =>
-      put(tenantKey('change', changes.tenant), changes),
-    dropChanges: (id: string): RecordChange => drop(tenantKey('change', id)),
   };
 }
 
-export type DeliveryRecords = ReturnType<typeof createDeliveryRecords>;
+function keyOf(root: string, kind: string, tenant: string): string {
+  return `${root}/${kind}/${encodeURIComponent(tenant)}`;
+}
+
+async function one<T>(ledger: Ledger, key: string): Promise<T | undefined> {
+  const value = await ledger.record(key);
+  return value === undefined ? undefined : (JSON.parse(value) as T);
+}
+
+async function* all<T>(ledger: Ledger, prefix: string): AsyncGenerator<T> {
+  for await (const [, value] of ledger.records(prefix)) yield JSON.parse(value) as T;
+}
 
 /** The first `limit` of a listing. */
 export async function firstOf<T>(listing: AsyncIterable<T>, limit: number): Promise<T[]> {

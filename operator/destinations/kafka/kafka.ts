@@ -19,7 +19,7 @@ import { SizedEvents } from '../sized-events.ts';
 import type { WriteOutcome } from './outcome.ts';
 import { type KafkaRecord, recordBytes, recordOf } from './record.ts';
 import { type KafkaSettings, loginProblem } from './settings.ts';
-import { createTopicWriter, type TopicWriter } from './topic-writer.ts';
+import { TopicWriter } from './topic-writer.ts';
 
 const BATCH_EVENTS = 500;
 /** Half of what a broker takes by default (message.max.bytes), as all may go to one partition. */
@@ -48,7 +48,7 @@ export class Kafka implements Destination {
     if (problem !== undefined) throw new TypeError(problem);
     this.name = name;
     this.#settings = settings;
-    this.#writer = createTopicWriter({ settings, lookup: createGuardedLookup() });
+    this.#writer = new TopicWriter(settings, createGuardedLookup());
     const { source, contentMode } = settings;
     this.#records = new SizedEvents(
       (event) => recordOf(usageCloudEvent(event, source), contentMode),

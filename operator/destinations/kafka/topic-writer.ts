@@ -9,33 +9,18 @@ import type { KafkaSettings } from './settings.ts';
 const WRITE_MS = 60_000;
 const DELIVERED: WriteOutcome = { kind: 'delivered' };
 
-/** Writes records to the end of a topic. */
-export interface TopicWriter {
-  /** `outcomes[i]` belongs to `records[i]`. Records of a key are in order. Never throws. */
-  append(records: readonly KafkaRecord[], signal: AbortSignal): Promise<readonly WriteOutcome[]>;
-  close(): Promise<void>;
-}
-
-interface TopicWriterOptions {
-  readonly settings: KafkaSettings;
-  readonly lookup: LookupFunction;
-}
-
-/** Connects with the first record. */
-export function createTopicWriter(options: TopicWriterOptions): TopicWriter {
-  return new ProducingWriter(options);
-}
-
-class ProducingWriter implements TopicWriter {
+/** Writes records to the end of a topic. Connects with the first record. */
+export class TopicWriter {
   readonly #settings: KafkaSettings;
   readonly #lookup: LookupFunction;
   #connected: Connected | undefined;
 
-  constructor({ settings, lookup }: TopicWriterOptions) {
+  constructor(settings: KafkaSettings, lookup: LookupFunction) {
     this.#settings = settings;
     this.#lookup = lookup;
   }
 
+  /** `outcomes[i]` belongs to `records[i]`. Records of a key are in order. Never throws. */
   async append(
     records: readonly KafkaRecord[],
     signal: AbortSignal,

@@ -14,6 +14,7 @@ import { idsOf, type LagoIds } from './customers.ts';
 import type { LagoClient } from './lago-client.ts';
 import { findActive } from './subscriptions.ts';
 import { mayHaveUsage, usageFees, type UsageFees } from './usage-fees.ts';
+import type { TimeRange } from '../../model/window.ts';
 
 const DAY_MS = 86_400_000;
 
@@ -72,11 +73,11 @@ export async function draftPeriods(
   client: LagoClient,
   { customer, subscription }: Pick<LagoIds, 'customer' | 'subscription'>,
   signal: AbortSignal,
-): Promise<readonly Period[] | ApiProblem> {
+): Promise<readonly TimeRange[] | ApiProblem> {
   const query = new URLSearchParams({ external_customer_id: customer, status: 'draft' });
   const list = await client.list(`/invoices?${query.toString()}`, 'invoices', signal);
   if (list.kind !== 'list') return list;
-  const periods: Period[] = [];
+  const periods: TimeRange[] = [];
   for (const { lago_id: id } of list.items) {
     const answer = await client.get(`/invoices/${encodeURIComponent(String(id))}`, signal);
     if (answer.kind !== 'ok') return answer;
@@ -91,14 +92,8 @@ function afterChange(from: number, invoices: readonly FinalInvoice[]): number {
   return invoices.some(({ until }) => until > from && until <= next) ? next : from;
 }
 
-/** `[from, to)`, milliseconds since the epoch. */
-export interface Period {
-  readonly from: number;
-  readonly to: number;
-}
-
 /** The stretches of a subscription whose usage is on an invoice: of its old plan and its new one, each its own. */
-function periodsOf(invoice: JsonObject, subscription: string): readonly Period[] {
+function periodsOf(invoice: JsonObject, subscription: string): readonly TimeRange[] {
   return objectsOf(invoice, 'billing_periods')
     .filter((period) => textOf(period, 'external_subscription_id') === subscription)
     .flatMap((period) => {
@@ -108,7 +103,7 @@ function periodsOf(invoice: JsonObject, subscription: string): readonly Period[]
     });
 }
 
-function readInvoice({ invoice, fees }: UsageFees, periods: readonly Period[]): FinalInvoice {
+function readInvoice({ invoice, fees }: UsageFees, periods: readonly TimeRange[]): FinalInvoice {
   const until = greatest(periods.map(({ to }) => to));
   const whole = { from: least(periods.map(({ from }) => from)), to: until };
   const lines = fees.flatMap((fee): readonly UsageLine[] => {

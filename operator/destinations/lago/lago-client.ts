@@ -52,14 +52,6 @@ const LAGO: Vendor = {
   },
 };
 
-interface LagoClientOptions {
-  readonly name: string;
-  readonly url: string;
-  readonly apiKey: Secret;
-  readonly outbound: Outbound;
-  readonly clock: Clock;
-}
-
 /** Lago's API, one attempt for each call. */
 export class LagoClient {
   readonly #api: JsonApi;
@@ -68,7 +60,19 @@ export class LagoClient {
   /** When the last call was made, or is to be, by the monotonic clock. */
   #lastCall = Number.NEGATIVE_INFINITY;
 
-  constructor({ name, url, apiKey, outbound, clock }: LagoClientOptions) {
+  constructor({
+    name,
+    url,
+    apiKey,
+    outbound,
+    clock,
+  }: {
+    readonly name: string;
+    readonly url: string;
+    readonly apiKey: Secret;
+    readonly outbound: Outbound;
+    readonly clock: Clock;
+  }) {
     this.#clock = clock;
     this.#api = new JsonApi({
       name,

@@ -82,7 +82,7 @@ export class Lago implements Destination {
     this.plans = provisioner;
     this.sums = { total: (query, signal) => sumAtLago(client, fieldOf, query, signal) };
     this.invoices = new LagoInvoices(client);
-    this.late = new LagoLate({ client, fieldOf });
+    this.late = new LagoLate(client, fieldOf);
     this.prices = {
       compare: (query, signal) => pricesAtLago(client, settings.planCode, query, signal),
       unpriced: () => this.#unpriced.unpriced((code) => plans.known(code)),

@@ -20,21 +20,18 @@ const ADD_ON = 'meterfeed_late_usage';
 /** A request whose answer was lost may still be carried out: nobody looks for what it made before. */
 const SETTLED_MS = 300_000;
 
-interface LagoLateOptions {
-  readonly client: LagoClient;
-  /** The property that Lago sums, by metric. */
-  readonly fieldOf: (metric: string) => string | undefined;
-}
-
 /**
  * Late usage at Lago: a one-off invoice of its own, since nothing can be added to the next one, or a credit note
  * for the invoice that has it. Lago knows no idempotency keys, so that what was made is found again by the text that it bears.
  */
 export class LagoLate implements LateBiller {
-  readonly #options: LagoLateOptions;
+  readonly #client: LagoClient;
+  /** The property that Lago sums, by metric. */
+  readonly #fieldOf: (metric: string) => string | undefined;
 
-  constructor(options: LagoLateOptions) {
-    this.#options = options;
+  constructor(client: LagoClient, fieldOf: (metric: string) => string | undefined) {
+    this.#client = client;
+    this.#fieldOf = fieldOf;
   }
 
   async price(
@@ -66,7 +63,8 @@ export class LagoLate implements LateBiller {
     invoices: readonly UsageFees[],
     signal: AbortSignal,
   ): Promise<LatePricing> {
-    const { client, fieldOf } = this.#options;
+    const client = this.#client;
+    const fieldOf = this.#fieldOf;
     const known = await client.get(`/events/${encodeURIComponent(event.id)}`, signal);
     if (known.kind === 'ok') return { kind: 'delivered' };
     if (known.kind !== 'refused' || known.status !== 404) return failedStep(known);
@@ -107,7 +105,7 @@ export class LagoLate implements LateBiller {
     );
     const plan = textOf(own ?? {}, 'plan_code');
     if (plan === undefined) return true;
-    const answer = await this.#options.client.get(`/plans/${encodeURIComponent(plan)}`, signal);
+    const answer = await this.#client.get(`/plans/${encodeURIComponent(plan)}`, signal);
     if (answer.kind !== 'ok') return answer;
     const charge = objectsOf(objectOf(answer.body, 'plan'), 'charges').find(
       (one) => textOf(one, 'lago_id') === textOf(fee, 'lago_charge_id'),
@@ -121,7 +119,7 @@ export class LagoLate implements LateBiller {
   }
 
   async #invoice(ids: LagoIds, line: LateLine, signal: AbortSignal): Promise<LateOutcome> {
-    const { client } = this.#options;
+    const client = this.#client;
     const { currency } = line.price;
     const query = new URLSearchParams({
       external_customer_id: ids.customer,
@@ -157,7 +155,7 @@ export class LagoLate implements LateBiller {
 
   /** Credits what Lago's own estimate says: with the taxes of the fee, and without what coupons took off. */
   async #credit(ids: LagoIds, line: LateLine, signal: AbortSignal): Promise<LateOutcome> {
-    const { client } = this.#options;
+    const client = this.#client;
     const query = new URLSearchParams({ external_customer_id: ids.customer });
     const list = await client.list(`/credit_notes?${query.toString()}`, 'credit_notes', signal);
     if (list.kind !== 'list') return failedStep(list);
@@ -187,7 +185,7 @@ export class LagoLate implements LateBiller {
 
   /** Its own price is never used. */
   async #ensureAddOn(currency: string, signal: AbortSignal): Promise<ApiProblem | undefined> {
-    const { client } = this.#options;
+    const client = this.#client;
     const known = await client.get(`/add_ons/${ADD_ON}`, signal);
     if (known.kind === 'ok') return undefined;
     if (known.kind !== 'refused' || known.code !== 'add_on_not_found') return known;
@@ -209,7 +207,7 @@ export class LagoLate implements LateBiller {
     since: number,
     signal: AbortSignal,
   ): Promise<readonly UsageFees[] | ApiProblem> {
-    const { client } = this.#options;
+    const client = this.#client;
     const query = new URLSearchParams({
       external_customer_id: customer,
       issuing_date_from: dayOf(since - DAY_MS),

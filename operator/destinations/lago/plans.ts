@@ -31,12 +31,7 @@ export interface LagoCharge {
   readonly metric: string;
   /** Plain text of a standard charge's amount; undefined for other models. */
   readonly amount: string | undefined;
-  readonly filters: readonly LagoChargeFilter[];
-}
-
-export interface LagoChargeFilter {
-  readonly values: JsonObject;
-  readonly amount: string | undefined;
+  readonly filters: readonly { readonly values: JsonObject; readonly amount: string | undefined }[];
 }
 
 export type PlanOutcome =

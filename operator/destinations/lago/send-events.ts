@@ -4,9 +4,10 @@ import type { DeliveryOutcome } from '../destination.ts';
 import type { ApiProblem, ApiRefusal } from '../json-api/answer.ts';
 import { type LineItem, sendInLines } from '../lines.ts';
 import type { LagoMetric } from './billable-metrics.ts';
-import { draftPeriods, type Period } from './invoices.ts';
+import { draftPeriods } from './invoices.ts';
 import { failedStep, type LagoClient } from './lago-client.ts';
 import type { ActiveSubscriptions } from './subscriptions.ts';
+import type { TimeRange } from '../../model/window.ts';
 
 /** Lago's own limit of events in a call; its operator can change it. */
 export const CALL_EVENTS = 100;
@@ -34,7 +35,7 @@ interface LagoSenderOptions {
 }
 
 /** The stretches of a subscription that drafts are for, or why they are unknown, by the subscription's id. */
-type Drafts = ReadonlyMap<string, readonly Period[] | ApiProblem>;
+type Drafts = ReadonlyMap<string, readonly TimeRange[] | ApiProblem>;
 
 /**
  * Sends events, several calls at a time. All events of a tenant go through one line of calls, so that
@@ -68,7 +69,7 @@ export class LagoSender {
   /** The drafts of each subscription that events are too early for, by its id: usually of none. */
   async #draftsFor(events: readonly UsageEvent[], signal: AbortSignal): Promise<Drafts> {
     const { client, subscriptions, subscriptionOf } = this.#options;
-    const drafts = new Map<string, readonly Period[] | ApiProblem>();
+    const drafts = new Map<string, readonly TimeRange[] | ApiProblem>();
     for (const { tenant, window_start } of events) {
       const subscription = subscriptions.find(subscriptionOf(tenant));
       if (subscription === undefined || drafts.has(subscription.externalId)) continue;

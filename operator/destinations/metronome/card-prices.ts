@@ -58,16 +58,10 @@ export async function pricesAtMetronome(
   return { kind: 'compared', books: compared };
 }
 
-interface Moment {
-  readonly billing: Billing;
-  readonly at: number;
-  readonly day: string;
-}
-
 async function compareBook(
   { client, rateCards, rateCard }: CardPricesOptions,
   { book, isDefault }: MeantBook,
-  { billing, at, day }: Moment,
+  { billing, at, day }: { readonly billing: Billing; readonly at: number; readonly day: string },
   signal: AbortSignal,
 ): Promise<ComparedBook | ApiProblem> {
   const plan = isDefault ? (rateCard ?? book.name) : book.name;

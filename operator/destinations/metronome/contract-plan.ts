@@ -76,18 +76,15 @@ function dueAfter(ms: number, change: PlanChange): number {
   return change === 'period-end' ? nextMonth(ms) : nextHour(ms);
 }
 
-/** A contract of ours that covers usage of another one. */
-export interface Overlap {
-  readonly contract: Contract;
-  /** Where the other one begins: no later than `contract` does, where nothing may be left of that. */
-  readonly at: number;
-}
-
 /**
  * Contracts of ours that cover usage which another one covers as well, so that it would be billed twice: one that
  * somebody made, whenever it begins, or a later one of ours.
  */
-export function overlapsOf(contracts: readonly Contract[]): readonly Overlap[] {
+export function overlapsOf(contracts: readonly Contract[]): readonly {
+  readonly contract: Contract;
+  /** Where the other one begins: no later than `contract` does, where nothing may be left of that. */
+  readonly at: number;
+}[] {
   return contracts.flatMap((contract) => {
     const others = contracts.filter(
       ({ from, to, isOurs }) =>

@@ -51,19 +51,23 @@ const METRONOME: Vendor = {
   storesError: () => true,
 };
 
-interface MetronomeClientOptions {
-  readonly name: string;
-  readonly url: string;
-  readonly apiToken: Secret;
-  readonly outbound: Outbound;
-  readonly clock: Clock;
-}
-
 /** Metronome's API, one attempt for each call. */
 export class MetronomeClient {
   readonly #api: JsonApi;
 
-  constructor({ name, url, apiToken, outbound, clock }: MetronomeClientOptions) {
+  constructor({
+    name,
+    url,
+    apiToken,
+    outbound,
+    clock,
+  }: {
+    readonly name: string;
+    readonly url: string;
+    readonly apiToken: Secret;
+    readonly outbound: Outbound;
+    readonly clock: Clock;
+  }) {
     this.#api = new JsonApi({
       name,
       url,

@@ -15,12 +15,6 @@ const CLOSED: ReadonlyMap<string, readonly string[]> = new Map(
   Object.entries(CLOSED_DIMENSIONS).map(([key, values]) => [key, values.map(normalized)]),
 );
 
-export interface MetersOfBook {
-  readonly splitBy: readonly string[];
-  /** Event names of the account's meters, by the metric that they count. */
-  readonly metersOf: (metric: string) => readonly string[];
-}
-
 /**
  * What the prices of a book come to at meters (docs/how-to/destinations/stripe.md#prices-of-a-pricebook): each meter has the price that holds for
  * the usage that it counts, and a price that holds for no meter yet has one of its own.
@@ -28,7 +22,14 @@ export interface MetersOfBook {
 export function wantedAtMeters(
   book: PriceBook,
   day: string,
-  { splitBy, metersOf }: MetersOfBook,
+  {
+    splitBy,
+    metersOf,
+  }: {
+    readonly splitBy: readonly string[];
+    /** Event names of the account's meters, by the metric that they count. */
+    readonly metersOf: (metric: string) => readonly string[];
+  },
 ): readonly WantedPrice[] {
   const byMetric = Map.groupBy(pricesOn(book, day), ({ metric }) => metric);
   return [...byMetric].flatMap(([metric, prices]) => {

@@ -11,13 +11,6 @@ type OpenInvoices =
   | { readonly kind: 'untold'; readonly reason: string }
   | (ApiFailure & { readonly kind: 'retry' });
 
-interface Collecting {
-  /** Of the destination. */
-  readonly name: string;
-  readonly client: StripeClient;
-  readonly logger: Logger;
-}
-
 /**
  * Ends one of a customer's subscriptions for the sake of another one. Stripe "stops automatic collection of all
  * finalized invoices for the customer" when a subscription is cancelled, since the customer may be leaving
@@ -25,7 +18,16 @@ interface Collecting {
  * cancellation itself has invoiced. A draft that is stopped would never be final, so drafts go on, too.
  */
 export async function keepCollecting<T extends { readonly kind: string }>(
-  { name, client, logger }: Collecting,
+  {
+    name,
+    client,
+    logger,
+  }: {
+    /** Of the destination. */
+    readonly name: string;
+    readonly client: StripeClient;
+    readonly logger: Logger;
+  },
   customer: string,
   end: () => Promise<T>,
   signal: AbortSignal,

@@ -21,15 +21,6 @@ const MAX_COMBINED = 14;
 /** A sum is a double: about so many digits of it can be believed. */
 const SUM_DIGITS = 10n ** 13n;
 
-interface EventSummariesOptions {
-  readonly client: StripeClient;
-  readonly meters: StripeMeters;
-  readonly customers: StripeCustomers;
-  readonly splitBy: readonly string[];
-  /** The customer that an operator named for a tenant. */
-  readonly named: (tenant: string) => string | undefined;
-}
-
 /** An event that may be part of a sum. */
 interface Part {
   readonly id: string;
@@ -48,12 +39,27 @@ const NOTHING: BucketOutcome = { kind: 'present', ids: new Set() };
 
 /** What Stripe has counted, by its event summaries. These follow events with a delay, and are doubles. */
 export class EventSummaries {
-  readonly #options: EventSummariesOptions;
+  readonly #client: StripeClient;
+  readonly #meters: StripeMeters;
+  readonly #customers: StripeCustomers;
+  readonly #splitBy: readonly string[];
+  /** The customer that an operator named for a tenant. */
+  readonly #named: (tenant: string) => string | undefined;
   /** How often a minute was asked after whose sum lacks what is known to be there. */
   readonly #looks = new Map<string, number>();
 
-  constructor(options: EventSummariesOptions) {
-    this.#options = options;
+  constructor(
+    client: StripeClient,
+    meters: StripeMeters,
+    customers: StripeCustomers,
+    splitBy: readonly string[],
+    named: (tenant: string) => string | undefined,
+  ) {
+    this.#client = client;
+    this.#meters = meters;
+    this.#customers = customers;
+    this.#splitBy = splitBy;
+    this.#named = named;
   }
 
   /** The sum of a tenant's metric, over all of its meters. */
@@ -61,7 +67,8 @@ export class EventSummaries {
     { tenant, metric, from, to }: TotalsQuery,
     signal: AbortSignal,
   ): Promise<TotalsOutcome> {
-    const { meters, customers } = this.#options;
+    const meters = this.#meters;
+    const customers = this.#customers;
     const customer = await customers.find(tenant.id, tenant.customerIds?.['stripe'], signal);
     if (customer.kind === 'none') return { kind: 'total', quantity: '0' };
     if (customer.kind === 'retry') return { kind: 'retry', reason: customer.reason };
@@ -90,7 +97,7 @@ export class EventSummaries {
     sameBucket?: readonly BucketEvent[],
   ): Promise<VerifyOutcome> {
     const keyOf = (event: UsageEvent): string =>
-      `${event.tenant}\0${meterName(event, this.#options.splitBy)}\0${minuteOf(event)}`;
+      `${event.tenant}\0${meterName(event, this.#splitBy)}\0${minuteOf(event)}`;
     const buckets = sameBucket && Map.groupBy(sameBucket, ({ event }) => keyOf(event));
     const known = new Set<string>();
     const uncertain = new Map<string, string>();
@@ -111,7 +118,10 @@ export class EventSummaries {
     all: readonly BucketEvent[] | undefined,
     signal: AbortSignal,
   ): Promise<BucketOutcome> {
-    const { meters, customers, splitBy, named } = this.#options;
+    const meters = this.#meters;
+    const customers = this.#customers;
+    const splitBy = this.#splitBy;
+    const named = this.#named;
     const [first] = asked;
     const meter = first && meters.find(meterName(first, splitBy));
     if (first === undefined || meter === undefined) return NOTHING;
@@ -156,7 +166,7 @@ export class EventSummaries {
   ): Promise<bigint | ApiProblem> {
     const window = { customer, start_time: from / 1000, end_time: to / 1000 };
     const path = `/v1/billing/meters/${encodeURIComponent(meter)}/event_summaries`;
-    const list = await this.#options.client.list(path, window, signal);
+    const list = await this.#client.list(path, window, signal);
     if (list.kind !== 'list') return list;
     let nanos = 0n;
     for (const summary of list.items) {

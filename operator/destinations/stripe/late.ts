@@ -29,13 +29,6 @@ const TOLERANCE_SECONDS = 3_600;
 /** Subscriptions that make a next invoice. */
 const INVOICING = new Set(['active', 'trialing', 'past_due']);
 
-interface StripeLateOptions {
-  readonly client: StripeClient;
-  readonly customers: StripeCustomers;
-  readonly meters: Pick<StripeMeters, 'find'>;
-  readonly splitBy: readonly string[];
-}
-
 /** What a meter was charged on a line of a final invoice. */
 interface ChargedLine {
   readonly meter: string;
@@ -52,10 +45,21 @@ interface ChargedLine {
  * forgets idempotency keys after a day, so that what was made is found again by its metadata.
  */
 export class StripeLate implements LateBiller {
-  readonly #options: StripeLateOptions;
+  readonly #client: StripeClient;
+  readonly #customers: StripeCustomers;
+  readonly #meters: Pick<StripeMeters, 'find'>;
+  readonly #splitBy: readonly string[];
 
-  constructor(options: StripeLateOptions) {
-    this.#options = options;
+  constructor(
+    client: StripeClient,
+    customers: StripeCustomers,
+    meters: Pick<StripeMeters, 'find'>,
+    splitBy: readonly string[],
+  ) {
+    this.#client = client;
+    this.#customers = customers;
+    this.#meters = meters;
+    this.#splitBy = splitBy;
   }
 
   async price(
@@ -63,7 +67,8 @@ export class StripeLate implements LateBiller {
     events: readonly UsageEvent[],
     signal: AbortSignal,
   ): Promise<readonly LatePricing[]> {
-    const { meters, splitBy } = this.#options;
+    const meters = this.#meters;
+    const splitBy = this.#splitBy;
     const customer = await this.#customerOf(tenant, signal);
     if (typeof customer !== 'string') return events.map(() => customer);
     const earliest = least(events.map(({ window_start }) => Date.parse(window_start)));
@@ -99,7 +104,7 @@ export class StripeLate implements LateBiller {
     line: LateLine,
     signal: AbortSignal,
   ): Promise<LateOutcome> {
-    const { client } = this.#options;
+    const client = this.#client;
     const made = await client.list('/v1/invoiceitems', { customer }, signal);
     const found = foundIn(made, line);
     if (found !== undefined) return found;
@@ -132,7 +137,7 @@ export class StripeLate implements LateBiller {
    * paid already comes back to the customer's balance, and is taken off the next invoices.
    */
   async #credit(tenant: Tenant, line: LateLine, signal: AbortSignal): Promise<LateOutcome> {
-    const { client } = this.#options;
+    const client = this.#client;
     const { invoice } = line.price;
     const made = await client.list('/v1/credit_notes', { invoice }, signal);
     const found = foundIn(made, line);
@@ -161,7 +166,7 @@ export class StripeLate implements LateBiller {
   }
 
   async #customerOf(tenant: Tenant, signal: AbortSignal): Promise<string | FailedStep> {
-    const { customers } = this.#options;
+    const customers = this.#customers;
     const found = await customers.find(tenant.id, tenant.customerIds?.['stripe'], signal);
     if (found.kind === 'none') {
       return { kind: 'rejected', reason: 'Stripe has no customer of this tenant' };
@@ -176,7 +181,7 @@ export class StripeLate implements LateBiller {
     since: number,
     signal: AbortSignal,
   ): Promise<readonly ChargedLine[] | ApiProblem> {
-    const { client } = this.#options;
+    const client = this.#client;
     const created = { gte: Math.max(0, since - TOLERANCE_SECONDS) };
     const listed = await client.list('/v1/invoices', { customer, created }, signal);
     if (listed.kind !== 'list') return listed;

@@ -5,15 +5,11 @@ import type { LateRefusal } from '../destination.ts';
 import type { StripePrice } from './prices.ts';
 import { collectionProblem, type StripeSubscription } from './subscription.ts';
 
-interface LossesOptions {
-  readonly name: string;
-  readonly clock: Clock;
-  readonly logger: Logger;
-}
-
 /** Usage that Stripe takes and that brings no money, each told in the log once (condition `LateRefusals`). */
 export class Losses {
-  readonly #options: LossesOptions;
+  readonly #name: string;
+  readonly #clock: Clock;
+  readonly #logger: Logger;
   /** Subscriptions from which no money comes, as they are now. */
   readonly #uncollected = new Map<string, readonly LateRefusal[]>();
   /** What may have been on no invoice when a price came. */
@@ -21,8 +17,10 @@ export class Losses {
   /** Drafts that nothing makes final, by customer. */
   readonly #drafts = new Map<string, readonly LateRefusal[]>();
 
-  constructor(options: LossesOptions) {
-    this.#options = options;
+  constructor(name: string, clock: Clock, logger: Logger) {
+    this.#name = name;
+    this.#clock = clock;
+    this.#logger = logger;
   }
 
   see(tenant: string, subscriptions: readonly StripeSubscription[]): void {
@@ -70,7 +68,9 @@ export class Losses {
   #noted(before: readonly LateRefusal[], reason: string): LateRefusal {
     const known = before.find((one) => one.reason === reason);
     if (known !== undefined) return known;
-    const { clock, logger, name } = this.#options;
+    const clock = this.#clock;
+    const logger = this.#logger;
+    const name = this.#name;
     logger.warn(`[${name}] ${reason}`);
     return { at: clock.now(), events: 0, reason };
   }

@@ -78,17 +78,15 @@ export function missingPrices(question: Omit<PlanQuestion, 'since'>): readonly S
   return [...wanted.values()].filter(({ meter }) => !charged.has(meter));
 }
 
-interface Sides {
-  readonly wanted: ReadonlyMap<string, StripePrice>;
-  /** The tenant's subscriptions that may be changed. */
-  readonly own: readonly StripeSubscription[];
-}
-
 /**
  * One price for each meter that nobody else's charge is on: the one that is charged already, else the
  * newest.
  */
-function sides({ tenant, prices, subscriptions }: Omit<PlanQuestion, 'since'>): Sides {
+function sides({ tenant, prices, subscriptions }: Omit<PlanQuestion, 'since'>): {
+  readonly wanted: ReadonlyMap<string, StripePrice>;
+  /** The tenant's subscriptions that may be changed. */
+  readonly own: readonly StripeSubscription[];
+} {
   const live = subscriptions.filter((subscription) => subscription.live);
   const own = live.filter(
     (subscription) =>

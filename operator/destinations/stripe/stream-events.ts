@@ -28,12 +28,6 @@ interface Addressed {
   readonly sent: MeterEvent<string>;
 }
 
-interface CallOutcome {
-  readonly outcomes: readonly DeliveryOutcome[];
-  /** Stripe itself is in trouble, or the key. */
-  readonly stops?: DeliveryOutcome;
-}
-
 /**
  * Sends events by the hundred, which Stripe takes before it looks at them: what it finds wrong is in error
  * reports, and where those may not be read, events go one by one. A call that is refused as a whole goes one
@@ -96,7 +90,14 @@ export class StreamSender {
     return events.map((_, index) => outcomes[index] ?? stopped);
   }
 
-  async #call(call: readonly Addressed[], signal: AbortSignal): Promise<CallOutcome> {
+  async #call(
+    call: readonly Addressed[],
+    signal: AbortSignal,
+  ): Promise<{
+    readonly outcomes: readonly DeliveryOutcome[];
+    /** Stripe itself is in trouble, or the key. */
+    readonly stops?: DeliveryOutcome;
+  }> {
     const { stream, single, name, logger } = this.#options;
     const answer = await stream.send(
       call.map(({ sent }) => sent),

@@ -82,8 +82,8 @@ export class Stripe implements Destination {
     const sending = { name, settings, client, meters, customers, metricName, logger };
     const single = new StripeSender(sending);
     const named = (tenant: string) => this.customers.find(tenant)?.customerIds?.['stripe'];
-    const summaries = new EventSummaries({ client, meters, customers, splitBy, named });
-    const losses = new Losses({ name, clock, logger });
+    const summaries = new EventSummaries(client, meters, customers, splitBy, named);
+    const losses = new Losses(name, clock, logger);
     const uninvoiced = new UninvoicedUsage(client, summaries, clock);
     const shared = { name, settings, client, prices, uninvoiced, losses, clock, logger };
     const subscriptions = new StripeSubscriptions(shared);
@@ -119,7 +119,7 @@ export class Stripe implements Destination {
       clock,
       drafts: (customer, problems) => losses.drafts(customer, problems),
     });
-    this.late = new StripeLate({ client, customers, meters, splitBy });
+    this.late = new StripeLate(client, customers, meters, splitBy);
     this.prices = {
       compare: (query, signal) =>
         pricesAtStripe(

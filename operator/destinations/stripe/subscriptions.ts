@@ -49,11 +49,6 @@ interface Subscribed {
   readonly subscriptions: readonly StripeSubscription[];
 }
 
-interface Look {
-  readonly kind: 'look';
-  readonly question: Omit<PlanQuestion, 'since'>;
-}
-
 /** Keeps each tenant subscribed to the prices of its plan, where BILLING_A_AUTO_SUBSCRIBE says so. */
 export class StripeSubscriptions {
   readonly #options: SubscriptionsOptions;
@@ -218,7 +213,13 @@ export class StripeSubscriptions {
   }
 
   /** What is wanted, and what is there. */
-  async #look(tenant: Tenant, customer: string, signal: AbortSignal): Promise<Look | FailedStep> {
+  async #look(
+    tenant: Tenant,
+    customer: string,
+    signal: AbortSignal,
+  ): Promise<
+    { readonly kind: 'look'; readonly question: Omit<PlanQuestion, 'since'> } | FailedStep
+  > {
     const { settings, prices } = this.#options;
     const failed = await prices.refresh(signal);
     if (failed !== undefined) return failedStep(failed);

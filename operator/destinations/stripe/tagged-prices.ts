@@ -13,16 +13,18 @@ const PICO_PLACES = 12;
 const WHOLE_UNIT = 1_000_000_000n;
 const LONGEST_TEXT = 200;
 
-interface TaggedPricesOptions {
-  readonly client: StripeClient;
-  readonly settings: Pick<StripeSettings, 'splitMetersBy' | 'planCode'>;
-  /** A list of meters that nobody else looks things up in. */
-  readonly meters: StripeMeters;
-}
-
 /** Compares price books with the prices of their plans at Stripe (docs/how-to/destinations/stripe.md#prices-of-a-pricebook). */
 export async function pricesAtStripe(
-  { client, settings, meters }: TaggedPricesOptions,
+  {
+    client,
+    settings,
+    meters,
+  }: {
+    readonly client: StripeClient;
+    readonly settings: Pick<StripeSettings, 'splitMetersBy' | 'planCode'>;
+    /** A list of meters that nobody else looks things up in. */
+    readonly meters: StripeMeters;
+  },
   { books, metrics, day }: PricesQuery,
   signal: AbortSignal,
 ): Promise<PricesOutcome> {

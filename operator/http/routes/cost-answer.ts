@@ -2,7 +2,7 @@ import type { Response } from 'express';
 import { moneyText } from '../../model/pricing/money.ts';
 import type { Cost, CostRow } from '../../billing/usage/cost-sums.ts';
 import { costAmounts, costTotals } from '../../billing/usage/cost-totals.ts';
-import type { TimeRange } from '../../billing/usage/usage-sums.ts';
+import type { TimeRange } from '../../model/window.ts';
 import { type CsvFile, sendCsv } from '../csv.ts';
 import { jsonWithDecimals } from '../presentation.ts';
 import { streamLines } from '../stream-lines.ts';

@@ -2,7 +2,8 @@ import type { PriceBook } from '../../model/price-book.ts';
 import { quote } from '../../model/quote.ts';
 import { CostSums, isPricingKey } from '../../billing/usage/cost-sums.ts';
 import { pricesInForce } from '../../billing/usage/prices-in-force.ts';
-import type { EventFilter, TimeRange } from '../../billing/usage/usage-sums.ts';
+import type { EventFilter } from '../../billing/usage/usage-sums.ts';
+import type { TimeRange } from '../../model/window.ts';
 import type { TotalsOutcome } from '../../billing/usage/usage-totals.ts';
 import { CSV_PARAMETERS, readCsvFile } from '../csv.ts';
 import type { Scans } from '../limits.ts';
@@ -122,12 +123,12 @@ async function sumCosts(
 ): Promise<CostAnswer> {
   const { views } = context;
   const without = new Set<string>();
-  const pricesOf = await pricesInForce({
-    ledger: context.ledger,
-    settings: views.settings(),
-    tenants: views.discovery.tenants(),
-    unpriced: (plan) => without.add(plan),
-  });
+  const pricesOf = await pricesInForce(
+    context.ledger,
+    views.settings(),
+    views.discovery.tenants(),
+    (plan) => without.add(plan),
+  );
   const sums = new CostSums(groupBy, MAX_ROWS, pricesOf);
   const tenant = query.get('tenant');
   const asked = await addUsage(context, sums, {

@@ -1,6 +1,6 @@
 import type { Response } from 'express';
 import type { GpuKey, GpuSumRow } from '../../billing/usage/gpu-sums.ts';
-import type { TimeRange } from '../../billing/usage/usage-sums.ts';
+import type { TimeRange } from '../../model/window.ts';
 import { type CsvFile, sendCsv } from '../csv.ts';
 import { jsonWithDecimals } from '../presentation.ts';
 import { streamLines } from '../stream-lines.ts';

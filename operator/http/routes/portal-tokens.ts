@@ -84,15 +84,7 @@ export function portalTokenRoutes(
           readQuery(request, []);
           refuseWithoutKeys(context);
           const tenant = anyTenant(request);
-          const id = pathParameter(request, 'id');
-          if (!ID.test(id)) {
-            throw badRequest(
-              `not an id of a token: id: ${quote(id)}: take the one it was made with`,
-            );
-          }
-          if (!isTokenIdOf(tenant, id)) {
-            throw new Problem(404, `no such token of ${quote(tenant)}: id: ${quote(id)}`);
-          }
+          const id = readTokenId(request, tenant);
           written(await portal.revoke(tenant, id));
           logger.info('[http] an operator revoked a portal token', { tenant, id });
           response.json({ tenant, revoked: id });
@@ -102,13 +94,27 @@ export function portalTokenRoutes(
   ];
 }
 
+function readTokenId(request: Request, tenant: string): string {
+  const id = pathParameter(request, 'id');
+  if (!ID.test(id)) {
+    throw badRequest(`not an id of a token: id: ${quote(id)}: take the one it was made with`);
+  }
+  if (!isTokenIdOf(tenant, id)) {
+    throw new Problem(404, `no such token of ${quote(tenant)}: id: ${quote(id)}`);
+  }
+  return id;
+}
+
 function refuseWithoutKeys({ portal }: RouteContext): void {
   if (!portal.isOn()) throw noPortal();
 }
 
 /** What whoever asks for anything of the portal reads while there is none. */
 export function noPortal(): Problem {
-  return new Problem(404, 'there is no portal: no key: set PORTAL_KEYS_FILE (docs/how-to/portal.md)');
+  return new Problem(
+    404,
+    'there is no portal: no key: set PORTAL_KEYS_FILE (docs/how-to/portal.md)',
+  );
 }
 
 /** Also one that is gone: its tokens are to end all the same. */

@@ -14,7 +14,8 @@ import {
 } from '../query.ts';
 import type { Route, RouteContext } from '../route.ts';
 import { goneSignal, streamLines } from '../stream-lines.ts';
-import { UsageSums, type EventFilter, type TimeRange } from '../../billing/usage/usage-sums.ts';
+import { UsageSums, type EventFilter } from '../../billing/usage/usage-sums.ts';
+import type { TimeRange } from '../../model/window.ts';
 import type { DestinationStatusView, ReconcileOutcome } from '../views.ts';
 import { showPrices } from './destination-answer.ts';
 import { addUsage, MAX_ROWS, rebuilding, tooManyRows } from './usage.ts';

@@ -26,9 +26,9 @@ import {
   UsageSums,
   GROUP_FIELDS,
   type Summands,
-  type TimeRange,
   type UsageRow,
 } from '../../billing/usage/usage-sums.ts';
+import type { TimeRange } from '../../model/window.ts';
 import type { TotalsOutcome, TotalsQuery } from '../../billing/usage/usage-totals.ts';
 
 /** Rows that one answer may have. */

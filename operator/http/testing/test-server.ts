@@ -80,7 +80,7 @@ export async function startTestServer(options: TestServerOptions = {}): Promise<
     unknownTenants: () => state.settings.ingest.unknownTenants,
     isDiscovered: (id) => views.discovery.tenants().some((tenant) => tenant.id === id),
   });
-  const credits = new Credits({ ledger, clock: testClock, windowMs: () => 60_000 });
+  const credits = new Credits(ledger, () => 60_000, testClock);
   const views: Omit<Required<Views>, 'leads'> = {
     ...quietViews(() => state.settings),
     billingState: (tenant) => views.enforcement.stateOf(tenant),

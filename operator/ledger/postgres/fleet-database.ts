@@ -120,7 +120,7 @@ class PostgresFleet implements FleetDatabase {
     this.#open.add(stream);
     if (!isFirst) return;
     const { clock } = this.#options;
-    void followStreams({ streams: this.#open, query: this.#readers.query, writer, clock });
+    void followStreams(this.#open, this.#readers.query, writer, clock);
   }
 
   #writer(epoch: number): Promise<FencedWriter> {

@@ -6,14 +6,6 @@ import { HUB_SCHEMA } from './schema-name.ts';
 import type { Row } from './session.ts';
 import { type Contents, readContents } from './state.ts';
 
-export interface FollowOptions {
-  /** Those that are open; the loop ends when there is none. */
-  readonly streams: ReadonlySet<HubStream>;
-  readonly query: Query;
-  readonly writer: FencedWriter;
-  readonly clock: Clock;
-}
-
 const POLL_MS = 250;
 
 /**
@@ -21,12 +13,13 @@ const POLL_MS = 250;
  * transaction that the server can only confirm after everything visible in it. So a commit that only the primary has, and
  * that a failover takes back, is not delivered. What cannot be read is read with the next poll. Never rejects.
  */
-export async function followStreams({
-  streams,
-  query,
-  writer,
-  clock,
-}: FollowOptions): Promise<void> {
+export async function followStreams(
+  /** Those that are open; the loop ends when there is none. */
+  streams: ReadonlySet<HubStream>,
+  query: Query,
+  writer: FencedWriter,
+  clock: Clock,
+): Promise<void> {
   while (streams.size > 0) {
     await clock.sleep(POLL_MS);
     const all = [...streams];

@@ -9,20 +9,21 @@ import { HUB_SCHEMA } from './schema-name.ts';
 import { openSession } from './session.ts';
 import { beginText, commit } from './transaction.ts';
 
-export interface HubWriterOptions {
-  readonly database: LedgerDatabase;
-  readonly durability: LedgerDurability;
-  readonly answerMs: number;
-  readonly onError: (failure: LedgerFailure) => void;
-}
-
 const LOCK_TIMEOUT_MS = 5_000;
 
 /**
  * Makes this process the one that writes the schema of a hub, while it leads with `epoch`. Throws a LedgerReadError
  * where it does not lead; rejects where the database does not answer.
  */
-export async function enterHub(options: HubWriterOptions, epoch: number): Promise<FencedWriter> {
+export async function enterHub(
+  options: {
+    readonly database: LedgerDatabase;
+    readonly durability: LedgerDurability;
+    readonly answerMs: number;
+    readonly onError: (failure: LedgerFailure) => void;
+  },
+  epoch: number,
+): Promise<FencedWriter> {
   const owner = `${hostname()} ${randomUUID()}`;
   const table = `${HUB_SCHEMA}.writer`;
   // No row where another process leads. The next leader waits for transactions under way.

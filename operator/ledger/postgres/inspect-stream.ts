@@ -7,19 +7,13 @@ import { openSession, type Session } from './session.ts';
 import { readContentsNow, type StreamView } from './state.ts';
 import { verifyStream } from './verify.ts';
 
-/** A stream as of one moment, while an operator may be writing it. */
-export interface InspectedStream {
-  readonly view: StreamView;
-  close(): Promise<void>;
-}
-
 const ANSWER_MS = 60_000;
 
 /** Opens a stream for reading, as of now. `source` may be left out where there is only one. Throws when there is no such stream. */
 export async function inspectStream(
   database: LedgerDatabase,
   source: string | undefined,
-): Promise<InspectedStream> {
+): Promise<{ readonly view: StreamView; close(): Promise<void> }> {
   const session = await openSession(database, ANSWER_MS);
   try {
     const schema = await schemaOfStream(session, source);

@@ -4,13 +4,13 @@ import { decodeEvent, SCHEMA_VERSION } from '../../model/event.ts';
 import { sequenceSeed } from '../event-chain.ts';
 import { damage, ledgerFailure } from '../failures.ts';
 import { LedgerReadError } from '../ledger.ts';
-import type { EncodedEvent } from '../writer.ts';
 import { instantText } from './instants.ts';
 import type { Query } from './readers.ts';
 import { readRecords } from './reading.ts';
 import type { Row } from './session.ts';
 import { cursorOf } from './state.ts';
 import type { CopiedBatch, CopyOrigin } from './begin-copy.ts';
+import type { ReadEvent } from './event-row.ts';
 
 /** The name of the origin, and the schema that an earlier release had all streams in. */
 export const OLD_SCHEMA = 'meterfeed';
@@ -147,15 +147,11 @@ async function* batchesOf(
   }
 }
 
-interface OldEvent extends EncodedEvent {
-  readonly sequence: number;
-}
-
 async function eventsOf(
   query: Query,
   stream: number,
   batches: readonly Row[],
-): Promise<OldEvent[]> {
+): Promise<ReadEvent[]> {
   const days = [...new Set(batches.map((row) => row['day']))];
   const rows = await query({
     text: `select e.seq, e.window_start, e.window_end, e.recorded_at, e.crc, e.id, e.quantity, e.foreign_id, e.extra,

@@ -133,7 +133,7 @@ function build(
   });
   const { query } = readers;
   const onClose = () => readers.end();
-  const retain = createRetention({ schema, store, query, logger });
+  const retain = createRetention(schema, store, query, logger);
   const parts = { store, query, problems, metrics, retain, onClose };
   return {
     kind: 'opened',

@@ -8,6 +8,7 @@ import type { RecordPlace } from './ledger-store.ts';
 import type { Query } from './readers.ts';
 import type { Segment, StreamView } from './state.ts';
 import { dayOf, endOfWeek } from './weeks.ts';
+import type { SequenceRange } from '../missing-ranges.ts';
 
 const MAX_PAGE_EVENTS = 5_000;
 
@@ -87,8 +88,9 @@ export async function* scanEvents(
   for (const segment of segments) {
     if (segment.starts.from >= to || segment.starts.to < from) continue;
     if (segment.lastSequence <= view().contents.state.lowWater) continue;
-    for (const { first, last } of await reading(rangesWith(view(), segment, from, to))) {
-      const events = walkRange(view, segment, first, last, signal);
+    for (const range of await reading(rangesWith(view(), segment, from, to))) {
+      const { firstSequence, lastSequence } = range;
+      const events = walkRange(view, segment, firstSequence, lastSequence, signal);
       for (;;) {
         const next = await reading(events.next(), signal);
         if (next.done === true) break;
@@ -100,31 +102,27 @@ export async function* scanEvents(
   }
 }
 
-interface NumberRange {
-  readonly first: number;
-  readonly last: number;
-}
-
 /** The batches of a segment with windows that start in `[from, to)`, those that follow each other as one. */
 async function rangesWith(
   { schema, query }: StreamView,
   { firstSequence, lastSequence }: Segment,
   from: number,
   to: number,
-): Promise<readonly NumberRange[]> {
+): Promise<readonly SequenceRange[]> {
   const rows = await query({
     text: `select first_seq, last_seq from ${schema}.batch
       where last_seq >= $1 and last_seq <= $2 and min_start < $3 and max_start >= $4
       order by last_seq`,
     values: [firstSequence, lastSequence, to, from],
   });
-  const ranges: NumberRange[] = [];
+  const ranges: SequenceRange[] = [];
   for (const row of rows) {
-    const first = Number(row['first_seq']);
-    const last = Number(row['last_seq']);
+    const firstSequence = Number(row['first_seq']);
+    const lastSequence = Number(row['last_seq']);
     const before = ranges.at(-1);
-    if (before?.last === first - 1) ranges[ranges.length - 1] = { first: before.first, last };
-    else ranges.push({ first, last });
+    if (before?.lastSequence === firstSequence - 1) {
+      ranges[ranges.length - 1] = { firstSequence: before.firstSequence, lastSequence };
+    } else ranges.push({ firstSequence, lastSequence });
   }
   return ranges;
 }

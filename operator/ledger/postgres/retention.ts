@@ -11,13 +11,6 @@ import { type Contents, cursorOf } from './state.ts';
 import type { StreamStore } from './stream-store.ts';
 import { endOfWeek, partitionOf } from './weeks.ts';
 
-export interface RetentionOptions {
-  readonly schema: string;
-  readonly store: StreamStore;
-  readonly query: Query;
-  readonly logger: Logger;
-}
-
 /** Times in milliseconds; `now` since the epoch. */
 export type Retain = (now: number, retentionMs: number) => Promise<void>;
 
@@ -31,7 +24,12 @@ export const HUB_CURSORS = `${HUB_SCHEMA}.cursor_of_stream`;
  * Lets a hub's role read what is published, and drops the oldest weeks that every cursor has passed, those of a hub included, and that are older than RETENTION
  * (docs/reference/ledger-format.md#postgresql). The caller's next run tries again what fails.
  */
-export function createRetention({ schema, store, query, logger }: RetentionOptions): Retain {
+export function createRetention(
+  schema: string,
+  store: StreamStore,
+  query: Query,
+  logger: Logger,
+): Retain {
   let running: Promise<void> | undefined;
 
   const run = async (now: number, retentionMs: number): Promise<void> => {
@@ -58,18 +56,22 @@ export function createRetention({ schema, store, query, logger }: RetentionOptio
   };
 }
 
-interface DropOptions {
-  readonly schema: string;
-  readonly before: Contents;
-  readonly week: string;
-  readonly now: number;
-  readonly retentionMs: number;
-}
-
 /** Drops a week and notes it in the stream, in one transaction. Undefined where something still needs the week. */
 async function dropWeek(
   session: Session,
-  { schema, before, week, now, retentionMs }: DropOptions,
+  {
+    schema,
+    before,
+    week,
+    now,
+    retentionMs,
+  }: {
+    readonly schema: string;
+    readonly before: Contents;
+    readonly week: string;
+    readonly now: number;
+    readonly retentionMs: number;
+  },
 ): Promise<Contents | undefined> {
   const { state, cursors } = before;
   const old = before.segments.filter((segment) => segment.week === week);

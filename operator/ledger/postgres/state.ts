@@ -1,15 +1,9 @@
-import { formatInstant } from '../../model/window.ts';
+import { formatInstant, type TimeRange } from '../../model/window.ts';
 import { damage } from '../failures.ts';
 import type { Cursor } from '../ledger.ts';
 import type { Query } from './readers.ts';
 import type { Row, Session, Statement } from './session.ts';
 import { rollback } from './transaction.ts';
-
-/** A closed range of times, milliseconds since the epoch. */
-export interface TimeRange {
-  readonly from: number;
-  readonly to: number;
-}
 
 /** Events that follow each other in one week; known without reading them. */
 export interface Segment {
@@ -17,9 +11,9 @@ export interface Segment {
   readonly lastSequence: number;
   /** The Monday of the week of appending, `2026-11-23`, UTC; never before that of the segment before it. */
   readonly week: string;
-  /** Window starts of its events. */
+  /** The first and the last window start of its events. */
   readonly starts: TimeRange;
-  /** Window ends of its events. */
+  /** The first and the last window end of its events. */
   readonly ends: TimeRange;
   /** Append time of its first event, milliseconds since the epoch. */
   readonly openedAt: number;

@@ -78,6 +78,18 @@ create table ${schema}.event (
   original text
 ) partition by range (stored_on);
 
+${batchTables(schema)}
+${entryTables(schema)}
+create view ${schema}.published_cursor as
+select destination, seq, window_end, retired_at from ${schema}.cursor;
+
+create view ${schema}.published_record as
+select key, value from ${schema}.record
+  where ${PUBLISHED.map((prefix) => `starts_with(key, '${prefix}')`).join(' or ')};
+`;
+
+/** What is known of the events of a stream without reading them, and what stands behind them. */
+const batchTables = (schema: string): string => `
 -- Events that follow each other in one week.
 create table ${schema}.segment (
   first_seq bigint primary key,
@@ -106,14 +118,6 @@ create table ${schema}.evidence (
   key text collate "C" primary key,
   value text not null
 );
-
-${entryTables(schema)}
-create view ${schema}.published_cursor as
-select destination, seq, window_end, retired_at from ${schema}.cursor;
-
-create view ${schema}.published_record as
-select key, value from ${schema}.record
-  where ${PUBLISHED.map((prefix) => `starts_with(key, '${prefix}')`).join(' or ')};
 `;
 
 /**

@@ -54,13 +54,6 @@ export async function verifyStream(
   };
 }
 
-interface BatchRow {
-  readonly first: number;
-  readonly last: number;
-  readonly chain: string;
-  readonly root: string | undefined;
-}
-
 /** Follows the chain from batch to batch. */
 class ChainWalk {
   readonly #view: StreamView;
@@ -112,7 +105,17 @@ class ChainWalk {
     return before.chain;
   }
 
-  async #batches(from: number, to: number): Promise<readonly BatchRow[]> {
+  async #batches(
+    from: number,
+    to: number,
+  ): Promise<
+    readonly {
+      readonly first: number;
+      readonly last: number;
+      readonly chain: string;
+      readonly root: string | undefined;
+    }[]
+  > {
     const { schema, query } = this.#view;
     const rows = await query({
       text: `select first_seq, last_seq, chain, root from ${schema}.batch

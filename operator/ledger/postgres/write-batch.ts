@@ -5,8 +5,9 @@ import { insertEvents } from './event-row.ts';
 import { timeOf } from './instants.ts';
 import type { BatchPlan } from './plan-batch.ts';
 import type { Session, Statement } from './session.ts';
-import type { Contents, Segment, StreamState, TimeRange } from './state.ts';
+import type { Contents, Segment, StreamState } from './state.ts';
 import { createPartition, dayOf, weekOf } from './weeks.ts';
+import type { TimeRange } from '../../model/window.ts';
 
 /** What the statements of a batch are made from. */
 export interface BatchContext {
@@ -47,13 +48,11 @@ export async function writeBatch(session: Session, context: BatchContext): Promi
   };
 }
 
-interface StoredEvents {
+function storeEvents({ schema, before, plan, now }: BatchContext): {
   readonly statements: readonly Statement[];
   readonly segment: Segment;
   readonly chain: string;
-}
-
-function storeEvents({ schema, before, plan, now }: BatchContext): StoredEvents {
+} {
   const { accepted, head } = plan;
   const firstSequence = head + 1;
   const lastSequence = head + accepted.length;
@@ -90,15 +89,17 @@ function storeEvents({ schema, before, plan, now }: BatchContext): StoredEvents 
   };
 }
 
-interface Batch {
-  readonly firstSequence: number;
-  readonly lastSequence: number;
-  readonly starts: TimeRange;
-  readonly chain: string;
-  readonly root?: string | undefined;
-}
-
-function insertBatch(schema: string, batch: Batch, now: number): Statement {
+function insertBatch(
+  schema: string,
+  batch: {
+    readonly firstSequence: number;
+    readonly lastSequence: number;
+    readonly starts: TimeRange;
+    readonly chain: string;
+    readonly root?: string | undefined;
+  },
+  now: number,
+): Statement {
   const { lastSequence, firstSequence, starts, chain, root = null } = batch;
   return {
     text: `insert into ${schema}.batch (last_seq, first_seq, min_start, max_start, appended_at, chain,

@@ -1,18 +1,18 @@
 import { HUB_SCHEMA, schemaOf } from '../postgres/schema-name.ts';
 
-/** Whom the printed SQL is for. */
-export interface RolesWish {
-  /** Names of clusters (CLUSTER_NAME), each with a stream. */
-  readonly streams: readonly string[];
-  /** Whether a hub reads the streams of the database. */
-  readonly hub: boolean;
-}
-
 /**
  * SQL that an administrator of the database runs once: a role for each stream, and one for the hub. Each role owns a schema of its own
  * name and has no right in another one; the operator of a stream itself grants the hub what it publishes. No password is in it.
  */
-export function rolesSql({ streams, hub }: RolesWish): string {
+export function rolesSql({
+  streams,
+  hub,
+}: {
+  /** Names of clusters (CLUSTER_NAME), each with a stream. */
+  readonly streams: readonly string[];
+  /** Whether a hub reads the streams of the database. */
+  readonly hub: boolean;
+}): string {
   const named = streams.map((source) => ({
     role: schemaOf(source),
     // A line break would end the comment.

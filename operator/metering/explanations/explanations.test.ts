@@ -21,7 +21,7 @@ async function open(
 ) {
   const logger = createCapturingLogger();
   const older = { find: async () => undefined };
-  const explanations = new Explanations({ ledger, older, clock, logger });
+  const explanations = new Explanations(ledger, older, clock, logger);
   return {
     ledger,
     logger,

@@ -2,9 +2,8 @@ import { errorText } from '../../model/error-text.ts';
 import type { UsageEvent } from '../../model/event.ts';
 import type { Ledger, RecordChange } from '../../ledger/ledger.ts';
 import type { Settled } from '../meters/credits.ts';
-import { evidenceHour, EvidenceLog } from '../meters/evidence-log.ts';
+import { type ClosedCharges, evidenceHour, EvidenceLog } from '../meters/evidence-log.ts';
 import { Explainer, type Explanation } from '../meters/explanation.ts';
-import type { Window } from '../../model/window.ts';
 import type { Clock } from '../../telemetry/clock.ts';
 import type { Logger } from '../../telemetry/logger.ts';
 import { Turn } from '../../telemetry/turn.ts';
@@ -12,26 +11,10 @@ import { decodeAmounts } from './amounts.ts';
 import { decodeEvidence, encodeEvidence, evidenceKey, LEFT_OUT } from './evidence-record.ts';
 import { type DayLimits, TenantBudget } from './tenant-budget.ts';
 
-/** The events of one closing of a window are made of these. */
-export interface ClosedWindow {
-  readonly window: Window;
-  /** What its events have as `recorded_at`, milliseconds since the epoch; a window whose scopes are closed apart is closed several times. */
-  readonly closedAt: number;
-  readonly sources: readonly Settled[];
-}
-
 export type Found =
   | { readonly kind: 'found'; readonly explanation: Explanation }
   /** Why there is none. */
   | { readonly kind: 'gone'; readonly reason: string };
-
-export interface ExplanationsOptions {
-  readonly ledger: Pick<Ledger, 'records' | 'stats'>;
-  /** Explains what the ledger has no evidence of: what an earlier release kept in files. */
-  readonly older: { find(event: UsageEvent): Promise<Found | undefined> };
-  readonly clock: Pick<Clock, 'monotonic'>;
-  readonly logger: Logger;
-}
 
 const DAY_MS = 24 * 3_600_000;
 
@@ -49,19 +32,31 @@ const MOST_TENANT_SHARE = 1 / 2;
  * losing them loses explanations, and nothing else (docs/explanation/metering.md#what-stands-behind-a-number).
  */
 export class Explanations {
-  readonly #options: ExplanationsOptions;
+  readonly #ledger: Pick<Ledger, 'records' | 'stats'>;
+  /** Explains what the ledger has no evidence of: what an earlier release kept in files. */
+  readonly #older: { find(event: UsageEvent): Promise<Found | undefined> };
+  readonly #clock: Pick<Clock, 'monotonic'>;
+  readonly #logger: Logger;
   readonly #budget = new TenantBudget();
   #log = new EvidenceLog();
   #closings = 0;
   #lastClosedAt = -Infinity;
   #failing = false;
 
-  constructor(options: ExplanationsOptions) {
-    this.#options = options;
+  constructor(
+    ledger: Pick<Ledger, 'records' | 'stats'>,
+    older: { find(event: UsageEvent): Promise<Found | undefined> },
+    clock: Pick<Clock, 'monotonic'>,
+    logger: Logger,
+  ) {
+    this.#ledger = ledger;
+    this.#older = older;
+    this.#clock = clock;
+    this.#logger = logger;
   }
 
   /** Returns the records of what the events of a window are made of, for the batch that appends these events. Never fails. */
-  async recordsFor(closed: ClosedWindow): Promise<readonly RecordChange[]> {
+  async recordsFor(closed: ClosedCharges): Promise<readonly RecordChange[]> {
     try {
       // Records are read in the order of their closings, which a clock that was set back would break.
       if (closed.closedAt < this.#lastClosedAt) this.#log = new EvidenceLog();
@@ -85,7 +80,7 @@ export class Explanations {
     const amounts: { spans: number[]; nanos: number[] } = { spans: [], nanos: [] };
     let isLeftOut = false;
     try {
-      for await (const [, text] of this.#options.ledger.records(evidenceKey({ tenant, hour }))) {
+      for await (const [, text] of this.#ledger.records(evidenceKey({ tenant, hour }))) {
         if (text === LEFT_OUT) {
           isLeftOut = true;
           continue;
@@ -104,17 +99,17 @@ export class Explanations {
     }
     const explanation = isLeftOut ? undefined : explainer.explanation(amounts);
     if (explanation !== undefined) return { kind: 'found', explanation };
-    return (await this.#options.older.find(event)) ?? { kind: 'gone', reason: NOT_KEPT };
+    return (await this.#older.find(event)) ?? { kind: 'gone', reason: NOT_KEPT };
   }
 
-  async #records(closed: ClosedWindow): Promise<readonly RecordChange[]> {
+  async #records(closed: ClosedCharges): Promise<readonly RecordChange[]> {
     const { window, closedAt } = closed;
     this.#budget.begin(Math.floor(closedAt / DAY_MS));
     const closing = { ...window, closedAt };
     const number = this.#closingNumber(closedAt);
     const limits = this.#limits();
     const records: RecordChange[] = [];
-    const turn = new Turn(this.#options.clock);
+    const turn = new Turn(this.#clock);
     for (const evidence of this.#log.close({ ...closed, sources: this.#within(closed) })) {
       if (turn.isOver) await turn.next();
       const { tenant, changes, amounts } = evidence;
@@ -129,19 +124,19 @@ export class Explanations {
   }
 
   /** Of tenants that took too much that day nothing more is stored. */
-  #within({ sources }: ClosedWindow): readonly Settled[] {
+  #within({ sources }: ClosedCharges): readonly Settled[] {
     return sources.filter(({ charge }) => !this.#budget.isExceeded(charge.identity.tenant));
   }
 
   /** Sorts after the numbers of all earlier closings, those of earlier processes too: the head never goes back. */
   #closingNumber(closedAt: number): string {
-    const { sequence } = this.#options.ledger.stats();
+    const { sequence } = this.#ledger.stats();
     this.#closings += 1;
     return `${padded(sequence)}-${padded(closedAt)}-${padded(this.#closings)}`;
   }
 
   #limits(): DayLimits {
-    const { roomBytes = ENDLESS_BYTES, retentionMs = DAY_MS } = this.#options.ledger.stats();
+    const { roomBytes = ENDLESS_BYTES, retentionMs = DAY_MS } = this.#ledger.stats();
     const all = (roomBytes * ROOM_SHARE) / Math.max(1, retentionMs / DAY_MS);
     const tenant = Math.max(all * TENANT_SHARE, LEAST_TENANT_BYTES);
     return { all, tenant: Math.min(tenant, all * MOST_TENANT_SHARE) };
@@ -150,7 +145,7 @@ export class Explanations {
   /** One line for each time that it begins to fail. */
   #warn(error: unknown): void {
     const line = `[controller] explanations: cannot be made: ${errorText(error)}; billing goes on without`;
-    if (!this.#failing) this.#options.logger.warn(line);
+    if (!this.#failing) this.#logger.warn(line);
     this.#failing = true;
   }
 }

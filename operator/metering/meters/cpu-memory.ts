@@ -3,7 +3,6 @@ import type { TenantCluster } from '../../discovery/tenant-cluster.ts';
 import type { NodeState } from '../timelines/node-state.ts';
 import type { PodState } from '../timelines/pod.ts';
 import { keyOf } from '../timelines/shared-values.ts';
-import type { Timeline } from '../timelines/timeline.ts';
 import type { UsageSample } from '../timelines/usage-samples.ts';
 import { billedSplit, chargeIdentity, type NodePlace, type Split } from './charge-identity.ts';
 import { noteControlPlane } from './findings.ts';
@@ -48,14 +47,7 @@ export const meterCpuAndMemory: Meter = function* (input) {
 };
 
 /** Measures CPU and memory of one pod after the other. */
-interface PodMeter {
-  /** What is charged of it inside the window. */
-  measure(timeline: Timeline<PodState>): void;
-  /** What is carried into the window, of all of them, one after the other. */
-  measurePast(): Generator<void, void>;
-}
-
-function createPodMeter(input: MeterInput): PodMeter {
+function createPodMeter(input: MeterInput) {
   const nodeAt = nodesByName(input);
   const chargesFor = createChargeCache(input);
   const eachStretch = (
@@ -86,7 +78,9 @@ function createPodMeter(input: MeterInput): PodMeter {
     });
   };
   return {
+    /** What is charged of it inside the window. */
     measure: createWindowVisitor(input, visit, visitFree),
+    /** What is carried into the window, of all of them, one after the other. */
     measurePast: () => visitPast(input, input.observation.pods, visit, onLateNodes(input)),
   };
 }

@@ -7,7 +7,7 @@ import { TenantLog } from './tenant-log.ts';
 /** What the events of one closing of a window are made of. */
 export interface ClosedCharges {
   readonly window: Window;
-  /** Milliseconds since the epoch. */
+  /** What its events have as `recorded_at`, milliseconds since the epoch; a window whose scopes are closed apart is closed several times. */
   readonly closedAt: number;
   readonly sources: readonly Settled[];
 }
@@ -27,18 +27,19 @@ export function evidenceHour(tenant: string, windowStart: number): number {
   return (seconds - (seconds % HOUR_SECONDS) + offset) * 1000;
 }
 
-interface HourLog {
-  readonly log: TenantLog;
-  /** When its last window was closed, milliseconds since the epoch. */
-  usedAt: number;
-}
-
 /**
  * Finds what is new about the charges of a window: an object that goes on as it was in the window
  * before costs nothing (docs/explanation/metering.md#what-stands-behind-a-number). Each hour of a tenant begins with everything.
  */
 export class EvidenceLog {
-  readonly #hours = new Map<string, HourLog>();
+  readonly #hours = new Map<
+    string,
+    {
+      readonly log: TenantLog;
+      /** When its last window was closed, milliseconds since the epoch. */
+      usedAt: number;
+    }
+  >();
 
   /** What each tenant's charges came to; made one by one, since all at once are many. */
   *close({ window, closedAt, sources }: ClosedCharges): Generator<TenantEvidence> {

@@ -7,7 +7,10 @@ export interface Findings {
   /** `namespace/name` of what virtual machines are made of that are nodes of tenant clusters. */
   readonly machines: Set<string>;
   /** Where pods had no usage sample although the basis needs one, by tenant cluster id. */
-  readonly unsampled: Map<string, Unsampled>;
+  readonly unsampled: Map<
+    string,
+    { readonly podMs: number; readonly from: number; readonly to: number }
+  >;
   /** Nodes that several tenant clusters have an equal claim to, with the ids of those. */
   readonly contested: Map<string, readonly string[]>;
   /** GPU time that was charged, by node name and GPU model. */
@@ -46,13 +49,6 @@ export interface OwnNodeWord {
   flaps: number;
   /** Changes of labels after which a node costs less, or may, `g1: capacity type "on-demand" → "spot"`. */
   readonly relabelled: Set<string>;
-}
-
-/** Pod time without samples: how much, and the stretch that it lies in, milliseconds. */
-export interface Unsampled {
-  readonly podMs: number;
-  readonly from: number;
-  readonly to: number;
 }
 
 /**
@@ -107,14 +103,6 @@ export interface GpuUse {
   carried: bigint;
 }
 
-export interface NotedGpuUse {
-  readonly node: string;
-  readonly type: string;
-  readonly kind: 'billed' | 'downtime' | 'overlap';
-  readonly carried: boolean;
-  readonly amount: bigint;
-}
-
 export function createFindings(): Findings {
   return {
     unattributed: new Map(),
@@ -155,7 +143,16 @@ export function noteControlPlane(
 }
 
 /** Notes what was charged, for the window report's balance. */
-export function noteGpuUse(findings: Findings, noted: NotedGpuUse): void {
+export function noteGpuUse(
+  findings: Findings,
+  noted: {
+    readonly node: string;
+    readonly type: string;
+    readonly kind: 'billed' | 'downtime' | 'overlap';
+    readonly carried: boolean;
+    readonly amount: bigint;
+  },
+): void {
   const { node, type, kind, carried, amount } = noted;
   const use = gpuUse(findings, node, type);
   if (carried) use.carried += amount;

@@ -19,7 +19,7 @@ type Running = { -readonly [Key in keyof GpuBalance]: GpuBalance[Key] };
 export const balanceGpus: Meter = function* (input) {
   const { window, observation, findings } = input;
   const nodeAt = nodesByName(input);
-  const dra = draGpusOf(input);
+  const offeredOn = draGpusOf(input);
   const holds = gpuHolds(input);
   const presence = presentNodes(observation.nodes.inNamespace(''));
   for (const name of new Set([...presence.keys(), ...holds.keys(), ...findings.gpuUses.keys()])) {
@@ -28,7 +28,7 @@ export const balanceGpus: Meter = function* (input) {
     const spans = presence.get(name) ?? [];
     for (const stretch of nodeAt(name, window.start, window.end)) {
       const { state, from, to } = stretch;
-      const offers = dra.offeredOn(name, state, from, to);
+      const offers = offeredOn(name, state, from, to);
       for (const [start, end] of splitAtEdges(from, to, [...spans, ...held, ...offers])) {
         input.checkpoint?.();
         const present = spans.some((span) => span.from <= start && start < span.to);

@@ -16,6 +16,7 @@ import { isBilledHere, isExcludedNamespace, type MeterInput } from './meter.ts';
 import { type NodeLookup, nodesByName } from './node-owners.ts';
 import { noteControlPlane, noteUnattributed, type Unattributed } from './findings.ts';
 import { EXCLUDED_NAMESPACE, strayReason, unattributedReason } from './unattributed.ts';
+import type { TimeRange } from '../../model/window.ts';
 
 /** GPUs of one model that something holds on a node during `[from, to)`. */
 export interface GpuHold {
@@ -32,16 +33,11 @@ export interface GpuHold {
 /** What an object that may hold GPUs says of itself. */
 interface Holder {
   /** When others have the GPU that it holds for them: what they do not hold of it is idle then. */
-  readonly lent?: readonly Interval[];
+  readonly lent?: readonly TimeRange[];
   /** It runs, rather than waiting for its containers. */
   readonly started: boolean;
   readonly node: string;
   held(node: NodeState | undefined, at: number): readonly HeldGpus[];
-}
-
-interface Interval {
-  readonly from: number;
-  readonly to: number;
 }
 
 interface View<S> {
@@ -146,23 +142,23 @@ function heldOn(
   });
 }
 
-function apartFrom(lent: readonly Interval[], from: number, to: number): readonly Interval[] {
+function apartFrom(lent: readonly TimeRange[], from: number, to: number): readonly TimeRange[] {
   return splitAtEdges(from, to, lent)
     .filter(([start]) => !lent.some((one) => one.from <= start && start < one.to))
     .map(([start, end]) => ({ from: start, to: end }));
 }
 
 /** When pods of a reservation's group have parts of its GPU; looked up once one is asked about. */
-function lentGpus(pods: View<PodState>): (reservation: PodState) => readonly Interval[] {
-  let byGroup: Map<string, Interval[]> | undefined;
+function lentGpus(pods: View<PodState>): (reservation: PodState) => readonly TimeRange[] {
+  let byGroup: Map<string, TimeRange[]> | undefined;
   return ({ node, gpuShares }) => {
     byGroup ??= sharedGroups(pods);
     return (gpuShares?.groups ?? []).flatMap((group) => byGroup?.get(keyOf([node, group])) ?? []);
   };
 }
 
-function sharedGroups(pods: View<PodState>): Map<string, Interval[]> {
-  const byGroup = new Map<string, Interval[]>();
+function sharedGroups(pods: View<PodState>): Map<string, TimeRange[]> {
+  const byGroup = new Map<string, TimeRange[]>();
   for (const [namespace, timelines] of pods.namespaces()) {
     if (isReservation(namespace)) continue;
     for (const { from, to, state } of [...timelines].flatMap(({ spans }) => spans)) {

@@ -6,42 +6,22 @@ import { createDeviceCatalogue, type PublishedGpu } from './device-catalogue.ts'
 import { modelOnNode } from './dra-devices.ts';
 import type { MeterInput } from './meter.ts';
 
-/** GPUs that a node offers through resource slices during `[from, to)`. */
-export interface OfferedStretch {
-  readonly from: number;
-  readonly to: number;
-  readonly gpus: readonly NodeGpus[];
-}
-
 /**
- * What drivers offer through Dynamic Resource Allocation (docs/explanation/gpus.md#resource-claims). What
- * claims hold of it is charged by {@link meterClaimedGpus}: claims have times of their own and may be
- * shared by pods, so they are no part of what a pod holds by its requests.
+ * Returns the GPUs that a node offers through Dynamic Resource Allocation (docs/explanation/gpus.md#resource-claims), in
+ * stretches without holes. The node's state names the models. What claims hold of it is charged by {@link meterClaimedGpus}:
+ * claims have times of their own and may be shared by pods, so they are no part of what a pod holds by its requests.
  */
-export interface DraGpus {
-  /** Stretches without holes; the node's state names the models. */
-  offeredOn(
-    nodeName: string,
-    node: NodeState | undefined,
-    from: number,
-    to: number,
-  ): readonly OfferedStretch[];
-}
-
-/** The GPUs of the slices in the observation. */
-export function draGpusOf({ observation, settings, findings }: MeterInput): DraGpus {
+export function draGpusOf({ observation, settings, findings }: MeterInput) {
   const catalogue = createDeviceCatalogue(observation.resourceSlices);
-  return {
-    offeredOn: (nodeName, node, from, to) => {
-      const stretches = catalogue.on(nodeName, settings.draGpuDrivers, from, to);
-      const omitted = catalogue.omitted.get(nodeName);
-      if (omitted !== undefined) findings.omittedSlices.set(nodeName, omitted);
-      return stretches.map((stretch) => ({
-        from: stretch.from,
-        to: stretch.to,
-        gpus: byModel(stretch.gpus, node),
-      }));
-    },
+  return (nodeName: string, node: NodeState | undefined, from: number, to: number) => {
+    const stretches = catalogue.on(nodeName, settings.draGpuDrivers, from, to);
+    const omitted = catalogue.omitted.get(nodeName);
+    if (omitted !== undefined) findings.omittedSlices.set(nodeName, omitted);
+    return stretches.map((stretch) => ({
+      from: stretch.from,
+      to: stretch.to,
+      gpus: byModel(stretch.gpus, node),
+    }));
   };
 }
 

@@ -52,7 +52,7 @@ export class OpenSpans {
   }
 
   /** Finds which of them go on, each once, in a window that starts then. */
-  matching(start: number): SpanMatching {
+  matching(start: number) {
     const taken = new Uint8Array(this.#numbers.length);
     /** Objects nearly always come in the same order as in the window before. */
     let next = 0;
@@ -72,7 +72,8 @@ export class OpenSpans {
     };
 
     return {
-      take: (evidence) => {
+      /** The place of the span that goes on with this; undefined where it is new. */
+      take: (evidence: Evidence): number | undefined => {
         if (start !== this.reached) return undefined;
         const index = indexOf(evidence);
         if (index === undefined) return undefined;
@@ -80,7 +81,8 @@ export class OpenSpans {
         next = index + 1;
         return index;
       },
-      left: () => this.#numbers.filter((_, index) => taken[index] === 0),
+      /** The numbers of those that nothing went on with. */
+      left: (): readonly number[] => this.#numbers.filter((_, index) => taken[index] === 0),
     };
   }
 
@@ -93,13 +95,6 @@ export class OpenSpans {
     }
     return indices;
   }
-}
-
-export interface SpanMatching {
-  /** The place of the span that goes on with this; undefined where it is new. */
-  take(evidence: Evidence): number | undefined;
-  /** The numbers of those that nothing went on with. */
-  left(): readonly number[];
 }
 
 /** Whether both say the same of the same object. */

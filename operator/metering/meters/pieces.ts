@@ -80,7 +80,7 @@ export function createWindowVisitor<S extends { readonly labels: ObjectLabels }>
   visitFree: (piece: Piece<S>) => void = () => undefined,
 ): (timeline: Timeline<S>) => void {
   const { window, observation } = input;
-  const inWindow = createAttributor(input, window.start, window.end);
+  const inWindow = new Attributor(input, window.start, window.end);
   return (timeline) => {
     const { namespace, spans } = timeline;
     const isForeign =
@@ -99,7 +99,7 @@ export function* visitPast<S extends { readonly labels: ObjectLabels }>(
 ): Generator<void, void> {
   const { window, meteredFrom } = input;
   if (meteredFrom >= window.start) return;
-  const inPast = createAttributor(input, meteredFrom, window.start);
+  const inPast = new Attributor(input, meteredFrom, window.start);
   const before: Pass = { carried: true, weight: -1, asBilled: true };
   const after: Pass = { carried: true, weight: 1, asBilled: false };
   for (const timeline of lateOf(view, alsoLate)) {
@@ -109,7 +109,7 @@ export function* visitPast<S extends { readonly labels: ObjectLabels }>(
   }
   for (const { cluster, namespace, from } of lateNamespaces(input)) {
     if (from >= window.start) continue;
-    const ownPast = createAttributor(input, Math.max(from, meteredFrom), window.start);
+    const ownPast = new Attributor(input, Math.max(from, meteredFrom), window.start);
     const pass: Pass = { carried: true, weight: 1, asBilled: true, clusterId: cluster.id };
     for (const timeline of view.inNamespace(namespace)) {
       ownPast.visit(timeline, timeline.billed ?? timeline.spans, pass, visit);
@@ -160,97 +160,99 @@ function mappedTo({ namespace, source }: TenantCluster, objects: string): Mapped
   return source === 'namespaces' ? 'named' : true;
 }
 
-interface Attributor {
-  tenancies(namespace: string): readonly Tenancy[];
+/** Attributes objects during `[from, to)`, asking once per tenancy, which is one namespace's, and set of labels. */
+class Attributor {
+  readonly #input: MeterInput;
+  readonly #from: number;
+  readonly #to: number;
+  readonly #byNamespace = new Map<string, readonly Tenancy[]>();
+  readonly #answers = new Map<Tenancy, Map<ObjectLabels, Attribution>>();
+
+  constructor(input: MeterInput, from: number, to: number) {
+    this.#input = input;
+    this.#from = from;
+    this.#to = to;
+  }
+
+  tenancies(namespace: string): readonly Tenancy[] {
+    const known = this.#byNamespace.get(namespace);
+    if (known !== undefined) return known;
+    const { tenantClusters } = this.#input.observation;
+    const found = tenantClusters.tenancies(namespace, this.#from, this.#to);
+    this.#byNamespace.set(namespace, found);
+    return found;
+  }
+
   visit<S extends { readonly labels: ObjectLabels }>(
     timeline: Timeline<S>,
     spans: readonly Span<S>[],
     pass: Pass,
     visit: (piece: Piece<S>) => void,
-    visitFree?: (piece: Piece<S>) => void,
-  ): void;
-}
+    visitFree: (piece: Piece<S>) => void = () => undefined,
+  ): void {
+    let objectSince: number | undefined;
+    for (const span of spans) {
+      objectSince ??= span.from;
+      let untold = Math.min(span.to, this.#to) - Math.max(span.from, this.#from);
+      for (const tenancy of this.tenancies(timeline.namespace)) {
+        const start = Math.max(span.from, tenancy.from);
+        const end = Math.min(span.to, tenancy.to);
+        if (end <= start) continue;
+        untold -= end - start;
+        const owner = this.#ownerOf(timeline.namespace, span.state.labels, tenancy, objectSince);
+        if (owner.kind === 'unattributed') {
+          const clusters = candidatesFor(tenancy, objectSince);
+          const reason = unattributedReason(span.state.labels, clusters);
+          noteUnattributed(this.#input.findings, timeline, reason);
+          continue;
+        }
+        if (owner.kind === 'machine') {
+          this.#input.findings.machines.add(`${timeline.namespace}/${timeline.name}`);
+          continue;
+        }
+        const { cluster } = owner;
+        if (cluster.excluded) continue;
+        const isFree = owner.kind === 'control-plane' && !cluster.metering.meterControlPlane;
+        if (pass.clusterId !== undefined && cluster.id !== pass.clusterId) continue;
+        // One is made for every object of the cluster: without others on the way.
+        const piece = {
+          timeline,
+          state: span.state,
+          cluster,
+          from: start,
+          to: end,
+          since: Math.max(span.from, cluster.createdAt),
+          carried: pass.carried,
+          weight: pass.weight,
+          asBilled: pass.asBilled,
+          mapped: this.#input.ownNodes !== true && mappedTo(cluster, timeline.namespace),
+          unsure: Math.max(unsureOf(span, start, end), unsureOf(tenancy, start, end)),
+        };
+        const use = isFree ? visitFree : visit;
+        use(piece);
+      }
+      // Of closed windows, tenancies that ended long ago are forgotten.
+      if (untold <= 0 || pass.carried) continue;
+      const stray = strayReason(this.#input.observation, timeline.namespace, span.state.labels);
+      if (stray !== undefined) noteUnattributed(this.#input.findings, timeline, stray);
+    }
+  }
 
-/** Attributes objects during `[from, to)`, asking once per tenancy, which is one namespace's, and set of labels. */
-function createAttributor(input: MeterInput, from: number, to: number): Attributor {
-  const byNamespace = new Map<string, readonly Tenancy[]>();
-  const answers = new Map<Tenancy, Map<ObjectLabels, Attribution>>();
-
-  const tenancies = (namespace: string): readonly Tenancy[] => {
-    const known = byNamespace.get(namespace);
-    if (known !== undefined) return known;
-    const found = input.observation.tenantClusters.tenancies(namespace, from, to);
-    byNamespace.set(namespace, found);
-    return found;
-  };
-
-  const ownerOf = (
+  #ownerOf(
     namespace: string,
     labels: ObjectLabels,
     tenancy: Tenancy,
     objectSince: number,
-  ): Attribution => {
+  ): Attribution {
     if (tenancy.leaving !== undefined) {
       return attribute({ namespace, labels }, candidatesFor(tenancy, objectSince));
     }
-    const perTenancy = answers.get(tenancy) ?? new Map<ObjectLabels, Attribution>();
-    answers.set(tenancy, perTenancy);
+    const perTenancy = this.#answers.get(tenancy) ?? new Map<ObjectLabels, Attribution>();
+    this.#answers.set(tenancy, perTenancy);
     const known = perTenancy.get(labels);
     if (known !== undefined) return known;
     const answer = attribute({ namespace, labels }, tenancy.clusters);
     perTenancy.set(labels, answer);
     return answer;
-  };
-
-  return {
-    tenancies,
-    visit: (timeline, spans, pass, visit, visitFree = () => undefined) => {
-      let objectSince: number | undefined;
-      for (const span of spans) {
-        objectSince ??= span.from;
-        let untold = Math.min(span.to, to) - Math.max(span.from, from);
-        for (const tenancy of tenancies(timeline.namespace)) {
-          const start = Math.max(span.from, tenancy.from);
-          const end = Math.min(span.to, tenancy.to);
-          if (end <= start) continue;
-          untold -= end - start;
-          const owner = ownerOf(timeline.namespace, span.state.labels, tenancy, objectSince);
-          if (owner.kind === 'unattributed') {
-            const clusters = candidatesFor(tenancy, objectSince);
-            const reason = unattributedReason(span.state.labels, clusters);
-            noteUnattributed(input.findings, timeline, reason);
-            continue;
-          }
-          if (owner.kind === 'machine') {
-            input.findings.machines.add(`${timeline.namespace}/${timeline.name}`);
-            continue;
-          }
-          const { cluster } = owner;
-          if (cluster.excluded) continue;
-          const isFree = owner.kind === 'control-plane' && !cluster.metering.meterControlPlane;
-          if (pass.clusterId !== undefined && cluster.id !== pass.clusterId) continue;
-          // One is made for every object of the cluster: without others on the way.
-          const piece = {
-            timeline,
-            state: span.state,
-            cluster,
-            from: start,
-            to: end,
-            since: Math.max(span.from, cluster.createdAt),
-            carried: pass.carried,
-            weight: pass.weight,
-            asBilled: pass.asBilled,
-            mapped: input.ownNodes !== true && mappedTo(cluster, timeline.namespace),
-            unsure: Math.max(unsureOf(span, start, end), unsureOf(tenancy, start, end)),
-          };
-          const use = isFree ? visitFree : visit;
-          use(piece);
-        }
-        // Of closed windows, tenancies that ended long ago are forgotten.
-        if (untold <= 0 || pass.carried) continue;
-        const stray = strayReason(input.observation, timeline.namespace, span.state.labels);
-        if (stray !== undefined) noteUnattributed(input.findings, timeline, stray);
-      }
-    },
-  };
+  }
 }

@@ -37,7 +37,7 @@ export interface WholeNode {
 export const meterWholeNodes: Meter = function* (input) {
   const { window, meteredFrom, observation, findings } = input;
   const owners = createOwners(input);
-  const dra = draGpusOf(input);
+  const offeredOn = draGpusOf(input);
   const mode = input.ownNodes === true ? 'private_node' : 'dedicated_node';
 
   const visit = (
@@ -61,7 +61,7 @@ export const meterWholeNodes: Meter = function* (input) {
           );
         if (cluster === undefined || cluster.excluded) continue;
         if (pass.clusterId !== undefined && pass.clusterId !== cluster.id) continue;
-        for (const offered of dra.offeredOn(name, state, owned.from, owned.to)) {
+        for (const offered of offeredOn(name, state, owned.from, owned.to)) {
           const gpus = nodeGpus(state, offered.gpus);
           const bounds = { from: offered.from, to: offered.to };
           chargeWholeNode(input, {

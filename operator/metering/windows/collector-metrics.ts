@@ -4,28 +4,8 @@ import { OWN_NODES } from './own-node-limit.ts';
 /** The sources of gaps that the collector counts. */
 const GAP_SOURCES = ['collector', 'metrics', 'resourceslices', OWN_NODES];
 
-/** The collector's own metrics (docs/how-to/operate.md#metrics). */
-export interface CollectorMetrics {
-  readonly closeSeconds: Histogram;
-  readonly events: Gauge;
-  readonly gapSeconds: Counter<'source'>;
-  readonly clampedTimes: Counter;
-  readonly uncertainSeconds: Counter;
-  readonly clockSteps: Counter;
-  readonly backfilledWindows: Counter;
-  readonly lagSeconds: Gauge;
-  readonly unsettledCreditSeconds: Counter;
-  readonly unaccountedGpuSeconds: Gauge;
-  readonly quarantined: Gauge;
-  readonly unattributedObjects: Gauge;
-  readonly unattributedGpuSeconds: Counter;
-  readonly ownNodeFlaps: Counter;
-  readonly ownNodeRelabels: Counter;
-  readonly ownNodeDowntimeExceeded: Gauge;
-}
-
-/** Registers the collector's metrics. */
-export function createCollectorMetrics(registry: Registry): CollectorMetrics {
+/** Registers the collector's own metrics (docs/how-to/operate.md#metrics). */
+export function createCollectorMetrics(registry: Registry) {
   const registers = [registry];
   const gapSeconds = new Counter({
     name: 'meterfeed_gap_seconds_total',
@@ -93,6 +73,19 @@ export function createCollectorMetrics(registry: Registry): CollectorMetrics {
       help: 'Tenant clusters, or kinds of usage, that are left out of windows since measuring or writing them failed.',
       registers,
     }),
+    ...ownNodeMetrics(registers),
+    unsettledCreditSeconds: new Counter({
+      name: 'meterfeed_unsettled_credit_seconds_total',
+      help: 'Object time billed too much that could not be given back within MAX_BACKFILL.',
+      registers,
+    }),
+  };
+}
+
+export type CollectorMetrics = ReturnType<typeof createCollectorMetrics>;
+
+function ownNodeMetrics(registers: Registry[]) {
+  return {
     ownNodeFlaps: new Counter({
       name: 'meterfeed_own_node_flaps_total',
       help: 'How often own nodes of tenant clusters went down, by their word.',
@@ -106,11 +99,6 @@ export function createCollectorMetrics(registry: Registry): CollectorMetrics {
     ownNodeDowntimeExceeded: new Gauge({
       name: 'meterfeed_own_node_downtime_exceeded',
       help: 'Tenant clusters whose own nodes were down for more of the last day than ownNodeDowntimePercent.',
-      registers,
-    }),
-    unsettledCreditSeconds: new Counter({
-      name: 'meterfeed_unsettled_credit_seconds_total',
-      help: 'Object time billed too much that could not be given back within MAX_BACKFILL.',
       registers,
     }),
   };

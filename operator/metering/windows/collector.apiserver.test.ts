@@ -61,12 +61,7 @@ async function runPod(name: string, forMs: number, removed: boolean): Promise<nu
 test('every second between the API times of pods is billed once, over a restart too', async () => {
   const ledger = createMemoryLedger();
   const explanationsOf = () =>
-    new Explanations({
-      ledger,
-      older: { find: async () => undefined },
-      clock: systemClock,
-      logger: createCapturingLogger(),
-    });
+    new Explanations(ledger, { find: async () => undefined }, systemClock, createCapturingLogger());
   const first = await startRealMetering({
     connection,
     namespace,

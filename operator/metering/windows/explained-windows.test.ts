@@ -11,7 +11,7 @@ import { clockAt, coreSeconds, eventsOf, pass, running, startProcess } from './t
 function opened(ledger: Ledger): Explanations {
   const logger = createCapturingLogger();
   const older = { find: async () => undefined };
-  return new Explanations({ ledger, older, clock: systemClock, logger });
+  return new Explanations(ledger, older, systemClock, logger);
 }
 
 /** Kills the process at its third window: when the ledger has it, or when only its explanations are made. */

@@ -36,7 +36,7 @@ test('GPU time is hidden behind objects that hold none, or in what is not shown'
 test('unattributed GPU time fills the log, or is told by nothing but a window’s report', async () => {
   const logger = createCapturingLogger();
   const registry = new Registry();
-  const watch = new UnattributedWatch({ metrics: createCollectorMetrics(registry), logger });
+  const watch = new UnattributedWatch(createCollectorMetrics(registry), logger);
   const close = (objects: Readonly<Record<string, number>>): void => {
     const findings = found(objects);
     watch.note('2026-11-21T09:01:00Z', unattributedReport(findings, true), findings);

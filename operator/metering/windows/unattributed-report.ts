@@ -30,19 +30,19 @@ export function unattributedReport(
   };
 }
 
-export interface UnattributedWatchOptions {
-  readonly metrics: Pick<CollectorMetrics, 'unattributedObjects' | 'unattributedGpuSeconds'>;
-  readonly logger: Logger;
-}
-
 /** Tells of GPU time that nobody is billed for: in metrics in every window, in the log once per change. */
 export class UnattributedWatch {
-  readonly #options: UnattributedWatchOptions;
+  readonly #metrics: Pick<CollectorMetrics, 'unattributedObjects' | 'unattributedGpuSeconds'>;
+  readonly #logger: Logger;
   /** Namespaces and reasons, as last logged: pods of a job come and go without being news. */
   #causes = '';
 
-  constructor(options: UnattributedWatchOptions) {
-    this.#options = options;
+  constructor(
+    metrics: Pick<CollectorMetrics, 'unattributedObjects' | 'unattributedGpuSeconds'>,
+    logger: Logger,
+  ) {
+    this.#metrics = metrics;
+    this.#logger = logger;
   }
 
   /** Takes in what a window has found in which GPUs were measured. */
@@ -51,7 +51,8 @@ export class UnattributedWatch {
     report: UnattributedReport,
     { unattributed }: Pick<Findings, 'unattributed'>,
   ): void {
-    const { metrics, logger } = this.#options;
+    const metrics = this.#metrics;
+    const logger = this.#logger;
     const { total, items, gpus = { seconds: 0, objects: 0 } } = report;
     metrics.unattributedObjects.set(total);
     metrics.unattributedGpuSeconds.inc(gpus.seconds);

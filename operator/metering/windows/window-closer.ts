@@ -32,7 +32,7 @@ import { Standstill } from './standstill.ts';
 import type { RestoredTenantApi } from './tenant-journal.ts';
 import { UnseenStretches } from './unseen-stretches.ts';
 import { windowGaps } from './window-gaps.ts';
-import { createWindowReporter, type WindowReporter } from './window-report.ts';
+import { WindowReporter } from './window-report.ts';
 
 export interface WindowCloserOptions {
   readonly observation: Observation;
@@ -96,7 +96,7 @@ export class WindowCloser {
     this.#credits = options.restored.state?.credits ?? [];
     const unseen = new UnseenStretches(options);
     this.journal = new JournalWriter({ ...options, unseen, credits: () => this.#credits });
-    this.#reporter = createWindowReporter(options);
+    this.#reporter = new WindowReporter(options);
     this.#gpus = new GpuHistory({ ...options, series: GPU_SHARES });
     this.#startedAt = options.clock.now();
     const { lastWindowEnd: end } = options.ledger.stats();

@@ -64,16 +64,6 @@ export interface ContestedNode {
   readonly tenantClusters: readonly string[];
 }
 
-/** Says what closing a window came to: in its report, in metrics and in the log. */
-export interface WindowReporter {
-  report(
-    closed: DueWindow,
-    result: Result,
-    outcomes: readonly EventOutcome[],
-    times: ReportTimes,
-  ): WindowReport;
-}
-
 /** What was measured, and the events that came of it. */
 type Result = Measured & Assembled;
 type ReportTimes = Pick<WindowReport, 'closedAt' | 'durationMs' | 'backfilled'>;
@@ -86,27 +76,53 @@ export interface WindowReporterOptions {
   readonly logger: Logger;
 }
 
-export function createWindowReporter(options: WindowReporterOptions): WindowReporter {
-  const { observation, gaps, metrics, logger } = options;
-  const ownNodes = new OwnNodeWatch({
-    mostDownPercent: () => options.settings().metering.ownNodeDowntimePercent,
-    metrics,
-    logger,
-  });
+/** Says what closing a window came to: in its report, in metrics and in the log. */
+export class WindowReporter {
+  readonly #options: WindowReporterOptions;
+  readonly #ownNodes: OwnNodeWatch;
+  readonly #unattributed: UnattributedWatch;
 
-  const unattributed = new UnattributedWatch({ metrics, logger });
+  constructor(options: WindowReporterOptions) {
+    const { metrics, logger } = options;
+    this.#options = options;
+    this.#ownNodes = new OwnNodeWatch({
+      mostDownPercent: () => options.settings().metering.ownNodeDowntimePercent,
+      metrics,
+      logger,
+    });
+    this.#unattributed = new UnattributedWatch(metrics, logger);
+  }
 
-  const reportOf = (
+  report(
+    closed: DueWindow,
+    result: Result,
+    outcomes: readonly EventOutcome[],
+    times: ReportTimes,
+  ): WindowReport {
+    const report = this.#reportOf(closed, result, outcomes, times);
+    this.#tell(report);
+    if (report.gpus !== undefined) this.#tellGpus(report, result);
+    const found = report.unattributed;
+    if (hasHostGpus(closed.members)) {
+      this.#unattributed.note(report.windowEnd, found, { unattributed: allUnattributed(result) });
+    } else {
+      this.#options.metrics.unattributedGpuSeconds.inc(found.gpus?.seconds ?? 0);
+    }
+    return report;
+  }
+
+  #reportOf(
     { window, members }: DueWindow,
     result: Result,
     outcomes: readonly EventOutcome[],
     times: ReportTimes,
-  ): WindowReport => {
+  ): WindowReport {
+    const { observation, gaps } = this.#options;
     const { events, refused, findings, ownFindings, settlement } = result;
     const hosts = members.filter(({ scope }) => scope.ownNodes !== true);
     const own = ownFindings.size;
-    ownNodes.note(window, ownFindings);
-    const ownNodeProblems = ownNodes.problems();
+    this.#ownNodes.note(window, ownFindings);
+    const ownNodeProblems = this.#ownNodes.problems();
     const hasGpus = hasHostGpus(members) || members.some(({ scope }) => scope.ownNodes === true);
     return {
       windowStart: formatInstant(window.start),
@@ -133,9 +149,10 @@ export function createWindowReporter(options: WindowReporterOptions): WindowRepo
       openCreditSeconds: settlement.credits.reduce((sum, { ms }) => sum - ms, 0) / 1000,
       unsettledCreditSeconds: settlement.unsettledMs / 1000,
     };
-  };
+  }
 
-  const tell = (report: WindowReport): void => {
+  #tell(report: WindowReport): void {
+    const { observation, metrics, logger } = this.#options;
     metrics.closeSeconds.observe(report.durationMs / 1000);
     metrics.events.set(report.events);
     metrics.unsettledCreditSeconds.inc(report.unsettledCreditSeconds);
@@ -150,9 +167,10 @@ export function createWindowReporter(options: WindowReporterOptions): WindowRepo
       logger.error(`${window}: ${conflicts} events differ from those stored; the stored ones stay`);
     }
     for (const problem of report.refused) logger.error(`[controller] not billed: ${problem}`);
-  };
+  }
 
-  const tellGpus = ({ windowEnd }: WindowReport, { findings, ownFindings }: Measured): void => {
+  #tellGpus({ windowEnd }: WindowReport, { findings, ownFindings }: Measured): void {
+    const { metrics, logger } = this.#options;
     const balances = [findings, ...ownFindings.values()].flatMap((found) => found.gpuBalances);
     const unaccounted = unaccountedSeconds(balances);
     metrics.unaccountedGpuSeconds.set(unaccounted);
@@ -160,22 +178,7 @@ export function createWindowReporter(options: WindowReporterOptions): WindowRepo
     logger.error(
       `[controller] window ${windowEnd.slice(11, 19)}: ${unaccounted} GPU-seconds unaccounted for`,
     );
-  };
-
-  return {
-    report: (closed, result, outcomes, times) => {
-      const report = reportOf(closed, result, outcomes, times);
-      tell(report);
-      if (report.gpus !== undefined) tellGpus(report, result);
-      const found = report.unattributed;
-      if (hasHostGpus(closed.members)) {
-        unattributed.note(report.windowEnd, found, { unattributed: allUnattributed(result) });
-      } else {
-        metrics.unattributedGpuSeconds.inc(found.gpus?.seconds ?? 0);
-      }
-      return report;
-    },
-  };
+  }
 }
 
 function hasHostGpus(members: DueWindow['members']): boolean {

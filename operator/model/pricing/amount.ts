@@ -23,21 +23,19 @@ export function amountText(picos: bigint): string {
   return fraction === '' ? whole : `${whole}.${fraction}`;
 }
 
-/** A charge with the fields that a rate of a PriceBook has. Amounts and quantities are decimal text. */
-export interface ChargeFields {
-  readonly amount?: string;
-  readonly graduated?: readonly TierFields[];
-  readonly volume?: readonly TierFields[];
-  readonly included?: string;
-}
-
 interface TierFields {
   /** Absent of the last one. */
   readonly upTo?: string;
   readonly amount: string;
 }
 
-export function chargeFields(charge: Charge): ChargeFields {
+/** Returns a charge with the fields that a rate of a PriceBook has. Amounts and quantities are decimal text. */
+export function chargeFields(charge: Charge): {
+  readonly amount?: string;
+  readonly graduated?: readonly TierFields[];
+  readonly volume?: readonly TierFields[];
+  readonly included?: string;
+} {
   const { includedNanos } = charge;
   const included = includedNanos > 0n ? { included: decimalFromNanos(includedNanos) } : {};
   if (charge.kind === 'flat') return { amount: amountText(charge.picos), ...included };

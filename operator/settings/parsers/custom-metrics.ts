@@ -1,4 +1,4 @@
-import { COLLECTOR_METRICS } from '../../model/catalog.ts';
+import { COLLECTOR_METRICS, type CustomMetric } from '../../model/catalog.ts';
 import { RESERVED_KEYS } from '../../model/event-schema.ts';
 import { isRecord } from '../../model/is-record.ts';
 import { fieldItems } from './lists.ts';
@@ -14,20 +14,13 @@ const UNIT = text(64);
 const MEASURED = new Set(COLLECTOR_METRICS.map((metric) => metric.code));
 const RESERVED = new Set<string>(RESERVED_KEYS);
 
-/** One entry of CUSTOM_METRICS, `code:unit[:key|key]`. */
-export interface CustomMetricSetting {
-  readonly code: string;
-  readonly unit: string;
-  readonly dimensions: readonly string[];
-}
-
 /** `code:unit[:key|key],...`; in a field a list of `code`, `unit` and `dimensions`. A code that the collector measures itself is refused. */
-export function customMetrics(): Parser<readonly CustomMetricSetting[]> {
+export function customMetrics(): Parser<readonly CustomMetric[]> {
   return {
     accepts: 'list of `code:unit[:key\\|key]`',
     parse(input) {
       if (input === 'none') return valid([]);
-      const metrics: CustomMetricSetting[] = [];
+      const metrics: CustomMetric[] = [];
       for (const item of input.split(',').map((part) => part.trim())) {
         const metric = parseMetric(item);
         if (metric.kind === 'problem') return { ...metric, input: item };
@@ -42,7 +35,7 @@ export function customMetrics(): Parser<readonly CustomMetricSetting[]> {
   };
 }
 
-const FIELD_METRIC: Parser<CustomMetricSetting> = {
+const FIELD_METRIC: Parser<CustomMetric> = {
   accepts: '',
   parse: (text) => ({ ...invalid('not a metric', 'give code and unit'), input: text }),
   field(value) {
@@ -54,14 +47,14 @@ const FIELD_METRIC: Parser<CustomMetricSetting> = {
   },
 };
 
-function parseMetric(item: string): Parsed<CustomMetricSetting> {
+function parseMetric(item: string): Parsed<CustomMetric> {
   const [code = '', unit = '', keys, ...rest] = item.split(':').map((part) => part.trim());
   if (rest.length > 0) return invalid('more than three parts', MEND);
   const dimensions = keys === undefined ? [] : keys.split('|').map((key) => key.trim());
   return checked({ code, unit, dimensions });
 }
 
-function checked({ code, unit, dimensions }: CustomMetricSetting): Parsed<CustomMetricSetting> {
+function checked({ code, unit, dimensions }: CustomMetric): Parsed<CustomMetric> {
   if (!CODE.test(code)) {
     return invalid(
       'not a metric code',

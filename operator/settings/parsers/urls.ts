@@ -30,14 +30,8 @@ export function baseUrl(): Parser<string> {
   };
 }
 
-/** A base URL, and the credentials that stood in it as `user:password`. */
-export interface UrlWithCredentials {
-  readonly url: string;
-  readonly basicAuth?: Secret;
-}
-
-/** The URL of a Prometheus API; credentials in it are accepted and taken out. */
-export function prometheusUrl(): Parser<UrlWithCredentials> {
+/** The URL of a Prometheus API. `user:password@` in it is accepted, and given apart as `basicAuth`. */
+export function prometheusUrl(): Parser<{ readonly url: string; readonly basicAuth?: Secret }> {
   return {
     accepts: 'URL, also with `user:password@`',
     parse(text) {

@@ -7,16 +7,11 @@ import {
   type MetricData,
 } from '@opentelemetry/sdk-metrics';
 import type { MetricObjectWithValues, MetricValue, Registry } from 'prom-client';
+import type { TimeRange } from '../../model/window.ts';
 
 type Source = MetricObjectWithValues<MetricValue<string>>;
 /** Values of a histogram or a summary say which series of theirs they are. */
 type Value = MetricValue<string> & { readonly metricName?: string };
-
-/** From when on sums count, and of when they are; milliseconds since the epoch. */
-interface Period {
-  readonly from: number;
-  readonly to: number;
-}
 
 const UPPER_BOUND = 'le';
 
@@ -25,12 +20,12 @@ const UPPER_BOUND = 'le';
  * (https://opentelemetry.io/docs/specs/otel/compatibility/prometheus_and_openmetrics/). Values that are no
  * numbers are left out.
  */
-export async function metricData(registry: Registry, period: Period): Promise<MetricData[]> {
+export async function metricData(registry: Registry, period: TimeRange): Promise<MetricData[]> {
   const sources = await registry.getMetricsAsJSON();
   return sources.flatMap((source) => dataOf(source, period));
 }
 
-function dataOf(source: Source, period: Period): readonly MetricData[] {
+function dataOf(source: Source, period: TimeRange): readonly MetricData[] {
   // prom-client declares numbers and gives names.
   const type = String(source.type);
   const values: readonly Value[] = source.values.filter(({ value }) => Number.isFinite(value));
@@ -61,7 +56,7 @@ function descriptorOf({ name, help }: Pick<Source, 'name' | 'help'>) {
 function histogramPoints(
   name: string,
   values: readonly Value[],
-  period: Period,
+  period: TimeRange,
 ): DataPoint<Histogram>[] {
   const series = Map.groupBy(values, ({ labels }) =>
     JSON.stringify(Object.entries(labels).filter(([label]) => label !== UPPER_BOUND)),
@@ -84,7 +79,7 @@ function histogramPoints(
   });
 }
 
-function point<T>(labels: Value['labels'], value: T, { from, to }: Period): DataPoint<T> {
+function point<T>(labels: Value['labels'], value: T, { from, to }: TimeRange): DataPoint<T> {
   const attributes = Object.fromEntries(
     Object.entries(labels).map(([name, text]) => [name, String(text)]),
   );

@@ -71,7 +71,7 @@ export async function startKeeperWorld(options: KeeperWorldOptions): Promise<Kee
     random: () => 0.5,
     logger,
   });
-  const credits = new Credits({ ledger, clock, windowMs: () => 60_000 });
+  const credits = new Credits(ledger, () => 60_000, clock);
   const sources = {
     ledger,
     totals: () => totals,

@@ -38,7 +38,7 @@ export async function startPrepaidWorld(
   const settings = createSettingsStore(settingsOf({}));
   settings.setPriceBook(book.name, book);
   const pricesOf = planPrices([book], () => book.name);
-  const credits = new Credits({ ledger, clock, windowMs: () => 60_000 });
+  const credits = new Credits(ledger, () => 60_000, clock);
   const signal = new AbortController().signal;
   const start = async (): Promise<PrepaidBalances> => {
     const made = new PrepaidBalances({

@@ -47,12 +47,6 @@ interface Applied {
   readonly at: number;
 }
 
-interface Wanted {
-  readonly object: PlannedMarks;
-  /** When the need was first seen, by the monotonic clock. */
-  readonly since: number;
-}
-
 const CONCURRENCY = 4;
 const RETRY_CAP_MS = 60_000;
 /** How long a watch may take to show what was applied. */
@@ -63,7 +57,14 @@ const MEND_FORBIDDEN = 'grant it with config/components/enforcement';
 export class Marking {
   readonly #options: MarkingOptions;
   readonly #queue: WorkQueue;
-  readonly #wanted = new Map<string, Wanted>();
+  readonly #wanted = new Map<
+    string,
+    {
+      readonly object: PlannedMarks;
+      /** When the need was first seen, by the monotonic clock. */
+      readonly since: number;
+    }
+  >();
   readonly #applied = new Map<string, Applied>();
   readonly #problems = new Map<string, string>();
   #suspended: readonly TenantCluster[] = [];

@@ -41,12 +41,6 @@ export interface PlannedMarks {
   readonly desired: Marks;
 }
 
-export interface MarksPlan {
-  readonly objects: readonly PlannedMarks[];
-  /** Tenant clusters whose new pods are to be refused. */
-  readonly suspended: readonly TenantCluster[];
-}
-
 /** A label's name. A tenant cluster with a longer one has no synced pods: its syncer labels them with its name. */
 const LABEL_NAME = /^[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$/;
 
@@ -54,7 +48,11 @@ const LABEL_NAME = /^[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$/;
  * Which objects must be marked otherwise than they are (docs/how-to/enforcement.md#modes). What is not called for
  * is to be taken away, so a plan undoes what an earlier state, mode or process has left.
  */
-export function planMarks(input: MarksInput): MarksPlan {
+export function planMarks(input: MarksInput): {
+  readonly objects: readonly PlannedMarks[];
+  /** Tenant clusters whose new pods are to be refused. */
+  readonly suspended: readonly TenantCluster[];
+} {
   const { mode, labelPrefix } = input;
   const hosted = input.clusters.filter(({ source }) => source === 'workload');
   const suspended = hosted.filter((cluster) => isSuspended(cluster, input));

@@ -35,21 +35,19 @@ export interface Customers {
   load(): Promise<void>;
 }
 
-export interface CustomersOptions {
-  readonly ledger: RecordStore;
-  readonly tenants: () => readonly Tenant[];
-  /** Tenants that have a billing state. */
-  readonly hasState: (tenant: string) => boolean;
-  readonly ask: AskCustomer;
-}
-
 /**
  * In this order: the tenant that the operator itself wrote into the object that the message is about,
  * the tenant whose metadata name the customer id, the tenant that the message names, what was learnt before,
  * what the billing system answers. An id that several tenants name counts for none of them. What was learnt
  * is known once it is loaded.
  */
-export function createCustomers(options: CustomersOptions): Customers {
+export function createCustomers(options: {
+  readonly ledger: RecordStore;
+  readonly tenants: () => readonly Tenant[];
+  /** Tenants that have a billing state. */
+  readonly hasState: (tenant: string) => boolean;
+  readonly ask: AskCustomer;
+}): Customers {
   const { tenants, ask } = options;
   /** The tenants of a customer, as a JSON list. */
   const learnt = new Map<string, string>();

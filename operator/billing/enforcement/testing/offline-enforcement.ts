@@ -7,7 +7,7 @@ import type { Source } from '../../../kubernetes/source.ts';
 import { createCapturingLogger } from '../../../kubernetes/testing/capturing-logger.ts';
 import type { Ledger } from '../../../ledger/ledger.ts';
 import type { Clock } from '../../../telemetry/clock.ts';
-import { createEnforcement, type Enforcement, type EnforcementOptions } from '../enforcement.ts';
+import { Enforcement, type EnforcementOptions } from '../enforcement.ts';
 import type { AskKeys } from '../states/pinned-keys.ts';
 
 /** Enforcement without any Kubernetes: messages, states and what is stored of them are real. */
@@ -25,7 +25,7 @@ export async function createOfflineEnforcement(options: {
   readonly registry?: Registry;
 }): Promise<Enforcement> {
   const { ledger, settings, clock } = options;
-  const enforcement = createEnforcement({
+  const enforcement = new Enforcement({
     ledger,
     clock,
     logger: createCapturingLogger(),

@@ -10,7 +10,7 @@ import { createCapturingLogger } from '../../../kubernetes/testing/capturing-log
 import type { Ledger } from '../../../ledger/ledger.ts';
 import { systemClock } from '../../../telemetry/system-clock.ts';
 import type { DestinationType } from '../../../model/destination-type.ts';
-import { createEnforcement, type Enforcement } from '../enforcement.ts';
+import { Enforcement } from '../enforcement.ts';
 import type { InboxOutcome } from '../inbox.ts';
 import { asRequest, type SignedMessage, WEBHOOK_SECRETS } from './alerts.ts';
 import { CUSTOMER_ID_KEYS, DESTINATIONS } from '../../../destinations/registry.ts';
@@ -53,7 +53,7 @@ export async function runEnforcement(options: {
     customerIdKeys: CUSTOMER_ID_KEYS,
     records: ledger,
   });
-  const enforcement = createEnforcement({
+  const enforcement = new Enforcement({
     ...common,
     ledger,
     connection,

@@ -6,7 +6,7 @@ import { settleCredits } from '../../meters/credits.ts';
 import { addTo, createTally, type Evidence } from '../../meters/tally.ts';
 import type { UsageEvent } from '../../../model/event.ts';
 import { formatInstant } from '../../../model/window.ts';
-import type { ClosedWindow } from '../explanations.ts';
+import type { ClosedCharges } from '../../meters/evidence-log.ts';
 
 const MINUTE = 60_000;
 const HOUR = 60 * MINUTE;
@@ -47,7 +47,7 @@ export function uidOf(name: string): string {
     .join('-');
 }
 
-export type Closed = ClosedWindow & { readonly events: readonly UsageEvent[] };
+export type Closed = ClosedCharges & { readonly events: readonly UsageEvent[] };
 
 /** Measures and closes a window in which these lived, as the operator does. */
 export function closing(
