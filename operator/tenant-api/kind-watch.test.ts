@@ -177,7 +177,9 @@ describe('an object whose change nobody can take in', () => {
     ]);
     expect(names()).toEqual(['good']);
     // A restart must not go on behind what was never taken in.
-    expect(watch.point(systemClock.now())?.[1]).not.toMatchObject({ resourceVersion: expect.anything() });
+    expect(watch.point(systemClock.now())?.[1]).not.toMatchObject({
+      resourceVersion: expect.anything(),
+    });
 
     watch.stop('left alone');
     server.remove('default', 'good');

@@ -30,7 +30,10 @@ const METHODS = ['get', 'put', 'post', 'delete'];
 
 /** `docs/reference/openapi.yaml`, by which every answer in the tests is judged. Fields it does not name are faults here. */
 export function loadApiDocument(): ApiDocument {
-  const source = readFileSync(new URL('../../../docs/reference/openapi.yaml', import.meta.url), 'utf8');
+  const source = readFileSync(
+    new URL('../../../docs/reference/openapi.yaml', import.meta.url),
+    'utf8',
+  );
   const published = parse(source) as Json;
   const document = strict(published) as Json;
   const ajv = new Ajv2020({ strict: false, allErrors: true });
