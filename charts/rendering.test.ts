@@ -60,9 +60,9 @@ describe('what Helm renders differs from what kubectl kustomize does', () => {
   });
 
   test('in custom resources, by more than the annotation that keeps them', async () => {
-    const kept = objectsOf(await helm.render('meterfeed-crds'));
+    const stored = objectsOf(await helm.render('meterfeed-crds'));
     const plain = objectsOf(await helm.render('meterfeed-crds', '--set', 'keep=false'));
-    const without = kept.map(({ metadata, ...object }) => {
+    const without = stored.map(({ metadata, ...object }) => {
       const { annotations } = metadata as { annotations?: Readonly<Record<string, string>> };
       const { [KEEP]: policy, ...others } = annotations ?? {};
       expect(policy).toBe('keep');

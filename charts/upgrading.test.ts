@@ -69,7 +69,7 @@ async function reached({ address }: RunningOperator) {
 }
 
 /** All that an upgrade has to leave as it is. */
-async function kept() {
+async function stored() {
   const { metadata, spec } = await statefulSet(cluster);
   const { name, uid } = metadata;
   const { serviceName, volumeClaimTemplates } = spec;
@@ -123,7 +123,7 @@ describe('an upgrade of the charts from those before', () => {
   });
 
   test('replaces what was there, loses a status, or touches what cannot be changed', async () => {
-    const was = await kept();
+    const was = await stored();
     expect(was.claims).toMatchObject([{ name: 'data-meterfeed-0' }]);
     expect(JSON.stringify(was.custom)).toContain('"Delivering"');
     const objects = new Map(await installed('meterfeed'));
@@ -131,7 +131,7 @@ describe('an upgrade of the charts from those before', () => {
       const upgrade = ['upgrade', name, chart(name), '--namespace', NAMESPACE];
       await helm.run(...upgrade, '--reset-then-reuse-values');
     }
-    const is = await kept();
+    const is = await stored();
     // Fields that came since have their defaults.
     expect(is.custom).toMatchObject(was.custom);
     expect({ ...is, custom: was.custom }).toStrictEqual(was);
@@ -143,11 +143,11 @@ describe('an upgrade of the charts from those before', () => {
 
   test('leaves an operator that begins a ledger anew, or sends what was sent', async () => {
     const { head } = before;
-    const was = await kept();
+    const was = await stored();
     operator = await startPod(cluster, helm.directory());
     await deliveredBeyond(head);
     expect(receiver.stats()).toMatchObject({ conflicts: 0, refused: 0, duplicates: 0 });
-    const is = await kept();
+    const is = await stored();
     expect({ set: is.set, claims: is.claims }).toStrictEqual({ set: was.set, claims: was.claims });
     expect(is.lease.map(({ uid }) => uid)).toEqual(was.lease.map(({ uid }) => uid));
   }, 120_000);

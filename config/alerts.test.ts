@@ -159,8 +159,8 @@ describe('alerts', () => {
     async (every, tests) => {
       const file = join(directory, `cases-${every}.json`);
       await writeFile(join(directory, 'rules.yaml'), groups);
-      const whole = { rule_files: ['rules.yaml'], evaluation_interval: every, tests };
-      await writeFile(file, JSON.stringify(whole));
+      const complete = { rule_files: ['rules.yaml'], evaluation_interval: every, tests };
+      await writeFile(file, JSON.stringify(complete));
       await run('promtool', ['test', 'rules', file]);
     },
     60_000,

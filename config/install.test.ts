@@ -88,8 +88,8 @@ describe('installing on a fresh cluster', () => {
     expect(
       removed.filter((object) => /^(Namespace|CustomRes|Persist|Secret)/.test(object)),
     ).toEqual([]);
-    const kept = (await kindsOf('.')).filter((object) => !removed.includes(object));
-    expect(kept).toEqual([
+    const stored = (await kindsOf('.')).filter((object) => !removed.includes(object));
+    expect(stored).toEqual([
       'Namespace meterfeed-system',
       'CustomResourceDefinition billingdestinations.meterfeed.io',
       'CustomResourceDefinition meteringpolicies.meterfeed.io',

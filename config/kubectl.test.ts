@@ -114,14 +114,14 @@ describe('kubectl explain', () => {
 });
 
 test('kubectl describe does not tell what has happened', async () => {
-  const told = (): Promise<string> => cluster.kubectl(['describe', 'bdest/dry-run']);
+  const reported = (): Promise<string> => cluster.kubectl(['describe', 'bdest/dry-run']);
   await become({}, 'condition=Ready');
   const lastError = 'HTTP POST /api/v1/events/batch: lago-style API error 401';
-  await become({ held: lastError, lastError }, 'condition=Ready=False');
-  expect(await told()).toContain(`Last Error:           ${lastError}`);
+  await become({ blocked: lastError, lastError }, 'condition=Ready=False');
+  expect(await reported()).toContain(`Last Error:           ${lastError}`);
   await become({ deadLetters: 3 }, 'condition=DeadLetters');
-  await expect.poll(told, PATIENCE).toMatch(/Warning +EventsRefused /);
-  const text = await told();
+  await expect.poll(reported, PATIENCE).toMatch(/Warning +EventsRefused /);
+  const text = await reported();
   const [, events = ''] = text.split('\nEvents:\n');
   expect(events).toMatch(/Normal +Configured .* The settings are in force/);
   expect(events).toMatch(/Warning +Held .*HTTP POST .*401/);
@@ -131,8 +131,8 @@ test('kubectl describe does not tell what has happened', async () => {
 
 test('a spec that cannot be used is not told apart from one in force', async () => {
   await cluster.kubectl(['wait', '--for=condition=Stalled', '--timeout=20s', 'bdest/lago']);
-  const told = (): Promise<string> => cluster.kubectl(['describe', 'bdest/lago']);
-  await expect.poll(told, PATIENCE).toMatch(/Warning +SecretNotFound .*"billing-lago"/);
+  const reported = (): Promise<string> => cluster.kubectl(['describe', 'bdest/lago']);
+  await expect.poll(reported, PATIENCE).toMatch(/Warning +SecretNotFound .*"billing-lago"/);
 });
 
 describe('the samples', () => {

@@ -165,8 +165,8 @@ function outcomeOf({ status, isLines, body, host }: Answered): ApiOutcome {
   if (status >= 200 && status < 300) return { kind: 'ok', value };
   const isApiServer = text(value, 'kind') === 'Status';
   const message = text(value, isApiServer ? 'message' : 'error') || `${host}: status ${status}`;
-  const mend = (isApiServer ? OF_API_SERVER : OF_OPERATOR)[status];
-  return { kind: 'failed', message: mend === undefined ? message : `${message}\n${mend}` };
+  const fix = (isApiServer ? OF_API_SERVER : OF_OPERATOR)[status];
+  return { kind: 'failed', message: fix === undefined ? message : `${message}\n${fix}` };
 }
 
 const OF_API_SERVER: Readonly<Record<number, string>> = {

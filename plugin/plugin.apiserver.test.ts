@@ -133,14 +133,18 @@ async function serveAs(host: string, port: number): Promise<void> {
   await cluster.kubectl(['create', '--filename', '-'], manifest([endpoints]));
 }
 
-interface Said {
+interface Stated {
   readonly code: number;
   readonly out: string;
   readonly err: string;
 }
 
 /** Runs the bundled program as somebody; standard output is no terminal. */
-function meterfeed(person: keyof typeof people, args: readonly string[], env = {}): Promise<Said> {
+function meterfeed(
+  person: keyof typeof people,
+  args: readonly string[],
+  env = {},
+): Promise<Stated> {
   const program = join(directory, 'dist', PLUGIN_FILES.program);
   const environment = { PATH: process.env['PATH'], HOME: directory, KUBECONFIG: people[person] };
   return new Promise((resolve) => {
@@ -156,9 +160,9 @@ function meterfeed(person: keyof typeof people, args: readonly string[], env = {
 /** The lines of a table, as soon as there are rows. */
 async function table(...args: readonly string[]): Promise<readonly string[]> {
   const read = async (): Promise<readonly string[]> => {
-    const said = await meterfeed('reader', args);
-    expect(said.err).toBe('');
-    return said.out.trimEnd().split('\n');
+    const stated = await meterfeed('reader', args);
+    expect(stated.err).toBe('');
+    return stated.out.trimEnd().split('\n');
   };
   await vi.waitFor(async () => expect((await read()).length).toBeGreaterThan(1), {
     timeout: PATIENCE_MS,

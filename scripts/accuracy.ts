@@ -50,7 +50,7 @@ try {
     console.log(JSON.stringify(figures));
   }
   const maximum = largestError(result);
-  const verdict = {
+  const decision = {
     maximum,
     target: TARGET,
     overbilled: overbilledIn(result),
@@ -58,7 +58,7 @@ try {
     uncertain_seconds_max: uncertain.most,
     uncertain_seconds_max_resumed: uncertain.mostResumed,
   };
-  console.log(JSON.stringify({ ...verdict, ...rest }));
+  console.log(JSON.stringify({ ...decision, ...rest }));
   process.exitCode = maximum <= TARGET && isSound(result) ? 0 : 1;
 } finally {
   await plane.stop();

@@ -81,7 +81,7 @@ async function runOnFiles(): Promise<void> {
   };
   try {
     const totals = await runAll(values.kafka ? plans.map(withKafka) : plans, options, onRun);
-    for (const run of failed) tellFailure(run);
+    for (const run of failed) reportFailure(run);
     console.log(JSON.stringify({ ...totals, ...(brokers && { kafka: brokers.counts() }) }));
   } finally {
     await brokers?.close();
@@ -110,7 +110,7 @@ async function runOnPostgres(): Promise<void> {
       totals.undetected_corruption += run.undetectedCorruption;
       if (isSound(run)) continue;
       totals.unsound += 1;
-      tellFailure(run);
+      reportFailure(run);
     }
   } finally {
     await suite.close();
@@ -126,7 +126,7 @@ interface Described extends RunReport {
   readonly seconds: number;
 }
 
-function tellFailure(run: Described): void {
+function reportFailure(run: Described): void {
   const switches = process.argv.slice(2).filter((word) => word.startsWith('--without'));
   const onKafka = values.kafka ? ['--kafka'] : [];
   const onPostgres = ['--ledger', values.ledger];

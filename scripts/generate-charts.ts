@@ -92,8 +92,8 @@ async function addedComponents(
         (object) => known.get(identity(object)) !== JSON.stringify(object),
       );
       if (objects.length !== all.length + added.length) {
-        const mend = 'name the value of the chart that does the same in CHANGING_COMPONENTS';
-        throw new Error(`a component that changes the base: "${folder}": ${mend}`);
+        const fix = 'name the value of the chart that does the same in CHANGING_COMPONENTS';
+        throw new Error(`a component that changes the base: "${folder}": ${fix}`);
       }
       const meaning = await meaningOf(folder);
       return { folder, name: componentFlag(folder), meaning, objects: added };
@@ -161,7 +161,7 @@ function definitionsChart(
       global: { type: 'object' },
     },
   };
-  const kept = (text: string): string =>
+  const stored = (text: string): string =>
     text.replace(
       /^ {2}annotations:\n/m,
       (line) =>
@@ -173,7 +173,7 @@ function definitionsChart(
     ['values.schema.json', `${JSON.stringify(schema, null, 2)}\n`],
     ...definitions.map((definition): readonly [string, string] => [
       `templates/${definition.metadata.name.split('.')[0]}.yaml`,
-      `{{- /* ${HEAD} */}}\n${kept(templateOf([definition]))}`,
+      `{{- /* ${HEAD} */}}\n${stored(templateOf([definition]))}`,
     ]),
   ]);
 }

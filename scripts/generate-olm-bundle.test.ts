@@ -115,9 +115,9 @@ describe('a catalogue refuses the bundle', () => {
       join(broken, SERVICE_VERSION),
       stringify({ ...service, metadata: { ...service.metadata, annotations } }),
     );
-    const said = await complaints(broken);
-    expect(said).toMatch(/owned CRD .*PriceBook.* not found in bundle/);
-    expect(said).toMatch(/"Invoices.*" is not in the set of standard categories/);
+    const stated = await complaints(broken);
+    expect(stated).toMatch(/owned CRD .*PriceBook.* not found in bundle/);
+    expect(stated).toMatch(/"Invoices.*" is not in the set of standard categories/);
   });
 });
 

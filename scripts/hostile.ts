@@ -1,6 +1,6 @@
 import { parseArgs } from 'node:util';
 import { describePlan, planOf } from '../e2e/hostile/attacks/plan.ts';
-import { isSound } from '../e2e/hostile/observer/verdict.ts';
+import { isSound } from '../e2e/hostile/observer/evaluation.ts';
 import { selfCheck } from '../e2e/hostile/self-check.ts';
 import { describeFailure, runSuite } from '../e2e/hostile/suite.ts';
 

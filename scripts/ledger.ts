@@ -70,7 +70,7 @@ const OPTIONS = {
 } as const;
 
 /** How often a long copy tells how far it is. */
-const TELL_MS = 5_000;
+const REPORT_MS = 5_000;
 
 try {
   process.exitCode = await run(process.argv.slice(2));
@@ -200,8 +200,14 @@ async function migrate(
 ): Promise<number> {
   if (source === undefined || region === undefined) return usage();
   const database = databaseOfEnvironment();
-  const options = { database, durability: durabilityOfEnvironment(), source, region, anew };
-  const report = await copyToDatabase(directory, options, tellNowAndThen());
+  const options = {
+    database,
+    durability: durabilityOfEnvironment(),
+    source,
+    region,
+    startsOver: anew,
+  };
+  const report = await copyToDatabase(directory, options, reportNowAndThen());
   console.log(JSON.stringify(report, undefined, 2));
   return 0;
 }
@@ -219,11 +225,11 @@ function durabilityOfEnvironment(): LedgerDurability {
 }
 
 /** A line of progress every few seconds. */
-function tellNowAndThen(): (progress: CopyProgress) => void {
-  let toldAt = performance.now();
+function reportNowAndThen(): (progress: CopyProgress) => void {
+  let reportedAt = performance.now();
   return ({ copied, of }) => {
-    if (performance.now() - toldAt < TELL_MS) return;
-    toldAt = performance.now();
+    if (performance.now() - reportedAt < REPORT_MS) return;
+    reportedAt = performance.now();
     console.error(`migrate: ${copied} of ${of} events`);
   };
 }

@@ -65,7 +65,7 @@ export const STEPS: readonly Step[] = [
   step('operator/metering/meters/meters.ts', 'METERS', 'names the meters of pods'),
   step('operator/metering/meters/cpu-memory.ts', 'meterCpuAndMemory', 'charges the spans of a pod'),
   step(
-    'operator/metering/meters/pieces.ts',
+    'operator/metering/meters/window-spans.ts',
     'createWindowVisitor',
     'cuts spans at the window and at owners',
   ),
@@ -97,8 +97,8 @@ export const STEPS: readonly Step[] = [
   ),
   step('operator/delivery/feeder/pending.ts', 'read', 'reads the events behind the cursor'),
   step(
-    'operator/delivery/feeder/send-round.ts',
-    'SendRound',
+    'operator/delivery/feeder/send-pass.ts',
+    'SendPass',
     'provisions tenants, sends what is ready, narrows a refusal down to its event',
   ),
   step('operator/destinations/destination.ts', 'Destination', 'what every billing system can do'),

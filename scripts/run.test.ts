@@ -43,8 +43,8 @@ describe('make run', () => {
     await expectExit(run, 0);
     expect(processes().filter((pid) => pid !== undefined)).toEqual([]);
     expect(readFileSync(files.operatorLog, 'utf8')).toContain('stub operator stops');
-    for (const kept of [files.kubeconfig, join(files.directory, 'etcd')]) {
-      expect(existsSync(kept)).toBe(true);
+    for (const stored of [files.kubeconfig, join(files.directory, 'etcd')]) {
+      expect(existsSync(stored)).toBe(true);
     }
   }, 90_000);
 

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import type { Browser, Page } from 'playwright-core';
 import { launchBrowser, openPage } from '../operator/http/dashboard/testing/browser.ts';
 import { createShowcase, SHOWCASE_EVENT } from '../operator/http/dashboard/testing/showcase.ts';
-import type { BudgetStanding } from '../operator/billing/budgets/standing.ts';
+import type { BudgetState } from '../operator/billing/budgets/budget-state.ts';
 import { minorUnits } from '../operator/billing/budgets/unit.ts';
 import { budgetOf } from '../operator/http/portal/testing/budget.ts';
 import { newKey } from '../operator/http/portal/testing/keys.ts';
@@ -115,13 +115,13 @@ async function spentOf(tenant: string): Promise<bigint> {
 }
 
 /** A budget that lasts as long as the month's average says. */
-function budgetFromCosts(tenant: string): BudgetStanding {
-  const standing = budgetOf(tenant);
-  const elapsed = NOW - standing.period.from;
+function budgetFromCosts(tenant: string): BudgetState {
+  const status = budgetOf(tenant);
+  const elapsed = NOW - status.period.from;
   const limit = 25_000n * EUR;
   return {
-    ...standing,
-    budget: { ...standing.budget, amount: limit },
+    ...status,
+    budget: { ...status.budget, amount: limit },
     limit,
     used: spent,
     usedInMinorUnits: (digits) => minorUnits(spent, digits),
@@ -178,7 +178,7 @@ async function takeAll(of: Browser, directory: string): Promise<void> {
     await settled();
     if (click !== undefined) await page.locator(click).filter({ visible: true }).first().click();
     await settled();
-    await takeLooks(page, join(directory, name));
+    await takePolls(page, join(directory, name));
     await page.context().close();
   }
   const link = await portalLink();
@@ -189,12 +189,12 @@ async function takeAll(of: Browser, directory: string): Promise<void> {
     await page.evaluate(`location.hash = ${JSON.stringify(hash)}`);
     await page.getByText(text).filter({ visible: true }).first().waitFor();
     await settled();
-    await takeLooks(page, join(directory, name));
+    await takePolls(page, join(directory, name));
     await page.context().close();
   }
 }
 
-async function takeLooks(page: Page, path: string): Promise<void> {
+async function takePolls(page: Page, path: string): Promise<void> {
   for (const colorScheme of ['light', 'dark'] as const) {
     await page.emulateMedia({ colorScheme });
     for (const width of WIDTHS) {

@@ -49,14 +49,14 @@ interface Report {
 
 /** Asks at the address where the operator is at that time. */
 export function createBills(address: () => string): Bills {
-  const ask = (path: string) => answered(() => fetch(`${address()}/api/v1/${path}`));
+  const query = (path: string) => answered(() => fetch(`${address()}/api/v1/${path}`));
   const windows = async (): Promise<readonly ClosedWindow[]> => {
-    const response = await ask('windows?limit=1000');
+    const response = await query('windows?limit=1000');
     const { windows: reports } = (await response.json()) as { windows: readonly Report[] };
     return reports.map(closedWindow);
   };
   const gaps = async (): Promise<readonly GapGroup[]> => {
-    const { open = [], ended = [] } = (await (await ask('gaps')).json()) as Record<
+    const { open = [], ended = [] } = (await (await query('gaps')).json()) as Record<
       string,
       GapGroup[]
     >;
@@ -91,10 +91,10 @@ export function createBills(address: () => string): Bills {
   };
 }
 
-async function answered(ask: () => Promise<Response>): Promise<Response> {
+async function answered(query: () => Promise<Response>): Promise<Response> {
   const deadline = Date.now() + 30_000;
   for (;;) {
-    const response = await ask().catch(() => undefined);
+    const response = await query().catch(() => undefined);
     if (response?.ok === true) return response;
     if (Date.now() > deadline) throw new Error(`accuracy: windows: HTTP ${response?.status}`);
     await delay(500);

@@ -17,8 +17,8 @@ export function compareNodes(
   blinds: readonly Blind[],
   events: readonly ReceivedEvent[],
 ): NodeComparison {
-  const wasUnseen = ({ downTold, removedAt }: NodeLife): boolean =>
-    isUnseen(blinds, 'nodes', downTold, removedAt);
+  const wasUnseen = ({ downTold: downReported, removedAt }: NodeLife): boolean =>
+    isUnseen(blinds, 'nodes', downReported, removedAt);
   const seen = lives.filter((life) => !wasUnseen(life));
   const unseen = lives.filter(wasUnseen);
   const metrics = NODE_RATES.map(({ metric, rate }) => {

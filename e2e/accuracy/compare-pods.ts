@@ -173,8 +173,8 @@ function arrivalsOf(
  * while it saw no claims; or its node went down and was removed while it saw no nodes.
  */
 function wasUnseen(life: PodLife, { blinds, outages }: PodTruth): boolean {
-  const { startedAt, finishTold, removedAt, claimRemovedAt, node } = life;
-  if (isUnseen(blinds, 'pods', finishTold, removedAt)) return true;
+  const { startedAt, finishTold: finishReported, removedAt, claimRemovedAt, node } = life;
+  if (isUnseen(blinds, 'pods', finishReported, removedAt)) return true;
   if (
     claimRemovedAt !== undefined &&
     isUnseen(blinds, 'resourceclaims', startedAt, claimRemovedAt)

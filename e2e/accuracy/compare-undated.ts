@@ -44,24 +44,24 @@ export function compareUndated(
     stretches.every(({ from }) => from.from >= measuredFrom),
   );
   return [...Map.groupBy(measured, ({ what }) => what)].map(([of, things]) => {
-    const verdicts = things.map((thing) => verdictOf(thing, blinds, billed));
-    const most = (seconds: (verdict: Verdict) => number): number =>
-      Math.max(0, ...verdicts.map(seconds));
+    const decisions = things.map((thing) => decisionOf(thing, blinds, billed));
+    const most = (seconds: (decision: Decision) => number): number =>
+      Math.max(0, ...decisions.map(seconds));
     return {
       of,
       things: things.length,
-      while_down: verdicts.filter(({ whileDown }) => whileDown).length,
-      never_told: verdicts.filter(({ neverTold }) => neverTold).length,
-      overbilled: verdicts.flatMap(({ over }) => over ?? []),
-      unsaid: verdicts.flatMap(({ unsaid }) => unsaid ?? []),
-      without_event: verdicts.flatMap(({ withoutEvent }) => withoutEvent ?? []),
+      while_down: decisions.filter(({ whileDown }) => whileDown).length,
+      never_told: decisions.filter(({ neverTold: neverReported }) => neverReported).length,
+      overbilled: decisions.flatMap(({ over }) => over ?? []),
+      unsaid: decisions.flatMap(({ unsaid }) => unsaid ?? []),
+      without_event: decisions.flatMap(({ withoutEvent }) => withoutEvent ?? []),
       arrival_seconds_max: most(({ beyond }) => beyond),
       short_seconds_max: most(({ short }) => short),
     };
   });
 }
 
-interface Verdict {
+interface Decision {
   readonly whileDown: boolean;
   readonly neverTold: boolean;
   readonly over?: string;
@@ -94,11 +94,11 @@ function billsOf(events: readonly ReceivedEvent[]): ReadonlyMap<string, Bill> {
   return bills;
 }
 
-function verdictOf(
+function decisionOf(
   { name, accounts, kind, stretches, dated, ownerUnseen }: Undated,
   blinds: readonly Blind[],
   billed: ReadonlyMap<string, Bill>,
-): Verdict {
+): Decision {
   const bills = accounts.flatMap((account) => billed.get(account) ?? []);
   const uncertainMs = Math.max(0, ...bills.map((bill) => bill.uncertainMs));
   const events = bills.reduce((sum, bill) => sum + bill.events, 0);
@@ -107,9 +107,9 @@ function verdictOf(
   const isOff = (moments: readonly Moment[]) => moments.some((one) => !isDown(one, blinds));
   const first = Math.min(...stretches.map(({ from }) => from.from));
   const last = Math.max(...stretches.map(({ to }) => to.to));
-  const neverTold = ownerUnseen === true || isUnseen(blinds, kind, first, last);
+  const neverReported = ownerUnseen === true || isUnseen(blinds, kind, first, last);
   const arrivalMs = dated !== true && isOff(changes) ? LIVE_MS : 0;
-  const verdict = { whileDown, neverTold, beyond: 0, short: 0 };
+  const decision = { whileDown, neverTold: neverReported, beyond: 0, short: 0 };
   for (const [metric, parts] of Map.groupBy(stretches, (stretch) => stretch.metric)) {
     const rate = Math.max(...parts.map(({ perHour }) => perHour));
     const paid = bills.reduce((sum, bill) => sum + (bill.paid.get(metric) ?? 0n), 0n);
@@ -118,29 +118,29 @@ function verdictOf(
     const beyond = paid - mostOf(parts) - rounding;
     const short = leastOf(parts) - paid - rounding;
     const seconds = (nanos: bigint): number => (Number(nanos) / 1e9 / rate) * 3_600;
-    const said = uncertainMs + arrivalMs;
+    const stated = uncertainMs + arrivalMs;
     const line = `${name}: ${metric}: ${Number(paid) / 1e9}`;
-    verdict.beyond = Math.max(verdict.beyond, seconds(beyond));
+    decision.beyond = Math.max(decision.beyond, seconds(beyond));
     if (beyond > nanosOf(rate, arrivalMs)) {
-      Object.assign(verdict, { over: `${line}: ${seconds(beyond)} s beyond the truth` });
+      Object.assign(decision, { over: `${line}: ${seconds(beyond)} s beyond the truth` });
     }
-    if (neverTold) continue;
-    verdict.short = Math.max(verdict.short, seconds(short));
-    if (short <= nanosOf(rate, said)) continue;
-    const why = `${line}: ${seconds(short)} s short of the truth, uncertain by ${said / 1000} s`;
-    if (isBilledToWindowEnd(parts, paid, said)) Object.assign(verdict, { withoutEvent: why });
-    else Object.assign(verdict, { unsaid: why });
+    if (neverReported) continue;
+    decision.short = Math.max(decision.short, seconds(short));
+    if (short <= nanosOf(rate, stated)) continue;
+    const why = `${line}: ${seconds(short)} s short of the truth, uncertain by ${stated / 1000} s`;
+    if (isBilledToWindowEnd(parts, paid, stated)) Object.assign(decision, { withoutEvent: why });
+    else Object.assign(decision, { unsaid: why });
   }
-  return verdict;
+  return decision;
 }
 
 /** Then the rest lies in windows of which it has no event. What begins without a time may be billed as much later as is said. */
-function isBilledToWindowEnd(parts: readonly Stretch[], paid: bigint, saidMs: number): boolean {
+function isBilledToWindowEnd(parts: readonly Stretch[], paid: bigint, statedMs: number): boolean {
   const [only, ...others] = parts;
   if (paid === 0n || only === undefined || others.length > 0) return paid === 0n;
   const billedMs = (Number(paid) / 1e9 / only.perHour) * 3_600_000;
   const windowOf = (at: number): number => Math.floor((at + billedMs) / WINDOW_MS);
-  return windowOf(only.from.from - NEAR_MS) !== windowOf(only.from.to + saidMs + NEAR_MS);
+  return windowOf(only.from.from - NEAR_MS) !== windowOf(only.from.to + statedMs + NEAR_MS);
 }
 
 function isUndated({ from, to }: Moment): boolean {

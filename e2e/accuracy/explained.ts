@@ -6,7 +6,7 @@ export interface Explained {
   readonly wrong: readonly string[];
 }
 
-const ASKED = 300;
+const REQUESTED = 300;
 
 interface Explanation {
   readonly given_back: number;
@@ -38,7 +38,7 @@ export async function explainSome(
   address: string,
   events: readonly ReceivedEvent[],
 ): Promise<Explained> {
-  const every = Math.max(1, Math.floor(events.length / ASKED));
+  const every = Math.max(1, Math.floor(events.length / REQUESTED));
   const chosen = events.filter((_, index) => index % every === 0);
   const wrong: string[] = [];
   for (const { id, quantity } of chosen) {

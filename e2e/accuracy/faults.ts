@@ -37,10 +37,10 @@ export async function injectFaults(
 ): Promise<readonly Blind[]> {
   const { random, log } = options;
   const blinds: Blind[] = [];
-  for (let turn = 0; ; turn += 1) {
+  for (let slice = 0; ; slice += 1) {
     const pause = 15_000 + 20_000 * random();
     if (Date.now() + pause > until) return blinds;
-    const kind = KINDS[turn % KINDS.length] ?? 'operator';
+    const kind = KINDS[slice % KINDS.length] ?? 'operator';
     if (kind !== 'API server') await options.stops.prepare();
     await delay(pause);
     log(`${new Date().toISOString()} fault: ${kind}`);

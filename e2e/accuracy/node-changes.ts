@@ -2,7 +2,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import type { ApiClient } from '../simulator/api-client.ts';
 import { type SimulatedTenantCluster, tenantClusterId } from '../simulator/cloud.ts';
 import { flakyMode, GPU_MODES, type GpuMode } from './modes.ts';
-import { addNode, addOwnNode, takeDown } from './nodes.ts';
+import { addNode, addPrivateNode, takeDown } from './nodes.ts';
 import { passes } from './passes.ts';
 import { pick, type Workload } from './workload.ts';
 
@@ -94,10 +94,10 @@ export async function replaceNodes(
   const lives: NodeLife[] = [];
   for (let count = 0; !signal.aborted; count += 1) {
     const name = `accuracy-own-${count}`;
-    const createdAt = await addOwnNode(api, name, cluster);
+    const createdAt = await addPrivateNode(api, name, cluster);
     await passes(SHORTEST_MS + (LONGEST_MS - SHORTEST_MS) * random(), signal);
     const downAt = await takeDown(api, name);
-    const downTold = Date.now();
+    const downReported = Date.now();
     await delay(DOWN_MS);
     await api.remove(`/api/v1/nodes/${name}`, 0);
     lives.push({
@@ -105,7 +105,7 @@ export async function replaceNodes(
       owner: tenantClusterId(cluster),
       createdAt,
       downAt,
-      downTold,
+      downTold: downReported,
       removedAt: Date.now(),
     });
   }

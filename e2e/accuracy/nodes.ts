@@ -79,7 +79,7 @@ export const NODE_RATES = [
 ] as const;
 
 /** Makes a node that is dedicated to one tenant cluster; gives its creation. */
-export async function addOwnNode(
+export async function addPrivateNode(
   api: ApiClient,
   name: string,
   cluster: SimulatedTenantCluster,

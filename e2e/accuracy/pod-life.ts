@@ -137,7 +137,7 @@ export async function livePod(api: ApiClient, plan: PodPlan): Promise<PodEnd> {
     return { kind: 'undated', undated: { what, name, kind: 'pods', accounts, stretches } };
   }
   await finishContainers(api, pod, mainStartedAt, Date.now());
-  const finishTold = Date.now();
+  const finishReported = Date.now();
   const { finishedAt = '' } = await readTimes(api, path);
   // A kubelet removes at once what was deleted; what ended by itself stays to be looked at.
   if (ending === 'finishes') await delay(plan.keptMs);
@@ -149,7 +149,7 @@ export async function livePod(api: ApiClient, plan: PodPlan): Promise<PodEnd> {
     tenantCluster: tenantClusterId(plan.cluster),
     startedAt: Date.parse(firstStartedAt),
     finishedAt: Date.parse(finishedAt),
-    finishTold,
+    finishTold: finishReported,
     removedAt,
     shape,
     node,

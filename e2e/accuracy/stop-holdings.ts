@@ -32,7 +32,7 @@ export class StopHoldings implements StopScene {
   readonly #all: Holding[] = [];
   /** Those that are still there. */
   readonly #held = new Set<Holding>();
-  #turn = 0;
+  #slice = 0;
 
   constructor(api: ApiClient, cluster: SimulatedTenantCluster, random: () => number) {
     this.#api = api;
@@ -42,7 +42,7 @@ export class StopHoldings implements StopScene {
 
   async prepare(): Promise<void> {
     await this.#removeAll();
-    this.#turn += 1;
+    this.#slice += 1;
     await Promise.all([
       this.#addVolume('volumes removed', 'removed'),
       this.#addVolume('volumes grown', 'grown'),
@@ -86,7 +86,7 @@ export class StopHoldings implements StopScene {
 
   /** Each in a namespace of its own, so that it can be told apart. */
   #meta(what: string): { readonly name: string; readonly meta: KubeObject['metadata'] } {
-    const name = `held-${this.#turn}-${what}`;
+    const name = `held-${this.#slice}-${what}`;
     return { name, meta: syncedMeta(this.#cluster, name, name) };
   }
 

@@ -30,7 +30,7 @@ export class StopNamespaces implements StopScene {
   readonly #options: StopNamespacesOptions;
   readonly #done: Undated[] = [];
   readonly #running = new Set<Promise<void>>();
-  #turn = 0;
+  #slice = 0;
   #stopped = Promise.withResolvers<void>();
   #resumed = Promise.withResolvers<void>();
 
@@ -40,21 +40,21 @@ export class StopNamespaces implements StopScene {
 
   prepare(): Promise<void> {
     this.#resumed.resolve();
-    this.#turn += 1;
+    this.#slice += 1;
     this.#stopped = Promise.withResolvers();
     this.#resumed = Promise.withResolvers();
     const [first, second] = this.#options.owners;
     this.#start('lost', { what: 'namespaces that are mapped no more', before: first });
     this.#start('sold', { what: 'namespaces that change hands', before: first, after: second });
     this.#start('mapped', { what: 'namespaces that are mapped', after: second });
-    this.#track('removed', this.#remove(`namespace-${this.#turn}-removed`, this.#stopped.promise));
+    this.#track('removed', this.#remove(`namespace-${this.#slice}-removed`, this.#stopped.promise));
     // They have begun before anything is stopped.
     return delay(2_000);
   }
 
   async change(): Promise<void> {
     this.#stopped.resolve();
-    this.#track('added', this.#add(`namespace-${this.#turn}-added`, this.#resumed.promise));
+    this.#track('added', this.#add(`namespace-${this.#slice}-added`, this.#resumed.promise));
     await delay(4_000);
   }
 
@@ -67,7 +67,7 @@ export class StopNamespaces implements StopScene {
   }
 
   #start(suffix: string, change: Change): void {
-    const name = `namespace-${this.#turn}-${suffix}`;
+    const name = `namespace-${this.#slice}-${suffix}`;
     this.#track(suffix, this.#change(name, change, this.#stopped.promise, this.#resumed.promise));
   }
 

@@ -1,11 +1,11 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import type { ApiClient } from '../simulator/api-client.ts';
 import { type SimulatedTenantCluster, tenantClusterId } from '../simulator/cloud.ts';
-import { addOwnNode, NODE_RATES } from './nodes.ts';
+import { addPrivateNode, NODE_RATES } from './nodes.ts';
 import type { StopScene } from './stops.ts';
 import { accountOf, exactly, type Moment, momentOf, type Undated } from './undated.ts';
 
-interface OwnNode {
+interface PrivateNode {
   readonly what: string;
   readonly name: string;
   owner: SimulatedTenantCluster;
@@ -18,8 +18,8 @@ export class StopNodes implements StopScene {
   readonly #owners: readonly [SimulatedTenantCluster, SimulatedTenantCluster];
   readonly #random: () => number;
   readonly #done: Undated[] = [];
-  readonly #there = new Set<OwnNode>();
-  #turn = 0;
+  readonly #there = new Set<PrivateNode>();
+  #slice = 0;
 
   constructor(
     api: ApiClient,
@@ -33,7 +33,7 @@ export class StopNodes implements StopScene {
 
   async prepare(): Promise<void> {
     await this.#removeAll();
-    this.#turn += 1;
+    this.#slice += 1;
     await this.#add('nodes removed', 'removed');
     await this.#add('nodes that change hands', 'sold');
   }
@@ -61,12 +61,12 @@ export class StopNodes implements StopScene {
 
   async #add(what: string, suffix: string): Promise<void> {
     const [owner] = this.#owners;
-    const name = `accuracy-stop-${this.#turn}-${suffix}`;
-    const since = exactly(await addOwnNode(this.#api, name, owner));
+    const name = `accuracy-stop-${this.#slice}-${suffix}`;
+    const since = exactly(await addPrivateNode(this.#api, name, owner));
     this.#there.add({ what, name, owner, since });
   }
 
-  async #sell(node: OwnNode): Promise<void> {
+  async #sell(node: PrivateNode): Promise<void> {
     const [, buyer] = this.#owners;
     const labels = { 'vcluster.loft.sh/managed-by': buyer.namespace };
     const path = `/api/v1/nodes/${node.name}`;
@@ -76,7 +76,7 @@ export class StopNodes implements StopScene {
     node.since = sold;
   }
 
-  async #remove(node: OwnNode): Promise<void> {
+  async #remove(node: PrivateNode): Promise<void> {
     const gone = await momentOf(() => this.#api.remove(`/api/v1/nodes/${node.name}`, 0));
     this.#there.delete(node);
     this.#note(node, gone);
@@ -86,7 +86,7 @@ export class StopNodes implements StopScene {
     await Promise.all([...this.#there].map((node) => this.#remove(node)));
   }
 
-  #note({ what, name, owner, since: from }: OwnNode, to: Moment): void {
+  #note({ what, name, owner, since: from }: PrivateNode, to: Moment): void {
     const stretches = NODE_RATES.map(({ metric, rate }) => ({ metric, perHour: rate, from, to }));
     const accounts = [accountOf(tenantClusterId(owner), name)];
     this.#done.push({ what, name: `${name} of ${owner.name}`, kind: 'nodes', accounts, stretches });

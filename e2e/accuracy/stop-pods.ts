@@ -43,7 +43,7 @@ export class StopPods implements StopScene {
   readonly #options: StopPodsOptions;
   readonly #ends: PodEnd[] = [];
   readonly #running = new Set<Promise<void>>();
-  #turn = 0;
+  #slice = 0;
   #stopped = Promise.withResolvers<void>();
   #resumed = Promise.withResolvers<void>();
 
@@ -53,7 +53,7 @@ export class StopPods implements StopScene {
 
   prepare(): Promise<void> {
     this.#resumed.resolve();
-    this.#turn += 1;
+    this.#slice += 1;
     this.#stopped = Promise.withResolvers();
     this.#resumed = Promise.withResolvers();
     const [stopped, resumed] = [this.#stopped.promise, this.#resumed.promise];
@@ -104,7 +104,7 @@ export class StopPods implements StopScene {
     const { api, random, cluster } = this.#options;
     const mode = pick(MODES, random);
     const plan = {
-      name: `stop-${this.#turn}-${name}`,
+      name: `stop-${this.#slice}-${name}`,
       cluster,
       place: { node: mode.node, mode },
       shape: pick(SHAPES, random),
@@ -129,7 +129,7 @@ export class StopPods implements StopScene {
   /** Its label names the neighbour from some moment of the stop on. */
   async #sell(stopped: Promise<void>, resumed: Promise<void>): Promise<void> {
     const [before, after] = this.#options.neighbours;
-    const name = `stop-${this.#turn}-sold`;
+    const name = `stop-${this.#slice}-sold`;
     const shape = pick(SHAPES, this.#options.random);
     const changed = await this.#changed(name, before, shape, stopped, resumed, ({ label }) =>
       label({ 'vcluster.loft.sh/managed-by': after.name }),
@@ -147,7 +147,7 @@ export class StopPods implements StopScene {
     resumed: Promise<void>,
   ): Promise<void> {
     const { cluster } = this.#options;
-    const name = `stop-${this.#turn}-from-${before.cores}-to-${after.cores}`.replaceAll('.', '-');
+    const name = `stop-${this.#slice}-from-${before.cores}-to-${after.cores}`.replaceAll('.', '-');
     const changed = await this.#changed(name, cluster, before, stopped, resumed, ({ resize }) =>
       resize(after),
     );

@@ -120,7 +120,7 @@ function instanceHours(cluster: SimulatedTenantCluster, from: Moment, to: Moment
 }
 
 /** A volume or load balancer that outlives its tenant cluster. */
-interface Kept {
+interface Stored {
   readonly cluster: SimulatedTenantCluster;
   readonly name: string;
   readonly object: KubeObject;
@@ -134,7 +134,7 @@ async function hold(
   api: ApiClient,
   cluster: SimulatedTenantCluster,
   name: 'volume' | 'balancer',
-): Promise<Kept> {
+): Promise<Stored> {
   const meta = syncedMeta(cluster, name, name);
   const isVolume = name === 'volume';
   const wanted = isVolume ? claimObject(meta, 'standard', `${SIZE}Gi`) : loadBalancerObject(meta);
@@ -155,7 +155,7 @@ async function hold(
 
 async function release(
   api: ApiClient,
-  { cluster, name, object, kind, metric, rate, since }: Kept,
+  { cluster, name, object, kind, metric, rate, since }: Stored,
   afterMs: number,
 ): Promise<Undated> {
   await delay(afterMs);

@@ -17,8 +17,10 @@ export function whatTheyHad(
   const undated: Undated[] = [];
   for (const { installed, gone, ends } of uninstalled) {
     const isUnseen = blinds.some(
-      ({ untold, kinds }) =>
-        kinds.includes('statefulsets') && installed.from >= untold.from && gone.to <= untold.to,
+      ({ untold: unreported, kinds }) =>
+        kinds.includes('statefulsets') &&
+        installed.from >= unreported.from &&
+        gone.to <= unreported.to,
     );
     for (const end of ends) {
       if (end.kind === 'dated' && !isUnseen) lives.push(end.life);

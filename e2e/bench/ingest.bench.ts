@@ -11,7 +11,7 @@ import autocannon, { type Result } from 'autocannon';
 const CONNECTIONS = 64;
 const EVENTS_PER_BODY = 10;
 const SECONDS = Number(process.env['BENCH_SECONDS'] ?? 5);
-const ROUNDS = 3;
+const PASSES = 3;
 const TOKEN = 'bench-token-0123456789';
 
 const KINDS = ['express', 'bare-ledger', 'meterfeed'] as const;
@@ -28,9 +28,9 @@ interface Server {
 
 for (const kind of KINDS) servers.set(kind, await start(kind));
 for (const kind of KINDS) await load(kind, 1);
-const rounds: Readonly<Record<Kind, Result>>[] = [];
-for (let round = 0; round < ROUNDS; round++) {
-  rounds.push({
+const passes: Readonly<Record<Kind, Result>>[] = [];
+for (let round = 0; round < PASSES; round++) {
+  passes.push({
     express: await load('express', SECONDS),
     'bare-ledger': await load('bare-ledger', SECONDS),
     meterfeed: await load('meterfeed', SECONDS),
@@ -42,7 +42,7 @@ report('rps_vs_express', ratio('meterfeed', 'express'), 'ratio');
 report('rps_vs_bare_ledger', ratio('meterfeed', 'bare-ledger'), 'ratio');
 report('rps_bare_ledger_vs_express', ratio('bare-ledger', 'express'), 'ratio');
 for (const kind of KINDS) {
-  const runs = rounds.map((round) => round[kind]);
+  const runs = passes.map((round) => round[kind]);
   const name = kind.replace('-', '_');
   report(`rps_${name}`, median(runs.map((run) => run.requests.average)), 'requests/s');
   report(`p50_${name}`, median(runs.map((run) => run.latency.p50)), 'ms');
@@ -51,7 +51,7 @@ for (const kind of KINDS) {
 
 function ratio(kind: Kind, other: Kind): number {
   return median(
-    rounds.map((round) => round[kind].requests.average / round[other].requests.average),
+    passes.map((round) => round[kind].requests.average / round[other].requests.average),
   );
 }
 

@@ -12,7 +12,7 @@ import { directoryBytes } from '../../operator/ledger/leveldb/files.ts';
 import { IdFilter } from '../../operator/ledger/leveldb/id-filter.ts';
 import { firstState } from '../../operator/ledger/leveldb/identity.ts';
 import { openLevelLedger } from '../../operator/ledger/leveldb/open-level-ledger.ts';
-import { Turn } from '../../operator/telemetry/turn.ts';
+import { TimeSlice } from '../../operator/telemetry/time-slice.ts';
 import { planBatch } from '../../operator/ledger/leveldb/plan-batch.ts';
 import { SegmentPool } from '../../operator/ledger/leveldb/segment-pool.ts';
 import { encodeEvents } from '../../operator/ledger/writer.ts';
@@ -143,7 +143,7 @@ async function createPlanner(directory: string, deduplicate: boolean) {
         deduplicate,
       };
       const request = { kind: 'append', events: encodeEvents(events), records: [] } as const;
-      const turn = new Turn(systemClock);
+      const turn = new TimeSlice(systemClock);
       const plan = await planBatch([request], contents, places, Date.now(), turn);
       contents = plan.contents;
       return plan.operations;

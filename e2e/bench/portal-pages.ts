@@ -32,7 +32,7 @@ export function pagesOf(now: number, days: number): readonly Page[] {
       paths: pathsOf([
         [
           'events',
-          { ...whole({ from: hour, to: hour + 60_000 }), metric: METRIC, limit: EVENTS_SHOWN },
+          { ...complete({ from: hour, to: hour + 60_000 }), metric: METRIC, limit: EVENTS_SHOWN },
         ],
       ]),
     },
@@ -41,7 +41,7 @@ export function pagesOf(now: number, days: number): readonly Page[] {
 
 /** What the first page asks for when it opens. */
 function overview(name: string, stretch: Stretch, bucket: 'day' | 'hour'): Page {
-  const range = whole(stretch);
+  const range = complete(stretch);
   const paths = pathsOf([
     ['usage', { ...range, group_by: 'sku,tenant_cluster' }],
     ['gaps', range],
@@ -61,19 +61,19 @@ function overview(name: string, stretch: Stretch, bucket: 'day' | 'hour'): Page 
 
 /** One sum, taken apart. */
 function sums(name: string, stretch: Stretch, by: { readonly group_by: string }): Page {
-  return { name, paths: pathsOf([['usage', { ...whole(stretch), metric: METRIC, ...by }]]) };
+  return { name, paths: pathsOf([['usage', { ...complete(stretch), metric: METRIC, ...by }]]) };
 }
 
-type Asked = readonly (readonly [path: string, parameters: Readonly<Record<string, string>>])[];
+type Requested = readonly (readonly [path: string, parameters: Readonly<Record<string, string>>])[];
 
-function pathsOf(asked: Asked): Page['paths'] {
+function pathsOf(requested: Requested): Page['paths'] {
   return (tenant, isOperator) =>
-    asked.map(([path, parameters]) => {
+    requested.map(([path, parameters]) => {
       const query = new URLSearchParams({ ...parameters, ...(isOperator && { tenant }) });
       return `/api/v1/${path}?${query.toString()}`;
     });
 }
 
-function whole({ from, to }: Stretch): { readonly from: string; readonly to: string } {
+function complete({ from, to }: Stretch): { readonly from: string; readonly to: string } {
   return { from: new Date(from).toISOString(), to: new Date(to).toISOString() };
 }

@@ -18,7 +18,7 @@ import { bookOf, flat, priceOf } from '../../operator/model/pricing/testing/pric
 import { createLogger } from '../../operator/telemetry/create-logger.ts';
 import { systemClock } from '../../operator/telemetry/system-clock.ts';
 import { Summing } from '../../operator/billing/usage/summing.ts';
-import { SumKeeper } from '../../operator/billing/usage/sum-keeper.ts';
+import { SumUpdater } from '../../operator/billing/usage/sum-updater.ts';
 import { SumsStore } from '../../operator/billing/usage/sums-store.ts';
 
 /** The operator of the portal bench: fills a ledger with days of many tenants, sums it up, and tells its parent the port. */
@@ -78,7 +78,7 @@ process.exit(0);
 /** Answers until its parent has gone. */
 async function serve(): Promise<void> {
   const store = new SumsStore(rollups, ledger.stats().ledgerId);
-  await new SumKeeper({ ledger, store, clock, logger }).catchUp(gone);
+  await new SumUpdater({ ledger, store, clock, logger }).catchUp(gone);
   const summing = new Summing({ ledger, rollups, clock, logger });
   await summing.open();
   const server = createHttpServer({

@@ -20,7 +20,7 @@ const { values } = parseArgs({
     rounds: { type: 'string', default: '40' },
   },
 });
-const [tenants, days, step, readers, rounds] = [
+const [tenants, days, step, readers, passes] = [
   Number(values.tenants),
   Number(values.days),
   Number(values.step),
@@ -55,7 +55,7 @@ const portal = new Map(
 const operator: number[] = [];
 let busy = 0;
 const tokens = new Map<number, string>();
-for (let reader = 0; reader < Math.min(tenants, rounds * readers); reader++) {
+for (let reader = 0; reader < Math.min(tenants, passes * readers); reader++) {
   const made = await fetch(`${address}/api/v1/tenants/tenant-${reader}/portal-tokens`, {
     method: 'POST',
     headers: { authorization: `Bearer ${TOKEN}` },
@@ -65,15 +65,15 @@ for (let reader = 0; reader < Math.min(tenants, rounds * readers); reader++) {
 // Once over, so that nobody pays for what is read for the first time.
 for (const page of pages) await open(page, 0, tokens.get(0) ?? '');
 busy = 0;
-for (let round = 0; round < rounds; round++) {
+for (let round = 0; round < passes; round++) {
   const of = Array.from({ length: readers }, (_, reader) => (round * readers + reader) % tenants);
   for (const page of pages) {
-    const { answers, whole } = portal.get(page.name) ?? { answers: [], whole: [] };
+    const { answers, whole: complete } = portal.get(page.name) ?? { answers: [], whole: [] };
     await Promise.all(
       of.map(async (tenant) => {
         const began = performance.now();
         answers.push(...(await open(page, tenant, tokens.get(tenant) ?? '')));
-        whole.push(performance.now() - began);
+        complete.push(performance.now() - began);
       }),
     );
   }
@@ -83,9 +83,9 @@ for (let round = 0; round < rounds; round++) {
 }
 child.disconnect();
 
-for (const [name, { answers, whole }] of portal) {
+for (const [name, { answers, whole: complete }] of portal) {
   report(`p95_answer_${name}`, quantile(answers, 0.95), 'ms');
-  report(`p95_page_${name}`, quantile(whole, 0.95), 'ms');
+  report(`p95_page_${name}`, quantile(complete, 0.95), 'ms');
 }
 const all = [...portal.values()].flatMap(({ answers }) => answers);
 report('p50_answer', quantile(all, 0.5), 'ms');
@@ -96,16 +96,16 @@ report('asked_again', busy / all.length, 'ratio');
 /** All that a page asks for, at once; how long each answer took. */
 function open({ paths }: Page, tenant: number, token: string): Promise<readonly number[]> {
   const name = `tenant-${tenant}`;
-  return Promise.all(paths(name, token === TOKEN).map((path) => ask(path, token)));
+  return Promise.all(paths(name, token === TOKEN).map((path) => query(path, token)));
 }
 
-async function ask(path: string, token: string): Promise<number> {
+async function query(path: string, token: string): Promise<number> {
   const began = performance.now();
   for (let left = ATTEMPTS; left > 0; left--) {
-    const asked = (): Promise<Response> =>
+    const requested = (): Promise<Response> =>
       fetch(`${address}${path}`, { headers: { ...SHARED, authorization: `Bearer ${token}` } });
     // As a browser does, where a connection that was kept has been closed meanwhile.
-    const answer = await asked().catch(asked);
+    const answer = await requested().catch(requested);
     await answer.arrayBuffer();
     if (answer.status === 200) return performance.now() - began;
     if (answer.status !== 503) throw new Error(`${path}: ${answer.status}`);

@@ -52,7 +52,9 @@ function podSpec(spec: RawObject): RawObject {
     ...runtimeOf(spec),
     ...rest,
     containers: completed(containers),
-    ...(initContainers === undefined ? {} : { initContainers: apart(completed(initContainers)) }),
+    ...(initContainers === undefined
+      ? {}
+      : { initContainers: separate(completed(initContainers)) }),
   };
 }
 
@@ -89,7 +91,7 @@ function podStatus(status: RawObject): RawObject {
 }
 
 /** Fixtures of init containers share a name. */
-function apart(containers: readonly RawObject[]): readonly RawObject[] {
+function separate(containers: readonly RawObject[]): readonly RawObject[] {
   return containers.map((container, index) => ({ ...container, name: `init-${index}` }));
 }
 
@@ -131,9 +133,9 @@ function claim(object: RawObject): RawObject {
     }
     return { name, exactly: adminAccess ? { ...exactly, adminAccess } : exactly };
   });
-  const asked =
+  const requested =
     requests.length === 0 ? [{ name: 'gpu', exactly: { deviceClassName: 'gpu' } }] : requests;
-  return { ...object, spec: { devices: { requests: asked }, ...record(object['spec']) } };
+  return { ...object, spec: { devices: { requests: requested }, ...record(object['spec']) } };
 }
 
 function records(value: unknown): readonly RawObject[] {

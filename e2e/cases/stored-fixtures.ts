@@ -128,8 +128,8 @@ export function storeFixtures(options: StoredFixturesOptions): StoredFixtures {
       return api.call('PUT', at, { ...created, spec: { ...record(created['spec']), taints } });
     }
     if (home?.whole === true || status === undefined) return created;
-    const whole = { ...record(created['status']), ...record(status) };
-    return api.call('PUT', `${at}/status`, { ...created, status: whole });
+    const complete = { ...record(created['status']), ...record(status) };
+    return api.call('PUT', `${at}/status`, { ...created, status: complete });
   }
 
   return {

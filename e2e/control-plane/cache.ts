@@ -61,10 +61,10 @@ export async function withLock<T>(
 ): Promise<T> {
   const file = join(root, '.lock');
   await mkdir(root, { recursive: true });
-  let told = false;
+  let reported = false;
   while (!(await tryLock(file))) {
-    if (!told) onWait();
-    told = true;
+    if (!reported) onWait();
+    reported = true;
     await breakIfOwnerDied(file);
     await delay(LOCK_POLL_MS);
   }

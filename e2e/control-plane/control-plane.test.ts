@@ -62,8 +62,8 @@ describe('a kept control plane', () => {
     const second = await start();
     expect(second.server).toBe(first.server);
     expect(second.kubeconfig).toBe(first.kubeconfig);
-    const kept = await restRequestOk(first.credentials, 'GET', '/api/v1/namespaces/kept');
-    expect(kept.status).toBe(200);
+    const stored = await restRequestOk(first.credentials, 'GET', '/api/v1/namespaces/kept');
+    expect(stored.status).toBe(200);
   });
 
   test('ends what a killed owner left running before it starts again', async () => {

@@ -85,13 +85,13 @@ async function follow(
   const tail: string[] = [];
   let downloaded = 0;
   let compiled = 0;
-  const tell = (): void => {
+  const report = (): void => {
     const seconds = Math.round((performance.now() - began) / 1000);
     progress(
       `building ${names}: ${seconds} s, ${downloaded} modules fetched, ${compiled} packages compiled`,
     );
   };
-  const ticker = setInterval(tell, PROGRESS_EVERY_MS);
+  const ticker = setInterval(report, PROGRESS_EVERY_MS);
   if (child.stderr !== null) {
     createInterface({ input: child.stderr }).on('line', (line) => {
       if (line.startsWith('go: downloading')) downloaded += 1;
@@ -112,7 +112,7 @@ async function follow(
     process.off('exit', abandon);
   });
   if (code !== 0) throw new Error(`go build ended with ${code}: ${tail.join(' | ')}`);
-  tell();
+  report();
 }
 
 /**

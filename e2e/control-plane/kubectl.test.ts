@@ -15,7 +15,7 @@ beforeEach(async () => {
 afterEach(() => rm(root, { recursive: true, force: true }));
 
 /** A directory with a kubectl that says this when it is asked for its version. */
-async function kubectlSaying(answer: string): Promise<string> {
+async function kubectlStatement(answer: string): Promise<string> {
   const directory = await mkdtemp(join(root, 'bin-'));
   const script = `#!/bin/sh\ncat <<'END'\n${answer}\nEND\n`;
   await writeFile(join(directory, 'kubectl'), script, { mode: 0o755 });
@@ -30,7 +30,7 @@ test.each([`${MINOR - 1}`, `${MINOR}`, `${MINOR + 1}+`])(
   async (minor) => {
     const empty = join(root, 'empty');
     await mkdir(empty);
-    const directory = await kubectlSaying(versionOf(minor));
+    const directory = await kubectlStatement(versionOf(minor));
     const path = [empty, '', directory].join(delimiter);
     expect(await findKubectl(OWN, path)).toBe(join(directory, 'kubectl'));
   },
@@ -39,7 +39,7 @@ test.each([`${MINOR - 1}`, `${MINOR}`, `${MINOR + 1}+`])(
 test.each([versionOf(`${MINOR - 2}`), versionOf(`${MINOR + 2}`), 'Client Version: v1.36', '[]'])(
   'a kubectl that does not fit is taken: %s',
   async (answer) => {
-    expect(await findKubectl(OWN, await kubectlSaying(answer))).toBe(OWN);
+    expect(await findKubectl(OWN, await kubectlStatement(answer))).toBe(OWN);
   },
 );
 

@@ -67,9 +67,9 @@ export function useTestCluster(): TestCluster {
   let cluster: TestCluster | undefined;
   beforeAll(async () => {
     const url = inject('testClusterUrl');
-    const shared = (await ask(url)) as SharedCluster;
+    const shared = (await query(url)) as SharedCluster;
     cluster = testCluster(shared, async (name, groups) => {
-      const answer = (await ask(url, { name, groups })) as { readonly kubeconfig: string };
+      const answer = (await query(url, { name, groups })) as { readonly kubeconfig: string };
       return answer.kubeconfig;
     });
   }, START_TIMEOUT_MS);
@@ -136,7 +136,7 @@ function asObject(value: unknown): Record<string, unknown> {
     : { text: value };
 }
 
-async function ask(url: string, user?: UserRequest): Promise<unknown> {
+async function query(url: string, user?: UserRequest): Promise<unknown> {
   const response = await fetch(
     url,
     user === undefined ? {} : { method: 'POST', body: JSON.stringify(user) },

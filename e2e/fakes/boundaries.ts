@@ -12,8 +12,8 @@ export function nextBoundary(anchor: number, interval: string, after: number): n
   }
   const months = MONTHS[interval] ?? 1;
   const [from, to] = [anchor, after].map((at) => new Date(at * 1000));
-  const apart = monthOf(to) - monthOf(from);
-  let count = Math.floor(apart / months) - 1;
+  const separate = monthOf(to) - monthOf(from);
+  let count = Math.floor(separate / months) - 1;
   while (inMonths(anchor, count * months) <= after) count += 1;
   return inMonths(anchor, count * months);
 }

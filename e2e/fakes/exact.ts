@@ -12,8 +12,8 @@ const PLAIN = /^(-?)(\d+)(?:\.(\d+))?$/;
 export function parseExact(text: string): Exact | undefined {
   const match = PLAIN.exec(text);
   if (match === null) return undefined;
-  const [, sign = '', whole = '', fraction = ''] = match;
-  const digits = BigInt(whole + fraction);
+  const [, sign = '', complete = '', fraction = ''] = match;
+  const digits = BigInt(complete + fraction);
   return { digits: sign === '-' ? -digits : digits, scale: fraction.length };
 }
 
@@ -44,13 +44,13 @@ export function sum(values: Iterable<Exact>): Exact {
 }
 
 /** `value` × `part` ÷ `whole`, rounded half up to `scale` decimals. */
-export function share(value: Exact, part: number, whole: number, scale: number): Exact {
+export function share(value: Exact, part: number, complete: number, scale: number): Exact {
   const numerator = value.digits * BigInt(part) * 10n ** BigInt(scale);
-  return { digits: halfUp(numerator, 10n ** BigInt(value.scale) * BigInt(whole)), scale };
+  return { digits: halfUp(numerator, 10n ** BigInt(value.scale) * BigInt(complete)), scale };
 }
 
 /** Rounded half up to whole numbers: cents as invoices show them. */
-export function whole(value: Exact): number {
+export function complete(value: Exact): number {
   return Number(halfUp(value.digits, 10n ** BigInt(value.scale)));
 }
 

@@ -7,10 +7,10 @@ export function openRequestJournal(file: string): RequestJournal {
     replay: () => {
       if (!existsSync(file)) return [];
       const text = readFileSync(file, 'utf8');
-      const whole = text.slice(0, text.lastIndexOf('\n') + 1);
+      const complete = text.slice(0, text.lastIndexOf('\n') + 1);
       // A line that was cut off by a kill belongs to a request that was never answered.
-      if (whole.length < text.length) writeFileSync(file, whole);
-      return whole.split('\n').slice(0, -1).map(parseLine);
+      if (complete.length < text.length) writeFileSync(file, complete);
+      return complete.split('\n').slice(0, -1).map(parseLine);
     },
     append: ({ method, path, query, body, at }) => {
       const line = JSON.stringify({ method, path, query: query.toString(), body, at });

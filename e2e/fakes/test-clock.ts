@@ -26,7 +26,7 @@ export function createTestClock(running: () => number = Date.now): TestClock {
 /** `POST /_fake/clock {"now":"2027-02-01T00:10:00Z"}` turns the clock of a stand-in in another process. */
 export function turnedBy(
   { method, path, body }: FakeRequest,
-  turnTo: (at: number) => void,
+  sliceTo: (at: number) => void,
 ): FakeResponse | undefined {
   if (method !== 'POST' || path !== `${CONTROL_PREFIX}clock`) return undefined;
   const at = /^\s*\{\s*"now"\s*:\s*"([^"]+)"\s*\}\s*$/.exec(body)?.[1] ?? '';
@@ -34,7 +34,7 @@ export function turnedBy(
     return { status: 400, body: { message: `now: not a time: "${at}"` } };
   }
   try {
-    turnTo(Date.parse(at));
+    sliceTo(Date.parse(at));
   } catch (error) {
     return { status: 400, body: { message: errorText(error) } };
   }

@@ -41,14 +41,14 @@ export interface Step {
 /** Turns the clock from step to step in the order of time. */
 export async function play(
   steps: readonly Step[],
-  turnTo: (at: number) => unknown,
+  sliceTo: (at: number) => unknown,
   until: number,
 ): Promise<void> {
   for (const { at, run } of steps.toSorted((a, b) => a.at - b.at)) {
-    await turnTo(at);
+    await sliceTo(at);
     await run();
   }
-  await turnTo(until);
+  await sliceTo(until);
 }
 
 /**
@@ -60,7 +60,7 @@ export function summary(
   { invoices, events }: Account,
   label: (invoice: AccountInvoice) => string = labelOf,
 ): string {
-  const told = invoices
+  const reported = invoices
     .toSorted((a, b) => a.madeAt - b.madeAt)
     .map((invoice) => ({ invoice, amounts: amountsOf(invoice) }))
     .filter(({ amounts }) => amounts.length > 0)
@@ -74,7 +74,7 @@ export function summary(
   const rest = Object.entries(counts)
     .filter(([, units]) => units.digits !== 0n)
     .map(([name, units]) => `${name} ${textOf(units)}`);
-  return [...told, ...rest].join(', ');
+  return [...reported, ...rest].join(', ');
 }
 
 /** The month of a cycle; the day on which any other invoice was made. */

@@ -27,13 +27,13 @@ export interface WebhookSender {
 }
 
 export function createWebhookSender(options: WebhookSenderOptions): WebhookSender {
-  const { clock, told, waits } = options;
+  const { clock, told: reported, waits } = options;
   const outbox = new WebhookOutbox(waits);
   let endpoint: string | undefined;
   let taken = 0;
 
   const collect = (): void => {
-    const all = told();
+    const all = reported();
     for (const message of all.slice(taken)) {
       if (endpoint === undefined) continue;
       outbox.add(message);

@@ -58,8 +58,8 @@ test('a thousand runs have months at every billing system, late usage billed eve
     drawn.add(`${month.vendor}: ${month.late}`);
   }
   for (const vendor of MONTH_VENDORS) {
-    const billsApart = /^(lago|stripe)/.test(vendor);
-    const late = billsApart ? ['send', 'next', 'credit', 'hold'] : ['send'];
+    const billsSeparate = /^(lago|stripe)/.test(vendor);
+    const late = billsSeparate ? ['send', 'next', 'credit', 'hold'] : ['send'];
     for (const how of late) expect(drawn).toContain(`${vendor}: ${how}`);
   }
 });

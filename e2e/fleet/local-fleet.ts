@@ -47,7 +47,7 @@ export async function startLocalFleet(options: LocalFleetOptions): Promise<Local
   const started = new AsyncDisposableStack();
   started.defer(await claimDirectory(files, 'make run-fleet'));
   try {
-    await beginAnew(files);
+    await beginAgain(files);
     progress('starting PostgreSQL: a primary and two standbys, one of which must have every batch');
     const database = await startDatabase(files, started);
     signal.throwIfAborted();
@@ -127,7 +127,7 @@ export async function startLocalFleet(options: LocalFleetOptions): Promise<Local
 }
 
 /** Nothing is left of an earlier run but the token and the ports. */
-async function beginAnew(files: FleetFiles): Promise<void> {
+async function beginAgain(files: FleetFiles): Promise<void> {
   await endFleet(files);
   for (const name of [...CLUSTERS.map((cluster) => cluster.name), ...HUBS]) {
     const { data, directory } = files.of(name);

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import { CATALOGUE, planOf } from './attacks/plan.ts';
-import { isSound, LONGEST_STALL_MS } from './observer/verdict.ts';
+import { isSound, LONGEST_STALL_MS } from './observer/evaluation.ts';
 import { PLANTED_TOGETHER, selfCheck } from './self-check.ts';
 import { describeFailure, runSuite } from './suite.ts';
 

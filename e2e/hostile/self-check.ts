@@ -1,5 +1,5 @@
 import type { RunPlan } from './attacks/attack.ts';
-import { isSound, LONGEST_STALL_MS, type Totals } from './observer/verdict.ts';
+import { isSound, LONGEST_STALL_MS, type Totals } from './observer/evaluation.ts';
 import { runSuite } from './suite.ts';
 
 /** What became of a bug that was planted in the operator. */

@@ -8,7 +8,7 @@ import { VENDORS } from './attacks/vendor-gate.ts';
 import { type Probes, startProbes } from './observer/probes.ts';
 import { createSecrets, needlesOf, type Needle, type Secrets } from './observer/secrets.ts';
 import { startWitness, type Witness } from './observer/stalls.ts';
-import type { Verdict } from './observer/verdict.ts';
+import type { Decision } from './observer/evaluation.ts';
 import { type HostileTarget, prepareOperator } from './operator/operator.ts';
 import {
   type Estate,
@@ -46,7 +46,7 @@ export interface StageOptions {
   /** An empty directory. */
   readonly directory: string;
   readonly windowSeconds: number;
-  readonly verdict: Verdict;
+  readonly verdict: Decision;
   /** A bug of the operator, for the self-check. */
   readonly plant?: string;
 }
@@ -62,7 +62,7 @@ const OTHERS = ['honest-a', 'honest-b', 'honest-busy', 'honest-nodes'].map(tenan
 const BORN_BEFORE_MS = 86_400_000;
 
 export async function startStage(options: StageOptions): Promise<Stage> {
-  const { directory, verdict, plant } = options;
+  const { directory, verdict: decision, plant } = options;
   const bornAt = Math.floor((Date.now() - BORN_BEFORE_MS) / 1000) * 1000;
   const secrets = createSecrets(VENDORS, OWN_APIS);
   const reader = tenantOf(HOSTILE_READER);
@@ -108,7 +108,7 @@ export async function startStage(options: StageOptions): Promise<Stage> {
       secrets.hostToken,
     ),
     environment: environmentOf(options.windowSeconds, secrets, world, party),
-    ended: (how) => verdict.fail('ended', how),
+    ended: (how) => decision.fail('ended', how),
     ...(plant === undefined
       ? {}
       : { plant: { module: join(import.meta.dirname, 'operator/plants.ts'), what: plant } }),

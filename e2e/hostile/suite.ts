@@ -18,7 +18,7 @@ import { Outputs } from './observer/outputs.ts';
 import { waitedMs } from './observer/processor-time.ts';
 import { Stalls } from './observer/stalls.ts';
 import { compareBill } from './observer/truth.ts';
-import { type Failure, type Totals, Verdict } from './observer/verdict.ts';
+import { type Failure, type Totals, Decision } from './observer/evaluation.ts';
 import { type Stage, startStage } from './stage.ts';
 import { override, PREPAID, type Put, tenantCluster, tenantOf } from './world/honest-estate.ts';
 import { Jobs } from './world/jobs.ts';
@@ -49,7 +49,7 @@ const LATE_MS = 5_000;
 const BASELINE_MS = 90_000;
 /** Moments of a wave, from the beginning of its window. */
 const MOMENTS = { begin: 300, job: 2_000, restart: 5_000, end: 5_500, jobEnd: 7_000 } as const;
-const LOOK_MS = 500;
+const POLL_MS = 500;
 const CREDIT_MS = 2_000;
 const MOST_STARTS = 3;
 
@@ -60,18 +60,18 @@ export async function runSuite(
 ): Promise<SuiteResult> {
   const directory = await mkdtemp(join(tmpdir(), 'hostile-'));
   const active = new Set<number>();
-  const verdict = new Verdict(() => [...active].toSorted((a, b) => a - b), options.failed);
+  const decision = new Decision(() => [...active].toSorted((a, b) => a - b), options.failed);
   const stage = await startStage({
     directory,
     windowSeconds: WINDOW_SECONDS,
-    verdict,
+    verdict: decision,
     plant: options.plant,
   });
-  const suite = new Suite(stage, verdict, active, options);
+  const suite = new Suite(stage, decision, active, options);
   try {
     await suite.run(plans);
     return {
-      totals: verdict.totals(plans.length, stage.operator.peakMiB()),
+      totals: decision.totals(plans.length, stage.operator.peakMiB()),
       memoryLimitMiB: stage.operator.memoryLimitMiB,
     };
   } finally {
@@ -84,7 +84,7 @@ export async function runSuite(
 
 class Suite {
   readonly #stage: Stage;
-  readonly #verdict: Verdict;
+  readonly #decision: Decision;
   readonly #active: Set<number>;
   readonly #options: SuiteOptions;
   readonly #bills: Bills;
@@ -98,17 +98,17 @@ class Suite {
   #isSettled = false;
   #isOver = false;
 
-  constructor(stage: Stage, verdict: Verdict, active: Set<number>, options: SuiteOptions) {
+  constructor(stage: Stage, decision: Decision, active: Set<number>, options: SuiteOptions) {
     this.#stage = stage;
-    this.#verdict = verdict;
+    this.#decision = decision;
     this.#active = active;
     this.#options = options;
     this.#jobs = new Jobs(stage.world);
-    this.#outputs = new Outputs(stage.needles, verdict, stage.operator.logFile);
+    this.#outputs = new Outputs(stage.needles, decision, stage.operator.logFile);
     const common = {
       address: stage.operator.address,
       token: stage.secrets.apiToken,
-      verdict,
+      verdict: decision,
       isUp: () => stage.operator.isUp,
     };
     this.#bills = new Bills({
@@ -130,7 +130,7 @@ class Suite {
     await this.#awaitHonestBill();
     await this.#revoke();
     this.#stage.operator.takeStalls();
-    const looking = this.#lookOn();
+    const looking = this.#pollOn();
     const crediting = this.#creditOn();
     const { jobs, restartEvery } = this.#options;
     const waves = Math.ceil(plans.length / jobs);
@@ -142,15 +142,15 @@ class Suite {
       await this.#wave(now, before, isRestart ? restartSignal(wave, restartEvery) : undefined);
       this.#done += before.length;
       before = now;
-      this.#options.progress(this.#verdict.totals(this.#done, this.#stage.operator.peakMiB()));
+      this.#options.progress(this.#decision.totals(this.#done, this.#stage.operator.peakMiB()));
     }
     await this.#settle();
     this.#isSettled = true;
     await crediting;
     this.#isOver = true;
     await looking;
-    await holdDeliveries(this.#stage.received, this.#bills.verified, this.#verdict);
-    this.#outputs.lookAtLog();
+    await holdDeliveries(this.#stage.received, this.#bills.verified, this.#decision);
+    this.#outputs.pollAtLog();
   }
 
   /** One window: new attacks begin, and those of the window before end when they have met its closing. */
@@ -174,7 +174,7 @@ class Suite {
     await this.#endRuns(before.map(({ run }) => run));
     await until(start + MOMENTS.jobEnd);
     await this.#jobs.end();
-    await this.#lookAround();
+    await this.#pollAround();
     await until(window.end - 50);
   }
 
@@ -252,21 +252,21 @@ class Suite {
       await this.#balances.credit();
       await delay(CREDIT_MS);
     }
-    await this.#balances.look();
+    await this.#balances.poll();
   }
 
   /** Watches the operator all the time: bills, probes, stalls; starts it again when it has ended. */
-  async #lookOn(): Promise<void> {
+  async #pollOn(): Promise<void> {
     const { operator, probes, witness } = this.#stage;
     while (!this.#isOver) {
       if (operator.isUp) await this.#bills.verify(Date.now());
       const { unanswered } = await probes.take();
       for (const what of unanswered) {
-        if (operator.isUp) this.#verdict.fail('starved', `probe ${what}`);
+        if (operator.isUp) this.#decision.fail('starved', `probe ${what}`);
       }
-      const told = operator.takeStalls();
-      const worst = this.#stalls.take(told, await witness.take());
-      if (this.#verdict.stall(worst)) {
+      const reported = operator.takeStalls();
+      const worst = this.#stalls.take(reported, await witness.take());
+      if (this.#decision.stall(worst)) {
         const { late = 0, ran = 0, collected = 0 } = worst.longest ?? {};
         const [own, raw, busy, garbage] = [worst.own, late, ran, collected].map(Math.round);
         const parts = `${raw} ms with the machine’s part: ran ${busy} ms, collected garbage ${garbage} ms`;
@@ -276,25 +276,25 @@ class Suite {
         await probes.tell('down');
         await this.#oneStart(() => this.#startAgain());
       }
-      await delay(LOOK_MS);
+      await delay(POLL_MS);
     }
   }
 
   /** Whatever is asked of the hostile party, its answer has what it has seen since the last one. */
   async #orderParty(order: Omit<PartyOrder, 'id'>): Promise<void> {
     const { leaks, misbilled } = await this.#stage.party.order(order);
-    for (const leak of leaks) this.#verdict.fail('leaked', leak);
-    for (const what of misbilled) this.#verdict.fail('misbilled', what);
+    for (const leak of leaks) this.#decision.fail('leaked', leak);
+    for (const what of misbilled) this.#decision.fail('misbilled', what);
   }
 
   /** What the operator has said to everybody, and what the hostile party has seen. */
-  async #lookAround(): Promise<void> {
+  async #pollAround(): Promise<void> {
     const { world, operator, secrets } = this.#stage;
     const { written } = await world.order({});
-    for (const text of written) this.#outputs.look('what it writes into the host’s API', text);
+    for (const text of written) this.#outputs.poll('what it writes into the host’s API', text);
     await this.#orderParty({});
-    this.#outputs.lookAtLog();
-    if (operator.isUp) await this.#outputs.lookAtApi(operator.address, secrets.apiToken);
+    this.#outputs.pollAtLog();
+    if (operator.isUp) await this.#outputs.pollAtApi(operator.address, secrets.apiToken);
   }
 
   /** Until one window is billed as it must be: attacks are held against a bill that is right without them. */
@@ -306,11 +306,11 @@ class Suite {
       const end = Math.floor((Date.now() - SETTLING_MS) / WINDOW_MS) * WINDOW_MS;
       const window = { start: end - WINDOW_MS, end };
       const events = await this.#bills.events(window);
-      const told = Array.isArray(events) ? events : [];
-      const { missing, wrong } = compareBill(told, estate.charges, estate.tenants, window);
+      const reported = Array.isArray(events) ? events : [];
+      const { missing, wrong } = compareBill(reported, estate.charges, estate.tenants, window);
       if (missing.length + wrong.length === 0) return;
       problem = [...missing.map((what) => `${what}: missing`), ...wrong].join('; ');
-      await delay(LOOK_MS);
+      await delay(POLL_MS);
     }
     throw new Error(`hostile: the bill is wrong without any attack: ${problem}`);
   }
@@ -318,9 +318,9 @@ class Suite {
   /** Until every window has been verified. */
   async #settle(): Promise<void> {
     const deadline = Date.now() + WINDOW_MS + SETTLING_MS + LATE_MS + BASELINE_MS;
-    while (this.#bills.pending > 0 && Date.now() < deadline) await delay(LOOK_MS);
+    while (this.#bills.pending > 0 && Date.now() < deadline) await delay(POLL_MS);
     for (let left = this.#bills.pending; left > 0; left -= 1) {
-      this.#verdict.fail('misbilled', 'a window was never billed');
+      this.#decision.fail('misbilled', 'a window was never billed');
     }
   }
 }

@@ -31,7 +31,7 @@ export async function startLoad(ledger: Ledger, settings: DestinationSettings): 
   /** Positions that are not delivered yet, and since when. */
   const open: { readonly head: number; readonly since: number }[] = [];
   const cursor = (): number => live.delivery.status(settings.name)?.cursor ?? 0;
-  const look = setInterval(() => {
+  const poll = setInterval(() => {
     while ((open[0]?.head ?? Number.POSITIVE_INFINITY) <= cursor()) {
       delays.push(performance.now() - (open.shift()?.since ?? 0));
     }
@@ -59,7 +59,7 @@ export async function startLoad(ledger: Ledger, settings: DestinationSettings): 
       }
     },
     stop: async () => {
-      clearInterval(look);
+      clearInterval(poll);
       await live.stop();
     },
   };

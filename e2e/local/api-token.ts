@@ -18,10 +18,10 @@ export function apiTokenOf(files: Pick<RunFiles, 'apiToken'>, given: string | un
     const [value = ''] = given.split(',');
     return { value: value.trim(), isOwn: false };
   }
-  return { value: kept(files.apiToken) ?? made(files.apiToken), isOwn: true };
+  return { value: stored(files.apiToken) ?? made(files.apiToken), isOwn: true };
 }
 
-function kept(file: string): string | undefined {
+function stored(file: string): string | undefined {
   try {
     return readFileSync(file, 'utf8').trim() || undefined;
   } catch {

@@ -3,7 +3,7 @@ import { rm, symlink } from 'node:fs/promises';
 import { findBinaries } from '../control-plane/binaries.ts';
 import { type ControlPlane, startControlPlane } from '../control-plane/control-plane.ts';
 import { endRemembered } from '../processes/pid-file.ts';
-import { ensureOwnNodeClusters } from '../simulator/own-nodes.ts';
+import { ensurePrivateNodeClusters } from '../simulator/private-nodes.ts';
 import { startSimulator } from '../simulator/simulator.ts';
 import type { ApiToken } from './api-token.ts';
 import { applyCustomResources, applyPolicy } from './custom-resources.ts';
@@ -69,7 +69,7 @@ export async function startLocalCloud(options: LocalCloudOptions): Promise<Local
       log: progress,
     });
     started.defer(() => simulator.stop());
-    await ensureOwnNodeClusters(plane.credentials, tenantPlane.credentials, signal);
+    await ensurePrivateNodeClusters(plane.credentials, tenantPlane.credentials, signal);
     signal.throwIfAborted();
 
     const { credentials } = plane;

@@ -62,7 +62,7 @@ class Supervisor {
       if (how === undefined) break;
       operator = undefined;
       if (performance.now() - began > STEADY_MS) this.#waitMs = FIRST_WAIT_MS;
-      this.#tell(`ended (${how})`);
+      this.#report(`ended (${how})`);
     }
     await operator?.stop();
   }
@@ -79,12 +79,12 @@ class Supervisor {
       return operator;
     } catch (error) {
       const [reason = ''] = (error instanceof Error ? error.message : String(error)).split('\n');
-      if (!signal.aborted) this.#tell(`did not start (${reason})`);
+      if (!signal.aborted) this.#report(`did not start (${reason})`);
       return undefined;
     }
   }
 
-  #tell(what: string): void {
+  #report(what: string): void {
     const { files, progress } = this.#options;
     renameSync(files.operatorLog, files.lastOperatorLog);
     const log = relative(process.cwd(), files.lastOperatorLog);

@@ -23,7 +23,7 @@ export async function beginTrial(
   apiToken: string,
   signal: AbortSignal,
 ): Promise<Trial | undefined> {
-  const ask = async (path: string, body?: object): Promise<unknown> => {
+  const query = async (path: string, body?: object): Promise<unknown> => {
     const response = await fetch(`${address}/api/v1/tenants/${TRIAL.tenant}/${path}`, {
       method: body === undefined ? 'GET' : 'POST',
       headers: { authorization: `Bearer ${apiToken}`, 'content-type': 'application/json' },
@@ -35,15 +35,15 @@ export async function beginTrial(
   };
   const until = performance.now() + PATIENCE_MS;
   while (performance.now() < until) {
-    const left = leftOf(await ask('credits'));
+    const left = leftOf(await query('credits'));
     if (left !== undefined) {
       const missing = Number(TRIAL.amount) - left;
       if (missing > 0) {
         const key = `make run, ${new Date().toISOString()}`;
         const { currency } = TRIAL;
-        await ask('credits', { key, amount: missing.toFixed(DIGITS), currency });
+        await query('credits', { key, amount: missing.toFixed(DIGITS), currency });
       }
-      const link = fieldOf(await ask('portal-tokens', {}), 'link');
+      const link = fieldOf(await query('portal-tokens', {}), 'link');
       return { link: typeof link === 'string' ? `${address}${link}` : undefined };
     }
     await setTimeout(AGAIN_MS, undefined, { signal });

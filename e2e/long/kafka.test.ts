@@ -15,7 +15,7 @@ import { kafkaSettings, type Load, startLoad } from '../kafka/load.ts';
 let cluster: KafkaCluster;
 const closers: (() => Promise<unknown>)[] = [];
 const PATIENCE_MS = 120_000;
-const IS_TOLD = /^io\.meterfeed\.(catalog|tenant)/;
+const IS_REPORTED = /^io\.meterfeed\.(catalog|tenant)/;
 
 beforeAll(async () => {
   cluster = await startKafkaCluster();
@@ -44,7 +44,9 @@ function usageOf(records: readonly ReadRecord[]): readonly (readonly [ReadRecord
     const message: KafkaMessage = { key, value, body: value, headers, timestamp: '' };
     const read = Kafka.toEvent(message);
     const [event] = [read].flat();
-    return event === undefined || IS_TOLD.test(event.type) ? [] : [[record, event as CloudEvent]];
+    return event === undefined || IS_REPORTED.test(event.type)
+      ? []
+      : [[record, event as CloudEvent]];
   });
 }
 
@@ -70,27 +72,27 @@ test('a broker is killed under load, comes back, and the next leader is killed: 
   const usage = usageOf(await cluster.read('usage'));
   const expected = new Map(running.events.map((event) => [event.id, encodeEvent(event)]));
   expect(expected.size).toBe(80_000);
-  const kept = new Map<string, string>();
+  const stored = new Map<string, string>();
   const order = new Map<string, string[]>();
   const partitions = new Map<string, Set<number>>();
   for (const [{ key, value, partition }, { id }] of usage) {
     // A repeat says the same as the first.
-    expect(kept.get(id) ?? value).toBe(value);
+    expect(stored.get(id) ?? value).toBe(value);
     partitions.set(key, (partitions.get(key) ?? new Set()).add(partition));
-    if (kept.has(id)) continue;
-    kept.set(id, value);
+    if (stored.has(id)) continue;
+    stored.set(id, value);
     order.set(key, [...(order.get(key) ?? []), id]);
   }
   // Counted first: where they differ, a list of all of them helps nobody.
-  expect(kept.size).toBe(expected.size);
-  const differing = [...expected].filter(([id, value]) => kept.get(id) !== value);
+  expect(stored.size).toBe(expected.size);
+  const differing = [...expected].filter(([id, value]) => stored.get(id) !== value);
   expect(differing.slice(0, 3)).toEqual([]);
   const wanted = Map.groupBy(running.events, ({ tenant }) => tenant);
   for (const [tenant, events] of wanted) {
     expect(order.get(tenant)).toEqual(events.map(({ id }) => id));
     expect(partitions.get(tenant)?.size).toBe(1);
   }
-  const repeats = usage.length - kept.size;
+  const repeats = usage.length - stored.size;
   const worst = Math.round(running.delays.reduce((most, each) => Math.max(most, each), 0));
   console.log(JSON.stringify({ events: usage.length, lost: 0, repeats, worst_delay_ms: worst }));
 });
@@ -133,7 +135,7 @@ test.each([
   const running = await load(settings());
   await running.append(2);
   await expect
-    .poll(() => running.delivery.status('kafka')?.held, { timeout: 10_000 })
+    .poll(() => running.delivery.status('kafka')?.blocked, { timeout: 10_000 })
     .toContain(reason);
 });
 
@@ -143,7 +145,7 @@ test('with a wrong password nothing is sent, and the password is in no line', as
   const running = await load(kafkaSettings(cluster.scram, { sasl }));
   await running.append(2);
   await expect
-    .poll(() => running.delivery.status('kafka')?.held, { timeout: 30_000 })
+    .poll(() => running.delivery.status('kafka')?.blocked, { timeout: 30_000 })
     .toContain('SASL_AUTHENTICATION_FAILED');
   expect(running.lines.join('\n')).not.toContain('canary');
 });

@@ -80,7 +80,7 @@ describe('tenants of several kinds on one cluster', () => {
   test('namespaces are tenants from when the policy names them, and what is vCluster’s stays its own', async () => {
     await patchPolicy({ sources: ['vcluster', 'namespaces'], namespaceTenantKeys: [TENANT] });
     await until({ 'namespaces-acme': perWindow(1), 'tenant-tenant-a-a': perWindow(2) });
-    await expect.poll(problems, PATIENCE).toEqual([WHOLE]);
+    await expect.poll(problems, PATIENCE).toEqual([COMPLETE]);
   });
 
   test('a kind that may not be read changes nothing for those that are known', async () => {
@@ -92,7 +92,7 @@ describe('tenants of several kinds on one cluster', () => {
     await patchPolicy({ sources: ['vcluster', 'k3k', 'namespaces'] });
     await expect
       .poll(problems, PATIENCE)
-      .toEqual([expect.stringContaining('clusters.k3k.io'), WHOLE]);
+      .toEqual([expect.stringContaining('clusters.k3k.io'), COMPLETE]);
     await expect.poll(statusOfPolicy, PATIENCE).toContain('discovery fails: clusters.k3k.io');
     // The namespace's label holds as before, as long as no round says otherwise.
     await until({
@@ -108,7 +108,7 @@ describe('tenants of several kinds on one cluster', () => {
       'namespaces-acme': perWindow(1 + 16),
       'tenant-tenant-a-a': perWindow(2),
     });
-    await expect.poll(problems, PATIENCE).toEqual([WHOLE, SHARED]);
+    await expect.poll(problems, PATIENCE).toEqual([COMPLETE, SHARED]);
   });
 
   test('after the process is killed, a namespace that moved is the next tenant’s', async () => {
@@ -132,7 +132,7 @@ describe('tenants of several kinds on one cluster', () => {
 });
 
 const GIVEN = 'Namespaces that the kind namespaces gives to a tenant';
-const WHOLE = `${GIVEN} are those of a more specific kind, which alone is billed for what is in them: tenant-a`;
+const COMPLETE = `${GIVEN} are those of a more specific kind, which alone is billed for what is in them: tenant-a`;
 const SHARED = `${GIVEN} hold tenant clusters of a more specific kind, which are billed for what their controllers brought, and the tenant for all else: k3k-blue`;
 
 const K3K_CLUSTER = {

@@ -10,7 +10,7 @@ import { endRun, type RunProcess, startRun } from '../local/testing/run-process.
 import { livingProcess, signalProcess } from '../processes/pid-file.ts';
 import { type Receiver, type ReceiverStats, startReceiver } from '../receiver/receiver.ts';
 import { TENANT_CLUSTERS } from '../simulator/cloud.ts';
-import { FORGE, RELIC } from '../simulator/own-nodes.ts';
+import { FORGE, RELIC } from '../simulator/private-nodes.ts';
 import { readTruth } from '../simulator/truth.ts';
 import { measuredFrom, type Outage, wronglyBilled } from './billed-seconds.ts';
 import { missingWindows, readReceived, repeatedIds } from './received.ts';
@@ -123,11 +123,11 @@ describe('the main job', () => {
       const { destinations } = (await api('/api/v1/destinations')) as {
         destinations: readonly { name: string; problem?: { reason: string } }[];
       };
-      const told = destinations.map(
+      const reported = destinations.map(
         ({ name, problem }) => `${name} ${problem?.reason ?? 'Delivering'}`,
       );
-      expect(told.toSorted()).toEqual(shown.split('\n').toSorted());
-      expect(told).toContain('lago SecretNotFound');
+      expect(reported.toSorted()).toEqual(shown.split('\n').toSorted());
+      expect(reported).toContain('lago SecretNotFound');
     }, STATUS_MS);
   });
 

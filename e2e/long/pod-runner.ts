@@ -62,12 +62,12 @@ export class PodRunner {
 
   async #run(): Promise<void> {
     while (!this.#stopping.signal.aborted) {
-      await this.#look();
+      await this.#poll();
       await delay(POLL_MS);
     }
   }
 
-  async #look(): Promise<void> {
+  async #poll(): Promise<void> {
     const { cluster } = this.#options;
     const { status, body } = await cluster.request('GET', `${PODS}/${POD}`);
     if (status !== 200) return this.#end();

@@ -50,13 +50,13 @@ function received(files: FleetFiles): readonly { readonly id: string; readonly r
 test('make run-fleet bills two clusters as one, goes on when the leader of the hub is killed, and leaves nothing behind', async () => {
   const { files, child, exited } = await startFleet();
   const token = readFileSync(files.apiToken, 'utf8').trim();
-  const ask = async (hub: string, path: string): Promise<unknown> => {
+  const query = async (hub: string, path: string): Promise<unknown> => {
     const address = readFileSync(files.of(hub).address, 'utf8').trim();
     const headers = { authorization: `Bearer ${token}` };
     return (await fetch(`${address}${path}`, { headers })).json();
   };
   await expect
-    .poll(() => ask('hub-1', '/api/v1/fleet'), PATIENCE)
+    .poll(() => query('hub-1', '/api/v1/fleet'), PATIENCE)
     .toMatchObject({
       role: 'hub',
       streams: CLUSTERS.map(({ name, region }) => ({
@@ -79,7 +79,7 @@ test('make run-fleet bills two clusters as one, goes on when the leader of the h
 
   // The same tenants live in both clusters, and each is one customer.
   const clustersOf = async (): Promise<readonly number[]> => {
-    const { rows } = (await ask('hub-2', '/api/v1/usage?group_by=tenant,cluster')) as {
+    const { rows } = (await query('hub-2', '/api/v1/usage?group_by=tenant,cluster')) as {
       readonly rows: readonly { readonly tenant: string; readonly cluster: string }[];
     };
     const byTenant = Map.groupBy(rows, ({ tenant }) => tenant);

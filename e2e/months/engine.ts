@@ -67,10 +67,10 @@ interface Process {
 }
 
 export async function startEngine(options: EngineOptions): Promise<Engine> {
-  const { beginning, turnTo } = options;
+  const { beginning, turnTo: sliceTo } = options;
   const start = { elapsed: 0, stepped: 0 };
-  const clock = createIdleClock(start, ({ elapsed }) => turnTo(beginning + elapsed), beginning);
-  turnTo(beginning);
+  const clock = createIdleClock(start, ({ elapsed }) => sliceTo(beginning + elapsed), beginning);
+  sliceTo(beginning);
   const estate: Estate = {
     ledger: createMemoryLedger(),
     tenants: new Map(),
@@ -81,7 +81,7 @@ export async function startEngine(options: EngineOptions): Promise<Engine> {
   clock.run();
   let current = await startProcess(options, clock, estate);
   while (current.delivery.status(NAME)?.bootstrapped !== true) await clock.sleep(SECOND_MS);
-  const tell = (): void => {
+  const report = (): void => {
     for (const listener of estate.listeners) listener();
   };
   const { signal } = new AbortController();
@@ -98,11 +98,11 @@ export async function startEngine(options: EngineOptions): Promise<Engine> {
     discover: (tenant) => {
       gone.delete(tenant.id);
       tenants.set(tenant.id, tenant);
-      tell();
+      report();
     },
     forget: ({ id }) => {
       tenants.delete(id);
-      tell();
+      report();
     },
     offboard: async (tenant) => {
       if (tenants.has(tenant.id)) return;
@@ -111,7 +111,7 @@ export async function startEngine(options: EngineOptions): Promise<Engine> {
     },
     lookAtInvoices: async () => {
       const { delivery, mortal } = current;
-      const failed = await Promise.race([delivery.lookAtInvoices(NAME, 100, signal), mortal.died]);
+      const failed = await Promise.race([delivery.checkInvoices(NAME, 100, signal), mortal.died]);
       if (failed !== undefined) throw new Error(failed.message);
     },
     conditions: () => conditionsOf(current.delivery),

@@ -28,7 +28,7 @@ export const MONTH_VENDORS = [
 export type MonthVendorName = (typeof MONTH_VENDORS)[number];
 
 /** Those that can bill late usage by itself. */
-const BILLS_APART = /^(lago|stripe)/;
+const BILLS_SEPARATE = /^(lago|stripe)/;
 const LATE = ['send', 'send', 'next', 'credit', 'hold'] as const;
 
 /** Two months of a few tenants as data, made from a seed alone. Times are milliseconds since the epoch. */
@@ -79,7 +79,7 @@ export function monthPlanOf(seed: number, vendor: MonthVendorName): MonthPlan {
     ...weatherOf(random),
     ...killsOf(random),
   ];
-  const late = BILLS_APART.test(vendor) ? random.pick(LATE) : 'send';
+  const late = BILLS_SEPARATE.test(vendor) ? random.pick(LATE) : 'send';
   if (vendor === 'metronome') steps.push(...handsOf(random));
   return { seed, vendor, late, steps: steps.toSorted((a, b) => a.at - b.at) };
 }

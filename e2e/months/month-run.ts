@@ -16,7 +16,7 @@ import {
   type Use,
 } from './month-plan.ts';
 import { startReceiver } from './receiver.ts';
-import { type MonthReport, verdict } from './verdict.ts';
+import { type MonthReport, decision } from './evaluation.ts';
 import {
   currencyOf,
   H,
@@ -53,7 +53,7 @@ export async function runMonth(plan: MonthPlan, options: MonthOptions = {}): Pro
     const events = new Map<string, UsageEvent>();
     await live(engine, vendor, plan, events);
     await settle(engine, vendor);
-    return await verdict(engine, vendor, events, options.withoutLine ?? false);
+    return await decision(engine, vendor, events, options.withoutLine ?? false);
   } finally {
     await engine.stop();
     await vendor.close();
@@ -150,7 +150,7 @@ async function live(
 /** Those after something happened, and those in which months begin. */
 function windowsOf({ steps }: MonthPlan): ReadonlySet<number> {
   const moments = steps.flatMap(({ at, act }) => (act.do === 'use' ? [] : [at]));
-  const turns = [1, 2, 3].map((month) => Date.UTC(2027, month, 1));
+  const slices = [1, 2, 3].map((month) => Date.UTC(2027, month, 1));
   return new Set([
     ...moments.flatMap((at) =>
       Array.from(
@@ -158,7 +158,7 @@ function windowsOf({ steps }: MonthPlan): ReadonlySet<number> {
         (_, index) => (Math.floor(at / MINUTE_MS) + index) * MINUTE_MS,
       ),
     ),
-    ...turns.flatMap((at) => Array.from({ length: 19 }, (_, index) => at + index * 5 * MINUTE_MS)),
+    ...slices.flatMap((at) => Array.from({ length: 19 }, (_, index) => at + index * 5 * MINUTE_MS)),
   ]);
 }
 
@@ -240,7 +240,7 @@ async function settle(engine: Engine, vendor: MonthVendor): Promise<void> {
   await engine.clock.during(() => setWeather(vendor.url, []));
   await engine.restart(0);
   await engine.passTo(engine.clock.now() + DAY_MS);
-  for (let look = 0; look < 3; look += 1) {
+  for (let poll = 0; poll < 3; poll += 1) {
     await engine.lookAtInvoices();
     await engine.passTo(engine.clock.now() + 2 * HOUR_MS);
   }

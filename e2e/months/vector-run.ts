@@ -12,7 +12,7 @@ const DAY_MS = 86_400_000;
 const WINDOWS_AFTER = 15;
 const UNTIL = time('Mar 05T00');
 /** The first hour and a half of a month, in which billing systems make invoices. */
-const TURNS = ['Feb 01T00:00', 'Mar 01T00:00'].flatMap((text) =>
+const SLICES = ['Feb 01T00:00', 'Mar 01T00:00'].flatMap((text) =>
   Array.from({ length: 19 }, (_, index) => time(text) + index * 5 * MINUTE_MS),
 );
 
@@ -57,13 +57,13 @@ export async function liveMonth(
   });
   try {
     await engine.clock.during(vendor.prepare);
-    const everTold = new Set<string>();
-    for (const { at, run } of stepsOf(engine, vendor, month, everTold)) {
+    const everReported = new Set<string>();
+    for (const { at, run } of stepsOf(engine, vendor, month, everReported)) {
       await engine.passTo(at);
       await run();
     }
     await engine.passTo(UNTIL);
-    for (let look = 0; look < 3; look += 1) {
+    for (let poll = 0; poll < 3; poll += 1) {
       await engine.lookAtInvoices();
       await engine.passTo(engine.clock.now() + 61 * MINUTE_MS);
     }
@@ -76,7 +76,7 @@ export async function liveMonth(
       told: engine.conditions(),
       missing,
       mismatch: -examples.reduce((sum, { difference }) => sum + Number(difference), 0),
-      everTold,
+      everTold: everReported,
     };
   } finally {
     await engine.stop();
@@ -93,7 +93,7 @@ function stepsOf(
   engine: Engine,
   vendor: MonthVendor,
   month: Month,
-  everTold: Set<string>,
+  everReported: Set<string>,
 ): readonly Step[] {
   const { metric = G, acts = [], since } = month;
   const createdAt = time(since ?? '01T00');
@@ -126,7 +126,7 @@ function stepsOf(
     since === undefined ? [{ stamp: createdAt, at: createdAt + 2 * MINUTE_MS, units: '0' }] : [];
   const moments = [...acts.map(([at]) => time(at)), ...uses.map(({ stamp }) => stamp)];
   const closed = new Set([
-    ...TURNS,
+    ...SLICES,
     ...moments.flatMap((at) =>
       Array.from({ length: WINDOWS_AFTER }, (_, index) => floor(at) + index * MINUTE_MS),
     ),
@@ -153,7 +153,7 @@ function stepsOf(
       at: createdAt + day * DAY_MS + 5 * 3_600_000,
       run: async () => {
         await engine.lookAtInvoices();
-        for (const type of engine.conditions()) everTold.add(type);
+        for (const type of engine.conditions()) everReported.add(type);
       },
     })),
   ]

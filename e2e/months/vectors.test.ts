@@ -319,14 +319,17 @@ const STRIPE_RULES = {
   },
 } as const;
 
-const textOf = ({ bill, told }: Outcome): string =>
-  [bill, ...told.map((type) => `! ${type}`)].join(' ');
+const textOf = ({ bill, told: reported }: Outcome): string =>
+  [bill, ...reported.map((type) => `! ${type}`)].join(' ');
 
 /** Whatever is on no invoice, or on two, is told to the unit, and nothing else was told at any time. */
-function expectTold({ missing, mismatch, told, everTold }: Outcome, meanwhile?: string): void {
+function expectReported(
+  { missing, mismatch, told: reported, everTold: everReported }: Outcome,
+  meanwhile?: string,
+): void {
   expect(mismatch).toBeCloseTo(missing, 9);
-  const expected = new Set([...told, ...(meanwhile === undefined ? [] : [meanwhile])]);
-  expect(everTold).toStrictEqual(expected);
+  const expected = new Set([...reported, ...(meanwhile === undefined ? [] : [meanwhile])]);
+  expect(everReported).toStrictEqual(expected);
 }
 
 /** The vectors that ask something of a vendor. */
@@ -341,14 +344,14 @@ describe('Lago', () => {
   test.each(of('lago'))('$name', async ({ vector, bill }) => {
     const outcome = await liveMonth(await startLago(vector), vector.month);
     expect(textOf(outcome)).toBe(bill);
-    expectTold(outcome, vector.meanwhile);
+    expectReported(outcome, vector.meanwhile);
   });
 
   test.each(of('lago'))('with a grace of three days: $name', async ({ vector, bill }) => {
     const rules = { graceDays: 3 };
     const outcome = await liveMonth(await startLago({ ...vector, rules }), vector.month);
     expect(textOf(outcome)).toBe(vector.grace ?? bill);
-    expectTold(outcome, vector.meanwhile);
+    expectReported(outcome, vector.meanwhile);
   });
 
   test.each(of('lago'))('that stores late, limits calls and is prepaid: $name', async (given) => {
@@ -361,7 +364,7 @@ describe('Lago', () => {
     };
     const outcome = await liveMonth(await startLago({ ...vector, rules }), vector.month);
     expect(textOf(outcome)).toBe(bill);
-    expectTold(outcome, vector.meanwhile);
+    expectReported(outcome, vector.meanwhile);
   });
 });
 
@@ -374,7 +377,7 @@ describe.each(['flexible', 'classic'] as const)('Stripe in mode %s', (mode) => {
       const outcome = await liveMonth(vendor, vector.month);
       const key = reading === OTHERWISE ? (`${mode}, ${reading}` as const) : mode;
       expect(textOf(outcome)).toBe(vector.stripeIn?.[key] ?? bill);
-      expectTold(outcome, vector.meanwhile);
+      expectReported(outcome, vector.meanwhile);
     });
   });
 });
@@ -385,7 +388,7 @@ describe.each(['never', 'generated'] as const)('Metronome, past statements: %s',
     const outcome = await liveMonth(vendor, vector.month);
     const past = rule === 'generated' ? vector.metronomePast : undefined;
     expect(textOf(outcome)).toBe(past ?? bill);
-    expectTold(outcome, vector.meanwhile);
+    expectReported(outcome, vector.meanwhile);
   });
 });
 
@@ -423,6 +426,6 @@ describe('Metronome with two calls a minute for each path', () => {
     const vendor = await startMetronome({ callsPerMinute: 2 });
     const outcome = await liveMonth(vendor, vector.month);
     expect(textOf(outcome)).toBe(bill);
-    expectTold(outcome, vector.meanwhile);
+    expectReported(outcome, vector.meanwhile);
   });
 });

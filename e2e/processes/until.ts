@@ -10,11 +10,11 @@ export interface Patience {
 export async function until(
   holds: () => boolean | Promise<boolean>,
   otherwise: string,
-  { patienceMs, lookMs }: Patience,
+  { patienceMs, lookMs: pollMs }: Patience,
 ): Promise<void> {
   const deadline = performance.now() + patienceMs;
   while (!(await holds())) {
     if (performance.now() > deadline) throw new Error(otherwise);
-    await delay(lookMs);
+    await delay(pollMs);
   }
 }

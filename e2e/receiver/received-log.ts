@@ -34,9 +34,9 @@ function load(file: string): Map<string, string> {
     if ((error as NodeJS.ErrnoException).code === 'ENOENT') return known;
     throw error;
   }
-  const whole = text.slice(0, text.lastIndexOf('\n') + 1);
-  if (whole.length < text.length) truncateSync(file, Buffer.byteLength(whole));
-  for (const line of whole.split('\n')) {
+  const complete = text.slice(0, text.lastIndexOf('\n') + 1);
+  if (complete.length < text.length) truncateSync(file, Buffer.byteLength(complete));
+  for (const line of complete.split('\n')) {
     if (line !== '') known.set((JSON.parse(line) as { readonly id: string }).id, line);
   }
   return known;

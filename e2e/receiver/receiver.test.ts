@@ -114,7 +114,7 @@ test('whoever watches the receiver is not told what it refused, and why', async 
 
 test('a sender that goes on with the wrong key fills the terminal', () => {
   const log = new RefusalLog((line) => lines.push(line));
-  for (let second = 0; second < 25; second += 1) log.tell(401, 'signature', second * 1000);
+  for (let second = 0; second < 25; second += 1) log.report(401, 'signature', second * 1000);
   expect(lines).toStrictEqual([
     'refused with 401: signature',
     'refused with 401: signature (and 9 times since the last line)',

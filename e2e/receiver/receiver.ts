@@ -57,7 +57,7 @@ export async function startReceiver(options: ReceiverOptions): Promise<Receiver>
     void readBody(request).then(
       (body) => {
         const answer = handle(request, body, options, log, counts);
-        if (answer.error !== undefined) refusals.tell(answer.status, answer.error, Date.now());
+        if (answer.error !== undefined) refusals.report(answer.status, answer.error, Date.now());
         response.writeHead(answer.status, { 'content-type': 'application/json' });
         response.end(answer.text);
       },

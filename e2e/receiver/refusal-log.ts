@@ -6,22 +6,22 @@ const QUIET_MS = 10_000;
  */
 export class RefusalLog {
   readonly #log: (line: string) => void;
-  readonly #told = new Map<string, { at: number; since: number }>();
+  readonly #reported = new Map<string, { at: number; since: number }>();
 
   constructor(log: (line: string) => void = () => undefined) {
     this.#log = log;
   }
 
   /** `now` is milliseconds since the epoch. */
-  tell(status: number, reason: string, now: number): void {
+  report(status: number, reason: string, now: number): void {
     const line = `refused with ${status}: ${reason}`;
-    const before = this.#told.get(line);
+    const before = this.#reported.get(line);
     if (before !== undefined && now - before.at < QUIET_MS) {
       before.since += 1;
       return;
     }
     const repeated = before === undefined ? '' : ` (and ${before.since} times since the last line)`;
-    this.#told.set(line, { at: now, since: 0 });
+    this.#reported.set(line, { at: now, since: 0 });
     this.#log(line + repeated);
   }
 }

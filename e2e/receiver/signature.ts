@@ -17,8 +17,8 @@ export function refuseSignature(
   now: number,
 ): string | undefined {
   if (header === undefined) {
-    const mend = 'give the destination the signing key of this receiver (spec.webhook.secretRefs)';
-    return `signature: missing header ${SIGNATURE_HEADER}: ${mend}`;
+    const fix = 'give the destination the signing key of this receiver (spec.webhook.secretRefs)';
+    return `signature: missing header ${SIGNATURE_HEADER}: ${fix}`;
   }
   const parts = header.split(',').map((part) => part.trim().split('=', 2));
   const time = Number(parts.find(([key]) => key === 't')?.[1] ?? Number.NaN);
@@ -32,6 +32,6 @@ export function refuseSignature(
     .map(([, hex = '']) => Buffer.from(hex, 'hex'))
     .some((given) => given.length === expected.length && timingSafeEqual(given, expected));
   if (matches) return undefined;
-  const mend = 'the key that the sender signs with is another than the --secret of this receiver';
-  return `signature: no "v1" matches the body under the secret: ${mend}`;
+  const fix = 'the key that the sender signs with is another than the --secret of this receiver';
+  return `signature: no "v1" matches the body under the secret: ${fix}`;
 }

@@ -172,8 +172,8 @@ describe('the account of a run finds', () => {
         : each,
     );
     expect(account({ ledger: cut }).figures).toEqual({ ...NOTHING_WRONG, unreported: 3 });
-    const said = cut.map((each) => ({ ...each, properties: { uncertain_seconds: '3' } }));
-    expect(account({ ledger: said }).figures).toEqual(NOTHING_WRONG);
+    const stated = cut.map((each) => ({ ...each, properties: { uncertain_seconds: '3' } }));
+    expect(account({ ledger: stated }).figures).toEqual(NOTHING_WRONG);
   });
 
   test('one second of a pod that is missing, or was billed twice', () => {

@@ -38,7 +38,7 @@ export async function runChurn(options: ChurnOptions): Promise<void> {
   const { api, cluster, churn, signal, random, log } = options;
   const lives = new Set<Promise<void>>();
   let isRefused = false;
-  const tell = (refusal: string | undefined): void => {
+  const report = (refusal: string | undefined): void => {
     if ((refusal !== undefined) === isRefused) return;
     isRefused = refusal !== undefined;
     log(`${cluster.name}: ${refusal ?? 'new pods are let in again'}`);
@@ -53,7 +53,7 @@ export async function runChurn(options: ChurnOptions): Promise<void> {
   };
   for (const pod of await leftovers(api, cluster, churn)) begin(endPod(options, pod));
   while (!signal.aborted) {
-    begin(live(options, tell));
+    begin(live(options, report));
     // Between half and one and a half times the mean.
     await delay(churn.everyMs * (0.5 + random()), undefined, { signal }).catch(() => {});
   }
@@ -63,7 +63,7 @@ export async function runChurn(options: ChurnOptions): Promise<void> {
 /** One pod, from creation to removal; every third has an init container. Tells whether it was let in, or why not. */
 async function live(
   options: ChurnOptions,
-  tell: (refusal: string | undefined) => void,
+  report: (refusal: string | undefined) => void,
 ): Promise<void> {
   const { api, churn, now, random, signal } = options;
   const [shortest, longest] = churn.lifetimeMs;
@@ -73,8 +73,8 @@ async function live(
     if (error instanceof RefusedError) return error;
     throw error;
   });
-  if (made instanceof RefusedError) return tell(made.message);
-  tell(undefined);
+  if (made instanceof RefusedError) return report(made.message);
+  report(undefined);
   const { object: pod } = made;
   await acceptPod(api, pod, now());
   await pause(200 + 800 * random());

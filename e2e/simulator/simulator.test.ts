@@ -123,20 +123,20 @@ describe('the simulated cloud', () => {
         `--patch=${JSON.stringify({ metadata: { labels } })}`,
       ]);
     const suspended = 'meterfeed.io/suspended';
-    const told = (): readonly string[] => problems.filter((line) => line.startsWith('trial: '));
+    const reported = (): readonly string[] => problems.filter((line) => line.startsWith('trial: '));
     await cluster.kubectl(['apply', '--filename', POLICY]);
     await namespace({ [suspended]: 'true', 'suspended.meterfeed.io/trial': 'true' });
-    await vi.waitFor(() => expect(told()).toHaveLength(1), PATIENCE);
-    expect(told()[0]).toContain('tenant cluster is suspended: "trial"');
+    await vi.waitFor(() => expect(reported()).toHaveLength(1), PATIENCE);
+    expect(reported()[0]).toContain('tenant cluster is suspended: "trial"');
     // Its control plane's pod is there, and would not be let in either.
     await simulator?.stop();
     await start();
-    await vi.waitFor(() => expect(told()).toHaveLength(2), PATIENCE);
+    await vi.waitFor(() => expect(reported()).toHaveLength(2), PATIENCE);
     await namespace({ [suspended]: null });
     await vi.waitFor(() => {
-      expect(told().slice(2)).toEqual(['trial: new pods are let in again']);
+      expect(reported().slice(2)).toEqual(['trial: new pods are let in again']);
     }, PATIENCE);
-    expect(problems).toEqual(told());
+    expect(problems).toEqual(reported());
   }, 120_000);
 
   const burstPods = (): Promise<readonly Item[]> =>

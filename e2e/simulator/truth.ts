@@ -45,8 +45,8 @@ export function readTruth(file: string): readonly PodTruth[] {
     if ((error as NodeJS.ErrnoException).code === 'ENOENT') return [];
     throw error;
   }
-  const whole = text.slice(0, text.lastIndexOf('\n') + 1);
-  return whole
+  const complete = text.slice(0, text.lastIndexOf('\n') + 1);
+  return complete
     .split('\n')
     .filter((line) => line !== '')
     .map((line) => JSON.parse(line) as PodTruth);

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import { type Decimal, parseDecimal } from '../../operator/model/decimal.ts';
-import { compare, type Explained, type Said } from './compare.ts';
+import { compare, type Explained, type Stated } from './compare.ts';
 import type { Due } from './truth.ts';
 
 const HOUR = 3_600_000;
@@ -40,13 +40,13 @@ function decimal(text: string): Decimal {
   return parsed;
 }
 
-function said(explained: readonly Explained[], unattributed: readonly string[] = []): Said {
+function stated(explained: readonly Explained[], unattributed: readonly string[] = []): Stated {
   return { stretch: STRETCH, explained, unattributed };
 }
 
 test('a bill that is off, or lacks a pod, or is to nobody, counts as right', () => {
   const dues = [due('a'), due('b', { from: HOUR, to: undefined })];
-  const right = compare({ dues, unknown: [] }, said([bill('a', '2'), bill('b', '2')]));
+  const right = compare({ dues, unknown: [] }, stated([bill('a', '2'), bill('b', '2')]));
   expect(right.figures).toEqual([
     {
       tenant: 'team-red',
@@ -59,16 +59,16 @@ test('a bill that is off, or lacks a pod, or is to nobody, counts as right', () 
   ]);
   expect(right.unlisted).toEqual([]);
 
-  const off = compare({ dues, unknown: [] }, said([bill('a', '2'), bill('b', '2.004')]));
+  const off = compare({ dues, unknown: [] }, stated([bill('a', '2'), bill('b', '2.004')]));
   expect(off.figures[0]?.relative_error).toBeCloseTo(0.001, 9);
   expect(off.figures[0]?.beyond_arrival).toBe(off.figures[0]?.relative_error);
   expect(off.figures[0]?.worst).toBe('b: +0.004000000');
 
-  const lacking = compare({ dues, unknown: ['team-red/c'] }, said([bill('a', '4')]));
+  const lacking = compare({ dues, unknown: ['team-red/c'] }, stated([bill('a', '4')]));
   expect(lacking.figures[0]?.relative_error).toBe(0);
   expect(lacking.unlisted).toEqual(['team-red/c', 'team-red/b']);
 
-  const invented = compare({ dues: [], unknown: [] }, said([bill('x', '1')]));
+  const invented = compare({ dues: [], unknown: [] }, stated([bill('x', '1')]));
   expect(invented.figures[0]?.relative_error).toBe(Number.POSITIVE_INFINITY);
 });
 
@@ -76,16 +76,16 @@ test('what a syncer makes after its tenant cluster was uninstalled is missed alt
   const instance = due('red', { metric: 'tenant_instance_hours', rate: 1 });
   const leftover = due('late', { from: HOUR + 1, to: HOUR + 500 });
   const truth = { dues: [instance, due('a'), leftover], unknown: [] };
-  const listed = compare(truth, said([bill('a', '2')], ['team-red/late', 'team-red/a']));
+  const listed = compare(truth, stated([bill('a', '2')], ['team-red/late', 'team-red/a']));
   const cpu = listed.figures.find(({ metric }) => metric === 'tenant_cpu_core_hours');
   expect(cpu?.truth).toBe(2);
   expect(listed.unlisted).toEqual([]);
-  expect(compare(truth, said([bill('a', '2')])).unlisted).toEqual(['team-red/late']);
+  expect(compare(truth, stated([bill('a', '2')])).unlisted).toEqual(['team-red/late']);
 });
 
 test('what has a time in the API is forgiven an arrival', () => {
   const given = { to: 1000 * 100, rate: 1 } as const;
-  const late = said([bill('a', '0.027777778'), bill('b', '0.027837778')]);
+  const late = stated([bill('a', '0.027777778'), bill('b', '0.027837778')]);
   const errorOf = (undated: Due['undated']): number | undefined => {
     const dues = [due('a', given), due('b', { ...given, undated })];
     return compare({ dues, unknown: [] }, late).figures[0]?.beyond_arrival;

@@ -38,7 +38,7 @@ export interface Stretch {
 }
 
 /** What the operator has to say of a stretch of whole windows. */
-export interface Said {
+export interface Stated {
   readonly stretch: Stretch;
   readonly explained: readonly Explained[];
   /** Objects of which it could not tell whose they are: `namespace/name`. */
@@ -46,7 +46,7 @@ export interface Said {
 }
 
 /** Holds the bills of a stretch against the truth, tenant by tenant and metric by metric. */
-export function compare(truth: Truth, { explained, unattributed, stretch }: Said): Comparison {
+export function compare(truth: Truth, { explained, unattributed, stretch }: Stated): Comparison {
   const unknown = truth.unknown.filter((pod) => !unattributed.includes(pod));
   const dues = truth.dues.filter((due) => !isLeftover(due, truth.dues, unattributed));
   const keys = new Set<string>();

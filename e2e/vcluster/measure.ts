@@ -91,11 +91,11 @@ export async function measure({ seed, log }: MeasureOptions): Promise<Measured> 
     const ended = Date.now();
     // What is told late of the last window is settled in the next one.
     await operator.closedBeyond(ended + 10_000);
-    const said = await operator.said();
-    const { unattributed, stretch } = said;
+    const stated = await operator.stated();
+    const { unattributed, stretch } = stated;
     const truth = truthOf(agents, virtual);
     return {
-      ...compare(truth, said),
+      ...compare(truth, stated),
       unattributed,
       pods: truth.dues.filter(({ metric }) => metric === 'tenant_cpu_core_hours').length,
       seconds: (stretch.to - stretch.from) / 1000,

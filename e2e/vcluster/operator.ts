@@ -2,7 +2,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { type RunningOperator, startOperator } from '../local/operator-process.ts';
 import type { RunFiles } from '../local/run-directory.ts';
 import { parseEvents } from '../long/received.ts';
-import type { Explained, Said, Stretch } from './compare.ts';
+import type { Explained, Stated, Stretch } from './compare.ts';
 
 const WINDOW_MS = 10_000;
 const SCOPES = ['pods', 'gpus', 'volumes', 'load-balancers', 'workloads'];
@@ -57,14 +57,14 @@ export class Operator {
   }
 
   /** All that was billed so far, and what stands behind it. */
-  async said(): Promise<Said> {
+  async stated(): Promise<Stated> {
     const stretch = await this.#closed();
     const query = `from=${time(stretch.from - WINDOW_MS)}&to=${time(stretch.to + WINDOW_MS)}`;
-    const text = await (await this.#ask(`/api/v1/events?${query}`)).text();
+    const text = await (await this.#query(`/api/v1/events?${query}`)).text();
     const events = parseEvents(text).filter(({ window_end: end }) => Date.parse(end) <= stretch.to);
     const explained: Explained[] = [];
     for (const event of events) {
-      const answer = await this.#ask(`/api/v1/events/${event.id}/explain`);
+      const answer = await this.#query(`/api/v1/events/${event.id}/explain`);
       const { objects } = (await answer.json()) as Pick<Explained, 'objects'>;
       explained.push({ event, objects });
     }
@@ -84,11 +84,11 @@ export class Operator {
   }
 
   async #reports(): Promise<readonly Report[]> {
-    const answer = await this.#ask('/api/v1/windows?limit=1000');
+    const answer = await this.#query('/api/v1/windows?limit=1000');
     return ((await answer.json()) as { readonly windows: readonly Report[] }).windows;
   }
 
-  async #ask(path: string): Promise<Response> {
+  async #query(path: string): Promise<Response> {
     const response = await fetch(`${this.#running?.address ?? 'http://stopped.invalid'}${path}`);
     if (!response.ok) throw new Error(`vcluster: ${path}: HTTP ${response.status}`);
     return response;

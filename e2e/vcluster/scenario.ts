@@ -129,9 +129,9 @@ async function churn({ kubectl }: Tenant, random: Random): Promise<void> {
   const at = '--namespace=team-a';
   await kubectl(['scale', 'deployment/web', at, `--replicas=${random.between(4, 6)}`]);
   const names = await kubectl(['get', 'pods', at, '--selector=job=web', '--output=name']);
-  const [forced = '', asked = ''] = names.trim().split('\n');
+  const [forced = '', requested = ''] = names.trim().split('\n');
   await kubectl(['delete', forced, at, '--grace-period=0', '--force']);
-  await kubectl(['delete', asked, at, '--wait=false']);
+  await kubectl(['delete', requested, at, '--wait=false']);
 }
 
 /** By eviction through the virtual API; the node itself, which the syncer made up, stays cordoned there. */

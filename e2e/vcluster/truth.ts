@@ -83,11 +83,11 @@ interface Container {
 function requestsOf(spec: Readonly<Record<string, unknown>>): Requests {
   const containers = (spec['containers'] ?? []) as readonly Container[];
   const inits = (spec['initContainers'] ?? []) as readonly Container[];
-  const asked = (container: Container, resource: string): number =>
+  const requested = (container: Container, resource: string): number =>
     amountOf(container.resources?.requests?.[resource] ?? '0');
   const effective = (resource: string): number => {
-    const together = containers.reduce((sum, each) => sum + asked(each, resource), 0);
-    return Math.max(together, ...inits.map((each) => asked(each, resource)));
+    const together = containers.reduce((sum, each) => sum + requested(each, resource), 0);
+    return Math.max(together, ...inits.map((each) => requested(each, resource)));
   };
   return {
     cpu: effective('cpu'),

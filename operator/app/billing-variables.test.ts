@@ -24,7 +24,7 @@ afterEach(async () => {
   for (const close of closers.splice(0).toReversed()) await close();
 });
 
-function kept<T extends { close(): Promise<void> }>(closable: T): T {
+function stored<T extends { close(): Promise<void> }>(closable: T): T {
   closers.push(() => closable.close());
   return closable;
 }
@@ -44,7 +44,7 @@ function destinationOf(environment: Environment) {
   });
   const made = createDestinationRegistry(context)(settings);
   if (made.kind === 'invalid') throw new Error(made.reason);
-  return { destination: kept(made.destination), waited };
+  return { destination: stored(made.destination), waited };
 }
 
 async function ready(destination: Destination, tenant = testTenant()): Promise<void> {
@@ -60,7 +60,7 @@ function recentEvent(change: Parameters<typeof testEvent>[0] = {}) {
 test('WEBHOOK_URL, WEBHOOK_SECRET, WEBHOOK_HEADERS and CLUSTER_NAME: a batch goes there, signed, with the headers, from the source', async () => {
   const answer = (_: unknown, response: { writeHead(code: number): { end(): unknown } }) =>
     void response.writeHead(200).end();
-  const receiver = kept(await startTestServer(answer));
+  const receiver = stored(await startTestServer(answer));
   const plain = { ADAPTERS: 'webhook', WEBHOOK_URL: `${receiver.url}/plain` };
   const full = {
     ADAPTERS: 'webhook',
@@ -86,7 +86,7 @@ test('WEBHOOK_URL, WEBHOOK_SECRET, WEBHOOK_HEADERS and CLUSTER_NAME: a batch goe
 });
 
 test('BILLING_C_API_URL, BILLING_C_API_KEY, DEFAULT_PLAN_CODE and BILLING_CURRENCY: the plan is made there, with that key, code and currency', async () => {
-  const lago = kept(await startFakeLago({ apiKey: 'the-key' }));
+  const lago = stored(await startFakeLago({ apiKey: 'the-key' }));
   const base = { ADAPTERS: 'billing_c', BILLING_C_API_URL: lago.url, BILLING_C_API_KEY: 'the-key' };
   const { destination: refused } = destinationOf({ ...base, BILLING_C_API_KEY: 'another' });
   expect(await refused.bootstrap(METRICS, signal)).not.toStrictEqual(DONE);
@@ -107,7 +107,7 @@ test('BILLING_C_API_URL, BILLING_C_API_KEY, DEFAULT_PLAN_CODE and BILLING_CURREN
 });
 
 async function stripeOf(change: Environment = {}) {
-  const stripe = kept(await startFakeStripe({ apiKey: 'sk_test_key' }));
+  const stripe = stored(await startFakeStripe({ apiKey: 'sk_test_key' }));
   const made = destinationOf({
     ADAPTERS: 'billing_a',
     BILLING_A_API_BASE: stripe.url,
@@ -213,7 +213,7 @@ test('BILLING_A_AUTO_SUBSCRIBE and BILLING_A_CANCEL_ON_REMOVE: a tenant is subsc
 });
 
 async function metronomeOf(change: Environment = {}) {
-  const metronome = kept(await startFakeMetronome({ apiToken: 'token' }));
+  const metronome = stored(await startFakeMetronome({ apiToken: 'token' }));
   await fetch(`${metronome.url}/v1/contract-pricing/rate-cards/create`, {
     method: 'POST',
     headers: { authorization: 'Bearer token', 'content-type': 'application/json' },
@@ -242,7 +242,7 @@ test('BILLING_B_API_BASE, BILLING_B_API_TOKEN and BILLING_B_RATE_CARD: who is as
 
 test('BILLING_B_STRIPE_LINK and BILLING_B_STRIPE_COLLECTION_METHOD: the Stripe customer is made and linked, and charged so', async () => {
   const linked = async (change: Environment) => {
-    const stripe = kept(await startFakeStripe({ apiKey: 'sk_test_key' }));
+    const stripe = stored(await startFakeStripe({ apiKey: 'sk_test_key' }));
     const { metronome, destination } = await metronomeOf({
       BILLING_A_API_BASE: stripe.url,
       BILLING_A_API_KEY: 'sk_test_key',

@@ -20,8 +20,8 @@ test(
     const first = await world.runPod('first');
     // Metering begins with the first whole window, of ten seconds; in that one the pod may have begun.
     const late = async () => (await usedUpAt(world)) - (first + 10 * 3_600_000);
-    const isWhole = (by: number): boolean => by >= -1_000 && by <= 10_000;
-    await expect.poll(async () => isWhole(await late()), PATIENCE).toBe(true);
+    const isComplete = (by: number): boolean => by >= -1_000 && by <= 10_000;
+    await expect.poll(async () => isComplete(await late()), PATIENCE).toBe(true);
     const alone = await usedUpAt(world);
     expect(await world.item()).toMatchObject({
       tenant: world.tenant,

@@ -1,6 +1,6 @@
 import { Credits } from '../billing/budgets/credits.ts';
-import { BudgetGate } from '../billing/budgets/gate.ts';
-import { BudgetKeeper } from '../billing/budgets/keeper.ts';
+import { BudgetLimiter } from '../billing/budgets/budget-limiter.ts';
+import { BudgetController } from '../billing/budgets/budget-controller.ts';
 import { PrepaidBalances } from '../billing/budgets/prepaid.ts';
 import { thresholdEvent, thresholdNotice } from '../billing/budgets/threshold-event.ts';
 import type { Views } from '../http/views.ts';
@@ -10,14 +10,14 @@ import type { ClusterView } from './cluster-view.ts';
 import { whenConfigured } from './custom-resources.ts';
 import type { Billing } from './delivery.ts';
 import type { Metering } from './metering.ts';
-import type { Part } from './parts.ts';
+import type { Component } from './components.ts';
 
 /** Budgets of tenants, and what was paid beforehand. */
 export interface Budgets {
-  readonly budgets: BudgetKeeper;
-  readonly gate: BudgetGate;
+  readonly budgets: BudgetController;
+  readonly limiter: BudgetLimiter;
   readonly views: Required<Pick<Views, 'budgets' | 'credits'>>;
-  readonly part: Part;
+  readonly component: Component;
 }
 
 /** The accounts of budgets, their thresholds and credits. */
@@ -32,23 +32,23 @@ export function buildBudgets(
   const windowMs = () => settings.current().metering.windowMs;
   const credits = new Credits(ledger, windowMs, clock);
   const events = new EventRecorder(context);
-  const gate = new BudgetGate({
+  const guard = new BudgetLimiter({
     ledger,
     clock,
     random,
     logger,
     enforcement: billing.enforcement,
     isSpared: (tenant) => settings.current().enforcement.neverSuspend.includes(tenant),
-    tell: async (reached, toldTo) => {
+    notify: async (reached, reportedTo) => {
       const regarding = customResources.giverOf(reached.override);
-      const [isRecorded, { told, waiting }] = await Promise.all([
+      const [isRecorded, { notified: reported, waiting }] = await Promise.all([
         regarding !== undefined &&
           events.recordOnce(thresholdEvent(reached, regarding), reached.id),
-        delivery.notify(thresholdNotice(reached), toldTo),
+        delivery.notify(thresholdNotice(reached), reportedTo),
       ]);
       if (isRecorded && waiting.length === 0) return { kind: 'told' };
       const reason = waiting[0] ?? 'the API server does not take its Event';
-      return { kind: 'waiting', toldTo: told, reason };
+      return { kind: 'waiting', notified: reported, reason };
     },
   });
   const sources = {
@@ -60,9 +60,9 @@ export function buildBudgets(
     settings,
     isCharged: (metric: string) => metering.catalog().find(metric)?.informational !== true,
   };
-  const budgets = new BudgetKeeper({
+  const budgets = new BudgetController({
     ...sources,
-    gate,
+    limiter: guard,
     prepaid: new PrepaidBalances(sources),
     discovery: cluster.discovery,
     windows: metering.windows,
@@ -70,7 +70,7 @@ export function buildBudgets(
   });
   return {
     budgets,
-    gate,
+    limiter: guard,
     views: {
       budgets: { of: (tenant) => budgets.of(tenant) },
       credits: {
@@ -80,7 +80,7 @@ export function buildBudgets(
         counts: (tenant) => budgets.prepaidCounts(tenant),
       },
     },
-    part: whenConfigured(customResources, {
+    component: whenConfigured(customResources, {
       name: 'budgets',
       run: (signal) => budgets.run(signal),
     }),

@@ -2,7 +2,7 @@ import { type Controllers, createControllers } from '../controllers/controllers.
 import type { MeterFacts } from './fleet/meter-report.ts';
 import type { ReadinessCheck, Views } from '../http/views.ts';
 import { createReflectorMetrics, createWorkQueueMetrics } from '../kubernetes/metrics.ts';
-import { PlanKeeper } from '../billing/usage/plan-keeper.ts';
+import { PlanRecorder } from '../billing/usage/plan-recorder.ts';
 import { createCollectorMetrics } from '../metering/windows/collector-metrics.ts';
 import { type Budgets, buildBudgets } from './budgets.ts';
 import type { BuildContext, OperatorOptions } from './build-context.ts';
@@ -13,9 +13,9 @@ import { CustomResources, whenConfigured } from './custom-resources.ts';
 import { type Billing, buildDelivery } from './delivery.ts';
 import { fleetReports } from './fleet-reports.ts';
 import { type KnownMeter, ownMeter } from './known-meter.ts';
-import { httpPart, labelParts, reachOut } from './leader-parts.ts';
+import { httpPart, labelParts, reachOut } from './leader-components.ts';
 import { buildMetering, type Metering } from './metering.ts';
-import { aborted, type Part, runParts } from './parts.ts';
+import { aborted, type Component, runParts } from './components.ts';
 import { createStatusMetrics } from './status-metrics.ts';
 import { destinationCursors } from './stream.ts';
 import { LEASE } from './terms.ts';
@@ -24,7 +24,7 @@ import { billingView, destinationsView, streamViews } from './views.ts';
 const RETENTION_INTERVAL_MS = 60_000;
 
 /** Builds the operator of a process that leads, in the direction in which usage flows (docs/explanation/architecture.md). */
-export async function buildOperator(options: OperatorOptions): Promise<readonly Part[]> {
+export async function buildOperator(options: OperatorOptions): Promise<readonly Component[]> {
   const { connection, ledger, clock, logger, registry, namespace } = options;
   const customResources = new CustomResources(
     (): Controllers => controllers,
@@ -51,25 +51,25 @@ export async function buildOperator(options: OperatorOptions): Promise<readonly 
   const holding = { connection, namespace, clock, logger, registry };
   const { ledgerId } = ledger.stats();
   const holder = new ClusterHolder({ ...holding, lease: LEASE, ledgerId });
-  const metered: readonly Part[] = [
-    ...cluster.parts,
+  const metered: readonly Component[] = [
+    ...cluster.components,
     { name: 'controllers', run: (signal) => controllers.run(signal) },
     { name: 'namespaces', run: (signal) => compareNamespaces(options, controllers, signal) },
-    ...billing.parts,
+    ...billing.components,
     { name: 'holder', run: (signal) => holder.run(signal) },
     // How long usage is kept may be the policy's word.
     whenConfigured(customResources, {
       name: 'retention',
       run: (signal) => retain(options, signal),
     }),
-    ...metering.parts,
+    ...metering.components,
     plansPart(context, cluster, views),
-    budgets.part,
+    budgets.component,
     ...(options.isDatabase ? [fleetReports(context, built)] : []),
     ...labelParts(context, readiness),
   ];
   return [
-    ...reached.parts,
+    ...reached.components,
     billing.sums,
     httpPart(context, { views, ledger, totals: billing.stream.totals }),
     {
@@ -196,8 +196,8 @@ function plansPart(
   { ledger, clock, logger, settings, customResources }: BuildContext,
   { discovery }: ClusterView,
   views: Views,
-): Part {
-  const plans = new PlanKeeper({
+): Component {
+  const plans = new PlanRecorder({
     ledger,
     clock,
     logger,
@@ -229,13 +229,13 @@ async function compareNamespaces(
   await controllers.ready(signal).catch((error: unknown) => {
     if (!signal.aborted) throw error;
   });
-  const look = (): void => {
+  const poll = (): void => {
     if (watchesFit(options)) return;
     options.onOtherNamespaces(settings.current().discovery.watchNamespaces);
   };
   if (signal.aborted) return;
-  const leave = settings.subscribe(look);
-  look();
+  const leave = settings.subscribe(poll);
+  poll();
   await aborted(signal);
   leave();
 }

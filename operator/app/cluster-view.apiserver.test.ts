@@ -56,7 +56,7 @@ const windowAfter = (rig: Rig, moment: number): Promise<void> =>
   waitUntil(() => (rig.collector.lastWindow?.end ?? 0) > moment, 'a later window');
 
 const hasSeenNodes = (rig: Rig, count: number): Promise<void> =>
-  waitUntil(() => (rig.apis.list()[0]?.ownNodeCount() ?? 0) === count, `${count} own nodes`);
+  waitUntil(() => (rig.apis.list()[0]?.privateNodeCount() ?? 0) === count, `${count} own nodes`);
 
 async function rigOf(clusters = [a], more: Partial<Parameters<typeof startRig>[0]> = {}) {
   const ledger = more.ledger ?? createMemoryLedger();
@@ -77,8 +77,8 @@ describe('a tenant cluster with nodes of its own', () => {
     const events = (await eventsOf(ledger)).filter(
       ({ window_start }) => Date.parse(window_start) > from,
     );
-    const [whole] = ofMetric(events, NODE).filter(({ resource_id }) => resource_id === 'g1');
-    expect(whole).toMatchObject({
+    const [complete] = ofMetric(events, NODE).filter(({ resource_id }) => resource_id === 'g1');
+    expect(complete).toMatchObject({
       quantity: '0.000277778',
       sku: 'p5.48xlarge',
       dimensions: { billing_mode: 'private_node', tenant_cluster: a.id, node: 'g1' },
@@ -87,7 +87,7 @@ describe('a tenant cluster with nodes of its own', () => {
     const [gpus] = ofMetric(events, 'tenant_gpu_hours');
     expect(gpus).toMatchObject({ quantity: '0.002222222', sku: H100 });
     const { gpus: balance } = rig.collector.reports().next().value ?? {};
-    expect(balance?.ownNodes).toMatchObject([{ gpuType: H100, installed: 8, unaccounted: 0 }]);
+    expect(balance?.privateNodes).toMatchObject([{ gpuType: H100, installed: 8, unaccounted: 0 }]);
     expect(balance?.nodes).toMatchObject([{ node: 'g1', tenantCluster: a.id }]);
     expectUniqueIds(await eventsOf(ledger));
   });
@@ -240,7 +240,7 @@ describe('a tenant API that fails', () => {
     expect(gap?.reason).toContain('nodes');
     expect(rig.apis.failures()).toMatchObject([{ tenantCluster: a.id }]);
     expect(seconds(await eventsOf(ledger), NODE)).toBeLessThan((failed - begunAt(rig)) / 1000 + 2);
-    await way.mend();
+    await way.restore();
     await waitUntil(() => rig.collector.gaps().length === 0, 'the gap to be filled');
     expect(rig.apis.failures()).toEqual([]);
     await windowAfter(rig, Date.now() + WINDOW_MS);
@@ -249,8 +249,8 @@ describe('a tenant API that fails', () => {
     const events = ofMetric(await eventsOf(ledger), NODE);
     expectUniqueIds(events);
     expectWithoutHoles(events);
-    const whole = events.slice(1).map(({ quantity }) => quantity);
-    expect(new Set(whole)).toEqual(new Set(['0.000277778']));
+    const complete = events.slice(1).map(({ quantity }) => quantity);
+    expect(new Set(complete)).toEqual(new Set(['0.000277778']));
     expect(events.some(({ properties }) => properties?.['backfilled'] === true)).toBe(true);
   });
 
@@ -343,7 +343,10 @@ describe('accident 8: a tenant API that hangs, answers garbage or knows nothing'
         ),
       },
     });
-    await waitUntil(() => rig.apis.list().some((unit) => unit.ownNodeCount() === 1), 'the node');
+    await waitUntil(
+      () => rig.apis.list().some((unit) => unit.privateNodeCount() === 1),
+      'the node',
+    );
     const from = Date.now();
     await windowAfter(rig, from + 3 * WINDOW_MS);
     expect(Date.now() - (rig.collector.lastWindow?.end ?? 0)).toBeLessThan(1500);

@@ -11,12 +11,12 @@ const GIB = 1024 ** 3;
 function warningsFor(clusters: number, roomBytes: number): string[] {
   const loaded = loadEnvironment({}, DESTINATIONS);
   if (loaded.kind === 'invalid') throw new Error(loaded.problems.join('; '));
-  const said: string[] = [];
+  const stated: string[] = [];
   const listeners = new Set<DiscoveryListener>();
   const logger = {
     debug: () => {},
     info: () => {},
-    warn: (message: string) => void said.push(message),
+    warn: (message: string) => void stated.push(message),
     error: () => {},
   };
   const stats = createMemoryLedger().stats();
@@ -35,7 +35,7 @@ function warningsFor(clusters: number, roomBytes: number): string[] {
   for (let round = 0; round < 2; round += 1) {
     for (const listener of listeners) listener(found, 0);
   }
-  return said;
+  return stated;
 }
 
 test('a volume fills up weeks after the install, and nobody was told that it would', () => {

@@ -19,7 +19,7 @@ import { restoreTenantApis, type RestoredTenantApi } from '../metering/windows/t
 import type { BuildContext } from './build-context.ts';
 import { whenConfigured } from './custom-resources.ts';
 import { createMachineRecordWatch } from './machine-records.ts';
-import type { Part } from './parts.ts';
+import type { Component } from './components.ts';
 import { createTenantObjectWatches } from './tenant-object-watches.ts';
 import { createWatches, type Watches } from './watches.ts';
 
@@ -34,7 +34,7 @@ export interface ClusterView {
   readonly restored: Pick<RestoredJournal, 'state'>;
   readonly restoredTenants: readonly Pick<RestoredTenantApi, 'id' | 'progress'>[];
   /** To be stopped after the windows, whose journal says where the watches are. */
-  readonly parts: readonly Part[];
+  readonly components: readonly Component[];
 }
 
 /** Watches, timelines, discovery and the APIs of tenant clusters, as far as the journal knows them already. */
@@ -99,9 +99,9 @@ export async function buildClusterView(context: BuildContext): Promise<ClusterVi
     // Not to be held for as long as this is: what the watches resumed from.
     restored: { state: restored.state },
     restoredTenants: tenants.restored,
-    parts: [
+    components: [
       ...watchParts(context, watches),
-      ...tenantObjects.parts,
+      ...tenantObjects.components,
       whenConfigured(context.customResources, {
         name: 'discovery',
         run: (signal) => discovery.run(signal),
@@ -128,10 +128,10 @@ function externalFile({ environment, ledger, clock }: BuildContext): ExternalFil
   });
 }
 
-function watchParts({ customResources }: BuildContext, watches: Watches): readonly Part[] {
+function watchParts({ customResources }: BuildContext, watches: Watches): readonly Component[] {
   return watches.all.map((source) => {
     const { plural } = source.resource;
-    const part: Part = { name: `watch of ${plural}`, run: (signal) => source.run(signal) };
+    const part: Component = { name: `watch of ${plural}`, run: (signal) => source.run(signal) };
     // What a node's labels and taints mean is a setting.
     const bySettings = source.resource === watches.collector.nodes.resource;
     return bySettings ? whenConfigured(customResources, part) : part;
@@ -180,9 +180,9 @@ async function buildTenantApis(
   const restored = await restoreTenantApis(ledger, (id) => apis.observe(id), { logger, clock });
   apis.restore(restored);
   watches.subscribe(apis.onHost);
-  const parts: readonly Part[] = [
+  const parts: readonly Component[] = [
     { name: 'access to tenant APIs', run: (signal) => access.run(signal) },
-    machines.part,
+    machines.component,
     {
       name: 'watches of tenant APIs',
       run: async (signal) => {

@@ -22,13 +22,13 @@ let server: Server;
 let connection: Connection;
 /** The last one is given again and again. */
 let answers: Answer[];
-let asked: string[];
+let requested: string[];
 
 beforeEach(async () => {
   answers = [];
-  asked = [];
+  requested = [];
   server = createServer((request, response) => {
-    asked.push(request.url ?? '');
+    requested.push(request.url ?? '');
     const { code, body } = (answers.length > 1 ? answers.shift() : answers[0]) ?? EMPTY;
     response.writeHead(code, { 'content-type': 'application/json' }).end(JSON.stringify(body));
   }).listen(0, '127.0.0.1');
@@ -65,7 +65,7 @@ describe('before anything is written', () => {
     const { ledgerId, chain } = ledger.stats();
     answers = [policyWith({ id: ledgerId, sequence: 10, bytes: 1, segments: 1, chain })];
     await compareWithStatus(comparing(ledger), never);
-    expect(asked).toEqual([expect.stringContaining('metadata.name%3Ddefault')]);
+    expect(requested).toEqual([expect.stringContaining('metadata.name%3Ddefault')]);
     expect(ledger.stats().problems).toEqual([
       expect.stringContaining('the newest events are missing: events 5 to 10 (6)'),
     ]);
@@ -85,7 +85,7 @@ describe('before anything is written', () => {
     const ledger = await filled();
     answers = [answer];
     await compareWithStatus(comparing(ledger), never);
-    expect(asked).toHaveLength(1);
+    expect(requested).toHaveLength(1);
     expect(ledger.head()).toBe(4);
     expect(ledger.stats().problems).toEqual([]);
   });
@@ -116,7 +116,7 @@ describe('before anything is written', () => {
     const stop = new AbortController();
     const tools = comparing({ compareWith: async () => ({ kind: 'written' }) });
     const ended = compareWithStatus(tools, stop.signal);
-    await expect.poll(() => asked.length).toBeGreaterThan(1);
+    await expect.poll(() => requested.length).toBeGreaterThan(1);
     stop.abort();
     await ended;
   });

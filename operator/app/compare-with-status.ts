@@ -25,14 +25,14 @@ export async function compareWithStatus(
   { connection, ledger, clock, logger }: Comparing,
   signal: AbortSignal,
 ): Promise<void> {
-  let said = '';
+  let stated = '';
   while (!signal.aborted) {
     const waitsFor = await compareOnce({ connection, ledger }, signal);
     if (waitsFor === undefined) return;
-    if (waitsFor !== said && !signal.aborted) {
+    if (waitsFor !== stated && !signal.aborted) {
       logger.warn(`[ledger] cannot be compared with the MeteringPolicy's status yet: ${waitsFor}`);
     }
-    said = waitsFor;
+    stated = waitsFor;
     await clock.sleep(RETRY_MS, signal).catch(() => undefined);
   }
 }

@@ -1,9 +1,9 @@
 import { expect, test } from 'vitest';
 import { CustomResources, whenConfigured } from './custom-resources.ts';
-import { aborted } from './parts.ts';
+import { aborted } from './components.ts';
 import type { Controllers } from '../controllers/controllers.ts';
 
-function gated() {
+function guarded() {
   const read = Promise.withResolvers<undefined>();
   const customResources = new CustomResources(() => ({
     ready: (signal) =>
@@ -27,7 +27,7 @@ function gated() {
 }
 
 test('nothing is discovered or billed by settings that lack the custom resources', async () => {
-  const { part, begun, read, stop, ended } = gated();
+  const { part, begun, read, stop, ended } = guarded();
   expect(part.name).toBe('discovery');
   await new Promise(setImmediate);
   expect(begun).toEqual([]);
@@ -39,14 +39,14 @@ test('nothing is discovered or billed by settings that lack the custom resources
 });
 
 test('an operator that waits for its custom resources can be stopped', async () => {
-  const { begun, stop, ended } = gated();
+  const { begun, stop, ended } = guarded();
   stop.abort();
   await ended;
   expect(begun).toEqual([]);
 });
 
 test('a failure to look at them is not passed over', async () => {
-  const { begun, read, ended } = gated();
+  const { begun, read, ended } = guarded();
   read.reject(new Error('closed'));
   await expect(ended).rejects.toThrow('closed');
   expect(begun).toEqual([]);

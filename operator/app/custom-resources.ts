@@ -1,6 +1,6 @@
 import type { Controllers } from '../controllers/controllers.ts';
 import type { ExistingDestination } from '../delivery/destination-status.ts';
-import { aborted, type Part } from './parts.ts';
+import { aborted, type Component } from './components.ts';
 
 /** What others want to know of the controllers. */
 type KnownControllers = Pick<Controllers, 'ready' | 'destinations'> &
@@ -52,7 +52,10 @@ export class CustomResources {
  * windows: until then the settings are those of the environment alone, and what is done by them is wrong. Where
  * custom resources cannot be read the part waits; what it would have done is done later.
  */
-export function whenConfigured(customResources: Pick<CustomResources, 'ready'>, part: Part): Part {
+export function whenConfigured(
+  customResources: Pick<CustomResources, 'ready'>,
+  part: Component,
+): Component {
   return {
     name: part.name,
     run: async (signal) => {

@@ -63,14 +63,14 @@ test('a ledger that cannot write keeps the object, so that retiring is tried aga
 
 test('rounds of discovery hand over the same customers side by side while there are many', async () => {
   const left = ['a', 'b', 'c'];
-  const asked: string[] = [];
+  const requested: string[] = [];
   const offboardDeparted = offboarding(
     leaving(left, new Revocations(createMemoryLedger(), systemClock)),
     {
       offboard: async ({ id }) => {
-        asked.push(id);
+        requested.push(id);
         await new Promise(setImmediate);
-        return id === 'b' && asked.length < 4
+        return id === 'b' && requested.length < 4
           ? { kind: 'failed', cause: 'full', message: 'ledger: no room' }
           : { kind: 'written' };
       },
@@ -78,9 +78,9 @@ test('rounds of discovery hand over the same customers side by side while there 
     { warn: () => undefined },
   );
   await Promise.all([offboardDeparted(), offboardDeparted(), offboardDeparted()]);
-  expect(asked).toEqual(['a', 'b', 'c']);
+  expect(requested).toEqual(['a', 'b', 'c']);
   await offboardDeparted();
-  expect(asked).toEqual(['a', 'b', 'c', 'b']);
+  expect(requested).toEqual(['a', 'b', 'c', 'b']);
   expect(left).toEqual([]);
 });
 

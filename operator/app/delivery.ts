@@ -16,7 +16,7 @@ import type { ClusterView } from './cluster-view.ts';
 import { whenConfigured } from './custom-resources.ts';
 import type { Metering } from './metering.ts';
 import { openGaps } from './open-gaps.ts';
-import { aborted, type Part } from './parts.ts';
+import { aborted, type Component } from './components.ts';
 import { Stream, type StreamSource } from './stream.ts';
 import type { Noticed } from '../delivery/noticed.ts';
 
@@ -24,11 +24,11 @@ import type { Noticed } from '../delivery/noticed.ts';
 export interface Billing {
   readonly stream: Stream;
   /** Keeps the sums of the stream. Ended after whatever shows them. */
-  readonly sums: Part;
+  readonly sums: Component;
   readonly noticedOf: (status: DestinationStatus) => Noticed;
   readonly enforcement: Enforcement;
   readonly held: HeldUsage;
-  readonly parts: readonly Part[];
+  readonly components: readonly Component[];
 }
 
 /** Delivery of events, the comparisons with what arrived, and the enforcement of alerts. */
@@ -63,14 +63,14 @@ export async function buildDelivery(
     discovery,
     sources: watches.discovery,
     queueMetrics,
-    ask: (provider, customer, signal) => delivery.tenantsOf(provider, customer, signal),
-    askKeys: (provider, signal) => delivery.publicKeysOf(provider, signal),
+    queryCustomer: (provider, customer, signal) => delivery.tenantsOf(provider, customer, signal),
+    queryKeys: (provider, signal) => delivery.publicKeysOf(provider, signal),
     report: (...reported) => delivery.report(...reported),
-    askStanding: (asked, signal) => delivery.standing(asked, signal),
+    queryCurrentAlerts: (requested, signal) => delivery.currentAlerts(requested, signal),
     overridesKnown: (signal) => customResources.ready(signal),
     events: new EventRecorder({ connection, clock, logger, instance }),
   });
-  const { held, part: heldPart } = buildHeldUsage(context, discovery, metering);
+  const { held, component: heldPart } = buildHeldUsage(context, discovery, metering);
   // Nothing may be pushed, and no alert come, before.
   await enforcement.load();
   await held.load();
@@ -85,7 +85,7 @@ export async function buildDelivery(
       tooSlow: rate.tooSlow(status),
     }),
     enforcement,
-    parts: [
+    components: [
       // A destination that is not known yet would count as gone.
       whenConfigured(customResources, { name: 'delivery', run: (signal) => stream.feed(signal) }),
       {
@@ -103,7 +103,7 @@ export async function buildDelivery(
   };
 }
 
-function sumsPart(summing: Summing): Part {
+function sumsPart(summing: Summing): Component {
   return {
     name: 'sums',
     run: async (signal) => {
@@ -122,7 +122,7 @@ function buildHeldUsage(
   { settings, ledger, clock, customResources }: BuildContext,
   discovery: Discovery,
   { catalog }: Pick<Metering, 'catalog'>,
-): { readonly held: HeldUsage; readonly part: Part } {
+): { readonly held: HeldUsage; readonly component: Component } {
   let configured = false;
   const isDiscovered = (id: string): boolean => discovery.findTenant(id) !== undefined;
   const held = new HeldUsage({
@@ -134,18 +134,18 @@ function buildHeldUsage(
     isMeasuredHere: ({ metric, tenant }) =>
       catalog().find(metric)?.source !== 'custom' && isDiscovered(tenant),
   });
-  const part = whenConfigured(customResources, {
+  const component = whenConfigured(customResources, {
     name: 'held usage',
     run: async (signal) => {
       configured = true;
-      const look = (): void => void held.releaseKnown();
-      const endings = [discovery.subscribe(look), settings.subscribe(look)];
-      look();
+      const poll = (): void => void held.releaseKnown();
+      const endings = [discovery.subscribe(poll), settings.subscribe(poll)];
+      poll();
       await aborted(signal);
       for (const end of endings) end();
     },
   });
-  return { held, part };
+  return { held, component };
 }
 
 /** The stream of this operator: fed by the settings in force, and offboarded by what discovery has given up. */

@@ -6,7 +6,7 @@ import type { Billing } from './delivery.ts';
 import type { KnownMeter } from './known-meter.ts';
 import type { Metering } from './metering.ts';
 import { openGaps } from './open-gaps.ts';
-import type { Part } from './parts.ts';
+import type { Component } from './components.ts';
 
 interface Reported {
   readonly cluster: ClusterView;
@@ -19,22 +19,22 @@ interface Reported {
  * Keeps a record in the stream of what only this process knows as its meter, for a hub (docs/how-to/fleet.md#what-a-meter-reports). It reports
  * nothing before the custom resources are known: a hub would feed the operator's own destinations.
  */
-export function fleetReports(context: BuildContext, reported: Reported): Part {
+export function fleetReports(context: BuildContext, reported: Reported): Component {
   const { ledger, clock, logger, environment } = context;
   const { cluster, meter } = reported;
-  let rounds = 0;
+  let passes = 0;
   return whenConfigured(context.customResources, {
     name: 'reports to the fleet',
     run: async (signal) => {
       const leave = cluster.discovery.subscribe(() => {
-        rounds += 1;
+        passes += 1;
       });
       await reportMeter(
         {
           ledger,
           clock,
           logger,
-          rounds: () => rounds,
+          discoveryPasses: () => passes,
           clusters: () => (meter.known() ? meter.clusters() : undefined),
           report: meter.report,
           ...(environment.role === 'meter' && {
@@ -63,8 +63,8 @@ async function acceptDepartures(
   const mayCome = openGaps(metering.gaps(), observation.tenantClusters, fillableFrom);
   for (const { tenant, at } of left) {
     if (at > fillableFrom && mayCome(tenant.id)) continue;
-    const asked = await billing.stream.delivery.offboard(tenant);
-    if (asked.kind === 'failed') logger.warn(`[fleet] ${asked.message}`);
+    const requested = await billing.stream.delivery.offboard(tenant);
+    if (requested.kind === 'failed') logger.warn(`[fleet] ${requested.message}`);
     else discovery.acceptOffboarding(tenant.id);
   }
 }

@@ -36,7 +36,7 @@ export function ownMeter(
   const { cluster, metering, held } = known;
   const { discovery, tenantApis } = cluster;
   const { windows } = metering;
-  const failedTenantApis = () => mergeFailures(windows.heldTenants(), tenantApis.failures());
+  const failedTenantApis = () => mergeFailures(windows.quarantinedTenants(), tenantApis.failures());
   const withoutKubeconfig = () => tenantApis.withoutKubeconfig();
   const problems = () => attributionProblems({ discovery, windows });
   return {
@@ -135,7 +135,7 @@ export function attributionProblems({
     ({ node, tenantClusters }) =>
       `node claimed by several tenant clusters: ${node}: "${tenantClusters.join(', ')}": it is dedicated to none of them and its pods are billed as shared; leave the labels of one`,
   );
-  const own = windows.lastReport(TENANT_API)?.ownNodeProblems ?? [];
+  const own = windows.lastReport(TENANT_API)?.privateNodeProblems ?? [];
   return [...discovery.problems(), ...contested, ...own];
 }
 

@@ -22,7 +22,7 @@ async function start(): Promise<MonthWorld & { readonly lago: FakeLago }> {
   });
   closers.push(() => lago.close());
   const options = lagoOptions(lago.url);
-  const world = await startMonths({ settings: { type: 'lago', options }, turnTo: lago.turnTo });
+  const world = await startMonths({ settings: { type: 'lago', options }, advanceTo: lago.turnTo });
   closers.push(() => world.stop());
   const environment = { LAGO_WEBHOOK_SECRET: HMAC_KEY };
   const settings = testSettings(environment);

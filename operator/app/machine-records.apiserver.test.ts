@@ -51,7 +51,7 @@ async function start(recordsAs = api.kubeconfig, ledger = createMemoryLedger()) 
   const logger = createCapturingLogger();
   const connection = connectWith(recordsAs);
   const settings = createSettingsStore(settingsFrom({ 'spec.ownNodeTrust': 'provider' }));
-  const { records, part } = createMachineRecordWatch({
+  const { records, component } = createMachineRecordWatch({
     connection,
     settings,
     watchNamespaces: [],
@@ -60,7 +60,7 @@ async function start(recordsAs = api.kubeconfig, ledger = createMemoryLedger()) 
     random: Math.random,
     logger,
   });
-  const watching = part.run(stop.signal);
+  const watching = component.run(stop.signal);
   const kubeconfigs = { [a.id]: api.kubeconfig };
   const rig = await startRig({ clusters: [a], kubeconfigs, ledger, machines: records });
   let ended = false;
@@ -110,7 +110,7 @@ async function addNode(name: string, machine: string, labels: object = {}): Prom
 }
 
 const count = ({ rig }: Started, nodes: number): Promise<void> =>
-  waitUntil(() => (rig.apis.list()[0]?.ownNodeCount() ?? 0) === nodes, `${nodes} own nodes`);
+  waitUntil(() => (rig.apis.list()[0]?.privateNodeCount() ?? 0) === nodes, `${nodes} own nodes`);
 
 /** The node events of whole windows of the next seconds. */
 async function nodeEvents({ rig, ledger }: Started): Promise<readonly UsageEvent[]> {
@@ -133,7 +133,7 @@ const of = (events: readonly UsageEvent[]) =>
   ].toSorted();
 
 /** A window's share of an hour. */
-const WHOLE = '0.000277778';
+const COMPLETE = '0.000277778';
 
 describe('under ownNodeTrust provider, by records that a real API server has', () => {
   test('a node is what its machine’s record says, whatever it says itself', async () => {
@@ -145,9 +145,9 @@ describe('under ownNodeTrust provider, by records that a real API server has', (
     const started = await start();
     await count(started, 3);
     expect(of(await nodeEvents(started))).toEqual([
-      `n1 reserved ${WHOLE}`,
-      `n2 on-demand ${WHOLE}`,
-      `n3 on-demand ${WHOLE} unverified`,
+      `n1 reserved ${COMPLETE}`,
+      `n2 on-demand ${COMPLETE}`,
+      `n3 on-demand ${COMPLETE} unverified`,
     ]);
   });
 
@@ -163,8 +163,8 @@ describe('under ownNodeTrust provider, by records that a real API server has', (
     const started = await start();
     await count(started, 2);
     expect(of(await nodeEvents(started))).toEqual([
-      `n1 on-demand ${WHOLE}`,
-      `n2 on-demand ${WHOLE}`,
+      `n1 on-demand ${COMPLETE}`,
+      `n2 on-demand ${COMPLETE}`,
     ]);
   });
 
@@ -179,7 +179,7 @@ describe('under ownNodeTrust provider, by records that a real API server has', (
     await api.call('DELETE', `${MACHINES}/i-2`);
     await api.call('DELETE', '/api/v1/nodes/n2');
     await count(started, 1);
-    expect(of(await nodeEvents(started))).toEqual([`n1 on-demand ${WHOLE}`]);
+    expect(of(await nodeEvents(started))).toEqual([`n1 on-demand ${COMPLETE}`]);
     await api.call('DELETE', `${MACHINES}/i-1`);
     await count(started, 0);
     expect(await nodeEvents(started)).toEqual([]);
@@ -229,7 +229,7 @@ describe('under ownNodeTrust provider, by records that a real API server has', (
     stop = new AbortController();
     const second = await start(api.kubeconfig, first.ledger);
     await count(second, 1);
-    expect(of(await nodeEvents(second))).toEqual([`n1 on-demand ${WHOLE}`]);
+    expect(of(await nodeEvents(second))).toEqual([`n1 on-demand ${COMPLETE}`]);
     const billed = (node: string): number =>
       eventsAfter
         .filter(({ metric, resource_id }) => metric === NODE && resource_id === node)
@@ -246,14 +246,14 @@ describe('under ownNodeTrust provider, by records that a real API server has', (
     await addNode('n1', 'i-1');
     const started = await start();
     await count(started, 1);
-    expect(of(await nodeEvents(started))).toEqual([`n1 spot ${WHOLE}`]);
+    expect(of(await nodeEvents(started))).toEqual([`n1 spot ${COMPLETE}`]);
     const claim = await api.call('GET', `${CLAIMS}/i-1`);
     const metadata = { ...(claim['metadata'] as object), labels: {} };
     await api.call('PUT', `${CLAIMS}/i-1`, { ...claim, metadata });
     const state = () =>
       [...(started.rig.apis.list()[0]?.observation.nodes.inNamespace('') ?? [])][0]?.spans.at(-1);
     await waitUntil(() => state()?.state.capacityType === 'on-demand', 'the new reading');
-    expect(of(await nodeEvents(started))).toEqual([`n1 on-demand ${WHOLE}`]);
+    expect(of(await nodeEvents(started))).toEqual([`n1 on-demand ${COMPLETE}`]);
   });
 });
 
@@ -263,12 +263,12 @@ test('records that may not be read, or are not served, hold up nobody and are to
   const stranger = await api.addUser('stranger');
   const started = await start(stranger);
   await count(started, 1);
-  expect(of(await nodeEvents(started))).toEqual([`n1 on-demand ${WHOLE} unverified`]);
-  const told = (plural: string): number =>
+  expect(of(await nodeEvents(started))).toEqual([`n1 on-demand ${COMPLETE} unverified`]);
+  const reported = (plural: string): number =>
     started.logger.lines.filter((line) => line.includes(plural)).length;
-  expect(told('machines')).toBe(1);
-  expect(told('nodeclaims')).toBe(1);
-  expect(told('baremetalhosts')).toBe(1);
+  expect(reported('machines')).toBe(1);
+  expect(reported('nodeclaims')).toBe(1);
+  expect(reported('baremetalhosts')).toBe(1);
 });
 
 const SCHEMA = '{ type: object, x-kubernetes-preserve-unknown-fields: true }';

@@ -11,7 +11,7 @@ import {
 } from '../metering/timelines/machine-record.ts';
 import type { NodeView } from '../metering/timelines/node.ts';
 import { MachineRecords } from '../tenant-api/machine-records.ts';
-import type { Part } from './parts.ts';
+import type { Component } from './components.ts';
 import { whenWanted } from './when-wanted.ts';
 
 interface MachineRecordWatchOptions extends WatchMeans {
@@ -59,7 +59,7 @@ const KINDS: readonly RecordKind[] = [
  */
 export function createMachineRecordWatch(options: MachineRecordWatchOptions): {
   readonly records: MachineRecords;
-  readonly part: Part;
+  readonly component: Component;
 } {
   const { settings, hostNode, logger } = options;
   const records = new MachineRecords({
@@ -73,7 +73,7 @@ export function createMachineRecordWatch(options: MachineRecordWatchOptions): {
     if (!(await whenWanted(settings, isWanted, signal))) return;
     await Promise.all(sources.map((source) => source.run(signal)));
   };
-  return { records, part: { name: 'watches of machine records', run } };
+  return { records, component: { name: 'watches of machine records', run } };
 }
 
 function sourceOf(

@@ -10,7 +10,7 @@ import { createPodMetricsReader } from '../metering/windows/pod-metrics.ts';
 import type { BuildContext } from './build-context.ts';
 import type { ClusterView } from './cluster-view.ts';
 import { whenConfigured } from './custom-resources.ts';
-import type { Part } from './parts.ts';
+import type { Component } from './components.ts';
 import { createConfiguredMetrics, createPrometheus, type Prometheus } from './prometheus.ts';
 
 /** What makes usage events, and what may be asked about them. */
@@ -24,7 +24,7 @@ export interface Metering {
   readonly question: Prometheus['question'];
   /** As in {@link Prometheus}. */
   readonly prometheus: Prometheus['report'];
-  readonly parts: readonly Part[];
+  readonly components: readonly Component[];
 }
 
 /** The windows with what stands behind their numbers, and the measurements of Prometheus. */
@@ -67,7 +67,7 @@ export async function buildMetering(
     ledger,
     registry: context.registry,
   });
-  const whenSet = (part: Part): Part => whenConfigured(context.customResources, part);
+  const whenSet = (part: Component): Component => whenConfigured(context.customResources, part);
   return {
     catalog: createLiveCatalog(settings, () => configured.definitions(), logger),
     windows,
@@ -75,10 +75,10 @@ export async function buildMetering(
     explanations,
     question: (event) => prometheus.question(event),
     prometheus: () => prometheus.report(),
-    parts: [
+    components: [
       ...configured.parts,
       { name: 'windows', run: (signal: AbortSignal) => closeWindows(windows, signal) },
-      prometheus.part,
+      prometheus.component,
     ].map(whenSet),
   };
 }
@@ -109,15 +109,16 @@ export function createLiveCatalog(
   prometheus: () => readonly MetricDefinition[],
   logger: Logger,
 ): () => Catalog {
-  let asked: readonly MetricDefinition[] | undefined;
+  let requested: readonly MetricDefinition[] | undefined;
   let declared: Settings['metering']['customMetrics'] | undefined;
   let catalog: Catalog | undefined;
   return () => {
     const { customMetrics } = settings.current().metering;
     const queried = prometheus();
-    if (catalog !== undefined && customMetrics === declared && queried === asked) return catalog;
+    if (catalog !== undefined && customMetrics === declared && queried === requested)
+      return catalog;
     declared = customMetrics;
-    asked = queried;
+    requested = queried;
     const outcome = buildCatalog(customMetrics, queried);
     if (outcome.kind === 'catalog') catalog = outcome.catalog;
     else for (const problem of outcome.problems) logger.error(`[controller] ${problem}`);

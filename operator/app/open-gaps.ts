@@ -1,7 +1,7 @@
 import { namespacesOf } from '../discovery/tenant-cluster.ts';
 import type { TenantClusterTimelines } from '../metering/timelines/tenant-cluster-timeline.ts';
 import { FINAL_REASONS, type Gap } from '../metering/windows/gaps.ts';
-import { OWN_NODES } from '../metering/windows/own-node-limit.ts';
+import { PRIVATE_NODES_SOURCE } from '../metering/windows/private-node-limit.ts';
 import { TENANT_API } from '../metering/windows/tenant-scopes.ts';
 
 /**
@@ -9,7 +9,7 @@ import { TENANT_API } from '../metering/windows/tenant-scopes.ts';
  * and resource slices that are too many are left out of windows that are closed; everything else may still
  * be filled, unless its reason is one of {@link FINAL_REASONS}.
  */
-const NEVER_FILLED = ['metrics', 'collector', 'resourceslices', OWN_NODES];
+const NEVER_FILLED = ['metrics', 'collector', 'resourceslices', PRIVATE_NODES_SOURCE];
 
 /** What these sources measure is of one tenant cluster; others fail for a namespace, and for whoever is in it. */
 const OF_ONE_CLUSTER = [TENANT_API, 'prometheus'];

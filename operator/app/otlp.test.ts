@@ -37,7 +37,7 @@ async function exporting(registry: Registry, variables: Environment) {
   const options = { registry, clock, logger, version: '1.2.3', instance: 'meterfeed-0' };
   const made = await exportTelemetry({ ...options, environment: loaded.settings }, outbound);
   const stopping = new AbortController();
-  const ended = Promise.all(made.parts.map((part) => part.run(stopping.signal)));
+  const ended = Promise.all(made.components.map((part) => part.run(stopping.signal)));
   return {
     tracer: made.tracer,
     logger,
@@ -134,9 +134,9 @@ test('OTEL_EXPORTER_OTLP_ENDPOINT and OTEL_EXPORTER_OTLP_HEADERS: a collector re
   const finite = [...wanted].filter(([, value]) => Number.isFinite(value));
   expect(samplesOf(request?.body ?? '')).toEqual(new Map(finite));
   const [resource] = recordsIn(JSON.parse(request?.body ?? ''), 'resourceMetrics');
-  const said = JSON.stringify(resource?.['resource']);
+  const stated = JSON.stringify(resource?.['resource']);
   for (const text of ['"meterfeed"', '"1.2.3"', '"meterfeed-0"', '"cp-7"']) {
-    expect(said).toContain(text);
+    expect(stated).toContain(text);
   }
   expect(logger.lines.join('\n')).not.toContain('canary');
 });

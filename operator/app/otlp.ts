@@ -7,7 +7,7 @@ import { CauseLog } from '../telemetry/cause-log.ts';
 import type { OtlpPost } from '../telemetry/otlp/otlp.ts';
 import type { Tracer } from '../telemetry/tracer.ts';
 import type { OperatorOptions } from './build-context.ts';
-import { aborted, type Part } from './parts.ts';
+import { aborted, type Component } from './components.ts';
 
 const TIMEOUTS = { connect: 5_000, headers: 10_000, body: 5_000, total: 10_000 };
 
@@ -21,9 +21,9 @@ export async function exportTelemetry(
     'environment' | 'registry' | 'clock' | 'logger' | 'version' | 'instance'
   >,
   outbound: Outbound,
-): Promise<{ readonly tracer?: Tracer; readonly parts: readonly Part[] }> {
+): Promise<{ readonly tracer?: Tracer; readonly components: readonly Component[] }> {
   const { environment, registry, clock, logger, version, instance } = options;
-  if (environment.otlp === undefined) return { parts: [] };
+  if (environment.otlp === undefined) return { components: [] };
   const { endpoint, headers, intervalMs } = environment.otlp;
   const client = outbound.client({ name: 'otlp', baseUrl: endpoint, timeouts: TIMEOUTS });
   const extra = Object.fromEntries([...headers].map(([name, secret]) => [name, secret.reveal()]));
@@ -53,7 +53,7 @@ export async function exportTelemetry(
     },
     onFailure: (reason) => log.warn(reason, `[metrics] not exported: ${reason}`),
   });
-  const part: Part = {
+  const part: Component = {
     name: 'telemetry export',
     run: async (signal) => {
       await aborted(signal);
@@ -61,7 +61,7 @@ export async function exportTelemetry(
       await client.close();
     },
   };
-  return { tracer: otlp.tracer, parts: [part] };
+  return { tracer: otlp.tracer, components: [part] };
 }
 
 /** Destinations whose calls with usage are traced. */

@@ -24,7 +24,7 @@ const TEST_TIMEOUT = { timeout: 300_000 };
 let world: PolicyWorld;
 /** When the spec in force was applied, and how many queries each Prometheus had been asked by then. */
 let since = 0;
-let askedBefore: readonly number[] = [];
+let requestedBefore: readonly number[] = [];
 
 beforeAll(async () => {
   world = await startPolicyWorld(host, tenantApi, ENVIRONMENT);
@@ -41,7 +41,7 @@ afterAll(async () => {
 
 async function begin(): Promise<void> {
   since = Date.now();
-  askedBefore = world.prometheus.map(({ asked }) => asked.length);
+  requestedBefore = world.prometheus.map(({ queries: requested }) => requested.length);
 }
 
 async function apply(spec: object): Promise<void> {
@@ -51,7 +51,7 @@ async function apply(spec: object): Promise<void> {
 
 const secret = (key: string) => ({ name: 'prometheus', key });
 
-interface Asked {
+interface Requested {
   readonly server: number;
   readonly by: 'platform' | 'namespace';
   readonly authorization: unknown;
@@ -59,17 +59,17 @@ interface Asked {
 }
 
 /** The query about the newest window, of those that were made since the spec was applied. */
-function asked<Part extends keyof Asked>(part: Part): Asked[Part] | undefined {
+function requested<Part extends keyof Requested>(part: Part): Requested[Part] | undefined {
   const [newest] = world.prometheus
-    .flatMap(({ asked: queries }, server) =>
-      queries.slice(askedBefore[server] ?? 0).map((query) => ({ server, query })),
+    .flatMap(({ queries }, server) =>
+      queries.slice(requestedBefore[server] ?? 0).map((query) => ({ server, query })),
     )
     .toSorted((a, b) => Number(b.query.time) - Number(a.query.time));
   if (newest === undefined) return undefined;
   const { headers, query } = newest.query;
   const { authorization, 'x-scope-orgid': organization } = headers;
   const by = query.includes('vcluster_platform_instance') ? 'platform' : 'namespace';
-  const found: Asked = { server: newest.server, by, authorization, organization };
+  const found: Requested = { server: newest.server, by, authorization, organization };
   return found[part];
 }
 
@@ -248,7 +248,7 @@ const ROWS: readonly Row[] = [
   },
   {
     field: 'prometheus.url',
-    effect: () => asked('server'),
+    effect: () => requested('server'),
     environment: 0,
     phases: [
       [() => world.prometheus[1]?.url, 1],
@@ -258,7 +258,7 @@ const ROWS: readonly Row[] = [
   },
   {
     field: 'prometheus.preset',
-    effect: () => asked('by'),
+    effect: () => requested('by'),
     environment: 'namespace',
     phases: [
       ['vcluster-platform', 'platform'],
@@ -268,7 +268,7 @@ const ROWS: readonly Row[] = [
   },
   {
     field: 'prometheus.basicAuth',
-    effect: () => asked('authorization'),
+    effect: () => requested('authorization'),
     environment: basic('env:env-password'),
     phases: [
       [{ username: 'meter', passwordSecretRef: secret('password') }, basic('meter:set-password')],
@@ -277,14 +277,14 @@ const ROWS: readonly Row[] = [
   },
   {
     field: 'prometheus.bearerTokenSecretRef',
-    effect: () => asked('authorization'),
+    effect: () => requested('authorization'),
     environment: basic('env:env-password'),
     phases: [undefined, [secret('token'), 'Bearer changed-token']],
     invalid: [{ name: 'prometheus' }, 'key: Required value'],
   },
   {
     field: 'prometheus.headers',
-    effect: () => asked('organization'),
+    effect: () => requested('organization'),
     environment: undefined,
     phases: [
       [[{ name: 'X-Scope-OrgID', value: 'org-1' }], 'org-1'],
@@ -368,12 +368,12 @@ describe('the fields of the MeteringPolicy', () => {
     async () => {
       const url = world.prometheus[1]?.url;
       await apply({ prometheus: { url, bearerTokenSecretRef: secret('token') } });
-      await expect.poll(() => asked('authorization'), PATIENCE).toBe('Bearer changed-token');
+      await expect.poll(() => requested('authorization'), PATIENCE).toBe('Bearer changed-token');
       await apply({ prometheus: { url, bearerTokenSecretRef: secret('other') }, retention: '3h' });
       await expect.poll(() => world.stalled(), PATIENCE).toContain('no such key: "other"');
       expect(await world.takesOldUsage()).toBe(true);
       await begin();
-      await expect.poll(() => asked('authorization'), PATIENCE).toBe('Bearer changed-token');
+      await expect.poll(() => requested('authorization'), PATIENCE).toBe('Bearer changed-token');
       await apply({});
       await expect.poll(() => world.stalled(), PATIENCE).toBeUndefined();
     },
@@ -419,8 +419,8 @@ describe('the fields of a TenantOverride', () => {
       await apply({ tenantAPI: { allowedHosts: ['127.0.0.1'] } });
       await expect.poll(types, PATIENCE).toEqual(['spot']);
       const labels = { 'karpenter.sh/capacity-type': 'reserved' };
-      const said = { ownNodeTrust: 'provider', ownNodeLabels: labels };
-      await host.call('POST', OVERRIDES, override(said));
+      const stated = { ownNodeTrust: 'provider', ownNodeLabels: labels };
+      await host.call('POST', OVERRIDES, override(stated));
       await begin();
       await expect.poll(types, PATIENCE).toEqual(['reserved']);
       await replaceSpec(host, `${OVERRIDES}/own`, {

@@ -129,7 +129,7 @@ test('U01: without PROMETHEUS_URL nothing is asked, and nothing of an earlier li
     registry,
   });
   const stop = new AbortController();
-  const ended = prometheus.part.run(stop.signal);
+  const ended = prometheus.component.run(stop.signal);
   while ((await ledger.record('prometheus/state')) !== undefined) await new Promise(setImmediate);
   expect(prometheus.gaps()).toEqual([]);
   stop.abort();

@@ -5,7 +5,7 @@ import { type Ledger, LedgerReadError } from '../ledger/ledger.ts';
 import { errorText } from '../model/error-text.ts';
 import type { Observation } from '../metering/timelines/observation.ts';
 import type { Outbound } from '../outbound/outbound.ts';
-import { CONNECTIONS } from '../prometheus/ask.ts';
+import { CONNECTIONS } from '../prometheus/query.ts';
 import {
   type ConfiguredMetric,
   createConfiguredMeasure,
@@ -21,7 +21,7 @@ import type { Clock } from '../telemetry/clock.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import type { Collector } from '../metering/windows/collector.ts';
 import type { Gap } from '../metering/windows/gaps.ts';
-import { aborted, type Part } from './parts.ts';
+import { aborted, type Component } from './components.ts';
 
 type LoadedMetrics =
   | { readonly kind: 'metrics'; readonly metrics: readonly ConfiguredMetric[] }
@@ -49,13 +49,13 @@ export function createConfiguredMetrics(options: {
       : new MetricsFile({ ...options, path, taken: () => codesOf(settings.current()) });
   const metrics = (): readonly ConfiguredMetric[] => file?.metrics() ?? initial;
   const definitions = remembered(metrics, (list) => list.map(definitionOf));
-  const parts: readonly Part[] =
+  const components: readonly Component[] =
     file === undefined ? [] : [{ name: 'Prometheus metrics file', run: (s) => file.run(s) }];
   return {
     metrics,
     /** The same list until the file changes. */
     definitions,
-    parts,
+    parts: components,
   };
 }
 
@@ -79,7 +79,7 @@ export interface Prometheus {
   gaps(): readonly Gap[];
   report: PrometheusMetering['report'];
   question: PrometheusMetering['question'];
-  readonly part: Part;
+  readonly component: Component;
 }
 
 /**
@@ -147,7 +147,7 @@ export function createPrometheus(options: PrometheusOptions): Prometheus {
     gaps: () => metering?.gaps() ?? [],
     report: () => metering?.report() ?? { leftOut: [] },
     question: (event) => metering?.question(event),
-    part: { name: 'Prometheus', run },
+    component: { name: 'Prometheus', run },
   };
 }
 

@@ -19,7 +19,7 @@ import { buildOperator } from './build-operator.ts';
 import { buildHub } from './hub/build-hub.ts';
 import { HubTerms } from './hub/hub-terms.ts';
 import { ledgerDatabases } from './open-ledger.ts';
-import { type PartsEnd, runParts, STOP_DEADLINE_MS } from './parts.ts';
+import { type PartsEnd, runParts, STOP_DEADLINE_MS } from './components.ts';
 import { followLogLevel } from './process.ts';
 import { readStoredPolicy } from './stored-policy.ts';
 import { DatabaseTerms, type Leading, type Terms, VolumeTerms } from './terms.ts';
@@ -100,7 +100,7 @@ export async function runProcess(options: RunOptions, stopping: AbortSignal): Pr
     return { kind: 'failed', reason: `HTTP server: ${errorText(error)}` };
   }
   const lasting = { cluster, registry, front, isDatabase, label };
-  const end = await leadInTurns(options, terms, lasting, stopping);
+  const end = await leadInSlices(options, terms, lasting, stopping);
   await front.close();
   await cluster?.connection.close();
   return end;
@@ -129,7 +129,7 @@ function termsOf(
   return terms;
 }
 
-async function leadInTurns(
+async function leadInSlices(
   options: RunOptions,
   terms: Terms,
   lasting: Process,
@@ -201,10 +201,10 @@ async function runBuilt(
   if (cluster === undefined) return { kind: 'failed', reason: 'KUBECONFIG: not set' };
   const { ledger, rollups } = process;
   const watchNamespaces =
-    given ?? (await namespacesAskedFor(cluster.connection, environment, stopping));
+    given ?? (await namespacesRequestedFor(cluster.connection, environment, stopping));
   const rebuild = new AbortController();
   let wanted: readonly string[] | undefined;
-  let askedAt = 0;
+  let requestedAt = 0;
   const ending = AbortSignal.any([stopping, rebuild.signal]);
   const parts = await buildOperator({
     ...leader,
@@ -215,14 +215,14 @@ async function runBuilt(
     watchNamespaces,
     onOtherNamespaces: (namespaces) => {
       wanted = namespaces;
-      askedAt = clock.monotonic();
+      requestedAt = clock.monotonic();
       rebuild.abort();
     },
     stopping: ending,
   });
   const end = await runParts(parts, ending, { clock, logger });
   if (end.kind === 'failed' || wanted === undefined) return end;
-  if (clock.monotonic() - askedAt >= STOP_DEADLINE_MS) {
+  if (clock.monotonic() - requestedAt >= STOP_DEADLINE_MS) {
     // Something may still be at work, and two of it must not be.
     return { kind: 'failed', reason: 'it could not be stopped in time to watch other namespaces' };
   }
@@ -233,7 +233,7 @@ async function runBuilt(
  * The namespaces of the MeteringPolicy as it stands, so that watches are not built twice; those of the
  * environment where it names none or cannot be read. The controllers have the last word.
  */
-async function namespacesAskedFor(
+async function namespacesRequestedFor(
   connection: Connection,
   { discovery }: Settings,
   signal: AbortSignal,

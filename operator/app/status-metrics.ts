@@ -1,13 +1,13 @@
 import { Gauge, type Registry } from 'prom-client';
-import type { BudgetGate } from '../billing/budgets/gate.ts';
-import type { BudgetKeeper } from '../billing/budgets/keeper.ts';
+import type { BudgetLimiter } from '../billing/budgets/budget-limiter.ts';
+import type { BudgetController } from '../billing/budgets/budget-controller.ts';
 import type { DestinationStatusView, Views } from '../http/views.ts';
 import { createLabelLimit } from '../telemetry/registry.ts';
 import type { TenantApis } from '../tenant-api/tenant-apis.ts';
 
 type Watched = Pick<
   DestinationStatusView,
-  'name' | 'deadLetters' | 'parked' | 'held' | 'lagSeconds' | 'backlog'
+  'name' | 'deadLetters' | 'parked' | 'blocked' | 'lagSeconds' | 'backlog'
 >;
 
 /** Less is an ordinary wait. */
@@ -48,7 +48,7 @@ export function createDestinationMetrics(registry: Registry, list: () => readonl
   gauge(
     'meterfeed_destination_held',
     '1 while nothing is sent until an operator acts.',
-    ({ held }) => Number(held !== undefined),
+    ({ blocked }) => Number(blocked !== undefined),
   );
   gauge(
     'meterfeed_destination_volume_full_seconds',
@@ -70,10 +70,10 @@ export function createStatusMetrics(
   tenantApis: Pick<TenantApis, 'list'>,
   {
     budgets,
-    gate,
+    limiter: guard,
   }: {
-    readonly budgets: Pick<BudgetKeeper, 'list'>;
-    readonly gate: Pick<BudgetGate, 'reachedAt'>;
+    readonly budgets: Pick<BudgetController, 'list'>;
+    readonly limiter: Pick<BudgetLimiter, 'reachedAt'>;
   },
 ): void {
   const registers = [registry];
@@ -123,14 +123,14 @@ export function createStatusMetrics(
     registers,
     collect: () => {
       reached.reset();
-      for (const [percent, at] of gate.reachedAt()) reached.set({ percent }, at / 1000);
+      for (const [percent, at] of guard.reachedAt()) reached.set({ percent }, at / 1000);
     },
   });
 }
 
 /** How many failing tenant APIs somebody misses: most tenant clusters have no nodes of their own. */
 function missed(views: Views, tenantApis: Pick<TenantApis, 'list'>): number {
-  const withOwnNodes = new Set([
+  const withPrivateNodes = new Set([
     ...tenantApis.list().flatMap((unit) => (unit.hasOwnNodes ? [unit.id] : [])),
     ...views.discovery
       .clusters()
@@ -140,5 +140,5 @@ function missed(views: Views, tenantApis: Pick<TenantApis, 'list'>): number {
   ]);
   return views.metering
     .failedTenantApis()
-    .filter(({ tenantCluster }) => withOwnNodes.has(tenantCluster)).length;
+    .filter(({ tenantCluster }) => withPrivateNodes.has(tenantCluster)).length;
 }

@@ -9,7 +9,7 @@ export type StoredPolicy =
   | { readonly kind: 'ok'; readonly policy: Readonly<Record<string, unknown>> | undefined }
   | RequestFailure;
 
-const ASK_TIMEOUT_MS = 5_000;
+const QUERY_TIMEOUT_MS = 5_000;
 
 /** Reads the MeteringPolicy once, before the controllers watch it. */
 export async function readStoredPolicy(
@@ -20,7 +20,7 @@ export async function readStoredPolicy(
   const outcome = await connection.request(resourcePath(resource), {
     query: { fieldSelector: `metadata.name=${POLICY_NAME}` },
     signal,
-    timeoutMs: ASK_TIMEOUT_MS,
+    timeoutMs: QUERY_TIMEOUT_MS,
   });
   if (outcome.kind !== 'ok') return outcome;
   const items: unknown = isRecord(outcome.body) && outcome.body['items'];

@@ -8,7 +8,7 @@ import type { WatchMeans } from '../kubernetes/reflector-options.ts';
 import { preferServedVersion } from '../kubernetes/served-version.ts';
 import type { Source } from '../kubernetes/source.ts';
 import type { TenantSourceName } from '../model/tenant-sources.ts';
-import type { Part } from './parts.ts';
+import type { Component } from './components.ts';
 import { whenWanted } from './when-wanted.ts';
 
 interface TenantObjectWatchesOptions extends WatchMeans {
@@ -26,7 +26,7 @@ type Listener = (departed?: Departed) => void;
  */
 export function createTenantObjectWatches(options: TenantObjectWatchesOptions): {
   readonly sources: ReadonlyMap<TenantSourceName, Source<TenantObject>>;
-  readonly parts: readonly Part[];
+  readonly components: readonly Component[];
   /** Calls when a custom resource has come, changed, or gone as `departed`. Before the parts run. */
   readonly subscribe: (listener: Listener) => void;
 } {
@@ -40,7 +40,7 @@ export function createTenantObjectWatches(options: TenantObjectWatchesOptions): 
       resource === undefined ? [] : [[name, watchOf(name, resource, options, changed)] as const],
     ),
   );
-  const parts = [...sources].map(([kind, source]) => ({
+  const components = [...sources].map(([kind, source]) => ({
     name: `watch of tenants of ${kind}`,
     run: async (signal: AbortSignal): Promise<void> => {
       const isNamed = await whenWanted(
@@ -51,7 +51,7 @@ export function createTenantObjectWatches(options: TenantObjectWatchesOptions): 
       if (isNamed) await source.run(signal);
     },
   }));
-  return { sources, parts, subscribe: (listener) => void listeners.push(listener) };
+  return { sources, components, subscribe: (listener) => void listeners.push(listener) };
 }
 
 function watchOf(

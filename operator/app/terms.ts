@@ -11,7 +11,7 @@ import type { Logger } from '../telemetry/logger.ts';
 import { DatabasePoll, READY_MS } from './database-poll.ts';
 import type { HubDatabases } from './hub/hub-streams.ts';
 import { openLedger } from './open-ledger.ts';
-import { inTime, type PartsEnd } from './parts.ts';
+import { inTime, type PartsEnd } from './components.ts';
 
 /** The name of the Lease in the operator's own namespace, which config/rbac repeats. */
 export const LEASE = 'meterfeed';

@@ -55,7 +55,7 @@ export function fleetStreamView(stream: ShownStream): FleetStreamView {
           role: report.role,
           ready: report.ready,
           waitsFor: report.waitsFor,
-          toldMsAgo,
+          reportedMsAgo: toldMsAgo,
           windowMs: report.windowMs,
           tenants: report.tenants,
           tenantClusters: report.tenantClusters,
@@ -81,7 +81,7 @@ export function destinationsView(
     moveCursor: (name, sequence, force) => delivery.moveCursor(name, sequence, force),
     reconcile: (name, query, signal) => delivery.reconcile(name, query, signal),
     comparePrices: (name, question, signal) => delivery.comparePrices(name, question, signal),
-    correctionOutlook: (name, stored) => delivery.correctionOutlook(name, stored),
+    predictCorrection: (name, stored) => delivery.predictCorrection(name, stored),
   };
 }
 

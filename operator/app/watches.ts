@@ -20,7 +20,7 @@ import {
   projectLoadBalancer,
   projectVolumeClaim,
   type VolumeClaimView,
-} from '../metering/timelines/held-objects.ts';
+} from '../metering/timelines/retained-objects.ts';
 import { namespaceHandler } from '../metering/timelines/host-namespace.ts';
 import { type NodeView, projectNode } from '../metering/timelines/node.ts';
 import type { Observation } from '../metering/timelines/observation.ts';
@@ -141,7 +141,7 @@ export function createWatches(options: WatchesOptions): Watches {
     return watch<HostWorkload>(
       { ...APPS, plural },
       hostWorkload(reading),
-      [observation.workloads, tellOf(listeners, (last) => ({ kind: 'workload', last }))],
+      [observation.workloads, reportOf(listeners, (last) => ({ kind: 'workload', last }))],
       {
         labelSelector: WORKLOAD_SELECTOR,
         resume: resumeWorkloads(resume.workloads, reading),
@@ -155,14 +155,14 @@ export function createWatches(options: WatchesOptions): Watches {
     knownNamespace(labelPrefix),
     [
       namespaceHandler(observation.namespaces),
-      tellOf(listeners, (last) => ({ kind: 'namespace', last })),
+      reportOf(listeners, (last) => ({ kind: 'namespace', last })),
     ],
     { resume: resumeNamespaces(resume.namespaces, labelPrefix), clusterScoped: true },
   );
   const instances = watch(
     PLATFORM_INSTANCES,
     platformInstance(labelPrefix),
-    [tellOf(listeners, (last) => ({ kind: 'instance', last }))],
+    [reportOf(listeners, (last) => ({ kind: 'instance', last }))],
     { clusterScoped: true },
   );
   const workloads = [statefulSets, deployments];
@@ -177,14 +177,14 @@ export function createWatches(options: WatchesOptions): Watches {
 }
 
 /** Reports every change of an object to the listeners, and of what was deleted what departed. */
-function tellOf<T extends Projected>(
+function reportOf<T extends Projected>(
   listeners: readonly HostListener[],
   departed: (last: T) => Departed,
 ): SourceHandler<T> {
-  const tellAll = (what?: Departed): void => {
+  const reportAll = (what?: Departed): void => {
     for (const listener of listeners) listener.tenantClusters?.(what);
   };
-  return { upserted: () => tellAll(), deleted: (last) => tellAll(departed(last)) };
+  return { upserted: () => reportAll(), deleted: (last) => reportAll(departed(last)) };
 }
 
 function createWatchFactory(options: WatchesOptions, arrivals: QueuedArrivals): CreateWatch {

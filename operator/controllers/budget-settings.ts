@@ -20,7 +20,7 @@ const MOST_DAYS = 365;
 /** Percent. */
 const THRESHOLDS = [80, 100];
 const GRACE_TIME = duration('0s', '34d');
-const AMOUNT_MEND = 'write it as in 500 or 0.5, with up to 9 decimals';
+const AMOUNT_FIX = 'write it as in 500 or 0.5, with up to 9 decimals';
 const INFORMATIONAL = new Set(
   COLLECTOR_METRICS.filter(({ informational }) => informational).map(({ code }) => code),
 );
@@ -41,8 +41,11 @@ export function translateBudget(where: string, spec: BudgetSpec): TranslatedBudg
   if (counts === undefined || period === undefined || amount === undefined || problems.length > 0) {
     return { kind: 'problems', problems };
   }
-  const told = [...new Set(thresholds)].toSorted((a, b) => a - b);
-  return { kind: 'budget', budget: { counts, amount, period, thresholds: told, atLimit, grace } };
+  const reported = [...new Set(thresholds)].toSorted((a, b) => a - b);
+  return {
+    kind: 'budget',
+    budget: { counts, amount, period, thresholds: reported, atLimit, grace },
+  };
 }
 
 const isPercent = (number: number): boolean => number >= 1 && number <= 100;
@@ -56,7 +59,7 @@ function translateAmount(
 ): bigint | undefined {
   const decimal = parseDecimal(text);
   if (decimal === undefined) {
-    report(`${field}: not an amount: ${quote(text)}; ${AMOUNT_MEND}`);
+    report(`${field}: not an amount: ${quote(text)}; ${AMOUNT_FIX}`);
     return undefined;
   }
   const nanos = nanosFromDecimal(decimal);
@@ -77,7 +80,7 @@ function translateGrace(
   if (time !== undefined && text === undefined) {
     const parsed = GRACE_TIME.parse(time);
     if (parsed.kind === 'value') return { kind: 'time', ms: parsed.value };
-    report(`.grace.time: ${parsed.what}: ${quote(time)}; ${parsed.mend}`);
+    report(`.grace.time: ${parsed.what}: ${quote(time)}; ${parsed.fix}`);
     return undefined;
   }
   if (time === undefined && text !== undefined) {

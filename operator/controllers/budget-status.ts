@@ -1,4 +1,4 @@
-import { amountTexts, type BudgetStanding } from '../billing/budgets/standing.ts';
+import { amountTexts, type BudgetState } from '../billing/budgets/budget-state.ts';
 import { unitText } from '../billing/budgets/unit.ts';
 import type { TenantOverrideStatus } from '../settings/custom-resources.generated.ts';
 import { formatInstant } from '../model/window.ts';
@@ -9,21 +9,21 @@ const MOST_METRICS = 20;
 
 /** `status.budgets` of a TenantOverride or of the MeteringPolicy; nothing where there are none. */
 export function budgetFields(
-  standings: readonly BudgetStanding[],
+  statuses: readonly BudgetState[],
 ): Pick<TenantOverrideStatus, 'budgets'> {
-  if (standings.length === 0) return {};
+  if (statuses.length === 0) return {};
   return {
     budgets: {
-      total: standings.length,
-      usedUp: standings.filter(({ used, limit }) => used >= limit).length,
-      items: standings.toSorted(byShare).slice(0, MOST_ITEMS).map(itemOf),
+      total: statuses.length,
+      usedUp: statuses.filter(({ used, limit }) => used >= limit).length,
+      items: statuses.toSorted(byShare).slice(0, MOST_ITEMS).map(itemOf),
     },
   };
 }
 
 type Item = NonNullable<NonNullable<TenantOverrideStatus['budgets']>['items']>[number];
 
-function itemOf(standing: BudgetStanding): Item {
+function itemOf(standing: BudgetState): Item {
   const { tenant, budget, period, uncounted } = standing;
   const usedUpAt = standing.usedUpAt();
   return {
@@ -39,7 +39,7 @@ function itemOf(standing: BudgetStanding): Item {
 }
 
 /** The largest part first: a/b > c/d where a·d > c·b, amounts being at least 0. */
-function byShare(a: BudgetStanding, b: BudgetStanding): number {
+function byShare(a: BudgetState, b: BudgetState): number {
   const [left, right] = [a.used * b.limit, b.used * a.limit];
   if (left === right) return a.tenant < b.tenant ? -1 : 1;
   return left > right ? -1 : 1;

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import { minorUnits } from '../billing/budgets/unit.ts';
-import type { BudgetStanding } from '../billing/budgets/standing.ts';
+import type { BudgetState } from '../billing/budgets/budget-state.ts';
 import type { Budget } from '../model/budget.ts';
 import { type BudgetSpec, translateBudget } from './budget-settings.ts';
 import { budgetFields } from './budget-status.ts';
@@ -74,7 +74,7 @@ describe('a budget', () => {
 });
 
 describe('the status of budgets', () => {
-  const standing = (change: Partial<BudgetStanding>): BudgetStanding => ({
+  const standing = (change: Partial<BudgetState>): BudgetState => ({
     tenant: 'acme',
     budget: month,
     period: { from: Date.UTC(2026, 10), to: Date.UTC(2026, 11) },

@@ -11,9 +11,9 @@ function story(...states: readonly (readonly ConditionClaim[])[]): readonly stri
   let conditions: ReturnType<typeof conditionsOf> = [];
   return states.flatMap((claims, at) => {
     const next = conditionsOf(claims, conditions, 1, at);
-    const told = conditionEvents(conditions, next);
+    const reported = conditionEvents(conditions, next);
     conditions = next;
-    return told.map(({ type, reason, message }) => `${type} ${reason}: ${message}`);
+    return reported.map(({ type, reason, message }) => `${type} ${reason}: ${message}`);
   });
 }
 
@@ -25,11 +25,11 @@ const claims = (progress: Partial<DestinationProgress>, suspended = false) =>
   });
 
 test('what became of a destination overnight cannot be seen in the morning', () => {
-  const told = story(
+  const reported = story(
     destinationClaims({ specStatus: accepted, suspended: false, progress: undefined }),
     claims({}),
-    claims({ held: 'HTTP 401', lastError: 'HTTP 401' }),
-    claims({ held: 'HTTP 403', lastError: 'HTTP 403' }),
+    claims({ blocked: 'HTTP 401', lastError: 'HTTP 401' }),
+    claims({ blocked: 'HTTP 403', lastError: 'HTTP 403' }),
     claims({}),
     claims({ deadLetters: 2 }),
     claims({ deadLetters: 3 }),
@@ -37,7 +37,7 @@ test('what became of a destination overnight cannot be seen in the morning', () 
     claims({}, true),
     claims({}),
   );
-  expect(told).toStrictEqual([
+  expect(reported).toStrictEqual([
     'Normal Delivering: Events are delivered as windows close',
     expect.stringMatching(/^Warning Held: HTTP 401; nothing is sent until this is mended/),
     'Normal Resumed: Events are delivered as windows close, after Held',

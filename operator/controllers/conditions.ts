@@ -55,10 +55,10 @@ export function conditionsOf(
   observedGeneration: number,
   now: number,
 ): readonly Condition[] {
-  const kept = previous.filter(({ type }) => claims.some((claim) => claim.type === type));
+  const stored = previous.filter(({ type }) => claims.some((claim) => claim.type === type));
   return claims.reduce<readonly Condition[]>(
     (conditions, claim) => setCondition(conditions, { ...claim, observedGeneration }, now),
-    kept,
+    stored,
   );
 }
 
@@ -144,6 +144,6 @@ function conditionEvent(next: Condition, before: Condition | undefined): readonl
     return [{ type: 'Normal', reason: 'Resumed', message: resumed }];
   }
   // What is asked for is no trouble.
-  const asked = reason === 'Suspended';
-  return [{ type: good || asked ? 'Normal' : 'Warning', reason, message }];
+  const requested = reason === 'Suspended';
+  return [{ type: good || requested ? 'Normal' : 'Warning', reason, message }];
 }

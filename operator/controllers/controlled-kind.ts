@@ -81,7 +81,7 @@ export function customObject<Spec>(): Projection<CustomObject<Spec>> {
 }
 
 /** Whether a change asks for work: not when only the status moved, which is the operator's own doing. */
-export function asksForWork(
+export function queriesForWork(
   next: CustomObject<unknown>,
   previous: CustomObject<unknown> | undefined,
 ): boolean {

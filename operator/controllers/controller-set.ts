@@ -5,7 +5,7 @@ import type { ReflectorMetrics, WorkQueueMetrics } from '../kubernetes/metrics.t
 import {
   createOperatorHost,
   type OperatorHost,
-  type OperatorPart,
+  type OperatorComponent,
 } from '../kubernetes/operator-base.ts';
 import { StatusPublisher } from '../kubernetes/status-publisher.ts';
 import type { Clock } from '../telemetry/clock.ts';
@@ -36,9 +36,9 @@ export interface ControllerSetOptions {
 /** Controllers that share a connection, and one writer of statuses and events. */
 export class ControllerSet {
   readonly #shared: ConstructorParameters<typeof Controller>[1] & { readonly host: OperatorHost };
-  readonly #status: OperatorPart;
+  readonly #status: OperatorComponent;
   readonly #events: EventRecorder;
-  readonly #controllers: OperatorPart[] = [];
+  readonly #controllers: OperatorComponent[] = [];
 
   constructor(options: ControllerSetOptions) {
     const { connection, clock, random, logger, queueMetrics, timings = {} } = options;
@@ -72,7 +72,7 @@ export class ControllerSet {
   }
 
   /** Works until the signal is aborted, `further` parts included; rejects when a controller cannot go on. */
-  async run(signal: AbortSignal, further: readonly OperatorPart[] = []): Promise<void> {
+  async run(signal: AbortSignal, further: readonly OperatorComponent[] = []): Promise<void> {
     const { host } = this.#shared;
     const ended = new AbortController();
     for (const part of [this.#status, ...further, ...this.#controllers]) {
@@ -87,7 +87,7 @@ export class ControllerSet {
 }
 
 /** The part, with its failure made known at once. */
-function endingWith(part: OperatorPart, ended: AbortController): OperatorPart {
+function endingWith(part: OperatorComponent, ended: AbortController): OperatorComponent {
   return {
     ready: async (signal) => part.ready?.(signal),
     run: async (signal) => {

@@ -8,7 +8,7 @@ import type { Clock } from '../telemetry/clock.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import type { SpecStatus } from './conditions.ts';
 import {
-  asksForWork,
+  queriesForWork,
   type ControlledKind,
   type CustomObject,
   customObject,
@@ -71,7 +71,7 @@ export class Controller<Spec> {
     });
     this.#source = options.host.watch(kind.resource, customObject<Spec>(), {
       upserted: (next, previous) => {
-        if (asksForWork(next, previous)) this.#queue.add(next.name);
+        if (queriesForWork(next, previous)) this.#queue.add(next.name);
       },
       deleted: (last) => {
         this.#reporter.forget(last);

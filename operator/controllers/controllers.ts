@@ -1,7 +1,7 @@
 import type { Settings, SettingsStore } from '../settings/settings.ts';
 import type { ExistingDestination } from '../delivery/destination-status.ts';
 import type { KubernetesEvent } from '../kubernetes/events.ts';
-import type { OperatorPart } from '../kubernetes/operator-base.ts';
+import type { OperatorComponent } from '../kubernetes/operator-base.ts';
 import {
   billingDestinations,
   type DestinationCursors,
@@ -9,7 +9,7 @@ import {
 } from './billing-destination.ts';
 import { ControllerSet, type ControllerSetOptions } from './controller-set.ts';
 import { ensureDefaultPolicy, meteringPolicies, POLICY_NAME } from './metering-policy.ts';
-import type { PriceRecords } from './kept-price-books.ts';
+import type { PriceRecords } from './stored-price-books.ts';
 import { priceBooks } from './price-book.ts';
 import { SecretReader } from './secret-reader.ts';
 import { tenantOverrides } from './tenant-override.ts';
@@ -73,7 +73,7 @@ export function createControllers(options: ControllersOptions): Controllers {
           pricesKnown = true;
         })
         .catch(() => undefined);
-      const defaults: OperatorPart = {
+      const defaults: OperatorComponent = {
         run: (stopping) => ensureDefaultPolicy({ connection, clock, logger }, stopping),
       };
       return set.run(signal, [defaults]);

@@ -55,7 +55,7 @@ const DIVIDES = 'must divide an hour, as 10s, 30s, 60s, 5m and 1h do';
 const TIED =
   'two prices of one metric could hold for the same usage and name equally much in match; name more in one of them, or different values of one key';
 const ONE_CHARGE = 'give one of amount, graduated, volume and withdrawn';
-const WHOLE_MONTHS =
+const COMPLETE_MONTHS =
   'tiers and included quantities count by calendar months; begin on the first day of one';
 const OPEN_TIER = 'every tier but the last must have upTo, and the last must not';
 
@@ -537,12 +537,12 @@ const BROKEN: readonly Row[] = [
       {
         reason: 'tiers that begin in the middle of the month that they count',
         rate: { from: '2026-12-15', volume: [{ amount: '1' }] },
-        message: WHOLE_MONTHS,
+        message: COMPLETE_MONTHS,
       },
       {
         reason: 'an included quantity that begins in the middle of its month',
         rate: { from: '2026-12-15', amount: '1', included: '5' },
-        message: WHOLE_MONTHS,
+        message: COMPLETE_MONTHS,
       },
       {
         reason: 'tiers that leave the largest customers without a price',
@@ -590,7 +590,7 @@ describe('custom resources', () => {
       (schema['x-kubernetes-validations'] ?? []).map((rule) => rule.message),
     );
     const untried = messages
-      .filter((message) => !TRANSITIONS.some((told) => overlaps(told, message)))
+      .filter((message) => !TRANSITIONS.some((reported) => overlaps(reported, message)))
       .filter((message) => !BROKEN.some((row) => overlaps(row.message, message)));
     expect(messages.length).toBeGreaterThan(0);
     expect(untried).toEqual([]);
@@ -701,9 +701,9 @@ describe('custom resources', () => {
       );
     }, within);
     const stored = await cluster.call('GET', `${path}/of-an-earlier-version`);
-    const told = { ...stored, status: { summary: 'InvalidSpec: spec.managePrices: removed' } };
+    const reported = { ...stored, status: { summary: 'InvalidSpec: spec.managePrices: removed' } };
     expect(
-      (await cluster.request('PUT', `${path}/of-an-earlier-version/status`, told)).status,
+      (await cluster.request('PUT', `${path}/of-an-earlier-version/status`, reported)).status,
     ).toBe(200);
     await cluster.call('DELETE', `${path}/of-an-earlier-version`);
   });

@@ -110,6 +110,6 @@ function webhookSecretRefs(
 
 /** Only with CustomResourceDefinitions of another release than the operator's. */
 function unknownType(type: string): InvalidSpec {
-  const mend = 'apply the CustomResourceDefinitions of the release that the operator runs';
-  return invalidSpec('InvalidSpec', `spec.type: unknown to this operator: "${type}"; ${mend}`);
+  const fix = 'apply the CustomResourceDefinitions of the release that the operator runs';
+  return invalidSpec('InvalidSpec', `spec.type: unknown to this operator: "${type}"; ${fix}`);
 }

@@ -134,7 +134,7 @@ function bootstrappedClaim({ specStatus, progress }: DestinationFacts): Conditio
     return { type, status: 'True', reason: 'Bootstrapped', message };
   }
   if (progress.lastError === undefined) return starting(type);
-  const tried = progress.held === undefined ? ', and it is tried for ever' : '';
+  const tried = progress.blocked === undefined ? ', and it is tried for ever' : '';
   const message = because(progress.lastError, `the billing system is not prepared yet${tried}`);
   return { type, status: 'False', reason: 'NotBootstrapped', message };
 }
@@ -147,9 +147,9 @@ function deliveringClaim(facts: DestinationFacts): ConditionClaim {
     return { type, status: 'False', reason: 'Suspended', message };
   }
   if (progress === undefined) return notFed(type, specStatus);
-  if (progress.held !== undefined) {
+  if (progress.blocked !== undefined) {
     const message = because(
-      progress.held,
+      progress.blocked,
       'nothing is sent until this is mended; it is tried every five minutes, and at once when the spec or a Secret changes',
     );
     return { type, status: 'False', reason: 'Held', message };

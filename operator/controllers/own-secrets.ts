@@ -49,10 +49,10 @@ export class OwnSecrets {
       };
       return this.#known;
     }
-    const mend = isAbsent
+    const fix = isAbsent
       ? 'set POD_NAME to the name of the pod, as config/operator does'
       : 'let the operator get pods of its own namespace, as config/rbac does';
-    const reason = `pod "${instance}", which says which Secrets are the operator's own: ${describeFailure(outcome)}; ${mend}`;
+    const reason = `pod "${instance}", which says which Secrets are the operator's own: ${describeFailure(outcome)}; ${fix}`;
     return { kind: 'failed', reason };
   }
 }

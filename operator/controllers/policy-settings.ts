@@ -58,12 +58,11 @@ const COLOURS = { light: accentColour('light'), dark: accentColour('dark') } as 
 function translatePortal(
   spec: NonNullable<MeteringPolicySpec['portal']>,
 ): Translation<PortalSettings> {
-  for (const ground of ['light', 'dark'] as const) {
-    const text = spec.colors?.[ground];
+  for (const cause of ['light', 'dark'] as const) {
+    const text = spec.colors?.[cause];
     if (text === undefined) continue;
-    const parsed = COLOURS[ground].parse(text);
-    if (parsed.kind === 'problem')
-      return invalidField(`spec.portal.colors.${ground}`, parsed, text);
+    const parsed = COLOURS[cause].parse(text);
+    if (parsed.kind === 'problem') return invalidField(`spec.portal.colors.${cause}`, parsed, text);
   }
   const { name, logo, colors, frameAncestors = [] } = spec;
   const { light, dark } = colors ?? {};

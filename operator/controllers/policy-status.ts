@@ -15,7 +15,7 @@ import type { DeliveryView, TenantsView, WindowsView } from './views.ts';
 import type { EnforcementSettings } from '../settings/settings.ts';
 import type { MarkingStatus } from '../billing/enforcement/marks/marking.ts';
 import type { HeldUsage } from '../billing/held-usage/ledger-held-usage.ts';
-import type { BudgetKeeper } from '../billing/budgets/keeper.ts';
+import type { BudgetController } from '../billing/budgets/budget-controller.ts';
 
 /** The rest is over HTTP. */
 const MOST_ITEMS = 100;
@@ -61,7 +61,7 @@ export interface PolicyViews {
     readonly status: () => MarkingStatus;
   };
   readonly held: Pick<HeldUsage, 'list' | 'pushedTenants'>;
-  readonly budgets: Pick<BudgetKeeper, 'list'>;
+  readonly budgets: Pick<BudgetController, 'list'>;
 }
 
 /** `Ready`, and what deserves attention while it holds. */

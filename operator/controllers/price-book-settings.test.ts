@@ -19,7 +19,7 @@ const gpu = (change: Partial<PriceSpec> = {}): PriceSpec => ({
 const rated = (...rates: readonly RateSpec[]): PriceSpec => gpu({ rates: [...rates] });
 
 /** The message about a spec that cannot be used. */
-function told(prices: readonly PriceSpec[], currency = 'EUR'): string {
+function reported(prices: readonly PriceSpec[], currency = 'EUR'): string {
   const translation = translatePriceBook('gold', { currency, prices: [...prices] });
   return translation.kind === 'invalid' ? translation.message : 'accepted';
 }
@@ -96,7 +96,7 @@ test('rates in any order hold in the order of their days', () => {
 
 describe('a price book that cannot be used', () => {
   test('is told of everything that is wrong with it at once', () => {
-    const message = told(
+    const message = reported(
       [
         gpu({ match: { capacity_type: 'on_demand', flavour: 'x' } }),
         rated({ from: '2026-02-30', amount: '2,50' }),
@@ -119,7 +119,7 @@ describe('a price book that cannot be used', () => {
       from: `2026-01-${String(index + 1).padStart(2, '0')}`,
       amount: 'x',
     }));
-    expect(told([rated(...rates)])).toMatch(/; and 4 more$/);
+    expect(reported([rated(...rates)])).toMatch(/; and 4 more$/);
   });
 
   const tiers = [{ upTo: '10', amount: '2' }, { amount: '1' }];
@@ -200,14 +200,14 @@ describe('a price book that cannot be used', () => {
       'included: not a quantity: "0.0000000001"',
     ],
   ])('because of %s says so', (_, prices, message) => {
-    expect(told(prices)).toContain(message);
+    expect(reported(prices)).toContain(message);
   });
 
   test('because gold has no cent says so', () => {
-    expect(told([gpu()], 'XAU')).toMatch(/^spec\.currency: .*"XAU"; give .* such as/);
+    expect(reported([gpu()], 'XAU')).toMatch(/^spec\.currency: .*"XAU"; give .* such as/);
   });
 });
 
 test('a price may depend on a dimension of a metric of the user’s own, which nobody else knows', () => {
-  expect(told([gpu({ metric: 'llm_tokens', match: { model: 'large' } })])).toBe('accepted');
+  expect(reported([gpu({ metric: 'llm_tokens', match: { model: 'large' } })])).toBe('accepted');
 });

@@ -82,8 +82,8 @@ function matchProblem(metric: string, key: string, value: string): string | unde
   if (dimensions === undefined || dimensions.includes(key) || isGeneralDimension(key)) {
     return undefined;
   }
-  const mend = `use one of ${[...new Set([...PRICE_FIELDS, ...dimensions])].join(', ')}`;
-  return `no dimension of ${metric}: ${quote(key)}; ${mend}`;
+  const fix = `use one of ${[...new Set([...PRICE_FIELDS, ...dimensions])].join(', ')}`;
+  return `no dimension of ${metric}: ${quote(key)}; ${fix}`;
 }
 
 function translateRate(where: string, rate: RateSpec, report: Report): Rate {
@@ -154,9 +154,9 @@ function reportTies(prices: readonly Price[], report: Report): void {
   for (const [index, price] of prices.entries()) {
     for (const other of prices.slice(index + 1)) {
       if (!areTied(price, other)) continue;
-      const mend = 'name more in match of one of them, or different values of one key';
+      const fix = 'name more in match of one of them, or different values of one key';
       report(
-        `spec.prices: "${price.name}" and "${other.name}" could hold for the same usage, and neither names more; ${mend}`,
+        `spec.prices: "${price.name}" and "${other.name}" could hold for the same usage, and neither names more; ${fix}`,
       );
     }
   }
@@ -168,8 +168,8 @@ function picosOf(where: string, text: string, report: Report): bigint {
     report(`${where}: not an amount: ${quote(text)}; write it as in 0.035, with up to 12 decimals`);
     return 0n;
   }
-  const [, whole = '', fraction = ''] = match;
-  return BigInt(whole + fraction.padEnd(AMOUNT_PLACES, '0'));
+  const [, complete = '', fraction = ''] = match;
+  return BigInt(complete + fraction.padEnd(AMOUNT_PLACES, '0'));
 }
 
 function nanosOf(where: string, text: string, report: Report): bigint {

@@ -10,9 +10,9 @@ import {
   type BookIdentity,
   dropSpec,
   keepSpec,
-  keptSpec,
+  storedSpec,
   type PriceRecords,
-} from './kept-price-books.ts';
+} from './stored-price-books.ts';
 import { translatePriceBook } from './price-book-settings.ts';
 
 const LONGEST_LIST = 1024;
@@ -39,7 +39,7 @@ export function priceBooks(options: {
   async function restore({ name, uid }: BookIdentity): Promise<void> {
     if (owners.get(name) === uid) return;
     settings.setPriceBook(name, undefined);
-    const spec = await keptSpec(records, { name, uid });
+    const spec = await storedSpec(records, { name, uid });
     const translation = spec && translatePriceBook(name, spec);
     if (translation?.kind === 'settings') settings.setPriceBook(name, translation.settings);
     owners.set(name, uid);
@@ -50,8 +50,8 @@ export function priceBooks(options: {
     const before = bookInForce(next.name);
     const change = before && pastChange(before, next, fixedBefore(clock.now()));
     if (change === undefined) return undefined;
-    const mend = 'leave them as they are, and add rates that begin on a later day';
-    return invalidSpec('PastChanged', `${change}; ${mend}`);
+    const fix = 'leave them as they are, and add rates that begin on a later day';
+    return invalidSpec('PastChanged', `${change}; ${fix}`);
   }
 
   return {
@@ -111,8 +111,8 @@ function unknownMetrics(
   if (unknown.length === 0) return [];
   const named = unknown.map(({ name, metric }) => `"${metric}" of price "${name}"`).join(', ');
   const list = named.length > LONGEST_LIST ? `${named.slice(0, LONGEST_LIST)}…` : named;
-  const mend = 'give the right one a price (GET /api/v1/catalog lists them) or declare the metric';
-  const message = `spec.prices has prices of what is no metric here: ${list}; ${mend}. Until then they have no effect`;
+  const fix = 'give the right one a price (GET /api/v1/catalog lists them) or declare the metric';
+  const message = `spec.prices has prices of what is no metric here: ${list}; ${fix}. Until then they have no effect`;
   const reason = 'NotInCatalogue';
   return [{ type: 'UnknownMetrics', status: 'True', reason, message, brief: named }];
 }

@@ -125,7 +125,7 @@ describe('the status of a destination', () => {
     ],
     [
       'needs an operator',
-      { ...healthy, progress: progressOf('main', { held: 'HTTP 401', lastError: 'HTTP 401' }) },
+      { ...healthy, progress: progressOf('main', { blocked: 'HTTP 401', lastError: 'HTTP 401' }) },
       ['Ready=False Held', 'Bootstrapped=True Bootstrapped', 'Delivering=False Held'],
     ],
     [
@@ -201,7 +201,7 @@ describe('the status of a destination', () => {
   });
 
   test('says at once that it is held and that it is tried for ever', () => {
-    const progress = progressOf('main', { bootstrapped: false, held: HOST, lastError: HOST });
+    const progress = progressOf('main', { bootstrapped: false, blocked: HOST, lastError: HOST });
     const claims = destinationClaims({ ...healthy, progress });
     expect(brief(claims)).toEqual([
       'Ready=False Held',
@@ -381,7 +381,7 @@ describe('the status of an override', () => {
   const younger: OverrideUse = {
     name: 'younger',
     applied: ['tenant-acme-dev'],
-    conflicts: [{ cluster: 'tenant-acme-prod', heldBy: 'older' }],
+    conflicts: [{ cluster: 'tenant-acme-prod', overriddenBy: 'older' }],
   };
 
   test('lists what it applies to', () => {
@@ -593,8 +593,8 @@ describe('the status of the policy', () => {
       const windows = windowsOf({ lastWindowEnd: () => NOON, ...change });
       return policyClaims(ACCEPTED, viewsOf({ windows }), WINDOW_MS, NOON);
     };
-    const told = claimsOf({ unattributed: () => unattributed });
-    expect(told).toContainEqual({
+    const reported = claimsOf({ unattributed: () => unattributed });
+    expect(reported).toContainEqual({
       type: 'GPUTimeUnattributed',
       brief: 'GPU time is billed to nobody',
       status: 'True',

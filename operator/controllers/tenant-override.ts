@@ -12,7 +12,7 @@ import { translateBudget } from './budget-settings.ts';
 import { budgetFields } from './budget-status.ts';
 import type { ControlledKind } from './controlled-kind.ts';
 import type { DeliveryView, TenantsView } from './views.ts';
-import type { BudgetKeeper } from '../billing/budgets/keeper.ts';
+import type { BudgetController } from '../billing/budgets/budget-controller.ts';
 
 /** The rest is over HTTP. */
 const MOST_ITEMS = 100;
@@ -23,7 +23,7 @@ export function tenantOverrides(options: {
   readonly settings: SettingsStore;
   readonly tenants: TenantsView;
   readonly delivery: DeliveryView;
-  readonly budgets: Pick<BudgetKeeper, 'list'>;
+  readonly budgets: Pick<BudgetController, 'list'>;
 }): ControlledKind<TenantOverrideSpec> {
   const { settings, tenants, delivery, budgets } = options;
   const isInForce = (name: string): boolean =>
@@ -70,15 +70,15 @@ export function translateOverride(
   const { match, enforcement, budget: budgetSpec, ...overridden } = spec;
   const tenants = translateMatch(match);
   if (tenants === undefined) {
-    const mend = 'give either namespace and name, or a selector with at least one requirement';
-    return invalidSpec('InvalidSpec', `spec.match: names no tenant cluster; ${mend}`);
+    const fix = 'give either namespace and name, or a selector with at least one requirement';
+    return invalidSpec('InvalidSpec', `spec.match: names no tenant cluster; ${fix}`);
   }
   const metering = tableFields(METERING, 'TenantOverride spec.metering', spec.metering ?? {});
   if (metering.kind === 'invalid') return metering;
   const zone = spec.billing?.timeZone;
   if (zone !== undefined && !isTimeZone(zone)) {
-    const mend = 'give one such as Europe/Berlin';
-    return invalidSpec('InvalidSpec', `spec.billing.timeZone: unknown: ${quote(zone)}; ${mend}`);
+    const fix = 'give one such as Europe/Berlin';
+    return invalidSpec('InvalidSpec', `spec.billing.timeZone: unknown: ${quote(zone)}; ${fix}`);
   }
   const budget = budgetSpec && translateBudget('spec.budget', budgetSpec);
   if (budget?.kind === 'problems') return invalidSpec('InvalidSpec', budget.problems.join('; '));
@@ -176,7 +176,7 @@ function readyByUse(facts: OverrideFacts): ConditionClaim {
 /** Of two overrides that match one tenant cluster equally closely the older holds; both are told. */
 function conflictingClaims(facts: OverrideFacts): readonly ConditionClaim[] {
   const [type, status] = ['Conflicting', 'True'] as const;
-  const older = useOf(facts)?.conflicts.map(({ heldBy }) => heldBy) ?? [];
+  const older = useOf(facts)?.conflicts.map(({ overriddenBy: heldBy }) => heldBy) ?? [];
   if (older.length > 0) {
     const message = `Some of the same tenant clusters are matched by the older ${quoted(older)}, which holds there`;
     return [
@@ -185,7 +185,7 @@ function conflictingClaims(facts: OverrideFacts): readonly ConditionClaim[] {
   }
   const younger = facts.tenants
     .overrides()
-    .filter(({ conflicts }) => conflicts.some(({ heldBy }) => heldBy === facts.name))
+    .filter(({ conflicts }) => conflicts.some(({ overriddenBy: heldBy }) => heldBy === facts.name))
     .map(({ name }) => name);
   if (younger.length === 0) return [];
   const message = `Some of the same tenant clusters are matched by the younger ${quoted(younger)}, which gives way there`;

@@ -1,14 +1,14 @@
 import type {
-  AskStanding,
+  QueryCurrentAlerts,
   CustomerAnswer,
   Destination,
   PublicKeysOutcome,
-  Standing,
+  CurrentAlerts,
 } from '../destinations/destination.ts';
 import type { DestinationType } from '../model/destination-type.ts';
 
 /** Which tenants a customer of a billing system is, by the first destination that knows. */
-export async function askTenants(
+export async function queryTenants(
   destinations: Iterable<Destination>,
   system: DestinationType,
   customer: string,
@@ -25,7 +25,7 @@ export async function askTenants(
 }
 
 /** The public keys with which a billing system signs, of all its destinations. */
-export async function askPublicKeys(
+export async function queryPublicKeys(
   destinations: Iterable<Destination>,
   system: DestinationType,
   signal: AbortSignal,
@@ -42,16 +42,16 @@ export async function askPublicKeys(
 }
 
 /** How customers stand, by every destination of the given types. */
-export async function askStanding(
+export async function queryStatus(
   destinations: Iterable<Destination>,
-  ...[asked, signal]: Parameters<AskStanding>
-): Promise<readonly Standing[]> {
-  const said: Standing[] = [];
+  ...[requested, signal]: Parameters<QueryCurrentAlerts>
+): Promise<readonly CurrentAlerts[]> {
+  const stated: CurrentAlerts[] = [];
   for (const destination of destinations) {
-    const subjects = asked.get(destination.type);
+    const subjects = requested.get(destination.type);
     if (subjects === undefined) continue;
-    const outcome = await destination.alerts?.standing(subjects, signal);
-    if (outcome !== undefined) said.push({ destination: destination.name, outcome });
+    const outcome = await destination.alerts?.current(subjects, signal);
+    if (outcome !== undefined) stated.push({ destination: destination.name, outcome });
   }
-  return said;
+  return stated;
 }

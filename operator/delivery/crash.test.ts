@@ -173,12 +173,12 @@ test('a process that dies at any await, again and again, loses nothing and bills
       // Mended after so long that ids are forgotten: what was taken without an answer is not billed again.
       await clock.pass(2 * DAY_MS);
       destination.react = () => 'accept';
-      const mended = createHarness({ clock, ledger, destination });
-      await mended.start();
-      await mended.delivery.replay('fake', undefined);
-      await clock.until(() => mended.delivery.status('fake')?.deadLetters === 0);
+      const fixed = createHarness({ clock, ledger, destination });
+      await fixed.start();
+      await fixed.delivery.replay('fake', undefined);
+      await clock.until(() => fixed.delivery.status('fake')?.deadLetters === 0);
       expect(destination.billedTwice).toStrictEqual([]);
-      await mended.stop();
+      await fixed.stop();
     }),
     { numRuns: 150 },
   );

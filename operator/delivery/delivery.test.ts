@@ -117,11 +117,11 @@ describe('the start position', () => {
     lowWater = 5;
     await harness.start();
     await harness.drained();
-    const said = harness.lines.filter((line) => line.includes('no longer in the ledger'));
-    expect(said).toHaveLength(1);
-    expect(said[0]).toContain('3 events after the cursor are no longer');
-    expect(said[0]).toMatch(/because it was retired at .* and RETENTION has passed since/);
-    expect(said[0]).toContain('cursor: "2": it goes on with event 6');
+    const stated = harness.lines.filter((line) => line.includes('no longer in the ledger'));
+    expect(stated).toHaveLength(1);
+    expect(stated[0]).toContain('3 events after the cursor are no longer');
+    expect(stated[0]).toMatch(/because it was retired at .* and RETENTION has passed since/);
+    expect(stated[0]).toContain('cursor: "2": it goes on with event 6');
     await harness.stop();
   });
 
@@ -223,7 +223,7 @@ test('a destination whose settings cannot be used says so and keeps its place', 
   expect(delivery.status('never used')).toMatchObject({ cursor: 2, lagEvents: 1 });
   expect(delivery.status('fake')).toMatchObject({
     ready: false,
-    held: 'no key: STRIPE_API_KEY',
+    blocked: 'no key: STRIPE_API_KEY',
     cursor: 1,
     lagEvents: 2,
   });
@@ -252,7 +252,7 @@ describe('a custom resource whose spec cannot be used', () => {
     ]);
     expect(harness.delivery.status('lago')).toMatchObject({
       type: 'lago',
-      held: message,
+      blocked: message,
       problem: { ...problem, inForce: false },
       cursor: 1,
       lagEvents: 1,
@@ -295,8 +295,8 @@ describe('a custom resource whose spec cannot be used', () => {
     expect(await delivery.moveCursor('lago', 0)).toStrictEqual(failed);
     const [event] = eventsOf(['a'], 1);
     if (event === undefined) throw new Error('no event');
-    const outlook = await delivery.correctionOutlook('lago', { event, sequence: 1 });
-    expect(outlook).toMatchObject({ standing: 'cannot-start' });
+    const prediction = await delivery.predictCorrection('lago', { event, sequence: 1 });
+    expect(prediction).toMatchObject({ standing: 'cannot-start' });
     await harness.stop();
   });
 

@@ -1,6 +1,6 @@
 import type { DestinationSettings } from '../settings/settings.ts';
 import type {
-  AskStanding,
+  QueryCurrentAlerts,
   CustomerAnswer,
   Destination,
   LateRefusal,
@@ -13,7 +13,7 @@ import type { BudgetNotice } from '../model/budget-notice.ts';
 import type { DestinationType } from '../model/destination-type.ts';
 import { errorText } from '../model/error-text.ts';
 import type { Tenant } from '../model/tenant.ts';
-import { askPublicKeys, askStanding, askTenants } from './asking.ts';
+import { queryPublicKeys, queryStatus, queryTenants } from './asking.ts';
 import { createDeliveryMetrics } from './delivery-metrics.ts';
 import type { DeliveryOptions } from './delivery-options.ts';
 import type { QueuedEvent } from './delivery-result.ts';
@@ -23,7 +23,7 @@ import type { Feeder } from './feeder/feeder.ts';
 import { MAX_SHOWN } from './feeder/feeder-status.ts';
 import { reservePosition } from './feeder/start-position.ts';
 import { type NoticeOutcome, Notifying } from './notifying.ts';
-import type { CorrectionOutlook } from './operations/correction-outlook.ts';
+import type { CorrectionPrediction } from './operations/correction-prediction.ts';
 import type {
   DeadLetterPage,
   DiscardOutcome,
@@ -90,7 +90,7 @@ export class Delivery {
    */
   readonly apply = (destinations: readonly DestinationSettings[]): Promise<void> => {
     this.#wanted = destinations;
-    return this.#inTurn(() => this.#applyWanted());
+    return this.#inSlice(() => this.#applyWanted());
   };
 
   /**
@@ -98,15 +98,15 @@ export class Delivery {
    * The running engine does it with every change as well.
    */
   readonly reserve = async (): Promise<WriteOutcome> =>
-    (await this.#inTurn(() => this.#reserve())) ??
+    (await this.#inSlice(() => this.#reserve())) ??
     ledgerFailure('retryable', 'delivery: cursors cannot be committed: see the log');
 
   /** Delivers until the signal is aborted, then ends in good order. */
   readonly run = async (signal: AbortSignal): Promise<void> => {
     if (signal.aborted) return;
     this.#running = true;
-    await this.#inTurn(() => this.#applyWanted());
-    await this.#inTurn(() => this.#reported.load());
+    await this.#inSlice(() => this.#applyWanted());
+    await this.#inSlice(() => this.#reported.load());
     await new Promise<void>((resolve) => {
       signal.addEventListener('abort', () => resolve(), { once: true });
       if (signal.aborted) resolve();
@@ -116,7 +116,7 @@ export class Delivery {
 
   /** Ends all feeders after their batch under way, within ten seconds. */
   readonly close = (): Promise<void> =>
-    this.#inTurn(async () => {
+    this.#inSlice(async () => {
       this.#running = false;
       await this.#feeders.stopAll();
     });
@@ -148,7 +148,7 @@ export class Delivery {
     notice: BudgetNotice,
     told: ReadonlySet<string>,
   ): Promise<NoticeOutcome> => {
-    if (!this.#running) return { told: [], waiting: ['destinations have not started'] };
+    if (!this.#running) return { notified: [], waiting: ['destinations have not started'] };
     const isSuspended = (name: string): boolean =>
       this.#wanted.find((one) => one.name === name)?.suspend === true;
     const listening = this.#askable().filter(({ notices }) => notices !== undefined);
@@ -210,18 +210,18 @@ export class Delivery {
    * Adds up what a destination was given and holds the invoices of some tenants against it; the status
    * tells what came of it. Nothing where it makes no invoices.
    */
-  readonly lookAtInvoices = async (
+  readonly checkInvoices = async (
     name: string,
     tenants: number,
     signal: AbortSignal,
   ): Promise<LedgerFailure | undefined> =>
-    this.#feeders.get(name)?.feeder.invoices?.look(tenants, signal);
+    this.#feeders.get(name)?.feeder.invoices?.poll(tenants, signal);
 
   /** What would become of a correction of an event there; undefined when there is no such destination. */
-  readonly correctionOutlook = async (
+  readonly predictCorrection = async (
     name: string,
     stored: QueuedEvent,
-  ): Promise<CorrectionOutlook | undefined> =>
+  ): Promise<CorrectionPrediction | undefined> =>
     this.#directory.find(name)?.correctionOutlook(stored);
 
   /** Which tenants a customer of a billing system is, as any destination is told by it. */
@@ -229,13 +229,13 @@ export class Delivery {
     system: DestinationType,
     customer: string,
     signal: AbortSignal,
-  ): Promise<CustomerAnswer> => askTenants(this.#askable(), system, customer, signal);
+  ): Promise<CustomerAnswer> => queryTenants(this.#askable(), system, customer, signal);
 
   /** The public keys with which a billing system signs, of all its destinations; asked anew each time. */
   readonly publicKeysOf = (
     system: DestinationType,
     signal: AbortSignal,
-  ): Promise<PublicKeysOutcome> => askPublicKeys(this.#askable(), system, signal);
+  ): Promise<PublicKeysOutcome> => queryPublicKeys(this.#askable(), system, signal);
 
   /**
    * Durably takes in a billing system's report of usage that it took and does not bill, with `more` in the same write.
@@ -248,7 +248,7 @@ export class Delivery {
   ): Promise<WriteOutcome> => this.#reported.add(system, refusals, more);
 
   /** How customers stand, as every destination of the given types says it. */
-  readonly standing: AskStanding = (...asked) => askStanding(this.#askable(), ...asked);
+  readonly currentAlerts: QueryCurrentAlerts = (...asked) => queryStatus(this.#askable(), ...asked);
 
   #compared(name: string): ComparedDestination | UnknownDestination | UnusableDestination {
     const found = this.#directory.find(name);
@@ -263,7 +263,7 @@ export class Delivery {
   }
 
   /** One change at a time; one that throws gives undefined and does not stop those after it. */
-  #inTurn<T>(action: () => Promise<T>): Promise<T | undefined> {
+  #inSlice<T>(action: () => Promise<T>): Promise<T | undefined> {
     const done = this.#changes.then(action).catch((error: unknown) => {
       this.#options.logger.error(`[delivery] ${errorText(error)}`);
       return undefined;

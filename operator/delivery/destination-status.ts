@@ -20,7 +20,7 @@ export interface DestinationStatus {
   /** The last attempt was accepted, or none was needed yet. */
   readonly delivering: boolean;
   /** Why nothing is sent until an operator acts, if that is so. */
-  readonly held?: string;
+  readonly blocked?: string;
   /** What keeps the newest spec of its custom resource from being in force, if anything does. */
   readonly problem?: DestinationProblem;
   /** Every event up to here is delivered, or set aside for a stated reason. */

@@ -88,12 +88,12 @@ describe('an outcome that is not known', () => {
     await first.start();
     await first.stop();
     await clock.pass(2 * DAY_MS);
-    let asked = 0;
+    let requested = 0;
     const destination: FakeDestination = {
       ...fake,
       verify: async () => {
-        asked += 1;
-        if (asked < 3) return { kind: 'retry', reason: 'status 503' };
+        requested += 1;
+        if (requested < 3) return { kind: 'retry', reason: 'status 503' };
         return { kind: 'verified', known: new Set() };
       },
     };

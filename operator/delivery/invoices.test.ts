@@ -23,7 +23,7 @@ async function withLago(
   const options = lagoOptions(lago.url);
   const world = await startMonths({
     settings: { type: 'lago', options, late },
-    turnTo: lago.turnTo,
+    advanceTo: lago.turnTo,
   });
   closers.push(() => world.stop());
   return { ...world, lago };
@@ -38,7 +38,10 @@ async function withStripe(): Promise<StripeMonths> {
   const stripe = await startFakeStripe({ apiKey: 'sk_test_key' });
   closers.push(() => stripe.close());
   const options = stripeOptions(stripe.url);
-  const world = await startMonths({ settings: { type: 'stripe', options }, turnTo: stripe.turnTo });
+  const world = await startMonths({
+    settings: { type: 'stripe', options },
+    advanceTo: stripe.turnTo,
+  });
   closers.push(() => world.stop());
   const price = async (name: string): Promise<void> => {
     const meters = [...stripe.state.meters.values()];
@@ -252,7 +255,7 @@ const UNCOVERED = {
     closers.push(() => stripe.close());
     const options = stripeOptions(stripe.url, { autoSubscribe: false });
     const settings = { type: 'stripe', options } as const;
-    const world = await startMonths({ settings, turnTo: stripe.turnTo });
+    const world = await startMonths({ settings, advanceTo: stripe.turnTo });
     closers.push(() => world.stop());
     return { ...world, uncover: async () => undefined };
   },
@@ -268,7 +271,7 @@ async function withMetronome(): Promise<MonthWorld & { readonly metronome: FakeM
   const options = { url: metronome.url, apiToken: new Secret('token'), currency: 'USD' };
   const world = await startMonths({
     settings: { type: 'metronome', options },
-    turnTo: metronome.turnTo,
+    advanceTo: metronome.turnTo,
   });
   closers.push(() => world.stop());
   return { ...world, metronome };

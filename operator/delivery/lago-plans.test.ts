@@ -34,9 +34,9 @@ async function year(fees: readonly [a: number, b: number]): Promise<Year> {
   const lago = await startFakeLago({ apiKey: 'key' });
   closers.push(() => lago.close());
   lago.turnTo(start);
-  const turnTo: Year['turnTo'] = (at) => {
+  const sliceTo: Year['turnTo'] = (at) => {
     lago.turnTo(at);
-    clock.turnTo(at);
+    clock.advanceTo(at);
   };
   const ledger = createMemoryLedger();
   const tenants = new Map<string, Tenant>();
@@ -63,14 +63,14 @@ async function year(fees: readonly [a: number, b: number]): Promise<Year> {
     const charges = plan.charges.map((charge) => ({ ...charge, properties: { amount } }));
     lago.state.plans.set(code, { ...plan, lago_id: code, code, amount_cents, charges });
   }
-  turnTo(time('01T01'));
+  sliceTo(time('01T01'));
   return {
     lago,
-    turnTo,
+    turnTo: sliceTo,
     wish,
     taken: () => lago.state.events.size,
     use: async (stamp, quantity) => {
-      turnTo(time(stamp) + 120_000);
+      sliceTo(time(stamp) + 120_000);
       const event = testEvent({ tenant: 'acme', id: stamp, windowStart: time(stamp), quantity });
       await ledger.append({ events: [{ ...event, metric: METRIC }] });
       await vi.waitFor(
@@ -80,7 +80,7 @@ async function year(fees: readonly [a: number, b: number]): Promise<Year> {
     },
     until: (holds) =>
       vi.waitFor(() => {
-        turnTo(clock.now() + 60_000);
+        sliceTo(clock.now() + 60_000);
         holds();
       }, wait),
   };

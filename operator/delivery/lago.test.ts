@@ -215,7 +215,7 @@ test('a tenant with a plan that does not exist blocks nobody, and is invoiced wh
 test('a wrong key is told as specified, and no secret reaches a log line', async () => {
   const world = await createWorld({ apiKey: 'other' });
   await world.ledger.append({ events: usage(['a'], 1) });
-  await vi.waitFor(() => expect(world.delivery.status('billing_c')?.held).toBeDefined());
+  await vi.waitFor(() => expect(world.delivery.status('billing_c')?.blocked).toBeDefined());
   expect(world.lines[0]).toBe(
     'warn [bootstrap] warning: billing_c: lago-style API error 401: check the API key',
   );

@@ -51,7 +51,7 @@ async function month(rules: Partial<MetronomeRules> = {}): Promise<Month> {
   };
   const world = await startMonths({
     settings: { type: 'metronome', options },
-    turnTo: metronome.turnTo,
+    advanceTo: metronome.turnTo,
   });
   closers.push(() => world.stop());
   const price: Month['price'] = (product, from) =>
@@ -234,7 +234,7 @@ test('a mismatch is a metric and a line in the log, once', async () => {
   const running = watch.run(stopping.signal);
   await vi.waitFor(
     () => {
-      clock.turnTo(clock.now() + HOUR_MS);
+      clock.advanceTo(clock.now() + HOUR_MS);
       expect(one.delivery().status('bills')?.invoices?.differing).toBe(1);
       expect(logger.lines).toHaveLength(1);
     },

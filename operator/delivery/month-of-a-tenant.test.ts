@@ -45,7 +45,7 @@ async function lago(graceDays: number): Promise<Vendor> {
   const fake = await startFakeLago({ apiKey: 'key', rules: { graceDays } });
   closers.push(() => fake.close());
   const options = lagoOptions(fake.url);
-  const world = await startMonths({ settings: { type: 'lago', options }, turnTo: fake.turnTo });
+  const world = await startMonths({ settings: { type: 'lago', options }, advanceTo: fake.turnTo });
   closers.push(() => world.stop());
   for (const charge of fake.state.plans.get('tenant-standard')?.charges ?? []) {
     charge.properties = { amount: '2' };
@@ -59,7 +59,10 @@ async function stripe(graceHours: number): Promise<Vendor> {
   const fake = await startFakeStripe({ apiKey: key, rules });
   closers.push(() => fake.close());
   const options = stripeOptions(fake.url, { billingDay: 1 });
-  const world = await startMonths({ settings: { type: 'stripe', options }, turnTo: fake.turnTo });
+  const world = await startMonths({
+    settings: { type: 'stripe', options },
+    advanceTo: fake.turnTo,
+  });
   closers.push(() => world.stop());
   const meter = [...fake.state.meters.values()].find(({ event_name }) => event_name === METRIC);
   const price = new URLSearchParams({
@@ -94,7 +97,7 @@ async function metronome(): Promise<Vendor> {
     rateCard: 'standard',
   };
   const settings = { type: 'metronome', options } as const;
-  const world = await startMonths({ settings, turnTo: fake.turnTo });
+  const world = await startMonths({ settings, advanceTo: fake.turnTo });
   closers.push(() => world.stop());
   const metric = fake.state.metrics.find(({ event_type_filter }) =>
     JSON.stringify(event_type_filter).includes(`"${METRIC}"`),
@@ -140,11 +143,11 @@ async function rowOf(name: string, world: Vendor): Promise<string> {
     .flatMap((invoice) => invoice.lines);
   const sum = (field: 'units' | 'amount'): string =>
     textOf(lines.map((line) => exact(line[field])).reduce(plus, ZERO));
-  const told = (report?.examples ?? []).map(
+  const reported = (report?.examples ?? []).map(
     ({ difference, amount, cause }) =>
       `${difference.slice(1)} hours, ${-(amount?.value ?? 0)} ${amount?.currency}: “${cause}”`,
   );
-  return `| ${name} | ${sum('units')} hours, ${sum('amount')} USD | ${told.join() || 'nothing'} |`;
+  return `| ${name} | ${sum('units')} hours, ${sum('amount')} USD | ${reported.join() || 'nothing'} |`;
 }
 
 const VENDORS: readonly (readonly [name: string, start: () => Promise<Vendor>])[] = [

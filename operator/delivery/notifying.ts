@@ -7,7 +7,7 @@ import type { Clock } from '../telemetry/clock.ts';
 /** What became of a notice. */
 export interface NoticeOutcome {
   /** The destinations that have it, or want none of it. */
-  readonly told: readonly string[];
+  readonly notified: readonly string[];
   /** Why others do not have it yet, one line each. */
   readonly waiting: readonly string[];
 }
@@ -35,17 +35,17 @@ export class Notifying {
   async notify(
     destinations: readonly Destination[],
     notice: BudgetNotice,
-    told: ReadonlySet<string>,
+    reported: ReadonlySet<string>,
   ): Promise<NoticeOutcome> {
     const outcomes = await Promise.all(
       destinations.map(async (destination) => {
         const { name } = destination;
-        const reason = told.has(name) ? undefined : await this.#tell(destination, notice);
+        const reason = reported.has(name) ? undefined : await this.#report(destination, notice);
         return { name, reason };
       }),
     );
     return {
-      told: outcomes.flatMap(({ name, reason }) => (reason === undefined ? [name] : [])),
+      notified: outcomes.flatMap(({ name, reason }) => (reason === undefined ? [name] : [])),
       waiting: outcomes.flatMap(({ name, reason }) =>
         reason === undefined ? [] : [`${name}: ${reason}`],
       ),
@@ -53,7 +53,7 @@ export class Notifying {
   }
 
   /** Why it does not have it yet; undefined where it has. */
-  async #tell(destination: Destination, notice: BudgetNotice): Promise<string | undefined> {
+  async #report(destination: Destination, notice: BudgetNotice): Promise<string | undefined> {
     const { name } = destination;
     const before = this.#troubles.get(name);
     if (before !== undefined && this.#clock.monotonic() < before.until) return before.reason;
@@ -66,11 +66,12 @@ export class Notifying {
       return undefined;
     }
     const failures = (before?.failures ?? 0) + 1;
-    const asked = outcome.kind === 'retry' && 'afterMs' in outcome ? outcome.afterMs : undefined;
+    const requested =
+      outcome.kind === 'retry' && 'afterMs' in outcome ? outcome.afterMs : undefined;
     const pause =
       outcome.kind === 'hold'
         ? HELD_MS
-        : Math.max(asked ?? 0, backoffMs(failures, { ...BACKOFF, random: this.#random }));
+        : Math.max(requested ?? 0, backoffMs(failures, { ...BACKOFF, random: this.#random }));
     const { reason } = outcome;
     this.#troubles.set(name, { reason, failures, until: this.#clock.monotonic() + pause });
     return reason;

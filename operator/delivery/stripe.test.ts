@@ -163,7 +163,7 @@ test('an answer that is lost for days: which of the nodes of one SKU were counte
   estate.lock.isOn = () => taken(estate).length >= 9;
   const rest = nodes('a', 7, 0, 5);
   await estate.ledger.append({ events: rest });
-  await vi.waitFor(() => expect(first.delivery.status('stripe')?.held).toContain('rak_all'));
+  await vi.waitFor(() => expect(first.delivery.status('stripe')?.blocked).toContain('rak_all'));
   await first.stop();
   expect(taken(estate)).toHaveLength(9);
   estate.lock.isOn = () => false;

@@ -120,10 +120,10 @@ describe('a dead letter whose earlier attempt had no answer', () => {
   test('of which nobody can tell whether it is there is sent by force only, and then once', async () => {
     const clock = createVirtualClock();
     const fake = forgetful(clock, true);
-    let asked = 0;
+    let requested = 0;
     const destination = override<Destination, FakeDestination>(fake, {
       verify: async (events) => {
-        asked += 1;
+        requested += 1;
         const uncertain = new Map(events.map(({ id }) => [id, 'no telling']));
         return { kind: 'verified', known: new Set(), uncertain };
       },
@@ -148,7 +148,7 @@ describe('a dead letter whose earlier attempt had no answer', () => {
     await clock.pass(2 * DAY_MS);
     destination.react = () => 'accept';
     await clock.pass(HOUR_MS);
-    expect(asked).toBeGreaterThan(2);
+    expect(requested).toBeGreaterThan(2);
     expect(fake.billedTwice).toStrictEqual(['a-0']);
     expect(await letters(harness)).toHaveLength(1);
     await harness.stop();
@@ -161,7 +161,7 @@ describe('a dead letter whose earlier attempt had no answer', () => {
     destination.react = () => 'refuse';
     await harness.append(...eventsOf(['a', 'b', 'c'], 500));
     await harness.start();
-    await clock.until(() => harness.delivery.status('fake')?.held !== undefined);
+    await clock.until(() => harness.delivery.status('fake')?.blocked !== undefined);
     await clock.pass(HOUR_MS);
     destination.react = (events) =>
       events.map(({ tenant }) =>
@@ -202,14 +202,14 @@ describe('a dead letter whose earlier attempt had no answer', () => {
 async function operator(
   settings: DestinationSettings,
   directory: string,
-  ahead: { ms: number },
+  early: { ms: number },
 ): Promise<LiveDelivery & Pick<Harness, 'ledger'>> {
   const ledger = await openTestLedger(directory);
   const fast = createFastClock(TEST_WINDOW_START + 5 * 60_000);
   const clock = {
     ...fast,
-    now: () => fast.now() + ahead.ms,
-    monotonic: () => fast.monotonic() + ahead.ms,
+    now: () => fast.now() + early.ms,
+    monotonic: () => fast.monotonic() + early.ms,
   };
   const live = await startLiveDelivery({ ledger, clock, destinations: [settings] });
   const stop = async (): Promise<void> => {
@@ -245,13 +245,13 @@ test('a receiver that took an event, said nothing, and refused the repeat is not
     options: { url: server.url, secrets: [], headers: new Map(), source: 'control-plane' },
   };
   const directory = temporaryDirectory();
-  const ahead = { ms: 0 };
-  const first = await operator(settings, directory, ahead);
+  const early = { ms: 0 };
+  const first = await operator(settings, directory, early);
   await first.ledger.append({ events: [testEvent({ id: 'evt_1' })] });
   await vi.waitFor(async () => expect(await letters(first, 'webhook')).toHaveLength(1), 20_000);
   await first.stop();
-  ahead.ms = 25 * HOUR_MS;
-  const later = await operator(settings, directory, ahead);
+  early.ms = 25 * HOUR_MS;
+  const later = await operator(settings, directory, early);
   await vi.waitFor(() => expect(later.delivery.status('webhook')?.deadLetters).toBe(1), 20_000);
   expect(await later.delivery.replay('webhook', undefined)).toMatchObject({
     kind: 'wants-force',
@@ -280,14 +280,14 @@ test('Stripe, which took an event, said nothing, and refused the repeat, is aske
     options: stripeOptions(stripe.url, { splitMetersBy: [], autoSubscribe: false }),
   };
   const directory = temporaryDirectory();
-  const ahead = { ms: 0 };
-  const first = await operator(settings, directory, ahead);
+  const early = { ms: 0 };
+  const first = await operator(settings, directory, early);
   await first.ledger.append({ events: [testEvent({ id: 'evt_1' })] });
   await vi.waitFor(async () => expect(await letters(first, 'stripe')).toHaveLength(1), 20_000);
   await first.stop();
-  ahead.ms = 25 * HOUR_MS;
-  const later = await operator(settings, directory, ahead);
-  time.now = () => TEST_WINDOW_START + ahead.ms;
+  early.ms = 25 * HOUR_MS;
+  const later = await operator(settings, directory, early);
+  time.now = () => TEST_WINDOW_START + early.ms;
   await vi.waitFor(() => expect(later.delivery.status('stripe')?.deadLetters).toBe(1), 20_000);
   expect(await later.delivery.replay('stripe', undefined)).toMatchObject({ kind: 'replayed' });
   await vi.waitFor(() => expect(later.delivery.status('stripe')?.deadLetters).toBe(0), 20_000);

@@ -147,7 +147,7 @@ test.each([301, 302, 307, 308])(
     });
     const world = await start(server);
     await world.ledger.append({ events: testWindow(TEST_WINDOW_START, 3) });
-    await vi.waitFor(() => expect(world.delivery.status('webhook')?.held).toBeDefined());
+    await vi.waitFor(() => expect(world.delivery.status('webhook')?.blocked).toBeDefined());
     expect(world.delivery.status('webhook')).toMatchObject({ cursor: 0, delivered: 0 });
     expect(target.requests).toHaveLength(0);
   },

@@ -112,7 +112,7 @@ export interface Alerts {
    * alert would report it, for alerts that never came. `asked` are subjects of which an earlier alert said that
    * they are in trouble; those that it knows nothing of are left out of the answer.
    */
-  standing(asked: readonly string[], signal: AbortSignal): Promise<StandingOutcome>;
+  current(requested: readonly string[], signal: AbortSignal): Promise<CurrentAlertsOutcome>;
   /** Returns which tenants a customer of a billing system is, as that has it itself. */
   tenantsOf?(
     system: DestinationType,
@@ -240,7 +240,7 @@ export type CustomerAnswer =
   | { readonly kind: 'unknown' }
   | { readonly kind: 'failed'; readonly reason: string };
 
-export type StandingOutcome =
+export type CurrentAlertsOutcome =
   /** Alerts without `at` are as of the moment before it was asked. */
   | { readonly kind: 'standing'; readonly alerts: readonly Alert[] }
   /** It cannot be told, such as for want of a permission; it is asked again later all the same. */
@@ -257,16 +257,16 @@ export type PublicKeysOutcome =
   | { readonly kind: 'failed'; readonly reason: string };
 
 /** What a destination said of how its customers stand. */
-export interface Standing {
+export interface CurrentAlerts {
   readonly destination: string;
-  readonly outcome: StandingOutcome;
+  readonly outcome: CurrentAlertsOutcome;
 }
 
 /** Asks every destination of the given types, each about the subjects of its type. */
-export type AskStanding = (
-  asked: ReadonlyMap<DestinationType, readonly string[]>,
+export type QueryCurrentAlerts = (
+  requested: ReadonlyMap<DestinationType, readonly string[]>,
   signal: AbortSignal,
-) => Promise<readonly Standing[]>;
+) => Promise<readonly CurrentAlerts[]>;
 
 /** Usage that was taken and is not billed after all. */
 export interface LateRefusal extends UnbilledUsage {

@@ -16,7 +16,7 @@ import type { FailedStep } from './failed-step.ts';
 export type LatePolicy = 'send' | 'next' | 'credit' | 'hold';
 
 /** Whether late usage is billed by lines of its own. */
-export function isBilledApart(policy: LatePolicy | undefined): policy is LateWay {
+export function isBilledSeparately(policy: LatePolicy | undefined): policy is LateWay {
   return policy === 'next' || policy === 'credit';
 }
 
@@ -97,13 +97,15 @@ export function lateProblem(
 }
 
 /** Billed in whole units, and in thousandths. */
-const WHOLE = new Set('BIF CLP DJF GNF JPY KMF KRW MGA PYG RWF UGX VND VUV XAF XOF XPF'.split(' '));
+const COMPLETE = new Set(
+  'BIF CLP DJF GNF JPY KMF KRW MGA PYG RWF UGX VND VUV XAF XOF XPF'.split(' '),
+);
 
 const THOUSANDTHS = new Set('BHD JOD KWD OMR TND'.split(' '));
 
 /** How many decimals amounts of a currency have. */
 export function decimalsOf(currency: string): number {
   const code = currency.toUpperCase();
-  if (WHOLE.has(code)) return 0;
+  if (COMPLETE.has(code)) return 0;
   return THOUSANDTHS.has(code) ? 3 : 2;
 }

@@ -12,9 +12,9 @@ export function modeProblem(
 ): string | undefined {
   const key = definition.keyMode?.(options);
   if (key === undefined || key.mode === mode) return undefined;
-  const mend =
+  const fix =
     key.mode === 'live'
       ? 'set mode: live (DESTINATIONS_MODE=live for ADAPTERS) to bill customers for real, or give a test key'
       : 'give a live key, or leave mode: test';
-  return `a ${key.mode} key (${key.prefix}…) with mode: "${mode}"; ${mend}`;
+  return `a ${key.mode} key (${key.prefix}…) with mode: "${mode}"; ${fix}`;
 }

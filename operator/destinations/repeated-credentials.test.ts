@@ -18,14 +18,14 @@ let status = 400;
 
 /** The request's own headers, wherever error answers have room for a text. */
 function repeated({ headers }: ReceivedRequest): string {
-  const said = `you sent ${JSON.stringify(headers)} and ${headers.authorization ?? ''}`;
-  const error = { message: said, code: said, type: said, param: said };
+  const stated = `you sent ${JSON.stringify(headers)} and ${headers.authorization ?? ''}`;
+  const error = { message: stated, code: stated, type: stated, param: stated };
   return JSON.stringify({
     error,
-    message: said,
-    code: said,
+    message: stated,
+    code: stated,
     status,
-    error_details: { key: [said] },
+    error_details: { key: [stated] },
   });
 }
 
@@ -74,7 +74,7 @@ test.each(TYPES.flatMap((type) => STATUSES.map((code) => [type, code] as const))
     const { signal } = new AbortController();
     const tenant = testTenant();
     const query = { tenant, metric: 'tenant_instance_hours', from: 0, to: 86_400_000 };
-    const asked = server.requests.length;
+    const requested = server.requests.length;
     const outcomes = [
       await destination.bootstrap(COLLECTOR_METRICS, signal),
       await destination.customers?.provision(tenant, signal),
@@ -84,7 +84,7 @@ test.each(TYPES.flatMap((type) => STATUSES.map((code) => [type, code] as const))
       await destination.alerts?.tenantsOf?.(type, 'customer', signal),
     ];
     await destination.close();
-    expect(server.requests.length).toBeGreaterThan(asked);
+    expect(server.requests.length).toBeGreaterThan(requested);
     const all = JSON.stringify([
       outcomes,
       destination.alerts?.lateRefusals?.(),

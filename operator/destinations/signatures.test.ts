@@ -23,12 +23,12 @@ describe('Stripe', () => {
   const stripe = new Stripe('sk_test_unused');
   const header = (secret: string, timestamp: number, payload = BODY) =>
     stripe.webhooks.generateTestHeaderString({ payload, secret, timestamp });
-  const verdict = (text: string, body?: string) =>
+  const decision = (text: string, body?: string) =>
     stripeAlerts.verify(request({ 'Stripe-Signature': text }, body), SECRETS, NOW).kind;
   const seconds = NOW / 1000;
 
   test.each(['whsec_old', 'whsec_new'])('what the vendor signs with %s is accepted', (secret) => {
-    expect(verdict(header(secret, seconds))).toBe('signed');
+    expect(decision(header(secret, seconds))).toBe('signed');
   });
 
   test.each([
@@ -39,7 +39,7 @@ describe('Stripe', () => {
     [-301, 'refused'],
     [-86_400, 'refused'],
   ])('%i seconds old is %s', (age, expected) => {
-    expect(verdict(header('whsec_new', seconds - age))).toBe(expected);
+    expect(decision(header('whsec_new', seconds - age))).toBe(expected);
   });
 
   test('the vendor’s own code agrees on age and on what is signed', () => {
@@ -64,9 +64,9 @@ describe('Stripe', () => {
   test('one right signature among several is enough, in any order', () => {
     const [time, right] = header('whsec_new', seconds).split(',');
     const wrong = `v1=${'0'.repeat(64)}`;
-    expect(verdict(`${time},${wrong},${right}`)).toBe('signed');
-    expect(verdict(`${right},${time}`)).toBe('signed');
-    expect(verdict(`${time},${wrong}`)).toBe('refused');
+    expect(decision(`${time},${wrong},${right}`)).toBe('signed');
+    expect(decision(`${right},${time}`)).toBe('signed');
+    expect(decision(`${time},${wrong}`)).toBe('refused');
   });
 
   const right = header('whsec_new', seconds);
@@ -82,7 +82,7 @@ describe('Stripe', () => {
     ['nothing', '', BODY, 'unsigned'],
     ['a thousand signatures', `${right}${`,v1=${'0'.repeat(64)}`.repeat(100)}`, BODY, 'unsigned'],
   ])('%s is not accepted', (_, text, body, expected) => {
-    expect(verdict(text, body)).toBe(expected);
+    expect(decision(text, body)).toBe(expected);
   });
 
   test('a missing header is said to be missing', () => {
@@ -96,7 +96,7 @@ describe('Stripe', () => {
 describe('Metronome', () => {
   const sign = (secret: string, date: string, body: string) =>
     createHmac('sha256', secret).update(`${date}\n${body}`).digest('hex');
-  const verdict = (headers: Readonly<Record<string, string>>, body = BODY, now = NOW) =>
+  const decision = (headers: Readonly<Record<string, string>>, body = BODY, now = NOW) =>
     metronomeAlerts.verify(request(headers, body), SECRETS, now).kind;
   const dated = (date: string, secret = 'whsec_new') => ({
     'X-Metronome-Date': date,
@@ -131,7 +131,7 @@ describe('Metronome', () => {
     const headers = dated(at(now));
     const client = new Metronome({ bearerToken: 'unused', webhookSecret: 'whsec_new' });
     expect(client.webhooks.unwrap(BODY, headers)).toStrictEqual(JSON.parse(BODY));
-    expect(verdict(headers, BODY, now)).toBe('signed');
+    expect(decision(headers, BODY, now)).toBe('signed');
   });
 
   test.each([
@@ -140,18 +140,18 @@ describe('Metronome', () => {
     [-300_000, 'signed'],
     [-301_000, 'refused'],
   ])('%i ms old is %s', (age, expected) => {
-    expect(verdict(dated(at(NOW - age)))).toBe(expected);
-    expect(verdict(dated(at(NOW - age), 'whsec_old'))).toBe(expected);
+    expect(decision(dated(at(NOW - age)))).toBe(expected);
+    expect(decision(dated(at(NOW - age), 'whsec_old'))).toBe(expected);
   });
 
   test('the general Date header stands in, and the vendor’s own wins', () => {
     const date = at(NOW);
     const signature = sign('whsec_new', date, BODY);
     const signed = { 'Metronome-Webhook-Signature': signature };
-    expect(verdict({ ...signed, Date: date })).toBe('signed');
+    expect(decision({ ...signed, Date: date })).toBe('signed');
     const other = at(NOW - 1000);
-    expect(verdict({ ...signed, Date: other, 'X-Metronome-Date': date })).toBe('signed');
-    expect(verdict({ ...signed, Date: date, 'X-Metronome-Date': other })).toBe('refused');
+    expect(decision({ ...signed, Date: other, 'X-Metronome-Date': date })).toBe('signed');
+    expect(decision({ ...signed, Date: date, 'X-Metronome-Date': other })).toBe('refused');
   });
 
   test.each([
@@ -160,12 +160,12 @@ describe('Metronome', () => {
     ['a date of another form', { ...dated(new Date(NOW).toISOString()) }],
     ['a signature that is no hash', { ...dated(at(NOW)), 'Metronome-Webhook-Signature': 'yes' }],
   ])('%s is said', (_, headers) => {
-    expect(verdict(headers)).toBe('unsigned');
+    expect(decision(headers)).toBe('unsigned');
   });
 
   test('another body or secret is refused', () => {
-    expect(verdict(dated(at(NOW)), `${BODY} `)).toBe('refused');
-    expect(verdict(dated(at(NOW), 'whsec_wrong'))).toBe('refused');
+    expect(decision(dated(at(NOW)), `${BODY} `)).toBe('refused');
+    expect(decision(dated(at(NOW), 'whsec_wrong'))).toBe('refused');
   });
 });
 
@@ -174,22 +174,22 @@ describe('Lago', () => {
   const signature = 'XsvVDe1j6g507n3f8t+GbXmvpkYY1L/mc3mMv0sMByE=';
   const headers = { 'X-Lago-Signature': signature, 'X-Lago-Unique-Key': 'k1' };
   const secrets = [new Secret('other'), new Secret('lago-hmac-key')];
-  const verdict = (changed: Readonly<Record<string, string>>, text = body) =>
+  const decision = (changed: Readonly<Record<string, string>>, text = body) =>
     lagoAlerts.verify(request({ ...headers, ...changed }, text), secrets, NOW);
 
   test('the published vector is accepted, with and without the algorithm', () => {
-    expect(verdict({}).kind).toBe('signed');
-    expect(verdict({ 'X-Lago-Signature-Algorithm': 'hmac' }).kind).toBe('signed');
+    expect(decision({}).kind).toBe('signed');
+    expect(decision({ 'X-Lago-Signature-Algorithm': 'hmac' }).kind).toBe('signed');
   });
 
   test('another body or key is refused', () => {
-    expect(verdict({}, `${body} `).kind).toBe('refused');
+    expect(decision({}, `${body} `).kind).toBe('refused');
     const wrong = createHmac('sha256', 'wrong').update(body).digest('base64');
-    expect(verdict({ 'X-Lago-Signature': wrong }).kind).toBe('refused');
+    expect(decision({ 'X-Lago-Signature': wrong }).kind).toBe('refused');
   });
 
   test('another algorithm is told', () => {
-    expect(verdict({ 'X-Lago-Signature-Algorithm': 'none' })).toMatchObject({
+    expect(decision({ 'X-Lago-Signature-Algorithm': 'none' })).toMatchObject({
       kind: 'unsigned',
       reason: 'neither hmac nor jwt: X-Lago-Signature-Algorithm header',
     });
@@ -198,7 +198,7 @@ describe('Lago', () => {
   test.each<Record<string, string>>([{ 'X-Lago-Unique-Key': '' }, { 'X-Lago-Signature': 'short' }])(
     '%j is said',
     (bad) => {
-      expect(verdict(bad).kind).toBe('unsigned');
+      expect(decision(bad).kind).toBe('unsigned');
     },
   );
 });
@@ -213,7 +213,7 @@ describe('Lago with its own key', () => {
     const text = `${encode(head)}.${encode(claims)}`;
     return `${text}.${sign('RSA-SHA256', Buffer.from(text), privateKey).toString('base64url')}`;
   };
-  const verdict = (text: string, keys = [pem], sent = body, unique = 'k1') =>
+  const decision = (text: string, keys = [pem], sent = body, unique = 'k1') =>
     lagoAlerts.publicKey?.verify(
       request(
         {
@@ -228,26 +228,26 @@ describe('Lago with its own key', () => {
 
   test('is accepted with any of its keys', () => {
     const another = other.export({ type: 'spki', format: 'pem' }).toString();
-    expect(verdict(token())).toBe('signed');
-    expect(verdict(token(), [another, pem])).toBe('signed');
-    expect(verdict(token(), [another])).toBe('refused');
-    expect(verdict(token(), [])).toBe('refused');
+    expect(decision(token())).toBe('signed');
+    expect(decision(token(), [another, pem])).toBe('signed');
+    expect(decision(token(), [another])).toBe('refused');
+    expect(decision(token(), [])).toBe('refused');
   });
 
   test('is refused with another body than the one that is signed', () => {
-    expect(verdict(token(), [pem], `${body} `)).toBe('refused');
-    expect(verdict(token({ iss: 'x' }))).toBe('refused');
-    expect(verdict(token({ data: JSON.parse(body) }))).toBe('refused');
+    expect(decision(token(), [pem], `${body} `)).toBe('refused');
+    expect(decision(token({ iss: 'x' }))).toBe('refused');
+    expect(decision(token({ data: JSON.parse(body) }))).toBe('refused');
   });
 
   test('does not let a token choose how it is verified', () => {
     const hs = `${encode({ alg: 'HS256' })}.${encode({ data: body })}`;
     const mac = createHmac('sha256', pem).update(hs).digest('base64url');
-    expect(verdict(`${hs}.${mac}`)).toBe('refused');
+    expect(decision(`${hs}.${mac}`)).toBe('refused');
     const none = `${encode({ alg: 'none' })}.${encode({ data: body })}`;
-    expect(verdict(`${none}.AA`)).toBe('refused');
-    expect(verdict(token(undefined, { alg: 'none' }))).toBe('refused');
-    expect(verdict(token(), ['no key'])).toBe('refused');
+    expect(decision(`${none}.AA`)).toBe('refused');
+    expect(decision(token(undefined, { alg: 'none' }))).toBe('refused');
+    expect(decision(token(), ['no key'])).toBe('refused');
   });
 
   test.each([
@@ -255,6 +255,6 @@ describe('Lago with its own key', () => {
     ['an HMAC', 'XsvVDe1j6g507n3f8t+GbXmvpkYY1L/mc3mMv0sMByE=', 'k1'],
     ['no unique key', token(), ''],
   ])('%s is said', (_, text, unique) => {
-    expect(verdict(text, [pem], body, unique)).toBe('unsigned');
+    expect(decision(text, [pem], body, unique)).toBe('unsigned');
   });
 });

@@ -13,7 +13,7 @@ interface ControlPlaneLabels {
 }
 
 /** Whether labels that anybody can write name a part of a control plane. */
-export function looksLikeControlPlane({ app, claim }: ControlPlaneLabels): boolean {
+export function hasControlPlaneLabels({ app, claim }: ControlPlaneLabels): boolean {
   if (claim !== undefined && readClaim(claim).part === 'control-plane') return true;
   return isApp(CONTROL_PLANE_APPS, app) || isApp(CONTROL_PLANE_HELPER_APPS, app);
 }

@@ -53,7 +53,7 @@ export interface OverrideUse {
   /** Ids of tenant clusters, sorted. */
   readonly applied: readonly string[];
   /** Where another override of equal specificity, being older, holds instead. */
-  readonly conflicts: readonly { readonly cluster: string; readonly heldBy: string }[];
+  readonly conflicts: readonly { readonly cluster: string; readonly overriddenBy: string }[];
 }
 
 /** One discovery round, given what all sources hold (docs/explanation/discovery.md#how-tenant-clusters-are-found). */
@@ -104,7 +104,7 @@ export function discover(input: DiscoverInput): Discovered {
 }
 
 /** What its metadata say; other kinds than vCluster say it themselves. */
-function saidNodeMode({ source }: Candidate, values: MetadataValues): NodeMode | undefined {
+function statedNodeMode({ source }: Candidate, values: MetadataValues): NodeMode | undefined {
   return source === 'workload' ? values['node-mode'] : undefined;
 }
 
@@ -150,7 +150,7 @@ function describe(input: DescribeInput): TenantCluster {
   const { applied, beaten } = overridesOf(input);
   for (const { name: override } of applied) input.uses.get(override)?.applied.push(id);
   for (const { override, by } of beaten) {
-    input.uses.get(override.name)?.conflicts.push({ cluster: id, heldBy: by.name });
+    input.uses.get(override.name)?.conflicts.push({ cluster: id, overriddenBy: by.name });
   }
 
   const project = overridden(applied, 'project') ?? values.project ?? candidate.project;
@@ -184,7 +184,7 @@ function describe(input: DescribeInput): TenantCluster {
     planChange: overridden(applied, 'planChange'),
     billing: overridden(applied, 'billing'),
     instance: instance?.name,
-    nodeMode: saidNodeMode(candidate, values) ?? candidate.nodeMode,
+    nodeMode: statedNodeMode(candidate, values) ?? candidate.nodeMode,
     ...billingDetails(values, customerIdKeys),
     ...(values.machines === true && { machines: true }),
     excluded: overridden(applied, 'exclude') ?? values.exclude ?? false,

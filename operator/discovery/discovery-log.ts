@@ -46,13 +46,13 @@ export class DiscoveryLog {
     this.#isFirst = false;
   }
 
-  failed(reason: string, kept: number): void {
+  failed(reason: string, stored: number): void {
     const now = this.#clock.monotonic();
     const last = this.#failure;
     if (last?.reason === reason && now - last.at < REPEAT_FAILURE_MS) return;
     this.#failure = { reason, at: now };
     this.#logger.error(
-      `[discovery] failed: ${reason}; keeping ${kept} tenant cluster(s) as they were`,
+      `[discovery] failed: ${reason}; keeping ${stored} tenant cluster(s) as they were`,
     );
   }
 

@@ -30,7 +30,7 @@ interface DiscoveryOptions {
   /** The namespace that the operator runs in, which is no tenant's. */
   readonly ownNamespace?: string;
   /** TENANT_CLUSTERS_FILE, where there is one. */
-  readonly external?: Pick<ExternalFile, 'look'>;
+  readonly external?: Pick<ExternalFile, 'poll'>;
   /** Ids of customers that are still billed for what a tenant cluster left behind. */
   readonly stillBilled?: () => readonly string[];
   readonly clock: Clock;
@@ -89,15 +89,15 @@ export class Discovery {
     const leave = this.#options.settings.subscribe(() => this.request());
     await this.#waitForSources(signal);
     while (!signal.aborted) {
-      await this.round();
+      await this.runPass();
       await this.#rest(signal);
     }
     leave();
   }
 
   /** One round. A failed one changes nothing of what is known. */
-  async round(): Promise<DiscoveryOutcome> {
-    const last = await this.#look().catch((error: unknown) => failed(errorText(error)));
+  async runPass(): Promise<DiscoveryOutcome> {
+    const last = await this.#poll().catch((error: unknown) => failed(errorText(error)));
     if (last.kind === 'failed') this.#log.failed(last.reason, this.#found.clusters.length);
     this.#last = last;
     return last;
@@ -160,7 +160,7 @@ export class Discovery {
   }
 
   /** Looks at what there was before the latest departures first, so that what came and went since is found. */
-  async #look(): Promise<DiscoveryOutcome> {
+  async #poll(): Promise<DiscoveryOutcome> {
     const departed = this.#departures.list();
     if (departed.length > 0) {
       const before = await this.#attempt(departed);
@@ -173,7 +173,7 @@ export class Discovery {
   async #attempt(departed: readonly Departed[]): Promise<DiscoveryOutcome> {
     const { sources, clock } = this.#options;
     const memory = (this.#memory ??= await this.#recall());
-    const external = (await this.#options.external?.look()) ?? { clusters: [], problems: [] };
+    const external = (await this.#options.external?.poll()) ?? { clusters: [], problems: [] };
     const settings = this.#options.settings.current();
     const state = sourcesState(sources, settings.discovery.sources);
     if (state.kind === 'failed') return state;

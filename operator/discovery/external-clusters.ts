@@ -155,5 +155,5 @@ function problemLine(
   problem: Exclude<Parsed<unknown>, { kind: 'value' }>,
   input: string,
 ): string {
-  return `line ${line}: ${field}: ${problem.what}: ${quote(problem.input ?? input)}; ${problem.mend}`;
+  return `line ${line}: ${field}: ${problem.what}: ${quote(problem.input ?? input)}; ${problem.fix}`;
 }

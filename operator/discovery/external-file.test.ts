@@ -30,7 +30,7 @@ test('external tenant clusters stand beside those of the host, with ids of their
   await mount('1', EDGE + LAB);
   const rig = rigOf();
   rig.add('tenant-a', 'a');
-  await rig.discovery.round();
+  await rig.discovery.runPass();
   expect(
     rig.discovery.clusters().map(({ id, source, tenant, displayName, kubeconfigFile }) => ({
       id,
@@ -67,9 +67,9 @@ test('external tenant clusters stand beside those of the host, with ids of their
 test('a broken file, or none, offboards whom the last good one listed', async () => {
   await mount('1', EDGE + LAB);
   const rig = rigOf();
-  await rig.discovery.round();
+  await rig.discovery.runPass();
   await mount('2', '- {name: edge}');
-  await rig.discovery.round();
+  await rig.discovery.runPass();
   expect(rig.discovery.clusters().map(({ id }) => id)).toEqual(['external-edge', 'external-lab']);
   expect(rig.discovery.problems()).toEqual([
     expect.stringMatching(
@@ -78,7 +78,7 @@ test('a broken file, or none, offboards whom the last good one listed', async ()
   ]);
   await rm(join(directory, '..data'));
   const restarted = rig.restart();
-  expect((await restarted.round()).kind).toBe('found');
+  expect((await restarted.runPass()).kind).toBe('found');
   expect(restarted.clusters().map(({ id }) => id)).toEqual(['external-edge', 'external-lab']);
   expect(restarted.problems()[0]).toContain(
     'cannot be read (ENOENT); check the path and its mount',
@@ -88,11 +88,11 @@ test('a broken file, or none, offboards whom the last good one listed', async ()
 test('a list that changes under its link is not noticed', async () => {
   await mount('1', EDGE);
   const rig = rigOf();
-  await rig.discovery.round();
+  await rig.discovery.runPass();
   const [before] = rig.discovery.clusters();
   await rig.clock.advance(60_000);
   await mount('2', LAB + EDGE.replace('acme', 'initech'));
-  await rig.discovery.round();
+  await rig.discovery.runPass();
   const [edge, lab] = rig.discovery.clusters();
   expect(edge?.tenant).toBe('initech');
   expect(edge?.createdAt).toBe(before?.createdAt);
@@ -103,14 +103,14 @@ test('a list that changes under its link is not noticed', async () => {
 test('a removed entry is offboarded like any tenant cluster, and not before its grace', async () => {
   await mount('1', EDGE);
   const rig = rigOf();
-  await rig.discovery.round();
+  await rig.discovery.runPass();
   await mount('2', '[]');
-  await rig.discovery.round();
+  await rig.discovery.runPass();
   expect(rig.discovery.offboarded()).toEqual([]);
   // The only tenant is all tenants, so its grace counts twice.
   for (let hours = 0; hours < 3; hours += 1) {
     await rig.clock.advance(3_600_000);
-    await rig.discovery.round();
+    await rig.discovery.runPass();
   }
   expect(rig.discovery.offboarded().map(({ tenant }) => tenant.id)).toEqual(['acme']);
 });

@@ -43,7 +43,7 @@ export class ExternalFile {
    * Reads it again. Returns the clusters of the last good list, and what is wrong with the file as it is. Rejects only
    * when the records cannot be read or written.
    */
-  async look(): Promise<{
+  async poll(): Promise<{
     readonly clusters: readonly ListedCluster[];
     readonly problems: readonly string[];
   }> {

@@ -20,10 +20,10 @@ export function findTenants(
   const given = new Map<string, Candidate>();
   for (const source of sources.filter(({ name }) => host.settings.sources.includes(name))) {
     const found = source.find(host);
-    const claimed = found.candidates.flatMap(wholeNamespacesOf);
+    const claimed = found.candidates.flatMap(completeNamespacesOf);
     if (source.name === 'namespaces') {
       for (const each of found.candidates) {
-        for (const name of wholeNamespacesOf(each)) given.set(name, each);
+        for (const name of completeNamespacesOf(each)) given.set(name, each);
       }
     }
     const left = found.candidates.flatMap((candidate) => withoutTaken(candidate, taken));
@@ -32,7 +32,7 @@ export function findTenants(
     for (const name of found.refusedNamespaces) refusedNamespaces.add(name);
     const homes = left.flatMap(({ namespace }) => (namespace === '' ? [] : namespace));
     for (const name of homes) (source.claim === undefined ? taken : shared).add(name);
-    for (const name of left.flatMap(wholeNamespacesOf)) taken.add(name);
+    for (const name of left.flatMap(completeNamespacesOf)) taken.add(name);
     for (const name of found.refusedNamespaces) taken.add(name);
   }
   problems.push(...sharedNamespaceProblems(candidates));
@@ -50,7 +50,7 @@ function withNamespaceTenants(
   });
 }
 
-function wholeNamespacesOf({ syncedNamespaces = [] }: Candidate): readonly string[] {
+function completeNamespacesOf({ syncedNamespaces = [] }: Candidate): readonly string[] {
   return syncedNamespaces.map(({ name }) => name);
 }
 

@@ -74,7 +74,7 @@ export function readMetadata(
         values[key] = parsed.value;
         break;
       }
-      problems.push(`${where} ${label}: ${parsed.what}: ${quote(input)}; ${parsed.mend}`);
+      problems.push(`${where} ${label}: ${parsed.what}: ${quote(input)}; ${parsed.fix}`);
     }
   }
   // Each value was made by the parser of its own key.

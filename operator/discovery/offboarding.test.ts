@@ -18,13 +18,13 @@ function fleet(size: number): readonly string[] {
 
 /** Rounds at given minutes; says which were offboarded in each. */
 function simulate(
-  rounds: readonly (readonly [minute: number, present: readonly string[], unmetered?: string[]])[],
+  passes: readonly (readonly [minute: number, present: readonly string[], unmetered?: string[]])[],
   graceMs = GRACE,
 ) {
   let known: KnownTenants = new Map();
   const log: string[] = [];
   let held = { count: 0, of: 0 };
-  for (const [minute, present, unmetered = []] of rounds) {
+  for (const [minute, present, unmetered = []] of passes) {
     const roster = { tenants: present.map(tenant), staying: new Set(unmetered) };
     const step = stepOffboarding(known, roster, START + minute * MINUTE, graceMs);
     known = step.known;
@@ -81,7 +81,7 @@ describe('a customer is offboarded too early', () => {
   });
 
   test('a return starts the grace anew', () => {
-    const rounds = [
+    const passes = [
       [0, TEN],
       [1, NINE],
       [30, TEN],
@@ -89,8 +89,8 @@ describe('a customer is offboarded too early', () => {
       [61, NINE],
       [90, NINE],
     ] as const;
-    expect(simulate(rounds).log).toStrictEqual([]);
-    expect(simulate([...rounds, [91, NINE]]).log).toStrictEqual(['91: t9 offboarded']);
+    expect(simulate(passes).log).toStrictEqual([]);
+    expect(simulate([...passes, [91, NINE]]).log).toStrictEqual(['91: t9 offboarded']);
   });
 
   test('tenant clusters that are merely excluded from metering are not gone', () => {
@@ -128,26 +128,26 @@ describe('a fault that hides many customers at once ends their subscriptions', (
     expect(left.log).toStrictEqual(['61: t8 offboarded', '61: t9 offboarded']);
 
     const seven = fleet(7);
-    const rounds = [
+    const passes = [
       [0, TEN],
       [1, seven],
       [2, seven],
       [61, seven],
       [120, seven],
     ] as const;
-    expect(simulate(rounds)).toMatchObject({ log: [], held: { count: 3, of: 10 } });
-    expect(simulate([...rounds, [121, seven]]).log.length).toBe(3);
+    expect(simulate(passes)).toMatchObject({ log: [], held: { count: 3, of: 10 } });
+    expect(simulate([...passes, [121, seven]]).log.length).toBe(3);
   });
 
   test('also when they trickle away over several rounds', () => {
-    const rounds = [
+    const passes = [
       [0, TEN],
       [1, fleet(8)],
       [2, fleet(6)],
       [3, fleet(6)],
       [62, fleet(6)],
     ] as const;
-    expect(simulate(rounds)).toMatchObject({ log: [], held: { count: 4, of: 10 } });
+    expect(simulate(passes)).toMatchObject({ log: [], held: { count: 4, of: 10 } });
   });
 
   test('those that were held and return are just there again', () => {
@@ -163,15 +163,15 @@ describe('a fault that hides many customers at once ends their subscriptions', (
   });
 
   test('when all vanish, nobody goes before two graces', () => {
-    const rounds = [
+    const passes = [
       [0, TEN],
       [1, []],
       [2, []],
       [61, []],
       [120, []],
     ] as const;
-    expect(simulate(rounds).log).toStrictEqual([]);
-    expect(simulate([...rounds, [121, []]]).log.length).toBe(10);
+    expect(simulate(passes).log).toStrictEqual([]);
+    expect(simulate([...passes, [121, []]]).log.length).toBe(10);
   });
 });
 
@@ -200,11 +200,11 @@ test('offboarded customers are remembered for ever', () => {
 });
 
 test('whatever comes and goes, no customer is offboarded within the grace of being seen', () => {
-  const rounds = array(tuple(integer({ min: 1, max: 40 }), array(boolean(), { maxLength: 6 })), {
+  const passes = array(tuple(integer({ min: 1, max: 40 }), array(boolean(), { maxLength: 6 })), {
     maxLength: 40,
   });
   assert(
-    property(rounds, (steps) => {
+    property(passes, (steps) => {
       let known: KnownTenants = new Map();
       let now = START;
       const seen = new Map<string, number>();

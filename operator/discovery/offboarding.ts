@@ -38,7 +38,7 @@ export interface OffboardingStep {
   readonly held: { readonly count: number; readonly of: number };
 }
 
-const ROUNDS_NEEDED = 2;
+const PASSES_NEEDED = 2;
 /** A larger share than this vanishing at once is more likely a fault than so many departures (docs/explanation/discovery.md#offboarding). */
 const HELD_SHARE = 1 / 5;
 /** By then every destination has long finished with an offboarded customer (docs/explanation/delivery.md#tenants). */
@@ -80,7 +80,7 @@ export function stepOffboarding(
     }
     if (entry.presence.kind === 'present') vanished++;
     if (isForgotten(entry.presence, now)) continue;
-    const presence = oneMoreRound(entry.presence, now);
+    const presence = oneMorePass(entry.presence, now);
     // The many that are gone stay the same objects, so that comparing them costs nothing.
     next.set(id, presence === entry.presence ? entry : { ...entry, presence });
   }
@@ -94,7 +94,7 @@ export function stepOffboarding(
     if (presence.kind !== 'missing') continue;
     const waiting = hold ? { ...presence, held: true } : presence;
     const due = waiting.since + graceMs * (waiting.held ? 2 : 1);
-    if (waiting.rounds >= ROUNDS_NEEDED && now >= due) {
+    if (waiting.rounds >= PASSES_NEEDED && now >= due) {
       next.set(id, { tenant, presence: { kind: 'offboarded', at: now } });
       offboarded.push(tenant);
       continue;
@@ -120,10 +120,10 @@ export function acceptOffboardings(
   );
 }
 
-function oneMoreRound(presence: Presence, now: number): Presence {
+function oneMorePass(presence: Presence, now: number): Presence {
   if (presence.kind === 'offboarded') return presence;
   if (presence.kind === 'present') return { kind: 'missing', since: now, rounds: 1, held: false };
-  return { ...presence, rounds: Math.min(presence.rounds + 1, ROUNDS_NEEDED) };
+  return { ...presence, rounds: Math.min(presence.rounds + 1, PASSES_NEEDED) };
 }
 
 function isForgotten(presence: Presence, now: number): boolean {

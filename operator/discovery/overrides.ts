@@ -62,8 +62,8 @@ export function overriddenMetering(
   const merged = applied
     .toReversed()
     .reduce((below, override) => ({ ...below, ...override.metering }), metering);
-  const kept = Object.entries(merged).filter(([key]) => TENANT_METERING.has(key));
-  return Object.fromEntries(kept) as TenantMeteringSettings;
+  const stored = Object.entries(merged).filter(([key]) => TENANT_METERING.has(key));
+  return Object.fromEntries(stored) as TenantMeteringSettings;
 }
 
 function matches({ namespace, name, labels }: OverrideTarget, match: TenantMatch): boolean {

@@ -94,8 +94,8 @@ export function namespacesOf({
   namespace,
   syncedNamespaces = [],
 }: Pick<TenantCluster, 'namespace' | 'syncedNamespaces'>): readonly string[] {
-  const whole = syncedNamespaces.map(({ name }) => name);
-  return namespace === '' && whole.length > 0 ? whole : [namespace, ...whole];
+  const complete = syncedNamespaces.map(({ name }) => name);
+  return namespace === '' && complete.length > 0 ? complete : [namespace, ...complete];
 }
 
 /** Those of some tenant clusters that have a host namespace. */

@@ -55,7 +55,7 @@ function customerKey([type, id]: readonly [DestinationType, string]): string {
 
 /** Tenants in one line of a problem. */
 const MOST_NAMED = 5;
-const MEND_SHARED =
+const FIX_SHARED =
   'name it for one tenant only; tenant clusters that one customer pays for need the same key tenant';
 
 /** One line for each customer id that {@link tenantsOf} refused. */
@@ -70,7 +70,7 @@ export function sharedIdProblems(tenants: readonly Tenant[]): string[] {
     const who = claimed.map(({ tenant }) => quote(tenant)).slice(0, MOST_NAMED);
     const more = claimed.length > who.length ? ` and ${claimed.length - who.length} more` : '';
     return [
-      `${first.type} customer id of several tenants, refused for all: ${who.join(', ')}${more}: ${quote(first.id)}; ${MEND_SHARED}`,
+      `${first.type} customer id of several tenants, refused for all: ${who.join(', ')}${more}: ${quote(first.id)}; ${FIX_SHARED}`,
     ];
   });
 }

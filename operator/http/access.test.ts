@@ -50,13 +50,13 @@ describe('with API_TOKEN and INGEST_TOKEN', () => {
 
   test('behind a proxy that takes Authorization away: reading works with the other header, and a wrong one is none', async () => {
     await using server = await startTestServer();
-    const asked = async (headers: Readonly<Record<string, string>>): Promise<number> =>
+    const requested = async (headers: Readonly<Record<string, string>>): Promise<number> =>
       (await server.call('GET', '/api/v1/status', { headers })).status;
-    expect(await asked({ 'x-meterfeed-token': API_TOKEN })).toBe(200);
-    expect(await asked({ 'x-meterfeed-token': 'wrong' })).toBe(401);
-    expect(await asked({ 'x-meterfeed-token': '' })).toBe(401);
-    expect(await asked({ 'x-meterfeed-token': INGEST_TOKEN })).toBe(403);
-    expect(await asked({ authorization: 'Bearer wrong', 'x-meterfeed-token': API_TOKEN })).toBe(
+    expect(await requested({ 'x-meterfeed-token': API_TOKEN })).toBe(200);
+    expect(await requested({ 'x-meterfeed-token': 'wrong' })).toBe(401);
+    expect(await requested({ 'x-meterfeed-token': '' })).toBe(401);
+    expect(await requested({ 'x-meterfeed-token': INGEST_TOKEN })).toBe(403);
+    expect(await requested({ authorization: 'Bearer wrong', 'x-meterfeed-token': API_TOKEN })).toBe(
       401,
     );
   });

@@ -39,7 +39,7 @@ interface AccessOptions {
 
 type Refusal = 'unknown' | 'ended' | 'not-allowed-here';
 
-interface Gate {
+interface Guard {
   readonly access: Access;
   /** Undefined where tenants' own tokens are refused. */
   readonly tenantScope: TenantScope | undefined;
@@ -73,10 +73,10 @@ export function createAccess(
       if (reason === 'ended') return ended();
       return reason === 'unknown' ? unauthorized() : wrongToken(access);
     };
-    const gate = { access, tenantScope, tokens, checks: checksOf(tokens), refuse, checkSigned };
-    const signed = admit(gate, request, response);
+    const guard = { access, tenantScope, tokens, checks: checksOf(tokens), refuse, checkSigned };
+    const signed = admit(guard, request, response);
     // Whoever has no signed token does not wait for one.
-    if (signed !== undefined) return admitTenant(gate, signed, request, response, next);
+    if (signed !== undefined) return admitTenant(guard, signed, request, response, next);
     next();
     return undefined;
   };
@@ -105,7 +105,7 @@ export function ingestScope(response: Response): Pick<IngestToken, 'metrics' | '
 
 /** Throws the {@link Problem} that keeps the client out. Gives a token that has to be looked at as a tenant's own. */
 function admit(
-  { access, tokens, checks, refuse }: Gate,
+  { access, tokens, checks, refuse }: Guard,
   request: Request,
   response: Response,
 ): string | undefined {
@@ -131,7 +131,7 @@ function admit(
 
 /** Throws the {@link Problem} that keeps a tenant out; whoever comes through sees that tenant only. */
 async function admitTenant(
-  { access, tenantScope, refuse, checkSigned }: Gate,
+  { access, tenantScope, refuse, checkSigned }: Guard,
   token: string,
   request: Request,
   response: Response,

@@ -155,11 +155,11 @@ test('what an event counts as, who corrected it and where that would go can be a
   await ledger.append({ events: [other, mistaken] });
   const { destinations } = quietViews(() => server.settings);
   const list = () => ['well', 'gone'].map((name) => ({ ...WELL, name }));
-  const correctionOutlook: DestinationsView['correctionOutlook'] = async (name, { sequence }) =>
-    name === 'well' && sequence === 2 ? { standing: 'delivered', takesNegative: false } : undefined;
+  const correctionPrediction: DestinationsView['predictCorrection'] = async (name, { sequence }) =>
+    name === 'well' && sequence === 2 ? { state: 'delivered', takesNegative: false } : undefined;
   await using server: TestServer = await startTestServer({
     ledger,
-    views: { destinations: { ...destinations, list, correctionOutlook } },
+    views: { destinations: { ...destinations, list, predictCorrection: correctionPrediction } },
   });
   const ask = (id: string, token?: string) =>
     server.call('GET', `/api/v1/events/${id}/corrections`, { ...(token && { token }) });

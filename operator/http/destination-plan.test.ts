@@ -17,7 +17,7 @@ function serverWith(comparePrices: DestinationsView['comparePrices'], pricesKnow
 
 describe('the plan of a destination', () => {
   test('has every kind of difference, and counts what is as it should be', async () => {
-    const asked: PriceQuestion[] = [];
+    const requested: PriceQuestion[] = [];
     const differences: readonly PriceDifference[] = [
       { kind: 'same', price: 'a', place: 'm', id: '1' },
       { kind: 'create', price: 'b', place: 'm{sku="b"}', wanted: flat(2.5, 100) },
@@ -40,7 +40,7 @@ describe('the plan of a destination', () => {
       { kind: 'impossible', price: 'f', place: 'm{sku="f"}', why: 'it cannot' },
     ];
     await using server = await serverWith(async (_name, question) => {
-      asked.push(question);
+      requested.push(question);
       const books = [{ book: 'gold', currency: 'EUR', plan: 'gold-eu', exists: true, differences }];
       return { kind: 'compared', books };
     });
@@ -86,7 +86,7 @@ describe('the plan of a destination', () => {
     });
     await server.call('GET', `${PATH}?day=2026-12-01`, { token: API_TOKEN });
     const { defaultPlanCode: defaultPlan } = settings.billing;
-    expect(asked).toStrictEqual([
+    expect(requested).toStrictEqual([
       { books: [], defaultPlan, day: '2026-11-21' },
       { books: [], defaultPlan, day: '2026-12-01' },
     ]);
@@ -113,14 +113,14 @@ describe('the plan of a destination', () => {
   });
 
   test('waits until the price books are read, and is for those with a token', async () => {
-    let asked = 0;
+    let requested = 0;
     const compare: DestinationsView['comparePrices'] = async () => {
-      asked += 1;
+      requested += 1;
       return { kind: 'compared', books: [] };
     };
     await using server = await serverWith(compare, false);
     expect((await server.call('GET', PATH, { token: API_TOKEN })).status).toBe(503);
     expect((await server.call('GET', PATH)).status).toBe(401);
-    expect(asked).toBe(0);
+    expect(requested).toBe(0);
   });
 });

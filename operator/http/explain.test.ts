@@ -34,7 +34,7 @@ const explanation: Explanation = {
     [0, 'uid-p', 'p', 0, 15_000, 60_000, 0.0125, 0],
     [0, 'uid-p', 'p', 0, -15_000, 0, 0.004166667, 1],
   ],
-  rest: { count: 0, quantity: 0 },
+  remainder: { count: 0, quantity: 0 },
 };
 
 async function serverWith(find: NonNullable<Views['explanations']>['find']) {

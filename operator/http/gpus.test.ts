@@ -74,7 +74,7 @@ const RESOURCES = new Map<unknown, string>([
 const at = (seconds: number): number => START + seconds * 1000;
 
 /** Tells what happens up to a moment, in order. */
-function told({ nodes, pods }: typeof fleet extends fc.Arbitrary<infer T> ? T : never) {
+function reported({ nodes, pods }: typeof fleet extends fc.Arbitrary<infer T> ? T : never) {
   const events: { readonly at: number; readonly tell: (world: World) => void }[] = [];
   for (const [index, { shape, dedicated, downFrom, missing }] of nodes.entries()) {
     const labels: Record<string, string> = dedicated
@@ -114,18 +114,18 @@ test('in every window of any fleet what tenants and nobody have comes to what is
       const write = gpuWriter(ledger, createManualClock(at(300)));
       const world = createWorld();
       world.clusters([cluster('a'), cluster('b', {}, { namespace: 'tenant-b' })]);
-      const happenings = told(generated);
+      const happenings = reported(generated);
       for (let start = START; start < at(300); start += MINUTE) {
         while ((happenings[0]?.at ?? Infinity) <= start + MINUTE) happenings.shift()?.tell(world);
-        const { findings } = world.close(start, start + MINUTE);
-        await write.shares(start, shareRows([findings]));
+        const { diagnostics } = world.close(start, start + MINUTE);
+        await write.shares(start, shareRows([diagnostics]));
       }
       await using server = await startTestServer({ ledger });
       const range = `from=${new Date(START).toISOString()}&to=${new Date(at(300)).toISOString()}`;
       const byTenant = await ask(server, `${range}&group_by=window,gpu_type,tenant`);
-      const whole = await ask(server, `${range}&group_by=window,gpu_type`);
-      expect(new Set(whole.rows.map(({ window }) => window)).size).toBe(5);
-      for (const { window, gpu_type: model, delivered, healthy, installed } of whole.rows) {
+      const complete = await ask(server, `${range}&group_by=window,gpu_type`);
+      expect(new Set(complete.rows.map(({ window }) => window)).size).toBe(5);
+      for (const { window, gpu_type: model, delivered, healthy, installed } of complete.rows) {
         expect(delivered).toBe(installed);
         const own = byTenant.rows.filter((row) => row.window === window && row.gpu_type === model);
         const rounding = own.length * 0.5e-9 + 1e-12;
@@ -138,7 +138,7 @@ test('in every window of any fleet what tenants and nobody have comes to what is
           expect(row.healthy).toBeLessThanOrEqual(row.delivered);
         }
       }
-      for (const total of whole.totals) expect(total.delivered).toBe(total.installed);
+      for (const total of complete.totals) expect(total.delivered).toBe(total.installed);
       await ledger.close();
     }),
     { numRuns: 25 },
@@ -277,9 +277,9 @@ test('a range that reaches further back than is kept says so, and so does the pa
   await write.shares(old + 10 * MINUTE, [gpuShare('acme', H100, [1, 1, 1, 1])]);
   await write.shares(NOW - 2 * HOUR, [gpuShare('acme', H100, [1, 1, 1, 1])]);
   await using server = await startTestServer({ ledger });
-  const whole = await ask(server, 'from=2026-11-18T08:00:00Z&to=2026-11-18T09:00:00Z');
-  expect(whole.rows).toMatchObject([{ tenant: 'acme', delivered: 1 }]);
-  expect(whole.note).toBeUndefined();
+  const complete = await ask(server, 'from=2026-11-18T08:00:00Z&to=2026-11-18T09:00:00Z');
+  expect(complete.rows).toMatchObject([{ tenant: 'acme', delivered: 1 }]);
+  expect(complete.note).toBeUndefined();
   const part = await ask(server, 'from=2026-11-18T08:05:00Z&to=2026-11-18T08:30:00Z');
   expect(part.rows).toEqual([]);
   expect(part.note).toContain('no longer kept');

@@ -62,18 +62,18 @@ async function openSockets(
 }
 
 /** The status that another client of this machine gets, one that none of the sockets is from. */
-function askFromElsewhere(port: number, path: string): Promise<number> {
+function queryFromElsewhere(port: number, path: string): Promise<number> {
   return new Promise((resolve, reject) => {
-    const asked = request(
+    const requested = request(
       { host: '127.0.0.1', port, path, localAddress: '127.0.0.2', agent: false, timeout: 4000 },
       (answer) => {
         answer.resume();
         resolve(answer.statusCode ?? 0);
       },
     );
-    asked.once('timeout', () => asked.destroy(new Error('no answer')));
-    asked.once('error', reject);
-    asked.end();
+    requested.once('timeout', () => requested.destroy(new Error('no answer')));
+    requested.once('error', reject);
+    requested.end();
   });
 }
 
@@ -106,9 +106,9 @@ test('webhooks that send all they announce but its last byte fill 16 MiB of thei
 test('1,024 idle sockets of one address take no place of others, and the probes have a port apart', async () => {
   await using server = await startTestServer({ environment: { PROBE_ADDR: '127.0.0.1:0' } });
   using _idle = await openSockets(server.port, DEFAULT_LIMITS.maxConnections, '');
-  expect(await askFromElsewhere(server.port, '/healthz')).toBe(200);
+  expect(await queryFromElsewhere(server.port, '/healthz')).toBe(200);
   for (const path of ['/healthz', '/readyz', '/readyz?verbose']) {
-    expect(await askFromElsewhere(server.probePort, path)).toBe(200);
+    expect(await queryFromElsewhere(server.probePort, path)).toBe(200);
   }
   const refused = await server.metrics.getSingleMetricAsString(
     'meterfeed_http_refused_connections_total',
@@ -122,9 +122,9 @@ test('the probe port tells of health and of nothing else, and idle sockets do no
   await using server = await startTestServer({ environment: { PROBE_ADDR: '127.0.0.1:0' } });
   using _idle = await openSockets(server.probePort, 200, '');
   for (const path of ['/', '/metrics', '/api/v1/status', '/api/v1/events']) {
-    expect([path, await askFromElsewhere(server.probePort, path)]).toStrictEqual([path, 404]);
+    expect([path, await queryFromElsewhere(server.probePort, path)]).toStrictEqual([path, 404]);
   }
-  expect(await askFromElsewhere(server.probePort, '/healthz')).toBe(200);
+  expect(await queryFromElsewhere(server.probePort, '/healthz')).toBe(200);
 });
 
 test('a place of an address is free again when its connection ends', async () => {
@@ -149,12 +149,12 @@ function attack(port: number, agent: Agent, index: number): Promise<number> {
   ];
   const { body = '', ...wish } = attacks[index % attacks.length] ?? { path: '/' };
   return new Promise((resolve, reject) => {
-    const asked = request({ host: '127.0.0.1', port, agent, ...wish }, (answer) => {
+    const requested = request({ host: '127.0.0.1', port, agent, ...wish }, (answer) => {
       answer.resume();
       answer.once('end', () => resolve(answer.statusCode ?? 0));
     });
-    asked.once('error', reject);
-    asked.end(body);
+    requested.once('error', reject);
+    requested.end(body);
   });
 }
 
@@ -178,14 +178,14 @@ test('10,000 hostile requests are refused, and probes, pushes and reads answered
       attack(server.port, agent, round * 100 + index),
     );
     const push = { token: INGEST_TOKEN, body: { ...event, resource_id: `r${round}` } };
-    const asked = [
-      askFromElsewhere(server.probePort, '/healthz'),
-      askFromElsewhere(server.probePort, '/readyz'),
+    const requested = [
+      queryFromElsewhere(server.probePort, '/healthz'),
+      queryFromElsewhere(server.probePort, '/readyz'),
       server.call('POST', '/api/v1/events', push).then(({ status }) => status),
       server.call('GET', '/api/v1/status', { token: API_TOKEN }).then(({ status }) => status),
     ];
     for (const status of await Promise.all(hostile)) seen.set(status, (seen.get(status) ?? 0) + 1);
-    honest.push(...(await Promise.all(asked)));
+    honest.push(...(await Promise.all(requested)));
   }
   agent.destroy();
   expect(new Set(honest)).toStrictEqual(new Set([200]));

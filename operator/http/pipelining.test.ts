@@ -1,6 +1,6 @@
 import { connect } from 'node:net';
 import { expect, test } from 'vitest';
-import { MOST_REQUESTS_AHEAD } from './pipelining.ts';
+import { MOST_REQUESTS_EARLY } from './pipelining.ts';
 import { INGEST_TOKEN, startTestServer } from './testing/test-server.ts';
 
 const LINE_ENDS = ['\r\n', '\n'];
@@ -8,13 +8,13 @@ const LINE_ENDS = ['\r\n', '\n'];
 /** Sends a text, and gives how many answers came until the connection was closed. */
 function answersTo(port: number, text: string): Promise<number> {
   return new Promise((resolve) => {
-    let told = '';
+    let reported = '';
     const socket = connect(port, '127.0.0.1');
     socket.on('error', () => undefined);
     socket.on('data', (answer: Buffer) => {
-      told += answer.toString('latin1');
+      reported += answer.toString('latin1');
     });
-    socket.once('close', () => resolve(told.split('HTTP/1.1 200 OK').length - 1));
+    socket.once('close', () => resolve(reported.split('HTTP/1.1 200 OK').length - 1));
     socket.write(text);
   });
 }
@@ -36,8 +36,8 @@ test.each(LINE_ENDS)('2,000 requests in one packet cost nobody his turn: %j', as
 test('a client that is a few requests ahead gets its answers', async () => {
   await using server = await startTestServer();
   const last = 'GET /healthz HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n';
-  const text = requests(MOST_REQUESTS_AHEAD - 1, '\r\n') + last;
-  expect(await answersTo(server.port, text)).toBe(MOST_REQUESTS_AHEAD);
+  const text = requests(MOST_REQUESTS_EARLY - 1, '\r\n') + last;
+  expect(await answersTo(server.port, text)).toBe(MOST_REQUESTS_EARLY);
 });
 
 test('a pushed event that quotes requests is an event', async () => {

@@ -1,7 +1,7 @@
 import type { Socket } from 'node:net';
 
 /** More than any client sends ahead of its answers; browsers, SDKs and proxies send one. */
-export const MOST_REQUESTS_AHEAD = 16;
+export const MOST_REQUESTS_EARLY = 16;
 
 const VERSION = Buffer.from(' HTTP/1.');
 /** Of the version and the digit after it. */
@@ -27,17 +27,17 @@ export function refusePipelining(socket: Socket, refused: () => void): void {
 }
 
 /**
- * Whether bytes hold more than {@link MOST_REQUESTS_AHEAD} lines that end as the first one of a request does.
+ * Whether bytes hold more than {@link MOST_REQUESTS_EARLY} lines that end as the first one of a request does.
  * A body in JSON holds none: there the end of a line is escaped.
  */
 function hasMoreRequests(bytes: Buffer): boolean {
-  if (bytes.length <= MOST_REQUESTS_AHEAD * SHORTEST_REQUEST) return false;
+  if (bytes.length <= MOST_REQUESTS_EARLY * SHORTEST_REQUEST) return false;
   let requests = 0;
   let at = bytes.indexOf(VERSION);
   while (at !== -1) {
     const next = bytes[at + VERSION_LENGTH];
     if (next === CARRIAGE_RETURN || next === NEWLINE) requests += 1;
-    if (requests > MOST_REQUESTS_AHEAD) return true;
+    if (requests > MOST_REQUESTS_EARLY) return true;
     at = bytes.indexOf(VERSION, at + VERSION_LENGTH);
   }
   return false;

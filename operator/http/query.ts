@@ -34,7 +34,7 @@ export function readQuery(request: Request, known: readonly string[]): Query {
 export const RANGE_PARAMETERS = ['from', 'to'] as const;
 
 const HOUR_MS = 3_600_000;
-const AHEAD_MS = 5 * 60_000;
+const EARLY_MS = 5 * 60_000;
 const DAY = /^\d{4}-\d{2}-\d{2}$/;
 const DATE_TIME = /^\d{4}-\d{2}-\d{2}[Tt]\d{2}:\d{2}:\d{2}(\.\d{1,9})?([Zz]|[+-]\d{2}:\d{2})$/;
 
@@ -45,7 +45,7 @@ const DATE_TIME = /^\d{4}-\d{2}-\d{2}[Tt]\d{2}:\d{2}:\d{2}(\.\d{1,9})?([Zz]|[+-]
 export function readTimeRange(query: Query, now: number): TimeRange {
   const month = new Date(now);
   const from = readTime(query, 'from') ?? Date.UTC(month.getUTCFullYear(), month.getUTCMonth());
-  const to = readTime(query, 'to') ?? endOfHour(now + AHEAD_MS);
+  const to = readTime(query, 'to') ?? endOfHour(now + EARLY_MS);
   if (to > from) return { from, to };
   throw badRequest(
     `to must be after from: to: ${quote(new Date(to).toISOString())}: give a later one`,
@@ -55,7 +55,7 @@ export function readTimeRange(query: Query, now: number): TimeRange {
 const DAY_MS = 86_400_000;
 
 /** `from` and `to` as whole UTC days; by default yesterday, or the one day that begins at `from`. */
-export function readWholeDays(query: Query, now: number): TimeRange {
+export function readCompleteDays(query: Query, now: number): TimeRange {
   const from = readTime(query, 'from') ?? Math.floor(now / DAY_MS) * DAY_MS - DAY_MS;
   const to = readTime(query, 'to') ?? from + DAY_MS;
   for (const [name, at] of [

@@ -20,7 +20,7 @@ const webhook: DestinationStatusView = {
   ready: true,
   suspended: false,
   bootstrapped: true,
-  held: 'HTTP 401: the key is refused',
+  blocked: 'HTTP 401: the key is refused',
   cursor: 1,
   cursorWindowEnd: '2026-11-21T09:01:00Z',
   lagEvents: 2,
@@ -341,7 +341,7 @@ describe('destinations', () => {
     const message = 'spec.webhook.secretRefs[0]: no such Secret: "invoicing"';
     const problem = { reason: 'SecretNotFound', message, inForce: false };
     const destinations = withDestinations({
-      list: () => [webhook, { ...webhook, name: 'lost', ready: false, held: message, problem }],
+      list: () => [webhook, { ...webhook, name: 'lost', ready: false, blocked: message, problem }],
     });
     await using server = await startTestServer({ views: { destinations } });
     const { json } = await server.call('GET', '/api/v1/destinations', { token });
@@ -365,10 +365,10 @@ describe('destinations', () => {
   const event = testEvent({ quantity: '123456789.123456789' });
 
   test('list their dead letters page by page, every digit kept', async () => {
-    const asked: unknown[] = [];
+    const requested: unknown[] = [];
     const destinations = withDestinations({
       deadLetters: async (...args) => {
-        asked.push(args);
+        requested.push(args);
         const letter = { sequence: 7, at: NOW, reason: 'too old', event };
         return { deadLetters: [letter, { ...letter, unansweredSince: NOW - 60_000 }], next: 7 };
       },
@@ -376,7 +376,7 @@ describe('destinations', () => {
     await using server = await startTestServer({ views: { destinations } });
     const path = '/api/v1/destinations/web%20hook/dead-letters';
     const answer = await server.call('GET', `${path}?after=3&limit=1`, { token });
-    expect(asked).toStrictEqual([['web hook', 3, 1]]);
+    expect(requested).toStrictEqual([['web hook', 3, 1]]);
     expect(answer.json).toMatchObject({
       destination: 'web hook',
       next: 7,
@@ -390,10 +390,10 @@ describe('destinations', () => {
   });
 
   test('replay all without a body, as the earlier release did, or those that are named', async () => {
-    const asked: unknown[] = [];
+    const requested: unknown[] = [];
     const destinations = withDestinations({
       replay: async (...args) => {
-        asked.push(args);
+        requested.push(args);
         return { kind: 'replayed', replayed: 2, stillRejected: 1, pending: 0 };
       },
     });
@@ -403,7 +403,7 @@ describe('destinations', () => {
     expect(all.json).toStrictEqual({ replayed: 2, still_rejected: 1, pending: 0 });
     await server.call('POST', path, { token, body: { all: true } });
     await server.call('POST', path, { token, body: { ids: ['a', 'b'] } });
-    expect(asked).toStrictEqual([
+    expect(requested).toStrictEqual([
       ['webhook', undefined, false],
       ['webhook', undefined, false],
       ['webhook', ['a', 'b'], false],
@@ -678,7 +678,7 @@ function withDestinations(change: Partial<DestinationsView>): DestinationsView {
     moveCursor: async (_name, sequence) => ({ kind: 'moved', sequence, warnings: [] }),
     reconcile: async () => ({ kind: 'reconciled', rows: [] }),
     comparePrices: async () => ({ kind: 'unknown-destination' }),
-    correctionOutlook: async () => ({ standing: 'delivered', takesNegative: true }),
+    predictCorrection: async () => ({ state: 'delivered', takesNegative: true }),
     ...change,
   };
 }

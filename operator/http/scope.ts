@@ -31,10 +31,10 @@ export function isForeign(request: Request, owner: string): boolean {
 }
 
 /** The parameter `tenant` as the answer has to go by it, given what the client asked for. Throws 403 for another tenant. */
-export function heldTenant(request: Request, asked: string | undefined): string | undefined {
+export function heldTenant(request: Request, requested: string | undefined): string | undefined {
   const tenant = tenants.get(request);
-  if (tenant === undefined) return asked;
-  if (asked !== undefined && asked !== tenant) throw foreignTenant();
+  if (tenant === undefined) return requested;
+  if (requested !== undefined && requested !== tenant) throw foreignTenant();
   return tenant;
 }
 

@@ -4,7 +4,7 @@ import { SharedAnswers } from './shared-answers.ts';
 function rig(mayKeep: (answer: string) => boolean = () => true) {
   let time = 0;
   let made = 0;
-  const answers = new SharedAnswers<string>({ now: () => time, maxAnswers: 2, mayKeep });
+  const answers = new SharedAnswers<string>({ now: () => time, maxAnswers: 2, mayCache: mayKeep });
   return {
     ask: (key: string, head: number, maxAgeMs = 0) =>
       answers.get(key, { head, maxAgeMs }, async () => {
@@ -19,20 +19,20 @@ function rig(mayKeep: (answer: string) => boolean = () => true) {
 }
 
 test('a hundred viewers of one page read the ledger a hundred times', async () => {
-  const { ask, made } = rig();
-  await Promise.all(Array.from({ length: 100 }, () => ask('month', 7)));
-  await ask('month', 7);
+  const { ask: query, made } = rig();
+  await Promise.all(Array.from({ length: 100 }, () => query('month', 7)));
+  await query('month', 7);
   expect(made()).toBe(1);
 });
 
 test('an answer outlives the events that came since, or the age that its reader allows', async () => {
-  const { ask, pass, made } = rig();
-  expect(await ask('month', 7, 30)).toBe('month at 7');
+  const { ask: query, pass, made } = rig();
+  expect(await query('month', 7, 30)).toBe('month at 7');
   pass(30);
-  expect(await ask('month', 8, 30)).toBe('month at 7');
-  expect(await ask('month', 8, 0)).toBe('month at 8');
+  expect(await query('month', 8, 30)).toBe('month at 7');
+  expect(await query('month', 8, 0)).toBe('month at 8');
   pass(31);
-  expect(await ask('month', 9, 30)).toBe('month at 9');
+  expect(await query('month', 9, 30)).toBe('month at 9');
   expect(made()).toBe(3);
 });
 
@@ -47,7 +47,7 @@ test('answers pile up, or one that is too large is kept', async () => {
 });
 
 test('a failure is kept and told to everybody after', async () => {
-  const answers = new SharedAnswers<string>({ now: () => 0, maxAnswers: 2, mayKeep: () => true });
+  const answers = new SharedAnswers<string>({ now: () => 0, maxAnswers: 2, mayCache: () => true });
   const freshness = { head: 1, maxAgeMs: 1000 };
   await expect(
     answers.get('a', freshness, () => Promise.reject(new Error('busy'))),

@@ -14,11 +14,11 @@ export class SharedAnswers<T> {
     /** Answers that are kept at a time, the newest. */
     readonly maxAnswers: number;
     /** Whether an answer is small enough to be kept. */
-    readonly mayKeep: (answer: T) => boolean;
+    readonly mayCache: (answer: T) => boolean;
   }) {
     this.#now = options.now;
     this.#maxAnswers = options.maxAnswers;
-    this.#mayKeep = options.mayKeep;
+    this.#mayKeep = options.mayCache;
   }
 
   /**

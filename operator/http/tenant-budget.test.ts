@@ -1,11 +1,11 @@
 import { expect, test } from 'vitest';
-import type { BudgetStanding } from '../billing/budgets/standing.ts';
+import type { BudgetState } from '../billing/budgets/budget-state.ts';
 import { budgetOf } from './portal/testing/budget.ts';
 import { API_TOKEN, quietDiscovery, startTestServer, testTenant } from './testing/test-server.ts';
 
 test('a tenant whose prepaid balance was never credited cannot be looked at', async () => {
   const standing = budgetOf('acme');
-  const prepaid: BudgetStanding = {
+  const prepaid: BudgetState = {
     ...standing,
     budget: { ...standing.budget, period: { kind: 'prepaid' } },
     period: { from: Infinity, to: Infinity },

@@ -38,7 +38,7 @@ async function open(texts: { readonly api: string; readonly ingest?: string }) {
     /** Lets time pass, and looks. */
     pass: (ms: number) => {
       monotonic += ms;
-      return source.look();
+      return source.poll();
     },
     good: () => source.current().apiTokens.map((token) => token.reveal()),
   };
@@ -131,13 +131,13 @@ test('PORTAL_KEYS_FILE: a key that is taken away is good for nothing from then o
   const good = () => source.current().portalKeys.map((key) => `${key.reveal()}\n`);
   expect(good()).toStrictEqual([old]);
   await writeFile(path, `${next}${old}`);
-  expect(await source.look()).toStrictEqual([]);
+  expect(await source.poll()).toStrictEqual([]);
   expect(good()).toStrictEqual([next, old]);
   await writeFile(path, next);
-  expect(await source.look()).toStrictEqual([]);
+  expect(await source.poll()).toStrictEqual([]);
   expect(good()).toStrictEqual([next]);
   await writeFile(path, 'canary');
-  const [problem = ''] = await source.look();
+  const [problem = ''] = await source.poll();
   expect(problem).toContain('PORTAL_KEYS_FILE: not private keys in PEM');
   expect(problem).not.toContain('canary');
   expect(good()).toStrictEqual([next]);

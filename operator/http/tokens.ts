@@ -16,7 +16,7 @@ export interface Tokens {
   readonly portalKeys: readonly Secret[];
 }
 
-const LOOK_MS = 10_000;
+const POLL_MS = 10_000;
 /** How long a token is still good that is no longer in its file: senders get the new one meanwhile. */
 const OVERLAP_MS = 5 * 60_000;
 const MOST_BYTES = 64 * 1024;
@@ -67,7 +67,7 @@ export class TokenSource {
 
   /** Reads the files; rejects when one cannot be read: without its tokens reading might be open. */
   async open(): Promise<void> {
-    for (const problem of await this.look()) throw new Error(problem);
+    for (const problem of await this.poll()) throw new Error(problem);
   }
 
   /** Reads the files again every ten seconds until the signal aborts. A broken one changes nothing, and is logged. */
@@ -79,10 +79,10 @@ export class TokenSource {
     if ([apiTokenFile, ingestTokenFile, portalKeysFile].every((file) => file === undefined)) return;
     const log = new CauseLog(logger, clock);
     while (!signal.aborted) {
-      await clock.sleep(LOOK_MS, signal).catch(() => undefined);
+      await clock.sleep(POLL_MS, signal).catch(() => undefined);
       if (signal.aborted) return;
       const before = this.#version();
-      for (const problem of await this.look()) {
+      for (const problem of await this.poll()) {
         log.warn(problem, `[http] ${problem}; the tokens read last stay in force`);
       }
       if (this.#version() !== before) logger.info('[http] tokens have changed');
@@ -90,7 +90,7 @@ export class TokenSource {
   }
 
   /** Reads the files once, and gives what is wrong with them. */
-  async look(): Promise<readonly string[]> {
+  async poll(): Promise<readonly string[]> {
     const { apiTokenFile, ingestTokenFile, portalKeysFile } = this.#settings();
     const problems = new Set<string | undefined>();
     if (apiTokenFile !== undefined) {
@@ -154,7 +154,7 @@ class TokenFile<T> {
     if (text === this.#text) return undefined;
     const parsed = this.#options.parser.parse(text.trim());
     if (parsed.kind === 'problem') {
-      return `${variable}: ${parsed.what}: "${path}"; ${parsed.mend}`;
+      return `${variable}: ${parsed.what}: "${path}"; ${parsed.fix}`;
     }
     this.#text = text;
     this.#replace(parsed.value);

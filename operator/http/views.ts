@@ -2,7 +2,7 @@ import type { Credit, CreditOutcome, CreditRequest } from '../billing/budgets/cr
 import type { Role, Settings } from '../settings/settings.ts';
 import type { DestinationStatus } from '../delivery/destination-status.ts';
 import type { UnknownDestination, UnusableDestination } from '../delivery/delivery.ts';
-import type { CorrectionOutlook } from '../delivery/operations/correction-outlook.ts';
+import type { CorrectionPrediction } from '../delivery/operations/correction-prediction.ts';
 import type {
   DeadLetterPage,
   DiscardOutcome as Discarded,
@@ -24,10 +24,10 @@ import type { Tenant } from '../model/tenant.ts';
 import type { FailedTenantApi } from '../tenant-api/tenant-api.ts';
 import type { Gap } from '../metering/windows/gaps.ts';
 import type { Noticed } from '../delivery/noticed.ts';
-import type { BudgetKeeper } from '../billing/budgets/keeper.ts';
+import type { BudgetController } from '../billing/budgets/budget-controller.ts';
 
 export type { WantsForce } from '../delivery/operations/outcomes.ts';
-export type { KeptEvent as DeadLetter } from '../delivery/records/delivery-records.ts';
+export type { SetAsideEvent as DeadLetter } from '../delivery/records/delivery-records.ts';
 export type { Gap };
 
 /** What the API reads of the rest of the operator. Every call answers from memory, at once. */
@@ -53,7 +53,7 @@ export interface Views {
   };
   readonly enforcement?: EnforcementView;
   /** Undefined of a tenant that has none, and of one whose account is not made yet. */
-  readonly budgets?: Pick<BudgetKeeper, 'of'>;
+  readonly budgets?: Pick<BudgetController, 'of'>;
   readonly credits?: {
     add(request: CreditRequest): Promise<CreditOutcome>;
     /** In no particular order; throws where the ledger cannot be read. */
@@ -91,7 +91,7 @@ export interface FleetStreamView {
     readonly ready: boolean;
     readonly waitsFor: readonly string[];
     /** How long ago it told anything new. */
-    readonly toldMsAgo: number;
+    readonly reportedMsAgo: number;
     readonly windowMs: number;
     readonly tenants: number;
     readonly tenantClusters: number;
@@ -161,7 +161,10 @@ export interface WindowReportView {
 }
 
 /** Billing states, and what follows from them. */
-export type EnforcementView = Omit<Enforcement, 'load' | 'run' | 'heedBudgets' | 'heldByBudgets'>;
+export type EnforcementView = Omit<
+  Enforcement,
+  'load' | 'run' | 'applyBudgets' | 'limitedByBudgets'
+>;
 
 /** The delivery engine as operators see it. */
 export interface DestinationsView {
@@ -191,7 +194,7 @@ export interface DestinationsView {
     signal: AbortSignal,
   ): Promise<PriceComparison | UnknownDestination | UnusableDestination>;
   /** What would become of a correction of an event there; undefined when there is no such destination. */
-  correctionOutlook(name: string, stored: StoredEvent): Promise<CorrectionOutlook | undefined>;
+  predictCorrection(name: string, stored: StoredEvent): Promise<CorrectionPrediction | undefined>;
 }
 
 export type ReconcileOutcome =

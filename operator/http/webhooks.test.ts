@@ -40,7 +40,7 @@ async function start(options: Options = {}) {
     settings: () => settings,
     tenants: () => [ACME],
     known: options.known,
-    ask: options.ask,
+    queryCustomer: options.ask,
   });
   const discovery = quietDiscovery({
     known: options.known ?? (() => true),
@@ -134,13 +134,13 @@ describe('a message of a billing system', () => {
 describe('what is not a message of a billing system', () => {
   const forged = stripeMessage(subscriptionEvent('evt_1', 'unpaid', NOW), NOW, 'whsec_guess');
   const old = stripeMessage(subscriptionEvent('evt_1', 'unpaid', NOW), NOW - 301_000);
-  const ahead = stripeMessage(subscriptionEvent('evt_1', 'unpaid', NOW), NOW + 301_000);
+  const early = stripeMessage(subscriptionEvent('evt_1', 'unpaid', NOW), NOW + 301_000);
 
   test('is refused with one text, whether forged, replayed or changed; nothing is recorded', async () => {
     await using own = await start();
     const changed = { ...unpaid(), body: unpaid().body.replace('cus_1', 'cus_2') };
     const texts = new Set<string>();
-    for (const message of [forged, old, ahead, changed]) {
+    for (const message of [forged, old, early, changed]) {
       const answer = await own.post('/webhooks/stripe', message);
       expect(answer.status).toBe(401);
       texts.add(answer.text);

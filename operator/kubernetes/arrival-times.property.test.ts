@@ -27,7 +27,7 @@ test('whatever a watch suffers, no moment before a list is both unwatched and no
       /** Everything that happened until then has arrived. */
       let arrivedUntil = KNOWN_AT;
       let openedAt: number | undefined;
-      const untold: Bracket[] = [];
+      const unreported: Bracket[] = [];
       const close = (inOrder: boolean): void => {
         const now = clock.now();
         const hasCaughtUp = openedAt !== undefined && now - openedAt >= CATCH_UP_MS;
@@ -42,9 +42,9 @@ test('whatever a watch suffers, no moment before a list is both unwatched and no
           if (openedAt !== undefined) close(false);
           times.listed(now);
           const { from = Infinity, until } = times.unseen.at(-1) ?? {};
-          const isTold = until === now && from <= arrivedUntil;
-          if (!isTold && now - arrivedUntil >= 1_000)
-            untold.push({ from: arrivedUntil, until: now });
+          const isReported = until === now && from <= arrivedUntil;
+          if (!isReported && now - arrivedUntil >= 1_000)
+            unreported.push({ from: arrivedUntil, until: now });
           arrivedUntil = now;
         } else if (openedAt === undefined) {
           // A watch that is refused ends as one that is cut.
@@ -59,7 +59,7 @@ test('whatever a watch suffers, no moment before a list is both unwatched and no
           if (now - openedAt >= CATCH_UP_MS) arrivedUntil = now;
         } else if (each.kind !== 'open') close(each.kind === 'end');
       }
-      expect(untold).toEqual([]);
+      expect(unreported).toEqual([]);
     }),
     { numRuns: 1_000 },
   );

@@ -18,7 +18,7 @@ export class ArrivalTimes {
   readonly #catchUp: CatchUp;
   #unseen: readonly Bracket[] = [];
   /** Up to here nothing is missing, also where nothing has arrived to prove it. */
-  #wholeUntil = 0;
+  #completeUntil = 0;
   #openedAt = Infinity;
 
   /** Up to `knownAt` (wall clock) an earlier process had seen everything; 0 without any. */
@@ -29,7 +29,7 @@ export class ArrivalTimes {
   }
 
   /** When the API server was last heard of; 0 before the first time. */
-  get heardAt(): number {
+  get receivedAt(): number {
     return this.#freshness.lastAt;
   }
 
@@ -45,18 +45,18 @@ export class ArrivalTimes {
 
   /** A whole list is in that was asked for at `at`. */
   listed(at: number): void {
-    const from = Math.max(this.#wholeUntil, this.knownUntil(at));
+    const from = Math.max(this.#completeUntil, this.knownUntil(at));
     if (at - from >= SHORTEST_UNSEEN_MS) {
       this.#unseen = [...this.#unseen, { from, until: at }].slice(-MOST_UNSEEN);
     }
-    this.#wholeUntil = at;
+    this.#completeUntil = at;
     this.#freshness.confirm(at);
     this.#catchUp.listed(at);
   }
 
   /** The API server did not serve the resource at `at`, so nothing of it came and went. */
   absent(at: number): void {
-    this.#wholeUntil = at;
+    this.#completeUntil = at;
   }
 
   /** A watch was opened. */
@@ -89,7 +89,8 @@ export class ArrivalTimes {
     this.#catchUp.closed(now, inOrder ? now : this.#freshness.knownUntil(now));
     // A watch that was open for so long has brought all that was missed before it.
     const hasCaughtUp = now - this.#openedAt >= CATCH_UP_MS;
-    if (hasCaughtUp) this.#wholeUntil = Math.max(this.#wholeUntil, inOrder ? now : this.#openedAt);
+    if (hasCaughtUp)
+      this.#completeUntil = Math.max(this.#completeUntil, inOrder ? now : this.#openedAt);
     this.#openedAt = Infinity;
   }
 }
@@ -113,7 +114,7 @@ export class CatchUp {
   /** The watch goes on from a list, and not from where another one left off. */
   #isAfterList = false;
   /** When anything arrived last. */
-  #heardAt = 0;
+  #receivedAt = 0;
   /** When the last bookmark arrived on this watch, by the monotonic clock; undefined where none is expected. */
   #bookmarkAt: number | undefined;
 
@@ -130,7 +131,7 @@ export class CatchUp {
 
   /** It was opened. */
   opened(at: number): void {
-    this.#heardAt = at;
+    this.#receivedAt = at;
     this.#bookmarkAt = undefined;
     this.#until = at + this.#catchUpMs(at);
   }
@@ -142,12 +143,12 @@ export class CatchUp {
   arrived(kind: 'object' | 'bookmark', at: number, monotonic: number): void {
     const isHeldUp = this.#bookmarkAt !== undefined && monotonic - this.#bookmarkAt > BOOKMARKS_MS;
     if (isHeldUp && at >= this.#until) {
-      this.#liveUntil = Math.max(this.#liveUntil, this.#heardAt);
+      this.#liveUntil = Math.max(this.#liveUntil, this.#receivedAt);
       this.#until = at + SHORT_CATCH_UP_MS;
     }
     if (isHeldUp) this.#bookmarkAt = undefined;
     if (kind === 'bookmark') this.#bookmarkAt = monotonic;
-    this.#heardAt = at;
+    this.#receivedAt = at;
   }
 
   /** It is over; up to `liveUntil` nothing of it is missing. */

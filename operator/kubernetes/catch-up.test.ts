@@ -20,7 +20,7 @@ beforeEach(async () => {
   rig = await startReflector(server, { clock, random: () => 0 });
   await server.until(() => server.openWatches === 1);
   server.put(pod('first'));
-  await rig.handler.told('upserted', 'first');
+  await rig.handler.received('upserted', 'first');
   // What arrives within a second after a list counts as old.
   await clock.advance(RELEASED_MS);
   newest = Number(rig.source.resourceVersion());
@@ -44,29 +44,29 @@ async function bookmark(): Promise<void> {
 describe('a connection that nothing comes through', () => {
   test('W33: and that is not cut tells what came about at any time since something came', async () => {
     await bookmark();
-    const heardAt = clock.now();
+    const receivedAt = clock.now();
     await clock.advance(75_000);
     server.remove('a', 'gone');
-    const first = await rig.handler.told('deleted', 'gone');
-    expect(first.arrival.happened).toEqual({ from: heardAt, until: clock.now() });
+    const first = await rig.handler.received('deleted', 'gone');
+    expect(first.arrival.happened).toEqual({ from: receivedAt, until: clock.now() });
     server.remove('a', 'later');
-    const second = await rig.handler.told('deleted', 'later');
-    expect(second.arrival.happened).toEqual({ from: heardAt, until: clock.now() });
+    const second = await rig.handler.received('deleted', 'later');
+    expect(second.arrival.happened).toEqual({ from: receivedAt, until: clock.now() });
   });
 
   test('tells so too where other things came until a while ago, and the bookmark comes first', async () => {
     await bookmark();
     await clock.advance(40_000);
     server.put(pod('sign-of-life'));
-    const { arrival } = await rig.handler.told('upserted', 'sign-of-life');
+    const { arrival } = await rig.handler.received('upserted', 'sign-of-life');
     expect(arrival.happened).toBeUndefined();
     newest += 1;
-    const heardAt = clock.now();
+    const receivedAt = clock.now();
     await clock.advance(30_000);
     await bookmark();
     server.remove('a', 'gone');
-    const gone = await rig.handler.told('deleted', 'gone');
-    expect(gone.arrival.happened).toEqual({ from: heardAt, until: clock.now() });
+    const gone = await rig.handler.received('deleted', 'gone');
+    expect(gone.arrival.happened).toEqual({ from: receivedAt, until: clock.now() });
   });
 
   test('counts as live again when what was held up has come', async () => {
@@ -75,7 +75,7 @@ describe('a connection that nothing comes through', () => {
     await bookmark();
     await clock.advance(RELEASED_MS);
     server.remove('a', 'gone');
-    expect((await rig.handler.told('deleted', 'gone')).arrival.happened).toBeUndefined();
+    expect((await rig.handler.received('deleted', 'gone')).arrival.happened).toBeUndefined();
   });
 });
 
@@ -86,13 +86,13 @@ describe('a connection on which little happens', () => {
       await clock.advance(62_000);
     }
     server.remove('a', 'gone');
-    expect((await rig.handler.told('deleted', 'gone')).arrival.happened).toBeUndefined();
+    expect((await rig.handler.received('deleted', 'gone')).arrival.happened).toBeUndefined();
   });
 
   test('is live where the API server sends no bookmarks', async () => {
     await clock.advance(80_000);
     server.remove('a', 'gone');
-    expect((await rig.handler.told('deleted', 'gone')).arrival.happened).toBeUndefined();
+    expect((await rig.handler.received('deleted', 'gone')).arrival.happened).toBeUndefined();
   });
 });
 
@@ -116,13 +116,13 @@ describe('an API server that takes two seconds for a list', () => {
     const listedAt = clock.now();
     // The clock stands still: nothing is waited for.
     server.put(pod('told'));
-    await rig.handler.told('upserted', 'told');
+    await rig.handler.received('upserted', 'told');
     await clock.advance(LIST_MS - 1);
     server.remove('a', 'gone');
-    const gone = await rig.handler.told('deleted', 'gone');
+    const gone = await rig.handler.received('deleted', 'gone');
     expect(gone.arrival.happened).toEqual({ from: listedAt - LIST_MS, until: clock.now() });
     await clock.advance(1);
     server.remove('a', 'later');
-    expect((await rig.handler.told('deleted', 'later')).arrival.happened).toBeUndefined();
+    expect((await rig.handler.received('deleted', 'later')).arrival.happened).toBeUndefined();
   });
 });

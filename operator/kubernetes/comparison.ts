@@ -41,13 +41,13 @@ interface ComparisonOptions<T extends Projected> {
 export class PeriodicComparison<T extends Projected> {
   readonly #options: ComparisonOptions<T>;
   /** Wall clock at which the last whole list or comparison was asked for. */
-  #lastWholeListAt: number;
+  #lastCompleteListAt: number;
   #comparison: Relist<T> | undefined;
   #cancel = (): void => undefined;
 
   constructor(options: ComparisonOptions<T>) {
     this.#options = options;
-    this.#lastWholeListAt = options.knownAt;
+    this.#lastCompleteListAt = options.knownAt;
   }
 
   /** Compares until the signal is aborted. Does not hold up the watch. */
@@ -67,7 +67,7 @@ export class PeriodicComparison<T extends Projected> {
 
   /** A whole list, asked for at `at`, confirmed the view. */
   confirm(at: number): void {
-    this.#lastWholeListAt = at;
+    this.#lastCompleteListAt = at;
   }
 
   /** The watch is about to change this object. */
@@ -79,9 +79,9 @@ export class PeriodicComparison<T extends Projected> {
     const { connection, path, pageSize, selectors, view, clock } = this.#options;
     const link = linkAbort(signal);
     this.#cancel = link.abort;
-    const askedAt = clock.now();
+    const requestedAt = clock.now();
     const comparison = new Relist(view, () => {
-      return { at: clock.now(), knownUntil: this.#lastWholeListAt, late: true };
+      return { at: clock.now(), knownUntil: this.#lastCompleteListAt, late: true };
     });
     this.#comparison = comparison;
     const outcome = await readPages({
@@ -95,7 +95,7 @@ export class PeriodicComparison<T extends Projected> {
     link.release();
     if (outcome.kind === 'complete') {
       comparison.finish();
-      this.#lastWholeListAt = askedAt;
+      this.#lastCompleteListAt = requestedAt;
     }
     this.#report(comparison.differences);
     this.#comparison = undefined;

@@ -2,7 +2,7 @@ import { type ApiType, type KubeConfig, RequestContext } from '@kubernetes/clien
 import type { Dispatcher } from 'undici';
 import { withoutSecret } from '../telemetry/scrubber.ts';
 import { systemClock } from '../telemetry/system-clock.ts';
-import { Turn } from '../telemetry/turn.ts';
+import { TimeSlice } from '../telemetry/time-slice.ts';
 import { createDeadline, unlessAborted } from './deadline.ts';
 import {
   type NetworkFailure,
@@ -78,7 +78,7 @@ export class Connection {
   /** Characters of one line of a stream; undefined for the default. */
   readonly #mostLineLength: number | undefined;
   readonly #mostParsedBytes: number;
-  readonly #turn = new Turn(systemClock);
+  readonly #slice = new TimeSlice(systemClock);
   /** Credentials that the server is shown with each request. */
   readonly #shown: readonly string[];
 
@@ -193,7 +193,7 @@ export class Connection {
   readonly #parse: ReadBody = async (bytes) => {
     if (bytes.length > this.#mostParsedBytes) return TOO_MUCH_TO_PARSE;
     // Several large answers that are whole in one round of the event loop are not read in one.
-    if (bytes.length >= LARGE_BYTES && this.#turn.isOver) await this.#turn.next();
+    if (bytes.length >= LARGE_BYTES && this.#slice.isOver) await this.#slice.next();
     return { kind: 'ok', body: parseJson(new TextDecoder().decode(bytes)) };
   };
 
@@ -205,9 +205,9 @@ export class Connection {
   ): Promise<StatusFailure> {
     const body = parseJson(await beginningOf(response.body, onReceived));
     // The whole body: a message is cut short, and a secret in it perhaps with it.
-    const said = this.#shown.reduce(withoutSecret, JSON.stringify(body ?? null));
+    const stated = this.#shown.reduce(withoutSecret, JSON.stringify(body ?? null));
     const retryAfter = response.headers['retry-after'];
-    return statusFailure(response.statusCode, parseJson(said), {
+    return statusFailure(response.statusCode, parseJson(stated), {
       path,
       ...(typeof retryAfter === 'string' && { retryAfter }),
     });

@@ -178,13 +178,13 @@ test('a renewing leader keeps the lease, however wrong the clocks of the others 
   const hour = 3_600_000;
   const leaderClock = Date.UTC(2026, 0, 1);
   const first = await elected('first', leaderClock);
-  const ahead = campaign('ahead', leaderClock + hour);
+  const early = campaign('ahead', leaderClock + hour);
   const behind = campaign('behind', leaderClock - hour);
   for (let round = 0; round < 12; round += 1) {
     await first.step();
-    await Promise.all([ahead.step(), behind.step()]);
+    await Promise.all([early.step(), behind.step()]);
   }
-  expect([first.leading, ahead.leading, behind.leading]).toEqual([true, false, false]);
+  expect([first.leading, early.leading, behind.leading]).toEqual([true, false, false]);
 });
 
 test('a dead leader is succeeded when its lease has been seen unrenewed for its duration, not before', async () => {

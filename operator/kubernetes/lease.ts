@@ -109,7 +109,7 @@ export class LeaderElection {
 
   async #acquire(signal: AbortSignal): Promise<LeaseRecord | undefined> {
     const { clock, random, logger } = this.#options;
-    let said = '';
+    let stated = '';
     while (!signal.aborted) {
       const sentAt = clock.monotonic();
       const attempt = await this.#tryToHold(signal);
@@ -121,10 +121,10 @@ export class LeaderElection {
       if (attempt.kind === 'failed') this.#observed = undefined;
       const taken = attempt.kind === 'taken';
       const news = taken ? `"${attempt.holder}" leads; waiting` : attempt.reason;
-      if (news !== said && !signal.aborted) {
+      if (news !== stated && !signal.aborted) {
         logger[taken ? 'info' : 'warn'](`[controller] leader election: ${news}`);
       }
-      said = news;
+      stated = news;
       await pause(clock, this.#timings.retry * (1 + 0.2 * random()), signal);
     }
     return undefined;
@@ -166,7 +166,7 @@ export class LeaderElection {
     const { clock, logger, obstacle } = this.#options;
     const { retry, renew, renewDeadline } = this.#timings;
     let record: LeaseRecord | undefined = first;
-    let said = '';
+    let stated = '';
     const sinceRenewal = (): number => clock.monotonic() - (this.#renewedAt ?? -Infinity);
     const left = (): number => renewDeadline - sinceRenewal();
     // Work that is fenced elsewhere goes on while nobody else leads: there is no deadline for it.
@@ -179,8 +179,8 @@ export class LeaderElection {
       const held = record;
       const attempt = await this.#within(limit, signal, (inner) => this.#tryToHold(inner, held));
       if (attempt.kind === 'held') {
-        if (said !== '') logger.info('[controller] leader election: renewed again');
-        said = '';
+        if (stated !== '') logger.info('[controller] leader election: renewed again');
+        stated = '';
         record = attempt.record;
         // From before the request: that is the latest the others can have begun to count.
         this.#renewedAt = sentAt;
@@ -188,10 +188,10 @@ export class LeaderElection {
       }
       if (signal.aborted) break;
       if (attempt.kind === 'taken') return { record, lost: `"${attempt.holder}" has taken it` };
-      if (attempt.reason !== said || obstacle === undefined) {
+      if (attempt.reason !== stated || obstacle === undefined) {
         logger.warn(`[controller] leader election: cannot renew: ${attempt.reason}`);
       }
-      said = attempt.reason;
+      stated = attempt.reason;
       if (obstacle === undefined && left() <= 0) {
         return { record, lost: `not renewed for ${renewDeadline} ms: ${attempt.reason}` };
       }
@@ -284,8 +284,8 @@ export class LeaderElection {
     if (outcome.kind === 'status' && outcome.code === 409) return { kind: 'conflict' };
     if (outcome.kind !== 'ok') {
       const isHomeless = held === undefined && outcome.kind === 'status' && outcome.code === 404;
-      const mend = isHomeless ? ': create the namespace, or name another one in POD_NAMESPACE' : '';
-      return { kind: 'failed', reason: describeFailure(outcome) + mend };
+      const fix = isHomeless ? ': create the namespace, or name another one in POD_NAMESPACE' : '';
+      return { kind: 'failed', reason: describeFailure(outcome) + fix };
     }
     const record = parseLease(outcome.body);
     if (record === undefined) return { kind: 'failed', reason: 'the answer is not a Lease' };

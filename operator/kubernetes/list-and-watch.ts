@@ -1,7 +1,7 @@
 import { isRecord } from '../model/is-record.ts';
 import type { Clock } from '../telemetry/clock.ts';
 import { systemClock } from '../telemetry/system-clock.ts';
-import { Turn } from '../telemetry/turn.ts';
+import { TimeSlice } from '../telemetry/time-slice.ts';
 import { linkAbort, pause } from './abort.ts';
 import { type Connection, parseJson, type QueryValue } from './connection.ts';
 import type { RequestFailure } from './outcome.ts';
@@ -19,7 +19,7 @@ const PAGE_SIZE = 500;
 /** A page whose answer is too large is asked for again with so much fewer objects. */
 const SMALLER = 8;
 /** What a server that is not trusted sends beyond this multiple of what it was asked for is no list. */
-const MOST_OF_ASKED = 10;
+const MOST_OF_REQUESTED = 10;
 /** A page of large objects from a busy server takes longer than an ordinary request. */
 const PAGE_TIMEOUT_MS = 30_000;
 
@@ -40,7 +40,7 @@ export async function readPages(options: {
   let resourceVersion: string | undefined;
   let token: string | undefined;
   let limit = options.pageSize ?? PAGE_SIZE;
-  const turn = new Turn(systemClock);
+  const turn = new TimeSlice(systemClock);
   for (;;) {
     // The version is part of the token, and the server refuses both together.
     const position =
@@ -62,7 +62,10 @@ export async function readPages(options: {
     if (outcome.kind !== 'ok') return { kind: 'failed', failure: outcome };
     const page = parsePage(outcome.body);
     if (page === undefined) return NOT_A_LIST;
-    if (options.pageSize !== undefined && page.items.length > options.pageSize * MOST_OF_ASKED) {
+    if (
+      options.pageSize !== undefined &&
+      page.items.length > options.pageSize * MOST_OF_REQUESTED
+    ) {
       return NOT_A_PAGE;
     }
     for (const item of page.items) {
@@ -158,7 +161,7 @@ export async function followWatch(options: {
     options.onOpen(link.signal);
     let lastActivity = clock.monotonic();
     void watchdog(() => lastActivity + options.inactivityMs - clock.monotonic());
-    const turn = new Turn(clock);
+    const turn = new TimeSlice(clock);
     for await (const line of stream.lines) {
       if (link.signal.aborted) break;
       lastActivity = clock.monotonic();

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { Turn } from '../telemetry/turn.ts';
+import { TimeSlice } from '../telemetry/time-slice.ts';
 import { LiveView, QueuedArrivals } from './live-view.ts';
 import { identify } from './resource.ts';
 import type { Projected, SourceHandler } from './source.ts';
@@ -40,8 +40,8 @@ test('what arrives while a window is measured changes nothing until then, and co
   expect(got).toStrictEqual([]);
   // Each look at the clock takes longer than a turn.
   let now = 0;
-  const turn = new Turn({ monotonic: () => (now += 30) });
-  const released = arrivals.releaseInTurns(turn);
+  const turn = new TimeSlice({ monotonic: () => (now += 30) });
+  const released = arrivals.releaseInSlices(turn);
   view.upsert(object('b'), arrival);
   await released;
   view.upsert(object('c'), arrival);
@@ -52,7 +52,7 @@ test('one change that cannot be applied costs nobody else theirs', async () => {
   const { arrivals, got, view, logger } = createScene();
   arrivals.begin();
   for (const name of ['bad', 'good']) view.upsert(object(name), arrival);
-  await arrivals.releaseInTurns(new Turn({ monotonic: () => 0 }));
+  await arrivals.releaseInSlices(new TimeSlice({ monotonic: () => 0 }));
   expect(got).toStrictEqual(['good']);
   expect(logger.lines).toStrictEqual(['error [controller] a change that waited cannot be applied']);
   expect(arrivals.isQueueing).toBe(false);

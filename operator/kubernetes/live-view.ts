@@ -1,6 +1,6 @@
 import { sameValue } from '../settings/immutable.ts';
 import type { Logger } from '../telemetry/logger.ts';
-import type { Turn } from '../telemetry/turn.ts';
+import type { TimeSlice } from '../telemetry/time-slice.ts';
 import { identify } from './resource.ts';
 import type { Arrival, Projected, Projection, RawObject, SourceHandler } from './source.ts';
 
@@ -58,18 +58,18 @@ export class LiveView<T extends Projected> {
     arrival: Arrival,
   ): {
     /** What the view holds under the name afterwards; undefined when the object is not of interest. */
-    readonly held: T | undefined;
+    readonly previous: T | undefined;
     readonly changed: boolean;
   } {
     const identity = identify(object);
-    if (identity === undefined) return { held: undefined, changed: false };
+    if (identity === undefined) return { previous: undefined, changed: false };
     const before = this.find(identity.namespace, identity.name);
     const projecting = this.#project(object);
     // The version before stays: a defect of ours is not a deletion.
-    if (projecting.kind === 'failed') return { held: before, changed: false };
+    if (projecting.kind === 'failed') return { previous: before, changed: false };
     const sameObject = before?.uid === identity.uid;
     if (sameObject && projecting.kind === 'projected') {
-      if (sameValue(projecting.value, before)) return { held: before, changed: false };
+      if (sameValue(projecting.value, before)) return { previous: before, changed: false };
     }
     // Its own DELETED event was missed, so nobody knows when it went.
     if (before !== undefined && !sameObject) {
@@ -78,12 +78,12 @@ export class LiveView<T extends Projected> {
     }
     if (projecting.kind === 'ignored') {
       if (before !== undefined && sameObject) this.drop(before, arrival);
-      return { held: undefined, changed: before !== undefined };
+      return { previous: undefined, changed: before !== undefined };
     }
     const next = projecting.value;
     this.#put(next);
-    this.#tell((handler) => handler.upserted(next, sameObject ? before : undefined, arrival));
-    return { held: next, changed: true };
+    this.#report((handler) => handler.upserted(next, sameObject ? before : undefined, arrival));
+    return { previous: next, changed: true };
   }
 
   /** Takes in a DELETED event, with the final version. */
@@ -95,13 +95,13 @@ export class LiveView<T extends Projected> {
     const projecting = this.#project(object);
     this.#takeOut(before);
     const last = projecting.kind === 'projected' ? projecting.value : before;
-    this.#tell((handler) => handler.deleted(last, arrival));
+    this.#report((handler) => handler.deleted(last, arrival));
   }
 
   /** Takes out an object that a list no longer has; its last known version is the final one. */
   drop(held: T, arrival: Arrival): void {
     this.#takeOut(held);
-    this.#tell((handler) => handler.deleted(held, arrival));
+    this.#report((handler) => handler.deleted(held, arrival));
   }
 
   #put(value: T): void {
@@ -133,7 +133,7 @@ export class LiveView<T extends Projected> {
   }
 
   /** A handler's mistake must cost neither the watch nor the other handlers. */
-  #tell(call: (handler: SourceHandler<T>) => void): void {
+  #report(call: (handler: SourceHandler<T>) => void): void {
     const { handlers, arrivals } = this.#options;
     for (const handler of handlers) {
       try {
@@ -185,7 +185,7 @@ export class QueuedArrivals {
   }
 
   /** The same with time for others in between; what arrives meanwhile comes last. */
-  async releaseInTurns(turn: Turn): Promise<void> {
+  async releaseInSlices(turn: TimeSlice): Promise<void> {
     for (const arrival of this.#waiting ?? []) {
       if (turn.isOver) await turn.next();
       this.#call(arrival);

@@ -6,7 +6,7 @@ import type { ApiResource } from './source.ts';
 export interface ReflectorRecorder {
   readonly size: (objects: number) => void;
   /** The API server was heard of; wall clock, milliseconds. */
-  readonly heard: (at: number) => void;
+  readonly received: (at: number) => void;
   readonly relist: () => void;
   readonly corrections: (count: number) => void;
   readonly failure: () => void;
@@ -45,7 +45,7 @@ export function createReflectorMetrics(registry: Registry): ReflectorMetrics {
     corrections.inc(labels, 0);
     return {
       size: (objects) => size.set(labels, objects),
-      heard: (at) => heard.set(labels, at / 1000),
+      received: (at) => heard.set(labels, at / 1000),
       relist: () => relists.inc(labels),
       corrections: (count) => corrections.inc(labels, count),
       failure: () => failures.inc(labels),
@@ -60,7 +60,7 @@ const nothing = (): void => undefined;
 /** For a reflector without a registry. */
 export const silentRecorder: ReflectorRecorder = {
   size: nothing,
-  heard: nothing,
+  received: nothing,
   relist: nothing,
   corrections: nothing,
   failure: nothing,

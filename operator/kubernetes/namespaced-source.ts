@@ -45,41 +45,41 @@ export function createSource<T extends Projected>(
 /** Sources of single namespaces as one. */
 class MergedSource<T extends Projected> implements Source<T> {
   readonly resource: Source<T>['resource'];
-  readonly parts: readonly Source<T>[];
+  readonly members: readonly Source<T>[];
 
   constructor(resource: Source<T>['resource'], parts: readonly Source<T>[]) {
     this.resource = resource;
-    this.parts = parts;
+    this.members = parts;
   }
 
   async run(signal: AbortSignal): Promise<void> {
-    await Promise.all(this.parts.map((source) => source.run(signal)));
+    await Promise.all(this.members.map((source) => source.run(signal)));
   }
 
   async ready(signal: AbortSignal): Promise<void> {
-    await Promise.all(this.parts.map((source) => source.ready(signal)));
+    await Promise.all(this.members.map((source) => source.ready(signal)));
   }
 
   health(): SourceHealth {
-    return worst(this.parts.map((source) => source.health()));
+    return worst(this.members.map((source) => source.health()));
   }
 
   get size(): number {
-    return this.parts.reduce((sum, source) => sum + source.size, 0);
+    return this.members.reduce((sum, source) => sum + source.size, 0);
   }
 
   *values(): IterableIterator<T> {
-    for (const source of this.parts) yield* source.values();
+    for (const source of this.members) yield* source.values();
   }
 
   find(namespace: string, name: string): T | undefined {
-    return this.parts
+    return this.members
       .find(({ resource }) => resource.namespace === namespace)
       ?.find(namespace, name);
   }
 
   resourceVersion(): string | undefined {
-    return formatVersions(this.parts);
+    return formatVersions(this.members);
   }
 }
 

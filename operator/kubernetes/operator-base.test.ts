@@ -9,7 +9,7 @@ import {
   type FinalizedObject,
   type Finalizers,
   type OperatorHost,
-  type OperatorPart,
+  type OperatorComponent,
 } from './operator-base.ts';
 import { identify, metadataOf, type ObjectIdentity, resourcePath } from './resource.ts';
 import type { ApiResource } from './source.ts';
@@ -106,7 +106,7 @@ describe('loading', () => {
 describe('lifecycle', () => {
   test('start runs the parts and waits for them, close stops them', async () => {
     const log: string[] = [];
-    const part: OperatorPart = {
+    const part: OperatorComponent = {
       run: async (signal) => {
         log.push('running');
         await new Promise((resolve) => {

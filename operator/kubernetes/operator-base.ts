@@ -17,7 +17,7 @@ import type { WorkOutcome } from './work-queue.ts';
 export type OperatorHost = Pick<OperatorBase, 'watch' | 'finalizers' | 'add' | 'start' | 'close'>;
 
 /** A controller, a status publisher, a source. */
-export interface OperatorPart {
+export interface OperatorComponent {
   run(signal: AbortSignal): Promise<void>;
   ready?(signal: AbortSignal): Promise<void>;
 }
@@ -77,7 +77,7 @@ class OperatorBase extends Operator {
   readonly finalizers: Finalizers;
   readonly #options: OperatorHostOptions;
   readonly #stopping = new AbortController();
-  readonly #parts: OperatorPart[] = [];
+  readonly #parts: OperatorComponent[] = [];
   readonly #running: Promise<void>[] = [];
 
   constructor(options: OperatorHostOptions) {
@@ -114,7 +114,7 @@ class OperatorBase extends Operator {
   }
 
   /** Something to run from {@link start} to {@link close}. */
-  add(part: OperatorPart): void {
+  add(part: OperatorComponent): void {
     this.#parts.push(part);
   }
 
@@ -175,7 +175,7 @@ class OperatorBase extends Operator {
   }
 
   /** A part that fails stops the others; {@link close} tells why. */
-  #run(part: OperatorPart): void {
+  #run(part: OperatorComponent): void {
     const running = part.run(this.#stopping.signal);
     this.#running.push(running);
     running.catch((error: unknown) => {

@@ -102,11 +102,11 @@ describe('quantity', () => {
   test('every whole number of nano-units comes back exactly, in each way of writing it', () => {
     fc.assert(
       fc.property(fc.bigInt({ min: 0n, max: 10n ** 30n }), (nano) => {
-        const whole = nano / NANO;
+        const complete = nano / NANO;
         const fraction = String(nano % NANO).padStart(9, '0');
         const expected = { kind: 'quantity', nano };
         expect(parseQuantity(`${nano}n`)).toEqual(expected);
-        expect(parseQuantity(`${whole}.${fraction}`)).toEqual(expected);
+        expect(parseQuantity(`${complete}.${fraction}`)).toEqual(expected);
         expect(parseQuantity(`${nano}e-9`)).toEqual(expected);
         expect(parseQuantity(`-${nano}n`)).toEqual({ kind: 'quantity', nano: -nano });
       }),
@@ -122,11 +122,11 @@ describe('quantity', () => {
         fc.bigInt({ min: 0n, max: 10n ** 6n }),
         fc.bigInt({ min: 0n, max: 10n ** 12n - 1n }),
         suffix,
-        (whole, pico, [name, power]) => {
-          const text = `${whole}.${String(pico).padStart(12, '0')}${name}`;
+        (complete, pico, [name, power]) => {
+          const text = `${complete}.${String(pico).padStart(12, '0')}${name}`;
           const outcome = parseQuantity(text);
           if (outcome.kind !== 'quantity') throw new Error(outcome.error);
-          const exactPico = (whole * 10n ** 12n + pico) << power;
+          const exactPico = (complete * 10n ** 12n + pico) << power;
           const error = outcome.nano * 1_000n - exactPico;
           expect(error >= 0n && error < 1_000n).toBe(true);
         },

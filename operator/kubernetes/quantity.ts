@@ -50,9 +50,9 @@ export function parseQuantity(input: unknown): QuantityOutcome {
   if (match === null) {
     return invalid('expected a number with an optional suffix such as m, k, Mi or Gi', text);
   }
-  const [, sign, whole = '', decimals, bareDecimals, exponent, suffix = ''] = match;
+  const [, sign, complete = '', decimals, bareDecimals, exponent, suffix = ''] = match;
   const fraction = decimals ?? bareDecimals ?? '';
-  const digits = BigInt(whole + fraction);
+  const digits = BigInt(complete + fraction);
   const places = fraction.length;
   const magnitude =
     exponent === undefined

@@ -79,9 +79,9 @@ describe('reflector against a real API server', () => {
     await source.ready(new AbortController().signal);
     expect(source.size).toBe(510);
     await create(resource, 'later');
-    await handler.told('upserted', 'later');
+    await handler.received('upserted', 'later');
     await remove(resource, 'c7');
-    expect((await handler.told('deleted', 'c7')).arrival.late).toBe(false);
+    expect((await handler.received('deleted', 'c7')).arrival.late).toBe(false);
     expect(source.size).toBe(510);
     await stop();
   });
@@ -96,7 +96,7 @@ describe('reflector against a real API server', () => {
     await first.stop();
     await remove(resource, 'x');
     const second = reflect(resource, { resume: { resourceVersion, objects, knownAt: 5 } });
-    expect((await second.handler.told('deleted', 'x')).arrival).toMatchObject({
+    expect((await second.handler.received('deleted', 'x')).arrival).toMatchObject({
       late: false,
       knownUntil: 5,
     });
@@ -109,7 +109,7 @@ describe('reflector against a real API server', () => {
     const { handler, stop, source } = reflect(WIDGETS, {
       resume: { resourceVersion: '1', objects },
     });
-    expect((await handler.told('deleted', 'gone')).arrival.late).toBe(true);
+    expect((await handler.received('deleted', 'gone')).arrival.late).toBe(true);
     await source.ready(new AbortController().signal);
     await stop();
   });
@@ -117,7 +117,7 @@ describe('reflector against a real API server', () => {
   test('compares itself with an exact list and finds nothing wrong', async () => {
     const resource = await namespaced('comparing');
     await create(resource, 'x');
-    const asked: string[] = [];
+    const requested: string[] = [];
     const { source, logger, stop } = reflect(resource, {
       timings: { comparison: 50 },
       connection: {
@@ -125,14 +125,14 @@ describe('reflector against a real API server', () => {
         request: async (path, options) => {
           const outcome = await connection.request(path, options);
           const match = options?.query?.['resourceVersionMatch'];
-          if (match !== undefined) asked.push(`${String(match)} ${outcome.kind}`);
+          if (match !== undefined) requested.push(`${String(match)} ${outcome.kind}`);
           return outcome;
         },
       },
     });
     await source.ready(new AbortController().signal);
-    while (asked.length < 3) await create(resource, `c${Math.random().toString(36).slice(2)}`);
-    expect(asked.slice(0, 3)).toEqual(['Exact ok', 'Exact ok', 'Exact ok']);
+    while (requested.length < 3) await create(resource, `c${Math.random().toString(36).slice(2)}`);
+    expect(requested.slice(0, 3)).toEqual(['Exact ok', 'Exact ok', 'Exact ok']);
     expect(logger.lines.filter((line) => line.startsWith('warn'))).toEqual([]);
     await stop();
   });
@@ -152,7 +152,7 @@ describe('reflector against a real API server', () => {
     await source.ready(new AbortController().signal);
     await systemClock.sleep(1_500);
     await create(resource, 'x');
-    await handler.told('upserted', 'x');
+    await handler.received('upserted', 'x');
     expect(source.health().state).toBe('synced');
     await stop();
   });

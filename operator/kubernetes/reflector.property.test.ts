@@ -37,14 +37,14 @@ const step: fc.Arbitrary<Step> = fc.oneof(
   },
 );
 
-async function perform(server: ScriptedApiServer, alive: Set<string>, step: Step, turn: number) {
+async function perform(server: ScriptedApiServer, alive: Set<string>, step: Step, slice: number) {
   switch (step.kind) {
     case 'put':
     case 'remove':
     case 'recreate':
       if (step.kind !== 'put' && alive.delete(step.name)) server.remove('ns', step.name);
       if (step.kind === 'remove') return;
-      server.put({ namespace: 'ns', name: step.name, status: { phase: String(turn) } });
+      server.put({ namespace: 'ns', name: step.name, status: { phase: String(slice) } });
       alive.add(step.name);
       return;
     case 'cut':
@@ -95,7 +95,7 @@ test('whatever happens on the way, every deletion is told once and the view ends
         timings: { comparison: 3 },
       });
       const alive = new Set<string>();
-      for (const [turn, each] of steps.entries()) await perform(server, alive, each, turn);
+      for (const [slice, each] of steps.entries()) await perform(server, alive, each, slice);
       server.put({ namespace: 'ns', name: 'end' });
       const expected = [...alive, 'end'].toSorted();
       await rig.handler.until(

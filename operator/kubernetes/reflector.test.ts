@@ -106,7 +106,7 @@ describe('watching', () => {
     server.put(pod('x', 'Pending'));
     server.put(pod('x', 'Running'));
     server.remove('a', 'x');
-    const last = await rig.handler.told('deleted', 'x');
+    const last = await rig.handler.received('deleted', 'x');
     expect(rig.handler.log).toEqual(['upserted a/x', 'upserted a/x', 'deleted a/x']);
     expect(rig.handler.changes[1]?.previous).toMatchObject({ phase: 'Pending' });
     expect(last.object.phase).toBe('Running');
@@ -123,7 +123,7 @@ describe('watching', () => {
     server.remove('a', 'x');
     server.write(`${JSON.stringify({ type: 'DELETED', object })}\n`);
     server.put(pod('end'));
-    await rig.handler.told('upserted', 'end');
+    await rig.handler.received('upserted', 'end');
     expect(rig.handler.log).toEqual(['upserted a/x', 'deleted a/x', 'upserted a/end']);
   });
 
@@ -135,7 +135,7 @@ describe('watching', () => {
     server.put({ ...pod('x'), uid: 'new' });
     server.write(`${JSON.stringify({ type: 'DELETED', object })}\n`);
     server.put(pod('end'));
-    await rig.handler.told('upserted', 'end');
+    await rig.handler.received('upserted', 'end');
     expect(rig.source.find('a', 'x')?.uid).toBe('new');
   });
 
@@ -145,7 +145,7 @@ describe('watching', () => {
     server.put({ ...pod('x'), extra: 1 });
     server.put({ ...pod('x'), extra: 2 });
     server.put(pod('end'));
-    await rig.handler.told('upserted', 'end');
+    await rig.handler.received('upserted', 'end');
     expect(rig.handler.log).toEqual(['upserted a/x', 'upserted a/end']);
   });
 
@@ -161,7 +161,7 @@ describe('watching', () => {
     await watching();
     server.put(pod('x'));
     server.put(pod('x', 'Succeeded'));
-    expect((await rig.handler.told('deleted', 'x')).object.phase).toBe('Running');
+    expect((await rig.handler.received('deleted', 'x')).object.phase).toBe('Running');
   });
 
   test('a bookmark moves on where the watch resumes', async () => {
@@ -171,7 +171,7 @@ describe('watching', () => {
     server.bookmark();
     const before = server.requests.length;
     server.put(pod('x'));
-    await rig.handler.told('upserted', 'x');
+    await rig.handler.received('upserted', 'x');
     server.endWatches();
     const next = await server.seen(({ kind }) => kind === 'watch', before);
     expect(next.query.get('resourceVersion')).toBe('102');
@@ -188,7 +188,7 @@ describe('a server out of reach', () => {
     const rig = await start();
     await watching();
     await duringGap(() => server.remove('a', 'x'));
-    const { arrival } = await rig.handler.told('deleted', 'x');
+    const { arrival } = await rig.handler.received('deleted', 'x');
     expect(arrival.late).toBe(false);
     expect(arrival.knownUntil).toBeLessThanOrEqual(arrival.at);
     expect(arrival.happened?.from).toBeLessThan(arrival.at);
@@ -210,7 +210,7 @@ describe('a server out of reach', () => {
       server.remove('a', 'x');
       server.compact();
     });
-    const deletion = await rig.handler.told('deleted', 'x');
+    const deletion = await rig.handler.received('deleted', 'x');
     expect(deletion.object.phase).toBe('Running');
     expect(deletion.arrival).toMatchObject({ late: true, at: clock.now() });
     expect(deletion.arrival.knownUntil).toBeLessThanOrEqual(contactAt);
@@ -231,7 +231,7 @@ describe('a server out of reach', () => {
       server.remove('a', 'x');
       server.compact();
     });
-    await rig.handler.told('deleted', 'x');
+    await rig.handler.received('deleted', 'x');
     expect(rig.handler.log.some((line) => line.endsWith('brief'))).toBe(false);
     expect(rig.source.health().unseen).toEqual([
       { from: 0, until: listedAt },
@@ -255,7 +255,7 @@ describe('a server out of reach', () => {
     server.remove('a', 'x');
     server.compact();
     server.release();
-    await rig.handler.told('deleted', 'x');
+    await rig.handler.received('deleted', 'x');
     expect(rig.source.health().unseen?.at(-1)).toEqual({ from: endedAt, until: clock.now() });
   });
 
@@ -266,7 +266,7 @@ describe('a server out of reach', () => {
     server.next('watch', { kind: 'answer', code: 410 });
     server.silently(() => server.remove('a', 'x'));
     server.cutWatches();
-    expect((await rig.handler.told('deleted', 'x')).arrival.late).toBe(true);
+    expect((await rig.handler.received('deleted', 'x')).arrival.late).toBe(true);
     expect(await rig.metric('cache_relists_total')).toBe(1);
   });
 
@@ -294,7 +294,7 @@ describe('a server out of reach', () => {
     await watching();
     server.silently(() => server.remove('a', 'x'));
     server.write('{"type":"DELETED","object":{"meta\n');
-    expect((await rig.handler.told('deleted', 'x')).arrival.late).toBe(true);
+    expect((await rig.handler.received('deleted', 'x')).arrival.late).toBe(true);
     expect(await rig.metric('watch_garbage_total')).toBe(1);
   });
 
@@ -302,10 +302,10 @@ describe('a server out of reach', () => {
     const rig = await start();
     await watching();
     const object = server.put(pod('warm'));
-    await rig.handler.told('upserted', 'warm');
+    await rig.handler.received('upserted', 'warm');
     server.write(JSON.stringify({ type: 'DELETED', object }).slice(0, 40));
     await duringGap(() => server.remove('a', 'warm'));
-    await rig.handler.told('deleted', 'warm');
+    await rig.handler.received('deleted', 'warm');
     expect(await rig.metric('watch_garbage_total')).toBe(0);
   });
 
@@ -318,7 +318,7 @@ describe('a server out of reach', () => {
     server.remove('a', 'x');
     await clock.sleeper((ms) => ms === 90_000);
     await clock.advance(90_000);
-    expect((await rig.handler.told('deleted', 'x')).arrival.late).toBe(false);
+    expect((await rig.handler.received('deleted', 'x')).arrival.late).toBe(false);
     expect(rig.source.health().state).toBe('synced');
   });
 
@@ -328,12 +328,12 @@ describe('a server out of reach', () => {
     await clock.sleeper((ms) => ms === 90_000);
     await clock.advance(40_000);
     server.put(pod('one'));
-    await rig.handler.told('upserted', 'one');
+    await rig.handler.received('upserted', 'one');
     await clock.advance(20_000);
     server.put(pod('two'));
     server.put(pod('three'));
-    const two = await rig.handler.told('upserted', 'two');
-    const three = await rig.handler.told('upserted', 'three');
+    const two = await rig.handler.received('upserted', 'two');
+    const three = await rig.handler.received('upserted', 'three');
     expect(two.arrival.at - two.arrival.knownUntil).toBe(20_000);
     expect(three.arrival.knownUntil).toBe(two.arrival.knownUntil);
   });
@@ -345,7 +345,7 @@ describe('a server out of reach', () => {
     await opened();
     await clock.advance(50_000);
     server.put(pod('before'));
-    const before = await rig.handler.told('upserted', 'before');
+    const before = await rig.handler.received('upserted', 'before');
     server.next('watch', { kind: 'hold' });
     const since = server.requests.length;
     server.cutWatches();
@@ -356,15 +356,15 @@ describe('a server out of reach', () => {
     for (const name of ['one', 'two', 'three']) {
       await clock.advance(8_000);
       server.put(pod(name));
-      const { arrival } = await rig.handler.told('upserted', name);
+      const { arrival } = await rig.handler.received('upserted', name);
       expect(arrival.knownUntil).toBeLessThanOrEqual(before.arrival.at);
     }
     await clock.advance(30_000);
     server.put(pod('later'));
-    await rig.handler.told('upserted', 'later');
+    await rig.handler.received('upserted', 'later');
     await clock.advance(10_000);
     server.put(pod('much later'));
-    const { arrival } = await rig.handler.told('upserted', 'much later');
+    const { arrival } = await rig.handler.received('upserted', 'much later');
     expect(arrival.at - arrival.knownUntil).toBe(10_000);
   });
 
@@ -412,7 +412,7 @@ describe('a server out of reach', () => {
     await clock.advance(await clock.sleeper((ms) => ms < 60_000));
     await watching();
     server.put(pod('x'));
-    await rig.handler.told('upserted', 'x');
+    await rig.handler.received('upserted', 'x');
     server.cutWatches();
     // Shorter is only the wait for what was missed.
     expect(Math.round(await clock.sleeper((ms) => ms > 5 && ms < 60_000))).toBe(200);
@@ -433,7 +433,7 @@ describe('a server out of reach', () => {
     }
     server.cutWatches();
     server.put(pod('x'));
-    await rig.handler.told('upserted', 'x');
+    await rig.handler.received('upserted', 'x');
     expect(rig.source.health().state).toBe('synced');
     const warnings = rig.logger.lines.filter((line) => line.startsWith('warn'));
     expect(warnings.some((line) => line.includes('HTTP 403'))).toBe(true);
@@ -449,7 +449,7 @@ describe('an absent resource', () => {
     expect(rig.source.health().state).toBe('absent');
     server.put(pod('x'));
     server.always('list', undefined);
-    await rig.handler.told('upserted', 'x');
+    await rig.handler.received('upserted', 'x');
     expect(rig.source.health().state).toBe('synced');
   });
 
@@ -466,7 +466,7 @@ describe('an absent resource', () => {
     server.put(pod('x'));
     server.always('list', undefined);
     await clock.advance(30_000);
-    await rig.handler.told('upserted', 'x');
+    await rig.handler.received('upserted', 'x');
     expect(rig.source.health().unseen).toEqual([{ from: absentAt, until: clock.now() }]);
   });
 
@@ -482,7 +482,7 @@ describe('an absent resource', () => {
     expect(rig.view).toEqual(['a/x Running']);
     expect(rig.source.health().state).toBe('failing');
     await clock.advance(30_000);
-    expect((await rig.handler.told('deleted', 'x')).arrival.late).toBe(true);
+    expect((await rig.handler.received('deleted', 'x')).arrival.late).toBe(true);
     expect(rig.source.health().state).toBe('absent');
   });
 });
@@ -501,7 +501,7 @@ describe('mistakes of ours', () => {
     const rig = await start({ handlers: [broken] });
     await watching();
     server.remove('a', 'x');
-    await rig.handler.told('deleted', 'x');
+    await rig.handler.received('deleted', 'x');
     expect(await rig.metric('watch_handler_failures_total')).toBe(2);
     expect(rig.logger.lines).toContain('error [controller] handler of pods threw');
   });
@@ -545,7 +545,7 @@ describe('comparing with an exact list', () => {
       server.put(pod('appears'));
     });
     server.put(pod('end'));
-    await rig.handler.told('upserted', 'end');
+    await rig.handler.received('upserted', 'end');
     const before = server.requests.length;
     for (let waited = 0; waited < INTERVAL; waited += 60_000) {
       server.bookmark();
@@ -553,7 +553,7 @@ describe('comparing with an exact list', () => {
     }
     const list = await server.seen(({ kind }) => kind === 'list', before);
     expect(list.query.get('resourceVersionMatch')).toBe('Exact');
-    expect((await rig.handler.told('deleted', 'vanishes')).arrival.late).toBe(true);
+    expect((await rig.handler.received('deleted', 'vanishes')).arrival.late).toBe(true);
     expect(rig.view).toEqual(['a/appears Running', 'a/changes Running', 'a/end Running']);
     expect(await rig.metric('cache_corrections_total')).toBe(3);
   });
@@ -575,11 +575,11 @@ describe('comparing with an exact list', () => {
     server.remove('a', 'again');
     server.put({ ...pod('again'), uid: 'new' });
     server.put(pod('comes'));
-    await rig.handler.told('upserted', 'comes');
-    const told = rig.handler.log.length;
+    await rig.handler.received('upserted', 'comes');
+    const reported = rig.handler.log.length;
     server.release();
     await clock.sleeper((ms) => ms === INTERVAL);
-    expect(rig.handler.log).toHaveLength(told);
+    expect(rig.handler.log).toHaveLength(reported);
     expect(await rig.metric('cache_corrections_total')).toBe(0);
     expect(rig.view).toEqual(['a/again Running', 'a/changes Running', 'a/comes Running']);
   });
@@ -613,7 +613,7 @@ describe('comparing with an exact list', () => {
     server.next('watch', { kind: 'answer', code: 410 });
     server.cutWatches();
     server.remove('a', 'x');
-    const advancing = rig.handler.told('deleted', 'x');
+    const advancing = rig.handler.received('deleted', 'x');
     for (let i = 0; i < 2; i += 1) {
       await clock.advance(await clock.sleeper((ms) => ms < 100));
     }
@@ -637,7 +637,7 @@ describe('comparing with an exact list', () => {
     }
     await clock.sleeper((ms) => ms > 0 && ms < 100);
     await clock.advance(100);
-    expect((await rig.handler.told('deleted', 'x')).arrival.late).toBe(true);
+    expect((await rig.handler.received('deleted', 'x')).arrival.late).toBe(true);
   });
 });
 
@@ -709,9 +709,9 @@ describe('stopping', () => {
     await rig.stop();
     await server.until(() => server.openSockets === 0);
     expect(clock.sleepers).toBe(0);
-    const told = rig.handler.log.length;
+    const reported = rig.handler.log.length;
     server.put(pod('after'));
-    expect(rig.handler.log).toHaveLength(told);
+    expect(rig.handler.log).toHaveLength(reported);
   });
 
   test('in the middle of a batch of events tells no more of them', async () => {
@@ -732,7 +732,7 @@ describe('stopping', () => {
       return `${JSON.stringify({ type: 'ADDED', object: { metadata } })}\n`;
     });
     server.write(events.join(''));
-    await rig.handler.told('upserted', 'x');
+    await rig.handler.received('upserted', 'x');
     await stopping.stopped;
     expect(rig.handler.log).toEqual(['upserted a/x']);
   });

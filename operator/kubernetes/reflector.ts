@@ -21,7 +21,7 @@ import {
 import { Relist } from './relist.ts';
 import { describeResource, resourcePath } from './resource.ts';
 import type { ApiResource, Arrival, Projected, Source, SourceHealth } from './source.ts';
-import { StateKeeper } from './watch-health.ts';
+import { StateStore } from './watch-health.ts';
 
 /**
  * Keeps a live view of one resource: a paged list, then one watch that is resumed for as long as
@@ -37,7 +37,7 @@ export class Reflector<T extends Projected> implements Source<T> {
   readonly #path: string;
   readonly #selectors: { readonly [name: string]: string | undefined };
   readonly #recorder: ReflectorRecorder;
-  readonly #state: StateKeeper;
+  readonly #state: StateStore;
   readonly #times: ArrivalTimes;
   readonly #backoff: Backoff;
   /** Between watches that cannot go on: an API server that says so is there again, however long it was away. */
@@ -62,7 +62,7 @@ export class Reflector<T extends Projected> implements Source<T> {
     this.#path = resourcePath(resource);
     this.#selectors = { labelSelector, fieldSelector };
     this.#recorder = kept.metrics?.(resource) ?? silentRecorder;
-    this.#state = new StateKeeper(clock, logger, name);
+    this.#state = new StateStore(clock, logger, name);
     this.#times = new ArrivalTimes(clock, knownAt);
     const backoff = {
       baseMs: this.#timings.backoffBase,
@@ -119,7 +119,7 @@ export class Reflector<T extends Projected> implements Source<T> {
 
   health(): SourceHealth {
     const { state, since, returnedAt, reason } = this.#state;
-    const { heardAt: freshAt, unseen } = this.#times;
+    const { receivedAt: freshAt, unseen } = this.#times;
     return { state, since, freshAt, unseen, returnedAt, reason };
   }
 
@@ -139,7 +139,7 @@ export class Reflector<T extends Projected> implements Source<T> {
   async #relist(signal: AbortSignal): Promise<number> {
     const { connection, clock } = this.#options;
     this.#comparison.cancel();
-    const askedAt = clock.now();
+    const requestedAt = clock.now();
     const list = new Relist(this.#view, () => this.#late());
     const outcome = await readPages({
       connection,
@@ -153,11 +153,11 @@ export class Reflector<T extends Projected> implements Source<T> {
     });
     if (outcome.kind !== 'complete') return this.#relistFailed(outcome, signal);
     list.finish();
-    this.#times.listed(askedAt);
-    this.#comparison.confirm(askedAt);
+    this.#times.listed(requestedAt);
+    this.#comparison.confirm(requestedAt);
     this.#version = outcome.resourceVersion;
     this.#absences = 0;
-    this.#recorder.heard(askedAt);
+    this.#recorder.received(requestedAt);
     this.#recorder.size(this.#view.size);
     this.#state.become('synced');
     return 0;
@@ -195,8 +195,8 @@ export class Reflector<T extends Projected> implements Source<T> {
   #failed(failure: RequestFailure): number {
     this.#recorder.failure();
     this.#state.become('failing', describeFailure(failure));
-    const asked = failure.kind === 'status' ? (failure.retryAfterMs ?? 0) : 0;
-    return Math.max(this.#backoff.next(), asked);
+    const requested = failure.kind === 'status' ? (failure.retryAfterMs ?? 0) : 0;
+    return Math.max(this.#backoff.next(), requested);
   }
 
   /** Watches from `version` on; gives the delay before the next step. */
@@ -239,7 +239,7 @@ export class Reflector<T extends Projected> implements Source<T> {
     this.#times.taken(at);
     this.#backoff.reset();
     this.#listBackoff.reset();
-    this.#recorder.heard(at);
+    this.#recorder.received(at);
   }
 
   #change(event: ObjectEvent, at: number): void {

@@ -39,7 +39,7 @@ export class Relist<T extends Projected> {
     if (this.#movedOn.has(identity.uid)) return true;
     const current = this.#view.find(identity.namespace, identity.name);
     if (current !== undefined && this.#movedOn.has(current.uid)) return true;
-    const { held, changed } = this.#view.upsert(object, this.#arrival());
+    const { previous: held, changed } = this.#view.upsert(object, this.#arrival());
     if (held !== undefined) this.#confirmed.add(held);
     if (changed) this.#differences += 1;
     return true;

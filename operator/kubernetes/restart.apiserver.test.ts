@@ -34,8 +34,8 @@ test('a watch outlives a restart of the API server, and misses nothing', async (
   await cluster.startApiServer();
   await cluster.call('DELETE', `${path}/before`);
   await create('after');
-  await handler.told('upserted', 'after');
-  await handler.told('deleted', 'before');
+  await handler.received('upserted', 'after');
+  await handler.received('deleted', 'before');
   expect(handler.log).toEqual([
     `upserted ${namespace}/before`,
     `deleted ${namespace}/before`,

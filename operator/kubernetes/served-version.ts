@@ -34,7 +34,7 @@ export function preferServedVersion(options: {
   };
 
   /** Asks in the version that is served; a 404 may mean that it is served no more. */
-  const ask = async <T extends { readonly kind: string }>(
+  const query = async <T extends { readonly kind: string }>(
     path: string,
     signal: AbortSignal | undefined,
     send: (path: string) => Promise<T | RequestFailure>,
@@ -55,9 +55,9 @@ export function preferServedVersion(options: {
 
   return {
     request: (path, request) =>
-      ask(path, request?.signal, (inVersion) => connection.request(inVersion, request)),
+      query(path, request?.signal, (inVersion) => connection.request(inVersion, request)),
     stream: (path, stream) =>
-      ask(path, stream.signal, (inVersion) => connection.stream(inVersion, stream)),
+      query(path, stream.signal, (inVersion) => connection.stream(inVersion, stream)),
   };
 }
 

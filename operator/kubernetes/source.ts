@@ -90,7 +90,7 @@ export interface SourceHealth {
 export interface Source<T extends Projected> {
   readonly resource: ApiResource;
   /** One for each namespace, where it is watched by namespaces. */
-  readonly parts?: readonly Source<T>[];
+  readonly members?: readonly Source<T>[];
   /** Lists and watches until the signal is aborted; never rejects for anything the API server does. */
   run(signal: AbortSignal): Promise<void>;
   /** Resolves when the first list is in, or the resource is known to be absent. */

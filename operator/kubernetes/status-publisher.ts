@@ -31,7 +31,7 @@ interface Entry {
   wanted: PublishedStatus;
   /** What was last written, without transition times; undefined before the first write. */
   written?: {
-    readonly whole: string;
+    readonly full: string;
     readonly urgent: string;
     readonly prompt: string;
     readonly at: number;
@@ -102,7 +102,7 @@ export class StatusPublisher {
   /** Milliseconds until the entry may be written; undefined when there is nothing to write. */
   #due({ written, wanted, target }: Entry): number | undefined {
     if (written === undefined) return 0;
-    if (written.whole === comparable(wanted)) return undefined;
+    if (written.full === comparable(wanted)) return undefined;
     if (written.urgent !== comparable(urgentPart(wanted))) return 0;
     const isPrompt = written.prompt !== comparable(promptPart(target, wanted));
     const interval = isPrompt ? Math.min(PROMPT_INTERVAL_MS, this.#intervalMs) : this.#intervalMs;
@@ -121,7 +121,7 @@ export class StatusPublisher {
     }
     if (outcome.kind === 'applied') {
       entry.written = {
-        whole: comparable(wanted),
+        full: comparable(wanted),
         urgent: comparable(urgentPart(wanted)),
         prompt: comparable(promptPart(target, wanted)),
         at: this.#clock.monotonic(),

@@ -1,17 +1,17 @@
 import { describe, expect, test } from 'vitest';
 import { createCapturingLogger } from './testing/capturing-logger.ts';
 import { createManualClock } from './testing/manual-clock.ts';
-import { StateKeeper } from './watch-health.ts';
+import { StateStore } from './watch-health.ts';
 
-function keeper() {
+function store() {
   const clock = createManualClock(0);
-  const state = new StateKeeper(clock, createCapturingLogger(), 'pods');
+  const state = new StateStore(clock, createCapturingLogger(), 'pods');
   return { clock, state };
 }
 
 describe('the return of a view', () => {
   test('is when it became whole again, so that what was written meanwhile is waited for', async () => {
-    const { clock, state } = keeper();
+    const { clock, state } = store();
     expect(state.returnedAt).toBeUndefined();
     await clock.advance(1_000);
     state.become('synced');
@@ -24,10 +24,10 @@ describe('the return of a view', () => {
   });
 
   test('is the first of several that follow each other closely: a watch that fails all the time does not hold up windows for ever', async () => {
-    const { clock, state } = keeper();
+    const { clock, state } = store();
     state.become('synced');
     await clock.advance(60_000);
-    for (let turn = 0; turn < 20; turn += 1) {
+    for (let slice = 0; slice < 20; slice += 1) {
       state.become('failing', 'connection reset');
       await clock.advance(1_000);
       state.become('synced');

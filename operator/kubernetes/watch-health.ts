@@ -7,7 +7,7 @@ import type { SourceState } from './source.ts';
 const LASTING_MS = 30_000;
 
 /** Keeps a source's state, logs each change of it once, and lets others wait for the first good one. */
-export class StateKeeper {
+export class StateStore {
   readonly #clock: Clock;
   readonly #logger: Logger;
   readonly #resource: string;

@@ -49,14 +49,14 @@ export async function compareWithAnchor(
 
 function missingNewest(head: number, sequence: number): string {
   const lost = `events ${head + 1} to ${sequence} (${sequence - head}) were acknowledged and are gone`;
-  const mend =
+  const fix =
     'stop the operator and restore what has them, or let windows be measured again; their numbers are not given again';
-  return `ledger: the newest events are missing: ${lost}; ${mend} (docs/how-to/back-up-and-restore.md#when-the-newest-events-are-missing)`;
+  return `ledger: the newest events are missing: ${lost}; ${fix} (docs/how-to/back-up-and-restore.md#when-the-newest-events-are-missing)`;
 }
 
 function otherEvents(sequence: number, noted: string, found: string): string {
   const what = `the chain at event ${sequence} differs from what was noted outside of the ledger`;
-  const mend =
+  const fix =
     'other events had these numbers before (docs/how-to/back-up-and-restore.md#when-the-newest-events-are-missing)';
-  return `ledger: the newest events are missing: ${what}, "${noted}": "${found}"; ${mend}`;
+  return `ledger: the newest events are missing: ${what}, "${noted}": "${found}"; ${fix}`;
 }

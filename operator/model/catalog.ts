@@ -39,7 +39,7 @@ interface MeasuredMetric {
 }
 
 /** A metric that Prometheus is asked for. */
-type AskedMetric = Omit<MeasuredMetric, 'rule'>;
+type RequestedMetric = Omit<MeasuredMetric, 'rule'>;
 
 const POD_KEYS = [
   'region',
@@ -177,7 +177,7 @@ const METRICS = [
       documentation: 'docs/explanation/nodes.md#downtime',
     },
   },
-] as const satisfies readonly (MeasuredMetric | AskedMetric)[];
+] as const satisfies readonly (MeasuredMetric | RequestedMetric)[];
 
 /** The codes of the metrics that the collector measures on objects of a cluster. */
 export type CollectorMetric = Extract<
@@ -198,11 +198,11 @@ export const COLLECTOR_METRICS: readonly MetricDefinition[] = METRICS.map((metri
   priceKeys: metric.priceKeys,
 }));
 
-const BY_CODE: ReadonlyMap<string, MeasuredMetric | AskedMetric> = new Map(
+const BY_CODE: ReadonlyMap<string, MeasuredMetric | RequestedMetric> = new Map(
   METRICS.map((metric) => [metric.code, metric]),
 );
 
-const ASKED: MeteringRule = {
+const REQUESTED: MeteringRule = {
   text: 'The answer of the configured Prometheus query at the end of the window; nothing of it is measured on objects.',
   documentation: 'docs/explanation/prometheus.md#measured-by-prometheus',
 };
@@ -210,7 +210,7 @@ const ASKED: MeteringRule = {
 /** The rule of a metric of the collector's own; any other metric is one that Prometheus is asked for. */
 export function meteringRule(metric: string): MeteringRule {
   const known = BY_CODE.get(metric);
-  return known !== undefined && 'rule' in known ? known.rule : ASKED;
+  return known !== undefined && 'rule' in known ? known.rule : REQUESTED;
 }
 
 /** A metric declared in CUSTOM_METRICS: `code:unit[:key|key]`. */

@@ -59,8 +59,8 @@ export function completeEvent(input: unknown, completion: Completion): Completed
   }
   const unit = completion.unitOf(metric);
   if (unit === undefined) {
-    const mend = 'declare it in CUSTOM_METRICS or spec.customMetrics of the MeteringPolicy';
-    return invalid(id, `unknown metric: ${quote(metric)}: ${mend}`);
+    const fix = 'declare it in CUSTOM_METRICS or spec.customMetrics of the MeteringPolicy';
+    return invalid(id, `unknown metric: ${quote(metric)}: ${fix}`);
   }
   const quantity = readQuantity(input['quantity']);
   if (quantity === undefined) {
@@ -153,16 +153,16 @@ const spellInUtc = rememberLast((value: string): string => {
 
 function withoutEmpty(dimensions: unknown): unknown {
   if (!isRecord(dimensions)) return dimensions;
-  const kept = sortedEntries(dimensions).filter(([, value]) => !isAbsent(value));
-  return kept.length === 0 ? undefined : Object.fromEntries(kept);
+  const stored = sortedEntries(dimensions).filter(([, value]) => !isAbsent(value));
+  return stored.length === 0 ? undefined : Object.fromEntries(stored);
 }
 
 function withPlainNumbers(properties: unknown): unknown {
   if (!isRecord(properties)) return properties;
-  const kept = Object.entries(properties).filter(([, value]) => value !== null);
-  if (kept.length === 0) return undefined;
+  const stored = Object.entries(properties).filter(([, value]) => value !== null);
+  if (stored.length === 0) return undefined;
   return Object.fromEntries(
-    kept.map(([key, value]) => [key, value instanceof NumberText ? Number(value.text) : value]),
+    stored.map(([key, value]) => [key, value instanceof NumberText ? Number(value.text) : value]),
   );
 }
 

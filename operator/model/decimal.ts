@@ -29,10 +29,10 @@ const MAX_SCALE = 400;
 /** The decimal text of a non-negative count of nano-units. Throws a RangeError when it is negative. */
 export function decimalFromNanos(nanos: bigint): Decimal {
   if (nanos < 0n) throw new RangeError(`quantity: below zero: "${nanos}n"`);
-  const whole = nanos / NANOS_PER_UNIT;
+  const complete = nanos / NANOS_PER_UNIT;
   const fraction = (nanos % NANOS_PER_UNIT).toString().padStart(DECIMAL_PLACES, '0');
   const trimmed = fraction.replace(/0+$/, '');
-  return (trimmed === '' ? `${whole}` : `${whole}.${trimmed}`) as Decimal;
+  return (trimmed === '' ? `${complete}` : `${complete}.${trimmed}`) as Decimal;
 }
 
 /** The decimal text of a count of nano-units that may be negative. */
@@ -43,8 +43,8 @@ export function signedFromNanos(nanos: bigint): Decimal {
 /** The exact count of nano-units of a decimal text. */
 export function nanosFromDecimal(text: Decimal): bigint {
   if (text.startsWith('-')) return -nanosFromDecimal(text.slice(1) as Decimal);
-  const [whole = '0', fraction = ''] = text.split('.');
-  return BigInt(whole) * NANOS_PER_UNIT + BigInt(fraction.padEnd(DECIMAL_PLACES, '0'));
+  const [complete = '0', fraction = ''] = text.split('.');
+  return BigInt(complete) * NANOS_PER_UNIT + BigInt(fraction.padEnd(DECIMAL_PLACES, '0'));
 }
 
 /** The text as a {@link Decimal} in canonical form, or undefined when it is not plain decimal text. */
@@ -87,16 +87,16 @@ export function roundedProduct(a: string, b: string, places: number): string | u
   );
   if (left === null || left === undefined || right === null || right === undefined)
     return undefined;
-  const digitsOf = ([, , whole = '', fraction = '']: RegExpExecArray): bigint =>
-    BigInt(whole + fraction);
+  const digitsOf = ([, , complete = '', fraction = '']: RegExpExecArray): bigint =>
+    BigInt(complete + fraction);
   const scale = (left[3] ?? '').length + (right[3] ?? '').length;
   const size = divideHalfUp(
     digitsOf(left) * digitsOf(right) * 10n ** BigInt(places),
     10n ** BigInt(scale),
   );
   const text = size.toString().padStart(places + 1, '0');
-  const whole = text.slice(0, text.length - places);
-  const shown = places === 0 ? whole : `${whole}.${text.slice(-places)}`;
+  const complete = text.slice(0, text.length - places);
+  const shown = places === 0 ? complete : `${complete}.${text.slice(-places)}`;
   return size !== 0n && left[1] !== right[1] ? `-${shown}` : shown;
 }
 
@@ -112,8 +112,8 @@ export function scaleToDecimal(
   if (text.length > MAX_TEXT_LENGTH) return undefined;
   const match = NUMBER_PATTERN.exec(text);
   if (match === null) return undefined;
-  const [, whole = '', fraction = '', exponent = '0'] = match;
-  const digits = BigInt(whole + fraction) * numerator;
+  const [, complete = '', fraction = '', exponent = '0'] = match;
+  const digits = BigInt(complete + fraction) * numerator;
   const scale = Number(exponent) - fraction.length + DECIMAL_PLACES;
   if (digits === 0n || scale < -MAX_TEXT_LENGTH) return decimalFromNanos(0n);
   if (scale > MAX_SCALE) return undefined;
@@ -126,10 +126,10 @@ export function scaleToDecimal(
 /** Whether a number's text has digits beyond the ninth decimal, which {@link roundToDecimal} rounds away. */
 export function losesDigits(text: string): boolean {
   if (CANONICAL_PATTERN.test(text)) return false;
-  const [, whole = '', fraction = '', exponent = '0'] = NUMBER_PATTERN.exec(text) ?? [];
+  const [, complete = '', fraction = '', exponent = '0'] = NUMBER_PATTERN.exec(text) ?? [];
   const scale = Number(exponent) - fraction.length + DECIMAL_PLACES;
   if (scale >= 0) return false;
-  const digits = BigInt(whole + fraction);
+  const digits = BigInt(complete + fraction);
   if (scale < -MAX_SCALE) return digits !== 0n;
   return digits % 10n ** BigInt(-scale) !== 0n;
 }

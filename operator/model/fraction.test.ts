@@ -1,7 +1,7 @@
 import * as fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { fractionText, partsOfFraction } from './fraction.ts';
-import { gpuParts, PARTS_PER_GPU } from './gpu-parts.ts';
+import { fractionText, unitsOfFraction } from './fraction.ts';
+import { gpuUnits, UNITS_PER_GPU } from './gpu-units.ts';
 
 test('no part of an amount is lost on its way through text, whatever it is cut into', () => {
   const cut = fc.integer({ min: 1, max: 128 });
@@ -9,17 +9,17 @@ test('no part of an amount is lost on its way through text, whatever it is cut i
   fc.assert(
     fc.property(fc.array(amounts, { maxLength: 6 }), (shares) => {
       const amount = shares.reduce(
-        (sum, [count, among, cuts, ms]) => sum + gpuParts(count, among * cuts) * BigInt(ms),
+        (sum, [count, among, cuts, ms]) => sum + gpuUnits(count, among * cuts) * BigInt(ms),
         0n,
       );
-      expect(partsOfFraction(fractionText(amount, PARTS_PER_GPU), PARTS_PER_GPU)).toBe(amount);
+      expect(unitsOfFraction(fractionText(amount, UNITS_PER_GPU), UNITS_PER_GPU)).toBe(amount);
     }),
   );
 });
 
 test('whole amounts read as they are, others in lowest terms', () => {
-  expect(fractionText(0n, PARTS_PER_GPU)).toBe('0');
-  expect(fractionText(gpuParts(8) * 60_000n, PARTS_PER_GPU)).toBe('480000');
-  expect(fractionText(gpuParts(3, 7) * 60_000n, PARTS_PER_GPU)).toBe('180000/7');
+  expect(fractionText(0n, UNITS_PER_GPU)).toBe('0');
+  expect(fractionText(gpuUnits(8) * 60_000n, UNITS_PER_GPU)).toBe('480000');
+  expect(fractionText(gpuUnits(3, 7) * 60_000n, UNITS_PER_GPU)).toBe('180000/7');
   expect(fractionText(12n, 1n)).toBe('12');
 });

@@ -8,7 +8,7 @@ export function fractionText(amount: bigint, partsPerUnit: bigint): string {
 }
 
 /** The parts of a text that {@link fractionText} wrote. Throws a SyntaxError where it is none. */
-export function partsOfFraction(text: string, partsPerUnit: bigint): bigint {
+export function unitsOfFraction(text: string, partsPerUnit: bigint): bigint {
   const [numerator = '', denominator = '1'] = text.split('/');
   return (BigInt(numerator) * partsPerUnit) / BigInt(denominator);
 }

@@ -134,8 +134,8 @@ test('a body that never ends counts by its status, and does not hold the caller'
 test('an error that repeats the credential is passed on without it, also where JSON escapes it', async () => {
   const credential = 'canary"one\\two-three';
   const server = await serve(({ headers }, response) => {
-    const said = { message: headers.authorization, key: [credential] };
-    response.writeHead(422).end(JSON.stringify(said) + credential);
+    const stated = { message: headers.authorization, key: [credential] };
+    response.writeHead(422).end(JSON.stringify(stated) + credential);
   });
   const headers = { Authorization: `Bearer ${credential}` };
   const outcome = await clientOf({ baseUrl: server.url, headers }).request({

@@ -3,7 +3,7 @@ import type { SharedQuery } from './measure.ts';
 interface Learned {
   size: number;
   /** Rounds without a failure since the size was set, and how many of them double it. */
-  rounds: number;
+  passes: number;
   patience: number;
   /** The largest that was answered, and the smallest that failed, in this round. */
   worked: number;
@@ -44,12 +44,12 @@ export class BatchSizes {
     if (one.failed < Infinity) {
       one.size = one.worked > 0 ? one.worked : one.failed;
       one.patience = one.worked > 0 ? PATIENCE : 1;
-      one.rounds = 0;
+      one.passes = 0;
     } else if (one.size < Infinity) {
-      one.rounds += 1;
-      if (one.rounds >= one.patience) {
+      one.passes += 1;
+      if (one.passes >= one.patience) {
         one.size *= 2;
-        one.rounds = 0;
+        one.passes = 0;
       }
     }
     one.worked = 0;
@@ -57,7 +57,7 @@ export class BatchSizes {
   }
 
   #learned(shared: SharedQuery): Learned {
-    const none = { size: Infinity, rounds: 0, patience: 1, worked: 0, failed: Infinity };
+    const none = { size: Infinity, passes: 0, patience: 1, worked: 0, failed: Infinity };
     const found = this.#known.get(shared) ?? none;
     this.#known.set(shared, found);
     return found;

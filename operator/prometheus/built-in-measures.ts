@@ -20,7 +20,7 @@ import { sharedUtilization } from './shared-utilization.ts';
 const BYTES_PER_GIB = 2n ** 30n;
 
 /** Sums are taken of bytes to the ninth digit and then divided, so that parts are rounded together. */
-const WHOLE: readonly [bigint, bigint] = [1n, 1n];
+const COMPLETE: readonly [bigint, bigint] = [1n, 1n];
 
 /** `tenant_network_egress_gb`: GiB that left the pods of a tenant cluster, the sum of all rows. */
 export function createEgressMeasure(preset: PrometheusSettings['preset']): Measure {
@@ -42,7 +42,7 @@ export function createEgressMeasure(preset: PrometheusSettings['preset']): Measu
       return planShared(plan, sharedEgress(preset), { subject, window, preset });
     },
     read: ({ rows }) => {
-      const { good, refused } = checkRows(rows, labelKey, WHOLE);
+      const { good, refused } = checkRows(rows, labelKey, COMPLETE);
       const bytes = good.reduce((sum, { quantity }) => sum + nanosFromDecimal(quantity), 0n);
       const quantity = scaleToDecimal(decimalFromNanos(bytes), 1n, BYTES_PER_GIB);
       return { charges: quantity === undefined ? [] : [{ quantity }], refused };

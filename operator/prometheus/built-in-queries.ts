@@ -40,7 +40,7 @@ const CONTROL_PLANE_PODS = `{{vcluster}}${CONTROL_PLANE_ENDING}`;
 const WINDOW = '{{window}}';
 
 /** Long enough to know of a host-network pod that is gone, in every window there can be. */
-const LOOK_BACK = '1h';
+const POLL_BACK = '1h';
 
 /**
  * The built-in queries of a preset. Egress is charged, so by default only what the host cluster's own
@@ -90,7 +90,7 @@ export function egressOf({
   readonly by?: readonly string[];
 }): string {
   const sent = `increase(container_network_transmit_bytes_total{${series},${pods}}[${window}])`;
-  const hostNetwork = `last_over_time(kube_pod_info{${series},host_network="true"}[${LOOK_BACK}])`;
+  const hostNetwork = `last_over_time(kube_pod_info{${series},host_network="true"}[${POLL_BACK}])`;
   const pod = [...scope, 'namespace', 'pod'];
   const once = `max by (${[...pod, 'interface', 'id'].join(', ')}) (${sent})`;
   const sum = by === undefined ? 'sum' : `sum by (${by.join(', ')}) `;

@@ -6,11 +6,11 @@ import type { Ledger } from '../ledger/ledger.ts';
 import { createMemoryLedger } from '../ledger/testing/memory-ledger.ts';
 import { cluster } from '../metering/meters/testing/objects.ts';
 import { START } from '../metering/meters/testing/times.ts';
-import type { Asker, Job, JobOutcome } from './ask.ts';
+import type { Asker, Job, JobOutcome } from './query.ts';
 import { BatchSizes } from './batch-sizes.ts';
 import { createEgressMeasure } from './built-in-measures.ts';
 import { forgetPrometheusWork } from './prometheus-metering.ts';
-import { Round } from './round.ts';
+import { Pass } from './pass.ts';
 import {
   type FakeAnswer,
   type FakePrometheus,
@@ -45,8 +45,8 @@ const down: FakeAnswer = { status: 502, body: 'bad gateway' };
 type Options = Omit<Parameters<typeof live>[0], 'ledger' | 'environment'>;
 
 async function begin(options: Options, environment: Record<string, string> = {}): Promise<Life> {
-  const whole = { PROMETHEUS_URL: prometheus.url, ...environment };
-  const life = await live({ ...options, ledger, environment: whole });
+  const complete = { PROMETHEUS_URL: prometheus.url, ...environment };
+  const life = await live({ ...options, ledger, environment: complete });
   lives.push(life);
   return life;
 }
@@ -115,10 +115,10 @@ describe('a server that is down', () => {
           reason: expect.stringContaining(words),
         },
       ]);
-      expect(new Set(prometheus.asked.map(({ time }) => time))).toEqual(
+      expect(new Set(prometheus.queries.map(({ time }) => time))).toEqual(
         new Set([`${at(60) / 1000}`]),
       );
-      expect(prometheus.asked.length).toBeLessThan(60);
+      expect(prometheus.queries.length).toBeLessThan(60);
       expect(await keys('prometheus/')).toEqual(['prometheus/state']);
       expect(life.logs.filter((line) => line.includes('does not answer'))).toHaveLength(1);
       prometheus.answer = () => one;
@@ -135,12 +135,12 @@ describe('a server that is down', () => {
   );
 
   test('that takes queries and never answers is not waited for by every tenant cluster in turn', async () => {
-    const asker = { ask: silentAsker(), askShared: async () => timedOut };
+    const asker = { ask: silentAsker(), queryShared: async () => timedOut };
     const stop = new AbortController();
-    const round = new Round(asker, new BatchSizes(), stop.signal);
-    const asked = Array.from({ length: 1_000 }, (_, index) => index);
+    const round = new Pass(asker, new BatchSizes(), stop.signal);
+    const requested = Array.from({ length: 1_000 }, (_, index) => index);
     const outcomes: JobOutcome[] = [];
-    await pLimit(8).map(asked, async () => {
+    await pLimit(8).map(requested, async () => {
       outcomes.push(await round.ask(anyJob, { kind: 'ask', promql: 'up' }));
     });
     expect(round.silent).toBe('timed out');
@@ -181,7 +181,7 @@ describe('a query that fails', () => {
     await life.pass(400);
     expect(await minutesOf('a')).toEqual([]);
     expect(await minutesOf('b')).toEqual([1, 2, 3, 4, 5, 6]);
-    const failed = prometheus.asked.filter(({ query }) => query.includes('tenant-a'));
+    const failed = prometheus.queries.filter(({ query }) => query.includes('tenant-a'));
     // Not once more for each window that is opened, and rarer and rarer.
     expect(failed.length).toBeLessThan(8);
   });
@@ -251,7 +251,7 @@ describe('a restart', () => {
     await second.pass(18);
     expect(await minutesOf('a')).toEqual([1, 2]);
     expect(await minutesOf('b')).toEqual([1, 2]);
-    const again = prometheus.asked.filter(
+    const again = prometheus.queries.filter(
       ({ query, time }) => query.includes('tenant-b') && time === `${at(60) / 1000}`,
     );
     expect(again).toHaveLength(1);

@@ -9,7 +9,7 @@ const OWN_QUERIES = {
   gpuUtilQuery: 'util{i="{{instance}}"}',
   gpuCountQuery: 'count{p="{{project}}"}',
 };
-const whole = cluster('whole', OWN_QUERIES, { project: 'p1', instance: 'i1' });
+const complete = cluster('whole', OWN_QUERIES, { project: 'p1', instance: 'i1' });
 const noProject = cluster('no-project', OWN_QUERIES, { instance: 'i2' });
 const noInstance = cluster('no-instance', OWN_QUERIES, { project: 'p3' });
 const neither = cluster('neither', OWN_QUERIES);
@@ -39,7 +39,7 @@ function linesAbout(life: Life, placeholder: string): readonly string[] {
 
 test('a tenant cluster without a project costs nothing, and nothing says that its query was never asked', async () => {
   const clock = clockAt(0);
-  const history = historyOf(clock, whole, noProject, noInstance, neither);
+  const history = historyOf(clock, complete, noProject, noInstance, neither);
   const life = await begin({ clock, history });
   await life.pass(60 * 5 + 31);
   expect(linesAbout(life, 'project')).toStrictEqual([
@@ -86,7 +86,7 @@ test('a tenant cluster that has got its project is still said to be left out', a
 test('a Prometheus that does not answer is in the log alone', async () => {
   const clock = clockAt(0);
   prometheus.answer = () => ({ status: 502, body: 'bad gateway' });
-  const life = await begin({ clock, history: historyOf(clock, whole) });
+  const life = await begin({ clock, history: historyOf(clock, complete) });
   await life.pass(91);
   expect(life.metering.report()).toMatchObject({ silent: expect.stringContaining('502') });
   prometheus.answer = () => [];

@@ -5,7 +5,7 @@ import type { Logger } from '../telemetry/logger.ts';
 import type { ConfiguredMetric } from './configured-metric.ts';
 import { readMetricsFile, type ReadMetricsFile } from './metrics-file.ts';
 
-const LOOK_MS = 10_000;
+const POLL_MS = 10_000;
 /** Larger files are refused unread; the reader has a stricter bound. */
 const MOST_BYTES = 1024 * 1024;
 
@@ -61,12 +61,12 @@ export class MetricsFile {
   async run(signal: AbortSignal): Promise<void> {
     const log = new CauseLog(this.#logger, this.#clock);
     while (!signal.aborted) {
-      await this.#clock.sleep(LOOK_MS, signal).catch(() => undefined);
-      if (!signal.aborted) await this.#look(log);
+      await this.#clock.sleep(POLL_MS, signal).catch(() => undefined);
+      if (!signal.aborted) await this.#poll(log);
     }
   }
 
-  async #look(log: CauseLog): Promise<void> {
+  async #poll(log: CauseLog): Promise<void> {
     const outcome = await loadMetricsFile(this.#path, this.#taken());
     if (outcome.kind === 'invalid') {
       for (const problem of outcome.problems) {

@@ -151,20 +151,20 @@ describe('a changed metrics file', () => {
     const file = new MetricsFile({ path, initial: [], taken: () => NONE, clock, logger });
     const stop = new AbortController();
     const ended = file.run(stop.signal);
-    const look = async (): Promise<void> => {
+    const poll = async (): Promise<void> => {
       await clock.advance(10_000);
       await clock.sleeper();
     };
     await write('- {code: one, query: up}');
-    await look();
+    await poll();
     expect(codes(file)).toEqual(['one']);
     const before = file.metrics();
     await write('- {code: one, query: up} # the same');
-    await look();
+    await poll();
     expect(file.metrics()).toBe(before);
     await write('- {code: two, query: up}\n- {code: ONE, query: up}');
-    await look();
-    await look();
+    await poll();
+    await poll();
     expect(codes(file)).toEqual(['one']);
     expect(logger.lines.filter((line) => line.includes('"ONE"'))).toEqual([
       expect.stringMatching(/^warn \[metrics\] prometheus: .*; the last good file stays in force$/),
@@ -172,7 +172,7 @@ describe('a changed metrics file', () => {
     await writeFile(join(directory, 'other'), '- {code: three, query: up}');
     await unlink(path);
     await symlink(join(directory, 'other'), path);
-    await look();
+    await poll();
     expect(codes(file)).toEqual(['three']);
     stop.abort();
     await ended;

@@ -162,7 +162,7 @@ function readQuery(map: YamlMap, refuse: Refuse): string | undefined {
   const template = readQueryTemplate(query);
   if (template.kind === 'template') return query;
   const { line } = map.entries.get('query') ?? map;
-  return refuse(line, 'query', template.what, template.mend, template.input);
+  return refuse(line, 'query', template.what, template.fix, template.input);
 }
 
 function readText(

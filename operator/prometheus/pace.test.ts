@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import { createManualClock } from '../kubernetes/testing/manual-clock.ts';
-import { createPace } from './ask.ts';
+import { createPace } from './query.ts';
 
 test('U19: thousands of queries do not begin at once, and a stop does not wait for their turn', async () => {
   const clock = createManualClock(0);

@@ -121,7 +121,7 @@ export type Subject = Pick<
 export function renderQuery(template: string, subject: Subject, window: Window): RenderedQuery {
   const read = readOnce(template);
   if (read.kind === 'problem') {
-    return { kind: 'invalid', reason: `${read.what}: "${read.input}"; ${read.mend}` };
+    return { kind: 'invalid', reason: `${read.what}: "${read.input}"; ${read.fix}` };
   }
   const seconds = (window.end - window.start) / 1000;
   const values = {
@@ -130,7 +130,7 @@ export function renderQuery(template: string, subject: Subject, window: Window):
     window_seconds: String(seconds),
   };
   let promql = '';
-  for (const piece of read.pieces) {
+  for (const piece of read.segments) {
     if (piece.kind === 'text') {
       promql += piece.text;
       continue;

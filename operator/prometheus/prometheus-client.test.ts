@@ -50,7 +50,7 @@ async function authorizationOf(
   url?: string,
 ): Promise<unknown> {
   await clientOf(environment, url).query('up', AT);
-  return prometheus.asked.at(-1)?.headers['authorization'];
+  return prometheus.queries.at(-1)?.headers['authorization'];
 }
 
 describe('a query', () => {
@@ -62,14 +62,17 @@ describe('a query', () => {
       samples: [{ labels: { job: 'a' }, value: '1.5e+09' }],
       malformed: [],
     });
-    expect(prometheus.asked).toMatchObject([
+    expect(prometheus.queries).toMatchObject([
       { method: 'POST', url: '/api/prom/api/v1/query', query: long, time: '1772366460' },
     ]);
   });
 
   test('carries the headers of PROMETHEUS_HEADERS', async () => {
     await clientOf({ PROMETHEUS_HEADERS: 'X-Scope-OrgID=7,X-Other=a=b' }).query('up', AT);
-    expect(prometheus.asked[0]?.headers).toMatchObject({ 'x-scope-orgid': '7', 'x-other': 'a=b' });
+    expect(prometheus.queries[0]?.headers).toMatchObject({
+      'x-scope-orgid': '7',
+      'x-other': 'a=b',
+    });
   });
 });
 
@@ -81,7 +84,7 @@ describe('of several credentials', () => {
     expect(await authorizationOf({}, url)).toBe(
       `Basic ${Buffer.from('user@x:p/w').toString('base64')}`,
     );
-    expect(prometheus.asked[0]?.url).toBe('/api/v1/query');
+    expect(prometheus.queries[0]?.url).toBe('/api/v1/query');
   });
 
   test('the token file wins over the URL, and a header over both', async () => {
@@ -96,7 +99,7 @@ describe('of several credentials', () => {
     await client.query('up', AT);
     token = ' second-token\n';
     await client.query('up', AT);
-    expect(prometheus.asked.map(({ headers }) => headers['authorization'])).toEqual([
+    expect(prometheus.queries.map(({ headers }) => headers['authorization'])).toEqual([
       'Bearer file-token',
       'Bearer second-token',
     ]);
@@ -113,7 +116,7 @@ describe('of several credentials', () => {
       cause: 'server',
       reason,
     });
-    expect(prometheus.asked).toEqual([]);
+    expect(prometheus.queries).toEqual([]);
   });
 
   test('none is repeated in a reason, even when the server repeats it', async () => {
@@ -180,7 +183,7 @@ describe('an answer that must not be charged', () => {
       cause,
       reason: expect.stringContaining(words),
     });
-    expect(prometheus.asked).toHaveLength(1);
+    expect(prometheus.queries).toHaveLength(1);
   });
 
   test('is not one that only carries a remark, or a scalar', async () => {

@@ -57,12 +57,12 @@ describe('a window', () => {
     prometheus.answer = gibibytes(2);
     const egressQuery =
       'x{ns="{{namespace}}",w="{{window}}",s="{{window_seconds}}",t="{{tenant}}"} + y[{{window}}]';
-    const asked = cluster('a', { egressQuery, gpuUtilQuery: 'none' });
-    const life = await begin({ clock, history: historyOf(clock, asked) });
+    const requested = cluster('a', { egressQuery, gpuUtilQuery: 'none' });
+    const life = await begin({ clock, history: historyOf(clock, requested) });
     await life.pass(60 + 29);
-    expect(prometheus.asked).toEqual([]);
+    expect(prometheus.queries).toEqual([]);
     await life.pass(1);
-    expect(prometheus.asked).toMatchObject([
+    expect(prometheus.queries).toMatchObject([
       {
         method: 'POST',
         url: '/api/v1/query',
@@ -71,7 +71,7 @@ describe('a window', () => {
       },
     ]);
     await life.pass(600);
-    expect(prometheus.asked).toHaveLength(11);
+    expect(prometheus.queries).toHaveLength(11);
   });
 
   test('is one event of each metric, with the identity that every event has', async () => {
@@ -129,7 +129,7 @@ describe('a window', () => {
     await life.pass(60 * values.length + 31);
     expect(await eventsOf(ledger)).toEqual([]);
     expect(life.metering.gaps()).toEqual([]);
-    expect(prometheus.asked).toHaveLength(2 * values.length);
+    expect(prometheus.queries).toHaveLength(2 * values.length);
     expect(life.logs.filter((line) => line.includes('not charged'))).toHaveLength(5);
   });
 
@@ -139,7 +139,7 @@ describe('a window', () => {
     const history = historyOf(clock, cluster('a', { gpuUtilQuery: 'none' }), without);
     const life = await begin({ clock, history });
     await life.pass(91);
-    expect(prometheus.asked.map(({ query }) => query.slice(0, 60))).toEqual([
+    expect(prometheus.queries.map(({ query }) => query.slice(0, 60))).toEqual([
       expect.stringContaining('max by (namespace, pod, interface, id)'),
       expect.stringContaining('avg by (modelName)'),
       expect.stringContaining('count by (modelName)'),
@@ -217,10 +217,10 @@ describe('what Prometheus can still answer', () => {
     const clock = clockAt(0);
     const history = historyOf(clock, a, b);
     let broken = true;
-    prometheus.answer = (asked) =>
-      broken && asked.query.includes('tenant-a') && asked.query.startsWith('egress')
+    prometheus.answer = (requested) =>
+      broken && requested.query.includes('tenant-a') && requested.query.startsWith('egress')
         ? queryError(503, 'timeout', 'query timed out')
-        : gibibytes(1)(asked);
+        : gibibytes(1)(requested);
     const life = await begin({ clock, history });
     await life.pass(200);
     expect(egressOf(await eventsOf(ledger))).toEqual([

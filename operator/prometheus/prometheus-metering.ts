@@ -7,7 +7,7 @@ import type { UsageEvent } from '../model/event.ts';
 import type { Window } from '../model/window.ts';
 import { type AppendEnd, type Appender, createAppender } from '../metering/windows/appender.ts';
 import type { Gap } from '../metering/windows/gaps.ts';
-import { Asker } from './ask.ts';
+import { Asker } from './query.ts';
 import { BatchSizes } from './batch-sizes.ts';
 import type { Measure } from './measure.ts';
 import type { PrometheusClient } from './prometheus-client.ts';
@@ -33,7 +33,7 @@ export interface PrometheusMeteringOptions {
   readonly metrics: PrometheusMetrics;
 }
 
-const LOOK_MS = 1_000;
+const POLL_MS = 1_000;
 
 /**
  * The Prometheus half of metering (docs/explanation/prometheus.md#measured-by-prometheus): asks about every window of every tenant
@@ -67,12 +67,12 @@ export class PrometheusMetering {
     const { clock, metrics } = this.#options;
     await this.#state.restore();
     while (!signal.aborted) {
-      const end = await this.#turn(signal);
+      const end = await this.#slice(signal);
       if (end !== undefined) return end;
       const oldest = this.#state.next;
       metrics.lagSeconds.set(Math.max(0, clock.now() - oldest.end) / 1000);
       metrics.pendingWindows.set(this.#state.unanswered.windows());
-      await clock.sleep(LOOK_MS, signal).catch(() => undefined);
+      await clock.sleep(POLL_MS, signal).catch(() => undefined);
     }
     return { kind: 'aborted' };
   }
@@ -80,10 +80,10 @@ export class PrometheusMetering {
   /** What could not be had yet, and what was given up. Newest first. */
   gaps(): readonly Gap[] {
     const { settings, clock } = this.#options;
-    const { ledger: kept } = settings();
+    const { ledger: stored } = settings();
     return this.#state
       .gaps(this.#opener.silent ?? 'not asked yet')
-      .filter(({ to }) => to >= clock.now() - kept.retentionMs)
+      .filter(({ to }) => to >= clock.now() - stored.retentionMs)
       .toSorted((a, b) => b.to - a.to);
   }
 
@@ -107,7 +107,7 @@ export class PrometheusMetering {
     return plan?.kind === 'ask' ? { promql: plan.promql } : {};
   }
 
-  async #turn(signal: AbortSignal): Promise<AppendEnd | undefined> {
+  async #slice(signal: AbortSignal): Promise<AppendEnd | undefined> {
     if (!this.#appender.mayAppend()) return undefined;
     const expired = await this.#state.giveUpExpired(signal);
     if (expired !== undefined) return expired;

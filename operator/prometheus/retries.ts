@@ -2,17 +2,17 @@ import { setImmediate as yieldToLoop } from 'node:timers/promises';
 import type { Window } from '../model/window.ts';
 import type { Clock } from '../telemetry/clock.ts';
 import type { AppendEnd } from '../metering/windows/appender.ts';
-import type { Asker, Job, JobOutcome, Question } from './ask.ts';
+import type { Asker, Job, JobOutcome, Question } from './query.ts';
 import type { BatchSizes } from './batch-sizes.ts';
 import type { Measure, MeasuredCluster } from './measure.ts';
-import { type Answered, Round } from './round.ts';
+import { type Answered, Pass } from './pass.ts';
 import { subjectsOf, type TenantClusterStates } from './subjects.ts';
 import { edgesOf, windowsOf } from './unanswered.ts';
 import type { WindowState } from './window-state.ts';
 
 interface RetriesOptions {
   readonly state: WindowState;
-  readonly asker: Pick<Asker, 'ask' | 'askShared'>;
+  readonly asker: Pick<Asker, 'ask' | 'queryShared'>;
   readonly sizes: BatchSizes;
   readonly measures: () => readonly Measure[];
   readonly tenantClusters: TenantClusterStates;
@@ -25,8 +25,8 @@ const FIRST_WAIT_MS = 15_000;
 const LONGEST_WAIT_MS = 300_000;
 
 /** One turn of retries. */
-interface RetryTurn {
-  readonly round: Round;
+interface RetrySlice {
+  readonly pass: Pass;
   readonly signal: AbortSignal;
   subjects(window: Window): ReadonlyMap<string, MeasuredCluster>;
 }
@@ -75,9 +75,9 @@ export class Retries {
       .map(({ metric, tenantCluster }) => ({ metric, tenantCluster, isAnswered: false }));
     if (lanes.length === 0) return undefined;
     const isOver = (): boolean => signal.aborted || clock.monotonic() >= now + BUDGET_MS;
-    const round = new Round(asker, sizes, signal, () => !isOver());
-    const turn: RetryTurn = { round, signal, subjects: this.#subjectsOnce() };
-    while (lanes.length > 0 && !isOver()) lanes = await this.#askNext(lanes, turn);
+    const round = new Pass(asker, sizes, signal, () => !isOver());
+    const slice: RetrySlice = { pass: round, signal, subjects: this.#subjectsOnce() };
+    while (lanes.length > 0 && !isOver()) lanes = await this.#queryNext(lanes, slice);
     // What was answered is asked once more after a stop: nothing of it is written by half.
     if (signal.aborted) return { kind: 'aborted' };
     return state.commit(signal);
@@ -97,7 +97,7 @@ export class Retries {
     this.#wait(key);
   }
 
-  #subjectsOnce(): RetryTurn['subjects'] {
+  #subjectsOnce(): RetrySlice['subjects'] {
     const known = new Map<number, ReadonlyMap<string, MeasuredCluster>>();
     return (window) => {
       const subjects = known.get(window.end) ?? subjectsOf(this.#options.tenantClusters, window);
@@ -113,14 +113,14 @@ export class Retries {
   }
 
   /** Asks each lane about its next window; those that have more to ask are returned. */
-  async #askNext(lanes: readonly Lane[], turn: RetryTurn): Promise<readonly Lane[]> {
+  async #queryNext(lanes: readonly Lane[], slice: RetrySlice): Promise<readonly Lane[]> {
     const questions: Question[] = [];
     const laneOf = new Map<Job, Lane>();
     const answers: Answered[] = [];
     const goOn = new Map<Lane, Lane>();
     for (const [index, lane] of lanes.entries()) {
       if (index % AT_A_STRETCH === 0) await yieldToLoop();
-      const job = this.#nextJob(lane, turn);
+      const job = this.#nextJob(lane, slice);
       if (job === 'dropped') goOn.set(lane, { ...lane, isAnswered: true });
       if (job === undefined || job === 'dropped') continue;
       laneOf.set(job, lane);
@@ -129,8 +129,8 @@ export class Retries {
       else if (plan.kind !== 'unclear') answers.push([job, { kind: 'nothing' }]);
       else answers.push([job, { kind: 'failed', cause: 'query', reason: plan.reason }]);
     }
-    answers.push(...(await turn.round.askAll(questions)));
-    if (turn.signal.aborted) return [];
+    answers.push(...(await slice.pass.queryAll(questions)));
+    if (slice.signal.aborted) return [];
     for (const [index, [job, outcome]] of answers.entries()) {
       if (index % AT_A_STRETCH === 0) await yieldToLoop();
       const lane = laneOf.get(job);
@@ -144,7 +144,7 @@ export class Retries {
   /** What a lane is to be asked next, the newest window first; undefined where nothing is left. */
   #nextJob(
     { metric, tenantCluster, isAnswered }: Lane,
-    turn: RetryTurn,
+    slice: RetrySlice,
   ): Job | 'dropped' | undefined {
     const { state, measures } = this.#options;
     const runs = state.unanswered.find(metric, tenantCluster)?.runs ?? [];
@@ -158,7 +158,7 @@ export class Retries {
       return undefined;
     }
     const window = isAnswered ? edges.oldest : edges.newest;
-    const subject = turn.subjects(window).get(tenantCluster);
+    const subject = slice.subjects(window).get(tenantCluster);
     if (subject !== undefined) return { measure, subject, window };
     // Excluded from then on, or no longer known: there is nobody to bill.
     state.drop(metric, tenantCluster, [window]);

@@ -49,9 +49,9 @@ const BY_NAMESPACE: SharedQuery = {
     const hiding = subjects.filter(hidesControlPlane).map(({ cluster }) => cluster);
     const parts = hiding.map(({ namespace }) => namespace);
     const controlPlanes = `(${anyOf(hiding.map(({ name }) => name))})${CONTROL_PLANE_ENDING}`;
-    const whole = subjects.flatMap(wholeNamespaces);
+    const complete = subjects.flatMap(completeNamespaces);
     return [
-      ...sum(whole, 'pod!=""'),
+      ...sum(complete, 'pod!=""'),
       ...sum(parts, `pod!="",pod!~"${controlPlanes}"`),
       ...sum(parts, `pod=~"${controlPlanes}"`, 'pod'),
     ].join(' or ');
@@ -74,7 +74,7 @@ function hidesControlPlane({ cluster }: MeasuredCluster): boolean {
 }
 
 /** Namespaces in which every pod is charged; a control plane is in the first alone. */
-function wholeNamespaces(subject: MeasuredCluster): readonly string[] {
+function completeNamespaces(subject: MeasuredCluster): readonly string[] {
   const namespaces = namespacesOf(subject.cluster);
   return hidesControlPlane(subject) ? namespaces.slice(1) : namespaces;
 }

@@ -26,7 +26,7 @@ export function subjectsOf(
       .map((cluster) => [
         cluster.id,
         {
-          cluster: asAskedToday(cluster, today.get(cluster.id)),
+          cluster: asRequestedToday(cluster, today.get(cluster.id)),
           sharedNamespace: namespacesOf(cluster).find(
             (namespace) => (inNamespace.get(namespace)?.size ?? 0) > 1,
           ),
@@ -36,7 +36,7 @@ export function subjectsOf(
   );
 }
 
-function asAskedToday(then: TenantCluster, today: TenantCluster | undefined): TenantCluster {
+function asRequestedToday(then: TenantCluster, today: TenantCluster | undefined): TenantCluster {
   if (today === undefined) return then;
   return { ...then, metering: today.metering, instance: today.instance ?? then.instance };
 }

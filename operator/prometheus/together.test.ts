@@ -83,7 +83,7 @@ async function expectMinutes(of: readonly TenantCluster[], expected: readonly nu
 
 /** How many queries were asked about each window, oldest first. */
 function queriesByWindow(): readonly number[] {
-  const byTime = Map.groupBy(prometheus.asked, ({ time }) => time);
+  const byTime = Map.groupBy(prometheus.queries, ({ time }) => time);
   return [...byTime].toSorted(([a], [b]) => Number(a) - Number(b)).map(([, of]) => of.length);
 }
 
@@ -93,7 +93,8 @@ describe('many tenant clusters', () => {
     const all = Array.from({ length: 1_000 }, (_, index) =>
       cluster(`t${index}`, {}, { namespace: `ns-${index}` }),
     );
-    prometheus.answer = (asked) => (asked.query.startsWith('sum') ? everyNamespace(asked) : []);
+    prometheus.answer = (requested) =>
+      requested.query.startsWith('sum') ? everyNamespace(requested) : [];
     const life = await begin({ clock, history: historyOf(clock, ...all) });
     await life.pass(91);
     expect(queriesByWindow()).toEqual([2]);
@@ -109,13 +110,13 @@ describe('many tenant clusters', () => {
     await life.pass(91);
     expect(life.metering.gaps()).toHaveLength(500);
     // Not once for each what is refused.
-    expect(prometheus.asked.length).toBeLessThan(300);
+    expect(prometheus.queries.length).toBeLessThan(300);
     prometheus.answer = everyNamespace;
-    const before = prometheus.asked.length;
+    const before = prometheus.queries.length;
     await life.pass(120);
     await expectMinutes(all, [1, 2, 3]);
     expect(life.metering.gaps()).toEqual([]);
-    expect(prometheus.asked.length - before).toBeLessThan(300);
+    expect(prometheus.queries.length - before).toBeLessThan(300);
   }, 120_000);
 });
 
@@ -127,13 +128,13 @@ describe('a query about many that cannot be answered', () => {
     ['that takes too long for a proxy before it', () => ({ status: 504, body: 'too slow' })],
     [
       'with rows that tell nobody',
-      (asked) => [everyNamespace(asked), everyNamespace(asked)].flat(),
+      (requested) => [everyNamespace(requested), everyNamespace(requested)].flat(),
     ],
   ])('%s: is asked in parts, and the size that worked is kept', async (_, refusal) => {
     const clock = clockAt(0);
     const all = tenants(60);
-    prometheus.answer = (asked) =>
-      namespacesOf(asked.query).length > 10 ? refusal(asked) : everyNamespace(asked);
+    prometheus.answer = (requested) =>
+      namespacesOf(requested.query).length > 10 ? refusal(requested) : everyNamespace(requested);
     const life = await begin({ clock, history: historyOf(clock, ...all) });
     await life.pass(60 * 4 + 31);
     await expectMinutes(all, [1, 2, 3, 4]);
@@ -146,8 +147,8 @@ describe('a query about many that cannot be answered', () => {
   test('because of one of them costs the others nothing, and not once more in each window', async () => {
     const clock = clockAt(0);
     const all = tenants(64);
-    prometheus.answer = (asked) =>
-      namespacesOf(asked.query).includes('ns-7') ? TOO_MANY : everyNamespace(asked);
+    prometheus.answer = (requested) =>
+      namespacesOf(requested.query).includes('ns-7') ? TOO_MANY : everyNamespace(requested);
     const life = await begin({ clock, history: historyOf(clock, ...all) });
     await life.pass(60 * 6 + 31);
     await expectMinutes(
@@ -168,7 +169,7 @@ describe('a query about many that cannot be answered', () => {
     const life = await begin({ clock, history: historyOf(clock, ...tenants(100)) });
     await life.pass(200);
     expect(life.metering.gaps()).toMatchObject([{ scope: '*' }]);
-    expect(prometheus.asked.length).toBeLessThan(15);
+    expect(prometheus.queries.length).toBeLessThan(15);
     prometheus.answer = everyNamespace;
     await life.pass(60);
     await expectMinutes(tenants(100), [1, 2, 3]);
@@ -207,10 +208,10 @@ test('whatever fails and whenever it is killed, each window of all is charged ex
       const history = historyOf(clock, ...all);
       let life = await begin({ clock, history });
       for (const { seconds, end, failing, most, kind } of steps) {
-        prometheus.answer = (asked) => {
-          const about = namespacesOf(asked.query);
+        prometheus.answer = (requested) => {
+          const about = namespacesOf(requested.query);
           const fails = about.length > most || failing.some((name) => about.includes(name));
-          return fails ? kind : everyNamespace(asked);
+          return fails ? kind : everyNamespace(requested);
         };
         await life.pass(seconds);
         if (end === 'go on') continue;
@@ -245,7 +246,7 @@ test('U19: queries that name one tenant cluster each are told of above a thousan
   const warning = '1001 queries in every window name one tenant cluster each';
   expect(life.logs.filter((line) => line.includes(warning))).toHaveLength(1);
   expect((await life.metrics.tenantQueries.get()).values).toMatchObject([{ value: 1_001 }]);
-  expect(prometheus.asked).toHaveLength(1_001);
+  expect(prometheus.queries).toHaveLength(1_001);
   history.observe(all(1_000), clock.now());
   await life.pass(121);
   expect(life.metering.report()).toEqual({ leftOut: [] });

@@ -1,7 +1,7 @@
 import type { RecordChange } from '../ledger/ledger.ts';
 import type { Window } from '../model/window.ts';
 import type { Clock } from '../telemetry/clock.ts';
-import { Turn } from '../telemetry/turn.ts';
+import { TimeSlice } from '../telemetry/time-slice.ts';
 import type { AppendEnd } from '../metering/windows/appender.ts';
 import { GpuHistory, type GpuHistoryOptions } from '../metering/windows/gpu-history/gpu-history.ts';
 import { GPU_UTILIZATION, GpuRows } from '../metering/windows/gpu-history/gpu-series.ts';
@@ -38,7 +38,7 @@ export class UtilizationRecords {
     signal: AbortSignal,
   ): Promise<{ readonly kind: 'drained'; readonly changes: readonly RecordChange[] } | AppendEnd> {
     const changes = new Map<string, string | undefined>();
-    const turn = new Turn(this.#clock);
+    const turn = new TimeSlice(this.#clock);
     // In order, so that each hour and day is read once and what is written of it last is all of it.
     for (const [start, rows] of [...this.#noted].toSorted(([a], [b]) => a - b)) {
       const end = await this.#history.load(start, signal);

@@ -3,7 +3,7 @@ import type { Window } from '../model/window.ts';
 import type { Clock } from '../telemetry/clock.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import type { AppendEnd } from '../metering/windows/appender.ts';
-import type { Asker, Question } from './ask.ts';
+import type { Asker, Question } from './query.ts';
 import type { BatchSizes } from './batch-sizes.ts';
 import type { Measure, Plan } from './measure.ts';
 import type { PrometheusMetrics } from './prometheus-metrics.ts';
@@ -16,7 +16,7 @@ import {
   type PrometheusReport,
 } from './prometheus-report.ts';
 import type { Retries } from './retries.ts';
-import { type Answered, Round } from './round.ts';
+import { type Answered, Pass } from './pass.ts';
 import { subjectsOf, type TenantClusterStates } from './subjects.ts';
 import type { WindowState } from './window-state.ts';
 
@@ -28,7 +28,7 @@ export type Opened =
 
 interface WindowOpenerOptions {
   readonly state: WindowState;
-  readonly asker: Pick<Asker, 'ask' | 'askShared'>;
+  readonly asker: Pick<Asker, 'ask' | 'queryShared'>;
   readonly sizes: BatchSizes;
   readonly retries: Pick<Retries, 'isFailing' | 'failed'>;
   readonly measures: () => readonly Measure[];
@@ -86,7 +86,7 @@ export class WindowOpener {
     if (closed < window.end || state.dueAt(window) > clock.now()) return { kind: 'none' };
     if (clock.monotonic() < this.#pausedUntil) return { kind: 'none' };
     const { questions, known } = await this.#prepare(window);
-    const answers = await this.#askAll(questions, signal);
+    const answers = await this.#queryAll(questions, signal);
     if (signal.aborted) return { kind: 'ended', end: { kind: 'aborted' } };
     const reason = silenceOf(answers);
     if (reason !== undefined) {
@@ -170,19 +170,19 @@ export class WindowOpener {
   }
 
   /** A server that was silent is tried with one question, any one, before it is asked the others. */
-  async #askAll(questions: readonly Question[], signal: AbortSignal): Promise<Answered[]> {
+  async #queryAll(questions: readonly Question[], signal: AbortSignal): Promise<Answered[]> {
     const { asker, sizes, random } = this.#options;
-    const round = new Round(asker, sizes, signal);
+    const round = new Pass(asker, sizes, signal);
     const answers: Answered[] = [];
     const tried = this.#silent === undefined ? -1 : Math.floor(random() * questions.length);
     const trial = questions[tried];
     if (trial !== undefined) {
-      answers.push(...(await round.askAll([trial])));
+      answers.push(...(await round.queryAll([trial])));
       if (answers.some(([, one]) => one.kind === 'failed' && one.cause === 'server'))
         return answers;
     }
     const others = questions.filter((_, index) => index !== tried);
-    return [...answers, ...(await round.askAll(others))];
+    return [...answers, ...(await round.queryAll(others))];
   }
 
   #fallSilent(reason: string): void {

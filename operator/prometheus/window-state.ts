@@ -13,7 +13,7 @@ import {
   nextWindow,
   type Progress,
 } from '../metering/windows/schedule.ts';
-import type { Job, JobOutcome } from './ask.ts';
+import type { Job, JobOutcome } from './query.ts';
 import { measuredEvents, type Reading } from './measure.ts';
 import type { PrometheusMetrics } from './prometheus-metrics.ts';
 import { Unanswered, UNANSWERED_PREFIX, windowsOf } from './unanswered.ts';

@@ -67,9 +67,9 @@ describe('a destination that was asked for starts without what it needs', () => 
     ['lago', 'LAGO_API_KEY'],
     ['webhook', 'WEBHOOK_URL'],
   ])('%s without %s', (name, variable) => {
-    const mend = `set ${variable}, or take the destination out of ADAPTERS`;
+    const fix = `set ${variable}, or take the destination out of ADAPTERS`;
     expect(load({ ADAPTERS: name }).problems).toStrictEqual([
-      `${variable}: missing, and required by the destination: "${name}"; ${mend}`,
+      `${variable}: missing, and required by the destination: "${name}"; ${fix}`,
     ]);
   });
 

@@ -35,8 +35,8 @@ export function adaptersFrom(
   for (const name of chosenNames(parsed, types)) {
     const chosen = types.find((each) => each.spellings.includes(name));
     if (chosen === undefined) {
-      const mend = `use ${spellings(types)}, or none`;
-      problems.push(problemText(variable, invalid('unknown destination', mend), name));
+      const fix = `use ${spellings(types)}, or none`;
+      problems.push(problemText(variable, invalid('unknown destination', fix), name));
       continue;
     }
     const { type } = chosen;
@@ -84,8 +84,8 @@ function defaultsOf({ values, clusterName }: ParsedEnvironment): DestinationDefa
 }
 
 function missingText(variable: string, destination: string, listedIn: string): string {
-  const mend = `set ${variable}, or take the destination out of ${listedIn}`;
-  const problem = invalid('missing, and required by the destination', mend);
+  const fix = `set ${variable}, or take the destination out of ${listedIn}`;
+  const problem = invalid('missing, and required by the destination', fix);
   return problemText(variable, problem, destination);
 }
 

@@ -29,7 +29,7 @@ describe('a credential leaks', () => {
     LAGO_WEBHOOK_SECRET: 'canary-14',
   };
 
-  function everythingSaid(loaded: LoadedEnvironment): string {
+  function everythingStated(loaded: LoadedEnvironment): string {
     return `${JSON.stringify(loaded)} ${inspect(loaded, { depth: 20, showHidden: true })}`;
   }
 
@@ -37,11 +37,11 @@ describe('a credential leaks', () => {
     const loaded = loadEnvironment(canaries, DESTINATIONS);
     expect(loaded.kind).toBe('loaded');
     // The webhook's own address is no credential to the settings; only what is shown is masked.
-    const said = everythingSaid(loaded).replaceAll(
+    const stated = everythingStated(loaded).replaceAll(
       'https://hooks.example.com/in?token=canary-4',
       '',
     );
-    expect(said).not.toContain('canary');
+    expect(stated).not.toContain('canary');
     const effective = loaded.kind === 'loaded' ? loaded.effective : [];
     expect(effective.length).toBeGreaterThan(Object.keys(canaries).length);
     expect(JSON.stringify(effective)).not.toContain('canary');
@@ -57,7 +57,7 @@ describe('a credential leaks', () => {
     };
     const loaded = loadEnvironment(damaged, DESTINATIONS);
     expect(loaded.kind === 'invalid' && loaded.problems.length).toBeGreaterThan(10);
-    expect(everythingSaid(loaded)).not.toContain('canary');
+    expect(everythingStated(loaded)).not.toContain('canary');
   });
 
   test('into the warning about a misspelt variable', () => {
@@ -68,6 +68,6 @@ describe('a credential leaks', () => {
     expect(loaded.kind === 'loaded' && loaded.warnings).toContain(
       'STRIPE_APIKEY: unknown variable, without effect; did you mean STRIPE_API_KEY?',
     );
-    expect(everythingSaid(loaded)).not.toContain('canary');
+    expect(everythingStated(loaded)).not.toContain('canary');
   });
 });

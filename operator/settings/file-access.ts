@@ -45,7 +45,7 @@ export function pathProblems(
     const allowed = rights.execArgv
       .filter((argument) => argument.startsWith(option))
       .map((argument) => argument.slice(option.length));
-    const mend = `name a path below ${allowed.join(' or ') || 'none'}, or start Node with ${option}${path}`;
-    return [problemText(name, invalid(`the process may not ${denied} there`, mend), path)];
+    const fix = `name a path below ${allowed.join(' or ') || 'none'}, or start Node with ${option}${path}`;
+    return [problemText(name, invalid(`the process may not ${denied} there`, fix), path)];
   });
 }

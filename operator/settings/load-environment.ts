@@ -150,7 +150,7 @@ function readVariable(name: string, variable: Setting, environment: Environment)
 
 /** The problem without the part of the input that it quotes, where the input must not be shown. */
 function quotable(variable: Setting, problem: ParseProblem): ParseProblem {
-  return variable.shown === undefined ? problem : invalid(problem.what, problem.mend);
+  return variable.shown === undefined ? problem : invalid(problem.what, problem.fix);
 }
 
 function ledgerTexts(values: Values, { identity, ledger }: Parts): readonly string[] {

@@ -1,10 +1,10 @@
 import { describe, expect, test } from 'vitest';
-import { readQueryTemplate, type TemplatePiece } from './query-template.ts';
+import { readQueryTemplate, type TemplateSegment } from './query-template.ts';
 
-function pieces(template: string): readonly TemplatePiece[] {
+function pieces(template: string): readonly TemplateSegment[] {
   const outcome = readQueryTemplate(template);
   if (outcome.kind === 'problem') throw new Error(`${outcome.what}: ${outcome.input}`);
-  return outcome.pieces;
+  return outcome.segments;
 }
 
 /** Where each placeholder was found to stand. */

@@ -24,14 +24,14 @@ export interface Placeholder {
 }
 
 /** A PromQL template, cut at its placeholders. */
-export type TemplatePiece = { readonly kind: 'text'; readonly text: string } | Placeholder;
+export type TemplateSegment = { readonly kind: 'text'; readonly text: string } | Placeholder;
 
 export type ReadTemplate =
-  | { readonly kind: 'template'; readonly pieces: readonly TemplatePiece[] }
+  | { readonly kind: 'template'; readonly segments: readonly TemplateSegment[] }
   | {
       readonly kind: 'problem';
       readonly what: string;
-      readonly mend: string;
+      readonly fix: string;
       readonly input: string;
     };
 
@@ -61,7 +61,7 @@ const LABEL_REPLACE_PLACES: Readonly<Record<number, PlaceholderPlace>> = {
  * of strings, where no value can reach beyond its quotes (docs/explanation/security.md#d-7); those for figures anywhere.
  */
 export function readQueryTemplate(template: string): ReadTemplate {
-  const pieces: TemplatePiece[] = [];
+  const pieces: TemplateSegment[] = [];
   const position = createPosition();
   for (const match of template.matchAll(TOKEN)) {
     const [token] = match;
@@ -75,7 +75,7 @@ export function readQueryTemplate(template: string): ReadTemplate {
     pieces.push(...added);
     if (comment === undefined) position.pass(token, match.groups ?? {});
   }
-  return { kind: 'template', pieces: joined(pieces) };
+  return { kind: 'template', segments: joined(pieces) };
 }
 
 /** Follows matchers and calls, so that a string is known for what it is. */
@@ -107,13 +107,13 @@ function createPosition() {
 }
 
 /** A string with placeholders is written with `"` when it was written with backticks, which escape nothing. */
-function readString(literal: string, place: PlaceholderPlace): TemplatePiece[] | ReadTemplate {
+function readString(literal: string, place: PlaceholderPlace): TemplateSegment[] | ReadTemplate {
   const quote = literal.startsWith("'") ? "'" : '"';
   if (!literal.startsWith('`')) return cut(literal, place, quote);
   if (!literal.includes('{{')) return [{ kind: 'text', text: literal }];
   const inside = cut(literal.slice(1, -1), place, quote);
   if (!Array.isArray(inside)) return inside;
-  const text = (content: string): TemplatePiece => ({ kind: 'text', text: content });
+  const text = (content: string): TemplateSegment => ({ kind: 'text', text: content });
   return [
     text(quote),
     ...inside.map((piece) =>
@@ -127,18 +127,18 @@ function cut(
   text: string,
   place: PlaceholderPlace,
   quote: Placeholder['quote'],
-): TemplatePiece[] | ReadTemplate {
-  const pieces: TemplatePiece[] = [];
+): TemplateSegment[] | ReadTemplate {
+  const pieces: TemplateSegment[] = [];
   let end = 0;
   for (const match of text.matchAll(PLACEHOLDER)) {
-    const [whole, name = ''] = match;
-    if (!isPlaceholder(name)) return problem('unknown placeholder', `use ${KNOWN}`, whole);
+    const [complete, name = ''] = match;
+    if (!isPlaceholder(name)) return problem('unknown placeholder', `use ${KNOWN}`, complete);
     if (place === 'bare' && NAMES.has(name)) {
-      return problem('placeholder outside a string', 'write "…" around it', whole);
+      return problem('placeholder outside a string', 'write "…" around it', complete);
     }
     pieces.push({ kind: 'text', text: text.slice(end, match.index) });
     pieces.push({ kind: 'placeholder', name, place, quote });
-    end = match.index + whole.length;
+    end = match.index + complete.length;
   }
   return [...pieces, { kind: 'text', text: text.slice(end) }];
 }
@@ -147,8 +147,8 @@ function isPlaceholder(name: string): name is Placeholder['name'] {
   return NAMES.has(name) || FIGURES.has(name);
 }
 
-function joined(pieces: readonly TemplatePiece[]): TemplatePiece[] {
-  const result: TemplatePiece[] = [];
+function joined(pieces: readonly TemplateSegment[]): TemplateSegment[] {
+  const result: TemplateSegment[] = [];
   for (const piece of pieces) {
     const last = result.at(-1);
     if (piece.kind === 'placeholder') result.push(piece);
@@ -159,8 +159,8 @@ function joined(pieces: readonly TemplatePiece[]): TemplatePiece[] {
   return result;
 }
 
-function problem(what: string, mend: string, input: string): ReadTemplate {
-  return { kind: 'problem', what, mend, input };
+function problem(what: string, fix: string, input: string): ReadTemplate {
+  return { kind: 'problem', what, fix, input };
 }
 
 /** A text as it stands between the quotes of a PromQL string: nothing in it can end the string. */
@@ -183,7 +183,7 @@ export function queryTemplate(): Parser<string> {
       if (text.length > LONGEST) return invalid('too long', `at most ${LONGEST} characters`);
       const template = readQueryTemplate(text);
       if (template.kind === 'template') return valid(text);
-      return invalid(template.what, template.mend, template.input);
+      return invalid(template.what, template.fix, template.input);
     },
   };
 }

@@ -25,8 +25,8 @@ const REMOVED: Readonly<Record<string, string>> = {
 
 /** Returns a text for each removed variable that the environment still sets. */
 export function removedTexts(environment: Readonly<Record<string, string | undefined>>): string[] {
-  return Object.entries(REMOVED).flatMap(([name, mend]) => {
+  return Object.entries(REMOVED).flatMap(([name, fix]) => {
     const text = environment[name] ?? '';
-    return text === '' ? [] : [problemText(name, invalid('removed', mend), text)];
+    return text === '' ? [] : [problemText(name, invalid('removed', fix), text)];
   });
 }

@@ -90,23 +90,23 @@ describe('a custom resource is removed and its values stay', () => {
 describe('a resync of unchanged resources restarts every destination', () => {
   test('setting the same again tells nobody', () => {
     const store = createSettingsStore(environment());
-    let told = 0;
-    store.subscribe(() => told++);
+    let reported = 0;
+    store.subscribe(() => reported++);
     store.setDestination('hook', webhook('hook', 's'));
     store.setDestination('hook', webhook('hook', 's'));
     store.setPolicy({});
     store.setPolicy({ metering: { windowMs: 60_000 } });
     store.setOverride('absent', undefined);
-    expect(told).toBe(1);
+    expect(reported).toBe(1);
   });
 
   test('a rotated credential is a change, though it looks the same', () => {
     const store = createSettingsStore(environment());
     store.setDestination('hook', webhook('hook', 'old'));
-    let told = 0;
-    store.subscribe(() => told++);
+    let reported = 0;
+    store.subscribe(() => reported++);
     store.setDestination('hook', webhook('hook', 'new'));
-    expect(told).toBe(1);
+    expect(reported).toBe(1);
   });
 
   test('resources that arrive in another order make the same value', () => {
@@ -137,11 +137,11 @@ describe('a listener sees a value that is not the one in force', () => {
 
   test('who left is told nothing more', () => {
     const store = createSettingsStore(environment());
-    let told = 0;
-    const leave = store.subscribe(() => told++);
+    let reported = 0;
+    const leave = store.subscribe(() => reported++);
     leave();
     store.setPolicy({ metering: { windowMs: 10_000 } });
-    expect(told).toBe(0);
+    expect(reported).toBe(0);
   });
 });
 

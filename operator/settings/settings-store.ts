@@ -21,21 +21,21 @@ export function createSettingsStore(environment: Settings): SettingsStore {
   const overrides = new Map<string, TenantOverrideSettings>();
   const books = new Map<string, PriceBook>();
   const listeners = new Set<Listener>();
-  const untold: (readonly [next: Settings, previous: Settings])[] = [];
+  const unreported: (readonly [next: Settings, previous: Settings])[] = [];
   let policy: PolicySettings | undefined;
   let settings = deepFreeze(environment);
-  let telling = false;
+  let reporting = false;
 
   /** A listener may itself change the settings: its change is told after this one, to everybody. */
-  function tell(): void {
-    if (telling) return;
-    telling = true;
+  function report(): void {
+    if (reporting) return;
+    reporting = true;
     try {
-      for (let swap = untold.shift(); swap !== undefined; swap = untold.shift()) {
+      for (let swap = unreported.shift(); swap !== undefined; swap = unreported.shift()) {
         for (const listener of listeners) listener(...swap);
       }
     } finally {
-      telling = false;
+      reporting = false;
     }
   }
 
@@ -51,8 +51,8 @@ export function createSettingsStore(environment: Settings): SettingsStore {
     if (sameValue(next, settings)) return;
     const previous = settings;
     settings = deepFreeze(withSameParts(next, previous));
-    untold.push([settings, previous]);
-    tell();
+    unreported.push([settings, previous]);
+    report();
   }
 
   return {
@@ -87,7 +87,7 @@ function layer(
   policy: PolicySettings | undefined,
   destinations: ReadonlyMap<string, DestinationSettings>,
 ): Settings {
-  const kept = environment.billing.destinations.filter(({ name }) => !destinations.has(name));
+  const stored = environment.billing.destinations.filter(({ name }) => !destinations.has(name));
   const { enforcement } = environment;
   const added = Map.groupBy(byName(destinations), ({ type }) => type);
   const webhookSecrets = Object.entries(enforcement.webhookSecrets).map(([type, secrets]) => [
@@ -110,7 +110,7 @@ function layer(
       ...policy?.enforcement,
       webhookSecrets: Object.fromEntries(webhookSecrets),
     },
-    billing: { ...environment.billing, destinations: [...kept, ...byName(destinations)] },
+    billing: { ...environment.billing, destinations: [...stored, ...byName(destinations)] },
   };
 }
 

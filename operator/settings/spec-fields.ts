@@ -24,7 +24,7 @@ export function invalidSpec(reason: string, message: string): InvalidSpec {
 /** A field whose text a parser refuses. The API server refuses it too, unless its schema is an older one. */
 export function invalidField(field: string, problem: ParseProblem, input: string): InvalidSpec {
   const quoted = problem.input ?? input;
-  return invalidSpec('InvalidSpec', `${field}: ${problem.what}: "${quoted}"; ${problem.mend}`);
+  return invalidSpec('InvalidSpec', `${field}: ${problem.what}: "${quoted}"; ${problem.fix}`);
 }
 
 /**

@@ -195,12 +195,12 @@ describe('a kubeconfig changes and the operator goes on with the old one', () =>
     const rig = rigOf({ 'spec.tenantAPI.allowedHosts': '127.0.0.1' }, tenantCluster());
     rig.put(PLACE, kubeconfigText({ cluster: { server: 'https://127.0.0.1:1' } }));
     await rig.pass();
-    const looks = rig.asked.length;
+    const polls = rig.asked.length;
     expect(await rig.access.list()[0]?.connection.request('/api/v1/nodes')).toMatchObject({
       kind: 'network',
     });
     await rig.pass(30_000);
-    expect(rig.asked.length).toBe(looks + 1);
+    expect(rig.asked.length).toBe(polls + 1);
   });
 
   test('a token that has ended is refused, and one that will end is looked at then', async () => {
@@ -313,13 +313,13 @@ describe('tenant clusters come and go', () => {
 
   test('listeners are told of each of a burst of changes apart', async () => {
     const rig = rigOf({});
-    let told = 0;
-    const end = rig.access.subscribe(() => (told += 1));
+    let reported = 0;
+    const end = rig.access.subscribe(() => (reported += 1));
     rig.put('tenant-t0/svc-kubeconfig', kubeconfigText());
     rig.discovery.find(...Array.from({ length: 50 }, (_, index) => tenantCluster(`t${index}`)));
     await rig.settle();
-    expect(told).toBeGreaterThan(0);
-    expect(told).toBeLessThan(25);
+    expect(reported).toBeGreaterThan(0);
+    expect(reported).toBeLessThan(25);
     expect(rig.access.missing()).toHaveLength(49);
     end();
   });
@@ -362,8 +362,8 @@ test('no line that is logged has a credential in it', async () => {
   rig.put(PLACE, kubeconfigText({ user: { token: 'canary-token' } }));
   rig.put('tenant-b/svc-kubeconfig', kubeconfigText({ user: { password: 'canary-password' } }));
   await rig.pass();
-  const said = [...rig.logger.lines, ...rig.failures()].join('\n');
-  expect(said).toContain('kubeconfig accepted');
-  expect(said).toContain('users[0].user.password: not accepted');
-  expect(said).not.toContain('canary');
+  const stated = [...rig.logger.lines, ...rig.failures()].join('\n');
+  expect(stated).toContain('kubeconfig accepted');
+  expect(stated).toContain('users[0].user.password: not accepted');
+  expect(stated).not.toContain('canary');
 });

@@ -7,7 +7,7 @@ import type { Connection } from '../kubernetes/connection.ts';
 import type { AddressLookup } from '../outbound/address-guard.ts';
 import type { Clock } from '../telemetry/clock.ts';
 import type { Logger } from '../telemetry/logger.ts';
-import { Turn } from '../telemetry/turn.ts';
+import { TimeSlice } from '../telemetry/time-slice.ts';
 import { compareBytewise } from '../model/bytewise.ts';
 import { createKubeconfigSource, type KubeconfigSource } from './kubeconfig/kubeconfig-source.ts';
 import { createOpenKubeconfig, type OpenKubeconfig } from './kubeconfig/open-kubeconfig.ts';
@@ -56,7 +56,7 @@ export class TenantApiAccess {
   readonly #source: KubeconfigSource;
   readonly #open: OpenKubeconfig;
   readonly #limit = pLimit(READS_AT_ONCE);
-  readonly #turn: Turn;
+  readonly #slice: TimeSlice;
   readonly #listeners = new Set<() => void>();
   readonly #followed = new Map<string, Followed>();
   #announced = false;
@@ -64,7 +64,7 @@ export class TenantApiAccess {
   constructor(options: TenantApiAccessOptions) {
     const { connection, clock, lookup } = options;
     this.#options = options;
-    this.#turn = new Turn(clock);
+    this.#slice = new TimeSlice(clock);
     this.#secrets = new KubeconfigSecrets({
       ...options,
       onChange: (namespace) => this.#secretChanged(namespace),
@@ -158,8 +158,8 @@ export class TenantApiAccess {
       source: this.#source,
       open: this.#open,
       limit: this.#limit,
-      turn: this.#turn,
-      askingMs: () => this.#followed.size * BETWEEN_QUESTIONS_MS,
+      slice: this.#slice,
+      queryMs: () => this.#followed.size * BETWEEN_QUESTIONS_MS,
       onChange: () => this.#announce(),
     });
     return { follower, leave: link.abort, ended: follower.run(link.signal).finally(link.release) };
@@ -167,7 +167,7 @@ export class TenantApiAccess {
 
   #secretChanged(namespace: string | undefined): void {
     for (const { follower } of this.#followed.values()) {
-      if (namespace === undefined || follower.namespace === namespace) follower.lookAgain();
+      if (namespace === undefined || follower.namespace === namespace) follower.pollAgain();
     }
   }
 

@@ -6,13 +6,13 @@ import {
   type ObservationOptions,
 } from '../metering/timelines/observation.ts';
 import { tenancyOf } from '../metering/timelines/own-cluster.ts';
-import { OWN_NODE_LABELS, type ProviderWord } from '../metering/timelines/provided-node.ts';
+import { PRIVATE_NODE_LABELS, type ProviderWord } from '../metering/timelines/provided-node.ts';
 import type { TenantClusterTimelines } from '../metering/timelines/tenant-cluster-timeline.ts';
 import { currentState } from '../metering/timelines/timeline.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import { type MachineRecords, providerWord } from './machine-records.ts';
-import { OwnNodes } from './own-nodes.ts';
-import { readView } from './reading/read-apart.ts';
+import { PrivateNodes } from './private-nodes.ts';
+import { readView } from './reading/read-in-worker.ts';
 import { createSyncedObjects, type HostLookup } from './synced-objects.ts';
 
 export interface InsideOptions {
@@ -34,7 +34,7 @@ export interface InsideOptions {
 /** How a tenant cluster is observed from inside: nothing yet, with the rules that tell what is its own. */
 export class Inside {
   readonly observation: Observation;
-  readonly ownNodes: OwnNodes;
+  readonly privateNodes: PrivateNodes;
   readonly machines: NodeMachines;
 
   constructor(id: string, options: InsideOptions) {
@@ -43,7 +43,7 @@ export class Inside {
       tenantClusters.current.find((each) => each.id === id);
     const machines = new NodeMachines(id, cluster, options.machines);
     this.machines = machines;
-    this.ownNodes = new OwnNodes({
+    this.privateNodes = new PrivateNodes({
       host: host.nodes,
       cluster,
       view: (object) => readView<NodeView>(this.observation)(object),
@@ -53,18 +53,18 @@ export class Inside {
     });
     const isSyncedVolume = createSyncedObjects(host.volumes, cluster);
     const isSyncedLoadBalancer = createSyncedObjects(host.loadBalancers, cluster);
-    const whole = createObservation({
+    const complete = createObservation({
       ...options.observing,
-      foreignSince: this.ownNodes.foreignSince,
+      foreignSince: this.privateNodes.foreignSince,
       providerWord: (node) => machines.word(node),
       isSynced: (object) =>
         'bound' in object ? isSyncedVolume(object) : isSyncedLoadBalancer(object),
     });
     this.observation = {
-      ...whole,
+      ...complete,
       // Everything is closed together here, so that one timeline of each pod and node is enough.
-      pods: whole.gpuPods,
-      nodes: whole.gpuNodes,
+      pods: complete.gpuPods,
+      nodes: complete.gpuNodes,
       tenantClusters: tenancyOf(tenantClusters, id),
     };
   }
@@ -120,7 +120,7 @@ export class NodeMachines {
   restore(nodes: Observation['nodes']): void {
     for (const node of nodes.inNamespace('')) {
       const titles = (currentState(node)?.provenBy ?? '').split(', ');
-      const known = titles.filter((title) => title !== '' && title !== OWN_NODE_LABELS);
+      const known = titles.filter((title) => title !== '' && title !== PRIVATE_NODE_LABELS);
       this.#records.restore({ id: this.#id }, node.uid, known);
     }
   }

@@ -31,7 +31,7 @@ afterEach(async () => {
 });
 
 /** The watch of the pods of a tenant cluster that the journal knows nothing of. */
-function watchPods(adjust?: (next: PodView) => PodView, told: string[] = []) {
+function watchPods(adjust?: (next: PodView) => PodView, reported: string[] = []) {
   const { pods } = createObservation({
     nodeSettings: () => NODE_SETTINGS,
     billedUntil: (present) => present,
@@ -45,7 +45,7 @@ function watchPods(adjust?: (next: PodView) => PodView, told: string[] = []) {
     budget: new Budget({
       limits: DEFAULT_LIMITS,
       now: () => systemClock.monotonic(),
-      onExceeded: (reason) => told.push(reason),
+      onExceeded: (reason) => reported.push(reason),
       firstLists: new FirstLists(),
       memory: new SharedMemory(),
       isListed: () => watch.listed,
@@ -65,7 +65,7 @@ test('labels nested 20,000 deep overflow no stack: the API is left alone, and wh
     nodeSettings: () => NODE_SETTINGS,
     billedUntil: (present) => present,
   });
-  const told: string[] = [];
+  const reported: string[] = [];
   const logger = createCapturingLogger();
   const watch: KindWatch<NodeView> = new KindWatch({
     // The server of these tests has one collection, of whatever it is given.
@@ -76,7 +76,7 @@ test('labels nested 20,000 deep overflow no stack: the API is left alone, and wh
     budget: new Budget({
       limits: DEFAULT_LIMITS,
       now: () => systemClock.monotonic(),
-      onExceeded: (reason) => told.push(reason),
+      onExceeded: (reason) => reported.push(reason),
       firstLists: new FirstLists(),
       memory: new SharedMemory(),
       isListed: () => watch.listed,
@@ -96,7 +96,7 @@ test('labels nested 20,000 deep overflow no stack: the API is left alone, and wh
   server.write(event('n', 201) + event('other', 202) + event('other', 203));
   server.put({ namespace: '', name: 'm', uid: 'v' });
   await vi.waitUntil(() => watch.find('', 'm') !== undefined);
-  expect(told).toEqual([
+  expect(reported).toEqual([
     'pods "n": metadata.labels: not a map of text',
     'pods "other": metadata.labels: not a map of text',
     'pods "other": metadata.labels: not a map of text',
@@ -161,18 +161,18 @@ test('a stretch that no watch covered is forgotten with the connection on which 
 
 describe('an object whose change nobody can take in', () => {
   test('leaves its API alone with the reason, and is told once more by the list after it', async () => {
-    const told: string[] = [];
+    const reported: string[] = [];
     let broken = true;
     const { pods, watch, names } = watchPods((next) => {
       if (broken && next.name === 'bad') throw new RangeError('Maximum call stack size exceeded');
       return next;
-    }, told);
+    }, reported);
     server.put({ namespace: 'default', name: 'good' });
     watch.start(connection);
     await vi.waitUntil(() => watch.listed && server.openWatches === 1);
     server.put({ namespace: 'default', name: 'bad' });
-    await vi.waitUntil(() => told.length > 0);
-    expect(told).toEqual([
+    await vi.waitUntil(() => reported.length > 0);
+    expect(reported).toEqual([
       'pods "default/bad" cannot be taken in: Maximum call stack size exceeded',
     ]);
     expect(names()).toEqual(['good']);
@@ -201,7 +201,7 @@ describe('what arrives while its window is being measured', () => {
     watch.start(connection);
     await vi.waitUntil(() => watch.listed && server.openWatches === 1);
     const before = watch.point(1);
-    watch.hold(1);
+    watch.retain(1);
     server.put({ namespace: 'a', name: 'second', uid: '2' });
     await vi.waitUntil(() => watch.find('a', 'second') !== undefined);
     expect(names()).toEqual(['first']);
@@ -218,7 +218,7 @@ describe('what arrives while its window is being measured', () => {
     const { watch, names } = watchPods();
     watch.start(connection);
     await vi.waitUntil(() => watch.listed && server.openWatches === 1);
-    watch.hold(1);
+    watch.retain(1);
     server.put({ namespace: 'a', name: 'second', uid: '2' });
     await vi.waitUntil(() => watch.find('a', 'second') !== undefined);
     watch.stop('its tenant cluster is not reachable');
@@ -230,7 +230,7 @@ describe('what arrives while its window is being measured', () => {
   test('of a first list is held until it is over, and never ends', async () => {
     const { watch, names } = watchPods();
     server.put({ namespace: 'a', name: 'first', uid: '1' });
-    watch.hold(1);
+    watch.retain(1);
     watch.start(connection);
     await vi.waitUntil(() => watch.listed);
     expect(watch.held).toBe(false);

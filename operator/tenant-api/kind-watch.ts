@@ -62,7 +62,7 @@ export class KindWatch<T extends Projected> {
   #running: Promise<unknown> = Promise.resolve();
   #listed = false;
   /** The uids of objects whose change was not taken in: the next list tells it once more. */
-  readonly #untold = new Set<string>();
+  readonly #unreported = new Set<string>();
   readonly #queued: QueuedArrivals;
   /** Where a restart resumes as long as arrivals are held. */
   #queuedPoint: readonly [kind: string, point: WatchPoint] | undefined;
@@ -141,7 +141,7 @@ export class KindWatch<T extends Projected> {
   }
 
   /** What is seen from now on waits for {@link release}: timelines and {@link point} stay as they are. */
-  hold(now: number): void {
+  retain(now: number): void {
     this.#queuedPoint = this.point(now);
     this.#queued.begin();
   }
@@ -160,8 +160,8 @@ export class KindWatch<T extends Projected> {
   end(): number {
     this.release();
     const { clock, timelines } = this.#options;
-    const isWhole = this.#source?.health().state === 'synced';
-    const until = isWhole ? clock.now() : this.#knownUntil();
+    const isComplete = this.#source?.health().state === 'synced';
+    const until = isComplete ? clock.now() : this.#knownUntil();
     this.#halt({ state: 'absent', since: clock.now(), freshAt: until });
     timelines.listed(() => false, until);
     return until;
@@ -173,7 +173,7 @@ export class KindWatch<T extends Projected> {
     const resume = this.#resume;
     if (!this.#listed && resume === undefined) return undefined;
     const knownAt = Math.min(now, this.#knownUntil());
-    const listed = this.#untold.size === 0 ? this.#source?.resourceVersion() : undefined;
+    const listed = this.#unreported.size === 0 ? this.#source?.resourceVersion() : undefined;
     const resourceVersion = this.#listed ? listed : resume?.resourceVersion;
     return [this.#options.timelines.kind, { knownAt, resourceVersion }];
   }
@@ -198,7 +198,7 @@ export class KindWatch<T extends Projected> {
       try {
         take();
       } catch (error) {
-        this.#untold.add(object.uid);
+        this.#unreported.add(object.uid);
         this.#refuse(error, object);
       }
     };
@@ -237,10 +237,10 @@ export class KindWatch<T extends Projected> {
       () => true,
       () => false,
     );
-    if (!ready || signal.aborted || (this.#listed && this.#untold.size === 0)) return;
+    if (!ready || signal.aborted || (this.#listed && this.#unreported.size === 0)) return;
     this.release();
     this.#listed = true;
-    this.#untold.clear();
+    this.#unreported.clear();
     const holds = ({ uid, namespace, name }: Projected): boolean =>
       begun.find(namespace, name)?.uid === uid;
     this.#options.timelines.listed(holds, knownBefore, begun.health().freshAt);
@@ -253,8 +253,8 @@ export class KindWatch<T extends Projected> {
       this.#options.timelines.forget();
       this.#options.budget.adopt(this.#options.timelines.kind, []);
     } else if (this.#source !== undefined) {
-      const told = [...this.#source.values()].filter(({ uid }) => !this.#untold.has(uid));
-      this.#resume = { objects: told, knownAt: this.#knownUntil() };
+      const reported = [...this.#source.values()].filter(({ uid }) => !this.#unreported.has(uid));
+      this.#resume = { objects: reported, knownAt: this.#knownUntil() };
     }
     this.#unseen = (this.health().unseen ?? []).slice(-MOST_UNSEEN);
     this.#source = undefined;

@@ -17,7 +17,7 @@ function rigOf(environment: Environment, ...clusters: readonly TenantCluster[]) 
 }
 
 /** One of another kind than vCluster, with nodes of its own. */
-function ownNodes(more: Partial<TenantCluster> = {}): TenantCluster {
+function privateNodes(more: Partial<TenantCluster> = {}): TenantCluster {
   return tenantCluster('prod', {
     id: 'kamaji-blue-prod',
     source: 'kamaji',
@@ -34,7 +34,7 @@ const OWN_SERVICE = { cluster: { server: 'https://prod.blue.svc:6443' } };
 
 describe('the kubeconfig of another kind of tenants is looked for in the wrong place', () => {
   test('a read-only one is where the custom resource is', async () => {
-    const rig = rigOf({}, ownNodes());
+    const rig = rigOf({}, privateNodes());
     rig.put('blue/svc-kubeconfig', kubeconfigText(OWN_SERVICE));
     await rig.pass();
     expect(rig.access.list()).toHaveLength(1);
@@ -42,27 +42,27 @@ describe('the kubeconfig of another kind of tenants is looked for in the wrong p
   });
 
   test('the one that its controllers write is the administrator’s, and taken where that is allowed', async () => {
-    const without = rigOf({}, ownNodes());
+    const without = rigOf({}, privateNodes());
     without.put('blue/prod-admin', kubeconfigText(OWN_SERVICE), 'admin.svc');
     await without.pass();
     expect(without.failures()).toEqual([
       'kamaji-blue-prod: no kubeconfig: Secret "blue/svc-kubeconfig": missing',
     ]);
-    const rig = rigOf(FALLBACK, ownNodes());
+    const rig = rigOf(FALLBACK, privateNodes());
     rig.put('blue/prod-admin', kubeconfigText(OWN_SERVICE), 'admin.svc');
     await rig.pass();
     expect(rig.access.list()).toHaveLength(1);
   });
 
   test('another key of that Secret is not taken', async () => {
-    const rig = rigOf(FALLBACK, ownNodes());
+    const rig = rigOf(FALLBACK, privateNodes());
     rig.put('blue/prod-admin', kubeconfigText(OWN_SERVICE), 'config');
     await rig.pass();
     expect(rig.access.list()).toEqual([]);
   });
 
   test('it leads to the Service of another', async () => {
-    const rig = rigOf(FALLBACK, ownNodes());
+    const rig = rigOf(FALLBACK, privateNodes());
     const server = { cluster: { server: 'https://other.blue.svc:6443' } };
     rig.put('blue/prod-admin', kubeconfigText(server), 'admin.svc');
     await rig.pass();
@@ -73,12 +73,12 @@ describe('the kubeconfig of another kind of tenants is looked for in the wrong p
   });
 
   test('its name changes, and the operator goes on with the old one', async () => {
-    const rig = rigOf(FALLBACK, ownNodes());
+    const rig = rigOf(FALLBACK, privateNodes());
     rig.put('blue/next', kubeconfigText(OWN_SERVICE), 'admin.svc');
     await rig.pass();
     expect(rig.access.list()).toEqual([]);
     const kubeconfigSecret = { namespace: 'blue', name: 'next', key: 'admin.svc' };
-    rig.discovery.find(ownNodes({ kubeconfigSecret }));
+    rig.discovery.find(privateNodes({ kubeconfigSecret }));
     await rig.pass();
     expect(rig.access.list()).toHaveLength(1);
   });

@@ -4,7 +4,7 @@ import { expect, test, vi } from 'vitest';
 import { createCapturingLogger } from '../kubernetes/testing/capturing-logger.ts';
 import { createManualClock } from '../kubernetes/testing/manual-clock.ts';
 import { Secret } from '../model/secret.ts';
-import { Turn } from '../telemetry/turn.ts';
+import { TimeSlice } from '../telemetry/time-slice.ts';
 import { KubeconfigFollower } from './kubeconfig-follower.ts';
 import { tenantCluster } from './testing/tenant-clusters.ts';
 
@@ -15,23 +15,23 @@ test('hundreds of kubeconfigs that are told at the same moment are parsed in one
   const clock = createManualClock();
   let worked = 0;
   vi.spyOn(clock, 'monotonic').mockImplementation(() => worked);
-  let [inOneTurn, most, all] = [0, 0, 0];
+  let [inOneSlice, most, all] = [0, 0, 0];
   const shared = {
     source: () =>
       Promise.resolve({ kind: 'found', text: new Secret('{}'), where: 'a Secret' } as const),
     open: () => {
       worked += PARSE_MS;
       all += 1;
-      inOneTurn += 1;
-      most = Math.max(most, inOneTurn);
+      inOneSlice += 1;
+      most = Math.max(most, inOneSlice);
       setImmediate(() => {
-        inOneTurn = 0;
+        inOneSlice = 0;
       });
       return { kind: 'refused', reason: 'not a kubeconfig' } as const;
     },
     limit: pLimit(20),
-    turn: new Turn(clock),
-    askingMs: () => 0,
+    slice: new TimeSlice(clock),
+    queryMs: () => 0,
     clock,
     random: () => 0.5,
     logger: createCapturingLogger(),

@@ -8,7 +8,7 @@ import { type Backoff, createBackoff } from '../model/backoff.ts';
 import { override } from '../model/override.ts';
 import type { Clock } from '../telemetry/clock.ts';
 import type { Logger } from '../telemetry/logger.ts';
-import type { Turn } from '../telemetry/turn.ts';
+import type { TimeSlice } from '../telemetry/time-slice.ts';
 import type { KubeconfigSource } from './kubeconfig/kubeconfig-source.ts';
 import type { OpenKubeconfig } from './kubeconfig/open-kubeconfig.ts';
 import type { MissingKubeconfig, TenantApi } from './tenant-api.ts';
@@ -20,9 +20,9 @@ interface KubeconfigFollowerOptions {
   /** Of reads at the same time, shared with all other tenant clusters. */
   readonly limit: LimitFunction;
   /** Of looking at what was read, shared likewise. */
-  readonly turn: Turn;
+  readonly slice: TimeSlice;
   /** Milliseconds between two looks that each cost the API server a request of their own. */
-  readonly askingMs: () => number;
+  readonly queryMs: () => number;
   readonly clock: Clock;
   /** Uniform in [0, 1). */
   readonly random: () => number;
@@ -31,13 +31,13 @@ interface KubeconfigFollowerOptions {
 }
 
 /** Between two looks at a kubeconfig that is good, give or take a fifth. */
-const LOOK_AGAIN_MS = 300_000;
+const POLL_AGAIN_MS = 300_000;
 const BACKOFF = { baseMs: 20_000, capMs: 300_000 } as const;
 /** After the connection has failed, and at most as often. */
 const AFTER_FAILURE_MS = 30_000;
 const SHORTEST_WAIT_MS = 1_000;
 /** Between two looks at a good one, however soon its credential is said to end. */
-const SHORTEST_LOOK_MS = 10_000;
+const SHORTEST_POLL_MS = 10_000;
 
 /** A connection, and what it was made from. */
 interface Held {
@@ -98,13 +98,13 @@ export class KubeconfigFollower {
     this.#cluster = next;
     const held = this.#held;
     if (held !== undefined) this.#held = { ...held, api: { ...held.api, cluster: next } };
-    if (moved) this.lookAgain();
+    if (moved) this.pollAgain();
   }
 
   /** The settings have changed: what was accepted by the former ones is looked at again. */
   reconsider(): void {
     this.#accepted = false;
-    this.lookAgain();
+    this.pollAgain();
   }
 
   /** Until the signal aborts; the connection is closed then. Never rejects. */
@@ -112,7 +112,7 @@ export class KubeconfigFollower {
     const { clock, limit } = this.#options;
     while (!signal.aborted) {
       this.#dueAt = clock.monotonic() + BACKOFF.capMs;
-      await limit(() => (signal.aborted ? Promise.resolve() : this.#look(signal))).catch(
+      await limit(() => (signal.aborted ? Promise.resolve() : this.#poll(signal))).catch(
         (error: unknown) => this.#failUnforeseen(error),
       );
       await this.#waitUntilDue(signal);
@@ -122,16 +122,16 @@ export class KubeconfigFollower {
     await last?.connection.close();
   }
 
-  async #look(signal: AbortSignal): Promise<void> {
-    const { source, turn, clock, random, logger, askingMs } = this.#options;
-    const asked = this.#moves;
+  async #poll(signal: AbortSignal): Promise<void> {
+    const { source, slice, clock, random, logger, queryMs: queryingMs } = this.#options;
+    const requested = this.#moves;
     const read = await source(this.#cluster, signal);
     // Hundreds may be read at the same moment, and parsing one takes milliseconds.
-    if (turn.isOver) await turn.next();
+    if (slice.isOver) await slice.next();
     this.#lookedAt = clock.monotonic();
-    this.#sparingMs = read.asked === true ? askingMs() * (0.5 + random()) : 0;
+    this.#sparingMs = read.asked === true ? queryingMs() * (0.5 + random()) : 0;
     if (signal.aborted) return;
-    if (asked !== this.#moves) {
+    if (requested !== this.#moves) {
       // What was asked where it was before says nothing of where it is.
       this.#plan(0);
       return;
@@ -165,7 +165,7 @@ export class KubeconfigFollower {
       this.#refuse(`${where}: ${opened.reason}`);
       return;
     }
-    const connection = reportingFailures(opened.connection, () => this.#lookSoon());
+    const connection = reportingFailures(opened.connection, () => this.#pollSoon());
     const { validUntil } = opened;
     this.#replace({ fingerprint, connection, validUntil, api: { cluster, connection } });
     logger.info(`[controller] tenant API of ${cluster.id}: kubeconfig accepted from ${where}`);
@@ -189,8 +189,8 @@ export class KubeconfigFollower {
     this.#accepted = true;
     this.#backoff.reset();
     const left = (this.#held?.validUntil ?? Number.POSITIVE_INFINITY) - clock.now();
-    const usual = Math.max(this.#sparingMs, LOOK_AGAIN_MS * (0.8 + 0.4 * random()));
-    this.#plan(Math.min(usual, Math.max(SHORTEST_LOOK_MS, left)));
+    const usual = Math.max(this.#sparingMs, POLL_AGAIN_MS * (0.8 + 0.4 * random()));
+    this.#plan(Math.min(usual, Math.max(SHORTEST_POLL_MS, left)));
     if (this.#missing === undefined) return;
     this.#missing = undefined;
     onChange();
@@ -236,14 +236,14 @@ export class KubeconfigFollower {
   }
 
   /** Looks earlier than planned, but not more often than makes sense. */
-  #lookSoon(): void {
+  #pollSoon(): void {
     const wait = Math.max(this.#sparingMs, AFTER_FAILURE_MS);
     this.#dueAt = Math.min(this.#dueAt, this.#lookedAt + wait);
     this.#wake();
   }
 
   /** Looks at once; what is being read meanwhile does not count. */
-  lookAgain(): void {
+  pollAgain(): void {
     this.#moves += 1;
     this.#dueAt = 0;
     this.#wake();

@@ -7,13 +7,13 @@ const object = (uid: string, name = uid) => ({ uid, name, namespace: '' });
 const arrival = { at: 0, knownUntil: 0, late: false };
 
 function setUp(limits: Partial<TenantLimits>) {
-  const told: string[] = [];
+  const reported: string[] = [];
   let now = 0;
   let states = 0;
   const budget = new Budget({
     limits: { ...DEFAULT_LIMITS, objects: 1e9, bytes: 1e9, changes: 1e9, ...limits },
     now: () => now,
-    onExceeded: (reason) => told.push(reason),
+    onExceeded: (reason) => reported.push(reason),
     firstLists: new FirstLists(),
     memory: new SharedMemory(),
     isListed: () => true,
@@ -21,7 +21,7 @@ function setUp(limits: Partial<TenantLimits>) {
   });
   return {
     budget,
-    told,
+    told: reported,
     remember: (count: number) => void (states = count),
     pass: (ms: number) => void (now += ms),
   };
@@ -29,7 +29,7 @@ function setUp(limits: Partial<TenantLimits>) {
 
 describe('what one tenant’s API may take up', () => {
   test('is counted over all kinds, and an object that goes makes room', () => {
-    const { budget, told } = setUp({ objects: 2 });
+    const { budget, told: reported } = setUp({ objects: 2 });
     const nodes = budget.handler('nodes');
     const pods = budget.handler('pods');
     nodes.upserted(object('a'), undefined, arrival);
@@ -37,30 +37,30 @@ describe('what one tenant’s API may take up', () => {
     pods.upserted(object('b', 'renamed'), object('b'), arrival);
     pods.deleted(object('b', 'renamed'), arrival);
     pods.upserted(object('c'), undefined, arrival);
-    expect(told).toEqual([]);
+    expect(reported).toEqual([]);
     pods.upserted(object('d'), undefined, arrival);
-    expect(told).toEqual(['more than 2 objects']);
+    expect(reported).toEqual(['more than 2 objects']);
   });
 
   test('counts what came out of the journal, once', () => {
-    const { budget, told } = setUp({ objects: 2 });
+    const { budget, told: reported } = setUp({ objects: 2 });
     budget.adopt('nodes', [object('a'), object('b')]);
     budget.adopt('nodes', [object('a'), object('b')]);
-    expect(told).toEqual([]);
+    expect(reported).toEqual([]);
     budget.handler('nodes').upserted(object('c'), undefined, arrival);
-    expect(told).toEqual(['more than 2 objects']);
+    expect(reported).toEqual(['more than 2 objects']);
   });
 
   test('is measured in bytes too: few objects may be large', () => {
-    const { budget, told } = setUp({ bytes: 1000 });
+    const { budget, told: reported } = setUp({ bytes: 1000 });
     const nodes = budget.handler('nodes');
     nodes.upserted(object('a'), undefined, arrival);
     nodes.upserted(object('a', 'x'.repeat(2000)), object('a'), arrival);
-    expect(told).toEqual(['objects of more than 1000 bytes']);
+    expect(reported).toEqual(['objects of more than 1000 bytes']);
   });
 
   test('is what it was, too: slow changes of few objects fill the memory while no window is closed', () => {
-    const { budget, told, pass, remember } = setUp({ states: 5_000 });
+    const { budget, told: reported, pass, remember } = setUp({ states: 5_000 });
     const nodes = budget.handler('nodes');
     const change = (times: number): void => {
       for (let count = 0; count < times; count += 1) {
@@ -70,24 +70,24 @@ describe('what one tenant’s API may take up', () => {
     };
     remember(5_000);
     change(1_000);
-    expect(told).toEqual([]);
+    expect(reported).toEqual([]);
     remember(5_001);
     change(1_000);
-    expect(told).toEqual(['more than 5000 states of objects since the last closed window']);
+    expect(reported).toEqual(['more than 5000 states of objects since the last closed window']);
   });
 
   test('is a rate as well: one object that changes all the time is too much, one that changes often is not', () => {
-    const { budget, told, pass } = setUp({ changes: 3 });
+    const { budget, told: reported, pass } = setUp({ changes: 3 });
     const nodes = budget.handler('nodes');
     for (let change = 0; change < 9; change += 1) {
       nodes.upserted(object('a'), object('a'), arrival);
       if (change % 3 === 2) pass(10_000);
     }
-    expect(told).toEqual([]);
+    expect(reported).toEqual([]);
     for (let change = 0; change < 9; change += 1) {
       nodes.upserted(object('a'), object('a'), arrival);
     }
-    expect(told).toEqual(['more than 3 changes in 10 seconds']);
+    expect(reported).toEqual(['more than 3 changes in 10 seconds']);
   });
 });
 
@@ -97,12 +97,12 @@ describe('many tenants’ first lists without an end fill the memory together', 
   function tenants(count: number) {
     const firstLists = new FirstLists(10);
     return Array.from({ length: count }, () => {
-      const told: string[] = [];
+      const reported: string[] = [];
       let listed = false;
       const budget = new Budget({
         limits,
         now: () => 0,
-        onExceeded: (reason) => told.push(reason),
+        onExceeded: (reason) => reported.push(reason),
         firstLists,
         memory: new SharedMemory(),
         isListed: () => listed,
@@ -114,7 +114,7 @@ describe('many tenants’ first lists without an end fill the memory together', 
         for (let i = 0; i < objects; i += 1)
           nodes.upserted(object(`${next++}`), undefined, arrival);
       };
-      return { told, budget, bring, complete: () => void (listed = true) };
+      return { told: reported, budget, bring, complete: () => void (listed = true) };
     });
   }
 

@@ -96,17 +96,17 @@ export class Budget {
   counted(connection: CountedConnection): CountedConnection {
     const onReceived = this.#countReceived;
     return {
-      request: (path, asked) => {
+      request: (path, requested) => {
         this.#countRequest();
-        return connection.request(path, { ...asked, onReceived });
+        return connection.request(path, { ...requested, onReceived });
       },
-      bytes: (path, asked) => {
+      bytes: (path, requested) => {
         this.#countRequest();
-        return connection.bytes(path, { ...asked, onReceived });
+        return connection.bytes(path, { ...requested, onReceived });
       },
-      stream: async (path, asked) => {
+      stream: async (path, requested) => {
         this.#countRequest();
-        const outcome = await connection.stream(path, { ...asked, onReceived });
+        const outcome = await connection.stream(path, { ...requested, onReceived });
         return outcome.kind === 'ok'
           ? { ...outcome, lines: counting(outcome.lines, this.#countEvent) }
           : outcome;

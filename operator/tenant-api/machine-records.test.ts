@@ -119,9 +119,9 @@ test('nodes that came and went fill the memory', () => {
   }
   titles('b', node('n', 'aws:///a/first'));
   titles('b', node('n', 'aws:///a/second'));
-  expect(records.asked).toBe(1);
+  expect(records.requested).toBe(1);
   records.forget('tenant-b');
-  expect(records.asked).toBe(0);
+  expect(records.requested).toBe(0);
 });
 
 test('another tenant that shows a node of the same uid frees its machine', () => {
@@ -133,20 +133,20 @@ test('another tenant that shows a node of the same uid frees its machine', () =>
 
 test('a record that comes later is not told of, because the machine had another name before', async () => {
   const { records, titles } = setUp();
-  const told: (readonly string[])[] = [];
-  records.subscribe((tenants) => told.push([...tenants]));
+  const reported: (readonly string[])[] = [];
+  records.subscribe((tenants) => reported.push([...tenants]));
   titles('a', node('old', 'aws:///a/i-1'));
   titles('a', node('new', 'aws:///a/i-1'));
   records.release({ id: 'tenant-a' }, 'uid-old');
   records.handler.upserted(machine('m1', { providerID: 'aws:///a/i-1' }), undefined, AT);
   await Promise.resolve();
-  expect(told).toEqual([['tenant-a']]);
+  expect(reported).toEqual([['tenant-a']]);
 });
 
 test('a thousand records that come at once are told once, to those whose nodes they are about', async () => {
   const { records, titles } = setUp();
-  const told: (readonly string[])[] = [];
-  records.subscribe((tenants) => told.push([...tenants]));
+  const reported: (readonly string[])[] = [];
+  records.subscribe((tenants) => reported.push([...tenants]));
   titles('a', node('n7', 'aws:///a/i-7'));
   titles('b', node('n9', 'aws:///a/i-none'));
   for (let index = 0; index < 1000; index += 1) {
@@ -154,7 +154,7 @@ test('a thousand records that come at once are told once, to those whose nodes t
     records.handler.upserted(record, undefined, AT);
   }
   await Promise.resolve();
-  expect(told).toEqual([['tenant-a']]);
+  expect(reported).toEqual([['tenant-a']]);
 });
 
 describe('what the record says is read off', () => {
@@ -218,8 +218,8 @@ describe('what the record says is read off', () => {
   ])('nothing that breaks anything out of %j', (object) => {
     const projections = [projectNodeClaim, projectMachine, projectBareMetalHost];
     const records = projections.flatMap((project) => project(object) ?? []);
-    const said = records.map(({ labels, down, cpu }) => ({ labels, down, cpu }));
-    expect(said).toEqual(records.map(() => ({ labels: {}, down: false, cpu: 0n })));
+    const stated = records.map(({ labels, down, cpu }) => ({ labels, down, cpu }));
+    expect(stated).toEqual(records.map(() => ({ labels: {}, down: false, cpu: 0n })));
     expect(records).toHaveLength('metadata' in object ? 3 : 0);
   });
 });

@@ -3,7 +3,7 @@ import type { SourceHandler } from '../kubernetes/source.ts';
 import { greatest } from '../model/extremes.ts';
 import { machineIds, type MachineRecord } from '../metering/timelines/machine-record.ts';
 import type { NodeView } from '../metering/timelines/node.ts';
-import { OWN_NODE_LABELS, type ProviderWord } from '../metering/timelines/provided-node.ts';
+import { PRIVATE_NODE_LABELS, type ProviderWord } from '../metering/timelines/provided-node.ts';
 import type { Logger } from '../telemetry/logger.ts';
 
 interface MachineRecordsOptions {
@@ -37,7 +37,7 @@ export class MachineRecords {
     }
   >();
   /** Which nodes were looked up by an id: their uids by tenant cluster. */
-  readonly #asked = new Map<string, Map<string, Set<string>>>();
+  readonly #requested = new Map<string, Map<string, Set<string>>>();
   /** By which ids a node was looked up, by tenant cluster and uid. */
   readonly #idsOf = new Map<string, Map<string, readonly string[]>>();
   readonly #listeners = new Set<(tenants: ReadonlySet<string>) => void>();
@@ -53,12 +53,12 @@ export class MachineRecords {
           const records = this.#byId.get(id) ?? new Map<string, MachineRecord>();
           this.#byId.set(id, records.set(next.title, next));
         }
-        this.#tell([...next.ids, ...(previous?.ids ?? [])]);
+        this.#report([...next.ids, ...(previous?.ids ?? [])]);
       },
       deleted: (last) => {
         this.#take(last);
         this.#claims.delete(last.title);
-        this.#tell(last.ids);
+        this.#report(last.ids);
       },
     };
   }
@@ -83,7 +83,7 @@ export class MachineRecords {
     const found = new Map<string, MachineRecord>();
     const own = owner.machineCluster ?? owner.name;
     const ids = machineIds(node);
-    this.#ask(owner, node.uid, ids);
+    this.#query(owner, node.uid, ids);
     for (const id of ids) {
       for (const [title, record] of this.#byId.get(id) ?? []) {
         const other = record.cluster !== undefined && record.cluster !== own;
@@ -100,7 +100,7 @@ export class MachineRecords {
 
   /** A node is gone: what proved it may prove another. */
   release(owner: Pick<Owner, 'id'>, uid: string): void {
-    this.#ask(owner, uid, []);
+    this.#query(owner, uid, []);
     for (const [title, claim] of this.#claims) {
       if (claim.tenant === owner.id && claim.uid === uid) this.#claims.delete(title);
     }
@@ -111,30 +111,30 @@ export class MachineRecords {
     for (const [title, claim] of this.#claims) {
       if (claim.tenant === tenant) this.#claims.delete(title);
     }
-    for (const uid of this.#idsOf.get(tenant)?.keys() ?? []) this.#ask({ id: tenant }, uid, []);
+    for (const uid of this.#idsOf.get(tenant)?.keys() ?? []) this.#query({ id: tenant }, uid, []);
   }
 
   /** Of how many ids it would tell somebody that a record has come. */
-  get asked(): number {
-    return this.#asked.size;
+  get requested(): number {
+    return this.#requested.size;
   }
 
   /** The ids by which a node is looked up from now on, in the place of those until now. */
-  #ask({ id: tenant }: Pick<Owner, 'id'>, uid: string, ids: readonly string[]): void {
+  #query({ id: tenant }: Pick<Owner, 'id'>, uid: string, ids: readonly string[]): void {
     const nodes = this.#idsOf.get(tenant) ?? new Map<string, readonly string[]>();
     for (const id of nodes.get(uid) ?? []) {
-      const tenants = this.#asked.get(id);
+      const tenants = this.#requested.get(id);
       const uids = tenants?.get(tenant);
       uids?.delete(uid);
       if (uids?.size === 0) tenants?.delete(tenant);
-      if (tenants?.size === 0) this.#asked.delete(id);
+      if (tenants?.size === 0) this.#requested.delete(id);
     }
     if (ids.length === 0) nodes.delete(uid);
     else this.#idsOf.set(tenant, nodes.set(uid, ids));
     if (nodes.size === 0) this.#idsOf.delete(tenant);
     for (const id of ids) {
-      const tenants = this.#asked.get(id) ?? new Map<string, Set<string>>();
-      this.#asked.set(id, tenants.set(tenant, (tenants.get(tenant) ?? new Set()).add(uid)));
+      const tenants = this.#requested.get(id) ?? new Map<string, Set<string>>();
+      this.#requested.set(id, tenants.set(tenant, (tenants.get(tenant) ?? new Set()).add(uid)));
     }
   }
 
@@ -165,10 +165,10 @@ export class MachineRecords {
   }
 
   /** A list brings many records at once; each tenant cluster is told once. */
-  #tell(ids: readonly string[]): void {
+  #report(ids: readonly string[]): void {
     const before = this.#changed.size;
     for (const id of ids) {
-      for (const tenant of this.#asked.get(id)?.keys() ?? []) this.#changed.add(tenant);
+      for (const tenant of this.#requested.get(id)?.keys() ?? []) this.#changed.add(tenant);
     }
     if (before > 0 || this.#changed.size === 0) return;
     queueMicrotask(() => {
@@ -185,11 +185,11 @@ export class MachineRecords {
  */
 export function providerWord(
   records: readonly MachineRecord[],
-  ownNodeLabels: Readonly<Record<string, string>> | undefined,
+  privateNodeLabels: Readonly<Record<string, string>> | undefined,
 ): ProviderWord {
   const titles = records.map(({ title }) => title);
-  const sources = ownNodeLabels === undefined ? titles : [...titles, OWN_NODE_LABELS];
-  const labels = Object.assign({}, ...records.map((record) => record.labels), ownNodeLabels);
+  const sources = privateNodeLabels === undefined ? titles : [...titles, PRIVATE_NODE_LABELS];
+  const labels = Object.assign({}, ...records.map((record) => record.labels), privateNodeLabels);
   if (sources.length === 0) return { labels };
   const down = records.filter((record) => record.down);
   const times = down.flatMap(({ downSince }) => downSince ?? []);

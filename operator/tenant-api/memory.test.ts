@@ -12,11 +12,11 @@ const MANY = 2_000;
 
 /** A tenant cluster whose API shows such nodes, each of some tens of kilobytes on the wire. */
 function tenant(memory = new SharedMemory()) {
-  const told: string[] = [];
+  const reported: string[] = [];
   const budget = new Budget({
     limits: DEFAULT_LIMITS,
     now: () => 0,
-    onExceeded: (reason) => told.push(reason),
+    onExceeded: (reason) => reported.push(reason),
     firstLists: new FirstLists(),
     memory,
     isListed: () => true,
@@ -31,7 +31,7 @@ function tenant(memory = new SharedMemory()) {
       if (view !== undefined) nodes.upserted(view, undefined, arrival);
     }
   };
-  return { told, budget, show };
+  return { told: reported, budget, show };
 }
 
 function metadataOf(node: number, shape: object): object {
@@ -54,11 +54,11 @@ describe('memory is not what was received', () => {
       () => ({ spec: { taints: Array.from({ length: MANY }, (_, i) => ({ key: `k${i}` })) } }),
     ],
   ])('a tenant’s valid nodes of many %s are left alone at 64 MiB of memory', (_, shape) => {
-    const { told, show } = tenant();
+    const { told: reported, show } = tenant();
     show(60, shape);
-    expect(told).toEqual([]);
+    expect(reported).toEqual([]);
     show(300, shape);
-    expect(told[0]).toBe(`objects of more than ${64 * MIB} bytes`);
+    expect(reported[0]).toBe(`objects of more than ${64 * MIB} bytes`);
   });
 
   test('a node that announces kinds of GPUs without an end has 64 of them', () => {

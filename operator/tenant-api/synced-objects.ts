@@ -12,16 +12,16 @@ export interface HostLookup {
 }
 
 const LONGEST_NAME = 63;
-const KEPT = 52;
+const STORED = 52;
 const HASH_LENGTH = 10;
 
 /** The name that the syncer gives a tenant's object in the host namespace. */
 export function syncedName({ namespace, name }: Projected, cluster: TenantCluster): string {
-  const whole = `${name}-x-${namespace}-x-${cluster.name}`;
-  if (whole.length <= LONGEST_NAME) return whole;
-  const hash = createHash('sha256').update(whole).digest('hex');
+  const complete = `${name}-x-${namespace}-x-${cluster.name}`;
+  if (complete.length <= LONGEST_NAME) return complete;
+  const hash = createHash('sha256').update(complete).digest('hex');
   // A cut name must not end in a dot.
-  return `${whole.slice(0, KEPT)}-${hash.slice(0, HASH_LENGTH)}`.replaceAll('.-', '-');
+  return `${complete.slice(0, STORED)}-${hash.slice(0, HASH_LENGTH)}`.replaceAll('.-', '-');
 }
 
 /**

@@ -25,11 +25,11 @@ export type Reachability =
 
 /** That an API cannot be reached matters where the tenant cluster is known to have nodes of its own. */
 export function isMissed(reachability: Reachability): boolean {
-  return reachability.kind !== 'unreachable' || saysOwnNodes(reachability.cluster);
+  return reachability.kind !== 'unreachable' || saysPrivateNodes(reachability.cluster);
 }
 
 /** Whether discovery knows by itself that a tenant cluster has nodes of its own. */
-export function saysOwnNodes({ source, nodeMode }: TenantCluster): boolean {
+export function saysPrivateNodes({ source, nodeMode }: TenantCluster): boolean {
   return source === 'external' || nodeMode === 'private';
 }
 

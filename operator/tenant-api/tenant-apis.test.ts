@@ -9,7 +9,7 @@ import {
   projectLoadBalancer,
   projectVolumeClaim,
   type VolumeClaimView,
-} from '../metering/timelines/held-objects.ts';
+} from '../metering/timelines/retained-objects.ts';
 import { type NodeView, projectNode } from '../metering/timelines/node.ts';
 import { createTenantClusterTimelines } from '../metering/timelines/tenant-cluster-timeline.ts';
 import { currentState } from '../metering/timelines/timeline.ts';

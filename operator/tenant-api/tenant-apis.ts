@@ -4,7 +4,7 @@ import type { Discovery } from '../discovery/discovery.ts';
 import type { TenantCluster } from '../discovery/tenant-cluster.ts';
 import { pause } from '../kubernetes/abort.ts';
 import type { Projected, SourceHandler, SourceHealth } from '../kubernetes/source.ts';
-import type { LoadBalancerView, VolumeClaimView } from '../metering/timelines/held-objects.ts';
+import type { LoadBalancerView, VolumeClaimView } from '../metering/timelines/retained-objects.ts';
 import type { NodeView } from '../metering/timelines/node.ts';
 import type { Observation } from '../metering/timelines/observation.ts';
 import type { ObjectLabels } from '../metering/timelines/object-labels.ts';
@@ -20,7 +20,7 @@ import {
   mergeFailures,
   type MissingKubeconfig,
   type Reachability,
-  saysOwnNodes,
+  saysPrivateNodes,
 } from './tenant-api.ts';
 import { TenantUnit } from './tenant-unit.ts';
 import type { TenantResume } from './tenant-watches.ts';
@@ -50,7 +50,7 @@ const STARTS_AT_ONCE = 32;
 const REPORT_MS = 10_000;
 /** So long the first lists of the records of machines are waited for. */
 const RECORDS_MS = 15_000;
-const LOOK_MS = 50;
+const POLL_MS = 50;
 
 /** The APIs of tenant clusters with nodes of their own: what they show, and which fail. */
 export class TenantApis {
@@ -115,7 +115,7 @@ export class TenantApis {
     const all = access.missing();
     const absent = all.some(({ kind }) => kind === 'absent');
     const clusters = absent ? discovery.clusters() : [];
-    const owners = new Set(clusters.flatMap((each) => (saysOwnNodes(each) ? [each.id] : [])));
+    const owners = new Set(clusters.flatMap((each) => (saysPrivateNodes(each) ? [each.id] : [])));
     const isMissed = ({ tenantCluster: id, kind }: MissingKubeconfig): boolean =>
       kind !== 'absent' || owners.has(id) || this.#units.get(id)?.hasOwnNodes === true;
     return {
@@ -177,18 +177,18 @@ export class TenantApis {
 
   #open(id: string, known?: KnownTenantApi): TenantUnit {
     const { host, limits = DEFAULT_LIMITS } = this.#options;
-    const { observation, ownNodes, machines } = this.#inside(id);
+    const { observation, privateNodes, machines } = this.#inside(id);
     const unit = new TenantUnit({
       ...this.#options,
       id,
       observation,
-      ownNodes,
+      privateNodes,
       machines,
       hostNodes: {
         resource: { plural: 'nodes of this cluster' },
         health: () => host.nodes.health(),
       },
-      hasOwnNodes: known?.hasOwnNodes ?? false,
+      hasPrivateNodes: known?.hasOwnNodes ?? false,
       resume: known?.resume ?? {},
       limits,
       firstLists: this.#firstLists,
@@ -228,8 +228,8 @@ export class TenantApis {
   /** A change of whose word counts holds from its moment on. */
   #reviewTrust(unit: TenantUnit, cluster: TenantCluster | undefined): void {
     if (cluster === undefined) return;
-    const { ownNodeTrust, ownNodeLabels } = cluster.metering;
-    const trust = JSON.stringify([ownNodeTrust, ownNodeLabels]);
+    const { ownNodeTrust: privateNodeTrust, ownNodeLabels: privateNodeLabels } = cluster.metering;
+    const trust = JSON.stringify([privateNodeTrust, privateNodeLabels]);
     const before = this.#trusts.get(unit.id);
     this.#trusts.set(unit.id, trust);
     if (before !== undefined && before !== trust) unit.providerChanged();
@@ -238,8 +238,8 @@ export class TenantApis {
   /** A node must not be taken for one without a record because nobody has read the records yet. */
   async #recordsKnown(signal: AbortSignal): Promise<void> {
     const { machines, clock } = this.#options;
-    for (let waited = 0; machines.pending && waited < RECORDS_MS; waited += LOOK_MS) {
-      if (!(await pause(clock, LOOK_MS, signal))) return;
+    for (let waited = 0; machines.pending && waited < RECORDS_MS; waited += POLL_MS) {
+      if (!(await pause(clock, POLL_MS, signal))) return;
     }
   }
 
@@ -259,7 +259,7 @@ export class TenantApis {
 
   #reportCounts(): void {
     for (const unit of this.#units.values()) {
-      const count = unit.ownNodeCount();
+      const count = unit.privateNodeCount();
       const before = this.#counts.get(unit.id) ?? 0;
       if (count === before || !unit.listed) continue;
       this.#counts.set(unit.id, count);
@@ -280,11 +280,11 @@ export class TenantApis {
 }
 
 function onNew<T extends Projected & { readonly labels: ObjectLabels }>(
-  tell: (object: T) => void,
+  report: (object: T) => void,
 ): SourceHandler<T> {
   return {
     upserted: (next, previous) => {
-      if (previous === undefined) tell(next);
+      if (previous === undefined) report(next);
     },
     deleted: () => undefined,
   };

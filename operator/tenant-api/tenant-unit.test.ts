@@ -12,7 +12,7 @@ import { override } from '../model/override.ts';
 import { createObservation } from '../metering/timelines/observation.ts';
 import { FirstLists, DEFAULT_LIMITS, type TenantLimits } from './limits.ts';
 import { SharedMemory } from './memory.ts';
-import { OwnNodes } from './own-nodes.ts';
+import { PrivateNodes } from './private-nodes.ts';
 import { TenantUnit } from './tenant-unit.ts';
 import { readHere } from './testing/read-here.ts';
 import { tenantCluster } from './testing/tenant-clusters.ts';
@@ -53,7 +53,7 @@ function start(limits: Partial<TenantLimits>) {
       nodeSettings: () => NODE_SETTINGS,
       billedUntil: (present) => present,
     }),
-    ownNodes: new OwnNodes({
+    privateNodes: new PrivateNodes({
       host: { find: () => undefined },
       cluster: () => cluster,
       isKnown: () => false,
@@ -65,7 +65,7 @@ function start(limits: Partial<TenantLimits>) {
       resource: { plural: 'nodes of this cluster' },
       health: () => ({ state: 'synced', since: 0, freshAt: clock.now() }),
     },
-    hasOwnNodes: false,
+    hasPrivateNodes: false,
     resume: {},
     limits: { ...DEFAULT_LIMITS, ...limits },
     firstLists: new FirstLists(),
@@ -123,9 +123,9 @@ test('each time again it is left alone for longer, and a good hour is a new begi
     await until(() => leftAlone().length === index + 1);
     expect(leftAlone().at(-1)).toContain(`left alone for ${pause} minutes: nodes metadata.name`);
     if (index === minutes.length - 1) server.always('list', undefined);
-    const asked = server.requests.length;
+    const requested = server.requests.length;
     await clock.advance(pause * 60_000 - 1);
-    expect(server.requests.length).toBe(asked);
+    expect(server.requests.length).toBe(requested);
     await clock.advance(1);
   }
   await until(() => unit.failure() === undefined && server.openWatches === 1);

@@ -10,14 +10,14 @@ import type { Observation } from '../metering/timelines/observation.ts';
 import type { PodView } from '../metering/timelines/pod.ts';
 import type { Clock } from '../telemetry/clock.ts';
 import type { Logger } from '../telemetry/logger.ts';
-import { Turn } from '../telemetry/turn.ts';
+import { TimeSlice } from '../telemetry/time-slice.ts';
 import type { Inside } from './inside.ts';
 import type { AnyKindWatch } from './kind-watch.ts';
 import { Budget, type FirstLists, type TenantLimits } from './limits.ts';
 import type { SharedMemory } from './memory.ts';
-import { ownNodesIn } from './own-nodes.ts';
+import { privateNodesIn } from './private-nodes.ts';
 import type { ForeignReader } from './reading/foreign-reader.ts';
-import { readApart } from './reading/read-apart.ts';
+import { readSeparate } from './reading/read-in-worker.ts';
 import { Suspension } from './suspension.ts';
 import type { FailedTenantApi, Reachability } from './tenant-api.ts';
 import {
@@ -31,7 +31,7 @@ import type { WatchPoint } from '../metering/windows/scope.ts';
 
 /** First lists that take longer go on, but hold up nobody else's any more. */
 const START_MS = 3_000;
-const LOOK_MS = 50;
+const POLL_MS = 50;
 
 /** What objects of these kinds mean depends on the host cluster and on settings. */
 type RefreshedKind = 'nodes' | 'volumes' | 'loadBalancers';
@@ -39,12 +39,12 @@ type RefreshedKind = 'nodes' | 'volumes' | 'loadBalancers';
 /** A watch, as far as the collector needs to know it. */
 type WatchedApi = { readonly resource: { readonly plural: string }; health(): SourceHealth };
 
-interface TenantUnitOptions extends Pick<Inside, 'observation' | 'ownNodes'> {
+interface TenantUnitOptions extends Pick<Inside, 'observation' | 'privateNodes'> {
   readonly machines: Pick<Inside['machines'], 'lives' | 'release'>;
   readonly id: string;
   /** The watch of the host's nodes: while it fails nobody knows which nodes are the tenant's own. */
   readonly hostNodes: WatchedApi;
-  readonly hasOwnNodes: boolean;
+  readonly hasPrivateNodes: boolean;
   readonly resume: Partial<TenantResume>;
   readonly limits: TenantLimits;
   // The next four are shared with all other tenant clusters.
@@ -69,7 +69,7 @@ export class TenantUnit {
   readonly #closing = new AbortController();
   #reachability: Reachability | undefined;
   #connection: WatchConnection | undefined;
-  #hasOwnNodes: boolean;
+  #hasPrivateNodes: boolean;
   /** The end of what the API shows, and until when its objects were known; wall clock, milliseconds. */
   #ended: { readonly at: number; readonly knownUntil: number } | undefined;
   readonly #suspension: Suspension;
@@ -84,7 +84,7 @@ export class TenantUnit {
     const { clock } = options;
     this.#options = options;
     this.#suspension = new Suspension(clock);
-    this.#hasOwnNodes = options.hasOwnNodes;
+    this.#hasPrivateNodes = options.hasPrivateNodes;
     this.#budget = new Budget({
       ...options,
       now: () => clock.monotonic(),
@@ -117,7 +117,7 @@ export class TenantUnit {
 
   /** Its volumes stay when all of its nodes are gone for a while. */
   get hasOwnNodes(): boolean {
-    return this.#hasOwnNodes || this.#isExternal || this.#cluster?.nodeMode === 'private';
+    return this.#hasPrivateNodes || this.#isExternal || this.#cluster?.nodeMode === 'private';
   }
 
   get ended(): { readonly at: number; readonly knownUntil: number } | undefined {
@@ -126,14 +126,14 @@ export class TenantUnit {
 
   get metricsApi(): Pick<Connection, 'bytes'> | undefined {
     const reachability = this.#reachability;
-    if (reachability?.kind !== 'reachable' || !this.#hasOwnNodes) return undefined;
+    if (reachability?.kind !== 'reachable' || !this.#hasPrivateNodes) return undefined;
     const { privateNodeBilling, cpuMemoryBasis } = reachability.cluster.metering;
     const bySamples = privateNodeBilling === 'usage' && cpuMemoryBasis !== 'requests';
     return bySamples ? this.#budget.counted(reachability.connection) : undefined;
   }
 
-  hold(now: number): ReturnType<TenantWatches['hold']> {
-    return this.#watches.hold(now);
+  retain(now: number): ReturnType<TenantWatches['retain']> {
+    return this.#watches.retain(now);
   }
 
   watchPoints(now: number): Readonly<Record<string, WatchPoint>> {
@@ -159,8 +159,8 @@ export class TenantUnit {
   }
 
   /** Own nodes that are there. */
-  ownNodeCount(): number {
-    return ownNodesIn(this.observation);
+  privateNodeCount(): number {
+    return privateNodesIn(this.observation);
   }
 
   /** The host cluster's node of this name came, changed or went. */
@@ -184,12 +184,12 @@ export class TenantUnit {
     this.#stale.delete(kind);
     const isUnderWay = this.#refreshing.has(kind);
     this.#refreshing.set(kind, isUnderWay ? 'again' : 'once');
-    if (!isUnderWay) void this.#followAnew(kind);
+    if (!isUnderWay) void this.#followAgain(kind);
   }
 
-  async #followAnew(kind: RefreshedKind): Promise<void> {
+  async #followAgain(kind: RefreshedKind): Promise<void> {
     const { clock } = this.#options;
-    const turn = new Turn(clock);
+    const turn = new TimeSlice(clock);
     try {
       do {
         this.#refreshing.set(kind, 'once');
@@ -236,8 +236,9 @@ export class TenantUnit {
   }
 
   #seeNode(node: NodeView): void {
-    if (this.#hasOwnNodes || this.#options.ownNodes.foreignSince(node) !== undefined) return;
-    this.#hasOwnNodes = true;
+    if (this.#hasPrivateNodes || this.#options.privateNodes.foreignSince(node) !== undefined)
+      return;
+    this.#hasPrivateNodes = true;
     // The other watches begin once this list or event is taken in.
     queueMicrotask(() => this.#review());
   }
@@ -300,8 +301,8 @@ export class TenantUnit {
     if (known?.of === connection) return known;
     const { id, reader } = this.#options;
     const refuse = (reason: string): void => this.#budget.refuse(reason);
-    const apart = readApart(connection, reader.of(id), refuse);
-    const made = new WatchConnection(connection, this.#budget.counted(apart));
+    const separate = readSeparate(connection, reader.of(id), refuse);
+    const made = new WatchConnection(connection, this.#budget.counted(separate));
     this.#connection = made;
     return made;
   }
@@ -315,9 +316,9 @@ export class TenantUnit {
       this.#startedAt ??= clock.now();
       const connection = this.#connection;
       if (connection !== undefined) for (const watch of begun) watch.start(connection.for(watch));
-      for (let waited = 0; waited < START_MS; waited += LOOK_MS) {
+      for (let waited = 0; waited < START_MS; waited += POLL_MS) {
         if (begun.every((watch) => watch.health().state !== 'starting')) return;
-        if (!(await pause(clock, LOOK_MS, this.#closing.signal))) return;
+        if (!(await pause(clock, POLL_MS, this.#closing.signal))) return;
       }
     });
   }

@@ -4,7 +4,7 @@ import type { Connection } from '../kubernetes/connection.ts';
 import type { ResumePoint } from '../kubernetes/reflector-options.ts';
 import { preferServedVersion } from '../kubernetes/served-version.ts';
 import type { Arrival, SourceHandler } from '../kubernetes/source.ts';
-import type { LoadBalancerView, VolumeClaimView } from '../metering/timelines/held-objects.ts';
+import type { LoadBalancerView, VolumeClaimView } from '../metering/timelines/retained-objects.ts';
 import type { NodeView } from '../metering/timelines/node.ts';
 import type { Observation } from '../metering/timelines/observation.ts';
 import type { PodView } from '../metering/timelines/pod.ts';
@@ -16,8 +16,8 @@ import { type AnyKindWatch, KindWatch } from './kind-watch.ts';
 import { HiddenNodes } from './hidden-nodes.ts';
 import type { Budget } from './limits.ts';
 import type { NodeMachines } from './inside.ts';
-import type { OwnNodes } from './own-nodes.ts';
-import { readView } from './reading/read-apart.ts';
+import type { PrivateNodes } from './private-nodes.ts';
+import { readView } from './reading/read-in-worker.ts';
 
 /** Where the watches of a tenant cluster go on from; undefined where nothing is known. */
 export interface TenantResume {
@@ -40,14 +40,14 @@ export class TenantWatches {
   /** Nodes that the API shows no more, and whose machines live on. */
   readonly hiddenNodes: HiddenNodes;
   readonly all: readonly AnyKindWatch[];
-  readonly #ofOwnNodes: readonly AnyKindWatch[];
+  readonly #ofPrivateNodes: readonly AnyKindWatch[];
   readonly #ofUsage: readonly AnyKindWatch[];
 
   constructor(options: {
     /** Of the tenant cluster. */
     readonly id: string;
     readonly observation: Observation;
-    readonly ownNodes: OwnNodes;
+    readonly privateNodes: PrivateNodes;
     readonly machines: Pick<NodeMachines, 'lives' | 'release'>;
     readonly onNode: SourceHandler<NodeView>;
     readonly resume: Partial<TenantResume>;
@@ -56,7 +56,7 @@ export class TenantWatches {
     readonly random: () => number;
     readonly logger: Logger;
   }) {
-    const { observation, ownNodes, machines, onNode, resume, budget, clock, random } = options;
+    const { observation, privateNodes, machines, onNode, resume, budget, clock, random } = options;
     const logger = atDebug(options.logger, { tenantCluster: options.id });
     const common = { budget, clock, random, logger };
     this.hiddenNodes = new HiddenNodes({
@@ -68,7 +68,7 @@ export class TenantWatches {
     this.nodes = new KindWatch({
       ...common,
       resource: { ...CORE, plural: 'nodes' },
-      project: ownNodes.project,
+      project: privateNodes.project,
       timelines: this.hiddenNodes,
       handlers: [onNode],
       adjust: fromWhenItWasSeen,
@@ -109,18 +109,18 @@ export class TenantWatches {
       timelines: observation.resourceSlices,
       resume: resume.resourceSlices,
     });
-    this.#ofOwnNodes = [this.nodes, volumes, loadBalancers, resourceSlices];
+    this.#ofPrivateNodes = [this.nodes, volumes, loadBalancers, resourceSlices];
     this.#ofUsage = [this.pods, resourceClaims];
-    this.all = [...this.#ofOwnNodes, ...this.#ofUsage];
+    this.all = [...this.#ofPrivateNodes, ...this.#ofUsage];
   }
 
   /** Nothing of what the API shows is applied until the returned lock is released. */
-  hold(now: number) {
+  retain(now: number) {
     const { all } = this;
-    for (const watch of all) watch.hold(now);
+    for (const watch of all) watch.retain(now);
     return {
       /** False once something had to be applied all the same. */
-      get isWhole(): boolean {
+      get isComplete(): boolean {
         return all.every(({ held }) => held);
       },
       /** Applies what has waited. */
@@ -136,10 +136,10 @@ export class TenantWatches {
    * Which are needed: of a tenant cluster without nodes of its own only the nodes, in case it gets
    * some; pods and their claims only where they are billed.
    */
-  needed(hasOwnNodes: boolean, cluster: TenantCluster | undefined): readonly AnyKindWatch[] {
-    if (!hasOwnNodes) return [this.nodes];
+  needed(hasPrivateNodes: boolean, cluster: TenantCluster | undefined): readonly AnyKindWatch[] {
+    if (!hasPrivateNodes) return [this.nodes];
     const byUsage = cluster?.metering.privateNodeBilling === 'usage';
-    return byUsage ? this.all : this.#ofOwnNodes;
+    return byUsage ? this.all : this.#ofPrivateNodes;
   }
 }
 

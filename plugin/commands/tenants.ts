@@ -45,7 +45,7 @@ async function one({ api }: Given, id: string): Promise<Answer | Failure> {
   const answer = await api.get(`/api/v1/tenants/${encodeURIComponent(id)}`);
   if (answer.kind === 'failed') return answer;
   const { value } = answer;
-  const told: readonly (readonly [string, string])[] = [
+  const reported: readonly (readonly [string, string])[] = [
     ['Tenant', text(value, 'id')],
     ['Name', text(value, 'display_name')],
     ['Email', text(value, 'email')],
@@ -58,7 +58,7 @@ async function one({ api }: Given, id: string): Promise<Answer | Failure> {
     ['Cost center', text(object(value, 'metadata'), 'cost_center')],
     ['Since', time(text(value, 'created_at'))],
   ];
-  const facts = told
+  const facts = reported
     .filter(([, what]) => what !== '')
     .map(([name, what]) => `${`${name}:`.padEnd(13)}${what}`);
   return { kind: 'answer', document: value, facts, table: clusters(value) };

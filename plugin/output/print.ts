@@ -49,18 +49,18 @@ function lines({ facts = [], table, notes = [] }: Answer, width: number | undefi
 /** Breaks a text between words; a word that is longer than a line is broken too. */
 function wrap(text: string, width: number | undefined): readonly string[] {
   if (width === undefined) return [text];
-  const whole: string[] = [''];
+  const complete: string[] = [''];
   for (const word of text.split(' ')) {
-    const last = whole.at(-1) ?? '';
+    const last = complete.at(-1) ?? '';
     const longer = last === '' ? word : `${last} ${word}`;
     if (characters(longer).length <= width) {
-      whole[whole.length - 1] = longer;
+      complete[complete.length - 1] = longer;
       continue;
     }
     const letters = characters(word);
     for (let at = 0; at < letters.length; at += width) {
-      whole.push(letters.slice(at, at + width).join(''));
+      complete.push(letters.slice(at, at + width).join(''));
     }
   }
-  return whole.filter((each) => each !== '');
+  return complete.filter((each) => each !== '');
 }

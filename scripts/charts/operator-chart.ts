@@ -115,9 +115,9 @@ function rights(objects: readonly KubernetesObject[]): string {
   const name = 'meterfeed-tenant-kubeconfigs';
   const isGivenUp = ({ kind, metadata }: KubernetesObject): boolean =>
     kind === 'ClusterRoleBinding' && metadata.name === name;
-  const kept = objects.filter((object) => !isGivenUp(object)).map(withPlaces);
+  const stored = objects.filter((object) => !isGivenUp(object)).map(withPlaces);
   const givenUp = templateOf(objects.filter(isGivenUp).map(withPlaces));
-  return `${templateOf(kept)}{{- if not .Values.components.${COMPONENT_FLAG} }}\n${givenUp}{{- end }}\n`;
+  return `${templateOf(stored)}{{- if not .Values.components.${COMPONENT_FLAG} }}\n${givenUp}{{- end }}\n`;
 }
 
 /** An object with places for what Helm fills in. */

@@ -31,13 +31,13 @@ export function templateOf(objects: readonly KubernetesObject[]): string {
   return objects.map((object) => `---\n${fill(stringify(object, { lineWidth: 0 }))}`).join('');
 }
 
-const WHOLE_VALUE = /^( *)(- )?([\w-]+): slot_(yaml|optional)_([0-9a-f]+)_$/gm;
+const COMPLETE_VALUE = /^( *)(- )?([\w-]+): slot_(yaml|optional)_([0-9a-f]+)_$/gm;
 const INLINE = /slot_inline_([0-9a-f]+)_/g;
 
 function fill(text: string): string {
   return text
     .replaceAll('{{', '{{ "{{" }}')
-    .replaceAll(WHOLE_VALUE, (...groups: readonly string[]) => {
+    .replaceAll(COMPLETE_VALUE, (...groups: readonly string[]) => {
       const [, space = '', dash = '', key = '', kind = '', encoded = ''] = groups;
       const indent = space.length + dash.length + 2;
       const line = (value: string): string =>

@@ -18,7 +18,7 @@ export interface Suspension {
 }
 
 /** A balance by the newest closed window. */
-interface Look {
+interface Poll {
   readonly left: number;
   /** When nothing will be left if everything goes on, milliseconds since the epoch; NaN where that is not known. */
   readonly usedUpAt: number;
@@ -41,17 +41,17 @@ export class Balances {
 
   async credit(tenant: number, key: string, amount: string): Promise<void> {
     const { currency } = this.#options;
-    await this.#ask(`${pathOf(tenant)}/credits`, { key, amount, currency });
+    await this.#query(`${pathOf(tenant)}/credits`, { key, amount, currency });
   }
 
   /** Whether it can be told by now when the tenant's balance will be used up. */
   async isCounted(tenant: number): Promise<boolean> {
-    return Number.isFinite((await this.#look(tenant)).usedUpAt);
+    return Number.isFinite((await this.#poll(tenant)).usedUpAt);
   }
 
   /** Takes so much credit back that the rest lasts five seconds, and watches what follows. */
   async useUp(tenant: number): Promise<Suspension> {
-    const before = await this.#look(tenant);
+    const before = await this.#poll(tenant);
     const half = before.left / 2;
     await this.credit(tenant, 'taken-back-first', (-half).toFixed(DIGITS));
     const then = await this.#changed(tenant, before);
@@ -59,10 +59,10 @@ export class Balances {
     const spare = burn * (then.usedUpAt - Date.now() - LASTS_MS);
     await this.credit(tenant, 'taken-back', (-spare).toFixed(DIGITS));
     let { usedUpAt } = await this.#changed(tenant, then);
-    for (let looks = 0; looks < LASTS_MS / LOOK_MS - 1; looks += 1) {
+    for (let polls = 0; polls < LASTS_MS / LOOK_MS - 1; polls += 1) {
       await delay(LOOK_MS);
-      const look = await this.#look(tenant);
-      if (look.usedUpAt > Date.now()) ({ usedUpAt } = look);
+      const poll = await this.#poll(tenant);
+      if (poll.usedUpAt > Date.now()) ({ usedUpAt } = poll);
     }
     const markedAt = await this.#markedAt(tenant);
     if (markedAt === undefined) return { isSuspended: false, lateSeconds: PATIENCE_MS / 1000 };
@@ -70,11 +70,11 @@ export class Balances {
   }
 
   /** The balance when the operator has seen that credit was taken back. */
-  async #changed(tenant: number, before: Look): Promise<Look> {
+  async #changed(tenant: number, before: Poll): Promise<Poll> {
     const until = Date.now() + PATIENCE_MS;
     while (Date.now() < until) {
-      const look = await this.#look(tenant);
-      if (look.usedUpAt < before.usedUpAt - LOOK_MS) return look;
+      const poll = await this.#poll(tenant);
+      if (poll.usedUpAt < before.usedUpAt - LOOK_MS) return poll;
       await delay(POLL_MS);
     }
     throw new Error(`budgets: the balance of tenant ${tenant} does not change`);
@@ -90,10 +90,10 @@ export class Balances {
     return undefined;
   }
 
-  async #look(tenant: number): Promise<Look> {
+  async #poll(tenant: number): Promise<Poll> {
     const [{ balances }, { budget }] = await Promise.all([
-      this.#ask(`${pathOf(tenant)}/credits`),
-      this.#ask(pathOf(tenant)),
+      this.#query(`${pathOf(tenant)}/credits`),
+      this.#query(pathOf(tenant)),
     ]);
     const [balance] = Array.isArray(balances) ? (balances as readonly unknown[]) : [];
     return {
@@ -109,7 +109,7 @@ export class Balances {
     return isRecord(answer) ? answer : {};
   }
 
-  async #ask(path: string, body?: object): Promise<Readonly<Record<string, unknown>>> {
+  async #query(path: string, body?: object): Promise<Readonly<Record<string, unknown>>> {
     const { address, token } = this.#options;
     const response = await fetch(`${address}${path}`, {
       method: body === undefined ? 'GET' : 'POST',

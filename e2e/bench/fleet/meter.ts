@@ -66,7 +66,7 @@ export async function startBenchMeter(plan: MeterPlan): Promise<BenchMeter> {
       ledger,
       report: () => reportOf(tenants),
       clusters: () => [],
-      rounds: () => 1,
+      discoveryPasses: () => 1,
       clock: systemClock,
       logger: silentLogger,
     },

@@ -42,32 +42,32 @@ export async function startBenchMeters(
 ): Promise<BenchMeters> {
   const { streams, ...each } = plan;
   const sources = Array.from({ length: streams }, (_, index) => `cluster-${index}`);
-  const crews: { readonly first: number; readonly tell: Tell }[] = [];
+  const crews: { readonly first: number; readonly tell: Report }[] = [];
   for (let first = 0; first < streams; first += A_PROCESS) {
     const crew: Crew = { ...each, sources: sources.slice(first, first + A_PROCESS) };
     crews.push({ first, tell: await startCrew(crew) });
   }
   return {
     prepare: async (end) => {
-      await Promise.all(crews.map(({ tell }) => tell({ kind: 'prepare', end })));
+      await Promise.all(crews.map(({ tell: report }) => report({ kind: 'prepare', end })));
     },
     close: async (end, spreadMs) => {
-      const closed = crews.map(({ first, tell }) => {
+      const closed = crews.map(({ first, tell: report }) => {
         const places = Array.from({ length: A_PROCESS }, (_, index) => first + index);
         const afterMs = places.map((place) => (spreadMs * place) / streams);
-        return tell({ kind: 'close', end, afterMs });
+        return report({ kind: 'close', end, afterMs });
       });
       return (await Promise.all(closed)).flat();
     },
     stop: async () => {
-      await Promise.all(crews.map(({ tell }) => tell({ kind: 'stop' })));
+      await Promise.all(crews.map(({ tell: report }) => report({ kind: 'stop' })));
     },
   };
 }
 
-type Tell = (order: Order) => Promise<readonly Closed[]>;
+type Report = (order: Order) => Promise<readonly Closed[]>;
 
-async function startCrew(crew: Crew): Promise<Tell> {
+async function startCrew(crew: Crew): Promise<Report> {
   const child = fork(join(import.meta.dirname, 'meters-process.ts'), [JSON.stringify(crew)], {
     execArgv: [],
   });

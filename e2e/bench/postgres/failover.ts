@@ -23,13 +23,13 @@ const RETRY_MS = 5;
 const APPENDS = 20;
 
 /** Kills the primary so many times, each time in the midst of a batch, and promotes a standby. */
-export async function measureFailover(trio: Trio, rounds: number): Promise<FailoverFigures> {
+export async function measureFailover(trio: Trio, passes: number): Promise<FailoverFigures> {
   const database = await trio.createDatabase();
   const ledger = await openStream(database, 'failover', { answerMs: ANSWER_MS });
   const writer = new Writer(ledger);
   const outages: number[] = [];
   const promotions: number[] = [];
-  for (let round = 0; round < rounds; round++) {
+  for (let round = 0; round < passes; round++) {
     for (let count = 0; count < APPENDS; count++) await writer.appendOnce();
     const writing = writer.appendOnce();
     await delay(round % 10);
@@ -47,7 +47,7 @@ export async function measureFailover(trio: Trio, rounds: number): Promise<Failo
   const lost = await writer.missing();
   await ledger.close();
   return {
-    rounds,
+    rounds: passes,
     p50: quantile(outages, 0.5),
     max: quantile(outages, 1),
     promotionP50: quantile(promotions, 0.5),

@@ -14,7 +14,7 @@ export interface ForeignIdFigures {
 }
 
 const BATCH_EVENTS = 1_000;
-const ROUNDS = 20;
+const PASSES = 20;
 const WEEK_MS = 7 * 86_400_000;
 const FIRST_WEEK = Date.UTC(2026, 10, 2);
 /** Beside the events of the stream, so that the indexes are as deep as those of a large one. */
@@ -37,7 +37,7 @@ export async function measureForeignIds(
   }
   clock.pass(-WEEK_MS);
   const times: number[] = [];
-  for (let round = 0; round < ROUNDS; round++) {
+  for (let round = 0; round < PASSES; round++) {
     const events = foreignEvents(weeks + round, BATCH_EVENTS);
     const from = performance.now();
     await append(ledger, events);

@@ -31,7 +31,7 @@ export function createChurn(size: Size, bornAt: number): Churn {
   const revisions = new Uint32Array(size.pods);
   const created = new Float64Array(size.pods).fill(bornAt);
   const underWay: Step[] = [];
-  let turn = 0;
+  let slice = 0;
 
   const pod = (slot: number): PodSlot => ({
     slot,
@@ -79,9 +79,9 @@ export function createChurn(size: Size, bornAt: number): Churn {
       const due = underWay.findIndex((step) => step.notBefore <= now);
       const [step] = due === -1 ? [] : underWay.splice(due, 1);
       if (step !== undefined) return advance(step.slot, now);
-      turn += 1;
-      const slot = size.tenants + ((turn * 7919) % Math.max(1, size.pods - size.tenants));
-      if (stages[slot] === 0 && turn % 10 < REPLACEMENTS) return advance(slot, now);
+      slice += 1;
+      const slot = size.tenants + ((slice * 7919) % Math.max(1, size.pods - size.tenants));
+      if (stages[slot] === 0 && slice % 10 < REPLACEMENTS) return advance(slot, now);
       revisions[slot] = (revisions[slot] ?? 0) + 1;
       return { type: 'MODIFIED', pod: pod(slot) };
     },

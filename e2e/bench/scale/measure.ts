@@ -5,7 +5,7 @@ import type { Size } from './population.ts';
 import { PROMETHEUS_PATH } from './prometheus.ts';
 import {
   answerOf,
-  ask,
+  query,
   end,
   prepareOperator,
   type Report,
@@ -133,7 +133,7 @@ async function measureWindows(
   const stalls = await operator.ask<{ p99: number; max: number }>('stalls');
   const peak = operator.residentMiB('VmHWM');
   const live: number[] = [];
-  for (let look = 0; look < 5; look += 1) {
+  for (let poll = 0; poll < 5; poll += 1) {
     const { heapUsed, external } = await operator.ask<NodeJS.MemoryUsage>('heap');
     live.push(heapUsed + external);
     await delay(1000);
@@ -181,7 +181,7 @@ interface Served {
 }
 
 async function requestsOf(api: ChildProcess): Promise<Served> {
-  const { requests, queries } = await ask<{
+  const { requests, queries } = await query<{
     requests: Record<string, number>;
     queries: number;
   }>(api, 'stats');

@@ -123,13 +123,15 @@ function running(
       return all.filter(({ scopes }) => scopes.includes('pods'));
     },
     appendedAt: (windowEnd) => {
-      const told = `[controller] window ${windowEnd.slice(11, 19)}: `;
+      const reported = `[controller] window ${windowEnd.slice(11, 19)}: `;
       const lines = readFileSync(logFile, 'utf8').split('\n');
-      const last = lines.findLast((line) => line.includes(told) && line.includes(' events for '));
+      const last = lines.findLast(
+        (line) => line.includes(reported) && line.includes(' events for '),
+      );
       if (last === undefined) return Number.NaN;
       return Date.parse((JSON.parse(last) as { readonly time: string }).time);
     },
-    ask: (question) => ask(child, question),
+    ask: (question) => query(child, question),
     tell: (what) => void child.send(what),
     residentMiB: (field) => {
       const status = readFileSync(`/proc/${child.pid}/status`, 'utf8');
@@ -147,7 +149,7 @@ function running(
   };
 }
 
-export async function ask<T>(child: ChildProcess, question: string): Promise<T> {
+export async function query<T>(child: ChildProcess, question: string): Promise<T> {
   const answer = answerOf<T>(child);
   child.send(question);
   return await answer;

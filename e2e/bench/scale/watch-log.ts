@@ -9,26 +9,26 @@ export interface WatchLog {
   follow(response: ServerResponse, version: number): void;
 }
 
-const KEPT = 20_000;
+const STORED = 20_000;
 
 export function createWatchLog(): WatchLog {
   const changes: { readonly version: number; readonly line: string }[] = [];
   const watches = new Set<ServerResponse>();
   let forgotten = 0;
 
-  const tell = (line: string): void => {
+  const report = (line: string): void => {
     for (const watch of watches) watch.write(`${line}\n`);
   };
 
   return {
     add: (version, line) => {
       changes.push({ version, line });
-      if (changes.length > 2 * KEPT) {
-        forgotten = changes.splice(0, KEPT).at(-1)?.version ?? forgotten;
+      if (changes.length > 2 * STORED) {
+        forgotten = changes.splice(0, STORED).at(-1)?.version ?? forgotten;
       }
-      tell(line);
+      report(line);
     },
-    bookmark: tell,
+    bookmark: report,
     follow: (response, version) => {
       response.writeHead(200, { 'Content-Type': 'application/json' });
       response.flushHeaders();

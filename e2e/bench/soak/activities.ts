@@ -42,9 +42,12 @@ export function startActivities(
   const { signal } = stopping;
   const refused = new Map<string, number>();
   const count = (what: string): void => void refused.set(what, (refused.get(what) ?? 0) + 1);
-  const repeat = async (everyMs: number, turn: (index: number) => Promise<void>): Promise<void> => {
+  const repeat = async (
+    everyMs: number,
+    slice: (index: number) => Promise<void>,
+  ): Promise<void> => {
     for (let index = 0; !signal.aborted; index += 1) {
-      await turn(index).catch((error: unknown) => {
+      await slice(index).catch((error: unknown) => {
         if (!signal.aborted) count(error instanceof Error ? error.message : String(error));
       });
       await delay(everyMs, undefined, { signal }).catch(() => undefined);

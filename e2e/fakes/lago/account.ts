@@ -129,11 +129,11 @@ function isStillToCome(
   if (time >= periodAt(state, subscription, at).from) return true;
   const zone = zoneOf(state, subscription.external_customer_id);
   const today = dayOf(at, zone);
-  const runIsAhead =
+  const runIsEarly =
     isBillingDay(state, subscription, at) &&
     subscription.billedOn !== today &&
     dayOf(startOf(subscription), zone) < today;
-  return runIsAhead && time >= scopeBefore(state, subscription, at).from;
+  return runIsEarly && time >= scopeBefore(state, subscription, at).from;
 }
 
 function never(because: string): Fate {

@@ -1,4 +1,4 @@
-import { type Exact, exact, minus, plus, share, whole, ZERO } from '../exact.ts';
+import { type Exact, exact, minus, plus, share, complete, ZERO } from '../exact.ts';
 import type { Fee, Invoice, LagoState } from './state.ts';
 
 const DECIMALS = 15;
@@ -17,7 +17,7 @@ export function feeAmounts(
   { rules }: LagoState,
   invoice: Invoice,
   fee: Fee,
-  cents: Exact = exact(String(whole(fee.cents))),
+  cents: Exact = exact(String(complete(fee.cents))),
 ): FeeAmounts {
   // There are no coupons on one-off invoices.
   const percent = invoice.type === 'one_off' ? 0 : rules.couponPercent;
@@ -38,8 +38,8 @@ export function isTaxed({ tax }: LagoState['rules'], fee: Fee): boolean {
 export function invoiceAmounts(state: LagoState, invoice: Invoice) {
   const amounts = invoice.fees.map((fee) => feeAmounts(state, invoice, fee));
   const sumOf = (field: keyof FeeAmounts): number =>
-    whole(amounts.reduce((sum, one) => plus(sum, one[field]), ZERO));
-  const fees = invoice.fees.reduce((sum, { cents }) => sum + whole(cents), 0);
+    complete(amounts.reduce((sum, one) => plus(sum, one[field]), ZERO));
+  const fees = invoice.fees.reduce((sum, { cents }) => sum + complete(cents), 0);
   const [coupons, taxes] = [sumOf('coupons'), sumOf('taxes')];
   return { fees, coupons, taxes, total: fees - coupons + taxes };
 }

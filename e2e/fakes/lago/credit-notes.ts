@@ -1,5 +1,5 @@
 import type { FakeRequest, FakeResponse } from '../fake-server.ts';
-import { type Exact, exact, minus, plus, textOf, whole, ZERO } from '../exact.ts';
+import { type Exact, exact, minus, plus, textOf, complete, ZERO } from '../exact.ts';
 import { forbidden, invalid, isObject, notAllowed, notFound, ok, page, text } from './answers.ts';
 import { feeAmounts } from './amounts.ts';
 import type { CreditNote, Invoice, LagoState } from './state.ts';
@@ -20,11 +20,11 @@ interface Credited {
 export function createCreditNote(state: LagoState, input: Input, at: number): FakeResponse {
   const read = readItems(state, input);
   if ('status' in read) return read;
-  const said = ['credit', 'refund', 'offset'].reduce(
+  const stated = ['credit', 'refund', 'offset'].reduce(
     (total, kind) => total + Number(input[`${kind}_amount_cents`] ?? 0),
     0,
   );
-  if (said !== read.total) return invalid({ base: ['does_not_match_item_amounts'] });
+  if (stated !== read.total) return invalid({ base: ['does_not_match_item_amounts'] });
   const note: CreditNote = {
     lago_id: state.nextId(),
     invoice: read.invoice.lago_id,
@@ -49,12 +49,12 @@ export function estimateCreditNote(state: LagoState, input: Input): FakeResponse
       lago_invoice_id: invoice.lago_id,
       invoice_number: invoice.number,
       currency: invoice.currency,
-      taxes_amount_cents: whole(taxes),
+      taxes_amount_cents: complete(taxes),
       precise_taxes_amount_cents: textOf(taxes),
-      sub_total_excluding_taxes_amount_cents: sum - whole(coupons),
+      sub_total_excluding_taxes_amount_cents: sum - complete(coupons),
       max_creditable_amount_cents: total,
       max_refundable_amount_cents: invoice.payment_status === 'succeeded' ? total : 0,
-      coupons_adjustment_amount_cents: whole(coupons),
+      coupons_adjustment_amount_cents: complete(coupons),
       precise_coupons_adjustment_amount_cents: textOf(coupons),
       items: items.map(({ fee, cents }) => ({ lago_fee_id: fee, amount_cents: cents })),
     },
@@ -74,7 +74,7 @@ function readItems(state: LagoState, input: Input): Credited | FakeResponse {
     const [id, cents] = [String(item['fee_id']), Number(item['amount_cents'])];
     const fee = invoice.fees.find(({ lago_id }) => lago_id === id);
     if (fee === undefined) return notFound('fee');
-    if (!(cents <= whole(fee.cents) - creditedSoFar(state, id))) {
+    if (!(cents <= complete(fee.cents) - creditedSoFar(state, id))) {
       return invalid({ amount_cents: ['higher_than_remaining_fee_amount'] });
     }
     const part = feeAmounts(state, invoice, fee, exact(String(cents)));
@@ -83,8 +83,8 @@ function readItems(state: LagoState, input: Input): Credited | FakeResponse {
     taxes = plus(taxes, part.taxes);
     items.push({ fee: id, cents });
   }
-  const rounded = exact(String(whole(coupons)));
-  return { invoice, items, coupons, taxes, total: whole(plus(minus(sum, rounded), taxes)) };
+  const rounded = exact(String(complete(coupons)));
+  return { invoice, items, coupons, taxes, total: complete(plus(minus(sum, rounded), taxes)) };
 }
 
 export function listCreditNotes(state: LagoState, { query }: FakeRequest): FakeResponse {

@@ -123,9 +123,9 @@ function baseFee(
   const zone = zoneOf(state, subscription.external_customer_id);
   const { first, next } = periodOf(dayOf(from, zone), cycleOf(state, subscription));
   const isReplaced = nextSubscription(state, subscription)?.status === 'active';
-  const isWhole = dayOf(to + 1, zone) >= next;
+  const isComplete = dayOf(to + 1, zone) >= next;
   const days =
-    Math.min(dayOf(to, zone) + (isReplaced && !isWhole ? 0 : 1), next) - dayOf(from, zone);
+    Math.min(dayOf(to, zone) + (isReplaced && !isComplete ? 0 : 1), next) - dayOf(from, zone);
   if (days <= 0) return undefined;
   return {
     lago_id: state.nextId(),

@@ -1,4 +1,4 @@
-import { minus, plus, textOf, whole } from '../exact.ts';
+import { minus, plus, textOf, complete } from '../exact.ts';
 import { feeAmounts, invoiceAmounts, isTaxed, TAX_CODE } from './amounts.ts';
 import type { FakeResponse } from '../fake-server.ts';
 import { notFound, ok } from './answers.ts';
@@ -83,12 +83,12 @@ export function showFee(state: LagoState, invoice: Invoice, fee: Fee) {
     description: fee.description ?? null,
     pay_in_advance: invoice.reason === 'in_advance_charge',
     invoiceable: true,
-    amount_cents: whole(cents),
+    amount_cents: complete(cents),
     amount_currency: invoice.currency,
     precise_amount: textOf({ ...cents, scale: cents.scale + 2 }),
     precise_coupons_amount_cents: textOf(coupons),
-    taxes_amount_cents: whole(taxes),
-    total_amount_cents: whole(plus(minus(cents, coupons), taxes)),
+    taxes_amount_cents: complete(taxes),
+    total_amount_cents: complete(plus(minus(cents, coupons), taxes)),
     precise_unit_amount: textOf(fee.each),
     amount_details: {},
     units: textOf(units),
@@ -121,7 +121,7 @@ export function netTermOf(state: LagoState, { customer }: Invoice): number | und
 
 /** Fees are rounded one by one. */
 export function totalCents({ fees }: Invoice): number {
-  return fees.reduce((total, { cents }) => total + whole(cents), 0);
+  return fees.reduce((total, { cents }) => total + complete(cents), 0);
 }
 
 /** What an earlier invoice of usage so far has of the usage on one (lago-api app/services/credits/progressive_billing_service.rb). */
@@ -136,9 +136,9 @@ export function progressiveCentsOf(state: LagoState, made: Invoice): number {
           (scope) => scope.subscription === subscription && scope.from <= from && from < scope.to,
         ),
     );
-    const billed = last?.fees.reduce((total, { cents }) => total + whole(cents), 0) ?? 0;
+    const billed = last?.fees.reduce((total, { cents }) => total + complete(cents), 0) ?? 0;
     const usage = made.fees.filter(({ type }) => type === 'charge');
-    const most = usage.reduce((total, { cents }) => total + whole(cents), 0);
+    const most = usage.reduce((total, { cents }) => total + complete(cents), 0);
     return sum + Math.min(billed, most);
   }, 0);
 }

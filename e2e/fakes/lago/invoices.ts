@@ -1,4 +1,4 @@
-import { textOf, whole } from '../exact.ts';
+import { textOf, complete } from '../exact.ts';
 import { periodAt } from './billing-period.ts';
 import type { Fee, Invoice, LagoState, Subscription } from './state.ts';
 import { chargesOf, startOf } from './usage.ts';
@@ -48,7 +48,7 @@ function invoiced(state: LagoState, invoice: Invoice): Bill {
     filters,
     units: textOf(units),
     events: events.length,
-    amountCents: whole(cents),
+    amountCents: complete(cents),
   }));
   const [scope] = scopes;
   return bill(state, {

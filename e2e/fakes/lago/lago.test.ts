@@ -203,8 +203,8 @@ describe('a server that is busy', () => {
     const lago = await start({ rules: { callsPerSecond: 2 } });
     const call = async () => {
       const headers = { authorization: 'Bearer key' };
-      const { status, headers: said } = await fetch(`${lago.url}/api/v1/plans`, { headers });
-      return [status, said.get('x-ratelimit-limit'), said.get('x-ratelimit-remaining')];
+      const { status, headers: stated } = await fetch(`${lago.url}/api/v1/plans`, { headers });
+      return [status, stated.get('x-ratelimit-limit'), stated.get('x-ratelimit-remaining')];
     };
     expect([await call(), await call(), await call()]).toStrictEqual([
       [200, '2', '1'],

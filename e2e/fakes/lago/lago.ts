@@ -103,7 +103,7 @@ export async function startFakeLago(options: FakeLagoOptions): Promise<FakeLago>
   const state = createLagoState(options.rules);
   const keys = createLagoKeys();
   const clock = createTestClock(options.now);
-  const turnTo = (at: number): void => {
+  const sliceTo = (at: number): void => {
     clock.turnTo(at);
     runJobs(state, at);
   };
@@ -119,12 +119,12 @@ export async function startFakeLago(options: FakeLagoOptions): Promise<FakeLago>
       runJobs(state, request.at);
       if (PUBLIC_KEY.test(request.path)) return showPublicKey(keys, request.path);
       const answer = (): FakeResponse => route(state, request, options);
-      return turnedBy(request, turnTo) ?? withinLimit(state, request, answer);
+      return turnedBy(request, sliceTo) ?? withinLimit(state, request, answer);
     },
   });
   const webhooks = createWebhookSender({
     clock,
-    turnTo,
+    turnTo: sliceTo,
     told: () => state.notices.map(lagoMessage),
     waits: LAGO_WAITS,
     sign: (body, message) =>
@@ -139,7 +139,7 @@ export async function startFakeLago(options: FakeLagoOptions): Promise<FakeLago>
   return {
     ...server,
     state,
-    turnTo,
+    turnTo: sliceTo,
     account: () => accountOf(state, clock.now()),
     webhooks,
     keys,

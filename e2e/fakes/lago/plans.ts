@@ -65,10 +65,10 @@ export function updatePlan(
   plan.name = text(input['name']) ?? plan.name;
   if (Array.isArray(input['charges'])) {
     const items = (input['charges'] as unknown[]).filter(isObject);
-    const kept = new Map(items.map((item) => [item['id'], item]));
-    plan.charges = plan.charges.filter(({ lago_id }) => kept.has(lago_id));
+    const stored = new Map(items.map((item) => [item['id'], item]));
+    plan.charges = plan.charges.filter(({ lago_id }) => stored.has(lago_id));
     for (const charge of plan.charges) {
-      const item = kept.get(charge.lago_id) ?? {};
+      const item = stored.get(charge.lago_id) ?? {};
       if (isObject(item['properties'])) charge.properties = item['properties'];
       if (Array.isArray(item['filters'])) charge.filters = item['filters'] as ChargeFilter[];
     }

@@ -19,8 +19,8 @@ export function listSubscriptions(
   { query, at }: FakeRequest,
   customer: string | null = query.get('external_customer_id'),
 ): FakeResponse {
-  const asked = query.getAll('status[]');
-  const statuses = new Set(asked.length === 0 ? ['active'] : asked);
+  const requested = query.getAll('status[]');
+  const statuses = new Set(requested.length === 0 ? ['active'] : requested);
   const externalId = query.get('external_id');
   const plan = query.get('plan_code');
   const found = state.subscriptions.filter(
@@ -38,7 +38,7 @@ export function listSubscriptions(
 }
 
 /** The newest one of the id in the status that is asked for: without one, the active one. */
-function askedFor(state: LagoState, externalId: string, query: FakeRequest['query']) {
+function requestedFor(state: LagoState, externalId: string, query: FakeRequest['query']) {
   const status = query.get('status') ?? 'active';
   return state.subscriptions.findLast(
     (one) => one.external_id === externalId && one.status === status,
@@ -50,7 +50,7 @@ export function showSubscription(
   externalId: string,
   { query, at }: FakeRequest,
 ): FakeResponse {
-  const subscription = askedFor(state, externalId, query);
+  const subscription = requestedFor(state, externalId, query);
   return subscription === undefined
     ? notFound('subscription')
     : ok({ subscription: show(state, subscription, at) });
@@ -81,8 +81,8 @@ export function createSubscription(
     return ok({ subscription: show(state, current, at) });
   }
   if (existing !== undefined) return ok({ subscription: show(state, existing, at) });
-  const askedAt = Date.parse(text(input['subscription_at']) ?? new Date(at).toISOString());
-  if (!Number.isFinite(askedAt)) return invalid({ subscription_at: ['invalid_date'] });
+  const requestedAt = Date.parse(text(input['subscription_at']) ?? new Date(at).toISOString());
+  if (!Number.isFinite(requestedAt)) return invalid({ subscription_at: ['invalid_date'] });
   const endingAt = text(input['ending_at']);
   if (endingAt !== undefined && !(Date.parse(endingAt) > at)) {
     return invalid({ ending_at: ['invalid_date'] });
@@ -93,13 +93,13 @@ export function createSubscription(
     external_customer_id: customer,
     plan_code: plan.code,
     billing_time: text(input['billing_time']) ?? 'calendar',
-    subscription_at: new Date(askedAt).toISOString(),
+    subscription_at: new Date(requestedAt).toISOString(),
     created_at: new Date(at).toISOString(),
     ending_at: endingAt ?? null,
     previous_id: null,
   });
-  if (askedAt <= at || isToday(state, customer, askedAt, at)) {
-    start(state, subscription, startOf(state, subscription, askedAt, at));
+  if (requestedAt <= at || isToday(state, customer, requestedAt, at)) {
+    start(state, subscription, startOf(state, subscription, requestedAt, at));
   }
   return ok({ subscription: show(state, subscription, at) });
 }
@@ -149,19 +149,19 @@ function yearlyFee(plan: Plan | undefined): number {
 function startOf(
   state: LagoState,
   { external_id, external_customer_id }: Subscription,
-  askedAt: number,
+  requestedAt: number,
   at: number,
 ): number {
-  if (isToday(state, external_customer_id, askedAt, at)) return askedAt;
+  if (isToday(state, external_customer_id, requestedAt, at)) return requestedAt;
   const ends = state.subscriptions
     .filter((one) => one.external_id === external_id && one.on_termination_invoice === 'generate')
     .map(({ terminated_at }) => Date.parse(terminated_at ?? '') || 0);
-  return Math.max(askedAt, ...ends);
+  return Math.max(requestedAt, ...ends);
 }
 
-function isToday(state: LagoState, customer: string, askedAt: number, at: number): boolean {
+function isToday(state: LagoState, customer: string, requestedAt: number, at: number): boolean {
   const zone = zoneOf(state, customer);
-  return dayOf(askedAt, zone) === dayOf(at, zone);
+  return dayOf(requestedAt, zone) === dayOf(at, zone);
 }
 
 function add(
@@ -197,18 +197,18 @@ export function terminateSubscription(
   externalId: string,
   { query, at }: FakeRequest,
 ): FakeResponse {
-  const subscription = askedFor(state, externalId, query);
+  const subscription = requestedFor(state, externalId, query);
   if (subscription === undefined) return notFound('subscription');
   if (subscription.status === 'pending') {
     const current = activeSubscription(state, externalId);
     subscription.status = 'canceled';
     if (current !== undefined) notifySubscription(state, 'subscription.updated', current, at);
   } else {
-    const asked = query.get('on_termination_invoice') ?? 'generate';
-    if (asked !== 'generate' && asked !== 'skip') {
+    const requested = query.get('on_termination_invoice') ?? 'generate';
+    if (requested !== 'generate' && requested !== 'skip') {
       return invalid({ on_termination_invoice: ['value_is_invalid'] });
     }
-    terminate(state, subscription, at, asked);
+    terminate(state, subscription, at, requested);
   }
   return ok({ subscription: show(state, subscription, at) });
 }

@@ -1,5 +1,5 @@
 import type { FakeResponse } from '../fake-server.ts';
-import { exact, sum, textOf, times, whole, ZERO } from '../exact.ts';
+import { exact, sum, textOf, times, complete, ZERO } from '../exact.ts';
 import { notAllowed, notFound, ok } from './answers.ts';
 import { periodAt } from './billing-period.ts';
 import { amountOf } from './charge-models.ts';
@@ -65,7 +65,7 @@ export function chargesOf(
       ([filter, own]): FilterUsage => {
         const used = unitsIn(own);
         const amount = amountOf(charge.charge_model, (filter ?? charge).properties, used);
-        const amountCents = whole(times(amount, CENTS));
+        const amountCents = complete(times(amount, CENTS));
         return { filter, units: textOf(used), events: own.length, amountCents };
       },
     );

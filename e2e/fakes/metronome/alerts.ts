@@ -12,8 +12,8 @@ export function listCustomerAlerts(
   if (customer === undefined) return refused(400, 'customer_id is required');
   if (!state.customers.some(({ id }) => id === customer)) return refused(404, 'Customer not found');
   if (query.has('limit')) return refused(400, 'limit is not a parameter of this list');
-  const asked = texts(input['alert_statuses']);
-  const statuses = asked.length === 0 ? ['ENABLED'] : asked;
+  const requested = texts(input['alert_statuses']);
+  const statuses = requested.length === 0 ? ['ENABLED'] : requested;
   const found = state.alerts.filter(
     (one) => one.customer_id === customer && statuses.includes(one.alert.status.toUpperCase()),
   );

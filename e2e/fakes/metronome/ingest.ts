@@ -5,7 +5,7 @@ import { customerOf, type MetronomeState, type StoredEvent } from './state.ts';
 
 const HOUR_MS = 3_600_000;
 const MEMORY_MS = 34 * 24 * HOUR_MS;
-const MAX_AHEAD_MS = 24 * HOUR_MS;
+const MAX_EARLY_MS = 24 * HOUR_MS;
 const MAX_EVENTS = 100;
 const MAX_ID = 128;
 
@@ -78,7 +78,7 @@ function readEvent(item: unknown, at: number): StoredEvent | string {
   }
   if (time === undefined) return 'timestamp must be an RFC 3339 text';
   if (at - time > MEMORY_MS) return 'timestamp is too far in the past';
-  if (time - at > MAX_AHEAD_MS) return 'timestamp is too far in the future';
+  if (time - at > MAX_EARLY_MS) return 'timestamp is too far in the future';
   const properties = isObject(item['properties']) ? item['properties'] : {};
   const timestamp = String(item['timestamp']);
   return { transaction_id, customer_id, event_type, timestamp, properties, takenAt: at };

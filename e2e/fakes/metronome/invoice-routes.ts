@@ -15,7 +15,7 @@ export function listInvoices(
 ): FakeResponse {
   const type = query.get('type');
   const usage = invoicesOf(state, customer, at)
-    .filter((invoice) => isAsked(invoice, query))
+    .filter((invoice) => isRequested(invoice, query))
     .map((invoice) => show(state, invoice));
   const payments = state.contracts
     .filter(({ customer_id }) => customer_id === customer)
@@ -52,7 +52,7 @@ export function listBreakdowns(
     return refused(400, 'starting_on, ending_before and window_size are required');
   }
   const rows = invoicesOf(state, customer, at)
-    .filter((invoice) => isAsked(invoice, query))
+    .filter((invoice) => isRequested(invoice, query))
     .flatMap((invoice) => {
       const contract = state.contracts.find(({ id }) => id === invoice.contract_id);
       if (contract === undefined) return [];
@@ -101,7 +101,7 @@ function invoicesOf(state: MetronomeState, customer: string, at: number): readon
   );
 }
 
-function isAsked({ status, from, to }: Invoice, query: URLSearchParams): boolean {
+function isRequested({ status, from, to }: Invoice, query: URLSearchParams): boolean {
   const wanted = query.get('status');
   const start = instant(query.get('starting_on')) ?? 0;
   const end = instant(query.get('ending_before')) ?? Infinity;

@@ -155,12 +155,12 @@ describe('what the vendor’s own client sees', () => {
   });
 
   test('usage is asked for in whole UTC days', async () => {
-    const asked = client.v1.usage.list({
+    const requested = client.v1.usage.list({
       starting_on: new Date(START).toISOString(),
       ending_before: new Date(START + DAY_MS).toISOString(),
       window_size: 'NONE',
     });
-    await expect(asked).rejects.toMatchObject({ status: 400 });
+    await expect(requested).rejects.toMatchObject({ status: 400 });
   });
 });
 

@@ -87,7 +87,7 @@ export interface FakeMetronome extends FakeServer {
 export async function startFakeMetronome(options: FakeMetronomeOptions): Promise<FakeMetronome> {
   const state = createMetronomeState(options.rules);
   const clock = createTestClock(options.now);
-  const turnTo = (at: number): void => {
+  const sliceTo = (at: number): void => {
     clock.turnTo(at);
     runUntil(state, at);
   };
@@ -105,7 +105,7 @@ export async function startFakeMetronome(options: FakeMetronomeOptions): Promise
     handle: (given) => {
       const request = timed(given);
       runUntil(state, request.at);
-      const turned = turnedBy(request, turnTo);
+      const turned = turnedBy(request, sliceTo);
       if (turned !== undefined) return turned;
       if (isTooOften(state, request)) return TOO_OFTEN;
       const stored = storedResult(state.results, request, request.at, KEY_REUSED);
@@ -124,14 +124,20 @@ export async function startFakeMetronome(options: FakeMetronomeOptions): Promise
   });
   const webhooks = createWebhookSender({
     clock,
-    turnTo,
+    turnTo: sliceTo,
     told: () => state.notices.map(metronomeMessage),
     waits: METRONOME_WAITS,
     sign: (_body, { payload }, at) => ({
       ...signWebhook(options.webhookSecret ?? '', payload, new Date(at)).headers,
     }),
   });
-  return { ...server, state, turnTo, account: () => accountOf(state, clock.now()), webhooks };
+  return {
+    ...server,
+    state,
+    turnTo: sliceTo,
+    account: () => accountOf(state, clock.now()),
+    webhooks,
+  };
 }
 
 const TOO_OFTEN: FakeResponse = { status: 429, body: { message: 'Rate limit exceeded' } };

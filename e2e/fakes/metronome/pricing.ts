@@ -168,10 +168,10 @@ function readTiers(input: unknown): Rate['tiers'] {
     price: Number(price),
     ...(typeof size === 'number' && { size }),
   }));
-  const isWhole = tiers.every(
+  const isComplete = tiers.every(
     ({ price, size }, index) => price >= 0 && (size === undefined) === (index === tiers.length - 1),
   );
-  return tiers.length > 0 && isWhole ? tiers : undefined;
+  return tiers.length > 0 && isComplete ? tiers : undefined;
 }
 
 export function getRates(

@@ -72,7 +72,7 @@ function finalize(state: MetronomeState, statement: Statement): void {
   const invoice: Invoice = { ...made(state, statement), status: 'FINALIZED', finalAt };
   state.invoices.push(invoice);
   statement.contract.finalUntil = statement.to;
-  tell(state, 'invoice.finalized', invoice, finalAt);
+  report(state, 'invoice.finalized', invoice, finalAt);
 }
 
 function made(state: MetronomeState, { contract, from, to }: Statement) {
@@ -117,11 +117,11 @@ export function regenerate(state: MetronomeState, before: Invoice, at: number): 
     applied: contract === undefined ? [] : drawn(state, contract, lines, from, to),
   };
   state.invoices.push(invoice);
-  tell(state, 'invoice.finalized', invoice, at);
+  report(state, 'invoice.finalized', invoice, at);
   return invoice;
 }
 
-function tell(state: MetronomeState, type: string, invoice: Invoice, at: number): void {
+function report(state: MetronomeState, type: string, invoice: Invoice, at: number): void {
   const { id, customer_id, contract_id } = invoice;
   const about = { invoice_id: id, customer_id, contract_id };
   state.notices.push({ id: state.nextId(), type, at, about });

@@ -1,9 +1,9 @@
-import { type Exact, exact, share, whole } from '../exact.ts';
+import { type Exact, exact, share, complete } from '../exact.ts';
 import type { Invoice, InvoiceLine, LineAmounts, StripeState } from './state.ts';
 
 /** Discounts come first, then prepaid credits, then taxes. */
 export function lineAmounts(state: StripeState, invoice: Invoice, line: InvoiceLine): LineAmounts {
-  const gross = whole(line.cents);
+  const gross = complete(line.cents);
   const discount = line.isDiscountable ? percentOf(gross, state.rules.discountPercent) : 0;
   const granted = invoice.granted.get(line.id) ?? 0;
   return withTax(state, line, { gross, discount, granted });
@@ -29,11 +29,12 @@ export function creditAmounts(
   state: StripeState,
   invoice: Invoice,
   line: InvoiceLine,
-  asked: number,
+  requested: number,
 ): LineAmounts {
   const own = lineAmounts(state, invoice, line);
   const { percent = 0, isAutomatic = false } = state.rules.tax ?? {};
-  const gross = own.isInclusive && isAutomatic ? asked + percentOf(asked, percent) : asked;
+  const gross =
+    own.isInclusive && isAutomatic ? requested + percentOf(requested, percent) : requested;
   const shareOf = (amount: number): number =>
     own.gross === 0 ? 0 : part(amount, gross, own.gross);
   const parts = { gross, discount: shareOf(own.discount), granted: shareOf(own.granted) };
@@ -67,7 +68,7 @@ function percentOf(amount: number, percent: number): number {
 }
 
 function part(amount: number, numerator: number, denominator: number): number {
-  return whole(share(cents(amount), numerator, denominator, 6));
+  return complete(share(cents(amount), numerator, denominator, 6));
 }
 
 function cents(amount: number): Exact {

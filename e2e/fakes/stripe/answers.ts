@@ -47,10 +47,10 @@ export const UNAUTHORIZED: FakeResponse = failure(
 
 /** How Stripe refuses a restricted key. */
 export function forbidden(permission: string): FakeResponse {
-  const said =
+  const stated =
     "The provided key 'rk_test_*********abcd' does not have the required permissions for this endpoint on account 'acct_1'.";
-  const mend = `Having the '${permission}' permission would allow this request to continue.`;
-  return failure(403, 'invalid_request_error', `${said} ${mend}`);
+  const fix = `Having the '${permission}' permission would allow this request to continue.`;
+  return failure(403, 'invalid_request_error', `${stated} ${fix}`);
 }
 
 export const RATE_LIMITED: FakeResponse = failure(

@@ -1,5 +1,5 @@
 import type { FakeResponse } from '../fake-server.ts';
-import { whole } from '../exact.ts';
+import { complete } from '../exact.ts';
 import { invalid, missing, ok } from './answers.ts';
 import { type Form, items, text, texts } from './form.ts';
 import { invoiceOf } from './invoice-routes.ts';
@@ -18,8 +18,8 @@ const PREVIEW = ['invoice', 'amount', 'lines', 'reason', 'memo', 'metadata', ...
 export function createCreditNote(state: StripeState, form: Form, at: number): FakeResponse {
   const note = read(state, form, at);
   if ('status' in note) return note;
-  const said = paidBack(form);
-  if (said !== note.toBalance) return unevenProblem(said, note.toBalance);
+  const stated = paidBack(form);
+  if (stated !== note.toBalance) return unevenProblem(stated, note.toBalance);
   state.creditNotes.push(note);
   // What was paid is owed to the customer.
   const customer = invoiceOf(state, note.invoice)?.customer ?? '';
@@ -31,8 +31,8 @@ export function createCreditNote(state: StripeState, form: Form, at: number): Fa
 export function previewCreditNote(state: StripeState, form: Form, at: number): FakeResponse {
   const note = read(state, form, at);
   if ('status' in note) return note;
-  const said = paidBack(form);
-  if (said !== 0 && said !== note.toBalance) return unevenProblem(said, note.toBalance);
+  const stated = paidBack(form);
+  if (stated !== 0 && stated !== note.toBalance) return unevenProblem(stated, note.toBalance);
   return ok(showCreditNote(state, note));
 }
 
@@ -40,9 +40,9 @@ function paidBack(form: Form): number {
   return PAID_BACK.reduce((sum, field) => sum + Number(text(form, field) ?? 0), 0);
 }
 
-function unevenProblem(said: number, toBalance: number): FakeResponse {
+function unevenProblem(stated: number, toBalance: number): FakeResponse {
   return invalid(
-    `The sum of credit amount, refund amount and out of band amount (${said}) must equal the post payment amount (${toBalance}).`,
+    `The sum of credit amount, refund amount and out of band amount (${stated}) must equal the post payment amount (${toBalance}).`,
   );
 }
 
@@ -61,12 +61,12 @@ function read(state: StripeState, form: Form, at: number): CreditNote | FakeResp
     const of = text(item, 'invoice_line_item');
     const own = invoice.lines.find((one) => one.id === of);
     if (own === undefined) return missing('invoice line item', of ?? '');
-    const asked = Number(text(item, 'amount'));
-    const amounts = creditAmounts(state, invoice, own, asked);
+    const requested = Number(text(item, 'amount'));
+    const amounts = creditAmounts(state, invoice, own, requested);
     const credited = before
       .flatMap((note) => note.lines)
       .reduce((sum, one) => sum + (one.line === own.id ? one.gross : 0), 0);
-    if (!(asked > 0 && amounts.gross + credited <= whole(own.cents))) {
+    if (!(requested > 0 && amounts.gross + credited <= complete(own.cents))) {
       return invalid('The credit note line amount must be within the amount of the invoice line.');
     }
     lines.push({ ...amounts, line: own.id });

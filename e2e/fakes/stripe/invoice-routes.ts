@@ -155,9 +155,9 @@ export function actOnInvoice(
     return invalid(`You cannot do that with an invoice that is ${invoice.status}.`);
   }
   const becomes = { void: 'void', pay: 'paid', mark_uncollectible: 'uncollectible' } as const;
-  const tells = { void: 'voided', pay: 'paid', mark_uncollectible: 'marked_uncollectible' };
+  const reports = { void: 'voided', pay: 'paid', mark_uncollectible: 'marked_uncollectible' };
   invoice.status = becomes[action];
-  notify(state, `invoice.${tells[action]}`, invoice, now);
+  notify(state, `invoice.${reports[action]}`, invoice, now);
   return ok(showInvoice(state, invoice));
 }
 
@@ -235,17 +235,17 @@ function itemTax(
   { rules: { tax } }: StripeState,
   form: Form,
 ): Pick<InvoiceLine, 'taxBehavior' | 'isTaxed'> | FakeResponse {
-  const said = text(form, 'price_data', 'tax_behavior') ?? text(form, 'tax_behavior');
+  const stated = text(form, 'price_data', 'tax_behavior') ?? text(form, 'tax_behavior');
   const hasRates = Object.keys(texts(form, 'tax_rates')).length > 0;
   if (tax?.isAutomatic === true && hasRates) {
     return invalid('You cannot set `tax_rates` when automatic tax is enabled.');
   }
-  if (tax?.isAutomatic === true && said !== 'exclusive' && said !== 'inclusive') {
+  if (tax?.isAutomatic === true && stated !== 'exclusive' && stated !== 'inclusive') {
     return invalid('`tax_behavior` is required: the account has no default for it.');
   }
   const isAutomatic = tax?.isAutomatic === true;
   return {
-    taxBehavior: (isAutomatic ? said : tax?.behavior) ?? 'unspecified',
+    taxBehavior: (isAutomatic ? stated : tax?.behavior) ?? 'unspecified',
     isTaxed: isAutomatic || hasRates,
   };
 }

@@ -1,4 +1,4 @@
-import { textOf, whole } from '../exact.ts';
+import { textOf, complete } from '../exact.ts';
 import { lineAmounts, totalCents } from './amounts.ts';
 import type {
   CreditNote,
@@ -45,7 +45,7 @@ export function showInvoice(state: StripeState, invoice: Invoice) {
     created: invoice.created,
     period_start: invoice.periodStart,
     period_end: invoice.periodEnd,
-    subtotal: invoice.lines.reduce((sum, { cents }) => sum + whole(cents), 0),
+    subtotal: invoice.lines.reduce((sum, { cents }) => sum + complete(cents), 0),
     starting_balance: invoice.balance,
     total,
     amount_due: due,
@@ -85,8 +85,8 @@ export function showLine(state: StripeState, invoice: Invoice, line: InvoiceLine
     object: 'line_item',
     invoice: invoice.id,
     livemode: false,
-    amount: whole(line.cents),
-    subtotal: whole(line.cents),
+    amount: complete(line.cents),
+    subtotal: complete(line.cents),
     currency: invoice.currency,
     description: line.description,
     discountable: line.isDiscountable,
@@ -123,7 +123,7 @@ export function showInvoiceItem({
     livemode: false,
     customer,
     currency,
-    amount: whole(line.cents),
+    amount: complete(line.cents),
     description: line.description,
     invoice: invoice ?? null,
     date: created,

@@ -85,7 +85,7 @@ test.each([
   ['keep_as_draft', 'draft Jan 2'],
   ['void', 'draft Jan 2, never 1'],
   ['mark_uncollectible', 'Jan 2'],
-])('while collection is paused with %s the status says active', (behavior, told) => {
+])('while collection is paused with %s the status says active', (behavior, reported) => {
   const one = estate();
   subscribe(one, 0, START);
   const id = running(one)?.id ?? '';
@@ -93,24 +93,27 @@ test.each([
   send(one, time('05T00'), time('05T00:01'), '1');
   runUntil(one.state, time('Feb 02T00') / 1000);
   expect(running(one)?.status).toBe('active');
-  expect(summary(accountOf(one.state)).replace(', open 1', '')).toContain(told);
+  expect(summary(accountOf(one.state)).replace(', open 1', '')).toContain(reported);
 });
 
 test.each([
   ['unpaid', 'Jan 2, never 1'],
   ['paused', 'never 2'],
-] as const)('a subscription that is %s has no draft at the end of its period', (status, told) => {
-  const one = estate();
-  subscribe(one, 0, START);
-  const subscription = running(one);
-  if (subscription === undefined) throw new Error('no subscription');
-  subscription.status = status;
-  send(one, time('05T00'), time('05T00:01'), '1');
-  runUntil(one.state, time('Feb 01T00') / 1000);
-  send(one, time('06T00'), time('Feb 01T00:30'), '1');
-  runUntil(one.state, time('Feb 02T00') / 1000);
-  expect(summary(accountOf(one.state))).toBe(told);
-});
+] as const)(
+  'a subscription that is %s has no draft at the end of its period',
+  (status, reported) => {
+    const one = estate();
+    subscribe(one, 0, START);
+    const subscription = running(one);
+    if (subscription === undefined) throw new Error('no subscription');
+    subscription.status = status;
+    send(one, time('05T00'), time('05T00:01'), '1');
+    runUntil(one.state, time('Feb 01T00') / 1000);
+    send(one, time('06T00'), time('Feb 01T00:30'), '1');
+    runUntil(one.state, time('Feb 02T00') / 1000);
+    expect(summary(accountOf(one.state))).toBe(reported);
+  },
+);
 
 test('two running subscriptions of one customer have one currency', () => {
   const one = estate();

@@ -30,19 +30,19 @@ export function changeItems(
 ): void {
   const lines: InvoiceLine[] = [];
   for (const item of liveItems(subscription)) {
-    const kept = wanted.find(({ id }) => id === item.id);
-    if (kept?.price === item.price) continue;
+    const stored = wanted.find(({ id }) => id === item.id);
+    if (stored?.price === item.price) continue;
     const isBilled = subscription.mode === 'flexible' && proration !== 'none';
     if (isBilled && at > Math.max(item.from, subscription.periodStart)) {
       lines.push(usageLine(state, subscription, item, at, true));
     }
-    if (kept === undefined) {
+    if (stored === undefined) {
       item.to = at;
       continue;
     }
     subscription.replaced.push({ ...item, to: at });
     subscription.items = subscription.items.map((one) =>
-      one === item ? { ...item, price: kept.price, from: at, isSwapped: true } : one,
+      one === item ? { ...item, price: stored.price, from: at, isSwapped: true } : one,
     );
   }
   for (const { id, price } of wanted) {
@@ -83,9 +83,9 @@ export function setPrices(
     if (found !== undefined) free.delete(found);
     return found?.id;
   };
-  const kept = new Map(prices.map((price) => [price, take((own) => own === price)]));
+  const stored = new Map(prices.map((price) => [price, take((own) => own === price)]));
   const wanted = prices.map((price) => ({
-    id: kept.get(price) ?? take((own) => meterOf(own) === meterOf(price)),
+    id: stored.get(price) ?? take((own) => meterOf(own) === meterOf(price)),
     price,
   }));
   changeItems(state, subscription, wanted, proration, at);

@@ -8,7 +8,7 @@ import type { Meter, MeterEvent, StripeState } from './state.ts';
 
 const DAY_MS = 86_400_000;
 const MAX_AGE_MS = 35 * DAY_MS;
-const MAX_AHEAD_MS = 300_000;
+const MAX_EARLY_MS = 300_000;
 /** How long an identifier is unique; afterwards it counts again. */
 const MEMORY_MS = DAY_MS;
 const MAX_NAME = 100;
@@ -35,10 +35,10 @@ export function createMeterEvent(
   const meter = activeMeter(state, eventName);
   if (meter === undefined) {
     const archived = [...state.meters.values()].some(({ event_name }) => event_name === eventName);
-    const said = `No active meter found with the event name ${eventName}.`;
+    const stated = `No active meter found with the event name ${eventName}.`;
     return archived
-      ? invalid(`${said} It is archived.`, 'archived_meter')
-      : invalid(said, 'no_meter');
+      ? invalid(`${stated} It is archived.`, 'archived_meter')
+      : invalid(stated, 'no_meter');
   }
   const payload = texts(form, 'payload');
   const problem = payloadProblem(state, meter, payload) ?? timeProblem(timestamp, at);
@@ -51,8 +51,8 @@ export function createMeterEvent(
   const takenAt = state.identifiers.get(identifier);
   if (takenAt !== undefined && at - takenAt < MEMORY_MS) {
     state.repeats += 1;
-    const said = `An event already exists with identifier ${identifier}.`;
-    return failure(400, 'invalid_request_error', said, { shouldRetry: false });
+    const stated = `An event already exists with identifier ${identifier}.`;
+    return failure(400, 'invalid_request_error', stated, { shouldRetry: false });
   }
   state.identifiers.set(identifier, at);
   const value = payload[meter.valueKey] ?? '';
@@ -109,7 +109,7 @@ function timeProblem(timestamp: number, at: number): FakeResponse | undefined {
       'timestamp_too_far_in_past',
     );
   }
-  if (timestamp * 1000 - at <= MAX_AHEAD_MS) return undefined;
+  if (timestamp * 1000 - at <= MAX_EARLY_MS) return undefined;
   return invalid('Timestamp is too far in the future.', 'timestamp_in_future');
 }
 

@@ -80,12 +80,12 @@ function readTiers(form: Form): Price['tiers'] {
     up_to: text(tier, 'up_to') === 'inf' ? null : Number(text(tier, 'up_to')),
     unit_amount_decimal: text(tier, 'unit_amount_decimal') ?? '0',
   }));
-  const isWhole = tiers.every(({ up_to }, index) => {
+  const isComplete = tiers.every(({ up_to }, index) => {
     const before = index === 0 ? 0 : (tiers[index - 1]?.up_to ?? 0);
     if (index === tiers.length - 1) return up_to === null;
     return Number.isSafeInteger(up_to) && Number(up_to) > before;
   });
-  return tiers.length > 0 && isWhole ? tiers : undefined;
+  return tiers.length > 0 && isComplete ? tiers : undefined;
 }
 
 export function showOnePrice(state: StripeState, id: string): FakeResponse {

@@ -34,14 +34,15 @@ function boundsOf(
   { method, path }: FakeRequest,
   { requestsPerSecond, rateLimits }: RateLimits,
 ): readonly Bound[] {
-  const asked = requestsPerSecond === undefined ? [] : [{ what: 'asked', most: requestsPerSecond }];
-  if (rateLimits === undefined) return asked;
+  const requested =
+    requestsPerSecond === undefined ? [] : [{ what: 'asked', most: requestsPerSecond }];
+  if (rateLimits === undefined) return requested;
   if (rateLimits === 'live' && path === '/v1/billing/meter_events') {
-    return [...asked, { what: path, most: 1_000 }];
+    return [...requested, { what: path, most: 1_000 }];
   }
   const endpoint = `${method} ${path.replaceAll(/\/[a-z]+_[^/]+/g, '/:id')}`;
   return [
-    ...asked,
+    ...requested,
     { what: 'account', most: rateLimits === 'live' ? 100 : 25 },
     { what: endpoint, most: path.endsWith('/search') ? 20 : 25 },
   ];

@@ -59,7 +59,7 @@ export async function startFakeStripe(options: FakeStripeOptions): Promise<FakeS
   const state = createStripeState(options.rules);
   const clock = createTestClock(options.now);
   const run = (time: number): void => runUntil(state, Math.floor(time / SECOND_MS));
-  const turnTo = (time: number): void => {
+  const sliceTo = (time: number): void => {
     clock.turnTo(time);
     run(time);
   };
@@ -70,7 +70,7 @@ export async function startFakeStripe(options: FakeStripeOptions): Promise<FakeS
   const handle = (request: FakeRequest): FakeResponse => {
     const now = at(request);
     run(now);
-    const turned = turnedBy(request, turnTo);
+    const turned = turnedBy(request, sliceTo);
     if (turned !== undefined) return turned;
     if (isTooMany(request)) return RATE_LIMITED;
     const stored = replayed(state, request, now);
@@ -104,13 +104,13 @@ export async function startFakeStripe(options: FakeStripeOptions): Promise<FakeS
   });
   const webhooks = createWebhookSender({
     clock,
-    turnTo,
+    turnTo: sliceTo,
     told: () => state.notices.map(stripeMessage),
     waits: STRIPE_WAITS[options.webhookMode ?? 'sandbox'],
     sign: (body, _message, time) => stripeHeaders(options.webhookSecret ?? '', body, time),
     tried: (message, isTaken) => holdDraft(state, message, isTaken),
   });
-  return { ...server, state, turnTo, account: () => accountOf(state), webhooks };
+  return { ...server, state, turnTo: sliceTo, account: () => accountOf(state), webhooks };
 }
 
 const STORED_FAILURE = { error: { type: 'api_error', message: 'An unknown error occurred' } };

@@ -56,9 +56,10 @@ export function createSubscription(
   }
   const prices = items(form, 'items').map((item) => text(item, 'price') ?? '');
   const first = state.prices.get(prices[0] ?? '');
-  const asked = text(form, 'currency');
-  const currency = asked ?? first?.currency ?? '';
-  const wrong = pricesProblem(state, prices, asked) ?? currencyProblem(state, customer, currency);
+  const requested = text(form, 'currency');
+  const currency = requested ?? first?.currency ?? '';
+  const wrong =
+    pricesProblem(state, prices, requested) ?? currencyProblem(state, customer, currency);
   if (wrong !== undefined) return wrong;
   const mode = modeOf(state, form, apiVersion);
   const anchor = anchorIn(form, mode === 'classic' ? now : start, now);
@@ -113,8 +114,8 @@ export function createSubscription(
 }
 
 function modeOf(state: StripeState, form: Form, apiVersion: string | undefined): BillingMode {
-  const asked = text(form, 'billing_mode', 'type');
-  if (asked === 'classic' || asked === 'flexible') return asked;
+  const requested = text(form, 'billing_mode', 'type');
+  if (requested === 'classic' || requested === 'flexible') return requested;
   if (state.rules.mode !== undefined) return state.rules.mode;
   return (apiVersion ?? FLEXIBLE_SINCE).slice(0, FLEXIBLE_SINCE.length) < FLEXIBLE_SINCE
     ? 'classic'

@@ -126,10 +126,10 @@ export function cancelSubscription(
   if (subscription === undefined || subscription.status === 'canceled') {
     return missing('subscription', id);
   }
-  const isAsked =
+  const isRequested =
     text(form, 'invoice_now') === 'true' &&
     (!state.rules.cancelNeedsProrate || text(form, 'prorate') === 'true');
-  cancelNow(state, subscription, isAsked, now);
+  cancelNow(state, subscription, isRequested, now);
   return ok(showSubscription(state, subscription));
 }
 

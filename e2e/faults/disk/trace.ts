@@ -33,8 +33,8 @@ function parseLine(line: string, directory: string): TraceLine | undefined {
       ? path.slice(directory.length + 1)
       : undefined;
   };
-  const [whole = '', first = '', second = ''] = /^\w (\d+)? ?(\d+)? ?/.exec(line) ?? [];
-  const rest = line.slice(whole.length);
+  const [complete = '', first = '', second = ''] = /^\w (\d+)? ?(\d+)? ?/.exec(line) ?? [];
+  const rest = line.slice(complete.length);
   const path = below(rest);
   switch (line[0]) {
     case 'C':

@@ -14,7 +14,7 @@ function recordOf(event: UsageEvent): ReadRecord {
 }
 
 /** The verdict on a topic with these records, of a ledger that holds all events. */
-function verdictOn(records: readonly ReadRecord[]): ReturnType<typeof verify> {
+function decisionOn(records: readonly ReadRecord[]): ReturnType<typeof verify> {
   const all = new Map(EVENTS.map((event) => [event.id, event]));
   const ledger: LedgerEnd = {
     events: EVENTS.map((event, index) => [index + 1, event.id, encodeEvent(event)] as const),
@@ -31,33 +31,33 @@ if (first === undefined) throw new RangeError('a topic without records');
 const SOUND = { lost: 0, duplicated: 0, undetectedCorruption: 0, wrong: [] };
 
 test('a topic that has every event in order is sound, also where a batch was written anew, and its repeats are counted', () => {
-  expect(verdictOn(RECORDS)).toMatchObject(SOUND);
-  expect(verdictOn([...RECORDS.slice(0, 9), ...RECORDS.slice(4)])).toMatchObject(SOUND);
+  expect(decisionOn(RECORDS)).toMatchObject(SOUND);
+  expect(decisionOn([...RECORDS.slice(0, 9), ...RECORDS.slice(4)])).toMatchObject(SOUND);
   expect(billOf([...RECORDS.slice(0, 9), ...RECORDS.slice(4)]).repeats).toBe(5);
 });
 
 test('what is told of tenants and of the catalogue is no usage', () => {
-  const told = { ...first, headers: { ...first.headers, ce_type: 'io.meterfeed.tenant.v1' } };
-  expect(billOf([told, ...RECORDS]).billed).toHaveLength(RECORDS.length);
+  const reported = { ...first, headers: { ...first.headers, ce_type: 'io.meterfeed.tenant.v1' } };
+  expect(billOf([reported, ...RECORDS]).billed).toHaveLength(RECORDS.length);
 });
 
 test('a record that is missing counts as lost', () => {
-  expect(verdictOn(rest)).toMatchObject({ ...SOUND, lost: 1 });
+  expect(decisionOn(rest)).toMatchObject({ ...SOUND, lost: 1 });
 });
 
 test('records of a tenant that changed places are told of', () => {
-  const moved = verdictOn([...rest, first]).wrong;
+  const moved = decisionOn([...rest, first]).wrong;
   expect(moved).toEqual([expect.stringContaining(`of ${first.key} came after`)]);
 });
 
 test('an id that comes again with other content is billed twice', () => {
   const [other] = rest;
   const again = { ...first, value: other?.value ?? '' };
-  expect(verdictOn([...RECORDS, again])).toMatchObject({ duplicated: 1, undetectedCorruption: 1 });
+  expect(decisionOn([...RECORDS, again])).toMatchObject({ duplicated: 1, undetectedCorruption: 1 });
 });
 
 test('a record at the key of another tenant is not what was acknowledged', () => {
-  expect(verdictOn([{ ...first, key: 'another' }, ...rest])).toMatchObject({
+  expect(decisionOn([{ ...first, key: 'another' }, ...rest])).toMatchObject({
     undetectedCorruption: 1,
   });
 });

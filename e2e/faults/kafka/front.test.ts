@@ -54,8 +54,8 @@ async function behind(strikes: Strike[], kill = async (): Promise<void> => undef
 test('only requests that write records are struck; one that is cut never reaches the broker', async () => {
   const { taken, client } = await behind(['cut']);
   client.write(request(METADATA, 1));
-  const [told] = (await once(client, 'data')) as [Buffer];
-  expect(told).toEqual(answer(1));
+  const [reported] = (await once(client, 'data')) as [Buffer];
+  expect(reported).toEqual(answer(1));
   client.write(request(PRODUCE, 2));
   await once(client, 'close');
   expect(taken).toEqual([1]);
@@ -71,10 +71,10 @@ test('the broker has a request whose answer is cut, and nobody hears of it', asy
 test('what comes late comes, and what follows it comes after it', async () => {
   const { taken, client } = await behind(['delay']);
   client.write(Buffer.concat([request(PRODUCE, 1), request(METADATA, 2)]));
-  let told = 0;
+  let reported = 0;
   for await (const chunk of client) {
-    told += (chunk as Buffer).length;
-    if (told === 16) break;
+    reported += (chunk as Buffer).length;
+    if (reported === 16) break;
   }
   expect(taken).toEqual([1, 2]);
 });

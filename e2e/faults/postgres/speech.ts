@@ -6,7 +6,7 @@ import type { Message } from './messages.ts';
 const RETRY_MS = 20;
 
 /** Says one line on standard output, at once and whole. */
-export function tell(message: Message): void {
+export function report(message: Message): void {
   writeSync(1, `${JSON.stringify(message)}\n`);
 }
 
@@ -18,7 +18,7 @@ export async function insist<T extends { readonly kind: string }>(
   while (!signal.aborted) {
     const outcome = await attempt();
     if (!isForNow(outcome)) return outcome;
-    tell({ kind: 'refused', cause: outcome.cause });
+    report({ kind: 'refused', cause: outcome.cause });
     await delay(RETRY_MS);
   }
   return undefined;

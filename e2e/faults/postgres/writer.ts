@@ -12,7 +12,7 @@ import { openPostgresLedger } from '../../../operator/ledger/postgres/open-postg
 import { postgresOptions } from '../../../operator/ledger/testing/postgres-options.ts';
 import { TEST_USER } from '../../../operator/ledger/testing/postgres-server.ts';
 import { streamBalances } from './balances.ts';
-import { insist as insistOn, tell } from './speech.ts';
+import { insist as insistOn, report } from './speech.ts';
 import { windowEnd, windowEvents } from './windows.ts';
 
 const ANSWER_MS = 1_500;
@@ -31,7 +31,7 @@ async function insist(
 ): Promise<Exclude<AppendOutcome | WriteOutcome, LedgerFailure> | undefined> {
   const outcome = await insistOn(attempt, ending.signal);
   if (outcome?.kind !== 'failed') return outcome;
-  tell({ kind: 'stopped', cause: outcome.cause, message: outcome.message });
+  report({ kind: 'stopped', cause: outcome.cause, message: outcome.message });
   ending.abort();
   return undefined;
 }
@@ -69,14 +69,14 @@ for (let window = 0; !ending.signal.aborted; window++) {
     const outcome = await insist(() => ledger.append({ events: again }));
     repeats = again.length;
     if (outcome?.kind === 'appended' && outcome.outcomes.some((word) => word !== 'duplicate')) {
-      tell({ kind: 'wrong', text: `a repeat was ${outcome.outcomes.join(', ')}` });
+      report({ kind: 'wrong', text: `a repeat was ${outcome.outcomes.join(', ')}` });
     }
   }
   balances?.reach(window);
   // As the operator does: what fails is left as it is, and done with the next round.
   await balances?.round().catch(() => undefined);
   const credits = balances?.credits() ?? 0;
-  tell({ kind: 'acknowledged', window, head: stored.head, cursor, credits, repeats });
+  report({ kind: 'acknowledged', window, head: stored.head, cursor, credits, repeats });
 }
 await ledger.close();
 

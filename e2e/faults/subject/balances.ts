@@ -47,24 +47,24 @@ export function createBalances(options: BalancesOptions): LiveBalances {
   const pricesOf = planPrices([PRICE_BOOK], () => PRICE_BOOK.name);
   const amount = parseDecimal(CREDIT);
   let isLoaded = false;
-  let rounds = 0;
+  let passes = 0;
   return {
     round: async () => {
       if (!isLoaded) await prepaid.load();
       isLoaded = true;
-      const key = CREDIT_KEYS[rounds % CREDIT_KEYS.length];
+      const key = CREDIT_KEYS[passes % CREDIT_KEYS.length];
       for (const tenant of tenants) {
         if (key === undefined || amount === undefined) continue;
         const outcome = await credits.add({ tenant, key, amount, counts: EUR });
         if (outcome.kind !== 'credited') throw new Error(JSON.stringify(outcome));
-        await prepaid.look(tenant);
+        await prepaid.refreshCredits(tenant);
       }
-      rounds += 1;
+      passes += 1;
       await prepaid.follow(ledger.head());
       await prepaid.open(NEVER);
       await prepaid.save(pricesOf, true);
     },
-    credits: () => Math.min(rounds, CREDIT_KEYS.length),
+    credits: () => Math.min(passes, CREDIT_KEYS.length),
     read: () =>
       tenants.map((tenant) => {
         const book = prepaid.book(tenant, EUR);

@@ -29,7 +29,7 @@ export interface IdleClock extends Clock {
 export const BEGINNING = Date.UTC(2026, 9, 5, 9, 0, 0);
 
 /** Event loop turns after which nothing happens any more without time passing. */
-const QUIET_TURNS = 3;
+const QUIET_SLICES = 3;
 
 interface Sleeper {
   readonly wakeAt: number;
@@ -59,7 +59,7 @@ export function createIdleClock(
     return first;
   };
   const isQuiet = async (): Promise<boolean> => {
-    for (let turn = 0; turn < QUIET_TURNS; turn += 1) {
+    for (let slice = 0; slice < QUIET_SLICES; slice += 1) {
       if (working > 0) return false;
       await new Promise(setImmediate);
     }

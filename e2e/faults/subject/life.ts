@@ -24,8 +24,8 @@ const FOREVER = new Promise<never>(() => undefined);
 
 /** The operator from its start to its end: ledger and delivery, driven by a script. */
 export async function live(options: LifeOptions): Promise<End> {
-  const { order, disk, tell } = options;
-  const clock = createIdleClock(order.start, (moment) => tell({ kind: 'passed', ...moment }));
+  const { order, disk, tell: report } = options;
+  const clock = createIdleClock(order.start, (moment) => report({ kind: 'passed', ...moment }));
   const mortality = createMortality(order.death);
   const closers: Closer[] = [];
   disk.mend();

@@ -28,7 +28,7 @@ export function createMortal(mortality: Mortality, clock: IdleClock): Mortal {
 
   return {
     ledger: (inner, { withoutInFlight }) => {
-      const kept = (changes: readonly RecordChange[]): readonly RecordChange[] =>
+      const stored = (changes: readonly RecordChange[]): readonly RecordChange[] =>
         withoutInFlight ? changes.filter(({ key }) => !IN_FLIGHT.test(key)) : changes;
       return {
         ...inner,
@@ -38,7 +38,7 @@ export function createMortal(mortality: Mortality, clock: IdleClock): Mortal {
           around('cursor', () =>
             inner.commitCursor(destination, sequence, {
               ...commit,
-              ...(commit.records !== undefined && { records: kept(commit.records) }),
+              ...(commit.records !== undefined && { records: stored(commit.records) }),
             }),
           ),
         moveCursor: (...call) => around(undefined, () => inner.moveCursor(...call)),
@@ -47,7 +47,7 @@ export function createMortal(mortality: Mortality, clock: IdleClock): Mortal {
         record: (key) => around(undefined, () => inner.record(key)),
         writeRecords: (changes) => {
           const place = changes.some(({ key }) => IN_FLIGHT.test(key)) ? 'in-flight' : undefined;
-          return around(place, () => inner.writeRecords(kept(changes)));
+          return around(place, () => inner.writeRecords(stored(changes)));
         },
         records: async function* (prefix) {
           yield* await around(undefined, () => Array.fromAsync(inner.records(prefix)));

@@ -17,7 +17,7 @@ const disk =
     : openFaultyDisk(controlFile, traceFile);
 
 /** At once and whole: what was said before a SIGKILL counts. */
-function tell(message: Message): void {
+function report(message: Message): void {
   writeSync(1, `${JSON.stringify(message)}\n`);
 }
 
@@ -34,14 +34,14 @@ for await (const line of createInterface({ input: process.stdin })) {
   void live({
     order,
     disk,
-    tell,
+    tell: report,
     wait: (lockDeleted) =>
       new Promise((resolve) => {
         goOn = resolve;
-        tell({ kind: 'waiting', lockDeleted });
+        report({ kind: 'waiting', lockDeleted });
       }),
   }).then(
-    (end) => tell({ kind: 'ended', ...end }),
+    (end) => report({ kind: 'ended', ...end }),
     (error: unknown) => {
       throw error;
     },

@@ -31,7 +31,7 @@ const CHECK_MS = 60_000;
 const DRAIN_MS = 14 * 86_400_000;
 
 export function createScript(options: ScriptOptions): Script {
-  const { order, ledger, delivery, clock, balances, disk, tell } = options;
+  const { order, ledger, delivery, clock, balances, disk, tell: report } = options;
   const waiting: number[] = [...order.unacknowledged];
   let stopped: LedgerFailure | undefined;
 
@@ -39,9 +39,9 @@ export function createScript(options: ScriptOptions): Script {
     const kinds = new Set(outcome.outcomes);
     if (kinds.size > 1 || kinds.has('conflict')) {
       const text = `request ${number} was stored in part: ${[...kinds].join(', ')}`;
-      tell({ kind: 'wrong', text });
+      report({ kind: 'wrong', text });
     }
-    tell({ kind: 'acknowledged', request: number });
+    report({ kind: 'acknowledged', request: number });
   };
   const append = async (number: number): Promise<boolean> => {
     const request = order.requests[number];

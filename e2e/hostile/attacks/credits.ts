@@ -1,7 +1,7 @@
 import { isRecord } from '../../../operator/model/is-record.ts';
 import type { Random } from '../../faults/random.ts';
 import { mutated } from './mutate.ts';
-import { again, ask, type PeerAnswer } from './peer-requests.ts';
+import { again, query, type PeerAnswer } from './peer-requests.ts';
 import type { TokenMeans } from './tenant-tokens.ts';
 import { expandMarks, hostileText } from './values.ts';
 
@@ -153,22 +153,22 @@ const KEYS: readonly string[] = [
 async function credited(means: CreditMeans, credit: Credit): Promise<void> {
   const answer = await post(means, means.tenant, means.shopToken, JSON.stringify(credit));
   if (answer?.status !== 200) return;
-  const told = answerOf(answer);
-  if (told === undefined) return;
+  const reported = answerOf(answer);
+  if (reported === undefined) return;
   const key = JSON.stringify(credit.key);
   const before = means.credited.get(key);
-  means.credited.set(key, before ?? told);
-  if (before !== undefined && before !== told) {
-    means.misbilled(`credit ${key} was ${before}, and is ${told}`);
+  means.credited.set(key, before ?? reported);
+  if (before !== undefined && before !== reported) {
+    means.misbilled(`credit ${key} was ${before}, and is ${reported}`);
   }
 }
 
 /** The credit that was acknowledged; undefined where the answer was cut off. */
 function answerOf({ body }: PeerAnswer): string | undefined {
   try {
-    const told: unknown = JSON.parse(body);
-    if (!isRecord(told)) return undefined;
-    const { amount, currency, metric, at } = told;
+    const reported: unknown = JSON.parse(body);
+    if (!isRecord(reported)) return undefined;
+    const { amount, currency, metric, at } = reported;
     return JSON.stringify([amount, currency ?? metric, at]);
   } catch {
     return undefined;
@@ -181,7 +181,7 @@ function post(
   token: string,
   body: string,
 ): Promise<PeerAnswer | undefined> {
-  return ask(means, {
+  return query(means, {
     method: 'POST',
     path: `/api/v1/tenants/${encodeURIComponent(tenant)}/credits`,
     headers: { authorization: `Bearer ${token}`, 'content-type': 'application/json' },

@@ -13,10 +13,10 @@ export const FORGED_CONTROL_PLANES: readonly HostAttack[] = [
   {
     name: 'an empty control plane',
     make: (random) => {
-      const whole = controlPlane(Date.now() - random.between(0, 60_000), FORGER);
-      const spec = { ...(whole['spec'] as object), replicas: 0 };
+      const complete = controlPlane(Date.now() - random.between(0, 60_000), FORGER);
+      const spec = { ...(complete['spec'] as object), replicas: 0 };
       const status = { observedGeneration: 1, replicas: 0 };
-      return [{ api: 'host', path: FORGED_CONTROL_PLANE, object: { ...whole, spec, status } }];
+      return [{ api: 'host', path: FORGED_CONTROL_PLANE, object: { ...complete, spec, status } }];
     },
   },
 ];

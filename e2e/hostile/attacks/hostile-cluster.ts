@@ -41,14 +41,14 @@ export function objectsOf(kind: Kind, cluster: string, bornAt: number, count = 2
   });
 }
 
-function objectOf(kind: Kind, ownNode: string, index: number, bornAt: number): RawObject {
+function objectOf(kind: Kind, privateNode: string, index: number, bornAt: number): RawObject {
   switch (kind) {
     case 'nodes':
-      return node(bornAt, { ...GPU_LABELS, 'kubernetes.io/hostname': ownNode }, RESOURCES);
+      return node(bornAt, { ...GPU_LABELS, 'kubernetes.io/hostname': privateNode }, RESOURCES);
     case 'pods':
       return pod({
         requests: REQUESTS,
-        node: ownNode,
+        node: privateNode,
         labels: { app: 'work' },
         claim: `resourceclaims-${index}`,
         startedAt: bornAt,
@@ -58,9 +58,9 @@ function objectOf(kind: Kind, ownNode: string, index: number, bornAt: number): R
     case 'services':
       return loadBalancer(bornAt, { app: 'work' });
     case 'resourceslices':
-      return resourceSlice(bornAt, ownNode, 8);
+      return resourceSlice(bornAt, privateNode, 8);
     default:
-      return resourceClaim(bornAt, ownNode, {
+      return resourceClaim(bornAt, privateNode, {
         name: `pods-${index}`,
         uid: `uid-pods-pods-${index}`,
       });

@@ -70,8 +70,8 @@ export const KUBECONFIG_ATTACKS: readonly KubeconfigAttack[] = [
   {
     name: 'a mutated kubeconfig',
     make: (random, means) => {
-      const whole = parse(honestKubeconfig(means)) as Readonly<Record<string, unknown>>;
-      return expandMarks(JSON.stringify(mutated(whole, random))).slice(0, MOST_BYTES);
+      const complete = parse(honestKubeconfig(means)) as Readonly<Record<string, unknown>>;
+      return expandMarks(JSON.stringify(mutated(complete, random))).slice(0, MOST_BYTES);
     },
   },
   {

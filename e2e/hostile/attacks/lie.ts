@@ -4,7 +4,7 @@ import type { Random } from '../../faults/random.ts';
 import { expandMarks } from './values.ts';
 
 /** A request to the API of a hostile tenant cluster. */
-export interface Asked {
+export interface Requested {
   /** The path and the query as they came. */
   readonly url: string;
   readonly plural: string;
@@ -20,8 +20,8 @@ export interface Asked {
 /** How one hostile API server misbehaves. */
 export interface Lie {
   /** Whether it is this one that answers the request; all others are answered honestly. */
-  takes(asked: Asked): boolean;
-  answer(asked: Asked, response: ServerResponse): void;
+  takes(requested: Requested): boolean;
+  answer(requested: Requested, response: ServerResponse): void;
 }
 
 /** Generates lies of one sort. */

@@ -1,7 +1,7 @@
 import type { ServerResponse } from 'node:http';
 import { gzipSync } from 'node:zlib';
 import type { Random } from '../../faults/random.ts';
-import { type Asked, type Liar, type Lie, sendJson, sendText, writeOn } from './lie.ts';
+import { type Requested, type Liar, type Lie, sendJson, sendText, writeOn } from './lie.ts';
 import { hostileText, hostileValue } from './values.ts';
 
 /** Answers that are none of an API server: slow, endless, compressed, redirected, refused with nonsense. */
@@ -10,7 +10,7 @@ export const LYING_ANSWERS: readonly Liar[] = [
     name: 'an answer without an end',
     make: (random) => {
       const chunk = Buffer.alloc(64 * 1024, random.pick(['{"items":[{}', ' ', '\0', '[']));
-      return often(random, (_asked, response) => {
+      return often(random, (_requested, response) => {
         response.writeHead(200, { 'content-type': 'application/json' });
         void writeOn(response, () => chunk);
       });
@@ -20,7 +20,7 @@ export const LYING_ANSWERS: readonly Liar[] = [
     name: 'a byte now and then',
     make: (random) => {
       const restMs = random.pick([50, 400, 2_000]);
-      return often(random, (_asked, response) => {
+      return often(random, (_requested, response) => {
         response.writeHead(200, { 'content-type': 'application/json' });
         void writeOn(response, () => ' ', restMs);
       });
@@ -31,7 +31,7 @@ export const LYING_ANSWERS: readonly Liar[] = [
     name: 'a cut connection',
     make: (random) => {
       const after = random.pick([0, 10, 1_000]);
-      return often(random, (_asked, response) => {
+      return often(random, (_requested, response) => {
         if (after > 0) response.write(' '.repeat(after));
         setTimeout(() => response.destroy(), random.pick([0, 20, 500]));
       });
@@ -42,7 +42,7 @@ export const LYING_ANSWERS: readonly Liar[] = [
     make: (random) => {
       const to = random.pick(TARGETS);
       const code = random.pick([301, 302, 303, 307, 308]);
-      return often(random, (_asked, response) =>
+      return often(random, (_requested, response) =>
         sendText(response, code, '', { location: to, 'content-type': 'text/html' }),
       );
     },
@@ -66,7 +66,7 @@ export const LYING_ANSWERS: readonly Liar[] = [
         100, 204, 205, 206, 304, 400, 401, 404, 410, 418, 429, 500, 503, 999,
       ]);
       const after = random.pick(['1e309', '-1', '99999999999999999999', 'never', '0', '']);
-      return often(random, (_asked, response) => {
+      return often(random, (_requested, response) => {
         response.setHeader('retry-after', after);
         sendJson(response, code < 200 ? 500 : code, hostileValue(random));
       });
@@ -75,7 +75,7 @@ export const LYING_ANSWERS: readonly Liar[] = [
   {
     name: 'a web page',
     make: (random) =>
-      often(random, (_asked, response) =>
+      often(random, (_requested, response) =>
         sendText(response, 200, '<html>Sign in</html>', {
           'content-type': 'text/html; charset=utf-16',
           'set-cookie': 'a=b',
@@ -86,7 +86,7 @@ export const LYING_ANSWERS: readonly Liar[] = [
     name: 'headers without an end',
     make: (random) => {
       const count = random.pick([50, 500, 5_000]);
-      return often(random, (_asked, response) => {
+      return often(random, (_requested, response) => {
         for (let index = 0; index < count; index += 1) {
           response.setHeader(`x-${index}`, 'y'.repeat(random.pick([1, 100])));
         }
@@ -98,7 +98,7 @@ export const LYING_ANSWERS: readonly Liar[] = [
     name: 'a compressed bomb',
     make: (random) => {
       const bomb = gzipSync(Buffer.alloc(random.pick([1, 50]) * 1024 * 1024, '{"a":'));
-      return often(random, (_asked, response) => {
+      return often(random, (_requested, response) => {
         response.writeHead(200, { 'content-type': 'application/json', 'content-encoding': 'gzip' });
         response.end(bomb);
       });
@@ -108,7 +108,7 @@ export const LYING_ANSWERS: readonly Liar[] = [
     name: 'a length that is not true',
     make: (random) => {
       const length = random.pick(['0', '1', '99999999', '18446744073709551616', '-1']);
-      return often(random, (_asked, response) => {
+      return often(random, (_requested, response) => {
         const { socket } = response;
         const head = `HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: ${length}\r\n\r\n`;
         socket?.write(`${head}{"metadata":{"resourceVersion":"1"},"items":[]}`);
@@ -119,7 +119,7 @@ export const LYING_ANSWERS: readonly Liar[] = [
     name: 'what is no HTTP',
     make: (random) => {
       const text = random.pick(NO_HTTP);
-      return often(random, (_asked, response) => {
+      return often(random, (_requested, response) => {
         response.socket?.end(text);
       });
     },
@@ -154,7 +154,10 @@ const NO_HTTP: readonly string[] = [
 ];
 
 /** Takes all requests, lists only, watches only, or every second one. */
-function often(random: Random, answer: (asked: Asked, response: ServerResponse) => void): Lie {
+function often(
+  random: Random,
+  answer: (requested: Requested, response: ServerResponse) => void,
+): Lie {
   const which = random.pick(['all', 'lists', 'watches', 'half'] as const);
   let count = 0;
   return {

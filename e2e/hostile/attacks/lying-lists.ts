@@ -1,7 +1,7 @@
 import type { RawObject } from '../../../operator/kubernetes/source.ts';
 import { groupOf } from '../world/serve-api.ts';
 import { type Kind, KINDS, objectsOf, podMetrics } from './hostile-cluster.ts';
-import { type Asked, type Liar, type Lie, listOf, sendJson, sendText } from './lie.ts';
+import { type Requested, type Liar, type Lie, listOf, sendJson, sendText } from './lie.ts';
 import { mutated } from './mutate.ts';
 import { hostileText, hostileValue } from './values.ts';
 
@@ -12,8 +12,8 @@ export const LYING_LISTS: readonly Liar[] = [
     make: (random) => {
       const kind = random.pick(KINDS);
       const seeds = Array.from({ length: random.between(1, 5) }, () => random.fraction());
-      return list(kind, (asked) => {
-        const honest = objectsOf(kind, asked.cluster, asked.bornAt, 4);
+      return list(kind, (requested) => {
+        const honest = objectsOf(kind, requested.cluster, requested.bornAt, 4);
         const bad = seeds.map((at) => {
           const object = honest[Math.floor(at * honest.length)] ?? {};
           return mutated(object, random);
@@ -26,10 +26,10 @@ export const LYING_LISTS: readonly Liar[] = [
     name: 'objects of every kind that are mutated',
     make: (random) => ({
       takes: ({ isWatch }) => !isWatch,
-      answer: (asked, response) => {
-        const kind = KINDS.find((each) => each === asked.plural);
+      answer: (requested, response) => {
+        const kind = KINDS.find((each) => each === requested.plural);
         if (kind === undefined) return sendJson(response, 200, listOf([]));
-        const honest = objectsOf(kind, asked.cluster, asked.bornAt, 6);
+        const honest = objectsOf(kind, requested.cluster, requested.bornAt, 6);
         sendJson(response, 200, listOf(honest.map((object) => mutated(object, random))));
       },
     }),
@@ -119,7 +119,7 @@ export const LYING_LISTS: readonly Liar[] = [
     name: 'use that is mutated',
     make: (random) => ({
       takes: ({ url }) => url.includes('metrics.k8s.io'),
-      answer: (_asked, response) => {
+      answer: (_requested, response) => {
         const items = podMetrics(random.pick([3, 2_000])).map((use) => mutated(use, random));
         sendJson(response, 200, listOf(items));
       },
@@ -165,17 +165,17 @@ const BROKEN: readonly string[] = [
   '{"metadata":{"resourceVersion":"1"},"items":[null,0,"",[],[[]]]}',
 ];
 
-function list(kind: Kind, make: (asked: Asked) => RawObject): Lie {
+function list(kind: Kind, make: (requested: Requested) => RawObject): Lie {
   return {
     takes: ({ plural, isWatch }) => plural === kind && !isWatch,
-    answer: (asked, response) => sendJson(response, 200, make(asked)),
+    answer: (requested, response) => sendJson(response, 200, make(requested)),
   };
 }
 
 function text(kind: Kind, make: () => string): Lie {
   return {
     takes: ({ plural, isWatch }) => plural === kind && !isWatch,
-    answer: (_asked, response) => sendText(response, 200, make()),
+    answer: (_requested, response) => sendText(response, 200, make()),
   };
 }
 
@@ -187,13 +187,13 @@ function listText(items: string, last: string): string {
 export function pages(
   kind: Kind,
   count: number,
-  make: (asked: Asked, index: number) => RawObject,
+  make: (requested: Requested, index: number) => RawObject,
 ): Lie {
-  return list(kind, (asked) => {
-    const limit = Number(asked.query.get('limit') ?? 500);
-    const from = Number(asked.query.get('continue') ?? 0);
+  return list(kind, (requested) => {
+    const limit = Number(requested.query.get('limit') ?? 500);
+    const from = Number(requested.query.get('continue') ?? 0);
     const end = Math.min(count, from + limit);
-    const items = Array.from({ length: end - from }, (_, offset) => make(asked, from + offset));
+    const items = Array.from({ length: end - from }, (_, offset) => make(requested, from + offset));
     return listOf(items, end < count ? { continue: String(end) } : {});
   });
 }

@@ -2,7 +2,7 @@ import type { ServerResponse } from 'node:http';
 import type { RawObject } from '../../../operator/kubernetes/source.ts';
 import type { Random } from '../../faults/random.ts';
 import { type Kind, KINDS, objectsOf } from './hostile-cluster.ts';
-import { type Asked, beginWatch, type Liar, type Lie, watchLine, writeOn } from './lie.ts';
+import { type Requested, beginWatch, type Liar, type Lie, watchLine, writeOn } from './lie.ts';
 import { mutated } from './mutate.ts';
 import { hostileText, hostileValue } from './values.ts';
 
@@ -15,8 +15,8 @@ export const LYING_WATCHES: readonly Liar[] = [
     make: (random) => {
       const kind = random.pick(KINDS);
       const restMs = random.pick([20, 100, 500]);
-      return watch(kind, (asked, response) => {
-        const honest = objectsOf(kind, asked.cluster, asked.bornAt, 4);
+      return watch(kind, (requested, response) => {
+        const honest = objectsOf(kind, requested.cluster, requested.bornAt, 4);
         void writeOn(
           response,
           () => watchLine(random.pick(TYPES), versioned(mutated(random.pick(honest), random))),
@@ -89,14 +89,17 @@ export const LYING_WATCHES: readonly Liar[] = [
       const chunk = Buffer.from(
         random.pick(['x', '{"type":"ADDED","object":{"a":"', '[']).repeat(2_000),
       );
-      return watch(random.pick(KINDS), (_asked, response) => void writeOn(response, () => chunk));
+      return watch(
+        random.pick(KINDS),
+        (_requested, response) => void writeOn(response, () => chunk),
+      );
     },
   },
   {
     name: 'a very long line',
     make: (random) => {
       const size = random.pick([100_000, 1_900_000, 7_900_000]);
-      return watch(random.pick(KINDS), (_asked, response) => {
+      return watch(random.pick(KINDS), (_requested, response) => {
         const line = `{"type":"ADDED","object":{"metadata":{"name":"a","annotations":{"a":"${'x'.repeat(size)}"}}}}\n`;
         void writeOn(response, () => line, 300);
       });
@@ -105,7 +108,7 @@ export const LYING_WATCHES: readonly Liar[] = [
   {
     name: 'lines that are no events',
     make: (random) =>
-      watch(random.pick(KINDS), (_asked, response) => {
+      watch(random.pick(KINDS), (_requested, response) => {
         void writeOn(response, () => `${random.pick(NO_EVENTS)}\n`, 20);
       }),
   },
@@ -132,7 +135,7 @@ export const LYING_WATCHES: readonly Liar[] = [
     name: 'a watch that always ends at once',
     make: (random) => {
       const how = random.between(0, 3);
-      return watch(random.pick(KINDS), (_asked, response) => {
+      return watch(random.pick(KINDS), (_requested, response) => {
         if (how === 0) response.end();
         else if (how === 1) response.destroy();
         else if (how === 2) response.end(watchLine('ERROR', { kind: 'Status', code: 410 }));
@@ -181,12 +184,12 @@ function flapped(node: RawObject, random: Random): RawObject {
   return { ...node, spec: { taints }, status: { ...status, conditions } };
 }
 
-function watch(kind: Kind, answer: (asked: Asked, response: ServerResponse) => void): Lie {
+function watch(kind: Kind, answer: (requested: Requested, response: ServerResponse) => void): Lie {
   return {
     takes: ({ plural, isWatch }) => plural === kind && isWatch,
-    answer: (asked, response) => {
+    answer: (requested, response) => {
       beginWatch(response);
-      answer(asked, response);
+      answer(requested, response);
     },
   };
 }

@@ -21,7 +21,7 @@ export interface PeerMeans {
 const FROM = '127.0.0.66';
 
 /** One request of a peer. */
-export interface Ask {
+export interface Query {
   readonly method: string;
   readonly path: string;
   readonly headers: Readonly<Record<string, string>>;
@@ -35,9 +35,9 @@ export interface PeerAnswer {
 }
 
 /** One request, and its answer told; resolves when it is over, whatever came of it: undefined where there was no answer. */
-export function ask(
+export function query(
   means: PeerMeans,
-  { method, path, headers, body }: Ask,
+  { method, path, headers, body }: Query,
 ): Promise<PeerAnswer | undefined> {
   return new Promise((resolve) => {
     let hasBegun = false;
@@ -45,7 +45,7 @@ export function ask(
       if (!hasBegun) resolve(undefined);
     };
     try {
-      const asked = request(
+      const requested = request(
         {
           host: '127.0.0.1',
           port: means.port,
@@ -73,10 +73,10 @@ export function ask(
           });
         },
       );
-      asked.once('timeout', () => asked.destroy());
-      asked.once('error', over);
-      asked.once('close', over);
-      asked.end(method === 'GET' ? undefined : body);
+      requested.once('timeout', () => requested.destroy());
+      requested.once('error', over);
+      requested.once('close', over);
+      requested.end(method === 'GET' ? undefined : body);
     } catch {
       over();
     }

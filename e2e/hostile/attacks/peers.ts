@@ -1,5 +1,5 @@
 import type { Random } from '../../faults/random.ts';
-import { again, ask, drip, hold, type PeerMeans } from './peer-requests.ts';
+import { again, query, drip, hold, type PeerMeans } from './peer-requests.ts';
 import { hostileText, NAMES, TIMES } from './values.ts';
 
 /** Something that a peer does until the signal aborts. Never rejects. */
@@ -38,7 +38,7 @@ export const PEER_ATTACKS: readonly PeerAttack[] = [
     name: 'requests without a token',
     make: (random) => (means) =>
       again(means, 2, () =>
-        ask(means, {
+        query(means, {
           method: random.pick(['GET', 'POST', 'PUT', 'DELETE', 'OPTIONS', 'HEAD']),
           path: random.pick(PATHS),
           headers: {
@@ -52,7 +52,7 @@ export const PEER_ATTACKS: readonly PeerAttack[] = [
     name: 'addresses that are mutated',
     make: (random) => (means) =>
       again(means, 5, () =>
-        ask(means, {
+        query(means, {
           method: 'GET',
           path: `${random.pick(PATHS)}${random.pick(SUFFIXES)}${encodeURIComponent(hostileHeader(random)).slice(0, 4_000)}`,
           headers: {},
@@ -66,7 +66,7 @@ export const PEER_ATTACKS: readonly PeerAttack[] = [
       const port = random.pick(['port', 'probePort'] as const);
       return (means) =>
         again(means, 1, () =>
-          ask(
+          query(
             { ...means, port: means[port] },
             {
               method: 'GET',
@@ -82,7 +82,7 @@ export const PEER_ATTACKS: readonly PeerAttack[] = [
     name: 'pushed events that are mutated',
     make: (random) => (means) =>
       again(means, 20, () =>
-        ask(means, {
+        query(means, {
           method: 'POST',
           path: '/api/v1/events',
           headers: {
@@ -102,7 +102,7 @@ export const PEER_ATTACKS: readonly PeerAttack[] = [
       return (means) =>
         again(means, 300, () => {
           const events = Array.from({ length: count }, (_, index) => pushedEvent(tenant, index));
-          return ask(means, {
+          return query(means, {
             method: 'POST',
             path: '/api/v1/events',
             headers: {

@@ -24,7 +24,7 @@ const misbilled = new Set<string>();
 /** Over all runs, as the ledger keeps them. */
 const credited = new Map<string, string>();
 let target = { port: 0, probePort: 0 };
-let asked = 0;
+let requested = 0;
 let answers = 0;
 
 /** What peers do. */
@@ -32,7 +32,7 @@ const STRANGERS = [...PEER_ATTACKS, ...FRAMING_ATTACKS, ...SCOPED_TOKEN_ATTACKS]
 /** Texts that whoever is sent them has given himself. */
 const OWN_OF_STRANGERS = ['hostileIngestToken', 'rivalIngestToken'];
 
-function look(where: string, text: string, own: readonly string[], withPrivate: boolean): void {
+function poll(where: string, text: string, own: readonly string[], withPrivate: boolean): void {
   const needles = withPrivate ? [...given.needles, ...given.private] : given.needles;
   for (const name of foundIn(text, needles)) {
     if (own.some((each) => name.startsWith(each))) continue;
@@ -43,10 +43,10 @@ function look(where: string, text: string, own: readonly string[], withPrivate: 
 }
 
 const server = createServer({ cert: given.cert, key: given.key }, (request, response) => {
-  asked += 1;
+  requested += 1;
   const [, run = '', path = '/'] = /^\/(\d+)(\/.*)$/.exec(request.url ?? '') ?? [];
   const head = `${request.url} ${JSON.stringify(request.rawHeaders)}`;
-  look(`a request to the API of run ${run}`, head, [], true);
+  poll(`a request to the API of run ${run}`, head, [], true);
   const api = apis.get(Number(run));
   if (api === undefined) response.writeHead(503).end();
   else api.handle(request, response, path);
@@ -56,7 +56,7 @@ server.on('clientError', (_error, socket) => socket.destroy());
 server.listen(0, '127.0.0.1');
 await once(server, 'listening');
 const vendors = await startVendorGates(given.vendorKeys, (vendor, text) =>
-  look(`a request to ${vendor}`, text, [`vendorKeys.${vendor}`], false),
+  poll(`a request to ${vendor}`, text, [`vendorKeys.${vendor}`], false),
 );
 
 const broker = await startHostileBroker(given.brokerPassword);
@@ -79,7 +79,7 @@ function begin({ run, attacks }: RunPlan): void {
     signal: stop.signal,
     answered: (text: string): void => {
       answers += 1;
-      look(`an answer to a stranger of run ${run}`, text, OWN_OF_STRANGERS, true);
+      poll(`an answer to a stranger of run ${run}`, text, OWN_OF_STRANGERS, true);
     },
   };
   for (const { name, seed } of of('peer')) {
@@ -109,7 +109,13 @@ process.on('message', (order: PartyOrder) => {
   target = order.target ?? target;
   for (const plan of order.begin ?? []) begin(plan);
   for (const run of order.end ?? []) end(run);
-  process.send?.({ id: order.id, leaks: [...leaks], misbilled: [...misbilled], asked, answers });
+  process.send?.({
+    id: order.id,
+    leaks: [...leaks],
+    misbilled: [...misbilled],
+    asked: requested,
+    answers,
+  });
   leaks.clear();
   misbilled.clear();
 });

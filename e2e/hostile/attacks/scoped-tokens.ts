@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { isRecord } from '../../../operator/model/is-record.ts';
-import { again, ask, type PeerMeans } from './peer-requests.ts';
+import { again, query, type PeerMeans } from './peer-requests.ts';
 import { type PeerAttack, pushedEvent } from './peers.ts';
 
 /** Derived from the tenant and the id that was given (docs/reference/events.md#pushed-events). */
@@ -40,7 +40,7 @@ async function push(
   id: string,
   stored: string[],
 ): Promise<string | undefined> {
-  const answer = await ask(means, {
+  const answer = await query(means, {
     method: 'POST',
     path: '/api/v1/events',
     headers: { authorization: `Bearer ${token}`, 'content-type': 'application/json' },

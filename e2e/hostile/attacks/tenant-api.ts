@@ -3,7 +3,15 @@ import { createRandom } from '../../faults/random.ts';
 import { groupOf } from '../world/serve-api.ts';
 import { type Attack, clusterOf } from './attack.ts';
 import { KINDS, objectsOf, podMetrics } from './hostile-cluster.ts';
-import { type Asked, beginWatch, type Liar, type Lie, listOf, sendJson, sendText } from './lie.ts';
+import {
+  type Requested,
+  beginWatch,
+  type Liar,
+  type Lie,
+  listOf,
+  sendJson,
+  sendText,
+} from './lie.ts';
 import { LYING_ANSWERS } from './lying-answers.ts';
 import { LYING_LISTS } from './lying-lists.ts';
 import { LYING_WATCHES } from './lying-watches.ts';
@@ -38,7 +46,7 @@ export class HostileApi {
     response.once('close', () => this.#open.delete(response));
     const url = new URL(path, 'https://hostile');
     const words = url.pathname.split('/');
-    const asked: Asked = {
+    const requested: Requested = {
       url: path,
       plural: words.at(-1) ?? '',
       isWatch: url.searchParams.get('watch') === 'true',
@@ -47,9 +55,9 @@ export class HostileApi {
       cluster: this.#cluster,
       bornAt: this.#bornAt,
     };
-    const lie = this.#lies.find((each) => each.takes(asked));
-    if (lie === undefined) this.#beHonest(asked, response);
-    else lie.answer(asked, response);
+    const lie = this.#lies.find((each) => each.takes(requested));
+    if (lie === undefined) this.#beHonest(requested, response);
+    else lie.answer(requested, response);
   }
 
   /** Cuts what is open. */
@@ -57,13 +65,14 @@ export class HostileApi {
     for (const response of this.#open) response.destroy();
   }
 
-  #beHonest(asked: Asked, response: ServerResponse): void {
-    if (asked.url.includes('metrics.k8s.io')) return sendJson(response, 200, listOf(podMetrics(2)));
-    const group = groupOf(asked.url);
+  #beHonest(requested: Requested, response: ServerResponse): void {
+    if (requested.url.includes('metrics.k8s.io'))
+      return sendJson(response, 200, listOf(podMetrics(2)));
+    const group = groupOf(requested.url);
     if (group !== undefined) return sendJson(response, 200, group);
-    const kind = KINDS.find((each) => each === asked.plural);
+    const kind = KINDS.find((each) => each === requested.plural);
     if (kind === undefined) return sendText(response, 404, '{"kind":"Status","code":404}');
-    if (asked.isWatch) return beginWatch(response);
-    sendJson(response, 200, listOf(objectsOf(kind, asked.cluster, asked.bornAt)));
+    if (requested.isWatch) return beginWatch(response);
+    sendJson(response, 200, listOf(objectsOf(kind, requested.cluster, requested.bornAt)));
   }
 }

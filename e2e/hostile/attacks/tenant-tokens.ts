@@ -1,6 +1,6 @@
 import type { Random } from '../../faults/random.ts';
 import { forgeToken } from './forged-tokens.ts';
-import { again, ask, type PeerAnswer, type PeerMeans } from './peer-requests.ts';
+import { again, query, type PeerAnswer, type PeerMeans } from './peer-requests.ts';
 import { hostileText, NAMES } from './values.ts';
 
 /** What a tenant has that may read its own usage at the portal, and tries with it (docs/how-to/portal.md). */
@@ -35,8 +35,8 @@ export const TOKEN_ATTACKS: readonly TokenAttack[] = [
         const method = random.chance(0.9) ? 'GET' : random.pick(METHODS);
         const age = random.chance(0.3) && { 'cache-control': 'max-age=300' };
         const headers = { ...withToken(random, means.tokens.good), ...age };
-        const answer = await ask(means, { method, path, headers, body: '' });
-        judge(means, answer, path);
+        const answer = await query(means, { method, path, headers, body: '' });
+        evaluate(means, answer, path);
         if (isGiven(answer) && method !== 'GET' && method !== 'HEAD') {
           means.leaked(`a tenant’s token has changed something: ${method} ${path}`);
         }
@@ -51,7 +51,7 @@ export const TOKEN_ATTACKS: readonly TokenAttack[] = [
         const method = random.pick(['POST', 'DELETE']);
         const type = { 'content-type': 'application/json' };
         const headers = { ...withToken(random, means.tokens.good), ...type };
-        const answer = await ask(means, { method, path, headers, body: '{"valid_for":"24h"}' });
+        const answer = await query(means, { method, path, headers, body: '{"valid_for":"24h"}' });
         if (isGiven(answer)) means.leaked(`a tenant’s token was enough for ${method} ${path}`);
       }),
   },
@@ -87,7 +87,7 @@ export const TOKEN_ATTACKS: readonly TokenAttack[] = [
             texts.map((text) =>
               isForged
                 ? tryToken(means, random, 'another end', text)
-                : ask(means, getOf(random.pick(DEAR), withToken(random, text))),
+                : query(means, getOf(random.pick(DEAR), withToken(random, text))),
             ),
           );
         });
@@ -198,15 +198,19 @@ async function tryToken(means: TokenMeans, random: Random, how: string, text: st
     '/api/v1/catalog',
     `/api/v1/tenants/${encodeURIComponent(random.pick([means.tenant, ...means.others]))}`,
   ]);
-  const answer = await ask(means, getOf(path, withToken(random, text)));
+  const answer = await query(means, getOf(path, withToken(random, text)));
   if (isGiven(answer)) means.leaked(`let in to ${path} with a token: ${how}`);
 }
 
 /** What is told with a tenant's token is told of that tenant; a refusal may say again what it was asked. */
-function judge({ others, leaked }: TokenMeans, answer: PeerAnswer | undefined, path: string): void {
+function evaluate(
+  { others, leaked }: TokenMeans,
+  answer: PeerAnswer | undefined,
+  path: string,
+): void {
   if (answer === undefined || !isGiven(answer) || !path.startsWith('/api/')) return;
-  const told = others.find((other) => answer.body.includes(other));
-  if (told !== undefined) leaked(`${told} in the answer to ${path} with a tenant’s token`);
+  const reported = others.find((other) => answer.body.includes(other));
+  if (reported !== undefined) leaked(`${reported} in the answer to ${path} with a tenant’s token`);
 }
 
 function isGiven(answer: PeerAnswer | undefined): boolean {

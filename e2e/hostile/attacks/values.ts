@@ -176,7 +176,7 @@ const EXPANSIONS: Readonly<Record<string, (size: number) => string>> = {
 
 /** The JSON text with every mark replaced by what it stands for. */
 export function expandMarks(json: string): string {
-  return json.replaceAll(/"@@([a-z]+):(\d+)@@"/g, (whole, kind: string, size: string) => {
-    return EXPANSIONS[kind]?.(Number(size)) ?? whole;
+  return json.replaceAll(/"@@([a-z]+):(\d+)@@"/g, (complete, kind: string, size: string) => {
+    return EXPANSIONS[kind]?.(Number(size)) ?? complete;
   });
 }

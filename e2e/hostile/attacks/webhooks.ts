@@ -1,7 +1,7 @@
 import { createHmac } from 'node:crypto';
 import type { Random } from '../../faults/random.ts';
 import { mutated } from './mutate.ts';
-import { again, ask, type PeerMeans } from './peer-requests.ts';
+import { again, query, type PeerMeans } from './peer-requests.ts';
 import { expandMarks, hostileText, hostileValue } from './values.ts';
 
 export interface WebhookMeans extends PeerMeans {
@@ -81,7 +81,7 @@ function post(
   headers: Readonly<Record<string, string>>,
 ): Promise<unknown> {
   const path = `/webhooks/${provider}`;
-  return ask(means, {
+  return query(means, {
     method: 'POST',
     path,
     headers: { 'content-type': 'application/json', ...headers },

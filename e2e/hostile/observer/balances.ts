@@ -2,7 +2,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { errorText } from '../../../operator/model/error-text.ts';
 import type { Charge } from '../world/honest-estate.ts';
 import { amountOf } from './truth.ts';
-import type { Verdict } from './verdict.ts';
+import type { Decision } from './evaluation.ts';
 
 export interface BalancesOptions {
   readonly address: string;
@@ -12,7 +12,7 @@ export interface BalancesOptions {
   readonly metric: string;
   /** What the tenant is charged. */
   readonly charges: readonly Charge[];
-  readonly verdict: Verdict;
+  readonly verdict: Decision;
   readonly isUp: () => boolean;
 }
 
@@ -22,13 +22,13 @@ interface Balance {
   readonly since: string;
 }
 
-type Look =
+type Poll =
   | { readonly kind: 'sound' }
   /** It may be sound when it is looked at again. */
   | { readonly kind: 'later'; readonly what: string }
   | { readonly kind: 'wrong'; readonly what: string };
 
-const SOUND: Look = { kind: 'sound' };
+const SOUND: Poll = { kind: 'sound' };
 const AMOUNT = 10;
 /** How often a credit is sent at once under one key, as by a shop that hears no answer. */
 const REPEATS = 3;
@@ -55,20 +55,20 @@ export class Balances {
     this.#credits += 1;
     const { metric } = this.#options;
     const credit = { key: `honest-${this.#credits}`, amount: String(AMOUNT), metric };
-    await this.#patiently('a credit that was not taken', async (): Promise<Look> => {
-      const sent = Array.from({ length: REPEATS }, () => this.#ask(JSON.stringify(credit)));
+    await this.#patiently('a credit that was not taken', async (): Promise<Poll> => {
+      const sent = Array.from({ length: REPEATS }, () => this.#query(JSON.stringify(credit)));
       const answers = await Promise.all(sent);
       const isTaken = answers.every(({ status }) => status === 200);
       return isTaken ? SOUND : { kind: 'later', what: describe(answers) };
     });
-    await this.look();
+    await this.poll();
   }
 
   /** Holds the balance against the truth. */
-  async look(): Promise<void> {
-    await this.#patiently('what is told of it', async (): Promise<Look> => {
-      const asked = Date.now();
-      const { status, body } = await this.#ask();
+  async poll(): Promise<void> {
+    await this.#patiently('what is told of it', async (): Promise<Poll> => {
+      const requested = Date.now();
+      const { status, body } = await this.#query();
       if (status !== 200) return { kind: 'later', what: describe([{ status, body }]) };
       const { balances, total } = JSON.parse(body) as {
         readonly balances: readonly Balance[];
@@ -79,15 +79,15 @@ export class Balances {
         const what = `${total} credits in ${balances.length} balances, where there were ${this.#credits}`;
         return { kind: 'wrong', what };
       }
-      return this.#compare(balance, asked, Date.now());
+      return this.#compare(balance, requested, Date.now());
     });
   }
 
   /** What is wrong with a balance that was told between two moments. */
-  #compare({ credited, used, since }: Balance, asked: number, told: number): Look {
+  #compare({ credited, used, since }: Balance, requested: number, reported: number): Poll {
     const expected = AMOUNT * this.#credits;
-    const most = this.#usedBy(Date.parse(since), told);
-    const least = this.#usedBy(Date.parse(since), asked - BEHIND_MS);
+    const most = this.#usedBy(Date.parse(since), reported);
+    const least = this.#usedBy(Date.parse(since), requested - BEHIND_MS);
     if (Number(credited) !== expected) {
       return { kind: 'wrong', what: `${credited} credited, where it was ${expected}` };
     }
@@ -108,14 +108,14 @@ export class Balances {
   }
 
   /** Until it is sound; the time in which the operator is stopped does not count. */
-  async #patiently(what: string, look: () => Promise<Look>): Promise<void> {
-    const { verdict, isUp, tenant } = this.#options;
+  async #patiently(what: string, poll: () => Promise<Poll>): Promise<void> {
+    const { verdict: decision, isUp, tenant } = this.#options;
     let leftMs = PATIENCE_MS;
     for (;;) {
-      const seen = await look();
+      const seen = await poll();
       if (seen.kind === 'sound') return;
       if (seen.kind === 'wrong' || leftMs <= 0) {
-        verdict.fail('misbilled', `the prepaid balance of ${tenant}: ${what}: ${seen.what}`);
+        decision.fail('misbilled', `the prepaid balance of ${tenant}: ${what}: ${seen.what}`);
         return;
       }
       await delay(AGAIN_MS);
@@ -123,7 +123,7 @@ export class Balances {
     }
   }
 
-  async #ask(body?: string): Promise<Answer> {
+  async #query(body?: string): Promise<Answer> {
     const { address, token, tenant } = this.#options;
     try {
       const answer = await fetch(`${address}/api/v1/tenants/${tenant}/credits`, {

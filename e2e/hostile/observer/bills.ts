@@ -1,7 +1,7 @@
 import { errorText } from '../../../operator/model/error-text.ts';
 import type { Charge } from '../world/honest-estate.ts';
 import { type BilledEvent, type BillWindow, compareBill } from './truth.ts';
-import type { Verdict } from './verdict.ts';
+import type { Decision } from './evaluation.ts';
 
 export interface BillsOptions {
   readonly address: string;
@@ -9,7 +9,7 @@ export interface BillsOptions {
   readonly tenants: readonly string[];
   /** All charges, ended ones included. */
   readonly charges: () => readonly Charge[];
-  readonly verdict: Verdict;
+  readonly verdict: Decision;
   /** For how long the operator has been without a processor so far, milliseconds. */
   readonly waitedMs: () => number;
   /** False while it is stopped on purpose. */
@@ -66,7 +66,7 @@ export class Bills {
     }
     for (const window of this.#pending) {
       if (now < window.dueAt + waited - (window.waitedAtEnd ?? waited)) continue;
-      const { verdict, tenants, charges } = this.#options;
+      const { verdict: decision, tenants, charges } = this.#options;
       const events = await this.events(window);
       // A stop may have cut the answer off; it is asked again after the start.
       if (!this.#options.isUp()) return;
@@ -79,8 +79,8 @@ export class Bills {
         this.#late(window, `not billed yet: ${missing.slice(0, 5).join(', ')}`);
         continue;
       }
-      for (const what of wrong) verdict.fail('misbilled', `${name(window)}: ${what}`);
-      for (const what of missing) verdict.fail('misbilled', `${name(window)}: ${what}: never`);
+      for (const what of wrong) decision.fail('misbilled', `${name(window)}: ${what}`);
+      for (const what of missing) decision.fail('misbilled', `${name(window)}: ${what}: never`);
       this.#pending = this.#pending.filter((each) => each !== window);
       this.#verified.push(...events);
     }

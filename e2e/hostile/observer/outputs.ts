@@ -1,6 +1,6 @@
 import { closeSync, openSync, readSync } from 'node:fs';
 import { foundIn, type Needle } from './secrets.ts';
-import type { Verdict } from './verdict.ts';
+import type { Decision } from './evaluation.ts';
 
 /** Longer than any needle, so that one that is cut in two is found. */
 const OVERLAP = 200;
@@ -9,25 +9,25 @@ const CHUNK = 1024 * 1024;
 /** What the operator says to everybody: its log, its answers, what it writes into the host's API. */
 export class Outputs {
   readonly #needles: readonly Needle[];
-  readonly #verdict: Verdict;
+  readonly #decision: Decision;
   readonly #logFile: string;
   #read = 0;
   #tail = '';
 
-  constructor(needles: readonly Needle[], verdict: Verdict, logFile: string) {
+  constructor(needles: readonly Needle[], decision: Decision, logFile: string) {
     this.#needles = needles;
-    this.#verdict = verdict;
+    this.#decision = decision;
     this.#logFile = logFile;
   }
 
-  look(where: string, text: string): void {
+  poll(where: string, text: string): void {
     for (const name of foundIn(text, this.#needles)) {
-      this.#verdict.fail('leaked', `${name} in ${where}`);
+      this.#decision.fail('leaked', `${name} in ${where}`);
     }
   }
 
   /** What the log has more than the last time. */
-  lookAtLog(): void {
+  pollAtLog(): void {
     const file = openSync(this.#logFile, 'r');
     const buffer = Buffer.alloc(CHUNK);
     for (;;) {
@@ -35,21 +35,21 @@ export class Outputs {
       if (length === 0) break;
       this.#read += length;
       const text = this.#tail + buffer.toString('latin1', 0, length);
-      this.look('the log', text);
+      this.poll('the log', text);
       this.#tail = text.slice(-OVERLAP);
     }
     closeSync(file);
   }
 
   /** What the API shows to those who may read it. */
-  async lookAtApi(address: string, token: string): Promise<void> {
+  async pollAtApi(address: string, token: string): Promise<void> {
     for (const path of PATHS) {
       const answer = await fetch(`${address}${path}`, {
         headers: { authorization: `Bearer ${token}` },
         signal: AbortSignal.timeout(5_000),
       }).catch(() => undefined);
       const text = await answer?.text().catch(() => '');
-      this.look(path, text ?? '');
+      this.poll(path, text ?? '');
     }
   }
 }

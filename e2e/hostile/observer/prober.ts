@@ -21,7 +21,7 @@ let pid: number | undefined;
 const open = new Set<Open>();
 
 setInterval(() => {
-  for (const asked of open) if (took(asked) > TIMEOUT_MS) end(asked, TOO_LATE);
+  for (const requested of open) if (took(requested) > TIMEOUT_MS) end(requested, TOO_LATE);
   if (pid !== undefined && open.size < MOST_OPEN)
     for (const path of ['/healthz', '/readyz']) probe(path, `${address}${path}`);
 }, EVERY_MS);
@@ -44,38 +44,40 @@ interface Open {
 
 function probe(path: string, url: string, headers: Readonly<Record<string, string>> = {}): void {
   const sent = request(url, { agent: false, headers });
-  const asked: Open = { path, sent, begun: performance.now(), pid, waited: mainWaitedMs(pid) };
-  open.add(asked);
+  const requested: Open = { path, sent, begun: performance.now(), pid, waited: mainWaitedMs(pid) };
+  open.add(requested);
   sent.once('response', (answer) => {
     answer.resume();
     answer.once('error', () => undefined);
-    end(asked, answer.statusCode === 200 ? undefined : `HTTP ${answer.statusCode}`);
+    end(requested, answer.statusCode === 200 ? undefined : `HTTP ${answer.statusCode}`);
   });
-  sent.once('error', (error) => end(asked, error.message));
+  sent.once('error', (error) => end(requested, error.message));
   sent.end();
 }
 
 /** How long it has taken so far, without the time in which the operator had no processor. */
-function took(asked: Open): number {
-  return performance.now() - asked.begun - withoutProcessor(asked);
+function took(requested: Open): number {
+  return performance.now() - requested.begun - withoutProcessor(requested);
 }
 
-function withoutProcessor(asked: Open): number {
-  return Math.max(0, mainWaitedMs(asked.pid) - asked.waited);
+function withoutProcessor(requested: Open): number {
+  return Math.max(0, mainWaitedMs(requested.pid) - requested.waited);
 }
 
-function end(asked: Open, problem?: string): void {
-  if (!open.delete(asked)) return;
-  asked.sent.destroy();
+function end(requested: Open, problem?: string): void {
+  if (!open.delete(requested)) return;
+  requested.sent.destroy();
   // What is cut off by a kill that was planned does not count, nor does what the server gave up on
   // because most of the time it had no processor to read the request with.
-  const isKnown = problem !== undefined && asked.pid === pid;
-  const isOurs = isKnown && (problem === TOO_LATE || took(asked) > withoutProcessor(asked));
+  const isKnown = problem !== undefined && requested.pid === pid;
+  const isOurs = isKnown && (problem === TOO_LATE || took(requested) > withoutProcessor(requested));
   report = {
     ...report,
     asked: report.asked + 1,
-    slowestMs: Math.max(report.slowestMs, took(asked)),
-    unanswered: isOurs ? [...report.unanswered, `${asked.path}: ${problem}`] : report.unanswered,
+    slowestMs: Math.max(report.slowestMs, took(requested)),
+    unanswered: isOurs
+      ? [...report.unanswered, `${requested.path}: ${problem}`]
+      : report.unanswered,
   };
 }
 

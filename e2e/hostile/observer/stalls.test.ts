@@ -26,14 +26,17 @@ test('the machine standing still at another time hides a stall', () => {
 test('a stall that is told late misses what was seen of it before', () => {
   const stalls = new Stalls();
   expect(stalls.take([], [{ from: 100, to: 700 }])).toMatchObject({ own: 0, raw: 0, machine: 600 });
-  const told = { own: 0, disturbed: 20, raw: 620, machine: 0 };
-  expect(stalls.take([stall(90, 710)], [])).toMatchObject(told);
+  const reported = { own: 0, disturbed: 20, raw: 620, machine: 0 };
+  expect(stalls.take([stall(90, 710)], [])).toMatchObject(reported);
 });
 
 test('what the machine left behind is taken for the operator’s doing, or excuses another stall', () => {
   const still = [{ from: 1_000, to: 1_150 }];
-  const told = new Stalls().take([stall(0, 260), stall(900, 1_500), stall(2_000, 2_300)], still);
-  expect(told).toMatchObject({ own: 300, disturbed: 450, raw: 600, machine: 150 });
+  const reported = new Stalls().take(
+    [stall(0, 260), stall(900, 1_500), stall(2_000, 2_300)],
+    still,
+  );
+  expect(reported).toMatchObject({ own: 300, disturbed: 450, raw: 600, machine: 150 });
   const short = [{ from: 1_000, to: 1_090 }];
   expect(new Stalls().take([stall(900, 1_500)], short)).toMatchObject({ own: 510, disturbed: 0 });
 });
@@ -67,13 +70,13 @@ async function watched(
   const inside = join(import.meta.dirname, '../operator/inside.ts');
   const operator = fork(busy, [], { execArgv: ['--import', inside] });
   const witness = fork(join(import.meta.dirname, 'witness.ts'));
-  const told: Stall[] = [];
+  const reported: Stall[] = [];
   operator.on('message', (report: { readonly stalls: readonly Stall[] }) => {
-    told.push(...report.stalls);
+    reported.push(...report.stalls);
   });
   try {
     await Promise.all([once(operator, 'message'), once(witness, 'message')]);
-    told.length = 0;
+    reported.length = 0;
     await work(operator.pid ?? 0, witness.pid ?? 0, operator);
     // It has told of what was before, so that the next is a stall by itself.
     await once(operator, 'message');
@@ -82,7 +85,7 @@ async function watched(
     for (let reports = 0; reports < 3; reports += 1) await once(operator, 'message');
     witness.send({ id: 1 });
     const [{ still }] = (await once(witness, 'message')) as [{ readonly still: Stretch[] }];
-    return { told, still };
+    return { told: reported, still };
   } finally {
     operator.kill('SIGKILL');
     witness.kill('SIGKILL');
@@ -97,11 +100,15 @@ async function standStill(...pids: readonly number[]): Promise<void> {
 }
 
 test('a machine that stands still is taken for a stall of the operator, or hides one', async () => {
-  const { told, still } = await watched((operator, witness) => standStill(operator, witness));
-  const [paused, busy] = told.filter(({ late }) => late > 400).map((each) => ownPart(each, still));
+  const { told: reported, still } = await watched((operator, witness) =>
+    standStill(operator, witness),
+  );
+  const [paused, busy] = reported
+    .filter(({ late }) => late > 400)
+    .map((each) => ownPart(each, still));
   expect(paused).toBeLessThan(100);
   expect(busy).toBeGreaterThan(300);
-  expect(new Stalls().take(told, still).machine).toBeGreaterThan(600);
+  expect(new Stalls().take(reported, still).machine).toBeGreaterThan(600);
 });
 
 /** Has threads of a process share one processor with many others. */
@@ -120,19 +127,19 @@ async function starve(pid: number, name: string): Promise<() => void> {
 }
 
 test('a thread of the pool that gets no processor, while the main thread waits for it, is the operator’s doing', async () => {
-  const { told, still } = await watched(async (operator, _, child) => {
+  const { told: reported, still } = await watched(async (operator, _, child) => {
     const stop = await starve(operator, 'libuv-worker');
     child.send('wait');
     await delay(1_500);
     stop();
   });
-  const waits = told.filter(({ late, ran }) => late > 500 && ran < 200);
+  const waits = reported.filter(({ late, ran }) => late > 500 && ran < 200);
   expect(waits.length).toBeGreaterThan(0);
   for (const each of waits) expect(ownPart(each, still)).toBeLessThan(350);
 });
 
 test('a stall of the operator alone is taken for one of the machine', async () => {
-  const { told, still } = await watched((operator) => standStill(operator));
-  const own = told.map((each) => ownPart(each, still)).toSorted((a, b) => b - a);
+  const { told: reported, still } = await watched((operator) => standStill(operator));
+  const own = reported.map((each) => ownPart(each, still)).toSorted((a, b) => b - a);
   expect(own[0]).toBeGreaterThan(500);
 });

@@ -66,7 +66,7 @@ export interface WorstStalls {
 }
 
 /** Kept for stalls that are told after they are over. */
-const KEPT_MS = 120_000;
+const STORED_MS = 120_000;
 
 /** Holds the operator's stalls against what the witness saw. */
 export class Stalls {
@@ -75,7 +75,7 @@ export class Stalls {
   /** Takes in what is new; the witness must have been asked after the operator told. Gives the longest of it. */
   take(stalls: readonly Stall[], still: readonly Stretch[]): WorstStalls {
     const newest = still.at(-1)?.to ?? stalls.at(-1)?.to ?? 0;
-    this.#still = [...this.#still.filter(({ to }) => to > newest - KEPT_MS), ...still];
+    this.#still = [...this.#still.filter(({ to }) => to > newest - STORED_MS), ...still];
     const parts = stalls
       .map((stall) => ({
         stall,

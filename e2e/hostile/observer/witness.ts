@@ -23,7 +23,7 @@ let still: Stretch[] = [];
 let last = Number(hrtime.bigint()) / NANOS_PER_MS;
 let lastWaited = waitedMs();
 
-function look(): void {
+function poll(): void {
   const now = Number(hrtime.bigint()) / NANOS_PER_MS;
   const waited = waitedMs();
   const ms = now - last - TICK_MS - (waited - lastWaited);
@@ -32,10 +32,10 @@ function look(): void {
   lastWaited = waited;
 }
 
-setInterval(look, TICK_MS);
+setInterval(poll, TICK_MS);
 
 process.on('message', ({ id }: { readonly id: number }) => {
-  look();
+  poll();
   process.send?.({ id, still });
   still = [];
 });

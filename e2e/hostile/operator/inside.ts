@@ -108,8 +108,8 @@ setInterval(() => {
 }, TICK_MS).unref();
 
 setInterval(() => {
-  const told = stalls.map((each) => ({ ...each, collected: collected(each.from, each.to) }));
-  process.send?.({ stalls: told });
+  const reported = stalls.map((each) => ({ ...each, collected: collected(each.from, each.to) }));
+  process.send?.({ stalls: reported });
   findHelpers();
   stalls = [];
   collections = [];

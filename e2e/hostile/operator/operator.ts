@@ -86,7 +86,7 @@ class Target implements HostileTarget {
   readonly #ports: { readonly main: number; readonly probes: number };
   #child: ChildProcess | undefined;
   #isUp = false;
-  #isTold = false;
+  #isReported = false;
   #hasEnded = false;
   #stalls: Stall[] = [];
   #peak = 0;
@@ -126,10 +126,10 @@ class Target implements HostileTarget {
     this.#measuredFrom = Number.POSITIVE_INFINITY;
     const child = this.#fork();
     this.#child = child;
-    this.#isTold = false;
-    child.on('message', (told: { readonly stalls: readonly Stall[] }) => {
+    this.#isReported = false;
+    child.on('message', (reported: { readonly stalls: readonly Stall[] }) => {
       // What is done before it is ready holds nobody up; a report is of the second before it.
-      if (performance.now() >= this.#measuredFrom) this.#stalls.push(...told.stalls);
+      if (performance.now() >= this.#measuredFrom) this.#stalls.push(...reported.stalls);
     });
     child.once('exit', (code, signal) => {
       if (child === this.#child) this.#exited(`ended with ${signal ?? code}`);
@@ -147,7 +147,7 @@ class Target implements HostileTarget {
       await delay(100);
     }
     this.#exited('was not ready within a minute of its start');
-    this.#isTold = true;
+    this.#isReported = true;
     child.kill('SIGKILL');
     return false;
   }
@@ -155,7 +155,7 @@ class Target implements HostileTarget {
   async stop(signal: 'SIGTERM' | 'SIGKILL'): Promise<void> {
     const child = this.#child;
     this.#isUp = false;
-    this.#isTold = true;
+    this.#isReported = true;
     if (child === undefined || isOver(child)) return;
     const exited = once(child, 'exit');
     child.kill(signal);
@@ -206,8 +206,8 @@ class Target implements HostileTarget {
 
   #exited(how: string): void {
     this.#isUp = false;
-    if (this.#isTold) return;
-    this.#isTold = true;
+    if (this.#isReported) return;
+    this.#isReported = true;
     this.#hasEnded = true;
     this.#options.ended(`${how}: …${readFileSync(this.logFile, 'utf8').slice(-1500)}`);
   }

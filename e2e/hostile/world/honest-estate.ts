@@ -50,8 +50,8 @@ const NANOS = 1_000_000_000n;
 const SHARED = ['honest-a', 'honest-b'] as const;
 /** The tenant cluster whose pods come and go. */
 export const BUSY = 'honest-busy';
-const OWN_NODES = ['honest-nodes', 'honest-pods'] as const;
-export const OWN_APIS: readonly string[] = OWN_NODES;
+const PRIVATE_NODES = ['honest-nodes', 'honest-pods'] as const;
+export const OWN_APIS: readonly string[] = PRIVATE_NODES;
 /** Who pays beforehand, and what its balance counts. */
 export const PREPAID = { name: SHARED[0], metric: 'tenant_cpu_core_hours' } as const;
 /** A tenant of the hostile party, which may look at its own usage. */
@@ -60,7 +60,7 @@ export const HOSTILE_READER = 'hostile-reader';
 /** Who is given a namespace, and would like to pay for nothing in it. */
 export const FORGER = 'forger';
 
-const whole = (amount: number): bigint => BigInt(amount) * NANOS;
+const complete = (amount: number): bigint => BigInt(amount) * NANOS;
 
 /** The id of the tenant cluster of a name, which is also who pays. */
 export function tenantOf(name: string): string {
@@ -181,12 +181,12 @@ function sharedTenant(name: string, bornAt: number): Estate {
       put('/api/v1/~/services/front', loadBalancer(bornAt, labels)),
     ],
     charges: [
-      { tenant, metric: 'tenant_instance_hours', nanosPerHour: whole(1) },
+      { tenant, metric: 'tenant_instance_hours', nanosPerHour: complete(1) },
       { tenant, metric: 'tenant_cpu_core_hours', nanosPerHour: 6_500_000_000n },
-      { tenant, metric: 'tenant_memory_gb_hours', nanosPerHour: whole(25) },
-      { tenant, metric: 'tenant_gpu_hours', nanosPerHour: whole(3) },
-      { tenant, metric: 'tenant_storage_gb_hours', nanosPerHour: whole(40) },
-      { tenant, metric: 'tenant_lb_hours', nanosPerHour: whole(1) },
+      { tenant, metric: 'tenant_memory_gb_hours', nanosPerHour: complete(25) },
+      { tenant, metric: 'tenant_gpu_hours', nanosPerHour: complete(3) },
+      { tenant, metric: 'tenant_storage_gb_hours', nanosPerHour: complete(40) },
+      { tenant, metric: 'tenant_lb_hours', nanosPerHour: complete(1) },
     ],
   };
 }
@@ -204,7 +204,7 @@ function busyTenant(bornAt: number): Estate {
   return {
     tenants: [tenant],
     puts: [...tenantCluster(BUSY, bornAt), override(BUSY, { meterByNamespace: true })],
-    charges: [{ tenant, metric: 'tenant_instance_hours', nanosPerHour: whole(1) }],
+    charges: [{ tenant, metric: 'tenant_instance_hours', nanosPerHour: complete(1) }],
   };
 }
 
@@ -215,7 +215,7 @@ function forgerTenant(bornAt: number): Estate {
   const charge = (metric: string, amount: number): Charge => ({
     tenant: FORGER,
     metric,
-    nanosPerHour: whole(amount),
+    nanosPerHour: complete(amount),
   });
   return {
     tenants: [FORGER],
@@ -281,7 +281,7 @@ export function job(
     put: { api: HOST, path: `/api/v1/namespaces/${BUSY}/pods/${namespace}`, object },
     charges: [
       charge('tenant_cpu_core_hours', 3_600_000_000n),
-      charge('tenant_memory_gb_hours', whole(36)),
+      charge('tenant_memory_gb_hours', complete(36)),
     ],
   };
 }
@@ -297,7 +297,7 @@ function ownTenant({ name, server, authority, token }: OwnApi, bornAt: number): 
   const charge = (metric: string, amount: number): Charge => ({
     tenant,
     metric,
-    nanosPerHour: whole(amount),
+    nanosPerHour: complete(amount),
   });
   return {
     tenants: [tenant],

@@ -13,6 +13,6 @@ test('a client dates its own objects, which no API server would let it', () => {
   expect(made['uid']).toBe('uid-pods-a-b');
   expect(made['labels']).toEqual({ a: 'b' });
   const changed = store.put(place, asClientsSend({ metadata, spec: { nodeName: 'n' } }));
-  const kept = changed['metadata'] as Readonly<Record<string, string>>;
-  expect(kept['creationTimestamp']).toBe(made['creationTimestamp']);
+  const stored = changed['metadata'] as Readonly<Record<string, string>>;
+  expect(stored['creationTimestamp']).toBe(made['creationTimestamp']);
 });

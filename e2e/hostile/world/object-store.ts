@@ -19,7 +19,7 @@ export interface StoreChange {
 type Follower = (change: StoreChange) => void;
 
 /** Watches are told what came within this many changes; older ones begin anew. */
-const KEPT = 5_000;
+const STORED = 5_000;
 
 /** `undefined` for what is no path of an API. */
 export function placeOf(path: string): Place | undefined {
@@ -73,7 +73,7 @@ export class ObjectStore {
     };
     const stored = { ...object, metadata };
     held.set(key, stored);
-    this.#tell(collection, before === undefined ? 'ADDED' : 'MODIFIED', stored);
+    this.#report(collection, before === undefined ? 'ADDED' : 'MODIFIED', stored);
     return stored;
   }
 
@@ -85,7 +85,7 @@ export class ObjectStore {
     this.#version += 1;
     this.#collections.get(collection)?.delete(key);
     const metadata = { ...recordOf(before['metadata']), resourceVersion: String(this.#version) };
-    this.#tell(collection, 'DELETED', { ...before, metadata });
+    this.#report(collection, 'DELETED', { ...before, metadata });
   }
 
   /** Everything of a namespace, and the namespace. */
@@ -106,7 +106,7 @@ export class ObjectStore {
   follow(collection: string, version: number, follower: Follower): (() => void) | undefined {
     const changes = this.#changes.get(collection) ?? [];
     const [oldest] = changes;
-    if (changes.length >= KEPT && oldest !== undefined && oldest.version > version + 1) {
+    if (changes.length >= STORED && oldest !== undefined && oldest.version > version + 1) {
       return undefined;
     }
     for (const change of changes) if (change.version > version) follower(change);
@@ -116,12 +116,12 @@ export class ObjectStore {
     return () => void followers.delete(follower);
   }
 
-  #tell(collection: string, type: StoreChange['type'], object: RawObject): void {
+  #report(collection: string, type: StoreChange['type'], object: RawObject): void {
     const change = { type, version: this.#version, object };
     const changes = this.#changes.get(collection) ?? [];
     this.#changes.set(collection, changes);
     changes.push(change);
-    if (changes.length > 2 * KEPT) changes.splice(0, KEPT);
+    if (changes.length > 2 * STORED) changes.splice(0, STORED);
     for (const follower of this.#followers.get(collection) ?? []) follower(change);
   }
 }

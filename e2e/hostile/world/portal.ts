@@ -44,7 +44,7 @@ export function signToken(key: string, wishes: TokenWishes): Promise<string> {
   const der = createPublicKey(privateKey).export({ type: 'spki', format: 'der' });
   const kid = hash('sha256', der, 'base64url').slice(0, 16);
   const issued = Math.floor(Date.now() / 1000) + issuedIn;
-  const said = {
+  const stated = {
     iss: `meterfeed:${JSON.stringify([IDENTITY.REGION, IDENTITY.CLUSTER_NAME])}`,
     aud: 'meterfeed-portal',
     sub: tenant,
@@ -54,7 +54,7 @@ export function signToken(key: string, wishes: TokenWishes): Promise<string> {
     series: '',
     ...claims,
   };
-  return new SignJWT(said).setProtectedHeader({ alg: 'EdDSA', kid, typ: 'JWT' }).sign(privateKey);
+  return new SignJWT(stated).setProtectedHeader({ alg: 'EdDSA', kid, typ: 'JWT' }).sign(privateKey);
 }
 
 /** Tokens of a tenant that must not be good, by the reason; the operator has to be told of the one that is revoked. */

@@ -69,7 +69,7 @@ export async function reportMeter(
     /** Undefined before tenant clusters are known. */
     readonly clusters: () => readonly TenantCluster[] | undefined;
     /** Grows with every round of discovery that may have changed tenants. */
-    readonly rounds: () => number;
+    readonly discoveryPasses: () => number;
     /** Accepts departures of tenants, which a hub reads then; called before each report. */
     readonly acceptDepartures?: (() => Promise<void>) | undefined;
     readonly clock: Clock;
@@ -86,7 +86,7 @@ export async function reportMeter(
     await options.acceptDepartures?.();
     stored ??= await readClusterTexts(ledger);
     const clusters = options.clusters();
-    const revision = `${startedAt}/${options.rounds()}`;
+    const revision = `${startedAt}/${options.discoveryPasses()}`;
     const report: MeterReport = { ...options.report(), beat: beat + 1, revision };
     const outcome = await ledger.writeRecords([
       ...(clusters === undefined ? [] : clusterChanges(stored, clusters)),

@@ -31,7 +31,7 @@ function memoryRecords() {
 
 /** A billing system that writes down what it is asked. */
 function world(answer: ProvisionOutcome = { kind: 'done' }) {
-  const asked: string[] = [];
+  const requested: string[] = [];
   const destination: Destination = {
     name: 'lago',
     type: 'lago',
@@ -40,25 +40,25 @@ function world(answer: ProvisionOutcome = { kind: 'done' }) {
     bootstrap: async () => ({ kind: 'done' }),
     customers: {
       provision: async ({ id, billableFrom = 0 }) => {
-        asked.push(`provision ${id} from ${(billableFrom - START) / 3_600_000}`);
+        requested.push(`provision ${id} from ${(billableFrom - START) / 3_600_000}`);
         return answer;
       },
       offboard: async ({ id }) => {
-        asked.push(`offboard ${id}`);
+        requested.push(`offboard ${id}`);
         return { kind: 'done' };
       },
     },
     close: async () => undefined,
     send: async (events) => events.map(() => ({ kind: 'delivered' })),
     verify: async (events, _signal, bucket) => {
-      asked.push(`verify ${events.length} by sums: ${bucket !== undefined}`);
+      requested.push(`verify ${events.length} by sums: ${bucket !== undefined}`);
       return { kind: 'verified', known: new Set() };
     },
   };
   const { rows, records } = memoryRecords();
   const customers = new Customers(records, () => true);
   const at = (stream: string) => oneCustomer(destination, stream, customers);
-  return { asked, rows, destination, berlin: at('berlin'), paris: at('paris') };
+  return { asked: requested, rows, destination, berlin: at('berlin'), paris: at('paris') };
 }
 
 const acme = (change: Partial<Tenant> = {}): Tenant =>
@@ -66,28 +66,28 @@ const acme = (change: Partial<Tenant> = {}): Tenant =>
 
 describe('a tenant in two clusters', () => {
   test('is made once, and found made by the other stream, also where both come at the same time', async () => {
-    const { asked, berlin, paris } = world();
+    const { asked: requested, berlin, paris } = world();
     const outcomes = await Promise.all([
       berlin.customers?.provision(acme(), NEVER),
       paris.customers?.provision(acme(), NEVER),
     ]);
     expect(outcomes).toEqual([{ kind: 'done' }, { kind: 'done' }]);
-    expect(asked).toEqual(['provision acme from 0']);
+    expect(requested).toEqual(['provision acme from 0']);
   });
 
   test('is asked for again by a stream that has asked before: it may be gone over there', async () => {
-    const { asked, berlin } = world();
+    const { asked: requested, berlin } = world();
     await berlin.customers?.provision(acme(), NEVER);
     await berlin.customers?.provision(acme(), NEVER);
-    expect(asked).toHaveLength(2);
+    expect(requested).toHaveLength(2);
   });
 
   test('is billable from the earliest usage of either, and never from a later one again', async () => {
-    const { asked, berlin, paris } = world();
+    const { asked: requested, berlin, paris } = world();
     await berlin.customers?.provision(acme(), NEVER);
     await paris.customers?.provision(acme({ billableFrom: START - 3_600_000 }), NEVER);
     await berlin.customers?.provision(acme(), NEVER);
-    expect(asked).toEqual([
+    expect(requested).toEqual([
       'provision acme from 0',
       'provision acme from -1',
       'provision acme from -1',
@@ -95,34 +95,39 @@ describe('a tenant in two clusters', () => {
   });
 
   test('that could not be made is tried by each, and is on record of neither', async () => {
-    const { asked, rows, berlin, paris } = world({ kind: 'rejected', reason: 'no email' });
+    const {
+      asked: requested,
+      rows,
+      berlin,
+      paris,
+    } = world({ kind: 'rejected', reason: 'no email' });
     await berlin.customers?.provision(acme(), NEVER);
     expect(await paris.customers?.provision(acme(), NEVER)).toMatchObject({ kind: 'rejected' });
-    expect(asked).toHaveLength(2);
+    expect(requested).toHaveLength(2);
     expect(rows.size).toBe(0);
   });
 
   test('stays a customer until it has left both, and then ends once', async () => {
-    const { asked, rows, berlin, paris } = world();
+    const { asked: requested, rows, berlin, paris } = world();
     await berlin.customers?.provision(acme(), NEVER);
     await paris.customers?.provision(acme(), NEVER);
     expect(await berlin.customers?.offboard(acme(), NEVER)).toEqual({ kind: 'done' });
     expect(await berlin.customers?.offboard(acme(), NEVER)).toEqual({ kind: 'done' });
-    expect(asked).toEqual(['provision acme from 0']);
+    expect(requested).toEqual(['provision acme from 0']);
     await paris.customers?.offboard(acme(), NEVER);
-    expect(asked).toEqual(['provision acme from 0', 'offboard acme']);
+    expect(requested).toEqual(['provision acme from 0', 'offboard acme']);
     expect(rows.size).toBe(0);
   });
 
   test('is not asked about by sums, in which the other cluster’s usage would pass for what was sent', async () => {
-    const { asked, berlin } = world();
+    const { asked: requested, berlin } = world();
     await berlin.verify?.([], NEVER, []);
-    expect(asked).toEqual(['verify 0 by sums: false']);
+    expect(requested).toEqual(['verify 0 by sums: false']);
   });
 });
 
 test('a database that does not answer makes a customer wait, and nobody guess', async () => {
-  const { asked, destination } = world();
+  const { asked: requested, destination } = world();
   const failing = async () => {
     throw new Error('connection refused');
   };
@@ -132,11 +137,11 @@ test('a database that does not answer makes a customer wait, and nobody guess', 
     kind: 'retry',
     reason: 'shared customers: connection refused',
   });
-  expect(asked).toEqual([]);
+  expect(requested).toEqual([]);
 });
 
 test('a process that was frozen makes no customer once another one may lead', async () => {
-  const { asked, rows, destination } = world();
+  const { asked: requested, rows, destination } = world();
   let mayWork = true;
   const customers = new Customers(memoryRecords().records, () => mayWork);
   const berlin = oneCustomer(destination, 'berlin', customers);
@@ -145,13 +150,13 @@ test('a process that was frozen makes no customer once another one may lead', as
     kind: 'retry',
     reason: expect.stringContaining('another process'),
   });
-  expect([asked, rows.size]).toEqual([[], 0]);
+  expect([requested, rows.size]).toEqual([[], 0]);
   mayWork = true;
   expect(await berlin.customers?.provision(acme(), NEVER)).toEqual({ kind: 'done' });
 });
 
 test('a customer whose record could not be written is made again by whoever asks next', async () => {
-  const { asked, destination } = world();
+  const { asked: requested, destination } = world();
   const { rows, records } = memoryRecords();
   let fails = true;
   const customers = new Customers(
@@ -168,7 +173,7 @@ test('a customer whose record could not be written is made again by whoever asks
   expect(await at('berlin').customers?.provision(acme(), NEVER)).toMatchObject({ kind: 'retry' });
   fails = false;
   await at('paris').customers?.provision(acme(), NEVER);
-  expect(asked).toHaveLength(2);
+  expect(requested).toHaveLength(2);
   expect(rows.get('lago/acme')?.streams).toEqual(['paris']);
 });
 

@@ -11,7 +11,7 @@ import type { UsageEvent } from '../../model/event.ts';
 import { override } from '../../model/override.ts';
 import type { Tenant } from '../../model/tenant.ts';
 
-const NOT_ASKED: VerifyOutcome = { kind: 'retry', reason: 'it cannot be asked' };
+const NOT_REQUESTED: VerifyOutcome = { kind: 'retry', reason: 'it cannot be asked' };
 
 /** In place of a tenant where what all of them need is made. */
 const NOBODY = '';
@@ -50,7 +50,7 @@ export function oneCustomer(
     // What it has in sum is of all streams, and one stream's ledger cannot say what of it is whose.
     ...(destination.verify !== undefined && {
       verify: async (events: readonly UsageEvent[], signal: AbortSignal) =>
-        (await destination.verify?.(events, signal)) ?? NOT_ASKED,
+        (await destination.verify?.(events, signal)) ?? NOT_REQUESTED,
     }),
     customers: own && {
       provision: (tenant, signal) =>

@@ -26,7 +26,7 @@ const PROMETHEUS_GAP_PREFIX = 'prometheus/gap/';
 /** Of the hub: when a tenant left, by tenant, for departures that are acknowledged. */
 const ACKNOWLEDGED_PREFIX = 'hub/departed/';
 /** Between two looks. */
-const ROUND_MS = 2_000;
+const PASS_MS = 2_000;
 /** Reports of windows that are read anew, of the newest hours. */
 const HOUR_MS = 3_600_000;
 
@@ -115,12 +115,12 @@ export class StreamWatch {
   /** Rounds until the signal is aborted. Never rejects. */
   async run(signal: AbortSignal): Promise<void> {
     const { clock, logger } = this.#options;
-    let said = '';
+    let stated = '';
     while (!signal.aborted) {
       const problem = await this.round().then(() => '', errorText);
-      if (problem !== '' && problem !== said) logger.warn(`[fleet] ${problem}`);
-      said = problem;
-      await clock.sleep(ROUND_MS, signal).catch(() => undefined);
+      if (problem !== '' && problem !== stated) logger.warn(`[fleet] ${problem}`);
+      stated = problem;
+      await clock.sleep(PASS_MS, signal).catch(() => undefined);
     }
   }
 

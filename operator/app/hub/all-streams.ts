@@ -110,7 +110,7 @@ export function allDestinationsView(streams: Streams): DestinationsView {
     moveCursor: async () => ({ kind: 'unknown-destination' }),
     reconcile: async () => ({ kind: 'unknown-destination' }),
     comparePrices: async () => ({ kind: 'unknown-destination' }),
-    correctionOutlook: async () => undefined,
+    predictCorrection: async () => undefined,
   };
 }
 
@@ -126,7 +126,7 @@ export function destinationsOfAll(
     for (const status of destinations.list()) {
       const own = {
         ...status,
-        ...(status.held !== undefined && { held: `${name.source}: ${status.held}` }),
+        ...(status.blocked !== undefined && { blocked: `${name.source}: ${status.blocked}` }),
         ...(status.lastError !== undefined && { lastError: `${name.source}: ${status.lastError}` }),
       };
       const before = found.get(status.name);

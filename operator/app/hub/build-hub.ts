@@ -10,8 +10,8 @@ import type { Connection } from '../../kubernetes/connection.ts';
 import { createReflectorMetrics, createWorkQueueMetrics } from '../../kubernetes/metrics.ts';
 import type { LeaderContext } from '../build-context.ts';
 import { CustomResources } from '../custom-resources.ts';
-import { httpPart, labelParts, reachOut } from '../leader-parts.ts';
-import type { Part } from '../parts.ts';
+import { httpPart, labelParts, reachOut } from '../leader-components.ts';
+import type { Component } from '../components.ts';
 import { destinationCursors } from '../stream.ts';
 import { billingView } from '../views.ts';
 import { allDestinationsView, metersOfAll } from './all-streams.ts';
@@ -34,7 +34,7 @@ export interface HubOptions extends LeaderContext {
 const ANSWERS_MS = 30_000;
 
 /** Builds the hub of a process that leads: streams without a meter (docs/how-to/fleet.md). */
-export async function buildHub(options: HubOptions): Promise<readonly Part[]> {
+export async function buildHub(options: HubOptions): Promise<readonly Component[]> {
   const { databases, epoch, mayAct, stopping } = options;
   const [{ database, lease }] = databases;
   const registry = new FleetRegistry(options.registry);
@@ -77,7 +77,7 @@ export async function buildHub(options: HubOptions): Promise<readonly Part[]> {
     },
   });
   return [
-    ...reached.parts,
+    ...reached.components,
     http,
     ...controllers.parts,
     { name: 'streams', run: (signal) => streams.run(epoch, signal) },
@@ -112,7 +112,7 @@ function buildControllers(
     }),
   );
   let known = false;
-  const part: Part = {
+  const part: Component = {
     name: 'destinations',
     run: async (signal) => {
       const learn = async (): Promise<void> => {
@@ -141,13 +141,13 @@ function readinessOf({
   readonly streams: HubStreams;
   readonly known: boolean;
 }): readonly ReadinessCheck[] {
-  const asked = streams.ready();
+  const requested = streams.ready();
   return [
     { name: 'running', ok: running, detail: running ? 'yes' : 'stopping' },
     {
       name: 'streams',
-      ok: asked,
-      detail: asked ? `${streams.list().length} are read` : 'the databases are being asked',
+      ok: requested,
+      detail: requested ? `${streams.list().length} are read` : 'the databases are being asked',
     },
     {
       name: 'destinations',

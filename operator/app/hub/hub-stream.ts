@@ -18,7 +18,7 @@ import { SumsStore } from '../../billing/usage/sums-store.ts';
 import { LedgerTotals } from '../../billing/usage/usage-totals.ts';
 import type { StreamContext } from '../build-context.ts';
 import { type KnownMeter, recordedMeter } from '../known-meter.ts';
-import { type Part, runParts } from '../parts.ts';
+import { type Component, runParts } from '../components.ts';
 import { Stream, type StreamSource } from '../stream.ts';
 import { destinationsView, streamViews } from '../views.ts';
 import { streamCatalog } from './stream-catalog.ts';
@@ -45,7 +45,7 @@ interface AllStreams {
   /** A tenant as all streams together have it; undefined where none knows it. */
   readonly merged: (tenant: string) => Tenant | undefined;
   /** Resolves when the streams that there are have been opened, or the signal is aborted. */
-  readonly allAsked: (signal: AbortSignal) => Promise<void>;
+  readonly allQueried: (signal: AbortSignal) => Promise<void>;
 }
 
 const STATES_MS = 30_000;
@@ -125,7 +125,7 @@ export class HubStream extends Stream implements ServedStream {
   /** Works until the signal is aborted, then closes the ledger. */
   async run(signal: AbortSignal): Promise<void> {
     const { clock, logger } = this.#hub;
-    const parts: readonly Part[] = [
+    const parts: readonly Component[] = [
       { name: 'records', run: (ending) => this.watch.run(ending) },
       { name: 'states', run: (ending) => this.#followStates(ending) },
       { name: 'delivery', run: (ending) => this.#feedWhenKnown(ending) },
@@ -169,7 +169,7 @@ export class HubStream extends Stream implements ServedStream {
   async #feedWhenKnown(signal: AbortSignal): Promise<void> {
     try {
       await this.#hub.customResources.ready(signal);
-      await this.#all.allAsked(signal);
+      await this.#all.allQueried(signal);
     } catch (error) {
       if (signal.aborted) return;
       throw error;
@@ -259,8 +259,8 @@ function originOf(
     departures: () => (isMeter() ? watch.departures() : []),
     // Each is asked for durably before the departure is acknowledged.
     depart: async (departure, delivery) => {
-      const asked = await delivery.offboard(departure.tenant);
-      return asked.kind === 'failed' ? asked : watch.acknowledge(departure);
+      const requested = await delivery.offboard(departure.tenant);
+      return requested.kind === 'failed' ? requested : watch.acknowledge(departure);
     },
   };
 }

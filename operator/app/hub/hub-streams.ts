@@ -1,5 +1,5 @@
 import { translatePriceBook } from '../../controllers/price-book-settings.ts';
-import { keptSpecs } from '../../controllers/kept-price-books.ts';
+import { storedSpecs } from '../../controllers/stored-price-books.ts';
 import { mergeTenants } from '../fleet/one-customer.ts';
 import type { FleetStreamView } from '../../http/views.ts';
 import type { FleetDatabase, StreamName } from '../../ledger/fleet.ts';
@@ -19,7 +19,7 @@ export interface HubDatabase {
 /** The first decides who answers. */
 export type HubDatabases = readonly [HubDatabase, ...HubDatabase[]];
 
-const LOOK_MS = 5_000;
+const POLL_MS = 5_000;
 /** While databases are still being asked. */
 const SOON_MS = 100;
 
@@ -29,7 +29,7 @@ export class HubStreams {
   readonly #context: HubContext;
   readonly #registry: FleetRegistry;
   /** Where streams have been looked for. */
-  readonly #asked = new Set<HubDatabase>();
+  readonly #requested = new Set<HubDatabase>();
   #running: readonly {
     readonly stream: HubStream;
     readonly place: HubDatabase;
@@ -82,12 +82,12 @@ export class HubStreams {
 
   /** Every database has been asked, and each of its streams that can be read here is. */
   ready(): boolean {
-    return this.#areAsked(this.#databases);
+    return this.#areRequested(this.#databases);
   }
 
   /** Resolves when that is so, or the signal is aborted. */
-  readonly allAsked = (signal: AbortSignal): Promise<void> =>
-    this.#untilAsked(this.#databases, signal);
+  readonly allQueried = (signal: AbortSignal): Promise<void> =>
+    this.#untilRequested(this.#databases, signal);
 
   /** Price books of all streams have been read. */
   pricesKnown(): boolean {
@@ -113,7 +113,7 @@ export class HubStreams {
   async #serve(place: HubDatabase, epoch: number, signal: AbortSignal): Promise<void> {
     const { clock } = this.#context;
     // Of two streams with one REGION that of the earlier database counts.
-    await this.#untilAsked(this.#databases.slice(0, this.#databases.indexOf(place)), signal);
+    await this.#untilRequested(this.#databases.slice(0, this.#databases.indexOf(place)), signal);
     while (!signal.aborted) {
       for (const name of await this.#listOf(place.database)) {
         if (signal.aborted) break;
@@ -122,20 +122,22 @@ export class HubStreams {
         );
         if (!isRunning) await this.#open(place, name, { epoch, signal });
       }
-      this.#asked.add(place);
-      await clock.sleep(LOOK_MS, signal).catch(() => undefined);
+      this.#requested.add(place);
+      await clock.sleep(POLL_MS, signal).catch(() => undefined);
     }
     const own = this.#running.filter((one) => one.place === place);
     await Promise.all(own.map(({ ended }) => ended));
-    this.#asked.delete(place);
+    this.#requested.delete(place);
   }
 
-  #areAsked(databases: readonly HubDatabase[]): boolean {
-    return databases.every((place) => this.#asked.has(place) || this.#notLed(place) !== undefined);
+  #areRequested(databases: readonly HubDatabase[]): boolean {
+    return databases.every(
+      (place) => this.#requested.has(place) || this.#notLed(place) !== undefined,
+    );
   }
 
-  async #untilAsked(databases: readonly HubDatabase[], signal: AbortSignal): Promise<void> {
-    while (!signal.aborted && !this.#areAsked(databases)) {
+  async #untilRequested(databases: readonly HubDatabase[], signal: AbortSignal): Promise<void> {
+    while (!signal.aborted && !this.#areRequested(databases)) {
       await this.#context.clock.sleep(SOON_MS, signal).catch(() => undefined);
     }
   }
@@ -152,10 +154,10 @@ export class HubStreams {
 
   async #followPrices(signal: AbortSignal): Promise<void> {
     const { clock } = this.#context;
-    await this.allAsked(signal);
+    await this.allQueried(signal);
     while (!signal.aborted) {
       await this.#readPrices();
-      await clock.sleep(LOOK_MS, signal).catch(() => undefined);
+      await clock.sleep(POLL_MS, signal).catch(() => undefined);
     }
   }
 
@@ -248,7 +250,7 @@ export class HubStreams {
     const wanted = new Map<string, Parameters<typeof translatePriceBook>[1]>();
     try {
       for (const { ledger } of this.list()) {
-        for (const [name, spec] of await keptSpecs(ledger)) {
+        for (const [name, spec] of await storedSpecs(ledger)) {
           if (!wanted.has(name)) wanted.set(name, spec);
         }
       }

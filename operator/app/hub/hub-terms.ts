@@ -5,7 +5,7 @@ import type { LeaderLabel } from '../../kubernetes/leader-label.ts';
 import { createFleetDatabase } from '../../ledger/postgres/fleet-database.ts';
 import { HubLease } from '../../ledger/postgres/hub-lease.ts';
 import { errorText } from '../../model/error-text.ts';
-import { inTime } from '../parts.ts';
+import { inTime } from '../components.ts';
 import type { LeadersWork, StandbyContext, TermEnd, Terms } from '../terms.ts';
 import type { HubDatabase, HubDatabases } from './hub-streams.ts';
 

@@ -8,7 +8,7 @@ const NO_METRICS: OwnMetrics = { customMetrics: [], measuredMetrics: [] };
 /** The catalogue of a stream, as its meter tells of it; the collector's metrics alone until it does. */
 export function streamCatalog(report: () => OwnMetrics | undefined): () => Catalog {
   let made: { readonly by: string; readonly catalog: Catalog } | undefined;
-  let told: { readonly metrics: OwnMetrics; readonly catalog: Catalog } | undefined;
+  let reported: { readonly metrics: OwnMetrics; readonly catalog: Catalog } | undefined;
   const catalogOf = ({ customMetrics, measuredMetrics }: OwnMetrics): Catalog => {
     const by = JSON.stringify([customMetrics, measuredMetrics]);
     if (made?.by === by) return made.catalog;
@@ -21,8 +21,8 @@ export function streamCatalog(report: () => OwnMetrics | undefined): () => Catal
   return () => {
     const metrics = report() ?? NO_METRICS;
     // It is asked for every event.
-    if (told?.metrics !== metrics) told = { metrics, catalog: catalogOf(metrics) };
-    return told.catalog;
+    if (reported?.metrics !== metrics) reported = { metrics, catalog: catalogOf(metrics) };
+    return reported.catalog;
   };
 }
 

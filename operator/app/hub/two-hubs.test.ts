@@ -70,17 +70,17 @@ async function startWorld() {
       signalProcess(pid, 'SIGCONT');
       await hub.stop();
     });
-    const ask = (path: string) => fetch(`${address}${path}`);
-    const leads = async (): Promise<boolean> => (await ask('/leaderz')).ok;
+    const query = (path: string) => fetch(`${address}${path}`);
+    const leads = async (): Promise<boolean> => (await query('/leaderz')).ok;
     /** Events that are delivered, and durably on record as such. */
     const cursor = async (): Promise<unknown> => {
-      const status: unknown = await (await ask('/api/v1/status')).json();
+      const status: unknown = await (await query('/api/v1/status')).json();
       return isRecord(status) && Array.isArray(status['destinations'])
         ? status['destinations'][0]?.cursor
         : undefined;
     };
     const signal = (name: NodeJS.Signals) => signalProcess(pid, name);
-    return { ask, leads, cursor, signal, stop: () => hub.stop() };
+    return { ask: query, leads, cursor, signal, stop: () => hub.stop() };
   };
   return { database, record, recorded, delivered, start };
 }

@@ -47,7 +47,7 @@ export interface BudgetWorld extends AsyncDisposable {
   /** What the API server answers when the tenant's syncer tries to make a pod; nothing is kept of it. */
   tryPod(): Promise<number>;
   /** What was told of the budget, sorted. */
-  told(): Promise<readonly string[]>;
+  notices(): Promise<readonly string[]>;
   stop(): Promise<void>;
   start(): Promise<void>;
   /** What the TenantOverride's status says; undefined while it says nothing. */
@@ -156,8 +156,8 @@ export async function startBudgetWorld(
     },
     runPod: (name) => runPod(host, { namespace, name, now: clock.now() }),
     tryPod: async () => (await syncer.tryPod(namespace, synced(NAME))).status,
-    told: async () => {
-      const { items } = (await host.call('GET', EVENTS)) as { items: readonly ToldEvent[] };
+    notices: async () => {
+      const { items } = (await host.call('GET', EVENTS)) as { items: readonly ReportedEvent[] };
       return items
         .filter(({ reason, regarding }) => {
           return reason === 'BudgetThresholdReached' && regarding.name === namespace;
@@ -179,7 +179,7 @@ export async function startBudgetWorld(
   };
 }
 
-interface ToldEvent {
+interface ReportedEvent {
   readonly reason: string;
   readonly note: string;
   readonly regarding: { readonly name: string };

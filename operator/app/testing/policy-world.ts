@@ -82,7 +82,7 @@ export async function startPolicyWorld(
   await host.installCRDs(PLATFORM_CRD);
   const namespace = await host.createNamespace('operator');
   await createTenants(host, tenantApi.kubeconfig);
-  await createOwnNode(tenantApi);
+  await createPrivateNode(tenantApi);
   const prometheus = await Promise.all([0, 1, 2].map(() => startFakePrometheus()));
   const port = await stablePort(join(directory, 'port'), 18_080);
   const address = `http://127.0.0.1:${port}`;
@@ -332,7 +332,7 @@ async function createTenants(host: TestCluster, ownKubeconfig: string): Promise<
 }
 
 /** Two nodes of `own`, with a pod in each of two namespaces on the larger. */
-async function createOwnNode(api: TestCluster): Promise<void> {
+async function createPrivateNode(api: TestCluster): Promise<void> {
   const labels = { 'karpenter.sh/capacity-type': 'spot' };
   await addNode(api, 'node-1', { labels, capacity: { cpu: '8', memory: '16Gi', pods: '10' } });
   await addNode(api, 'node-2', { labels, capacity: { cpu: '4', memory: '8Gi', pods: '10' } });

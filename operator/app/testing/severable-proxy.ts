@@ -6,7 +6,7 @@ export interface SeverableProxy {
   readonly kubeconfig: string;
   /** Ends every connection, and refuses new ones. */
   cut(): Promise<void>;
-  mend(): Promise<void>;
+  restore(): Promise<void>;
 }
 
 /** Passes bytes on, so that certificates stay those of the API server. */
@@ -40,7 +40,7 @@ export async function severableProxy(kubeconfig: string): Promise<SeverableProxy
       for (const socket of sockets) socket.destroy();
       await new Promise((resolve) => closing?.close(resolve));
     },
-    mend: async () => {
+    restore: async () => {
       await listen(own);
     },
   };

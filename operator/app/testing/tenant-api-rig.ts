@@ -58,7 +58,7 @@ function quietSource<T extends Projected>(plural: string, objects: readonly T[] 
 export function handAccess(clusters: () => readonly TenantCluster[]) {
   const connections = new Map<string, Connection>();
   const listeners = new Set<() => void>();
-  const tell = (): void => {
+  const report = (): void => {
     for (const listener of listeners) listener();
   };
   const access: Pick<TenantApiAccess, 'list' | 'missing' | 'subscribe'> = {
@@ -82,12 +82,12 @@ export function handAccess(clusters: () => readonly TenantCluster[]) {
     access,
     give: (id: string, kubeconfig: string) => {
       connections.set(id, connectWith(kubeconfig));
-      tell();
+      report();
     },
     withdraw: (id: string) => {
       void connections.get(id)?.close();
       connections.delete(id);
-      tell();
+      report();
     },
     close: async () => {
       await Promise.all([...connections.values()].map((connection) => connection.close()));

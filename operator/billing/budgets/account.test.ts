@@ -36,7 +36,7 @@ function accountOf({ book, counts, from, stored }: Omit<World, 'ongoing'>): Budg
   return account;
 }
 
-function wholeAccount(world: World): BudgetAccount {
+function completeAccount(world: World): BudgetAccount {
   const account = accountOf(world);
   account.setOngoing(world.ongoing ?? []);
   return account;
@@ -109,7 +109,7 @@ describe('the moment at which a level is reached', () => {
       fc.property(worlds, fc.integer({ min: 0, max: 110 }), (world, percent) => {
         const until = NOW + 120;
         const level = (naivelyUsed(world, until) * BigInt(percent)) / 100n + 1n;
-        const found = wholeAccount(world).reaches(level, NOW, until);
+        const found = completeAccount(world).reaches(level, NOW, until);
         expect(found).toBe(naivelyReached(world, level, NOW, until));
       }),
       { numRuns: 400 },
@@ -129,7 +129,7 @@ describe('the moment at which a level is reached', () => {
       fc.property(moments, ({ book, rate, level }) => {
         const ongoing = [{ usage: ONE_GPU, nanos: rate, windowMs: 1000, since: NOW }];
         const world: World = { book, counts: EUR, from: NOW - 1000, stored: [], ongoing };
-        const found = wholeAccount(world).reaches(level, NOW, NOW + 150);
+        const found = completeAccount(world).reaches(level, NOW, NOW + 150);
         expect(found).toBe(naivelyReached(world, level, NOW, NOW + 150));
       }),
       { numRuns: 300 },
@@ -139,7 +139,7 @@ describe('the moment at which a level is reached', () => {
   test('is another with every window', () => {
     fc.assert(
       fc.property(worlds, fc.array(worlds, { maxLength: 4 }), (world, others) => {
-        const account = wholeAccount(world);
+        const account = completeAccount(world);
         for (const { ongoing = [] } of [...others, world]) {
           account.setOngoing(ongoing);
           for (const moment of [NOW, NOW + 77]) {
@@ -154,7 +154,7 @@ describe('the moment at which a level is reached', () => {
     const stored: UsageItem[] = [];
     const book = bookOf([priceOf(GPU, flat(2.4))]);
     const ongoing = gpus(1n, '2026-11-21T09:00:00Z');
-    const account = wholeAccount({ book, counts: EUR, from: NOW, stored, ongoing });
+    const account = completeAccount({ book, counts: EUR, from: NOW, stored, ongoing });
     const reached = at('2026-11-21T10:00:00Z');
     const level = (24n * MONEY) / 10n;
     expect(account.reaches(level, NOW, NOW + 7_200_000)).toBe(reached);
@@ -168,7 +168,7 @@ describe('what the ledger has', () => {
     fc.assert(
       fc.property(worlds, (world) => {
         const { ongoing: _, ...settled } = world;
-        const account = wholeAccount(world);
+        const account = completeAccount(world);
         expect(account.used).toBe(naivelyUsed(settled, NOW));
         const late = itemOf({
           window_start: '2026-11-17T06:00:00Z',
@@ -241,7 +241,7 @@ describe('a forecast', () => {
     ];
     const book = bookOf([priceOf(GPU, flat(2), { rates })]);
     const ongoing = gpus(1n, '2026-11-21T23:00:00Z');
-    const account = wholeAccount({ book, counts: EUR, from: NOW, stored: [], ongoing });
+    const account = completeAccount({ book, counts: EUR, from: NOW, stored: [], ongoing });
     const now = at('2026-11-21T23:30:00Z');
     const far = at('2027-02-01T00:00:00Z');
     expect(account.forecast(2n * MONEY, now, far)).toBe(at('2026-11-22T00:00:00Z'));
@@ -253,7 +253,7 @@ describe('a forecast', () => {
     const book = bookOf([priceOf(GPU, flat(1, 10))]);
     const stored = [itemOf({ quantity: decimalFromNanos(10n * NANOS) })];
     const ongoing = gpus(1n, '2026-11-30T20:00:00Z');
-    const account = wholeAccount({ book, counts: EUR, from: NOW, stored, ongoing });
+    const account = completeAccount({ book, counts: EUR, from: NOW, stored, ongoing });
     const now = at('2026-11-30T20:00:00Z');
     const far = at('2026-12-31T00:00:00Z');
     expect(account.forecast(5n * MONEY, now, far)).toBe(at('2026-12-01T11:00:00Z'));

@@ -43,7 +43,7 @@ export class Credits {
   readonly #windowMs: () => number;
   readonly #clock: Pick<Clock, 'now'>;
   readonly #listeners = new Set<(tenant: string) => void>();
-  #turn: Promise<unknown> = Promise.resolve();
+  #slice: Promise<unknown> = Promise.resolve();
 
   constructor(
     ledger: Pick<Ledger, 'record' | 'records' | 'writeRecords'>,
@@ -57,8 +57,8 @@ export class Credits {
 
   /** Durably credits once for each key. Rejects where the ledger cannot be read. */
   add(request: CreditRequest): Promise<CreditOutcome> {
-    const mine = this.#turn.then(() => this.#add(request));
-    this.#turn = mine.catch(() => undefined);
+    const mine = this.#slice.then(() => this.#add(request));
+    this.#slice = mine.catch(() => undefined);
     return mine;
   }
 

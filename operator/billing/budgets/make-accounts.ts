@@ -23,7 +23,7 @@ export interface AccountSources {
 }
 
 /** A tenant's budget with what is used of it in the period that it is. */
-export interface KeptBudget extends GivenBudget {
+export interface StoredBudget extends GivenBudget {
   readonly account: BudgetAccount;
   readonly period: TimeRange;
   /** What a prepaid balance was credited with; absent of other budgets. */
@@ -34,7 +34,7 @@ export interface KeptBudget extends GivenBudget {
 
 /** Accounts of what the ledger has. */
 export interface MadeAccounts {
-  readonly kept: ReadonlyMap<string, KeptBudget>;
+  readonly stored: ReadonlyMap<string, StoredBudget>;
   /** The last event that all of them have. */
   readonly head: number;
   readonly pricesOf: PricesOf;
@@ -68,11 +68,11 @@ export async function makeAccounts(
   const made = await makeOthers(sources, { budgets: others, pricesOf, now }, signal);
   if (made === undefined) return undefined;
   await prepaid.follow(made.head);
-  const kept = new Map(made.kept);
+  const stored = new Map(made.stored);
   for (const [tenant, given] of balances) {
-    kept.set(tenant, prepaidAccount(prepaid, { tenant, given, pricesOf }));
+    stored.set(tenant, prepaidAccount(prepaid, { tenant, given, pricesOf }));
   }
-  return { kept, head: made.head, pricesOf };
+  return { stored, head: made.head, pricesOf };
 }
 
 function isPrepaid([, { budget }]: readonly [tenant: string, given: GivenBudget]): boolean {
@@ -87,7 +87,7 @@ export function prepaidAccount(
     given,
     pricesOf,
   }: { readonly tenant: string; readonly given: GivenBudget; readonly pricesOf: PricesOf },
-): KeptBudget {
+): StoredBudget {
   const { counts, period: kind } = given.budget;
   const book = prepaid.book(tenant, counts);
   const since = book?.since ?? Number.POSITIVE_INFINITY;
@@ -112,21 +112,21 @@ async function makeOthers(
   },
   signal: AbortSignal,
 ): Promise<Omit<MadeAccounts, 'pricesOf'> | undefined> {
-  const kept = new Map<string, Omit<KeptBudget, 'madeOf'>>();
+  const stored = new Map<string, Omit<StoredBudget, 'madeOf'>>();
   for (const [tenant, given] of budgets) {
     const { counts } = given.budget;
     const period = periodAt(given.budget.period, now, now);
     const account = new BudgetAccount({ tenant, counts, period, pricesOf });
-    kept.set(tenant, { ...given, period, account });
+    stored.set(tenant, { ...given, period, account });
   }
-  if (kept.size === 0) return { kept: new Map(), head: ledger.head() };
-  const begins = [...kept.values()].map(({ period }) => monthOf(period.from));
+  if (stored.size === 0) return { stored: new Map(), head: ledger.head() };
+  const begins = [...stored.values()].map(({ period }) => monthOf(period.from));
   const outcome = await totals()?.addTo(
-    { add: (item) => kept.get(item.tenant)?.account.add(item) ?? true },
+    { add: (item) => stored.get(item.tenant)?.account.add(item) ?? true },
     {
       // Whole days, so that all of it is of one moment of the ledger.
       range: { from: least(begins), to: nextDay(nextDay(now)) },
-      filter: ({ tenant, metric }) => kept.has(tenant) && isCharged(metric),
+      filter: ({ tenant, metric }) => stored.has(tenant) && isCharged(metric),
       hourly: false,
       signal,
     },
@@ -134,7 +134,7 @@ async function makeOthers(
   if (outcome?.kind !== 'added' || outcome.head === undefined) return undefined;
   const { head } = outcome;
   return {
-    kept: new Map([...kept].map(([tenant, one]) => [tenant, { ...one, madeOf: head }])),
+    stored: new Map([...stored].map(([tenant, one]) => [tenant, { ...one, madeOf: head }])),
     head,
   };
 }

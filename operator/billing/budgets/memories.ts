@@ -1,7 +1,7 @@
 import type { Ledger, RecordChange } from '../../ledger/ledger.ts';
 import { isRecord } from '../../model/is-record.ts';
 import { quote } from '../../model/quote.ts';
-import type { BudgetMemory } from './verdict.ts';
+import type { BudgetMemory } from './evaluate.ts';
 
 const PREFIX = 'budgets/state/';
 
@@ -44,7 +44,7 @@ type StoredMemory = Omit<BudgetMemory, 'from' | 'to'> &
 
 /** Only this module writes under the prefix, so a few fields tell a whole record from a damaged one. */
 function isMemory(value: unknown): value is StoredMemory {
-  const isWhole =
+  const isComplete =
     isRecord(value) && ['from', 'to', 'terms', 'crossed', 'state'].every((field) => field in value);
-  return isWhole && Array.isArray(value['crossed']);
+  return isComplete && Array.isArray(value['crossed']);
 }

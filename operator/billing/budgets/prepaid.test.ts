@@ -109,10 +109,10 @@ function failingLedger(horizon: () => number): Ledger & { mishap?: Step['kind'] 
 async function take(world: PrepaidWorld, ledger: ReturnType<typeof failingLedger>, step: Step) {
   if (step.kind === 'kill') await world.kill();
   else if (step.kind === 'pass') await world.clock.advance(step.ms);
-  else if (step.kind === 'round' || step.kind === 'save') await world.round(step.kind === 'save');
+  else if (step.kind === 'round' || step.kind === 'save') await world.pass(step.kind === 'save');
   else if (step.kind !== 'use') {
     ledger.mishap = step.kind;
-    await world.round(true).catch(() => undefined);
+    await world.pass(true).catch(() => undefined);
     delete ledger.mishap;
   }
 }
@@ -143,14 +143,14 @@ describe('what is used of a prepaid balance', () => {
           const world = await startPrepaidWorld(ledger, book, { counts: counted, now: NOW });
           await append(early, NOW);
           await world.credit('first', decimalFromNanos(1n));
-          await world.round();
+          await world.pass();
           for (const step of all) {
             if (step.kind === 'use') await append(step.usages, world.clock.now());
             else await take(world, ledger, step);
           }
-          await world.round(true);
+          await world.pass(true);
           await world.kill();
-          await world.round();
+          await world.pass();
           const naive = { book, counts: counted, from: SINCE, stored };
           expect(world.used()).toBe(naivelyUsed(naive, 0));
         },
@@ -164,13 +164,13 @@ describe('what is used of a prepaid balance', () => {
     const book = bookOf([priceOf(GPU, flat(2))]);
     const world = await startPrepaidWorld(ledger, book, { counts: EUR, now: NOW });
     await world.credit('first', decimalFromNanos(1n));
-    await world.round();
+    await world.pass();
     for (let day = 0; day < 800; day += 1) {
       await ledger.append({
         events: [usageOf(`d${day}`, { start: world.clock.now(), nanos: 1_000_000_000n })],
       });
       await world.clock.advance(DAY_MS);
-      await world.round(true);
+      await world.pass(true);
     }
     expect(world.used()).toBe(1600n * 10n ** 21n);
     const content = world.balances.book('acme', EUR)?.content;
@@ -189,7 +189,7 @@ describe('what is used of a prepaid balance', () => {
     let ledger = await open();
     const world = await startPrepaidWorld(ledger, book, options);
     await world.credit('first', decimalFromNanos(1n));
-    await world.round();
+    await world.pass();
     for (let index = 0; index < 6; index += 1) {
       const start = SINCE + index * 60_000;
       await ledger.append({ events: [usageOf(`u${index}`, { start, nanos: 1_000_000_000n })] });
@@ -198,13 +198,13 @@ describe('what is used of a prepaid balance', () => {
     clock.pass(10 * DAY_MS);
     await ledger.retain(clock.now());
     expect(ledger.lowWater()).toBe(0);
-    await world.round(true);
+    await world.pass(true);
     await ledger.retain(clock.now());
     expect(ledger.lowWater()).toBeGreaterThanOrEqual(4);
     await ledger.close();
     ledger = await open();
     const later = await startPrepaidWorld(ledger, book, options);
-    await later.round();
+    await later.pass();
     expect(later.used()).toBe(12n * 10n ** 21n);
     await ledger.close();
   });
@@ -227,7 +227,7 @@ describe('a credit', () => {
     expect(await world.credit('payment-1', decimalFromNanos(6_000_000_000n))).toMatchObject({
       kind: 'conflict',
     });
-    await world.balances.look('acme');
+    await world.balances.refreshCredits('acme');
     expect(world.balances.credited('acme', EUR)).toBe(5n * 10n ** 21n);
   });
 

@@ -7,7 +7,7 @@ import type { UsageEvent } from '../../model/event.ts';
 import { quote } from '../../model/quote.ts';
 import type { Clock } from '../../telemetry/clock.ts';
 import type { Logger } from '../../telemetry/logger.ts';
-import { Turn } from '../../telemetry/turn.ts';
+import { TimeSlice } from '../../telemetry/time-slice.ts';
 import type { PricesOf } from '../usage/plan-prices.ts';
 import type { UsageItem } from '../usage/usage-sums.ts';
 import type { UsageTotals } from '../usage/usage-totals.ts';
@@ -85,7 +85,7 @@ export class PrepaidBalances {
   }
 
   /** Looks at a tenant's credits once more. */
-  async look(tenant: string): Promise<void> {
+  async refreshCredits(tenant: string): Promise<void> {
     for (const sum of await sumCredits(this.#options.credits.list(tenant))) {
       this.#credited.set(nameOf(sum), sum);
     }
@@ -157,7 +157,7 @@ export class PrepaidBalances {
   async save(pricesOf: PricesOf, isNow = false): Promise<void> {
     const { ledger, clock } = this.#options;
     if (this.#books.size === 0 || (!isNow && clock.monotonic() - this.#savedAt < SAVE_MS)) return;
-    const turn = new Turn(clock);
+    const turn = new TimeSlice(clock);
     const { horizon } = ledger.stats();
     for (const book of this.#unsaved) {
       book.fold(clock.now(), horizon, pricesOf);
@@ -169,7 +169,7 @@ export class PrepaidBalances {
   /** As one unit: books that have something new, and the last event that all of them have. */
   async #write(news: readonly PrepaidBook[]): Promise<void> {
     const { ledger, clock } = this.#options;
-    const turn = new Turn(clock);
+    const turn = new TimeSlice(clock);
     const records: RecordChange[] = [];
     for (const book of [...this.#unsaved, ...news]) {
       records.push(bookRecord(book));

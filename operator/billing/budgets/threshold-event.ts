@@ -1,7 +1,7 @@
 import type { KubernetesEvent } from '../../kubernetes/events.ts';
 import type { BudgetNotice } from '../../model/budget-notice.ts';
 import { formatInstant } from '../../model/window.ts';
-import { amountOf, type ReachedThreshold } from './gate.ts';
+import { amountOf, type ReachedThreshold } from './budget-limiter.ts';
 import { exactText } from './unit.ts';
 
 /** What people are told of a threshold, about the object that gives the budget (docs/how-to/budgets.md#thresholds). */

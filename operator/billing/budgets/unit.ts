@@ -19,8 +19,8 @@ export function exactText({ kind }: BudgetCounts, amount: bigint): string {
   const places = kind === 'money' ? COST_PLACES : DECIMAL_PLACES;
   const digits = `${amount < 0n ? -amount : amount}`.padStart(places + 1, '0');
   const fraction = digits.slice(-places).replace(/0+$/, '');
-  const whole = digits.slice(0, -places);
-  const text = fraction === '' ? whole : `${whole}.${fraction}`;
+  const complete = digits.slice(0, -places);
+  const text = fraction === '' ? complete : `${complete}.${fraction}`;
   return amount < 0n ? `-${text}` : text;
 }
 

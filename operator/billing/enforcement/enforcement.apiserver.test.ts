@@ -306,7 +306,7 @@ describe('another mode', () => {
     ['observe', {}],
   ])(
     'after a restart, %s, takes away what it does not call for (accident 40)',
-    async (mode, kept) => {
+    async (mode, stored) => {
       await estate.addTenantCluster(namespace, 'a');
       const [before] = await everything();
       const syncer = await estate.syncer(namespace, 'vc-a');
@@ -318,7 +318,7 @@ describe('another mode', () => {
       }
       await using second = await start({ ENFORCEMENT_MODE: mode });
       await becomes(syncer, synced('a'), 201);
-      const labels = { ...before?.labels, ...kept };
+      const labels = { ...before?.labels, ...stored };
       await expect.poll(namespaceMetadata, TIMEOUT).toStrictEqual({ labels });
       expect(second.enforcement.stateOf(tenantOf('a')).state).toBe('suspended');
       expect(second.enforcement.status().suspendedClusters).toStrictEqual([]);
@@ -331,7 +331,7 @@ describe('another mode', () => {
     await using running = await start({ ENFORCEMENT_MODE: 'observe' });
     await discovered(running, 'a');
     await say(running, tenantOf('a'), 'unpaid');
-    await running.discovery.round();
+    await running.discovery.runPass();
     expect(running.enforcement.stateOf(tenantOf('a')).state).toBe('suspended');
     expect(running.enforcement.status().pending).toBe(0);
     expect(await everything('a')).toStrictEqual(before);

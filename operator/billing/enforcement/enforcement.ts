@@ -9,23 +9,23 @@ import type { WriteOutcome } from '../../ledger/ledger.ts';
 import type { Clock } from '../../telemetry/clock.ts';
 import type { Logger } from '../../telemetry/logger.ts';
 import { reasonText } from '../../destinations/alerts.ts';
-import type { AskStanding } from '../../destinations/destination.ts';
+import type { QueryCurrentAlerts } from '../../destinations/destination.ts';
 import { definitionOf, DESTINATIONS } from '../../destinations/registry.ts';
 import type { SignedRequest } from '../../destinations/signatures.ts';
 import type { DestinationType } from '../../model/destination-type.ts';
 import { createEnforcementMetrics, type EnforcementMetrics } from './enforcement-metrics.ts';
-import { heedBudgets } from './heed-budgets.ts';
+import { heedBudgets } from './apply-budgets.ts';
 import { Inbox, type InboxOptions, type InboxOutcome } from './inbox.ts';
-import { type AskKeys, PinnedKeys } from './states/pinned-keys.ts';
-import { StandingWatch } from './standing-watch.ts';
+import { type QueryKeys, PinnedKeys } from './states/pinned-keys.ts';
+import { StatusWatch } from './alert-poller.ts';
 import { Marking, type MarkingStatus } from './marks/marking.ts';
-import { type AskCustomer, createCustomers, type Customers } from './states/customers.ts';
+import { type QueryCustomer, createCustomers, type Customers } from './states/customers.ts';
 import { SeenAlerts, secretName } from './states/seen-alerts.ts';
 import { StateStore, type RecordStore } from './states/state-store.ts';
 import {
   applyManual,
   budgetEntry,
-  type BudgetSaying,
+  type BudgetStatement,
   effectiveState,
   type EffectiveState,
   newRecord,
@@ -45,11 +45,11 @@ export interface EnforcementOptions {
   readonly ledger: RecordStore;
   readonly connection: Pick<Connection, 'request'>;
   readonly settings: Pick<SettingsStore, 'current' | 'subscribe'>;
-  readonly discovery: Pick<Discovery, 'known' | 'clusters' | 'tenants' | 'round' | 'subscribe'>;
+  readonly discovery: Pick<Discovery, 'known' | 'clusters' | 'tenants' | 'runPass' | 'subscribe'>;
   readonly sources: Pick<DiscoverySources, 'namespaces' | 'statefulSets' | 'deployments'>;
-  readonly ask: AskCustomer;
-  readonly askStanding: AskStanding;
-  readonly askKeys: AskKeys;
+  readonly queryCustomer: QueryCustomer;
+  readonly queryCurrentAlerts: QueryCurrentAlerts;
+  readonly queryKeys: QueryKeys;
   readonly report: InboxOptions['report'];
   readonly events: Pick<EventRecorder, 'record'>;
   /** Resolves when the custom resources have been looked at: an override may exempt a tenant cluster. */
@@ -61,7 +61,7 @@ export interface EnforcementOptions {
 }
 
 const PRUNE_INTERVAL_MS = 3_600_000;
-const ROUND_RETRY_MS = 1_000;
+const PASS_RETRY_MS = 1_000;
 
 /**
  * Alerts of billing systems and what follows from budgets in, billing states and suspension labels out
@@ -75,7 +75,7 @@ export class Enforcement {
   readonly #metrics: EnforcementMetrics;
   readonly #marking: Marking;
   readonly #inbox: Inbox;
-  readonly #standing: StandingWatch;
+  readonly #status: StatusWatch;
   /** Whether tenant clusters are known with the overrides laid over them; nothing is marked before. */
   #mayMark = false;
 
@@ -88,7 +88,7 @@ export class Enforcement {
       ledger,
       tenants: () => discovery.tenants(),
       hasState: (tenant) => this.#store.find(tenant) !== undefined,
-      ask: options.ask,
+      query: options.queryCustomer,
     });
     this.#metrics = createEnforcementMetrics(registry, {
       tenantsIn: (state) => this.states().filter((each) => each.state === state).length,
@@ -109,7 +109,7 @@ export class Enforcement {
       seen: this.#seen,
       customers: this.#customers,
       keys: new PinnedKeys({
-        ask: options.askKeys,
+        query: options.queryKeys,
         destinations: () => settings.current().billing.destinations,
         clock,
         logger,
@@ -120,11 +120,11 @@ export class Enforcement {
       clock,
       logger,
     });
-    this.#standing = new StandingWatch({
-      ask: options.askStanding,
+    this.#status = new StatusWatch({
+      query: options.queryCurrentAlerts,
       providers: () => DESTINATIONS.map(({ type }) => type).filter((type) => this.isEnabled(type)),
       states: this.#store,
-      hear: (alert, signal) => this.#inbox.hear(alert, signal),
+      receive: (alert, signal) => this.#inbox.hear(alert, signal),
       clock,
       logger,
     });
@@ -172,14 +172,14 @@ export class Enforcement {
   }
 
   /** Durably takes in what follows from budgets; only what is news leaves a trace. */
-  heedBudgets(said: readonly BudgetSaying[]): Promise<WriteOutcome> {
+  applyBudgets(stated: readonly BudgetStatement[]): Promise<WriteOutcome> {
     const states = this.#store;
     const onChange = (): void => this.#reconcile();
-    return this.#inbox.inTurn(() => heedBudgets(said, { ...this.#options, states, onChange }));
+    return this.#inbox.inSlice(() => heedBudgets(stated, { ...this.#options, states, onChange }));
   }
 
   /** The tenants that a budget warns or suspends. */
-  heldByBudgets(): readonly string[] {
+  limitedByBudgets(): readonly string[] {
     const held = this.#store.all().filter((record) => budgetEntry(record) !== undefined);
     return held.map(({ tenant }) => tenant);
   }
@@ -203,7 +203,7 @@ export class Enforcement {
       this.#begin(signal),
       this.#marking.run(signal),
       this.#prune(signal),
-      this.#standing.run(signal),
+      this.#status.run(signal),
     ]);
     this.#mayMark = false;
     for (const end of endings) end();
@@ -215,12 +215,12 @@ export class Enforcement {
 
   async #changeManual(
     tenant: string,
-    said: { readonly state: BillingState; readonly reason: string } | undefined,
+    stated: { readonly state: BillingState; readonly reason: string } | undefined,
   ): Promise<WriteOutcome> {
-    return this.#inbox.inTurn(async () => {
+    return this.#inbox.inSlice(async () => {
       const now = this.#options.clock.now();
       const record = this.#store.find(tenant) ?? newRecord(tenant, now);
-      const manual = said && { ...said, reason: reasonText(said.reason), at: now };
+      const manual = stated && { ...stated, reason: reasonText(stated.reason), at: now };
       const outcome = await this.#store.putAll([applyManual(record, manual, now)]);
       if (outcome.kind === 'written') this.#reconcile();
       return outcome;
@@ -234,8 +234,8 @@ export class Enforcement {
       const secrets = Object.values(webhookSecrets).flatMap((each) => each.map(secretName));
       const early = await this.#seen.prune(clock.now(), new Set(secrets));
       if (early > 0) {
-        const mend = 'change the webhook secret there and here, so that none is accepted again';
-        logger.warn(`[enforcement] ${early} messages forgotten before their time; ${mend}`);
+        const fix = 'change the webhook secret there and here, so that none is accepted again';
+        logger.warn(`[enforcement] ${early} messages forgotten before their time; ${fix}`);
       }
       await clock.sleep(PRUNE_INTERVAL_MS, signal).catch(() => undefined);
     }
@@ -250,8 +250,11 @@ export class Enforcement {
       if (!signal.aborted) throw error;
     }
     // Discovery's own first pass waits for the first lists: an earlier pass fails and logs an error.
-    while (!signal.aborted && !(discovery.known() && (await discovery.round()).kind === 'found')) {
-      await clock.sleep(ROUND_RETRY_MS, signal).catch(() => undefined);
+    while (
+      !signal.aborted &&
+      !(discovery.known() && (await discovery.runPass()).kind === 'found')
+    ) {
+      await clock.sleep(PASS_RETRY_MS, signal).catch(() => undefined);
     }
     if (signal.aborted) return;
     this.#mayMark = true;

@@ -8,8 +8,8 @@ import { createMemoryLedger } from '../../ledger/testing/memory-ledger.ts';
 import { systemClock } from '../../telemetry/system-clock.ts';
 import type { DestinationType } from '../../model/destination-type.ts';
 import { Inbox, type InboxOutcome } from './inbox.ts';
-import { type AskCustomer, createCustomers } from './states/customers.ts';
-import { type AskKeys, PinnedKeys } from './states/pinned-keys.ts';
+import { type QueryCustomer, createCustomers } from './states/customers.ts';
+import { type QueryKeys, PinnedKeys } from './states/pinned-keys.ts';
 import { SeenAlerts, REMEMBER_MS, secretName } from './states/seen-alerts.ts';
 import { StateStore } from './states/state-store.ts';
 import { effectiveState } from './states/tenant-record.ts';
@@ -35,9 +35,9 @@ let now = START;
 let monotonic: () => number;
 let ledger: Ledger;
 let tenants: Tenant[];
-let asked: string[];
-let ask: AskCustomer;
-let askKeys: AskKeys;
+let requested: string[];
+let ask: QueryCustomer;
+let queryKeys: QueryKeys;
 
 const ACME = tenant('acme', { customerIds: { stripe: 'cus_1', metronome: 'uuid-1' } });
 
@@ -46,9 +46,9 @@ beforeEach(() => {
   monotonic = () => systemClock.monotonic();
   ledger = createMemoryLedger();
   tenants = [ACME];
-  asked = [];
+  requested = [];
   ask = async () => ({ kind: 'unknown' });
-  askKeys = async () => ({ kind: 'failed', reason: 'connection refused' });
+  queryKeys = async () => ({ kind: 'failed', reason: 'connection refused' });
 });
 
 /** Enforcement's memory as a process that has just been started has it. */
@@ -61,8 +61,8 @@ async function startInbox(environment: Readonly<Record<string, string>> = {}, kn
     ledger,
     tenants: () => tenants,
     hasState: (id) => store.find(id) !== undefined,
-    ask: (provider, customer, signal) => {
-      asked.push(`${provider} ${customer}`);
+    query: (provider, customer, signal) => {
+      requested.push(`${provider} ${customer}`);
       return ask(provider, customer, signal);
     },
   });
@@ -73,7 +73,7 @@ async function startInbox(environment: Readonly<Record<string, string>> = {}, kn
     seen,
     customers,
     keys: new PinnedKeys({
-      ask: (...asked) => askKeys(...asked),
+      query: (...asked) => queryKeys(...asked),
       destinations: () => undefined,
       clock: { ...systemClock, monotonic: () => now },
       logger: createCapturingLogger(),
@@ -140,9 +140,9 @@ describe('a rightly signed message', () => {
     monotonic = () => (looked += 10);
     const { post } = await startInbox();
     let isOver = false;
-    let turns = 0;
+    let slices = 0;
     const count = (): void => {
-      turns += 1;
+      slices += 1;
       if (!isOver) setImmediate(count);
     };
     setImmediate(count);
@@ -150,7 +150,7 @@ describe('a rightly signed message', () => {
       Array.from({ length: 40 }, (_, index) => post('stripe', unpaid(`evt_${index}`))),
     );
     isOver = true;
-    expect(turns).toBeGreaterThan(10);
+    expect(slices).toBeGreaterThan(10);
   });
 
   test('of each billing system reaches its tenant', async () => {
@@ -341,7 +341,7 @@ describe('whose a customer is', () => {
     const unknown = { kind: 'ignored', why: 'unknown-customer' };
     expect(await post('stripe', unpaid('evt_1'))).toMatchObject(unknown);
     expect(await post('lago', lagoAlert('k1', 'somebody'))).toMatchObject(unknown);
-    expect(asked).toStrictEqual(['stripe cus_1']);
+    expect(requested).toStrictEqual(['stripe cus_1']);
     const keys = [];
     for await (const [key] of ledger.records('enforcement/')) keys.push(key);
     expect(keys).toStrictEqual([]);
@@ -380,7 +380,7 @@ describe('whose a customer is', () => {
     const second = await startInbox();
     now += 1000;
     expect(await second.post('stripe', active('evt_2'))).toMatchObject({ tenants: ['acme'] });
-    expect(asked).toStrictEqual(['stripe cus_1']);
+    expect(requested).toStrictEqual(['stripe cus_1']);
   });
 
   test('of names that others may have put there, only those of tenants here count', async () => {
@@ -542,7 +542,7 @@ describe('a message that Lago signs with its own key', () => {
   beforeEach(() => {
     keys = createLagoKeys();
     fetched = 0;
-    askKeys = async () => {
+    queryKeys = async () => {
       fetched += 1;
       return { kind: 'keys', keys: [Buffer.from(keys.publicKey(), 'base64').toString()] };
     };
@@ -576,7 +576,7 @@ describe('a message that Lago signs with its own key', () => {
   });
 
   test('is to be sent again while the key cannot be had', async () => {
-    askKeys = async () => ({ kind: 'failed', reason: 'connection refused' });
+    queryKeys = async () => ({ kind: 'failed', reason: 'connection refused' });
     const { post } = await startInbox();
     expect(await post('lago', signed(keys))).toStrictEqual({
       kind: 'unavailable',

@@ -2,7 +2,7 @@ import type { BillingState, EnforcementSettings } from '../../settings/settings.
 import type { RecordChange, WriteOutcome } from '../../ledger/ledger.ts';
 import type { Clock } from '../../telemetry/clock.ts';
 import type { Logger } from '../../telemetry/logger.ts';
-import { Turn } from '../../telemetry/turn.ts';
+import { TimeSlice } from '../../telemetry/time-slice.ts';
 import type { Alert, RefusalReport } from '../../destinations/alerts.ts';
 import type { AlertsDefinition } from '../../destinations/definition.ts';
 import type { LateRefusal, PublicKeysOutcome } from '../../destinations/destination.ts';
@@ -74,18 +74,18 @@ export interface InboxOptions {
 export class Inbox {
   readonly #options: InboxOptions;
   /** Of looking at what has arrived. */
-  readonly #looking: Turn;
-  #turn: Promise<unknown> = Promise.resolve();
+  readonly #looking: TimeSlice;
+  #slice: Promise<unknown> = Promise.resolve();
 
   constructor(options: InboxOptions) {
     this.#options = options;
-    this.#looking = new Turn(options.clock);
+    this.#looking = new TimeSlice(options.clock);
   }
 
   /** One after the other: each builds upon the record that the one before has written. */
-  inTurn<T>(action: () => Promise<T>): Promise<T> {
-    const mine = this.#turn.then(action);
-    this.#turn = mine.catch(() => undefined);
+  inSlice<T>(action: () => Promise<T>): Promise<T> {
+    const mine = this.#slice.then(action);
+    this.#slice = mine.catch(() => undefined);
     return mine;
   }
 
@@ -108,7 +108,7 @@ export class Inbox {
     if (parsed.kind === 'irrelevant') return ignored('irrelevant', parsed.reason);
     if (parsed.kind === 'refusals') {
       const received = { request, signedBy, now: clock.now() };
-      return this.inTurn(() => this.#take(parsed.report, seenAs(alerts, parsed.report, received)));
+      return this.inSlice(() => this.#take(parsed.report, seenAs(alerts, parsed.report, received)));
     }
     const { alert } = parsed;
     const state = settings().rules.get(alert.type) ?? alert.state;
@@ -124,7 +124,7 @@ export class Inbox {
     const whose = await this.#tenantsOf(alert, signal);
     if (whose.kind !== 'tenants') return whose;
     const { tenants, learnt } = whose;
-    return this.inTurn(() => this.#apply(this.#stated(alert, state), tenants, messages, learnt));
+    return this.inSlice(() => this.#apply(this.#stated(alert, state), tenants, messages, learnt));
   }
 
   /** Takes in what a billing system answered when it was asked: only what is news leaves a trace. */
@@ -135,7 +135,7 @@ export class Inbox {
     const stated = this.#stated(alert, settings().rules.get(type) ?? alert.state);
     const whose = await this.#tenantsOf(alert, signal);
     if (whose.kind !== 'tenants') return whose;
-    return this.inTurn(async () => {
+    return this.inSlice(async () => {
       const news = whose.tenants.filter((tenant) => isNews(states.find(tenant), stated));
       if (news.length === 0) return ignored('duplicate', 'known already');
       return this.#apply(stated, news, [], whose.learnt);

@@ -15,7 +15,7 @@ test('an ordinary start asks discovery for a pass before the first lists are in,
     tenants: () => [],
     clock,
     known: () => known,
-    round: async () => {
+    runPass: async () => {
       passes.push(known);
       return { kind: 'found', clusters: [] };
     },

@@ -2,7 +2,7 @@ import type { Ledger, RecordChange } from '../../ledger/ledger.ts';
 import { decodeEvent, encodeEvent, type UsageEvent } from '../../model/event.ts';
 
 /** A pushed event that is not in the sequence of events, or not as it was pushed. */
-export interface KeptEvent {
+export interface StoredEvent {
   /** When it came, milliseconds since the epoch. */
   readonly at: number;
   /** As it was pushed. */
@@ -28,36 +28,36 @@ export class HeldRecords {
     this.#ledger = ledger;
   }
 
-  held(): AsyncIterable<KeptEvent> {
-    return this.#kept(HELD);
+  held(): AsyncIterable<StoredEvent> {
+    return this.#stored(HELD);
   }
 
-  heldOf(tenant: string): AsyncIterable<KeptEvent> {
-    return this.#kept(heldKey(tenant, ''));
+  heldOf(tenant: string): AsyncIterable<StoredEvent> {
+    return this.#stored(heldKey(tenant, ''));
   }
 
-  findHeld(tenant: string, id: string): Promise<KeptEvent | undefined> {
+  findHeld(tenant: string, id: string): Promise<StoredEvent | undefined> {
     return this.#find(heldKey(tenant, id));
   }
 
-  putHeld(one: KeptEvent): RecordChange {
-    return { key: heldKey(one.event.tenant, one.event.id), value: encodeKept(one) };
+  putHeld(one: StoredEvent): RecordChange {
+    return { key: heldKey(one.event.tenant, one.event.id), value: encodeStored(one) };
   }
 
   dropHeld({ tenant, id }: UsageEvent): RecordChange {
     return { key: heldKey(tenant, id), value: undefined };
   }
 
-  used(): AsyncIterable<KeptEvent> {
-    return this.#kept(USED);
+  used(): AsyncIterable<StoredEvent> {
+    return this.#stored(USED);
   }
 
-  findUsed(id: string): Promise<KeptEvent | undefined> {
+  findUsed(id: string): Promise<StoredEvent | undefined> {
     return this.#find(USED + id);
   }
 
-  putUsed(one: KeptEvent): RecordChange {
-    return { key: USED + one.event.id, value: encodeKept(one) };
+  putUsed(one: StoredEvent): RecordChange {
+    return { key: USED + one.event.id, value: encodeStored(one) };
   }
 
   dropUsed(id: string): RecordChange {
@@ -74,13 +74,13 @@ export class HeldRecords {
     return { key: `${ADMITTED}${encodeURIComponent(tenant)}`, value: String(at) };
   }
 
-  async #find(key: string): Promise<KeptEvent | undefined> {
+  async #find(key: string): Promise<StoredEvent | undefined> {
     const value = await this.#ledger.record(key);
-    return value === undefined ? undefined : decodeKept(value);
+    return value === undefined ? undefined : decodeStored(value);
   }
 
-  async *#kept(prefix: string): AsyncGenerator<KeptEvent> {
-    for await (const [, value] of this.#ledger.records(prefix)) yield decodeKept(value);
+  async *#stored(prefix: string): AsyncGenerator<StoredEvent> {
+    for await (const [, value] of this.#ledger.records(prefix)) yield decodeStored(value);
   }
 }
 
@@ -89,11 +89,11 @@ function heldKey(tenant: string, id: string): string {
 }
 
 /** The event stays the text that it is in the ledger, so that its quantity keeps every digit. */
-function encodeKept({ at, event }: KeptEvent): string {
+function encodeStored({ at, event }: StoredEvent): string {
   return JSON.stringify({ at, event: encodeEvent(event) });
 }
 
-function decodeKept(value: string): KeptEvent {
+function decodeStored(value: string): StoredEvent {
   const { at, event } = JSON.parse(value) as { at: number; event: string };
   return { at, event: decodeEvent(event) };
 }

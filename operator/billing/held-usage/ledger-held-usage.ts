@@ -4,7 +4,7 @@ import { sameCharge } from '../../ledger/same-charge.ts';
 import type { UsageEvent } from '../../model/event.ts';
 import { deriveEventId, EVENT_ID_PREFIX } from '../../model/event-id.ts';
 import { quote } from '../../model/validate-event.ts';
-import { HeldRecords, type KeptEvent } from './held-records.ts';
+import { HeldRecords, type StoredEvent } from './held-records.ts';
 import {
   type HeldDecision,
   type HeldTenant,
@@ -12,7 +12,7 @@ import {
   type PushedTenant,
   type PushOutcome,
 } from './held-usage.ts';
-import { Turns } from './turns.ts';
+import { Slices } from './tenant-locks.ts';
 
 /** Events moved in one durable write. */
 const CHUNK = 500;
@@ -39,7 +39,7 @@ export interface HeldUsageOptions {
 export class HeldUsage {
   readonly #options: HeldUsageOptions;
   readonly #records: HeldRecords;
-  readonly #turns = new Turns();
+  readonly #slices = new Slices();
   readonly #held = new Map<string, { events: number; since: number }>();
   readonly #admitted = new Map<string, number>();
   /** The tenant of each id that is held, or that is used without being in the ledger as it was pushed. */
@@ -70,13 +70,13 @@ export class HeldUsage {
 
   /** Appends events as one durable unit, or holds them. */
   async push(events: readonly UsageEvent[]): Promise<PushOutcome> {
-    const outcome = await this.#turns.together(async () => {
+    const outcome = await this.#slices.together(async () => {
       const isOrdinary = events.every(
         ({ id, tenant }) => this.#isKnown(tenant) && !this.#ids.has(id),
       );
       return isOrdinary ? this.#options.ledger.append({ events }) : undefined;
     });
-    if (outcome === undefined) return this.#turns.alone(() => this.#pushCarefully(events));
+    if (outcome === undefined) return this.#slices.alone(() => this.#pushCarefully(events));
     return outcome.kind === 'failed' ? outcome : { ...outcome, held: new Map() };
   }
 
@@ -88,7 +88,7 @@ export class HeldUsage {
   }
 
   /** The held events of a tenant. */
-  eventsOf(tenant: string): AsyncIterable<KeptEvent> {
+  eventsOf(tenant: string): AsyncIterable<StoredEvent> {
     return this.#records.heldOf(tenant);
   }
 
@@ -153,7 +153,7 @@ export class HeldUsage {
     return [...this.#held.values()].reduce((sum, { events }) => sum + events, 0);
   }
 
-  #noteHeld({ at, event: { id, tenant } }: KeptEvent): void {
+  #noteHeld({ at, event: { id, tenant } }: StoredEvent): void {
     const { events, since } = this.#held.get(tenant) ?? { events: 0, since: at };
     this.#held.set(tenant, { events: events + 1, since: Math.min(since, at) });
     this.#ids.set(id, { kind: 'held', tenant });
@@ -170,8 +170,8 @@ export class HeldUsage {
   async #pushCarefully(events: readonly UsageEvent[]): Promise<PushOutcome> {
     const { ledger, clock } = this.#options;
     const at = clock.now();
-    const { strangers, admitted } = await this.#judgeTenants(events);
-    const toHold = new Map<string, KeptEvent>();
+    const { strangers, admitted } = await this.#evaluateTenants(events);
+    const toHold = new Map<string, StoredEvent>();
     const passed: number[] = [];
     const outcomes: EventOutcome[] = [];
     const heldAnswer = new Map<string, number>();
@@ -213,7 +213,7 @@ export class HeldUsage {
   }
 
   /** Which tenants are strangers, and which are let through from now on. */
-  async #judgeTenants(events: readonly UsageEvent[]) {
+  async #evaluateTenants(events: readonly UsageEvent[]) {
     const { unknownTenants, wasServed } = this.#options;
     const strangers = new Set<string>();
     const admitted: string[] = [];
@@ -252,18 +252,18 @@ export class HeldUsage {
   /** Takes the held events of a tenant a chunk at a time; what becomes of each is one durable unit. */
   #decide(
     tenant: string,
-    decide: (kept: KeptEvent) => KeptEvent & { readonly next?: UsageEvent },
+    decide: (kept: StoredEvent) => StoredEvent & { readonly next?: UsageEvent },
     also?: { readonly records: readonly RecordChange[]; readonly written: () => unknown },
   ): Promise<HeldDecision> {
-    return this.#turns.alone(async () => {
+    return this.#slices.alone(async () => {
       if (!this.#held.has(tenant)) return { kind: 'none-held' };
-      const all: KeptEvent[] = [];
+      const all: StoredEvent[] = [];
       for await (const one of this.#records.heldOf(tenant)) all.push(one);
       const conflicts: string[] = [];
       let events = 0;
       let duplicates = 0;
       for (let start = 0; start < all.length; start += CHUNK) {
-        const ready: (KeptEvent & { readonly next?: UsageEvent })[] = [];
+        const ready: (StoredEvent & { readonly next?: UsageEvent })[] = [];
         for (const kept of all.slice(start, start + CHUNK)) {
           const decided = decide(kept);
           if (await this.#conflicts(decided)) conflicts.push(kept.event.id);

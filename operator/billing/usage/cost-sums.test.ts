@@ -74,11 +74,11 @@ function naiveCost(book: PriceBook, items: readonly UsageItem[], range: Range): 
     const charge = members[0]?.price?.charge;
     if (line === undefined || charge === undefined) continue;
     const month = members.reduce((sum, { nanos }) => sum + nanos, 0n);
-    const asked = members.filter(({ item }) => isIn(item, range));
-    const part = asked.reduce((sum, { nanos }) => sum + nanos, 0n);
+    const requested = members.filter(({ item }) => isIn(item, range));
+    const part = requested.reduce((sum, { nanos }) => sum + nanos, 0n);
     // Half up of cost × part ÷ month, to the cent.
-    const whole = countedCost(charge, month) * part;
-    cost += (2n * whole + month * 10n ** 19n) / (2n * month * 10n ** 19n);
+    const complete = countedCost(charge, month) * part;
+    cost += (2n * complete + month * 10n ** 19n) / (2n * month * 10n ** 19n);
   }
   return cost;
 }
@@ -290,9 +290,9 @@ describe('a month of tiers', () => {
       MANY,
       planPrices([book], () => book.name),
     );
-    const [asked, other] = [usage('10', { region: 'eu' }), usage('30', { region: 'us' })];
-    sums.add(asked);
-    for (const item of [asked, other]) sums.months().add(item);
+    const [requested, other] = [usage('10', { region: 'eu' }), usage('30', { region: 'us' })];
+    sums.add(requested);
+    for (const item of [requested, other]) sums.months().add(item);
     expect(costAmounts(sums.rows())[0]?.cost.minorUnits).toBe(1500n);
   });
 

@@ -1,5 +1,5 @@
 import { type Decimal, decimalFromNanos, divideHalfUp } from '../../model/decimal.ts';
-import { PARTS_PER_GPU } from '../../model/gpu-parts.ts';
+import { UNITS_PER_GPU } from '../../model/gpu-units.ts';
 import {
   GPU_SHARES,
   GPU_UTILIZATION,
@@ -114,7 +114,7 @@ const NANOS_PER_MILLIONTH = 1_000n;
 
 function rowOf({ keys, shares, utilization }: Sum): GpuSumRow {
   const [delivered = 0n, healthy = 0n, reserved = 0n, inUse = 0n, installed = 0n] = shares.map(
-    (amount) => divideHalfUp(amount * NANOS, PARTS_PER_GPU * MS_PER_HOUR),
+    (amount) => divideHalfUp(amount * NANOS, UNITS_PER_GPU * MS_PER_HOUR),
   );
   const [busy = 0n, measured = 0n] = utilization;
   return {

@@ -1,7 +1,7 @@
 import type { Ledger } from '../../ledger/ledger.ts';
 import { coverRange, PERIOD_MS, periodStart } from '../../model/periods.ts';
 import {
-  GPU_KEPT_MS,
+  GPU_RETENTION_MS,
   gpuKey,
   gpuPeriod,
   type GpuPeriodKind,
@@ -72,13 +72,13 @@ interface Part extends TimeRange {
 function partsOf({ range: { from, to }, by }: GpuQuery): readonly Part[] {
   if (by === 'window') return hoursBetween(from, to);
   const { days, hours, edges } = coverRange(from, to, by === 'hour');
-  const whole = (kind: 'hour' | 'day') => (period: string) => {
+  const complete = (kind: 'hour' | 'day') => (period: string) => {
     const start = Date.parse(periodStart(period));
     return { kind, from: start, to: start + PERIOD_MS[kind] };
   };
   return [
-    ...days.map(whole('day')),
-    ...hours.map(whole('hour')),
+    ...days.map(complete('day')),
+    ...hours.map(complete('hour')),
     ...edges.flatMap((edge) => hoursBetween(edge.from, edge.to)),
   ];
 }
@@ -114,7 +114,7 @@ async function* recordsOf(
 
 /** Windows are gone where their hour is known and they are not; of hours and days their age tells. */
 async function isPartlyGone(ledger: Records, { kind, from }: Part, now: number): Promise<boolean> {
-  if (kind !== 'window') return from < now - GPU_KEPT_MS[kind];
+  if (kind !== 'window') return from < now - GPU_RETENTION_MS[kind];
   const hour = gpuPeriod('hour', from);
   if ((await ledger.record(gpuKey(GPU_SHARES, 'hour', hour))) === undefined) return false;
   for await (const _ of ledger.records(gpuKey(GPU_SHARES, kind, hour))) return false;

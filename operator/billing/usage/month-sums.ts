@@ -15,7 +15,7 @@ export interface MonthSpan {
   /** Up to where it can have been measured: its end, or now. */
   readonly until: number;
   /** The whole days of it that are over, compared with as many of the month before, unless it is over. */
-  readonly wholeDays: number;
+  readonly completeDays: number;
   /** When measuring began; undefined where that is not known. */
   readonly since?: number;
   /** What is to be read of the ledger. */
@@ -46,7 +46,7 @@ export function monthSpan(
     to,
     before,
     until,
-    wholeDays: (today - from) / DAY_MS,
+    completeDays: (today - from) / DAY_MS,
     range: { from: Math.min(before, recent.from), to },
     since,
     ...(forecasts && { recent }),
@@ -103,18 +103,18 @@ export class MonthSums {
   add(item: UsageItem, events = 1): boolean {
     const sum = this.#sumOf(item);
     if (sum === undefined) return false;
-    const { from, to, before, until, wholeDays, recent } = this.#span;
+    const { from, to, before, until, completeDays: wholeDays, recent } = this.#span;
     const at = Date.parse(item.window_start);
     const nanos = nanosFromDecimal(item.quantity);
-    const whole = until === to ? to - from : wholeDays * DAY_MS;
-    const wholeBefore = until === to ? from - before : Math.min(whole, from - before);
+    const complete = until === to ? to - from : wholeDays * DAY_MS;
+    const completeBefore = until === to ? from - before : Math.min(complete, from - before);
     if (at >= from && at < to) {
       sum.quantity += nanos;
       sum.events += events;
-      if (at < from + whole) sum.compared += nanos;
+      if (at < from + complete) sum.compared += nanos;
     } else if (at >= before && at < from) {
       sum.before += nanos;
-      if (at < before + wholeBefore) sum.comparedWith += nanos;
+      if (at < before + completeBefore) sum.comparedWith += nanos;
     }
     if (recent !== undefined && at >= recent.from && at < recent.to) sum.recent += nanos;
     return true;
@@ -158,7 +158,7 @@ export class MonthSums {
   }
 
   #change({ compared, comparedWith }: Sum): Pick<MonthRow, 'change' | 'comparedWith'> {
-    const { until, to, before, wholeDays, since = 0 } = this.#span;
+    const { until, to, before, completeDays: wholeDays, since = 0 } = this.#span;
     if ((until < to && wholeDays === 0) || since >= before + DAY_MS) return {};
     const more = compared - comparedWith;
     const change = signedFromNanos(more);

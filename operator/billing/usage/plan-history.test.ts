@@ -11,7 +11,7 @@ import {
 
 const DAYS = Array.from({ length: 20 }, (_, day) => `2026-11-${String(day + 1).padStart(2, '0')}`);
 
-const looks = fc
+const polls = fc
   .array(fc.tuple(fc.constantFrom(...DAYS), fc.constantFrom('bronze', 'silver', 'gold')), {
     minLength: 1,
   })
@@ -19,7 +19,7 @@ const looks = fc
 
 test('a change of plan prices days that were over', () => {
   fc.assert(
-    fc.property(looks, (all) => {
+    fc.property(polls, (all) => {
       let history = withPlan([], 'free', '2026-01-01');
       const atEnd = new Map<string, string>();
       for (const [day, plan] of all) {
@@ -36,7 +36,7 @@ test('a change of plan prices days that were over', () => {
 
 test('what is no news is written again and again', () => {
   fc.assert(
-    fc.property(looks, (all) => {
+    fc.property(polls, (all) => {
       const history = all.reduce<PlanHistory>((so, [day, plan]) => withPlan(so, plan, day), []);
       const [day, plan] = all.at(-1) ?? ['', ''];
       expect(withPlan(history, plan, day)).toBe(history);

@@ -19,7 +19,7 @@ import type { UsageEvent } from '../../model/event.ts';
 import { override } from '../../model/override.ts';
 import { systemClock } from '../../telemetry/system-clock.ts';
 import { SumsStore } from './sums-store.ts';
-import { KeptSums } from './testing/kept-sums.ts';
+import { StoredSums } from './testing/stored-sums.ts';
 import { UsageSums, type UsageRow } from './usage-sums.ts';
 import type { UsageTotals } from './usage-totals.ts';
 
@@ -116,17 +116,17 @@ describe.each<[storage: string, open: () => Promise<Rollups>, runs: number]>([
     await fc.assert(
       fc.asyncProperty(fc.array(anyStep, { minLength: 1, maxLength: 8 }), async (steps) => {
         const ledger = createMemoryLedger();
-        await new KeptSums(ledger, rollups, surroundings).keeper.rebuild('another run');
+        await new StoredSums(ledger, rollups, surroundings).updater.rebuild('another run');
         for (const { events, work, mishap, after } of steps) {
           const next = Array.from({ length: events }, () => eventOf((count += 1)));
           await ledger.append({ events: next });
           // Each is a process that knows nothing of those before it.
-          const { keeper } = new KeptSums(ledger, rollups, surroundings);
+          const { updater: keeper } = new StoredSums(ledger, rollups, surroundings);
           Object.assign(fault, { due: mishap, after });
           const done = work === 'sum' ? keeper.catchUp(never) : undefined;
           await (work === 'rebuild' ? keeper.rebuild('wanted') : done)?.catch(() => undefined);
           fault.due = undefined;
-          const reader = new KeptSums(ledger, rollups, surroundings);
+          const reader = new StoredSums(ledger, rollups, surroundings);
           const sums = new UsageSums(['tenant', 'hour'], 10_000);
           const query = { range: RANGE, filter: () => true, hourly: true, signal: never };
           const outcome = await reader.addTo(sums, query);
@@ -135,7 +135,7 @@ describe.each<[storage: string, open: () => Promise<Rollups>, runs: number]>([
           const expected = isAgain ? [] : await scanned(ledger);
           expect(sums.rows()).toStrictEqual(expected);
         }
-        const last = new KeptSums(ledger, rollups, surroundings);
+        const last = new StoredSums(ledger, rollups, surroundings);
         await last.catchUp(never);
         expect(await last.store.progress()).toBe(ledger.head());
         expect(await addTo(last)).toStrictEqual(await scanned(ledger));
@@ -148,7 +148,7 @@ describe.each<[storage: string, open: () => Promise<Rollups>, runs: number]>([
     const rollups = await open();
     const ledger = createMemoryLedger();
     await ledger.append({ events: [eventOf(0), eventOf(60)] });
-    const totals = new KeptSums(ledger, rollups, surroundings);
+    const totals = new StoredSums(ledger, rollups, surroundings);
     await totals.catchUp(never);
     await ledger.append({ events: [eventOf(1), eventOf(61)] });
     const seen = await totals.store.reading(async (sums) => {
@@ -164,7 +164,7 @@ describe.each<[storage: string, open: () => Promise<Rollups>, runs: number]>([
     const ledger = createMemoryLedger();
     await ledger.append({ events: Array.from({ length: 300 }, (_, index) => eventOf(index)) });
     const old = levelRollups('old');
-    await new KeptSums(ledger, old, surroundings).catchUp(never);
+    await new StoredSums(ledger, old, surroundings).catchUp(never);
     const { fault, rollups } = fragile(await open());
     const adopt = () => new SumsStore(rollups, ledger.stats().ledgerId).adopt(old);
     for (const after of [0, 1, 2, 3, 4]) {
@@ -173,7 +173,7 @@ describe.each<[storage: string, open: () => Promise<Rollups>, runs: number]>([
     }
     fault.due = undefined;
     await adopt();
-    const totals = new KeptSums(ledger, rollups, surroundings);
+    const totals = new StoredSums(ledger, rollups, surroundings);
     expect(await totals.store.progress()).toBe(300);
     expect(await addTo(totals)).toStrictEqual(await scanned(ledger));
     await ledger.append({ events: [eventOf(301)] });
@@ -189,10 +189,10 @@ describe('in a database', () => {
     const database = await postgres.server().createDatabase();
     const first = await openStream(database);
     await first.ledger.append({ events: [eventOf(1), eventOf(2)] });
-    const before = new KeptSums(first.ledger, first.rollups, surroundings);
+    const before = new StoredSums(first.ledger, first.rollups, surroundings);
     await before.catchUp(never);
     const next = await openStream(database);
-    const totals = new KeptSums(next.ledger, next.rollups, surroundings);
+    const totals = new StoredSums(next.ledger, next.rollups, surroundings);
     expect(await totals.store.progress()).toBe(2);
     await next.ledger.append({ events: [eventOf(3)] });
     await expect(before.store.clear()).rejects.toThrow('another');
@@ -204,7 +204,7 @@ describe('in a database', () => {
     const database = await postgres.server().createDatabase();
     const { ledger, rollups } = await openStream(database);
     await ledger.append({ events: [eventOf(1), eventOf(2)] });
-    await new KeptSums(ledger, rollups, surroundings).catchUp(never);
+    await new StoredSums(ledger, rollups, surroundings).catchUp(never);
     const options = postgresOptions(database, { retentionMs: 86_400_000 });
     const fleet = createFleetDatabase(options);
     await fleet.streams();
@@ -217,7 +217,7 @@ describe('in a database', () => {
     const opened = await fleet.open({ source: 'berlin', region: 'berlin' }, await led.promise);
     if (opened.kind === 'failed') throw new Error(opened.message);
     closing.push(() => opened.ledger.close());
-    const totals = new KeptSums(opened.ledger, opened.rollups, surroundings);
+    const totals = new StoredSums(opened.ledger, opened.rollups, surroundings);
     expect(await totals.store.progress()).toBe(2);
     expect(await addTo(totals)).toStrictEqual(await scanned(ledger));
     await expect(totals.store.clear()).rejects.toThrow('the operator of the stream writes them');
@@ -228,7 +228,7 @@ describe('in a database', () => {
     const { ledger, rollups } = await openStream(database);
     await ledger.append({ events: [eventOf(1), eventOf(2)] });
     await postgres.server().query('drop table meterfeed_berlin.rollup', database.name);
-    const totals = new KeptSums(ledger, rollups, surroundings);
+    const totals = new StoredSums(ledger, rollups, surroundings);
     expect(await totals.store.progress()).toBe(0);
     expect(await addTo(totals)).toStrictEqual(await scanned(ledger));
   });

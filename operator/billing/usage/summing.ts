@@ -2,7 +2,7 @@ import type { Ledger } from '../../ledger/ledger.ts';
 import type { Rollups } from '../../ledger/rollups.ts';
 import type { Clock } from '../../telemetry/clock.ts';
 import type { Logger } from '../../telemetry/logger.ts';
-import { SumKeeper } from './sum-keeper.ts';
+import { SumUpdater } from './sum-updater.ts';
 import { SumsStore } from './sums-store.ts';
 import { LedgerTotals, type UsageTotals } from './usage-totals.ts';
 
@@ -35,7 +35,7 @@ export class Summing {
     if (this.#stop.signal.aborted) return;
     try {
       const store = new SumsStore(rollups, ledger.stats().ledgerId);
-      const keeper = new SumKeeper({ ...this.#options, store });
+      const keeper = new SumUpdater({ ...this.#options, store });
       await keeper.begin();
       const rebuild = (reason: string): Promise<void> => keeper.rebuild(reason);
       this.#running = keeper.run(this.#stop.signal);

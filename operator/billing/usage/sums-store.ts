@@ -21,7 +21,7 @@ const UNFINISHED = '{}';
 type StoredKind = PeriodKind | 'places';
 
 /** Hours for a detailed look back, days for more than a year of invoices, places for as long as there may be events. */
-export const KEPT_MS: Readonly<Record<StoredKind, number>> = {
+export const STORED_MS: Readonly<Record<StoredKind, number>> = {
   hour: 70 * PERIOD_MS.day,
   places: 35 * PERIOD_MS.day,
   day: 400 * PERIOD_MS.day,
@@ -79,7 +79,7 @@ export class SumsStore {
   async expire(now: number): Promise<void> {
     for (const kind of ['hour', 'places', 'day'] as const) {
       const period = kind === 'places' ? 'hour' : kind;
-      const oldest = periodOf(period, new Date(now - KEPT_MS[kind]).toISOString());
+      const oldest = periodOf(period, new Date(now - STORED_MS[kind]).toISOString());
       await this.#rollups.drop(`${kind}/`, keyOf(kind, oldest, ''));
     }
   }

@@ -14,7 +14,7 @@ import type { Logger } from '../../telemetry/logger.ts';
 import { systemClock } from '../../telemetry/system-clock.ts';
 import type { SumsStore } from './sums-store.ts';
 import type { EventsQuery } from './tenant-events.ts';
-import { KeptSums } from './testing/kept-sums.ts';
+import { StoredSums } from './testing/stored-sums.ts';
 
 const MINUTE = 60_000;
 const HOUR = 60 * MINUTE;
@@ -39,12 +39,12 @@ afterEach(() => rm(directory, { recursive: true, force: true }));
 
 async function withTotals(
   ledger: Ledger,
-  action: (totals: KeptSums, store: SumsStore) => Promise<void>,
+  action: (totals: StoredSums, store: SumsStore) => Promise<void>,
 ): Promise<void> {
   const note = (message: string): void => void log.push(message);
   const logger: Logger = { debug: note, info: note, warn: note, error: note };
   const clock = { ...systemClock, now: () => now };
-  const totals = new KeptSums(ledger, directory, { clock, logger });
+  const totals = new StoredSums(ledger, directory, { clock, logger });
   try {
     await action(totals, totals.store);
   } finally {

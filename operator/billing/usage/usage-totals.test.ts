@@ -13,7 +13,7 @@ import type { UsageEvent } from '../../model/event.ts';
 import { systemClock } from '../../telemetry/system-clock.ts';
 import { coverRange } from '../../model/periods.ts';
 import type { SumsStore } from './sums-store.ts';
-import { KeptSums } from './testing/kept-sums.ts';
+import { StoredSums } from './testing/stored-sums.ts';
 import { UsageSums, type UsageRow } from './usage-sums.ts';
 import type { TotalsQuery, UsageTotals } from './usage-totals.ts';
 
@@ -41,9 +41,9 @@ const logger: Logger = { debug: note, info: note, warn: note, error: note };
 
 async function withTotals<T>(
   ledger: Ledger,
-  action: (totals: KeptSums, store: SumsStore) => Promise<T>,
+  action: (totals: StoredSums, store: SumsStore) => Promise<T>,
 ): Promise<T> {
-  const totals = new KeptSums(ledger, directory, { clock: testClock, logger });
+  const totals = new StoredSums(ledger, directory, { clock: testClock, logger });
   try {
     return await action(totals, totals.store);
   } finally {
@@ -288,7 +288,7 @@ describe('sums that went wrong', () => {
       return ledger.read(after, limit);
     };
     const surroundings = { clock: testClock, logger };
-    const totals: KeptSums = new KeptSums({ ...ledger, read }, directory, surroundings);
+    const totals: StoredSums = new StoredSums({ ...ledger, read }, directory, surroundings);
     await totals.catchUp(never);
     await totals.catchUp(never);
     expect(await rowsOf(totals)).toMatchObject([{ keys: ['a'] }, { keys: ['b'] }]);

@@ -11,7 +11,7 @@ import {
 } from '../../model/periods.ts';
 import { newerThan } from './newer-than.ts';
 import { decodeSums } from './sum-rows.ts';
-import { KEPT_MS, type StoredSums, type SumsStore } from './sums-store.ts';
+import { STORED_MS, type StoredSums, type SumsStore } from './sums-store.ts';
 import { type EventsQuery, type KnownPlaces, scanFor, tenantEvents } from './tenant-events.ts';
 import type { EventFilter, Summands } from './usage-sums.ts';
 import type { TimeRange } from '../../model/window.ts';
@@ -161,14 +161,15 @@ export class LedgerTotals implements UsageTotals {
     cover: RangeCover,
   ): Promise<{ readonly head: number; readonly summedUpTo?: number } | undefined> {
     const { ledger } = this.#options;
-    const whole = new Set([...cover.days, ...cover.hours]);
+    const complete = new Set([...cover.days, ...cover.hours]);
     let head = summedTo;
     const isBehind = mayLag === true && ledger.head() - head > MOST_READ;
     const summedUpTo = isBehind ? await this.#firstAfter(head) : undefined;
     for await (const { sequence, event } of isBehind ? [] : newerThan(ledger, head, signal)) {
       const { window_start: start } = event;
-      const isWhole = whole.has(periodOf('hour', start)) || whole.has(periodOf('day', start));
-      if (isWhole && filter(event) && !sums.add(event)) return undefined;
+      const isComplete =
+        complete.has(periodOf('hour', start)) || complete.has(periodOf('day', start));
+      if (isComplete && filter(event) && !sums.add(event)) return undefined;
       head = sequence;
     }
     for (const { query, known } of edges) {
@@ -186,8 +187,8 @@ export class LedgerTotals implements UsageTotals {
   ): Promise<KnownPlaces | undefined> {
     const { ledger, clock } = this.#options;
     const after = this.#summedTo(found);
-    const isKept = from >= clock.now() - KEPT_MS.places && to - from <= KEPT_MS.places;
-    if (tenant === undefined || !isKept || after > ledger.head()) return undefined;
+    const isStored = from >= clock.now() - STORED_MS.places && to - from <= STORED_MS.places;
+    if (tenant === undefined || !isStored || after > ledger.head()) return undefined;
     const ranges = await found.places(hoursOf(from, to), tenant);
     return ranges && { ranges, after };
   }
@@ -227,7 +228,7 @@ async function firstOf(found: StoredSums): Promise<number | undefined> {
 function isPartlyGone({ days, hours, edges }: RangeCover, ledger: Ledger, now: number): boolean {
   const oldestEvent = ledger.stats().oldestAt ?? 0;
   const isExpired = (kind: PeriodKind, [first]: readonly string[]): boolean =>
-    first !== undefined && Date.parse(periodStart(first)) < now - KEPT_MS[kind];
+    first !== undefined && Date.parse(periodStart(first)) < now - STORED_MS[kind];
   return (
     edges.some(({ from }) => from < oldestEvent) ||
     isExpired('hour', hours) ||

@@ -12,7 +12,7 @@ import { COLLECTOR_METRICS } from '../../model/catalog.ts';
 import { systemClock } from '../../telemetry/system-clock.ts';
 import type { Retired } from '../billing-destination.ts';
 import { createControllers } from '../controllers.ts';
-import type { PriceRecords } from '../kept-price-books.ts';
+import type { PriceRecords } from '../stored-price-books.ts';
 import type { PolicyViews } from '../policy-status.ts';
 import { viewsOf } from './facts.ts';
 import { settingsFrom } from '../../settings/testing/settings.ts';

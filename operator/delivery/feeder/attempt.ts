@@ -106,8 +106,8 @@ export class Attempt {
       if (state.kind !== 'settled') continue;
       const { result } = state;
       const unansweredSince = this.#earlier.get(sequence);
-      const isDoubtful = result.kind === 'dead' && unansweredSince !== undefined;
-      results.set(sequence, isDoubtful ? { ...result, unansweredSince } : result);
+      const isUncertain = result.kind === 'dead' && unansweredSince !== undefined;
+      results.set(sequence, isUncertain ? { ...result, unansweredSince } : result);
     }
     return results;
   }

@@ -112,7 +112,7 @@ test('a wrong key holds the destination and is tried again with one event', asyn
   expect(harness.delivery.status('fake')).toMatchObject({
     ready: false,
     delivering: false,
-    held: 'status 401',
+    blocked: 'status 401',
     lastError: 'status 401',
   });
   await harness.clock.pass(299_000);
@@ -122,7 +122,7 @@ test('a wrong key holds the destination and is tried again with one event', asyn
   expect(harness.destination.calls[1]).toHaveLength(1);
   const status = harness.delivery.status('fake');
   expect(status).toMatchObject({ ready: true, delivered: 3, deadLetters: 0 });
-  expect(status).not.toMatchObject({ held: expect.anything() });
+  expect(status).not.toMatchObject({ blocked: expect.anything() });
   expect(status).not.toMatchObject({ lastError: expect.anything() });
   await harness.stop();
 });

@@ -8,7 +8,7 @@ import type { DestinationStatus } from '../destination-status.ts';
 import type { LaneReport } from '../lanes/parked-lane.ts';
 import { TenantDirectory } from '../lanes/tenant-directory.ts';
 import { TenantProvisioner } from '../lanes/tenant-provisioner.ts';
-import type { CorrectionOutlookOf } from '../operations/correction-outlook.ts';
+import type { PredictCorrection } from '../operations/correction-prediction.ts';
 import type { InvoiceReconcile } from '../operations/invoice-reconcile.ts';
 import { FeedOperations, type Operations } from '../operations/operations.ts';
 import type { Reconcile } from '../operations/reconcile.ts';
@@ -22,7 +22,7 @@ import { Inspection } from './inspection.ts';
 import { Lanes } from './lanes.ts';
 import { Loop, type NextStep } from './loop.ts';
 import { Refusals } from './refusals.ts';
-import { SendRound } from './send-round.ts';
+import { SendPass } from './send-pass.ts';
 import { findStartPosition, lossText } from './start-position.ts';
 
 /** How often a destination that an operator must mend is tried again. */
@@ -36,7 +36,7 @@ export interface Feeder {
   /** What an operator may do about it. */
   readonly operations: Operations;
   readonly reconcile: Reconcile;
-  readonly correctionOutlook: CorrectionOutlookOf;
+  readonly correctionOutlook: PredictCorrection;
   /** Absent where the destination makes no invoices, or cannot tell of them. */
   readonly invoices?: InvoiceReconcile;
   /** Begins delivering; a suspended one only finds its place. */
@@ -53,7 +53,7 @@ export class DestinationFeeder implements Feeder {
   readonly settings: DestinationSettings;
   readonly operations: Operations;
   readonly reconcile: Reconcile;
-  readonly correctionOutlook: CorrectionOutlookOf;
+  readonly correctionOutlook: PredictCorrection;
   readonly invoices?: InvoiceReconcile;
   readonly #options: FeederOptions;
   readonly #log: CauseLog;
@@ -61,7 +61,7 @@ export class DestinationFeeder implements Feeder {
   readonly #bootstrap: Bootstrap;
   readonly #provisioner: TenantProvisioner;
   readonly #inspection: Inspection;
-  readonly #sendRound: SendRound;
+  readonly #sendPass: SendPass;
   readonly #lanes: Lanes;
   readonly #circuit = new Circuit();
   readonly #refusals = new Refusals();
@@ -102,11 +102,16 @@ export class DestinationFeeder implements Feeder {
       provisioner.recheck(tenant);
       refresh();
     });
-    const { reconcile, correctionOutlook, invoices, closedPeriods } = inspection;
+    const {
+      reconcile,
+      predictCorrection: correctionPrediction,
+      invoices,
+      closedPeriods,
+    } = inspection;
     const tenants = { directory, provisioner };
-    const sendRound = new SendRound(options, feed, tenants, invoices);
+    const sendRound = new SendPass(options, feed, tenants, invoices);
     const lanes = new Lanes(
-      { ...options, ...tenants, sendRound, reconcile, log, wake },
+      { ...options, ...tenants, sendPass: sendRound, reconcile, log, wake },
       feed,
       (report) => this.#count(report),
     );
@@ -117,7 +122,7 @@ export class DestinationFeeder implements Feeder {
     this.#bootstrap = bootstrap;
     this.#provisioner = provisioner;
     this.#inspection = inspection;
-    this.#sendRound = sendRound;
+    this.#sendPass = sendRound;
     this.#lanes = lanes;
     this.#health = new Health(settings.name, options.metrics, clock);
     this.#loop = loop;
@@ -140,7 +145,7 @@ export class DestinationFeeder implements Feeder {
       sendNow: () => loop.wakeNow(),
     });
     this.reconcile = reconcile;
-    this.correctionOutlook = correctionOutlook;
+    this.correctionOutlook = correctionPrediction;
     if (invoices !== undefined) this.invoices = invoices;
   }
 
@@ -246,7 +251,7 @@ export class DestinationFeeder implements Feeder {
     const circuit = this.#circuit;
     const tried = circuit.choose(pending.open());
     if (tried.length === 0) return undefined;
-    const round = await this.#sendRound.send(tried, signal);
+    const round = await this.#sendPass.send(tried, signal);
     const results = new Map(round.results);
     const blocked = graver(round.blocked, this.#refusals.withhold(tried, results));
     pending.settle(results);

@@ -5,7 +5,7 @@ import type { DestinationStatus } from '../destination-status.ts';
 
 type HealthReport = Pick<
   DestinationStatus,
-  'delivered' | 'skipped' | 'held' | 'lastSuccessAt' | 'lastError' | 'lastErrorAt'
+  'delivered' | 'skipped' | 'blocked' | 'lastSuccessAt' | 'lastError' | 'lastErrorAt'
 >;
 
 /** How delivery to one destination is doing, for status and metrics. Counts are since the start of the process. */
@@ -66,7 +66,7 @@ export class Health {
     return {
       delivered: this.#delivered,
       skipped: this.#skipped,
-      held: current?.kind === 'hold' ? current.reason : undefined,
+      blocked: current?.kind === 'hold' ? current.reason : undefined,
       lastSuccessAt: this.#lastSuccessAt,
       lastError: current?.reason,
       lastErrorAt: current === undefined ? undefined : this.#blockedAt,

@@ -2,9 +2,9 @@ import type { UsageEvent } from '../../model/event.ts';
 import type { TenantDirectory } from '../lanes/tenant-directory.ts';
 import { type ClosedPeriods, createClosedPeriods } from '../operations/closed-periods.ts';
 import {
-  createCorrectionOutlook,
-  type CorrectionOutlookOf,
-} from '../operations/correction-outlook.ts';
+  createCorrectionPrediction,
+  type PredictCorrection,
+} from '../operations/correction-prediction.ts';
 import { InvoiceReconcile } from '../operations/invoice-reconcile.ts';
 import { createReconcile, type Reconcile } from '../operations/reconcile.ts';
 import { createEventFilter, unknownMetrics } from './event-filter.ts';
@@ -18,7 +18,7 @@ export class Inspection {
   readonly reconcile: Reconcile;
   /** Absent where the destination makes no invoices, or cannot tell of them. */
   readonly invoices: InvoiceReconcile | undefined;
-  readonly correctionOutlook: CorrectionOutlookOf;
+  readonly predictCorrection: PredictCorrection;
   readonly closedPeriods: ClosedPeriods;
   /** Codes that the settings name and the catalogue lacks. */
   readonly unknownMetrics: () => readonly string[];
@@ -70,7 +70,7 @@ export class Inspection {
       effect: invoices?.closedPeriods,
       late,
     });
-    this.correctionOutlook = createCorrectionOutlook({
+    this.predictCorrection = createCorrectionPrediction({
       destination,
       clock,
       records,

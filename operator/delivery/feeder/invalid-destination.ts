@@ -44,7 +44,7 @@ export function createStandIn(
       name,
       type,
       suspended,
-      held: reason,
+      blocked: reason,
       lastError: reason,
       ready: false,
       bootstrapped: false,
@@ -69,7 +69,7 @@ export function createStandIn(
       moveCursor: refuse,
     },
     reconcile: refuse,
-    correctionOutlook: async () => ({ standing: 'cannot-start', takesNegative: true }),
+    correctionOutlook: async () => ({ state: 'cannot-start', takesNegative: true }),
     offboard: (tenant) => {
       const request = { tenant, sequence: ledger.head(), requestedAt: clock.now() };
       return ledger.writeRecords([createDeliveryRecords(ledger, name).putOffboard(request)]);

@@ -12,13 +12,13 @@ import { LateLane } from '../late/late-lane.ts';
 import type { Reconcile } from '../operations/reconcile.ts';
 import type { FeedRecords } from './feed-records.ts';
 import type { FeederOptions } from './feeder-options.ts';
-import type { SendRound } from './send-round.ts';
+import type { SendPass } from './send-pass.ts';
 
 interface LanesOptions extends FeederOptions {
   readonly log: CauseLog;
   readonly directory: TenantDirectory;
   readonly provisioner: TenantProvisioner;
-  readonly sendRound: SendRound;
+  readonly sendPass: SendPass;
   readonly reconcile: Reconcile;
   /** There is something to do. */
   readonly wake: () => void;

@@ -92,9 +92,9 @@ test('a destination that refuses all of 10,000 events is held, and fills no volu
     testSettings({ name: 'other' }),
   ]);
   const status = () => harness.delivery.status('refusing');
-  await harness.clock.until(() => status()?.held !== undefined);
+  await harness.clock.until(() => status()?.blocked !== undefined);
   expect(status()).toMatchObject({ ready: false, deadLetters: 1_000, cursor: 1_000, parked: 0 });
-  expect(status()?.held).toBe(
+  expect(status()?.blocked).toBe(
     'refuses everything: 1000 events of 4 tenants in a row, and took none; the last answer: status 400',
   );
   await harness.clock.until(() => other.taken.length === events.length);
@@ -109,7 +109,7 @@ test('a destination that refuses all of 10,000 events is held, and fills no volu
   refusing.react = () => 'accept';
   await harness.clock.until(() => status()?.cursor === events.length);
   expect(status()).toMatchObject({ ready: true, deadLetters: 1_000, lagEvents: 0 });
-  expect(status()).not.toMatchObject({ held: expect.anything() });
+  expect(status()).not.toMatchObject({ blocked: expect.anything() });
   const replay = harness.delivery.replay('refusing', undefined);
   await harness.clock.until(() => status()?.deadLetters === 0);
   expect(await replay).toMatchObject({ kind: 'replayed', replayed: 1_000, stillRejected: 0 });
@@ -127,7 +127,7 @@ test('the settings of a held destination are changed: it is tried at once', asyn
   await harness.append(...eventsOf(['a', 'b'], 1_000));
   await harness.start();
   const status = () => harness.delivery.status('fake');
-  await harness.clock.until(() => status()?.held !== undefined);
+  await harness.clock.until(() => status()?.blocked !== undefined);
   const before = harness.clock.monotonic();
   harness.destination.react = () => 'accept';
   await harness.start({ metrics: { exclude: ['tenant_lb_hours'] } });
@@ -176,9 +176,9 @@ test('where there is one tenant only, everything is ten thousand events', async 
   await harness.append(...eventsOf(['a'], 10_600));
   await harness.start();
   const status = () => harness.delivery.status('fake');
-  await harness.clock.until(() => status()?.held !== undefined);
+  await harness.clock.until(() => status()?.blocked !== undefined);
   expect(status()).toMatchObject({ deadLetters: 10_000, cursor: 10_000 });
-  expect(status()?.held).toContain('10000 events of 1 tenant in a row');
+  expect(status()?.blocked).toContain('10000 events of 1 tenant in a row');
   await harness.stop();
 });
 

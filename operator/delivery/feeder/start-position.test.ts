@@ -121,13 +121,13 @@ describe('a destination of another type under a name', () => {
     const made = await world(change);
     const { ledger, records } = made;
     const event = testEvent({ id: 'parked', tenant: 'a' });
-    const kept = { at: 0, reason: 'no plan', event };
+    const stored = { at: 0, reason: 'no plan', event };
     await ledger.writeRecords([
       records.putState({ type: 'webhook', resentUntil: 6 }),
       records.putInFlight([[3, 0]]),
-      records.putParked({ ...kept, sequence: 3 }),
+      records.putParked({ ...stored, sequence: 3 }),
       records.putTenant(tenantNamed('a')),
-      records.putReplay({ ...kept, sequence: 4 }),
+      records.putReplay({ ...stored, sequence: 4 }),
       records.putAcknowledged(0, Buffer.from([1])),
       records.putChanges({ tenant: 'a', made: [] }),
       records.putOffboard({ tenant: tenantNamed('b'), sequence: 5, requestedAt: 0 }),

@@ -124,16 +124,16 @@ async function keepAsDead(
   at: number,
 ): Promise<RecordChange[]> {
   const changes: RecordChange[] = [records.putInFlight([])];
-  for await (const kept of records.parked()) {
-    const { tenant } = kept.event;
+  for await (const stored of records.parked()) {
+    const { tenant } = stored.event;
     changes.push(
-      records.dropParked(tenant, kept.sequence),
+      records.dropParked(tenant, stored.sequence),
       records.dropTenant(tenant),
-      records.putDead({ ...kept, at, reason }),
+      records.putDead({ ...stored, at, reason }),
     );
   }
-  for await (const kept of records.replay()) {
-    changes.push(records.dropReplay(kept.sequence), records.putDead({ ...kept, at, reason }));
+  for await (const stored of records.replay()) {
+    changes.push(records.dropReplay(stored.sequence), records.putDead({ ...stored, at, reason }));
   }
   for await (const [chunk] of records.acknowledged()) changes.push(records.dropAcknowledged(chunk));
   for await (const dropped of records.dropSums()) changes.push(dropped);

@@ -89,7 +89,7 @@ test('a sum that was refused is lost, or its events are sent in its place', asyn
 });
 
 test('a destination is asked after an event of a minute whose others it has in the sum of an hour', async () => {
-  const asked: unknown[] = [];
+  const requested: unknown[] = [];
   const harness = await upgraded({
     cursor: 4,
     ranges: [{ from: 0, to: 4 }],
@@ -98,7 +98,7 @@ test('a destination is asked after an event of a minute whose others it has in t
         createFakeDestination({ limits: { idMemoryMs: DAY_MS }, now: () => clock.now() }),
         {
           verify: async (events: readonly UsageEvent[], _: AbortSignal, sameBucket: unknown) => {
-            asked.push([events.map(({ id }) => id), sameBucket]);
+            requested.push([events.map(({ id }) => id), sameBucket]);
             return { kind: 'verified', known: new Set(events.map(({ id }) => id)) } as const;
           },
         },
@@ -115,6 +115,6 @@ test('a destination is asked after an event of a minute whose others it has in t
   await harness.clock.until(() => calls > 1);
   await harness.clock.pass(2 * DAY_MS);
   await harness.drained();
-  expect(asked).toContainEqual([expect.arrayContaining(['late']), undefined]);
+  expect(requested).toContainEqual([expect.arrayContaining(['late']), undefined]);
   await harness.stop();
 });

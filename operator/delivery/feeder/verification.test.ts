@@ -34,7 +34,7 @@ const queued = (...ids: readonly string[]) =>
   });
 
 /** Asks after events; returns the report, and what the destination was asked with. */
-async function ask(
+async function query(
   ids: readonly string[],
   answer: VerifyOutcome,
   change: Partial<VerificationOptions> = {},
@@ -74,14 +74,14 @@ async function ask(
   const { results, blocked } = await verify(queued(...ids), signal);
   return { results: [...results], blocked, questions };
 }
-const told = (bucket: readonly BucketEvent[] | undefined) =>
+const reported = (bucket: readonly BucketEvent[] | undefined) =>
   bucket?.map(({ event, delivered }) => `${event.id} ${delivered ? 'delivered' : 'not'}`);
 const NOTHING: VerifyOutcome = { kind: 'verified', known: new Set() };
 
 test('a sum is compared with other events than those of its tenant, metric and minute', async () => {
-  const { questions } = await ask(['asked'], NOTHING);
+  const { questions } = await query(['asked'], NOTHING);
   expect(questions).toHaveLength(1);
-  expect(told(questions[0]?.[1])).toStrictEqual([
+  expect(reported(questions[0]?.[1])).toStrictEqual([
     'asked delivered',
     'same delivered',
     'dead not',
@@ -90,8 +90,8 @@ test('a sum is compared with other events than those of its tenant, metric and m
     'settled delivered',
     'pending not',
   ]);
-  const both = await ask(['second', 'asked'], NOTHING);
-  const bucket = told(both.questions[0]?.[1]) ?? [];
+  const both = await query(['second', 'asked'], NOTHING);
+  const bucket = reported(both.questions[0]?.[1]) ?? [];
   expect(bucket).toContain('second delivered');
   expect(bucket).toContain('same delivered');
   expect(bucket.join()).not.toContain('tenant ');
@@ -104,7 +104,7 @@ test('an event is sent twice, or never, by what the destination says of it', asy
     ['asked', 'never said of one that is known'],
   ]);
   const known = new Set(['asked', 'dead']);
-  const { results } = await ask(['asked', 'same', 'second'], {
+  const { results } = await query(['asked', 'same', 'second'], {
     kind: 'verified',
     known,
     uncertain,
@@ -117,14 +117,20 @@ test('an event is sent twice, or never, by what the destination says of it', asy
     ],
   ]);
   const forced = { inFlight: { isForced: () => true } };
-  expect((await ask(['same'], { kind: 'verified', known, uncertain }, forced)).results).toEqual([]);
-  expect(await ask([], NOTHING)).toStrictEqual({ results: [], blocked: undefined, questions: [] });
+  expect((await query(['same'], { kind: 'verified', known, uncertain }, forced)).results).toEqual(
+    [],
+  );
+  expect(await query([], NOTHING)).toStrictEqual({
+    results: [],
+    blocked: undefined,
+    questions: [],
+  });
 });
 
 test('an event is sent though the destination could not be asked this time, or never can be', async () => {
   const retry = { kind: 'retry', reason: 'status 503' } as const;
-  expect(await ask(['asked'], retry)).toMatchObject({ results: [], blocked: retry });
-  const { results } = await ask(['asked', 'same'], NOTHING, { destination: {} });
+  expect(await query(['asked'], retry)).toMatchObject({ results: [], blocked: retry });
+  const { results } = await query(['asked', 'same'], NOTHING, { destination: {} });
   const reason =
     'may have been delivered longer ago than the destination remembers, and it cannot be asked: replay it by force to have it sent all the same';
   expect(results).toStrictEqual([
@@ -132,7 +138,7 @@ test('an event is sent though the destination could not be asked this time, or n
     [numberOf('same'), { kind: 'dead', reason }],
   ]);
   const forced = { destination: {}, inFlight: { isForced: () => true } };
-  expect((await ask(['asked'], NOTHING, forced)).results).toStrictEqual([]);
+  expect((await query(['asked'], NOTHING, forced)).results).toStrictEqual([]);
 });
 
 test.each([
@@ -140,7 +146,7 @@ test.each([
   ['of the minute are all there', at(1), 7],
 ])('a sum is taken for complete though events %s', async (_, horizon, count) => {
   const memory = createMemoryLedger();
-  const { questions } = await ask(
+  const { questions } = await query(
     ['asked'],
     NOTHING,
     {},
@@ -156,18 +162,18 @@ test('a sum is taken for complete though stored events cannot be read', async ()
       throw error;
     },
   });
-  const damaged = await ask(['asked'], NOTHING, {}, failing(new LedgerReadError(FAILURE)));
+  const damaged = await query(['asked'], NOTHING, {}, failing(new LedgerReadError(FAILURE)));
   expect(damaged.questions).toStrictEqual([[['asked'], undefined]]);
-  await expect(ask(['asked'], NOTHING, {}, failing(new Error('a bug')))).rejects.toThrow('a bug');
+  await expect(query(['asked'], NOTHING, {}, failing(new Error('a bug')))).rejects.toThrow('a bug');
 });
 
 test('what a change of plan has moved into a minute is left out of its sum', async () => {
   const moved = (event: UsageEvent): boolean => event.id === 'minute before';
-  const { questions } = await ask(['asked'], NOTHING, {
+  const { questions } = await query(['asked'], NOTHING, {
     changes: {
       sentAt: ({ event }) => (moved(event) ? at(1) : Date.parse(event.window_start)),
       reach: (time, tenant) => (tenant === 'a' ? time - MINUTE : time),
     },
   });
-  expect(told(questions[0]?.[1])).toContain('minute before delivered');
+  expect(reported(questions[0]?.[1])).toContain('minute before delivered');
 });

@@ -41,7 +41,7 @@ export type Verification = (
   signal: AbortSignal,
 ) => Promise<VerificationReport>;
 
-const CANNOT_BE_ASKED =
+const CANNOT_BE_REQUESTED =
   'may have been delivered longer ago than the destination remembers, and it cannot be asked';
 
 const BY_FORCE = 'replay it by force to have it sent all the same';
@@ -59,7 +59,7 @@ export function createVerification(options: VerificationOptions): Verification {
     };
     if (overdue.length === 0) return { results };
     if (destination.verify === undefined) {
-      for (const one of overdue) nobodyKnows(one, CANNOT_BE_ASKED);
+      for (const one of overdue) nobodyKnows(one, CANNOT_BE_REQUESTED);
       return { results };
     }
     const events = overdue.map(({ event }) => event);

@@ -16,13 +16,13 @@ function createWorld(seconds = 5) {
   let mostAtOnce = 0;
   const arrived = new ArrivalCheck({
     clock,
-    ask: async (asked) => {
-      calls.push([...asked.keys()]);
+    query: async (requested) => {
+      calls.push([...requested.keys()]);
       underWay += 1;
       mostAtOnce = Math.max(mostAtOnce, underWay);
       await clock.sleep(seconds * 1_000);
       underWay -= 1;
-      return new Set([...asked.keys()].filter((tenant) => added.has(tenant)));
+      return new Set([...requested.keys()].filter((tenant) => added.has(tenant)));
     },
     onAnswer: () => undefined,
     onGivenUp: (tenant) => givenUp.push(tenant),

@@ -12,14 +12,14 @@ const MAX_AT_ONCE = 100;
  * Of tenants, each with a moment, those of which a destination's own sums have all that was delivered before
  * that moment.
  */
-export type AskSums = (
-  asked: ReadonlyMap<string, number>,
+export type QuerySums = (
+  requested: ReadonlyMap<string, number>,
   signal: AbortSignal,
 ) => Promise<ReadonlySet<string>>;
 
 interface ArrivalCheckOptions {
   /** Absent where the destination reports no sums: then what was acknowledged has arrived. */
-  readonly ask?: AskSums | undefined;
+  readonly query?: QuerySums | undefined;
   readonly clock: Clock;
   /** There is an answer. */
   readonly onAnswer: (tenant: string) => void;
@@ -43,15 +43,15 @@ export class ArrivalCheck {
   readonly #checks = new Map<string, Check>();
   readonly #waiting = new Map<string, Check>();
   readonly #stopped = new AbortController();
-  #isAsking = false;
+  #isQuerying = false;
 
   constructor(options: ArrivalCheckOptions) {
     this.#options = options;
   }
 
   has(tenant: string, before: number): boolean {
-    const { ask, clock, onGivenUp } = this.#options;
-    if (ask === undefined) return true;
+    const { query, clock, onGivenUp } = this.#options;
+    if (query === undefined) return true;
     const now = clock.monotonic();
     let check = this.#checks.get(tenant);
     if (check?.before !== before) {
@@ -67,7 +67,7 @@ export class ArrivalCheck {
     if (now - check.askedAt >= AGAIN_AFTER_MS) {
       check.state = 'asking';
       this.#waiting.set(tenant, check);
-      void this.#askAll(ask);
+      void this.#queryAll(query);
     }
     return false;
   }
@@ -82,21 +82,21 @@ export class ArrivalCheck {
     this.#stopped.abort();
   }
 
-  async #askAll(ask: AskSums): Promise<void> {
-    if (this.#isAsking) return;
-    this.#isAsking = true;
-    while (this.#waiting.size > 0 && !this.#stopped.signal.aborted) await this.#askNext(ask);
-    this.#isAsking = false;
+  async #queryAll(query: QuerySums): Promise<void> {
+    if (this.#isQuerying) return;
+    this.#isQuerying = true;
+    while (this.#waiting.size > 0 && !this.#stopped.signal.aborted) await this.#queryNext(query);
+    this.#isQuerying = false;
   }
 
-  async #askNext(ask: AskSums): Promise<void> {
+  async #queryNext(query: QuerySums): Promise<void> {
     const { clock, onAnswer } = this.#options;
     const { signal } = this.#stopped;
-    const asked = [...this.#waiting].slice(0, MAX_AT_ONCE);
-    for (const [tenant] of asked) this.#waiting.delete(tenant);
-    const moments = new Map(asked.map(([tenant, { before }]) => [tenant, before]));
-    const arrived = await ask(moments, signal).catch(() => new Set<string>());
-    for (const [tenant, check] of asked) {
+    const requested = [...this.#waiting].slice(0, MAX_AT_ONCE);
+    for (const [tenant] of requested) this.#waiting.delete(tenant);
+    const moments = new Map(requested.map(([tenant, { before }]) => [tenant, before]));
+    const arrived = await query(moments, signal).catch(() => new Set<string>());
+    for (const [tenant, check] of requested) {
       check.state = arrived.has(tenant) ? 'arrived' : 'missing';
       check.askedAt = clock.monotonic();
       if (check.state === 'missing') check.missingSince ??= check.askedAt;

@@ -5,7 +5,7 @@ import { errorText } from '../../model/error-text.ts';
 import { least } from '../../model/extremes.ts';
 import type { Clock } from '../../telemetry/clock.ts';
 import { type BlockReason, retryDelayMs } from '../delivery-result.ts';
-import { askSums } from '../feeder/ask-sums.ts';
+import { querySums } from '../feeder/query-sums.ts';
 import type { Reconcile } from '../operations/reconcile.ts';
 import type { DeliveryRecords } from '../records/delivery-records.ts';
 import { addUnsent, type UnsentRanges } from '../records/sequence-sets.ts';
@@ -57,7 +57,7 @@ export class ChangeLane {
   /** What was set aside before a long stop is tried again from then on. */
   readonly #startedAt: number;
   /** When a tenant's change is looked at next, by the monotonic clock, and how often it was refused in a row. */
-  readonly #turns = new Map<
+  readonly #slices = new Map<
     string,
     {
       readonly at: number;
@@ -75,7 +75,7 @@ export class ChangeLane {
     this.#startedAt = clock.now();
     this.#arrived = new ArrivalCheck({
       clock,
-      ask: destination.sums && askSums(reconcile),
+      query: destination.sums && querySums(reconcile),
       onAnswer: (tenant) => {
         this.wake(tenant);
         onNews();
@@ -89,7 +89,7 @@ export class ChangeLane {
     const { changes, clock, leaving } = this.#options;
     for (const tenant of changes.tenants()) {
       if (leaving.has(tenant)) await changes.withdraw(tenant);
-      else if (this.#turnOf(tenant) > clock.monotonic()) continue;
+      else if (this.#sliceOf(tenant) > clock.monotonic()) continue;
       const blocked = await this.#advance(tenant, cursor, signal);
       if (blocked !== undefined) return blocked;
       if (changes.pendingOf(tenant) === undefined) this.#forget(tenant);
@@ -99,14 +99,14 @@ export class ChangeLane {
 
   /** There is news of a tenant's change. */
   wake(tenant: string): void {
-    this.#turns.delete(tenant);
+    this.#slices.delete(tenant);
   }
 
   /** Milliseconds until the next look; undefined when there is no change to make. */
   dueIn(): number | undefined {
     const { changes, clock } = this.#options;
-    const turns = changes.tenants().map((tenant) => this.#turnOf(tenant));
-    return turns.length === 0 ? undefined : Math.max(0, least(turns) - clock.monotonic());
+    const slices = changes.tenants().map((tenant) => this.#sliceOf(tenant));
+    return slices.length === 0 ? undefined : Math.max(0, least(slices) - clock.monotonic());
   }
 
   /** Cuts what is asked in the background. */
@@ -115,9 +115,9 @@ export class ChangeLane {
   }
 
   /** A change that is asked for again has its turn at once. */
-  #turnOf(tenant: string): number {
-    const turn = this.#turns.get(tenant);
-    return turn?.before === this.#options.changes.pendingOf(tenant)?.before ? (turn?.at ?? 0) : 0;
+  #sliceOf(tenant: string): number {
+    const slice = this.#slices.get(tenant);
+    return slice?.before === this.#options.changes.pendingOf(tenant)?.before ? (slice?.at ?? 0) : 0;
   }
 
   /** One step of one tenant; what concerns the whole destination is returned. */
@@ -146,49 +146,49 @@ export class ChangeLane {
     const { destination, clock } = this.#options;
     const now = clock.now();
     const quiet = destination.plans?.quietUntil?.(now) ?? now;
-    return quiet <= now || this.#lookAgain(tenant, Math.min(quiet - now, LONGEST_WAIT_MS));
+    return quiet <= now || this.#pollAgain(tenant, Math.min(quiet - now, LONGEST_WAIT_MS));
   }
 
   /** Whether the old plan has all usage of its side, and has added it up. */
   async #isDrained(tenant: string, pending: PendingChange, cursor: number): Promise<boolean> {
     const { ledger, clock, usageToCome } = this.#options;
-    const { before, askedAt } = pending;
+    const { before, askedAt: requestedAt } = pending;
     const early = before + SETTLING_MS - clock.now();
-    if (early > 0) return this.#lookAgain(tenant, Math.min(early, LONGEST_WAIT_MS));
-    const since = Math.max(before, askedAt, this.#startedAt);
+    if (early > 0) return this.#pollAgain(tenant, Math.min(early, LONGEST_WAIT_MS));
+    const since = Math.max(before, requestedAt, this.#startedAt);
     let mark = this.#marks.get(tenant);
     if (mark?.before !== before) {
       const { lastWindowEnd = before } = ledger.stats();
       // A window that is not closed yet may still bring usage; where none closes, it is not waited for.
       const nothing = { tenant, sequence: 0, since };
       const isOpen = lastWindowEnd < before && (await usageToCome(nothing, 0, () => true));
-      if (isOpen) return this.#lookAgain(tenant, CHECK_EVERY_MS);
+      if (isOpen) return this.#pollAgain(tenant, CHECK_EVERY_MS);
       mark = { before, sequence: ledger.head() };
       this.#marks.set(tenant, mark);
     }
     const ending = { tenant, sequence: mark.sequence, since };
     const left = await this.#setAside(tenant, mark.sequence);
     if (await usageToCome(ending, cursor, () => left.length > 0)) {
-      return this.#lookAgain(tenant, CHECK_EVERY_MS);
+      return this.#pollAgain(tenant, CHECK_EVERY_MS);
     }
-    return this.#arrived.has(tenant, before) || this.#lookAgain(tenant, CHECK_EVERY_MS);
+    return this.#arrived.has(tenant, before) || this.#pollAgain(tenant, CHECK_EVERY_MS);
   }
 
   /** Puts on record what the old plan has: from then on the change may have been made. */
   async #begin(tenant: string, cursor: number): Promise<boolean> {
     const left = await this.#setAside(tenant, cursor);
     const outcome = await this.#options.changes.begin(tenant, cursor, left);
-    return outcome.kind === 'written' || this.#lookAgain(tenant, CHECK_EVERY_MS);
+    return outcome.kind === 'written' || this.#pollAgain(tenant, CHECK_EVERY_MS);
   }
 
   /** Events up to a sequence number that are kept for another reason than the change. */
   async #setAside(tenant: string, sequence: number): Promise<UnsentRanges> {
     const { records, changes } = this.#options;
     let left: UnsentRanges = [];
-    for await (const kept of records.parkedOf(tenant)) {
-      if (kept.sequence > sequence) break;
-      if (changes.waits(kept)) continue;
-      left = addUnsent(left, kept.sequence, kept.sequence);
+    for await (const stored of records.parkedOf(tenant)) {
+      if (stored.sequence > sequence) break;
+      if (changes.waits(stored)) continue;
+      left = addUnsent(left, stored.sequence, stored.sequence);
     }
     return left;
   }
@@ -228,25 +228,25 @@ export class ChangeLane {
 
   #refuse(tenant: string, step: FailedStep): undefined {
     const { clock, random, changes, onRefused } = this.#options;
-    const failures = (this.#turns.get(tenant)?.failures ?? 0) + 1;
+    const failures = (this.#slices.get(tenant)?.failures ?? 0) + 1;
     const afterMs = step.kind === 'retry' ? (step.afterMs ?? 0) : 0;
     const wait = Math.max(afterMs, retryDelayMs(failures, random));
     const before = changes.pendingOf(tenant)?.before;
-    this.#turns.set(tenant, { at: clock.monotonic() + wait, failures, before });
+    this.#slices.set(tenant, { at: clock.monotonic() + wait, failures, before });
     changes.refused(tenant, step.reason);
     onRefused(tenant, step.reason);
     return undefined;
   }
 
-  #lookAgain(tenant: string, ms: number): false {
+  #pollAgain(tenant: string, ms: number): false {
     const { clock, changes } = this.#options;
     const before = changes.pendingOf(tenant)?.before;
-    this.#turns.set(tenant, { at: clock.monotonic() + ms, failures: 0, before });
+    this.#slices.set(tenant, { at: clock.monotonic() + ms, failures: 0, before });
     return false;
   }
 
   #forget(tenant: string): void {
-    this.#turns.delete(tenant);
+    this.#slices.delete(tenant);
     this.#marks.delete(tenant);
     this.#arrived.forget(tenant);
     this.#options.parked.hurry(tenant);

@@ -3,7 +3,7 @@ import type { Ledger, WriteOutcome } from '../../ledger/ledger.ts';
 import { errorText } from '../../model/error-text.ts';
 import type { Tenant } from '../../model/tenant.ts';
 import type { Clock } from '../../telemetry/clock.ts';
-import { Turn } from '../../telemetry/turn.ts';
+import { TimeSlice } from '../../telemetry/time-slice.ts';
 import { type BlockReason, retryDelayMs } from '../delivery-result.ts';
 import type { DeadLetterIndex } from '../records/dead-letters.ts';
 import type { DeliveryRecords, OffboardRequest } from '../records/delivery-records.ts';
@@ -101,7 +101,7 @@ export class Offboarding {
   async step(cursor: number, signal: AbortSignal): Promise<BlockReason | undefined> {
     const { tenants, clock, leaving } = this.#options;
     const now = clock.monotonic();
-    const turn = new Turn(clock);
+    const turn = new TimeSlice(clock);
     let hasOpenGaps = tenants.openGaps?.();
     for (const [id, request] of leaving.list()) {
       if (turn.isOver) {

@@ -6,8 +6,8 @@ import {
   withResults,
 } from '../delivery-result.ts';
 import type { Pending } from '../feeder/pending.ts';
-import type { SendRound } from '../feeder/send-round.ts';
-import { type DeliveryRecords, firstOf, type KeptEvent } from '../records/delivery-records.ts';
+import type { SendPass } from '../feeder/send-pass.ts';
+import { type DeliveryRecords, firstOf, type SetAsideEvent } from '../records/delivery-records.ts';
 import type { SettlementWriter } from '../records/settlement-writer.ts';
 import type { ParkedTenants } from './parked-tenants.ts';
 import type { PlanChanges } from './plan-changes.ts';
@@ -29,7 +29,7 @@ export interface LaneOptions {
   readonly destination: Pick<Destination, 'limits'>;
   readonly records: DeliveryRecords;
   readonly settlements: SettlementWriter;
-  readonly sendRound: SendRound;
+  readonly sendPass: SendPass;
 }
 
 interface ParkedLaneOptions extends LaneOptions {
@@ -73,26 +73,26 @@ export class ParkedLane {
     if (step.kind !== 'done') {
       return this.#postpone(tenant, step.reason, step.kind === 'retry' ? step.afterMs : undefined);
     }
-    const kept =
+    const stored =
       changes.pendingOf(tenant) === undefined
         ? oldest
         : await firstOf(sendable(records.parkedOf(tenant), changes), batchEvents);
-    if (kept.length === 0) {
+    if (stored.length === 0) {
       parked.waitForChange(tenant, CHANGE_CHECK_MS);
       return IDLE_LANE;
     }
-    return this.#send(tenant, kept, first.reason, signal);
+    return this.#send(tenant, stored, first.reason, signal);
   }
 
   async #send(
     tenant: string,
-    kept: readonly KeptEvent[],
+    stored: readonly SetAsideEvent[],
     reason: string,
     signal: AbortSignal,
   ): Promise<LaneReport> {
-    const { records, settlements, sendRound, parked } = this.#options;
-    const { results, blocked } = await sendRound.send(kept, signal, true);
-    const settled = withResults(kept, results);
+    const { records, settlements, sendPass: sendRound, parked } = this.#options;
+    const { results, blocked } = await sendRound.send(stored, signal, true);
+    const settled = withResults(stored, results);
     const outcome = await settlements.write(settled, ({ sequence }) =>
       records.dropParked(tenant, sequence),
     );
@@ -102,7 +102,7 @@ export class ParkedLane {
     const rejected = countResults(settled, 'dead');
     const report = { moved: settled.length > 0, accepted, rejected };
     if (blocked?.kind === 'hold') return { ...report, blocked };
-    if (settled.length === kept.length) return report;
+    if (settled.length === stored.length) return report;
     this.#postpone(tenant, blocked?.reason ?? reason, blocked?.afterMs);
     return { ...report, moved: false };
   }
@@ -118,8 +118,8 @@ export class ParkedLane {
 
 /** Without what waits for a change of plan. */
 async function* sendable(
-  listing: AsyncIterable<KeptEvent>,
+  listing: AsyncIterable<SetAsideEvent>,
   changes: PlanChanges,
-): AsyncGenerator<KeptEvent> {
-  for await (const kept of listing) if (!changes.waits(kept)) yield kept;
+): AsyncGenerator<SetAsideEvent> {
+  for await (const stored of listing) if (!changes.waits(stored)) yield stored;
 }

@@ -83,7 +83,7 @@ export class ParkedTenants {
   }
 
   /** One more event of the tenant is kept. */
-  keptEvent(tenant: string): void {
+  storedEvent(tenant: string): void {
     this.#change(tenant, ({ events }) => ({ events: events + 1 }));
   }
 

@@ -79,7 +79,7 @@ export class PlanChanges {
   }
 
   /** Provisioning wants a change; the moment of one that is asked for already stays. */
-  async ask(tenant: Tenant, drain: DrainFirst, signal: AbortSignal): Promise<StepOutcome> {
+  async query(tenant: Tenant, drain: DrainFirst, signal: AbortSignal): Promise<StepOutcome> {
     const { clock, planChange, isLeaving } = this.#options;
     const { current, wanted } = drain;
     const known = this.pendingOf(tenant.id);
@@ -89,9 +89,9 @@ export class PlanChanges {
     if (same && known.current === current && known.wanted === wanted) return DONE;
     const before = same ? known.before : await this.#momentOf(tenant, mode, drain, signal);
     if (typeof before !== 'number') return before;
-    const askedAt = known?.askedAt ?? clock.now();
+    const requestedAt = known?.askedAt ?? clock.now();
     const wish = wishOf(tenant);
-    const pending: PendingChange = { before, askedAt, mode, current, wanted, wish };
+    const pending: PendingChange = { before, askedAt: requestedAt, mode, current, wanted, wish };
     return stepOf(await this.#write({ ...this.#of(tenant.id), pending }));
   }
 

@@ -68,7 +68,7 @@ export class ReplayLane {
   }
 
   async step(signal: AbortSignal): Promise<LaneReport> {
-    const { records, settlements, sendRound, destination, clock } = this.#options;
+    const { records, settlements, sendPass: sendRound, destination, clock } = this.#options;
     if (this.#retryAt === undefined || this.#retryAt > clock.monotonic()) return IDLE_LANE;
     const letters = await firstOf(records.replay(), destination.limits.batchEvents);
     if (letters.length === 0) {

@@ -197,7 +197,7 @@ export class TenantProvisioner {
     const wished = planChange === 'now' ? tenant : { planChange, ...tenant };
     const outcome = await attempt(destination, wished, signal);
     if (outcome.kind === 'done') return changes.settled(tenant);
-    return outcome.kind === 'drain' ? changes.ask(tenant, outcome, signal) : outcome;
+    return outcome.kind === 'drain' ? changes.query(tenant, outcome, signal) : outcome;
   }
 
   async #provisionAlone(tenant: Tenant, signal: AbortSignal): Promise<StepOutcome> {
@@ -249,10 +249,10 @@ async function attempt(
 ): Promise<ProvisionOutcome> {
   const shared = tenant.sharedCustomerIds?.[destination.type];
   if (shared !== undefined) {
-    const mend = 'name it for one tenant only';
+    const fix = 'name it for one tenant only';
     return {
       kind: 'rejected',
-      reason: `customer id of several tenants: ${quote(shared)}; ${mend}`,
+      reason: `customer id of several tenants: ${quote(shared)}; ${fix}`,
     };
   }
   try {

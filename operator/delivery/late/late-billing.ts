@@ -6,7 +6,7 @@ import {
   graver,
   type QueuedEvent,
 } from '../delivery-result.ts';
-import type { CorrectionGate } from '../feeder/correction-gate.ts';
+import type { CorrectionGuard } from '../feeder/correction-guard.ts';
 import type { Verification } from '../feeder/verification.ts';
 import type { TenantDirectory } from '../lanes/tenant-directory.ts';
 import type { InFlight } from '../records/in-flight.ts';
@@ -30,7 +30,7 @@ interface LateBillingOptions {
   readonly biller: LateBiller;
   readonly policy: Extract<LatePolicy, 'next' | 'credit'>;
   readonly lines: Pick<LateLines, 'add'>;
-  readonly corrections: CorrectionGate;
+  readonly corrections: CorrectionGuard;
   readonly verify: Verification;
   readonly inFlight: Pick<InFlight, 'mayHave' | 'overdue'>;
   readonly directory: Pick<TenantDirectory, 'find'>;
@@ -63,10 +63,10 @@ export function createLateBilling(options: LateBillingOptions): LateBilling {
       else results.set(sequence, result);
     }
 
-    const asked = sent.filter((one) => overdue.has(one.sequence) && isOpen(one));
-    const verified = await verify(asked, signal);
+    const requested = sent.filter((one) => overdue.has(one.sequence) && isOpen(one));
+    const verified = await verify(requested, signal);
     for (const [sequence, result] of verified.results) results.set(sequence, result);
-    if (verified.blocked !== undefined) asked.filter(isOpen).forEach(wait);
+    if (verified.blocked !== undefined) requested.filter(isOpen).forEach(wait);
     blocked = verified.blocked;
 
     const priced: PricedEvent[] = [];

@@ -58,12 +58,12 @@ export class LateLane {
   async #bill(biller: LateBiller, line: StoredLine, signal: AbortSignal): Promise<LaneReport> {
     const { lines, directory, onRefused } = this.#options;
     if ((await lines.close(line)).kind === 'failed') return this.#fail(line);
-    const asked = lateLineOf(line);
+    const requested = lateLineOf(line);
     const tenant = await directory.find(line.tenant);
     const outcome =
-      asked.minor === 0n
+      requested.minor === 0n
         ? ({ kind: 'billed', reference: 'nothing' } as const)
-        : await biller.bill(tenant, asked, signal);
+        : await biller.bill(tenant, requested, signal);
     // What a key may not do with invoices says nothing of usage, which goes on.
     if (outcome.kind === 'rejected' || outcome.kind === 'hold') {
       lines.refused(line, outcome.reason);

@@ -56,8 +56,8 @@ export class LateLines {
     const { ledger, records } = this.#options;
     const gone: RecordChange[] = [];
     for await (const line of records.late()) {
-      const isKept = line.parts.some(({ sequence }) => sequence > ledger.lowWater());
-      if (line.state === 'billed' && !isKept) gone.push(records.dropLate(line.id));
+      const isStored = line.parts.some(({ sequence }) => sequence > ledger.lowWater());
+      if (line.state === 'billed' && !isStored) gone.push(records.dropLate(line.id));
       else this.#keep(line);
     }
     if (gone.length > 0) await ledger.writeRecords(gone);

@@ -167,8 +167,8 @@ async function expectBilledOnce(script: readonly Life[]): Promise<void> {
   const first = createHarness({ clock, ledger, destination });
   await first.start(settings);
   await first.drained();
-  for (let look = 0; look < 2; look += 1) {
-    const failed = await first.delivery.lookAtInvoices('fake', 10, new AbortController().signal);
+  for (let poll = 0; poll < 2; poll += 1) {
+    const failed = await first.delivery.checkInvoices('fake', 10, new AbortController().signal);
     expect(failed).toBeUndefined();
     await clock.pass(600_000);
   }

@@ -28,7 +28,7 @@ async function withStripe(
   const options = stripeOptions(stripe.url);
   const world = await startMonths({
     settings: { type: 'stripe', options, late },
-    turnTo: stripe.turnTo,
+    advanceTo: stripe.turnTo,
   });
   closers.push(() => world.stop());
   const meter = [...stripe.state.meters.values()].find(({ event_name }) => event_name === METRIC);
@@ -60,7 +60,7 @@ async function withLago(
   const options = lagoOptions(lago.url);
   const world = await startMonths({
     settings: { type: 'lago', options, late },
-    turnTo: lago.turnTo,
+    advanceTo: lago.turnTo,
   });
   closers.push(() => world.stop());
   const charge = lago.state.plans

@@ -1,4 +1,4 @@
-import { isBilledApart, type LatePolicy } from '../../destinations/late.ts';
+import { isBilledSeparately, type LatePolicy } from '../../destinations/late.ts';
 import { formatInstant } from '../../model/window.ts';
 import type { QueuedEvent } from '../delivery-result.ts';
 import type { PlanChanges } from '../lanes/plan-changes.ts';
@@ -47,7 +47,7 @@ export function createClosedPeriods({
         ? `tenant ${JSON.stringify(tenant)}, whose invoices until ${formatInstant(until)} are final`
         : `${tenants.size} tenants whose invoices are final, those of ${JSON.stringify(tenant)} until ${formatInstant(until)}`;
     const what = `${events} ${events === 1 ? 'event' : 'events'} of closed billing periods: of ${whose}`;
-    const outcome = isBilledApart(late)
+    const outcome = isBilledSeparately(late)
       ? `late is "${late}": it is billed by lines of its own`
       : effect;
     return outcome === undefined ? what : `${what}: ${outcome}`;

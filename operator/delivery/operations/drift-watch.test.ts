@@ -27,11 +27,11 @@ async function watched(): Promise<Watched> {
   const totals = new Map<string, TotalsOutcome>();
   const total = (quantity: string) => ({ kind: 'total', quantity }) as const;
   for (const tenant of ['a', 'b']) totals.set(tenant, total('0.050000001'));
-  let asked = 0;
+  let requested = 0;
   const destination = Object.assign(createFakeDestination({ now: () => clock.now() }), {
     sums: {
       total: async ({ tenant }: { readonly tenant: { readonly id: string } }) => {
-        asked += 1;
+        requested += 1;
         return totals.get(tenant.id) ?? total('0');
       },
     },
@@ -50,7 +50,7 @@ async function watched(): Promise<Watched> {
     watch,
     logger,
     totals,
-    asked: () => asked,
+    asked: () => requested,
     stop: async () => {
       stopping.abort();
       await running;
@@ -80,9 +80,9 @@ test('a day is compared when it is over, and once where nothing differs', async 
     differing: 0,
   });
   expect(await metrics(one)).toContain('{destination="fake"} 0');
-  const asked = one.asked();
+  const requested = one.asked();
   await clock.pass(6 * HOUR_MS);
-  expect(one.asked()).toBe(asked);
+  expect(one.asked()).toBe(requested);
   await one.stop();
 });
 

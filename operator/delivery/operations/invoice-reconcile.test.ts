@@ -28,14 +28,14 @@ function createWorld() {
   const arrived: { readonly at: number; readonly by: number; readonly units: number }[] = [];
   const extra: FinalInvoice[] = [];
   const voided = new Set<string>();
-  let asked = 0;
+  let requested = 0;
   const hour = (): number => (clock.now() - START) / HOUR_MS;
   const unitsOf = (period: number, until: number): number =>
     arrived
       .filter(({ at, by }) => Math.floor(at / PERIOD_H) === period && by < until)
       .reduce((sum, { units }) => sum + units, 0);
   const invoices = async (): Promise<InvoicesOutcome> => {
-    asked += 1;
+    requested += 1;
     const done = Math.max(0, Math.floor((hour() - GRACE_H) / PERIOD_H));
     const made = Array.from({ length: done }, (_, period): FinalInvoice => {
       const [from, to] = [period, period + 1].map((one) => START + one * PERIOD_H * HOUR_MS);
@@ -101,20 +101,20 @@ function createWorld() {
     unitsOf,
     operator,
     append,
-    asked: () => asked,
+    asked: () => requested,
     deliver: async (at: number, units: number) => {
       arrived.push({ at, by: hour(), units });
       return append(at, units);
     },
-    turnTo: (hours: number) => clock.turnTo(START + hours * HOUR_MS),
+    turnTo: (hours: number) => clock.advanceTo(START + hours * HOUR_MS),
   };
 }
 
 /** Three rounds: what is delivered in one is added up in the next, and an invoice may be made between two. */
-async function looked(operator: InvoiceReconcile, turnTo: (hours: number) => void, hour: number) {
+async function looked(operator: InvoiceReconcile, sliceTo: (hours: number) => void, hour: number) {
   for (const later of [1, 3, 5]) {
-    turnTo(hour + later);
-    expect(await operator.look(10, signal)).toBeUndefined();
+    sliceTo(hour + later);
+    expect(await operator.poll(10, signal)).toBeUndefined();
   }
   return operator.report();
 }
@@ -134,15 +134,15 @@ test('what is told to be on no invoice is exactly what came after its invoice wa
       for (const { wait, back, units, next } of steps) {
         world.turnTo(world.hour() + wait);
         await world.deliver(Math.max(0, world.hour() - back), units);
-        if (next === 0) await operator.look(10, signal);
+        if (next === 0) await operator.poll(10, signal);
         if (next === 1) operator = world.operator();
       }
       const report = await looked(operator, world.turnTo, world.hour() + 30);
       const lost = world.arrived
         .filter(({ at, by }) => by >= (Math.floor(at / PERIOD_H) + 1) * PERIOD_H + GRACE_H)
         .reduce((sum, { units }) => sum + units, 0);
-      const told = report?.examples.map(({ difference }) => difference);
-      expect(told).toEqual(lost === 0 ? [] : [`-${lost}`]);
+      const reported = report?.examples.map(({ difference }) => difference);
+      expect(reported).toEqual(lost === 0 ? [] : [`-${lost}`]);
     }),
     { numRuns: 300 },
   );
@@ -253,7 +253,7 @@ test('a tenant whose usage is partly deleted is compared from its next invoice o
   await world.ledger.writeRecords([world.records.putTenant(tenantNamed('acme'))]);
   const operator = world.operator();
   world.turnTo(3);
-  await operator.look(10, signal);
+  await operator.poll(10, signal);
   await world.deliver(3, 4);
   expect(await looked(operator, world.turnTo, 14)).toMatchObject({ differing: 0 });
   // From then on it is held to account.
@@ -269,10 +269,10 @@ test('no tenant is asked for more often than once an hour', async () => {
   const operator = world.operator();
   await world.deliver(1, 5);
   world.turnTo(2);
-  await operator.look(10, signal);
+  await operator.poll(10, signal);
   for (let minute = 0; minute < 60; minute += 10) {
     world.turnTo(3 + minute / 60);
-    await operator.look(10, signal);
+    await operator.poll(10, signal);
   }
   expect(world.asked()).toBe(1);
 });
@@ -284,12 +284,12 @@ test('where there are many tenants each is asked for once an hour all the same',
   );
   await one.ledger.append({ events });
   const operator = one.operator();
-  await operator.look(2, signal);
-  const asked: number[] = [];
-  for (let look = 1; look <= 7; look += 1) {
-    one.turnTo(look / 6);
-    await operator.look(2, signal);
-    asked.push(one.asked());
+  await operator.poll(2, signal);
+  const requested: number[] = [];
+  for (let poll = 1; poll <= 7; poll += 1) {
+    one.turnTo(poll / 6);
+    await operator.poll(2, signal);
+    requested.push(one.asked());
   }
-  expect(asked).toStrictEqual([10, 20, 30, 40, 50, 60, 70]);
+  expect(requested).toStrictEqual([10, 20, 30, 40, 50, 60, 70]);
 });

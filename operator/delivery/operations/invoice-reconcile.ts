@@ -16,9 +16,9 @@ import { type Cut, InvoiceTally, type InvoiceTallyOptions } from './invoice-tall
 
 const CONCURRENT_QUESTIONS = 4;
 /** How often a tenant's invoices are asked for. */
-const ASK_EVERY_MS = 3_600_000;
+const QUERY_EVERY_MS = 3_600_000;
 /** Looks in that time, each at its share of the tenants. */
-const LOOKS = 6;
+const POLLS = 6;
 /** Invoices are asked for so far back, and a difference is told for so long, unless it is made up for. */
 const MEMORY_MS = 62 * 86_400_000;
 
@@ -36,7 +36,7 @@ type Answer = Extract<InvoicesOutcome, { kind: 'invoices' }>;
 export class InvoiceReconcile {
   readonly #options: InvoiceReconcileOptions;
   readonly #tally: InvoiceTally;
-  readonly #askedAt = new Map<string, number>();
+  readonly #requestedAt = new Map<string, number>();
   readonly #unanswered = new Map<string, string>();
   #comparedAt: number | undefined;
   #mismatches: readonly InvoiceMismatch[] = [];
@@ -50,13 +50,13 @@ export class InvoiceReconcile {
    * Adds up what was delivered, and compares the invoices of so many tenants, those first that waited longest; of more where
    * there are so many that each would come less than once an hour.
    */
-  async look(tenants: number, signal: AbortSignal): Promise<LedgerFailure | undefined> {
+  async poll(tenants: number, signal: AbortSignal): Promise<LedgerFailure | undefined> {
     const advanced = await this.#tally.advance();
     if (advanced.kind === 'failed') return advanced;
     const { at } = advanced;
     if (at === undefined) return undefined;
     const now = this.#options.clock.now();
-    const answers = await this.#ask(this.#due(tenants, now), at, signal);
+    const answers = await this.#query(this.#due(tenants, now), at, signal);
     await this.#compare(answers, at, signal);
     this.#expire(now);
     this.#comparedAt = now;
@@ -86,15 +86,15 @@ export class InvoiceReconcile {
   }
 
   #due(limit: number, now: number): readonly string[] {
-    const askedAt = (tenant: string): number => this.#askedAt.get(tenant) ?? 0;
+    const requestedAt = (tenant: string): number => this.#requestedAt.get(tenant) ?? 0;
     return [...this.#tally.tenants.keys()]
-      .filter((tenant) => now - askedAt(tenant) >= ASK_EVERY_MS)
-      .toSorted((a, b) => askedAt(a) - askedAt(b))
-      .slice(0, Math.max(limit, Math.ceil(this.#tally.tenants.size / LOOKS)));
+      .filter((tenant) => now - requestedAt(tenant) >= QUERY_EVERY_MS)
+      .toSorted((a, b) => requestedAt(a) - requestedAt(b))
+      .slice(0, Math.max(limit, Math.ceil(this.#tally.tenants.size / POLLS)));
   }
 
   /** What was delivered after `at` is not in the sums yet: whoever has an invoice from then on comes later. */
-  async #ask(
+  async #query(
     tenants: readonly string[],
     at: number,
     signal: AbortSignal,
@@ -105,14 +105,15 @@ export class InvoiceReconcile {
       const query = { tenant: await describe(id), since: at - MEMORY_MS };
       const outcome = await invoices.list(query, signal);
       if (signal.aborted) return;
-      this.#askedAt.set(id, clock.now());
+      this.#requestedAt.set(id, clock.now());
       this.#unanswered.delete(id);
       if (outcome.kind !== 'invoices') {
         if (outcome.kind === 'retry') this.#unanswered.set(id, outcome.reason);
         return;
       }
       if (outcome.recheck === true) recheck(id);
-      if (outcome.invoices.some(({ finalizedAt }) => finalizedAt > at)) this.#askedAt.delete(id);
+      if (outcome.invoices.some(({ finalizedAt }) => finalizedAt > at))
+        this.#requestedAt.delete(id);
       else answers.set(id, outcome);
     });
     return answers;

@@ -71,11 +71,11 @@ function createWorld(payerOf: (tenant: string) => string) {
     told: async () => {
       let running = operator();
       for (const hour of [12, 14, 16, 18]) {
-        clock.turnTo(START + hour * HOUR_MS);
+        clock.advanceTo(START + hour * HOUR_MS);
         if (hour === 16) running = operator();
-        expect(await running.look(10, signal)).toBeUndefined();
-        clock.turnTo(START + (hour + 1) * HOUR_MS);
-        expect(await running.look(10, signal)).toBeUndefined();
+        expect(await running.poll(10, signal)).toBeUndefined();
+        clock.advanceTo(START + (hour + 1) * HOUR_MS);
+        expect(await running.poll(10, signal)).toBeUndefined();
       }
       return running.report();
     },

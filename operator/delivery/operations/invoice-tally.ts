@@ -81,7 +81,7 @@ export class InvoiceTally {
     if (noted === undefined) return { kind: 'at', at: undefined };
     const failed = await this.#readTo(noted.cursor);
     if (failed !== undefined) return failed;
-    await this.#lookAtWaiting();
+    await this.#pollAtWaiting();
     return { kind: 'at', at: noted.at };
   }
 
@@ -160,11 +160,16 @@ export class InvoiceTally {
     const stored = await this.#records.state();
     if (stored === undefined || stored.type !== type) {
       const withheld = await records.unsent();
-      const begunWhole = ledger.lowWater() === 0 && withheld.length === 0;
-      if (!begunWhole) {
+      const begunComplete = ledger.lowWater() === 0 && withheld.length === 0;
+      if (!begunComplete) {
         for await (const id of this.#records.served()) this.tenants.set(id, emptyBalances(false));
       }
-      this.#state = { type, position: ledger.lowWater(), begunAt: ledger.head(), begunWhole };
+      this.#state = {
+        type,
+        position: ledger.lowWater(),
+        begunAt: ledger.head(),
+        begunWhole: begunComplete,
+      };
       return;
     }
     for await (const [id, tenant] of this.#records.tenants()) this.tenants.set(id, tenant);
@@ -182,7 +187,7 @@ export class InvoiceTally {
   async #readTo(cursor: number): Promise<LedgerFailure | undefined> {
     const { ledger, records, deadLetters, wants, changes, clock } = this.#options;
     if (this.#state === undefined || this.#state.position >= cursor) return undefined;
-    const kept = await this.#keptBack();
+    const kept = await this.#storedBack();
     const unsent = await records.unsent();
     while (this.#state.position < cursor) {
       const page = await ledger.read(this.#state.position, PAGE_EVENTS);
@@ -208,10 +213,10 @@ export class InvoiceTally {
   }
 
   /** What was sent after all is added; what was given up is forgotten. */
-  async #lookAtWaiting(): Promise<void> {
+  async #pollAtWaiting(): Promise<void> {
     if (this.#waiting.size === 0) return;
     const { records, deadLetters, changes, clock } = this.#options;
-    const kept = await this.#keptBack();
+    const kept = await this.#storedBack();
     const unsent = await records.unsent();
     for (const event of this.#waiting.values()) {
       const { sequence } = event;
@@ -225,15 +230,15 @@ export class InvoiceTally {
   }
 
   /** Events that wait for their tenant, and dead letters that are on their way once more. */
-  #keptBack(): Promise<ReadonlySet<number>> {
+  #storedBack(): Promise<ReadonlySet<number>> {
     const { records } = this.#options;
     return sequencesOf(records.parked(), records.replay());
   }
 
   #add(sequence: number, event: Omit<WaitingEvent, 'sequence'>, now: number): void {
-    const { begunAt = 0, begunWhole = false } = this.#state ?? {};
+    const { begunAt = 0, begunWhole: begunComplete = false } = this.#state ?? {};
     const known = this.tenants.get(event.tenant);
-    const tenant = known ?? emptyBalances(begunWhole || sequence > begunAt);
+    const tenant = known ?? emptyBalances(begunComplete || sequence > begunAt);
     this.tenants.set(event.tenant, tenant);
     addDelivered(tenant, event, now);
     this.touch(event.tenant);

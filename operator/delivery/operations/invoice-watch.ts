@@ -5,12 +5,12 @@ import type { Logger } from '../../telemetry/logger.ts';
 import type { Delivery } from '../delivery.ts';
 import { destinationGauge } from '../destination-gauge.ts';
 
-const LOOK_EVERY_MS = 600_000;
+const POLL_EVERY_MS = 600_000;
 /** Tenants whose invoices a destination is asked for in one round. */
 const TENANTS = 200;
 
 interface InvoiceWatchOptions {
-  readonly delivery: Pick<Delivery, 'statuses' | 'lookAtInvoices'>;
+  readonly delivery: Pick<Delivery, 'statuses' | 'checkInvoices'>;
   readonly clock: Clock;
   readonly logger: Logger;
   readonly registry: Registry;
@@ -19,7 +19,7 @@ interface InvoiceWatchOptions {
 /** Compares invoices with what was delivered, in the background, and logs what differs. */
 export class InvoiceWatch {
   readonly #options: InvoiceWatchOptions;
-  readonly #told = new Map<string, string>();
+  readonly #reported = new Map<string, string>();
 
   constructor(options: InvoiceWatchOptions) {
     this.#options = options;
@@ -52,7 +52,7 @@ export class InvoiceWatch {
   async run(signal: AbortSignal): Promise<void> {
     while (!signal.aborted) {
       await this.#round(signal);
-      await this.#options.clock.sleep(LOOK_EVERY_MS, signal).catch(() => undefined);
+      await this.#options.clock.sleep(POLL_EVERY_MS, signal).catch(() => undefined);
     }
   }
 
@@ -61,9 +61,9 @@ export class InvoiceWatch {
     for (const { name, suspended, bootstrapped } of delivery.statuses()) {
       if (signal.aborted || suspended || !bootstrapped) continue;
       try {
-        const failed = await delivery.lookAtInvoices(name, TENANTS, signal);
+        const failed = await delivery.checkInvoices(name, TENANTS, signal);
         if (failed !== undefined) logger.warn(`[${name}] invoices: ${failed.message}`);
-        this.#tell(name);
+        this.#report(name);
       } catch (error) {
         if (signal.aborted) return;
         logger.warn(`[${name}] invoices could not be compared: ${errorText(error)}`);
@@ -71,15 +71,15 @@ export class InvoiceWatch {
     }
   }
 
-  #tell(name: string): void {
+  #report(name: string): void {
     const { delivery, logger } = this.#options;
     const report = delivery.statuses().find((status) => status.name === name)?.invoices;
     const [first] = report?.examples ?? [];
     const text =
       first &&
       `${report?.differing} sums on invoices differ from what was delivered, such as ${first.metric} of ${first.tenant} by ${first.difference}: ${first.cause}`;
-    if (text !== undefined && this.#told.get(name) !== text) logger.warn(`[${name}] ${text}`);
-    if (text === undefined) this.#told.delete(name);
-    else this.#told.set(name, text);
+    if (text !== undefined && this.#reported.get(name) !== text) logger.warn(`[${name}] ${text}`);
+    if (text === undefined) this.#reported.delete(name);
+    else this.#reported.set(name, text);
   }
 }

@@ -68,8 +68,8 @@ describe('dead letters', () => {
   test('that nobody knows are named in the answer to a replay and a discard', async () => {
     const harness = await withDeadLetters();
     harness.destination.react = () => 'accept';
-    const asked = ['bad-1', 'bad-l', 'nonsense'];
-    expect(await harness.delivery.replay('fake', asked)).toStrictEqual({
+    const requested = ['bad-1', 'bad-l', 'nonsense'];
+    expect(await harness.delivery.replay('fake', requested)).toStrictEqual({
       kind: 'replayed',
       replayed: 1,
       stillRejected: 0,

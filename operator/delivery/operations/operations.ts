@@ -1,10 +1,14 @@
 import type { RecordChange } from '../../ledger/ledger.ts';
-import { createDoubtfulLetters, type DoubtfulLetters, type Doubts } from './doubtful-letters.ts';
+import {
+  createUncertainLetters,
+  type UncertainLetters,
+  type Doubts,
+} from './uncertain-dead-letters.ts';
 import type { Clock } from '../../telemetry/clock.ts';
 import type { InFlight } from '../records/in-flight.ts';
 import type { ReplayLane } from '../lanes/replay-lane.ts';
 import type { DeadLetterIndex } from '../records/dead-letters.ts';
-import { firstOf, type KeptEvent } from '../records/delivery-records.ts';
+import { firstOf, type SetAsideEvent } from '../records/delivery-records.ts';
 import { addUnsent } from '../records/sequence-sets.ts';
 import { CursorMoves, type CursorMovesOptions, cursorOf, unsentOf } from './cursor-moves.ts';
 import {
@@ -60,18 +64,18 @@ interface Reach {
 export class FeedOperations implements Operations {
   readonly #options: OperationsOptions;
   readonly #moves: CursorMoves;
-  readonly #doubtfulLetters: DoubtfulLetters;
+  readonly #uncertainLetters: UncertainLetters;
   #last: Promise<unknown> = Promise.resolve();
 
   constructor(options: OperationsOptions) {
     this.#options = options;
     this.#moves = new CursorMoves(options);
-    this.#doubtfulLetters = createDoubtfulLetters(options);
+    this.#uncertainLetters = createUncertainLetters(options);
   }
 
   async deadLetters(after: number, limit: number): Promise<DeadLetterPage> {
     const { records } = this.#options;
-    const later = async function* (listing: AsyncIterable<KeptEvent>) {
+    const later = async function* (listing: AsyncIterable<SetAsideEvent>) {
       for await (const letter of listing) if (letter.sequence > after) yield letter;
     };
     const found = [
@@ -89,11 +93,11 @@ export class FeedOperations implements Operations {
     const marked: number[] = [];
     const unknown = unknownAmong(ids);
     let reach: Reach = { wantsForce: false };
-    const failed = await this.#inTurn(async () => {
+    const failed = await this.#inSlice(async () => {
       reach = await this.#reachOf(ids);
       if (reach.wantsForce && !force) return undefined;
-      const isForced = (letter: KeptEvent): boolean =>
-        force && reach.doubts?.isDoubtful(letter) === true;
+      const isForced = (letter: SetAsideEvent): boolean =>
+        force && reach.doubts?.isUncertain(letter) === true;
       return this.#changeDead(
         ids,
         async (letters) =>
@@ -120,7 +124,7 @@ export class FeedOperations implements Operations {
   /** What is to be known before the letters that are meant are sent once more. */
   async #reachOf(ids: readonly string[] | undefined): Promise<Reach> {
     const closed = await this.#options.closedPeriods(this.#deadAmong(ids));
-    const doubts = await this.#doubtfulLetters(this.#deadAmong(ids));
+    const doubts = await this.#uncertainLetters(this.#deadAmong(ids));
     const texts = [closed, doubts?.text].filter((text) => text !== undefined);
     return {
       wantsForce: closed !== undefined || doubts?.wantsForce === true,
@@ -133,7 +137,7 @@ export class FeedOperations implements Operations {
     const { records, deadLetters, ledger, settings } = this.#options;
     let discarded = 0;
     const unknown = unknownAmong(ids);
-    const failed = await this.#inTurn(() =>
+    const failed = await this.#inSlice(() =>
       this.#changeDead(
         ids,
         async (letters) => {
@@ -161,11 +165,11 @@ export class FeedOperations implements Operations {
   }
 
   moveCursor(sequence: number, force = false): Promise<MoveOutcome> {
-    return this.#inTurn(() => this.#options.paused(() => this.#moves.moveTo(sequence, force)));
+    return this.#inSlice(() => this.#options.paused(() => this.#moves.moveTo(sequence, force)));
   }
 
   /** One operation at a time, so that none works on what another has just changed. */
-  #inTurn<T>(action: () => Promise<T>): Promise<T> {
+  #inSlice<T>(action: () => Promise<T>): Promise<T> {
     const turn = this.#last.then(action, action);
     this.#last = turn.catch(() => undefined);
     return turn;
@@ -174,8 +178,8 @@ export class FeedOperations implements Operations {
   /** Changes the letters that are meant, a chunk at a time; `met` is given the ids that name one. */
   async #changeDead(
     ids: readonly string[] | undefined,
-    changesOf: (letters: readonly KeptEvent[]) => Promise<readonly RecordChange[]>,
-    changed: (letters: readonly KeptEvent[]) => void,
+    changesOf: (letters: readonly SetAsideEvent[]) => Promise<readonly RecordChange[]>,
+    changed: (letters: readonly SetAsideEvent[]) => void,
     met: (id: string) => void,
   ): Promise<OperationFailed | undefined> {
     const { ledger } = this.#options;
@@ -192,7 +196,7 @@ export class FeedOperations implements Operations {
   async *#deadAmong(
     ids: readonly string[] | undefined,
     met?: (id: string) => void,
-  ): AsyncGenerator<KeptEvent> {
+  ): AsyncGenerator<SetAsideEvent> {
     const wanted = ids === undefined ? undefined : new Set(ids);
     for await (const letter of this.#options.records.dead()) {
       const { id } = letter.event;

@@ -1,9 +1,9 @@
 import type { WriteOutcome } from '../../ledger/ledger.ts';
 import type { ReplayResult } from '../lanes/replay-lane.ts';
-import type { KeptEvent } from '../records/delivery-records.ts';
+import type { SetAsideEvent } from '../records/delivery-records.ts';
 
 export interface DeadLetterPage {
-  readonly deadLetters: readonly KeptEvent[];
+  readonly deadLetters: readonly SetAsideEvent[];
   /** Where the next page begins; absent on the last. */
   readonly next?: number;
 }

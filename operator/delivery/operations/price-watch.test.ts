@@ -22,12 +22,12 @@ function answered(differences: readonly PriceDifference[], exists = true): Price
 /** A destination that is given GPU-hours only, and answers as it is told. */
 async function watched() {
   const clock = createVirtualClock();
-  const asked: PricesQuery[] = [];
+  const requested: PricesQuery[] = [];
   let answer = answered([]);
   const destination = Object.assign(createFakeDestination({ now: () => clock.now() }), {
     prices: {
       compare: async (query: PricesQuery) => {
-        asked.push(query);
+        requested.push(query);
         return answer;
       },
       unpriced: () => [],
@@ -46,11 +46,11 @@ async function watched() {
   const watch = new PriceWatch({ delivery, prices, clock, logger, registry });
   const stopping = new AbortController();
   const running = watch.run(stopping.signal);
-  await clock.until(() => asked.length > 0);
+  await clock.until(() => requested.length > 0);
   return {
     harness,
     clock,
-    asked,
+    asked: requested,
     watch,
     logger,
     setBooks: (next: readonly PriceBook[]) => {
@@ -75,23 +75,23 @@ const DIFFERENCES: readonly PriceDifference[] = [
 ];
 
 test('a destination is asked for the prices of what it is given, and nothing else', async () => {
-  const { asked, stop } = await watched();
-  expect(asked).toHaveLength(1);
-  const [meant, ...others] = asked[0]?.books ?? [];
+  const { asked: requested, stop } = await watched();
+  expect(requested).toHaveLength(1);
+  const [meant, ...others] = requested[0]?.books ?? [];
   expect(others).toStrictEqual([]);
   expect(meant?.book.prices.map(({ metric }) => metric)).toStrictEqual([GPU]);
-  expect([...(asked[0]?.metrics ?? [])]).toStrictEqual([GPU]);
+  expect([...(requested[0]?.metrics ?? [])]).toStrictEqual([GPU]);
   expect(meant?.isDefault).toBe(true);
   await stop();
 });
 
 test('prices that differ are told until they are as they should be', async () => {
   const world = await watched();
-  const { clock, watch, harness, logger, setAnswer, asked, stop } = world;
+  const { clock, watch, harness, logger, setAnswer, asked: requested, stop } = world;
   await clock.until(() => watch.reportOf('fake') !== undefined);
   expect(watch.reportOf('fake')).toStrictEqual({ differing: 0, examples: [] });
   setAnswer(answered(DIFFERENCES));
-  await clock.until(() => asked.length > 1);
+  await clock.until(() => requested.length > 1);
   await clock.until(() => watch.reportOf('fake')?.differing === 4);
   expect(watch.reportOf('fake')?.examples).toStrictEqual([
     'plan "gold": b has no price: 2 by "b"',
@@ -105,8 +105,8 @@ test('prices that differ are told until they are as they should be', async () =>
 
   // What could not be read says nothing new.
   setAnswer({ kind: 'failed', reason: 'it is down' });
-  await clock.until(() => asked.length > 2);
-  await clock.until(() => asked.length > 4);
+  await clock.until(() => requested.length > 2);
+  await clock.until(() => requested.length > 4);
   const failures = logger.lines.filter((line) => line.includes('it is down'));
   expect(failures).toHaveLength(1);
   expect(watch.reportOf('fake')?.differing).toBe(4);
@@ -116,21 +116,21 @@ test('prices that differ are told until they are as they should be', async () =>
 });
 
 test('prices are compared every hour, and at once when a book changes', async () => {
-  const { clock, asked, setBooks, stop } = await watched();
+  const { clock, asked: requested, setBooks, stop } = await watched();
   const began = clock.now();
-  await clock.until(() => asked.length > 1);
+  await clock.until(() => requested.length > 1);
   expect(clock.now() - began).toBeGreaterThanOrEqual(HOUR_MS - 60_000);
   const changed = clock.now();
   setBooks([bookOf([priceOf(GPU, flat(3))])]);
-  await clock.until(() => asked.length > 2);
+  await clock.until(() => requested.length > 2);
   expect(clock.now() - changed).toBeLessThanOrEqual(120_000);
   await stop();
 });
 
 test('a plan that is not there, and one that nobody has a book for, differ in nothing', async () => {
-  const { clock, watch, setAnswer, setBooks, asked, stop } = await watched();
+  const { clock, watch, setAnswer, setBooks, asked: requested, stop } = await watched();
   setAnswer(answered(DIFFERENCES, false));
-  await clock.until(() => asked.length > 1);
+  await clock.until(() => requested.length > 1);
   await clock.until(() => watch.reportOf('fake') === undefined);
   setAnswer(answered(DIFFERENCES));
   await clock.until(() => watch.reportOf('fake') !== undefined);

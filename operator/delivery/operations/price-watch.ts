@@ -92,7 +92,7 @@ export class PriceWatch {
       if (signal.aborted || suspended || !bootstrapped) continue;
       if (!this.#isDue(name, question)) continue;
       try {
-        await this.#look(name, question, signal);
+        await this.#poll(name, question, signal);
       } catch (error) {
         if (signal.aborted) return;
         logger.warn(`[${name}] prices could not be compared: ${errorText(error)}`);
@@ -106,7 +106,7 @@ export class PriceWatch {
     return this.#options.clock.monotonic() >= last.againAt;
   }
 
-  async #look(name: string, question: PriceQuestion, signal: AbortSignal): Promise<void> {
+  async #poll(name: string, question: PriceQuestion, signal: AbortSignal): Promise<void> {
     const { delivery, clock, logger } = this.#options;
     const { books: by, day } = question;
     const known = this.#compared.get(name);

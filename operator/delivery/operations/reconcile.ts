@@ -18,7 +18,7 @@ const MAX_QUESTIONS = 500;
 const FORGOTTEN =
   'the events are deleted, and with them what was acknowledged; this destination cannot be asked what it has';
 /** How often a row is compared while delivery goes on underneath. */
-const ROUNDS = 3;
+const PASSES = 3;
 
 /**
  * One tenant's sum of one metric, in plain decimal text. `ledger` = `delivered` + `pending` +
@@ -69,13 +69,14 @@ export function createReconcile(options: ReconcileOptions): Reconcile {
     const first = Math.floor((query.beginAt ?? 0) * sums.length);
     let open = [...sums.slice(first), ...sums.slice(0, first)];
     let questions = 0;
-    for (let round = 1; round <= ROUNDS && open.length > 0; round += 1) {
+    for (let round = 1; round <= PASSES && open.length > 0; round += 1) {
       await pLimit(CONCURRENT_QUESTIONS).map(open, async (sum) => {
         questions += 1;
-        rows.set(keyOf(sum), await askDestination(options, query, sum, questions, signal));
+        rows.set(keyOf(sum), await queryDestination(options, query, sum, questions, signal));
       });
-      const asked = open.filter((sum) => (rows.get(keyOf(sum))?.difference ?? '0') !== '0');
-      open = asked.length === 0 ? [] : moved(asked, await sumLedger(options, query, signal));
+      const requested = open.filter((sum) => (rows.get(keyOf(sum))?.difference ?? '0') !== '0');
+      open =
+        requested.length === 0 ? [] : moved(requested, await sumLedger(options, query, signal));
     }
     const sorted = [...rows].toSorted(([a], [b]) => (a < b ? -1 : 1));
     return { kind: 'reconciled', rows: sorted.map(([, row]) => row) };
@@ -92,7 +93,7 @@ function moved(before: readonly Sums[], now: readonly Sums[]): Sums[] {
   });
 }
 
-async function askDestination(
+async function queryDestination(
   { destination, describe }: ReconcileOptions,
   { from, to, questions = MAX_QUESTIONS }: ReconcileQuery,
   sum: Sums,
@@ -126,8 +127,8 @@ async function askDestination(
 
 function nanosOf(text: string): bigint {
   if (text.startsWith('-')) return -nanosOf(text.slice(1));
-  const [whole = '0', fraction = ''] = text.split('.');
-  return BigInt(whole) * 1_000_000_000n + BigInt(fraction.slice(0, 9).padEnd(9, '0'));
+  const [complete = '0', fraction = ''] = text.split('.');
+  return BigInt(complete) * 1_000_000_000n + BigInt(fraction.slice(0, 9).padEnd(9, '0'));
 }
 
 export interface ReconcileQuery {

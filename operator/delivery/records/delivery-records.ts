@@ -9,7 +9,7 @@ import type { TenantChanges } from './tenant-changes.ts';
 const SEQUENCE_DIGITS = 16;
 
 /** An event kept out of the cursor's way, with the reason why. */
-export interface KeptEvent extends QueuedEvent {
+export interface SetAsideEvent extends QueuedEvent {
   /** Milliseconds since the epoch. */
   readonly at: number;
   readonly reason: string;
@@ -51,7 +51,7 @@ export function createDeliveryRecords(ledger: Ledger, name: string) {
   const root = `delivery/${encodeURIComponent(name)}`;
   return {
     ...cursorRecords(ledger, root),
-    ...keptEvents(ledger, root),
+    ...storedEvents(ledger, root),
     ...tenantRecords(ledger, root),
     ...sumRecords(ledger, root),
   };
@@ -69,11 +69,11 @@ function cursorRecords(ledger: Ledger, root: string) {
     /** What was billed apart from the usage of its time was not sent either. */
     unsent: async (): Promise<UnsentRanges> => {
       const withheld = (await one<UnsentRanges>(ledger, `${root}/withheld`)) ?? [];
-      const apart: number[] = [];
+      const separate: number[] = [];
       for await (const { parts } of all<StoredLine>(ledger, `${root}/late/`)) {
-        for (const { sequence } of parts) apart.push(sequence);
+        for (const { sequence } of parts) separate.push(sequence);
       }
-      return withSequences(withheld, apart);
+      return withSequences(withheld, separate);
     },
     putUnsent: (unsent: UnsentRanges): RecordChange =>
       unsent.length === 0 ? drop(`${root}/withheld`) : put(`${root}/withheld`, unsent),
@@ -97,32 +97,32 @@ function cursorRecords(ledger: Ledger, root: string) {
 }
 
 /** Events kept out of the cursor's way: dead letters, those that are sent once more, and those that wait for their tenant. */
-function keptEvents(ledger: Ledger, root: string) {
+function storedEvents(ledger: Ledger, root: string) {
   const deadKey = (sequence: number): string => `${root}/dead/${padded(sequence)}`;
   const replayKey = (sequence: number): string => `${root}/replay/${padded(sequence)}`;
   const parkedKey = (tenant: string, sequence: number): string =>
     `${keyOf(root, 'parked', tenant)}/${padded(sequence)}`;
-  async function* kept(prefix: string): AsyncGenerator<KeptEvent> {
-    for await (const [key, value] of ledger.records(prefix)) yield decodeKept(key, value);
+  async function* kept(prefix: string): AsyncGenerator<SetAsideEvent> {
+    for await (const [key, value] of ledger.records(prefix)) yield decodeStored(key, value);
   }
 
   return {
     dead: () => kept(`${root}/dead/`),
-    deadLetter: async (sequence: number): Promise<KeptEvent | undefined> => {
+    deadLetter: async (sequence: number): Promise<SetAsideEvent | undefined> => {
       const value = await ledger.record(deadKey(sequence));
-      return value === undefined ? undefined : decodeKept(deadKey(sequence), value);
+      return value === undefined ? undefined : decodeStored(deadKey(sequence), value);
     },
-    putDead: (event: KeptEvent): RecordChange => putKept(deadKey(event.sequence), event),
+    putDead: (event: SetAsideEvent): RecordChange => putStored(deadKey(event.sequence), event),
     dropDead: (sequence: number): RecordChange => drop(deadKey(sequence)),
 
     replay: () => kept(`${root}/replay/`),
-    putReplay: (event: KeptEvent): RecordChange => putKept(replayKey(event.sequence), event),
+    putReplay: (event: SetAsideEvent): RecordChange => putStored(replayKey(event.sequence), event),
     dropReplay: (sequence: number): RecordChange => drop(replayKey(sequence)),
 
     parked: () => kept(`${root}/parked/`),
     parkedOf: (tenant: string) => kept(`${keyOf(root, 'parked', tenant)}/`),
-    putParked: (event: KeptEvent): RecordChange =>
-      putKept(parkedKey(event.event.tenant, event.sequence), event),
+    putParked: (event: SetAsideEvent): RecordChange =>
+      putStored(parkedKey(event.event.tenant, event.sequence), event),
     dropParked: (tenant: string, sequence: number): RecordChange =>
       drop(parkedKey(tenant, sequence)),
   };
@@ -210,16 +210,16 @@ function drop(key: string): RecordChange {
 }
 
 /** The event stays the text that it is in the ledger, so that its quantity keeps every digit. */
-function putKept(
+function putStored(
   key: string,
-  { at, reason, event, unansweredSince, forced }: KeptEvent,
+  { at, reason, event, unansweredSince, forced }: SetAsideEvent,
 ): RecordChange {
   const kept = { at, reason, event: encodeEvent(event), unansweredSince, forced };
   return { key, value: JSON.stringify(kept) };
 }
 
-function decodeKept(key: string, value: string): KeptEvent {
-  const { event, ...kept } = JSON.parse(value) as Omit<KeptEvent, 'sequence' | 'event'> & {
+function decodeStored(key: string, value: string): SetAsideEvent {
+  const { event, ...kept } = JSON.parse(value) as Omit<SetAsideEvent, 'sequence' | 'event'> & {
     readonly event: string;
   };
   return { ...kept, sequence: numberOf(key), event: decodeEvent(event) };

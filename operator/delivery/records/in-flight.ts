@@ -33,7 +33,7 @@ export class InFlight {
   readonly #recorded = new Set<number>();
   #resentUntil = 0;
   /** Asked after since they were sent, or since the cursor was put back behind them. */
-  readonly #askedAfter = new Set<number>();
+  readonly #requestedAfter = new Set<number>();
 
   constructor(
     ledger: Ledger,
@@ -49,7 +49,7 @@ export class InFlight {
 
   async load(until: number | undefined): Promise<void> {
     this.#resentUntil = until ?? 0;
-    this.#askedAfter.clear();
+    this.#requestedAfter.clear();
     for (const [sequence, at] of (await this.#records.inFlight()) ?? []) {
       this.#firstAttempts.set(sequence, at);
       this.#recorded.add(sequence);
@@ -58,8 +58,8 @@ export class InFlight {
 
   /** When the first attempt of which nobody knows what became of it began, milliseconds since the epoch. */
   unansweredSince({ sequence, unansweredSince }: QueuedEvent): number | undefined {
-    const kept = this.#askedAfter.has(sequence) ? undefined : unansweredSince;
-    return this.#firstAttempts.get(sequence) ?? kept;
+    const stored = this.#requestedAfter.has(sequence) ? undefined : unansweredSince;
+    return this.#firstAttempts.get(sequence) ?? stored;
   }
 
   /** Those that the other side may have had and forgotten. */
@@ -110,7 +110,7 @@ export class InFlight {
   restart(queued: readonly QueuedEvent[]): void {
     for (const { sequence } of queued) {
       this.#firstAttempts.delete(sequence);
-      this.#askedAfter.add(sequence);
+      this.#requestedAfter.add(sequence);
     }
   }
 
@@ -129,7 +129,7 @@ export class InFlight {
     for (const sequence of sequences) {
       this.#firstAttempts.delete(sequence);
       this.#recorded.delete(sequence);
-      this.#askedAfter.delete(sequence);
+      this.#requestedAfter.delete(sequence);
     }
   }
 
@@ -142,7 +142,7 @@ export class InFlight {
   #isOverdue(one: QueuedEvent): boolean {
     const { sequence } = one;
     if (this.#idMemoryMs === undefined) return false;
-    if (sequence <= this.#resentUntil && !this.#askedAfter.has(sequence)) return true;
+    if (sequence <= this.#resentUntil && !this.#requestedAfter.has(sequence)) return true;
     const at = this.unansweredSince(one);
     return at !== undefined && isForgotten(at, this.#clock.now(), this.#idMemoryMs);
   }

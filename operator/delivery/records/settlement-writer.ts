@@ -53,7 +53,7 @@ export class SettlementWriter {
     for (const one of settled) {
       if (one.result.kind === 'dead') deadLetters.add(one);
       else deadLetters.remove(one);
-      if (one.result.kind === 'parked') parked.keptEvent(one.event.tenant);
+      if (one.result.kind === 'parked') parked.storedEvent(one.event.tenant);
     }
   }
 

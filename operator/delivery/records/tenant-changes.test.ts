@@ -17,8 +17,8 @@ test('usage that was kept for a plan is that plan’s when the next change is as
     ...changed,
     pending: { before: at(6), askedAt: at(6), mode: 'now', current: 'b', wanted: 'c', wish: 'c' },
   };
-  const kept = { sequence: 4, start: at(5) };
-  expect(placementOf(changes, kept, SENDING)).toEqual({ kind: 'send', at: at(6) });
+  const stored = { sequence: 4, start: at(5) };
+  expect(placementOf(changes, stored, SENDING)).toEqual({ kind: 'send', at: at(6) });
   const next = { sequence: 5, start: at(6) };
   expect(placementOf(changes, next, SENDING)).toEqual({ kind: 'wait' });
 });
@@ -32,8 +32,8 @@ test('it stays that plan’s once the next change is made, though seconds are wh
       { before: from, from: at(7), drainedTo: 9 },
     ],
   };
-  const kept = { sequence: 4, start: at(5) };
-  const sent = placementOf(changes, kept, SENDING);
+  const stored = { sequence: 4, start: at(5) };
+  const sent = placementOf(changes, stored, SENDING);
   expect(sent).toEqual({ kind: 'send', at: at(6) + 1_000 });
 });
 

@@ -21,7 +21,7 @@ export interface TestTenants {
   remove(id: string): void;
   openGaps: Set<string>;
   /** How often gaps were looked through. */
-  readonly gapLooks: number;
+  readonly gapReads: number;
 }
 
 export interface Harness {
@@ -80,9 +80,9 @@ export function createHarness(options: HarnessOptions = {}): Harness {
   const known = new Map<string, Tenant>();
   const listeners = new Set<() => void>();
   const openGaps = new Set<string>();
-  let gapLooks = 0;
+  let gapPolls = 0;
   let catalog = catalogWith([]);
-  const tell = (): void => {
+  const report = (): void => {
     for (const listener of listeners) listener();
   };
   const delivery = new Delivery({
@@ -100,7 +100,7 @@ export function createHarness(options: HarnessOptions = {}): Harness {
         return () => void listeners.delete(listener);
       },
       openGaps: () => {
-        gapLooks += 1;
+        gapPolls += 1;
         return (id) => openGaps.has(id);
       },
     },
@@ -124,15 +124,15 @@ export function createHarness(options: HarnessOptions = {}): Harness {
     tenants: {
       set: (tenant) => {
         known.set(tenant.id, tenant);
-        tell();
+        report();
       },
       remove: (id) => {
         known.delete(id);
-        tell();
+        report();
       },
       openGaps,
-      get gapLooks() {
-        return gapLooks;
+      get gapReads() {
+        return gapPolls;
       },
     },
     addMetrics: (custom) => {

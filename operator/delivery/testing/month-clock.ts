@@ -7,7 +7,7 @@ const SHORT_MS = 60_000;
 /** A clock that a test turns through months, for engines on real sockets. */
 export interface MonthClock extends Clock {
   /** Wakes whoever slept until then. */
-  turnTo(at: number): void;
+  advanceTo(at: number): void;
 }
 
 export function createMonthClock(start: number): MonthClock {
@@ -32,7 +32,7 @@ export function createMonthClock(start: number): MonthClock {
         sleepers.set(wake, now + ms);
       });
     },
-    turnTo: (at) => {
+    advanceTo: (at) => {
       now = Math.max(now, at);
       for (const [wake, due] of sleepers) {
         if (due > now) continue;

@@ -26,13 +26,13 @@ export interface MonthWorldOptions {
   /** What is particular about the tenant. */
   readonly tenant?: Partial<Tenant>;
   /** Turns the billing system's clock. */
-  readonly turnTo: (at: number) => void;
+  readonly advanceTo: (at: number) => void;
 }
 
 /** The engine with one destination and the tenant `acme`, through months from 1 January 2027 on. */
-export async function startMonths({ settings, turnTo, tenant }: MonthWorldOptions) {
+export async function startMonths({ settings, advanceTo: sliceTo, tenant }: MonthWorldOptions) {
   const clock = createMonthClock(JANUARY);
-  turnTo(JANUARY);
+  sliceTo(JANUARY);
   const ledger = createMemoryLedger();
   const start = async () => {
     const started = await startLiveDelivery({
@@ -46,8 +46,8 @@ export async function startMonths({ settings, turnTo, tenant }: MonthWorldOption
   };
   let live = await start();
   const goTo = (at: number): void => {
-    turnTo(at);
-    clock.turnTo(at);
+    sliceTo(at);
+    clock.advanceTo(at);
   };
   const append = async (event: UsageEvent): Promise<void> => {
     const outcome = await ledger.append({ events: [event] });
@@ -84,7 +84,7 @@ export async function startMonths({ settings, turnTo, tenant }: MonthWorldOption
     report: async (): Promise<InvoiceReport | undefined> => {
       const { signal } = new AbortController();
       for (let round = 0; round < 2; round += 1) {
-        expect(await live.delivery.lookAtInvoices(NAME, 10, signal)).toBeUndefined();
+        expect(await live.delivery.checkInvoices(NAME, 10, signal)).toBeUndefined();
         goTo(clock.now() + 10 * MINUTE_MS);
       }
       return live.delivery.status(NAME)?.invoices;

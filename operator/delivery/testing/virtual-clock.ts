@@ -21,15 +21,15 @@ interface Sleeper {
 
 const START = Date.UTC(2026, 10, 21, 9, 5, 0);
 /** Event loop turns after which nothing happens any more without time passing. */
-const QUIET_TURNS = 3;
+const QUIET_SLICES = 3;
 
 export function createVirtualClock(): VirtualClock {
   let elapsed = 0;
   let stepped = 0;
   const sleepers = new Set<Sleeper>();
 
-  const turns = async (): Promise<void> => {
-    for (let turn = 0; turn < QUIET_TURNS; turn += 1) await new Promise(setImmediate);
+  const slices = async (): Promise<void> => {
+    for (let slice = 0; slice < QUIET_SLICES; slice += 1) await new Promise(setImmediate);
   };
   const next = (): Sleeper | undefined =>
     [...sleepers].toSorted((a, b) => a.wakeAt - b.wakeAt).at(0);
@@ -62,7 +62,7 @@ export function createVirtualClock(): VirtualClock {
     until: async (condition) => {
       for (let steps = 0; steps < MAX_STEPS; steps += 1) {
         if (condition()) return;
-        await turns();
+        await slices();
         if (condition()) return;
         const sleeper = next();
         if (sleeper === undefined) throw new Error('nothing sleeps, and the condition never held');
@@ -70,17 +70,17 @@ export function createVirtualClock(): VirtualClock {
       }
       throw new Error('the condition never held');
     },
-    settle: turns,
+    settle: slices,
     pass: async (ms) => {
       const target = elapsed + ms;
       for (;;) {
-        await turns();
+        await slices();
         const sleeper = next();
         if (sleeper === undefined || sleeper.wakeAt > target) break;
         wake(sleeper);
       }
       elapsed = target;
-      await turns();
+      await slices();
     },
     step: (ms) => {
       stepped += ms;

@@ -140,7 +140,7 @@ describe('a creation', () => {
     const api = await start(answering(500));
     await api.create(request);
     await api.create(request);
-    api.makeAnew(request);
+    api.makeAgain(request);
     await api.create(request);
     const [key] = keys();
     expect(keys()).toStrictEqual([key, `${String(key)}-2`, `${String(key)}-4`]);
@@ -171,26 +171,29 @@ test('nothing is sent while the rate limit waits, and nothing after it was stopp
 
 describe('a list', () => {
   const pages = (answers: readonly unknown[], maxPages = 3) => {
-    const asked: (string | undefined)[] = [];
+    const requested: (string | undefined)[] = [];
     const list = listPages({
       what: 'things',
       field: 'data',
       maxPages,
       notTheirs: { kind: 'hold', reason: 'not theirs' },
       fetch: async (cursor) => {
-        const body = (answers[asked.length] ?? {}) as Readonly<Record<string, unknown>>;
-        asked.push(cursor);
+        const body = (answers[requested.length] ?? {}) as Readonly<Record<string, unknown>>;
+        requested.push(cursor);
         return { kind: 'ok', body, value: body, headers: {} };
       },
       next: ({ next }) => (typeof next === 'string' ? next : undefined),
     });
-    return { list, asked };
+    return { list, asked: requested };
   };
 
   test('is read page by page, what is no object left out', async () => {
-    const { list, asked } = pages([{ data: [{ id: 1 }, 2], next: 'b' }, { data: [{ id: 3 }] }]);
+    const { list, asked: requested } = pages([
+      { data: [{ id: 1 }, 2], next: 'b' },
+      { data: [{ id: 3 }] },
+    ]);
     expect(await list).toStrictEqual({ kind: 'list', items: [{ id: 1 }, { id: 3 }] });
-    expect(asked).toStrictEqual([undefined, 'b']);
+    expect(requested).toStrictEqual([undefined, 'b']);
   });
 
   test('that is too long or none at all is not taken for the whole', async () => {

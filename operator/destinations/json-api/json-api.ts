@@ -90,7 +90,7 @@ export class JsonApi {
   }
 
   /** What the request made is no more: the next `create` makes it anew. */
-  makeAnew(request: Pick<ApiRequest, 'path' | 'body'>): void {
+  makeAgain(request: Pick<ApiRequest, 'path' | 'body'>): void {
     this.#spend(actionOf(request));
   }
 

@@ -35,7 +35,7 @@ async function broker(options: FakeBrokerOptions = {}): Promise<FakeBroker> {
   return started;
 }
 
-function kept<T extends Destination>(destination: T): T {
+function stored<T extends Destination>(destination: T): T {
   closers.push(() => destination.close());
   return destination;
 }
@@ -53,7 +53,7 @@ function kafkaAt(
     source: 'control-plane',
     ...change,
   };
-  return kept(new Kafka('kafka', settings, context));
+  return stored(new Kafka('kafka', settings, context));
 }
 
 /** As the CloudEvents SDK reads it. */
@@ -71,7 +71,7 @@ function fromVariables(environment: Environment): Destination {
   if (settings === undefined) throw new Error('no destination');
   const made = createDestinationRegistry(createTestContext())(settings);
   if (made.kind === 'invalid') throw new Error(made.reason);
-  return kept(made.destination);
+  return stored(made.destination);
 }
 
 async function certificates() {
@@ -177,7 +177,7 @@ describe('what goes wrong', () => {
   test('one partition that refuses holds up no other', async () => {
     const target = await broker({
       partitions: 4,
-      judge: ([first]) => (first?.partition === 2 ? 87 : 'taken'),
+      answer: ([first]) => (first?.partition === 2 ? 87 : 'taken'),
     });
     const events = testWindow(TEST_WINDOW_START, 40);
     const outcomes = await kafkaAt(target).send(events, signal);
@@ -201,7 +201,7 @@ describe('what goes wrong', () => {
   });
 
   test('nobody waits for it once the feeder stops', async () => {
-    const target = await broker({ judge: () => 19 });
+    const target = await broker({ answer: () => 19 });
     const stopping = new AbortController();
     const sent = kafkaAt(target).send([testEvent()], stopping.signal);
     stopping.abort();
@@ -250,8 +250,8 @@ describe('tenants and the catalogue', () => {
     expect(await kafka.customers.offboard(testTenant({ id: 'acme' }), signal)).toStrictEqual({
       kind: 'done',
     });
-    const told = target.records.map((record) => [record.key, eventOf(record).type]);
-    expect(told).toEqual([
+    const reported = target.records.map((record) => [record.key, eventOf(record).type]);
+    expect(reported).toEqual([
       ['control-plane', 'io.meterfeed.catalog.v1'],
       ['acme', 'io.meterfeed.tenant.v1'],
       ['acme', 'io.meterfeed.tenant.v1'],

@@ -23,7 +23,7 @@ type Done = Parameters<SASLCustomAuthenticator>[6];
  * so that brokers keep only one of the process's four threads for such work busy.
  */
 export function createLogin(login: KafkaLogin): SASLCustomAuthenticator {
-  const derive = deriveInTurn();
+  const derive = deriveInSlice();
   return (_mechanism, connection, authenticate, _username, _password, _token, callback) => {
     const { username, mechanism } = login;
     const password = login.password.reveal();
@@ -66,7 +66,7 @@ function problemOf(answer: string, isFirst: boolean): string | undefined {
 }
 
 /** Derives keys one after the other; those of connections that have ended meanwhile are left out. */
-function deriveInTurn(): (connection: Connection) => typeof saslScramSha.hi {
+function deriveInSlice(): (connection: Connection) => typeof saslScramSha.hi {
   let last: Promise<unknown> = Promise.resolve();
   return (connection) =>
     (...given) => {

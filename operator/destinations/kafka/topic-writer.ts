@@ -48,12 +48,12 @@ export class TopicWriter {
   }
 
   #connect({ createProducer }: Client): Connected {
-    const held: HeldListeners = new Set();
+    const listeners: HeldListeners = new Set();
     const onFailure = (error: unknown): void => {
       const outcome = outcomeOf(error, this.#settings.topic);
-      if (outcome.kind === 'hold') for (const tell of held) tell(outcome);
+      if (outcome.kind === 'hold') for (const report of listeners) report(outcome);
     };
-    return { producer: createProducer(this.#settings, this.#lookup, onFailure), held };
+    return { producer: createProducer(this.#settings, this.#lookup, onFailure), held: listeners };
   }
 
   #unwritten(ended: Exclude<End, { kind: 'done' }>): WriteOutcome {

@@ -17,7 +17,7 @@ afterEach(async () => {
 async function used(rules: Partial<LagoRules> = {}): Promise<LagoWorld> {
   const world = await createLagoWorld({ rules });
   worlds.push(world);
-  world.turnTo(time('01T00'));
+  world.advanceTo(time('01T00'));
   await world.ready(TENANT);
   const plan = world.lago.state.plans.get('tenant-standard');
   for (const charge of plan?.charges ?? []) {
@@ -26,7 +26,7 @@ async function used(rules: Partial<LagoRules> = {}): Promise<LagoWorld> {
   }
   await use(world, '05T00', '10', 'h100');
   await use(world, '06T00', '2.000000001');
-  world.turnTo(time('Feb 01T01'));
+  world.advanceTo(time('Feb 01T01'));
   await use(world, 'Feb 01T00:30', '3');
   return world;
 }
@@ -51,8 +51,8 @@ test('a final invoice tells its usage by metric and SKU, and that the running mo
   const world = await used();
   const [made] = world.lago.state.invoices;
   const stretch = { from: time('01T00'), to: time('Feb 01T00') };
-  const { invoices: told, open } = await invoices(world);
-  expect(told).toEqual([
+  const { invoices: reported, open } = await invoices(world);
+  expect(reported).toEqual([
     {
       id: made?.lago_id,
       number: 'LAG-0001',
@@ -88,7 +88,7 @@ test('a draft is open, and one that is voided is left out', async () => {
     invoices: [],
     open: [{ from: time('01T00') }, { from: time('Feb 01T00') }],
   });
-  world.turnTo(time('Feb 05T00'));
+  world.advanceTo(time('Feb 05T00'));
   const [made] = world.lago.state.invoices;
   expect((await invoices(world)).invoices).toHaveLength(1);
   await fetch(`${world.lago.url}/api/v1/invoices/${made?.lago_id ?? ''}/void`, {
@@ -102,7 +102,7 @@ test('a change of plan ends one invoice where the next begins', async () => {
   const world = await used();
   await world.restart({ planCode: 'b' }).bootstrap([], NEVER);
   const tenant = { ...TENANT, plan: 'b' };
-  world.turnTo(time('Feb 16T10'));
+  world.advanceTo(time('Feb 16T10'));
   await world.destination.customers.provision(tenant, NEVER);
   await world.destination.plans.change(tenant, time('Feb 16T10'), NEVER);
   const { invoices: made, open } = await invoices(world, time('Feb 02T00'));

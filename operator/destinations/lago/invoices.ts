@@ -105,16 +105,16 @@ function periodsOf(invoice: JsonObject, subscription: string): readonly TimeRang
 
 function readInvoice({ invoice, fees }: UsageFees, periods: readonly TimeRange[]): FinalInvoice {
   const until = greatest(periods.map(({ to }) => to));
-  const whole = { from: least(periods.map(({ from }) => from)), to: until };
+  const complete = { from: least(periods.map(({ from }) => from)), to: until };
   const lines = fees.flatMap((fee): readonly UsageLine[] => {
     const item = objectOf(fee, 'item');
     const metric = textOf(item, 'code');
     const quantity = decimalOf(fee['units']);
     if (metric === undefined || quantity === undefined) return [];
     const dimensions = { ...singles(objectOf(item, 'filters')), ...texts(item, 'grouped_by') };
-    const from = timeOf(fee, 'from_date') ?? whole.from;
+    const from = timeOf(fee, 'from_date') ?? complete.from;
     const last = timeOf(fee, 'to_date');
-    const to = last === undefined ? whole.to : afterSecond(last);
+    const to = last === undefined ? complete.to : afterSecond(last);
     const { sku } = dimensions;
     const amount = decimalOf(fee['precise_amount']);
     return [{ metric, from, to, quantity, dimensions, sku, amount }];

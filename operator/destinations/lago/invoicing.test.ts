@@ -21,7 +21,7 @@ async function priced(
 ): Promise<LagoWorld> {
   const world = await createLagoWorld({ rules }, { planCode: 'a' });
   worlds.push(world);
-  world.turnTo(time('01T00'));
+  world.advanceTo(time('01T00'));
   await world.bootstrap();
   await world.restart({ planCode: 'b' }).bootstrap(LAGO_METRICS, NEVER);
   for (const [code, amount, amount_cents] of [
@@ -68,7 +68,7 @@ async function billed(
     ...usage(used).map(({ at, stamp, units }) => ({ at, run: () => send(world, stamp, units) })),
     ...acts.map(([at, run]) => ({ at: time(at), run })),
   ];
-  await play(steps, world.turnTo, UNTIL);
+  await play(steps, world.advanceTo, UNTIL);
   return summary(world.lago.account());
 }
 
@@ -87,7 +87,7 @@ describe('a change of plan', () => {
   test('asks for the usage of the old plan first, and changes nothing before', async () => {
     const world = await priced();
     await provision(world, tenantOn());
-    world.turnTo(time('16T10'));
+    world.advanceTo(time('16T10'));
     expect(await world.destination.customers.provision(tenantOn('b'), NEVER)).toMatchObject({
       kind: 'drain',
       before: time('16T10'),
@@ -100,7 +100,7 @@ describe('a change of plan', () => {
   test('is known from its answer on: usage of the old plan is not sent in vain', async () => {
     const world = await priced();
     await provision(world, tenantOn());
-    world.turnTo(time('16T10'));
+    world.advanceTo(time('16T10'));
     await provision(world, tenantOn('b'));
     expect(await send(world, time('16T09'), '1')).toMatchObject({
       kind: 'rejected',
@@ -112,9 +112,9 @@ describe('a change of plan', () => {
   test('with grace takes usage of the old plan while its draft is there, and no longer', async () => {
     const world = await priced([0, 0], { graceDays: 3 });
     await provision(world, tenantOn());
-    world.turnTo(time('16T10'));
+    world.advanceTo(time('16T10'));
     await provision(world, tenantOn('b'));
-    world.turnTo(time('16T14'));
+    world.advanceTo(time('16T14'));
     const early = { kind: 'rejected', reason: expect.stringContaining('before the subscription') };
     world.lago.misbehaviours.add({ kind: 'status', path: '/api/v1/invoices', times: 1 });
     expect(await send(world, time('16T08'), '1')).toMatchObject({ kind: 'retry' });
@@ -127,7 +127,7 @@ describe('a change of plan', () => {
     await restarted.destination.bootstrap(LAGO_METRICS, NEVER);
     await restarted.destination.customers.provision(tenantOn('b'), NEVER);
     expect(await send(restarted, time('16T09'), '1')).toStrictEqual({ kind: 'delivered' });
-    world.turnTo(time('19T01'));
+    world.advanceTo(time('19T01'));
     expect(await send(world, time('16T07'), '1')).toMatchObject(early);
     expect(summary(world.lago.account())).toBe('(16) 6');
   });
@@ -135,12 +135,12 @@ describe('a change of plan', () => {
   test('answers the same moment again when its answer was lost', async () => {
     const world = await priced();
     await provision(world, tenantOn());
-    world.turnTo(time('16T10'));
+    world.advanceTo(time('16T10'));
     const tenant = tenantOn('b');
     const path = '/api/v1/subscriptions';
     world.lago.misbehaviours.add({ kind: 'commit-then-reset', method: 'POST', path, times: 1 });
     expect(await provision(world, tenant)).toMatchObject({ kind: 'retry' });
-    world.turnTo(time('16T11'));
+    world.advanceTo(time('16T11'));
     expect(await world.destination.plans.change(tenant, time('16T10'), NEVER)).toEqual({
       kind: 'changed',
       from: time('16T10:00:01'),
@@ -157,7 +157,7 @@ describe('a change of plan', () => {
       await provision(world, tenantOn());
       const customer = world.lago.state.customers.get(tenantOn().id);
       if (customer !== undefined) customer.invoice_grace_period = own;
-      world.turnTo(time('16T10'));
+      world.advanceTo(time('16T10'));
       expect(await provision(world, tenantOn('b'))).toStrictEqual({
         kind: 'changed',
         from: time('16T10:00:01'),
@@ -190,22 +190,22 @@ describe('a change of plan', () => {
   test('to a lower base fee keeps the usage of the minutes before Lago makes it', async () => {
     const world = await priced([10_000, 0]);
     await provision(world, tenantOn('a'));
-    world.turnTo(time('16T00'));
+    world.advanceTo(time('16T00'));
     const [tenant, before] = [tenantOn('b'), time('Feb 01T00')];
     const waits = { kind: 'drain', before, current: 'a', wanted: 'b' };
     expect(await world.destination.customers.provision(tenant, NEVER)).toMatchObject(waits);
     expect(await world.destination.customers.provision(tenant, NEVER)).toMatchObject(waits);
-    world.turnTo(time('Feb 01T00:05'));
+    world.advanceTo(time('Feb 01T00:05'));
     expect(await world.destination.plans.change(tenant, before, NEVER)).toMatchObject({
       kind: 'retry',
     });
-    world.turnTo(time('Feb 01T01'));
+    world.advanceTo(time('Feb 01T01'));
     const from = time('Feb 01T00:10:01');
     const changed = { kind: 'changed', from };
     expect(await world.destination.plans.change(tenant, before, NEVER)).toEqual(changed);
     // The unit of 00:05 is sent as of the change, as the delivery engine does.
     await send(world, from, '1');
-    world.turnTo(time('Mar 02T00'));
+    world.advanceTo(time('Mar 02T00'));
     expect(summary(world.lago.account())).toBe('Jan 100, Feb 3');
   });
 
@@ -232,7 +232,7 @@ describe('a change of plan', () => {
   test('that somebody made at Lago does not make the tenant unknown', async () => {
     const world = await priced();
     await provision(world, tenantOn());
-    world.turnTo(time('16T10'));
+    world.advanceTo(time('16T10'));
     await send(world, time('16T09'), '1');
     await fetch(`${world.lago.url}/api/v1/subscriptions`, {
       method: 'POST',
@@ -245,7 +245,7 @@ describe('a change of plan', () => {
         },
       }),
     });
-    world.turnTo(time('16T12'));
+    world.advanceTo(time('16T12'));
     expect(await send(world, time('16T11'), '1')).toStrictEqual({ kind: 'delivered' });
   });
 });
@@ -324,7 +324,7 @@ describe('a start', () => {
       headers: { authorization: 'Bearer key' },
       body: JSON.stringify({ customer: { external_id: tenantOn().id, timezone } }),
     });
-    world.turnTo(time(at));
+    world.advanceTo(time(at));
     await provision(world, testTenant({ createdAt: Date.UTC(2026, 10, 1) }));
     expect(world.lago.state.subscriptions[0]?.started_at).toBe(start);
   });

@@ -46,9 +46,9 @@ const LAGO: Vendor = {
       return { kind: 'refused', status, code: UNKNOWN_PATH, details: {}, reason: NOT_LAGO };
     }
     const details = objectOf(body, 'error_details');
-    const said =
+    const stated =
       Object.keys(details).length === 0 ? String(body['error']) : JSON.stringify(details);
-    return { kind: 'refused', status, code, details, reason: reasonOf(answer, code, said) };
+    return { kind: 'refused', status, code, details, reason: reasonOf(answer, code, stated) };
   },
 };
 

@@ -21,14 +21,14 @@ import { pricesAtLago } from './prices.ts';
 import { LagoProvisioner } from './provision.ts';
 import { CALL_EVENTS, LagoSender, SEND_EVENTS } from './send-events.ts';
 import type { LagoSettings } from './settings.ts';
-import { LagoStanding } from './standing.ts';
+import { LagoStatus } from './current-alerts.ts';
 import { ActiveSubscriptions } from './subscriptions.ts';
 import { sumAtLago } from './sums.ts';
 
 /** Downtime is a record, not a charge; utilisation is shown at Lago (docs/reference/events.md#metrics). */
 const UTILIZATION = 'tenant_gpu_utilization';
 /** How often plans are looked at for prices. */
-const LOOK_EVERY_MS = 300_000;
+const POLL_EVERY_MS = 300_000;
 
 /** The default destination: the Lago billing engine (docs/how-to/destinations/lago.md). */
 export class Lago implements Destination {
@@ -40,7 +40,7 @@ export class Lago implements Destination {
   readonly invoices: Invoices;
   readonly late: LagoLate;
   readonly prices: Prices;
-  readonly alerts: LagoStanding;
+  readonly alerts: LagoStatus;
   readonly #settings: LagoSettings;
   readonly #clock: Clock;
   readonly #logger: Logger;
@@ -87,7 +87,7 @@ export class Lago implements Destination {
       compare: (query, signal) => pricesAtLago(client, settings.planCode, query, signal),
       unpriced: () => this.#unpriced.unpriced((code) => plans.known(code)),
     };
-    this.alerts = new LagoStanding(client, clock);
+    this.alerts = new LagoStatus(client, clock);
   }
 
   /** Lago remembers transaction ids for ever and takes events of any age. */
@@ -145,7 +145,7 @@ export class Lago implements Destination {
     );
     for (const [plan, events] of byPlan) if (plan !== undefined) this.#unpriced.see(plan, events);
     if (this.#clock.monotonic() < this.#nextLook) return;
-    this.#nextLook = this.#clock.monotonic() + LOOK_EVERY_MS;
+    this.#nextLook = this.#clock.monotonic() + POLL_EVERY_MS;
     for (const plan of this.#unpriced.plans()) await this.#plans.find(plan, signal);
   }
 }

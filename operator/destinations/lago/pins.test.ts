@@ -119,7 +119,7 @@ test('address, tax number, time zone and terms are those of the override, and wh
     netTermsDays: 30,
   };
   await destination.customers.provision(testTenant({ billing }), NEVER);
-  const told = {
+  const reported = {
     address_line1: 'Street 1',
     city: 'Köln',
     zipcode: '50667',
@@ -128,10 +128,10 @@ test('address, tax number, time zone and terms are those of the override, and wh
     timezone: 'Europe/Berlin',
     net_payment_term: 30,
   };
-  expect(lago.state.customers.get(testTenant().id)).toMatchObject(told);
+  expect(lago.state.customers.get(testTenant().id)).toMatchObject(reported);
   await destination.customers.provision(testTenant({ billing: { netTermsDays: 14 } }), NEVER);
   expect(lago.state.customers.get(testTenant().id)).toMatchObject({
-    ...told,
+    ...reported,
     net_payment_term: 14,
   });
 });

@@ -124,10 +124,10 @@ test('whatever is told to be the same bills every usage as the book does', async
       fc.array(matches, { minLength: 10, maxLength: 30 }),
       async (book, added, [dropped, widened], usages) => {
         const own = chargeOf(book);
-        const kept = own.filters
+        const stored = own.filters
           .filter((_, index) => index !== dropped)
           .map((filter, index) => (index === widened ? forEverySku(filter) : filter));
-        const charge = { ...own, filters: [...kept, ...added] };
+        const charge = { ...own, filters: [...stored, ...added] };
         const asBook = usages.every((usage) => costThere(charge, usage) === costHere(book, usage));
         expect(asBook || !(await isSame(book, charge))).toBe(true);
       },

@@ -106,11 +106,11 @@ describe('prices at Lago', () => {
     ['prorated', { prorated: true }],
     ['with a minimum', { min_amount_cents: 500 }],
     ['in the pricing unit tokens', { applied_pricing_unit: { code: 'tokens' } }],
-  ])('are never the same when they are charged %s', async (said, change) => {
+  ])('are never the same when they are charged %s', async (stated, change) => {
     const { charge, destination } = await gpuCharge();
     Object.assign(charge, { properties: { amount: '0.5' }, ...change });
     const [difference] = await differencesOf(destination, bookFor([ANY]));
-    expect(difference).toContain(said);
+    expect(difference).toContain(stated);
   });
 
   test('are charged twice by a second charge of the metric', async () => {

@@ -103,7 +103,7 @@ export class LagoProvisioner implements Customers, Plans {
     if (quiet !== undefined) {
       return { kind: 'retry', reason: BEFORE_THE_RUN, afterMs: quiet - now };
     }
-    const after = await this.#ask(tenant, wanted, signal);
+    const after = await this.#query(tenant, wanted, signal);
     if (after.kind !== 'subscription') return after;
     const { subscription } = after;
     return subscription.planCode === wanted
@@ -236,8 +236,8 @@ export class LagoProvisioner implements Customers, Plans {
     }
     const before = await plans.find(planCode, signal);
     if (before.kind === 'plan' && wanted.yearlyCents < before.plan.yearlyCents) {
-      const asked = await this.#ask(tenant, wanted.code, signal);
-      return asked.kind === 'subscription' ? handOver(asked.subscription) : asked;
+      const requested = await this.#query(tenant, wanted.code, signal);
+      return requested.kind === 'subscription' ? handOver(requested.subscription) : requested;
     }
     return drain(current, wanted.code, clock.now());
   }
@@ -261,7 +261,7 @@ export class LagoProvisioner implements Customers, Plans {
   }
 
   /** Asks for another plan, and takes what is active afterwards from the answer. */
-  async #ask(tenant: Tenant, plan: string, signal: AbortSignal): Promise<Existing | FailedStep> {
+  async #query(tenant: Tenant, plan: string, signal: AbortSignal): Promise<Existing | FailedStep> {
     const { name, client, subscriptions, logger } = this.#options;
     const ids = idsOf(tenant);
     const subscription = {

@@ -102,8 +102,8 @@ export class LagoSender {
     if (periods.some(({ from, to }) => from <= at && at < to)) return payload;
     const start = new Date(subscription.startedAt).toISOString();
     const what = `before the subscription began, ${start}, so Lago would never bill it`;
-    const mend = 'bill it by a one-off invoice there, and discard it here';
-    return { kind: 'rejected', reason: `${what}: window_start: "${event.window_start}"; ${mend}` };
+    const fix = 'bill it by a one-off invoice there, and discard it here';
+    return { kind: 'rejected', reason: `${what}: window_start: "${event.window_start}"; ${fix}` };
   }
 
   async #sendLine(
@@ -182,8 +182,8 @@ async function sendChunk(
 }
 
 function isTooMany({ details }: ApiRefusal): boolean {
-  const said = details['events'];
-  return Array.isArray(said) && said.includes('too_many_events');
+  const stated = details['events'];
+  return Array.isArray(stated) && stated.includes('too_many_events');
 }
 
 /** What a refusal says of single events, by their position in the call. */
@@ -201,8 +201,8 @@ function faultsByIndex(refusal: ApiRefusal, count: number): Map<number, Delivery
 function outcomeOfFault(fault: unknown): DeliveryOutcome {
   if (isRecord(fault)) {
     const fields = Object.keys(fault);
-    const said = fault['transaction_id'];
-    const taken = Array.isArray(said) && said.includes('value_already_exist');
+    const stated = fault['transaction_id'];
+    const taken = Array.isArray(stated) && stated.includes('value_already_exist');
     if (taken && fields.length === 1) return DELIVERED;
   }
   const text = typeof fault === 'string' ? fault : JSON.stringify(fault);

@@ -12,7 +12,7 @@ import type { LagoClient } from './lago-client.ts';
 const CHECK_EVERY_MS = 600_000;
 /** After a look that failed; events do not wait for it. */
 const RETRY_AFTER_MS = 60_000;
-const CONCURRENT_LOOKS = 4;
+const CONCURRENT_POLLS = 4;
 /** How far our clock may be behind Lago's. */
 const CLOCKS_DIFFER_MS = 300_000;
 
@@ -156,7 +156,7 @@ export class ActiveSubscriptions {
     }
     // One that was put on another plan is on none of these lists.
     const missing = known.filter(({ externalId }) => !found.has(externalId));
-    const answers = await pLimit(CONCURRENT_LOOKS).map(missing, ({ externalId }) =>
+    const answers = await pLimit(CONCURRENT_POLLS).map(missing, ({ externalId }) =>
       findActive(this.#client, externalId, signal),
     );
     for (const answer of answers) {

@@ -98,7 +98,7 @@ test('usage so far that a threshold had invoiced is on the invoice of its period
 test('late usage costs what the charge costs that somebody has added, not the 0 beside it', async () => {
   const world = await createLagoWorld();
   worlds.push(world);
-  world.turnTo(time('01T00'));
+  world.advanceTo(time('01T00'));
   await world.ready(TENANT);
   const { plans } = world.lago.state;
   const plan = plans.get('tenant-standard');
@@ -114,7 +114,7 @@ test('late usage costs what the charge costs that somebody has added, not the 0 
   const event = { ...testEvent({ id: 'used', windowStart: time('05T00') }), metric: METRIC };
   const used = { ...event, quantity: '10' as typeof event.quantity };
   expect(await world.destination.send([used], NEVER)).toStrictEqual([{ kind: 'delivered' }]);
-  world.turnTo(time('Feb 01T01'));
+  world.advanceTo(time('Feb 01T01'));
   const late = { ...testEvent({ id: 'late', windowStart: time('20T00') }), metric: METRIC };
   const [threshold, periodic] = world.lago.state.invoices;
   expect(threshold?.type).toBe('progressive_billing');

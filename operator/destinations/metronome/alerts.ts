@@ -61,36 +61,36 @@ function parse(body: Uint8Array): ParsedAlert {
   if (event === undefined || id === undefined || type === undefined) {
     return { kind: 'malformed', reason: 'not a Metronome message: body: id or type is missing' };
   }
-  const said = 'properties' in event ? objectOf(event, 'properties') : event;
-  const customer = idAt(said, 'customer_id') ?? idAt(objectOf(said, 'customer'), 'id');
+  const stated = 'properties' in event ? objectOf(event, 'properties') : event;
+  const customer = idAt(stated, 'customer_id') ?? idAt(objectOf(stated, 'customer'), 'id');
   if (customer === undefined) return { kind: 'irrelevant', reason: `${type} names no customer` };
-  const at = instantAt(said, 'timestamp') ?? instantAt(event, 'timestamp');
+  const at = instantAt(stated, 'timestamp') ?? instantAt(event, 'timestamp');
   const alert: Alert = {
     provider: 'metronome',
     id,
     type,
     at,
     customer: { id: customer },
-    ...meaningOf(type, said),
+    ...meaningOf(type, stated),
   };
   return { kind: 'alert', alert };
 }
 
 function meaningOf(
   type: string,
-  said: JsonObject,
+  stated: JsonObject,
 ): Pick<Alert, 'subject' | 'state' | 'settles' | 'reason'> {
   if (type.startsWith('alerts.')) {
     return {
       // A resolution that does not name its alert ends the alert of its own type.
-      subject: `${ALERT_SUBJECT}${idAt(said, 'alert_id') ?? alertType(type)}`,
+      subject: `${ALERT_SUBJECT}${idAt(stated, 'alert_id') ?? alertType(type)}`,
       state: type.endsWith(RESOLVED) ? 'active' : 'warning',
-      reason: reasonText(textOf(said, 'alert_name') ?? type),
+      reason: reasonText(textOf(stated, 'alert_name') ?? type),
     };
   }
   if (type !== PAYMENT_STATUS) return { subject: `event/${type}`, reason: type };
-  const status = textOf(said, 'payment_status') ?? '';
-  const subject = `payment/${idAt(said, 'invoice_id') ?? 'any'}`;
+  const status = textOf(stated, 'payment_status') ?? '';
+  const subject = `payment/${idAt(stated, 'invoice_id') ?? 'any'}`;
   const reason = reasonText(`${type}: ${status}`);
   if (status === 'failed') return { subject, state: 'delinquent', reason };
   if (status === 'paid') return { subject, state: 'active', settles: 'alerts', reason };

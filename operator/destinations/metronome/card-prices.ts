@@ -165,11 +165,11 @@ function rateThere(object: JsonObject, card: RateCard, billing: Billing): readon
     const match = Object.fromEntries(values.map(([key, value]) => [key, String(value)]));
     const place = usagePlace(metric, match);
     // Every product bills all usage of its metric: a second one bills it twice.
-    const told = index === 0 ? place : `${place} by product "${product.name}"`;
+    const reported = index === 0 ? place : `${place} by product "${product.name}"`;
     const charge = product.converts ?? readCharge(object, card);
     // Without entitlement it bills nothing: that is how a rate is ended.
     const isUnset = object['entitled'] === true ? {} : { isUnset: true as const };
-    return [{ place: told, id, charge, ...isUnset }];
+    return [{ place: reported, id, charge, ...isUnset }];
   }
   return [];
 }

@@ -151,8 +151,8 @@ export class MetronomeContracts {
     if (plan.kind === 'reopen') {
       const opened = await this.setEnd(customerId, contract.id, undefined, signal);
       if (opened.kind !== 'done') return opened;
-      const kept = await this.#keepUp(wanted, contract, signal);
-      return kept.kind === 'unchanged' ? opened : kept;
+      const stored = await this.#keepUp(wanted, contract, signal);
+      return stored.kind === 'unchanged' ? opened : stored;
     }
     if (plan.kind === 'undo') {
       const undone = await this.archive(customerId, plan.next.id, signal);

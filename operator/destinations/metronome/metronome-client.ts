@@ -31,8 +31,8 @@ const METRONOME: Vendor = {
   temporary: (answer) => {
     const { status, headers } = answer;
     if (status === 401 || status === 403 || status === 429) return undefined;
-    const isSaidToBe = headers['x-should-retry'] === 'true' && status >= 400;
-    return status === 425 || isSaidToBe ? retryLater(answer) : undefined;
+    const isStatedToBe = headers['x-should-retry'] === 'true' && status >= 400;
+    return status === 425 || isStatedToBe ? retryLater(answer) : undefined;
   },
   readRefusal: (answer) => {
     const { status, body: details = {} } = answer;
@@ -134,8 +134,8 @@ export class MetronomeClient {
 function rateLimitWaitMs(headers: HttpHeaders, now: number): number | undefined {
   const ms = Number(headers['retry-after-ms'] ?? 'none');
   if (Number.isFinite(ms) && ms >= 0) return Math.ceil(ms);
-  const asked = retryAfterMs(headers['retry-after'], now);
-  if (asked !== undefined) return asked;
+  const requested = retryAfterMs(headers['retry-after'], now);
+  if (requested !== undefined) return requested;
   const reset = headers['x-ratelimit-reset'] ?? headers['ratelimit-reset'];
   const seconds = Number(reset ?? 'none');
   if (!Number.isFinite(seconds) || seconds < 0) return undefined;

@@ -34,7 +34,7 @@ import { MetronomeProvisioner } from './provision.ts';
 import { PriceWatch, RateCards } from './rate-cards.ts';
 import { MetronomeSender, SEND_EVENTS } from './send-events.ts';
 import type { MetronomeSettings } from './settings.ts';
-import { MetronomeStanding } from './standing.ts';
+import { MetronomeStatus } from './current-alerts.ts';
 
 const HOUR_MS = 3_600_000;
 const DAY_MS = 24 * HOUR_MS;
@@ -58,7 +58,7 @@ export class Metronome implements Destination {
   readonly sums: Sums;
   readonly invoices: Invoices;
   readonly prices: Prices;
-  readonly alerts: Required<Pick<Alerts, 'standing' | 'tenantsOf'>>;
+  readonly alerts: Required<Pick<Alerts, 'current' | 'tenantsOf'>>;
   readonly #clock: Clock;
   readonly #logger: Logger;
   readonly #client: MetronomeClient;
@@ -116,11 +116,11 @@ export class Metronome implements Destination {
           .unpriced()
           .map((usage) => ({ ...usage, plan: rateCards.nameOf(usage.plan) })),
     };
-    const standing = new MetronomeStanding(client);
+    const status = new MetronomeStatus(client);
     this.alerts = {
-      standing: (asked, signal) => {
+      current: (requested, signal) => {
         const customers = [...this.#tenants.values()].map(({ customerId }) => customerId);
-        return standing.look(new Set(customers), asked, signal);
+        return status.look(new Set(customers), requested, signal);
       },
       tenantsOf: (...call) => this.#tenantsOf(...call),
     };
@@ -240,7 +240,7 @@ export class Metronome implements Destination {
       if (cover.kind !== 'covered' || cover.rateCardId === undefined) continue;
       this.#priceWatch.see(cover.rateCardId, event, metric);
     }
-    await this.#priceWatch.look(signal);
+    await this.#priceWatch.poll(signal);
   }
 
   async #customerOf(

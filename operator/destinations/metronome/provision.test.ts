@@ -357,27 +357,27 @@ describe('the contract', () => {
   test('that somebody changed is noticed at the next look at the invoices, by one call', async () => {
     const world = await withRateCard();
     const tenant = testTenant();
-    const look = async (): Promise<unknown> => {
+    const poll = async (): Promise<unknown> => {
       const outcome = await world.destination.invoices.list({ tenant, since: 0 }, NEVER);
       return outcome?.kind === 'invoices' ? (outcome.recheck ?? false) : outcome;
     };
     const lists = () => world.requests('/v2/contracts/list').length;
     await provision(world);
     const before = lists();
-    expect(await look()).toBe(false);
+    expect(await poll()).toBe(false);
     expect(lists()).toBe(before + 1);
     const [ours] = world.metronome.state.contracts;
     const end = { customer_id: ours?.customer_id, contract_id: ours?.id, ending_before: TEN };
     await world.asOperator('/v1/contracts/updateEndDate', end);
-    expect([await look(), await look()]).toEqual([true, true]);
+    expect([await poll(), await poll()]).toEqual([true, true]);
     await provision(world);
-    expect(await look()).toBe(false);
+    expect(await poll()).toBe(false);
     const busy = { kind: 'status', path: '/v2/contracts/list', status: 429, times: 1 } as const;
     world.metronome.misbehaviours.add(busy);
-    expect(await look()).toMatchObject({ kind: 'retry' });
+    expect(await poll()).toMatchObject({ kind: 'retry' });
     // A tenant that has gone has no contract that anybody needs.
     await world.destination.customers.offboard(tenant, NEVER);
-    expect(await look()).toBe(false);
+    expect(await poll()).toBe(false);
   });
 
   test('that somebody ended is followed by one for what was used until the tenant went', async () => {

@@ -14,7 +14,7 @@ const FRESH_MS = 300_000;
 /** Rate cards without a currency of their own are priced in US cents. */
 const DEFAULT_CURRENCY = 'USD';
 /** How often rate cards are looked at for prices. */
-const LOOK_EVERY_MS = 300_000;
+const POLL_EVERY_MS = 300_000;
 /** What is remembered of what was seen; beyond it new kinds of usage are not looked at. */
 const MAX_SEEN = 2_000;
 
@@ -136,9 +136,9 @@ export class PriceWatch {
   }
 
   /** Looks at the rate cards that matter, now and then. It never fails: what cannot be read is left out. */
-  async look(signal: AbortSignal): Promise<void> {
+  async poll(signal: AbortSignal): Promise<void> {
     if (this.#seen.size === 0 || this.#clock.monotonic() < this.#nextLook) return;
-    this.#nextLook = this.#clock.monotonic() + LOOK_EVERY_MS;
+    this.#nextLook = this.#clock.monotonic() + POLL_EVERY_MS;
     const listed = await listProducts(this.#client, signal);
     if (listed.kind !== 'products') return;
     this.#products = listed.products;

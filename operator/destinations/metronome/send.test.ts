@@ -171,8 +171,8 @@ describe('what Metronome would take and never bill', () => {
 test('what Metronome has can be asked after, by id', async () => {
   const there = Array.from({ length: 120 }, (_, index) => testEvent({ id: `e${index}` }));
   await send(there);
-  const asked = [...there, testEvent({ id: 'absent' })];
-  const outcome = await world.destination.verify?.(asked, NEVER);
+  const requested = [...there, testEvent({ id: 'absent' })];
+  const outcome = await world.destination.verify?.(requested, NEVER);
   expect(outcome).toEqual({ kind: 'verified', known: new Set(there.map(({ id }) => id)) });
 });
 

@@ -34,10 +34,10 @@ export function wantedAtMeters(
   const byMetric = Map.groupBy(pricesOn(book, day), ({ metric }) => metric);
   return [...byMetric].flatMap(([metric, prices]) => {
     const unsplit = prices.filter(({ match }) => keysBeyond(match, splitBy).length > 0);
-    const told = prices.filter((price) => !unsplit.includes(price));
-    const own = told.map(({ match }) => meterNameOf(metric, match, splitBy));
+    const reported = prices.filter((price) => !unsplit.includes(price));
+    const own = reported.map(({ match }) => meterNameOf(metric, match, splitBy));
     const meters = [...new Set([...own, ...metersOf(metric)])];
-    const wanted = meters.flatMap((meter) => priceOfMeter(meter, metric, told, splitBy));
+    const wanted = meters.flatMap((meter) => priceOfMeter(meter, metric, reported, splitBy));
     const used = Map.groupBy(wanted, ({ price }) => price);
     return [
       ...wanted.map((one) => {

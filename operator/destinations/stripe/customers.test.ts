@@ -118,10 +118,11 @@ test.each([
   const tenant = testTenant({ billing: { taxId } });
   expect(await destination.customers.provision(tenant, NEVER)).toStrictEqual(DONE);
   expect([...stripe.state.customers.values()]).toMatchObject([{ name: 'Team A', taxIds: [] }]);
-  const told = () => context.logger.lines.filter((line) => line.includes('enter the tax number'));
-  expect(told()).toStrictEqual([expect.stringContaining(reason)]);
+  const reported = () =>
+    context.logger.lines.filter((line) => line.includes('enter the tax number'));
+  expect(reported()).toStrictEqual([expect.stringContaining(reason)]);
   await destination.customers.provision(tenant, NEVER);
-  expect(told()).toHaveLength(1);
+  expect(reported()).toHaveLength(1);
 });
 
 test('a tax number whose answer was lost is given once', async () => {

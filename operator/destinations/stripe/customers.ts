@@ -178,7 +178,7 @@ export class StripeCustomers {
         const now = await getCustomer(this.#client, id, signal);
         if (now.kind !== 'ok') return failedStep(now);
         if (isDeleted(now.body)) {
-          this.#client.makeAnew(CUSTOMERS, params);
+          this.#client.makeAgain(CUSTOMERS, params);
           continue;
         }
       }

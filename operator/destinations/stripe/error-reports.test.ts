@@ -27,17 +27,17 @@ describe('what Stripe finds wrong after it has taken it', () => {
     const errors = { meter, code, count: 3, message: 'No such customer', request: event.id };
     reportErrors(stripe.state, errors, time.now);
     await destination.send([event], NEVER);
-    const told = {
+    const reported = {
       at: time.now,
       events: 3,
       reason: `${code}: No such customer`,
       example: event.id,
     };
-    expect(destination.alerts.lateRefusals()).toStrictEqual([told]);
+    expect(destination.alerts.lateRefusals()).toStrictEqual([reported]);
     time.now += 600_000;
     await destination.send([gpuEvent()], NEVER);
     expect(context.logger.lines.filter((line) => line.includes(code))).toStrictEqual([
-      `error [stripe] 3 events were taken and refused later, such as ${event.id}: ${told.reason}`,
+      `error [stripe] 3 events were taken and refused later, such as ${event.id}: ${reported.reason}`,
     ]);
     expect(count('GET', '/v2/core/events/')).toBe(1);
     time.now += DAY_MS;

@@ -8,7 +8,7 @@ import type { StripeClient } from './stripe-client.ts';
 const EVENTS = '/v2/core/events';
 const TYPES = ['v1.billing.meter.error_report_triggered', 'v1.billing.meter.no_meter_found'];
 /** Stripe checks events for good only after it has taken them, and reports within minutes. */
-const LOOK_EVERY_MS = 600_000;
+const POLL_EVERY_MS = 600_000;
 /** Where reports may not be read. */
 const RETRY_MS = 3_600_000;
 /** Where it is not known yet whether they may. */
@@ -49,10 +49,10 @@ export class ErrorReports {
   }
 
   /** Reads them when that was long ago. Usage goes on, whatever comes of it. */
-  async look(signal: AbortSignal): Promise<void> {
+  async poll(signal: AbortSignal): Promise<void> {
     const now = this.#clock.monotonic();
     if (now < this.#nextLook) return;
-    this.#nextLook = now + LOOK_EVERY_MS;
+    this.#nextLook = now + POLL_EVERY_MS;
     const since = new Date(this.#clock.now() - SHOWN_MS).toISOString();
     const params = { types: TYPES, created: { gte: since }, limit: MAX_REPORTS };
     const answer = await this.#client.get(EVENTS, params, signal);
@@ -115,14 +115,14 @@ function refusalsOf(event: JsonObject): readonly LateRefusal[] {
   const at = Date.parse(textOf(event, 'created') ?? '') || 0;
   return objectsOf(cause, 'error_types').map((kind) => {
     const [sample] = objectsOf(kind, 'sample_errors');
-    const said = sample === undefined ? undefined : textOf(sample, 'error_message');
+    const stated = sample === undefined ? undefined : textOf(sample, 'error_message');
     const code = textOf(kind, 'code') ?? 'unknown error';
     const { example, isCall = false } = sample === undefined ? {} : eventOf(sample);
     const among = isCall ? ` (in the call of up to ${CALL_EVENTS} events that begins with it)` : '';
     return {
       at,
       events: Number(kind['error_count'] ?? 0),
-      reason: (said === undefined ? code : `${code}: ${said}`).slice(0, MAX_REASON) + among,
+      reason: (stated === undefined ? code : `${code}: ${stated}`).slice(0, MAX_REASON) + among,
       example,
     };
   });

@@ -28,12 +28,12 @@ function openOnes(events: readonly UsageEvent[]): BucketEvent[] {
   return events.map((event) => ({ event, delivered: false }));
 }
 
-async function known(asked: readonly UsageEvent[], sent: number, sameBucket?: BucketEvent[]) {
-  const { later } = await twoDaysLater(asked.slice(0, sent));
-  const outcome = await later.verify?.(asked, NEVER, sameBucket ?? openOnes(asked));
+async function known(requested: readonly UsageEvent[], sent: number, sameBucket?: BucketEvent[]) {
+  const { later } = await twoDaysLater(requested.slice(0, sent));
+  const outcome = await later.verify?.(requested, NEVER, sameBucket ?? openOnes(requested));
   if (outcome?.kind !== 'verified') throw new Error(outcome?.reason);
   return {
-    known: asked.map(({ id }) => outcome.known.has(id)),
+    known: requested.map(({ id }) => outcome.known.has(id)),
     uncertain: outcome.uncertain?.size,
   };
 }
@@ -55,22 +55,22 @@ describe('what Stripe has of events whose identifiers it has forgotten', () => {
 
   test('leaves out what was delivered and passed before', async () => {
     const before = gpuEvent({ quantity: '0.5', resource_id: 'node-0' });
-    const asked = [gpuEvent({ quantity: '0.5' }), gpuEvent({ quantity: '0.25' })];
-    const { later } = await twoDaysLater([before, ...asked.slice(0, 1)]);
-    const sameBucket = [{ event: before, delivered: true }, ...openOnes(asked)];
-    expect(await later.verify?.(asked, NEVER, sameBucket)).toMatchObject({
-      known: new Set([asked[0]?.id]),
+    const requested = [gpuEvent({ quantity: '0.5' }), gpuEvent({ quantity: '0.25' })];
+    const { later } = await twoDaysLater([before, ...requested.slice(0, 1)]);
+    const sameBucket = [{ event: before, delivered: true }, ...openOnes(requested)];
+    expect(await later.verify?.(requested, NEVER, sameBucket)).toMatchObject({
+      known: new Set([requested[0]?.id]),
     });
   });
 
   test('is not told where the ledger may have lost others of the minute, unless nothing was counted', async () => {
     const other = gpuEvent({ quantity: '0.25', resource_id: 'node-1' });
-    const asked = gpuEvent({ quantity: '0.25', resource_id: 'node-2' });
+    const requested = gpuEvent({ quantity: '0.25', resource_id: 'node-2' });
     const { later } = await twoDaysLater([other]);
     // The same size: the sum looks as if it were that of the event that is asked after.
-    expect(await later.verify?.([asked], NEVER)).toMatchObject({
+    expect(await later.verify?.([requested], NEVER)).toMatchObject({
       known: new Set(),
-      uncertain: new Map([[asked.id, expect.stringContaining('no longer in the ledger')]]),
+      uncertain: new Map([[requested.id, expect.stringContaining('no longer in the ledger')]]),
     });
     const nothing = gpuEvent({ window_start: '2026-11-21T08:00:00Z' });
     expect(await later.verify?.([nothing], NEVER)).toMatchObject({
@@ -104,19 +104,19 @@ describe('what Stripe has of events whose identifiers it has forgotten', () => {
 
   test('is asked again while a sum lags behind, and uncertain after that: never sent blindly', async () => {
     const before = gpuEvent({ quantity: '5' });
-    const asked = [gpuEvent({ quantity: '0.5' })];
+    const requested = [gpuEvent({ quantity: '0.5' })];
     const { later } = await twoDaysLater([]);
     await later.customers.provision(testTenant(), NEVER);
     expect(await later.send([gpuEvent()], NEVER)).toStrictEqual([{ kind: 'delivered' }]);
-    const sameBucket = [{ event: before, delivered: true }, ...openOnes(asked)];
-    const looks = [];
-    for (let look = 0; look < 3; look += 1) {
-      looks.push(await later.verify?.(asked, NEVER, sameBucket));
+    const sameBucket = [{ event: before, delivered: true }, ...openOnes(requested)];
+    const polls = [];
+    for (let poll = 0; poll < 3; poll += 1) {
+      polls.push(await later.verify?.(requested, NEVER, sameBucket));
     }
-    expect(looks).toMatchObject([
+    expect(polls).toMatchObject([
       { kind: 'retry', afterMs: 600_000 },
       { kind: 'retry', afterMs: 600_000 },
-      { kind: 'verified', uncertain: new Map([[asked[0]?.id, expect.any(String)]]) },
+      { kind: 'verified', uncertain: new Map([[requested[0]?.id, expect.any(String)]]) },
     ]);
   });
 });

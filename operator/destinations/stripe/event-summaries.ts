@@ -14,8 +14,8 @@ import type { StripeClient } from './stripe-client.ts';
 
 const MINUTE_MS = 60_000;
 /** Summaries follow events with a delay: so often, and so long after each other, they are asked again. */
-const MAX_LOOKS = 3;
-const LOOK_AGAIN_MS = 600_000;
+const MAX_POLLS = 3;
+const POLL_AGAIN_MS = 600_000;
 /** Beyond so many events that may or may not be there, not every combination is tried. */
 const MAX_COMBINED = 14;
 /** A sum is a double: about so many digits of it can be believed. */
@@ -46,7 +46,7 @@ export class EventSummaries {
   /** The customer that an operator named for a tenant. */
   readonly #named: (tenant: string) => string | undefined;
   /** How often a minute was asked after whose sum lacks what is known to be there. */
-  readonly #looks = new Map<string, number>();
+  readonly #polls = new Map<string, number>();
 
   constructor(
     client: StripeClient,
@@ -101,10 +101,10 @@ export class EventSummaries {
     const buckets = sameBucket && Map.groupBy(sameBucket, ({ event }) => keyOf(event));
     const known = new Set<string>();
     const uncertain = new Map<string, string>();
-    for (const [key, asked] of Map.groupBy(events, keyOf)) {
-      const outcome = await this.#verifyBucket(key, asked, buckets?.get(key), signal);
+    for (const [key, requested] of Map.groupBy(events, keyOf)) {
+      const outcome = await this.#verifyBucket(key, requested, buckets?.get(key), signal);
       if (outcome.kind === 'retry') return outcome;
-      for (const { id } of asked) {
+      for (const { id } of requested) {
         if (outcome.kind === 'uncertain') uncertain.set(id, outcome.reason);
         else if (outcome.ids.has(id)) known.add(id);
       }
@@ -114,7 +114,7 @@ export class EventSummaries {
 
   async #verifyBucket(
     key: string,
-    asked: readonly UsageEvent[],
+    requested: readonly UsageEvent[],
     all: readonly BucketEvent[] | undefined,
     signal: AbortSignal,
   ): Promise<BucketOutcome> {
@@ -122,7 +122,7 @@ export class EventSummaries {
     const customers = this.#customers;
     const splitBy = this.#splitBy;
     const named = this.#named;
-    const [first] = asked;
+    const [first] = requested;
     const meter = first && meters.find(meterName(first, splitBy));
     if (first === undefined || meter === undefined) return NOTHING;
     const customer = await customers.find(first.tenant, named(first.tenant), signal);
@@ -145,14 +145,14 @@ export class EventSummaries {
       .map(({ event }) => ({ id: event.id, nanos: nanosOf(event) }));
     const ids = whichMakeUp(sum - base, open, 1n + sum / SUM_DIGITS);
     if (ids !== undefined) {
-      this.#looks.delete(key);
+      this.#polls.delete(key);
       return { kind: 'present', ids };
     }
-    const look = (this.#looks.get(key) ?? 0) + 1;
-    this.#looks.set(key, look);
+    const poll = (this.#polls.get(key) ?? 0) + 1;
+    this.#polls.set(key, poll);
     const reason = `Stripe’s sum of the minute does not tell whether it has it: meter: "${meter.eventName}"`;
-    if (look < MAX_LOOKS) return { kind: 'retry', reason, afterMs: LOOK_AGAIN_MS };
-    this.#looks.delete(key);
+    if (poll < MAX_POLLS) return { kind: 'retry', reason, afterMs: POLL_AGAIN_MS };
+    this.#polls.delete(key);
     return { kind: 'uncertain', reason };
   }
 

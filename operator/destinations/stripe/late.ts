@@ -244,8 +244,8 @@ function taxReason(invoice: JsonObject): string {
 export function pointMoved(text: string, places: number): string | undefined {
   const match = /^(\d+)(?:\.(\d+))?$/.exec(text);
   if (match === null) return undefined;
-  const [, whole = '', fraction = ''] = match;
-  const digits = whole.padStart(places + 1, '0');
+  const [, complete = '', fraction = ''] = match;
+  const digits = complete.padStart(places + 1, '0');
   const point = digits.length - places;
   const decimals = (digits.slice(point) + fraction).replace(/0+$/, '');
   return decimals === '' ? digits.slice(0, point) : `${digits.slice(0, point)}.${decimals}`;

@@ -29,7 +29,7 @@ test.each([
   ['pause_collection', { pauseCollection: 'void' }, 'its invoices are made void'],
 ])(
   'a subscription from which no money comes is told, and left alone: %s',
-  async (_, state, told) => {
+  async (_, state, reported) => {
     const one = await subscribed();
     for (const subscription of one.stripe.state.subscriptions.values()) {
       Object.assign(subscription, state);
@@ -39,7 +39,7 @@ test.each([
     const [id = ''] = one.stripe.state.subscriptions.keys();
     const [first] = one.destination.alerts.lateRefusals() ?? [];
     expect(first?.reason).toContain(`subscription ${id} of tenant "tenant-vcluster-a-a"`);
-    expect(first?.reason).toContain(told);
+    expect(first?.reason).toContain(reported);
     expect(one.posted('/v1/subscriptions')).toHaveLength(1);
     for (const subscription of one.stripe.state.subscriptions.values()) {
       Object.assign(subscription, { status: 'active', pauseCollection: undefined });
@@ -57,7 +57,7 @@ async function drafted(rules: Partial<StripeRules> = {}) {
   one.at('Feb 01T00:10');
   const [draft] = one.stripe.state.invoices;
   if (draft === undefined) throw new Error('no draft');
-  const told = async (): Promise<readonly string[]> => {
+  const reported = async (): Promise<readonly string[]> => {
     const query = { tenant: testTenant(), since: Date.UTC(2027, 1, 20) };
     const outcome = await one.destination.invoices.list(query, NEVER);
     if (outcome?.kind !== 'invoices') throw new Error(JSON.stringify(outcome));
@@ -65,28 +65,28 @@ async function drafted(rules: Partial<StripeRules> = {}) {
     expect(isOpen).toBe(draft.status === 'draft');
     return (one.destination.alerts.lateRefusals() ?? []).map(({ reason }) => reason);
   };
-  return { ...one, draft, told };
+  return { ...one, draft, told: reported };
 }
 
 test('a draft that nothing makes final is told, for as long as it is one', async () => {
-  const { at, draft, told } = await drafted();
-  expect(await told()).toStrictEqual([]);
+  const { at, draft, told: reported } = await drafted();
+  expect(await reported()).toStrictEqual([]);
   draft.collects = false;
   const reason = `draft ${draft.id} of customer ${draft.customer} has auto_advance: false`;
-  expect(await told()).toStrictEqual([expect.stringContaining(reason)]);
+  expect(await reported()).toStrictEqual([expect.stringContaining(reason)]);
   // Far beyond the invoices that are looked at otherwise.
   at('Mar 20T00');
-  expect(await told()).toStrictEqual([expect.stringContaining(reason)]);
+  expect(await reported()).toStrictEqual([expect.stringContaining(reason)]);
   draft.status = 'open';
-  expect(await told()).toStrictEqual([]);
+  expect(await reported()).toStrictEqual([]);
 });
 
 test('a draft that is older than four days is told', async () => {
-  const { at, draft, told } = await drafted({ graceSeconds: 30 * 86_400 });
+  const { at, draft, told: reported } = await drafted({ graceSeconds: 30 * 86_400 });
   at('Feb 05T00');
-  expect(await told()).toStrictEqual([]);
+  expect(await reported()).toStrictEqual([]);
   at('Feb 05T00:01');
-  expect(await told()).toStrictEqual([
+  expect(await reported()).toStrictEqual([
     expect.stringContaining(`draft ${draft.id} of customer ${draft.customer} is not final`),
   ]);
 });

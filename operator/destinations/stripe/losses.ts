@@ -25,14 +25,14 @@ export class Losses {
 
   see(tenant: string, subscriptions: readonly StripeSubscription[]): void {
     const before = this.#uncollected.get(tenant) ?? [];
-    const told = subscriptions.flatMap((subscription): LateRefusal[] => {
+    const reported = subscriptions.flatMap((subscription): LateRefusal[] => {
       const problem = collectionProblem(subscription);
       const isOwn = subscription.live && subscription.tenant === tenant;
       if (!isOwn || problem === undefined) return [];
       const reason = `subscription ${subscription.id} of tenant ${quote(tenant)} ${problem}`;
       return [this.#noted(before, reason)];
     });
-    this.#uncollected.set(tenant, told);
+    this.#uncollected.set(tenant, reported);
   }
 
   /** Usage of a meter since a time, in seconds, of which nobody can tell whether it was charged. */

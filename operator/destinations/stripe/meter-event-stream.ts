@@ -112,7 +112,7 @@ export class MeterEventStream {
   }
 
   async #openAnother(signal: AbortSignal): Promise<Opened> {
-    const askedAt = this.#clock.monotonic();
+    const requestedAt = this.#clock.monotonic();
     const request = { method: 'POST', path: SESSIONS, body: '{}', signal } as const;
     const answer = await this.#sessions.request(request);
     if (answer.kind !== 'ok') return answer;
@@ -123,7 +123,7 @@ export class MeterEventStream {
     const lasts = Number(expires) - Number(created);
     if (token === undefined || !Number.isFinite(lasts)) return STRIPE.notTheirs;
     // By Stripe's clock from its beginning to its end, whatever ours says.
-    const session = { token: new Secret(token), until: askedAt + lasts - RESERVE_MS };
+    const session = { token: new Secret(token), until: requestedAt + lasts - RESERVE_MS };
     this.#session = session;
     return { kind: 'session', session };
   }

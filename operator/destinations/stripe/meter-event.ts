@@ -23,7 +23,7 @@ export function meterEventOf<Time extends number | string>(
 }
 
 /** Says in the log where the value is not the quantity to its last digit. */
-export function tellRounding(name: string, { id, quantity }: UsageEvent, logger: Logger): void {
+export function reportRounding(name: string, { id, quantity }: UsageEvent, logger: Logger): void {
   if (meterValue(quantity) === quantity) return;
   logger.warn(
     `[${name}] event ${id}: rounded to the 15 digits that Stripe takes: quantity: "${quantity}"`,
@@ -36,8 +36,8 @@ const MAX_DIGITS = 15;
 /** A quantity as Stripe takes it: plain decimal text of at most 15 significant digits, half to even. */
 export function meterValue(quantity: Decimal): string {
   if (quantity.startsWith('-')) return `-${meterValue(quantity.slice(1) as Decimal)}`;
-  const [whole = '0', fraction = ''] = quantity.split('.');
-  const digits = (whole + fraction).replace(/^0+/, '');
+  const [complete = '0', fraction = ''] = quantity.split('.');
+  const digits = (complete + fraction).replace(/^0+/, '');
   const surplus = digits.length - MAX_DIGITS;
   if (surplus <= 0) return quantity;
   const divisor = 10n ** BigInt(surplus);

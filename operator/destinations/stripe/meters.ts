@@ -158,12 +158,12 @@ function readMeter(object: JsonObject): StripeMeter {
   const formula = textOf(aggregation, 'formula') ?? 'sum';
   const window = textOf(object, 'event_time_window');
   const eventName = textOf(object, 'event_name') ?? '';
-  const mend = 'archive it, and meterfeed makes another';
+  const fix = 'archive it, and meterfeed makes another';
   const problem =
     formula !== 'sum'
-      ? `meter "${eventName}" does not sum: default_aggregation: "${formula}"; ${mend}`
+      ? `meter "${eventName}" does not sum: default_aggregation: "${formula}"; ${fix}`
       : window !== undefined
-        ? `meter "${eventName}" keeps one event a window: event_time_window: "${window}"; ${mend}`
+        ? `meter "${eventName}" keeps one event a window: event_time_window: "${window}"; ${fix}`
         : undefined;
   return {
     id: textOf(object, 'id') ?? '',

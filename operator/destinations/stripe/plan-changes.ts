@@ -118,7 +118,7 @@ function rank({ id, created }: StripePrice, charged: ReadonlySet<string>): numbe
 
 interface SortedItems {
   /** Those that are as wanted. */
-  readonly kept: readonly StripeItem[];
+  readonly unchanged: readonly StripeItem[];
   readonly leaving: readonly StripeItem[];
 }
 
@@ -138,7 +138,7 @@ function sort(
 ): Edit {
   const { items, itemCount } = subscription;
   const fits = subscription.currency === currency;
-  const kept: StripeItem[] = [];
+  const stored: StripeItem[] = [];
   const leaving: StripeItem[] = [];
   let others = itemCount - items.length;
   for (const item of items) {
@@ -147,23 +147,23 @@ function sort(
     const goesOn = fits && price.plan === plan && !wanted.has(price.meter);
     if (fits && open.get(price.meter)?.id === price.id) {
       open.delete(price.meter);
-      kept.push(item);
+      stored.push(item);
     } else if (price.plan === undefined || goesOn) others += 1;
     else leaving.push(item);
   }
   // Where removals are billed, what is as wanted goes on as it is: its tiers count the whole period.
-  const goesOn = kept.length > 0 && subscription.billsRemovals;
+  const goesOn = stored.length > 0 && subscription.billsRemovals;
   const isEnded = leaving.length > 0 && others === 0 && !goesOn;
-  return { subscription, items: { kept, leaving }, isEnded };
+  return { subscription, items: { unchanged: stored, leaving }, isEnded };
 }
 
 /** What an ended subscription had as wanted goes on elsewhere. */
 function reopen(
-  { kept }: SortedItems,
+  { unchanged: stored }: SortedItems,
   wanted: ReadonlyMap<string, StripePrice>,
   open: Map<string, StripePrice>,
 ): void {
-  for (const { price } of kept) {
+  for (const { price } of stored) {
     const same = wanted.get(price.meter);
     if (same !== undefined) open.set(price.meter, same);
   }

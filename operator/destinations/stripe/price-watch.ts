@@ -39,14 +39,14 @@ export class StripePriceWatch {
     return this.#watch.unpriced();
   }
 
-  async look(delivered: readonly UsageEvent[], signal: AbortSignal): Promise<void> {
+  async poll(delivered: readonly UsageEvent[], signal: AbortSignal): Promise<void> {
     const { settings, prices, subscriptions } = this.#options;
     for (const [tenant, events] of Map.groupBy(delivered, (event) => event.tenant)) {
       this.#watch.see(subscriptions.planOf(tenant) ?? settings.planCode, events);
     }
     // A key that may not read prices can do without.
     await prices.refresh(signal);
-    await this.#watch.look(signal);
+    await this.#watch.poll(signal);
   }
 
   async #usageOf(

@@ -5,7 +5,7 @@ import { type ApiAnswer, type ApiRefusal, failedStep } from '../json-api/answer.
 import { textOf } from '../json.ts';
 import { dealLines } from '../lines.ts';
 import type { StripeCustomers } from './customers.ts';
-import { meterEventOf, tellRounding } from './meter-event.ts';
+import { meterEventOf, reportRounding } from './meter-event.ts';
 import {
   meterDisplayName,
   meterName,
@@ -143,7 +143,7 @@ export class StripeSender {
     signal: AbortSignal,
   ): Promise<ApiAnswer> {
     const { name, client, logger } = this.#options;
-    tellRounding(name, event, logger);
+    reportRounding(name, event, logger);
     const timestamp = Date.parse(event.window_start) / 1000;
     const { payload, ...named } = meterEventOf(event, meter, customer, timestamp);
     return client.create(METER_EVENTS, { ...named, payload: { ...payload } }, signal, event.id);
@@ -167,13 +167,13 @@ function stopAll(outcome: DeliveryOutcome): Step {
 /** What a refusal means for an event (docs/how-to/destinations/stripe.md#what-errors-mean). */
 function outcomeOf(refusal: ApiRefusal, event: UsageEvent): DeliveryOutcome {
   const { status, code, details, reason } = refusal;
-  const said = textOf(details, 'message') ?? '';
+  const stated = textOf(details, 'message') ?? '';
   // Version 1 has no code for it, so that only its words tell.
   const duplicate =
     status === 400 &&
     textOf(details, 'type') === 'invalid_request_error' &&
-    said.includes('already exists with identifier') &&
-    said.includes(event.id);
+    stated.includes('already exists with identifier') &&
+    stated.includes(event.id);
   if (duplicate || code === 'duplicate_meter_event') return DELIVERED;
   if (NO_CUSTOMER.has(code)) return { kind: 'provision', reason };
   if (code === 'timestamp_in_future') return { kind: 'retry', reason, afterMs: FUTURE_WAIT_MS };

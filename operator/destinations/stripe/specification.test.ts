@@ -52,8 +52,8 @@ async function everyRequest(): Promise<readonly FakeRequest[]> {
   const query = { tenant, metric: 'tenant_gpu_hours', from, to: from + DAY_MS };
   await must(destination.sums.total(query, NEVER));
   const [subscription = ''] = stripe.state.subscriptions.keys();
-  const asked = [`subscription/${subscription}`, `invoice/${stripe.state.invoices[0]?.id}`];
-  await must(destination.alerts.standing(asked, NEVER));
+  const requested = [`subscription/${subscription}`, `invoice/${stripe.state.invoices[0]?.id}`];
+  await must(destination.alerts.current(requested, NEVER));
   const books = [{ book: bookFor([]), isDefault: true }];
   const prices = { books, metrics: new Set<string>(), day: TODAY };
   await must(destination.prices.compare(prices, NEVER));

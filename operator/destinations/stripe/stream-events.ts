@@ -3,7 +3,7 @@ import type { UsageEvent } from '../../model/event.ts';
 import type { DeliveryOutcome } from '../destination.ts';
 import { failedStep } from '../json-api/answer.ts';
 import type { ErrorReports } from './error-reports.ts';
-import { type MeterEvent, meterEventOf, tellRounding } from './meter-event.ts';
+import { type MeterEvent, meterEventOf, reportRounding } from './meter-event.ts';
 import { CALL_EVENTS, type MeterEventStream } from './meter-event-stream.ts';
 import { meterDisplayName, meterName, type MeterOutcome, usableMeter } from './meters.ts';
 import type { StripeSender, StripeSenderOptions } from './send-events.ts';
@@ -19,7 +19,7 @@ const NOT_YET: DeliveryOutcome = {
 interface StreamSenderOptions extends StripeSenderOptions {
   readonly stream: Pick<MeterEventStream, 'send'>;
   readonly single: Pick<StripeSender, 'send'>;
-  readonly reports: Pick<ErrorReports, 'look' | 'areReadable'>;
+  readonly reports: Pick<ErrorReports, 'poll' | 'areReadable'>;
 }
 
 interface Addressed {
@@ -48,7 +48,7 @@ export class StreamSender {
     signal: AbortSignal,
   ): Promise<readonly DeliveryOutcome[]> {
     const { reports, single } = this.#options;
-    await reports.look(signal);
+    await reports.poll(signal);
     const areReadable = reports.areReadable();
     if (areReadable === undefined) return events.map(() => NOT_YET);
     const isStreamed = ({ id }: UsageEvent): boolean => areReadable || this.#unknown.has(id);
@@ -131,7 +131,7 @@ export class StreamSender {
     const found = usableMeter(named, ensured);
     if (found.kind === 'rejected') return found;
     if (found.kind !== 'meter') return failedStep(found);
-    tellRounding(name, event, logger);
+    reportRounding(name, event, logger);
     return meterEventOf(event, found.meter, customer, event.window_start);
   }
 }

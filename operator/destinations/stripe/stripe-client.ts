@@ -64,12 +64,12 @@ export const STRIPE: Vendor = {
     const { status, headers, body } = answer;
     const details = body?.['error'];
     if (!isRecord(details)) return STRIPE.notTheirs;
-    const said = textOf(details, 'message') ?? '';
+    const stated = textOf(details, 'message') ?? '';
     if (headers['stripe-should-retry'] === 'true') {
-      return { kind: 'retry', reason: reasonOf(answer, said) };
+      return { kind: 'retry', reason: reasonOf(answer, stated) };
     }
     const code = textOf(details, 'code') ?? '';
-    return { kind: 'refused', status, code, details, reason: reasonOf(answer, code, said) };
+    return { kind: 'refused', status, code, details, reason: reasonOf(answer, code, stated) };
   },
   storesError: (answer, status) =>
     status >= 500 ||
@@ -140,8 +140,8 @@ export class StripeClient {
   }
 
   /** What was made by these parameters is no more: the next `create` makes it anew. */
-  makeAnew(path: string, params: Params): void {
-    this.#api.makeAnew({ path, body: encodeForm(params) });
+  makeAgain(path: string, params: Params): void {
+    this.#api.makeAgain({ path, body: encodeForm(params) });
   }
 
   /** Changes something to what it should be, which may be said twice. */
@@ -165,8 +165,8 @@ export class StripeClient {
 function missingPermission({ method, path, body }: ErrorAnswer): string {
   const resource = RESOURCES.find(([prefix]) => path.startsWith(prefix))?.[1] ?? redactPath(path);
   const access = method === 'GET' ? 'read' : 'write';
-  const said = textOf(objectOf(body ?? {}, 'error'), 'message') ?? '';
-  const code = /'(rak_[a-z0-9_]+)'/.exec(said)?.[1];
+  const stated = textOf(objectOf(body ?? {}, 'error'), 'message') ?? '';
+  const code = /'(rak_[a-z0-9_]+)'/.exec(stated)?.[1];
   return `"${resource}: ${access}"${code === undefined ? '' : ` (${code})`}`;
 }
 

@@ -25,7 +25,7 @@ import { StripePriceWatch } from './price-watch.ts';
 import { StripePrices } from './prices.ts';
 import { batchEvents, NO_CUSTOMER, NO_METER, StripeSender } from './send-events.ts';
 import type { StripeSettings } from './settings.ts';
-import { standingAtStripe } from './standing.ts';
+import { statusAtStripe } from './current-alerts.ts';
 import { StreamSender } from './stream-events.ts';
 import { isLive, StripeClient } from './stripe-client.ts';
 import { StripeSubscriptions } from './subscriptions.ts';
@@ -130,7 +130,7 @@ export class Stripe implements Destination {
       unpriced: () => this.#priceWatch.unpriced(),
     };
     this.alerts = {
-      standing: (asked, signal) => standingAtStripe(client, asked, clock.now(), signal),
+      current: (requested, signal) => statusAtStripe(client, requested, clock.now(), signal),
       tenantsOf: async (system, customer, signal) =>
         system === 'stripe'
           ? tenantsOfStripeCustomer(client, customer, signal)
@@ -167,8 +167,8 @@ export class Stripe implements Destination {
     const outcomes = await this.#sender.send(ready, signal);
     const byEvent = new Map(ready.map((event, index) => [event, outcomes[index]]));
     const delivered = ready.filter((event) => byEvent.get(event)?.kind === 'delivered');
-    await this.#priceWatch.look(delivered, signal);
-    await this.#errorReports.look(signal);
+    await this.#priceWatch.poll(delivered, signal);
+    await this.#errorReports.poll(signal);
     return events.map(
       (event) =>
         byEvent.get(event) ?? failures.get(event.tenant) ?? { kind: 'retry', reason: 'not sent' },

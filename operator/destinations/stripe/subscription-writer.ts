@@ -114,7 +114,7 @@ export class SubscriptionWriter {
       if (answer.kind !== 'ok') return failedStep(answer);
       // A result that is given again is that of a subscription which has ended since.
       if (known.has(textOf(answer.body, 'id') ?? '')) {
-        client.makeAnew(SUBSCRIPTIONS, params);
+        client.makeAgain(SUBSCRIPTIONS, params);
         continue;
       }
       const count = change.prices.length;

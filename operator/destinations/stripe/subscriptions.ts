@@ -15,7 +15,7 @@ import { pathOf, SubscriptionWriter, SUBSCRIPTIONS } from './subscription-writer
 import type { Reach, UninvoicedUsage } from './uninvoiced.ts';
 
 /** How often a tenant's subscriptions are looked at, whether or not prices have changed. */
-const LOOK_AGAIN_MS = 3_600_000;
+const POLL_AGAIN_MS = 3_600_000;
 /** Tenants that are looked at before one batch of events: some seconds' worth of requests. */
 const MAX_AT_ONCE = 30;
 
@@ -44,7 +44,7 @@ interface Subscribed {
   readonly customer: string;
   /** The prices it was subscribed to, or is to be, as one text. */
   readonly prices: string;
-  readonly lookAgainAt: number;
+  readonly checkAgainAt: number;
   /** As they were then. */
   readonly subscriptions: readonly StripeSubscription[];
 }
@@ -71,9 +71,9 @@ export class StripeSubscriptions {
     customer: string,
     signal: AbortSignal,
   ): Promise<ProvisionOutcome> {
-    const look = await this.#look(tenant, customer, signal);
-    if (look.kind !== 'look') return look;
-    const { question } = look;
+    const poll = await this.#poll(tenant, customer, signal);
+    if (poll.kind !== 'look') return poll;
+    const { question } = poll;
     const answer = planChanges({ ...question, since: new Map() });
     if (answer.kind === 'blocked') return { kind: 'rejected', reason: answer.reason };
     for (const change of answer.changes.filter(({ kind }) => kind === 'note')) {
@@ -90,9 +90,9 @@ export class StripeSubscriptions {
 
   /** Makes the changes for which all usage so far is there. */
   async change(tenant: Tenant, customer: string, signal: AbortSignal): Promise<ChangeOutcome> {
-    const look = await this.#look(tenant, customer, signal);
-    if (look.kind !== 'look') return look;
-    const reached = await this.#reach(tenant, customer, look.question, signal);
+    const poll = await this.#poll(tenant, customer, signal);
+    if (poll.kind !== 'look') return poll;
+    const reached = await this.#reach(tenant, customer, poll.question, signal);
     if (reached.kind !== 'reached') return reached;
     const answer = planChanges(reached.question);
     if (answer.kind === 'blocked') return { kind: 'rejected', reason: answer.reason };
@@ -124,8 +124,8 @@ export class StripeSubscriptions {
     // Usage goes on while prices cannot be read.
     if (known.length === 0 || (await prices.refresh(signal)) !== undefined) return failures;
     const due = known.filter(
-      ({ tenant, prices: before, lookAgainAt }) =>
-        clock.monotonic() >= lookAgainAt || before !== textOfPrices(this.#pricesFor(tenant)),
+      ({ tenant, prices: before, checkAgainAt: pollAgainAt }) =>
+        clock.monotonic() >= pollAgainAt || before !== textOfPrices(this.#pricesFor(tenant)),
     );
     for (const { tenant, customer } of due.slice(0, MAX_AT_ONCE)) {
       const outcome = await this.subscribe(tenant, customer, signal);
@@ -207,13 +207,19 @@ export class StripeSubscriptions {
   }
 
   #remember(tenant: Tenant, customer: string, subscriptions: readonly StripeSubscription[]): void {
-    const lookAgainAt = this.#options.clock.monotonic() + LOOK_AGAIN_MS;
+    const pollAgainAt = this.#options.clock.monotonic() + POLL_AGAIN_MS;
     const prices = textOfPrices(this.#pricesFor(tenant));
-    this.#subscribed.set(tenant.id, { tenant, customer, prices, lookAgainAt, subscriptions });
+    this.#subscribed.set(tenant.id, {
+      tenant,
+      customer,
+      prices,
+      checkAgainAt: pollAgainAt,
+      subscriptions,
+    });
   }
 
   /** What is wanted, and what is there. */
-  async #look(
+  async #poll(
     tenant: Tenant,
     customer: string,
     signal: AbortSignal,

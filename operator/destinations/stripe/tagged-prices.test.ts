@@ -149,8 +149,8 @@ describe('the prices of meters', () => {
   test('are not guessed where a name may be read in two ways', () => {
     const eu = priceFor(GPU, { region: 'eu' }, flatCharge('1'));
     const sku = priceFor(GPU, { sku: 'eu' }, flatCharge('2'));
-    const { [`${GPU}__eu`]: told } = wanted(bookFor([sku, eu]), ['sku', 'region'], []);
-    expect(told).toContain('does not tell');
+    const { [`${GPU}__eu`]: reported } = wanted(bookFor([sku, eu]), ['sku', 'region'], []);
+    expect(reported).toContain('does not tell');
     const twins = ['a-1', 'a.1'].map((value) => priceFor(GPU, { sku: value }, flatCharge('1')));
     expect(wanted(bookFor(twins), ['sku'], [])[`${GPU}__a_1`]).toContain('does not tell');
   });

@@ -93,8 +93,8 @@ function priceThere(
   const isMonthly = price.interval === 'month';
   const charge = readStripeCharge({ ...object, ...amounts }, currency);
   const dependsOnMonth = typeof charge !== 'string' && charge.kind !== 'flat';
-  const told = dependsOnMonth && !isMonthly ? `tiers by the ${price.interval}` : charge;
-  return [{ place, id: price.id, charge: told }];
+  const reported = dependsOnMonth && !isMonthly ? `tiers by the ${price.interval}` : charge;
+  return [{ place, id: price.id, charge: reported }];
 }
 
 /** The charge of a price as Stripe shows it, tiers expanded; text where no price book has such a one. */
@@ -128,8 +128,8 @@ export function readStripeCharge(price: JsonObject, currency: string): Charge | 
 function picosOfMinor(text: string, currency: string): bigint | undefined {
   const match = /^(\d+)(?:\.(\d{1,12}))?$/.exec(text);
   if (match === null) return undefined;
-  const [, whole = '', fraction = ''] = match;
-  const parts = BigInt(whole + fraction.padEnd(PICO_PLACES, '0'));
+  const [, complete = '', fraction = ''] = match;
+  const parts = BigInt(complete + fraction.padEnd(PICO_PLACES, '0'));
   const scale = 10n ** BigInt(decimalsOf(currency));
   return parts % scale === 0n ? parts / scale : undefined;
 }

@@ -6,8 +6,8 @@ import { meterName } from './meters.ts';
 /** What is remembered of what was seen; beyond it new kinds of usage are not looked at. */
 const MAX_SEEN = 2_000;
 /** How often it is asked what is at stake, of how many kinds of usage and tenants. */
-const LOOK_EVERY_MS = 600_000;
-const MAX_ASKED = 50;
+const POLL_EVERY_MS = 600_000;
+const MAX_REQUESTED = 50;
 
 /** What a tenant has used of a meter in its running period, and when that ends. */
 export interface PeriodUsage {
@@ -65,18 +65,18 @@ export class UnpricedWatch {
   }
 
   /** Asks what is at stake when that was long ago. */
-  async look(signal: AbortSignal): Promise<void> {
+  async poll(signal: AbortSignal): Promise<void> {
     const { monotonic, usageOf } = this.#options;
     if (monotonic() < this.#nextLook) return;
     const kinds = this.#open();
     if (kinds.length === 0) return;
-    this.#nextLook = monotonic() + LOOK_EVERY_MS;
-    let asked = 0;
+    this.#nextLook = monotonic() + POLL_EVERY_MS;
+    let requested = 0;
     for (const kind of kinds) {
       const usages: (PeriodUsage | undefined)[] = [];
-      asked += kind.tenants.size;
+      requested += kind.tenants.size;
       // A part of it would look like all of it.
-      if (asked <= MAX_ASKED) {
+      if (requested <= MAX_REQUESTED) {
         for (const tenant of kind.tenants) usages.push(await usageOf(tenant, kind.meter, signal));
       }
       kind.stake = stakeOf(usages);

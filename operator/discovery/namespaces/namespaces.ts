@@ -71,7 +71,7 @@ function tenantOf(
     const parsed = TENANT.parse(named);
     if (parsed.kind === 'value') return parsed.value;
     problems.push(
-      `Namespace ${namespace.name}: ${key}: ${parsed.what}: ${quote(named)}; ${parsed.mend}`,
+      `Namespace ${namespace.name}: ${key}: ${parsed.what}: ${quote(named)}; ${parsed.fix}`,
     );
     return undefined;
   }

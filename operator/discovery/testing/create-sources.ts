@@ -31,7 +31,7 @@ export interface CreateSourcesOptions
  */
 export function createDiscoverySources(options: CreateSourcesOptions): DiscoverySources {
   const { labelPrefix, watchNamespaces, onChange, ...shared } = options;
-  const tell = <T extends Projected>(departed: (last: T) => Departed): SourceHandler<T>[] => [
+  const report = <T extends Projected>(departed: (last: T) => Departed): SourceHandler<T>[] => [
     { upserted: () => onChange(), deleted: (last) => onChange(departed(last)) },
   ];
   const workloads = (plural: string): Source<ControlPlaneWorkload> =>
@@ -41,7 +41,7 @@ export function createDiscoverySources(options: CreateSourcesOptions): Discovery
       namespaces: watchNamespaces,
       labelSelector: WORKLOAD_SELECTOR,
       project: controlPlaneWorkload(labelPrefix),
-      handlers: tell((last) => ({ kind: 'workload', last })),
+      handlers: report((last) => ({ kind: 'workload', last })),
     });
   return {
     statefulSets: workloads('statefulsets'),
@@ -52,14 +52,14 @@ export function createDiscoverySources(options: CreateSourcesOptions): Discovery
       resource: { group: '', version: 'v1', plural: 'namespaces' },
       namespaces: [],
       project: hostNamespace(labelPrefix),
-      handlers: tell((last) => ({ kind: 'namespace', last })),
+      handlers: report((last) => ({ kind: 'namespace', last })),
     }),
     instances: createSource<PlatformInstance>({
       ...shared,
       resource: PLATFORM_INSTANCES,
       namespaces: [],
       project: platformInstance(labelPrefix),
-      handlers: tell((last) => ({ kind: 'instance', last })),
+      handlers: report((last) => ({ kind: 'instance', last })),
     }),
   };
 }

@@ -67,8 +67,8 @@ function chooseInstances(
   const clusters = new Set(local.flatMap(({ cluster }) => cluster ?? []));
   if (platformCluster === undefined && clusters.size > 1) {
     const named = [...clusters].toSorted(compareBytewise).join(', ');
-    const mend = 'set PLATFORM_CLUSTER or spec.discovery.platformCluster of the MeteringPolicy';
-    problems.push(`platform instances of several clusters (${named}); ${mend}`);
+    const fix = 'set PLATFORM_CLUSTER or spec.discovery.platformCluster of the MeteringPolicy';
+    problems.push(`platform instances of several clusters (${named}); ${fix}`);
   }
   const chosen = new Map<string, PlatformInstance>();
   for (const instance of local.toSorted(byStayThenAge)) {

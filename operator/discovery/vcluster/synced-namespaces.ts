@@ -90,20 +90,20 @@ function createClaims(input: SyncedNamespacesInput) {
       if (of.name === '' || of.namespace === '') {
         return `label ${label}: missing; a syncer sets it and ${label === NAME_LABEL ? NAMESPACE_LABEL : NAME_LABEL} together`;
       }
-      const said = `labels name tenant cluster ${quote(placeKey(of))}`;
+      const stated = `labels name tenant cluster ${quote(placeKey(of))}`;
       if (isSystem(name, input)) {
-        return `${said}: refused for a system namespace; remove the labels ${NAME_LABEL} and ${NAMESPACE_LABEL}`;
+        return `${stated}: refused for a system namespace; remove the labels ${NAME_LABEL} and ${NAMESPACE_LABEL}`;
       }
       const resident = controlPlanes.get(name);
       if (resident !== undefined) {
-        return `${said}: refused, since it holds the control plane of ${placeKey(resident)}; remove the labels ${NAME_LABEL} and ${NAMESPACE_LABEL}`;
+        return `${stated}: refused, since it holds the control plane of ${placeKey(resident)}; remove the labels ${NAME_LABEL} and ${NAMESPACE_LABEL}`;
       }
       if (!places.has(placeKey(of))) {
-        return `${said}, and there is none: what is created in it is billed to nobody; delete it, or correct the labels`;
+        return `${stated}, and there is none: what is created in it is billed to nobody; delete it, or correct the labels`;
       }
       const other = byMarker.get(labels[MANAGED_BY_LABEL] ?? '');
       if (other !== undefined && placeKey(other) !== placeKey(of)) {
-        return `${said}, and ${MANAGED_BY_LABEL} names ${placeKey(other)}: refused for both; remove the labels of one`;
+        return `${stated}, and ${MANAGED_BY_LABEL} names ${placeKey(other)}: refused for both; remove the labels of one`;
       }
       return undefined;
     },

@@ -79,7 +79,7 @@ async function visit(
   return watched;
 }
 
-const LOOKS = [
+const POLLS = [
   ['light', 360],
   ['light', 1280],
   ['dark', 1280],
@@ -88,9 +88,9 @@ const LOOKS = [
 test.each(PAGES)(
   '%s: no stored script, no error, nothing beyond the edge, readable by everybody, wide or narrow, light or dark',
   async (hash, text) => {
-    const { page, problems } = await visit(hash, text, { width: LOOKS[0][1] });
+    const { page, problems } = await visit(hash, text, { width: POLLS[0][1] });
     await page.evaluate(axe.source);
-    for (const [colorScheme, width] of LOOKS) {
+    for (const [colorScheme, width] of POLLS) {
       await page.setViewportSize({ width, height: 900 });
       await page.emulateMedia({ colorScheme });
       const found = await page.evaluate(async () => {
@@ -160,13 +160,13 @@ test('what a client pushed under a hostile name is text on every page that shows
 
 test('a page that many look at does not read the whole ledger again and again (accident 11)', async () => {
   const { page, settled } = await visit('#/', 'Usage by tenant');
-  const asked: string[] = [];
-  page.on('request', (request) => asked.push(new URL(request.url()).pathname));
+  const requested: string[] = [];
+  page.on('request', (request) => requested.push(new URL(request.url()).pathname));
   await page.clock.runFor(120_000);
   await settled();
-  expect(asked).not.toContain('/api/v1/ledger/verify');
-  expect(asked).not.toContain('/api/v1/events');
-  expect(asked).toContain('/api/v1/status');
+  expect(requested).not.toContain('/api/v1/ledger/verify');
+  expect(requested).not.toContain('/api/v1/events');
+  expect(requested).toContain('/api/v1/status');
   await page.context().close();
 });
 
@@ -200,20 +200,20 @@ test.each([
   ['where reading is free', false, 1],
 ])(
   '%s, whoever has none sends requests that are refused, or is asked for one',
-  async (_, closed, asks) => {
+  async (_, closed, queries) => {
     await using other: TestServer = await startTestServer(
       closed ? {} : { environment: { API_TOKEN: '', INGEST_TOKEN: '' } },
     );
     const { page, problems, settled } = await openPage(browser);
-    const asked: string[] = [];
-    page.on('request', (request) => asked.push(new URL(request.url()).pathname));
+    const requested: string[] = [];
+    page.on('request', (request) => requested.push(new URL(request.url()).pathname));
     await page.goto(`http://127.0.0.1:${other.port}/`);
     await page
       .getByText(closed ? 'API token' : 'Usage by tenant')
       .first()
       .waitFor();
     await settled();
-    expect(asked.filter((path) => path === '/api/v1/status')).toHaveLength(asks);
+    expect(requested.filter((path) => path === '/api/v1/status')).toHaveLength(queries);
     expect(problems).toStrictEqual([]);
     await page.context().close();
   },
@@ -263,11 +263,11 @@ describe('dead letters', () => {
 test('dead letters of an invoiced month are sent only by somebody who was told what becomes of them', async () => {
   const views = estate.views(() => server.settings);
   if (views.destinations === undefined) throw new Error('no destinations');
-  const asked: unknown[] = [];
+  const requested: unknown[] = [];
   const destinations: typeof views.destinations = {
     ...views.destinations,
     replay: async (name, ids, force) => {
-      asked.push([name, ids?.length ?? 'all', force]);
+      requested.push([name, ids?.length ?? 'all', force]);
       if (force) return { kind: 'replayed', replayed: 5, stillRejected: 0, pending: 0 };
       return { kind: 'wants-force', reason: `closed until 2026-11-01, and ${HOSTILE[0]}` };
     },
@@ -290,7 +290,7 @@ test('dead letters of an invoiced month are sent only by somebody who was told w
   await dialog.getByRole('alert').getByText('closed until 2026-11-01').waitFor();
   await press('Send all the same');
   await page.getByText('5 delivered, 0 refused again, 0 under way.').waitFor();
-  expect(asked).toStrictEqual([
+  expect(requested).toStrictEqual([
     ['archive', 'all', false],
     ['archive', 'all', false],
     ['archive', 'all', true],
@@ -344,7 +344,14 @@ test('a destination that cannot start is missing, and the others are counted as 
   const views = estate.views(() => server.settings);
   const [well] = views.destinations?.list() ?? [];
   if (views.destinations === undefined || well === undefined) throw new Error('no destination');
-  const lost = { ...well, name: 'lost', ready: false, bootstrapped: false, held: message, problem };
+  const lost = {
+    ...well,
+    name: 'lost',
+    ready: false,
+    bootstrapped: false,
+    blocked: message,
+    problem,
+  };
   const destinations = { ...views.destinations, list: () => [well, lost] };
   await using at = await startTestServer({ views: { ...views, destinations } });
   const { page } = await visit('#/', '1 of 2', { at });

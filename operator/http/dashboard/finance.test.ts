@@ -297,16 +297,16 @@ test.each([
   ['no destination', [], 'usage is kept, and sent nowhere'],
   ['one that was never sent anything', [{ delivered: 0, lagEvents: 12 }], 'nothing was sent yet'],
   ['all suspended', [{ suspended: true, ready: false, deadLetters: 27 }], 'refused, so not billed'],
-] as const)('with %s no count and no button says nonsense', async (_, changes, told) => {
+] as const)('with %s no count and no button says nonsense', async (_, changes, reported) => {
   const showcase = await createShowcase();
   const views = showcase.views(() => quiet.settings);
   const [, first] = views.destinations?.list() ?? [];
   if (views.destinations === undefined || first === undefined) throw new Error('no destination');
   const list = () => changes.map((change) => ({ ...first, deadLetters: 0, ...change }));
   const letters = list().some(({ deadLetters }) => deadLetters > 0);
-  const kept = views.destinations;
-  const deadLetters: typeof kept.deadLetters = async (name, after, limit) =>
-    letters ? kept.deadLetters(name, after, limit) : { deadLetters: [] };
+  const stored = views.destinations;
+  const deadLetters: typeof stored.deadLetters = async (name, after, limit) =>
+    letters ? stored.deadLetters(name, after, limit) : { deadLetters: [] };
   await using quiet: TestServer = await startTestServer({
     views: { ...views, destinations: { ...views.destinations, list, deadLetters } },
   });
@@ -314,7 +314,7 @@ test.each([
   const nonsense = /Send 0|Discard 0|\b0 of 0\b|100 of 27|recorded never|everything was accepted/;
   const at = `http://127.0.0.1:${quiet.port}`;
   await page.goto(`${at}/#/`);
-  await page.getByText(told).waitFor();
+  await page.getByText(reported).waitFor();
   expect(await page.locator('main').textContent()).not.toMatch(nonsense);
   await page.goto(`${at}/#/destinations/data-lake`);
   const text =

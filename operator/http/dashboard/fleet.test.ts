@@ -30,12 +30,12 @@ afterAll(async () => {
 
 const visit = async (hash: string, text: string, width = 1280) => {
   const opened = await openPage(browser, { token: API_TOKEN, width });
-  const asked: string[] = [];
-  opened.page.on('request', (request) => asked.push(new URL(request.url()).search));
+  const requested: string[] = [];
+  opened.page.on('request', (request) => requested.push(new URL(request.url()).search));
   await opened.page.goto(`http://127.0.0.1:${server.port}/${hash}`);
   await opened.page.getByText(text).filter({ visible: true }).first().waitFor();
   await opened.settled();
-  return { ...opened, asked };
+  return { ...opened, asked: requested };
 };
 
 test('the page of the fleet tells which cluster is well, which is silent and which cannot be read, wide or narrow', async () => {
@@ -62,21 +62,25 @@ test('the page of the fleet tells which cluster is well, which is silent and whi
 }, 90_000);
 
 test('one cluster that is picked is asked for alone on every page, until all are picked again', async () => {
-  const { page, problems, asked } = await visit('#/gaps?range=7d', 'What was not measured');
-  expect(asked.filter((search) => search.includes('cluster='))).toEqual([]);
+  const {
+    page,
+    problems,
+    asked: requested,
+  } = await visit('#/gaps?range=7d', 'What was not measured');
+  expect(requested.filter((search) => search.includes('cluster='))).toEqual([]);
   const picker = page.getByRole('combobox', { name: 'Cluster' });
   await picker.selectOption('paris');
   await page.waitForURL(/#\/@paris\/gaps\?range=7d$/);
   await page.getByRole('link', { name: 'Tenants', exact: true }).click();
   await page.waitForURL(/#\/@paris\/tenants/);
   await page.getByText('Who is billed').waitFor();
-  expect(asked.filter((search) => search.includes('cluster=paris')).length).toBeGreaterThan(3);
-  const before = asked.length;
+  expect(requested.filter((search) => search.includes('cluster=paris')).length).toBeGreaterThan(3);
+  const before = requested.length;
   await picker.selectOption('');
   await page.waitForURL(/#\/tenants/);
-  await expect.poll(() => asked.length).toBeGreaterThan(before);
+  await expect.poll(() => requested.length).toBeGreaterThan(before);
   await page.getByText('Who is billed').waitFor();
-  const later = asked.slice(before).filter((search) => search.includes('cluster='));
+  const later = requested.slice(before).filter((search) => search.includes('cluster='));
   expect(later).toEqual([]);
   expect(problems).toStrictEqual([]);
   await page.context().close();

@@ -29,15 +29,15 @@ function handlerOf(route: Route, { sources, routesOf }: Dispatch): RequestHandle
   }
   const ofAll = chained(route.handlers);
   return (request, response, next) => {
-    const asked = request.query['cluster'];
-    const named = typeof asked === 'string' ? routesOf(asked) : undefined;
+    const requested = request.query['cluster'];
+    const named = typeof requested === 'string' ? routesOf(requested) : undefined;
     const own = named?.find((one) => one.method === method && one.path === path);
     if (own !== undefined) {
       direct(request);
       return chained(own.handlers)(request, response, next);
     }
     if (hub === 'all') return ofAll(request, response, next);
-    throw nameOne(asked, sources());
+    throw nameOne(requested, sources());
   };
 }
 
@@ -51,8 +51,8 @@ export function ofOperator<T>(view: T | undefined): T {
   return view;
 }
 
-function nameOne(asked: unknown, sources: readonly string[]): Problem {
-  const what = typeof asked === 'string' ? quote(asked) : 'not given';
+function nameOne(requested: unknown, sources: readonly string[]): Problem {
+  const what = typeof requested === 'string' ? quote(requested) : 'not given';
   const known = sources.length === 0 ? 'there is none yet' : `use one of ${sources.join(', ')}`;
   return badRequest(`this is about one stream: cluster: ${what}: ${known}`);
 }

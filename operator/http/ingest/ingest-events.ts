@@ -9,11 +9,11 @@ import { EVENT_SCHEMA } from '../../model/event-schema.ts';
 import type { UsageEvent } from '../../model/event.ts';
 import { quote } from '../../model/validate-event.ts';
 import { formatInstant } from '../../model/window.ts';
-import type { Turn } from '../../telemetry/turn.ts';
+import type { TimeSlice } from '../../telemetry/time-slice.ts';
 import type { MeteredHere } from './metered-here.ts';
 
 /** A window may end this far ahead of our clock: clients' clocks differ. */
-const MAX_AHEAD_MS = 5 * 60_000;
+const MAX_EARLY_MS = 5 * 60_000;
 
 /** The longest that destinations accept usage after the fact; older ids are not remembered either. */
 const MAX_AGE_MS = 34 * 24 * 3_600_000;
@@ -61,7 +61,7 @@ interface IngestContext extends AcceptanceContext {
   readonly meteredHere: MeteredHere;
   readonly scope: Pick<IngestToken, 'metrics' | 'tenants'>;
   /** Shared by all requests. */
-  readonly turn: Pick<Turn, 'isOver' | 'next'>;
+  readonly slice: Pick<TimeSlice, 'isOver' | 'next'>;
 }
 
 export type IngestOutcome =
@@ -89,7 +89,7 @@ export async function ingestEvents(
   };
   const windowRefusal = acceptWindows(context);
   for (const [index, input] of inputs.entries()) {
-    if (context.turn.isOver) await context.turn.next();
+    if (context.slice.isOver) await context.slice.next();
     const completed = completeEvent(input, completion);
     if (completed.kind === 'invalid') {
       const { id, problem } = completed;
@@ -220,7 +220,7 @@ type WindowRefusal = (event: UsageEvent) => string | undefined;
  */
 function acceptWindows({ now, retentionMs, horizon }: AcceptanceContext): WindowRefusal {
   const oldest = Math.max(now - Math.min(retentionMs, MAX_AGE_MS), horizon + 1);
-  const newestEnd = formatInstant(now + MAX_AHEAD_MS);
+  const newestEnd = formatInstant(now + MAX_EARLY_MS);
   const oldestEnd = formatInstant(toNextSecond(oldest));
   const oldestStart = formatInstant(toNextSecond(now - MAX_AGE_MS));
   return ({ window_start: start, window_end: end }) => {

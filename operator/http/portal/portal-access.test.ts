@@ -54,13 +54,13 @@ describe('a token of a tenant', () => {
       'months/2026-11?',
       'events?',
     ]) {
-      const asked = await server.call('GET', `/api/v1/${path}`, { token });
+      const requested = await server.call('GET', `/api/v1/${path}`, { token });
       const operators = await server.call('GET', `/api/v1/${path}tenant=${OWN}`, {
         token: API_TOKEN,
       });
-      expect(asked.text).toBe(operators.text);
-      expect(asked.text).toContain('own-sku'.slice(0, path.startsWith('events') ? 7 : 0));
-      expect(asked.text).not.toContain(CANARY);
+      expect(requested.text).toBe(operators.text);
+      expect(requested.text).toContain('own-sku'.slice(0, path.startsWith('events') ? 7 : 0));
+      expect(requested.text).not.toContain(CANARY);
     }
   });
 
@@ -78,8 +78,8 @@ describe('a token of a tenant', () => {
     expect(own.text).not.toContain(CANARY);
     // A tenant may have the name that stands for nobody.
     const named = await world.mint('unassigned');
-    for (const asked of [query, `${query}&tenant=unassigned`]) {
-      const its = await server.call('GET', `/api/v1/gpus?${asked}`, { token: named.token });
+    for (const requested of [query, `${query}&tenant=unassigned`]) {
+      const its = await server.call('GET', `/api/v1/gpus?${requested}`, { token: named.token });
       const row = { tenant: 'unassigned', gpu_type: `${CANARY}-gpu`, delivered: 7, idle: 0 };
       expect(its.json).toMatchObject({ totals: [{ delivered: 7 }], rows: [row] });
     }
@@ -115,10 +115,11 @@ describe('a token of a tenant', () => {
       expect(await ask(`/api/v1/usage?tenant=${tenant}`)).toStrictEqual(filtered);
     }
     const [foreign = ''] = ids.foreign;
-    const said = (id: string) => `no such event: ledger: "${id}": take an id out of /api/v1/events`;
+    const stated = (id: string) =>
+      `no such event: ledger: "${id}": take an id out of /api/v1/events`;
     for (const id of [foreign, 'no-such-event']) {
       const answer = await server.call('GET', `/api/v1/events/${id}/explain`, { token });
-      expect([answer.status, answer.json]).toStrictEqual([404, { error: said(id) }]);
+      expect([answer.status, answer.json]).toStrictEqual([404, { error: stated(id) }]);
     }
   });
 

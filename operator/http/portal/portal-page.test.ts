@@ -3,7 +3,7 @@ import type { AddressInfo } from 'node:net';
 import axe from 'axe-core';
 import type { Browser, Frame, Page } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { GROUNDS } from '../../settings/parsers/colours.ts';
+import { CAUSES } from '../../settings/parsers/colours.ts';
 import { launchBrowser, openPage } from '../dashboard/testing/browser.ts';
 import { createEstate, type Estate, HOSTILE, SHOWN_EVENT } from '../dashboard/testing/estate.ts';
 import { API_TOKEN, startTestServer, type TestServer } from '../testing/test-server.ts';
@@ -52,14 +52,14 @@ const VIEWS: readonly (readonly [hash: string, text: string])[] = [
   ['#/nowhere', 'No such page'],
 ];
 
-const LOOKS = [
+const POLLS = [
   ['light', 360],
   ['dark', 820],
   ['light', 1280],
   ['dark', 1280],
 ] as const;
 
-async function findings(page: Page | Frame): Promise<readonly string[]> {
+async function diagnostics(page: Page | Frame): Promise<readonly string[]> {
   await page.evaluate(axe.source);
   return page.evaluate(async () => {
     const { violations } = await (globalThis as typeof globalThis & { axe: typeof axe }).axe.run();
@@ -72,23 +72,23 @@ describe('the page of a tenant', () => {
     '%s: readable by everybody at three widths, light and dark, nothing beyond the edge, nobody else asked',
     async (hash, text) => {
       const { page, problems, settled } = await openPage(browser, { width: 360 });
-      const asked: string[] = [];
-      page.on('request', (request) => asked.push(request.url()));
+      const requested: string[] = [];
+      page.on('request', (request) => requested.push(request.url()));
       const { link } = await mint();
       await page.goto(`${origin()}${link}`);
       await page.getByText('Usage and cost').waitFor();
       await page.evaluate(`location.hash = ${JSON.stringify(hash)}`);
       await page.getByText(text).first().waitFor();
       await settled();
-      for (const [colorScheme, width] of LOOKS) {
+      for (const [colorScheme, width] of POLLS) {
         await page.setViewportSize({ width, height: 900 });
         await page.emulateMedia({ colorScheme });
-        expect(await findings(page), `${colorScheme}, ${width} pixels`).toStrictEqual([]);
+        expect(await diagnostics(page), `${colorScheme}, ${width} pixels`).toStrictEqual([]);
         const beyond = await page.evaluate('document.documentElement.scrollWidth > innerWidth');
         expect(beyond, `${width} pixels wide`).toBe(false);
       }
-      expect(asked.filter((address) => new URL(address).origin !== origin())).toStrictEqual([]);
-      expect(asked.filter((address) => /\?.*token/i.test(address))).toStrictEqual([]);
+      expect(requested.filter((address) => new URL(address).origin !== origin())).toStrictEqual([]);
+      expect(requested.filter((address) => /\?.*token/i.test(address))).toStrictEqual([]);
       const foreign = 'main script, main img, main iframe, main [onerror], main a[href*="windows"]';
       expect(await page.locator(foreign).count()).toBe(0);
       expect(problems).toStrictEqual([]);
@@ -102,8 +102,10 @@ describe('the page of a tenant', () => {
     const [, token = ''] = link.split('=');
     await page.goto(`${origin()}${link}`);
     await page.getByText('Usage and cost').waitFor();
-    const kept = await page.evaluate('[Object.keys(localStorage), document.cookie, location.href]');
-    expect(JSON.stringify(kept)).not.toContain(token.slice(0, 20));
+    const stored = await page.evaluate(
+      '[Object.keys(localStorage), document.cookie, location.href]',
+    );
+    expect(JSON.stringify(stored)).not.toContain(token.slice(0, 20));
     await page.reload();
     await page.getByText('Usage and cost').waitFor();
     const second = await page.context().newPage();
@@ -202,7 +204,7 @@ describe('the page of a tenant', () => {
     expect(await colour()).toBe('rgb(240, 166, 216)');
     for (const colorScheme of ['light', 'dark'] as const) {
       await page.emulateMedia({ colorScheme });
-      expect(await findings(page)).toStrictEqual([]);
+      expect(await diagnostics(page)).toStrictEqual([]);
     }
     expect(problems).toStrictEqual([]);
     const logo = await page.context().newPage();
@@ -214,8 +216,8 @@ describe('the page of a tenant', () => {
 
   test('is drawn on the grounds that colours are held against', async () => {
     const style = await (await fetch(`${origin()}/portal/files/style.css`)).text();
-    expect(style).toContain(`--page: light-dark(${GROUNDS.light},`);
-    expect(style).toMatch(new RegExp(`--surface: light-dark\\(#\\w+, ${GROUNDS.dark}\\)`));
+    expect(style).toContain(`--page: light-dark(${CAUSES.light},`);
+    expect(style).toMatch(new RegExp(`--surface: light-dark\\(#\\w+, ${CAUSES.dark}\\)`));
   });
 });
 
@@ -252,7 +254,7 @@ describe('a page of another origin', () => {
     if (frame === undefined) throw new Error('no frame');
     expect(frame.url()).not.toContain('token');
     expect(await frame.evaluate('document.documentElement.dataset.theme')).toBe('dark');
-    expect(await findings(frame)).toStrictEqual([]);
+    expect(await diagnostics(frame)).toStrictEqual([]);
     const beyond = await frame.evaluate('document.documentElement.scrollWidth > innerWidth');
     expect(beyond).toBe(false);
     expect(problems).toStrictEqual([]);
@@ -292,9 +294,9 @@ describe('a page of another origin', () => {
 
 test('a token in the query is refused, and without a key there is no page', async () => {
   const { link } = await mint();
-  const asked = await fetch(`${origin()}${link.replace('#', '?')}`);
-  expect(asked.status).toBe(400);
-  expect((await asked.text()).length).toBeLessThan(200);
+  const requested = await fetch(`${origin()}${link.replace('#', '?')}`);
+  expect(requested.status).toBe(400);
+  expect((await requested.text()).length).toBeLessThan(200);
   await using without = await startTestServer();
   for (const path of [
     '/portal',

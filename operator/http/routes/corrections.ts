@@ -1,5 +1,5 @@
 import type { Request } from 'express';
-import type { CorrectionOutlook } from '../../delivery/operations/correction-outlook.ts';
+import type { CorrectionPrediction } from '../../delivery/operations/correction-prediction.ts';
 import type { Ledger, StoredEvent } from '../../ledger/ledger.ts';
 import { NumberText } from '../../model/complete-event.ts';
 import {
@@ -60,8 +60,8 @@ function readRoute(context: RouteContext, scans: Scans): Route {
         const refused = refusalOf(context, stored.event, earlier.length);
         const destinations = await Promise.all(
           views.destinations.list().map(async ({ name, suspended }) => {
-            const outlook = await views.destinations.correctionOutlook(name, stored);
-            return outlook === undefined ? [] : [{ name, suspended, ...showOutlook(outlook) }];
+            const outlook = await views.destinations.predictCorrection(name, stored);
+            return outlook === undefined ? [] : [{ name, suspended, ...showPrediction(outlook) }];
           }),
         );
         const rest = { refused, destinations: destinations.flat() };
@@ -74,8 +74,8 @@ function readRoute(context: RouteContext, scans: Scans): Route {
   };
 }
 
-function showOutlook({ standing, takesNegative }: CorrectionOutlook) {
-  return { standing, takes_negative: takesNegative };
+function showPrediction({ state: status, takesNegative }: CorrectionPrediction) {
+  return { standing: status, takes_negative: takesNegative };
 }
 
 /** Why nobody can correct an event, if that is so. */
@@ -94,7 +94,7 @@ function refusalOf(
 function writeRoute(context: RouteContext, memory: ConcurrencyLimit, scans: Scans): Route {
   let last: Promise<unknown> = Promise.resolve();
   /** One at a time: what an event counts as must not change between the look and the write. */
-  const inTurn = <T>(action: () => Promise<T>): Promise<T> => {
+  const inSlice = <T>(action: () => Promise<T>): Promise<T> => {
     const turn = last.then(action, action);
     last = turn.catch(() => undefined);
     return turn;
@@ -112,7 +112,7 @@ function writeRoute(context: RouteContext, memory: ConcurrencyLimit, scans: Scan
         const id = pathParameter(request, 'id');
         const wanted = readBodyOf(request);
         scans.hold(1, response);
-        const { event, before } = await inTurn(() => correct(context, id, wanted));
+        const { event, before } = await inSlice(() => correct(context, id, wanted));
         const body = jsonWithDecimals(
           { corrects: id, ...(event !== undefined && { id: event.id }) },
           { before, after: wanted.quantity, difference: event?.quantity ?? '0' },
@@ -184,8 +184,8 @@ async function findStored(ledger: Ledger, id: string): Promise<StoredEvent> {
       if (stored.event.id === id) return stored;
     }
   }
-  const mend = 'what is held is renamed or discarded, see /api/v1/held-tenants';
-  throw new Problem(404, `no such event, or no longer kept: id: ${quote(id)}: ${mend}`);
+  const fix = 'what is held is renamed or discarded, see /api/v1/held-tenants';
+  throw new Problem(404, `no such event, or no longer kept: id: ${quote(id)}: ${fix}`);
 }
 
 function readBodyOf(request: Request): Wanted {

@@ -70,9 +70,9 @@ export function costsRoute(context: RouteContext, scans: Scans): Route {
           scans.hold(1, response);
           return sumCosts(context, query, range, groupBy, signal);
         };
-        const asked = { query, range, groupBy, head: ledger.head() };
+        const requested = { query, range, groupBy, head: ledger.head() };
         const answers = sharedAnswers();
-        const answer = await sharedOrMade({ request, response, asked, answers, make });
+        const answer = await sharedOrMade({ request, response, asked: requested, answers, make });
         const [warning] = answer.warnings ?? [];
         if (format !== 'json' && warning !== undefined) {
           throw badRequest(`${warning}: leave it out, or ask for JSON`);
@@ -89,7 +89,7 @@ function answersByPrices({ clock, views }: RouteContext): () => SharedAnswers<Co
     new SharedAnswers({
       now: () => clock.monotonic(),
       maxAnswers: SHARED_ANSWERS,
-      mayKeep: ({ rows }) => rows.length <= SHARED_ROWS,
+      mayCache: ({ rows }) => rows.length <= SHARED_ROWS,
     });
   let answers = none();
   let pricedBy: readonly PriceBook[] | undefined;
@@ -103,8 +103,8 @@ function answersByPrices({ clock, views }: RouteContext): () => SharedAnswers<Co
 
 /** Costs without prices would be wrong. */
 export function pricesUnread(): Error {
-  const mend = 'try again in a moment; where it stays so, see the log for pricebooks';
-  return tryLater(503, 5, `PriceBooks have not been read yet: ${mend}`);
+  const fix = 'try again in a moment; where it stays so, see the log for pricebooks';
+  return tryLater(503, 5, `PriceBooks have not been read yet: ${fix}`);
 }
 
 function refuseRowFields(groupBy: readonly string[]): void {
@@ -131,7 +131,7 @@ async function sumCosts(
   );
   const sums = new CostSums(groupBy, MAX_ROWS, pricesOf);
   const tenant = query.get('tenant');
-  const asked = await addUsage(context, sums, {
+  const requested = await addUsage(context, sums, {
     range,
     filter: chargedOnly(views, readFilter(query)),
     tenant,
@@ -139,7 +139,7 @@ async function sumCosts(
     byWindow: groupBy.includes('window'),
     signal,
   });
-  const outcomes = [addedOf(asked)];
+  const outcomes = [addedOf(requested)];
   if (sums.dependsOnMonths) {
     const filter = chargedOnly(views, tenantAndMetric(query));
     const months = { range: monthsOf(range), filter, tenant, hourly: false, signal };

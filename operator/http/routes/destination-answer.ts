@@ -23,7 +23,7 @@ function showDestination(status: DestinationStatusView, summary: string, committ
     ready: status.ready,
     suspended: status.suspended,
     bootstrapped: status.bootstrapped,
-    held: status.held,
+    held: status.blocked,
     problem: status.problem && {
       reason: status.problem.reason,
       message: status.problem.message,
@@ -122,8 +122,8 @@ export function sendDeadLetters(
 ): void {
   const items = letters.map(({ sequence, at, reason, event, unansweredSince }) => {
     const unanswered_since = isoTime(unansweredSince);
-    const kept = { sequence, at: isoTime(at), reason, unanswered_since };
-    const rest = JSON.stringify(kept);
+    const stored = { sequence, at: isoTime(at), reason, unanswered_since };
+    const rest = JSON.stringify(stored);
     return `${rest.slice(0, -1)},"event":${encodeEvent(event)}}`;
   });
   const head = JSON.stringify({ destination, next });

@@ -38,10 +38,10 @@ export function destinationPlanRoute(
           throw new Problem(404, `no destination ${quote(name)}: see /api/v1/destinations`);
         }
         if (outcome.kind === 'no-prices') {
-          const mend = 'ask for one of a billing system that makes invoices';
+          const fix = 'ask for one of a billing system that makes invoices';
           throw new Problem(
             409,
-            `no prices at a ${outcome.type}: destination ${quote(name)}: ${mend}`,
+            `no prices at a ${outcome.type}: destination ${quote(name)}: ${fix}`,
           );
         }
         if (outcome.kind === 'failed' || outcome.kind === 'unusable') {

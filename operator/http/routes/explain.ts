@@ -51,7 +51,7 @@ export function explainRoute({ ledger, views }: RouteContext, scans: Scans): Rou
         const isTenant = tenantOf(request) !== undefined;
         if (found.kind === 'asked') {
           // What Prometheus is asked tells of the provider's own systems.
-          send(event, showAsked(event, isTenant ? undefined : found.promql, rule));
+          send(event, showRequested(event, isTenant ? undefined : found.promql, rule));
           return;
         }
         const bearing = views.metering.gaps().filter((gap) => concerns(gap, event));
@@ -93,7 +93,7 @@ function showPushed({ source = '' }: UsageEvent): object {
   };
 }
 
-function showAsked(
+function showRequested(
   event: UsageEvent,
   promql: string | undefined,
   { text, documentation }: MeteringRule,
@@ -113,7 +113,7 @@ function showMeasured(
   { text, documentation }: MeteringRule,
   gaps: readonly Gap[],
 ): object {
-  const { measured, carried, givenBack, addsUp, shares, rest } = explanation;
+  const { measured, carried, givenBack, addsUp, shares, remainder: rest } = explanation;
   const start = Date.parse(event.window_start);
   return {
     source: COLLECTOR,

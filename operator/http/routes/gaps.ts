@@ -30,9 +30,9 @@ export function gapsRoute(context: RouteContext): Route {
         };
         const all = [...views.metering.gaps(), ...views.metering.pastGaps()];
         const isTenant = tenantOf(request) !== undefined;
-        const kept = isTenant ? all.flatMap((gap) => forTenant(gap, mine) ?? []) : all;
+        const stored = isTenant ? all.flatMap((gap) => forTenant(gap, mine) ?? []) : all;
         const last = ledger.stats().lastWindowEnd;
-        const gaps = kept.filter(concerns).flatMap((gap) => clip(gap, range) ?? []);
+        const gaps = stored.filter(concerns).flatMap((gap) => clip(gap, range) ?? []);
         const groups = groupGaps(gaps, last).map((group) => showGroup(group, owners));
         response.json({
           from: isoTime(range.from),

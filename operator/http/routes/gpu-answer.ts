@@ -31,7 +31,7 @@ function sendTable(
   answer: GpuAnswer & { readonly file: CsvFile },
 ): Promise<void> {
   const { groupBy, rows, file } = answer;
-  const withInstalled = tellsInstalled(answer);
+  const withInstalled = reportsInstalled(answer);
   const installed = withInstalled ? ['installed'] : [];
   const hours = ['delivered', 'healthy', 'reserved', 'in_use', 'idle', ...installed];
   const figures = [...hours, 'utilization', 'utilization_hours'];
@@ -92,11 +92,11 @@ async function sendJson(response: Response, answer: GpuAnswer): Promise<void> {
 
 function rowJson(answer: GpuAnswer, row: GpuSumRow): string {
   const keys = Object.fromEntries(answer.groupBy.map((key, index) => [key, row.keys[index]]));
-  return figuresJson(keys, row, tellsInstalled(answer));
+  return figuresJson(keys, row, reportsInstalled(answer));
 }
 
 /** What is installed is nobody's, so that rows by tenant do not tell it. */
-function tellsInstalled({ groupBy, ofEverybody }: GpuAnswer): boolean {
+function reportsInstalled({ groupBy, ofEverybody }: GpuAnswer): boolean {
   return ofEverybody && !groupBy.includes('tenant');
 }
 

@@ -1,5 +1,5 @@
 import type { ReadinessCheck, Views } from '../views.ts';
-import { onceATurn } from '../once-a-turn.ts';
+import { onceASlice } from '../once-a-slice.ts';
 import { readChoice, readQuery } from '../query.ts';
 import type { Route, RouteContext } from '../route.ts';
 
@@ -9,7 +9,7 @@ export function healthRoutes(
 ): readonly Route[] {
   const { metrics } = context;
   // Whoever reaches the port may ask, and rendering takes some milliseconds.
-  const render = onceATurn(() => metrics.metrics());
+  const render = onceASlice(() => metrics.metrics());
   return [
     ...probeRoutes(context),
     {

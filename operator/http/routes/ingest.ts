@@ -2,7 +2,7 @@ import type { Request } from 'express';
 import { Counter } from 'prom-client';
 import type { LedgerFailure } from '../../ledger/ledger.ts';
 import { createLabelLimit } from '../../telemetry/registry.ts';
-import { Turn } from '../../telemetry/turn.ts';
+import { TimeSlice } from '../../telemetry/time-slice.ts';
 import { quote } from '../../model/validate-event.ts';
 import { ingestScope } from '../access.ts';
 import { ofOperator } from '../fleet/dispatch.ts';
@@ -32,7 +32,7 @@ export function ingestRoute(context: RouteContext, memory: ConcurrencyLimit): Ro
     () => views.settings().metering.maxBackfillMs,
   );
   const count = createIngestCounter(context);
-  const turn = new Turn(clock);
+  const slice = new TimeSlice(clock);
   return {
     method: 'post',
     path: '/api/v1/events',
@@ -62,7 +62,7 @@ export function ingestRoute(context: RouteContext, memory: ConcurrencyLimit): Ro
             catalog: views.catalog(),
             meteredHere: meteredHere(),
             scope: ingestScope(response),
-            turn,
+            slice,
           },
           ofOperator(views.held),
         );

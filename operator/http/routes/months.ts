@@ -45,7 +45,7 @@ export function monthRoute(context: RouteContext, scans: Scans): Route {
   const shared = new SharedAnswers<MonthAnswer>({
     now: () => clock.monotonic(),
     maxAnswers: SHARED_ANSWERS,
-    mayKeep: ({ rows }) => rows.length <= SHARED_ROWS,
+    mayCache: ({ rows }) => rows.length <= SHARED_ROWS,
   });
   return {
     method: 'get',
@@ -143,7 +143,7 @@ async function* lines(
   groupBy: readonly string[],
   { span, since, rows, note }: MonthAnswer,
 ): AsyncGenerator<string> {
-  const { from, to, until, before, wholeDays } = span;
+  const { from, to, until, before, completeDays: wholeDays } = span;
   const head = JSON.stringify({
     month,
     from: isoTime(from),
@@ -158,14 +158,20 @@ async function* lines(
   });
   yield `${head.slice(0, -1)},"rows":[`;
   for (const [index, row] of rows.entries()) {
-    const { keys, metric, unit, events, quantity, before: whole, change, forecast } = row;
+    const { keys, metric, unit, events, quantity, before: complete, change, forecast } = row;
     const fields = {
       ...Object.fromEntries(groupBy.map((key, place) => [key, keys[place]])),
       metric,
       unit,
       events,
     };
-    const decimals = { quantity, before: whole, change, compared_with: row.comparedWith, forecast };
+    const decimals = {
+      quantity,
+      before: complete,
+      change,
+      compared_with: row.comparedWith,
+      forecast,
+    };
     const json = jsonWithDecimals(fields, decimals);
     yield `${index === 0 ? '' : ','}${json}`;
   }

@@ -130,7 +130,7 @@ function readValidity(request: Request): number {
   if (text === undefined) return DEFAULT_VALIDITY_MS;
   const parsed = VALIDITY.parse(typeof text === 'string' ? text : '');
   if (parsed.kind === 'value') return parsed.value;
-  throw badRequest(`${parsed.what}: valid_for: ${quote(text)}: ${parsed.mend}`);
+  throw badRequest(`${parsed.what}: valid_for: ${quote(text)}: ${parsed.fix}`);
 }
 
 function written(outcome: WriteOutcome): void {

@@ -10,7 +10,7 @@ import {
   RANGE_PARAMETERS,
   readFilter,
   readQuery,
-  readWholeDays,
+  readCompleteDays,
 } from '../query.ts';
 import type { Route, RouteContext } from '../route.ts';
 import { goneSignal, streamLines } from '../stream-lines.ts';
@@ -47,14 +47,14 @@ export function reconcileRoute(context: RouteContext, scans: Scans): Route {
       async (request, response) => {
         const known = [...RANGE_PARAMETERS, ...FILTER_PARAMETERS, 'destination'];
         const query = readQuery(request, known);
-        const range = readWholeDays(query, clock.now());
+        const range = readCompleteDays(query, clock.now());
         const chosen = chosenOf(views.destinations.list(), query.get('destination'));
         const tenant = query.get('tenant');
         scans.hold(1, response);
         const signal = goneSignal(response);
         const filter = { selects: readFilter(query), tenant };
         const deleted = await sumDeleted(context, range, filter, signal);
-        const asked = {
+        const requested = {
           ...range,
           tenant,
           deleted,
@@ -62,7 +62,7 @@ export function reconcileRoute(context: RouteContext, scans: Scans): Route {
         };
         const results: Result[] = [];
         for (const { name: destination, prices } of chosen) {
-          const outcome = await views.destinations.reconcile(destination, asked, signal);
+          const outcome = await views.destinations.reconcile(destination, requested, signal);
           results.push({ destination, prices, ...resultOf(outcome) });
         }
         const partial = range.from < ledger.stats().horizon ? DELETED : undefined;

@@ -15,7 +15,7 @@ import { fleetRoute } from './fleet.ts';
 import { gapsRoute } from './gaps.ts';
 import { gpusRoute } from './gpus.ts';
 import { healthRoutes } from './health.ts';
-import { heldTenantRoutes } from './held-tenants.ts';
+import { heldTenantRoutes } from './held-usage.ts';
 import { ingestRoute } from './ingest.ts';
 import { monthRoute } from './months.ts';
 import { portalTokenRoutes } from './portal-tokens.ts';

@@ -1,4 +1,4 @@
-import { amountTexts, type BudgetStanding } from '../../billing/budgets/standing.ts';
+import { amountTexts, type BudgetState } from '../../billing/budgets/budget-state.ts';
 import { unitText } from '../../billing/budgets/unit.ts';
 import type { BillingState } from '../../settings/settings.ts';
 import type { CustomerIds, Tenant } from '../../model/tenant.ts';
@@ -115,12 +115,12 @@ function inOrder(customerIds: CustomerIds) {
 }
 
 /** How its budget stands; when it is used up is left out where that is never. */
-function showBudget(standing: BudgetStanding | undefined) {
-  if (standing === undefined) return undefined;
-  const { budget, period, state, uncounted } = standing;
-  const usedUpAt = standing.usedUpAt();
+function showBudget(status: BudgetState | undefined) {
+  if (status === undefined) return undefined;
+  const { budget, period, state, uncounted } = status;
+  const usedUpAt = status.usedUpAt();
   return {
-    ...amountTexts(standing),
+    ...amountTexts(status),
     unit: unitText(budget),
     counts: budget.counts.kind,
     period: budget.period.kind,

@@ -70,7 +70,7 @@ export function usageRoute(context: RouteContext, scans: Scans): Route {
   const shared = new SharedAnswers<UsageAnswer>({
     now: () => clock.monotonic(),
     maxAnswers: SHARED_ANSWERS,
-    mayKeep: ({ rows }) => rows.length <= SHARED_ROWS,
+    mayCache: ({ rows }) => rows.length <= SHARED_ROWS,
   });
   return {
     method: 'get',
@@ -114,8 +114,14 @@ export function usageRoute(context: RouteContext, scans: Scans): Route {
           const since = await measuredSince(context);
           return { range, groupBy, events: sums.events, rows, since, note, ...warnings };
         };
-        const asked = { query, range, groupBy, head: ledger.head() };
-        const answer = await sharedOrMade({ request, response, asked, answers: shared, make });
+        const requested = { query, range, groupBy, head: ledger.head() };
+        const answer = await sharedOrMade({
+          request,
+          response,
+          asked: requested,
+          answers: shared,
+          make,
+        });
         const [warning] = answer.warnings ?? [];
         if (format === 'csv' && warning !== undefined) {
           throw badRequest(`${warning}: leave it out, or ask for JSON`);
@@ -263,10 +269,10 @@ export async function addUsage(
   sums: Summands,
   query: TotalsQuery & { readonly byWindow?: boolean },
 ): Promise<TotalsOutcome> {
-  const kept = totals();
-  if (kept !== undefined && query.byWindow !== true) return kept.addTo(sums, query);
+  const stored = totals();
+  if (stored !== undefined && query.byWindow !== true) return stored.addTo(sums, query);
   const { range, filter } = query;
-  for await (const { event } of eventsIn(ledger, kept, query)) {
+  for await (const { event } of eventsIn(ledger, stored, query)) {
     if (filter(event) && !sums.add(event)) return { kind: 'full' };
   }
   return { kind: 'added', partial: range.from < (ledger.stats().oldestAt ?? 0) };

@@ -120,6 +120,6 @@ function problemOf(
   if (outcome.kind === 'unavailable') {
     return tryLater(503, 5, `not recorded: ${outcome.reason}: send it again`);
   }
-  const mend = `check the secret in ${secretVariable} and both clocks`;
-  return new Problem(401, `signature not accepted: ${type}: ${mend}`);
+  const fix = `check the secret in ${secretVariable} and both clocks`;
+  return new Problem(401, `signature not accepted: ${type}: ${fix}`);
 }

@@ -1,8 +1,8 @@
 import { createManualClock } from '../../kubernetes/testing/manual-clock.ts';
 import type { Ledger } from '../../ledger/ledger.ts';
 import { silentLogger } from '../../ledger/testing/level-ledger.ts';
-import { gpuParts } from '../../model/gpu-parts.ts';
-import { Turn } from '../../telemetry/turn.ts';
+import { gpuUnits } from '../../model/gpu-units.ts';
+import { TimeSlice } from '../../telemetry/time-slice.ts';
 import { UtilizationRecords } from '../../prometheus/utilization-records.ts';
 import { GpuHistory } from '../../metering/windows/gpu-history/gpu-history.ts';
 import { GPU_SHARES, type GpuRow } from '../../metering/windows/gpu-history/gpu-series.ts';
@@ -31,7 +31,7 @@ export function gpuWriter(ledger: Ledger, clock = createManualClock(NOW)): GpuWr
   return {
     shares: async (start, rows) => {
       await history.load(start, never);
-      await ledger.writeRecords(await history.add(start, rows, new Turn(clock)));
+      await ledger.writeRecords(await history.add(start, rows, new TimeSlice(clock)));
     },
     busy: async (start, tenant, gpuType, percent, devices = 1) => {
       const window = { start, end: start + MINUTE };
@@ -49,7 +49,7 @@ export function gpuShare(
   gpuHours: readonly number[],
 ): GpuRow {
   const amounts = GPU_SHARES.fields.map((_, index) => {
-    return gpuParts(gpuHours[index] ?? 0) * BigInt(HOUR);
+    return gpuUnits(gpuHours[index] ?? 0) * BigInt(HOUR);
   });
   return { tenant, gpuType, amounts };
 }

@@ -258,7 +258,7 @@ export function quietViews(settings: () => Settings): Omit<Required<Views>, 'hel
       moveCursor: async () => ({ kind: 'unknown-destination' }),
       reconcile: async () => ({ kind: 'unknown-destination' }),
       comparePrices: async () => ({ kind: 'unknown-destination' }),
-      correctionOutlook: async () => undefined,
+      predictCorrection: async () => undefined,
     },
   };
 }

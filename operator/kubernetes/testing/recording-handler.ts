@@ -14,7 +14,7 @@ export interface RecordingHandler<T extends Projected> extends SourceHandler<T> 
   readonly log: readonly string[];
   until(holds: () => boolean): Promise<void>;
   /** Resolves with the change once it has been told. */
-  told(kind: RecordedChange<T>['kind'], name: string): Promise<RecordedChange<T>>;
+  received(kind: RecordedChange<T>['kind'], name: string): Promise<RecordedChange<T>>;
 }
 
 export function createRecordingHandler<T extends Projected>(): RecordingHandler<T> {
@@ -46,7 +46,7 @@ export function createRecordingHandler<T extends Projected>(): RecordingHandler<
     upserted: (object, previous, arrival) => add({ kind: 'upserted', object, previous, arrival }),
     deleted: (object, arrival) => add({ kind: 'deleted', object, arrival }),
     until,
-    told: async (kind, name) => {
+    received: async (kind, name) => {
       const find = (): RecordedChange<T> | undefined =>
         changes.find((change) => change.kind === kind && change.object.name === name);
       await until(() => find() !== undefined);

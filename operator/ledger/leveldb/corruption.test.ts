@@ -63,7 +63,7 @@ describe('damage is found or does no harm', () => {
     `one flipped bit at ${FLIPS} random view of any file never changes what is read`,
     async () => {
       const random = seededRandom(SEED);
-      const told = new Set<boolean>();
+      const reported = new Set<boolean>();
       for (let flip = 0; flip < FLIPS; flip++) {
         const name = files[Math.floor(random() * files.length)] ?? '';
         const { size } = await stat(join(original, name));
@@ -72,9 +72,9 @@ describe('damage is found or does no harm', () => {
         const outcome = await readDamaged((directory) =>
           flipBit(join(directory, name), offset, bit),
         );
-        told.add(outcome === 'equal');
+        reported.add(outcome === 'equal');
       }
-      expect(told).toEqual(new Set([true, false]));
+      expect(reported).toEqual(new Set([true, false]));
     },
     RUN_MS * FLIPS,
   );
@@ -160,14 +160,14 @@ describe('numbers that were lost', () => {
     await truncate(join(copy, log), 0);
     const refill = testWindow(TEST_WINDOW_START + 100 * TEST_WINDOW_MS, 3);
     const first = await openTestLedger(copy);
-    const lastKept = first.stats().problems.find((text) => text.includes('missing'));
-    expect(lastKept).toMatch(/events \d+ to 400: missing/);
+    const lastStored = first.stats().problems.find((text) => text.includes('missing'));
+    expect(lastStored).toMatch(/events \d+ to 400: missing/);
     expect(await first.append({ events: refill })).toMatchObject({ head: 403 });
     expect(await first.read(400, 10)).toMatchObject({ kind: 'page', lastSequence: 403 });
     await first.close();
 
     const second = await openTestLedger(copy);
-    expect(second.stats().problems).toEqual([lastKept]);
+    expect(second.stats().problems).toEqual([lastStored]);
     expect((await second.verify()).ok).toBe(false);
     await second.close();
   });

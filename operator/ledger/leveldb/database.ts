@@ -1,7 +1,7 @@
 import { readFile, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { type GetManyOptions, type GetOptions, Level } from 'level';
-import type { Turn } from '../../telemetry/turn.ts';
+import type { TimeSlice } from '../../telemetry/time-slice.ts';
 import { damage } from '../failures.ts';
 import { isMissing, syncDirectory } from './files.ts';
 import { checkTables, noteTables, type TableChecksums } from './table-checksums.ts';
@@ -91,7 +91,7 @@ async function open(directory: string, sizes: typeof ACTIVE, create: boolean): P
 export async function writeBatch(
   database: Database,
   operations: readonly Operation[],
-  turn?: Turn,
+  turn?: TimeSlice,
 ): Promise<void> {
   const batch = database.batch();
   try {

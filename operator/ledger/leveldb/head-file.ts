@@ -40,7 +40,7 @@ const SYNC_INTERVAL_MS = 1_000;
 
 interface Slot {
   /** Counts up; the higher of two valid slots is the newer, and the next one goes to the other slot. */
-  readonly turn: number;
+  readonly slot: number;
   readonly head: Head;
 }
 
@@ -48,7 +48,7 @@ interface Slot {
 export async function createHeadFile(directory: string, head: Head): Promise<void> {
   await writeFileDurably(
     join(directory, FILE),
-    Buffer.concat([encodeSlot({ turn: 0, head }), encodeSlot({ turn: 1, head })]),
+    Buffer.concat([encodeSlot({ slot: 0, head }), encodeSlot({ slot: 1, head })]),
   );
 }
 
@@ -84,9 +84,9 @@ export async function openHeadFile(
   let writing: Promise<void> | undefined;
 
   const write = async (head: Head): Promise<void> => {
-    slot = { turn: slot.turn + 1, head };
+    slot = { slot: slot.slot + 1, head };
     const bytes = encodeSlot(slot);
-    const start = (slot.turn % 2) * SLOT_BYTES;
+    const start = (slot.slot % 2) * SLOT_BYTES;
     await handle.write(bytes, 0, SLOT_BYTES, start);
     bytes.copy(known, start);
   };
@@ -153,7 +153,7 @@ function newestSlot(content: Buffer, directory: string): Slot {
     .map((start) => decodeSlot(content.toString('utf8', start, start + SLOT_BYTES)))
     .filter((slot) => slot !== undefined)
     // A process that does not know yet that it has been replaced may have written the higher turn.
-    .toSorted((a, b) => b.head.epoch - a.head.epoch || b.turn - a.turn);
+    .toSorted((a, b) => b.head.epoch - a.head.epoch || b.slot - a.slot);
   const newest = slots[0];
   if (newest === undefined) throw damage(join(directory, FILE), 'no readable slot');
   return newest;

@@ -1,5 +1,5 @@
 import type { UsageEvent } from '../../model/event.ts';
-import type { Turn } from '../../telemetry/turn.ts';
+import type { TimeSlice } from '../../telemetry/time-slice.ts';
 import { AcceptedEvents } from '../accepted-events.ts';
 import { checksumOf, keySeed, sealValue } from '../checked-value.ts';
 import { BatchTree, chainValue, encodeStoredEvents } from '../event-chain.ts';
@@ -68,7 +68,7 @@ export async function planBatch(
   before: Contents,
   view: StoreView,
   now: number,
-  turn: Turn,
+  turn: TimeSlice,
 ): Promise<BatchPlan> {
   const offers = requests.map((request) => offeredBy(request, view.deduplicate));
   // What cannot be read concerns only the requests that ask for it, so then each looks for itself.
@@ -140,7 +140,7 @@ class BatchDraft {
     }
   }
 
-  async finish(now: number, turn: Turn): Promise<Omit<BatchPlan, 'outcomes'>> {
+  async finish(now: number, turn: TimeSlice): Promise<Omit<BatchPlan, 'outcomes'>> {
     const before = this.#before;
     const { events: accepted, conflicts } = this.#accepted;
     const lastWindowEnd = this.#lastWindowEnd;
@@ -317,7 +317,7 @@ async function planChanges(
   changes: readonly EntryChange[],
   before: EntrySum,
   database: Database,
-  turn: Turn,
+  turn: TimeSlice,
 ): Promise<{ readonly operations: readonly Operation[]; readonly sum: EntrySum }> {
   const operations: Operation[] = [];
   if (changes.length === 0) return { operations, sum: before };

@@ -117,16 +117,16 @@ describe('retention', () => {
     const directory = await used.directory();
     const ledger = await used.open(directory, { clock, retentionMs: RETENTION_MS });
     ledger.setRetention(HOUR_MS);
-    let kept: number[] = [];
+    let stored: number[] = [];
     for (let minute = 0; minute < 300; minute += 1) {
       await ledger.append({ events: testWindow(clock.now(), 1) });
       await ledger.commitCursor('lago', ledger.head());
       clock.pass(60_000);
       await ledger.retain(clock.now());
-      kept = [...kept, ledger.head() - ledger.lowWater()];
+      stored = [...stored, ledger.head() - ledger.lowWater()];
     }
-    expect(Math.max(...kept)).toBeLessThanOrEqual(120);
-    expect(Math.min(...kept.slice(120))).toBeGreaterThanOrEqual(60);
+    expect(Math.max(...stored)).toBeLessThanOrEqual(120);
+    expect(Math.min(...stored.slice(120))).toBeGreaterThanOrEqual(60);
     expect((await ledger.verify()).errors).toEqual([]);
   });
 

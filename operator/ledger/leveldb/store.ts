@@ -1,7 +1,7 @@
 import { join } from 'node:path';
 import type { UsageEvent } from '../../model/event.ts';
 import type { Clock } from '../../telemetry/clock.ts';
-import { Turn } from '../../telemetry/turn.ts';
+import { TimeSlice } from '../../telemetry/time-slice.ts';
 import type { LedgerFailure } from '../ledger.ts';
 import {
   type Database,
@@ -167,7 +167,7 @@ export class Store {
     const { clock, head, onConflict } = this.#options;
     const { lastSequence } = this.#contents.state.segment;
     try {
-      const turn = new Turn(clock);
+      const turn = new TimeSlice(clock);
       const plan = await planBatch(requests, this.#contents, this.view(), clock.now(), turn);
       if (!head.owned()) {
         return this.#stop(ledgerFailure('fenced', 'ledger: another process has opened it'));
@@ -191,7 +191,7 @@ export class Store {
   }
 
   /** Writes a planned batch. A failure means that it is known not to be stored, or not known at all. */
-  async #commit(plan: BatchPlan, turn: Turn): Promise<LedgerFailure | undefined> {
+  async #commit(plan: BatchPlan, turn: TimeSlice): Promise<LedgerFailure | undefined> {
     const { failpoint, onError } = this.#options;
     try {
       await failpoint('append:before-write');

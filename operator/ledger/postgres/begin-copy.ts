@@ -41,7 +41,7 @@ export interface CopyOptions extends StreamName {
   readonly database: LedgerDatabase;
   readonly durability: LedgerDurability;
   /** Deletes what an unfinished copy has left in the stream, and begins again. */
-  readonly anew: boolean;
+  readonly startsOver: boolean;
 }
 
 const ANSWER_MS = 60_000;
@@ -50,7 +50,7 @@ const RETAINED_FOR_EVER = Number.MAX_SAFE_INTEGER;
 
 /** Makes the stream of a copy, or takes it from the process before. Undefined where the copy is complete. */
 export async function beginCopy(
-  { database, source, region, anew }: CopyOptions,
+  { database, source, region, startsOver: anew }: CopyOptions,
   { name, beginning }: CopyOrigin,
   owner: string,
 ): Promise<Contents | undefined> {

@@ -83,18 +83,18 @@ export class HubLease {
 
   async #attempt(): Promise<void> {
     const before = this.#problem;
-    this.#problem = await this.#turn().then(() => '', errorText);
+    this.#problem = await this.#slice().then(() => '', errorText);
     if (this.#problem !== '') {
       this.#session?.destroy();
       // Whoever cannot read the row does not see that it is renewed.
       this.#seen = { ...this.#seen, row: '' };
     }
-    const said = this.#problem === '' ? 'the database answers again' : this.#problem;
-    if (this.#problem !== before) this.#options.logger.warn(`[hub] ${said}`);
+    const stated = this.#problem === '' ? 'the database answers again' : this.#problem;
+    if (this.#problem !== before) this.#options.logger.warn(`[hub] ${stated}`);
   }
 
   /** Renews the row, claims one that is free, or finds that another process has it. */
-  async #turn(): Promise<void> {
+  async #slice(): Promise<void> {
     const { owner, clock, logger } = this.#options;
     const sentAt = clock.monotonic();
     const session = await this.#connected();

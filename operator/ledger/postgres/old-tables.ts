@@ -130,8 +130,12 @@ async function* batchesOf(
       const lastSequence = Number(row['last_seq']);
       const chainBefore = chains.get(firstSequence);
       const of = events.splice(0, lastSequence - firstSequence + 1);
-      const isWhole = of.length === lastSequence - firstSequence + 1;
-      if (!isWhole || of[0]?.sequence !== firstSequence || of.at(-1)?.sequence !== lastSequence) {
+      const isComplete = of.length === lastSequence - firstSequence + 1;
+      if (
+        !isComplete ||
+        of[0]?.sequence !== firstSequence ||
+        of.at(-1)?.sequence !== lastSequence
+      ) {
         throw damage(`events of ${row['day']}`, `the batch at ${lastSequence} is not complete`);
       }
       yield {

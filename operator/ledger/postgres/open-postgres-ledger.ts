@@ -72,7 +72,7 @@ async function copyOldStream(options: PostgresLedgerOptions, { query }: Readers)
   const origin = await takeOldStream(query, source, schema);
   if (origin === undefined) return;
   logger.info(`[ledger] copying the stream into the schema ${schema}: ${origin.head} events`);
-  const report = await copyToStream({ ...options, anew: false }, origin, ({ copied, of }) =>
+  const report = await copyToStream({ ...options, startsOver: false }, origin, ({ copied, of }) =>
     logger.info(`[ledger] copied ${copied} of ${of} events`),
   );
   logger.info(`[ledger] the stream is copied into the schema ${schema}`, { ...report });

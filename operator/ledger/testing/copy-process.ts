@@ -9,7 +9,7 @@ import { TEST_USER } from './postgres-server.ts';
 const [directory = '', port = '', name = '', source = '', region = ''] = process.argv.slice(2);
 const tls = { mode: 'disable' } as const;
 const database = { host: '127.0.0.1', port: Number(port), name, user: TEST_USER, tls };
-const options = { database, durability: 'storage', source, region, anew: false } as const;
+const options = { database, durability: 'storage', source, region, startsOver: false } as const;
 const report = await copyToDatabase(directory, options, ({ copied }) => {
   writeSync(1, `${copied}\n`);
 });

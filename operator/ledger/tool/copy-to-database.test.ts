@@ -46,7 +46,7 @@ afterEach(async () => {
 });
 
 function options(change: Partial<CopyOptions> = {}): CopyOptions {
-  return { ...STREAM, database, durability: 'storage', anew: false, ...change };
+  return { ...STREAM, database, durability: 'storage', startsOver: false, ...change };
 }
 
 function copy(change: Partial<CopyOptions> = {}, onProgress?: (progress: CopyProgress) => void) {
@@ -229,7 +229,7 @@ describe('a copy that is not finished', () => {
     directory = await files.directory();
     await fill(5);
     await expect(copy()).rejects.toThrow('--anew');
-    expect(await copy({ anew: true })).toMatchObject({ kind: 'copied', lastSequence: 20 });
+    expect(await copy({ startsOver: true })).toMatchObject({ kind: 'copied', lastSequence: 20 });
     expect(await streamDump()).toHaveLength(20);
   });
 });
@@ -240,7 +240,7 @@ describe('a copy is refused', () => {
     const ledger = await openStream();
     await ledger.append({ events: windowAt(0) });
     await expect(copy()).rejects.toThrow('events of its own');
-    await expect(copy({ anew: true })).rejects.toThrow('events of its own');
+    await expect(copy({ startsOver: true })).rejects.toThrow('events of its own');
     expect(ledger.head()).toBe(4);
     expect(await ledger.append({ events: windowAt(1) })).toMatchObject({ head: 8 });
   });

@@ -15,13 +15,13 @@ export type ChangeLists = readonly [
 /** The lists as one JSON list: names in every record would be much of it. */
 export function encodeChanges(changes: EvidenceChanges): string {
   const { charges, subjects, spans, ended, notes } = changes;
-  const afresh = changes.afresh === true ? 1 : 0;
-  return JSON.stringify([afresh, charges, subjects, spans, ended, notes] satisfies ChangeLists);
+  const again = changes.afresh === true ? 1 : 0;
+  return JSON.stringify([again, charges, subjects, spans, ended, notes] satisfies ChangeLists);
 }
 
 /** What {@link encodeChanges} wrote, parsed. */
 export function decodeChanges([
-  afresh,
+  again,
   charges,
   subjects,
   spans,
@@ -29,5 +29,5 @@ export function decodeChanges([
   notes,
 ]: ChangeLists): EvidenceChanges {
   const lists = { charges, subjects, spans, ended, notes };
-  return afresh === 1 ? { afresh: true, ...lists } : lists;
+  return again === 1 ? { afresh: true, ...lists } : lists;
 }

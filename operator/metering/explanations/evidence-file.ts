@@ -49,10 +49,10 @@ export async function readEvidence(
     for (let offset = 0; offset + HEADER_BYTES <= size; ) {
       const header = decodeHeader(await bytesAt(file, offset, HEADER_BYTES));
       if (header === undefined || offset + header.bytes > size) break;
-      const isAsked = header.end === end && header.closedAt === closedAt;
+      const isRequested = header.end === end && header.closedAt === closedAt;
       // Parts of one window may be closed in one millisecond.
-      if (isFound && !isAsked) break;
-      isFound ||= isAsked;
+      if (isFound && !isRequested) break;
+      isFound ||= isRequested;
       const frame = { file, offset, header };
       const place = await placeIn(frame, 'changed', tenant);
       if (place?.[2] === 0) return { kind: 'left-out' };
@@ -62,7 +62,7 @@ export async function readEvidence(
         const text = bytes.toString('utf8', from, to);
         give({ start: header.start, changes: decodeChanges(JSON.parse(text) as ChangeLists) });
       }
-      const valued = isAsked ? await placeIn(frame, 'valued', tenant) : undefined;
+      const valued = isRequested ? await placeIn(frame, 'valued', tenant) : undefined;
       if (valued !== undefined) decodeAmounts(await blockAt(frame, valued), amounts);
       offset += header.bytes;
     }

@@ -47,7 +47,7 @@ type Finder = Pick<Explanations, 'find'>;
 async function faultOf(explanations: Finder, event: UsageEvent): Promise<string | undefined> {
   const found = await explanations.find(event);
   if (found.kind === 'gone') return found.reason;
-  const { shares, rest, givenBack, addsUp, subjects } = found.explanation;
+  const { shares, remainder: rest, givenBack, addsUp, subjects } = found.explanation;
   const sum = shares.reduce((all, share) => all + share[6], rest.quantity + givenBack);
   if (!addsUp) return `does not add up: ${sum}, not ${event.quantity}`;
   if (shares.some(([subject]) => subjects[subject] === undefined)) return 'says nothing of a pod';
@@ -116,17 +116,17 @@ describe('explanations', () => {
   test('of many tenants of which nothing is new keep the process from everything else', async () => {
     let now = 0;
     let others = 0;
-    const looks: number[] = [];
+    const polls: number[] = [];
     // Every look at it finds that ten milliseconds have passed.
     const monotonic = (): number => {
-      looks.push(others);
+      polls.push(others);
       return (now += 10);
     };
     const explanations = await open(createMemoryLedger(), { monotonic });
     const pods = Array.from({ length: 90 }, (_, index) => podsOf(`tenant-${index}`, 1)).flat();
     await explanations.keep(closing(START, pods));
     const closed = closing(START + MINUTE, pods);
-    looks.length = 0;
+    polls.length = 0;
     const kept = new AbortController();
     const count = (): void => {
       others += 1;
@@ -136,8 +136,8 @@ describe('explanations', () => {
     await explanations.keep(closed);
     kept.abort();
     // One look for each tenant, and others had their turn in between.
-    expect(looks.length).toBeGreaterThan(90);
-    expect(new Set(looks).size).toBeGreaterThan(20);
+    expect(polls.length).toBeGreaterThan(90);
+    expect(new Set(polls).size).toBeGreaterThan(20);
     await expectExplained(explanations, closed);
   });
 

@@ -1,12 +1,12 @@
 import { errorText } from '../../model/error-text.ts';
 import type { UsageEvent } from '../../model/event.ts';
 import type { Ledger, RecordChange } from '../../ledger/ledger.ts';
-import type { Settled } from '../meters/credits.ts';
+import type { Settled } from '../meters/reversals.ts';
 import { type ClosedCharges, evidenceHour, EvidenceLog } from '../meters/evidence-log.ts';
 import { Explainer, type Explanation } from '../meters/explanation.ts';
 import type { Clock } from '../../telemetry/clock.ts';
 import type { Logger } from '../../telemetry/logger.ts';
-import { Turn } from '../../telemetry/turn.ts';
+import { TimeSlice } from '../../telemetry/time-slice.ts';
 import { decodeAmounts } from './amounts.ts';
 import { decodeEvidence, encodeEvidence, evidenceKey, LEFT_OUT } from './evidence-record.ts';
 import { type DayLimits, TenantBudget } from './tenant-budget.ts';
@@ -90,16 +90,16 @@ export class Explanations {
         const { start, changes } = record;
         if (changes?.afresh === true) isLeftOut = false;
         if (changes !== undefined) explainer.add({ start, changes });
-        const isAsked = record.end === end && record.closedAt === closedAt;
-        if (isAsked) decodeAmounts(record.amounts, amounts);
+        const isRequested = record.end === end && record.closedAt === closedAt;
+        if (isRequested) decodeAmounts(record.amounts, amounts);
       }
     } catch {
       // Damaged evidence explains nothing, which is no reason to fail.
-      return { kind: 'gone', reason: NOT_KEPT };
+      return { kind: 'gone', reason: NOT_STORED };
     }
     const explanation = isLeftOut ? undefined : explainer.explanation(amounts);
     if (explanation !== undefined) return { kind: 'found', explanation };
-    return (await this.#older.find(event)) ?? { kind: 'gone', reason: NOT_KEPT };
+    return (await this.#older.find(event)) ?? { kind: 'gone', reason: NOT_STORED };
   }
 
   async #records(closed: ClosedCharges): Promise<readonly RecordChange[]> {
@@ -109,16 +109,16 @@ export class Explanations {
     const number = this.#closingNumber(closedAt);
     const limits = this.#limits();
     const records: RecordChange[] = [];
-    const turn = new Turn(this.#clock);
+    const turn = new TimeSlice(this.#clock);
     for (const evidence of this.#log.close({ ...closed, sources: this.#within(closed) })) {
       if (turn.isOver) await turn.next();
       const { tenant, changes, amounts } = evidence;
       if (changes === undefined && amounts.spans.length === 0) continue;
       const key = `${evidenceKey(evidence)}${number}`;
       const value = encodeEvidence(closing, evidence);
-      const isKept = this.#budget.admit(tenant, key.length + value.length, limits);
-      if (!isKept) this.#log.forget(evidence);
-      records.push({ key, value: isKept ? value : LEFT_OUT });
+      const isStored = this.#budget.admit(tenant, key.length + value.length, limits);
+      if (!isStored) this.#log.forget(evidence);
+      records.push({ key, value: isStored ? value : LEFT_OUT });
     }
     return records;
   }
@@ -150,7 +150,7 @@ export class Explanations {
   }
 }
 
-const NOT_KEPT =
+const NOT_STORED =
   'it was not kept: the objects of its tenant cluster came and went so often that day that there was no room for more, its record is damaged, or an earlier release made the event';
 
 /** Numbers sort as their digits do. */

@@ -5,7 +5,7 @@ import { type EventProperty, SCHEMA_VERSION, type UsageEvent } from '../../model
 import { eventProblem } from '../../model/validate-event.ts';
 import { formatInstant, type Window } from '../../model/window.ts';
 import { quantityOf } from './meters.ts';
-import type { Settled } from './credits.ts';
+import type { Settled } from './reversals.ts';
 
 interface AssembleOptions {
   readonly window: Window;
@@ -66,7 +66,7 @@ function eventOf(
   if (nanos <= 0n) return undefined;
   const { dimensions, ...identity } = charge.identity;
   const sorted = Object.entries(dimensions ?? {}).toSorted(([a], [b]) => (a < b ? -1 : 1));
-  const whole = {
+  const complete = {
     ...identity,
     ...bounds,
     dimensions: Object.fromEntries(sorted),
@@ -74,22 +74,22 @@ function eventOf(
   const properties = propertiesOf(settled, options.backfilled);
   return {
     schema_version: SCHEMA_VERSION,
-    id: deriveEventId(whole),
+    id: deriveEventId(complete),
     quantity: decimalFromNanos(nanos),
     unit,
     recorded_at: options.recordedAt,
     source: 'collector',
-    ...whole,
+    ...complete,
     ...(Object.keys(properties).length === 0 ? {} : { properties }),
   };
 }
 
 function propertiesOf(settled: Settled, backfilled: boolean): Record<string, EventProperty> {
-  const { unsureMs = 0 } = settled.charge;
+  const { uncertainMs = 0 } = settled.charge;
   return {
     ...settled.charge.properties,
     ...(settled.carriedMs === 0 ? {} : { carried_seconds: settled.carriedMs / 1000 }),
-    ...(unsureMs === 0 ? {} : { uncertain_seconds: unsureMs / 1000 }),
+    ...(uncertainMs === 0 ? {} : { uncertain_seconds: uncertainMs / 1000 }),
     ...(backfilled ? { backfilled: true } : {}),
   };
 }

@@ -7,7 +7,7 @@ import { HOUR } from './testing/times.ts';
 const SETTINGS = {
   region: 'default',
   regionFromNode: false,
-  sampleHoldMs: HOUR,
+  sampleValidMs: HOUR,
   gpuResources: [],
   draGpuDrivers: [],
 };

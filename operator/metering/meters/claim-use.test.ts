@@ -21,7 +21,7 @@ const UNLIMITED = {
 };
 
 /** The attributes of the GPUs of N1 on its tenant's own node. */
-const WHOLE_NODE = ['8', H100, H100, 'full', 'on-demand', 'dedicated_node'];
+const COMPLETE_NODE = ['8', H100, H100, 'full', 'on-demand', 'dedicated_node'];
 
 describe('devices that several claims hold', () => {
   const consuming = (name: string, consumedCapacity?: RawObject): ClaimFixture => ({
@@ -109,14 +109,16 @@ describe('devices that several claims hold', () => {
     world.clusters([cluster('a', { meterByNamespace: true })]);
     world.pod(pod({ name: 'q', node: 'n1', startedAt: START + HOUR / 2 }), START + HOUR / 2);
     world.resourceClaim(resourceClaim(consuming('q', { memory: '0' })), START + HOUR / 2);
-    const { events, explanations, findings } = world.close(START, START + HOUR);
+    const { events, explanations, diagnostics } = world.close(START, START + HOUR);
     expect(total(events, GPU, { namespace: 'p' })).toBe(0.75);
     expect(total(events, GPU, { namespace: 'q' })).toBe(0.25);
-    const told = explanations.flatMap(({ subjects }) => subjects.flatMap(({ gpus }) => gpus ?? []));
-    expect(new Set(told.map(({ sharedBy }) => sharedBy))).toEqual(
+    const reported = explanations.flatMap(({ subjects }) =>
+      subjects.flatMap(({ gpus }) => gpus ?? []),
+    );
+    expect(new Set(reported.map(({ sharedBy }) => sharedBy))).toEqual(
       new Set(['split evenly among 1', 'split evenly among 2']),
     );
-    for (const { unaccounted } of findings.gpuBalances) expect(unaccounted).toBe(0n);
+    for (const { unaccounted } of diagnostics.gpuBalances) expect(unaccounted).toBe(0n);
   });
 
   test('count once while claims come and go', () => {
@@ -145,23 +147,23 @@ describe('where claims are used', () => {
   test('N22: on the tenant’s own node the whole node covers them', () => {
     const labels = { ...DRA_NODE.labels, 'vcluster.loft.sh/managed-by': 'tenant-a' };
     const events = draHour({ node: gpuNode({ ...DRA_NODE, labels }) });
-    expect(attributesOf(events)).toEqual(WHOLE_NODE);
+    expect(attributesOf(events)).toEqual(COMPLETE_NODE);
     expect(total(events, DOWN)).toBe(0);
     expect(total(events, 'tenant_private_node_hours')).toBe(1);
   });
 
   test('N23: MIG candidates beside whole GPUs do not multiply the node’s GPUs', () => {
     const labels = { ...DRA_NODE.labels, 'vcluster.loft.sh/managed-by': 'tenant-a' };
-    const whole = Array.from({ length: 8 }, (_, index) => wholeGpu(index));
+    const complete = Array.from({ length: 8 }, (_, index) => wholeGpu(index));
     const candidates = Array.from({ length: 150 }, (_, index) =>
       migDevice(index % 8, '1g.10gb', Math.floor(index / 8)),
     );
     // A slice has room for 128 devices.
-    const slices = [whole, candidates.slice(0, 75), candidates.slice(75)].map((devices, index) =>
+    const slices = [complete, candidates.slice(0, 75), candidates.slice(75)].map((devices, index) =>
       slice({ name: `s${index}`, devices, sliceCount: 3 }),
     );
     const events = draHour({ node: gpuNode({ ...DRA_NODE, labels }), slices });
-    expect(attributesOf(events)).toEqual(WHOLE_NODE);
+    expect(attributesOf(events)).toEqual(COMPLETE_NODE);
     expect(total(events, DOWN)).toBe(0);
     expect(total(events, 'tenant_private_node_hours')).toBe(1);
   });
@@ -195,17 +197,17 @@ describe('where claims are used', () => {
     }
     expect(total(hour([...healthy, broken('None')]), DOWN)).toBe(0);
     // One part of a GPU that is still given out keeps the GPU.
-    const parts = [broken('NoExecute'), migDevice(7, '1g.10gb')];
-    expect(total(hour([...healthy, ...parts]), DOWN)).toBe(0);
-    expect(total(hour([...healthy, ...parts.toReversed()]), DOWN)).toBe(0);
+    const units = [broken('NoExecute'), migDevice(7, '1g.10gb')];
+    expect(total(hour([...healthy, ...units]), DOWN)).toBe(0);
+    expect(total(hour([...healthy, ...units.toReversed()]), DOWN)).toBe(0);
   });
 
   test('static MIG without any whole GPU counts the GPUs that the parts are cut out of', () => {
     const labels = { ...DRA_NODE.labels, 'vcluster.loft.sh/managed-by': 'tenant-a' };
-    const parts = Array.from({ length: 56 }, (_, index) => migDevice(index % 8, '1g.10gb', index));
+    const units = Array.from({ length: 56 }, (_, index) => migDevice(index % 8, '1g.10gb', index));
     const events = draHour({
       node: gpuNode({ ...DRA_NODE, labels }),
-      slices: [slice({ devices: parts })],
+      slices: [slice({ devices: units })],
     });
     expect(total(events, GPU)).toBe(8);
     expect(total(events, DOWN)).toBe(0);
@@ -220,10 +222,10 @@ describe('where claims are used', () => {
     };
     world.pod(pod({ name: 'c', node: 'n1', labels }));
     world.resourceClaim(resourceClaim({ labels: {} }));
-    const { events, findings } = world.close(START, START + HOUR);
+    const { events, diagnostics } = world.close(START, START + HOUR);
     expect(total(events, GPU, { tenant: 'tenant-tenant-a-b', namespace: 'ml' })).toBe(1);
     expect(total(events, GPU)).toBe(1);
-    expect([...findings.unattributed.keys()]).toEqual([]);
+    expect([...diagnostics.unattributed.keys()]).toEqual([]);
   });
 
   test.each([
@@ -234,10 +236,10 @@ describe('where claims are used', () => {
     const world = draWorld({ claims: [] });
     world.clusters([cluster('a'), cluster('b')]);
     world.resourceClaim(resourceClaim({ labels, madeFor: 'c' }));
-    const { events, findings } = world.close(START, START + HOUR);
+    const { events, diagnostics } = world.close(START, START + HOUR);
     expect(total(events, GPU, { tenant: 'tenant-tenant-a-a' })).toBe(1);
     expect(total(events, GPU)).toBe(1);
-    expect([...findings.unattributed.keys()]).toEqual([]);
+    expect([...diagnostics.unattributed.keys()]).toEqual([]);
   });
 
   test('D22: what a template says counts for nothing either while no pod of the claim is known', () => {
@@ -259,11 +261,11 @@ describe('where claims are used', () => {
 });
 
 describe('a claim that a resumed watch tells of at one moment, from its creation to its end', () => {
-  const told = START + 30_000;
+  const reported = START + 30_000;
   const ran = { startedAt: START + 5_000, finishedAt: START + 9_000, phase: 'Succeeded' } as const;
   const empty = () => {
     const world = draWorld({ pods: [], claims: [] });
-    for (const name of ['p', 'q']) world.pod(pod({ name, node: 'n1', ...ran }), told);
+    for (const name of ['p', 'q']) world.pod(pod({ name, node: 'n1', ...ran }), reported);
     return world;
   };
   const seconds = (world: ReturnType<typeof empty>): number =>
@@ -271,37 +273,37 @@ describe('a claim that a resumed watch tells of at one moment, from its creation
 
   test('is billed while its pod ran', () => {
     const world = empty();
-    world.resourceClaim(resourceClaim({ name: 'p', devices: null }), told);
-    world.resourceClaim(resourceClaim({ name: 'p', pods: [] }), told);
-    world.resourceClaim(resourceClaim({ name: 'p' }), told);
-    world.resourceClaim(resourceClaim({ name: 'p', pods: [] }), told);
-    world.resourceClaim(resourceClaim({ name: 'p', devices: null }), told);
-    world.resourceClaimGone(resourceClaim({ name: 'p', devices: null }), told);
+    world.resourceClaim(resourceClaim({ name: 'p', devices: null }), reported);
+    world.resourceClaim(resourceClaim({ name: 'p', pods: [] }), reported);
+    world.resourceClaim(resourceClaim({ name: 'p' }), reported);
+    world.resourceClaim(resourceClaim({ name: 'p', pods: [] }), reported);
+    world.resourceClaim(resourceClaim({ name: 'p', devices: null }), reported);
+    world.resourceClaimGone(resourceClaim({ name: 'p', devices: null }), reported);
     expect(seconds(world)).toBe(4);
   });
 
   test('is billed when it was deleted while it was allocated', () => {
     const world = empty();
-    world.resourceClaim(resourceClaim({ name: 'p' }), told);
-    world.resourceClaimGone(resourceClaim({ name: 'p' }), told);
+    world.resourceClaim(resourceClaim({ name: 'p' }), reported);
+    world.resourceClaimGone(resourceClaim({ name: 'p' }), reported);
     expect(seconds(world)).toBe(4);
   });
 
   test('is billed once for pods that used it at the same time', () => {
     const world = empty();
-    world.resourceClaim(resourceClaim({ name: 'c', pods: ['p'] }), told);
-    world.resourceClaim(resourceClaim({ name: 'c', pods: ['p', 'q'] }), told);
-    world.resourceClaim(resourceClaim({ name: 'c', pods: ['q'] }), told);
-    world.resourceClaimGone(resourceClaim({ name: 'c', pods: [] }), told);
+    world.resourceClaim(resourceClaim({ name: 'c', pods: ['p'] }), reported);
+    world.resourceClaim(resourceClaim({ name: 'c', pods: ['p', 'q'] }), reported);
+    world.resourceClaim(resourceClaim({ name: 'c', pods: ['q'] }), reported);
+    world.resourceClaimGone(resourceClaim({ name: 'c', pods: [] }), reported);
     expect(seconds(world)).toBe(4);
   });
 
   test('is billed for each allocation that it had', () => {
     const world = empty();
-    world.resourceClaim(resourceClaim({ name: 'c', pods: ['p'], devices: ['gpu-0'] }), told);
-    world.resourceClaim(resourceClaim({ name: 'c', devices: null }), told);
-    world.resourceClaim(resourceClaim({ name: 'c', pods: ['q'], devices: ['gpu-1'] }), told);
-    world.resourceClaimGone(resourceClaim({ name: 'c', devices: null }), told);
+    world.resourceClaim(resourceClaim({ name: 'c', pods: ['p'], devices: ['gpu-0'] }), reported);
+    world.resourceClaim(resourceClaim({ name: 'c', devices: null }), reported);
+    world.resourceClaim(resourceClaim({ name: 'c', pods: ['q'], devices: ['gpu-1'] }), reported);
+    world.resourceClaimGone(resourceClaim({ name: 'c', devices: null }), reported);
     expect(seconds(world)).toBe(8);
   });
 
@@ -309,7 +311,7 @@ describe('a claim that a resumed watch tells of at one moment, from its creation
     const versions = [{ pods: [] }, {}, { pods: [] }, { devices: null }] as const;
     for (const pauses of [0b0001, 0b0010, 0b0100, 0b1000, 0b0101, 0b1010, 0b1111]) {
       const world = empty();
-      let at = told;
+      let at = reported;
       for (const [index, version] of versions.entries()) {
         world.resourceClaim(resourceClaim({ name: 'p', ...version }), at);
         at += (pauses >> index) & 1;

@@ -121,27 +121,28 @@ function usesOfClaim(
     };
     const labels = ownerLabels(allocated, podSpans);
     const uses = usesWithin(allocated, labels, runningOf(allocated, within, podSpans));
-    return withUnsure(uses, allocated, podSpans);
+    return withUncertain(uses, allocated, podSpans);
   });
 }
 
 /** What nobody saw of a claim, or of the pods that it was reserved for, makes its use unsure where it begins or ends there. */
-function withUnsure(
+function withUncertain(
   uses: readonly Span<Use>[],
   allocated: Allocated,
   podSpans: (uid: string) => readonly Span<PodState>[],
 ): readonly Span<Use>[] {
-  const unsureAt = new Map<number, number>();
+  const uncertainAt = new Map<number, number>();
   const spans = [allocated, ...[...allocated.pods].flatMap(podSpans)];
-  for (const { from, to, unsureFrom = 0, unsureTo = 0 } of spans) {
-    if (unsureFrom > 0) unsureAt.set(from, Math.max(unsureFrom, unsureAt.get(from) ?? 0));
-    if (unsureTo > 0) unsureAt.set(to, Math.max(unsureTo, unsureAt.get(to) ?? 0));
+  for (const { from, to, unsureFrom: uncertainFrom = 0, unsureTo: uncertainTo = 0 } of spans) {
+    if (uncertainFrom > 0)
+      uncertainAt.set(from, Math.max(uncertainFrom, uncertainAt.get(from) ?? 0));
+    if (uncertainTo > 0) uncertainAt.set(to, Math.max(uncertainTo, uncertainAt.get(to) ?? 0));
   }
-  if (unsureAt.size === 0) return uses;
+  if (uncertainAt.size === 0) return uses;
   return uses.map((use) => ({
     ...use,
-    unsureFrom: unsureAt.get(use.from) ?? 0,
-    unsureTo: unsureAt.get(use.to) ?? 0,
+    unsureFrom: uncertainAt.get(use.from) ?? 0,
+    unsureTo: uncertainAt.get(use.to) ?? 0,
   }));
 }
 
@@ -152,18 +153,24 @@ function isDated(allocated: Allocated | undefined): allocated is Allocated {
 
 function allocations(spans: readonly Span<ClaimState>[]): readonly Allocated[] {
   const stretches: Allocated[] = [];
-  for (const { from, to, state, unsureFrom = 0, unsureTo = 0 } of spans) {
+  for (const {
+    from,
+    to,
+    state,
+    unsureFrom: uncertainFrom = 0,
+    unsureTo: uncertainTo = 0,
+  } of spans) {
     const otherwise = state.otherConsumer ? [{ from, to }] : [];
     const last = stretches.at(-1);
     if (last !== undefined && last.to === from && continues(last.state, state)) {
       last.to = to;
-      last.unsureTo = unsureTo;
+      last.unsureTo = uncertainTo;
       last.otherwise.push(...otherwise);
       for (const uid of state.pods) last.pods.add(uid);
       continue;
     }
-    const unsure = { unsureFrom, unsureTo };
-    stretches.push({ from, to, ...unsure, state, pods: new Set(state.pods), otherwise });
+    const uncertain = { unsureFrom: uncertainFrom, unsureTo: uncertainTo };
+    stretches.push({ from, to, ...uncertain, state, pods: new Set(state.pods), otherwise });
   }
   return stretches;
 }

@@ -1,6 +1,6 @@
 import * as fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { PARTS_PER_GPU } from '../../model/gpu-parts.ts';
+import { UNITS_PER_GPU } from '../../model/gpu-units.ts';
 import { resourceClaim, result, slice, wholeGpu } from './testing/claims.ts';
 import { gpuNode, H100, N1 } from './testing/gpu-nodes.ts';
 import { cluster, pod } from './testing/objects.ts';
@@ -117,18 +117,18 @@ function play(claims: readonly Claim[]) {
     allowMultipleAllocations: true,
     capacity,
   };
-  const whole = Array.from({ length: 7 }, (_, index) => wholeGpu(index));
-  world.slice(slice({ devices: [...whole, shared] }));
+  const complete = Array.from({ length: 7 }, (_, index) => wholeGpu(index));
+  world.slice(slice({ devices: [...complete, shared] }));
   const happenings = claims.flatMap(happeningsOf).toSorted((a, b) => a.second - b.second);
   const closed = [];
   for (let index = 0; index < WINDOWS; index += 1) {
     const settled = (index + 1) * 60 + 3;
-    for (const { second, tell } of happenings) {
-      if (second < settled && second >= settled - 60) tell(world, at(second));
+    for (const { second, tell: report } of happenings) {
+      if (second < settled && second >= settled - 60) report(world, at(second));
     }
     closed.push(world.close(START + index * WINDOW, START + (index + 1) * WINDOW));
   }
-  const credit = world.credits.reduce((sum, { amount }) => sum + amount, 0n);
+  const credit = world.reversals.reduce((sum, { amount }) => sum + amount, 0n);
   return { closed, credit };
 }
 
@@ -142,7 +142,7 @@ test('every second that pods ran is billed once, whatever arrived late', () => {
         .map(({ amounts }) => amounts.get('tenant_gpu_hours') ?? 0n)
         .reduce((sum, amount) => sum + amount, credit);
       const seconds = exclusive.reduce((sum, { runs }) => sum + unionOf(runs), 0);
-      expect(billed).toBe(BigInt(seconds * 1000) * PARTS_PER_GPU * NANOS);
+      expect(billed).toBe(BigInt(seconds * 1000) * UNITS_PER_GPU * NANOS);
     }),
     { numRuns: 150 },
   );
@@ -151,10 +151,10 @@ test('every second that pods ran is billed once, whatever arrived late', () => {
 test('what is billed never exceeds what is installed, shares included, and all of it is accounted for', () => {
   fc.assert(
     fc.property(fc.array(claim, { minLength: 1, maxLength: 6 }), (claims) => {
-      for (const { findings } of play(claims).closed) {
-        for (const balance of findings.gpuBalances) {
+      for (const { diagnostics } of play(claims).closed) {
+        for (const balance of diagnostics.gpuBalances) {
           expect(balance.type).toBe(H100);
-          expect(balance.installed).toBe(8n * PARTS_PER_GPU * BigInt(WINDOW));
+          expect(balance.installed).toBe(8n * UNITS_PER_GPU * BigInt(WINDOW));
           expect(balance.billed).toBeLessThanOrEqual(balance.installed);
           expect(balance.unaccounted).toBe(0n);
           expect(balance.idle).toBeGreaterThanOrEqual(0n);

@@ -185,14 +185,14 @@ describe('GPUs of resource claims', () => {
 
   test('D20: AMD’s driver is on the list, and its partitions are parts', () => {
     const productName = 'AMD Instinct MI300X OAM';
-    const whole = device('gpu-0', { type: 'amdgpu', productName, partitionProfile: 'spx_nps1' });
+    const complete = device('gpu-0', { type: 'amdgpu', productName, partitionProfile: 'spx_nps1' });
     const part = device('gpu-1', {
       type: 'amdgpu-partition',
       productName,
       partitionProfile: 'cpx_nps4',
       parentPciAddr: '0000:01:00.0',
     });
-    const slices = [slice({ driver: AMD, devices: [whole, part] })];
+    const slices = [slice({ driver: AMD, devices: [complete, part] })];
     const node = gpuNode({ ...N6, name: 'n1', capacity: {} });
     const claims = [{ devices: [result('gpu-0', { driver: AMD })] }];
     expect(attributesOf(draHour({ node, slices, claims }))).toEqual([

@@ -2,7 +2,7 @@ import { describe, expect, test } from 'vitest';
 import { discoverHost } from '../../discovery/testing/host.ts';
 import { namespaceObject, workload } from '../../discovery/testing/objects.ts';
 import type { RawObject } from '../../kubernetes/source.ts';
-import { gpusOf } from '../../model/gpu-parts.ts';
+import { gpusOf } from '../../model/gpu-units.ts';
 import { controlPlaneReport } from '../windows/control-plane-report.ts';
 import { resourceClaim, slice } from './testing/claims.ts';
 import { gpuNode, N1 } from './testing/gpu-nodes.ts';
@@ -115,11 +115,11 @@ describe('GPUs are free in a pod of the control plane', () => {
     const world = worldOf(cluster('a'));
     const own = { labels: CONTROL_PLANE, metadata: ownedBy('a') };
     world.pod(pod({ name: 'a-0', node: 'n1', ...own, ...fixture }));
-    const { events, findings } = world.close(START, START + HOUR);
+    const { events, diagnostics } = world.close(START, START + HOUR);
     expect(total(events, 'tenant_gpu_hours')).toBeCloseTo(gpus, 6);
     expect(cpu(events)).toBe(64);
     expect(
-      findings.gpuBalances.every(({ system, unaccounted }) => system + unaccounted === 0n),
+      diagnostics.gpuBalances.every(({ system, unaccounted }) => system + unaccounted === 0n),
     ).toBe(true);
   });
 
@@ -181,8 +181,8 @@ test('what control planes use shows nowhere', () => {
     pod({ name: 'a-1', node: 'n1', ...own, metadata: ownedBy('a'), containers: [{ [GPU]: 2 }] }),
   );
   world.pod(pod({ name: 'p', containers: [{ cpu: '1' }] }));
-  const { findings } = world.close(START, START + HOUR);
-  expect(controlPlaneReport(findings)).toEqual({
+  const { diagnostics } = world.close(START, START + HOUR);
+  expect(controlPlaneReport(diagnostics)).toEqual({
     total: 3,
     cpuSeconds: 64.5 * 3600,
     gpuSeconds: 2 * 3600,
@@ -192,7 +192,7 @@ test('what control planes use shows nowhere', () => {
       'tenant-a/a-1 (0 core-seconds, 7200 GPU-seconds)',
     ],
   });
-  const { findings: none } = worldOf(cluster('a')).close(START, START + HOUR);
+  const { diagnostics: none } = worldOf(cluster('a')).close(START, START + HOUR);
   expect(controlPlaneReport(none)).toBeUndefined();
 });
 
@@ -203,7 +203,7 @@ test('by usage, what a control plane uses shows as it was sampled', () => {
     pod({ name: 'a-0', labels: CONTROL_PLANE, metadata: ownedBy('a'), createdAt: LONG_AGO }),
   );
   world.sample({ 'a-0': ['2', '1Gi'] }, START);
-  const report = controlPlaneReport(world.close(START, START + HOUR).findings);
+  const report = controlPlaneReport(world.close(START, START + HOUR).diagnostics);
   expect(report?.cpuSeconds).toBe(2 * 3600);
 });
 
@@ -248,9 +248,9 @@ describe('an empty StatefulSet takes what is in a Namespace away from its tenant
     const labels = { app: 'vcluster', release: 'forged' };
     const containers = [{ ...CORES, [GPU]: 8 }];
     world.pod(pod({ name: 'p', namespace: 'team-1', node: 'n1', labels, containers }));
-    const { events, findings } = world.close(START, START + HOUR);
+    const { events, diagnostics } = world.close(START, START + HOUR);
     const of = { tenant: 'acme' };
     expect([cpu(events, of), total(events, 'tenant_gpu_hours', of)]).toEqual([64, 8]);
-    expect(gpusOf(findings.gpuBalances[0]?.system ?? 0n)).toBe(0);
+    expect(gpusOf(diagnostics.gpuBalances[0]?.system ?? 0n)).toBe(0);
   });
 });

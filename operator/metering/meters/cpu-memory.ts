@@ -5,7 +5,7 @@ import type { PodState } from '../timelines/pod.ts';
 import { keyOf } from '../timelines/shared-values.ts';
 import type { UsageSample } from '../timelines/usage-samples.ts';
 import { billedSplit, chargeIdentity, type NodePlace, type Split } from './charge-identity.ts';
-import { noteControlPlane } from './findings.ts';
+import { noteControlPlane } from './meter-reports.ts';
 import { addTo, type Charge, type Evidence } from './tally.ts';
 import {
   chargeOf,
@@ -16,7 +16,7 @@ import {
   podBillingMode,
 } from './meter.ts';
 import { nodesByName } from './node-owners.ts';
-import { createWindowVisitor, onLateNodes, type Piece, visitPast } from './pieces.ts';
+import { createWindowVisitor, onLateNodes, type WindowSpan, visitPast } from './window-spans.ts';
 
 /** The two charges that a pod adds to. */
 interface PodCharges {
@@ -51,8 +51,8 @@ function createPodMeter(input: MeterInput) {
   const nodeAt = nodesByName(input);
   const chargesFor = createChargeCache(input);
   const eachStretch = (
-    piece: Piece<PodState>,
-    use: (stretch: Piece<PodState>, node: NodeState | undefined) => void,
+    piece: WindowSpan<PodState>,
+    use: (stretch: WindowSpan<PodState>, node: NodeState | undefined) => void,
   ): void => {
     const { podLifetime } = piece.cluster.metering;
     if (piece.state.phase === 'bound' && podLifetime === 'running') return;
@@ -61,19 +61,19 @@ function createPodMeter(input: MeterInput) {
     for (const { from, to, state, owner } of stretches) {
       if (state?.down === true || owner?.id === piece.cluster.id) continue;
       if (!isBilledHere(input, state)) continue;
-      const whole = from === piece.from && to === piece.to;
-      use(whole ? piece : { ...piece, from, to }, state);
+      const complete = from === piece.from && to === piece.to;
+      use(complete ? piece : { ...piece, from, to }, state);
     }
   };
-  const visit = (piece: Piece<PodState>): void => {
+  const visit = (piece: WindowSpan<PodState>): void => {
     eachStretch(piece, (stretch, node) => {
       addPod(input, stretch, node, chargesFor(piece.cluster, node, piece.state));
     });
   };
-  const visitFree = (piece: Piece<PodState>): void => {
+  const visitFree = (piece: WindowSpan<PodState>): void => {
     eachStretch(piece, (stretch) => {
       for (const { from, to, cpu } of ratesOf(input, stretch)) {
-        noteControlPlane(input.findings, piece.timeline, { cpu: cpu * BigInt(to - from) });
+        noteControlPlane(input.diagnostics, piece.timeline, { cpu: cpu * BigInt(to - from) });
       }
     });
   };
@@ -87,12 +87,12 @@ function createPodMeter(input: MeterInput) {
 
 function addPod(
   input: MeterInput,
-  piece: Piece<PodState>,
+  piece: WindowSpan<PodState>,
   node: NodeState | undefined,
   charges: PodCharges,
 ): void {
   // Of several in one window the last is reported.
-  if (!piece.carried) tellBasis(charges, piece.cluster.metering.cpuMemoryBasis);
+  if (!piece.carried) reportBasis(charges, piece.cluster.metering.cpuMemoryBasis);
   const evidence = evidenceOf(piece, node, input.window.start);
   for (const rates of ratesOf(input, piece)) {
     const { from, to } = rates;
@@ -112,7 +112,7 @@ interface Rates {
 }
 
 /** What a pod uses by the basis of its tenant cluster, in order. */
-function* ratesOf(input: MeterInput, piece: Piece<PodState>): Generator<Rates> {
+function* ratesOf(input: MeterInput, piece: WindowSpan<PodState>): Generator<Rates> {
   const { cpuMemoryBasis: basis } = piece.cluster.metering;
   const { requests } = piece.state;
   if (basis === 'requests') {
@@ -121,7 +121,7 @@ function* ratesOf(input: MeterInput, piece: Piece<PodState>): Generator<Rates> {
     return;
   }
   const { usage } = input.observation;
-  const hold = input.settings.sampleHoldMs;
+  const hold = input.settings.sampleValidMs;
   for (const { from, to, sample } of usage.stretches(
     piece.timeline.uid,
     piece.from,
@@ -137,17 +137,21 @@ function* ratesOf(input: MeterInput, piece: Piece<PodState>): Generator<Rates> {
 
 function add(
   charges: PodCharges,
-  { carried, weight, unsure }: Piece<PodState>,
+  { carried, weight, uncertain }: WindowSpan<PodState>,
   evidence: Evidence,
   ms: number,
   rates: { readonly cpu: bigint; readonly memory: bigint },
 ): void {
-  const part = { carried, weight, ms, unsure };
+  const part = { carried, weight, ms, uncertain };
   addTo(charges.cpu, part, rates.cpu, evidence);
   addTo(charges.memory, part, rates.memory, evidence);
 }
 
-function evidenceOf(piece: Piece<PodState>, node: NodeState | undefined, start: number): Evidence {
+function evidenceOf(
+  piece: WindowSpan<PodState>,
+  node: NodeState | undefined,
+  start: number,
+): Evidence {
   const { timeline, state, carried, mapped } = piece;
   const [from, to] = [piece.from - start, piece.to - start];
   return { kind: 'Pod', object: timeline, state, node, mapped, from, to, carried };
@@ -172,17 +176,27 @@ const YOUNG_MS = 60_000;
  * 1. Before this process began to sample: what a process before it sampled is lost.
  * 2. Once the pod is older than two intervals, and than {@link YOUNG_MS}.
  */
-function noteUnsampled(input: MeterInput, piece: Piece<PodState>, from: number, to: number): void {
+function noteUnsampled(
+  input: MeterInput,
+  piece: WindowSpan<PodState>,
+  from: number,
+  to: number,
+): void {
   if (piece.carried || piece.state.phase === 'bound') return;
   const { sampledFrom } = input.observation.usage;
-  const grownUp = piece.since + Math.max(input.settings.sampleHoldMs, YOUNG_MS);
+  const grownUp = piece.since + Math.max(input.settings.sampleValidMs, YOUNG_MS);
   noteUnknown(input, piece, from, Math.min(to, sampledFrom));
   noteUnknown(input, piece, Math.max(from, sampledFrom, grownUp), to);
 }
 
-function noteUnknown(input: MeterInput, piece: Piece<PodState>, from: number, to: number): void {
+function noteUnknown(
+  input: MeterInput,
+  piece: WindowSpan<PodState>,
+  from: number,
+  to: number,
+): void {
   if (from >= to) return;
-  const { unsampled } = input.findings;
+  const { unsampled } = input.diagnostics;
   const before = unsampled.get(piece.cluster.id) ?? { podMs: 0, from, to };
   unsampled.set(piece.cluster.id, {
     podMs: before.podMs + to - from,
@@ -244,11 +258,11 @@ function createCharges(
     chargeIdentity(cluster, 'tenant_memory_gb_hours', settings, parts),
   );
   const charges = { cpu, memory };
-  if (cpu.properties['basis'] === undefined) tellBasis(charges, cluster.metering.cpuMemoryBasis);
+  if (cpu.properties['basis'] === undefined) reportBasis(charges, cluster.metering.cpuMemoryBasis);
   return charges;
 }
 
-function tellBasis({ cpu, memory }: PodCharges, basis: Basis): void {
+function reportBasis({ cpu, memory }: PodCharges, basis: Basis): void {
   cpu.properties['basis'] = basis;
   memory.properties['basis'] = basis;
 }

@@ -10,7 +10,7 @@ import {
   only,
   own,
   sums,
-  WHOLE,
+  COMPLETE,
 } from './testing/node-hours.ts';
 import { cluster } from './testing/objects.ts';
 import { createWorld, HOUR, START, total, type WorldOptions } from './testing/world.ts';
@@ -29,8 +29,8 @@ describe('a node is found by every label that dedicates it', () => {
     ],
   ])('%s', (_id, node, options) => {
     const events = hourOf({ nodes: [node], ...options });
-    expect(sums(events)).toEqual(WHOLE);
-    expect(sums(events, { billing_mode: 'dedicated_node' })).toEqual(WHOLE);
+    expect(sums(events)).toEqual(COMPLETE);
+    expect(sums(events, { billing_mode: 'dedicated_node' })).toEqual(COMPLETE);
     expect(only(events, 'node').sku).toBe('p5.48xlarge');
     expect(only(events, 'gpu').sku).toBe(H100);
   });
@@ -38,7 +38,7 @@ describe('a node is found by every label that dedicates it', () => {
   test('the namespace without its prefix is enough, whatever the cluster is called', () => {
     for (const namespace of ['tenant-x', 'vcluster-x', 'vc-x']) {
       const clusters = [cluster('other', {}, { namespace })];
-      expect(sums(hourOf({ nodes: [own(N1, CLUSTER, 'x')], clusters }))).toEqual(WHOLE);
+      expect(sums(hourOf({ nodes: [own(N1, CLUSTER, 'x')], clusters }))).toEqual(COMPLETE);
     }
   });
 
@@ -57,7 +57,7 @@ describe('one node, one tenant', () => {
   test('the cluster’s name beats another’s namespace, which accident 24 billed to both', () => {
     const events = hourOf({ nodes: [own(N1, MANAGED_BY, 'a')], clusters: [first, second] });
     expect(ownersOf(events)).toEqual([first.tenant]);
-    expect(sums(events)).toEqual(WHOLE);
+    expect(sums(events)).toEqual(COMPLETE);
   });
 
   test('the exact namespace beats the one without its prefix', () => {
@@ -77,13 +77,13 @@ describe('one node, one tenant', () => {
   });
 
   test('an equal claim of two is billed to neither, listed, and its pods are billed as shared', () => {
-    const { events, findings } = closed({
+    const { events, diagnostics } = closed({
       nodes: [own(N1)],
       clusters: [first, cluster('c')],
       pods: [{ name: 'p', node: 'n1', containers: [{ [GPU]: 2 }] }],
     });
     expect(sums(events)).toEqual([0, 2, 0, 0, 0]);
-    expect([...findings.contested]).toEqual([['n1', [first.id, 'tenant-tenant-a-c']]]);
+    expect([...diagnostics.contested]).toEqual([['n1', [first.id, 'tenant-tenant-a-c']]]);
   });
 
   test('a tenant cluster found late is billed for its own node, and nobody else once more for theirs', () => {
@@ -92,10 +92,10 @@ describe('one node, one tenant', () => {
     world.node(gpuNode(own(N1)));
     world.node(gpuNode(own(N7, MANAGED_BY, 'tenant-b')));
     world.clusters([first]);
-    expect(sums(world.close(START, START + HOUR).events)).toEqual(WHOLE);
+    expect(sums(world.close(START, START + HOUR).events)).toEqual(COMPLETE);
     world.clusters([first, other], START + HOUR + 60_000);
     const { events } = world.close(START + HOUR, START + 2 * HOUR);
-    expect(sums(events, { tenant: first.tenant })).toEqual(WHOLE);
+    expect(sums(events, { tenant: first.tenant })).toEqual(COMPLETE);
     expect(sums(events, { tenant: other.tenant })).toEqual([1.5, 0, 0, 12, 48]);
     const carried = events.filter(({ tenant }) => tenant === other.tenant);
     expect(carried.map(({ properties }) => properties?.['carried_seconds'])).toEqual([

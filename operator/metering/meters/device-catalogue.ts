@@ -43,7 +43,7 @@ export interface DeviceCatalogue {
 export const MOST_SLICES_OF_NODE = 256;
 
 /** Devices that are looked at for one node, each once for every change of any of its slices: some 50 ms. */
-const MOST_LOOKS_AT_DEVICES = 2_000_000;
+const MOST_POLLS_AT_DEVICES = 2_000_000;
 
 /** Physical GPUs that a node may have. */
 const MOST_GPUS_OF_NODE = 1_024;
@@ -159,7 +159,7 @@ function newestOf(own: readonly OwnSlice[]): readonly OwnSlice[] {
   const beyond = sorted.findIndex(({ span }, index) => {
     devices += span.state.devices.size;
     // Each begins and ends a stretch.
-    return index >= MOST_SLICES_OF_NODE || devices * 2 * (index + 1) > MOST_LOOKS_AT_DEVICES;
+    return index >= MOST_SLICES_OF_NODE || devices * 2 * (index + 1) > MOST_POLLS_AT_DEVICES;
   });
   return beyond === -1 ? sorted : sorted.slice(0, beyond);
 }
@@ -211,8 +211,8 @@ function phasesOf(spans: readonly SliceSpan[]): readonly Phase[] {
     if (to === at || present.size === 0) continue;
     const published = present.get(newest);
     const [first] = published ?? [];
-    const isWhole = (published?.size ?? 0) >= (first?.state.sliceCount ?? 0);
-    const holds = isWhole ? newest : undefined;
+    const isComplete = (published?.size ?? 0) >= (first?.state.sliceCount ?? 0);
+    const holds = isComplete ? newest : undefined;
     const last = phases.at(-1);
     if (last?.to === at && last.generation === holds) phases[phases.length - 1] = { ...last, to };
     else phases.push({ from: at, to, generation: holds });

@@ -1,11 +1,11 @@
-import { PARTS_PER_GPU } from '../../model/gpu-parts.ts';
+import { UNITS_PER_GPU } from '../../model/gpu-units.ts';
 import type { AllocatedDevice } from '../timelines/resource-claim.ts';
 import type { Holders } from './device-holders.ts';
 
 /** Which part of its device a claim holds. */
 export interface DeviceShare {
   /** The part of what the whole device comes to. */
-  of(whole: bigint): bigint;
+  of(complete: bigint): bigint;
   /** How it came about, for explanations; absent where the device is held whole. */
   readonly by?: string;
 }
@@ -20,7 +20,7 @@ interface Measure {
   readonly name?: string;
 }
 
-const WHOLE: DeviceShare = { of: (whole) => whole };
+const COMPLETE: DeviceShare = { of: (complete) => complete };
 
 /**
  * What a claim's share of a device counts for (docs/explanation/gpus.md#shared-devices): what it consumes of
@@ -34,14 +34,14 @@ export function shareOf(
   capacity: Amounts | undefined,
   holders: Holders,
 ): DeviceShare {
-  if (allocated.share === undefined) return WHOLE;
+  if (allocated.share === undefined) return COMPLETE;
   const count = Math.max(1, holders.length);
   const { used, all, name } = measureOf(allocated, capacity, count);
   const { atLeast, atMost } = totalOf(holders, capacity);
   const how = name === undefined ? `split evenly among ${count}` : `${name} that it consumes`;
-  if (atLeast <= PARTS_PER_GPU) return { of: (whole) => (whole * used) / all, by: how };
+  if (atLeast <= UNITS_PER_GPU) return { of: (complete) => (complete * used) / all, by: how };
   return {
-    of: (whole) => (whole * used * PARTS_PER_GPU) / (all * atMost),
+    of: (complete) => (complete * used * UNITS_PER_GPU) / (all * atMost),
     by: `${how}, cut because its holders come to more than the device`,
   };
 }
@@ -64,8 +64,8 @@ function totalOf(holders: Holders, capacity: Amounts | undefined): Total {
     measures.reduce((total, measure) => total + part(measure), 0n);
   const total = {
     capacity,
-    atLeast: sum(({ used, all }) => (PARTS_PER_GPU * used) / all),
-    atMost: sum(({ used, all }) => (PARTS_PER_GPU * used + all - 1n) / all),
+    atLeast: sum(({ used, all }) => (UNITS_PER_GPU * used) / all),
+    atMost: sum(({ used, all }) => (UNITS_PER_GPU * used + all - 1n) / all),
   };
   totals.set(holders, total);
   return total;

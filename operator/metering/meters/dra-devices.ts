@@ -1,4 +1,4 @@
-import { PARTS_PER_GPU } from '../../model/gpu-parts.ts';
+import { UNITS_PER_GPU } from '../../model/gpu-units.ts';
 import {
   FULL,
   type GpuDevice,
@@ -41,9 +41,9 @@ export function claimedGpus(
     kinds.set(key, {
       device,
       devices: (before?.devices ?? 0) + 1,
-      parts: (before?.parts ?? 0n) + share.of(device.parts),
+      units: (before?.units ?? 0n) + share.of(device.units),
       ...(quantity === 'devices' && {
-        asDevices: (before?.asDevices ?? 0n) + share.of(PARTS_PER_GPU),
+        asDevices: (before?.asDevices ?? 0n) + share.of(UNITS_PER_GPU),
       }),
       sharedBy,
     });
@@ -58,10 +58,10 @@ function kindOf(
 ): GpuDevice {
   const type = modelOnNode(node, allocated.driver, known);
   const profile = known?.profile ?? profileInName(allocated.device);
-  const parts = profile.startsWith('mig-')
+  const units = profile.startsWith('mig-')
     ? migParts(productOf(known) ?? type, profile)
-    : (partitionParts(profile) ?? PARTS_PER_GPU);
-  return { type, profile, parts };
+    : (partitionParts(profile) ?? UNITS_PER_GPU);
+  return { type, profile, units };
 }
 
 /**

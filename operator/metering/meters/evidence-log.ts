@@ -1,6 +1,6 @@
 import { hash } from 'node:crypto';
 import type { Window } from '../../model/window.ts';
-import type { Settled } from './credits.ts';
+import type { Settled } from './reversals.ts';
 import type { TenantEvidence } from './evidence-changes.ts';
 import { TenantLog } from './tenant-log.ts';
 

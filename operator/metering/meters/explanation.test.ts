@@ -1,6 +1,6 @@
 import * as fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { SHARES_KEPT } from './tally.ts';
+import { SHARES_STORED } from './tally.ts';
 import type { Explanation } from './explanation.ts';
 import { gpuNode, N1, N2 } from './testing/gpu-nodes.ts';
 import { claim, cluster, pod, workload } from './testing/objects.ts';
@@ -15,7 +15,7 @@ function explanationOf(closed: Closed, metric: string): Explanation {
   return explanation;
 }
 
-function sumOf({ shares, rest, givenBack }: Explanation): number {
+function sumOf({ shares, remainder: rest, givenBack }: Explanation): number {
   return shares.reduce((sum, [, , , , , , quantity]) => sum + quantity, rest.quantity + givenBack);
 }
 
@@ -100,10 +100,10 @@ describe('an explanation', () => {
     world.pod(pod({ name: 'q', node: 'n3', containers: [{ 'nvidia.com/gpu': 1 }] }));
     const closed = world.close(START, START + HOUR);
     const subjects = (metric: string) => {
-      const told = closed.events.flatMap((event, index) =>
+      const reported = closed.events.flatMap((event, index) =>
         event.metric === metric ? (closed.explanations[index]?.subjects ?? []) : [],
       );
-      return told.map(({ node, ...subject }) => {
+      return reported.map(({ node, ...subject }) => {
         const { decidedBy = {}, ...what } = node ?? {};
         return [subject, what, Object.keys(decidedBy)];
       });
@@ -201,12 +201,12 @@ describe('an explanation', () => {
     const world = createWorld();
     world.clusters([cluster('a')]);
     const containers = [{ cpu: '1' }];
-    for (let index = 0; index < SHARES_KEPT + 234; index += 1) {
+    for (let index = 0; index < SHARES_STORED + 234; index += 1) {
       world.pod(pod({ name: `p${index}`, containers }));
     }
     const explanation = explanationOf(world.close(START, START + HOUR), 'tenant_cpu_core_hours');
-    expect(explanation.shares).toHaveLength(SHARES_KEPT);
-    expect(explanation.rest).toEqual({ count: 234, quantity: 234 });
+    expect(explanation.shares).toHaveLength(SHARES_STORED);
+    expect(explanation.remainder).toEqual({ count: 234, quantity: 234 });
   });
 
   test('adds up to the number whatever pods ran, and was sampled of them', () => {

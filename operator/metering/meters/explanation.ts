@@ -30,7 +30,7 @@ export interface Explanation {
   /** Names of nodes. */
   readonly nodes: readonly string[];
   readonly shares: readonly Share[];
-  readonly rest: { readonly count: number; readonly quantity: number };
+  readonly remainder: { readonly count: number; readonly quantity: number };
 }
 
 /** `node` is the number of its node in `nodes`, `from` and `to` are milliseconds after the start of the window. */
@@ -74,7 +74,7 @@ export class Explainer {
 
   /** To be called for one closing after the other, up to the one that the event is of. */
   add({ start, changes }: ClosingEvidence): void {
-    if (changes.afresh === true) this.#beginAfresh();
+    if (changes.afresh === true) this.#beginAgain();
     for (const key of changes.charges) {
       if (key === this.#key) this.#begin(this.#chargeCount);
       this.#chargeCount += 1;
@@ -120,11 +120,11 @@ export class Explainer {
       givenBack,
       addsUp: Math.abs(sum - quantity) <= (all.length + rest.count + 3) * HALF_A_NANO,
       ...listed(all),
-      rest,
+      remainder: rest,
     };
   }
 
-  #beginAfresh(): void {
+  #beginAgain(): void {
     this.#begin(-1);
     this.#chargeCount = 0;
     this.#spanCount = 0;

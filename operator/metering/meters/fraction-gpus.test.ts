@@ -1,8 +1,8 @@
 import { describe, expect, test } from 'vitest';
-import { gpusOf } from '../../model/gpu-parts.ts';
+import { gpusOf } from '../../model/gpu-units.ts';
 import type { RawObject } from '../../kubernetes/source.ts';
 import { projectPod } from '../timelines/pod.ts';
-import type { GpuBalance } from './findings.ts';
+import type { GpuBalance } from './meter-reports.ts';
 import { attributesOf, GPU } from './testing/claim-scene.ts';
 import { gpuNode, H100, N1, N2, N7, variant } from './testing/gpu-nodes.ts';
 import { fractionPod, KAI, reservation } from './testing/kai.ts';
@@ -10,7 +10,7 @@ import { cluster } from './testing/objects.ts';
 import { createWorld, HOUR, START, total, type WorldOptions } from './testing/world.ts';
 
 const hours = (amount: bigint): number => Math.round(gpusOf(amount / BigInt(HOUR)) * 1e6) / 1e6;
-const told = ({ installed, billed, idle, downtime, system, unaccounted }: GpuBalance) =>
+const reported = ({ installed, billed, idle, downtime, system, unaccounted }: GpuBalance) =>
   Object.fromEntries(
     Object.entries({ installed, billed, idle, downtime, system, unaccounted })
       .map(([name, amount]) => [name, hours(amount)] as const)
@@ -61,9 +61,9 @@ describe('parts of GPUs that annotations ask for', () => {
       fractionPod('p', annotations, groups),
       ...groups.map((group) => reservation(group)),
     ];
-    const { events, findings } = hourOf(pods);
+    const { events, diagnostics } = hourOf(pods);
     expect(total(events, GPU, { gpu_profile: 'fraction' })).toBe(want);
-    expect(findings.gpuBalances.map(told)).toEqual([
+    expect(diagnostics.gpuBalances.map(reported)).toEqual([
       { installed: 8, billed: want, idle: 8 - want },
     ]);
   });
@@ -71,14 +71,14 @@ describe('parts of GPUs that annotations ask for', () => {
   test.each(['kai-resource-reservation', 'runai-reservation'])(
     'G55: what tenants share of a GPU and what is idle of it are one; its holder in %s is nobody’s',
     (namespace) => {
-      const { findings } = hourOf([
+      const { diagnostics } = hourOf([
         fractionPod('p', quarter, ['g1']),
         fractionPod('q', { 'gpu-fraction': '0.5' }, ['g1']),
         reservation('g1', namespace),
         reservation('g2', namespace),
       ]);
       // Nobody shares the second.
-      expect(findings.gpuBalances.map(told)).toEqual([
+      expect(diagnostics.gpuBalances.map(reported)).toEqual([
         { installed: 8, billed: 0.75, idle: 6.25, system: 1 },
       ]);
     },
@@ -93,8 +93,8 @@ describe('parts of GPUs that annotations ask for', () => {
     world.pod(fractionPod('p', quarter, ['g1'], life), START + HOUR / 4);
     const ended = { ...life, phase: 'Succeeded', finishedAt: START + HOUR / 2 };
     world.pod(fractionPod('p', quarter, ['g1'], ended), START + HOUR / 2);
-    const { findings } = world.close(START, START + HOUR);
-    expect(findings.gpuBalances.map(told)).toEqual([
+    const { diagnostics } = world.close(START, START + HOUR);
+    expect(diagnostics.gpuBalances.map(reported)).toEqual([
       { installed: 8, billed: 0.0625, idle: 7.1875, system: 0.75 },
     ]);
   });
@@ -142,9 +142,9 @@ describe('parts of GPUs that annotations ask for', () => {
 
   test('on nodes of a tenant cluster’s own the holder is the tenant’s, and covers the parts', () => {
     const pods = [fractionPod('p', quarter, ['g1']), reservation('g1')];
-    const { events, findings } = hourOf(pods, gpuNode(KAI), { inside: 'tenant-tenant-a-a' });
+    const { events, diagnostics } = hourOf(pods, gpuNode(KAI), { inside: 'tenant-tenant-a-a' });
     expect(attributesOf(events)).toEqual(['1', H100, H100, 'full', 'on-demand', 'private_node']);
-    expect(findings.gpuBalances.map(told)).toEqual([{ installed: 8, billed: 1, idle: 7 }]);
+    expect(diagnostics.gpuBalances.map(reported)).toEqual([{ installed: 8, billed: 1, idle: 7 }]);
   });
 });
 

@@ -1,4 +1,4 @@
-import { PARTS_PER_GPU } from '../../model/gpu-parts.ts';
+import { UNITS_PER_GPU } from '../../model/gpu-units.ts';
 import { type GpuDevice, type HeldGpus, UNKNOWN_GPU } from '../timelines/gpu-device.ts';
 import type { GpuFraction } from '../timelines/gpu-fraction.ts';
 import type { GpuShares } from '../timelines/gpu-shares.ts';
@@ -20,22 +20,22 @@ export function fractionGpus(
   quantity: GpuQuantity,
 ): HeldGpus | undefined {
   if (fraction === undefined || node?.gpus.length === 0) return undefined;
-  const whole = node?.devices.get(RESERVED);
-  const type = whole?.type ?? node?.gpuType ?? UNKNOWN_GPU;
+  const complete = node?.devices.get(RESERVED);
+  const type = complete?.type ?? node?.gpuType ?? UNKNOWN_GPU;
   const [used, all] = partOf(fraction, node?.gpuMemory);
-  const device: GpuDevice = { type, profile: PROFILE, parts: whole?.parts ?? PARTS_PER_GPU };
+  const device: GpuDevice = { type, profile: PROFILE, units: complete?.units ?? UNITS_PER_GPU };
   const count = BigInt(fraction.count);
   return {
     device,
     devices: fraction.count,
-    parts: (count * device.parts * used) / all,
-    ...(quantity === 'devices' && { asDevices: count * PARTS_PER_GPU }),
-    sharedBy: `${said(fraction, node?.gpuMemory)}, ${paired(groups)}`,
+    units: (count * device.units * used) / all,
+    ...(quantity === 'devices' && { asDevices: count * UNITS_PER_GPU }),
+    sharedBy: `${stated(fraction, node?.gpuMemory)}, ${paired(groups)}`,
   };
 }
 
 const NANOS = 1_000_000_000n;
-const WHOLE: readonly [bigint, bigint] = [1n, 1n];
+const COMPLETE: readonly [bigint, bigint] = [1n, 1n];
 
 /** Memory of a device that nobody names is all of it. */
 function partOf(
@@ -43,10 +43,10 @@ function partOf(
   all: number | undefined,
 ): readonly [used: bigint, all: bigint] {
   if (nanos !== undefined) return [BigInt(nanos), NANOS];
-  return all === undefined || memory >= all ? WHOLE : [BigInt(memory), BigInt(all)];
+  return all === undefined || memory >= all ? COMPLETE : [BigInt(memory), BigInt(all)];
 }
 
-function said({ nanos, memory, count }: GpuFraction, all: number | undefined): string {
+function stated({ nanos, memory, count }: GpuFraction, all: number | undefined): string {
   const part =
     nanos === undefined
       ? `gpu-memory ${memory} of ${all ?? 'unknown'} MiB`

@@ -1,7 +1,7 @@
 import * as fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { gpusOf, PARTS_PER_GPU } from '../../model/gpu-parts.ts';
-import type { Findings, GpuBalance } from './findings.ts';
+import { gpusOf, UNITS_PER_GPU } from '../../model/gpu-units.ts';
+import type { Diagnostics, GpuBalance } from './meter-reports.ts';
 import {
   A10G,
   gpuNode,
@@ -44,10 +44,10 @@ function balances(build: (world: World) => void): GpuBalance[] {
     cluster('x', {}, { namespace: 'tenant-x', excluded: true }),
   ]);
   build(world);
-  return world.close(START, START + HOUR).findings.gpuBalances;
+  return world.close(START, START + HOUR).diagnostics.gpuBalances;
 }
 
-const asking = (name: string, count: number, resource = GPU, namespace = 'tenant-a') =>
+const querying = (name: string, count: number, resource = GPU, namespace = 'tenant-a') =>
   pod({
     name,
     namespace,
@@ -64,7 +64,7 @@ const dedicated = { 'vcluster.loft.sh/managed-by': 'tenant-a' };
 function expectShares({
   gpuBalances,
   gpuShares,
-}: Pick<Findings, 'gpuBalances' | 'gpuShares'>): void {
+}: Pick<Diagnostics, 'gpuBalances' | 'gpuShares'>): void {
   const sum = <T>(rows: Iterable<T>, of: (row: T) => bigint): bigint =>
     [...rows].reduce((total, row) => total + of(row), 0n);
   const shares = [...gpuShares.values()];
@@ -87,7 +87,7 @@ describe('all GPU time that is installed is told apart', () => {
       'billed and idle',
       (world) => {
         world.node(gpuNode(N1));
-        world.pod(asking('p', 3));
+        world.pod(querying('p', 3));
       },
       { installed: 8, billed: 3, idle: 5 },
     ],
@@ -95,9 +95,9 @@ describe('all GPU time that is installed is told apart', () => {
       'what is nobody’s is system',
       (world) => {
         world.node(gpuNode(N1));
-        world.pod(asking('validator', 1, GPU, 'gpu-operator'));
-        world.pod(asking('free', 2, GPU, 'tenant-x'));
-        world.pod(asking('p', 3));
+        world.pod(querying('validator', 1, GPU, 'gpu-operator'));
+        world.pod(querying('free', 2, GPU, 'tenant-x'));
+        world.pod(querying('p', 3));
       },
       { installed: 8, billed: 3, system: 3, idle: 2 },
     ],
@@ -121,7 +121,7 @@ describe('all GPU time that is installed is told apart', () => {
       'sevenths of a GPU',
       (world) => {
         world.node(gpuNode(named(N4)));
-        world.pod(asking('p', 14, MIG));
+        world.pod(querying('p', 14, MIG));
       },
       { installed: 8, billed: 2, idle: 6 },
     ],
@@ -129,7 +129,7 @@ describe('all GPU time that is installed is told apart', () => {
       'a shared node that is down',
       (world) => {
         world.node(gpuNode(variant(N1, { taints: [{ ...DOWN, timeAdded: iso(START - 1000) }] })));
-        world.pod(asking('p', 3));
+        world.pod(querying('p', 3));
       },
       { installed: 8, downtime: 8 },
     ],
@@ -137,7 +137,7 @@ describe('all GPU time that is installed is told apart', () => {
       'pods go on while GPUs are missing; only the rest is downtime',
       (world) => {
         world.node(gpuNode(variant(N1, { allocatable: { [GPU]: '0' } })));
-        world.pod(asking('p', 3));
+        world.pod(querying('p', 3));
       },
       { installed: 8, billed: 3, downtime: 5 },
     ],
@@ -145,8 +145,8 @@ describe('all GPU time that is installed is told apart', () => {
       'a dedicated node, with another tenant’s pods apart',
       (world) => {
         world.node(gpuNode(variant(N1, { labels: dedicated, allocatable: { [GPU]: '7' } })));
-        world.pod(asking('own', 4));
-        world.pod(asking('foreign', 2, GPU, 'tenant-b'));
+        world.pod(querying('own', 4));
+        world.pod(querying('foreign', 2, GPU, 'tenant-b'));
       },
       { installed: 8, billed: 7, downtime: 1, overlap: 2 },
     ],
@@ -154,7 +154,7 @@ describe('all GPU time that is installed is told apart', () => {
       'more in use than is known to be installed counts as installed',
       (world) => {
         world.node(gpuNode(variant(N6, { name: 'n1', capacity: { 'amd.com/gpu': '0' } })));
-        world.pod(asking('p', 3, 'amd.com/gpu'));
+        world.pod(querying('p', 3, 'amd.com/gpu'));
       },
       { installed: 3, billed: 3 },
     ],
@@ -168,7 +168,7 @@ describe('all GPU time that is installed is told apart', () => {
   test('a node that goes takes its GPUs with it, and what lingers on it is still accounted for', () => {
     const rows = balances((world) => {
       world.node(gpuNode(N1));
-      world.pod(asking('p', 4));
+      world.pod(querying('p', 4));
       world.nodeGone(gpuNode(N1), START + HOUR / 2);
     });
     expect(rows.map(hours)).toEqual([{ installed: 6, billed: 4, idle: 2 }]);
@@ -308,22 +308,22 @@ describe('in any cluster', () => {
         for (const start of [START, START + HOUR]) {
           const end = start + HOUR;
           while (events[0] !== undefined && events[0].at <= end) events.shift()?.tell(world);
-          const { findings, events: billed } = world.close(start, end);
-          for (const row of findings.gpuBalances) {
+          const { diagnostics, events: billed } = world.close(start, end);
+          for (const row of diagnostics.gpuBalances) {
             expect(row.unaccounted, `${row.node} ${JSON.stringify(hours(row))}`).toBe(0n);
             const { installed, billed: charged, idle, downtime, system } = row;
             for (const part of [installed, charged, idle, downtime, system]) {
               expect(part).toBeGreaterThanOrEqual(0n);
             }
           }
-          expectShares(findings);
+          expectShares(diagnostics);
           // The credits of late facts are apart; they begin with the second window.
           if (start > START) continue;
-          const charged = findings.gpuBalances.reduce(
+          const charged = diagnostics.gpuBalances.reduce(
             (sum, row) => sum + row.billed + row.overlap,
             0n,
           );
-          const inHours = Number((charged * 1_000_000n) / (PARTS_PER_GPU * BigInt(HOUR))) / 1e6;
+          const inHours = Number((charged * 1_000_000n) / (UNITS_PER_GPU * BigInt(HOUR))) / 1e6;
           const down = total(billed, 'tenant_gpu_downtime_hours');
           const sum = total(billed, 'tenant_gpu_hours');
           expect(sum).toBeLessThanOrEqual(inHours + 1e-5);
@@ -343,7 +343,7 @@ test('models of different vendors in one node are balanced apart', () => {
   const rows = balances((world) => {
     world.node(gpuNode(both));
     world.node(gpuNode(N2));
-    world.pod(asking('p', 1, 'amd.com/gpu'));
+    world.pod(querying('p', 1, 'amd.com/gpu'));
   });
   expect(rows.map((row) => [row.node, row.type, hours(row)])).toEqual([
     ['n1', H100, { installed: 8, idle: 8 }],
@@ -356,17 +356,17 @@ test('what a tenant has of GPUs is told beside what nobody has, and what is down
   const world = createWorld();
   world.clusters([cluster('a'), cluster('b', {}, { namespace: 'tenant-b' })]);
   world.node(gpuNode(variant(N1, { labels: dedicated, allocatable: { [GPU]: '7' } })));
-  world.pod(asking('own', 4));
-  world.pod(asking('foreign', 2, GPU, 'tenant-b'));
+  world.pod(querying('own', 4));
+  world.pod(querying('foreign', 2, GPU, 'tenant-b'));
   world.node(gpuNode(variant(N1, { name: 'n9' })));
   const labels = { 'vcluster.loft.sh/managed-by': 'b' };
   const namespace = 'tenant-b';
   world.pod(pod({ name: 'p', namespace, node: 'n9', labels, containers: [{ [GPU]: 3 }] }));
   const taints = [{ key: 'node.kubernetes.io/unreachable', effect: 'NoExecute' }];
   world.node(gpuNode(variant(N2, { name: 'down', taints })));
-  const { findings } = world.close(START, START + HOUR);
-  expectShares(findings);
-  const told = [...findings.gpuShares.values()].map(
+  const { diagnostics } = world.close(START, START + HOUR);
+  expectShares(diagnostics);
+  const told = [...diagnostics.gpuShares.values()].map(
     ({ tenant, delivered, healthy, reserved, inUse }) => [
       tenant === undefined,
       ...[delivered, healthy, reserved, inUse].map((amount) => gpusOf(amount / BigInt(HOUR))),

@@ -5,7 +5,7 @@ import { type Span, splitAtEdges } from '../timelines/timeline.ts';
 import { draGpusOf, nodeGpus } from './gpu-stock.ts';
 import { addShares } from './gpu-shares.ts';
 import { type GpuHold, gpuHolds } from './gpu-holds.ts';
-import { type GpuBalance, gpuUse } from './findings.ts';
+import { type GpuBalance, gpuUse } from './meter-reports.ts';
 import { isBilledHere, type Meter } from './meter.ts';
 import { type NodeStretch, nodesByName } from './node-owners.ts';
 
@@ -17,12 +17,16 @@ type Running = { -readonly [Key in keyof GpuBalance]: GpuBalance[Key] };
  * after the meters of GPUs and nodes.
  */
 export const balanceGpus: Meter = function* (input) {
-  const { window, observation, findings } = input;
+  const { window, observation, diagnostics } = input;
   const nodeAt = nodesByName(input);
   const offeredOn = draGpusOf(input);
   const holds = gpuHolds(input);
   const presence = presentNodes(observation.nodes.inNamespace(''));
-  for (const name of new Set([...presence.keys(), ...holds.keys(), ...findings.gpuUses.keys()])) {
+  for (const name of new Set([
+    ...presence.keys(),
+    ...holds.keys(),
+    ...diagnostics.gpuUses.keys(),
+  ])) {
     const rows = new Map<string, Running>();
     const held = holds.get(name) ?? [];
     const spans = presence.get(name) ?? [];
@@ -40,19 +44,19 @@ export const balanceGpus: Meter = function* (input) {
         for (const moment of momentsOf(stretch, gpus, now)) {
           addMoment(rowOf(rows, name, moment.type), moment, BigInt(end - start));
           const holding = now.filter(({ type }) => type === moment.type);
-          const owner = isBilledWhole(stretch) ? stretch.owner : undefined;
+          const owner = isBilledComplete(stretch) ? stretch.owner : undefined;
           const isDown = state?.down === true;
           const shared = { ...moment, owner, isDown, holds: holding };
-          addShares(findings.gpuShares, shared, BigInt(end - start));
+          addShares(diagnostics.gpuShares, shared, BigInt(end - start));
         }
         yield;
       }
     }
-    for (const type of findings.gpuUses.get(name)?.keys() ?? []) rowOf(rows, name, type);
+    for (const type of diagnostics.gpuUses.get(name)?.keys() ?? []) rowOf(rows, name, type);
     for (const row of rows.values()) {
-      const { billed, overlap, carried } = gpuUse(findings, name, row.type);
+      const { billed, overlap, carried } = gpuUse(diagnostics, name, row.type);
       const spent = billed + row.idle + row.downtime + row.system;
-      findings.gpuBalances.push({
+      diagnostics.gpuBalances.push({
         ...row,
         billed,
         carried,
@@ -64,8 +68,8 @@ export const balanceGpus: Meter = function* (input) {
 
 /** GPU time of a node that is billed whole is not lost, whoever holds it; nor is there any while it is down. */
 function noteStrays(stretch: NodeStretch, holds: readonly GpuHold[], ms: bigint): void {
-  if (isBilledWhole(stretch) || stretch.state?.down === true) return;
-  for (const { stray, parts } of holds) if (stray !== undefined) stray.gpu += parts * ms;
+  if (isBilledComplete(stretch) || stretch.state?.down === true) return;
+  for (const { stray, units } of holds) if (stray !== undefined) stray.gpu += units * ms;
 }
 
 /** The GPUs of one model on a node at one moment, in parts. */
@@ -88,18 +92,18 @@ function momentsOf(
   return [...new Set([...stocks.keys(), ...held.keys()])].map((type) => {
     const stock = stocks.get(type);
     const own = held.get(type) ?? [];
-    return isBilledWhole(stretch)
-      ? whole(type, stretch, stock, own)
+    return isBilledComplete(stretch)
+      ? complete(type, stretch, stock, own)
       : shared(type, stretch, stock, own);
   });
 }
 
-function isBilledWhole({ owner }: NodeStretch): boolean {
+function isBilledComplete({ owner }: NodeStretch): boolean {
   return owner !== undefined && !owner.excluded;
 }
 
 /** All that is not down or missing is billed to the tenant of the node. */
-function whole(
+function complete(
   type: string,
   { state, owner }: NodeStretch,
   stock: NodeGpus | undefined,
@@ -130,7 +134,7 @@ function shared(
 }
 
 function sum(holds: readonly GpuHold[]): bigint {
-  return holds.reduce((total, { parts }) => total + parts, 0n);
+  return holds.reduce((total, { units }) => total + units, 0n);
 }
 
 function absolute(amount: bigint): bigint {

@@ -12,7 +12,7 @@ import {
   type EvidentState,
   type Mapped,
 } from './tally.ts';
-import { noteGpuUse } from './findings.ts';
+import { noteGpuUse } from './meter-reports.ts';
 import { chargeOf, isBilledHere, type MeterInput, podBillingMode } from './meter.ts';
 import type { NodeStretch } from './node-owners.ts';
 
@@ -32,7 +32,7 @@ export interface GpuHolder {
   readonly weight: 1 | -1;
   readonly mapped: Mapped;
   /** As {@link Piece} has it. */
-  readonly unsure?: number;
+  readonly uncertain?: number;
 }
 
 /** Charges GPUs that are held on shared nodes, or on a tenant cluster's own. */
@@ -49,9 +49,9 @@ export function createGpuCharges(input: MeterInput): GpuCharges {
   const counted = new Map<Charge, Set<string>>();
   const find = createChargeCache(input);
   return (holder, stretch, held) => {
-    const { cluster, carried, weight, unsure = 0 } = holder;
+    const { cluster, carried, weight, uncertain = 0 } = holder;
     const { state, owner, from, to } = stretch;
-    if (owner?.id === cluster.id || held.parts === 0n) return;
+    if (owner?.id === cluster.id || held.units === 0n) return;
     if (!isBilledHere(input, state)) return;
     const down = state?.down === true;
     const charge = find(holder, state, held.device);
@@ -59,16 +59,16 @@ export function createGpuCharges(input: MeterInput): GpuCharges {
     const evidence = evidenceOf(holder, stretch, held, input.window.start);
     addTo(
       charge,
-      { carried, weight, ms, unsure },
-      (held.asDevices ?? held.parts) * NANOS,
+      { carried, weight, ms, uncertain },
+      (held.asDevices ?? held.units) * NANOS,
       evidence,
     );
-    noteGpuUse(input.findings, {
+    noteGpuUse(input.diagnostics, {
       node: holder.nodeName,
       type: held.device.type,
       kind: useKind(down, owner !== undefined && !owner.excluded),
       carried,
-      amount: held.parts * BigInt(weight * ms),
+      amount: held.units * BigInt(weight * ms),
     });
     if (carried) return;
     const objects = counted.get(charge) ?? new Set();

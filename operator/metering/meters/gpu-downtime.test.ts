@@ -11,7 +11,7 @@ import {
   type NodeFixture,
   variant,
 } from './testing/gpu-nodes.ts';
-import { GPU, hourOf, METRICS, only, own, sums, WHOLE } from './testing/node-hours.ts';
+import { GPU, hourOf, METRICS, only, own, sums, COMPLETE } from './testing/node-hours.ts';
 import { cluster, iso, OWN_LABELS, pod } from './testing/objects.ts';
 import { createWorld, HOUR, START, total } from './testing/world.ts';
 
@@ -45,13 +45,13 @@ describe('nothing of a node that is down is billed, and its GPUs are downtime', 
     const node = variant(own(N1), {
       taints: [taint('node.kubernetes.io/unschedulable', 'NoSchedule')],
     });
-    expect(sums(hourOf({ nodes: [node] }))).toEqual(WHOLE);
+    expect(sums(hourOf({ nodes: [node] }))).toEqual(COMPLETE);
   });
 
   test('N12: a node whose kubelet is not ready is down by its taint alone', () => {
     const condition = { type: 'Ready', status: 'False', lastTransitionTime: iso(START) };
     const node = variant(own(N1), { conditions: [condition] });
-    expect(sums(hourOf({ nodes: [node] }))).toEqual(WHOLE);
+    expect(sums(hourOf({ nodes: [node] }))).toEqual(COMPLETE);
   });
 
   test('N13: the configured taints take the place of the default ones', () => {
@@ -62,7 +62,7 @@ describe('nothing of a node that is down is billed, and its GPUs are downtime', 
     const nodeSettings = { unhealthyNodeTaints: ['example.com/broken'] };
     const events = hourOf({ nodes, nodeSettings });
     expect(sums(events, { node: 'n1' })).toEqual([0, 0, 8, 0, 0]);
-    expect(sums(events, { node: 'n2' })).toEqual(WHOLE);
+    expect(sums(events, { node: 'n2' })).toEqual(COMPLETE);
   });
 
   test('downtime of pods is split by the namespace inside the tenant cluster when asked', () => {
@@ -81,8 +81,8 @@ describe('nothing of a node that is down is billed, and its GPUs are downtime', 
     expect(only(hourOf({ nodes, pods }), 'down').dimensions).not.toHaveProperty('namespace');
     const dedicated = [variant(own(N1), { taints: [taint(UNREACHABLE)] })];
     const clusters = [cluster('a', { meterByNamespace: true })];
-    const whole = only(hourOf({ nodes: dedicated, pods, clusters }), 'down');
-    expect([whole.quantity, 'namespace' in (whole.dimensions ?? {})]).toEqual(['8', false]);
+    const complete = only(hourOf({ nodes: dedicated, pods, clusters }), 'down');
+    expect([complete.quantity, 'namespace' in (complete.dimensions ?? {})]).toEqual(['8', false]);
   });
 
   const deletion = { deletionTimestamp: iso(START), deletionGracePeriodSeconds: 30 };

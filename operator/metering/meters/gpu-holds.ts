@@ -14,7 +14,7 @@ import { claimUses } from './claim-use.ts';
 import { mayHoldOfNode, pluggedGpus, pluggedRules } from './gpu-hours.ts';
 import { isBilledHere, isExcludedNamespace, type MeterInput } from './meter.ts';
 import { type NodeLookup, nodesByName } from './node-owners.ts';
-import { noteControlPlane, noteUnattributed, type Unattributed } from './findings.ts';
+import { noteControlPlane, noteUnattributed, type Unattributed } from './meter-reports.ts';
 import { EXCLUDED_NAMESPACE, strayReason, unattributedReason } from './unattributed.ts';
 import type { TimeRange } from '../../model/window.ts';
 
@@ -23,7 +23,7 @@ export interface GpuHold {
   readonly from: number;
   readonly to: number;
   readonly type: string;
-  readonly parts: bigint;
+  readonly units: bigint;
   /** Who is billed for it; undefined for what is nobody's: system pods, excluded tenant clusters. */
   readonly cluster: TenantCluster | undefined;
   /** The object that nobody can tell whose it is; absent for all others. */
@@ -37,7 +37,7 @@ interface Holder {
   /** It runs, rather than waiting for its containers. */
   readonly started: boolean;
   readonly node: string;
-  held(node: NodeState | undefined, at: number): readonly HeldGpus[];
+  allocated(node: NodeState | undefined, at: number): readonly HeldGpus[];
 }
 
 interface View<S> {
@@ -57,7 +57,7 @@ export function gpuHolds(input: MeterInput): ReadonlyMap<string, readonly GpuHol
       : {
           started: state.phase === 'running',
           node: state.node,
-          held: (node) => pluggedGpus(state, node, rules),
+          allocated: (node) => pluggedGpus(state, node, rules),
           ...(isReservation(namespace) && { lent: lentTo(state) }),
         },
   );
@@ -69,7 +69,8 @@ export function gpuHolds(input: MeterInput): ReadonlyMap<string, readonly GpuHol
     return {
       started: state.phase === 'running',
       node: state.node ?? gpu.pool,
-      held: (node, at) => claimedGpus(state, node, drivers, (device) => catalogue.find(device, at)),
+      allocated: (node, at) =>
+        claimedGpus(state, node, drivers, (device) => catalogue.find(device, at)),
     };
   });
   return holds;
@@ -102,8 +103,8 @@ function collect<S extends { readonly labels: ObjectLabels }>(
           for (const hold of heldOn(input, nodeAt, holder, owned)) {
             known.push(hold);
             if (owned.ofControlPlane !== true) continue;
-            const gpu = hold.parts * BigInt(hold.to - hold.from);
-            noteControlPlane(input.findings, { namespace, name }, { gpu });
+            const gpu = hold.units * BigInt(hold.to - hold.from);
+            noteControlPlane(input.diagnostics, { namespace, name }, { gpu });
           }
         }
       }
@@ -135,14 +136,14 @@ function heldOn(
   const lent = cluster === undefined ? (holder.lent ?? []) : [];
   return nodeAt(holder.node, owned.from, owned.to).flatMap(({ from, to, state }) => {
     if (!isBilledHere(input, state)) return [];
-    const held = holder.held(state, from);
-    return apartFrom(lent, from, to).flatMap((part) =>
-      held.map(({ device, parts }) => ({ ...part, type: device.type, parts, ...owner })),
+    const held = holder.allocated(state, from);
+    return separateFrom(lent, from, to).flatMap((part) =>
+      held.map(({ device, units }) => ({ ...part, type: device.type, units, ...owner })),
     );
   });
 }
 
-function apartFrom(lent: readonly TimeRange[], from: number, to: number): readonly TimeRange[] {
+function separateFrom(lent: readonly TimeRange[], from: number, to: number): readonly TimeRange[] {
   return splitAtEdges(from, to, lent)
     .filter(([start]) => !lent.some((one) => one.from <= start && start < one.to))
     .map(([start, end]) => ({ from: start, to: end }));
@@ -237,7 +238,7 @@ function excludedReason({ metering }: TenantCluster): string | undefined {
   return metering.privateNodeBilling === 'usage' ? EXCLUDED_NAMESPACE : undefined;
 }
 
-function nobodys({ findings }: MeterInput, object: OwnedObject, reason?: string): Owner {
+function nobodys({ diagnostics }: MeterInput, object: OwnedObject, reason?: string): Owner {
   if (reason === undefined) return { cluster: undefined };
-  return { cluster: undefined, stray: noteUnattributed(findings, object, reason) };
+  return { cluster: undefined, stray: noteUnattributed(diagnostics, object, reason) };
 }

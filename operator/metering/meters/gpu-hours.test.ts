@@ -61,7 +61,7 @@ function named(events: readonly UsageEvent[]): unknown[] {
   ])[0] as unknown[];
 }
 
-const asking = (count: number | string, resource = GPU): Fixture => ({
+const querying = (count: number | string, resource = GPU): Fixture => ({
   containers: [{ [resource]: count }],
 });
 
@@ -72,7 +72,7 @@ const init = (count: number): RawObject => ({
 const sidecar = (count: number): RawObject => ({ ...init(count), restartPolicy: 'Always' });
 
 test('G01: two whole GPUs are two GPUs, with all that prices them', () => {
-  const events = hourOf({ nodes: [N1], pods: [asking(2)] });
+  const events = hourOf({ nodes: [N1], pods: [querying(2)] });
   const [event] = gpuEvents(events);
   expect(event).toMatchObject({
     quantity: '2',
@@ -94,30 +94,30 @@ describe('what a pod holds follows the scheduler', () => {
   test.each<[string, Fixture, number, string]>([
     [
       'G04: an init container that asks for more',
-      { ...asking(2), initContainers: [init(4)] },
+      { ...querying(2), initContainers: [init(4)] },
       4,
       'max(app, init)',
     ],
-    ['G05: a sidecar', { ...asking(1), initContainers: [sidecar(1)] }, 2, 'sidecars add'],
+    ['G05: a sidecar', { ...querying(1), initContainers: [sidecar(1)] }, 2, 'sidecars add'],
     [
       'G06: a sidecar before an init container',
-      { ...asking(1), initContainers: [sidecar(1), init(3)] },
+      { ...querying(1), initContainers: [sidecar(1), init(3)] },
       4,
       'init + sidecars before',
     ],
     [
       'G07: a sidecar after an init container',
-      { ...asking(1), initContainers: [init(3), sidecar(1)] },
+      { ...querying(1), initContainers: [init(3), sidecar(1)] },
       3,
       'a sidecar after the init',
     ],
-    ['G13: a request of zero', asking('0'), 0, 'zero'],
+    ['G13: a request of zero', querying('0'), 0, 'zero'],
   ])('%s', (_id, fixture, want) => {
     expect(gpus(hourOf({ nodes: [N1], pods: [fixture] }))).toBe(want);
   });
 
   test('G08: a pod that has ended holds nothing', () => {
-    const ended = { ...asking(8), startedAt: START - 7200_000, finishedAt: START - 3600_000 };
+    const ended = { ...querying(8), startedAt: START - 7200_000, finishedAt: START - 3600_000 };
     const pods = [
       { ...ended, phase: 'Succeeded' },
       { ...ended, phase: 'Failed', status: { reason: 'Evicted' } },
@@ -127,11 +127,11 @@ describe('what a pod holds follows the scheduler', () => {
 
   test('G11: a pod that is being deleted holds it until its containers end', () => {
     const metadata = { deletionTimestamp: iso(START + HOUR / 4), deletionGracePeriodSeconds: 300 };
-    expect(gpus(hourOf({ nodes: [N1], pods: [{ ...asking(1), metadata }] }))).toBe(1);
+    expect(gpus(hourOf({ nodes: [N1], pods: [{ ...querying(1), metadata }] }))).toBe(1);
   });
 
   test('G10: a pod that is bound and has not started costs nothing, unless asked to', () => {
-    const pods = [{ ...asking(1), phase: 'Pending', startedAt: null }];
+    const pods = [{ ...querying(1), phase: 'Pending', startedAt: null }];
     expect(gpus(hourOf({ nodes: [N1], pods }))).toBe(0);
     const clusters = [cluster('a', { podLifetime: 'scheduled' })];
     expect(gpus(hourOf({ nodes: [N1], pods, clusters }))).toBe(1);
@@ -176,7 +176,7 @@ describe('the GPU type is the first label that names one', () => {
       'nvidia-l4',
     ],
   ])('%s', (_id, node, want) => {
-    const [quantity, , type, profile] = named(hourOf({ nodes: [node], pods: [asking(1)] }));
+    const [quantity, , type, profile] = named(hourOf({ nodes: [node], pods: [querying(1)] }));
     expect([quantity, type, profile]).toEqual([1, want, 'full']);
   });
 });
@@ -189,68 +189,68 @@ describe('every way of cutting a GPU is billed as the share that it is', () => {
   test.each<[string, Case, unknown[]]>([
     [
       'G18: a whole GPU of AMD',
-      { nodes: [N6], pods: [asking(2, 'amd.com/gpu')] },
+      { nodes: [N6], pods: [querying(2, 'amd.com/gpu')] },
       [2, MI300X, MI300X, 'full'],
     ],
     [
       'G20: an AMD partition',
       {
         nodes: [cut],
-        pods: [asking(4, 'amd.com/cpx_nps4')],
+        pods: [querying(4, 'amd.com/cpx_nps4')],
         nodeSettings: { gpuResources: all },
       },
       [0.5, `${MI300X}-cpx_nps4`, MI300X, 'cpx_nps4'],
     ],
     [
       'G21: two MIG slices',
-      { nodes: [N4], pods: [asking(2, 'nvidia.com/mig-1g.10gb')] },
+      { nodes: [N4], pods: [querying(2, 'nvidia.com/mig-1g.10gb')] },
       [0.285714286, `${H100}-mig-1g.10gb`, H100, 'mig-1g.10gb'],
     ],
     [
       'G22: three slices of seven',
-      { nodes: [N4], pods: [asking(1, 'nvidia.com/mig-3g.40gb')] },
+      { nodes: [N4], pods: [querying(1, 'nvidia.com/mig-3g.40gb')] },
       [0.428571429, `${H100}-mig-3g.40gb`, H100, 'mig-3g.40gb'],
     ],
     [
       'G23: a MIG slice with media extensions',
-      { nodes: [N4], pods: [asking(1, 'nvidia.com/mig-1g.10gb.me')] },
+      { nodes: [N4], pods: [querying(1, 'nvidia.com/mig-1g.10gb.me')] },
       [seventh, `${H100}-mig-1g.10gb.me`, H100, 'mig-1g.10gb.me'],
     ],
     [
       'G24: an A30 has four slices',
       {
         nodes: [variant(N4, { labels: { 'nvidia.com/gpu.product': 'NVIDIA-A30' } })],
-        pods: [asking(1, 'nvidia.com/mig-1g.6gb')],
+        pods: [querying(1, 'nvidia.com/mig-1g.6gb')],
       },
       [0.25, 'NVIDIA-A30-mig-1g.6gb', 'NVIDIA-A30', 'mig-1g.6gb'],
     ],
     [
       'G25: MIG single, under the name of a whole GPU',
-      { nodes: [N5], pods: [asking(1)] },
+      { nodes: [N5], pods: [querying(1)] },
       [seventh, `${H100}-mig-1g.10gb`, H100, 'mig-1g.10gb'],
     ],
     [
       'G26: time-slicing under the name of a whole GPU',
-      { nodes: [N2], pods: [asking(1)] },
+      { nodes: [N2], pods: [querying(1)] },
       [0.25, `${A10G}-timeslice-4`, A10G, 'timeslice-4'],
     ],
     [
       'G27: time-slicing under a name of its own',
-      { nodes: [N3], pods: [asking(1, 'nvidia.com/gpu.shared')] },
+      { nodes: [N3], pods: [querying(1, 'nvidia.com/gpu.shared')] },
       [0.25, `${A10G}-timeslice-4`, A10G, 'timeslice-4'],
     ],
     [
       'G28: the number of replicas is what is advertised ÷ what is installed',
       {
         nodes: [variant(N3, { labels: { 'nvidia.com/gpu.replicas': null } })],
-        pods: [asking(1, 'nvidia.com/gpu.shared')],
+        pods: [querying(1, 'nvidia.com/gpu.shared')],
       },
       [0.25, `${A10G}-timeslice-4`, A10G, 'timeslice-4'],
     ],
-    ['G29: a whole GPU', { nodes: [N1], pods: [asking(1)] }, [1, H100, H100, 'full']],
+    ['G29: a whole GPU', { nodes: [N1], pods: [querying(1)] }, [1, H100, H100, 'full']],
     [
       'G30: replicas 0 means not shared',
-      { nodes: [N4], pods: [asking(1, 'nvidia.com/mig-1g.10gb')] },
+      { nodes: [N4], pods: [querying(1, 'nvidia.com/mig-1g.10gb')] },
       [seventh, `${H100}-mig-1g.10gb`, H100, 'mig-1g.10gb'],
     ],
     [
@@ -265,7 +265,7 @@ describe('every way of cutting a GPU is billed as the share that it is', () => {
             },
           }),
         ],
-        pods: [asking(1, 'nvidia.com/mig-1g.10gb.shared')],
+        pods: [querying(1, 'nvidia.com/mig-1g.10gb.shared')],
       },
       [0.071428571, `${H100}-mig-1g.10gb-timeslice-2`, H100, 'mig-1g.10gb-timeslice-2'],
     ],
@@ -273,7 +273,7 @@ describe('every way of cutting a GPU is billed as the share that it is', () => {
       'G32: MPS',
       {
         nodes: [variant(N2, { labels: { 'nvidia.com/gpu.sharing-strategy': 'mps' } })],
-        pods: [asking(1)],
+        pods: [querying(1)],
       },
       [0.25, `${A10G}-mps-4`, A10G, 'mps-4'],
     ],
@@ -290,7 +290,7 @@ describe('every way of cutting a GPU is billed as the share that it is', () => {
             capacity: { [GPU]: '16' },
           },
         ],
-        pods: [asking(2)],
+        pods: [querying(2)],
       },
       [0.25, 'nvidia-l4-timeslice-8', 'nvidia-l4', 'timeslice-8'],
     ],
@@ -298,7 +298,7 @@ describe('every way of cutting a GPU is billed as the share that it is', () => {
       'G39: the SKU label in place of the model',
       {
         nodes: [variant(N1, { labels: { 'example.com/sku': 'h100-sxm' } })],
-        pods: [asking(1)],
+        pods: [querying(1)],
         nodeSettings: { skuLabel: 'example.com/sku' },
       },
       [1, 'h100-sxm', H100, 'full'],
@@ -308,14 +308,14 @@ describe('every way of cutting a GPU is billed as the share that it is', () => {
   });
 
   test('G19: an AMD partition that is not configured is no GPU', () => {
-    expect(gpus(hourOf({ nodes: [cut], pods: [asking(4, 'amd.com/cpx_nps4')] }))).toBe(0);
+    expect(gpus(hourOf({ nodes: [cut], pods: [querying(4, 'amd.com/cpx_nps4')] }))).toBe(0);
   });
 
   test('seven sevenths are one GPU to the last digit, and three thirds as well', () => {
-    const sevenths = Array.from({ length: 7 }, () => asking(1, 'nvidia.com/mig-1g.10gb'));
+    const sevenths = Array.from({ length: 7 }, () => querying(1, 'nvidia.com/mig-1g.10gb'));
     expect(gpus(hourOf({ nodes: [N4], pods: sevenths }))).toBe(1);
     const byThree = variant(N2, { labels: { 'nvidia.com/gpu.replicas': '3' } });
-    const thirds = Array.from({ length: 3 }, () => asking(1));
+    const thirds = Array.from({ length: 3 }, () => querying(1));
     expect(gpus(hourOf({ nodes: [byThree], pods: thirds }))).toBe(1);
   });
 });
@@ -327,15 +327,15 @@ describe('GPUs are billed to whom the pod belongs', () => {
   });
 
   test('G34: pods of a tenant cluster add up', () => {
-    const events = hourOf({ nodes: [N1], pods: [asking(1), asking(1), asking(1)] });
+    const events = hourOf({ nodes: [N1], pods: [querying(1), querying(1), querying(1)] });
     expect(gpus(events)).toBe(3);
     expect(gpuEvents(events)[0]?.properties).toMatchObject({ gpu_devices: 3, pods: 3 });
   });
 
   test('G35: two tenant clusters in one namespace pay for their own pods only', () => {
     const pods = [
-      { ...asking(1), labels: labelled('a') },
-      { ...asking(2), labels: labelled('b') },
+      { ...querying(1), labels: labelled('a') },
+      { ...querying(2), labels: labelled('b') },
     ];
     const events = hourOf({ nodes: [N1], pods, clusters: [cluster('a'), cluster('b')] });
     expect(gpus(events, { tenant: 'tenant-tenant-a-a' })).toBe(1);
@@ -343,8 +343,8 @@ describe('GPUs are billed to whom the pod belongs', () => {
   });
 
   const perNamespace = [
-    { ...asking(1), labels: labelled('a', 'ml') },
-    { ...asking(2), labels: labelled('a', 'web') },
+    { ...querying(1), labels: labelled('a', 'ml') },
+    { ...querying(2), labels: labelled('a', 'web') },
   ];
 
   test('G36: by the namespace inside the tenant cluster when asked', () => {
@@ -363,7 +363,7 @@ describe('GPUs are billed to whom the pod belongs', () => {
   test.each(['vcluster', 'tenant-cluster'])(
     'G38: a tenant cannot free its pods with the label app=%s of the control plane',
     (app) => {
-      const pods = [{ ...asking(1), labels: { ...OWN_LABELS, app, release: 'a' } }];
+      const pods = [{ ...querying(1), labels: { ...OWN_LABELS, app, release: 'a' } }];
       expect(gpus(hourOf({ nodes: [N1], pods }))).toBe(1);
     },
   );
@@ -372,7 +372,7 @@ describe('GPUs are billed to whom the pod belongs', () => {
 describe('T14: capacity type', () => {
   test('a spot GPU is billed at its whole quantity; the price is the discount', () => {
     const spot = variant(N1, { labels: { 'karpenter.sh/capacity-type': 'spot' } });
-    const events = hourOf({ nodes: [spot], pods: [asking(8)] });
+    const events = hourOf({ nodes: [spot], pods: [querying(8)] });
     expect(gpus(events, { capacity_type: 'spot' })).toBe(8);
   });
 
@@ -380,7 +380,7 @@ describe('T14: capacity type', () => {
     const world = createWorld();
     world.clusters([cluster('a')]);
     world.node(gpuNode(N1));
-    world.pod(pod({ name: 'p', node: 'n1', ...asking(4) }));
+    world.pod(pod({ name: 'p', node: 'n1', ...querying(4) }));
     const spot = variant(N1, { labels: { 'karpenter.sh/capacity-type': 'spot' } });
     world.node(gpuNode(spot), START + HOUR / 4);
     const { events } = world.close(START, START + HOUR);
@@ -390,6 +390,6 @@ describe('T14: capacity type', () => {
 });
 
 test('a pod whose node was never seen is billed all the same', () => {
-  const pods = [{ ...asking(2), node: 'elsewhere' }];
+  const pods = [{ ...querying(2), node: 'elsewhere' }];
   expect(named(hourOf({ nodes: [N1], pods }))).toEqual([2, 'unknown', 'unknown', 'full']);
 });

@@ -1,4 +1,4 @@
-import { PARTS_PER_GPU } from '../../model/gpu-parts.ts';
+import { UNITS_PER_GPU } from '../../model/gpu-units.ts';
 import { FULL, type GpuDevice, type HeldGpus, UNKNOWN_GPU } from '../timelines/gpu-device.ts';
 import { HAMI_RESOURCE } from '../timelines/hami-node.ts';
 import { migDevice } from '../timelines/node-devices.ts';
@@ -19,7 +19,7 @@ import {
   type MeterSettings,
 } from './meter.ts';
 import { nodesByName } from './node-owners.ts';
-import { onLateNodes, visitPieces } from './pieces.ts';
+import { onLateNodes, visitPieces } from './window-spans.ts';
 
 /**
  * GPU hours of pods on shared nodes, in GPU-equivalents, and downtime while their node is down
@@ -49,7 +49,7 @@ export const meterGpuHours: Meter = function* (input) {
         carried,
         weight,
         mapped,
-        unsure: piece.unsure,
+        uncertain: piece.uncertain,
       } as const;
       for (const stretch of nodeAt(state.node, piece.from, piece.to, asBilled)) {
         for (const held of pluggedGpus(state, stretch.state, rules, gpuQuantity)) {
@@ -67,11 +67,11 @@ export function mayHoldOfNode({ requests, gpuShares }: PodState): boolean {
 }
 
 /** What decides what a pod holds of its node. */
-export type PluggedRules = Pick<MeterSettings, 'gpuResources'> & Pick<MeterInput, 'ownNodes'>;
+export type PluggedRules = Pick<MeterSettings, 'gpuResources'> & Pick<MeterInput, 'privateNodes'>;
 
 /** The rules of a window. */
-export function pluggedRules({ settings, ownNodes }: MeterInput): PluggedRules {
-  return { gpuResources: settings.gpuResources, ownNodes };
+export function pluggedRules({ settings, privateNodes }: MeterInput): PluggedRules {
+  return { gpuResources: settings.gpuResources, privateNodes };
 }
 
 /**
@@ -92,12 +92,12 @@ export function pluggedGpus(
     if (hami !== undefined && resource === HAMI_RESOURCE) continue;
     const device = deviceOf(resource, node, rules.gpuResources);
     if (device === undefined) continue;
-    const gpus = { device, devices, parts: BigInt(devices) * device.parts };
-    const asDevices = BigInt(devices) * PARTS_PER_GPU;
+    const gpus = { device, devices, units: BigInt(devices) * device.units };
+    const asDevices = BigInt(devices) * UNITS_PER_GPU;
     held.push(quantity === 'devices' ? { ...gpus, asDevices } : gpus);
   }
   // On nodes of its own the pod that holds the GPU is the tenant's as well, and covers the parts.
-  if (held.length > 0 || rules.ownNodes === true || pod.gpuShares === undefined) return held;
+  if (held.length > 0 || rules.privateNodes === true || pod.gpuShares === undefined) return held;
   const part = fractionGpus(pod.gpuShares, node, quantity);
   return part === undefined ? held : [part];
 }
@@ -112,7 +112,7 @@ function deviceOf(
   if (named !== undefined) return named;
   const mig = migDevice(node?.gpuType ?? UNKNOWN_GPU, resource);
   if (mig !== undefined || node !== undefined || !gpuResources.includes(resource)) return mig;
-  return { type: UNKNOWN_GPU, profile: FULL, parts: PARTS_PER_GPU };
+  return { type: UNKNOWN_GPU, profile: FULL, units: UNITS_PER_GPU };
 }
 
 /**
@@ -136,7 +136,7 @@ export const meterClaimedGpus: Meter = function* (input) {
   yield* visitPieces(
     input,
     claimUses(observation),
-    ({ state, cluster, timeline, from, to, asBilled, carried, weight, mapped, unsure }) => {
+    ({ state, cluster, timeline, from, to, asBilled, carried, weight, mapped, uncertain }) => {
       const { podLifetime, gpuQuantity } = cluster.metering;
       if (state.phase === 'held' && podLifetime === 'running') return;
       if (isExcludedNamespace(input, cluster, timeline.namespace)) return;
@@ -152,7 +152,7 @@ export const meterClaimedGpus: Meter = function* (input) {
         carried,
         weight,
         mapped,
-        unsure,
+        uncertain,
       } as const;
       for (const stretch of nodeAt(nodeName, from, to, asBilled)) {
         const published = (device: AllocatedDevice) => catalogue.find(device, stretch.from);

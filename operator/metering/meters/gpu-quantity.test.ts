@@ -33,17 +33,17 @@ describe('gpuQuantity: what an hour of a mode comes to, in equivalents and in de
       pods: [{ name: 'p', node: node.name ?? 'n1', containers: [{ [resource]: count }] }],
       nodeSettings: { gpuResources: [GPU, 'amd.com/gpu', 'amd.com/cpx_nps4'] },
     };
-    const [whole, devices] = [closed(given), closed({ ...given, clusters: byDevices })];
-    expect(total(whole.events, METRICS.gpu)).toBeCloseTo(equivalents, 8);
+    const [complete, devices] = [closed(given), closed({ ...given, clusters: byDevices })];
+    expect(total(complete.events, METRICS.gpu)).toBeCloseTo(equivalents, 8);
     expect(only(devices.events, 'gpu')).toMatchObject({ quantity: String(count) });
     // The name, the properties and the balance know nothing of it.
     const { quantity, ...rest } = only(devices.events, 'gpu');
-    expect({ ...rest, quantity: only(whole.events, 'gpu').quantity }).toEqual(
-      only(whole.events, 'gpu'),
+    expect({ ...rest, quantity: only(complete.events, 'gpu').quantity }).toEqual(
+      only(complete.events, 'gpu'),
     );
     expect(quantity).toBe(String(count));
-    expect(devices.findings.gpuBalances).toEqual(whole.findings.gpuBalances);
-    for (const row of devices.findings.gpuBalances) expect(row.unaccounted).toBe(0n);
+    expect(devices.diagnostics.gpuBalances).toEqual(complete.diagnostics.gpuBalances);
+    for (const row of devices.diagnostics.gpuBalances) expect(row.unaccounted).toBe(0n);
   });
 });
 
@@ -70,8 +70,8 @@ describe('resource claims with gpuQuantity devices', () => {
     const pods = claims.map(({ name = 'c' }) => ({ name }));
     const world = draWorld({ slices: [slice({ devices })], claims, pods });
     world.clusters(byDevices);
-    const { events, findings, explanations } = world.close(START, START + HOUR);
-    for (const row of findings.gpuBalances) expect(row.unaccounted).toBe(0n);
+    const { events, diagnostics, explanations } = world.close(START, START + HOUR);
+    for (const row of diagnostics.gpuBalances) expect(row.unaccounted).toBe(0n);
     return { hours: total(events, METRICS.gpu), explanations };
   };
   const mig = migDevice(0, '1g.10gb');
@@ -103,9 +103,9 @@ test('a change within the hour: each part counts as was said then', () => {
   world.node(gpuNode(N2));
   world.pod(pod({ name: 'p', node: N2.name ?? 'n1', containers: [{ [GPU]: 1 }] }));
   world.clusters(byDevices, START + HOUR / 2);
-  const { events, findings, explanations } = world.close(START, START + HOUR);
+  const { events, diagnostics, explanations } = world.close(START, START + HOUR);
   expect(total(events, METRICS.gpu)).toBe(0.25 / 2 + 1 / 2);
-  for (const row of findings.gpuBalances) expect(row.unaccounted).toBe(0n);
+  for (const row of diagnostics.gpuBalances) expect(row.unaccounted).toBe(0n);
   const subjects = explanations.flatMap((one) => one.subjects.flatMap(({ gpus }) => gpus ?? []));
   expect(subjects.map(({ countedAs, counted, gpus }) => [countedAs, counted, gpus])).toEqual([
     ['equivalents', undefined, 0.25],
@@ -123,11 +123,11 @@ test('a late end is given back as it was charged, not as is counted today', () =
   world.clusters(byDevices, START + HOUR);
   const finishedAt = START + HOUR - 36_000;
   world.pod(pod({ ...fixture, phase: 'Succeeded', finishedAt }), START + HOUR + 1000);
-  const { events, findings } = world.close(START + HOUR, START + 2 * HOUR);
+  const { events, diagnostics } = world.close(START + HOUR, START + 2 * HOUR);
   // q is a device for an hour; of p a hundredth of an hour goes back, at a quarter.
   const [event] = events.filter(({ metric }) => metric === METRICS.gpu);
   expect(event).toMatchObject({ quantity: '0.9975', properties: { carried_seconds: -36 } });
-  for (const row of findings.gpuBalances) expect(row.unaccounted).toBe(0n);
+  for (const row of diagnostics.gpuBalances) expect(row.unaccounted).toBe(0n);
 });
 
 test('downtime of pods follows, and whole nodes count their physical GPUs', () => {
@@ -138,9 +138,9 @@ test('downtime of pods follows, and whole nodes count their physical GPUs', () =
   ];
   const down = closed({ nodes: [variant(N4, { taints })], pods, clusters: byDevices });
   expect(total(down.events, METRICS.down)).toBe(2);
-  for (const row of down.findings.gpuBalances) expect(row.unaccounted).toBe(0n);
-  const whole = closed({ nodes: [own(N4)], clusters: byDevices });
-  expect(whole.events).toEqual(closed({ nodes: [own(N4)] }).events);
+  for (const row of down.diagnostics.gpuBalances) expect(row.unaccounted).toBe(0n);
+  const complete = closed({ nodes: [own(N4)], clusters: byDevices });
+  expect(complete.events).toEqual(closed({ nodes: [own(N4)] }).events);
 });
 
 test('the accountant reckons as the meter does', () => {

@@ -1,5 +1,5 @@
 import type { TenantCluster } from '../../discovery/tenant-cluster.ts';
-import type { GpuShare } from './findings.ts';
+import type { GpuShare } from './meter-reports.ts';
 
 /** GPUs of one model on one node at one moment, in parts, and who holds them. */
 export interface SharedMoment {
@@ -12,7 +12,7 @@ export interface SharedMoment {
   readonly owner: TenantCluster | undefined;
   readonly isDown: boolean;
   readonly holds: readonly {
-    readonly parts: bigint;
+    readonly units: bigint;
     readonly cluster: TenantCluster | undefined;
   }[];
 }
@@ -36,7 +36,7 @@ export function addShares(shares: Map<string, GpuShare>, moment: SharedMoment, m
   if (owner !== undefined) {
     const healthy = installed - downtime;
     const own = holds.reduce(
-      (sum, { parts, cluster }) => (cluster?.id === owner.id ? sum + parts : sum),
+      (sum, { units, cluster }) => (cluster?.id === owner.id ? sum + units : sum),
       0n,
     );
     add(owner.tenant, [installed, healthy, installed, own < healthy ? own : healthy]);
@@ -46,8 +46,8 @@ export function addShares(shares: Map<string, GpuShare>, moment: SharedMoment, m
     add(undefined, [installed]);
     return;
   }
-  for (const { parts, cluster } of holds) {
-    if (cluster !== undefined) add(cluster.tenant, [parts, parts, parts, parts]);
+  for (const { units, cluster } of holds) {
+    if (cluster !== undefined) add(cluster.tenant, [units, units, units, units]);
   }
   add(undefined, [idle + downtime + system, idle + system, 0n, system]);
 }

@@ -1,7 +1,7 @@
 import * as fc from 'fast-check';
 import { expect, test } from 'vitest';
 import type { RawObject } from '../../kubernetes/source.ts';
-import { PARTS_PER_GPU } from '../../model/gpu-parts.ts';
+import { UNITS_PER_GPU } from '../../model/gpu-units.ts';
 import { resourceClaim, result, slice, wholeGpu } from './testing/claims.ts';
 import { gpuNode, N4, variant } from './testing/gpu-nodes.ts';
 import { EIGHT, HAMI, hamiGiven, hamiNode, MIB } from './testing/hami.ts';
@@ -227,15 +227,15 @@ function truthOf(scene: Scenario): bigint | undefined {
       down === undefined ? 0 : Math.max(0, Math.min(until, down.end) - Math.max(start, down.start));
     return Math.max(0, until - start) - lost;
   };
-  const sum = (uses: readonly Use[], parts: (use: Use) => bigint): bigint =>
-    uses.reduce((total, one) => total + parts(one) * BigInt(up(one.life)), 0n);
-  const sixteenths = ({ part }: Use): bigint => (PARTS_PER_GPU * BigInt(part)) / 16n;
+  const sum = (uses: readonly Use[], units: (use: Use) => bigint): bigint =>
+    uses.reduce((total, one) => total + units(one) * BigInt(up(one.life)), 0n);
+  const sixteenths = ({ part }: Use): bigint => (UNITS_PER_GPU * BigInt(part)) / 16n;
   return (
     sum(scene.fractions, sixteenths) +
     sum(scene.hamis, sixteenths) +
     sum(scene.claims, sixteenths) +
-    sum(scene.wholes, () => PARTS_PER_GPU) +
-    sum(scene.migs, ({ part }) => (PARTS_PER_GPU / 7n) * BigInt(part))
+    sum(scene.wholes, () => UNITS_PER_GPU) +
+    sum(scene.migs, ({ part }) => (UNITS_PER_GPU / 7n) * BigInt(part))
   );
 }
 
@@ -250,17 +250,20 @@ test('however GPUs are shared on a node, all of their time is billed, idle, down
       for (let index = 0; index < WINDOWS; index += 1) {
         const end = START + (index + 1) * WINDOW;
         while (happenings[0] !== undefined && at(happenings[0].second) <= end) {
-          const { second, tell } = happenings.shift() ?? { second: 0, tell: () => undefined };
-          tell(world, Math.max(at(second), START - 1000));
+          const { second, tell: report } = happenings.shift() ?? {
+            second: 0,
+            tell: () => undefined,
+          };
+          report(world, Math.max(at(second), START - 1000));
         }
-        const { findings, amounts } = world.close(end - WINDOW, end);
+        const { diagnostics, amounts } = world.close(end - WINDOW, end);
         billed += amounts.get('tenant_gpu_hours') ?? 0n;
-        expect(findings.gpuBalances.map(({ node }) => node).toSorted()).toEqual([
+        expect(diagnostics.gpuBalances.map(({ node }) => node).toSorted()).toEqual([
           'hami',
           'kai',
           'mig',
         ]);
-        for (const row of findings.gpuBalances) {
+        for (const row of diagnostics.gpuBalances) {
           const { installed, idle, downtime, system, unaccounted } = row;
           expect(unaccounted, row.node).toBe(0n);
           expect(row.billed + idle + downtime + system, row.node).toBe(installed);
@@ -268,7 +271,7 @@ test('however GPUs are shared on a node, all of their time is billed, idle, down
             expect(part).toBeGreaterThanOrEqual(0n);
           }
           // Nothing shared makes more GPUs than there are.
-          const eight = 8n * PARTS_PER_GPU * BigInt(WINDOW);
+          const eight = 8n * UNITS_PER_GPU * BigInt(WINDOW);
           expect(installed === eight || truthOf(scene) === undefined, row.node).toBe(true);
         }
       }

@@ -1,5 +1,5 @@
 import { larger } from '../../model/decimal.ts';
-import { PARTS_PER_GPU } from '../../model/gpu-parts.ts';
+import { UNITS_PER_GPU } from '../../model/gpu-units.ts';
 import type { NodeGpus } from '../timelines/gpu-device.ts';
 import type { NodeState } from '../timelines/node-state.ts';
 import { createDeviceCatalogue, type PublishedGpu } from './device-catalogue.ts';
@@ -11,12 +11,12 @@ import type { MeterInput } from './meter.ts';
  * stretches without holes. The node's state names the models. What claims hold of it is charged by {@link meterClaimedGpus}:
  * claims have times of their own and may be shared by pods, so they are no part of what a pod holds by its requests.
  */
-export function draGpusOf({ observation, settings, findings }: MeterInput) {
+export function draGpusOf({ observation, settings, diagnostics }: MeterInput) {
   const catalogue = createDeviceCatalogue(observation.resourceSlices);
   return (nodeName: string, node: NodeState | undefined, from: number, to: number) => {
     const stretches = catalogue.on(nodeName, settings.draGpuDrivers, from, to);
     const omitted = catalogue.omitted.get(nodeName);
-    if (omitted !== undefined) findings.omittedSlices.set(nodeName, omitted);
+    if (omitted !== undefined) diagnostics.omittedSlices.set(nodeName, omitted);
     return stretches.map((stretch) => ({
       from: stretch.from,
       to: stretch.to,
@@ -34,8 +34,8 @@ function byModel(gpus: readonly PublishedGpu[], node: NodeState | undefined): re
   return [...models].map(([type, own]) => ({
     type,
     devices: own.length,
-    installed: BigInt(own.length) * PARTS_PER_GPU,
-    missing: BigInt(own.filter(({ device }) => device.lost).length) * PARTS_PER_GPU,
+    installed: BigInt(own.length) * UNITS_PER_GPU,
+    missing: BigInt(own.filter(({ device }) => device.lost).length) * UNITS_PER_GPU,
   }));
 }
 

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { PARTS_PER_GPU } from '../../model/gpu-parts.ts';
+import { UNITS_PER_GPU } from '../../model/gpu-units.ts';
 import type { RawObject } from '../../kubernetes/source.ts';
 import { projectNode } from '../timelines/node.ts';
 import { projectPod } from '../timelines/pod.ts';
@@ -24,9 +24,9 @@ function worldOf({ node = hamiNode(), given, containers, init }: Scene): World {
   const world = createWorld();
   world.clusters([cluster('a')]);
   world.node(node);
-  const asked = containers ?? [{ [GIVEN]: 1, 'nvidia.com/gpumem': QUARTER }];
+  const requested = containers ?? [{ [GIVEN]: 1, 'nvidia.com/gpumem': QUARTER }];
   const more = init === undefined ? {} : { initContainers: init };
-  world.pod(hamiGiven(given, { containers: asked, ...more }));
+  world.pod(hamiGiven(given, { containers: requested, ...more }));
   return world;
 }
 
@@ -36,7 +36,7 @@ const share = (uuid: string, memory: number, cores: number) => `${uuid},NVIDIA,$
 describe('GPUs that HAMi shares', () => {
   test('G41: a quarter of a GPU’s memory is a quarter of a GPU', () => {
     const containers = [{ [GIVEN]: 1, 'nvidia.com/gpumem': QUARTER, 'nvidia.com/gpucores': 30 }];
-    const { events, findings, explanations } = hourOf({
+    const { events, diagnostics, explanations } = hourOf({
       given: `${share('GPU-3', QUARTER, 30)};`,
       containers,
     });
@@ -44,15 +44,15 @@ describe('GPUs that HAMi shares', () => {
     expect(attributesOf(events)).toEqual(shared);
     const event = events.find(({ metric }) => metric === GPU);
     expect(event?.properties).toMatchObject({ gpu_devices: 1, gpu_cores_pct: 30, pods: 1 });
-    const [told] = explanations.flatMap(({ subjects }) =>
+    const [reported] = explanations.flatMap(({ subjects }) =>
       subjects.flatMap(({ gpus }) => gpus ?? []),
     );
-    expect(told?.sharedBy).toContain(
+    expect(reported?.sharedBy).toContain(
       `${QUARTER} of ${MIB} MiB and 30 of 100 % of the cores of GPU-3`,
     );
-    const [balance] = findings.gpuBalances;
+    const [balance] = diagnostics.gpuBalances;
     const hours = (amount = 0n): number =>
-      Number((amount * 100n) / PARTS_PER_GPU / BigInt(HOUR)) / 100;
+      Number((amount * 100n) / UNITS_PER_GPU / BigInt(HOUR)) / 100;
     expect([hours(balance?.installed), hours(balance?.billed), hours(balance?.idle)]).toEqual([
       8, 0.25, 7.75,
     ]);
@@ -169,9 +169,9 @@ describe('GPUs that HAMi shares', () => {
     ['G49: a MIG instance of it', { given: `${share('GPU-0[0-1]', QUARTER, 0)};` }, 0.25],
   ];
   test.each(table)('%s', (_name, scene, want) => {
-    const { events, findings } = hourOf(scene);
+    const { events, diagnostics } = hourOf(scene);
     expect(total(events, GPU, { gpu_profile: 'hami' })).toBe(want);
-    for (const { unaccounted } of findings.gpuBalances) expect(unaccounted).toBe(0n);
+    for (const { unaccounted } of diagnostics.gpuBalances) expect(unaccounted).toBe(0n);
   });
 
   test('G50: what is installed are the physical GPUs, and what is unhealthy is missing', () => {
@@ -240,8 +240,8 @@ describe('GPUs that HAMi shares', () => {
     if (stored === undefined || node?.hami === undefined) throw new Error('no pod or node');
     const { gpuShares: _unknown, ...earlier } = stored;
     const held = hamiGpus(earlier, node.hami, 'equivalents');
-    const parts = held.reduce((sum, one) => sum + one.parts, 0n);
-    expect(Number(parts) / Number(PARTS_PER_GPU)).toBe(want);
+    const units = held.reduce((sum, one) => sum + one.units, 0n);
+    expect(Number(units) / Number(UNITS_PER_GPU)).toBe(want);
   });
 
   test('of many devices the explanation names the first, and how many more there are', () => {

@@ -1,12 +1,12 @@
 import { larger } from '../../model/decimal.ts';
-import { PARTS_PER_GPU } from '../../model/gpu-parts.ts';
+import { UNITS_PER_GPU } from '../../model/gpu-units.ts';
 import { type HeldGpus, UNKNOWN_GPU } from '../timelines/gpu-device.ts';
 import { HAMI_RESOURCE, type HamiDevice } from '../timelines/hami-node.ts';
 import {
   HAMI_CORES,
   HAMI_MEMORY,
   HAMI_PERCENT,
-  type HamiAsk,
+  type HamiQuery,
   type HamiShare,
 } from '../timelines/hami-pod.ts';
 import type { PodState } from '../timelines/pod.ts';
@@ -26,26 +26,26 @@ export function hamiGpus(
   quantity: GpuQuantity,
 ): readonly HeldGpus[] {
   const count = requests.extended.get(HAMI_RESOURCE) ?? 0;
-  const { given = [], asked = [askedInAll(requests.extended)] } = gpuShares?.hami ?? {};
+  const { given = [], requested = [requestedInAll(requests.extended)] } = gpuShares?.hami ?? {};
   const byUuid = new Map(devices.map((device) => [device.uuid, device]));
-  const namesMemory = asked.some(({ memory, percent }) => (memory ?? percent) !== undefined);
+  const namesMemory = requested.some(({ memory, percent }) => (memory ?? percent) !== undefined);
   const shares = sharesOf(given, byUuid, namesMemory);
   const likely = shares.length > 0 ? shares.map(({ device }) => device) : devices;
-  const floor = askedParts(asked, leastMemory(likely));
-  const parts = shares.reduce((sum, share) => sum + share.parts, 0n);
+  const floor = requestedParts(requested, leastMemory(likely));
+  const units = shares.reduce((sum, share) => sum + share.units, 0n);
   const held = Math.max(count, shares.length);
   if (held === 0) return [];
   const type = likely[0]?.type ?? UNKNOWN_GPU;
-  const device = { type, profile: PROFILE, parts: PARTS_PER_GPU };
+  const device = { type, profile: PROFILE, units: UNITS_PER_GPU };
   return [
     {
       device,
       devices: held,
-      parts: larger(parts, floor),
-      coresPct: shares.length > 0 ? coresGiven(shares) : coresAsked(asked),
-      ...(quantity === 'devices' && { asDevices: BigInt(held) * PARTS_PER_GPU }),
+      units: larger(units, floor),
+      coresPct: shares.length > 0 ? coresGiven(shares) : coresRequested(requested),
+      ...(quantity === 'devices' && { asDevices: BigInt(held) * UNITS_PER_GPU }),
       sharedBy:
-        parts >= floor && shares.length > 0 ? asGiven(shares) : 'what its resources ask for',
+        units >= floor && shares.length > 0 ? asGiven(shares) : 'what its resources ask for',
     },
   ];
 }
@@ -54,7 +54,7 @@ export function hamiGpus(
  * What a pod asks for that says no more of it, as one that an earlier release wrote into the journal:
  * of one device so much as all of its resources say, of several the whole devices.
  */
-function askedInAll(extended: ReadonlyMap<string, number>): HamiAsk {
+function requestedInAll(extended: ReadonlyMap<string, number>): HamiQuery {
   const count = extended.get(HAMI_RESOURCE) ?? 0;
   if (count !== 1) return { count };
   return {
@@ -68,7 +68,7 @@ function askedInAll(extended: ReadonlyMap<string, number>): HamiAsk {
 /** What a pod holds of one device. */
 interface DeviceShare {
   readonly device: HamiDevice;
-  readonly parts: bigint;
+  readonly units: bigint;
   readonly memory: number;
   /** Percent; without a limit all of the device's. */
   readonly cores: number;
@@ -85,7 +85,7 @@ function sharesOf(
     if (device === undefined) return [];
     const of = (share: HamiShare): DeviceShare => ({
       device,
-      parts: partsOf(share, device, namesMemory),
+      units: partsOf(share, device, namesMemory),
       memory: share.memory,
       cores: share.cores === 0 ? device.cores : share.cores,
     });
@@ -103,21 +103,21 @@ function sharesOf(
 }
 
 function nothing(device: HamiDevice): DeviceShare {
-  return { device, parts: 0n, memory: 0, cores: 0 };
+  return { device, units: 0n, memory: 0, cores: 0 };
 }
 
 function added(a: DeviceShare, b: DeviceShare): DeviceShare {
-  const parts = a.parts + b.parts;
+  const units = a.units + b.units;
   return {
     device: a.device,
-    parts: parts < PARTS_PER_GPU ? parts : PARTS_PER_GPU,
+    units: units < UNITS_PER_GPU ? units : UNITS_PER_GPU,
     memory: a.memory + b.memory,
     cores: Math.min(a.device.cores, a.cores + b.cores),
   };
 }
 
 function greater(a: DeviceShare, b: DeviceShare): DeviceShare {
-  return b.parts > a.parts ? b : a;
+  return b.units > a.units ? b : a;
 }
 
 /**
@@ -129,30 +129,33 @@ function partsOf(
   device: HamiDevice,
   namesMemory: boolean,
 ): bigint {
-  if (cores > 0 && cores >= device.cores) return PARTS_PER_GPU;
+  if (cores > 0 && cores >= device.cores) return UNITS_PER_GPU;
   if (memory > 0 && memory < device.memory) return ratio(memory, device.memory);
-  if (memory > 0 && namesMemory) return PARTS_PER_GPU;
-  return cores > 0 ? ratio(cores, device.cores) : PARTS_PER_GPU;
+  if (memory > 0 && namesMemory) return UNITS_PER_GPU;
+  return cores > 0 ? ratio(cores, device.cores) : UNITS_PER_GPU;
 }
 
 function ratio(used: number, all: number): bigint {
-  return (PARTS_PER_GPU * BigInt(used)) / BigInt(all);
+  return (UNITS_PER_GPU * BigInt(used)) / BigInt(all);
 }
 
 /** What containers ask for together, or one before them if that is more, of devices such as this. */
-function askedParts(asked: readonly HamiAsk[], device: HamiDevice): bigint {
+function requestedParts(requested: readonly HamiQuery[], device: HamiDevice): bigint {
   let together = 0n;
   let before = 0n;
-  for (const ask of asked) {
-    const parts = BigInt(ask.count) * askedOf(ask, device);
-    if (ask.init === true) before = larger(before, parts);
-    else together += parts;
+  for (const query of requested) {
+    const units = BigInt(query.count) * requestedOf(query, device);
+    if (query.init === true) before = larger(before, units);
+    else together += units;
   }
   return larger(together, before);
 }
 
 /** MiB go before percent, as in HAMi. */
-function askedOf({ memory = 0, percent = 0, cores = 0 }: HamiAsk, device: HamiDevice): bigint {
+function requestedOf(
+  { memory = 0, percent = 0, cores = 0 }: HamiQuery,
+  device: HamiDevice,
+): bigint {
   const mib = memory > 0 ? memory : Math.floor((device.memory * Math.min(percent, 100)) / 100);
   return partsOf({ memory: mib, cores }, device, memory > 0 || percent > 0);
 }
@@ -166,8 +169,8 @@ function coresGiven(shares: readonly DeviceShare[]): number {
   return shares.reduce((sum, { cores }) => sum + cores, 0);
 }
 
-function coresAsked(asked: readonly HamiAsk[]): number {
-  return asked.reduce((sum, { count, cores = 100 }) => sum + count * cores, 0);
+function coresRequested(requested: readonly HamiQuery[]): number {
+  return requested.reduce((sum, { count, cores = 100 }) => sum + count * cores, 0);
 }
 
 const MOST_NAMED = 4;

@@ -1,6 +1,6 @@
 import type { TenantCluster } from '../../discovery/tenant-cluster.ts';
-import type { WorkloadState } from '../timelines/held-objects.ts';
-import { type Span, type Timeline, unsureOf } from '../timelines/timeline.ts';
+import type { WorkloadState } from '../timelines/retained-objects.ts';
+import { type Span, type Timeline, uncertainOf } from '../timelines/timeline.ts';
 import { overlapMs } from '../../model/window.ts';
 import { chargeIdentity } from './charge-identity.ts';
 import type { Meter, MeterInput } from './meter.ts';
@@ -76,8 +76,8 @@ function charge(
       to: Math.min(to, end) - input.window.start,
       carried: pass.carried,
     } as const;
-    const unsure = unsureOf(time, Math.max(from, start), Math.min(to, end));
-    addTo(input.tally.charge(identity), { ...pass, ms, unsure }, ONE, evidence);
+    const uncertain = uncertainOf(time, Math.max(from, start), Math.min(to, end));
+    addTo(input.tally.charge(identity), { ...pass, ms, uncertain }, ONE, evidence);
   }
 }
 
@@ -107,10 +107,10 @@ function withoutOverlaps(times: readonly ReadyTime[]): readonly ReadyTime[] {
     .flatMap((time) => {
       const from = Math.max(time.from, reached);
       reached = Math.max(reached, time.to);
-      const { workload, state, to, unsureTo } = time;
+      const { workload, state, to, unsureTo: uncertainTo } = time;
       if (from >= to) return [];
       // Where another was ready before, nothing began.
-      if (from > time.from) return [{ workload, state, from, to, unsureTo }];
+      if (from > time.from) return [{ workload, state, from, to, unsureTo: uncertainTo }];
       return [time];
     });
 }

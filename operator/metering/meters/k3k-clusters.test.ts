@@ -45,11 +45,11 @@ test('pods of several Clusters in one namespace are billed to each, and what is 
   run(world, 'agent', { cluster: 'b', type: 'agent', mode: 'virtual' }, 4);
   run(world, 'server', { cluster: 'a', role: 'server' }, 8);
   run(world, 'other', {}, 16);
-  const { events, findings } = world.close(START, START + HOUR);
+  const { events, diagnostics } = world.close(START, START + HOUR);
   expect(cpu(events, { tenant_cluster: 'k3k-k3k-n-a' })).toBe(1);
   expect(cpu(events, { tenant_cluster: 'k3k-k3k-n-b' })).toBe(6);
   expect(cpu(events)).toBe(7);
-  expect([...findings.unattributed].map(([key, { reason }]) => [key, reason])).toEqual([
+  expect([...diagnostics.unattributed].map(([key, { reason }]) => [key, reason])).toEqual([
     ['k3k-n/other', 'no label that tells whose it is, in a namespace of tenant clusters'],
   ]);
 });
@@ -107,9 +107,9 @@ test('the explanation says that labels of its controllers name the Cluster', () 
 test('a pod of a Cluster that is not there is listed', () => {
   const world = worldOf(found(['a']));
   run(world, 'p', SYNCED('gone'), 1);
-  const { events, findings } = world.close(START, START + HOUR);
+  const { events, diagnostics } = world.close(START, START + HOUR);
   expect(cpu(events)).toBe(0);
-  expect([...findings.unattributed.keys()]).toEqual(['k3k-n/p']);
+  expect([...diagnostics.unattributed.keys()]).toEqual(['k3k-n/p']);
 });
 
 test('a Cluster that is found late in a namespace of a tenant is not billed for what the tenant was billed for', () => {

@@ -15,9 +15,9 @@ test('8,000 resource slices of one node that come one after the other hold up no
     world.slice(slice({ ...fixture, devices, sliceCount: SLICES }), at);
   }
   const begun = performance.now();
-  const { findings } = world.close(START, START + HOUR);
+  const { diagnostics } = world.close(START, START + HOUR);
   const ms = performance.now() - begun;
-  expect(findings.omittedSlices.get('n1')).toBe(SLICES - 256);
+  expect(diagnostics.omittedSlices.get('n1')).toBe(SLICES - 256);
   expect(ms).toBeLessThan(5_000);
 });
 
@@ -32,7 +32,7 @@ test('slices full of devices that come one after the other are left out sooner',
     const fixture = { name: `s${index}`, pool: 'p', node: 'n1', generation: 1 };
     world.slice(slice({ ...fixture, devices, sliceCount: full }), START + index * 400);
   }
-  const { findings } = world.close(START, START + HOUR);
+  const { diagnostics } = world.close(START, START + HOUR);
   // 88 of them are looked at: 88 times 128 devices for each of 176 changes are just below two million.
-  expect(findings.omittedSlices.get('n1')).toBe(full - 88);
+  expect(diagnostics.omittedSlices.get('n1')).toBe(full - 88);
 });

@@ -2,7 +2,7 @@ import type { TenantCluster } from '../../discovery/tenant-cluster.ts';
 import type { NodeState } from '../timelines/node-state.ts';
 import type { ObservationReader } from '../timelines/observation.ts';
 import type { Window } from '../../model/window.ts';
-import type { Findings } from './findings.ts';
+import type { Diagnostics } from './meter-reports.ts';
 import type { Charge, ChargeIdentity, Tally } from './tally.ts';
 
 /** What every rule family is given. All times are milliseconds since the epoch. */
@@ -14,14 +14,14 @@ export interface MeterInput {
    * `private_node`, and what is not on them is billed on this cluster or not at all
    * (docs/explanation/nodes.md#private-nodes).
    */
-  readonly ownNodes?: true;
+  readonly privateNodes?: true;
   /** Late facts are settled back to here: the start of the first window that was ever metered. */
   readonly meteredFrom: number;
   /** The tenant clusters that closed windows knew of: those learnt up to this number. */
   readonly learntUntil: number;
   readonly settings: MeterSettings;
   readonly tally: Tally;
-  readonly findings: Findings;
+  readonly diagnostics: Diagnostics;
   /** Called in loops whose length others choose; throws when the work is more than may be. */
   readonly checkpoint?: () => void;
 }
@@ -40,7 +40,7 @@ export interface MeterSettings {
   /** VCLUSTER_NODE_LABEL, `key=%s`. */
   readonly dedicatedNodeLabel?: string;
   /** How long a usage sample holds at most. */
-  readonly sampleHoldMs: number;
+  readonly sampleValidMs: number;
   /** Drivers whose devices are GPUs (DRA_GPU_DRIVERS). */
   readonly draGpuDrivers: readonly string[];
 }
@@ -51,36 +51,36 @@ export interface MeterSettings {
  */
 export type Meter = (input: MeterInput) => Generator<void, void>;
 
-type Place = Pick<MeterInput, 'ownNodes'>;
+type Place = Pick<MeterInput, 'privateNodes'>;
 
 /**
  * Whether what runs on a node in this state is billed here. Pods that a tenant cluster's own API
  * shows on a node that is not its own run on this cluster, which bills them.
  */
-export function isBilledHere({ ownNodes }: Place, node: NodeState | undefined): boolean {
-  return ownNodes !== true || (node !== undefined && node.foreign !== true);
+export function isBilledHere({ privateNodes }: Place, node: NodeState | undefined): boolean {
+  return privateNodes !== true || (node !== undefined && node.foreign !== true);
 }
 
 /** TENANT_EXCLUDE_NAMESPACES: pods on own nodes that cost nothing in mode `usage`. */
 export function isExcludedNamespace(
-  { ownNodes }: Place,
+  { privateNodes }: Place,
   cluster: TenantCluster,
   namespace: string,
 ): boolean {
-  return ownNodes === true && cluster.metering.excludeNamespaces.includes(namespace);
+  return privateNodes === true && cluster.metering.excludeNamespaces.includes(namespace);
 }
 
 /** The `billing_mode` of pods. */
-export function podBillingMode({ ownNodes }: Place): 'shared' | 'private_node' {
-  return ownNodes === true ? 'private_node' : 'shared';
+export function podBillingMode({ privateNodes }: Place): 'shared' | 'private_node' {
+  return privateNodes === true ? 'private_node' : 'shared';
 }
 
 /**
  * What tells events of volumes and load balancers inside a tenant cluster from those of the ones that
  * it has on this cluster: the two are closed at different times and must not have one id.
  */
-export function ownDimensions({ ownNodes }: Place): Readonly<Record<string, string>> {
-  return ownNodes === true ? { billing_mode: 'private_node' } : {};
+export function ownDimensions({ privateNodes }: Place): Readonly<Record<string, string>> {
+  return privateNodes === true ? { billing_mode: 'private_node' } : {};
 }
 
 /**
@@ -89,11 +89,11 @@ export function ownDimensions({ ownNodes }: Place): Readonly<Record<string, stri
  * is charged.
  */
 export function chargeOf(
-  { tally, ownNodes }: Pick<MeterInput, 'tally' | 'ownNodes'>,
+  { tally, privateNodes }: Pick<MeterInput, 'tally' | 'privateNodes'>,
   identity: ChargeIdentity,
   node?: NodeState,
 ): Charge {
   const charge = tally.charge(identity);
-  if (ownNodes === true && node?.provenBy === undefined) charge.properties['unverified'] = true;
+  if (privateNodes === true && node?.provenBy === undefined) charge.properties['unverified'] = true;
   return charge;
 }

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { atOnce } from '../../model/at-once.ts';
 import type { Observation } from '../timelines/observation.ts';
-import { createFindings } from './findings.ts';
+import { createDiagnostics } from './meter-reports.ts';
 import { METERED_OBJECTS, type MeteredObject, type MeterPlace, metersAt } from './meters.ts';
 import { createTally } from './tally.ts';
 import { gpuNode, N1 } from './testing/gpu-nodes.ts';
@@ -44,18 +44,18 @@ test.each(
     measure({
       window: { start: START, end: START + HOUR },
       observation,
-      ...(place === 'host' ? {} : { ownNodes: true }),
+      ...(place === 'host' ? {} : { privateNodes: true }),
       meteredFrom: START - HOUR,
       learntUntil: 0,
       settings: {
         region: 'default',
         regionFromNode: false,
-        sampleHoldMs: HOUR,
+        sampleValidMs: HOUR,
         gpuResources: NODE_SETTINGS.gpuResources,
         draGpuDrivers: ['gpu.nvidia.com'],
       },
       tally: createTally(),
-      findings: createFindings(),
+      diagnostics: createDiagnostics(),
     }),
   );
   expect([...objects].toSorted()).toStrictEqual([...read].toSorted());

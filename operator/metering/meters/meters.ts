@@ -1,13 +1,13 @@
 import { COLLECTOR_METRICS, type CollectorMetric } from '../../model/catalog.ts';
-import { PARTS_PER_GPU } from '../../model/gpu-parts.ts';
+import { UNITS_PER_GPU } from '../../model/gpu-units.ts';
 import { meterCpuAndMemory } from './cpu-memory.ts';
 import { balanceGpus } from './gpu-balance.ts';
 import { meterClaimedGpus, meterGpuHours } from './gpu-hours.ts';
-import { meterLoadBalancers, meterStorage } from './held-resources.ts';
+import { meterLoadBalancers, meterStorage } from './allocated-resources.ts';
 import { meterInstanceHours } from './instance-hours.ts';
 import type { Meter } from './meter.ts';
-import { noteOwnNodeWord } from './own-node-word.ts';
-import { meterWholeNodes } from './whole-nodes.ts';
+import { notePrivateNodeWord } from './private-node-report.ts';
+import { meterCompleteNodes } from './dedicated-node-hours.ts';
 
 /** The kinds of objects that meters read. Observations and watches have a field of each name. */
 export const METERED_OBJECTS = [
@@ -54,7 +54,7 @@ const DIVISORS = {
   units: MS_PER_HOUR,
   bytes: MS_PER_HOUR * 2n ** 30n,
   /** Nano-parts of a GPU, so that every share adds up exactly. */
-  'gpu-parts': MS_PER_HOUR * PARTS_PER_GPU,
+  'gpu-parts': MS_PER_HOUR * UNITS_PER_GPU,
 } as const;
 
 const HOST = ['host'] as const;
@@ -69,7 +69,7 @@ const claimedGpus = use(meterClaimedGpus, 'gpus', BOTH, [
   'pods',
   'nodes',
 ]);
-const wholeNodes = use(meterWholeNodes, 'gpus', BOTH, ['nodes', 'resourceSlices']);
+const wholeNodes = use(meterCompleteNodes, 'gpus', BOTH, ['nodes', 'resourceSlices']);
 const volumes = use(meterStorage, 'volumes', BOTH, ['volumes']);
 const loadBalancers = use(meterLoadBalancers, 'load-balancers', BOTH, ['loadBalancers']);
 const controlPlanes = use(meterInstanceHours, 'workloads', HOST, ['workloads']);
@@ -92,7 +92,7 @@ export const METERS: Readonly<Record<CollectorMetric, MeasuredMetric>> = {
 /** These charge nothing: they check what the meters did, and run after them. */
 const CHECKS: readonly MeterUse[] = [
   use(balanceGpus, 'gpus', BOTH, ['nodes', 'pods', 'resourceClaims', 'resourceSlices']),
-  use(noteOwnNodeWord, 'gpus', PRIVATE, ['nodes']),
+  use(notePrivateNodeWord, 'gpus', PRIVATE, ['nodes']),
 ];
 
 function use(

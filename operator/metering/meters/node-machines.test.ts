@@ -43,15 +43,15 @@ function worldOf(clusters: readonly TenantCluster[], ...pods: readonly RawObject
 describe('a virtual machine that is a node is billed as that, and not again where it runs', () => {
   test('C32: its pod is no usage of the tenant cluster in its namespace, and is listed', () => {
     const own = pod({ name: 'p', labels: {}, containers: [{ cpu: '1' }] });
-    const { events, findings } = worldOf(found(MACHINES), launcher(), own).close(
+    const { events, diagnostics } = worldOf(found(MACHINES), launcher(), own).close(
       START,
       START + HOUR,
     );
     expect(cpu(events)).toBe(1);
     expect(total(events, 'tenant_gpu_hours')).toBe(0);
-    expect([...findings.machines]).toEqual(['tenant-a/virt-launcher-a-x49gd-wltw8']);
-    expect([...findings.unattributed.keys()]).toEqual([]);
-    const [balance] = findings.gpuBalances;
+    expect([...diagnostics.machines]).toEqual(['tenant-a/virt-launcher-a-x49gd-wltw8']);
+    expect([...diagnostics.unattributed.keys()]).toEqual([]);
+    const [balance] = diagnostics.gpuBalances;
     expect([balance?.unaccounted, (balance?.system ?? 0n) > 0n]).toEqual([0n, true]);
   });
 
@@ -74,9 +74,9 @@ describe('a virtual machine that is a node is billed as that, and not again wher
 
 describe('a tenant does not get free machines of its own', () => {
   test('C33: where nobody says that machines are nodes', () => {
-    const { events, findings } = worldOf(found(), launcher()).close(START, START + HOUR);
+    const { events, diagnostics } = worldOf(found(), launcher()).close(START, START + HOUR);
     expect([cpu(events), total(events, 'tenant_gpu_hours')]).toEqual([4, 1]);
-    expect([...findings.machines]).toEqual([]);
+    expect([...diagnostics.machines]).toEqual([]);
   });
 
   test.each([

@@ -10,7 +10,7 @@ const MINUTE = 60_000;
 const settings = {
   region: 'default',
   regionFromNode: false,
-  sampleHoldMs: HOUR,
+  sampleValidMs: HOUR,
   gpuResources: [],
   draGpuDrivers: [],
 };
@@ -98,26 +98,26 @@ test('a node of a tenant cluster’s own is nobody’s while that is not there, 
   const owners = createOwners({
     observation: { ...observation, tenantClusters },
     settings,
-    ownNodes: true,
+    privateNodes: true,
   });
   const world = createWorld();
   world.node(gpuNode(N1));
   const [timeline] = world.observation.nodes.inNamespace('');
   const state = timeline?.spans[0]?.state;
   if (state === undefined) throw new Error('no node');
-  const told = (from: number, to: number) =>
+  const reported = (from: number, to: number) =>
     owners(state, START + from * MINUTE, START + to * MINUTE).map((stretch) => [
       (stretch.from - START) / MINUTE,
       (stretch.to - START) / MINUTE,
       stretch.owner?.id,
     ]);
-  expect(told(0, 60)).toStrictEqual([
+  expect(reported(0, 60)).toStrictEqual([
     [0, 10, undefined],
     [10, 40, first.id],
     [40, 50, undefined],
     [50, 60, undefined],
   ]);
-  expect(told(20, 30)).toStrictEqual([[20, 30, first.id]]);
+  expect(reported(20, 30)).toStrictEqual([[20, 30, first.id]]);
   expect(owners({ ...state, foreign: true }, START, START + HOUR)).toStrictEqual([
     { from: START, to: START + HOUR, owner: undefined, rivals: [] },
   ]);
@@ -128,11 +128,11 @@ test('a node is billed to a tenant cluster because of what follows no prefix, or
   const external = cluster('external', {}, { namespace: 'x', source: 'external' });
   const tenants = cluster('x', {}, { namespace: 'tenant-x', source: 'namespaces' });
   for (const value of ['x', 'tenant', 'external']) {
-    const { events, findings } = closed({
+    const { events, diagnostics } = closed({
       nodes: [own(N1, MANAGED_BY, value)],
       clusters: [plain, external, tenants],
     });
     expect(sums(events)).toStrictEqual([0, 0, 0, 0, 0]);
-    expect(findings.contested.size).toBe(0);
+    expect(diagnostics.contested.size).toBe(0);
   }
 });

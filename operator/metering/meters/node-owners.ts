@@ -48,9 +48,9 @@ interface Claim {
 
 /** Tells to whom a node in a state was billed whole, stretch by stretch, without holes. */
 export function createOwners(
-  input: Pick<MeterInput, 'observation' | 'settings' | 'ownNodes'>,
+  input: Pick<MeterInput, 'observation' | 'settings' | 'privateNodes'>,
 ): Owners {
-  return input.ownNodes === true ? ownNodeOwners(input) : dedicatedOwners(input);
+  return input.privateNodes === true ? privateNodeOwners(input) : dedicatedOwners(input);
 }
 
 function dedicatedOwners({
@@ -97,7 +97,7 @@ function strongest(claims: readonly Claim[]): Pick<OwnedStretch, 'owner' | 'riva
  * (docs/explanation/nodes.md#private-nodes). A node that belongs to the host cluster
  * is nobody's here, whatever the tenant's API says.
  */
-function ownNodeOwners({ observation }: Pick<MeterInput, 'observation'>): Owners {
+function privateNodeOwners({ observation }: Pick<MeterInput, 'observation'>): Owners {
   return (state, from, to) => {
     if (state.foreign === true) return [unowned(from, to)];
     const stretches: OwnedStretch[] = [];
@@ -143,7 +143,7 @@ type SpansByName = ReadonlyMap<string, readonly Span<NodeState>[]>;
  * state of a node reaches back, and each later one reaches on until the next.
  */
 export function nodesByName(
-  input: Pick<MeterInput, 'observation' | 'settings' | 'ownNodes'>,
+  input: Pick<MeterInput, 'observation' | 'settings' | 'privateNodes'>,
 ): NodeLookup {
   const { nodes } = input.observation;
   const owners = createOwners(input);

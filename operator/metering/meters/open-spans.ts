@@ -126,7 +126,7 @@ function isSameGpus(a: Evidence['gpus'], b: Evidence['gpus']): boolean {
   if (a === undefined || b === undefined) return a === b;
   return (
     a.devices === b.devices &&
-    a.parts === b.parts &&
+    a.units === b.units &&
     a.asDevices === b.asDevices &&
     a.device.type === b.device.type &&
     a.device.profile === b.device.profile

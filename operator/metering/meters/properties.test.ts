@@ -73,7 +73,7 @@ function play(
     const closed = world.close(START + start * 1000, START + end * 1000);
     amounts.push(closed.amounts.get(CPU) ?? 0n);
   }
-  return { amounts, credit: world.credits.reduce((sum, { amount }) => sum + amount, 0n) };
+  return { amounts, credit: world.reversals.reduce((sum, { amount }) => sum + amount, 0n) };
 }
 
 function truth(list: readonly Life[]): bigint {
@@ -110,9 +110,9 @@ describe('however windows are cut', () => {
     fc.assert(
       fc.property(lives, cuts, (list, bounds) => {
         const steps = bySecond(list.flatMap(stepsOf));
-        const whole = play(steps, [0, HORIZON], [cluster('a')]);
+        const complete = play(steps, [0, HORIZON], [cluster('a')]);
         const parts = play(steps, bounds, [cluster('a')]);
-        expect(sum(parts.amounts) + parts.credit).toBe(sum(whole.amounts));
+        expect(sum(parts.amounts) + parts.credit).toBe(sum(complete.amounts));
       }),
     );
   });
@@ -188,5 +188,5 @@ test('a credit that its own identity cannot bear goes to another of the same ten
   expect(events.map((event) => event.dimensions?.['capacity_type'])).toEqual(['spot']);
   expect(events[0]?.quantity).toBe('0.011111111');
   expect(events[0]?.properties).toEqual({ basis: 'requests', carried_seconds: -20 });
-  expect(world.credits).toEqual([]);
+  expect(world.reversals).toEqual([]);
 });

@@ -225,9 +225,9 @@ describe('CPU and memory by requests', () => {
     const later = { createdAt: left + 1, labels: {}, containers: [{ cpu: '7' }] };
     world.pod(pod({ name: 'later', ...later }), left + 1);
     world.podGone(old, START + 20 * 60_000);
-    const { events, findings } = world.close(START, START + HOUR);
+    const { events, diagnostics } = world.close(START, START + HOUR);
     expect(cpu(events)).toBe(6 / 3 + 60);
-    expect([...findings.unattributed.keys()]).toEqual(['tenant-a/later']);
+    expect([...diagnostics.unattributed.keys()]).toEqual(['tenant-a/later']);
   });
 
   test('a pod of an uninstalled tenant cluster that changes later is still billed to it', () => {
@@ -237,9 +237,9 @@ describe('CPU and memory by requests', () => {
     world.clusters([], START + HOUR / 4);
     const labels = { ...OWN_LABELS, 'vcluster.loft.sh/namespace': 'other' };
     world.pod(pod({ name: 'p', labels, containers: [{ cpu: '1' }] }), START + HOUR / 2);
-    const { events, findings } = world.close(START, START + HOUR);
+    const { events, diagnostics } = world.close(START, START + HOUR);
     expect(cpu(events)).toBe(1);
-    expect([...findings.unattributed.keys()]).toEqual([]);
+    expect([...diagnostics.unattributed.keys()]).toEqual([]);
   });
 
   test('a pod of a control plane that becomes known late is not billed for closed windows', () => {
@@ -302,11 +302,11 @@ describe('CPU and memory by requests', () => {
     const labels = { 'vcluster.loft.sh/managed-by': 'b' };
     world.pod(pod({ name: 'q', labels, containers: [{ cpu: '2' }] }));
     world.pod(pod({ name: 'stray', labels: {}, containers: [{ cpu: '4' }] }));
-    const { events, findings } = world.close(START, START + HOUR);
+    const { events, diagnostics } = world.close(START, START + HOUR);
     expect(cpu(events, { tenant: 'tenant-tenant-a-a' })).toBe(1);
     expect(cpu(events, { tenant: 'tenant-tenant-a-b' })).toBe(2);
     expect(cpu(events)).toBe(3);
-    expect([...findings.unattributed.keys()]).toEqual(['tenant-a/stray']);
+    expect([...diagnostics.unattributed.keys()]).toEqual(['tenant-a/stray']);
   });
 
   test('METER_BY_NAMESPACE splits by the namespace inside the tenant cluster', () => {
@@ -319,9 +319,9 @@ describe('CPU and memory by requests', () => {
     };
     const split = hour(build(true));
     expect([cpu(split, { namespace: 'ml' }), cpu(split, { namespace: 'web' })]).toEqual([1, 2]);
-    const whole = hour(build(false));
-    expect(cpu(whole)).toBe(3);
-    expect(whole.every((event) => event.dimensions?.['namespace'] === undefined)).toBe(true);
+    const complete = hour(build(false));
+    expect(cpu(complete)).toBe(3);
+    expect(complete.every((event) => event.dimensions?.['namespace'] === undefined)).toBe(true);
   });
 
   test('podLifetime scheduled bills from binding', () => {

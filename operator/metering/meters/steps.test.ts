@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { createFindings } from './findings.ts';
+import { createDiagnostics } from './meter-reports.ts';
 import { meterClaimedGpus } from './gpu-hours.ts';
 import { metersAt } from './meters.ts';
 import { createTally } from './tally.ts';
@@ -34,18 +34,18 @@ test.each([...METERS].map(({ measure }) => [measure.name, measure] as const))(
     const steps = meter({
       window: WINDOW,
       observation: WORLD.observation,
-      ownNodes: true,
+      privateNodes: true,
       meteredFrom: START,
       learntUntil: 0,
       settings: {
         region: 'default',
         regionFromNode: false,
-        sampleHoldMs: HOUR,
+        sampleValidMs: HOUR,
         gpuResources: NODE_SETTINGS.gpuResources,
         draGpuDrivers: [],
       },
       tally: createTally(),
-      findings: createFindings(),
+      diagnostics: createDiagnostics(),
     });
     expect([...steps].length).toBeGreaterThanOrEqual(meter === meterClaimedGpus ? 0 : OBJECTS);
   },

@@ -1,5 +1,5 @@
 import { divideHalfUp } from '../../model/decimal.ts';
-import { gpusOf } from '../../model/gpu-parts.ts';
+import { gpusOf } from '../../model/gpu-units.ts';
 import type { NodeState } from '../timelines/node-state.ts';
 import type { ObjectLabels } from '../timelines/object-labels.ts';
 import { keyOf } from '../timelines/shared-values.ts';
@@ -57,7 +57,7 @@ export function createSubjectKeys(): (evidence: Evidence) => string {
     const rate =
       gpus === undefined
         ? numberOf(state.requests ?? state)
-        : `${keyOf([gpus.device.type, gpus.device.profile])}×${gpus.devices}×${gpus.parts}×${gpus.asDevices ?? ''}×${gpus.sharedBy ?? ''}`;
+        : `${keyOf([gpus.device.type, gpus.device.profile])}×${gpus.devices}×${gpus.units}×${gpus.asDevices ?? ''}×${gpus.sharedBy ?? ''}`;
     return `${kind} ${mapped} ${numberOf(object.namespace)} ${numberOf(state.labels)} ${numberOf(node)} ${rate}`;
   };
 }
@@ -80,7 +80,7 @@ export function subjectOf({ kind, object, state, gpus, node, mapped }: Evidence)
             type: gpus.device.type,
             profile: gpus.device.profile,
             devices: gpus.devices,
-            gpus: round(gpusOf(gpus.parts)),
+            gpus: round(gpusOf(gpus.units)),
             ...(gpus.asDevices === undefined
               ? { countedAs: 'equivalents' }
               : { countedAs: 'devices', counted: round(gpusOf(gpus.asDevices)) }),

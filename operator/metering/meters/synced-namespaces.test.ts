@@ -68,11 +68,11 @@ describe('what is in a namespace that a syncer maps is its tenant cluster’s', 
     world.node(gpuNode(N1));
     const containers = [{ 'nvidia.com/gpu': 2 }];
     world.pod(pod({ ...imported, name: 'p', node: 'n1', containers }));
-    const { events, findings } = world.close(START, START + HOUR);
+    const { events, diagnostics } = world.close(START, START + HOUR);
     expect(total(events, 'tenant_gpu_hours', { tenant: 'tenant-tenant-a-a' })).toBe(2);
-    expect(findings.gpuBalances.map(({ system, unaccounted }) => [system, unaccounted])).toEqual([
-      [0n, 0n],
-    ]);
+    expect(diagnostics.gpuBalances.map(({ system, unaccounted }) => [system, unaccounted])).toEqual(
+      [[0n, 0n]],
+    );
   });
 
   test('D29: a resource claim, whatever a template says of it', () => {
@@ -187,9 +187,9 @@ describe('a namespace changes hands', () => {
     world.pod(pod({ ...later, name: 'later' }), left + 1);
     releaseLeft(world.observation, left + MINUTE);
     world.podGone(six, START + 20 * MINUTE);
-    const { events, findings } = world.close(START, START + HOUR);
+    const { events, diagnostics } = world.close(START, START + HOUR);
     expect(cpu(events)).toBe(2);
-    expect([...findings.unattributed.keys()]).toEqual(['team-1/later']);
+    expect([...diagnostics.unattributed.keys()]).toEqual(['team-1/later']);
     releaseLeft(world.observation, START + HOUR);
     expect(world.observation.tenantClusters.leaving).toEqual([]);
     const { tenantClusters } = world.observation;

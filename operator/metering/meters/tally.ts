@@ -25,7 +25,7 @@ export interface Charge {
   /** Object time behind `carried`, milliseconds. */
   carriedMs: number;
   /** How far off the beginning or end of an object may be that nobody saw, milliseconds: the largest of all. */
-  unsureMs?: number;
+  uncertainMs?: number;
   /** Informational; numbers are summed over what is charged. */
   readonly properties: Record<string, EventProperty>;
   /** What it was measured on, for explanations; undefined where nothing said. */
@@ -45,14 +45,14 @@ export function addTo(
     readonly carried: boolean;
     readonly weight: 1 | -1;
     readonly ms: number;
-    readonly unsure?: number;
+    readonly uncertain?: number;
   },
   rate: bigint,
   evidence?: Evidence,
 ): void {
   const amount = rate * BigInt(piece.weight * piece.ms);
-  const { unsure = 0 } = piece;
-  if (unsure > (charge.unsureMs ?? 0)) charge.unsureMs = unsure;
+  const { uncertain = 0 } = piece;
+  if (uncertain > (charge.uncertainMs ?? 0)) charge.uncertainMs = uncertain;
   if (evidence !== undefined) addShare(charge, evidence, amount, rate);
   if (piece.carried) {
     charge.carried += amount;
@@ -149,7 +149,7 @@ export interface Shares {
  * How many shares of one charge are kept; of the rest only how many and how much. It bounds what one
  * explanation needs, whatever a tenant runs.
  */
-export const SHARES_KEPT = 1_000;
+export const SHARES_STORED = 1_000;
 
 /** Adds a share to a charge; to the one before when it has the very same evidence. */
 export function addShare(
@@ -164,7 +164,7 @@ export function addShare(
   if (shares.evidence.at(-1) === evidence) {
     amounts.push((amounts.pop() ?? 0) + amount);
     rates[rates.length - 1] = undefined;
-  } else if (shares.evidence.length < SHARES_KEPT) {
+  } else if (shares.evidence.length < SHARES_STORED) {
     shares.evidence.push(evidence);
     rates.push(rate);
     amounts.push(amount);
@@ -189,7 +189,7 @@ export function joined(a: Charge, b: Charge): Charge {
     amount: a.amount + b.amount,
     carried: a.carried + b.carried,
     carriedMs: a.carriedMs + b.carriedMs,
-    unsureMs: Math.max(a.unsureMs ?? 0, b.unsureMs ?? 0),
+    uncertainMs: Math.max(a.uncertainMs ?? 0, b.uncertainMs ?? 0),
     shares: {
       evidence: [...first.evidence, ...second.evidence],
       rates: [...first.rates, ...second.rates],

@@ -1,15 +1,15 @@
 import { expect, test } from 'vitest';
-import { settleCredits } from './credits.ts';
+import { settleCredits } from './reversals.ts';
 import type { HeldGpus } from '../timelines/gpu-device.ts';
 import { addTo, createTally, type Evidence } from './tally.ts';
 import { TenantLog } from './tenant-log.ts';
 
 const MINUTE = 60_000;
 const NO_REQUESTS = { cpu: 0n, memory: 0n, extended: new Map<string, number>() };
-const WHOLE_GPU: HeldGpus = {
-  device: { type: 'H100', profile: 'full', parts: 7n },
+const COMPLETE_GPU: HeldGpus = {
+  device: { type: 'H100', profile: 'full', units: 7n },
   devices: 1,
-  parts: 7n,
+  units: 7n,
 };
 
 /** What a pod in a namespace of its own was charged from the start of a window of a minute on. */
@@ -100,7 +100,7 @@ test.each<[string, Partial<Given>]>([
   ['another size', { state: { ...POD.state, size: 2n } }],
   ['another node', { state: { ...POD.state, node: 'n2' } }],
   ['a Namespace that is mapped', { mapped: true }],
-  ['GPUs', { gpus: WHOLE_GPU }],
+  ['GPUs', { gpus: COMPLETE_GPU }],
 ])('the explanation of a charge does not go on with what it was: %s', (_what, change) => {
   const log = new TenantLog();
   const [, second] = close(log, [[chargeOf([POD])], [chargeOf([{ ...POD, ...change }])]]);
@@ -109,15 +109,15 @@ test.each<[string, Partial<Given>]>([
 });
 
 test.each<[string, HeldGpus]>([
-  ['more devices', { ...WHOLE_GPU, devices: 2 }],
-  ['a part', { ...WHOLE_GPU, parts: 1n }],
-  ['counted as devices', { ...WHOLE_GPU, asDevices: 1n }],
-  ['another model', { ...WHOLE_GPU, device: { ...WHOLE_GPU.device, type: 'A100' } }],
-  ['another profile', { ...WHOLE_GPU, device: { ...WHOLE_GPU.device, profile: 'mig' } }],
+  ['more devices', { ...COMPLETE_GPU, devices: 2 }],
+  ['a part', { ...COMPLETE_GPU, units: 1n }],
+  ['counted as devices', { ...COMPLETE_GPU, asDevices: 1n }],
+  ['another model', { ...COMPLETE_GPU, device: { ...COMPLETE_GPU.device, type: 'A100' } }],
+  ['another profile', { ...COMPLETE_GPU, device: { ...COMPLETE_GPU.device, profile: 'mig' } }],
 ])('nor with the GPUs that it had: %s', (_what, gpus) => {
   const log = new TenantLog();
-  const before = { ...POD, gpus: WHOLE_GPU };
-  const same = { ...POD, gpus: { ...WHOLE_GPU, device: { ...WHOLE_GPU.device } } };
+  const before = { ...POD, gpus: COMPLETE_GPU };
+  const same = { ...POD, gpus: { ...COMPLETE_GPU, device: { ...COMPLETE_GPU.device } } };
   const [, second, third] = close(log, [
     [chargeOf([before])],
     [chargeOf([same])],

@@ -1,7 +1,7 @@
 import { hash } from 'node:crypto';
 import type { Window } from '../../model/window.ts';
 import { quantityOf } from './meters.ts';
-import type { Settled } from './credits.ts';
+import type { Settled } from './reversals.ts';
 import {
   type EventNote,
   type EvidenceChanges,
@@ -27,7 +27,7 @@ export class TenantLog {
   readonly #charges = new Map<string, ChargeLog>();
   #chargeCount = 0;
   #spanCount = 0;
-  #afresh = true;
+  #again = true;
 
   close(settled: readonly Settled[], window: Window): Pick<TenantEvidence, 'changes' | 'amounts'> {
     const draft = emptyDraft();
@@ -40,8 +40,8 @@ export class TenantLog {
     if (Object.values(lists).every((list) => list.length === 0)) {
       return { changes: undefined, amounts };
     }
-    const changes = this.#afresh ? { afresh: true as const, ...lists } : lists;
-    this.#afresh = false;
+    const changes = this.#again ? { afresh: true as const, ...lists } : lists;
+    this.#again = false;
     return { changes, amounts };
   }
 

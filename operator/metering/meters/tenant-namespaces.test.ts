@@ -83,9 +83,9 @@ describe('what is in a tenant’s namespace is the tenant’s, whatever its labe
   test('a namespace without the label is nobody’s, and nothing in it is missed', () => {
     const world = worldOf(given('team-1'), given('team-2', 'y'));
     world.pod(six);
-    const { events, findings } = world.close(START, START + HOUR);
+    const { events, diagnostics } = world.close(START, START + HOUR);
     expect(cpu(events)).toBe(0);
-    expect([...findings.unattributed.keys()]).toEqual([]);
+    expect([...diagnostics.unattributed.keys()]).toEqual([]);
   });
 });
 
@@ -191,14 +191,14 @@ describe('a namespace that moves is billed to the wrong tenant', () => {
 
 describe('a tenant whose last namespace is deleted', () => {
   /** Kubernetes keeps a Namespace until nothing is in it any more. */
-  const whole = given('team-1', 'x');
+  const complete = given('team-1', 'x');
   const ending: RawObject = {
-    ...whole,
-    metadata: { ...Object(whole['metadata']), deletionTimestamp: iso(START + 10 * MINUTE) },
+    ...complete,
+    metadata: { ...Object(complete['metadata']), deletionTimestamp: iso(START + 10 * MINUTE) },
   };
 
   test('is billed until what was in it is gone, and then leaves', () => {
-    const world = worldOf(whole, given('team-2', 'y'));
+    const world = worldOf(complete, given('team-2', 'y'));
     world.pod(six);
     world.clusters(found(ending, given('team-2', 'y')), START + 10 * MINUTE);
     world.podGone(six, START + 20 * MINUTE);
@@ -208,14 +208,14 @@ describe('a tenant whose last namespace is deleted', () => {
   });
 
   test('does not pay for a namespace of the same name that is another’s', () => {
-    const world = worldOf(whole, given('team-2', 'y'));
+    const world = worldOf(complete, given('team-2', 'y'));
     world.pod(six);
     world.clusters(found(ending, given('team-2', 'y')), START + 10 * MINUTE);
     world.podGone(six, START + 20 * MINUTE);
     world.clusters(found(given('team-2', 'y')), START + 21 * MINUTE);
     world.clusters(found(given('team-1', 'y'), given('team-2', 'y')), START + 30 * MINUTE);
-    const anew = { namespace: 'team-1', labels: {}, createdAt: START + 40 * MINUTE };
-    world.pod(pod({ ...anew, name: 'q', containers: [{ cpu: '3' }] }), START + 40 * MINUTE);
+    const again = { namespace: 'team-1', labels: {}, createdAt: START + 40 * MINUTE };
+    world.pod(pod({ ...again, name: 'q', containers: [{ cpu: '3' }] }), START + 40 * MINUTE);
     expect(coresOf(world)).toEqual({ x: 2, y: 1, a: 0 });
   });
 });

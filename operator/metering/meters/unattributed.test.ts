@@ -1,8 +1,8 @@
 import { describe, expect, test } from 'vitest';
 import { createDiscoveryRig } from '../../discovery/testing/discovery-rig.ts';
-import { gpusOf } from '../../model/gpu-parts.ts';
+import { gpusOf } from '../../model/gpu-units.ts';
 import type { UsageEvent } from '../../model/event.ts';
-import type { Findings } from './findings.ts';
+import type { Diagnostics } from './meter-reports.ts';
 import { unattributedReason } from './unattributed.ts';
 import { gpuNode, N1 } from './testing/gpu-nodes.ts';
 import { claim, cluster, iso, node, pod, workload } from './testing/objects.ts';
@@ -15,7 +15,7 @@ const managedBy = (name: string) => ({ 'vcluster.loft.sh/managed-by': name });
 const NO_CLUSTER = 'managed by "a", which is no tenant cluster of its namespace';
 
 /** What is listed, with GPU-hours where there are any. */
-function listed({ unattributed }: Findings): Record<string, readonly [string, number]> {
+function listed({ unattributed }: Diagnostics): Record<string, readonly [string, number]> {
   return Object.fromEntries(
     [...unattributed].map(([name, { reason, gpu }]) => [
       name,
@@ -39,9 +39,9 @@ describe('what a tenant cluster brought is neither billed nor listed', () => {
     const labels = managedBy('a');
     made.pod(pod({ name: 'relabelled', labels, containers: [{ cpu: '1' }] }), START + MINUTE);
     made.claim(claim({ name: 'v', labels: managedBy('a') }));
-    const { events, findings } = made.close(START, START + HOUR);
+    const { events, diagnostics } = made.close(START, START + HOUR);
     expect(cpu(events)).toBe(0);
-    expect(listed(findings)).toEqual({
+    expect(listed(diagnostics)).toEqual({
       'tenant-a/p': [NO_CLUSTER, 0],
       'tenant-a/relabelled': [NO_CLUSTER, 0],
       'tenant-a/v': [NO_CLUSTER, 0],
@@ -53,9 +53,9 @@ describe('what a tenant cluster brought is neither billed nor listed', () => {
     made.pod(pod({ name: 'p', labels: managedBy('a'), containers: [{ cpu: '1' }] }));
     made.pod(pod({ name: 'q', labels: managedBy('b'), containers: [{ cpu: '2' }] }));
     made.pod(pod({ name: 'r', labels: {}, containers: [{ cpu: '4' }] }));
-    const { events, findings } = made.close(START, START + HOUR);
+    const { events, diagnostics } = made.close(START, START + HOUR);
     expect(cpu(events)).toBe(2);
-    expect(listed(findings)).toEqual({
+    expect(listed(diagnostics)).toEqual({
       'tenant-a/p': [NO_CLUSTER, 0],
       'tenant-a/r': [
         'several tenant clusters in its namespace, and no label that tells whose it is',
@@ -68,21 +68,23 @@ describe('what a tenant cluster brought is neither billed nor listed', () => {
     const made = world(cluster('b'), cluster('c'));
     const life = { phase: 'Succeeded', finishedAt: START + HOUR, labels: {} };
     made.pod(pod({ name: 'p', ...life, containers: [{ cpu: '1' }] }), START + HOUR);
-    expect(Object.keys(listed(made.close(START, START + HOUR).findings))).toEqual(['tenant-a/p']);
-    expect(listed(made.close(START + HOUR, START + 2 * HOUR).findings)).toEqual({});
+    expect(Object.keys(listed(made.close(START, START + HOUR).diagnostics))).toEqual([
+      'tenant-a/p',
+    ]);
+    expect(listed(made.close(START + HOUR, START + 2 * HOUR).diagnostics)).toEqual({});
   });
 
   test('A03: its GPUs are the system’s, the balance is whole, and the GPU time is told', () => {
     const made = world(cluster('b', {}, { namespace: 'tenant-b' }));
     made.node(gpuNode({ ...N1, name: 'n1' }));
-    const asking = (name: string, count: number, labels: Readonly<Record<string, string>>) =>
+    const querying = (name: string, count: number, labels: Readonly<Record<string, string>>) =>
       made.pod(pod({ name, node: 'n1', labels, containers: [{ [GPU]: count }] }));
-    asking('p', 2, managedBy('a'));
-    asking('exporter', 1, {});
-    const { events, findings } = made.close(START, START + HOUR);
+    querying('p', 2, managedBy('a'));
+    querying('exporter', 1, {});
+    const { events, diagnostics } = made.close(START, START + HOUR);
     expect(total(events, 'tenant_gpu_hours')).toBe(0);
-    expect(listed(findings)).toEqual({ 'tenant-a/p': [NO_CLUSTER, 2] });
-    const [balance] = findings.gpuBalances;
+    expect(listed(diagnostics)).toEqual({ 'tenant-a/p': [NO_CLUSTER, 2] });
+    const [balance] = diagnostics.gpuBalances;
     expect(balance?.unaccounted).toBe(0n);
     expect(gpusOf(balance?.system ?? 0n) / HOUR).toBe(3);
   });
@@ -96,16 +98,16 @@ describe('what a tenant cluster brought is neither billed nor listed', () => {
     made.pod(pod({ name: 'untold', node: 'n1', labels: {}, containers: gpus }));
     made.pod(pod({ name: 'no-gpu', labels: managedBy('a'), containers: [{ cpu: '1' }] }));
     made.clusters([cluster('a', {}, { createdAt: half })], half);
-    const { events, findings } = made.close(START, START + HOUR);
+    const { events, diagnostics } = made.close(START, START + HOUR);
     expect(total(events, 'tenant_gpu_hours')).toBe(2);
-    expect(listed(findings)).toEqual({
+    expect(listed(diagnostics)).toEqual({
       'tenant-a/p': [NO_CLUSTER, 1],
       'tenant-a/no-gpu': [NO_CLUSTER, 0],
     });
-    expect(findings.gpuBalances[0]?.unaccounted).toBe(0n);
+    expect(diagnostics.gpuBalances[0]?.unaccounted).toBe(0n);
     const next = made.close(START + HOUR, START + 2 * HOUR);
     expect(total(next.events, 'tenant_gpu_hours')).toBe(4);
-    expect(listed(next.findings)).toEqual({});
+    expect(listed(next.diagnostics)).toEqual({});
   });
 
   test('a tenant cluster found late has what came late, and its neighbour is not billed twice', () => {
@@ -157,8 +159,8 @@ describe('what a tenant cluster brought is neither billed nor listed', () => {
     const labels = { ...N1.labels, 'vcluster.loft.sh/managed-by': 'tenant-b' };
     made.node(gpuNode({ ...N1, name: 'n1', labels }));
     made.pod(pod({ name: 'p', node: 'n1', labels: managedBy('a'), containers: [{ [GPU]: 2 }] }));
-    const { findings } = made.close(START, START + HOUR);
-    expect(listed(findings)).toEqual({ 'tenant-a/p': [NO_CLUSTER, 0] });
+    const { diagnostics } = made.close(START, START + HOUR);
+    expect(listed(diagnostics)).toEqual({ 'tenant-a/p': [NO_CLUSTER, 0] });
   });
 
   test('A06: in a namespace that says a syncer maps it and is refused, whatever its labels', () => {
@@ -168,10 +170,10 @@ describe('what a tenant cluster brought is neither billed nor listed', () => {
     made.pod(pod({ name: 'imported', node: 'n1', labels: {}, containers: [{ [GPU]: 2 }] }));
     made.pod(pod({ name: 'p', labels: managedBy('b'), containers: [{ cpu: '1' }] }));
     made.pod(pod({ name: 'no-gpu', labels: {}, containers: [{ cpu: '1' }] }));
-    const { findings } = made.close(START, START + HOUR);
+    const { diagnostics } = made.close(START, START + HOUR);
     const reason =
       'in a namespace that says a syncer maps it and that is given to nobody; discovery_problems says why';
-    expect(listed(findings)).toEqual({
+    expect(listed(diagnostics)).toEqual({
       'tenant-a/imported': [reason, 2],
       'tenant-a/p': [reason, 0],
       'tenant-a/no-gpu': [reason, 0],
@@ -185,31 +187,31 @@ describe('what a tenant cluster brought is neither billed nor listed', () => {
     );
     const made = createWorld();
     discovery.subscribe((clusters, at) => made.clusters(clusters, at));
-    await discovery.round();
+    await discovery.runPass();
     sources.deployments.become('failing', 'status 503');
     await clock.advance(10 * MINUTE);
     const createdAt = clock.now();
     add('tenant-a', 'a', { created: iso(createdAt) });
-    await discovery.round();
+    await discovery.runPass();
     await clock.advance(30 * MINUTE);
     const life = { createdAt, finishedAt: clock.now(), phase: 'Succeeded' };
     const ended = pod({ ...life, name: 'p', labels: managedBy('a'), containers: [{ cpu: '1' }] });
     made.pod(ended, clock.now());
     uninstall('tenant-a', 'a');
-    await discovery.round();
+    await discovery.runPass();
     await clock.advance(MINUTE);
     sources.deployments.become('synced');
-    await discovery.round();
-    const { events, findings } = made.close(START, START + HOUR);
+    await discovery.runPass();
+    const { events, diagnostics } = made.close(START, START + HOUR);
     expect(cpu(events)).toBe(0.5);
-    expect(listed(findings)).toEqual({});
+    expect(listed(diagnostics)).toEqual({});
   });
 
   test('of an excluded tenant cluster, which is wanted, or of a control plane', () => {
     const made = world(cluster('a', {}, { excluded: true }));
     made.pod(pod({ name: 'p', labels: managedBy('a'), containers: [{ cpu: '1' }] }));
     made.pod(pod({ name: 'cp', labels: { app: 'vcluster', release: 'a' } }));
-    expect(listed(made.close(START, START + HOUR).findings)).toEqual({});
+    expect(listed(made.close(START, START + HOUR).diagnostics)).toEqual({});
   });
 });
 

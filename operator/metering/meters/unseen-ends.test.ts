@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { projectWorkload } from '../timelines/held-objects.ts';
+import { projectWorkload } from '../timelines/retained-objects.ts';
 import { projectNode } from '../timelines/node.ts';
 import { projectPod } from '../timelines/pod.ts';
 import { projectResourceClaim } from '../timelines/resource-claim.ts';
@@ -22,7 +22,7 @@ const unseen = {
 };
 
 /** How far off each event says that it is, by metric. */
-function unsure(events: readonly UsageEvent[]): Readonly<Record<string, unknown>> {
+function uncertain(events: readonly UsageEvent[]): Readonly<Record<string, unknown>> {
   return Object.fromEntries(
     events.map(({ metric, properties }) => [metric, properties?.['uncertain_seconds']]),
   );
@@ -41,7 +41,7 @@ test('W35: a whole node that went while nobody looked says on each of its events
   world.node(node);
   world.observation.nodes.deleted(view(projectNode, node), unseen);
   const { events } = world.close(START, START + HOUR);
-  expect(unsure(events)).toEqual({
+  expect(uncertain(events)).toEqual({
     tenant_private_node_hours: 5,
     tenant_cpu_core_hours: 5,
     tenant_memory_gb_hours: 5,
@@ -56,7 +56,7 @@ test('W35: a resource claim whose pod went while nobody looked says how far off 
   const running = view(projectPod, pod({ name: 'c', node: 'n1' }));
   world.observation.pods.deleted(running, unseen);
   const { events } = world.close(START, START + HOUR);
-  expect(unsure(events)).toMatchObject({ tenant_gpu_hours: 5 });
+  expect(uncertain(events)).toMatchObject({ tenant_gpu_hours: 5 });
 });
 
 test('W35: a resource claim that is billed from its allocation says how far off its own end is', () => {
@@ -64,7 +64,7 @@ test('W35: a resource claim that is billed from its allocation says how far off 
   const claim = view(projectResourceClaim, resourceClaim({ pods: [] }));
   world.observation.resourceClaims.deleted(claim, unseen);
   const { events } = world.close(START, START + HOUR);
-  expect(unsure(events)).toMatchObject({ tenant_gpu_hours: 5 });
+  expect(uncertain(events)).toMatchObject({ tenant_gpu_hours: 5 });
 });
 
 test('W35: a control plane that went while nobody looked says how far off it is', () => {
@@ -74,7 +74,7 @@ test('W35: a control plane that went while nobody looked says how far off it is'
   world.workload(gone);
   world.observation.workloads.deleted(view(projectWorkload, gone), unseen);
   const { events } = world.close(START, START + HOUR);
-  expect(unsure(events)).toMatchObject({ tenant_instance_hours: 5 });
+  expect(uncertain(events)).toMatchObject({ tenant_instance_hours: 5 });
 });
 
 test('W35: a control plane that began while nobody looked says so, unless another was ready before', () => {
@@ -92,7 +92,7 @@ test('W35: a control plane that began while nobody looked says so, unless anothe
         world.observation.workloads.deleted(view(projectWorkload, other), seen);
       }
     }
-    return unsure(world.close(START, START + HOUR).events);
+    return uncertain(world.close(START, START + HOUR).events);
   };
   expect(instance([])).toMatchObject({ tenant_instance_hours: 10 });
   const other = workload({ name: 'a', kind: 'Deployment' });
@@ -111,7 +111,7 @@ test('of pods that went while nobody looked, the one that is farthest off is tol
   const happened = { from: at(590), until: at(592) };
   world.observation.pods.deleted(gone('q'), { ...unseen, happened });
   const { events } = world.close(START, START + HOUR);
-  expect(unsure(events)).toEqual({ tenant_cpu_core_hours: 5 });
+  expect(uncertain(events)).toEqual({ tenant_cpu_core_hours: 5 });
 });
 
 test('what was seen says nothing of the kind', () => {

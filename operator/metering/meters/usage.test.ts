@@ -77,9 +77,9 @@ describe('CPU and memory by usage', () => {
     world.pod(pod({ name: 'p' }));
     world.pod(pod({ name: 'q' }));
     world.sample({ p: ['1', '1Gi'] }, START);
-    const { events, findings } = world.close(START, START + HOUR);
+    const { events, diagnostics } = world.close(START, START + HOUR);
     expect(cpu(events)).toBe(1);
-    expect(findings.unsampled.get('tenant-tenant-a-a')).toEqual({
+    expect(diagnostics.unsampled.get('tenant-tenant-a-a')).toEqual({
       podMs: HOUR,
       from: START,
       to: START + HOUR,
@@ -87,12 +87,12 @@ describe('CPU and memory by usage', () => {
   });
 
   test('a pod that is older than its tenant cluster is no gap before it could be sampled', () => {
-    const world = createWorld({ settings: { sampleHoldMs: 600_000 } });
+    const world = createWorld({ settings: { sampleValidMs: 600_000 } });
     const created = START + HOUR - 900_000;
     world.pod(pod({ name: 'p' }));
     world.clusters([cluster('a', { cpuMemoryBasis: 'usage' }, { createdAt: created })], created);
-    const { findings } = world.close(START, START + HOUR);
-    expect(findings.unsampled.get('tenant-tenant-a-a')).toEqual({
+    const { diagnostics } = world.close(START, START + HOUR);
+    expect(diagnostics.unsampled.get('tenant-tenant-a-a')).toEqual({
       podMs: 300_000,
       from: created + 600_000,
       to: START + HOUR,
@@ -102,11 +102,11 @@ describe('CPU and memory by usage', () => {
   test('after a take-over a young pod is a gap until this process samples', () => {
     const created = START + HOUR - 900_000;
     const sampledFrom = created + 200_000;
-    const world = createWorld({ sampledFrom, settings: { sampleHoldMs: 600_000 } });
+    const world = createWorld({ sampledFrom, settings: { sampleValidMs: 600_000 } });
     world.pod(pod({ name: 'p' }));
     world.clusters([cluster('a', { cpuMemoryBasis: 'usage' }, { createdAt: created })], created);
-    const { findings } = world.close(START, START + HOUR);
-    expect(findings.unsampled.get('tenant-tenant-a-a')).toEqual({
+    const { diagnostics } = world.close(START, START + HOUR);
+    expect(diagnostics.unsampled.get('tenant-tenant-a-a')).toEqual({
       podMs: 200_000 + 300_000,
       from: created,
       to: START + HOUR,
@@ -114,7 +114,7 @@ describe('CPU and memory by usage', () => {
   });
 
   test('a sample holds for two intervals, not for ever, and never past the pod', () => {
-    const world = createWorld({ settings: { sampleHoldMs: 600_000 } });
+    const world = createWorld({ settings: { sampleValidMs: 600_000 } });
     world.clusters([cluster('a', { cpuMemoryBasis: 'usage' })]);
     world.pod(pod({ name: 'p' }));
     world.pod(pod({ name: 'q', phase: 'Succeeded', finishedAt: START + 60_000 }), START + 61_000);

@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs';
 import { describe, expect, test } from 'vitest';
-import { gpusOf } from '../../model/gpu-parts.ts';
+import { gpusOf } from '../../model/gpu-units.ts';
 import type { RawObject } from '../../kubernetes/source.ts';
 import { resourceClaim, result, slice, wholeGpu } from './testing/claims.ts';
 import { gpuNode, N1, N2, N3, N4, N5, N6, type NodeFixture, variant } from './testing/gpu-nodes.ts';
@@ -99,11 +99,11 @@ test('the accountant reckons as the meter does: two parts of one GPU and what is
     world.pod(fractionPod(namespace, { 'gpu-fraction': part }, ['g1'], { labels }));
   }
   world.pod(reservation('g1'));
-  const { events, findings } = world.close(START, START + Number(said[0]) * HOUR);
+  const { events, diagnostics } = world.close(START, START + Number(said[0]) * HOUR);
   const hours = events
     .filter(({ metric }) => metric === 'tenant_gpu_hours')
     .map(({ quantity }) => Number(quantity));
-  const idle = findings.gpuBalances.map((row) => gpusOf(row.idle / BigInt(HOUR)));
+  const idle = diagnostics.gpuBalances.map((row) => gpusOf(row.idle / BigInt(HOUR)));
   expect([...hours, ...idle]).toEqual(said.slice(1).map(Number));
 });
 

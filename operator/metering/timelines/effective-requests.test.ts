@@ -3,11 +3,14 @@ import type { RawObject } from '../../kubernetes/source.ts';
 import { effectiveRequests } from './effective-requests.ts';
 
 const GPU = 'nvidia.com/gpu';
-const asking = (count: number, name = 'c'): RawObject => ({
+const querying = (count: number, name = 'c'): RawObject => ({
   name,
   resources: { requests: { [GPU]: String(count) }, limits: { [GPU]: String(count) } },
 });
-const sidecar = (count: number): RawObject => ({ ...asking(count, 's'), restartPolicy: 'Always' });
+const sidecar = (count: number): RawObject => ({
+  ...querying(count, 's'),
+  restartPolicy: 'Always',
+});
 
 const devices = (spec: RawObject): number => effectiveRequests(spec, {}).extended.get(GPU) ?? 0;
 
@@ -15,25 +18,25 @@ describe('devices of a pod', () => {
   test.each([
     [
       'G04: an init container that asks for more',
-      { containers: [asking(2)], initContainers: [asking(4)] },
+      { containers: [querying(2)], initContainers: [querying(4)] },
       4,
     ],
-    ['G05: a sidecar', { containers: [asking(1)], initContainers: [sidecar(1)] }, 2],
+    ['G05: a sidecar', { containers: [querying(1)], initContainers: [sidecar(1)] }, 2],
     [
       'G06: a sidecar before an init container',
-      { containers: [asking(1)], initContainers: [sidecar(1), asking(3)] },
+      { containers: [querying(1)], initContainers: [sidecar(1), querying(3)] },
       4,
     ],
     [
       'G07: a sidecar after an init container',
-      { containers: [asking(1)], initContainers: [asking(3), sidecar(1)] },
+      { containers: [querying(1)], initContainers: [querying(3), sidecar(1)] },
       3,
     ],
-    ['G13: a request of zero', { containers: [asking(0)] }, 0],
-    ['two containers', { containers: [asking(1), asking(2, 'd')] }, 3],
+    ['G13: a request of zero', { containers: [querying(0)] }, 0],
+    ['two containers', { containers: [querying(1), querying(2, 'd')] }, 3],
     [
       'pod-level resources do not name devices',
-      { containers: [asking(1)], resources: { requests: { [GPU]: '8' } } },
+      { containers: [querying(1)], resources: { requests: { [GPU]: '8' } } },
       1,
     ],
   ])('%s', (_id, spec, want) => {
@@ -72,6 +75,6 @@ describe('a resize in place', () => {
 });
 
 test('equal requests are one value, so that a hundred thousand pods share them', () => {
-  const spec = { containers: [asking(1)] };
+  const spec = { containers: [querying(1)] };
   expect(effectiveRequests(spec, {})).toBe(effectiveRequests(structuredClone(spec), {}));
 });

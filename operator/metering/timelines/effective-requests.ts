@@ -147,10 +147,10 @@ function isInfeasible(status: RawObject): boolean {
  * wish holds nothing.
  */
 function heldBy(container: RawObject, resize: Resize): Amounts {
-  const asked = requestsOf(container);
+  const requested = requestsOf(container);
   const status = resize.statuses.get(container['name']);
-  if (status === undefined) return asked;
-  const held: Amounts = resize.infeasible ? new Map() : asked;
+  if (status === undefined) return requested;
+  const held: Amounts = resize.infeasible ? new Map() : requested;
   raise(held, amountsAt(recordAt(status, 'resources'), 'requests'));
   raise(held, amountsAt(status, 'allocatedResources'));
   return held;

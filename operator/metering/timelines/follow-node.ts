@@ -22,7 +22,7 @@ interface NodePlace {
   readonly word?: ProviderWord | 'pending' | undefined;
 }
 
-const NOTHING_SAID: ProviderWord = { labels: {} };
+const NOTHING_STATED: ProviderWord = { labels: {} };
 
 /**
  * Follows a node from its creation. Its state changes when the change arrives, but for going down:
@@ -40,17 +40,26 @@ export function followNode(
   let current = currentState(timeline);
   // What the provider said before goes on, and so does the tenant's word where it has counted until now.
   if (given === 'pending' && current?.trust === 'provider') return;
-  const unsaid = current === undefined ? NOTHING_SAID : undefined;
+  const unsaid = current === undefined ? NOTHING_STATED : undefined;
   const word = given === 'pending' ? unsaid : given;
-  const told = nodeState(node, settings, api);
+  const reported = nodeState(node, settings, api);
   const own =
     word === undefined
-      ? told
-      : share(providedState({ node, told, word, settings, spans: timeline.spans, at: seen.at }));
+      ? reported
+      : share(
+          providedState({
+            node,
+            told: reported,
+            word,
+            settings,
+            spans: timeline.spans,
+            at: seen.at,
+          }),
+        );
   const state = foreignSince === undefined ? own : share({ ...own, foreign: true });
   if (current === undefined) {
     current = share({ ...own, down: false });
-    enter(timeline, current, seen.believe(node.createdAt));
+    enter(timeline, current, seen.trust(node.createdAt));
   }
   if (foreignSince !== undefined && current.foreign !== true) {
     current = share({ ...current, foreign: true });
@@ -59,7 +68,7 @@ export function followNode(
   if (state.down && !current.down) {
     current = share({ ...current, down: true });
     const since = word === undefined ? downSince(node, settings) : word.record?.downSince;
-    enter(timeline, current, seen.believe(since ?? seen.from));
+    enter(timeline, current, seen.trust(since ?? seen.from));
   }
   if (sameNodeState(current, state)) return;
   change(timeline, state, seen, (before) => share(leastNode(before, state)));

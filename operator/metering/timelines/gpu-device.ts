@@ -1,4 +1,4 @@
-import { gpuParts, PARTS_PER_GPU } from '../../model/gpu-parts.ts';
+import { gpuUnits, UNITS_PER_GPU } from '../../model/gpu-units.ts';
 
 /** What one device of a node is: a whole GPU, or a share of one (docs/explanation/gpus.md#gpu-quantity). */
 export interface GpuDevice {
@@ -9,8 +9,8 @@ export interface GpuDevice {
    * `mig-1g.10gb-timeslice-2`.
    */
   readonly profile: string;
-  /** How much of a GPU it is, in parts ({@link PARTS_PER_GPU}). */
-  readonly parts: bigint;
+  /** How much of a GPU it is, in parts ({@link UNITS_PER_GPU}). */
+  readonly units: bigint;
 }
 
 /** Devices of one kind that a pod holds together. */
@@ -22,7 +22,7 @@ export interface HeldGpus {
    * What they come to, in parts. Not always `devices × device.parts`: a device may be shared among
    * claims.
    */
-  readonly parts: bigint;
+  readonly units: bigint;
   /**
    * What is billed of them where each device counts as one (`gpuQuantity: devices`), in parts of a
    * whole; absent where it is `parts`.
@@ -98,5 +98,5 @@ export function migSlicesIn(profile: string): number | undefined {
 export function migParts(type: string, profile: string): bigint {
   const all = migSlicesOf(type);
   const slices = migSlicesIn(profile);
-  return slices === undefined || slices >= all ? PARTS_PER_GPU : gpuParts(slices, all);
+  return slices === undefined || slices >= all ? UNITS_PER_GPU : gpuUnits(slices, all);
 }

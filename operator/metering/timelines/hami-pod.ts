@@ -22,7 +22,7 @@ export interface HamiShare {
 }
 
 /** What a container asks for: so much of each of `count` devices. */
-export interface HamiAsk {
+export interface HamiQuery {
   readonly count: number;
   /** MiB. */
   readonly memory?: number;
@@ -36,12 +36,12 @@ export interface HamiAsk {
 /** What a pod holds of HAMi's devices, as it was given and as it asked. */
 export interface HamiPod {
   readonly given: readonly HamiShare[];
-  readonly asked: readonly HamiAsk[];
+  readonly requested: readonly HamiQuery[];
 }
 
 const MOST_TEXT = 16_384;
 const MOST_SHARES = 128;
-const MOST_ASKS = 256;
+const MOST_QUERIES = 256;
 const MOST_NAME = 128;
 const NANOS = 1_000_000_000n;
 
@@ -52,30 +52,30 @@ const NANOS = 1_000_000_000n;
 export function hamiPod(metadata: RawObject, spec: RawObject): HamiPod | undefined {
   const containers = listAt(spec, 'containers');
   const inits = listAt(spec, 'initContainers');
-  const asks = [
-    ...inits.flatMap((container) => askOf(container, isSidecar(container) ? {} : { init: true })),
-    ...containers.flatMap((container) => askOf(container, {})),
+  const queries = [
+    ...inits.flatMap((container) => queryOf(container, isSidecar(container) ? {} : { init: true })),
+    ...containers.flatMap((container) => queryOf(container, {})),
   ];
   const text = textAt(recordAt(metadata, 'annotations'), GIVEN);
   const given =
     text === undefined || text.length > MOST_TEXT ? [] : sharesIn(text, inits, containers);
-  const limits = asks.some(({ memory, percent, cores }) => memory ?? percent ?? cores);
+  const limits = queries.some(({ memory, percent, cores }) => memory ?? percent ?? cores);
   if (given.length === 0 && !limits) return undefined;
-  return { given, asked: bounded(asks) };
+  return { given, requested: bounded(queries) };
 }
 
 /** What is beyond the bound is asked for whole. */
-function bounded(asks: readonly HamiAsk[]): readonly HamiAsk[] {
-  const rest = asks.slice(MOST_ASKS).reduce((sum, { count }) => sum + count, 0);
-  const kept = asks.slice(0, MOST_ASKS);
-  return rest === 0 ? kept : [...kept, { count: rest }];
+function bounded(queries: readonly HamiQuery[]): readonly HamiQuery[] {
+  const rest = queries.slice(MOST_QUERIES).reduce((sum, { count }) => sum + count, 0);
+  const stored = queries.slice(0, MOST_QUERIES);
+  return rest === 0 ? stored : [...stored, { count: rest }];
 }
 
 function isSidecar(container: RawObject): boolean {
   return container['restartPolicy'] === 'Always';
 }
 
-function askOf(container: RawObject, when: { readonly init?: true }): readonly HamiAsk[] {
+function queryOf(container: RawObject, when: { readonly init?: true }): readonly HamiQuery[] {
   const resources = recordAt(container, 'resources');
   const asked = (name: string): number | undefined => {
     const nanos =

@@ -40,9 +40,9 @@ export function namespaceHandler(namespaces: HostNamespaces): SourceHandler<Host
 }
 
 /** A moment, and how far off it may be where nobody saw it; milliseconds. */
-export interface UnsureMoment {
+export interface UncertainMoment {
   readonly at: number;
-  readonly unsure: number;
+  readonly uncertain: number;
 }
 
 /** When Namespaces of the host cluster changed what they say, by their names. */
@@ -58,31 +58,31 @@ export class NamespaceChanges {
    * Until when at the least a Namespace said what it said at `time`; infinite while it does, undefined where
    * nobody has seen a Namespace of that name. Of one that was not followed yet nobody knows more than that.
    */
-  saidUntil(name: string, time: number): UnsureMoment | undefined {
+  statedUntil(name: string, time: number): UncertainMoment | undefined {
     const timelines = this.#byName.get(name);
     if (timelines === undefined) return undefined;
     const spans = timelines.flatMap((timeline) => timeline.spans);
-    const said = spans.findLast(
-      ({ from, to, unsureTo = 0 }) => from <= time && to + unsureTo > time,
+    const stated = spans.findLast(
+      ({ from, to, unsureTo: uncertainTo = 0 }) => from <= time && to + uncertainTo > time,
     );
     // Another one of the same name may have been there that much earlier than it is known to be.
-    const later = spans.filter((span) => span !== said && span.from > time);
-    const earliest = later.map(({ from, unsureFrom = 0 }) => from - unsureFrom);
-    const at = Math.max(time, Math.min(said?.to ?? time, ...earliest));
-    const lastEnd = said === undefined ? Infinity : said.to + (said.unsureTo ?? 0);
+    const later = spans.filter((span) => span !== stated && span.from > time);
+    const earliest = later.map(({ from, unsureFrom: uncertainFrom = 0 }) => from - uncertainFrom);
+    const at = Math.max(time, Math.min(stated?.to ?? time, ...earliest));
+    const lastEnd = stated === undefined ? Infinity : stated.to + (stated.unsureTo ?? 0);
     const latest = Math.min(lastEnd, ...later.map(({ from }) => from));
-    return { at, unsure: latest === Infinity ? 0 : Math.max(0, latest - at) };
+    return { at, uncertain: latest === Infinity ? 0 : Math.max(0, latest - at) };
   }
 
   /**
    * Since when at the latest a Namespace says what it says now, or said in the end, and whether it has ever said anything
    * else; undefined where nobody has seen it.
    */
-  saysSince(name: string): (UnsureMoment & { readonly always: boolean }) | undefined {
+  saysSince(name: string): (UncertainMoment & { readonly always: boolean }) | undefined {
     const timelines = this.#byName.get(name) ?? [];
     const endOf = ({ spans }: Timeline<NamespaceState>): number => spans.at(-1)?.to ?? 0;
     const spans = timelines.toSorted((a, b) => endOf(a) - endOf(b)).at(-1)?.spans;
     const now = spans?.at(-1);
-    return now && { at: now.from, unsure: now.unsureFrom ?? 0, always: spans?.length === 1 };
+    return now && { at: now.from, uncertain: now.unsureFrom ?? 0, always: spans?.length === 1 };
   }
 }

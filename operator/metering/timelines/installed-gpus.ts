@@ -1,4 +1,4 @@
-import { PARTS_PER_GPU } from '../../model/gpu-parts.ts';
+import { UNITS_PER_GPU } from '../../model/gpu-units.ts';
 import {
   type GpuDevice,
   gpuModel,
@@ -82,8 +82,8 @@ function registered(node: NodeView, devices: readonly HamiDevice[]): Advertised 
   const served = node.extended.get(HAMI_RESOURCE)?.allocatable !== 0;
   const healthy = served ? devices.filter(({ lost }) => lost !== true) : [];
   return {
-    capacity: BigInt(devices.length) * PARTS_PER_GPU,
-    allocatable: BigInt(healthy.length) * PARTS_PER_GPU,
+    capacity: BigInt(devices.length) * UNITS_PER_GPU,
+    allocatable: BigInt(healthy.length) * UNITS_PER_GPU,
     devices: devices.length,
     cut: false,
   };
@@ -108,8 +108,8 @@ function advertised(
     const device = ofVendor(resource) ? devices.get(resource) : undefined;
     if (device === undefined) continue;
     total = {
-      capacity: total.capacity + BigInt(capacity) * device.parts,
-      allocatable: total.allocatable + BigInt(Math.min(allocatable, capacity)) * device.parts,
+      capacity: total.capacity + BigInt(capacity) * device.units,
+      allocatable: total.allocatable + BigInt(Math.min(allocatable, capacity)) * device.units,
       devices: total.devices + capacity,
       cut: total.cut || (capacity > 0 && isCut(device)),
     };
@@ -127,8 +127,8 @@ function rowOf(
   { capacity, allocatable, devices, cut }: Advertised,
   counted: bigint,
 ): NodeGpus {
-  const whole = ((capacity + PARTS_PER_GPU - 1n) / PARTS_PER_GPU) * PARTS_PER_GPU;
-  const installed = counted > whole ? counted : whole;
+  const complete = ((capacity + UNITS_PER_GPU - 1n) / UNITS_PER_GPU) * UNITS_PER_GPU;
+  const installed = counted > complete ? counted : complete;
   const unregistered = cut ? 0n : installed - capacity;
   const missing = allocatable === 0n ? installed : capacity - allocatable + unregistered;
   return { type, installed, missing, devices };
@@ -141,7 +141,7 @@ function countedGpus(node: NodeView, type: string): bigint {
   const profile = singleMigProfile(node.labels);
   const slices = profile === undefined ? undefined : migSlicesIn(profile);
   const perGpu = slices === undefined ? 1 : Math.max(1, Math.floor(migSlicesOf(type) / slices));
-  return BigInt(Math.ceil(count / perGpu)) * PARTS_PER_GPU;
+  return BigInt(Math.ceil(count / perGpu)) * UNITS_PER_GPU;
 }
 
 function isCut(device: GpuDevice): boolean {

@@ -98,7 +98,7 @@ function nanos(count: number): bigint {
   return BigInt(Math.max(0, Math.trunc(count))) * NANOS;
 }
 
-interface Said {
+interface Stated {
   readonly ids: readonly (string | undefined)[];
   readonly cluster?: string | undefined;
   readonly nodeName?: string | undefined;
@@ -109,13 +109,13 @@ interface Said {
   readonly downSince?: number | undefined;
 }
 
-function recordOf(object: RawObject, kind: string, said: Said): MachineRecord | undefined {
+function recordOf(object: RawObject, kind: string, stated: Stated): MachineRecord | undefined {
   const metadata = recordAt(object, 'metadata');
   const uid = textAt(metadata, 'uid');
   const name = textAt(metadata, 'name');
   if (uid === undefined || name === undefined) return undefined;
   const namespace = textAt(metadata, 'namespace') ?? '';
-  const { ids, cluster, nodeName, cpu = 0n, memory = 0n, extended = NONE, downSince } = said;
+  const { ids, cluster, nodeName, cpu = 0n, memory = 0n, extended = NONE, downSince } = stated;
   return {
     uid,
     name,
@@ -126,7 +126,7 @@ function recordOf(object: RawObject, kind: string, said: Said): MachineRecord | 
     cpu,
     memory,
     extended,
-    down: said.down === true,
+    down: stated.down === true,
     cluster,
     nodeName,
     downSince,

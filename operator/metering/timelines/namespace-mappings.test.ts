@@ -58,10 +58,13 @@ function tenanciesOf({ timelines }: World): readonly unknown[] {
     .map(({ from, to, clusters }) => [from, to, ...clusters.map(({ name }) => name)]);
 }
 
-function unsureOf({ timelines }: World): readonly unknown[] {
+function uncertainOf({ timelines }: World): readonly unknown[] {
   return timelines
     .tenancies(TEAM.name, 0, 1_000)
-    .map(({ unsureFrom = 0, unsureTo = 0 }) => [unsureFrom, unsureTo]);
+    .map(({ unsureFrom: uncertainFrom = 0, unsureTo: uncertainTo = 0 }) => [
+      uncertainFrom,
+      uncertainTo,
+    ]);
 }
 
 function mappedUntil(lastAt: number): World {
@@ -77,11 +80,11 @@ function restarted(old: World, isJournalled = true): World {
   const world = createWorld();
   const { timelines, namespaces } = old;
   world.timelines.restore(JSON.parse(JSON.stringify(timelines.snapshot())), timelines.observedAt);
-  const kept = namespaces.unwritten
+  const stored = namespaces.unwritten
     .drain()
     .changed.map((each) => decodeTimeline<HostNamespace, NamespaceState>(encodeTimeline(each)))
     .filter((each) => each !== undefined);
-  if (isJournalled) world.namespaces.restore(kept, 0);
+  if (isJournalled) world.namespaces.restore(stored, 0);
   return world;
 }
 
@@ -101,7 +104,7 @@ describe('a namespace that a syncer does not map any more', () => {
     world.told(team(), live(500));
     world.timelines.observe(after, 501);
     expect(tenanciesOf(world)).toEqual([[100, 500, 'a']]);
-    expect(unsureOf(world)).toEqual([[0, 0]]);
+    expect(uncertainOf(world)).toEqual([[0, 0]]);
   });
 
   test('is so until the round, where what the Namespace says has not changed', () => {
@@ -117,7 +120,7 @@ describe('a namespace that a syncer does not map any more', () => {
       world.told(team(), arrival);
       world.timelines.observe(after, 501);
       expect(tenanciesOf(world)).toEqual([[100, 230, 'a']]);
-      expect(unsureOf(world)).toEqual([[0, width]]);
+      expect(uncertainOf(world)).toEqual([[0, width]]);
     },
   );
 
@@ -150,7 +153,7 @@ describe('a namespace that a syncer does not map any more', () => {
     world.told(team(), { at: 500, knownUntil: 0, late: true });
     world.timelines.observe(after, 501);
     expect(tenanciesOf(world)).toEqual([[100, 400, 'a']]);
-    expect(unsureOf(world)).toEqual([[0, 100]]);
+    expect(uncertainOf(world)).toEqual([[0, 100]]);
   });
 
   test('is billed to the last round where it was known for less long, and says by how much it may be off', () => {
@@ -158,7 +161,7 @@ describe('a namespace that a syncer does not map any more', () => {
     world.told(team(), ARRIVALS[0][1]);
     world.timelines.observe(after, 501);
     expect(tenanciesOf(world)).toEqual([[100, 400, 'a']]);
-    expect(unsureOf(world)).toEqual([[0, 100]]);
+    expect(uncertainOf(world)).toEqual([[0, 100]]);
   });
 
   test('or is gone, says by how much it may be off as well', () => {
@@ -166,7 +169,7 @@ describe('a namespace that a syncer does not map any more', () => {
     world.gone(team('a'), ARRIVALS[0][1]);
     world.timelines.observe(after, 501);
     expect(tenanciesOf(world)).toEqual([[100, 400, 'a']]);
-    expect(unsureOf(world)).toEqual([[0, 100]]);
+    expect(uncertainOf(world)).toEqual([[0, 100]]);
   });
 
   test('is so no longer than the last round before a restart that knows nothing of Namespaces', () => {
@@ -181,7 +184,7 @@ describe('a namespace that a syncer does not map any more', () => {
     world.told(team(), ARRIVALS[1][1]);
     world.timelines.observe(after, 501);
     expect(tenanciesOf(world)).toEqual([[100, 230, 'a']]);
-    expect(unsureOf(world)).toEqual([[0, 10]]);
+    expect(uncertainOf(world)).toEqual([[0, 10]]);
   });
 
   test('and whose loss was seen is not dated by an earlier outage', () => {
@@ -288,7 +291,7 @@ describe('a namespace that changes hands while nobody looks', () => {
       [100, 230, 'a'],
       [240, 1_000, 'b'],
     ]);
-    expect(unsureOf(world)).toEqual([
+    expect(uncertainOf(world)).toEqual([
       [0, 10],
       [10, 0],
     ]);
@@ -302,7 +305,7 @@ describe('a namespace that changes hands while nobody looks', () => {
     next.told(team('b'), ARRIVALS[1][1]);
     next.timelines.observe(soldToB, 501);
     expect(tenanciesOf(next)).toEqual([[240, 1_000, 'b']]);
-    expect(unsureOf(next)).toEqual([[10, 0]]);
+    expect(uncertainOf(next)).toEqual([[10, 0]]);
   });
 
   test('and was created just before is so as well, and not since its creation', () => {

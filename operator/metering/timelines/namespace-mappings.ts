@@ -1,5 +1,5 @@
 import type { TenantCluster } from '../../discovery/tenant-cluster.ts';
-import type { NamespaceChanges, UnsureMoment } from './host-namespace.ts';
+import type { NamespaceChanges, UncertainMoment } from './host-namespace.ts';
 import { CREATION_STEP_MS, REPORTING_DELAY_MS } from './sighting.ts';
 
 /** A host namespace that was one tenant cluster's during `[from, to)`, because its syncer had mapped it. */
@@ -18,7 +18,7 @@ export interface NamespaceMapping {
 }
 
 /** What a discovery round found, and when; milliseconds since the epoch. */
-export interface MappingRound {
+export interface MappingPass {
   readonly clusters: readonly TenantCluster[];
   readonly at: number;
   /** The round before; 0 when this is the first one. */
@@ -45,20 +45,22 @@ export class NamespaceMappings {
   #isRestored = false;
 
   /** Gives whether anything has changed. */
-  observe({ clusters, at, lastAt, isLeaving, changes, learn }: MappingRound): boolean {
+  observe({ clusters, at, lastAt, isLeaving, changes, learn }: MappingPass): boolean {
     const found = new Map(
       clusters.flatMap(({ id, syncedNamespaces = [] }) =>
         syncedNamespaces.map(({ name, createdAt }) => [name, { cluster: id, createdAt }] as const),
       ),
     );
     let changed = false;
-    const goneAt = (namespace: string): UnsureMoment => {
+    const goneAt = (namespace: string): UncertainMoment => {
       const nobodyKnows = this.#isRestored ? lastAt : at;
-      const { at: until, unsure } = changes.saidUntil(namespace, lastAt) ?? {
+      const { at: until, uncertain } = changes.statedUntil(namespace, lastAt) ?? {
         at: nobodyKnows,
-        unsure: at - nobodyKnows,
+        uncertain: at - nobodyKnows,
       };
-      return until < at ? { at: until, unsure: Math.min(unsure, at - until) } : { at, unsure: 0 };
+      return until < at
+        ? { at: until, uncertain: Math.min(uncertain, at - until) }
+        : { at, uncertain: 0 };
     };
     for (const { namespace, cluster } of this.#open()) {
       // Those of a tenant cluster that is gone stay its own while something of it is there.
@@ -70,15 +72,22 @@ export class NamespaceMappings {
       const before = this.#openOf(namespace);
       if (before?.cluster === cluster) continue;
       const says = changes.saysSince(namespace);
-      const earliest = says === undefined ? lastAt : this.#believedFrom(namespace, lastAt);
+      const earliest = says === undefined ? lastAt : this.#trustedFrom(namespace, lastAt);
       const isNew = createdAt + CREATION_STEP_MS > earliest && says?.always !== false;
-      const isSaid = says !== undefined && says.at > lastAt && says.at <= at;
-      const begun = isSaid ? says : { at, unsure: 0 };
+      const isStated = says !== undefined && says.at > lastAt && says.at <= at;
+      const begun = isStated ? says : { at, uncertain: 0 };
       const from = isNew ? Math.min(Math.max(createdAt, earliest), at) : begun.at;
       const gone = goneAt(namespace);
-      this.#end(namespace, gone.at <= from ? gone : { at: from, unsure: 0 });
-      const unsureFrom = isNew || begun.unsure === 0 ? undefined : begun.unsure;
-      this.#add({ namespace, cluster, from, to: Infinity, learntAs: learn(), unsureFrom });
+      this.#end(namespace, gone.at <= from ? gone : { at: from, uncertain: 0 });
+      const uncertainFrom = isNew || begun.uncertain === 0 ? undefined : begun.uncertain;
+      this.#add({
+        namespace,
+        cluster,
+        from,
+        to: Infinity,
+        learntAs: learn(),
+        unsureFrom: uncertainFrom,
+      });
       changed = true;
     }
     this.#isRestored = false;
@@ -103,15 +112,15 @@ export class NamespaceMappings {
 
   /** Ends what a tenant cluster has: nothing of it is there any more. */
   release(cluster: string, at: number): void {
-    for (const namespace of this.of(cluster)) this.#end(namespace, { at, unsure: 0 });
+    for (const namespace of this.of(cluster)) this.#end(namespace, { at, uncertain: 0 });
   }
 
   /** Forgets what ended before `horizon`, and what is of tenant clusters that nobody knows any more. */
   prune(horizon: number, isKnown: (cluster: string) => boolean): void {
     for (const [namespace, mappings] of this.#byNamespace) {
-      const kept = mappings.filter(({ to, cluster }) => to > horizon && isKnown(cluster));
-      if (kept.length === 0) this.#byNamespace.delete(namespace);
-      else if (kept.length < mappings.length) this.#byNamespace.set(namespace, kept);
+      const stored = mappings.filter(({ to, cluster }) => to > horizon && isKnown(cluster));
+      if (stored.length === 0) this.#byNamespace.delete(namespace);
+      else if (stored.length < mappings.length) this.#byNamespace.set(namespace, stored);
     }
   }
 
@@ -133,10 +142,10 @@ export class NamespaceMappings {
    * How far back the creation of a Namespace is believed that the round before did not find: the watch may
    * have told of it later than that round looked. Until then another one of its name may have been a tenant cluster's.
    */
-  #believedFrom(namespace: string, lastAt: number): number {
+  #trustedFrom(namespace: string, lastAt: number): number {
     const last = this.#byNamespace.get(namespace)?.at(-1);
-    const believed = lastAt - REPORTING_DELAY_MS;
-    return last === undefined ? believed : Math.min(Math.max(believed, last.to), lastAt);
+    const trusted = lastAt - REPORTING_DELAY_MS;
+    return last === undefined ? trusted : Math.min(Math.max(trusted, last.to), lastAt);
   }
 
   #open(): readonly NamespaceMapping[] {
@@ -156,12 +165,12 @@ export class NamespaceMappings {
     this.#byNamespace.set(mapping.namespace, [...before, mapping]);
   }
 
-  #end(namespace: string, { at, unsure }: UnsureMoment): void {
+  #end(namespace: string, { at, uncertain }: UncertainMoment): void {
     const open = this.#openOf(namespace);
     if (open === undefined) return;
     const before = this.#byNamespace.get(namespace)?.slice(0, -1) ?? [];
-    const unsureTo = unsure > 0 ? unsure : undefined;
-    const ended = open.from < at ? [{ ...open, to: at, unsureTo }] : [];
+    const uncertainTo = uncertain > 0 ? uncertain : undefined;
+    const ended = open.from < at ? [{ ...open, to: at, unsureTo: uncertainTo }] : [];
     this.#byNamespace.set(namespace, [...before, ...ended]);
   }
 }

@@ -13,7 +13,7 @@ import {
 } from '../meters/testing/gpu-nodes.ts';
 import type { NodeFixture } from '../meters/testing/gpu-nodes.ts';
 import { NODE_SETTINGS } from '../meters/testing/objects.ts';
-import { gpusOf } from '../../model/gpu-parts.ts';
+import { gpusOf } from '../../model/gpu-units.ts';
 import { projectNode } from './node.ts';
 import { type NodeState, nodeState } from './node-state.ts';
 
@@ -34,7 +34,7 @@ function installed(fixture: NodeFixture) {
 
 function device(fixture: NodeFixture, resource: string) {
   const found = stateOf(fixture).devices.get(resource);
-  return found && [found.type, found.profile, Math.round(gpusOf(found.parts) * 1e6) / 1e6];
+  return found && [found.type, found.profile, Math.round(gpusOf(found.units) * 1e6) / 1e6];
 }
 
 describe('a node has the GPUs that stand in it, whatever way they are cut', () => {

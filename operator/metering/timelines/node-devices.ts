@@ -1,4 +1,4 @@
-import { PARTS_PER_GPU } from '../../model/gpu-parts.ts';
+import { UNITS_PER_GPU } from '../../model/gpu-units.ts';
 import {
   FULL,
   type GpuDevice,
@@ -73,7 +73,7 @@ export function migDevice(type: string, resource: string): GpuDevice | undefined
   const name = MIG_RESOURCE.exec(resource)?.[1];
   if (name === undefined) return undefined;
   const profile = migProfile(name);
-  return { type, profile, parts: migParts(type, profile) };
+  return { type, profile, units: migParts(type, profile) };
 }
 
 /** The MIG profile into which the single strategy has cut every GPU of a node; undefined when it has not. */
@@ -100,8 +100,8 @@ function deviceOf(
 
 function wholeNvidia(labels: Labels, type: string): GpuDevice {
   const profile = singleMigProfile(labels);
-  if (profile === undefined) return { type, profile: FULL, parts: PARTS_PER_GPU };
-  return { type, profile, parts: migParts(type, profile) };
+  if (profile === undefined) return { type, profile: FULL, units: UNITS_PER_GPU };
+  return { type, profile, units: migParts(type, profile) };
 }
 
 /** The resource name says the partition under the plugin's mixed strategy, a label under the single one. */
@@ -111,14 +111,14 @@ function amdDevice(labels: Labels, type: string, resource: string): GpuDevice {
     textAt(labels, 'amd.com/gpu.compute-memory-partition') ??
     textAt(labels, 'beta.amd.com/gpu.compute-memory-partition');
   const partition = AMD_PARTITION.test(named) ? named : (label ?? '');
-  const parts = partitionParts(partition) ?? PARTS_PER_GPU;
-  return { type, profile: parts === PARTS_PER_GPU ? FULL : partition, parts };
+  const units = partitionParts(partition) ?? UNITS_PER_GPU;
+  return { type, profile: units === UNITS_PER_GPU ? FULL : partition, units };
 }
 
 /** How much of its GPU an AMD partition such as `cpx_nps4` is; undefined when the name is no such style. */
 export function partitionParts(partition: string): bigint | undefined {
   const count = PARTITIONS.get(AMD_PARTITION.exec(partition)?.[1] ?? '');
-  return count === undefined ? undefined : PARTS_PER_GPU / count;
+  return count === undefined ? undefined : UNITS_PER_GPU / count;
 }
 
 /** How many share one device, and by what means. */
@@ -134,7 +134,7 @@ function shared(device: GpuDevice, sharing: Sharing | undefined): GpuDevice {
   return {
     type: device.type,
     profile: device.profile === FULL ? suffix : `${device.profile}-${suffix}`,
-    parts: device.parts / BigInt(replicas),
+    units: device.units / BigInt(replicas),
   };
 }
 
@@ -168,7 +168,7 @@ function migSharing(node: NodeView, resource: string): Sharing | undefined {
  * Replicas 0 and 1 mean not shared; an unknown number is devices ÷ what they were made of
  * (docs/explanation/gpus.md#gpu-names).
  */
-function sharingOf(said: {
+function sharingOf(stated: {
   readonly strategy: string | undefined;
   readonly replicas: string | undefined;
   /** The name of the resource or product says that it is shared. */
@@ -176,13 +176,13 @@ function sharingOf(said: {
   readonly devices: number;
   readonly cut: number;
 }): Sharing | undefined {
-  const { strategy, surely } = said;
+  const { strategy, surely } = stated;
   if (strategy === 'none' && !surely) return undefined;
   const by = strategy === 'mps' ? 'mps' : 'timeslice';
-  const replicas = Number(said.replicas ?? NaN);
+  const replicas = Number(stated.replicas ?? NaN);
   if (Number.isInteger(replicas) && replicas > 1) return { by, replicas };
-  if (!surely && (said.replicas !== undefined || strategy === undefined)) return undefined;
-  const derived = said.devices / said.cut;
+  if (!surely && (stated.replicas !== undefined || strategy === undefined)) return undefined;
+  const derived = stated.devices / stated.cut;
   return Number.isInteger(derived) && derived > 1 ? { by, replicas: derived } : undefined;
 }
 

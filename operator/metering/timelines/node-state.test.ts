@@ -19,7 +19,7 @@ function observe(unhealthyNodeTaints = NODE_SETTINGS.unhealthyNodeTaints): Obser
   });
 }
 
-function tell(observation: Observation, fixture: NodeFixture, arrival: Partial<Arrival>): void {
+function report(observation: Observation, fixture: NodeFixture, arrival: Partial<Arrival>): void {
   const view = projectNode(gpuNode(fixture));
   if (view === undefined) throw new Error('fixture without uid or name');
   const { at: now = at(0), knownUntil = now, late = false } = arrival;
@@ -47,7 +47,7 @@ const born = (LONG_AGO - START) / 1000;
 describe('a node is down from when it was, not from when that was learnt', () => {
   test('as far back as the taint says, on the first list of all', () => {
     const observation = observe();
-    tell(observation, tainted(at(-7200)), { at: at(0), knownUntil: 0, late: true });
+    report(observation, tainted(at(-7200)), { at: at(0), knownUntil: 0, late: true });
     expect(spans(observation)).toEqual([
       [born, -7200, 'up'],
       [-7200, 'open', 'down'],
@@ -56,8 +56,8 @@ describe('a node is down from when it was, not from when that was learnt', () =>
 
   test('a taint without a time counts from its arrival while the node is Ready', () => {
     const observation = observe(['example.com/broken']);
-    tell(observation, N1, { at: at(0) });
-    tell(observation, tainted(undefined, 'example.com/broken'), { at: at(30) });
+    report(observation, N1, { at: at(0) });
+    report(observation, tainted(undefined, 'example.com/broken'), { at: at(30) });
     expect(spans(observation)).toEqual([
       [born, 30, 'up'],
       [30, 'open', 'down'],
@@ -66,7 +66,7 @@ describe('a node is down from when it was, not from when that was learnt', () =>
 
   test('the earlier of two taints counts, and the end is when the last is gone', () => {
     const observation = observe();
-    tell(observation, N1, { at: at(0) });
+    report(observation, N1, { at: at(0) });
     const both = variant(N1, {
       taints: [
         { key: UNREACHABLE, effect: 'NoSchedule' },
@@ -74,9 +74,9 @@ describe('a node is down from when it was, not from when that was learnt', () =>
         { key: 'node.kubernetes.io/not-ready', effect: 'NoExecute', timeAdded: iso(at(10)) },
       ],
     });
-    tell(observation, both, { at: at(25) });
-    tell(observation, tainted(at(20)), { at: at(40) });
-    tell(observation, N1, { at: at(50) });
+    report(observation, both, { at: at(25) });
+    report(observation, tainted(at(20)), { at: at(40) });
+    report(observation, N1, { at: at(50) });
     expect(spans(observation)).toEqual([
       [born, 10, 'up'],
       [10, 50, 'down'],
@@ -86,11 +86,11 @@ describe('a node is down from when it was, not from when that was learnt', () =>
 
   test('other changes that came with the taint hold from their arrival only', () => {
     const observation = observe();
-    tell(observation, N1, { at: at(0) });
+    report(observation, N1, { at: at(0) });
     const relabelled = variant(tainted(at(10)), {
       labels: { 'karpenter.sh/capacity-type': 'spot' },
     });
-    tell(observation, relabelled, { at: at(25) });
+    report(observation, relabelled, { at: at(25) });
     const states = [...observation.nodes.inNamespace('')].flatMap((timeline) => timeline.spans);
     expect(states.map(({ from, state }) => [from, state.down, state.capacityType])).toEqual([
       [LONG_AGO, false, 'on-demand'],
@@ -103,7 +103,7 @@ describe('a node is down from when it was, not from when that was learnt', () =>
 test('a taint that the settings come to name counts from then, not from when it was added', () => {
   const unhealthy = [UNREACHABLE];
   const observation = observe(unhealthy);
-  tell(observation, tainted(at(-7200), 'example.com/broken'), {
+  report(observation, tainted(at(-7200), 'example.com/broken'), {
     at: at(0),
     knownUntil: 0,
     late: true,
@@ -135,12 +135,12 @@ test('nodes that change, come or go between the turns in which settings are take
     const unhealthy = [UNREACHABLE];
     const observation = observe(unhealthy);
     for (let node = 0; node < 5; node += 1) {
-      tell(observation, named(node, node % 2 === 0), { at: at(0) });
+      report(observation, named(node, node % 2 === 0), { at: at(0) });
     }
     unhealthy.push(BROKEN);
     const change = (step: number): void => {
       for (const { node, broken, gone } of changes.filter((each) => each.step === step)) {
-        tell(observation, named(node, broken), { at: at(300) });
+        report(observation, named(node, broken), { at: at(300) });
         const view = projectNode(gpuNode(named(node, broken)));
         if (!gone || view === undefined) continue;
         observation.nodes.deleted(view, { at: at(300), knownUntil: at(300), late: false });
@@ -154,24 +154,24 @@ test('nodes that change, come or go between the turns in which settings are take
   };
   fc.assert(
     fc.property(fc.array(anyChange, { maxLength: 8 }), (changes) => {
-      const whole = life(changes);
-      for (let step = 0; step <= 6; step += 1) whole.change(step);
-      whole.observation.nodes.refresh(at(300));
+      const complete = life(changes);
+      for (let step = 0; step <= 6; step += 1) complete.change(step);
+      complete.observation.nodes.refresh(at(300));
       const parts = life(changes);
       const steps = parts.observation.nodes.refreshing(() => at(300));
       for (let step = 0; step <= 6; step += 1) {
         parts.change(step);
         steps.next();
       }
-      expect(parts.states()).toEqual(whole.states());
+      expect(parts.states()).toEqual(complete.states());
     }),
   );
 });
 
 test('a heartbeat splits nothing, nor does a restart', () => {
   const observation = observe();
-  tell(observation, N1, { at: at(0) });
-  tell(observation, { ...N1, conditions: [] }, { at: at(10) });
+  report(observation, N1, { at: at(0) });
+  report(observation, { ...N1, conditions: [] }, { at: at(10) });
   const [written] = observation.nodes.unwritten.drain().changed;
   if (written === undefined) throw new Error('nothing to journal');
   const read = decodeTimeline<NodeView, NodeState>(encodeTimeline(written));
@@ -179,6 +179,6 @@ test('a heartbeat splits nothing, nor does a restart', () => {
   expect(read.spans).toEqual(written.spans);
   const again = observe();
   again.nodes.restore([read], at(0));
-  tell(again, N1, { at: at(20) });
+  report(again, N1, { at: at(20) });
   expect(spans(again)).toEqual([[born, 'open', 'up']]);
 });

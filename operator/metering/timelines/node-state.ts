@@ -212,17 +212,17 @@ const MOST_GPU_LABELS = 192;
 
 /** Reads a node's decisions off its labels. */
 export function nodeDecisions({ labels }: NodeView, by: DecidingLabels): NodeDecisions {
-  const said = (label: string): readonly string[] => {
+  const stated = (label: string): readonly string[] => {
     const value = textAt(labels, label);
     return value === undefined ? [] : [`${label}=${value}`];
   };
-  const first = (names: readonly string[]): string | undefined => names.flatMap(said)[0];
+  const first = (names: readonly string[]): string | undefined => names.flatMap(stated)[0];
   const gpu = Object.keys(labels)
     .filter((label) => GPU_LABEL.test(label))
     .toSorted()
     .slice(0, MOST_GPU_LABELS)
-    .flatMap(said);
-  const dedicated = by.dedicated.flatMap(said);
+    .flatMap(stated);
+  const dedicated = by.dedicated.flatMap(stated);
   const { label } = by.capacityType;
   return {
     capacityType: label === undefined ? undefined : first([label]),

@@ -1,4 +1,4 @@
-import { claimText, looksLikeControlPlane } from '../../discovery/control-plane.ts';
+import { claimText, hasControlPlaneLabels } from '../../discovery/control-plane.ts';
 import type { RawObject } from '../../kubernetes/source.ts';
 import { listAt, recordAt, textAt } from '../../kubernetes/raw-fields.ts';
 import { type Api, API_OF_HOST, createSharedValues } from './shared-values.ts';
@@ -48,7 +48,7 @@ export function podLabels(metadata: RawObject, api: Api = API_OF_HOST): ObjectLa
   const labels = recordAt(metadata, 'labels');
   const queue = QUEUES.map((key) => textAt(labels, key)).find(Boolean);
   const own = labelsOf(metadata);
-  const runBy = looksLikeControlPlane(own) ? (runnerOf(metadata) ?? '') : undefined;
+  const runBy = hasControlPlaneLabels(own) ? (runnerOf(metadata) ?? '') : undefined;
   return shareLabels({ ...own, queue, runBy }, api);
 }
 
@@ -69,7 +69,7 @@ function runnerOf(metadata: RawObject): string | undefined {
 
 /** The labels of something that may hold GPUs: no part of a control plane does. */
 export function withGpus(labels: ObjectLabels, api: Api = API_OF_HOST): ObjectLabels {
-  return looksLikeControlPlane(labels) ? shareLabels({ ...labels, holdsGpus: true }, api) : labels;
+  return hasControlPlaneLabels(labels) ? shareLabels({ ...labels, holdsGpus: true }, api) : labels;
 }
 
 type Labels = { readonly [Key in keyof ObjectLabels]?: ObjectLabels[Key] | undefined };

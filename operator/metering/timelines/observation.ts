@@ -8,7 +8,7 @@ import {
   type VolumeState,
   type WorkloadState,
   type WorkloadView,
-} from './held-objects.ts';
+} from './retained-objects.ts';
 import { followNamespace, type HostNamespaces } from './host-namespace.ts';
 import { followNode } from './follow-node.ts';
 import type { NodeSettings, NodeState } from './node-state.ts';

@@ -35,7 +35,7 @@ function follow(resizes: readonly Resize[], gone?: Bracket): Observation {
     billedUntil: (present) => present,
   });
   observation.pods.listed(() => true, 0);
-  const told = ({ from, until }: Bracket) => ({
+  const reported = ({ from, until }: Bracket) => ({
     at: at(600),
     knownUntil: at(BORN + 1),
     late: false,
@@ -46,10 +46,10 @@ function follow(resizes: readonly Resize[], gone?: Bracket): Observation {
   observation.pods.upserted(last, undefined, live);
   for (const resize of resizes) {
     const next = view(resize);
-    observation.pods.upserted(next, last, told(resize));
+    observation.pods.upserted(next, last, reported(resize));
     last = next;
   }
-  if (gone !== undefined) observation.pods.deleted(last, told(gone));
+  if (gone !== undefined) observation.pods.deleted(last, reported(gone));
   return observation;
 }
 
@@ -118,9 +118,9 @@ test('changes whose times may be the other way round are billed the least of wha
 
 test('a pod that asks for less CPU and more memory while nobody looks is never billed its old CPU beyond what it had', () => {
   // The API server is told first what is asked for, a moment later what is granted.
-  const asked = { cpu: 5, memory: 8, from: 30, until: 40 };
+  const requested = { cpu: 5, memory: 8, from: 30, until: 40 };
   const granted = { cpu: 2, memory: 8, from: 31, until: 41 };
-  const observation = follow([asked, granted]);
+  const observation = follow([requested, granted]);
   expect([29, 30, 31, 39, 40, 41].map((second) => billedAt(observation, second))).toEqual([
     [5n, 5n],
     [5n, 5n],
@@ -136,8 +136,9 @@ test('of changes that follow each other closely it is said how long they may hav
     { cpu: 2, memory: 5, from: 30, until: 40 },
     { cpu: 5, memory: 5, from: 35, until: 45 },
   ]).pods.inNamespace('tenant-a');
-  const widths = timeline?.spans.map(({ unsureFrom = 0, unsureTo = 0 }) =>
-    Math.max(unsureFrom, unsureTo),
+  const widths = timeline?.spans.map(
+    ({ unsureFrom: uncertainFrom = 0, unsureTo: uncertainTo = 0 }) =>
+      Math.max(uncertainFrom, uncertainTo),
   );
   expect(Math.max(...(widths ?? []))).toBe(15_000);
 });

@@ -173,12 +173,12 @@ export function followPod(timeline: Timeline<PodState>, pod: PodView, seen: Sigh
   if (current === undefined) {
     const since = pod.boundAt ?? (seen.first ? pod.createdAt : seen.until);
     current = stateOf(pod, pod.node, 'bound');
-    enter(timeline, current, seen.believe(since));
+    enter(timeline, current, seen.trust(since));
   }
   if (current.phase === 'bound' && pod.started) {
     const { gpuShares: before } = current;
     current = stateOf(pod, pod.node, 'running', greaterOf(before, pod.gpuShares));
-    enter(timeline, current, seen.believe(pod.startedAt ?? seen.until));
+    enter(timeline, current, seen.trust(pod.startedAt ?? seen.until));
   }
   if (pod.terminal) {
     finishPod(timeline, pod, seen, seen.from);
@@ -224,7 +224,7 @@ export function finishPod(
 ): void {
   if (timeline.finished) return;
   const isDated = pod.finishedAt !== undefined;
-  const finish = isDated ? seen.believe(pod.finishedAt) : latest;
+  const finish = isDated ? seen.trust(pod.finishedAt) : latest;
   enter(timeline, undefined, Math.min(finish, latest), isDated ? 0 : widthOf(seen));
   timeline.finished = true;
 }

@@ -1,7 +1,7 @@
 import * as fc from 'fast-check';
 import { expect, test } from 'vitest';
 import type { RawObject } from '../../kubernetes/source.ts';
-import { projectLoadBalancer, projectVolumeClaim, projectWorkload } from './held-objects.ts';
+import { projectLoadBalancer, projectVolumeClaim, projectWorkload } from './retained-objects.ts';
 import { projectNode } from './node.ts';
 import { projectPod } from './pod.ts';
 import { projectResourceClaim } from './resource-claim.ts';
@@ -74,13 +74,13 @@ test('an object of any shape is projected or refused, and throws nothing', () =>
   const objects = fc.dictionary(fc.constantFrom(...KEYS), tree, { maxKeys: 8 });
   fc.assert(
     fc.property(objects, tree, (object, metadata) => {
-      const whole: RawObject = {
+      const complete: RawObject = {
         ...object,
         metadata: { uid: 'u', name: 'n', labels: metadata, annotations: metadata },
       };
       for (const project of PROJECTIONS) {
         expect(() => project(object)).not.toThrow();
-        expect(() => project(whole)).not.toThrow();
+        expect(() => project(complete)).not.toThrow();
       }
     }),
     { numRuns: 300 },

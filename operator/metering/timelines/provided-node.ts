@@ -14,7 +14,7 @@ export interface ProviderWord {
 }
 
 /** The source of what a TenantOverride says; a record's name may stand before it. */
-export const OWN_NODE_LABELS = 'ownNodeLabels';
+export const PRIVATE_NODE_LABELS = 'ownNodeLabels';
 
 /** What a machine's record says besides its labels. */
 export interface MachineFacts {
@@ -51,24 +51,24 @@ const HOLDS_AFTER_MS = 600_000;
  * (docs/explanation/nodes.md#the-dearest-reading).
  */
 export function providedState(readings: Readings): NodeState {
-  const { node, told, word, settings, spans, at } = readings;
-  const said = nodeState(inItsPlace(node, word), settings, word);
+  const { node, told: reported, word, settings, spans, at } = readings;
+  const stated = nodeState(inItsPlace(node, word), settings, word);
   const own = spans.filter(({ state }) => !isOverridden(state));
   const held = (read: Reading): NodeState | undefined => lasting(own, at, read);
   const first = (field: PlainField): string | undefined =>
-    said[field] ?? (held((state) => state[field]) ?? told)[field];
+    stated[field] ?? (held((state) => state[field]) ?? reported)[field];
   const last = spans.at(-1)?.state;
   // A machine stays what its record said, whatever becomes of the record.
   const recorded = word.source === undefined && last?.provenBy !== undefined && !isOverridden(last);
-  const { capacityType, gpu } = said.decidedBy ?? {};
-  const gpuType = gpu === undefined ? gpuTypeOf(told, held(gpuTypeRead)) : said.gpuType;
+  const { capacityType, gpu } = stated.decidedBy ?? {};
+  const gpuType = gpu === undefined ? gpuTypeOf(reported, held(gpuTypeRead)) : stated.gpuType;
   const most = (amount: 'cpu' | 'memory'): bigint => {
     const before = held((state) => state[amount])?.[amount] ?? 0n;
-    return larger(said[amount], larger(told[amount], before));
+    return larger(stated[amount], larger(reported[amount], before));
   };
   const state: NodeState = {
     capacityType:
-      capacityType === undefined ? (recorded ? last.capacityType : DEAREST) : said.capacityType,
+      capacityType === undefined ? (recorded ? last.capacityType : DEAREST) : stated.capacityType,
     zone: first('zone'),
     region: first('region'),
     instanceType: first('instanceType'),
@@ -77,24 +77,27 @@ export function providedState(readings: Readings): NodeState {
     cpu: most('cpu'),
     memory: most('memory'),
     gpuType,
-    devices: devicesOf(told, gpuType),
-    hami: told.hami?.map((device) => ({ ...device, type: gpuType })),
-    gpuMemory: said.gpuMemory ?? told.gpuMemory,
+    devices: devicesOf(reported, gpuType),
+    hami: reported.hami?.map((device) => ({ ...device, type: gpuType })),
+    gpuMemory: stated.gpuMemory ?? reported.gpuMemory,
     gpus: gpusOf(
-      told,
-      said.gpus.length > 0 ? said.gpus : dearerGpus(told, held(installed)),
+      reported,
+      stated.gpus.length > 0 ? stated.gpus : dearerGpus(reported, held(installed)),
       gpuType,
     ),
     down: word.record?.down === true,
-    dedicatedTo: told.dedicatedTo,
+    dedicatedTo: reported.dedicatedTo,
     trust: 'provider',
   };
-  return { ...state, decidedBy: decisions(state, { told, said, last, source: word.source }) };
+  return {
+    ...state,
+    decidedBy: decisions(state, { told: reported, said: stated, last, source: word.source }),
+  };
 }
 
 /** What an override said is given back when it says it no more. */
 function isOverridden({ provenBy }: NodeState): boolean {
-  return provenBy?.endsWith(OWN_NODE_LABELS) === true;
+  return provenBy?.endsWith(PRIVATE_NODE_LABELS) === true;
 }
 
 type Reading = (state: NodeState) => string | bigint | undefined;
@@ -130,9 +133,9 @@ function totalOf(gpus: readonly NodeGpus[]): bigint {
 }
 
 /** A model that was named stays; the name of an instance type is none. */
-function gpuTypeOf(told: NodeState, held: NodeState | undefined): string {
+function gpuTypeOf(reported: NodeState, held: NodeState | undefined): string {
   const named = held !== undefined && held.gpuType !== UNKNOWN_GPU;
-  return named && held.gpuType !== held.instanceType ? held.gpuType : told.gpuType;
+  return named && held.gpuType !== held.instanceType ? held.gpuType : reported.gpuType;
 }
 
 /** What one device of each resource is, of the model that holds. */
@@ -147,24 +150,26 @@ function devicesOf({ devices, gpuType: before }: NodeState, type: string): NodeS
 }
 
 /** GPUs that were there for long are there. */
-function dearerGpus(told: NodeState, held: NodeState | undefined): readonly NodeGpus[] {
-  return held !== undefined && totalOf(held.gpus) > totalOf(told.gpus) ? held.gpus : told.gpus;
+function dearerGpus(reported: NodeState, held: NodeState | undefined): readonly NodeGpus[] {
+  return held !== undefined && totalOf(held.gpus) > totalOf(reported.gpus)
+    ? held.gpus
+    : reported.gpus;
 }
 
 /**
  * GPUs under the model that holds. What is missing of them is what the node does not offer at present;
  * it is billed all the same, and told apart only because resource slices may offer it.
  */
-function gpusOf(told: NodeState, gpus: readonly NodeGpus[], type: string): readonly NodeGpus[] {
-  const offered = told.gpus.reduce((sum, one) => sum + one.installed - one.missing, 0n);
+function gpusOf(reported: NodeState, gpus: readonly NodeGpus[], type: string): readonly NodeGpus[] {
+  const offered = reported.gpus.reduce((sum, one) => sum + one.installed - one.missing, 0n);
   const [only, ...others] = gpus;
   if (only === undefined || others.length > 0) return gpus;
   const missing = only.installed > offered ? only.installed - offered : 0n;
-  const devices = Math.max(only.devices, told.gpus[0]?.devices ?? 0);
+  const devices = Math.max(only.devices, reported.gpus[0]?.devices ?? 0);
   return [{ type, installed: only.installed, missing, devices }];
 }
 
-interface Said {
+interface Stated {
   readonly told: NodeState;
   readonly said: NodeState;
   readonly last: NodeState | undefined;
@@ -172,20 +177,23 @@ interface Said {
 }
 
 /** Which labels, and whose, say what holds. */
-function decisions(state: NodeState, { told, said, last, source = '' }: Said): NodeDecisions {
+function decisions(
+  state: NodeState,
+  { told: reported, said, last, source = '' }: Stated,
+): NodeDecisions {
   const of = (text: string): string => `${source}: ${text}`;
   const by = said.decidedBy ?? {};
   const plain = PLAIN_FIELDS.map((field) => {
     const label = by[field];
     if (label !== undefined) return [field, of(label)] as const;
-    const from = state[field] === told[field] ? told : last;
+    const from = state[field] === reported[field] ? reported : last;
     return [field, from?.decidedBy?.[field]] as const;
   });
   const capacityType = by.capacityType === undefined ? undefined : of(by.capacityType);
   return {
     capacityType: capacityType ?? (state.provenBy && last?.decidedBy?.capacityType),
-    gpu: by.gpu?.map(of) ?? (state.gpuType === told.gpuType ? told : last)?.decidedBy?.gpu,
-    dedicated: told.decidedBy?.dedicated,
+    gpu: by.gpu?.map(of) ?? (state.gpuType === reported.gpuType ? reported : last)?.decidedBy?.gpu,
+    dedicated: reported.decidedBy?.dedicated,
     ...Object.fromEntries(plain),
   };
 }

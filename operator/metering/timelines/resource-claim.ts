@@ -163,7 +163,7 @@ export function followClaim(
   closeMoment(timeline, seen.from);
   enter(timeline, undefined, seen.from, goesOn ? 0 : widthOf(seen));
   if (state === undefined) return;
-  const begun = goesOn ? seen.from : seen.believe(allocatedAt ?? seen.until);
+  const begun = goesOn ? seen.from : seen.trust(allocatedAt ?? seen.until);
   enter(timeline, state, Math.max(seen.from, begun));
 }
 

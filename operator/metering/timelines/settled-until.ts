@@ -2,7 +2,7 @@
 export class SettledUntil {
   #end = -Infinity;
   /** Up to where namespaces are settled that are apart. */
-  readonly #apart = new Map<string, number>();
+  readonly #separate = new Map<string, number>();
   /** Without a journal nobody knows what closed windows billed of the objects of the first list. */
   #pastKnown = false;
 
@@ -13,25 +13,25 @@ export class SettledUntil {
 
   /** Milliseconds since the epoch; -Infinity where no window was closed. */
   in(namespace: string): number {
-    return this.#apart.get(namespace) ?? this.#end;
+    return this.#separate.get(namespace) ?? this.#end;
   }
 
   /** Windows are closed up to `end`: those of all namespaces that are not apart, or of the one that is named and is. Tells of which. */
   settle(end: number, only: string | undefined): (namespace: string) => boolean {
     if (only === undefined) {
       this.#end = end;
-      return (namespace) => !this.#apart.has(namespace);
+      return (namespace) => !this.#separate.has(namespace);
     }
-    this.#apart.set(only, end);
+    this.#separate.set(only, end);
     return (namespace) => namespace === only;
   }
 
-  setApart(namespace: string, end: number): void {
-    this.#apart.set(namespace, end);
+  setSeparate(namespace: string, end: number): void {
+    this.#separate.set(namespace, end);
   }
 
   rejoin(namespace: string): void {
-    this.#apart.delete(namespace);
+    this.#separate.delete(namespace);
   }
 
   /** From here on it is known what closed windows billed. */

@@ -32,12 +32,12 @@ const names = fc.string({
   ),
   maxLength: 12,
 });
-const asking = (requests: Readonly<Record<string, string>>): RawObject => ({
+const querying = (requests: Readonly<Record<string, string>>): RawObject => ({
   containers: [{ name: 'c', resources: { requests } }],
 });
 const pod = (requests: Readonly<Record<string, string>>): RawObject => ({
   metadata: { uid: 'p', name: 'p', namespace: 'n' },
-  spec: asking(requests),
+  spec: querying(requests),
 });
 
 describe("names that contain a key's separators", () => {
@@ -72,7 +72,7 @@ describe("names that contain a key's separators", () => {
       fc.property(fc.array(amounts, { maxLength: 5 }), (pods) => {
         for (const wanted of pods) {
           const texts = Object.entries(wanted).map(([name, count]) => [name, String(count)]);
-          const { extended } = effectiveRequests(asking(Object.fromEntries(texts)), {});
+          const { extended } = effectiveRequests(querying(Object.fromEntries(texts)), {});
           expect(Object.fromEntries(extended)).toEqual(Object.fromEntries(Object.entries(wanted)));
         }
       }),
@@ -143,7 +143,7 @@ describe('the pools of two APIs', () => {
 
   test('what belonged to pods that came and went is not held for good', async () => {
     const shared = createSharedValues<object>();
-    const kept = shared(API_OF_HOST, ['kept'], () => ({}));
+    const stored = shared(API_OF_HOST, ['kept'], () => ({}));
     const gone = Array.from(
       { length: 3_000 },
       (_, index) => new WeakRef(shared(API_OF_HOST, [index], () => ({}))),
@@ -153,7 +153,7 @@ describe('the pools of two APIs', () => {
     await setImmediate();
     runInNewContext('gc')();
     expect(gone.filter((value) => value.deref() !== undefined)).toEqual([]);
-    expect(shared(API_OF_HOST, ['kept'], () => ({}))).toBe(kept);
+    expect(shared(API_OF_HOST, ['kept'], () => ({}))).toBe(stored);
     const anew = shared(API_OF_HOST, [1], () => ({}));
     expect(shared(API_OF_HOST, [1], () => ({}))).toBe(anew);
   });

@@ -12,7 +12,7 @@ export interface Sighting extends Bracket {
   /** A relist brought it: what it says may have been so for a while. */
   readonly late: boolean;
   /** A time the API gave, kept between the last version without the change and this arrival. */
-  believe(time: number): number;
+  trust(time: number): number;
 }
 
 /**
@@ -42,7 +42,7 @@ export function sightingOf(
     at: arrival.at,
     first,
     late: arrival.late,
-    believe(time) {
+    trust(time) {
       if (time > arrival.at) {
         countClamped();
         return arrival.at;

@@ -36,10 +36,19 @@ export function tenanciesOf(
     const left = leaving.filter(holds).map(leavingOf);
     if (clusters.length === 0 && left.length === 0) return [];
     const held = [...spans, ...leaving].filter(holds);
-    const unsureFrom = held.find((span) => span.from === start)?.unsureFrom;
-    const unsureTo = held.find((span) => span.to === end)?.unsureTo;
+    const uncertainFrom = held.find((span) => span.from === start)?.unsureFrom;
+    const uncertainTo = held.find((span) => span.to === end)?.unsureTo;
     const leavers = left.length > 0 ? left : undefined;
-    return [{ from: start, to: end, clusters, unsureFrom, unsureTo, leaving: leavers }];
+    return [
+      {
+        from: start,
+        to: end,
+        clusters,
+        unsureFrom: uncertainFrom,
+        unsureTo: uncertainTo,
+        leaving: leavers,
+      },
+    ];
   });
 }
 

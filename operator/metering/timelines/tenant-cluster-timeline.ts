@@ -264,8 +264,8 @@ class TenantClusterHistory implements TenantClusterTimelines {
    * (docs/explanation/metering.md#times), but for one that was there before: until `endedAt`.
    */
   #begun({ createdAt }: TenantCluster, endedAt = Number.NEGATIVE_INFINITY): number {
-    const believedFrom = Math.max(this.#observedAt - REPORTING_DELAY_MS, endedAt);
-    return createdAt >= believedFrom ? createdAt : this.#observedAt;
+    const trustedFrom = Math.max(this.#observedAt - REPORTING_DELAY_MS, endedAt);
+    return createdAt >= trustedFrom ? createdAt : this.#observedAt;
   }
 
   /** Whether metadata of a Namespace named a tenant at some time of `[from, to)`. */
@@ -305,10 +305,10 @@ function cut(
   { from, to, state }: Span<TenantCluster>,
   within: Pick<NamespaceMapping, 'from' | 'to' | 'unsureFrom' | 'unsureTo'>,
 ): Span<TenantCluster> {
-  const unsureFrom = within.from > from ? within.unsureFrom : undefined;
-  const unsureTo = within.to < to ? within.unsureTo : undefined;
+  const uncertainFrom = within.from > from ? within.unsureFrom : undefined;
+  const uncertainTo = within.to < to ? within.unsureTo : undefined;
   const bounds = { from: Math.max(from, within.from), to: Math.min(to, within.to) };
-  return { ...bounds, state, unsureFrom, unsureTo };
+  return { ...bounds, state, unsureFrom: uncertainFrom, unsureTo: uncertainTo };
 }
 
 function openSpan(cluster: TenantCluster, from: number): Span<TenantCluster> {

@@ -54,5 +54,5 @@ export interface SettledPart {
   /** The one namespace that is settled; it is apart. */
   readonly namespace?: string;
   /** What was there from here on is still needed, where others are not settled as far. */
-  readonly keptFrom?: number;
+  readonly retainedFrom?: number;
 }

@@ -47,12 +47,17 @@ export interface Timeline<S> {
  * How far off the ends of a stretch of a span may be that nobody saw, milliseconds: the larger of both, and of
  * those only that are the span's own.
  */
-export function unsureOf(
-  { from, to, unsureFrom = 0, unsureTo = 0 }: Omit<Span<unknown>, 'state'>,
+export function uncertainOf(
+  {
+    from,
+    to,
+    unsureFrom: uncertainFrom = 0,
+    unsureTo: uncertainTo = 0,
+  }: Omit<Span<unknown>, 'state'>,
   start: number,
   end: number,
 ): number {
-  return Math.max(start === from ? unsureFrom : 0, end === to ? unsureTo : 0);
+  return Math.max(start === from ? uncertainFrom : 0, end === to ? uncertainTo : 0);
 }
 
 /** The state that holds until further notice; undefined when the object costs nothing. */
@@ -69,19 +74,24 @@ export function enter<S>(
   timeline: Timeline<S>,
   state: S | undefined,
   at: number,
-  unsure = 0,
+  uncertain = 0,
 ): void {
-  const kept = unsureAt(spansBefore(timeline.spans, at), at, unsure);
-  const next = { from: at, to: Infinity, state, ...(unsure > 0 && { unsureFrom: unsure }) };
-  timeline.spans = next.state === undefined ? kept : joined(kept, { ...next, state: next.state });
+  const stored = uncertainAt(spansBefore(timeline.spans, at), at, uncertain);
+  const next = { from: at, to: Infinity, state, ...(uncertain > 0 && { unsureFrom: uncertain }) };
+  timeline.spans =
+    next.state === undefined ? stored : joined(stored, { ...next, state: next.state });
   timeline.dirty = true;
 }
 
 /** The spans, of which the one that ends at `at` may have ended that much later. */
-function unsureAt<S>(spans: readonly Span<S>[], at: number, unsureTo: number): readonly Span<S>[] {
+function uncertainAt<S>(
+  spans: readonly Span<S>[],
+  at: number,
+  uncertainTo: number,
+): readonly Span<S>[] {
   const last = spans.at(-1);
-  if (unsureTo <= 0 || last === undefined || last.to !== at) return spans;
-  return [...spans.slice(0, -1), { ...last, unsureTo }];
+  if (uncertainTo <= 0 || last === undefined || last.to !== at) return spans;
+  return [...spans.slice(0, -1), { ...last, unsureTo: uncertainTo }];
 }
 
 /** The spans up to `at`, the one that holds at `at` cut there. */
@@ -94,8 +104,8 @@ export function spansBefore<S>(spans: readonly Span<S>[], at: number): readonly 
 }
 
 /** Where it ends is known now. */
-function endedAt<S>({ from, state, unsureFrom }: Span<S>, to: number): Span<S> {
-  return { from, to, state, unsureFrom };
+function endedAt<S>({ from, state, unsureFrom: uncertainFrom }: Span<S>, to: number): Span<S> {
+  return { from, to, state, unsureFrom: uncertainFrom };
 }
 
 /** The spans that reach beyond `at`, whole. */
@@ -226,6 +236,6 @@ export function followHolding<S>(
     return;
   }
   const dated = since ?? (seen.first && seen.late ? createdAt : undefined);
-  const unsure = dated === undefined ? widthOf(seen) : 0;
-  enter(timeline, state, seen.believe(dated ?? seen.until), unsure);
+  const uncertain = dated === undefined ? widthOf(seen) : 0;
+  enter(timeline, state, seen.trust(dated ?? seen.until), uncertain);
 }

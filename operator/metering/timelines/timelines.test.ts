@@ -440,7 +440,7 @@ function bigints(_key: string, value: unknown): unknown {
 }
 
 /** Whether a window that ended at `end` leaves nothing of a timeline that it ought to have forgotten. */
-function isKeptFor(end: number, { spans, gone, versionAt }: Timeline<PodState>): boolean {
+function isStoredFor(end: number, { spans, gone, versionAt }: Timeline<PodState>): boolean {
   const [first] = spans;
   const last = spans.at(-1)?.to ?? versionAt;
   return (first?.to ?? Infinity) > end - 600_000 && (!gone || last > end - 120_000);
@@ -484,7 +484,7 @@ test('whatever pods do, the journal has all that changed, and what ended long ag
         expect(new Set(drained.changed)).toEqual(new Set(dirty));
         pods.unwritten.putBack(drained);
         const isSettled = change.what === 'settle';
-        expect(!isSettled || timelines.every((each) => isKeptFor(at(second), each))).toBe(true);
+        expect(!isSettled || timelines.every((each) => isStoredFor(at(second), each))).toBe(true);
         expect(change.what === 'drain' && dirty.length > 0).toBe(false);
       }
     }),

@@ -6,7 +6,7 @@ import {
   type SourceHandler,
 } from '../../kubernetes/source.ts';
 import { atOnce } from '../../model/at-once.ts';
-import { createTracked, KeptTimelines, type UnwrittenTimelines } from './kept-timelines.ts';
+import { createTracked, StoredTimelines, type UnwrittenTimelines } from './stored-timelines.ts';
 import { SettledUntil } from './settled-until.ts';
 import { type Sighting, sightingOf } from './sighting.ts';
 import { agreeBefore, enter, type Span, type Timeline, wholly, widthOf } from './timeline.ts';
@@ -20,7 +20,7 @@ interface TimelinesOptions {
 /** What each object of one kind was, from when to when. Its watch brings it up to date. */
 export class Timelines<T extends Observed, S> implements SourceHandler<T> {
   readonly #rules: TimelineRules<T, S>;
-  readonly #kept = new KeptTimelines<T, S>();
+  readonly #stored = new StoredTimelines<T, S>();
   readonly #settled = new SettledUntil();
   readonly #countClamped: () => void;
 
@@ -39,32 +39,32 @@ export class Timelines<T extends Observed, S> implements SourceHandler<T> {
 
   /** What the journal does not have yet. */
   get unwritten(): UnwrittenTimelines<T, S> {
-    return this.#kept.unwritten;
+    return this.#stored.unwritten;
   }
 
   get size(): number {
-    return this.#kept.index.size;
+    return this.#stored.index.size;
   }
 
   /** Whether it has a timeline, gone or not. */
   has(object: Projected): boolean {
-    return this.#kept.index.find(object) !== undefined;
+    return this.#stored.index.find(object) !== undefined;
   }
 
   find(object: Pick<Projected, 'namespace' | 'uid'>): Timeline<S> | undefined {
-    return this.#kept.index.find(object);
+    return this.#stored.index.find(object);
   }
 
   namespaces(): Iterable<readonly [namespace: string, timelines: Iterable<Timeline<S>>]> {
-    return this.#kept.index.namespaces();
+    return this.#stored.index.namespaces();
   }
 
   inNamespace(namespace: string): Iterable<Timeline<S>> {
-    return this.#kept.index.inNamespace(namespace);
+    return this.#stored.index.inNamespace(namespace);
   }
 
   late(): Iterable<Timeline<S>> {
-    return this.#kept.late();
+    return this.#stored.late();
   }
 
   upserted(next: T, _previous: T | undefined, arrival: Arrival): void {
@@ -73,7 +73,7 @@ export class Timelines<T extends Observed, S> implements SourceHandler<T> {
 
   /** The object is gone; `last` is its last version. */
   deleted(last: T, arrival: Arrival): void {
-    const known = arrival.late ? this.#kept.index.find(last) : undefined;
+    const known = arrival.late ? this.#stored.index.find(last) : undefined;
     const timeline = known ?? this.#see(last, arrival);
     const seen = this.#sighting(timeline, last, arrival, false);
     this.#end(timeline, seen.from, (latest) => {
@@ -86,16 +86,19 @@ export class Timelines<T extends Observed, S> implements SourceHandler<T> {
    * Everything before `boundary` is billed as it stands, outside of namespaces that are apart; forgets what
    * no late fact can change any more.
    */
-  settle(boundary: number, { namespace: only, keptFrom = boundary }: SettledPart = {}): void {
+  settle(
+    boundary: number,
+    { namespace: only, retainedFrom: storedFrom = boundary }: SettledPart = {},
+  ): void {
     const isSettled = this.#settled.settle(boundary, only);
     const isNeeded = (object: T, horizon: number): boolean =>
       this.#rules.isNeeded?.(object, horizon) ?? false;
-    this.#kept.settle(isSettled, Math.min(boundary, keptFrom), isNeeded);
+    this.#stored.settle(isSettled, Math.min(boundary, storedFrom), isNeeded);
   }
 
   /** The windows of a namespace are closed apart from now on; they are closed up to `settled`. */
   setApart(namespace: string, settled: number): void {
-    this.#settled.setApart(namespace, settled);
+    this.#settled.setSeparate(namespace, settled);
   }
 
   /** They are closed with the others again: both have got to the same end. */
@@ -105,13 +108,13 @@ export class Timelines<T extends Observed, S> implements SourceHandler<T> {
 
   /** Puts back the timelines of the journal; `settled` is the end of the last closed window. */
   restore(timelines: Iterable<Tracked<T, S>>, settled: number): void {
-    for (const timeline of timelines) this.#kept.add(timeline);
+    for (const timeline of timelines) this.#stored.add(timeline);
     this.#settled.restore(settled);
   }
 
   /** Forgets all there is; only for what neither a window nor the journal has made use of. */
   forget(): void {
-    this.#kept.clear();
+    this.#stored.clear();
   }
 
   /** Follows every live object again: settings that the rules depend on have changed. */
@@ -124,8 +127,8 @@ export class Timelines<T extends Observed, S> implements SourceHandler<T> {
    * `now` at which it is read. Those that come meanwhile are read by the settings in force anyway.
    */
   *refreshing(now: () => number): Generator<void, void> {
-    let left = this.#kept.index.size;
-    for (const timeline of this.#kept.index.all()) {
+    let left = this.#stored.index.size;
+    for (const timeline of this.#stored.index.all()) {
       if (left === 0) return;
       left -= 1;
       if (timeline.gone) continue;
@@ -145,7 +148,7 @@ export class Timelines<T extends Observed, S> implements SourceHandler<T> {
     listedAt = knownUntil,
     isListed: (namespace: string) => boolean = () => true,
   ): void {
-    for (const timeline of this.#kept.index.all()) {
+    for (const timeline of this.#stored.index.all()) {
       if (timeline.gone || !isListed(timeline.namespace) || holds(timeline)) continue;
       this.#miss(timeline, { known: knownUntil, listedAt });
     }
@@ -153,20 +156,20 @@ export class Timelines<T extends Observed, S> implements SourceHandler<T> {
   }
   /** A version of an object, whose timeline begins with the first one. */
   #see(next: T, arrival: Arrival): Tracked<T, S> {
-    const known = this.#kept.index.find(next);
+    const known = this.#stored.index.find(next);
     const timeline = known ?? createTracked<T, S>(next, arrival.at);
     const seen = this.#sighting(timeline, next, arrival, known === undefined);
     const before = timeline.spans;
     wholly(timeline, () => this.#rules.follow(timeline, next, seen));
-    if (known === undefined) this.#kept.add(timeline);
+    if (known === undefined) this.#stored.add(timeline);
     // It was not of interest for a while, as a Service whose type changed to and fro.
     timeline.gone = false;
-    this.#kept.noteSpans(timeline);
+    this.#stored.noteSpans(timeline);
     this.#rememberBilled(timeline, before);
     // A list shows what is so now, a resumed watch what was so then.
     timeline.versionAt = arrival.late ? arrival.at : seen.from;
     timeline.view = next;
-    this.#kept.unwritten.noteChanged(timeline);
+    this.#stored.unwritten.noteChanged(timeline);
     return timeline;
   }
 
@@ -220,7 +223,7 @@ export class Timelines<T extends Observed, S> implements SourceHandler<T> {
     if (timeline.spans === before || timeline.billed !== undefined) return;
     if (!this.#settled.isPastKnown) return;
     if (agreeBefore(before, timeline.spans, this.#settled.in(timeline.namespace))) return;
-    this.#kept.setBilled(timeline, before);
+    this.#stored.setBilled(timeline, before);
   }
 
   /**
@@ -241,7 +244,7 @@ export class Timelines<T extends Observed, S> implements SourceHandler<T> {
     this.#rememberBilled(timeline, before);
     timeline.finished = true;
     timeline.gone = true;
-    this.#kept.noteSpans(timeline);
-    this.#kept.unwritten.noteChanged(timeline);
+    this.#stored.noteSpans(timeline);
+    this.#stored.unwritten.noteChanged(timeline);
   }
 }

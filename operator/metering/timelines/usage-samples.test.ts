@@ -13,9 +13,9 @@ class Lists {
 
   prune(horizon: number, holdMs: number): void {
     for (const [uid, samples] of this.#byPod) {
-      const kept = samples.filter(({ at }) => at > horizon - holdMs);
-      if (kept.length === 0) this.#byPod.delete(uid);
-      else this.#byPod.set(uid, kept);
+      const stored = samples.filter(({ at }) => at > horizon - holdMs);
+      if (stored.length === 0) this.#byPod.delete(uid);
+      else this.#byPod.set(uid, stored);
     }
   }
 

@@ -31,7 +31,7 @@ export function sampleIntervalMs(windowMs: number): number {
 }
 
 /** A sample that found no successor stops holding after this long: two intervals. */
-export function sampleHoldMs(windowMs: number): number {
+export function sampleValidMs(windowMs: number): number {
   return 2 * sampleIntervalMs(windowMs);
 }
 

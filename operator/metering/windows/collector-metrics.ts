@@ -1,8 +1,8 @@
 import { Counter, Gauge, Histogram, type Registry } from 'prom-client';
-import { OWN_NODES } from './own-node-limit.ts';
+import { PRIVATE_NODES_SOURCE } from './private-node-limit.ts';
 
 /** The sources of gaps that the collector counts. */
-const GAP_SOURCES = ['collector', 'metrics', 'resourceslices', OWN_NODES];
+const GAP_SOURCES = ['collector', 'metrics', 'resourceslices', PRIVATE_NODES_SOURCE];
 
 /** Registers the collector's own metrics (docs/how-to/operate.md#metrics). */
 export function createCollectorMetrics(registry: Registry) {
@@ -73,7 +73,7 @@ export function createCollectorMetrics(registry: Registry) {
       help: 'Tenant clusters, or kinds of usage, that are left out of windows since measuring or writing them failed.',
       registers,
     }),
-    ...ownNodeMetrics(registers),
+    ...privateNodeMetrics(registers),
     unsettledCreditSeconds: new Counter({
       name: 'meterfeed_unsettled_credit_seconds_total',
       help: 'Object time billed too much that could not be given back within MAX_BACKFILL.',
@@ -84,7 +84,7 @@ export function createCollectorMetrics(registry: Registry) {
 
 export type CollectorMetrics = ReturnType<typeof createCollectorMetrics>;
 
-function ownNodeMetrics(registers: Registry[]) {
+function privateNodeMetrics(registers: Registry[]) {
   return {
     ownNodeFlaps: new Counter({
       name: 'meterfeed_own_node_flaps_total',

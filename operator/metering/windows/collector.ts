@@ -13,7 +13,7 @@ import { DueWindows } from './due-windows.ts';
 import { createGaps, type Gap, GAP_PREFIX, type UsageFailure } from './gaps.ts';
 import type { RestoredJournal } from './journal.ts';
 import { NodeRefresh } from './node-refresh.ts';
-import { OwnNodeNotices } from './own-node-limit.ts';
+import { PrivateNodeNotices } from './private-node-limit.ts';
 import type { PodMetricsReader } from './pod-metrics.ts';
 import { Quarantine } from './quarantine.ts';
 import { createWindowReports, REPORT_PREFIX } from './report-store.ts';
@@ -84,7 +84,7 @@ export class Collector {
   readonly #usage: HostUsage;
   readonly #tenantUsage: UsageSampler;
   readonly #quarantine: Quarantine;
-  readonly #ownNodes: OwnNodeNotices;
+  readonly #privateNodes: PrivateNodeNotices;
   readonly #due: DueWindows;
   readonly #closer: WindowCloser;
   readonly #closedListeners = new Set<() => void>();
@@ -110,13 +110,13 @@ export class Collector {
     this.#nodes = new NodeRefresh(options);
     this.#tenantUsage = createTenantUsage(tenants, logger);
     this.#quarantine = new Quarantine(options);
-    this.#ownNodes = new OwnNodeNotices(logger);
+    this.#privateNodes = new PrivateNodeNotices(logger);
     const quarantine = this.#quarantine;
     const shared = { ...options, scopes: this.#scopes, gaps: this.#gaps, quarantine };
     this.#due = new DueWindows(shared);
     this.#closer = new WindowCloser({
       ...shared,
-      ownNodes: this.#ownNodes,
+      privateNodes: this.#privateNodes,
       due: this.#due,
       reports: this.#reports,
       appender: createAppender(options),
@@ -159,7 +159,7 @@ export class Collector {
   }
 
   /** Tenant clusters that are left out of windows, since something of theirs threw or took too much, whole or with some nodes. */
-  heldTenants(): readonly HeldTenant[] {
+  quarantinedTenants(): readonly HeldTenant[] {
     const { current } = this.#options.observation.tenantClusters;
     const quarantined = this.#quarantine.list().flatMap(({ name, reason, since }) => {
       return tenantClustersOf(name, current).map((tenantCluster) => ({
@@ -168,7 +168,7 @@ export class Collector {
         since,
       }));
     });
-    return [...quarantined, ...this.#ownNodes.list()];
+    return [...quarantined, ...this.#privateNodes.list()];
   }
 
   /** The metrics API cannot be read: at all, or in the namespaces that the reason names. */

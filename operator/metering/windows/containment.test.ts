@@ -123,7 +123,7 @@ const ACCIDENTS: readonly Accident[] = [
 ];
 
 describe.each(ACCIDENTS)('a tenant cluster whose API $accident', (accident) => {
-  const { cause, reason, wholeAfterRestart = 0 } = accident;
+  const { cause, reason, wholeAfterRestart: completeAfterRestart = 0 } = accident;
 
   test('is held with the reason and a gap, while its neighbour and the host are billed on time', async () => {
     const clock = clockAt(-20);
@@ -139,7 +139,9 @@ describe.each(ACCIDENTS)('a tenant cluster whose API $accident', (accident) => {
     const own = events.filter(({ dimensions }) => dimensions?.['tenant_cluster'] === HONEST.id);
     const hours = own.filter(({ metric }) => metric === NODE).map(({ quantity }) => quantity);
     expect(new Set(hours)).toEqual(new Set(['0.016666667']));
-    expect(process.collector.heldTenants()).toMatchObject([{ tenantCluster: HOSTILE.id, reason }]);
+    expect(process.collector.quarantinedTenants()).toMatchObject([
+      { tenantCluster: HOSTILE.id, reason },
+    ]);
     expect(process.collector.gaps()).toMatchObject([
       { source: 'tenant-api', scope: HOSTILE.id, from: at(0), reason },
     ]);
@@ -150,12 +152,12 @@ describe.each(ACCIDENTS)('a tenant cluster whose API $accident', (accident) => {
     await pass(clock, 600);
     const last = Math.floor((clock.now() - at(0)) / 60_000);
     expect(await billedNodes(ledger, HOSTILE.id)).toEqual(minutes(1, last));
-    expect(process.collector.heldTenants()).toEqual([]);
+    expect(process.collector.quarantinedTenants()).toEqual([]);
     expect(process.collector.gaps()).toEqual([]);
-    const whole = await eventsOf(ledger);
-    expect(new Set(whole.map(({ id }) => id)).size).toBe(whole.length);
+    const complete = await eventsOf(ledger);
+    expect(new Set(complete.map(({ id }) => id)).size).toBe(complete.length);
     const billed = (id: string): string[] =>
-      whole
+      complete
         .filter(({ dimensions }) => dimensions?.['tenant_cluster'] === id)
         .filter(({ dimensions }) => dimensions?.['billing_mode'] === 'private_node')
         .map(({ metric, window_end, quantity }) => `${metric} ${window_end} ${quantity}`)
@@ -173,11 +175,11 @@ describe.each(ACCIDENTS)('a tenant cluster whose API $accident', (accident) => {
     const after = await setUp(clock, ledger, cause);
     await pass(clock, 122);
     expect(await billedNodes(ledger, HONEST.id)).toEqual(minutes(1, 3));
-    expect(await billedNodes(ledger, HOSTILE.id)).toEqual(minutes(1, wholeAfterRestart));
+    expect(await billedNodes(ledger, HOSTILE.id)).toEqual(minutes(1, completeAfterRestart));
     after.undo();
     await pass(clock, 300);
     expect(await billedNodes(ledger, HOSTILE.id)).toEqual(minutes(1, 8));
-    expect(after.process.collector.heldTenants()).toEqual([]);
+    expect(after.process.collector.quarantinedTenants()).toEqual([]);
     const ids = (await eventsOf(ledger)).map(({ id }) => id);
     expect(new Set(ids).size).toBe(ids.length);
     await after.process.kill();
@@ -230,7 +232,9 @@ test('objects on the host that make measuring throw hold their own namespace alo
   expect(windowsOf(await of(HOSTILE.id))).toEqual([]);
   expect(windowsOf(await of(HOSTILE.id), 'tenant_instance_hours')).toEqual(minutes(1, 3));
   const reason = 'measuring a window failed: Maximum call stack size exceeded';
-  expect(process.collector.heldTenants()).toMatchObject([{ tenantCluster: HOSTILE.id, reason }]);
+  expect(process.collector.quarantinedTenants()).toMatchObject([
+    { tenantCluster: HOSTILE.id, reason },
+  ]);
   expect(process.collector.gaps()).toMatchObject([{ source: 'pods', scope: HOSTILE.id, reason }]);
 
   undo();
@@ -239,7 +243,7 @@ test('objects on the host that make measuring throw hold their own namespace alo
   expect(coreSeconds(await of(HOSTILE.id))).toBe(closed * 60);
   expect(coreSeconds(await of(other.id))).toBe(closed * 60);
   expect(windowsOf(await of(HOSTILE.id)).toSorted()).toEqual(minutes(1, closed));
-  expect(process.collector.heldTenants()).toEqual([]);
+  expect(process.collector.quarantinedTenants()).toEqual([]);
   expect(process.collector.gaps()).toEqual([]);
   await process.kill();
 });

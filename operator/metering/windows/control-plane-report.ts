@@ -1,4 +1,4 @@
-import type { Findings } from '../meters/findings.ts';
+import type { Diagnostics } from '../meters/meter-reports.ts';
 import { compareBytewise } from '../../model/bytewise.ts';
 import { toSeconds } from './gpu-report.ts';
 
@@ -20,7 +20,7 @@ const NANOS = 1_000_000_000n;
 /** Undefined where no pod of a control plane was measured. */
 export function controlPlaneReport({
   controlPlane,
-}: Pick<Findings, 'controlPlane'>): ControlPlaneReport | undefined {
+}: Pick<Diagnostics, 'controlPlane'>): ControlPlaneReport | undefined {
   if (controlPlane.size === 0) return undefined;
   const pods = [...controlPlane].toSorted(
     ([a, one], [b, other]) => Number(other.cpu - one.cpu) || compareBytewise(a, b),

@@ -43,7 +43,7 @@ const DIVIDE_AFTER_MS = 2_000;
  * After a start, windows wait so long for the first round of discovery: what it finds may have changed while
  * nobody looked. If none succeeds, what was known of tenant clusters before goes on.
  */
-const FIRST_ROUND_MS = 10_000;
+const FIRST_PASS_MS = 10_000;
 
 /** Finds what can be closed, and keeps the gaps of what cannot. */
 export class DueWindows {
@@ -180,7 +180,7 @@ export class DueWindows {
     const { observedAt } = observation.tenantClusters;
     const now = clock.now();
     this.#readyAt ??= now;
-    const isAwaited = observedAt < this.#startedAt && now < this.#readyAt + FIRST_ROUND_MS;
+    const isAwaited = observedAt < this.#startedAt && now < this.#readyAt + FIRST_PASS_MS;
     if (observedAt === 0 || isAwaited) return UNDISCOVERED;
     return scope.obstacle({ end, delayMs: this.#metering.settlingDelayMs, now });
   }

@@ -7,7 +7,7 @@ import type { Timeline } from '../timelines/timeline.ts';
 import type { CollectorMetrics } from './collector-metrics.ts';
 import type { Gaps } from './gaps.ts';
 import type { JournalWriter } from './journal-writer.ts';
-import type { OwnNodeNotices } from './own-node-limit.ts';
+import type { PrivateNodeNotices } from './private-node-limit.ts';
 import type { Quarantine } from './quarantine.ts';
 import { forgetTenantApi } from './tenant-journal.ts';
 import type { TenantScope, TenantScopes } from './tenant-scopes.ts';
@@ -17,7 +17,7 @@ export interface EndedTenantsOptions {
   readonly ledger: Pick<Ledger, 'records' | 'writeRecords'>;
   readonly gaps: Gaps;
   readonly quarantine: Pick<Quarantine, 'release'>;
-  readonly ownNodes: Pick<OwnNodeNotices, 'forget'>;
+  readonly privateNodes: Pick<PrivateNodeNotices, 'forget'>;
   readonly journal: Pick<JournalWriter, 'forget'>;
   readonly metrics: Pick<CollectorMetrics, 'gapSeconds'>;
   /** The window size in force, milliseconds. */
@@ -26,7 +26,7 @@ export interface EndedTenantsOptions {
 
 /** Forgets the tenant clusters that are gone and whose last window is closed. */
 export async function forgetEndedTenants(options: EndedTenantsOptions): Promise<void> {
-  const { scopes, ledger, gaps, quarantine, ownNodes, journal } = options;
+  const { scopes, ledger, gaps, quarantine, privateNodes, journal } = options;
   for (const scope of scopes.all) {
     const { tenant, progress } = scope;
     if (tenant.ended === undefined || progress.end < tenant.ended.at) continue;
@@ -38,7 +38,7 @@ export async function forgetEndedTenants(options: EndedTenantsOptions): Promise<
     journal.forget(scope);
     scopes.drop(tenant.id);
     quarantine.release(scope.scope.name);
-    ownNodes.forget(tenant.id);
+    privateNodes.forget(tenant.id);
   }
 }
 

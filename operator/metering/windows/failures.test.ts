@@ -179,7 +179,7 @@ describe('usage', () => {
   test('with WATCH_NAMESPACES is read by namespace: one that is forbidden costs the others nothing', async () => {
     const clock = clockAt(-20);
     const ledger = createMemoryLedger();
-    const asked = new Set<string>();
+    const requested = new Set<string>();
     const refused = { kind: 'status', code: 403, reason: 'Forbidden', message: 'no' } as const;
     const usage = { containers: [{ name: 'c', usage: { cpu: '2', memory: '1Gi' } }] };
     const labels = { ...OWN_LABELS, 'vcluster.loft.sh/managed-by': 'b' };
@@ -188,7 +188,7 @@ describe('usage', () => {
     // A role in two namespaces: the metrics API refuses the list of all, and that of one of them.
     const podMetrics = createPodMetricsReader({
       bytes: async (path) => {
-        asked.add(path);
+        requested.add(path);
         const [, namespace = ''] = /namespaces\/([^/]+)\/pods$/.exec(path) ?? [];
         if (namespace === '' || (forbidden && namespace === 'tenant-b')) return refused;
         const name = namespace === 'tenant-b' ? 'q' : 'p';
@@ -232,7 +232,7 @@ describe('usage', () => {
     expect(process.collector.metricsFailure).toBeUndefined();
     expect(process.collector.gaps().map(({ from, to }) => [from, to])).toEqual([[at(0), at(90)]]);
     // Nothing is read where nobody is billed by usage.
-    expect([...asked]).toEqual([
+    expect([...requested]).toEqual([
       '/apis/metrics.k8s.io/v1beta1/namespaces/tenant-a/pods',
       '/apis/metrics.k8s.io/v1beta1/namespaces/tenant-b/pods',
     ]);

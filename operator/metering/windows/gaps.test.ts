@@ -1,17 +1,17 @@
 import { describe, expect, test } from 'vitest';
-import { createFindings } from '../meters/findings.ts';
+import { createDiagnostics } from '../meters/meter-reports.ts';
 import { createGaps, FINAL_REASONS, omittedSliceGaps, unsampledGaps } from './gaps.ts';
 
 const POD_SCOPE = { scope: 'pods' };
 const gap = { source: 'pods', scope: 'pods', from: 0, to: 60_000, reason: 'HTTP 403' };
 
 test('resource slices that are left out are a gap of the tenant cluster whose node has them', () => {
-  const findings = createFindings();
+  const diagnostics = createDiagnostics();
   const window = { start: 0, end: 60_000 };
-  expect(omittedSliceGaps(window, findings, 'tenant-a')).toEqual([]);
-  findings.omittedSlices.set('n1', 7_744);
-  findings.omittedSlices.set('n2', 1);
-  expect(omittedSliceGaps(window, findings, 'tenant-a')).toEqual([
+  expect(omittedSliceGaps(window, diagnostics, 'tenant-a')).toEqual([]);
+  diagnostics.omittedSlices.set('n1', 7_744);
+  diagnostics.omittedSlices.set('n2', 1);
+  expect(omittedSliceGaps(window, diagnostics, 'tenant-a')).toEqual([
     {
       source: 'resourceslices',
       scope: 'tenant-a',
@@ -23,12 +23,12 @@ test('resource slices that are left out are a gap of the tenant cluster whose no
 });
 
 test('usage whose samples were dropped while the database was away is a gap that says so', () => {
-  const findings = createFindings();
+  const diagnostics = createDiagnostics();
   const window = { start: 0, end: 60_000 };
-  findings.unsampled.set('tenant-a', { from: 0, to: 60_000, podMs: 60_000 });
+  diagnostics.unsampled.set('tenant-a', { from: 0, to: 60_000, podMs: 60_000 });
   const failures = { all: undefined, of: () => undefined };
   const reasons = (droppedUntil: number) =>
-    unsampledGaps(window, findings, failures, droppedUntil).map(({ reason }) => reason);
+    unsampledGaps(window, diagnostics, failures, droppedUntil).map(({ reason }) => reason);
   expect(reasons(30_000)).toEqual(['database away for longer than samples are kept']);
   expect(reasons(-Infinity)).toEqual(['pods without samples']);
 });

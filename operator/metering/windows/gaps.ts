@@ -1,5 +1,5 @@
 import type { RecordChange } from '../../ledger/ledger.ts';
-import type { Findings } from '../meters/findings.ts';
+import type { Diagnostics } from '../meters/meter-reports.ts';
 import type { Window } from '../../model/window.ts';
 
 /** A stretch for which something could not be measured: unknown, which is not zero (docs/explanation/gaps.md#unknown-is-not-zero). */
@@ -169,7 +169,7 @@ export interface UsageFailures {
 /** The gaps of GPUs in resource slices that are too many to look at; `*` stands for this cluster. */
 export function omittedSliceGaps(
   { start: from, end: to }: Window,
-  { omittedSlices }: Findings,
+  { omittedSlices }: Diagnostics,
   scope = '*',
 ): readonly Gap[] {
   const [first] = omittedSlices;
@@ -186,7 +186,7 @@ export function omittedSliceGaps(
  */
 export function unsampledGaps(
   window: Window,
-  { unsampled }: Findings,
+  { unsampled }: Diagnostics,
   failures: UsageFailures,
   droppedUntil = -Infinity,
 ): readonly Gap[] {

@@ -1,5 +1,5 @@
-import type { GpuBalance, GpuShare } from '../meters/findings.ts';
-import { PARTS_PER_GPU } from '../../model/gpu-parts.ts';
+import type { GpuBalance, GpuShare } from '../meters/meter-reports.ts';
+import { UNITS_PER_GPU } from '../../model/gpu-units.ts';
 
 /**
  * Where GPU time went in a window, in GPU-seconds: installed = billed + idle + downtime + system +
@@ -44,7 +44,7 @@ export interface GpuReport {
   /** Of all nodes of this cluster, by model. */
   readonly models: readonly GpuSeconds[];
   /** Of the nodes that tenant clusters have of their own, by model; absent where there are none. */
-  readonly ownNodes?: readonly GpuSeconds[];
+  readonly privateNodes?: readonly GpuSeconds[];
   /** By tenant and model, of this cluster's nodes and of tenant clusters' own; kept for the newest windows only. */
   readonly tenants?: readonly TenantGpuSeconds[];
   /** By node and model; kept for the newest windows only. */
@@ -69,7 +69,7 @@ export function gpuReport(
   shares: readonly GpuShare[] = [],
 ): GpuReport {
   const tenants = byTenant(shares);
-  const ownNodes = byModel([...own.values()].flat());
+  const privateNodes = byModel([...own.values()].flat());
   const nodes = [
     ...byNode(balances),
     ...[...own].flatMap(([tenantCluster, rows]) =>
@@ -78,7 +78,7 @@ export function gpuReport(
   ];
   return {
     models: byModel(balances),
-    ownNodes: ownNodes.length === 0 ? undefined : ownNodes,
+    privateNodes: privateNodes.length === 0 ? undefined : privateNodes,
     tenants: tenants.length === 0 ? undefined : tenants,
     nodes: nodes.length === 0 ? undefined : nodes,
   };
@@ -140,7 +140,7 @@ export function toSeconds(amount: bigint): number {
 }
 
 function exactSeconds(amount: bigint): number {
-  return Number(amount) / Number(PARTS_PER_GPU * 1000n);
+  return Number(amount) / Number(UNITS_PER_GPU * 1000n);
 }
 
 function order(a: string, b: string): number {

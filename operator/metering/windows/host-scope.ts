@@ -13,11 +13,11 @@ import {
 
 /** The watches behind sources: one for each namespace where they are watched by namespaces. */
 export function partsOf(sources: readonly WatchedSource[]): readonly WatchedSource[] {
-  return sources.flatMap((source) => source.parts ?? [source]);
+  return sources.flatMap((source) => source.members ?? [source]);
 }
 
 /** A namespace whose windows of one kind are closed apart, since its watches fail while others do not. */
-export interface ApartScope extends ScopeState {
+export interface SeparateScope extends ScopeState {
   readonly namespace: string;
 }
 
@@ -36,7 +36,7 @@ export class HostScope implements ScopeState {
   progress: ScopeProgress;
   learntUntil = 0;
   readonly #options: HostScopeOptions;
-  readonly #apart = new Map<string, ApartScope>();
+  readonly #separate = new Map<string, SeparateScope>();
   /** Without what is apart. */
   #observation: ObservationReader;
 
@@ -46,8 +46,8 @@ export class HostScope implements ScopeState {
     this.progress = options.progress;
     this.#observation = kind.observation;
     const observation = (): ObservationReader => this.#observation;
-    const keptFrom = (): number =>
-      least([...this.#apart.values()].map(({ progress }) => progress.end));
+    const storedFrom = (): number =>
+      least([...this.#separate.values()].map(({ progress }) => progress.end));
     this.scope = {
       name: kind.name,
       meters: [...kind.meters, ...kind.nodeMeters],
@@ -57,7 +57,7 @@ export class HostScope implements ScopeState {
       timelines: [
         ...kind.namespaced,
         ...kind.shared.map((timelines) => ({
-          settle: (end: number) => timelines.settle(end, { keptFrom: keptFrom() }),
+          settle: (end: number) => timelines.settle(end, { retainedFrom: storedFrom() }),
         })),
       ],
       gapsOf: { scope: kind.name },
@@ -71,8 +71,8 @@ export class HostScope implements ScopeState {
   }
 
   /** Namespaces whose windows are closed by themselves for now. */
-  get apart(): readonly ApartScope[] {
-    return [...this.#apart.values()];
+  get apart(): readonly SeparateScope[] {
+    return [...this.#separate.values()];
   }
 
   /**
@@ -104,7 +104,7 @@ export class HostScope implements ScopeState {
       partsOf(kind.sources).filter(
         ({ resource }) => resource.namespace === undefined || resource.namespace === namespace,
       );
-    this.#apart.set(namespace, {
+    this.#separate.set(namespace, {
       namespace,
       progress,
       learntUntil,
@@ -128,33 +128,33 @@ export class HostScope implements ScopeState {
         obstacle: (settling) => obstacle(parts(), settling),
       },
     });
-    this.#look();
+    this.#poll();
     return name;
   }
 
   /** Takes back those that were closed with the same window as all others. */
   rejoin(closed: readonly ScopeState[]): void {
     if (!closed.includes(this)) return;
-    for (const apart of this.#apart.values()) {
-      if (!closed.includes(apart)) continue;
-      for (const timelines of this.#options.kind.namespaced) timelines.rejoin(apart.namespace);
-      this.#apart.delete(apart.namespace);
+    for (const separate of this.#separate.values()) {
+      if (!closed.includes(separate)) continue;
+      for (const timelines of this.#options.kind.namespaced) timelines.rejoin(separate.namespace);
+      this.#separate.delete(separate.namespace);
     }
-    this.#look();
+    this.#poll();
   }
 
-  #look(): void {
+  #poll(): void {
     const { observation } = this.#options.kind;
-    const isApart = (namespace: string): boolean => this.#apart.has(namespace);
+    const isSeparate = (namespace: string): boolean => this.#separate.has(namespace);
     this.#observation =
-      this.#apart.size === 0
+      this.#separate.size === 0
         ? observation
-        : observationOf(observation, (namespace) => !isApart(namespace));
+        : observationOf(observation, (namespace) => !isSeparate(namespace));
   }
 
   #watched(): readonly WatchedSource[] {
     return partsOf(this.#options.kind.sources).filter(
-      ({ resource: { namespace } }) => namespace === undefined || !this.#apart.has(namespace),
+      ({ resource: { namespace } }) => namespace === undefined || !this.#separate.has(namespace),
     );
   }
 }

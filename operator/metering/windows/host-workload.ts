@@ -1,7 +1,7 @@
 import { type ControlPlaneWorkload, controlPlaneWorkload } from '../../discovery/vcluster/views.ts';
 import type { ResumePoint } from '../../kubernetes/reflector-options.ts';
 import type { Projection } from '../../kubernetes/source.ts';
-import { projectWorkload, type WorkloadView } from '../timelines/held-objects.ts';
+import { projectWorkload, type WorkloadView } from '../timelines/retained-objects.ts';
 import type { ResumableWorkloads } from './journal.ts';
 
 /** One copy of a workload for both who look at it: whose it is, and when it was ready. */
@@ -42,10 +42,10 @@ export function resumeWorkloads(
 ): ResumePoint<HostWorkload> | undefined {
   if (resume === undefined) return undefined;
   const { knownAt, objects, watches } = resume;
-  const whole = objects.filter(isHostWorkload);
-  const own = whole.filter((workload) => workload.plural === plural);
+  const complete = objects.filter(isHostWorkload);
+  const own = complete.filter((workload) => workload.plural === plural);
   const isCurrent =
-    whole.length === objects.length && own.every((each) => each.labelPrefix === labelPrefix);
+    complete.length === objects.length && own.every((each) => each.labelPrefix === labelPrefix);
   const point = watches[plural];
   if (!isCurrent || point === undefined) return { knownAt, objects: own };
   return { ...point, objects: own };

@@ -1,12 +1,12 @@
 import type { QueuedArrivals } from '../../kubernetes/live-view.ts';
 import type { Ledger, RecordChange } from '../../ledger/ledger.ts';
-import type { Credit } from '../meters/credits.ts';
+import type { Reversal } from '../meters/reversals.ts';
 import type { Observation } from '../timelines/observation.ts';
 import type { Observed } from '../timelines/timeline-rules.ts';
 import type { Timelines } from '../timelines/timelines.ts';
 import type { Clock } from '../../telemetry/clock.ts';
 import type { Logger } from '../../telemetry/logger.ts';
-import { Turn } from '../../telemetry/turn.ts';
+import { TimeSlice } from '../../telemetry/time-slice.ts';
 import type { Gaps } from './gaps.ts';
 import {
   type CollectorState,
@@ -20,7 +20,7 @@ import {
 import { hostTimelines } from './host-kinds.ts';
 import type { ScopeState } from './scope.ts';
 import type { Scopes } from './scopes.ts';
-import { firstForTurn } from './one-turn.ts';
+import { firstForSlice } from './one-slice.ts';
 import { Standstill } from './standstill.ts';
 import type { Quarantine } from './quarantine.ts';
 import { type RestoredTenantApi, TenantJournal } from './tenant-journal.ts';
@@ -40,7 +40,7 @@ export interface JournalWriterOptions {
   readonly unseen: Pick<UnseenStretches, 'note'>;
   readonly quarantine: Quarantine;
   /** What earlier windows billed too much and could not give back yet. */
-  readonly credits: () => readonly Credit[];
+  readonly reversals: () => readonly Reversal[];
   readonly clock: Clock;
   readonly logger: Logger;
 }
@@ -96,7 +96,7 @@ export class JournalWriter {
   async writePods(signal: AbortSignal): Promise<void> {
     if (this.#podsResumable) return;
     const { ledger, observation, clock } = this.#options;
-    const turn = new Turn(clock);
+    const turn = new TimeSlice(clock);
     while (!signal.aborted) {
       const part = await turn.take(this.#changesOf(observation.pods, PODS_PER_WRITE));
       if (part.length === 0) return;
@@ -151,7 +151,7 @@ export class JournalWriter {
     if (!this.#appended || clock.monotonic() - last < atLeastMs) return;
     this.#savedAt = clock.monotonic();
     this.#allSavedAt = this.#savedAt;
-    const turn = new Turn(clock);
+    const turn = new TimeSlice(clock);
     // This cluster's own part is written once: whatever changes while the others take their turns is for the next save.
     const still = new Standstill([], this.#options);
     try {
@@ -166,7 +166,7 @@ export class JournalWriter {
         return;
       }
       this.#unwritten = [];
-      const scopes = waiting.splice(0, firstForTurn(waiting).length);
+      const scopes = waiting.splice(0, firstForSlice(waiting).length);
       if (scopes.length === 0) return;
       await turn.next();
       const changes = this.#tenants.drain(scopes, clock.now());
@@ -178,8 +178,8 @@ export class JournalWriter {
     const { scopes, observation } = this.#options;
     return {
       scopes: Object.fromEntries(scopes.host.map(({ scope, progress }) => [scope.name, progress])),
-      apart: scopes.apart(),
-      credits: this.#options.credits(),
+      apart: scopes.separate(),
+      credits: this.#options.reversals(),
       watches: this.#resumable(points),
       tenantClustersObservedAt: observation.tenantClusters.observedAt,
     };
@@ -242,8 +242,8 @@ export class JournalWriter {
   #resumable(watches: CollectorState['watches']): CollectorState['watches'] {
     return Object.fromEntries(
       Object.entries(watches).map(([name, point]) => {
-        const isWhole = (this.#unwritable.get(kindOfWatch(name))?.size ?? 0) === 0;
-        return [name, isWhole ? point : { knownAt: point.knownAt }];
+        const isComplete = (this.#unwritable.get(kindOfWatch(name))?.size ?? 0) === 0;
+        return [name, isComplete ? point : { knownAt: point.knownAt }];
       }),
     );
   }

@@ -1,6 +1,6 @@
 import type { HostNamespace } from '../../discovery/views.ts';
 import type { Ledger, RecordChange } from '../../ledger/ledger.ts';
-import type { Credit } from '../meters/credits.ts';
+import type { Reversal } from '../meters/reversals.ts';
 import type { MeterScope } from '../meters/meters.ts';
 import { isRecord } from '../../model/is-record.ts';
 import {
@@ -10,7 +10,11 @@ import {
   encodeTimeline,
   PROJECTION_VERSION,
 } from '../timelines/journal-text.ts';
-import type { LoadBalancerView, VolumeClaimView, WorkloadView } from '../timelines/held-objects.ts';
+import type {
+  LoadBalancerView,
+  VolumeClaimView,
+  WorkloadView,
+} from '../timelines/retained-objects.ts';
 import type { NodeView } from '../timelines/node.ts';
 import type { Observation } from '../timelines/observation.ts';
 import type { PodView } from '../timelines/pod.ts';
@@ -21,7 +25,7 @@ import type { Observed, Tracked } from '../timelines/timeline-rules.ts';
 import type { Timelines } from '../timelines/timelines.ts';
 import type { Clock } from '../../telemetry/clock.ts';
 import type { Logger } from '../../telemetry/logger.ts';
-import { Turn } from '../../telemetry/turn.ts';
+import { TimeSlice } from '../../telemetry/time-slice.ts';
 import type { Api } from '../timelines/shared-values.ts';
 import { hostTimelines } from './host-kinds.ts';
 import type { ScopeProgress, WatchPoint } from './scope.ts';
@@ -43,7 +47,7 @@ export interface CollectorState {
   readonly scopes: Readonly<Partial<Record<MeterScope, ScopeProgress>>>;
   /** Of namespaces that are apart, by scope and namespace. */
   readonly apart?: Readonly<Record<string, ScopeProgress>>;
-  readonly credits: readonly Credit[];
+  readonly credits: readonly Reversal[];
   /** By kind of timeline: where its watch can be resumed, and until when its view is known to hold. */
   readonly watches: Readonly<Record<string, WatchPoint>>;
   /** When discovery last succeeded. */
@@ -112,7 +116,7 @@ export async function restoreJournal(
     prefix: TIMELINE_PREFIX,
     watches,
     logger,
-    turn: new Turn(clock),
+    slice: new TimeSlice(clock),
   });
   const ends = new Map(
     hostTimelines(observation).map(({ timelines: { kind }, scope }) => [
@@ -166,19 +170,19 @@ export interface TimelineRestorerOptions {
   readonly watches: CollectorState['watches'];
   readonly logger: Logger;
   /** Probes are answered while tens of thousands of objects are read. */
-  readonly turn: Turn;
+  readonly slice: TimeSlice;
 }
 
 /** Puts the timelines of one kind back, and gives where its watch can resume. */
 export function createTimelineRestorer(options: TimelineRestorerOptions) {
-  const { ledger, prefix, watches, logger, turn } = options;
+  const { ledger, prefix, watches, logger, slice } = options;
   const api = {};
   return async <T extends Observed, S>(
     timelines: Timelines<T, S>,
     closedUntil: number | undefined,
   ): Promise<Resume<T> | undefined> => {
     const from = `${prefix}${timelines.kind}/`;
-    const { read: restored, unreadable } = await readTimelines<T, S>(ledger, from, turn, api);
+    const { read: restored, unreadable } = await readTimelines<T, S>(ledger, from, slice, api);
     const watch = watches[timelines.kind];
     if (unreadable.length > 0) logger.warn(unreadableText(timelines.kind, unreadable));
     // To go on with a part would bill the past of the others once more, as if it had come to light late.
@@ -196,7 +200,7 @@ export function createTimelineRestorer(options: TimelineRestorerOptions) {
 async function readTimelines<T extends Observed, S>(
   ledger: Pick<Ledger, 'records'>,
   prefix: string,
-  turn: Turn,
+  slice: TimeSlice,
   api: Api = {},
 ): Promise<{ readonly read: readonly Tracked<T, S>[]; readonly unreadable: readonly string[] }> {
   const read: Tracked<T, S>[] = [];
@@ -205,7 +209,7 @@ async function readTimelines<T extends Observed, S>(
     const timeline = decodeTimeline<T, S>(text, api);
     if (timeline === undefined) unreadable.push(key.slice(key.lastIndexOf('/') + 1));
     else read.push(timeline);
-    if (turn.isOver) await turn.next();
+    if (slice.isOver) await slice.next();
   }
   return { read, unreadable };
 }

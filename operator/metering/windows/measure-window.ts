@@ -1,6 +1,6 @@
 import type { Settings } from '../../settings/settings.ts';
-import { type Credit, settleCredits, type Settlement } from '../meters/credits.ts';
-import { createFindings, type Findings } from '../meters/findings.ts';
+import { type Reversal, settleCredits, type Settlement } from '../meters/reversals.ts';
+import { createDiagnostics, type Diagnostics } from '../meters/meter-reports.ts';
 import type { MeterInput, MeterSettings } from '../meters/meter.ts';
 import { isNamespaced, METERED_OBJECTS } from '../meters/meters.ts';
 import { createTally, type Tally } from '../meters/tally.ts';
@@ -8,10 +8,10 @@ import { atOnce } from '../../model/at-once.ts';
 import { errorText } from '../../model/error-text.ts';
 import type { Window } from '../../model/window.ts';
 import { observationOf } from '../timelines/seen-timelines.ts';
-import { sampleHoldMs } from '../timelines/usage-samples.ts';
+import { sampleValidMs } from '../timelines/usage-samples.ts';
 import type { DueWindow } from './due-windows.ts';
-import { objectsOf } from './one-turn.ts';
-import { type HeldNodes, limitOwnNodes } from './own-node-limit.ts';
+import { objectsOf } from './one-slice.ts';
+import { type ExcludedNodes, limitPrivateNodes } from './private-node-limit.ts';
 import type { Scope, ScopeState } from './scope.ts';
 import { BudgetExceeded, withinBudget } from './work-budget.ts';
 
@@ -21,24 +21,24 @@ export interface Measured {
   readonly members: readonly ScopeState[];
   /** Those whose own objects kept them out of it, with what happened. */
   readonly failed: readonly FailedScope[];
-  readonly findings: Findings;
+  readonly diagnostics: Diagnostics;
   /** What was found in tenant clusters with nodes of their own, by their ids. */
-  readonly ownFindings: ReadonlyMap<string, Findings>;
+  readonly privateNodeDiagnostics: ReadonlyMap<string, Diagnostics>;
   /** Own nodes that were left out, by tenant cluster. */
-  readonly heldNodes: ReadonlyMap<string, HeldNodes>;
+  readonly excludedNodes: ReadonlyMap<string, ExcludedNodes>;
   readonly settlement: Settlement;
 }
 
 interface MeasureOptions {
   readonly settings: Settings;
   /** What earlier windows billed too much and could not give back yet. */
-  readonly credits: readonly Credit[];
+  readonly reversals: readonly Reversal[];
   /** Monotonic, milliseconds, without what others did in between. */
   readonly now: () => number;
   /** How often in a row a scope has failed. */
   readonly attempts: (name: string) => number;
   /** Whether what a tenant cluster has did not change while it was measured. */
-  readonly isWhole: (member: ScopeState) => boolean;
+  readonly isComplete: (member: ScopeState) => boolean;
 }
 
 /** A scope that has no place in a window, with what happened. */
@@ -61,42 +61,42 @@ export function* measureWindow(
   { window, members }: DueWindow,
   options: MeasureOptions,
 ): Generator<void, Measured> {
-  const { credits, isWhole } = options;
+  const { reversals, isComplete } = options;
   const settings = meterSettings(options.settings, window);
   const { maxBackfillMs } = options.settings.metering;
   const input = { window, settings };
-  const own = members.filter(({ scope }) => scope.ownNodes === true);
-  const ofHost = members.filter(({ scope }) => scope.ownNodes !== true);
+  const own = members.filter(({ scope }) => scope.privateNodes === true);
+  const ofHost = members.filter(({ scope }) => scope.privateNodes !== true);
   const host = yield* measureHost(ofHost, input);
   const failed = [...host.failed];
   const measured: (readonly [member: ScopeState, own: MeasuredOwn])[] = [];
   for (const member of own) {
-    const outcome = yield* attemptInTurns(member.scope, measureOwn(member, input, options));
+    const outcome = yield* attemptInSlices(member.scope, measureOwn(member, input, options));
     if ('reason' in outcome) failed.push(outcome);
     else measured.push([member, outcome]);
   }
   // Nothing waits from here on. What has changed is measured another time.
-  const whole = measured.filter(([member]) => isWhole(member));
-  const tallies = [...host.tallies, ...whole.map(([, { tally }]) => tally)];
+  const complete = measured.filter(([member]) => isComplete(member));
+  const tallies = [...host.tallies, ...complete.map(([, { tally }]) => tally)];
   const charges = tallies.flatMap((tally) => [...tally.charges()]);
-  const settlement = settleCredits(charges, credits, window.end, maxBackfillMs);
-  const ownFindings = new Map<string, Findings>();
-  const heldNodes = new Map<string, HeldNodes>();
-  for (const [{ scope }, each] of whole) {
-    ownFindings.set(scope.gapsOf.scope, each.findings);
-    if (each.heldNodes !== undefined) heldNodes.set(scope.gapsOf.scope, each.heldNodes);
+  const settlement = settleCredits(charges, reversals, window.end, maxBackfillMs);
+  const privateNodeDiagnostics = new Map<string, Diagnostics>();
+  const excludedNodes = new Map<string, ExcludedNodes>();
+  for (const [{ scope }, each] of complete) {
+    privateNodeDiagnostics.set(scope.gapsOf.scope, each.diagnostics);
+    if (each.excludedNodes !== undefined) excludedNodes.set(scope.gapsOf.scope, each.excludedNodes);
   }
   return {
-    members: [...host.members, ...whole.map(([member]) => member)],
+    members: [...host.members, ...complete.map(([member]) => member)],
     failed,
-    findings: host.findings,
-    ownFindings,
-    heldNodes,
+    diagnostics: host.diagnostics,
+    privateNodeDiagnostics,
+    excludedNodes,
     settlement,
   };
 }
 
-interface MeasuredHost extends Pick<Measured, 'members' | 'failed' | 'findings'> {
+interface MeasuredHost extends Pick<Measured, 'members' | 'failed' | 'diagnostics'> {
   readonly tallies: readonly Tally[];
 }
 
@@ -106,13 +106,13 @@ function* measureHost(
   shared: Shared,
 ): Generator<void, MeasuredHost> {
   const tally = createTally();
-  const findings = createFindings();
+  const diagnostics = createDiagnostics();
   try {
-    for (const member of members) yield* runMeters(member, { ...shared, tally, findings });
-    return { members, failed: [], findings, tallies: [tally] };
+    for (const member of members) yield* runMeters(member, { ...shared, tally, diagnostics });
+    return { members, failed: [], diagnostics, tallies: [tally] };
   } catch (error) {
     const sorted = members.map((member) => {
-      const alone = { ...shared, tally: createTally(), findings: createFindings() };
+      const alone = { ...shared, tally: createTally(), diagnostics: createDiagnostics() };
       const measured = attempt(member.scope, () => atOnce(runMeters(member, alone)));
       return { member, failed: measured };
     });
@@ -123,10 +123,10 @@ function* measureHost(
       // Each can be measured, and all together cannot: none may be billed by half.
       const reason = `measuring a window failed: ${errorText(error)}`;
       const all = members.map(({ scope }) => ({ scope, reason }));
-      return { members: [], failed: all, findings: createFindings(), tallies: [] };
+      return { members: [], failed: all, diagnostics: createDiagnostics(), tallies: [] };
     }
-    const whole = sorted.flatMap((one) => (one.failed === undefined ? [one.member] : []));
-    return { ...(yield* measureHost(whole, shared)), failed };
+    const complete = sorted.flatMap((one) => (one.failed === undefined ? [one.member] : []));
+    return { ...(yield* measureHost(complete, shared)), failed };
   }
 }
 
@@ -136,7 +136,7 @@ function culpritsOf(member: ScopeState, shared: Shared): readonly string[] {
   if (namespace !== undefined) return [];
   const fails = (included: ReadonlySet<string>): boolean => {
     const part = observationOf(observation, (each) => included.has(each));
-    const alone = { ...shared, tally: createTally(), findings: createFindings() };
+    const alone = { ...shared, tally: createTally(), diagnostics: createDiagnostics() };
     const measured = attempt(member.scope, () =>
       atOnce(runMeters(member, { ...alone, observation: part })),
     );
@@ -155,8 +155,8 @@ function culpritsOf(member: ScopeState, shared: Shared): readonly string[] {
 }
 
 /** What a window of one tenant cluster with nodes of its own came to. */
-interface MeasuredOwn extends Pick<MeterInput, 'tally' | 'findings'> {
-  readonly heldNodes: HeldNodes | undefined;
+interface MeasuredOwn extends Pick<MeterInput, 'tally' | 'diagnostics'> {
+  readonly excludedNodes: ExcludedNodes | undefined;
 }
 
 /** Twice as much each time again, so that one that is honest and slow gets through. */
@@ -174,29 +174,29 @@ function* measureOwn(
   { now, attempts }: Pick<MeasureOptions, 'now' | 'attempts'>,
 ): Generator<void, MeasuredOwn> {
   const tally = createTally();
-  const findings = createFindings();
-  const { observation, heldNodes } = limitOwnNodes(member.scope.observation, shared.window);
+  const diagnostics = createDiagnostics();
+  const { observation, excludedNodes } = limitPrivateNodes(member.scope.observation, shared.window);
   const tries = attempts(member.scope.name);
   const ms = Math.round(
     (MS + objectsOf(observation) * MS_PER_OBJECT) * 2 ** Math.min(tries, MOST_DOUBLINGS),
   );
-  const billed = heldNodes?.limit ?? observation.nodes.size;
+  const billed = excludedNodes?.limit ?? observation.nodes.size;
   const charges = CHARGES + billed * CHARGES_PER_NODE;
   const budgeted = withinBudget({ observation, tally }, { ms, charges }, now);
-  yield* runMeters(member, { ...shared, findings, ...budgeted });
-  return { tally, findings, heldNodes };
+  yield* runMeters(member, { ...shared, diagnostics, ...budgeted });
+  return { tally, diagnostics, excludedNodes };
 }
 
 /** Measures a scope, one object after the other. */
 function* runMeters(
   { scope, progress, learntUntil }: ScopeState,
   shared: Shared &
-    Pick<MeterInput, 'tally' | 'findings'> &
+    Pick<MeterInput, 'tally' | 'diagnostics'> &
     Partial<Pick<MeterInput, 'observation' | 'checkpoint'>>,
 ): Generator<void, void> {
   const { meteredFrom } = progress;
-  const { ownNodes, meters, observation } = scope;
-  const input = { observation, meteredFrom, learntUntil, ownNodes, ...shared };
+  const { privateNodes, meters, observation } = scope;
+  const input = { observation, meteredFrom, learntUntil, privateNodes, ...shared };
   for (const meter of meters) {
     yield* meter(input);
     yield;
@@ -212,7 +212,7 @@ function attempt<T>(scope: Scope, measure: () => T): T | FailedScope {
 }
 
 /** The same of work that is done in steps. */
-function* attemptInTurns<T>(
+function* attemptInSlices<T>(
   scope: Scope,
   steps: Generator<void, T>,
 ): Generator<void, T | FailedScope> {
@@ -239,7 +239,7 @@ function meterSettings({ identity, metering }: Settings, window: Window): MeterS
   return {
     region,
     regionFromNode,
-    sampleHoldMs: sampleHoldMs(window.end - window.start),
+    sampleValidMs: sampleValidMs(window.end - window.start),
     draGpuDrivers: metering.draGpuDrivers,
     gpuResources: metering.gpuResources,
     zone,

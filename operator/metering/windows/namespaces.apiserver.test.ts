@@ -13,7 +13,7 @@ import {
   projectLoadBalancer,
   projectVolumeClaim,
   projectWorkload,
-} from '../timelines/held-objects.ts';
+} from '../timelines/retained-objects.ts';
 import { hostNamespace } from '../../discovery/views.ts';
 import { projectNode } from '../timelines/node.ts';
 import { createObservation } from '../timelines/observation.ts';

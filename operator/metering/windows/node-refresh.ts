@@ -2,7 +2,7 @@ import type { Settings } from '../../settings/settings.ts';
 import { type NodeSettings, sameNodeSettings } from '../timelines/node-state.ts';
 import type { Observation } from '../timelines/observation.ts';
 import type { Clock } from '../../telemetry/clock.ts';
-import { Turn } from '../../telemetry/turn.ts';
+import { TimeSlice } from '../../telemetry/time-slice.ts';
 
 export interface NodeRefreshOptions {
   readonly observation: Pick<Observation, 'nodes' | 'gpuNodes'>;
@@ -30,7 +30,7 @@ export class NodeRefresh {
     const before = this.#readBy;
     this.#readBy = metering;
     if (before !== undefined && sameNodeSettings(before, metering)) return false;
-    const turn = new Turn(clock);
+    const turn = new TimeSlice(clock);
     const now = (): number => clock.now();
     await turn.take(observation.nodes.refreshing(now));
     await turn.take(observation.gpuNodes.refreshing(now));

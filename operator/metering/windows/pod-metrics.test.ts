@@ -22,11 +22,11 @@ describe('the items of a list', () => {
     const items = fc.array(fc.dictionary(fc.string(), fc.jsonValue()), { maxLength: 5 });
     fc.assert(
       fc.property(items, fc.array(fc.nat()), fc.boolean(), (list, cuts, pretty) => {
-        const whole = { kind: 'PodMetricsList', metadata: { continue: '[{"' }, items: list };
-        const text = JSON.stringify(whole, null, pretty ? 2 : 0);
+        const complete = { kind: 'PodMetricsList', metadata: { continue: '[{"' }, items: list };
+        const text = JSON.stringify(complete, null, pretty ? 2 : 0);
         const scanned = scan(text, cuts);
         expect(scanned.items).toEqual(JSON.parse(JSON.stringify(list)));
-        expect(scanned.list).toEqual({ ...whole, items: [] });
+        expect(scanned.list).toEqual({ ...complete, items: [] });
       }),
     );
   });

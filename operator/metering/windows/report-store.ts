@@ -42,7 +42,7 @@ export function createWindowReports(limits: ReportLimits = LIMITS): WindowReport
   return new ReportStore(limits);
 }
 
-interface Kept {
+interface Stored {
   readonly windowEnd: string;
   /** Of its record. */
   readonly characters: number;
@@ -68,7 +68,7 @@ interface ReportRecord {
 class ReportStore implements WindowReports {
   readonly #limits: ReportLimits;
   /** Oldest first. */
-  readonly #kept = new Map<string, Kept>();
+  readonly #stored = new Map<string, Stored>();
   #characters = 0;
   /** The newest records. As objects they take twice the memory. */
   readonly #texts = new Map<string, string>();
@@ -77,7 +77,7 @@ class ReportStore implements WindowReports {
   /** How many reports there are of each window, by its end. */
   readonly #windows = new Map<string, number>();
   /** Those that still have their rows by node, oldest first, by the same key. */
-  readonly #whole = new Map<string, WindowReport>();
+  readonly #complete = new Map<string, WindowReport>();
 
   constructor(limits: ReportLimits) {
     this.#limits = limits;
@@ -86,12 +86,12 @@ class ReportStore implements WindowReports {
   add(report: WindowReport): readonly RecordChange[] {
     let key = `${REPORT_PREFIX}${report.windowEnd}/${report.closedAt}`;
     // Another scope of the window may have been closed in the same millisecond.
-    while (this.#kept.has(key)) key += '+';
+    while (this.#stored.has(key)) key += '+';
     const record: ReportRecord = { v: 1, report: withoutNodes(report) };
     const text = JSON.stringify(record);
     this.#keep(key, text, record.report);
     if (nodeRows(report) > 0) {
-      this.#whole.set(key, report);
+      this.#complete.set(key, report);
       this.#thin();
     }
     const dropped = this.#drop();
@@ -100,10 +100,10 @@ class ReportStore implements WindowReports {
 
   *list(): Generator<WindowReport, undefined> {
     const unpacking = new Unpacking();
-    for (const [key, { packed }] of [...this.#kept].toReversed()) {
+    for (const [key, { packed }] of [...this.#stored].toReversed()) {
       const text = this.#texts.get(key) ?? unpacking.read(packed);
       // Meanwhile the oldest may have been dropped.
-      if (text !== undefined) yield this.#whole.get(key) ?? readReport(text);
+      if (text !== undefined) yield this.#complete.get(key) ?? readReport(text);
     }
   }
 
@@ -113,7 +113,7 @@ class ReportStore implements WindowReports {
 
   restore(records: Iterable<readonly [key: string, value: string]>): void {
     for (const [key, text] of records) {
-      if (this.#kept.has(key)) continue;
+      if (this.#stored.has(key)) continue;
       const { v, report } = JSON.parse(text) as { v: unknown; report: WindowReport };
       if (v === 1) this.#keep(key, text, report);
     }
@@ -125,7 +125,7 @@ class ReportStore implements WindowReports {
 
   #keep(key: string, text: string, report: WindowReport): void {
     const { windowEnd, scopes } = report;
-    this.#kept.set(key, { windowEnd, characters: text.length });
+    this.#stored.set(key, { windowEnd, characters: text.length });
     this.#texts.set(key, text);
     if (this.#texts.size === 2 * PACK) this.#pack([...this.#texts].slice(0, PACK));
     this.#characters += text.length;
@@ -137,8 +137,8 @@ class ReportStore implements WindowReports {
     // A copy: zlib gives a part of a buffer that is larger.
     const pack = new Uint8Array(deflateSync(texts.map(([, text]) => text).join(BETWEEN)));
     for (const [index, [key]] of texts.entries()) {
-      const kept = this.#kept.get(key);
-      if (kept !== undefined) kept.packed = { pack, index };
+      const stored = this.#stored.get(key);
+      if (stored !== undefined) stored.packed = { pack, index };
       this.#texts.delete(key);
     }
   }
@@ -146,13 +146,13 @@ class ReportStore implements WindowReports {
   /** Gives the keys of what is forgotten. */
   #drop(): readonly string[] {
     const dropped: string[] = [];
-    for (const [key, { windowEnd, characters }] of this.#kept) {
+    for (const [key, { windowEnd, characters }] of this.#stored) {
       const { windows, characters: most } = this.#limits;
       const isWithin = this.#windows.size <= windows && this.#characters <= most;
-      if (isWithin || this.#kept.size === 1) break;
-      this.#kept.delete(key);
+      if (isWithin || this.#stored.size === 1) break;
+      this.#stored.delete(key);
       this.#texts.delete(key);
-      this.#whole.delete(key);
+      this.#complete.delete(key);
       this.#characters -= characters;
       const others = (this.#windows.get(windowEnd) ?? 0) - 1;
       if (others > 0) this.#windows.set(windowEnd, others);
@@ -166,12 +166,12 @@ class ReportStore implements WindowReports {
   #thin(): void {
     const windows = new Set<string>();
     let rows = 0;
-    for (const [key, report] of [...this.#whole].toReversed()) {
+    for (const [key, report] of [...this.#complete].toReversed()) {
       windows.add(report.windowEnd);
       rows += nodeRows(report);
       const { nodeWindows, nodeRows: most } = this.#limits;
       const isNewest = rows === nodeRows(report);
-      if (!isNewest && (windows.size > nodeWindows || rows > most)) this.#whole.delete(key);
+      if (!isNewest && (windows.size > nodeWindows || rows > most)) this.#complete.delete(key);
     }
   }
 }

@@ -1,6 +1,6 @@
 import type { Projected, SourceHealth, SourceState } from '../../kubernetes/source.ts';
 import type { Meter } from '../meters/meter.ts';
-import type { LoadBalancerView, VolumeClaimView } from '../timelines/held-objects.ts';
+import type { LoadBalancerView, VolumeClaimView } from '../timelines/retained-objects.ts';
 import type { NodeView } from '../timelines/node.ts';
 import type { ObservationReader } from '../timelines/observation.ts';
 import type { PodView } from '../timelines/pod.ts';
@@ -10,7 +10,7 @@ import type { Progress } from './schedule.ts';
 export interface WatchedSource<T extends Projected = Projected> {
   readonly resource: { readonly plural: string; readonly namespace?: string };
   /** One for each namespace, where it is watched by namespaces. */
-  readonly parts?: readonly WatchedSource<T>[];
+  readonly members?: readonly WatchedSource<T>[];
   health(): SourceHealth;
   ready(signal: AbortSignal): Promise<void>;
   find(namespace: string, name: string): T | undefined;
@@ -55,7 +55,7 @@ export interface Scope {
   /** The timelines that it settles; no other scope settles them. */
   readonly timelines: readonly Settleable[];
   /** Its observation is that of a tenant cluster with nodes of its own. */
-  readonly ownNodes?: true;
+  readonly privateNodes?: true;
   /** The one namespace that it stands for, whose windows are closed apart from its kind's. */
   readonly namespace?: string;
   /** How its gaps are named: what they cost, and what has failed where that is not the watch. */

@@ -119,7 +119,7 @@ export class Scopes {
 
   /** The same with the namespaces that are apart. */
   get ofHost(): readonly ScopeState[] {
-    return [...this.#host, ...this.#host.flatMap(({ apart }) => apart)];
+    return [...this.#host, ...this.#host.flatMap(({ apart: separate }) => separate)];
   }
 
   /** All of them. */
@@ -133,8 +133,8 @@ export class Scopes {
   }
 
   /** How far the windows of namespaces are closed that are apart, by scope and namespace; for the journal. */
-  apart(): Readonly<Record<string, ScopeProgress>> {
-    const states = this.#host.flatMap(({ apart }) => apart);
+  separate(): Readonly<Record<string, ScopeProgress>> {
+    const states = this.#host.flatMap(({ apart: separate }) => separate);
     return Object.fromEntries(states.map(({ scope, progress }) => [scope.name, progress]));
   }
 
@@ -144,7 +144,7 @@ export class Scopes {
   }
 
   /** Sets namespaces of a scope of this cluster apart; gives the names of their own scopes. */
-  setApart(scope: Scope, namespaces: readonly string[]): readonly string[] {
+  setSeparate(scope: Scope, namespaces: readonly string[]): readonly string[] {
     const state = this.#host.find((each) => each.scope === scope);
     if (state === undefined) return [];
     return namespaces.map((name) => state.setApart(name, state.progress, state.learntUntil));
@@ -227,10 +227,10 @@ export class Scopes {
   ): readonly (readonly [name: string, point: WatchPoint])[] {
     const before = this.#restored?.watches[name];
     const listed = partsOf(sources).filter((part) => this.#listed.has(part));
-    const isWhole = sources.every((source) =>
-      (source.parts ?? [source]).some((part) => this.#listed.has(part)),
+    const isComplete = sources.every((source) =>
+      (source.members ?? [source]).some((part) => this.#listed.has(part)),
     );
-    const point = isWhole ? pointOf(sources, listed, before, now) : before;
+    const point = isComplete ? pointOf(sources, listed, before, now) : before;
     return point === undefined ? [] : [[name, point]];
   }
 }

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { QueuedArrivals } from '../../kubernetes/live-view.ts';
 import { createCapturingLogger } from '../../kubernetes/testing/capturing-logger.ts';
-import { Turn } from '../../telemetry/turn.ts';
+import { TimeSlice } from '../../telemetry/time-slice.ts';
 import { Standstill } from './standstill.ts';
 import { clockAt } from './testing/harness.ts';
 
@@ -20,6 +20,6 @@ test('a restart does not resume a watch after what waited while the journal was 
   });
   expect(still.points['pods']?.resourceVersion).toBe('1');
   expect(known).toBe(1);
-  await still.release(new Turn(clock));
+  await still.release(new TimeSlice(clock));
   expect(known).toBe(2);
 });

@@ -1,9 +1,9 @@
 import type { QueuedArrivals } from '../../kubernetes/live-view.ts';
 import type { Clock } from '../../telemetry/clock.ts';
-import type { Turn } from '../../telemetry/turn.ts';
+import type { TimeSlice } from '../../telemetry/time-slice.ts';
 import type { ScopeState, WatchPoint } from './scope.ts';
 import type { Scopes } from './scopes.ts';
-import { type HeldObjects, isTenant } from './tenant-scopes.ts';
+import { type RetainedObjects, isTenant } from './tenant-scopes.ts';
 
 /**
  * A time in which nothing changes what is known of objects, so that they can be measured and written in turns: what the
@@ -13,7 +13,7 @@ export class Standstill {
   /** Where each watch of this cluster can be resumed by what is known in it. */
   readonly points: Readonly<Record<string, WatchPoint>>;
   readonly #arrivals: QueuedArrivals;
-  readonly #tenants: ReadonlyMap<ScopeState, HeldObjects>;
+  readonly #tenants: ReadonlyMap<ScopeState, RetainedObjects>;
 
   constructor(
     members: readonly ScopeState[],
@@ -29,16 +29,16 @@ export class Standstill {
     this.#arrivals = arrivals;
     arrivals.begin();
     const tenants = members.filter(isTenant);
-    this.#tenants = new Map(tenants.map((member) => [member, member.tenant.hold(now)]));
+    this.#tenants = new Map(tenants.map((member) => [member, member.tenant.retain(now)]));
   }
 
   /** False for a tenant cluster whose objects had to change all the same, as where its API is left alone from now on. */
   isWhole(member: ScopeState): boolean {
-    return this.#tenants.get(member)?.isWhole !== false;
+    return this.#tenants.get(member)?.isComplete !== false;
   }
 
-  async release(turn: Turn): Promise<void> {
+  async release(turn: TimeSlice): Promise<void> {
     for (const held of this.#tenants.values()) held.release();
-    await this.#arrivals.releaseInTurns(turn);
+    await this.#arrivals.releaseInSlices(turn);
   }
 }

@@ -8,7 +8,7 @@ import { createTenantClusterTimelines } from '../timelines/tenant-cluster-timeli
 import { JOURNAL_VERSION } from './journal.ts';
 import { TenantClusterTexts } from './tenant-cluster-texts.ts';
 
-const anyRound = fc.uniqueArray(
+const anyPass = fc.uniqueArray(
   fc.record({
     name: fc.constantFrom('a', 'b', 'c', 'd'),
     tenant: fc.constantFrom('acme', 'Zoë "the second"', 'initech'),
@@ -20,19 +20,19 @@ const anyRound = fc.uniqueArray(
 
 test('a text of tenant clusters that is put together of older ones says something else than one made afresh', () => {
   fc.assert(
-    fc.property(fc.array(anyRound, { maxLength: 8 }), fc.nat(40), (rounds, ahead) => {
+    fc.property(fc.array(anyPass, { maxLength: 8 }), fc.nat(40), (passes, early) => {
       const timelines = createTenantClusterTimelines();
       const texts = new TenantClusterTexts();
-      for (const [number, round] of rounds.entries()) {
+      for (const [number, round] of passes.entries()) {
         const at = START + number * 1000;
-        const found = round.map(({ name, tenant, synced, maxOwnNodes }) => {
+        const found = round.map(({ name, tenant, synced, maxOwnNodes: maxPrivateNodes }) => {
           const createdAt = at - 500;
           const syncedNamespaces = synced.map((each) => ({ name: `${each}-${name}`, createdAt }));
-          return cluster(name, { maxOwnNodes }, { tenant, syncedNamespaces });
+          return cluster(name, { maxOwnNodes: maxPrivateNodes }, { tenant, syncedNamespaces });
         });
         timelines.observe(found, at);
         const steps = texts.make(timelines.snapshot());
-        for (let step = 0; step < ahead; step += 1) steps.next();
+        for (let step = 0; step < early; step += 1) steps.next();
         if (number % 3 === 2) timelines.release(() => false, at);
         const clusters = timelines.snapshot();
         expect(texts.of(clusters)).toBe(encodeJson({ v: JOURNAL_VERSION, clusters }));

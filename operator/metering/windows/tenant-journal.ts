@@ -1,6 +1,6 @@
 import type { Ledger, RecordChange } from '../../ledger/ledger.ts';
 import { errorText } from '../../model/error-text.ts';
-import type { LoadBalancerView, VolumeClaimView } from '../timelines/held-objects.ts';
+import type { LoadBalancerView, VolumeClaimView } from '../timelines/retained-objects.ts';
 import type { NodeView } from '../timelines/node.ts';
 import type { Observation } from '../timelines/observation.ts';
 import type { PodView } from '../timelines/pod.ts';
@@ -8,7 +8,7 @@ import type { ResourceClaimView } from '../timelines/resource-claim.ts';
 import type { ResourceSliceView } from '../timelines/resource-slice.ts';
 import type { Observed } from '../timelines/timeline-rules.ts';
 import type { Timelines } from '../timelines/timelines.ts';
-import { Turn } from '../../telemetry/turn.ts';
+import { TimeSlice } from '../../telemetry/time-slice.ts';
 import {
   createTimelineRestorer,
   decodeState,
@@ -63,7 +63,7 @@ export async function restoreTenantApis(
   { logger, clock }: RestoringParts,
 ): Promise<readonly RestoredTenantApi[]> {
   const restored: RestoredTenantApi[] = [];
-  const turn = new Turn(clock);
+  const slice = new TimeSlice(clock);
   for await (const [key, text] of ledger.records(STATE_PREFIX)) {
     const id = key.slice(STATE_PREFIX.length);
     const state = decodeState(text) as TenantState | undefined;
@@ -71,10 +71,10 @@ export async function restoreTenantApis(
       logger.warn(`[controller] journal: cannot read the state of tenant API "${id}"`);
       continue;
     }
-    const { progress, hasOwnNodes, watches } = state;
+    const { progress, hasOwnNodes: hasPrivateNodes, watches } = state;
     const observation = observe(id);
     const prefix = `${TIMELINE_PREFIX}${id}/`;
-    const restore = createTimelineRestorer({ ledger, prefix, watches, logger, turn });
+    const restore = createTimelineRestorer({ ledger, prefix, watches, logger, slice });
     const { pods, nodes, volumes, loadBalancers, resourceClaims, resourceSlices } = observation;
     const until = progress.end;
     const resume = {
@@ -85,7 +85,7 @@ export async function restoreTenantApis(
       volumes: await restore(volumes, until),
       loadBalancers: await restore(loadBalancers, until),
     };
-    restored.push({ id, observation, progress, hasOwnNodes, resume });
+    restored.push({ id, observation, progress, hasOwnNodes: hasPrivateNodes, resume });
   }
   return restored;
 }
@@ -121,10 +121,10 @@ export class TenantJournal {
   begin(scopes: Iterable<TenantScope>): readonly RecordChange[] {
     const changes: RecordChange[] = [];
     for (const { tenant, progress } of scopes) {
-      const { id, hasOwnNodes } = tenant;
+      const { id, hasOwnNodes: hasPrivateNodes } = tenant;
       if (this.#known.has(id)) continue;
       this.#known.add(id);
-      changes.push(stateRecord(id, { progress, hasOwnNodes, watches: {} }));
+      changes.push(stateRecord(id, { progress, hasOwnNodes: hasPrivateNodes, watches: {} }));
     }
     return changes;
   }
@@ -159,9 +159,9 @@ export class TenantJournal {
   }
 
   #changesOf({ tenant, progress }: TenantScope, now: number): readonly RecordChange[] {
-    const { id, hasOwnNodes } = tenant;
+    const { id, hasOwnNodes: hasPrivateNodes } = tenant;
     const watches = tenant.watchPoints(now);
-    const record = stateRecord(id, { progress, hasOwnNodes, watches });
+    const record = stateRecord(id, { progress, hasOwnNodes: hasPrivateNodes, watches });
     // Part of a first list is nothing that a restart could go on from.
     const drained = drainAll(tenant, (kind) => kind in watches);
     const changes = drained.flatMap((each) => each.changes);

@@ -39,7 +39,7 @@ export interface TenantObjects {
    * What its API shows from now on waits, so that it can be measured and written in turns: its timelines and
    * {@link watchPoints} stay as they are at `now`, wall clock.
    */
-  hold(now: number): HeldObjects;
+  retain(now: number): RetainedObjects;
   /** By kind of timeline, where its watch can be resumed. */
   watchPoints(now: number): Readonly<Record<string, WatchPoint>>;
   /** Follows its nodes anew, by the settings in force; what that throws is its own failure. */
@@ -50,9 +50,9 @@ export interface TenantObjects {
 }
 
 /** Objects that nothing changes for a while. */
-export interface HeldObjects {
+export interface RetainedObjects {
   /** False once something had to change them all the same. */
-  readonly isWhole: boolean;
+  readonly isComplete: boolean;
   /** What has waited is taken in. */
   release(): void;
 }
@@ -167,7 +167,7 @@ function scopeOf(tenant: TenantObjects, progress: ScopeProgress, learntUntil: nu
       },
       observation,
       timelines: PRIVATE_OBJECTS.map((object) => observation[object]),
-      ownNodes: true,
+      privateNodes: true,
       gapsOf: { scope: id, source: TENANT_API },
       get expected() {
         return tenant.hasOwnNodes;

@@ -1,27 +1,27 @@
 import { Registry } from 'prom-client';
 import { expect, test } from 'vitest';
 import { createCapturingLogger } from '../../kubernetes/testing/capturing-logger.ts';
-import { createFindings, type Findings } from '../meters/findings.ts';
-import { PARTS_PER_GPU } from '../../model/gpu-parts.ts';
+import { createDiagnostics, type Diagnostics } from '../meters/meter-reports.ts';
+import { UNITS_PER_GPU } from '../../model/gpu-units.ts';
 import { createCollectorMetrics } from './collector-metrics.ts';
 import { unattributedReport, UnattributedWatch } from './unattributed-report.ts';
 
 const REASON = 'managed by "a", which is no tenant cluster of its namespace';
 
 /** Objects by name, with the GPU-seconds that each held. */
-function found(objects: Readonly<Record<string, number>>): Findings {
-  const findings = createFindings();
+function found(objects: Readonly<Record<string, number>>): Diagnostics {
+  const diagnostics = createDiagnostics();
   for (const [name, seconds] of Object.entries(objects)) {
-    const gpu = PARTS_PER_GPU * BigInt(seconds * 1000);
-    findings.unattributed.set(name, { reason: REASON, gpu });
+    const gpu = UNITS_PER_GPU * BigInt(seconds * 1000);
+    diagnostics.unattributed.set(name, { reason: REASON, gpu });
   }
-  return findings;
+  return diagnostics;
 }
 
 test('GPU time is hidden behind objects that hold none, or in what is not shown', () => {
   const many = Array.from({ length: 20 }, (_, index) => [`ns/web-${index}`, 0] as const);
-  const findings = found({ ...Object.fromEntries(many), 'ns/small': 15, 'ns/large': 45.5 });
-  const report = unattributedReport(findings, true);
+  const diagnostics = found({ ...Object.fromEntries(many), 'ns/small': 15, 'ns/large': 45.5 });
+  const report = unattributedReport(diagnostics, true);
   expect(report).toMatchObject({ total: 22, gpus: { seconds: 60.5, objects: 2 } });
   expect(report.items).toHaveLength(10);
   expect(report.items.slice(0, 3)).toEqual([
@@ -30,7 +30,7 @@ test('GPU time is hidden behind objects that hold none, or in what is not shown'
     `ns/web-0: ${REASON}`,
   ]);
   // Where GPUs are not measured nothing is said of them.
-  expect(unattributedReport(findings, false)).not.toMatchObject({ gpus: expect.anything() });
+  expect(unattributedReport(diagnostics, false)).not.toMatchObject({ gpus: expect.anything() });
 });
 
 test('unattributed GPU time fills the log, or is told by nothing but a window’s report', async () => {
@@ -38,8 +38,8 @@ test('unattributed GPU time fills the log, or is told by nothing but a window’
   const registry = new Registry();
   const watch = new UnattributedWatch(createCollectorMetrics(registry), logger);
   const close = (objects: Readonly<Record<string, number>>): void => {
-    const findings = found(objects);
-    watch.note('2026-11-21T09:01:00Z', unattributedReport(findings, true), findings);
+    const diagnostics = found(objects);
+    watch.note('2026-11-21T09:01:00Z', unattributedReport(diagnostics, true), diagnostics);
   };
   close({ 'ns/web': 0 });
   expect(logger.lines).toEqual([]);

@@ -1,4 +1,4 @@
-import type { Findings } from '../meters/findings.ts';
+import type { Diagnostics } from '../meters/meter-reports.ts';
 import type { Logger } from '../../telemetry/logger.ts';
 import type { CollectorMetrics } from './collector-metrics.ts';
 import { toSeconds } from './gpu-report.ts';
@@ -15,7 +15,7 @@ export interface UnattributedReport {
 const SHOWN = 10;
 
 export function unattributedReport(
-  { unattributed }: Pick<Findings, 'unattributed'>,
+  { unattributed }: Pick<Diagnostics, 'unattributed'>,
   hasGpus: boolean,
 ): UnattributedReport {
   const objects = [...unattributed].toSorted(([, a], [, b]) => Number(b.gpu - a.gpu));
@@ -49,7 +49,7 @@ export class UnattributedWatch {
   note(
     windowEnd: string,
     report: UnattributedReport,
-    { unattributed }: Pick<Findings, 'unattributed'>,
+    { unattributed }: Pick<Diagnostics, 'unattributed'>,
   ): void {
     const metrics = this.#metrics;
     const logger = this.#logger;

@@ -63,9 +63,9 @@ async function startPod(
   });
   const startedAt = Math.floor(Date.now() / 1000) * 1000;
   const state = { running: { startedAt: iso(startedAt) } };
-  const told = { name: 'c', image: 'i', imageID: 'i', ready: true, restartCount: 0, state };
+  const reported = { name: 'c', image: 'i', imageID: 'i', ready: true, restartCount: 0, state };
   const granted = { resources: { requests }, allocatedResources: requests };
-  const status = { phase: 'Running', containerStatuses: [{ ...told, ...granted }] };
+  const status = { phase: 'Running', containerStatuses: [{ ...reported, ...granted }] };
   await api.call('PUT', `${path('pods', name)}/status`, { ...pod, status });
   begun.set(name, startedAt);
 }
@@ -75,13 +75,13 @@ async function resizePod(name: string, requests: Amounts): Promise<void> {
   const { spec, ...pod } = await api.call('GET', path('pods', name));
   const { containers } = spec as { readonly containers: readonly object[] };
   const resized = containers.map((container) => ({ ...container, resources: { requests } }));
-  const asked = { ...pod, spec: { ...(spec as object), containers: resized } };
-  const { status, ...rest } = await api.call('PUT', `${path('pods', name)}/resize`, asked);
+  const requested = { ...pod, spec: { ...(spec as object), containers: resized } };
+  const { status, ...rest } = await api.call('PUT', `${path('pods', name)}/resize`, requested);
   const { containerStatuses } = status as { readonly containerStatuses: readonly object[] };
   const granted = { resources: { requests }, allocatedResources: requests };
   const statuses = containerStatuses.map((one) => ({ ...one, ...granted }));
-  const told = { ...(status as object), containerStatuses: statuses };
-  await api.call('PUT', `${path('pods', name)}/status`, { ...rest, status: told });
+  const reported = { ...(status as object), containerStatuses: statuses };
+  await api.call('PUT', `${path('pods', name)}/status`, { ...rest, status: reported });
 }
 
 /** Its container ends by itself, and the kubelet says when. */
@@ -95,8 +95,8 @@ async function finishPod(name: string): Promise<void> {
     terminated: { exitCode: 0, startedAt: iso(startedAt), finishedAt: iso(finishedAt) },
   };
   const statuses = containerStatuses.map((one) => ({ ...one, ready: false, state }));
-  const told = { ...(status as object), phase: 'Succeeded', containerStatuses: statuses };
-  await api.call('PUT', `${path('pods', name)}/status`, { ...pod, status: told });
+  const reported = { ...(status as object), phase: 'Succeeded', containerStatuses: statuses };
+  await api.call('PUT', `${path('pods', name)}/status`, { ...pod, status: reported });
   finished.set(name, finishedAt);
 }
 

@@ -4,14 +4,14 @@ import type { Explanations } from '../explanations/explanations.ts';
 import type { QueuedArrivals } from '../../kubernetes/live-view.ts';
 import type { Ledger, RecordChange } from '../../ledger/ledger.ts';
 import { assembleEvents } from '../meters/assemble.ts';
-import type { Credit } from '../meters/credits.ts';
+import type { Reversal } from '../meters/reversals.ts';
 import type { Window } from '../../model/window.ts';
 import type { Observation } from '../timelines/observation.ts';
-import { sampleHoldMs } from '../timelines/usage-samples.ts';
+import { sampleValidMs } from '../timelines/usage-samples.ts';
 import type { Clock } from '../../telemetry/clock.ts';
 import type { Logger } from '../../telemetry/logger.ts';
 import type { Span, Tracer } from '../../telemetry/tracer.ts';
-import { Turn } from '../../telemetry/turn.ts';
+import { TimeSlice } from '../../telemetry/time-slice.ts';
 import type { AppendEnd, Appender } from './appender.ts';
 import type { CollectorMetrics } from './collector-metrics.ts';
 import type { DueWindow, DueWindows } from './due-windows.ts';
@@ -23,8 +23,8 @@ import { GPU_SHARES } from './gpu-history/gpu-series.ts';
 import { shareRows } from './gpu-history/share-rows.ts';
 import { JournalWriter } from './journal-writer.ts';
 import { type FailedScope, type Measured, measureWindow } from './measure-window.ts';
-import { forOneTurn } from './one-turn.ts';
-import type { OwnNodeNotices } from './own-node-limit.ts';
+import { forOneSlice } from './one-slice.ts';
+import type { PrivateNodeNotices } from './private-node-limit.ts';
 import type { Quarantine } from './quarantine.ts';
 import type { WindowReports } from './report-store.ts';
 import type { Scopes } from './scopes.ts';
@@ -48,7 +48,7 @@ export interface WindowCloserOptions {
   readonly due: DueWindows;
   readonly gaps: Gaps;
   readonly quarantine: Quarantine;
-  readonly ownNodes: OwnNodeNotices;
+  readonly privateNodes: PrivateNodeNotices;
   readonly reports: WindowReports;
   readonly metrics: CollectorMetrics;
   readonly appender: Appender;
@@ -66,7 +66,7 @@ export interface WindowCloserOptions {
 interface Closing {
   /** When measuring began, monotonic. */
   readonly begun: number;
-  readonly turn: Turn;
+  readonly slice: TimeSlice;
   readonly span: Span | undefined;
 }
 
@@ -84,7 +84,7 @@ export class WindowCloser {
   readonly #reporter: WindowReporter;
   readonly #gpus: GpuHistory;
   readonly #startedAt: number;
-  #credits: readonly Credit[];
+  #credits: readonly Reversal[];
   #lastWindow: Window | undefined;
   #closedHead = 0;
   #closedUntil = -Infinity;
@@ -95,7 +95,7 @@ export class WindowCloser {
     this.#options = options;
     this.#credits = options.restored.state?.credits ?? [];
     const unseen = new UnseenStretches(options);
-    this.journal = new JournalWriter({ ...options, unseen, credits: () => this.#credits });
+    this.journal = new JournalWriter({ ...options, unseen, reversals: () => this.#credits });
     this.#reporter = new WindowReporter(options);
     this.#gpus = new GpuHistory({ ...options, series: GPU_SHARES });
     this.#startedAt = options.clock.now();
@@ -129,7 +129,7 @@ export class WindowCloser {
 
   async #closeAllDue(signal: AbortSignal): Promise<AppendEnd | undefined> {
     const { due, metrics, appender, clock, tracer } = this.#options;
-    const turn = new Turn(clock);
+    const slice = new TimeSlice(clock);
     while (!signal.aborted) {
       metrics.lagSeconds.set(due.lagMs() / 1000);
       if (!appender.mayAppend()) return undefined;
@@ -137,10 +137,10 @@ export class WindowCloser {
       if (next === undefined) return undefined;
       const begun = clock.monotonic();
       const span = tracer?.begin('window', { end: new Date(next.window.end).toISOString() });
-      const end = await this.#closeNext(next, { begun, turn, span }, signal);
+      const end = await this.#closeNext(next, { begun, slice, span }, signal);
       span?.end();
       if (end !== undefined) return end;
-      if (turn.isOver) await turn.next();
+      if (slice.isOver) await slice.next();
     }
     return undefined;
   }
@@ -152,7 +152,7 @@ export class WindowCloser {
   ): Promise<AppendEnd | undefined> {
     const end = await this.#gpus.load(due.window.start, signal);
     if (end !== undefined) return end;
-    const next = this.#options.due.still(this.#forOneTurn(due));
+    const next = this.#options.due.still(this.#forOneSlice(due));
     return next && (await this.#close(this.#writable(next), closing, signal));
   }
 
@@ -160,22 +160,22 @@ export class WindowCloser {
    * Nothing changes what is known of objects from measuring until the journal is drained, so that events and journal are
    * of one moment. What watches bring meanwhile is late to the window.
    */
-  async #measureAndSettle(next: DueWindow, { turn }: Closing, now: number): Promise<Written> {
+  async #measureAndSettle(next: DueWindow, { slice }: Closing, now: number): Promise<Written> {
     const still = new Standstill(next.members, this.#options);
     try {
-      const measured = await turn.take(this.#measure(next, still, turn));
+      const measured = await slice.take(this.#measure(next, still, slice));
       for (const failed of measured.failed) this.#hold(failed);
       const closed = { window: next.window, members: measured.members };
       // Nothing of those that failed is billed; they are held, so that this comes to an end.
       if (closed.members.length === 0) return { closed, measured, journal: [] };
-      this.#credits = measured.settlement.credits;
+      this.#credits = measured.settlement.reversals;
       this.#isClosing = true;
       this.#settle(closed);
       this.#noteGaps(closed, measured, now);
-      const journal = await turn.take(this.journal.drainForAppend(closed.members, still.points));
+      const journal = await slice.take(this.journal.drainForAppend(closed.members, still.points));
       return { closed, measured, journal };
     } finally {
-      await still.release(turn);
+      await still.release(slice);
     }
   }
 
@@ -184,7 +184,7 @@ export class WindowCloser {
     closing: Closing,
     signal: AbortSignal,
   ): Promise<AppendEnd | undefined> {
-    const { begun, turn, span } = closing;
+    const { begun, slice, span } = closing;
     const { clock, ledger, appender, reports, explanations, scopes, settings } = this.#options;
     const { window } = next;
     const now = clock.now();
@@ -193,9 +193,9 @@ export class WindowCloser {
     const { closed, measured, journal } = await this.#measureAndSettle(next, closing, now);
     if (closed.members.length === 0) return undefined;
     const made = { window, recordedAt: closedAt, backfilled };
-    const assembled = await turn.take(assembleEvents(measured.settlement.settled, made));
-    const shares = shareRows([measured.findings, ...measured.ownFindings.values()]);
-    const gpus = await this.#gpus.add(window.start, shares, turn);
+    const assembled = await slice.take(assembleEvents(measured.settlement.settled, made));
+    const shares = shareRows([measured.diagnostics, ...measured.privateNodeDiagnostics.values()]);
+    const gpus = await this.#gpus.add(window.start, shares, slice);
     const evidence = await explanations.recordsFor({ ...assembled, window, closedAt: now });
     const { lastWindowEnd = -Infinity } = ledger.stats();
     const advance = window.end > lastWindowEnd ? { windowEnd: window.end } : {};
@@ -234,9 +234,9 @@ export class WindowCloser {
     return undefined;
   }
 
-  #forOneTurn({ window, members }: DueWindow): DueWindow {
+  #forOneSlice({ window, members }: DueWindow): DueWindow {
     const { quarantine } = this.#options;
-    return { window, members: forOneTurn(members, (name) => quarantine.attempts(name)) };
+    return { window, members: forOneSlice(members, (name) => quarantine.attempts(name)) };
   }
 
   /** Without the tenant clusters whose journal could not be written, and still cannot. */
@@ -247,18 +247,18 @@ export class WindowCloser {
   /** Of a scope of this cluster the namespaces that are to blame, where that is known. */
   #hold({ scope, reason, namespaces = [] }: FailedScope): void {
     const { scopes, quarantine } = this.#options;
-    const names = namespaces.length === 0 ? [scope.name] : scopes.setApart(scope, namespaces);
+    const names = namespaces.length === 0 ? [scope.name] : scopes.setSeparate(scope, namespaces);
     for (const name of names) quarantine.hold(name, reason);
   }
 
-  #measure(next: DueWindow, still: Standstill, turn: Turn): Generator<void, Measured> {
+  #measure(next: DueWindow, still: Standstill, slice: TimeSlice): Generator<void, Measured> {
     const { clock, quarantine } = this.#options;
     return measureWindow(next, {
-      now: () => clock.monotonic() - turn.othersMs,
+      now: () => clock.monotonic() - slice.othersMs,
       attempts: (name) => quarantine.attempts(name),
-      isWhole: (member) => still.isWhole(member),
+      isComplete: (member) => still.isWhole(member),
       settings: this.#options.settings(),
-      credits: this.#credits,
+      reversals: this.#credits,
     });
   }
 
@@ -276,7 +276,7 @@ export class WindowCloser {
   #settle({ window, members }: DueWindow): void {
     const { observation, scopes, gaps, settings, quarantine } = this.#options;
     const { windowMs, maxBackfillMs } = settings().metering;
-    const holdMs = sampleHoldMs(windowMs);
+    const holdMs = sampleValidMs(windowMs);
     for (const member of members) {
       const { end, sizeMs } = window;
       const { scope } = member;
@@ -285,7 +285,7 @@ export class WindowCloser {
       for (const timelines of scope.timelines) timelines.settle(end);
       gaps.filled(scope.gapsOf, end);
       quarantine.release(scope.name);
-      if (scope.ownNodes === true) scope.observation.usage.prune(end, holdMs);
+      if (scope.privateNodes === true) scope.observation.usage.prune(end, holdMs);
     }
     scopes.rejoin(members);
     const ends = scopes.all.map(({ scope, progress }) => [scope.name, progress.end] as const);
@@ -297,9 +297,10 @@ export class WindowCloser {
   }
 
   #noteGaps({ window, members }: DueWindow, measured: Measured, now: number): void {
-    const { gaps, metrics, settings, observation, ownNodes } = this.#options;
-    const { ownFindings, heldNodes } = measured;
-    for (const id of ownFindings.keys()) ownNodes.note(id, window, heldNodes.get(id));
+    const { gaps, metrics, settings, observation, privateNodes } = this.#options;
+    const { privateNodeDiagnostics, excludedNodes } = measured;
+    for (const id of privateNodeDiagnostics.keys())
+      privateNodes.note(id, window, excludedNodes.get(id));
     // What the journal says of tenant clusters may be older than the window.
     const isDiscovered = observation.tenantClusters.observedAt >= this.#startedAt;
     const noted = windowGaps({ window, members }, measured, { ...this.#options, isDiscovered });

@@ -9,7 +9,7 @@ import {
 } from './gaps.ts';
 import type { Measured } from './measure-window.ts';
 import { noTenancyGaps } from './no-tenancy.ts';
-import { heldNodesGap } from './own-node-limit.ts';
+import { heldNodesGap } from './private-node-limit.ts';
 
 export interface WindowGapsOptions {
   /** Of this cluster's metrics API. */
@@ -23,7 +23,11 @@ export interface WindowGapsOptions {
 /** What measuring a closed window could not tell, as gaps. */
 export function windowGaps(
   { window, members }: DueWindow,
-  { findings, ownFindings, heldNodes }: Pick<Measured, 'findings' | 'ownFindings' | 'heldNodes'>,
+  {
+    diagnostics,
+    privateNodeDiagnostics,
+    excludedNodes,
+  }: Pick<Measured, 'diagnostics' | 'privateNodeDiagnostics' | 'excludedNodes'>,
   { usageFailures, tenantUsageFailure, isDiscovered }: WindowGapsOptions,
 ): readonly Gap[] {
   const pods: readonly ObservationReader[] = members
@@ -31,13 +35,13 @@ export function windowGaps(
     .map(({ scope }) => scope.observation);
   const droppedUntil = Math.max(...pods.map(({ usage }) => usage.droppedUntil));
   return [
-    ...[...ownFindings].flatMap(([id, found]) => [
+    ...[...privateNodeDiagnostics].flatMap(([id, found]) => [
       ...unsampledGaps(window, found, { all: undefined, of: tenantUsageFailure }),
       ...omittedSliceGaps(window, found, id),
     ]),
-    ...[...heldNodes].map(([id, held]) => heldNodesGap(window, id, held)),
-    ...omittedSliceGaps(window, findings),
-    ...(pods.length > 0 ? unsampledGaps(window, findings, usageFailures, droppedUntil) : []),
+    ...[...excludedNodes].map(([id, held]) => heldNodesGap(window, id, held)),
+    ...omittedSliceGaps(window, diagnostics),
+    ...(pods.length > 0 ? unsampledGaps(window, diagnostics, usageFailures, droppedUntil) : []),
     ...(isDiscovered ? pods : []).flatMap((observation) => noTenancyGaps(window, observation)),
   ];
 }

@@ -1,7 +1,7 @@
 import type { Assembled } from '../meters/assemble.ts';
 import type { Settings } from '../../settings/settings.ts';
 import type { EventOutcome } from '../../ledger/ledger.ts';
-import type { Findings, GpuBalance } from '../meters/findings.ts';
+import type { Diagnostics, GpuBalance } from '../meters/meter-reports.ts';
 import { formatInstant } from '../../model/window.ts';
 import type { Observation } from '../timelines/observation.ts';
 import type { Logger } from '../../telemetry/logger.ts';
@@ -11,7 +11,7 @@ import type { DueWindow } from './due-windows.ts';
 import type { Gap, Gaps } from './gaps.ts';
 import { type GpuReport, gpuReport, unaccountedSeconds } from './gpu-report.ts';
 import type { Measured } from './measure-window.ts';
-import { OwnNodeWatch } from './own-node-watch.ts';
+import { PrivateNodeWatch } from './private-node-watch.ts';
 import { TENANT_API } from './tenant-scopes.ts';
 import {
   type UnattributedReport,
@@ -52,7 +52,7 @@ export interface WindowReport {
   /** Nodes that several tenant clusters have an equal claim to: dedicated to none, their pods billed as shared. */
   readonly contestedNodes: readonly ContestedNode[];
   /** What tenants say of their own nodes and somebody should look at, of the last day; absent where there is none. */
-  readonly ownNodeProblems?: readonly string[];
+  readonly privateNodeProblems?: readonly string[];
   /** Object time that was billed too much in closed windows and waits to be given back, seconds. */
   readonly openCreditSeconds: number;
   /** Of it, what found no charge within MAX_BACKFILL. */
@@ -79,13 +79,13 @@ export interface WindowReporterOptions {
 /** Says what closing a window came to: in its report, in metrics and in the log. */
 export class WindowReporter {
   readonly #options: WindowReporterOptions;
-  readonly #ownNodes: OwnNodeWatch;
+  readonly #privateNodes: PrivateNodeWatch;
   readonly #unattributed: UnattributedWatch;
 
   constructor(options: WindowReporterOptions) {
     const { metrics, logger } = options;
     this.#options = options;
-    this.#ownNodes = new OwnNodeWatch({
+    this.#privateNodes = new PrivateNodeWatch({
       mostDownPercent: () => options.settings().metering.ownNodeDowntimePercent,
       metrics,
       logger,
@@ -100,8 +100,8 @@ export class WindowReporter {
     times: ReportTimes,
   ): WindowReport {
     const report = this.#reportOf(closed, result, outcomes, times);
-    this.#tell(report);
-    if (report.gpus !== undefined) this.#tellGpus(report, result);
+    this.#report(report);
+    if (report.gpus !== undefined) this.#reportGpus(report, result);
     const found = report.unattributed;
     if (hasHostGpus(closed.members)) {
       this.#unattributed.note(report.windowEnd, found, { unattributed: allUnattributed(result) });
@@ -118,12 +118,13 @@ export class WindowReporter {
     times: ReportTimes,
   ): WindowReport {
     const { observation, gaps } = this.#options;
-    const { events, refused, findings, ownFindings, settlement } = result;
-    const hosts = members.filter(({ scope }) => scope.ownNodes !== true);
-    const own = ownFindings.size;
-    this.#ownNodes.note(window, ownFindings);
-    const ownNodeProblems = this.#ownNodes.problems();
-    const hasGpus = hasHostGpus(members) || members.some(({ scope }) => scope.ownNodes === true);
+    const { events, refused, diagnostics, privateNodeDiagnostics, settlement } = result;
+    const hosts = members.filter(({ scope }) => scope.privateNodes !== true);
+    const own = privateNodeDiagnostics.size;
+    this.#privateNodes.note(window, privateNodeDiagnostics);
+    const privateNodeProblems = this.#privateNodes.problems();
+    const hasGpus =
+      hasHostGpus(members) || members.some(({ scope }) => scope.privateNodes === true);
     return {
       windowStart: formatInstant(window.start),
       windowEnd: formatInstant(window.end),
@@ -138,20 +139,21 @@ export class WindowReporter {
       gaps: gaps.list().filter((gap) => gap.from < window.end && gap.to > window.start),
       refused,
       unattributed: unattributedReport({ unattributed: allUnattributed(result) }, hasGpus),
-      controlPlane: controlPlaneReport(findings),
-      ...(findings.machines.size > 0 && { machines: firstOf(findings.machines) }),
-      ownNodeProblems: own > 0 && ownNodeProblems.length > 0 ? ownNodeProblems : undefined,
-      gpus: hasGpus ? gpusOf(findings, ownFindings) : undefined,
-      contestedNodes: [...findings.contested].map(([node, tenantClusters]) => ({
+      controlPlane: controlPlaneReport(diagnostics),
+      ...(diagnostics.machines.size > 0 && { machines: firstOf(diagnostics.machines) }),
+      privateNodeProblems:
+        own > 0 && privateNodeProblems.length > 0 ? privateNodeProblems : undefined,
+      gpus: hasGpus ? gpusOf(diagnostics, privateNodeDiagnostics) : undefined,
+      contestedNodes: [...diagnostics.contested].map(([node, tenantClusters]) => ({
         node,
         tenantClusters,
       })),
-      openCreditSeconds: settlement.credits.reduce((sum, { ms }) => sum - ms, 0) / 1000,
+      openCreditSeconds: settlement.reversals.reduce((sum, { ms }) => sum - ms, 0) / 1000,
       unsettledCreditSeconds: settlement.unsettledMs / 1000,
     };
   }
 
-  #tell(report: WindowReport): void {
+  #report(report: WindowReport): void {
     const { observation, metrics, logger } = this.#options;
     metrics.closeSeconds.observe(report.durationMs / 1000);
     metrics.events.set(report.events);
@@ -169,9 +171,14 @@ export class WindowReporter {
     for (const problem of report.refused) logger.error(`[controller] not billed: ${problem}`);
   }
 
-  #tellGpus({ windowEnd }: WindowReport, { findings, ownFindings }: Measured): void {
+  #reportGpus(
+    { windowEnd }: WindowReport,
+    { diagnostics, privateNodeDiagnostics }: Measured,
+  ): void {
     const { metrics, logger } = this.#options;
-    const balances = [findings, ...ownFindings.values()].flatMap((found) => found.gpuBalances);
+    const balances = [diagnostics, ...privateNodeDiagnostics.values()].flatMap(
+      (found) => found.gpuBalances,
+    );
     const unaccounted = unaccountedSeconds(balances);
     metrics.unaccountedGpuSeconds.set(unaccounted);
     if (unaccounted === 0) return;
@@ -185,23 +192,26 @@ function hasHostGpus(members: DueWindow['members']): boolean {
   return members.some(({ scope }) => scope.name === 'gpus');
 }
 
-function gpusOf(findings: Findings, own: ReadonlyMap<string, Findings>): GpuReport {
-  const shares = [findings, ...own.values()].flatMap(({ gpuShares }) => [...gpuShares.values()]);
-  return gpuReport(findings.gpuBalances, ownBalances(own), shares);
+function gpusOf(diagnostics: Diagnostics, own: ReadonlyMap<string, Diagnostics>): GpuReport {
+  const shares = [diagnostics, ...own.values()].flatMap(({ gpuShares }) => [...gpuShares.values()]);
+  return gpuReport(diagnostics.gpuBalances, ownBalances(own), shares);
 }
 
 /** Of this cluster, and of private nodes, where the id of the tenant cluster stands before the name. */
-function allUnattributed({ findings, ownFindings }: Measured): Findings['unattributed'] {
-  const own = [...ownFindings].flatMap(([id, { unattributed }]) =>
+function allUnattributed({
+  diagnostics,
+  privateNodeDiagnostics,
+}: Measured): Diagnostics['unattributed'] {
+  const own = [...privateNodeDiagnostics].flatMap(([id, { unattributed }]) =>
     [...unattributed].map(([name, found]) => [`${id}: ${name}`, found] as const),
   );
-  return new Map([...findings.unattributed, ...own]);
+  return new Map([...diagnostics.unattributed, ...own]);
 }
 
 function ownBalances(
-  findings: ReadonlyMap<string, Findings>,
+  diagnostics: ReadonlyMap<string, Diagnostics>,
 ): ReadonlyMap<string, readonly GpuBalance[]> {
-  return new Map([...findings].map(([id, { gpuBalances }]) => [id, gpuBalances]));
+  return new Map([...diagnostics].map(([id, { gpuBalances }]) => [id, gpuBalances]));
 }
 
 const MACHINES_SHOWN = 10;

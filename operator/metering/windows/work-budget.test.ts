@@ -18,21 +18,21 @@ function setUp(budget: { readonly ms?: number; readonly charges?: number }) {
   }
   const clock = { now: 0 };
   const tally = createTally();
-  const whole = { ms: 500, charges: 10, ...budget };
-  return { clock, ...withinBudget({ observation, tally }, whole, () => clock.now) };
+  const complete = { ms: 500, charges: 10, ...budget };
+  return { clock, ...withinBudget({ observation, tally }, complete, () => clock.now) };
 }
 
 describe('a tenant’s objects keep a meter busy', () => {
   test('it ends soon after its time, in the middle of what it looks at', () => {
     const { clock, observation } = setUp({});
     let looked = 0;
-    const look = (): void => {
+    const poll = (): void => {
       for (const node of observation.nodes.inNamespace('')) {
         looked += node.spans.length;
         clock.now += 20;
       }
     };
-    expect(look).toThrow('measuring a window takes longer than it may');
+    expect(poll).toThrow('measuring a window takes longer than it may');
     expect(looked).toBeLessThan(50);
   });
 

@@ -12,15 +12,15 @@ const SCALE = 10n ** BigInt(PLACES);
 export function parseAmount(text: string): bigint | undefined {
   const match = AMOUNT.exec(text);
   if (match === null) return undefined;
-  const [, whole = '', fraction = ''] = match;
-  return fraction.length > PLACES ? undefined : BigInt(whole + fraction.padEnd(PLACES, '0'));
+  const [, complete = '', fraction = ''] = match;
+  return fraction.length > PLACES ? undefined : BigInt(complete + fraction.padEnd(PLACES, '0'));
 }
 
 /** Plain decimal text of an amount that is not below zero, as short as it can be: `2.5`. */
 export function amountText(picos: bigint): string {
   const fraction = (picos % SCALE).toString().padStart(PLACES, '0').replace(/0+$/, '');
-  const whole = (picos / SCALE).toString();
-  return fraction === '' ? whole : `${whole}.${fraction}`;
+  const complete = (picos / SCALE).toString();
+  return fraction === '' ? complete : `${complete}.${fraction}`;
 }
 
 interface TierFields {

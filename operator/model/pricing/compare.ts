@@ -110,14 +110,14 @@ export function comparePrices(
   there: readonly PriceThere[],
 ): readonly PriceDifference[] {
   const byPlace = Map.groupBy(there, ({ place }) => place);
-  const told = new Set<PriceThere>();
+  const reported = new Set<PriceThere>();
   const own = wanted.flatMap((one): readonly PriceDifference[] => {
-    const standing = (byPlace.get(one.place) ?? []).filter((other) => !told.has(other));
-    const found = standing.find((other) => isAsWanted(one, other)) ?? standing[0];
-    if (found !== undefined) told.add(found);
+    const status = (byPlace.get(one.place) ?? []).filter((other) => !reported.has(other));
+    const found = status.find((other) => isAsWanted(one, other)) ?? status[0];
+    if (found !== undefined) reported.add(found);
     return differenceOf(one, found);
   });
-  const others = there.filter((one) => !told.has(one) && one.isUnset !== true);
+  const others = there.filter((one) => !reported.has(one) && one.isUnset !== true);
   return [
     ...own,
     ...others.map(

@@ -29,8 +29,8 @@ export function currencyDigits(currency: string): number | undefined {
 export function moneyText(minorUnits: bigint, digits: number): string {
   const size = minorUnits < 0n ? -minorUnits : minorUnits;
   const text = size.toString().padStart(digits + 1, '0');
-  const whole = text.slice(0, text.length - digits);
-  const shown = digits === 0 ? whole : `${whole}.${text.slice(-digits)}`;
+  const complete = text.slice(0, text.length - digits);
+  const shown = digits === 0 ? complete : `${complete}.${text.slice(-digits)}`;
   return minorUnits < 0n ? `-${shown}` : shown;
 }
 
@@ -48,7 +48,7 @@ export function shareOut(
   const all = nanos.reduce((sum, part) => sum + part, 0n);
   const exact = nanos.map((part) => part * numerator);
   const shares = exact.map((cost) => divideDown(cost, scale));
-  const left = roundAway(all * numerator, scale) - shares.reduce((sum, share) => sum + share, 0n);
+  const left = passAway(all * numerator, scale) - shares.reduce((sum, share) => sum + share, 0n);
   const byLoss = exact
     .map((cost, index) => ({ index, loss: cost - divideDown(cost, scale) * scale }))
     .toSorted((a, b) => compare(b.loss, a.loss) || a.index - b.index);
@@ -62,7 +62,7 @@ function divideDown(numerator: bigint, denominator: bigint): bigint {
   return numerator < 0n && quotient * denominator !== numerator ? quotient - 1n : quotient;
 }
 
-function roundAway(numerator: bigint, denominator: bigint): bigint {
+function passAway(numerator: bigint, denominator: bigint): bigint {
   return numerator < 0n
     ? -divideHalfUp(-numerator, denominator)
     : divideHalfUp(numerator, denominator);

@@ -2,7 +2,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { startTestServer } from '../../outbound/testing/test-server.ts';
 
 /** A query as it arrived. */
-export interface AskedQuery {
+export interface RequestedQuery {
   readonly query: string;
   /** Seconds since the epoch, as text. */
   readonly time: string;
@@ -21,9 +21,9 @@ export type FakeAnswer =
 
 export interface FakePrometheus {
   readonly url: string;
-  readonly asked: AskedQuery[];
+  readonly queries: RequestedQuery[];
   /** How each query is answered. */
-  answer: (asked: AskedQuery) => FakeAnswer;
+  answer: (requested: RequestedQuery) => FakeAnswer;
   close(): Promise<void>;
 }
 
@@ -31,7 +31,7 @@ export interface FakePrometheus {
 export async function startFakePrometheus(
   answer: FakePrometheus['answer'] = () => [],
 ): Promise<FakePrometheus> {
-  const asked: AskedQuery[] = [];
+  const requested: RequestedQuery[] = [];
   const fake = { answer };
   const server = await startTestServer(async ({ method, url, headers, body }, response, socket) => {
     const form = new URLSearchParams(body);
@@ -42,7 +42,7 @@ export async function startFakePrometheus(
       url,
       headers,
     };
-    asked.push(query);
+    requested.push(query);
     // Real answers take their time, so that several are under way at once.
     await delay(1);
     const given = fake.answer(query);
@@ -58,7 +58,7 @@ export async function startFakePrometheus(
     const result = given.map(([metric, value]) => ({ metric, value: [at, value] }));
     response.end(JSON.stringify({ status: 'success', data: { resultType: 'vector', result } }));
   });
-  return Object.assign(fake, { url: server.url, asked, close: () => server.close() });
+  return Object.assign(fake, { url: server.url, queries: requested, close: () => server.close() });
 }
 
 /** What Prometheus says of a query that it cannot evaluate. */

@@ -15,7 +15,7 @@ import { createOutbound } from '../../outbound/outbound.ts';
 import { systemClock } from '../../telemetry/system-clock.ts';
 import type { UsageEvent } from '../../model/event.ts';
 import type { Window } from '../../model/window.ts';
-import { CONNECTIONS } from '../ask.ts';
+import { CONNECTIONS } from '../query.ts';
 import { createEgressMeasure, createUtilizationMeasure } from '../built-in-measures.ts';
 import type { Measure } from '../measure.ts';
 import { PrometheusClient } from '../prometheus-client.ts';

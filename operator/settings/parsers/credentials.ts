@@ -32,7 +32,7 @@ export function secrets(): Parser<readonly Secret[]> {
       if (text === '') return secretProblem(text) ?? valid([]);
       const split = splitItems(text);
       // Which item is at fault is kept back: it is a credential.
-      if (split.kind === 'problem') return invalid(split.what, split.mend);
+      if (split.kind === 'problem') return invalid(split.what, split.fix);
       for (const item of split.value) {
         const problem = secretProblem(item);
         if (problem !== undefined) return problem;

@@ -8,7 +8,7 @@ import { text } from './scalars.ts';
 const CODE = /^[a-z][a-z0-9_]{0,99}$/;
 const KEY = /^[a-z][a-z0-9_]{0,63}$/;
 const MOST_KEYS = 16;
-const MEND = 'write code:unit or code:unit:key|key';
+const FIX = 'write code:unit or code:unit:key|key';
 
 const UNIT = text(64);
 const MEASURED = new Set(COLLECTOR_METRICS.map((metric) => metric.code));
@@ -49,7 +49,7 @@ const FIELD_METRIC: Parser<CustomMetric> = {
 
 function parseMetric(item: string): Parsed<CustomMetric> {
   const [code = '', unit = '', keys, ...rest] = item.split(':').map((part) => part.trim());
-  if (rest.length > 0) return invalid('more than three parts', MEND);
+  if (rest.length > 0) return invalid('more than three parts', FIX);
   const dimensions = keys === undefined ? [] : keys.split('|').map((key) => key.trim());
   return checked({ code, unit, dimensions });
 }
@@ -62,7 +62,7 @@ function checked({ code, unit, dimensions }: CustomMetric): Parsed<CustomMetric>
     );
   }
   if (MEASURED.has(code)) return invalid('measured by the operator itself', 'choose another code');
-  if (unit === '') return invalid('no unit', MEND);
+  if (unit === '') return invalid('no unit', FIX);
   const parsedUnit = UNIT.parse(unit);
   if (parsedUnit.kind === 'problem') return parsedUnit;
   const bad = dimensions.find((key) => !KEY.test(key) || RESERVED.has(key));

@@ -23,27 +23,27 @@ const UNIT_NANOS: Readonly<Record<string, bigint>> = {
 };
 
 const TERM = /(\d+)(?:\.(\d{1,18}))?(ns|us|µs|μs|ms|s|m|h|d)/y;
-const MEND = 'write it as in 90s, 1h30m or 7d';
+const FIX = 'write it as in 90s, 1h30m or 7d';
 
 /** Milliseconds of a duration in Go's syntax plus `d`, which must come to whole milliseconds. */
 export function parseDuration(text: string): Parsed<number> {
   if (text === '0') return valid(0);
-  if (text.startsWith('-')) return invalid('a negative duration', MEND);
-  if (text === '' || text.length > 64) return invalid('not a duration', MEND);
+  if (text.startsWith('-')) return invalid('a negative duration', FIX);
+  if (text === '' || text.length > 64) return invalid('not a duration', FIX);
   let nanos = 0n;
   TERM.lastIndex = 0;
   while (TERM.lastIndex < text.length) {
     const match = TERM.exec(text);
-    if (match === null) return invalid('not a duration', MEND);
-    const [, whole = '', fraction = '', unit = ''] = match;
+    if (match === null) return invalid('not a duration', FIX);
+    const [, complete = '', fraction = '', unit = ''] = match;
     const scale = 10n ** BigInt(fraction.length);
-    const scaled = BigInt(whole + fraction) * (UNIT_NANOS[unit] ?? 0n);
-    if (scaled % scale !== 0n) return invalid('finer than a nanosecond', MEND);
+    const scaled = BigInt(complete + fraction) * (UNIT_NANOS[unit] ?? 0n);
+    if (scaled % scale !== 0n) return invalid('finer than a nanosecond', FIX);
     nanos += scaled / scale;
   }
-  if (nanos % NANOS_PER_MILLISECOND !== 0n) return invalid('finer than a millisecond', MEND);
+  if (nanos % NANOS_PER_MILLISECOND !== 0n) return invalid('finer than a millisecond', FIX);
   const milliseconds = nanos / NANOS_PER_MILLISECOND;
-  if (milliseconds > BigInt(Number.MAX_SAFE_INTEGER)) return invalid('too long', MEND);
+  if (milliseconds > BigInt(Number.MAX_SAFE_INTEGER)) return invalid('too long', FIX);
   return valid(Number(milliseconds));
 }
 

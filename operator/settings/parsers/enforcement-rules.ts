@@ -7,7 +7,7 @@ export const BILLING_STATES = ['active', 'warning', 'delinquent', 'suspended'] a
 export type BillingState = (typeof BILLING_STATES)[number];
 
 const EVENT_TYPE = /^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$/;
-const MEND_RULE = 'write event.type=active, warning, delinquent or suspended';
+const FIX_RULE = 'write event.type=active, warning, delinquent or suspended';
 
 /** `event.type=state,...`; in a field a list of `event` and `state` (docs/how-to/enforcement.md#rules). */
 export function enforcementRules(): Parser<ReadonlyMap<string, BillingState>> {
@@ -20,7 +20,7 @@ export function enforcementRules(): Parser<ReadonlyMap<string, BillingState>> {
         const [type = '', word = '', ...rest] = item.split('=').map((part) => part.trim());
         const state = BILLING_STATES.find((known) => known === word);
         if (rest.length > 0 || !EVENT_TYPE.test(type) || state === undefined) {
-          return invalid('not a rule', MEND_RULE, item);
+          return invalid('not a rule', FIX_RULE, item);
         }
         if (rules.has(type)) return invalid('two rules for one event type', 'keep one', type);
         rules.set(type, state);

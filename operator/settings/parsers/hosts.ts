@@ -33,7 +33,7 @@ export function isForbiddenHost(host: string): boolean {
   return version === 6 && FORBIDDEN.check(name, 'ipv6');
 }
 
-const MEND_ALLOWED = 'name a host, an IP address or a CIDR such as 10.20.0.0/16';
+const FIX_ALLOWED = 'name a host, an IP address or a CIDR such as 10.20.0.0/16';
 
 /** A host name, an IP address or a CIDR that tenant kubeconfigs may point to (docs/how-to/private-nodes.md#what-a-kubeconfig-may-say). */
 export function allowedHost(): Parser<string> {
@@ -47,12 +47,12 @@ export function allowedHost(): Parser<string> {
       const version = isIP(address);
       if (prefix === undefined) {
         const named = isSubdomain(address) && !/^[\d.]+$/.test(address);
-        return version !== 0 || named ? valid(address) : invalid('not a host', MEND_ALLOWED);
+        return version !== 0 || named ? valid(address) : invalid('not a host', FIX_ALLOWED);
       }
       const bits = Number(prefix);
       const longest = version === 4 ? 32 : 128;
       if (version === 0 || rest.length > 0 || !/^\d{1,3}$/.test(prefix) || bits > longest) {
-        return invalid('not a CIDR', MEND_ALLOWED);
+        return invalid('not a CIDR', FIX_ALLOWED);
       }
       return valid(`${address}/${bits}`);
     },
@@ -66,7 +66,7 @@ export interface ListenAddress {
 }
 
 const LISTEN_FORM = /^(?:\[([0-9a-fA-F:.]+)\]|([^[\]:]*)):(\d{1,5})$/;
-const MEND_LISTEN = 'write :8080, 127.0.0.1:8080 or [::1]:8080';
+const FIX_LISTEN = 'write :8080, 127.0.0.1:8080 or [::1]:8080';
 
 /** `host:port`, the host optional. */
 export function listenAddress(): Parser<ListenAddress> {
@@ -74,16 +74,16 @@ export function listenAddress(): Parser<ListenAddress> {
     accepts: '`:port` or `host:port`',
     parse(text) {
       const match = LISTEN_FORM.exec(text);
-      if (match === null) return invalid('not a listen address', MEND_LISTEN);
+      if (match === null) return invalid('not a listen address', FIX_LISTEN);
       const [, bracketed, plain = '', digits = ''] = match;
       const port = Number(digits);
       if (port > 65_535) return invalid('not a port', 'use a port of at most 65535');
       if (bracketed !== undefined) {
-        if (isIP(bracketed) !== 6) return invalid('not an IPv6 address', MEND_LISTEN);
+        if (isIP(bracketed) !== 6) return invalid('not an IPv6 address', FIX_LISTEN);
         return valid({ host: bracketed, port });
       }
       if (plain !== '' && isIP(plain) !== 4 && (!isSubdomain(plain) || /^[\d.]+$/.test(plain))) {
-        return invalid('not a host', MEND_LISTEN);
+        return invalid('not a host', FIX_LISTEN);
       }
       return valid({ host: plain, port });
     },

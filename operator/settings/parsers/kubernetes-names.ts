@@ -92,16 +92,16 @@ export function gpuResource(): Parser<string> {
 
 /** `key=%s`, `%s` standing for the tenant cluster's name (docs/explanation/nodes.md#whole-nodes). */
 export function nodeLabelTemplate(): Parser<string> {
-  const mend = 'write key=%s, where %s stands for the name of the tenant cluster';
+  const fix = 'write key=%s, where %s stands for the name of the tenant cluster';
   return {
     accepts: '`key=%s`',
     parse(text) {
       const [key = '', value, ...rest] = text.split('=');
       if (value === undefined || rest.length > 0 || !isQualifiedName(key)) {
-        return invalid('not a label selector', mend);
+        return invalid('not a label selector', fix);
       }
-      if (value.split('%s').length !== 2) return invalid('must contain %s once', mend);
-      if (!NAME_PART.test(value.replace('%s', 'x'))) return invalid('not a label value', mend);
+      if (value.split('%s').length !== 2) return invalid('must contain %s once', fix);
+      if (!NAME_PART.test(value.replace('%s', 'x'))) return invalid('not a label value', fix);
       return valid(text);
     },
   };

@@ -2,7 +2,7 @@ import { Secret } from '../../model/secret.ts';
 import { invalid, type Parsed, type Parser, valid } from './parser.ts';
 
 const FORM = 'postgresql://user:password@host:5432/database';
-const MEND = `write it as in ${FORM}`;
+const FIX = `write it as in ${FORM}`;
 const TLS_MODES = ['disable', 'require', 'verify-full'] as const;
 const DEFAULT_PORT = 5432;
 
@@ -31,12 +31,12 @@ export function ledgerUrl(): Parser<LedgerDatabase> {
     accepts: `\`${FORM}\` with \`?sslmode=verify-full\` (default), \`require\` or \`disable\` and \`sslrootcert=/path\``,
     parse(text) {
       if (!/^postgres(ql)?:\/\//.test(text) || /\s/.test(text)) {
-        return invalid('not a PostgreSQL URL', MEND);
+        return invalid('not a PostgreSQL URL', FIX);
       }
       if (/^[^/]*\/\/([^/?]*@)?[^/?@]*,/.test(text)) {
         return invalid('more than one host', 'name one that always leads to the primary');
       }
-      return URL.canParse(text) ? read(new URL(text)) : invalid('not a PostgreSQL URL', MEND);
+      return URL.canParse(text) ? read(new URL(text)) : invalid('not a PostgreSQL URL', FIX);
     },
   };
 }
@@ -79,9 +79,9 @@ function read(url: URL): Parsed<LedgerDatabase> {
   if (user === undefined || password === undefined || name === undefined) {
     return invalid('a part that is not percent-encoded correctly', 'write % as %25');
   }
-  if (hostname === '') return invalid('no host', MEND);
-  if (user === '') return invalid('no user', MEND);
-  if (name === '' || name.includes('/')) return invalid('no name of one database', MEND);
+  if (hostname === '') return invalid('no host', FIX);
+  if (user === '') return invalid('no user', FIX);
+  if (name === '' || name.includes('/')) return invalid('no name of one database', FIX);
   if (hash !== '') return invalid('a part after #', 'write # as %23');
   const unknown = [...searchParams.keys()].find(
     (key) => key !== 'sslmode' && key !== 'sslrootcert',

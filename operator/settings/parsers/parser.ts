@@ -8,7 +8,7 @@ export interface ParseProblem {
   /** What is wrong, in a few words: `not a duration`. */
   readonly what: string;
   /** How to mend it: `write it as in 90s, 1h30m or 7d`. */
-  readonly mend: string;
+  readonly fix: string;
   readonly input?: string;
 }
 
@@ -33,18 +33,18 @@ export function valid<T>(value: T): Parsed<T> {
   return { kind: 'value', value };
 }
 
-export function invalid(what: string, mend: string, input?: string): ParseProblem {
-  return { kind: 'problem', what, mend, input };
+export function invalid(what: string, fix: string, input?: string): ParseProblem {
+  return { kind: 'problem', what, fix, input };
 }
 
 /** The value of a text that is known to be right, such as a default. Throws a TypeError when it is not. */
 export function parseOrThrow<T>(parser: Parser<T>, text: string): T {
   const parsed = parser.parse(text);
   if (parsed.kind === 'value') return parsed.value;
-  throw new TypeError(`${parsed.what}: "${parsed.input ?? text}"; ${parsed.mend}`);
+  throw new TypeError(`${parsed.what}: "${parsed.input ?? text}"; ${parsed.fix}`);
 }
 
 /** `NAME: what is wrong: "value"; how to mend it`. The input must already be fit to be shown. */
 export function problemText(name: string, problem: ParseProblem, input: string): string {
-  return `${name}: ${problem.what}: ${quote(problem.input ?? input)}; ${problem.mend}`;
+  return `${name}: ${problem.what}: ${quote(problem.input ?? input)}; ${problem.fix}`;
 }

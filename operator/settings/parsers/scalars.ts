@@ -6,13 +6,13 @@ const UNCLEAN = /[\p{Cc}\p{Cs}\u2028\u2029]/u;
 
 /** Printable text of 1 to `most` characters. */
 export function text(most: number): Parser<string> {
-  const mend = `give 1 to ${most} printable characters`;
+  const fix = `give 1 to ${most} printable characters`;
   return {
     accepts: `1 to ${most} printable characters`,
     parse(input) {
-      if (input === '') return invalid('blank', mend);
-      if (input.length > most) return invalid('too long', mend);
-      if (UNCLEAN.test(input)) return invalid('contains control characters', mend);
+      if (input === '') return invalid('blank', fix);
+      if (input.length > most) return invalid('too long', fix);
+      if (UNCLEAN.test(input)) return invalid('contains control characters', fix);
       return valid(input);
     },
   };
@@ -23,11 +23,11 @@ export function matching(
   pattern: RegExp,
   description: string,
   what: string,
-  mend: string,
+  fix: string,
 ): Parser<string> {
   return {
     accepts: description,
-    parse: (input) => (pattern.test(input) ? valid(input) : invalid(what, mend)),
+    parse: (input) => (pattern.test(input) ? valid(input) : invalid(what, fix)),
   };
 }
 
@@ -35,12 +35,12 @@ export function matching(
 export function choice<const T extends string>(...options: readonly T[]): Parser<T> {
   const listed = options.map((option) => `\`${option}\``).join(', ');
   const last = options.at(-1) ?? '';
-  const mend = `use ${options.slice(0, -1).join(', ')} or ${last}`;
+  const fix = `use ${options.slice(0, -1).join(', ')} or ${last}`;
   return {
     accepts: listed,
     parse(input) {
       const found = options.find((option) => option === input);
-      return found === undefined ? invalid('not one of the choices', mend) : valid(found);
+      return found === undefined ? invalid('not one of the choices', fix) : valid(found);
     },
   };
 }
@@ -66,13 +66,13 @@ export function boolean(): Parser<boolean> {
 
 /** A whole number between two others, both included. */
 export function integer(least: number, most: number): Parser<number> {
-  const mend = `give a whole number between ${least} and ${most}`;
+  const fix = `give a whole number between ${least} and ${most}`;
   return {
     accepts: `${least} to ${most}`,
     parse(input) {
-      if (!/^\d{1,15}$/.test(input)) return invalid('not a whole number', mend);
+      if (!/^\d{1,15}$/.test(input)) return invalid('not a whole number', fix);
       const value = Number(input);
-      return value < least || value > most ? invalid('out of range', mend) : valid(value);
+      return value < least || value > most ? invalid('out of range', fix) : valid(value);
     },
     field(value) {
       return this.parse(String(value));
@@ -82,12 +82,12 @@ export function integer(least: number, most: number): Parser<number> {
 
 /** An absolute path, in its normal form. */
 export function absolutePath(): Parser<string> {
-  const mend = 'give an absolute path, such as /var/lib/meterfeed';
+  const fix = 'give an absolute path, such as /var/lib/meterfeed';
   return {
     accepts: 'an absolute path',
     parse(input) {
-      if (!posix.isAbsolute(input)) return invalid('not an absolute path', mend);
-      if (UNCLEAN.test(input)) return invalid('contains control characters', mend);
+      if (!posix.isAbsolute(input)) return invalid('not an absolute path', fix);
+      if (UNCLEAN.test(input)) return invalid('contains control characters', fix);
       const normal = posix.normalize(input);
       return valid(normal.length > 1 ? normal.replace(/\/$/, '') : normal);
     },

@@ -3,7 +3,7 @@ import { Secret } from '../../model/secret.ts';
 import { invalid, type ParseProblem, type Parser, valid } from './parser.ts';
 
 const BLOCK = /-----BEGIN ((?:EC )?PRIVATE KEY)-----[\w+/=\s]+?-----END \1-----/g;
-const MEND = 'make one with: openssl genpkey -algorithm ed25519';
+const FIX = 'make one with: openssl genpkey -algorithm ed25519';
 /** Enough for a rotation; each is tried with no token but its own. */
 const MOST_KEYS = 8;
 
@@ -14,10 +14,10 @@ export function signingKeys(): Parser<readonly Secret[]> {
     parse(text) {
       // What is at fault is kept back: it is a credential.
       if (text.replaceAll(BLOCK, '').trim() !== '') {
-        return invalid('not private keys in PEM and nothing else', MEND);
+        return invalid('not private keys in PEM and nothing else', FIX);
       }
       const blocks = [...text.matchAll(BLOCK)].map(([block]) => block);
-      if (blocks.length === 0) return invalid('no private key', MEND);
+      if (blocks.length === 0) return invalid('no private key', FIX);
       if (blocks.length > MOST_KEYS) {
         return invalid('too many keys', `keep at most ${MOST_KEYS}, the newest first`);
       }
@@ -37,8 +37,8 @@ export function signingAlgorithm(key: KeyObject): 'EdDSA' | 'ES256' | undefined 
 function keyProblem(block: string): ParseProblem | undefined {
   try {
     if (signingAlgorithm(createPrivateKey(block)) !== undefined) return undefined;
-    return invalid('a key of another kind than Ed25519 or ECDSA P-256', MEND);
+    return invalid('a key of another kind than Ed25519 or ECDSA P-256', FIX);
   } catch {
-    return invalid('a private key that cannot be read', MEND);
+    return invalid('a private key that cannot be read', FIX);
   }
 }

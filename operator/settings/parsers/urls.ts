@@ -2,7 +2,7 @@ import { Secret } from '../../model/secret.ts';
 import { isForbiddenHost } from './hosts.ts';
 import { invalid, type Parsed, type Parser, valid } from './parser.ts';
 
-const MEND = 'write an absolute http or https URL, such as https://billing.example.com';
+const FIX = 'write an absolute http or https URL, such as https://billing.example.com';
 
 /** A URL that a destination is posted to: everything after the host is kept as written. */
 export function url(): Parser<string> {
@@ -64,7 +64,7 @@ export function maskUrl(text: string): string {
 
 function parseUrl(text: string): Parsed<URL> {
   if (!/^https?:\/\/[^/]/i.test(text) || /\s/.test(text) || !URL.canParse(text)) {
-    return invalid('not an http or https URL', MEND);
+    return invalid('not an http or https URL', FIX);
   }
   const value = new URL(text);
   if (value.hash !== '') return invalid('a URL with a fragment', 'remove the part from # on');

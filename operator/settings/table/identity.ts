@@ -32,7 +32,7 @@ export const IDENTITY = {
     parser: boolean(),
     default: 'false',
     fields: ['MeteringPolicy spec.regionFromNode'],
-    test: 'operator/metering/meters/whole-nodes.test.ts',
+    test: 'operator/metering/meters/dedicated-node-hours.test.ts',
   },
   labelPrefix: {
     variable: 'LABEL_PREFIX',

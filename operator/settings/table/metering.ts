@@ -160,7 +160,7 @@ export const METERING = {
       'MeteringPolicy spec.privateNodeBilling',
       'TenantOverride spec.metering.privateNodeBilling',
     ],
-    test: 'operator/metering/meters/own-nodes.test.ts',
+    test: 'operator/metering/meters/private-nodes.test.ts',
   },
   ownNodeTrust: {
     meaning:
@@ -168,14 +168,14 @@ export const METERING = {
     parser: choice('tenant', 'provider'),
     default: 'tenant',
     fields: ['MeteringPolicy spec.ownNodeTrust', 'TenantOverride spec.metering.ownNodeTrust'],
-    test: 'operator/metering/meters/own-node-trust.test.ts',
+    test: 'operator/metering/meters/private-node-trust.test.ts',
   },
   ownNodeDowntimePercent: {
     meaning: 'Alert if private nodes report more downtime in a day; 100 never alerts.',
     parser: integer(0, 100),
     default: '10',
     fields: ['MeteringPolicy spec.ownNodeDowntimePercent'],
-    test: 'operator/metering/windows/own-node-watch.test.ts',
+    test: 'operator/metering/windows/private-node-watch.test.ts',
   },
   maxOwnNodes: {
     meaning:
@@ -183,7 +183,7 @@ export const METERING = {
     parser: integer(0, 20_000),
     default: '1000',
     fields: ['MeteringPolicy spec.maxOwnNodes', 'TenantOverride spec.metering.maxOwnNodes'],
-    test: 'operator/metering/windows/many-own-nodes.test.ts',
+    test: 'operator/metering/windows/many-private-nodes.test.ts',
   },
   excludeNamespaces: {
     variable: 'TENANT_EXCLUDE_NAMESPACES',
@@ -194,7 +194,7 @@ export const METERING = {
       'MeteringPolicy spec.excludeNamespaces',
       'TenantOverride spec.metering.excludeNamespaces',
     ],
-    test: 'operator/metering/meters/own-nodes.test.ts',
+    test: 'operator/metering/meters/private-nodes.test.ts',
   },
   egressQuery: {
     variable: 'EGRESS_QUERY',

@@ -72,7 +72,7 @@ export const INGEST = {
     parser: choice('hold', 'create'),
     default: 'hold',
     fields: ['MeteringPolicy spec.ingest.unknownTenants'],
-    test: 'operator/http/held-tenants.test.ts',
+    test: 'operator/http/held-usage.test.ts',
   },
 } as const satisfies SettingTable;
 
@@ -142,7 +142,7 @@ export const ENFORCEMENT = {
     parser: list(text(400)),
     default: 'none',
     fields: ['MeteringPolicy spec.enforcement.neverSuspend'],
-    test: 'operator/app/budget-gate.apiserver.test.ts',
+    test: 'operator/app/budget-limiter.apiserver.test.ts',
   },
 } as const satisfies SettingTable;
 

@@ -118,9 +118,9 @@ function started(
   const context = parent === undefined ? ROOT_CONTEXT : trace.setSpan(ROOT_CONTEXT, parent);
   const span = tracer.startSpan(name, { attributes }, context);
   return {
-    child: (part, told = {}) => started(tracer, part, told, span),
-    end: (told = {}, problem) => {
-      span.setAttributes(told);
+    child: (part, reported = {}) => started(tracer, part, reported, span),
+    end: (reported = {}, problem) => {
+      span.setAttributes(reported);
       if (problem !== undefined) span.setStatus({ code: SpanStatusCode.ERROR, message: problem });
       span.end();
     },

@@ -50,16 +50,16 @@ async function rigOf(user: string, count: number, verbs?: readonly string[]) {
     // Nobody's but the tenant's.
     await put(namespace, 'canary', 'another');
   }
-  const asked: string[] = [];
+  const requested: string[] = [];
   const access = new TenantApiAccess({
     connection: {
       kubeConfig: connection.kubeConfig,
       request: (path, options) => {
-        if (path.includes('secrets')) asked.push(path);
+        if (path.includes('secrets')) requested.push(path);
         return connection.request(path, options);
       },
       stream: (path, options) => {
-        if (path.includes('secrets')) asked.push(`${path} watch`);
+        if (path.includes('secrets')) requested.push(`${path} watch`);
         return connection.stream(path, options);
       },
     },
@@ -76,7 +76,7 @@ async function rigOf(user: string, count: number, verbs?: readonly string[]) {
     stop.abort();
     await running;
   });
-  return { access, asked, clusters };
+  return { access, asked: requested, clusters };
 }
 
 async function put(namespace: string, token: string, name = 'svc-kubeconfig'): Promise<void> {
@@ -103,10 +103,10 @@ const tokens = (access: TenantApiAccess) =>
   access.list().map(({ connection }) => connection.kubeConfig.getCurrentUser()?.token);
 
 test('P19: a thousand tenant clusters cost the API server a thousand requests again and again', async () => {
-  const { access, asked, clusters } = await rigOf('watches', 30);
+  const { access, asked: requested, clusters } = await rigOf('watches', 30);
   await until(access, () => access.list().length === clusters.length);
   // With the rights of the installation, which are enough for no other name.
-  expect(asked).toEqual(['/api/v1/secrets', '/api/v1/secrets watch']);
+  expect(requested).toEqual(['/api/v1/secrets', '/api/v1/secrets watch']);
   expect(new Set(tokens(access))).toEqual(new Set(['first-token']));
 
   const [first, second] = clusters;
@@ -124,11 +124,11 @@ test('P19: a thousand tenant clusters cost the API server a thousand requests ag
   await put(second?.namespace ?? '', 'found-again');
   await until(access, () => tokens(access).includes('found-again'));
   expect(access.missing()).toEqual([]);
-  expect(asked).toHaveLength(2);
+  expect(requested).toHaveLength(2);
 });
 
 test('who may only get Secrets by name, as before, is locked out', async () => {
-  const { access, asked, clusters } = await rigOf('gets', 3, ['get']);
+  const { access, asked: requested, clusters } = await rigOf('gets', 3, ['get']);
   await until(access, () => access.list().length === clusters.length);
-  expect(asked.filter((path) => path.endsWith('/svc-kubeconfig'))).toHaveLength(3);
+  expect(requested.filter((path) => path.endsWith('/svc-kubeconfig'))).toHaveLength(3);
 });

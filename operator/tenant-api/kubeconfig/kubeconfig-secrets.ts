@@ -83,8 +83,8 @@ class SecretsWatch {
     const handler: SourceHandler<SecretView> = { upserted: changed, deleted: changed };
     this.#source = createSource<SecretView>({
       connection: {
-        request: async (path, asked) => this.#noted(await connection.request(path, asked)),
-        stream: async (path, asked) => this.#noted(await connection.stream(path, asked)),
+        request: async (path, requested) => this.#noted(await connection.request(path, requested)),
+        stream: async (path, requested) => this.#noted(await connection.stream(path, requested)),
       },
       resource: { group: '', version: 'v1', plural: 'secrets' },
       namespaces: watchNamespaces,

@@ -19,7 +19,7 @@ export type KubeconfigSource = (
 ) => Promise<KubeconfigRead>;
 
 /** With a key where it is known which one holds the kubeconfig. */
-type AskedSecret = Pick<KubeconfigSecret, 'namespace' | 'name'> & Partial<KubeconfigSecret>;
+type RequestedSecret = Pick<KubeconfigSecret, 'namespace' | 'name'> & Partial<KubeconfigSecret>;
 
 const NOT_FOUND = 404;
 const FORBIDDEN = 403;
@@ -39,8 +39,8 @@ export function createKubeconfigSource(options: {
 }): KubeconfigSource {
   const { connection, secrets, settings } = options;
 
-  async function askFor(
-    { namespace, name, key }: AskedSecret,
+  async function queryFor(
+    { namespace, name, key }: RequestedSecret,
     signal: AbortSignal,
   ): Promise<KubeconfigRead> {
     const resource = { group: '', version: 'v1', plural: 'secrets', namespace };
@@ -58,13 +58,13 @@ export function createKubeconfigSource(options: {
     const { kubeconfigSecret, adminFallback } = settings();
     const { home: namespace = cluster.namespace } = cluster;
     const watched = await secrets.read(namespace, kubeconfigSecret, signal);
-    const own = watched ?? (await askFor({ namespace, name: kubeconfigSecret }, signal));
+    const own = watched ?? (await queryFor({ namespace, name: kubeconfigSecret }, signal));
     // An admin's credential is not taken where there is nothing to meter with it.
     const falls = adminFallback && cluster.nodeMode !== 'shared';
     const isGiven = own.kind !== 'absent' && own.kind !== 'refused';
     if (isGiven || !falls) return own;
     const written = cluster.kubeconfigSecret ?? { namespace, name: `vc-${cluster.name}` };
-    const admin = await askFor(written, signal);
+    const admin = await queryFor(written, signal);
     return admin.kind === 'found' ? admin : { ...own, asked: true };
   };
 }

@@ -229,8 +229,8 @@ test('a server that takes connections and says nothing holds more than its own s
     for (const socket of sockets) socket.destroy();
     return new Promise((resolve) => silent.close(resolve));
   });
-  const asked = Array.from({ length: 40 }, () => connection.request('/', { timeoutMs: 500 }));
-  for (const outcome of await Promise.all(asked)) {
+  const requested = Array.from({ length: 40 }, () => connection.request('/', { timeoutMs: 500 }));
+  for (const outcome of await Promise.all(requested)) {
     expect(outcome).toEqual({ kind: 'network', message: 'no complete answer within 500 ms' });
   }
   expect(sockets.size).toBeLessThanOrEqual(2);

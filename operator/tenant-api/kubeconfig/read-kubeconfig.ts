@@ -70,13 +70,13 @@ function onlyEntry(
     const found = node?.kind === 'list' ? `${node.items.length} entries` : 'not a list';
     problems.push(`${list}: ${found}; leave exactly one`);
     // A second user is refused for being there; what the users want to do is said all the same.
-    if (node?.kind === 'list') for (const [index, item] of node.items.entries()) look(item, index);
+    if (node?.kind === 'list') for (const [index, item] of node.items.entries()) poll(item, index);
     return undefined;
   }
   const [item] = node.items;
-  return item === undefined ? undefined : look(item, 0);
+  return item === undefined ? undefined : poll(item, 0);
 
-  function look(item: YamlNode, index: number): Entry | undefined {
+  function poll(item: YamlNode, index: number): Entry | undefined {
     const where = `${list}[${index}]`;
     const entry = mapOf(item, where, problems);
     if (entry === undefined) return undefined;

@@ -1,13 +1,13 @@
 import { describe, expect, test } from 'vitest';
 import type { RawObject } from '../../kubernetes/source.ts';
 import { isRecord } from '../../model/is-record.ts';
-import { projectVolumeClaim } from '../../metering/timelines/held-objects.ts';
+import { projectVolumeClaim } from '../../metering/timelines/retained-objects.ts';
 import { projectNode } from '../../metering/timelines/node.ts';
 import { insideTenant } from '../../metering/timelines/own-cluster.ts';
 import { projectPod } from '../../metering/timelines/pod.ts';
 import { projectResourceSlice } from '../../metering/timelines/resource-slice.ts';
 import { type ForeignAnswer, readForeignBytes } from './foreign-answer.ts';
-import { readView } from './read-apart.ts';
+import { readView } from './read-in-worker.ts';
 
 const encoded = (text: string) => new TextEncoder().encode(text);
 const pageOf = (plural: string, body: unknown): ForeignAnswer =>

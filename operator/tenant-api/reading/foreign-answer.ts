@@ -1,7 +1,10 @@
 import { identify, metadataOf } from '../../kubernetes/resource.ts';
 import type { Projected, RawObject } from '../../kubernetes/source.ts';
 import { isRecord } from '../../model/is-record.ts';
-import { projectLoadBalancer, projectVolumeClaim } from '../../metering/timelines/held-objects.ts';
+import {
+  projectLoadBalancer,
+  projectVolumeClaim,
+} from '../../metering/timelines/retained-objects.ts';
 import { encodeJson } from '../../metering/timelines/journal-text.ts';
 import { projectNode } from '../../metering/timelines/node.ts';
 import { insideTenant } from '../../metering/timelines/own-cluster.ts';
@@ -107,10 +110,10 @@ function reduced(object: RawObject, project: Project, api: Api): Reduced | Refus
     0,
     MOST_SYSTEM_NAME_LENGTH,
   );
-  const kept = osImage === undefined ? undefined : { nodeInfo: { osImage } };
+  const stored = osImage === undefined ? undefined : { nodeInfo: { osImage } };
   return {
     kind: 'reduced',
-    object: { metadata: identity, view, status: kept },
+    object: { metadata: identity, view, status: stored },
   };
 }
 

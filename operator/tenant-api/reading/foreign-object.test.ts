@@ -33,8 +33,8 @@ test('an object as Kubernetes makes it is believed', () => {
   expect(foreignObjectProblem(bare)).toBeUndefined();
   const device = { basic: { capacity: { _memory: { value: '80Gi' }, 'gpu.example.com/x': {} } } };
   expect(foreignObjectProblem({ ...NODE, spec: { devices: [device] } })).toBeUndefined();
-  const asked = { requests: [{ name: 'r' }], capacity: { requests: { memory: '1Gi' } } };
-  expect(foreignObjectProblem({ ...NODE, spec: asked })).toBeUndefined();
+  const requested = { requests: [{ name: 'r' }], capacity: { requests: { memory: '1Gi' } } };
+  expect(foreignObjectProblem({ ...NODE, spec: requested })).toBeUndefined();
 });
 
 describe('an object that no API server of Kubernetes keeps', () => {
@@ -79,10 +79,10 @@ describe('an object that no API server of Kubernetes keeps', () => {
       'limits: a key is not the name of a resource',
     ],
   ])('is refused with the field and without its text: %s', (_, object, problem) => {
-    const said = foreignObjectProblem({ ...object });
-    expect(said).toContain(`"gpu-1.example.com": `);
-    expect(said).toContain(problem);
-    expect(said?.length).toBeLessThan(120);
+    const stated = foreignObjectProblem({ ...object });
+    expect(stated).toContain(`"gpu-1.example.com": `);
+    expect(stated).toContain(problem);
+    expect(stated?.length).toBeLessThan(120);
   });
 
   test.each(['', 'A', 'a/b', 'a\u0000', 'x'.repeat(254), '-a', 'a..b', '../a'])(

@@ -6,7 +6,7 @@ import { greatest, least } from '../../model/extremes.ts';
 import type { Clock } from '../../telemetry/clock.ts';
 import type { Logger } from '../../telemetry/logger.ts';
 import type { ForeignAnswer, ForeignBytes } from './foreign-answer.ts';
-import type { ReadForeign } from './read-apart.ts';
+import type { ReadForeign } from './read-in-worker.ts';
 import type { WorkerAnswer } from './worker.ts';
 
 interface ForeignReaderOptions {
@@ -83,9 +83,9 @@ export class ForeignReader {
   of(owner: string): ReadForeign {
     return (given, signal) =>
       new Promise((resolve) => {
-        const answer = (said: ForeignAnswer): void => {
+        const answer = (stated: ForeignAnswer): void => {
           signal.removeEventListener('abort', abort);
-          resolve(said);
+          resolve(stated);
         };
         const job: Job = { owner, given, answer };
         const abort = (): void => {
@@ -161,7 +161,7 @@ export class ForeignReader {
       resourceLimits: { maxOldGenerationSizeMb: heapMiB, maxYoungGenerationSizeMb: 8 },
     });
     worker.unref();
-    worker.on('message', (told: WorkerAnswer) => this.#answered(worker, told));
+    worker.on('message', (reported: WorkerAnswer) => this.#answered(worker, reported));
     // What is thrown may quote what was read.
     worker.on('error', (error) =>
       this.#died(worker, 'code' in error ? String(error.code) : error.name),

@@ -16,6 +16,6 @@ parentPort?.on('message', (given: ForeignBytes) => {
   const before = process.threadCpuUsage();
   const answer = readForeignBytes(given);
   const { user, system } = process.threadCpuUsage(before);
-  const told: WorkerAnswer = { answer, cpuMs: (user + system) / 1000 };
-  parentPort?.postMessage(told, []);
+  const reported: WorkerAnswer = { answer, cpuMs: (user + system) / 1000 };
+  parentPort?.postMessage(reported, []);
 });

@@ -14,7 +14,7 @@ import { base64 } from './kubeconfigs.ts';
 /** Access over Secrets that a test sets, by `<namespace>/<name>`, and that must not be listed or watched. */
 export function createAccessRig(environment: Environment, ...clusters: readonly TenantCluster[]) {
   const secrets = new Map<string, RequestOutcome>();
-  const asked: string[] = [];
+  const requested: string[] = [];
   const clock = createManualClock();
   const logger = createCapturingLogger();
   const discovery = fakeDiscovery(...clusters);
@@ -38,7 +38,7 @@ export function createAccessRig(environment: Environment, ...clusters: readonly 
         if (path === '/api/v1/secrets' || path === '/api/v1/services')
           return statusFailure(403, {});
         const [, namespace, name] = /namespaces\/([^/]+)\/secrets\/([^/]+)$/.exec(path) ?? [];
-        asked.push(`${namespace}/${name}`);
+        requested.push(`${namespace}/${name}`);
         const answer = secrets.get(`${namespace}/${name}`) ?? statusFailure(404, {});
         await new Promise(setImmediate);
         return answer;
@@ -62,7 +62,7 @@ export function createAccessRig(environment: Environment, ...clusters: readonly 
     discovery,
     clock,
     logger,
-    asked,
+    asked: requested,
     settle,
     /** Lets time go by: without a duration longer than every wait before a look. */
     pass: async (ms = 400_000) => {

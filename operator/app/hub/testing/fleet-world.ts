@@ -63,7 +63,7 @@ export async function playMeter(
 ): Promise<PlayedMeter> {
   const ledger = await openTestStream(database, { source, region });
   let tenants: readonly Tenant[] = [];
-  let rounds = 0;
+  let passes = 0;
   let leavings = 0;
   const report = (): MeterFacts => ({
     version: '1.2.3',
@@ -90,7 +90,7 @@ export async function playMeter(
         ledger,
         report,
         clusters: () => [],
-        rounds: () => rounds,
+        discoveryPasses: () => passes,
         clock: {
           ...systemClock,
           sleep: async () => {
@@ -138,7 +138,7 @@ export async function playMeter(
         })),
       ]);
       tenants = wanted;
-      rounds += 1;
+      passes += 1;
       await tell();
     },
     leave: async (tenant) => {
@@ -146,7 +146,7 @@ export async function playMeter(
       await ledger.writeRecords([
         { key: `discovery/tenant/${tenant.id}`, value: JSON.stringify({ tenant, presence }) },
       ]);
-      rounds += 1;
+      passes += 1;
       await tell();
     },
     stop: () => ledger.close(),

@@ -8,7 +8,7 @@ import { pod } from '../../../metering/meters/testing/objects.ts';
 import type { Budget } from '../../../model/budget.ts';
 import { decimalFromNanos } from '../../../model/decimal.ts';
 import { clockAt, pass, settled } from '../../../metering/windows/testing/harness.ts';
-import { CPU, type KeeperWorld, startKeeperWorld, TENANT } from './keeper-world.ts';
+import { CPU, type StoreWorld, startStoreWorld, TENANT } from './budget-world.ts';
 import { sumUp } from './prepaid-world.ts';
 
 const COUNTS = { kind: 'metric', metric: CPU } as const;
@@ -93,7 +93,7 @@ export class BalanceScene implements AsyncDisposable {
   readonly #lives: Life[] = [];
   /** The pods that there are, by the names of steps. */
   readonly #running = new Map<string, Life>();
-  #world: KeeperWorld | undefined;
+  #world: StoreWorld | undefined;
   #isBroken = false;
   #isStalled = false;
   /** The beginning of the window in which the first credit came. */
@@ -123,7 +123,7 @@ export class BalanceScene implements AsyncDisposable {
       this.#isStalled
         ? { kind: 'failed', cause: 'retryable', message: 'stalled' }
         : ledger.append(batch);
-    this.#world = await startKeeperWorld({
+    this.#world = await startStoreWorld({
       clock: this.#clock,
       ledger,
       windowsLedger: { ...ledger, append },
@@ -141,15 +141,15 @@ export class BalanceScene implements AsyncDisposable {
 
   /** To be called after each second: what is wrong with what is shown; undefined where it is as it should be. */
   problem(): string | undefined {
-    const standing = this.#world?.keeper.of(TENANT);
+    const status = this.#world?.controller.of(TENANT);
     const collector = this.#world?.process.collector;
-    if (standing === undefined || collector === undefined) return 'no account';
-    const { used, limit, state } = standing;
+    if (status === undefined || collector === undefined) return 'no account';
+    const { used, limit, state } = status;
     const now = this.#clock.now();
     const end = Math.max(collector.closedUntil(), this.#closedUntil);
     this.#closedUntil = end;
-    const isWhole = collector.closedHead() !== undefined;
-    const circumstances = [end, isWhole, limit, this.#from].join();
+    const isComplete = collector.closedHead() !== undefined;
+    const circumstances = [end, isComplete, limit, this.#from].join();
     const before = this.#seen;
     const isSame = before?.circumstances === circumstances;
     const since = isSame ? before.since : now;
@@ -165,7 +165,7 @@ export class BalanceScene implements AsyncDisposable {
     const reached = this.#expectedBy(now - SETTLED_MS, end);
     if (!isMarked && reached >= all + ROUNDED) return `not marked: ${reached} of ${all}`;
     const soon = this.#expectedBy(now + STEADY_MS, end);
-    if (isMarked && isWhole && soon < all - ROUNDED) return `not let go: ${soon} of ${all}`;
+    if (isMarked && isComplete && soon < all - ROUNDED) return `not let go: ${soon} of ${all}`;
     return undefined;
   }
 
@@ -250,7 +250,7 @@ export class BalanceScene implements AsyncDisposable {
   }
 
   /** When everything is written: what was deleted and never written nobody knows of. */
-  async #restart(world: KeeperWorld, { seconds }: Step, check: () => void): Promise<void> {
+  async #restart(world: StoreWorld, { seconds }: Step, check: () => void): Promise<void> {
     this.#isStalled = false;
     while (world.process.collector.closedHead() === undefined) await this.#pass(1, check);
     await world.process.stop();
@@ -260,7 +260,7 @@ export class BalanceScene implements AsyncDisposable {
     await this.start();
   }
 
-  async #begin(world: KeeperWorld, { pod: of, cores }: Step): Promise<void> {
+  async #begin(world: StoreWorld, { pod: of, cores }: Step): Promise<void> {
     if (this.#isBroken || this.#running.has(of)) return;
     const name = this.#nameOf(of);
     const life: Life = { name, cores, from: this.#clock.now(), to: undefined };
@@ -269,7 +269,7 @@ export class BalanceScene implements AsyncDisposable {
     await world.see(objectOf(life));
   }
 
-  async #end(world: KeeperWorld, { pod: of, does }: Step): Promise<void> {
+  async #end(world: StoreWorld, { pod: of, does }: Step): Promise<void> {
     const life = this.#running.get(of);
     if (this.#isBroken || life === undefined) return;
     this.#running.delete(of);
@@ -279,7 +279,7 @@ export class BalanceScene implements AsyncDisposable {
     else world.process.pods.remove(last);
   }
 
-  async #credit({ credits }: KeeperWorld): Promise<void> {
+  async #credit({ credits }: StoreWorld): Promise<void> {
     const amount = decimalFromNanos(this.#amount);
     await credits.add({ tenant: TENANT, key: this.#nameOf('credit'), amount, counts: COUNTS });
     const windowStart = Math.floor(this.#clock.now() / WINDOW_MS) * WINDOW_MS;

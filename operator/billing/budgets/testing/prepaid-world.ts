@@ -21,7 +21,7 @@ export interface PrepaidWorld {
   readonly balances: PrepaidBalances;
   credit(key: string, amount: Decimal): Promise<CreditOutcome>;
   /** Takes in what the ledger has, begins books, and writes what it has where that is due or wanted. */
-  round(isSaved?: boolean): Promise<void>;
+  pass(isSaved?: boolean): Promise<void>;
   /** What is used, in the units of a budget. */
   used(): bigint;
   /** The process ends, without a word, and another one begins. */
@@ -61,8 +61,8 @@ export async function startPrepaidWorld(
       return balances;
     },
     credit: (key, amount) => credits.add({ tenant: TENANT, key, amount, counts }),
-    round: async (isSaved = false) => {
-      await balances.look(TENANT);
+    pass: async (isSaved = false) => {
+      await balances.refreshCredits(TENANT);
       await balances.follow(ledger.head());
       await balances.open(signal);
       await balances.save(pricesOf, isSaved);

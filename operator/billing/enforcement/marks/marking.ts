@@ -51,7 +51,7 @@ const CONCURRENCY = 4;
 const RETRY_CAP_MS = 60_000;
 /** How long a watch may take to show what was applied. */
 const WATCH_LAG_MS = 10_000;
-const MEND_FORBIDDEN = 'grant it with config/components/enforcement';
+const FIX_FORBIDDEN = 'grant it with config/components/enforcement';
 
 /** Keeps the marks on namespaces and control planes what the billing states and the mode call for. */
 export class Marking {
@@ -138,8 +138,8 @@ export class Marking {
     const { object } = need;
     const outcome = await applyMarks(this.#options.connection, object, signal);
     if (outcome.kind === 'failed') {
-      const mend = outcome.reason.includes('HTTP 403') ? `; ${MEND_FORBIDDEN}` : '';
-      const reason = `${key} cannot be marked: ${outcome.reason}${mend}`;
+      const fix = outcome.reason.includes('HTTP 403') ? `; ${FIX_FORBIDDEN}` : '';
+      const reason = `${key} cannot be marked: ${outcome.reason}${fix}`;
       this.#problems.set(key, reason);
       this.#options.onFailure();
       return { kind: 'failed', reason };

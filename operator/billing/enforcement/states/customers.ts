@@ -8,7 +8,7 @@ import type { RecordStore } from './state-store.ts';
 const PREFIX = 'enforcement/customer/';
 
 /** Asks a billing system which tenant one of its customers is; used once for each customer. */
-export type AskCustomer = (
+export type QueryCustomer = (
   provider: DestinationType,
   customer: string,
   signal: AbortSignal,
@@ -46,9 +46,9 @@ export function createCustomers(options: {
   readonly tenants: () => readonly Tenant[];
   /** Tenants that have a billing state. */
   readonly hasState: (tenant: string) => boolean;
-  readonly ask: AskCustomer;
+  readonly query: QueryCustomer;
 }): Customers {
-  const { tenants, ask } = options;
+  const { tenants, query } = options;
   /** The tenants of a customer, as a JSON list. */
   const learnt = new Map<string, string>();
 
@@ -98,7 +98,7 @@ export function createCustomers(options: {
       if (tenant !== undefined) return learn(key, [tenant]);
       const before = parseList(learnt.get(key));
       if (before.length > 0) return { kind: 'tenants', tenants: before, learnt: [] };
-      const answer = await ask(provider, customer.id, signal);
+      const answer = await query(provider, customer.id, signal);
       if (answer.kind !== 'tenants') return answer;
       const ours = answer.tenants.filter((id) => answer.certain || isKnown(id));
       return ours.length > 0 ? learn(key, ours) : { kind: 'unknown' };

@@ -4,16 +4,16 @@ import type { Clock } from '../../../telemetry/clock.ts';
 import type { Logger } from '../../../telemetry/logger.ts';
 
 /** Asks a billing system for the public keys with which it signs. */
-export type AskKeys = (
+export type QueryKeys = (
   provider: DestinationType,
   signal: AbortSignal,
 ) => Promise<PublicKeysOutcome>;
 
 /** Whoever sends rubbish makes us ask no more often. */
-const ASK_EVERY_MS = 60_000;
+const QUERY_EVERY_MS = 60_000;
 
 export interface PinnedKeysOptions {
-  readonly ask: AskKeys;
+  readonly query: QueryKeys;
   /** What is asked: keys that another list of destinations gave count no more. */
   readonly destinations: () => unknown;
   readonly clock: Clock;
@@ -28,7 +28,7 @@ export class PinnedKeys {
   readonly #options: PinnedKeysOptions;
   #destinations: unknown;
   readonly #keys = new Map<DestinationType, readonly string[]>();
-  readonly #asked = new Map<
+  readonly #requested = new Map<
     DestinationType,
     { readonly at: number; readonly answer: Promise<PublicKeysOutcome> }
   >();
@@ -42,7 +42,7 @@ export class PinnedKeys {
     const destinations = this.#options.destinations();
     if (destinations !== this.#destinations) {
       this.#keys.clear();
-      this.#asked.clear();
+      this.#requested.clear();
     }
     this.#destinations = destinations;
     const keys = this.#keys.get(provider);
@@ -51,18 +51,18 @@ export class PinnedKeys {
 
   /** The keys as they are now, no older than a minute. */
   async renewed(provider: DestinationType, signal: AbortSignal): Promise<PublicKeysOutcome> {
-    const { ask, clock, logger } = this.#options;
+    const { query, clock, logger } = this.#options;
     const now = clock.monotonic();
-    const last = this.#asked.get(provider);
-    const asked =
-      last !== undefined && now - last.at < ASK_EVERY_MS
+    const last = this.#requested.get(provider);
+    const requested =
+      last !== undefined && now - last.at < QUERY_EVERY_MS
         ? last
-        : { at: now, answer: ask(provider, signal) };
-    this.#asked.set(provider, asked);
-    const answer = await asked.answer;
+        : { at: now, answer: query(provider, signal) };
+    this.#requested.set(provider, requested);
+    const answer = await requested.answer;
     if (answer.kind === 'failed') {
       // It is no answer to the next message.
-      if (this.#asked.get(provider) === asked) this.#asked.delete(provider);
+      if (this.#requested.get(provider) === requested) this.#requested.delete(provider);
       return answer;
     }
     const before = this.#keys.get(provider);

@@ -110,12 +110,12 @@ export class SeenAlerts {
     const over = all.filter(([, each]) => isOver(each));
     const rest = all.filter(([, each]) => !isOver(each));
     // A secret that is out of use may come back, so what it signed goes only to make room, and first.
-    const inTurn = [
+    const inSlice = [
       ...rest.filter(([, each]) => isUseless(each)),
       ...rest.filter(([, { signedBy }]) => signedBy === undefined),
       ...rest.filter(([, each]) => each.signedBy !== undefined && !isUseless(each)),
     ];
-    const going = [...over, ...inTurn.slice(0, Math.max(0, rest.length - this.#most))];
+    const going = [...over, ...inSlice.slice(0, Math.max(0, rest.length - this.#most))];
     let early = 0;
     for (let from = 0; from < going.length; from += PRUNED_AT_ONCE) {
       const batch = going.slice(from, from + PRUNED_AT_ONCE);

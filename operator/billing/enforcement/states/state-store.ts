@@ -71,7 +71,7 @@ function parseRecord(text: string): TenantRecord | undefined {
 
 /** Only this module writes under the prefix, so a few fields tell a whole record from a damaged one. */
 function isTenantRecord(value: unknown): value is TenantRecord {
-  const isWhole =
+  const isComplete =
     isRecord(value) && ['tenant', 'entries', 'settled', 'since'].every((field) => field in value);
-  return isWhole && Array.isArray(value['entries']);
+  return isComplete && Array.isArray(value['entries']);
 }

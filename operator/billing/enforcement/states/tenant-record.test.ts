@@ -206,11 +206,11 @@ test('what is in order is forgotten when nobody can repeat what was before it', 
 });
 
 describe('a budget', () => {
-  const said = (state: 'active' | 'warning' | 'suspended') =>
+  const stated = (state: 'active' | 'warning' | 'suspended') =>
     ({ tenant: 'acme', state, reason: 'the budget of 500.00 EUR is used up' }) as const;
 
   test('suspends beside billing systems: neither undoes the other, and a person wins', () => {
-    const suspended = applyBudget(after(alert('delinquent', NOW - DAY)), said('suspended'), NOW);
+    const suspended = applyBudget(after(alert('delinquent', NOW - DAY)), stated('suspended'), NOW);
     expect(effectiveState(suspended)).toMatchObject({
       state: 'suspended',
       source: 'budget:limit',
@@ -221,16 +221,16 @@ describe('a budget', () => {
     expect(stateOf(settled)).toBe('suspended');
     const manual = { state: 'active', reason: 'agreed', at: NOW } as const;
     expect(stateOf(applyManual(suspended, manual, NOW))).toBe('active');
-    expect(stateOf(applyBudget(suspended, said('active'), NOW))).toBe('delinquent');
+    expect(stateOf(applyBudget(suspended, stated('active'), NOW))).toBe('delinquent');
     const unpaid = applyAlert(settled, alert('suspended', NOW), NOW).record;
-    expect(stateOf(applyBudget(unpaid, said('active'), NOW))).toBe('suspended');
+    expect(stateOf(applyBudget(unpaid, stated('active'), NOW))).toBe('suspended');
   });
 
   test('holds what it said last, whatever became of the clock, and leaves nothing when it is over', () => {
-    const record = applyBudget(newRecord('acme', NOW), said('suspended'), NOW);
-    const earlier = applyBudget(record, said('warning'), NOW - DAY);
+    const record = applyBudget(newRecord('acme', NOW), stated('suspended'), NOW);
+    const earlier = applyBudget(record, stated('warning'), NOW - DAY);
     expect(stateOf(earlier)).toBe('warning');
-    const over = applyBudget(earlier, said('active'), NOW - 2 * DAY);
+    const over = applyBudget(earlier, stated('active'), NOW - 2 * DAY);
     expect(stateOf(over)).toBe('active');
     expect(isEmpty(over)).toBe(true);
   });

@@ -20,7 +20,7 @@ export const BUDGET = 'budget';
 const BUDGET_SUBJECT = 'limit';
 
 /** What follows from a tenant's budget. */
-export interface BudgetSaying {
+export interface BudgetStatement {
   readonly tenant: string;
   readonly state: Extract<BillingState, 'active' | 'warning' | 'suspended'>;
   /** For people, without control characters and at most 256 characters; not shown of `active`. */
@@ -158,10 +158,14 @@ export function budgetEntry(record: TenantRecord | undefined): SourceEntry | und
 }
 
 /** Takes in what follows from the budget, in an entry of its own: whatever a billing system says leaves it alone. */
-export function applyBudget(record: TenantRecord, said: BudgetSaying, now: number): TenantRecord {
+export function applyBudget(
+  record: TenantRecord,
+  stated: BudgetStatement,
+  now: number,
+): TenantRecord {
   const others = record.entries.filter(({ provider }) => provider !== BUDGET);
-  if (said.state === 'active') return dated(record, { ...record, entries: others }, now);
-  const { state, reason } = said;
+  if (stated.state === 'active') return dated(record, { ...record, entries: others }, now);
+  const { state, reason } = stated;
   const entry: SourceEntry = {
     provider: BUDGET,
     subject: BUDGET_SUBJECT,

@@ -1,6 +1,6 @@
 import { Registry } from 'prom-client';
 import type { Settings } from '../../../settings/settings.ts';
-import type { AskStanding, CustomerAnswer } from '../../../destinations/destination.ts';
+import type { QueryCurrentAlerts, CustomerAnswer } from '../../../destinations/destination.ts';
 import type { Discovery } from '../../../discovery/discovery.ts';
 import type { Tenant } from '../../../model/tenant.ts';
 import type { Source } from '../../../kubernetes/source.ts';
@@ -8,7 +8,7 @@ import { createCapturingLogger } from '../../../kubernetes/testing/capturing-log
 import type { Ledger } from '../../../ledger/ledger.ts';
 import type { Clock } from '../../../telemetry/clock.ts';
 import { Enforcement, type EnforcementOptions } from '../enforcement.ts';
-import type { AskKeys } from '../states/pinned-keys.ts';
+import type { QueryKeys } from '../states/pinned-keys.ts';
 
 /** Enforcement without any Kubernetes: messages, states and what is stored of them are real. */
 export async function createOfflineEnforcement(options: {
@@ -17,10 +17,10 @@ export async function createOfflineEnforcement(options: {
   readonly tenants: () => readonly Tenant[];
   readonly clock: Clock;
   readonly known?: () => boolean;
-  readonly round?: Discovery['round'];
-  readonly ask?: () => Promise<CustomerAnswer>;
-  readonly askKeys?: AskKeys;
-  readonly askStanding?: AskStanding;
+  readonly runPass?: Discovery['runPass'];
+  readonly queryCustomer?: () => Promise<CustomerAnswer>;
+  readonly queryKeys?: QueryKeys;
+  readonly queryCurrentAlerts?: QueryCurrentAlerts;
   readonly report?: EnforcementOptions['report'];
   readonly registry?: Registry;
 }): Promise<Enforcement> {
@@ -35,14 +35,14 @@ export async function createOfflineEnforcement(options: {
       known: options.known ?? (() => true),
       clusters: () => [],
       tenants: options.tenants,
-      round: options.round ?? (async () => ({ kind: 'found', clusters: [] })),
+      runPass: options.runPass ?? (async () => ({ kind: 'found', clusters: [] })),
       subscribe: () => () => undefined,
     },
     sources: { namespaces: nothing(), statefulSets: nothing(), deployments: nothing() },
     connection: { request: async () => ({ kind: 'network', message: 'offline' }) },
-    ask: options.ask ?? (async () => ({ kind: 'unknown' })),
-    askStanding: options.askStanding ?? (async () => []),
-    askKeys: options.askKeys ?? (async () => ({ kind: 'failed', reason: 'nobody to ask' })),
+    queryCustomer: options.queryCustomer ?? (async () => ({ kind: 'unknown' })),
+    queryCurrentAlerts: options.queryCurrentAlerts ?? (async () => []),
+    queryKeys: options.queryKeys ?? (async () => ({ kind: 'failed', reason: 'nobody to ask' })),
     report: options.report ?? (async () => ({ kind: 'written' })),
     events: { record: () => undefined },
     overridesKnown: async () => undefined,

@@ -36,7 +36,7 @@ export interface FakeBrokerOptions {
   /** Answers to the batches one after the other; `taken` when there are no more. */
   readonly answers?: readonly BatchAnswer[];
   /** Answers any batch before `answers` are looked at; undefined leaves it to them. */
-  readonly judge?: (records: readonly WrittenRecord[]) => BatchAnswer | undefined;
+  readonly answer?: (records: readonly WrittenRecord[]) => BatchAnswer | undefined;
   /** Brokers that it says lead its partitions, in place of itself. */
   readonly leader?: BrokerAddress;
   readonly tls?: { readonly cert: string; readonly key: string };
@@ -165,12 +165,12 @@ class OneBroker implements FakeBroker {
     if (call === SASL_AUTHENTICATE) {
       const message = request.readBytes(false).toString();
       this.logins.push(`${this.#mechanism} ${message}`);
-      const said = SCRAM.includes(this.#mechanism) ? this.#options.scram?.(message) : '';
-      const error = said === undefined ? LOGIN_REFUSED : (this.#options.loginError ?? 0);
+      const stated = SCRAM.includes(this.#mechanism) ? this.#options.scram?.(message) : '';
+      const error = stated === undefined ? LOGIN_REFUSED : (this.#options.loginError ?? 0);
       return answer
         .appendInt16(error)
         .appendString(null, false)
-        .appendBytes(Buffer.from(said ?? ''), false);
+        .appendBytes(Buffer.from(stated ?? ''), false);
     }
     this.#producers += 1;
     const id = BigInt(this.#producers);
@@ -247,7 +247,7 @@ class OneBroker implements FakeBroker {
       value: value?.toString() ?? '',
       headers: Object.fromEntries(headers.map(([name, text]) => [String(name), String(text)])),
     }));
-    const answer = this.#options.judge?.(records) ?? this.#answers.shift() ?? 'taken';
+    const answer = this.#options.answer?.(records) ?? this.#answers.shift() ?? 'taken';
     if (typeof answer === 'number') return answer;
     const number = `${batch.producerId}/${partition}/${batch.firstSequence}`;
     if (!this.#known.has(number)) this.records.push(...records);

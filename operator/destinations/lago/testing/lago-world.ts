@@ -22,7 +22,7 @@ export const LAGO_METRICS = COLLECTOR_METRICS.filter(
 export interface LagoWorld {
   readonly lago: FakeLago;
   /** Sets the clock of both sides, and runs every job of Lago that is due by then. */
-  readonly turnTo: (at: number) => void;
+  readonly advanceTo: (at: number) => void;
   readonly destination: Lago;
   readonly context: TestContext;
   /** Another process of ours, on the same Lago. */
@@ -69,7 +69,7 @@ export async function createLagoWorld(
   };
   return {
     lago,
-    turnTo: (at) => {
+    advanceTo: (at) => {
       turned = at;
       lago.turnTo(at);
     },

@@ -43,7 +43,7 @@ export async function createLife(
   let tenant = testTenant({ createdAt: start, billableFrom: start });
   let before: number | undefined;
   let from = 0;
-  const kept: (readonly [stamp: number, units: string, meter: string])[] = [];
+  const stored: (readonly [stamp: number, units: string, meter: string])[] = [];
 
   const send = async (stamp: number, units: string, meter: string): Promise<void> => {
     const window = (at: number) => new Date(at).toISOString().replace('.000Z', 'Z');
@@ -60,7 +60,7 @@ export async function createLife(
     } else if (outcome?.kind !== 'delivered') throw new Error(JSON.stringify(outcome));
   };
   const use = async (stamp: number, units: string, meter: string): Promise<void> => {
-    if (before !== undefined && stamp >= before) kept.push([stamp, units, meter]);
+    if (before !== undefined && stamp >= before) stored.push([stamp, units, meter]);
     else await send(Math.max(stamp, from), units, meter);
   };
   const wish = async (change: Partial<Tenant>): Promise<ProvisionOutcome> => {
@@ -86,7 +86,7 @@ export async function createLife(
       if (changed?.kind !== 'changed') throw new Error(JSON.stringify(changed));
       before = undefined;
       from = changed.from;
-      for (const [stamp, units, meter] of kept.splice(0)) await use(stamp, units, meter);
+      for (const [stamp, units, meter] of stored.splice(0)) await use(stamp, units, meter);
     },
     billed: (moment, byDay = false) => {
       at(moment);

@@ -169,7 +169,7 @@ function explained(id: string): Explanation {
     ],
     nodes: [HOSTILE[3]],
     shares: [[0, 'uid-1', HOSTILE[0], 0, 0, 60_000, 1.5, 0]],
-    rest: { count: 2, quantity: 0.25 },
+    remainder: { count: 2, quantity: 0.25 },
   };
 }
 
@@ -320,7 +320,7 @@ function destinations(changes: string[]): DestinationsView {
         lastError: `the receiver answered ${HOSTILE[0]}`,
         lastErrorAt: NOW - MINUTE,
       },
-      { ...well, name: 'closed', held: '401: the key is wrong', ready: false },
+      { ...well, name: 'closed', blocked: '401: the key is wrong', ready: false },
     ],
     summaryOf: () => 'OK',
     deadLetters: async (name) => ({ deadLetters: name === 'archive' ? letters : [] }),
@@ -335,8 +335,8 @@ function destinations(changes: string[]): DestinationsView {
     moveCursor: async () => ({ kind: 'unknown-destination' }),
     reconcile: async () => ({ kind: 'unknown-destination' }),
     comparePrices: async () => ({ kind: 'unknown-destination' }),
-    correctionOutlook: async (name) => ({
-      standing: name === 'archive' ? 'dead-letter' : 'delivered',
+    predictCorrection: async (name) => ({
+      state: name === 'archive' ? 'dead-letter' : 'delivered',
       takesNegative: name !== 'closed',
     }),
   };

@@ -10,7 +10,7 @@ const REPORT: NonNullable<FleetStreamView['report']> = {
   role: 'meter',
   ready: true,
   waitsFor: [],
-  toldMsAgo: 2_000,
+  reportedMsAgo: 2_000,
   windowMs: 60_000,
   tenants: 5,
   tenantClusters: 5,
@@ -38,7 +38,7 @@ const STREAMS: readonly FleetStreamView[] = [
     lastWindowEnd: NOW - 360_000,
     lagEvents: 61,
     lagSeconds: 300,
-    report: { ...REPORT, version: '0.0.9', toldMsAgo: 312_000, gaps: 2, failedTenantApis: 1 },
+    report: { ...REPORT, version: '0.0.9', reportedMsAgo: 312_000, gaps: 2, failedTenantApis: 1 },
   },
   {
     cluster: 'rome',

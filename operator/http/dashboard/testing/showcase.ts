@@ -190,8 +190,8 @@ function views(settings: () => Settings, ledger: Ledger): Partial<Views> {
       ],
       deadLetters: async (name) => ({ deadLetters: name === 'data-lake' ? LETTERS : [] }),
       reconcile: (name, query) => reconcile(ledger, name, query),
-      correctionOutlook: async (name) => ({
-        standing: name === 'lago' ? 'delivered' : 'waiting',
+      predictCorrection: async (name) => ({
+        state: name === 'lago' ? 'delivered' : 'waiting',
         takesNegative: true,
       }),
     },
@@ -263,7 +263,7 @@ function explained({ id, quantity }: UsageEvent): Explanation {
       [0, 'uid-1', 'llm-finetune-0', 0, 0, HOUR, Number(quantity) / 2, 0],
       [0, 'uid-2', 'llm-finetune-1', 0, 0, HOUR, Number(quantity) / 2, 0],
     ],
-    rest: { count: 0, quantity: 0 },
+    remainder: { count: 0, quantity: 0 },
   };
 }
 

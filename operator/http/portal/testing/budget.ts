@@ -1,10 +1,10 @@
-import type { BudgetStanding } from '../../../billing/budgets/standing.ts';
+import type { BudgetState } from '../../../billing/budgets/budget-state.ts';
 import { NOW } from '../../testing/test-server.ts';
 
 const EUR = 10n ** 21n;
 
 /** A budget of 500 EUR, of which every tenant has used a quarter. */
-export function budgetOf(tenant: string): BudgetStanding {
+export function budgetOf(tenant: string): BudgetState {
   return {
     tenant,
     budget: {

@@ -134,7 +134,7 @@ export async function twoTenants(
             subjects: [],
             nodes: [],
             shares: [],
-            rest: { count: 0, quantity: 0 },
+            remainder: { count: 0, quantity: 0 },
           },
         }),
       },

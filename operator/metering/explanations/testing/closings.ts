@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto';
 import { expect } from 'vitest';
 import { atOnce } from '../../../model/at-once.ts';
 import { assembleEvents } from '../../meters/assemble.ts';
-import { settleCredits } from '../../meters/credits.ts';
+import { settleCredits } from '../../meters/reversals.ts';
 import { addTo, createTally, type Evidence } from '../../meters/tally.ts';
 import type { UsageEvent } from '../../../model/event.ts';
 import { formatInstant } from '../../../model/window.ts';

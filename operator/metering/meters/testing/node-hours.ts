@@ -59,4 +59,4 @@ export function own(fixture: NodeFixture, label = MANAGED_BY, value = 'tenant-a'
 }
 
 /** {@link sums} of an hour of N1. */
-export const WHOLE = [1, 8, 0, 192, 2048];
+export const COMPLETE = [1, 8, 0, 192, 2048];

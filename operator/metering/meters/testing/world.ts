@@ -6,7 +6,7 @@ import {
   projectLoadBalancer,
   projectVolumeClaim,
   projectWorkload,
-} from '../../timelines/held-objects.ts';
+} from '../../timelines/retained-objects.ts';
 import { type NodeView, projectNode } from '../../timelines/node.ts';
 import type { NodeSettings } from '../../timelines/node-state.ts';
 import type { ProviderWord } from '../../timelines/provided-node.ts';
@@ -19,11 +19,11 @@ import { projectResourceSlice } from '../../timelines/resource-slice.ts';
 import { atOnce } from '../../../model/at-once.ts';
 import type { UsageEvent } from '../../../model/event.ts';
 import { assembleEvents } from '../assemble.ts';
-import { type Credit, settleCredits } from '../credits.ts';
+import { type Reversal, settleCredits } from '../reversals.ts';
 import type { TenantEvidence } from '../evidence-changes.ts';
 import { type ClosedCharges, EvidenceLog } from '../evidence-log.ts';
 import { type ClosingEvidence, Explainer, type Explanation } from '../explanation.ts';
-import { createFindings, type Findings } from '../findings.ts';
+import { createDiagnostics, type Diagnostics } from '../meter-reports.ts';
 import type { MeterSettings } from '../meter.ts';
 import { METERED_OBJECTS, metersAt } from '../meters.ts';
 import { createTally } from '../tally.ts';
@@ -54,12 +54,12 @@ export interface World {
   /** Closes the window `[from, to)`. */
   close(from: number, to: number): Closed;
   readonly clamped: number;
-  readonly credits: readonly Credit[];
+  readonly reversals: readonly Reversal[];
 }
 
 export interface Closed {
   readonly events: UsageEvent[];
-  readonly findings: Findings;
+  readonly diagnostics: Diagnostics;
   /** Exact nano-units × milliseconds charged, by metric. */
   readonly amounts: ReadonlyMap<string, bigint>;
   /** What each event was made of, in their order. */
@@ -82,12 +82,12 @@ export interface WorldOptions {
 export function createWorld(options: WorldOptions = {}): World {
   const { watchDeletions = true, windowMs = HOUR } = options;
   let clamped = 0;
-  let credits: readonly Credit[] = [];
+  let reversals: readonly Reversal[] = [];
   let meteredFrom = Infinity;
   let learntUntil = 0;
   const nodeSettings: NodeSettings = { ...NODE_SETTINGS, ...options.nodeSettings };
   const { inside } = options;
-  const own = inside === undefined ? {} : ({ ownNodes: true } as const);
+  const own = inside === undefined ? {} : ({ privateNodes: true } as const);
   const observation = createObservation({
     providerWord: options.providerWord,
     foreignSince: options.foreignSince,
@@ -101,7 +101,7 @@ export function createWorld(options: WorldOptions = {}): World {
   const settings: MeterSettings = {
     region: 'default',
     regionFromNode: false,
-    sampleHoldMs: HOUR,
+    sampleValidMs: HOUR,
     gpuResources: nodeSettings.gpuResources,
     dedicatedNodeLabel: nodeSettings.dedicatedNodeLabel,
     draGpuDrivers: ['gpu.nvidia.com', 'gpu.amd.com'],
@@ -126,8 +126,8 @@ export function createWorld(options: WorldOptions = {}): World {
     get clamped() {
       return clamped;
     },
-    get credits() {
-      return credits;
+    get reversals() {
+      return reversals;
     },
     pod: (object, at) => {
       observation.pods.upserted(projected(podOf(seeFixture('pods', object))), undefined, seen(at));
@@ -210,7 +210,7 @@ export function createWorld(options: WorldOptions = {}): World {
       const window = { start, end };
       meteredFrom = Math.min(meteredFrom, start);
       const tally = createTally();
-      const findings = createFindings();
+      const diagnostics = createDiagnostics();
       for (const { measure } of meters) {
         const steps = measure({
           window,
@@ -220,12 +220,12 @@ export function createWorld(options: WorldOptions = {}): World {
           learntUntil,
           settings,
           tally,
-          findings,
+          diagnostics,
         });
         atOnce(steps);
       }
-      const settlement = settleCredits(tally.charges(), credits, end, 6 * HOUR);
-      ({ credits } = settlement);
+      const settlement = settleCredits(tally.charges(), reversals, end, 6 * HOUR);
+      ({ reversals } = settlement);
       for (const list of lists) list.settle(end);
       learntUntil = observation.tenantClusters.sequence;
       const recordedAt = '2026-03-01T00:00:00Z';
@@ -243,7 +243,7 @@ export function createWorld(options: WorldOptions = {}): World {
         amounts.set(metric, (amounts.get(metric) ?? 0n) + total);
       }
       const explanations = explainAll({ window, closedAt: end, events, sources });
-      return { events: [...events], findings, amounts, explanations };
+      return { events: [...events], diagnostics, amounts, explanations };
     },
   };
 }
@@ -253,16 +253,16 @@ function createExplainer() {
   const log = new EvidenceLog();
   const closings = new Map<string, ClosingEvidence[]>();
   return (closed: ClosedCharges & { readonly events: readonly UsageEvent[] }): Explanation[] => {
-    const told = new Map<string, TenantEvidence>();
+    const reported = new Map<string, TenantEvidence>();
     for (const evidence of log.close(closed)) {
       const { tenant, changes } = evidence;
-      told.set(tenant, evidence);
+      reported.set(tenant, evidence);
       const before = closings.get(tenant) ?? [];
       closings.set(tenant, before);
       if (changes !== undefined) before.push({ start: closed.window.start, changes });
     }
     return closed.events.map((event) => {
-      const amounts = told.get(event.tenant)?.amounts ?? { spans: [], nanos: [] };
+      const amounts = reported.get(event.tenant)?.amounts ?? { spans: [], nanos: [] };
       const explainer = new Explainer(event);
       for (const closing of closings.get(event.tenant) ?? []) explainer.add(closing);
       const explanation = explainer.explanation(amounts);

@@ -5,7 +5,7 @@ import { silentLogger } from '../../../ledger/testing/level-ledger.ts';
 import { useLedgers } from '../../../ledger/testing/use-ledgers.ts';
 import { gpuNode, H100, N1, N4, variant } from '../../meters/testing/gpu-nodes.ts';
 import { cluster, pod } from '../../meters/testing/objects.ts';
-import { gpuParts } from '../../../model/gpu-parts.ts';
+import { gpuUnits } from '../../../model/gpu-units.ts';
 import { clockAt, life, pass, settled, startProcess } from '../testing/harness.ts';
 import { GpuHistory } from './gpu-history.ts';
 import { decodeGpuRows, GPU_SHARES, type GpuRow } from './gpu-series.ts';
@@ -25,7 +25,7 @@ async function deliveredOf(ledger: Ledger): Promise<Record<string, Record<string
     all[key.slice('gpus/shares/'.length)] = Object.fromEntries(
       rows.map(({ tenant = 'none', amounts: [delivered = 0n] }) => [
         tenant,
-        Number(delivered / gpuParts(1)) / 1000,
+        Number(delivered / gpuUnits(1)) / 1000,
       ]),
     );
   }
@@ -100,23 +100,23 @@ test('windows go after a day; the hours and days that they add up to stay, over 
   for (let start = START; start < START + 3 * 24 * HOUR; start += 20 * MINUTE) {
     await clock.advance(20 * MINUTE);
     // A seventh of a GPU has no finite decimals.
-    await write(ledger, history, start, [rowOf('a', gpuParts(1, 7) * 20n * 60_000n)]);
+    await write(ledger, history, start, [rowOf('a', gpuUnits(1, 7) * 20n * 60_000n)]);
     if (start === START + 30 * HOUR) history = new GpuHistory(options);
   }
-  const kept = await deliveredOf(ledger);
-  const keysOf = (kind: string) => Object.keys(kept).filter((key) => key.startsWith(kind));
+  const stored = await deliveredOf(ledger);
+  const keysOf = (kind: string) => Object.keys(stored).filter((key) => key.startsWith(kind));
   expect(keysOf('window')).toHaveLength(26 * 3);
   expect(keysOf('hour')).toHaveLength(72);
   expect(keysOf('day')).toHaveLength(4);
-  const whole = await ledger.record('gpus/shares/day/2026-03-02');
-  expect(whole).toBe(`{"v":1,"rows":[["a","${H100}","86400000/7","86400000/7","0","0","0"]]}`);
+  const complete = await ledger.record('gpus/shares/day/2026-03-02');
+  expect(complete).toBe(`{"v":1,"rows":[["a","${H100}","86400000/7","86400000/7","0","0","0"]]}`);
 });
 
 test('a window of the past is added to its own hour, and not kept by itself when it is older than a day', async () => {
   const ledger = await used.open(await used.directory());
   const clock = createManualClock(START + 48 * HOUR);
   const history = new GpuHistory({ series: GPU_SHARES, ledger, clock, logger: silentLogger });
-  const second = gpuParts(1) * 1000n;
+  const second = gpuUnits(1) * 1000n;
   for (const start of [START + 47 * HOUR, START, START + 47 * HOUR, START, START + MINUTE]) {
     await write(ledger, history, start, [rowOf('a', second), rowOf(undefined, second)]);
   }
@@ -134,7 +134,7 @@ test('a fleet that is very large keeps fewer windows, and every hour', async () 
   const clock = createManualClock(START + HOUR);
   const history = new GpuHistory({ series: GPU_SHARES, ledger, clock, logger: silentLogger });
   const rows = Array.from({ length: 3_000 }, (_, index) =>
-    rowOf(`tenant-${index}-${'x'.repeat(240)}`, gpuParts(1) * 60_000n),
+    rowOf(`tenant-${index}-${'x'.repeat(240)}`, gpuUnits(1) * 60_000n),
   );
   for (let minute = 0; minute < 20; minute += 1) {
     await write(ledger, history, START + minute * MINUTE, rows);
@@ -191,7 +191,7 @@ test('a share that no text of a decimal can hold is read as it was written', asy
   const text = await ledger.record('gpus/shares/hour/2026-03-01T12');
   const rows = decodeGpuRows(GPU_SHARES, text ?? '{}');
   const mine = rows.find(({ tenant }) => tenant === cluster('a').tenant);
-  expect(mine?.amounts[0]).toBe(gpuParts(3, 7) * 60_000n);
+  expect(mine?.amounts[0]).toBe(gpuUnits(3, 7) * 60_000n);
   const sum = rows.reduce((total, { amounts: [delivered = 0n] }) => total + delivered, 0n);
   expect(sum).toBe(rows.reduce((total, { amounts }) => total + (amounts[4] ?? 0n), 0n));
 });

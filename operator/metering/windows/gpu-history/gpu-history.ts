@@ -3,7 +3,7 @@ import { periodOf, PERIOD_MS } from '../../../model/periods.ts';
 import { formatInstant } from '../../../model/window.ts';
 import type { Clock } from '../../../telemetry/clock.ts';
 import type { Logger } from '../../../telemetry/logger.ts';
-import type { Turn } from '../../../telemetry/turn.ts';
+import type { TimeSlice } from '../../../telemetry/time-slice.ts';
 import type { AppendEnd } from '../appender.ts';
 import {
   decodeGpuRows,
@@ -20,7 +20,7 @@ export type GpuPeriodKind = 'window' | 'hour' | 'day';
 const KINDS: readonly GpuPeriodKind[] = ['window', 'hour', 'day'];
 
 /** Windows for as long a range as is told by window, hours and days as long as the sums of usage. */
-export const GPU_KEPT_MS: Readonly<Record<GpuPeriodKind, number>> = {
+export const GPU_RETENTION_MS: Readonly<Record<GpuPeriodKind, number>> = {
   window: 26 * PERIOD_MS.hour,
   hour: 35 * PERIOD_MS.day,
   day: 400 * PERIOD_MS.day,
@@ -59,7 +59,7 @@ export interface GpuHistoryOptions {
 export class GpuHistory {
   readonly #options: GpuHistoryOptions;
   /** The characters of each record that there is, by kind and key; undefined before they are read. */
-  #kept: ReadonlyMap<GpuPeriodKind, Map<string, number>> | undefined;
+  #stored: ReadonlyMap<GpuPeriodKind, Map<string, number>> | undefined;
   /** The sums of the periods that were loaded last, by key. */
   #loaded = new Map<string, GpuRows>();
 
@@ -75,7 +75,7 @@ export class GpuHistory {
     const { clock, logger, series } = this.#options;
     while (!signal.aborted) {
       try {
-        this.#kept ??= await this.#list();
+        this.#stored ??= await this.#list();
         await this.#read(start);
         return undefined;
       } catch (error) {
@@ -96,10 +96,10 @@ export class GpuHistory {
   async add(
     start: number,
     rows: readonly GpuRow[],
-    turn: Pick<Turn, 'isOver' | 'next'>,
+    turn: Pick<TimeSlice, 'isOver' | 'next'>,
   ): Promise<readonly RecordChange[]> {
-    const kept = this.#kept;
-    if (rows.length === 0 || kept === undefined) return [];
+    const stored = this.#stored;
+    if (rows.length === 0 || stored === undefined) return [];
     const { series } = this.#options;
     const changes = new Map<string, string | undefined>();
     for (const kind of KINDS) {
@@ -108,15 +108,15 @@ export class GpuHistory {
       this.#loaded.set(key, sums);
       for (const row of rows) sums.add(row);
       const value = await this.#encode(sums, turn);
-      kept.get(kind)?.set(key, value.length);
+      stored.get(kind)?.set(key, value.length);
       changes.set(key, value);
     }
     // A window that is closed so late that it is not kept is dropped at once.
-    for (const key of this.#drop(kept)) changes.set(key, undefined);
+    for (const key of this.#drop(stored)) changes.set(key, undefined);
     return [...changes].map(([key, value]) => ({ key, value }));
   }
 
-  async #encode(sums: GpuRows, turn: Pick<Turn, 'isOver' | 'next'>): Promise<string> {
+  async #encode(sums: GpuRows, turn: Pick<TimeSlice, 'isOver' | 'next'>): Promise<string> {
     const texts: string[] = [];
     for (const [index, row] of sums.list().entries()) {
       if (index % ROWS_AT_A_STRETCH === 0 && turn.isOver) await turn.next();
@@ -127,15 +127,15 @@ export class GpuHistory {
 
   async #list(): Promise<ReadonlyMap<GpuPeriodKind, Map<string, number>>> {
     const { ledger, series } = this.#options;
-    const kept = new Map<GpuPeriodKind, Map<string, number>>();
+    const stored = new Map<GpuPeriodKind, Map<string, number>>();
     for (const kind of KINDS) {
       const lengths = new Map<string, number>();
       for await (const [key, { length }] of ledger.records(gpuKey(series, kind, ''))) {
         lengths.set(key, length);
       }
-      kept.set(kind, lengths);
+      stored.set(kind, lengths);
     }
-    return kept;
+    return stored;
   }
 
   async #read(start: number): Promise<void> {
@@ -145,7 +145,7 @@ export class GpuHistory {
       const key = gpuKey(series, kind, gpuPeriod(kind, start));
       const rows = this.#loaded.get(key) ?? new GpuRows();
       next.set(key, rows);
-      if (this.#loaded.has(key) || this.#kept?.get(kind)?.has(key) !== true) continue;
+      if (this.#loaded.has(key) || this.#stored?.get(kind)?.has(key) !== true) continue;
       const text = await ledger.record(key);
       for (const row of text === undefined ? [] : decodeGpuRows(series, text)) rows.add(row);
     }
@@ -153,11 +153,11 @@ export class GpuHistory {
   }
 
   /** Forgets the keys of what is too old, and gives them. */
-  #drop(kept: ReadonlyMap<GpuPeriodKind, Map<string, number>>): readonly string[] {
+  #drop(stored: ReadonlyMap<GpuPeriodKind, Map<string, number>>): readonly string[] {
     const { clock, series } = this.#options;
     const dropped: string[] = [];
-    for (const [kind, lengths] of kept) {
-      const oldest = gpuKey(series, kind, gpuPeriod(kind, clock.now() - GPU_KEPT_MS[kind]));
+    for (const [kind, lengths] of stored) {
+      const oldest = gpuKey(series, kind, gpuPeriod(kind, clock.now() - GPU_RETENTION_MS[kind]));
       let characters = [...lengths.values()].reduce((sum, length) => sum + length, 0);
       for (const key of [...lengths.keys()].toSorted()) {
         const isTooMany = kind === 'window' && characters > MOST_WINDOW_CHARACTERS;

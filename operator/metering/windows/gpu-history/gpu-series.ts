@@ -1,5 +1,5 @@
-import { fractionText, partsOfFraction } from '../../../model/fraction.ts';
-import { PARTS_PER_GPU } from '../../../model/gpu-parts.ts';
+import { fractionText, unitsOfFraction } from '../../../model/fraction.ts';
+import { UNITS_PER_GPU } from '../../../model/gpu-units.ts';
 import { isRecord } from '../../../model/is-record.ts';
 
 /** Amounts that are kept of each tenant and model, for every window, hour and day (docs/explanation/gpus.md#kept-for-400-days). */
@@ -16,7 +16,7 @@ export interface GpuSeries {
 export const GPU_SHARES: GpuSeries = {
   name: 'shares',
   fields: ['delivered', 'healthy', 'reserved', 'inUse', 'installed'],
-  partsPerUnit: PARTS_PER_GPU,
+  partsPerUnit: UNITS_PER_GPU,
 };
 
 /** Millionths of a percent × devices × milliseconds, and the devices × milliseconds that were measured. */
@@ -83,7 +83,7 @@ export function decodeGpuRows(series: GpuSeries, text: string): readonly GpuRow[
       tenant,
       gpuType,
       amounts: series.fields.map((_, index) =>
-        partsOfFraction(amounts[index] ?? '0', series.partsPerUnit),
+        unitsOfFraction(amounts[index] ?? '0', series.partsPerUnit),
       ),
     };
   });

@@ -1,12 +1,12 @@
-import type { Findings } from '../../meters/findings.ts';
+import type { Diagnostics } from '../../meters/meter-reports.ts';
 import { type GpuRow, GpuRows } from './gpu-series.ts';
 
 /** What of all GPUs each tenant had in a window and what none had, with what was installed of each model. */
 export function shareRows(
-  findings: readonly Pick<Findings, 'gpuShares' | 'gpuBalances'>[],
+  diagnostics: readonly Pick<Diagnostics, 'gpuShares' | 'gpuBalances'>[],
 ): readonly GpuRow[] {
   const rows = new GpuRows();
-  for (const { gpuShares, gpuBalances } of findings) {
+  for (const { gpuShares, gpuBalances } of diagnostics) {
     for (const { tenant, type: gpuType, ...share } of gpuShares.values()) {
       const { delivered, healthy, reserved, inUse } = share;
       rows.add({ tenant, gpuType, amounts: [delivered, healthy, reserved, inUse, 0n] });

@@ -32,11 +32,11 @@ export interface HandTenantOptions {
 }
 
 export function createHandTenant({ id, clock, tenantClusters }: HandTenantOptions): HandTenant {
-  const whole = createObservation({
+  const complete = createObservation({
     nodeSettings: () => NODE_SETTINGS,
     billedUntil: (present) => present,
   });
-  const observation: Observation = { ...whole, tenantClusters: tenancyOf(tenantClusters, id) };
+  const observation: Observation = { ...complete, tenantClusters: tenancyOf(tenantClusters, id) };
   const pods = new Map<string, PodView>();
   let failure: string | undefined;
   let seenAt = 0;
@@ -70,10 +70,10 @@ export function createHandTenant({ id, clock, tenantClusters }: HandTenantOption
       [observation.nodes.kind]: { knownAt },
       [observation.pods.kind]: { knownAt },
     }),
-    hold: () => {
+    retain: () => {
       waiting ??= [];
       return {
-        get isWhole() {
+        get isComplete() {
           return waiting !== undefined;
         },
         release,

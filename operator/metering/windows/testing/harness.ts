@@ -22,7 +22,7 @@ import {
   projectLoadBalancer,
   projectVolumeClaim,
   projectWorkload,
-} from '../../timelines/held-objects.ts';
+} from '../../timelines/retained-objects.ts';
 import { namespaceHandler } from '../../timelines/host-namespace.ts';
 import { projectNode } from '../../timelines/node.ts';
 import { createObservation, type Observation } from '../../timelines/observation.ts';
@@ -388,15 +388,15 @@ function createHandSource<T extends Projected>(options: HandSourceOptions<T>): H
     lists.set(forbiddenNamespace, Promise.withResolvers());
     const seen = from === undefined ? 0 : seenAt;
     failures.set(forbiddenNamespace, { reason: 'HTTP 403 Forbidden', seenAt: seen });
-    const kept = [...view.values()].filter(({ namespace }) => namespace === forbiddenNamespace);
-    for (const object of kept) view.delete(key(object));
+    const stored = [...view.values()].filter(({ namespace }) => namespace === forbiddenNamespace);
+    for (const object of stored) view.delete(key(object));
     relist(
       options.objects.filter((object) => projected(object).namespace !== forbiddenNamespace),
       from?.knownAt ?? 0,
     );
-    for (const object of kept) view.set(key(object), object);
+    for (const object of stored) view.set(key(object), object);
   }
-  const parts = options.namespaces.map(
+  const members = options.namespaces.map(
     (namespace): WatchedSource<T> => ({
       resource: { plural: options.plural, namespace },
       ready: () => lists.get(namespace)?.promise ?? Promise.resolve(),
@@ -405,8 +405,8 @@ function createHandSource<T extends Projected>(options: HandSourceOptions<T>): H
       health: () => {
         const failed = failures.get(namespace);
         if (failed === undefined) {
-          const heard = { freshAt: clock.now(), returnedAt, unseen: unseenIn(namespace) };
-          return { state: 'synced', since: seenAt, ...heard };
+          const received = { freshAt: clock.now(), returnedAt, unseen: unseenIn(namespace) };
+          return { state: 'synced', since: seenAt, ...received };
         }
         const since = failed.seenAt;
         return { state: 'failing', since, freshAt: since, reason: failed.reason };
@@ -415,7 +415,7 @@ function createHandSource<T extends Projected>(options: HandSourceOptions<T>): H
   );
   return {
     resource: { plural: options.plural },
-    ...(parts.length > 0 && { parts }),
+    ...(members.length > 0 && { members }),
     failIn: (namespace, reason) => void failures.set(namespace, { reason, seenAt: clock.now() }),
     recoverIn: (namespace, objects) => {
       const knownUntil = failures.get(namespace)?.seenAt ?? 0;

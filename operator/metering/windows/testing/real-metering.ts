@@ -10,7 +10,7 @@ import type { Projected, Projection, SourceHandler } from '../../../kubernetes/s
 import { createCapturingLogger } from '../../../kubernetes/testing/capturing-logger.ts';
 import type { Ledger } from '../../../ledger/ledger.ts';
 import { cluster as tenantCluster } from '../../meters/testing/objects.ts';
-import { projectLoadBalancer, projectVolumeClaim } from '../../timelines/held-objects.ts';
+import { projectLoadBalancer, projectVolumeClaim } from '../../timelines/retained-objects.ts';
 import { namespaceHandler } from '../../timelines/host-namespace.ts';
 import { projectNode } from '../../timelines/node.ts';
 import { createObservation } from '../../timelines/observation.ts';

@@ -106,7 +106,8 @@ export function untiedPrices(metric: string): fc.Arbitrary<readonly Price[]> {
       all
         .map((draft, index): Price => ({ name: `${metric}-${index}`, metric, ...draft }))
         .reduce<readonly Price[]>(
-          (kept, price) => (kept.some((other) => areTied(other, price)) ? kept : [...kept, price]),
+          (stored, price) =>
+            stored.some((other) => areTied(other, price)) ? stored : [...stored, price],
           [],
         ),
     );

@@ -15,7 +15,7 @@ import {
   time,
 } from '../format.js';
 import { GapList } from '../gap-list.js';
-import { HeldNotice } from '../held-tenants.js';
+import { HeldNotice } from '../held-usage.js';
 import { unknownBefore, useHoles } from '../holes.js';
 import { HubContext } from '../hub.js';
 import { link, shownCluster } from '../location.js';

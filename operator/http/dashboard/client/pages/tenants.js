@@ -2,7 +2,7 @@ import { html } from '../preact.js';
 import { useApi } from '../api.js';
 import { Card, ErrorNotice, PageHead } from '../components.js';
 import { time } from '../format.js';
-import { HeldTenants } from '../held-tenants.js';
+import { HeldTenants } from '../held-usage.js';
 import { CopyButton } from '../buttons.js';
 import { TenantLink, useNames } from '../names.js';
 import { figure, Table, text } from '../table.js';

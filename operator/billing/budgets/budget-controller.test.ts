@@ -1,0 +1,173 @@
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { createCapturingLogger } from '../../kubernetes/testing/capturing-logger.ts';
+import type { ManualClock } from '../../kubernetes/testing/manual-clock.ts';
+import { createMemoryLedger } from '../../ledger/testing/memory-ledger.ts';
+import type { Ledger } from '../../ledger/ledger.ts';
+import { pod } from '../../metering/meters/testing/objects.ts';
+import type { Budget } from '../../model/budget.ts';
+import { nanosFromDecimal } from '../../model/decimal.ts';
+import { StoredSums } from '../usage/testing/stored-sums.ts';
+import { at, clockAt, eventsOf, life, pass } from '../../metering/windows/testing/harness.ts';
+import {
+  CPU,
+  type StoreWorld,
+  type StoreWorldOptions,
+  startStoreWorld,
+} from './testing/budget-world.ts';
+
+let directory: string;
+let totals: StoredSums;
+
+beforeEach(async () => {
+  directory = await mkdtemp(join(tmpdir(), 'budgets-'));
+});
+
+afterEach(async () => {
+  await totals.close();
+  await rm(directory, { recursive: true, force: true });
+});
+
+/** Core-hours in a month. */
+function cpuBudget(coreSeconds: number): Budget {
+  const amount = (BigInt(coreSeconds) * 1_000_000_000n) / 3_600n;
+  return {
+    counts: { kind: 'metric', metric: CPU },
+    amount,
+    period: { kind: 'month' },
+    thresholds: [],
+    atLimit: 'warn',
+  };
+}
+
+/** With the sums of files. */
+async function start(options: Omit<StoreWorldOptions, 'totals'>): Promise<StoreWorld> {
+  const { ledger, clock } = options;
+  totals = new StoredSums(ledger, directory, { clock, logger: createCapturingLogger() });
+  return startStoreWorld({ ...options, totals });
+}
+
+/** Each window is rounded once, to a nano-unit. */
+function expectSeconds(nanos: bigint, seconds: number): void {
+  const off = nanos * 3_600n - BigInt(seconds) * 1_000_000_000n;
+  expect(off < 0n ? -off : off).toBeLessThan(5 * 3_600);
+}
+
+/** The limit a moment later: accounts are made anew from files, however long a busy machine takes to read them. */
+async function limit(world: StoreWorld, clock: ManualClock): Promise<bigint | undefined> {
+  await pass(clock, 1);
+  return world.controller.list()[0]?.limit;
+}
+
+async function storedNanos(ledger: Ledger): Promise<bigint> {
+  const events = (await eventsOf(ledger)).filter(({ metric }) => metric === CPU);
+  return events.reduce((sum, { quantity }) => sum + nanosFromDecimal(quantity), 0n);
+}
+
+describe('the account of a tenant', () => {
+  test('has what the closed windows came to, each of them once', async () => {
+    const clock = clockAt(-20);
+    const ledger = createMemoryLedger();
+    await using world = await start({ clock, ledger, budget: cpuBudget(600) });
+    await pass(clock, 20);
+    for (let second = 1; second <= 200; second += 1) {
+      const stored = await storedNanos(ledger);
+      await pass(clock, 1);
+      const { used } = world.state();
+      expect(used >= stored && used <= (await storedNanos(ledger))).toBe(true);
+    }
+    expectSeconds(world.state().used, 180);
+  });
+
+  test('says when the budget is used up at the rate of the newest window, and at no rate where nothing was used in it', async () => {
+    const clock = clockAt(-20);
+    const ledger = createMemoryLedger();
+    await using world = await start({ clock, ledger, budget: cpuBudget(3600) });
+    await pass(clock, 20 + 70);
+    const near = (seconds: number): void => {
+      const usedUpAt = world.state().usedUpAt() ?? Number.NaN;
+      expect(Math.abs(usedUpAt - at(seconds))).toBeLessThan(10);
+    };
+    near(3600);
+    await pass(clock, 15);
+    await world.see(pod({ ...life, phase: 'Succeeded', finishedAt: at(80) }));
+    await pass(clock, 40);
+    // A third of a core in the window from 60 to 120.
+    near(120 + (3600 - 80) * 3);
+    await pass(clock, 60);
+    expect(world.state().usedUpAt()).toBeUndefined();
+    await pass(clock, 15);
+    await world.see(pod({ ...life, name: 'q', createdAt: at(195), startedAt: at(200) }));
+    await pass(clock, 105);
+    near(200 + 3600 - 80);
+  });
+
+  test('is marked when nothing is left at the rate of the newest window, and let go where less was used', async () => {
+    const clock = clockAt(-20);
+    const ledger = createMemoryLedger();
+    await using world = await start({ clock, ledger, budget: cpuBudget(90) });
+    await pass(clock, 20 + 70);
+    await world.see(pod({ ...life, phase: 'Succeeded', finishedAt: at(65) }));
+    await pass(clock, 19);
+    expect(world.state().state).toBe('active');
+    await pass(clock, 2);
+    expect(world.state().state).toBe('warning');
+    // In the second window it ran for five seconds: at that rate nothing would be left in five minutes.
+    await pass(clock, 34);
+    expect(world.state().state).toBe('warning');
+    await pass(clock, 60);
+    expect(world.state().state).toBe('active');
+  });
+
+  test('comes to ledger × price when everything is closed', async () => {
+    const clock = clockAt(-20);
+    const ledger = createMemoryLedger();
+    const amount = 10n ** 21n;
+    const counts = { kind: 'money', currency: 'EUR' } as const;
+    const budget: Budget = { ...cpuBudget(0), counts, amount };
+    const unpriced = { ...life, containers: [{ cpu: '1', memory: '1Gi' }] };
+    await using world = await start({ clock, ledger, budget, pods: [pod(unpriced)] });
+    await pass(clock, 20 + 100);
+    await world.see(pod({ ...unpriced, phase: 'Succeeded', finishedAt: at(97) }));
+    await pass(clock, 100);
+    const stored = await storedNanos(ledger);
+    expect(stored > 0n).toBe(true);
+    expect(world.state().used).toBe(stored * 36n * 10n ** 12n);
+    expect(world.state().uncounted).toStrictEqual(['tenant_memory_gb_hours']);
+  });
+
+  test('is the same after a restart', async () => {
+    const clock = clockAt(-20);
+    const ledger = createMemoryLedger();
+    const budget = cpuBudget(3600);
+    let before: bigint;
+    {
+      await using world = await start({ clock, ledger, budget });
+      await pass(clock, 20 + 130);
+      before = world.state().used;
+      await totals.close();
+    }
+    await using world = await start({ clock, ledger, budget });
+    await pass(clock, 3);
+    expect(world.state().used).toBe(before);
+    // Before it has closed a window itself.
+    expect(Math.abs((world.state().usedUpAt() ?? 0) - at(3600))).toBeLessThan(10);
+  });
+
+  test('follows usage that is pushed in, and a budget that changes', async () => {
+    const clock = clockAt(-20);
+    const ledger = createMemoryLedger();
+    await using world = await start({ clock, ledger, budget: cpuBudget(3600) });
+    await pass(clock, 20 + 70);
+    const before = world.state().used;
+    await pass(clock, 120);
+    expectSeconds(world.state().used - before, 120);
+    world.settings.setPolicy({ defaultBudget: cpuBudget(60) });
+    await expect.poll(() => limit(world, clock)).toBe((60n * 1_000_000_000n) / 3_600n);
+    expect(world.state().usedUpAt()).toBe(clock.now());
+    world.settings.setPolicy(undefined);
+    await expect.poll(() => limit(world, clock)).toBeUndefined();
+  });
+});

@@ -1,0 +1,290 @@
+import { hash } from 'node:crypto';
+import pLimit from 'p-limit';
+import type { Enforcement } from '../enforcement/enforcement.ts';
+import type { Ledger, RecordChange } from '../../ledger/ledger.ts';
+import { createBackoff } from '../../model/backoff.ts';
+import { errorText } from '../../model/error-text.ts';
+import { least } from '../../model/extremes.ts';
+import type { Clock } from '../../telemetry/clock.ts';
+import type { Logger } from '../../telemetry/logger.ts';
+import { TimeSlice } from '../../telemetry/time-slice.ts';
+import type { GivenBudget } from './budget-of.ts';
+import type { StoredBudget } from './make-accounts.ts';
+import { loadMemories, memoryRecord } from './memories.ts';
+import { amountText } from './budget-state.ts';
+import { unitText } from './unit.ts';
+import { type BudgetMemory, type Crossing, judge, periodOf } from './evaluate.ts';
+
+/** A threshold that a tenant has reached. */
+export interface ReachedThreshold extends GivenBudget {
+  readonly tenant: string;
+  readonly percent: number;
+  /** The beginning of the period, milliseconds since the epoch. */
+  readonly since: number;
+  /** When that was seen, milliseconds since the epoch. */
+  readonly at: number;
+  /** Of this threshold in this period: the same after a restart, and of no other. */
+  readonly id: string;
+}
+
+/** What became of telling one: all have it, or some, and why not others. */
+export type NotifyOutcome =
+  | { readonly kind: 'told' }
+  | { readonly kind: 'waiting'; readonly notified: readonly string[]; readonly reason: string };
+
+export interface BudgetLimiterOptions {
+  readonly ledger: Pick<Ledger, 'records' | 'writeRecords'>;
+  readonly enforcement: Pick<Enforcement, 'applyBudgets' | 'limitedByBudgets'>;
+  /** Whether a tenant is only warned, whatever its budget says. */
+  readonly isSpared: (tenant: string) => boolean;
+  /** Tells one, those that have it already excepted; where others have not, it is tried again under the same id. */
+  readonly notify: (
+    reached: ReachedThreshold,
+    reportedTo: ReadonlySet<string>,
+  ) => Promise<NotifyOutcome>;
+  readonly clock: Clock;
+  readonly random: () => number;
+  readonly logger: Pick<Logger, 'info' | 'warn' | 'error'>;
+}
+
+const REPORTED_AT_ONCE = 4;
+const RETRY = { baseMs: 1_000, capMs: 60_000 };
+
+/**
+ * Acts on what tenants have used of their budgets: thresholds are told, and the tenants held or let go
+ * (docs/how-to/budgets.md#thresholds). What is decided is on record before anybody hears of it.
+ */
+export class BudgetLimiter {
+  readonly #options: BudgetLimiterOptions;
+  /** Undefined until they are read. */
+  #memories: Map<string, BudgetMemory> | undefined;
+  #stored: ReadonlyMap<string, StoredBudget> = new Map();
+  /** When tenants are to be judged again if nothing changes, milliseconds since the epoch. */
+  readonly #again = new Map<string, number>();
+  /** What was to be told when it was last looked. */
+  #tried: ReadonlySet<string> = new Set();
+  #slice: Promise<unknown> = Promise.resolve();
+  #wake = new AbortController();
+
+  constructor(options: BudgetLimiterOptions) {
+    this.#options = options;
+  }
+
+  /** The state that a tenant's budget gives it. */
+  stateOf(tenant: string): BudgetMemory['state'] {
+    return this.#memories?.get(tenant)?.state ?? 'active';
+  }
+
+  /** When each threshold was last reached by anybody in the period that it is, milliseconds since the epoch, by percentage. */
+  reachedAt(): ReadonlyMap<number, number> {
+    const latest = new Map<number, number>();
+    for (const tenant of this.#stored.keys()) {
+      for (const { percent, at } of this.#memories?.get(tenant)?.crossed ?? []) {
+        latest.set(percent, Math.max(at, latest.get(percent) ?? 0));
+      }
+    }
+    return latest;
+  }
+
+  /** The next moment at which a tenant is to be judged; `Infinity` where there is none. */
+  get nextAt(): number {
+    return least([...this.#again.values()]);
+  }
+
+  /** The tenants whose moment has come. They are to be judged: each is given once. */
+  take(now: number): readonly string[] {
+    const due = [...this.#again].flatMap(([tenant, at]) => (at <= now ? [tenant] : []));
+    for (const tenant of due) this.#again.delete(tenant);
+    return due;
+  }
+
+  /** Judges tenants and does what follows. Rejects where that cannot be recorded: they are to be judged once more then. */
+  judge(hearing: {
+    readonly stored: ReadonlyMap<string, StoredBudget>;
+    readonly tenants: Iterable<string>;
+    /** As in {@link Judged}. */
+    readonly isComplete: boolean;
+  }): Promise<void> {
+    return this.#inSlice(async () => {
+      const { stored, tenants, isComplete } = hearing;
+      const memories = await this.#read();
+      this.#stored = stored;
+      const decided = new Map<string, { memory: BudgetMemory; again: number }>();
+      const turn = new TimeSlice(this.#options.clock);
+      for (const tenant of tenants) {
+        const given = stored.get(tenant);
+        if (given === undefined) continue;
+        const maySuspend = !this.#options.isSpared(tenant);
+        const memory = memories.get(tenant);
+        const evaluated = { ...given, maySuspend, memory, isComplete };
+        decided.set(tenant, judge(evaluated, this.#options.clock.now()));
+        this.#again.delete(tenant);
+        if (turn.isOver) await turn.next();
+      }
+      await this.#remember(new Map([...decided].map(([tenant, { memory }]) => [tenant, memory])));
+      await this.#hold([...decided.keys()]);
+      for (const [tenant, { again }] of decided) this.#again.set(tenant, again);
+      const unreported = this.#unreported().map(({ reached }) => reached.id);
+      // What cannot be told waits for its turn; what is new does not.
+      if (unreported.some((id) => !this.#tried.has(id))) this.#wake.abort();
+      this.#tried = new Set(unreported);
+    });
+  }
+
+  /** Tells thresholds until the signal is aborted. Never rejects: what fails is tried again. */
+  async run(signal: AbortSignal): Promise<void> {
+    const { clock, random, logger } = this.#options;
+    const limit = pLimit(REPORTED_AT_ONCE);
+    const backoff = createBackoff({ ...RETRY, random });
+    let lastFailure = '';
+    while (!signal.aborted) {
+      this.#wake = new AbortController();
+      const failures: string[] = [];
+      await Promise.all(
+        this.#unreported().map((reached) =>
+          limit(async () => {
+            if (signal.aborted) return;
+            const failure = await this.#report(reached);
+            if (failure !== undefined) failures.push(failure);
+          }),
+        ),
+      );
+      const [failure = ''] = failures;
+      if (failure !== '' && failure !== lastFailure) logger.warn(`[budgets] ${failure}`);
+      lastFailure = failure;
+      if (failure === '') backoff.reset();
+      const either = AbortSignal.any([signal, this.#wake.signal]);
+      const wait = failure === '' ? IDLE_MS : backoff.next();
+      await clock.sleep(wait, either).catch(() => undefined);
+    }
+  }
+
+  #inSlice<T>(action: () => Promise<T>): Promise<T> {
+    const mine = this.#slice.then(action);
+    this.#slice = mine.catch(() => undefined);
+    return mine;
+  }
+
+  async #read(): Promise<Map<string, BudgetMemory>> {
+    const { ledger, logger } = this.#options;
+    if (this.#memories !== undefined) return this.#memories;
+    const { memories, problems } = await loadMemories(ledger);
+    for (const problem of problems) logger.error(`[budgets] ${problem}`);
+    this.#memories = memories;
+    return memories;
+  }
+
+  /** Durably keeps what is new, and forgets whose budget is gone and whose period is over. */
+  async #remember(decided: ReadonlyMap<string, BudgetMemory>): Promise<void> {
+    const { ledger, clock } = this.#options;
+    const memories = await this.#read();
+    const now = clock.now();
+    const gone = [...memories].flatMap(([tenant, { to }]) =>
+      !this.#stored.has(tenant) && to <= now ? [tenant] : [],
+    );
+    const news = [...decided].filter(
+      ([tenant, memory]) => JSON.stringify(memories.get(tenant)) !== JSON.stringify(memory),
+    );
+    const changes: readonly RecordChange[] = [
+      ...gone.map((tenant) => memoryRecord(tenant, undefined)),
+      ...news.map(([tenant, memory]) => memoryRecord(tenant, memory)),
+    ];
+    if (changes.length === 0) return;
+    const outcome = await ledger.writeRecords(changes);
+    if (outcome.kind === 'failed') throw new Error(outcome.message);
+    for (const tenant of gone) memories.delete(tenant);
+    for (const [tenant, memory] of news) memories.set(tenant, memory);
+  }
+
+  /** Who has no budget any more is let go. */
+  async #hold(evaluated: readonly string[]): Promise<void> {
+    const { enforcement } = this.#options;
+    const free = enforcement.limitedByBudgets().filter((tenant) => !this.#stored.has(tenant));
+    const outcome = await enforcement.applyBudgets([
+      ...evaluated.map((tenant) => ({
+        tenant,
+        state: this.stateOf(tenant),
+        reason: reasonOf(this.#stored.get(tenant)),
+      })),
+      ...free.map((tenant) => ({ tenant, state: 'active' as const, reason: '' })),
+    ]);
+    if (outcome.kind === 'failed') throw new Error(outcome.message);
+  }
+
+  #unreported(): readonly Unreported[] {
+    return [...this.#stored].flatMap(([tenant, { budget, override }]) => {
+      const crossed = this.#memories?.get(tenant)?.crossed ?? [];
+      return crossed.flatMap((crossing) => {
+        if (crossing.told) return [];
+        const { percent, at, toldTo: reportedTo = [] } = crossing;
+        const [id, since] = [idOf(tenant, budget, crossing), periodOf(budget, crossing)];
+        const reached = { tenant, percent, at, id, since, budget, override };
+        return [{ reached, toldTo: new Set(reportedTo) }];
+      });
+    });
+  }
+
+  /** Why it could not be told; undefined where it is, and that is on record. */
+  async #report({ reached, toldTo: reportedTo }: Unreported): Promise<string | undefined> {
+    const { tenant, percent } = reached;
+    const what = `threshold of ${percent} % of tenant "${tenant}"`;
+    try {
+      const outcome = await this.#options.notify(reached, reportedTo);
+      if (outcome.kind === 'told') {
+        await this.#note(reached, { told: true });
+        this.#options.logger.info(`[budgets] ${what} is reached`, { tenant, percent });
+        return undefined;
+      }
+      if (outcome.notified.length > reportedTo.size) {
+        await this.#note(reached, { told: false, toldTo: outcome.notified });
+      }
+      return `${what} is not told yet: ${outcome.reason}`;
+    } catch (error) {
+      return `${what} is not told yet: ${errorText(error)}`;
+    }
+  }
+
+  /** Durably notes who has been told. */
+  #note(
+    { tenant, percent, budget, id }: ReachedThreshold,
+    reported: Pick<Crossing, 'told' | 'toldTo'>,
+  ): Promise<void> {
+    return this.#inSlice(async () => {
+      const memory = this.#memories?.get(tenant);
+      if (memory === undefined) return;
+      const crossed = memory.crossed.map((one): Crossing => {
+        const { percent: reached, at } = one;
+        const isMeant = reached === percent && idOf(tenant, budget, one) === id;
+        return isMeant ? { percent, at, ...reported } : one;
+      });
+      await this.#remember(new Map([[tenant, { ...memory, crossed }]]));
+    });
+  }
+}
+
+/** A threshold with the destinations that have it. */
+interface Unreported {
+  readonly reached: ReachedThreshold;
+  readonly toldTo: ReadonlySet<string>;
+}
+
+/** Nothing is to be told until something wakes. */
+const IDLE_MS = 3_600_000;
+
+function idOf(tenant: string, budget: GivenBudget['budget'], crossing: Crossing): string {
+  const of = [tenant, crossing.percent, periodOf(budget, crossing), amountOf(budget)];
+  return hash('sha256', JSON.stringify(of), 'hex').slice(0, 20);
+}
+
+function reasonOf(stored: StoredBudget | undefined): string {
+  if (stored === undefined) return '';
+  const { budget } = stored;
+  return budget.period.kind === 'prepaid'
+    ? `the prepaid balance in ${unitText(budget)} is used up`
+    : `the budget of ${amountOf(budget)} is used up`;
+}
+
+/** `500.00 EUR` */
+export function amountOf(budget: GivenBudget['budget']): string {
+  return `${amountText(budget.counts, budget.amount)} ${unitText(budget)}`;
+}

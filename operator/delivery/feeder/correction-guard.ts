@@ -1,0 +1,64 @@
+import type { Destination } from '../../destinations/destination.ts';
+import { correctedSequence, isCorrection, isNegative } from '../../model/correction.ts';
+import { quote } from '../../model/validate-event.ts';
+import type { DeliveryResult, QueuedEvent } from '../delivery-result.ts';
+import type { LateLines } from '../late/late-lines.ts';
+import type { DeadLetterIndex } from '../records/dead-letters.ts';
+import type { DeliveryRecords } from '../records/delivery-records.ts';
+import { isUnsent } from '../records/sequence-sets.ts';
+import type { Pending } from './pending.ts';
+
+interface CorrectionGuardOptions {
+  readonly destination: Pick<Destination, 'limits'>;
+  readonly records: Pick<DeliveryRecords, 'unsent'>;
+  readonly deadLetters: Pick<DeadLetterIndex, 'has'>;
+  /** What was billed apart from the usage of its time. */
+  readonly lateLines: Pick<LateLines, 'has'>;
+  readonly pending: Pick<Pending, 'hasPassed' | 'isDelivered'>;
+}
+
+/** What keeps corrections back: for good with a result, or, with none, until the next attempt. */
+export type CorrectionGuard = (
+  queued: readonly QueuedEvent[],
+) => Promise<ReadonlyMap<number, { readonly result?: DeliveryResult }>>;
+
+/**
+ * A correction takes back what a destination has: it is sent only where the corrected event was, and after
+ * that is certain (docs/reference/events.md#corrections). Anything else would credit a customer for nothing.
+ */
+export function createCorrectionGuard(options: CorrectionGuardOptions): CorrectionGuard {
+  const { destination, records, deadLetters, lateLines, pending } = options;
+  return async (queued) => {
+    const stored = new Map<number, { readonly result?: DeliveryResult }>();
+    const corrections = queued.filter(({ event }) => isCorrection(event));
+    if (corrections.length === 0) return stored;
+    const unsent = await records.unsent();
+    const underWay = new Set(queued.map(({ sequence }) => sequence));
+    const problemOf = ({ event }: QueuedEvent): string | undefined => {
+      const corrected = correctedSequence(event);
+      const which = `corrects event ${quote(event.properties?.['corrects'])}`;
+      if (!destination.limits.negativeQuantities && isNegative(event.quantity)) {
+        return `${which}, and nothing can be taken back here by an event: enter it there by hand, then discard this one`;
+      }
+      if (!Number.isSafeInteger(corrected)) return `${which}, and nobody knows where that is`;
+      if (deadLetters.has(corrected)) {
+        return `${which}, which is a dead letter here: replay or discard that one first`;
+      }
+      if (isUnsent(unsent, corrected) && !lateLines.has(corrected))
+        return `${which}, which was never sent here: discard this one`;
+      return undefined;
+    };
+    for (const one of corrections) {
+      const corrected = correctedSequence(one.event);
+      // What became of it is on record only once the cursor has passed it.
+      const isOpen =
+        Number.isSafeInteger(corrected) &&
+        !pending.hasPassed(corrected) &&
+        !pending.isDelivered(corrected);
+      const reason = isOpen || underWay.has(corrected) ? undefined : problemOf(one);
+      if (reason !== undefined) stored.set(one.sequence, { result: { kind: 'dead', reason } });
+      else if (isOpen || underWay.has(corrected)) stored.set(one.sequence, {});
+    }
+    return stored;
+  };
+}

@@ -1,0 +1,96 @@
+import { expect, test } from 'vitest';
+import { TEST_WINDOW_START, testEvent } from '../../ledger/testing/events.ts';
+import type { LatePolicy } from '../../destinations/late.ts';
+import type { LateEvent, LateReport } from '../late/late-billing.ts';
+import { createLateGuard, type LateGuardOptions } from './late-guard.ts';
+
+const { signal } = new AbortController();
+const CLOSED_UNTIL = TEST_WINDOW_START;
+/** One second before the invoices end, at their end, of a tenant without invoices, and billed apart already. */
+const QUEUED = [
+  testEvent({ id: 'late', tenant: 'a', windowStart: CLOSED_UNTIL - 1_000 }),
+  testEvent({ id: 'in time', tenant: 'a', windowStart: CLOSED_UNTIL }),
+  testEvent({ id: 'no invoice', tenant: 'b', windowStart: CLOSED_UNTIL - 1_000 }),
+  testEvent({ id: 'apart', tenant: 'a', windowStart: CLOSED_UNTIL - 1_000 }),
+].map((event, index) => ({ sequence: index + 1, event }));
+const SEPARATE = [4, { kind: 'delivered' }];
+
+async function gate(late: LatePolicy | undefined, change: Partial<LateGuardOptions> = {}) {
+  const requested: [string, string][] = [];
+  const report = await createLateGuard({
+    late,
+    invoices: {
+      closedUntil: async (tenant, metric) => {
+        requested.push([tenant, metric]);
+        return tenant === 'a' ? CLOSED_UNTIL : undefined;
+      },
+    },
+    deadLetters: { has: () => false },
+    changes: { sentAt: ({ event }) => Date.parse(event.window_start) },
+    lines: { has: (sequence) => sequence === 4 },
+    billing: undefined,
+    ...change,
+  })(QUEUED, signal);
+  return {
+    asked: requested,
+    ...report,
+    results: [...report.results],
+    waiting: [...report.waiting],
+  };
+}
+
+test.each<[LatePolicy | undefined]>([[undefined], ['send']])(
+  'late usage is looked for where nobody wants that, or what is billed apart is sent as well: %s',
+  async (late) => {
+    expect(await gate(late)).toStrictEqual({ asked: [], results: [SEPARATE], waiting: [] });
+  },
+);
+
+test('usage that is late is sent, or held back though it is in time', async () => {
+  const { asked: requested, results, ...rest } = await gate('hold');
+  expect(results).toStrictEqual([
+    [
+      1,
+      {
+        kind: 'dead',
+        reason:
+          'late: invoices until 2026-11-21T09:00:00Z are final, and this would be on none: enter it there by hand and discard it, or replay it by force to have it sent all the same',
+      },
+    ],
+    SEPARATE,
+  ]);
+  expect(rest).toStrictEqual({ waiting: [] });
+  expect(requested).toStrictEqual(
+    ['a', 'a', 'b'].map((tenant) => [tenant, QUEUED[0]?.event.metric]),
+  );
+  // What an operator sends once more is let through.
+  expect((await gate('hold', { deadLetters: { has: () => true } })).results).toEqual([SEPARATE]);
+  expect((await gate('hold', { invoices: undefined })).results).toEqual([SEPARATE]);
+});
+
+test('late usage that is billed apart is sent too, or loses the moment that it counts for', async () => {
+  const found: LateEvent[] = [];
+  const blocked = { kind: 'retry', reason: 'status 503' } as const;
+  const billing = async (events: readonly LateEvent[]): Promise<LateReport> => {
+    found.push(...events);
+    return { results: new Map([[1, { kind: 'delivered' }]]), waiting: new Set([9]), blocked };
+  };
+  // A dead letter that is replayed is billed apart as well.
+  const report = await gate('next', {
+    billing,
+    deadLetters: { has: () => true },
+    changes: { sentAt: ({ sequence }) => (sequence === 2 ? CLOSED_UNTIL : CLOSED_UNTIL - 2_000) },
+  });
+  expect(report).toMatchObject({
+    results: [SEPARATE, [1, { kind: 'delivered' }]],
+    waiting: [9],
+    blocked,
+  });
+  expect(found.map(({ sequence, sent }) => [sequence, sent.window_start])).toStrictEqual([
+    [1, '2026-11-21T08:59:58Z'],
+  ]);
+  const none = await gate('next', { billing, changes: { sentAt: () => CLOSED_UNTIL } });
+  expect([none.results, none.waiting]).toStrictEqual([[SEPARATE], []]);
+  expect(found).toHaveLength(1);
+  expect((await gate('credit')).results).toStrictEqual([SEPARATE]);
+});

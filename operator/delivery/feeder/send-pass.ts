@@ -1,0 +1,306 @@
+import type { DeliveryOutcome, Destination } from '../../destinations/destination.ts';
+import { isBilledSeparately } from '../../destinations/late.ts';
+import { errorText } from '../../model/error-text.ts';
+import type { UsageEvent } from '../../model/event.ts';
+import type { Clock } from '../../telemetry/clock.ts';
+import {
+  type BlockReason,
+  type DeliveryResult,
+  earliestByTenant,
+  graver,
+  type QueuedEvent,
+} from '../delivery-result.ts';
+import { WAITS_FOR_CHANGE } from '../lanes/plan-changes.ts';
+import type { TenantDirectory } from '../lanes/tenant-directory.ts';
+import type { TenantProvisioner } from '../lanes/tenant-provisioner.ts';
+import { createLateBilling } from '../late/late-billing.ts';
+import type { InvoiceReconcile } from '../operations/invoice-reconcile.ts';
+import { asOf } from '../records/tenant-changes.ts';
+import { Attempt, DEFERRED, WAITING } from './attempt.ts';
+import { type CorrectionGuard, createCorrectionGuard } from './correction-guard.ts';
+import type { FeedRecords } from './feed-records.ts';
+import type { FeederOptions } from './feeder-options.ts';
+import { createLateGuard, type LateGuard } from './late-guard.ts';
+import { createVerification, type Verification } from './verification.ts';
+
+/** What one attempt to send came to; events without a result are to be sent again. */
+export interface PassReport {
+  /** By sequence number. */
+  readonly results: ReadonlyMap<number, DeliveryResult>;
+  readonly blocked?: BlockReason;
+}
+
+type Step = (attempt: Attempt, signal: AbortSignal) => Promise<void>;
+
+/**
+ * One attempt to send events. Each event has a state, and each step moves events of some states on:
+ *
+ * | Step      | Takes           | Moves to                                                                       |
+ * | --------- | --------------- | ------------------------------------------------------------------------------ |
+ * | late      | ready           | settled (kept back, or billed apart), waiting                                  |
+ * | age       | ready           | settled (too old)                                                              |
+ * | correct   | ready           | settled (nothing to correct there), deferred (the corrected one is under way)   |
+ * | admit     | ready, deferred | settled (parked with its tenant), waiting (its tenant is not there yet)         |
+ * | place     | ready           | settled (waits for a change of plan), ready as of another moment                |
+ * | verify    | ready           | settled (it is there, or nobody knows), waiting (all of its tenant)             |
+ * | deliver   | ready           | settled (delivered, refused)                                                    |
+ *
+ * What is not settled at the end is sent again, and nothing of a tenant overtakes an event that waits.
+ */
+export class SendPass {
+  readonly #destination: Destination;
+  readonly #feed: FeedRecords;
+  readonly #provisioner: TenantProvisioner;
+  readonly #clock: Clock;
+  readonly #verification: Verification;
+  readonly #corrections: CorrectionGuard;
+  readonly #lateGuard: LateGuard;
+
+  /** `invoices`: absent where the destination makes none, or cannot tell of them. */
+  constructor(
+    { settings, destination, clock }: FeederOptions,
+    feed: FeedRecords,
+    {
+      directory,
+      provisioner,
+    }: { readonly directory: TenantDirectory; readonly provisioner: TenantProvisioner },
+    invoices: InvoiceReconcile | undefined,
+  ) {
+    this.#destination = destination;
+    this.#feed = feed;
+    this.#provisioner = provisioner;
+    this.#clock = clock;
+    const { ledger, records, deadLetters, changes, pending, inFlight, lateLines } = feed;
+    const known = { destination, records, deadLetters, pending, inFlight };
+    const verify = createVerification({ ...known, ledger, changes });
+    const corrections = createCorrectionGuard({ ...known, lateLines });
+    this.#verification = verify;
+    this.#corrections = corrections;
+    const { late: policy } = settings;
+    const { late: biller } = destination;
+    const separate = { lines: lateLines, corrections, verify, inFlight, directory };
+    const billing =
+      isBilledSeparately(policy) && biller !== undefined
+        ? createLateBilling({ ...separate, biller, policy })
+        : undefined;
+    const dated = { deadLetters, changes, invoices, lines: lateLines };
+    this.#lateGuard = createLateGuard({ ...dated, late: policy, billing });
+  }
+
+  /** `admitted`: the caller has provisioned the tenants itself. */
+  async send(
+    queued: readonly QueuedEvent[],
+    signal: AbortSignal,
+    admitted = false,
+  ): Promise<PassReport> {
+    const attempt = new Attempt(queued, this.#feed.inFlight);
+    const steps: readonly Step[] = [
+      this.#late,
+      this.#age,
+      this.#correct,
+      ...(admitted ? [] : [this.#admit]),
+      this.#place,
+      this.#verify,
+      this.#deliver,
+    ];
+    for (const step of steps) if (!attempt.isOver) await step(attempt, signal);
+    return { results: attempt.results(), blocked: attempt.blocked };
+  }
+
+  readonly #late: Step = async (attempt, signal) => {
+    const { results, waiting, blocked } = await this.#lateGuard(attempt.ready(), signal);
+    for (const sequence of waiting) attempt.move(sequence, WAITING);
+    attempt.settleAll(results);
+    attempt.block(blocked);
+  };
+
+  readonly #age: Step = async (attempt) => {
+    const { maxAgeMs } = this.#destination.limits;
+    if (maxAgeMs === undefined) return;
+    for (const one of attempt.ready()) {
+      const sent = asOf(one.event, this.#feed.changes.sentAt(one));
+      const reason = ageProblem(sent.window_start, maxAgeMs, this.#clock.now());
+      if (reason !== undefined) attempt.settle(one.sequence, { kind: 'dead', reason });
+    }
+  };
+
+  readonly #correct: Step = async (attempt) => {
+    const stored = await this.#corrections(attempt.ready());
+    for (const [sequence, { result }] of stored) {
+      if (result === undefined) attempt.move(sequence, DEFERRED);
+      else attempt.settle(sequence, result);
+    }
+  };
+
+  readonly #admit: Step = async (attempt, signal) => {
+    const open = attempt.in('ready', 'deferred');
+    const report = await this.#provisioner.admit(earliestByTenant(open), signal);
+    attempt.block(report.blocked);
+    for (const { sequence, event } of open) {
+      const admission = report.admissions.get(event.tenant);
+      if (admission?.kind === 'parked') attempt.settle(sequence, admission);
+      if (admission?.kind === 'waiting') attempt.move(sequence, WAITING);
+    }
+  };
+
+  readonly #place: Step = async (attempt) => {
+    if (attempt.blocked?.kind === 'hold') {
+      attempt.end();
+      return;
+    }
+    const { changes, parked } = this.#feed;
+    const report = await changes.place(attempt.ready());
+    if (report.kind === 'failed') {
+      attempt.block({ kind: 'retry', reason: report.reason });
+      attempt.end();
+      return;
+    }
+    for (const one of attempt.ready()) {
+      const placement = report.placements.get(one.sequence);
+      if (placement?.kind === 'wait') {
+        attempt.settle(one.sequence, { kind: 'parked', reason: WAITS_FOR_CHANGE });
+        parked.add(one.event.tenant, WAITS_FOR_CHANGE);
+      } else if (placement !== undefined) {
+        attempt.replace({ ...one, event: asOf(one.event, placement.at) });
+      }
+    }
+  };
+
+  readonly #verify: Step = async (attempt, signal) => {
+    const { inFlight } = this.#feed;
+    const overdue = inFlight.overdue(attempt.ready());
+    const { results, blocked } = await this.#verification(overdue, signal);
+    attempt.settleAll(results);
+    attempt.block(blocked);
+    if (blocked === undefined) {
+      const again = overdue.filter(({ sequence }) => !results.has(sequence));
+      attempt.forgetEarlier(again.filter((one) => !inFlight.isForced(one)));
+      inFlight.restart(again);
+      return;
+    }
+    const tenants = new Set(overdue.map(({ event }) => event.tenant));
+    for (const { sequence, event } of attempt.ready()) {
+      if (tenants.has(event.tenant)) attempt.move(sequence, WAITING);
+    }
+  };
+
+  readonly #deliver: Step = async (attempt, signal) => {
+    const { inFlight } = this.#feed;
+    const sendable = attempt.ready();
+    if (sendable.length === 0) return;
+    const recorded = await inFlight.begin(sendable);
+    if (recorded.kind === 'failed') {
+      attempt.block({ kind: 'retry', reason: recorded.message });
+      return;
+    }
+    const events = sendable.map(({ event }) => event);
+    const { answers, blocked } = await sendBatch(this.#destination, events, signal);
+    this.#answered(attempt, sendable, answers);
+    // Whoever says no does not have it, unless an attempt before has brought it there.
+    const denied = sendable.filter((_, index) => {
+      const answer = answers.get(index);
+      return answer !== undefined && answer.kind !== 'delivered';
+    });
+    inFlight.restart(denied.filter((one) => !attempt.wasSentBefore(one)));
+    await inFlight.unanswered(attempt.ready());
+    attempt.block(blocked);
+  };
+
+  /** Settles what the other side answered for good, and notes at the provisioner whose tenants it knows. */
+  #answered(
+    attempt: Attempt,
+    sent: readonly QueuedEvent[],
+    answers: ReadonlyMap<number, FinalAnswer>,
+  ): void {
+    const refusedTenants = new Map<string, string>();
+    const acceptedTenants = new Set<string>();
+    for (const [index, answer] of answers) {
+      const one = sent[index];
+      if (one === undefined) continue;
+      const { sequence, event } = one;
+      if (answer.kind === 'provision') refusedTenants.set(event.tenant, answer.reason);
+      else if (answer.kind === 'delivered') attempt.settle(sequence, answer);
+      else attempt.settle(sequence, { kind: 'dead', reason: answer.reason, refused: true });
+      if (answer.kind === 'delivered') acceptedTenants.add(event.tenant);
+    }
+    for (const tenant of acceptedTenants) this.#provisioner.accepted(tenant);
+    for (const [tenant, reason] of refusedTenants) this.#provisioner.refused(tenant, reason);
+  }
+}
+
+/** Why an event is too old for a destination, if it is. */
+export function ageProblem(
+  windowStart: string,
+  maxAgeMs: number | undefined,
+  now: number,
+): string | undefined {
+  if (maxAgeMs === undefined || now - Date.parse(windowStart) < maxAgeMs) return undefined;
+  const days = Math.floor(maxAgeMs / 86_400_000);
+  return `older than the ${days} days that the destination accepts: window_start: "${windowStart}"`;
+}
+
+/** What the other side said for good about an event; `provision`: it does not know the tenant. */
+type FinalAnswer =
+  | { readonly kind: 'delivered' }
+  | { readonly kind: 'rejected'; readonly reason: string }
+  | { readonly kind: 'provision'; readonly reason: string };
+
+interface SendReport {
+  /** By the event's index; what is missing is to be sent again. */
+  readonly answers: ReadonlyMap<number, FinalAnswer>;
+  readonly blocked?: BlockReason;
+}
+
+/**
+ * Sends events and narrows a refusal down: what is refused as a whole is sent again in halves, until
+ * the event at fault stands alone and is rejected. Stops at the first reason that blocks, since what
+ * comes after it would meet the same.
+ */
+export async function sendBatch(
+  destination: Pick<Destination, 'send'>,
+  events: readonly UsageEvent[],
+  signal: AbortSignal,
+): Promise<SendReport> {
+  const answers = new Map<number, FinalAnswer>();
+  let blocked: BlockReason | undefined;
+
+  const send = async (indexes: readonly number[]): Promise<void> => {
+    const batch = indexes.flatMap((index) => events[index] ?? []);
+    const outcomes = await trySending(destination, batch, signal);
+    const refused: number[] = [];
+    for (const [position, index] of indexes.entries()) {
+      const outcome = outcomes[position] ?? UNANSWERED;
+      if (outcome.kind === 'split') {
+        if (indexes.length > 1) refused.push(index);
+        else answers.set(index, { kind: 'rejected', reason: outcome.reason });
+      } else if (outcome.kind === 'retry' || outcome.kind === 'hold') {
+        blocked = graver(blocked, outcome);
+      } else {
+        answers.set(index, outcome);
+      }
+    }
+    const middle = Math.ceil(refused.length / 2);
+    for (const half of [refused.slice(0, middle), refused.slice(middle)]) {
+      if (half.length > 0 && blocked === undefined) await send(half);
+    }
+  };
+
+  await send(events.map((_, index) => index));
+  return { answers, blocked };
+}
+
+const UNANSWERED: DeliveryOutcome = { kind: 'retry', reason: 'no outcome for an event' };
+
+/** A destination that throws is at fault itself; its events are tried again, not lost. */
+async function trySending(
+  destination: Pick<Destination, 'send'>,
+  events: readonly UsageEvent[],
+  signal: AbortSignal,
+): Promise<readonly DeliveryOutcome[]> {
+  try {
+    return await destination.send(events, signal);
+  } catch (error) {
+    const reason = `send failed: ${errorText(error)}`;
+    return events.map(() => ({ kind: 'retry', reason }));
+  }
+}

@@ -1,0 +1,68 @@
+import type { Destination } from '../../destinations/destination.ts';
+import type { Clock } from '../../telemetry/clock.ts';
+import type { QueuedEvent } from '../delivery-result.ts';
+import type { Pending } from '../feeder/pending.ts';
+import { ageProblem } from '../feeder/send-pass.ts';
+import type { ParkedTenants } from '../lanes/parked-tenants.ts';
+import type { LateLines } from '../late/late-lines.ts';
+import type { DeadLetterIndex } from '../records/dead-letters.ts';
+import type { DeliveryRecords } from '../records/delivery-records.ts';
+import { isUnsent } from '../records/sequence-sets.ts';
+
+/** How an event stands at a destination, which decides what becomes of a correction of it there. */
+export interface CorrectionPrediction {
+  /**
+   * `delivered`: the difference is sent; `waiting`: the event is sent first; `dead-letter`, `never-sent`, `too-old`:
+   * the correction becomes a dead letter; `not-wanted`: neither concerns the destination;
+   * `cannot-start`: what it has got is known once it can.
+   */
+  readonly state:
+    | 'delivered'
+    | 'waiting'
+    | 'dead-letter'
+    | 'never-sent'
+    | 'too-old'
+    | 'not-wanted'
+    | 'cannot-start';
+  /** Whether a difference below zero can be sent there. */
+  readonly takesNegative: boolean;
+}
+
+export type PredictCorrection = (stored: QueuedEvent) => Promise<CorrectionPrediction>;
+
+interface CorrectionPredictionOptions {
+  readonly destination: Pick<Destination, 'limits'>;
+  readonly clock: Clock;
+  readonly records: Pick<DeliveryRecords, 'unsent'>;
+  readonly deadLetters: Pick<DeadLetterIndex, 'has'>;
+  /** What was billed apart from the usage of its time. */
+  readonly lateLines: Pick<LateLines, 'has'>;
+  readonly parked: Pick<ParkedTenants, 'list'>;
+  readonly pending: Pick<Pending, 'isDelivered'>;
+  readonly wants: (event: QueuedEvent['event']) => boolean;
+  /** Where the cursor stands; undefined before there is one. */
+  readonly cursor: () => number | undefined;
+}
+
+/** Tells beforehand what the gate for corrections will do (docs/reference/events.md#corrections). Changes nothing. */
+export function createCorrectionPrediction(
+  options: CorrectionPredictionOptions,
+): PredictCorrection {
+  const { destination, clock, records, deadLetters, lateLines, parked, pending, wants, cursor } =
+    options;
+  const { maxAgeMs, negativeQuantities = false } = destination.limits;
+  const statusOf = async ({ sequence, event }: QueuedEvent) => {
+    if (!wants(event)) return 'not-wanted';
+    if (deadLetters.has(sequence)) return 'dead-letter';
+    if (lateLines.has(sequence)) return 'delivered';
+    if (isUnsent(await records.unsent(), sequence)) return 'never-sent';
+    if (ageProblem(event.window_start, maxAgeMs, clock.now()) !== undefined) return 'too-old';
+    const isParked = parked.list().some(({ tenant }) => tenant === event.tenant);
+    const isOpen = sequence > (cursor() ?? 0) && !pending.isDelivered(sequence);
+    return isOpen || isParked ? 'waiting' : 'delivered';
+  };
+  return async (stored) => ({
+    state: await statusOf(stored),
+    takesNegative: negativeQuantities,
+  });
+}

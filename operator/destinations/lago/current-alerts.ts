@@ -1,0 +1,76 @@
+import type { Alert } from '../alerts.ts';
+import type { Clock } from '../../telemetry/clock.ts';
+import type { PublicKeyOutcome, CurrentAlertsOutcome } from '../destination.ts';
+import { type JsonObject, objectOf, textOf } from '../json.ts';
+import { alertAbout } from './alerts.ts';
+import { rsaKey } from './jwt.ts';
+import type { LagoClient } from './lago-client.ts';
+
+const INVOICES = '/invoices';
+const SUBJECT = /^invoice\/(.+)$/;
+const OVERDUE = 'invoice.payment_overdue';
+const FAILED = 'invoice.payment_failure';
+/** Invoices that somebody should have paid. */
+const IN_TROUBLE = ['payment_overdue=true', 'payment_status=failed'];
+
+/**
+ * Whose invoices are overdue or could not be collected, and how those invoices stand that were asked about
+ * (docs/how-to/enforcement.md#alerts-that-never-came). Each is spoken of as by the webhook that says so.
+ */
+export class LagoStatus {
+  readonly #client: LagoClient;
+  readonly #clock: Pick<Clock, 'now'>;
+
+  constructor(client: LagoClient, clock: Pick<Clock, 'now'>) {
+    this.#client = client;
+    this.#clock = clock;
+  }
+
+  async current(requested: readonly string[], signal: AbortSignal): Promise<CurrentAlertsOutcome> {
+    const client = this.#client;
+    const now = this.#clock.now();
+    const alerts = new Map<string, Alert>();
+    const say = (invoice: JsonObject): void => {
+      const reported = alertAbout({ id: 'poll', type: typeOf(invoice), object: invoice, at: now });
+      if (reported === undefined) return;
+      // When it was paid is not said: it must not settle what came after that.
+      const { settles: _, ...alert } = reported;
+      alerts.set(alert.subject, { state: 'active', ...alert });
+    };
+    for (const filter of IN_TROUBLE) {
+      const list = await client.list(`${INVOICES}?status=finalized&${filter}`, 'invoices', signal);
+      if (list.kind !== 'list') return { kind: 'failed', reason: list.reason };
+      for (const invoice of list.items) say(invoice);
+    }
+    for (const subject of requested) {
+      const id = SUBJECT.exec(subject)?.[1];
+      if (id === undefined || alerts.has(subject)) continue;
+      const answer = await client.get(`${INVOICES}/${encodeURIComponent(id)}`, signal);
+      // One of another organisation is nobody's here.
+      if (answer.kind === 'refused') continue;
+      if (answer.kind !== 'ok') return { kind: 'failed', reason: answer.reason };
+      say(objectOf(answer.body, 'invoice'));
+    }
+    return { kind: 'standing', alerts: [...alerts.values()] };
+  }
+
+  async publicKey(signal: AbortSignal): Promise<PublicKeyOutcome> {
+    const answer = await this.#client.get('/webhooks/json_public_key', signal);
+    if (answer.kind !== 'ok') return { kind: 'failed', reason: answer.reason };
+    const encoded = textOf(objectOf(answer.body, 'webhook'), 'public_key') ?? '';
+    const key = Buffer.from(encoded, 'base64').toString();
+    if (rsaKey(key) !== undefined) return { kind: 'key', key };
+    return {
+      kind: 'failed',
+      reason: 'Lago published no RSA key: /api/v1/webhooks/json_public_key',
+    };
+  }
+}
+
+/** The webhook that says how an invoice stands. */
+function typeOf(invoice: JsonObject): string {
+  if (textOf(invoice, 'status') === 'voided') return 'invoice.voided';
+  const payment = textOf(invoice, 'payment_status');
+  if (invoice['payment_overdue'] === true && payment !== 'succeeded') return OVERDUE;
+  return payment === 'failed' ? FAILED : 'invoice.payment_status_updated';
+}

@@ -1,0 +1,29 @@
+import { afterEach, expect, test, vi } from 'vitest';
+import { systemClock } from '../../telemetry/system-clock.ts';
+import { TimeSlice } from '../../telemetry/time-slice.ts';
+import { openTestLedger } from '../testing/level-ledger.ts';
+import { scratchDirectory } from '../testing/scratch.ts';
+
+afterEach(() => {
+  vi.restoreAllMocks();
+});
+
+test('a window with thousands of records keeps everybody else waiting until all are written', async () => {
+  const { path, remove } = await scratchDirectory();
+  let looked = 0;
+  const clock = { ...systemClock, monotonic: () => (looked += 1) };
+  const ledger = await openTestLedger(path, { clock });
+  const slices = vi.spyOn(TimeSlice.prototype, 'next');
+  const records = Array.from({ length: 2_000 }, (_, index) => ({
+    key: `journal/${index}`,
+    value: `value ${index}`,
+  }));
+  expect(await ledger.append({ events: [], records })).toMatchObject({ kind: 'appended' });
+  // As many while they are planned as while they are handed over.
+  expect(slices.mock.calls.length).toBeGreaterThan(120);
+  const stored = new Map<string, string>();
+  for await (const [key, value] of ledger.records('journal/')) stored.set(key, value);
+  expect(stored).toStrictEqual(new Map(records.map(({ key, value }) => [key, value])));
+  await ledger.close();
+  await remove();
+});

@@ -1,0 +1,78 @@
+import type { TenantCluster } from '../../discovery/tenant-cluster.ts';
+import type { CollectorMetric } from '../../model/catalog.ts';
+import type { ObjectLabels } from '../timelines/object-labels.ts';
+import { keyOf } from '../timelines/shared-values.ts';
+import type { Timeline } from '../timelines/timeline.ts';
+import { chargeIdentity, namespaceSplit, type Split } from './charge-identity.ts';
+import { chargeOf, type Meter, type MeterInput, ownDimensions } from './meter.ts';
+import { type TimelineView, visitPieces } from './window-spans.ts';
+import { addTo, type Charge, count, type Evidence } from './tally.ts';
+
+const ONE = 1_000_000_000n;
+
+/** Bound volume claims by storage class, mounted or not (docs/explanation/metering.md#volumes-and-load-balancers). */
+export const meterStorage: Meter = (input) =>
+  meterHeld(input, input.observation.volumes, {
+    metric: 'tenant_storage_gb_hours',
+    kind: 'PersistentVolumeClaim',
+    counter: 'volumes',
+    sku: ({ storageClass }) => storageClass,
+    rate: ({ size }) => size,
+  });
+
+/** Services of type LoadBalancer while they have an ingress address, each one load balancer. */
+export const meterLoadBalancers: Meter = (input) =>
+  meterHeld(input, input.observation.loadBalancers, {
+    metric: 'tenant_lb_hours',
+    kind: 'Service',
+    counter: 'load_balancers',
+    sku: () => undefined,
+    rate: () => ONE,
+  });
+
+/** How a kind of object is charged that is held rather than run. */
+interface HeldRule<S> {
+  readonly metric: CollectorMetric;
+  readonly kind: Evidence['kind'];
+  /** The property that counts the objects. */
+  readonly counter: string;
+  sku(state: S): string | undefined;
+  /** Nano-units for each object. */
+  rate(state: S): bigint;
+}
+
+function* meterHeld<S extends { readonly labels: ObjectLabels }>(
+  input: MeterInput,
+  view: TimelineView<S>,
+  rule: HeldRule<S>,
+): Generator<void, void> {
+  const counted = new Set<Timeline<S>>();
+  const chargeFor = createChargeCache(input, rule.metric);
+  const { start } = input.window;
+  yield* visitPieces(input, view, (piece) => {
+    const { cluster, timeline, state, from, to, carried, weight, mapped, uncertain } = piece;
+    const charge = chargeFor(cluster, rule.sku(state), namespaceSplit(cluster, state.labels));
+    const bounds = { from: from - start, to: to - start };
+    const evidence = { kind: rule.kind, object: timeline, state, mapped, ...bounds, carried };
+    addTo(charge, { carried, weight, ms: to - from, uncertain }, rule.rate(state), evidence);
+    if (!carried && !counted.has(timeline)) count(charge, rule.counter);
+    counted.add(timeline);
+  });
+}
+
+/** Finds an object's charge without building an identity for every object: those that are billed alike share it. */
+function createChargeCache(input: MeterInput, metric: CollectorMetric) {
+  const caches = new Map<TenantCluster, Map<string, Charge>>();
+  const dimensions = ownDimensions(input);
+  return (cluster: TenantCluster, sku: string | undefined, split: Split): Charge => {
+    const cache = caches.get(cluster) ?? new Map<string, Charge>();
+    caches.set(cluster, cache);
+    const key = keyOf([sku, split.key]);
+    const known = cache.get(key);
+    if (known !== undefined) return known;
+    const parts = { sku, split, dimensions };
+    const charge = chargeOf(input, chargeIdentity(cluster, metric, input.settings, parts));
+    cache.set(key, charge);
+    return charge;
+  };
+}

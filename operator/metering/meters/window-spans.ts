@@ -1,0 +1,258 @@
+import { type Attribution, attribute } from '../../discovery/attribution.ts';
+import type { TenantCluster } from '../../discovery/tenant-cluster.ts';
+import type { ObjectLabels } from '../timelines/object-labels.ts';
+import type { LateNamespace } from '../timelines/tenant-cluster-timeline.ts';
+import { candidatesFor, type Tenancy } from '../timelines/tenancy.ts';
+import { type Span, type Timeline, uncertainOf } from '../timelines/timeline.ts';
+import type { MeterInput } from './meter.ts';
+import { noteUnattributed } from './meter-reports.ts';
+import type { Mapped } from './tally.ts';
+import { strayReason, unattributedReason } from './unattributed.ts';
+
+/** A stretch of one object's time that is charged to one tenant cluster. */
+export interface WindowSpan<S> {
+  readonly timeline: Timeline<S>;
+  readonly state: S;
+  readonly cluster: TenantCluster;
+  readonly from: number;
+  readonly to: number;
+  /** Since when the object is in this state and its tenant cluster exists, perhaps before `from`. */
+  readonly since: number;
+  /** Of a closed window, charged or credited late (docs/explanation/metering.md#late-facts). */
+  readonly carried: boolean;
+  /** How far off its beginning or end may be where nobody saw it; milliseconds, the larger of both. */
+  readonly uncertain: number;
+  /** -1 takes back what was billed. */
+  readonly weight: 1 | -1;
+  /** What it runs on counts as closed windows went by, before late facts. */
+  readonly asBilled: boolean;
+  readonly mapped: Mapped;
+}
+
+/** The timelines of a kind, as `Timelines` gives them. */
+export interface TimelineView<S> {
+  namespaces(): Iterable<readonly [namespace: string, timelines: Iterable<Timeline<S>>]>;
+  inNamespace(namespace: string): Iterable<Timeline<S>>;
+  late(): Iterable<Timeline<S>>;
+}
+
+interface Pass {
+  readonly carried: boolean;
+  readonly weight: 1 | -1;
+  readonly asBilled: boolean;
+  /** The one tenant cluster whose usage counts; all of them where there is none. */
+  readonly clusterId?: string;
+}
+
+/**
+ * Visits everything of a kind that is charged in a window: the spans inside it, then what late facts
+ * changed about closed windows (`after − before`), then the past of tenant clusters, and of
+ * namespaces of theirs, that became known after windows of it had been closed. `alsoLate` names objects whose charge depends on something
+ * else that changed late, such as their node. Objects of excluded tenant clusters, and control plane
+ * objects unless METER_CONTROL_PLANE, are left out; what is left out because nobody can tell whose it is, is listed. One timeline
+ * after the other.
+ */
+export function* visitPieces<S extends { readonly labels: ObjectLabels }>(
+  input: MeterInput,
+  view: TimelineView<S>,
+  visit: (piece: WindowSpan<S>) => void,
+  alsoLate?: (timeline: Timeline<S>) => boolean,
+): Generator<void, void> {
+  const visitWindow = createWindowVisitor(input, visit);
+  for (const [, timelines] of view.namespaces()) {
+    for (const timeline of timelines) {
+      visitWindow(timeline);
+      yield;
+    }
+  }
+  yield* visitPast(input, view, visit, alsoLate);
+}
+
+const MEASURED: Pass = { carried: false, weight: 1, asBilled: false };
+
+/**
+ * Visits of one timeline after the other what is charged of it inside the window, and what is not since it is
+ * control plane (`visitFree`).
+ */
+export function createWindowVisitor<S extends { readonly labels: ObjectLabels }>(
+  input: MeterInput,
+  visit: (piece: WindowSpan<S>) => void,
+  visitFree: (piece: WindowSpan<S>) => void = () => undefined,
+): (timeline: Timeline<S>) => void {
+  const { window, observation } = input;
+  const inWindow = new Attributor(input, window.start, window.end);
+  return (timeline) => {
+    const { namespace, spans } = timeline;
+    const isForeign =
+      inWindow.tenancies(namespace).length === 0 && !observation.refusedNamespaces.has(namespace);
+    if (isForeign && !spans.some(isManaged)) return;
+    inWindow.visit(timeline, spans, MEASURED, visit, visitFree);
+  };
+}
+
+/** Visits what is carried into a window out of those before it, one timeline after the other. */
+export function* visitPast<S extends { readonly labels: ObjectLabels }>(
+  input: MeterInput,
+  view: TimelineView<S>,
+  visit: (piece: WindowSpan<S>) => void,
+  alsoLate?: (timeline: Timeline<S>) => boolean,
+): Generator<void, void> {
+  const { window, meteredFrom } = input;
+  if (meteredFrom >= window.start) return;
+  const inPast = new Attributor(input, meteredFrom, window.start);
+  const before: Pass = { carried: true, weight: -1, asBilled: true };
+  const after: Pass = { carried: true, weight: 1, asBilled: false };
+  for (const timeline of lateOf(view, alsoLate)) {
+    inPast.visit(timeline, timeline.billed ?? timeline.spans, before, visit);
+    inPast.visit(timeline, timeline.spans, after, visit);
+    yield;
+  }
+  for (const { cluster, namespace, from } of lateNamespaces(input)) {
+    if (from >= window.start) continue;
+    const ownPast = new Attributor(input, Math.max(from, meteredFrom), window.start);
+    const pass: Pass = { carried: true, weight: 1, asBilled: true, clusterId: cluster.id };
+    for (const timeline of view.inNamespace(namespace)) {
+      ownPast.visit(timeline, timeline.billed ?? timeline.spans, pass, visit);
+      yield;
+    }
+  }
+}
+
+function isManaged({ state }: Span<{ readonly labels: ObjectLabels }>): boolean {
+  return state.labels.managedBy !== undefined;
+}
+
+/** Namespaces whose past became known as a tenant cluster's after windows of it had been closed. */
+function lateNamespaces({ observation, learntUntil }: MeterInput): readonly LateNamespace[] {
+  const { tenantClusters } = observation;
+  if (tenantClusters.sequence <= learntUntil) return [];
+  const own = tenantClusters.learntAfter(learntUntil);
+  return [
+    ...own.map((late) => ({ ...late, namespace: late.cluster.namespace })),
+    ...tenantClusters.mappedAfter(learntUntil),
+  ];
+}
+
+function lateOf<S>(
+  view: TimelineView<S>,
+  alsoLate: ((timeline: Timeline<S>) => boolean) | undefined,
+): Iterable<Timeline<S>> {
+  if (alsoLate === undefined) return view.late();
+  const late = new Set(view.late());
+  for (const [, timelines] of view.namespaces()) {
+    for (const timeline of timelines) if (alsoLate(timeline)) late.add(timeline);
+  }
+  return late;
+}
+
+/** Pods on nodes whose billed past has changed; undefined when there are no such nodes. */
+export function onLateNodes(
+  input: MeterInput,
+): ((timeline: Timeline<{ readonly node: string }>) => boolean) | undefined {
+  const names = new Set([...input.observation.nodes.late()].map(({ name }) => name));
+  if (names.size === 0) return undefined;
+  return ({ spans, billed = [] }) =>
+    [...spans, ...billed].some(({ state }) => names.has(state.node));
+}
+
+function mappedTo({ namespace, source }: TenantCluster, objects: string): Mapped {
+  if (namespace === objects) return source === 'workload' ? false : 'labelled';
+  return source === 'namespaces' ? 'named' : true;
+}
+
+/** Attributes objects during `[from, to)`, asking once per tenancy, which is one namespace's, and set of labels. */
+class Attributor {
+  readonly #input: MeterInput;
+  readonly #from: number;
+  readonly #to: number;
+  readonly #byNamespace = new Map<string, readonly Tenancy[]>();
+  readonly #answers = new Map<Tenancy, Map<ObjectLabels, Attribution>>();
+
+  constructor(input: MeterInput, from: number, to: number) {
+    this.#input = input;
+    this.#from = from;
+    this.#to = to;
+  }
+
+  tenancies(namespace: string): readonly Tenancy[] {
+    const known = this.#byNamespace.get(namespace);
+    if (known !== undefined) return known;
+    const { tenantClusters } = this.#input.observation;
+    const found = tenantClusters.tenancies(namespace, this.#from, this.#to);
+    this.#byNamespace.set(namespace, found);
+    return found;
+  }
+
+  visit<S extends { readonly labels: ObjectLabels }>(
+    timeline: Timeline<S>,
+    spans: readonly Span<S>[],
+    pass: Pass,
+    visit: (piece: WindowSpan<S>) => void,
+    visitFree: (piece: WindowSpan<S>) => void = () => undefined,
+  ): void {
+    let objectSince: number | undefined;
+    for (const span of spans) {
+      objectSince ??= span.from;
+      let unreported = Math.min(span.to, this.#to) - Math.max(span.from, this.#from);
+      for (const tenancy of this.tenancies(timeline.namespace)) {
+        const start = Math.max(span.from, tenancy.from);
+        const end = Math.min(span.to, tenancy.to);
+        if (end <= start) continue;
+        unreported -= end - start;
+        const owner = this.#ownerOf(timeline.namespace, span.state.labels, tenancy, objectSince);
+        if (owner.kind === 'unattributed') {
+          const clusters = candidatesFor(tenancy, objectSince);
+          const reason = unattributedReason(span.state.labels, clusters);
+          noteUnattributed(this.#input.diagnostics, timeline, reason);
+          continue;
+        }
+        if (owner.kind === 'machine') {
+          this.#input.diagnostics.machines.add(`${timeline.namespace}/${timeline.name}`);
+          continue;
+        }
+        const { cluster } = owner;
+        if (cluster.excluded) continue;
+        const isFree = owner.kind === 'control-plane' && !cluster.metering.meterControlPlane;
+        if (pass.clusterId !== undefined && cluster.id !== pass.clusterId) continue;
+        // One is made for every object of the cluster: without others on the way.
+        const piece = {
+          timeline,
+          state: span.state,
+          cluster,
+          from: start,
+          to: end,
+          since: Math.max(span.from, cluster.createdAt),
+          carried: pass.carried,
+          weight: pass.weight,
+          asBilled: pass.asBilled,
+          mapped: this.#input.privateNodes !== true && mappedTo(cluster, timeline.namespace),
+          uncertain: Math.max(uncertainOf(span, start, end), uncertainOf(tenancy, start, end)),
+        };
+        const use = isFree ? visitFree : visit;
+        use(piece);
+      }
+      // Of closed windows, tenancies that ended long ago are forgotten.
+      if (unreported <= 0 || pass.carried) continue;
+      const stray = strayReason(this.#input.observation, timeline.namespace, span.state.labels);
+      if (stray !== undefined) noteUnattributed(this.#input.diagnostics, timeline, stray);
+    }
+  }
+
+  #ownerOf(
+    namespace: string,
+    labels: ObjectLabels,
+    tenancy: Tenancy,
+    objectSince: number,
+  ): Attribution {
+    if (tenancy.leaving !== undefined) {
+      return attribute({ namespace, labels }, candidatesFor(tenancy, objectSince));
+    }
+    const perTenancy = this.#answers.get(tenancy) ?? new Map<ObjectLabels, Attribution>();
+    this.#answers.set(tenancy, perTenancy);
+    const known = perTenancy.get(labels);
+    if (known !== undefined) return known;
+    const answer = attribute({ namespace, labels }, tenancy.clusters);
+    perTenancy.set(labels, answer);
+    return answer;
+  }
+}

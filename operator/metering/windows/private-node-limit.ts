@@ -1,0 +1,134 @@
+import type { Window } from '../../model/window.ts';
+import type { NodeState } from '../timelines/node-state.ts';
+import type { ObservationReader } from '../timelines/observation.ts';
+import { seenTimelines } from '../timelines/seen-timelines.ts';
+import type { Timeline } from '../timelines/timeline.ts';
+import type { Logger } from '../../telemetry/logger.ts';
+import type { Gap } from './gaps.ts';
+
+/** Own nodes of a tenant cluster that a window leaves out, since they are more than it bills. */
+export interface ExcludedNodes {
+  readonly excluded: number;
+  /** maxOwnNodes as it holds for the tenant cluster. */
+  readonly limit: number;
+}
+
+export interface LimitedNodes {
+  /** Without the nodes that are held, and so without what runs on them. */
+  readonly observation: ObservationReader;
+  readonly excludedNodes: ExcludedNodes | undefined;
+}
+
+/**
+ * What a window bills of a tenant cluster whose own nodes may be too many
+ * (docs/explanation/nodes.md#more-private-nodes-than-are-billed). Those with the most GPUs, CPU and memory are billed,
+ * so that nobody hides a dear node behind invented ones. A limit that changes counts from the next
+ * window on.
+ */
+export function limitPrivateNodes(observation: ObservationReader, window: Window): LimitedNodes {
+  const { nodes, tenantClusters } = observation;
+  const [first] = tenantClusters.during(window.start, window.end);
+  const limit = first?.state.metering.maxOwnNodes ?? Infinity;
+  if (nodes.size <= limit) return { observation, excludedNodes: undefined };
+  const own = [...nodes.inNamespace('')].flatMap((timeline) => {
+    const state = stateWithin(timeline, window);
+    return state === undefined || state.foreign === true ? [] : [{ timeline, state }];
+  });
+  if (own.length <= limit) return { observation, excludedNodes: undefined };
+  const excluded = new Set<Timeline<unknown>>(
+    own
+      .toSorted(dearestFirst)
+      .slice(limit)
+      .map(({ timeline }) => timeline),
+  );
+  const seen = seenTimelines(nodes, (timeline) => !excluded.has(timeline));
+  return {
+    observation: { ...observation, nodes: seen },
+    excludedNodes: { excluded: excluded.size, limit },
+  };
+}
+
+interface PrivateNode {
+  readonly timeline: Timeline<NodeState>;
+  readonly state: NodeState;
+}
+
+/** Its last state within the window. */
+function stateWithin(
+  { spans }: Timeline<NodeState>,
+  { start, end }: Window,
+): NodeState | undefined {
+  return spans.findLast(({ from, to }) => from < end && to > start)?.state;
+}
+
+function dearestFirst(a: PrivateNode, b: PrivateNode): number {
+  return (
+    descending(gpus(a.state), gpus(b.state)) ||
+    descending(a.state.cpu, b.state.cpu) ||
+    descending(a.state.memory, b.state.memory) ||
+    (a.timeline.spans[0]?.from ?? 0) - (b.timeline.spans[0]?.from ?? 0) ||
+    (a.timeline.uid < b.timeline.uid ? -1 : 1)
+  );
+}
+
+function gpus({ gpus: models }: NodeState): bigint {
+  return models.reduce((sum, { installed }) => sum + installed, 0n);
+}
+
+function descending(a: bigint, b: bigint): number {
+  if (a === b) return 0;
+  return a > b ? -1 : 1;
+}
+
+/** The source of gaps of own nodes that are held. */
+export const PRIVATE_NODES_SOURCE = 'own-nodes';
+
+/** Nothing fills it: time in which nodes were held is not billed later. */
+export function heldNodesGap(window: Window, id: string, heldNodes: ExcludedNodes): Gap {
+  const { start: from, end: to } = window;
+  return { source: PRIVATE_NODES_SOURCE, scope: id, from, to, reason: reasonOf(heldNodes) };
+}
+
+function reasonOf({ excluded, limit }: ExcludedNodes): string {
+  return `${excluded} own nodes are more than the ${limit} of maxOwnNodes and are not billed`;
+}
+
+/** What is shown of a tenant cluster some of whose nodes are held. */
+interface Notice {
+  readonly tenantCluster: string;
+  readonly reason: string;
+  /** End of the first window that held some, milliseconds since the epoch. */
+  readonly since: number;
+}
+
+/** Which tenant clusters had nodes held in their last window. */
+export class PrivateNodeNotices {
+  readonly #logger: Logger;
+  readonly #notices = new Map<string, Notice>();
+
+  constructor(logger: Logger) {
+    this.#logger = logger;
+  }
+
+  note(tenantCluster: string, { end }: Window, heldNodes: ExcludedNodes | undefined): void {
+    const before = this.#notices.get(tenantCluster);
+    if (heldNodes === undefined) {
+      this.#notices.delete(tenantCluster);
+      return;
+    }
+    const reason = reasonOf(heldNodes);
+    this.#notices.set(tenantCluster, { tenantCluster, reason, since: before?.since ?? end });
+    if (before === undefined) {
+      this.#logger.error(`[controller] tenant cluster ${tenantCluster}: ${reason}`);
+    }
+  }
+
+  /** The tenant cluster is gone. */
+  forget(tenantCluster: string): void {
+    this.#notices.delete(tenantCluster);
+  }
+
+  list(): readonly Notice[] {
+    return [...this.#notices.values()];
+  }
+}

@@ -1,0 +1,129 @@
+import type { Diagnostics } from '../meters/meter-reports.ts';
+import type { Window } from '../../model/window.ts';
+import type { Logger } from '../../telemetry/logger.ts';
+import type { CollectorMetrics } from './collector-metrics.ts';
+
+export interface PrivateNodeWatchOptions {
+  /** The share of their time, in percent, that a tenant cluster's own nodes may be down. */
+  readonly mostDownPercent: () => number;
+  readonly metrics: Pick<
+    CollectorMetrics,
+    'ownNodeFlaps' | 'ownNodeRelabels' | 'ownNodeDowntimeExceeded'
+  >;
+  readonly logger: Logger;
+}
+
+const HOUR_MS = 3_600_000;
+const DAY_MS = 24 * HOUR_MS;
+/** A share of less time than this says nothing. */
+const LEAST_NODE_MS = HOUR_MS;
+/** Of each tenant cluster, of the last day. */
+const MOST_RELABELS = 20;
+
+const MOST_PROBLEMS = 100;
+
+/** What of one tenant cluster is remembered, for a day. */
+interface Remembered {
+  /** By the beginning of the hour. */
+  readonly hours: Map<number, { nodeMs: number; downMs: number }>;
+  /** Until when each change of a label is shown. */
+  readonly relabels: Map<string, number>;
+  exceeds: boolean;
+}
+
+/**
+ * Watches over what tenants say of their own nodes, where that is believed, for what no honest machine
+ * does: to be down for long or again and again, and to become a cheaper one
+ * (docs/reference/alerts.md#meterfeedownnodedowntime). It remembers a day, and nothing across a restart.
+ */
+export class PrivateNodeWatch {
+  readonly #options: PrivateNodeWatchOptions;
+  readonly #tenants = new Map<string, Remembered>();
+
+  constructor(options: PrivateNodeWatchOptions) {
+    this.#options = options;
+  }
+
+  /** Takes in what a window has found of each tenant cluster, by its id. */
+  note(window: Window, diagnostics: ReadonlyMap<string, Diagnostics>): void {
+    const { metrics } = this.#options;
+    for (const [id, { privateNodeReport: word }] of diagnostics) {
+      if (word === undefined) continue;
+      metrics.ownNodeFlaps.inc(Math.max(0, word.flaps));
+      const remembered = this.#remember(id);
+      const hour = Math.floor(window.start / HOUR_MS) * HOUR_MS;
+      const { nodeMs, downMs } = remembered.hours.get(hour) ?? { nodeMs: 0, downMs: 0 };
+      remembered.hours.set(hour, { nodeMs: nodeMs + word.nodeMs, downMs: downMs + word.downMs });
+      for (const change of word.relabelled) this.#noteRelabel(id, remembered, change, window.end);
+    }
+    this.#review(window.end);
+  }
+
+  /** What somebody should look at, `what: where: "input"` each. */
+  problems(): readonly string[] {
+    const all = [...this.#tenants].flatMap(([id, { hours, relabels, exceeds }]) => [
+      ...(exceeds
+        ? [`own nodes down for long: tenant cluster ${id}: "${percent(hours)} %" of the last day`]
+        : []),
+      ...[...relabels.keys()].map(
+        (change) => `own node relabelled: tenant cluster ${id}: node ${change}`,
+      ),
+    ]);
+    return all.slice(0, MOST_PROBLEMS);
+  }
+
+  #remember(id: string): Remembered {
+    const known = this.#tenants.get(id);
+    if (known !== undefined) return known;
+    const remembered = { hours: new Map(), relabels: new Map(), exceeds: false };
+    this.#tenants.set(id, remembered);
+    return remembered;
+  }
+
+  #noteRelabel(id: string, { relabels }: Remembered, change: string, at: number): void {
+    const { metrics, logger } = this.#options;
+    metrics.ownNodeRelabels.inc();
+    const isKnown = relabels.has(change);
+    if (!isKnown && relabels.size >= MOST_RELABELS) return;
+    relabels.set(change, at + DAY_MS);
+    if (isKnown) return;
+    logger.warn(
+      `[metrics] tenant cluster ${id}: node ${change}: billed as such from then on, because ownNodeTrust is tenant`,
+    );
+  }
+
+  #review(now: number): void {
+    const { mostDownPercent, metrics, logger } = this.#options;
+    for (const [id, remembered] of this.#tenants) {
+      const { hours, relabels } = remembered;
+      for (const hour of hours.keys()) if (hour <= now - DAY_MS) hours.delete(hour);
+      for (const [change, until] of relabels) if (until <= now) relabels.delete(change);
+      const exceeds = sumOf(hours).nodeMs >= LEAST_NODE_MS && percent(hours) > mostDownPercent();
+      if (exceeds !== remembered.exceeds) {
+        remembered.exceeds = exceeds;
+        const share = `${percent(hours)} % of the last day, of at most ${mostDownPercent()} %`;
+        const message = `[metrics] tenant cluster ${id}: its own nodes were down for ${share}`;
+        if (exceeds) logger.warn(message);
+        else logger.info(message);
+      }
+      if (hours.size === 0 && relabels.size === 0) this.#tenants.delete(id);
+    }
+    const exceeding = [...this.#tenants.values()].filter(({ exceeds }) => exceeds);
+    metrics.ownNodeDowntimeExceeded.set(exceeding.length);
+  }
+}
+
+function sumOf(hours: Remembered['hours']): { readonly nodeMs: number; readonly downMs: number } {
+  let [nodeMs, downMs] = [0, 0];
+  for (const hour of hours.values()) {
+    nodeMs += hour.nodeMs;
+    downMs += hour.downMs;
+  }
+  return { nodeMs, downMs };
+}
+
+/** The share of downtime, to a tenth of a percent. */
+function percent(hours: Remembered['hours']): number {
+  const { nodeMs, downMs } = sumOf(hours);
+  return nodeMs <= 0 ? 0 : Math.round((downMs / nodeMs) * 1000) / 10;
+}

@@ -1,0 +1,33 @@
+import { commonDivisor } from './fraction.ts';
+
+/**
+ * GPU quantities in whole numbers (docs/explanation/gpus.md#gpu-quantity): every share of a GPU that the
+ * sharing modes can make is a whole number of parts, so that shares add up exactly and are rounded
+ * once.
+ */
+
+/** Devices are shared among up to this many without any rounding. */
+const EXACT_UP_TO = 128n;
+/** MIG cuts a GPU into sevenths, quarters or halves before it may be shared. */
+const MIG_CUTS = 28n;
+
+/** Parts that make one physical GPU. */
+export const UNITS_PER_GPU: bigint = MIG_CUTS * leastCommonMultiple(EXACT_UP_TO);
+
+/** The parts of `numerator ÷ denominator` GPUs. */
+export function gpuUnits(numerator: number | bigint, denominator: number | bigint = 1n): bigint {
+  return (UNITS_PER_GPU * BigInt(numerator)) / BigInt(denominator);
+}
+
+/** GPUs as a number, for texts and reports; invoiced quantities are never made of it. */
+export function gpusOf(parts: bigint): number {
+  const MILLIARDTHS = 1_000_000_000n;
+  return Number((parts * MILLIARDTHS) / UNITS_PER_GPU) / Number(MILLIARDTHS);
+}
+
+function leastCommonMultiple(upTo: bigint): bigint {
+  let multiple = 1n;
+  for (let next = 2n; next <= upTo; next += 1n)
+    multiple = (multiple * next) / commonDivisor(multiple, next);
+  return multiple;
+}
