@@ -137,10 +137,7 @@ describe('sums that are kept', () => {
     const far = { ...ledger, head: () => ledger.head() + 200_000 };
     expect(await addedBy(far, true)).toMatchObject([{ head: 1, summedUpTo: reached }, 1]);
     expect(await addedBy(far, false)).toEqual([{ kind: 'added', partial: false, head: 3 }, 3]);
-    expect(await addedBy(ledger, true)).toStrictEqual([
-      { kind: 'added', partial: false, head: 3 },
-      3,
-    ]);
+    expect(await addedBy(ledger, true)).toEqual([{ kind: 'added', partial: false, head: 3 }, 3]);
   });
 
   test('of a month are read without reading its events', async () => {

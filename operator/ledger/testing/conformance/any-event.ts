@@ -35,33 +35,41 @@ const quantity = fc
   .bigInt({ min: -(10n ** 24n), max: 10n ** 24n })
   .map((nanos) => signedFromNanos(nanos));
 
-const optional = fc.option(text, { nil: undefined });
 const names = fc.stringMatching(/^[a-z][a-z0-9_]{0,8}$/);
+
+const REQUIRED = [
+  'tenant',
+  'metric',
+  'quantity',
+  'unit',
+  'window_start',
+  'window_end',
+  'recorded_at',
+] as const;
 
 /** Any event that the types allow, but for its id. */
 export const anyEvent: fc.Arbitrary<Omit<UsageEvent, 'id'>> = fc
-  .record({
-    tenant: text,
-    metric: names,
-    quantity,
-    unit: text,
-    window_start: fc.oneof({ weight: 9, arbitrary: instant }, { weight: 1, arbitrary: odd }),
-    window_end: instant,
-    recorded_at: recordedAt,
-    region: optional,
-    project: optional,
-    sku: optional,
-    resource_id: optional,
-    source: optional,
-    dimensions: fc.option(fc.dictionary(names, text, { maxKeys: 4, noNullPrototype: true }), {
-      nil: undefined,
-    }),
-    properties: fc.option(
-      fc.dictionary(names, fc.oneof(text, fc.integer(), fc.constant(0.5), fc.boolean()), {
-        maxKeys: 3,
-        noNullPrototype: true,
-      }),
-      { nil: undefined },
-    ),
-  })
+  .record(
+    {
+      tenant: text,
+      metric: names,
+      quantity,
+      unit: text,
+      window_start: fc.oneof({ weight: 9, arbitrary: instant }, { weight: 1, arbitrary: odd }),
+      window_end: instant,
+      recorded_at: recordedAt,
+      region: text,
+      project: text,
+      sku: text,
+      resource_id: text,
+      source: text,
+      dimensions: fc.dictionary(names, text, { maxKeys: 4, noNullPrototype: true }),
+      properties: fc.dictionary(
+        names,
+        fc.oneof(text, fc.integer(), fc.constant(0.5), fc.boolean()),
+        { maxKeys: 3, noNullPrototype: true },
+      ),
+    },
+    { requiredKeys: [...REQUIRED] },
+  )
   .map((fields) => ({ schema_version: SCHEMA_VERSION, ...fields }));

@@ -114,7 +114,7 @@ export function cursorPromises(openEmpty: OpenEmpty): void {
       await ledger.retireCursor('lago', 2_000);
       expect(ledger.cursors()[0]).toMatchObject({ sequence: 2, retiredAt: 1_000 });
       await ledger.commitCursor('lago', 2);
-      expect(ledger.cursors()[0]).not.toHaveProperty('retiredAt');
+      expect(ledger.cursors()[0]).not.toMatchObject({ retiredAt: expect.anything() });
       expect(ledger.cursors()[0]?.sequence).toBe(2);
       await ledger.dropCursor('lago');
       expect(ledger.cursors()).toEqual([]);
