@@ -21,8 +21,7 @@ const BLOCK = /\n\s*\n|\n(?=\s*(?:[-*]|\d+\.)\s)/;
 
 /** The sentences of a page, without code blocks, tables and headings. */
 export function sentencesOf(page: string): readonly string[] {
-  return page
-    .replaceAll(/```[\s\S]*?```/g, '')
+  return withoutCode(page)
     .split('\n')
     .filter((line) => !NOT_PROSE.test(line))
     .join('\n')
@@ -30,6 +29,11 @@ export function sentencesOf(page: string): readonly string[] {
     .flatMap((block) => block.replaceAll(/\s+/g, ' ').trim().split(SENTENCE_END))
     .map((sentence) => sentence.replace(/^(?:[-*]|\d+\.)\s+/, ''))
     .filter((sentence) => wordsOf(sentence) >= SHORTEST_WORDS);
+}
+
+/** A page without its blocks of code. */
+export function withoutCode(page: string): string {
+  return page.replaceAll(/```[\s\S]*?```/g, '');
 }
 
 /** How many words a text has; the lines of tables are none. */
