@@ -14,6 +14,14 @@ const CONTROLLERS = [
   'persistentvolumeclaim-protection-controller',
 ];
 
+/** What makes the pods of a Deployment, fills the endpoints of its Services and counts for its PodDisruptionBudget. */
+export const DEPLOYMENT_CONTROLLERS: readonly string[] = [
+  'deployment-controller',
+  'replicaset-controller',
+  'endpointslice-controller',
+  'disruption-controller',
+];
+
 /** Its provisioner of volumes: directories of this machine, below `/tmp/hostpath_pv`. */
 export const HOST_PATH_PROVISIONER = 'kubernetes.io/host-path';
 
@@ -21,9 +29,12 @@ export const HOST_PATH_PROVISIONER = 'kubernetes.io/host-path';
 export async function startControllerManager({
   directory,
   kubeconfigPath,
+  controllers = CONTROLLERS,
 }: {
   readonly directory: string;
   readonly kubeconfigPath: string;
+  /** The only ones that run. */
+  readonly controllers?: readonly string[];
 }): Promise<ManagedProcess> {
   const command = await findGoTool('kube-controller-manager', (line) =>
     process.stderr.write(`[tools] ${line}\n`),
@@ -34,7 +45,7 @@ export async function startControllerManager({
     command,
     args: renderFlags({
       kubeconfig: kubeconfigPath,
-      controllers: CONTROLLERS.join(),
+      controllers: controllers.join(),
       'enable-hostpath-provisioner': 'true',
       'leader-elect': 'false',
       'bind-address': '127.0.0.1',

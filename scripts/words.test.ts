@@ -1,0 +1,141 @@
+import { execFileSync } from 'node:child_process';
+import { existsSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { expect, test } from 'vitest';
+import { documentationPages, readPage } from './prose.ts';
+import { namesIn, textsIn, wordsOfName } from './words.ts';
+
+const ROOT = join(import.meta.dirname, '..');
+
+/**
+ * Words that meant several things here, or that nobody else in this field uses, and what stands in their place
+ * (docs/reference/glossary.md). `hold`, `keep`, `part`, `piece`, `rest`, `round`, `say` and `credit` are plain or standard words
+ * in some places and private ones in others, which no list can tell: readers watch those.
+ */
+const INSTEAD: Readonly<Record<string, string>> = {
+  hear: 'receive',
+  hears: 'receives',
+  heard: 'received',
+  tell: 'report',
+  tells: 'reports',
+  told: 'reported',
+  untold: 'unreported',
+  heed: 'apply',
+  ask: 'query',
+  asks: 'queries',
+  asked: 'requested',
+  asking: 'querying',
+  said: 'stated',
+  keeper: 'store, controller',
+  verdict: 'decision',
+  judge: 'evaluate',
+  judged: 'evaluated',
+  docket: 'queue',
+  agenda: 'timers',
+  gate: 'limiter, guard',
+  standing: 'state',
+  grounds: 'causes',
+  apart: 'separate',
+  anew: 'again',
+  afresh: 'again',
+  outlook: 'prediction',
+  doubtful: 'uncertain',
+  believe: 'trust',
+  believed: 'trusted',
+  unsure: 'uncertain',
+  farewell: 'departure',
+  findings: 'diagnostics',
+  amiss: 'wrong',
+  mend: 'fix',
+  mended: 'fixed',
+  look: 'poll, check',
+  turn: 'slice',
+};
+
+/** Names that keep such a word, each with its reason. */
+const ALLOWED: Readonly<Record<string, string>> = {};
+
+const files = execFileSync('git', ['ls-files'], { cwd: ROOT, encoding: 'utf8' })
+  .split('\n')
+  .filter((file) => existsSync(join(ROOT, file)));
+const sources = files.filter(
+  (file) =>
+    /^(?:operator|plugin|scripts|e2e)\/.*\.(?:ts|js)$/.test(file) &&
+    !/\.generated\.|\/vendor\/|^scripts\/words/.test(file),
+);
+
+function privateWord(words: readonly string[]): string | undefined {
+  const found = words.find((word) => Object.hasOwn(INSTEAD, word));
+  return found && `${found} (say ${INSTEAD[found]})`;
+}
+
+test('a name has a private word', () => {
+  expect(sources.length).toBeGreaterThan(500);
+  const found = sources.flatMap((file) =>
+    [...namesIn(readFileSync(join(ROOT, file), 'utf8'))].flatMap((name) => {
+      const word = Object.hasOwn(ALLOWED, name) ? undefined : privateWord(wordsOfName(name));
+      return word === undefined ? [] : [`${file}: ${name}: ${word}`];
+    }),
+  );
+  expect(found).toStrictEqual([]);
+});
+
+test('a file has a private word in its name', () => {
+  const found = files.flatMap((file) => {
+    const word = privateWord(wordsOfName(file));
+    return word === undefined || Object.hasOwn(ALLOWED, file) ? [] : [`${file}: ${word}`];
+  });
+  expect(found).toStrictEqual([]);
+});
+
+test('a heading of the documentation has a private word', () => {
+  const found = documentationPages().flatMap((page) =>
+    [...readPage(page).matchAll(/^#+ (.*)$/gm)].flatMap(([, heading = '']) => {
+      const word = privateWord(wordsOfName(heading));
+      return word === undefined ? [] : [`${page}: ${heading}: ${word}`];
+    }),
+  );
+  expect(found).toStrictEqual([]);
+});
+
+test('a text that users meet has a private word', () => {
+  const shipped = sources.filter(
+    (file) => /^(?:operator|plugin)\//.test(file) && !/\.test\.|\/testing\//.test(file),
+  );
+  const found = shipped.flatMap((file) =>
+    textsIn(readFileSync(join(ROOT, file), 'utf8')).flatMap((text) => {
+      const word = privateWord(text.toLowerCase().split(/[^a-z-]+/));
+      return word === undefined || Object.hasOwn(ALLOWED, text)
+        ? []
+        : [`${file}: ${text}: ${word}`];
+    }),
+  );
+  expect(found).toStrictEqual([]);
+});
+
+test('an allowance is left over', () => {
+  const used = new Set(
+    sources.flatMap((file) => [
+      ...namesIn(readFileSync(join(ROOT, file), 'utf8')),
+      ...textsIn(readFileSync(join(ROOT, file), 'utf8')),
+    ]),
+  );
+  expect(
+    Object.keys(ALLOWED).filter((name) => !used.has(name) && !files.includes(name)),
+  ).toStrictEqual([]);
+});
+
+test('a comment is longer than a line of 100 columns', () => {
+  const found = sources
+    .filter((file) => /^(?:operator|plugin)\//.test(file))
+    .flatMap((file) =>
+      readFileSync(join(ROOT, file), 'utf8')
+        .split('\n')
+        .flatMap((line, index) =>
+          line.length > 100 && /^\s*(?:\*|\/\*|\/\/)/.test(line) && !/https?:\/\//.test(line)
+            ? [`${file}:${index + 1}`]
+            : [],
+        ),
+    );
+  expect(found).toStrictEqual([]);
+});
