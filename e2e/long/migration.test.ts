@@ -18,7 +18,7 @@ import {
 import { seededRandom } from '../../operator/ledger/testing/seeded-random.ts';
 import { benchWindow } from '../bench/ledger-events.ts';
 
-/** 5,000,000 for the run in docs/measurements/README.md. */
+/** 1,000,000 for the run in docs/measurements/README.md. */
 const EVENTS = Number(process.env['MIGRATION_EVENTS'] ?? 100_000);
 const KILLS = 10;
 const WINDOW_EVENTS = 1_000;
