@@ -188,8 +188,8 @@ describe('the status of a destination', () => {
   const HOST = 'HTTP POST /hook: host not found: "billing.exmaple.com"';
   test.each([
     ['cannot be prepared', { bootstrapped: false, lastError: HOST }],
-    ['needs an operator', { held: HOST, lastError: HOST }],
-    ['needs an operator before it could be prepared', { bootstrapped: false, held: HOST }],
+    ['needs an operator', { blocked: HOST, lastError: HOST }],
+    ['needs an operator before it could be prepared', { bootstrapped: false, blocked: HOST }],
     ['fails', { consecutiveFailures: 3, lastError: HOST }],
   ])('sends people elsewhere for the cause when it %s', (_, change) => {
     const claims = destinationClaims({ ...healthy, progress: progressOf('main', change) });

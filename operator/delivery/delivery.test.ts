@@ -296,7 +296,7 @@ describe('a custom resource whose spec cannot be used', () => {
     const [event] = eventsOf(['a'], 1);
     if (event === undefined) throw new Error('no event');
     const prediction = await delivery.predictCorrection('lago', { event, sequence: 1 });
-    expect(prediction).toMatchObject({ standing: 'cannot-start' });
+    expect(prediction).toMatchObject({ state: 'cannot-start' });
     await harness.stop();
   });
 

@@ -45,13 +45,13 @@ test('one that is down costs nobody else a notice, is left alone for a while, an
   ];
   const report = (reported: readonly string[] = []) =>
     notifying.notify([up, down], NOTICE, new Set(reported));
-  const half = { told: ['up'], waiting: ['down: status 503'] };
+  const half = { notified: ['up'], waiting: ['down: status 503'] };
   expect(await report()).toStrictEqual(half);
   await clock.advance(4_999);
   expect(await report(['up'])).toStrictEqual(half);
   expect([up.calls, down.calls]).toStrictEqual([1, 1]);
   answers.value = { kind: 'done' };
   await clock.advance(1);
-  expect(await report(['up'])).toStrictEqual({ told: ['up', 'down'], waiting: [] });
+  expect(await report(['up'])).toStrictEqual({ notified: ['up', 'down'], waiting: [] });
   expect([up.calls, down.calls]).toStrictEqual([1, 2]);
 });

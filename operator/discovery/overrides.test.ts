@@ -108,7 +108,7 @@ describe('of two overrides the wrong one holds', () => {
     expect(uses.get('older')).toMatchObject({ applied: ['tenant-tenant-a-a'], conflicts: [] });
     expect(uses.get('younger')).toMatchObject({
       applied: [],
-      conflicts: [{ cluster: 'tenant-tenant-a-a', heldBy: 'older' }],
+      conflicts: [{ cluster: 'tenant-tenant-a-a', overriddenBy: 'older' }],
     });
   });
 

@@ -134,9 +134,9 @@ test('a credit that finds no charge within MAX_BACKFILL is reported, not kept fo
   const identity = { tenant: 'x', metric: 'tenant_cpu_core_hours' };
   const credit = { identity, amount: -5n, ms: -20_000, since: HOUR };
   const waiting = settleCredits([], [credit], 6 * HOUR, 6 * HOUR);
-  expect(waiting).toEqual({ settled: [], credits: [credit], unsettledMs: 0 });
+  expect(waiting).toEqual({ settled: [], reversals: [credit], unsettledMs: 0 });
   const given = settleCredits([], [credit], 7 * HOUR, 6 * HOUR);
-  expect(given).toEqual({ settled: [], credits: [], unsettledMs: 20_000 });
+  expect(given).toEqual({ settled: [], reversals: [], unsettledMs: 20_000 });
 });
 
 test('what two scopes charged is one event, and is explained by what both measured', () => {
@@ -282,6 +282,6 @@ test('what two scopes charged late is in one event with the time, the doubt and 
       [0, 'host', 'host', null, -HOUR, 0, 1, 1],
       [0, 'own', 'own', null, -HOUR / 2, 0, 0.5, 1],
     ],
-    rest: { count: 3, quantity: 3 },
+    remainder: { count: 3, quantity: 3 },
   });
 });
