@@ -1,6 +1,6 @@
 /**
- * What became of the usage that a stand-in accepted, in one form for all vendors. No vendor has this: it
- * is the view of a test, which sees what the vendor drops without a word.
+ * The state of all usage that a stand-in accepted, in one form for all vendors. No vendor shows
+ * this: tests use it to see usage that the vendor drops silently.
  */
 export interface Account {
   readonly invoices: readonly AccountInvoice[];
@@ -10,11 +10,11 @@ export interface Account {
 export interface AccountInvoice {
   readonly id: string;
   readonly customer: string;
-  /** As the vendor calls it. */
+  /** The vendor's own status. */
   readonly status: string;
   /** `cycle` at the end of a period, `other` for a change, an end, or by hand. */
   readonly kind: 'cycle' | 'other';
-  /** What it was made for: a subscription, or a contract by its name. */
+  /** What it bills: a subscription, or a contract by its name. */
   readonly of: string;
   /** Milliseconds since the epoch: the start of the usage on it, and when it was made. */
   readonly from: number;
@@ -33,7 +33,10 @@ export interface AccountLine {
   readonly events: readonly string[];
 }
 
-/** One accepted event: how many final lines count it, whether one may still come, or why none ever will. */
+/**
+ * One accepted event: the number of final lines that count it, whether one may still come, or why
+ * none will.
+ */
 export interface AccountEvent {
   readonly id: string;
   readonly units: string;
@@ -46,7 +49,7 @@ export type Fate =
   | { readonly kind: 'open' }
   | { readonly kind: 'never'; readonly because: string };
 
-/** The lines on which each event is, by the event's id. */
+/** Returns the number of lines of each event, by the event's id. */
 export function linesByEvent(invoices: readonly AccountInvoice[]): ReadonlyMap<string, number> {
   const counts = new Map<string, number>();
   for (const { events } of invoices.flatMap(({ lines }) => lines)) {

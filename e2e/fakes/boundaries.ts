@@ -2,8 +2,8 @@ const MONTHS: Readonly<Record<string, number>> = { month: 1, quarter: 3, year: 1
 const SECONDS: Readonly<Record<string, number>> = { day: 86_400, week: 604_800 };
 
 /**
- * The first boundary after a moment, all in seconds since the epoch. Boundaries are whole intervals from
- * the anchor; a month without its day has it on its last day.
+ * Returns the first boundary after a moment, in seconds since the epoch. Boundaries are full
+ * intervals from the anchor. In a month without the anchor's day the boundary is on the last day.
  */
 export function nextBoundary(anchor: number, interval: string, after: number): number {
   const seconds = SECONDS[interval];
@@ -22,7 +22,10 @@ function monthOf(date: Date | undefined): number {
   return date === undefined ? 0 : date.getUTCFullYear() * 12 + date.getUTCMonth();
 }
 
-/** A moment of seconds since the epoch, months later: on the same day, or the last of a shorter month. */
+/**
+ * Returns a moment (seconds since the epoch) some months later: on the same day, or on the last of
+ * a shorter month.
+ */
 export function inMonths(anchor: number, months: number): number {
   const date = new Date(anchor * 1000);
   const [year, month] = [date.getUTCFullYear(), date.getUTCMonth() + months];

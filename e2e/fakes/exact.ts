@@ -8,16 +8,16 @@ export const ZERO: Exact = { digits: 0n, scale: 0 };
 
 const PLAIN = /^(-?)(\d+)(?:\.(\d+))?$/;
 
-/** The number that plain decimal text is; undefined for any other text. */
+/** Parses plain decimal text; undefined for any other text. */
 export function parseExact(text: string): Exact | undefined {
   const match = PLAIN.exec(text);
   if (match === null) return undefined;
-  const [, sign = '', complete = '', fraction = ''] = match;
-  const digits = BigInt(complete + fraction);
+  const [, sign = '', integral = '', fraction = ''] = match;
+  const digits = BigInt(integral + fraction);
   return { digits: sign === '-' ? -digits : digits, scale: fraction.length };
 }
 
-/** As `parseExact`, for text that is known to be a number. */
+/** Parses text that is known to be a number. */
 export function exact(text: string): Exact {
   const value = parseExact(text);
   if (value === undefined) throw new RangeError(`exact: not a plain decimal number: "${text}"`);
@@ -43,18 +43,18 @@ export function sum(values: Iterable<Exact>): Exact {
   return total;
 }
 
-/** `value` × `part` ÷ `whole`, rounded half up to `scale` decimals. */
-export function share(value: Exact, part: number, complete: number, scale: number): Exact {
+/** Returns `value` × `part` ÷ `total`, rounded half up to `scale` decimals. */
+export function share(value: Exact, part: number, total: number, scale: number): Exact {
   const numerator = value.digits * BigInt(part) * 10n ** BigInt(scale);
-  return { digits: halfUp(numerator, 10n ** BigInt(value.scale) * BigInt(complete)), scale };
+  return { digits: halfUp(numerator, 10n ** BigInt(value.scale) * BigInt(total)), scale };
 }
 
-/** Rounded half up to whole numbers: cents as invoices show them. */
-export function complete(value: Exact): number {
+/** Rounds half up to an integer: cents as invoices show them. */
+export function rounded(value: Exact): number {
   return Number(halfUp(value.digits, 10n ** BigInt(value.scale)));
 }
 
-/** Plain decimal text without needless zeros. */
+/** Returns plain decimal text without needless zeros. */
 export function textOf({ digits, scale }: Exact): string {
   const text = (digits < 0n ? -digits : digits).toString().padStart(scale + 1, '0');
   const integer = text.slice(0, text.length - scale);
@@ -66,7 +66,7 @@ function raised({ digits, scale }: Exact, to: number): bigint {
   return digits * 10n ** BigInt(to - scale);
 }
 
-/** Away from zero where exactly between two. */
+/** Rounds away from zero where exactly between two. */
 function halfUp(numerator: bigint, denominator: bigint): bigint {
   const negative = numerator < 0n;
   const magnitude = (2n * (negative ? -numerator : numerator) + denominator) / (2n * denominator);

@@ -2,7 +2,7 @@ import { createServer, type IncomingMessage, type ServerResponse } from 'node:ht
 import type { AddressInfo } from 'node:net';
 import { createMisbehaviours, type Misbehaviour, type Misbehaviours } from './misbehaviour.ts';
 
-/** Paths below this are for tests, not part of the vendor's API. */
+/** The prefix of paths for tests, which are not part of the vendor's API. */
 export const CONTROL_PREFIX = '/_fake/';
 
 export interface FakeRequest {
@@ -13,7 +13,7 @@ export interface FakeRequest {
   /** Names in lower case. */
   readonly headers: Readonly<Record<string, string>>;
   readonly body: string;
-  /** Milliseconds since the epoch at which it came. */
+  /** When the request arrived, milliseconds since the epoch. */
   readonly at: number;
 }
 
@@ -24,26 +24,26 @@ export interface FakeResponse {
   readonly body?: unknown;
 }
 
-/** Requests that changed a stand-in, in order; doing them again gives its state again. */
+/** Requests that changed a stand-in, in order. Repeating them restores its state. */
 export interface RequestJournal {
   replay(): readonly FakeRequest[];
   append(request: FakeRequest): void;
 }
 
 export interface FakeServerOptions {
-  /** The refusal of a request without the right credentials; undefined lets it through. */
+  /** Returns the refusal of a request without the right credentials; undefined lets it through. */
   readonly authorize?: (request: FakeRequest) => FakeResponse | undefined;
-  /** The vendor's behaviour towards a request with the right credentials. Must not throw. */
+  /** Returns the vendor's answer to a request with the right credentials. Must not throw. */
   readonly handle: (request: FakeRequest) => FakeResponse;
-  /** Every answer takes so long, so that calls can meet. */
+  /** Delays every answer, so that calls can overlap. */
   readonly latencyMs?: number;
-  /** An answer to it has gone out. */
+  /** Called after an answer went out. */
   readonly answered?: (request: FakeRequest) => void;
-  /** It was told to misbehave towards a request, after it has acted on it if so ordered. */
+  /** Called after it misbehaved towards a request, as ordered. */
   readonly misbehaved?: (request: FakeRequest, order: Misbehaviour) => void;
-  /** Keeps what changed the state, so that a stand-in that is started again has it. */
+  /** Stores requests that changed the state, so that a restarted stand-in restores it. */
   readonly journal?: RequestJournal;
-  /** Whether `requests` is filled, as tests want it; by default it is. */
+  /** True if `requests` is filled, which tests need; the default. */
   readonly keepsRequests?: boolean;
   readonly now?: () => number;
   /** 0 takes any free port. */
@@ -58,7 +58,7 @@ export interface FakeServer {
   close(): Promise<void>;
 }
 
-/** An HTTP server on 127.0.0.1 that plays a vendor, and misbehaves as it is told. */
+/** Starts an HTTP server on 127.0.0.1 that plays a vendor and misbehaves as ordered. */
 export async function startFakeServer(options: FakeServerOptions): Promise<FakeServer> {
   const now = options.now ?? Date.now;
   const requests: FakeRequest[] = [];
@@ -117,7 +117,9 @@ export async function startFakeServer(options: FakeServerOptions): Promise<FakeS
   };
 }
 
-/** `POST /_fake/misbehave` takes an order, `POST /_fake/behave` ends all. */
+/**
+ * Handles `POST /_fake/misbehave`, which takes an order, and `POST /_fake/behave`, which ends all.
+ */
 function control(request: FakeRequest, misbehaviours: Misbehaviours): boolean {
   if (request.method !== 'POST') return false;
   if (request.path === `${CONTROL_PREFIX}behave`) misbehaviours.clear();

@@ -3,7 +3,7 @@ import type { FakeRequest, FakeResponse } from './fake-server.ts';
 const MEMORY_MS = 86_400_000;
 const TOO_MANY_REQUESTS = 429;
 
-/** What was answered to a request with an idempotency key; `at` in milliseconds since the epoch. */
+/** The answer to a request with an idempotency key; `at` in milliseconds since the epoch. */
 export interface StoredResult {
   /** Method, path and body. */
   readonly request: string;
@@ -11,7 +11,10 @@ export interface StoredResult {
   readonly at: number;
 }
 
-/** What was answered to the same key in the last day; `conflict` where that was another request. */
+/**
+ * Returns the answer to the same key in the last day; `conflict` where it belongs to another
+ * request.
+ */
 export function storedResult(
   results: ReadonlyMap<string, StoredResult>,
   request: FakeRequest,
@@ -24,7 +27,7 @@ export function storedResult(
   return stored.request === fingerprint(request) ? stored.response : conflict;
 }
 
-/** Keeps what was answered to a key, unless the rate limit did. */
+/** Stores the answer to a key, unless the rate limit gave it. */
 export function storeResult(
   results: Map<string, StoredResult>,
   request: FakeRequest,

@@ -1,14 +1,14 @@
 import { appendFileSync, existsSync, readFileSync, writeFileSync } from 'node:fs';
 import type { FakeRequest, RequestJournal } from './fake-server.ts';
 
-/** A journal in a file, one JSON line for each request; credentials are left out. */
+/** Opens a journal in a file: one JSON line for each request, without credentials. */
 export function openRequestJournal(file: string): RequestJournal {
   return {
     replay: () => {
       if (!existsSync(file)) return [];
       const text = readFileSync(file, 'utf8');
       const complete = text.slice(0, text.lastIndexOf('\n') + 1);
-      // A line that was cut off by a kill belongs to a request that was never answered.
+      // A line that a kill cut off belongs to a request without an answer.
       if (complete.length < text.length) writeFileSync(file, complete);
       return complete.split('\n').slice(0, -1).map(parseLine);
     },

@@ -1,6 +1,6 @@
 /**
- * What a stand-in does instead of answering as its vendor would. `commit-then-…` handles the request
- * first, so that its effect is there and the caller is not told.
+ * How a stand-in misbehaves instead of answering like its vendor. `commit-then-…` handles the
+ * request first: it has its effect, and the caller gets no answer.
  */
 export type MisbehaviourKind =
   | 'status'
@@ -12,7 +12,7 @@ export type MisbehaviourKind =
 
 export interface Misbehaviour {
   readonly kind: MisbehaviourKind;
-  /** Only requests with this method, and a path that begins so. */
+  /** Matches only requests with this method and a path with this prefix. */
   readonly method?: string;
   readonly path?: string;
   /** How many requests; endless when absent. */
@@ -27,9 +27,9 @@ export interface Misbehaviour {
 
 export interface Misbehaviours {
   add(misbehaviour: Misbehaviour): void;
-  /** From now on it behaves. */
+  /** Ends all misbehaviour. */
   clear(): void;
-  /** What to do with a request, oldest orders first; counts it. */
+  /** Returns the next misbehaviour for a request, oldest orders first, and counts it. */
   next(method: string, path: string): Misbehaviour | undefined;
 }
 

@@ -1,11 +1,11 @@
 import { errorText } from '../../operator/model/error-text.ts';
 import { CONTROL_PREFIX, type FakeRequest, type FakeResponse } from './fake-server.ts';
 
-/** The clock of a stand-in: as given until a test turns it, and standing still from then on. */
+/** The clock of a stand-in: the given one until a test turns it, and still from then on. */
 export interface TestClock {
   /** Milliseconds since the epoch. */
   readonly now: () => number;
-  /** Anywhere at first, never backwards after that: a RangeError. */
+  /** Sets the time. The first time may be any; a later one must not go backwards: a RangeError. */
   readonly turnTo: (at: number) => void;
 }
 
@@ -23,7 +23,10 @@ export function createTestClock(running: () => number = Date.now): TestClock {
   };
 }
 
-/** `POST /_fake/clock {"now":"2027-02-01T00:10:00Z"}` turns the clock of a stand-in in another process. */
+/**
+ * Handles `POST /_fake/clock {"now":"2027-02-01T00:10:00Z"}`, which turns the clock of a stand-in
+ * in another process.
+ */
 export function turnedBy(
   { method, path, body }: FakeRequest,
   sliceTo: (at: number) => void,

@@ -5,14 +5,14 @@ const YEAR = 2027;
 const MONTHS = ['Jan', 'Feb', 'Mar', 'Apr'];
 const TRANSIT_MS = 120_000;
 
-/** Usage with the moment it is stamped with and the moment at which it arrives. */
+/** Usage with its timestamp and the moment of its arrival. */
 export interface Arrival {
   readonly stamp: number;
   readonly at: number;
   readonly units: string;
 }
 
-/** `05T00` is 5 January 2027 00:00, `Feb 01T00:05:30` the 1 February. */
+/** Parses a time: `05T00` is 5 January 2027 00:00, `Feb 01T00:05:30` is in February. */
 export function time(text: string): number {
   const match = /^(?:([A-Z][a-z]{2}) )?(\d\d)T(\d\d)(?::(\d\d))?(?::(\d\d))?$/.exec(text);
   if (match === null) throw new RangeError(`vectors: not a time: "${text}"`);
@@ -21,7 +21,10 @@ export function time(text: string): number {
   return Date.UTC(YEAR, MONTHS.indexOf(month), numbers[0], numbers[1], numbers[2], numbers[3]);
 }
 
-/** `05T00 10, 31T23 4 @Feb 01T00:30`: two uses, of which the second arrives late; others need two minutes. */
+/**
+ * Parses usage: `05T00 10, 31T23 4 @Feb 01T00:30` is two uses. The second arrives late; others
+ * arrive after two minutes.
+ */
 export function usage(text: string): readonly Arrival[] {
   if (text === '') return [];
   return text.split(', ').map((part) => {
@@ -52,9 +55,9 @@ export async function play(
 }
 
 /**
- * An account as the vectors write it: `(16) 20, Jan 15, never 1` is an invoice of 20 made on 16 January,
- * one of 15 for January, and a unit on none. Units that are on two lines are told as `twice`, units whose
- * invoice is yet to come as `open`.
+ * Formats an account as the vectors write it: `(16) 20, Jan 15, never 1` is an invoice of 20 made
+ * on 16 January, one of 15 for January, and a unit on none. `twice` are units on two lines, `open`
+ * are units whose invoice is yet to come.
  */
 export function summary(
   { invoices, events }: Account,
@@ -77,7 +80,7 @@ export function summary(
   return [...reported, ...rest].join(', ');
 }
 
-/** The month of a cycle; the day on which any other invoice was made. */
+/** Returns the month of a cycle, and the day on which any other invoice was made. */
 export function labelOf({ kind, from, madeAt, isFinal }: AccountInvoice): string {
   const made = new Date(madeAt);
   const month = MONTHS[made.getUTCMonth()];

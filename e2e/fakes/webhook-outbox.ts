@@ -1,4 +1,4 @@
-/** What a vendor tells by webhook. */
+/** A vendor's webhook message. */
 export interface WebhookMessage {
   readonly id: string;
   readonly type: string;
@@ -10,13 +10,14 @@ export interface WebhookMessage {
 export interface WebhookDelivery {
   readonly message: WebhookMessage;
   readonly attempts: readonly { readonly at: number; readonly isTaken: boolean }[];
-  /** When it is tried next; undefined once it was taken or given up. */
+  /** The time of the next attempt; undefined after success or the last attempt. */
   readonly nextAt: number | undefined;
 }
 
 /**
- * Messages on their way to an endpoint. No I/O and no clock: whoever sends says when, and what came of it.
- * `waits` are the milliseconds from each failed attempt to the next; after the last one it is given up.
+ * Messages on their way to an endpoint. It has no I/O and no clock: the caller passes times and
+ * results. `waits` are the milliseconds from each failed attempt to the next; after the last one a
+ * message is given up.
  */
 export class WebhookOutbox {
   readonly #waits: readonly number[];
@@ -26,7 +27,7 @@ export class WebhookOutbox {
     this.#waits = waits;
   }
 
-  /** Oldest first; those that were taken or given up too. */
+  /** All deliveries, oldest first, finished ones included. */
   get deliveries(): readonly WebhookDelivery[] {
     return this.#deliveries;
   }
@@ -35,7 +36,7 @@ export class WebhookOutbox {
     this.#deliveries = [...this.#deliveries, { message, attempts: [], nextAt: message.at }];
   }
 
-  /** The delivery that is to be tried next, if any is. */
+  /** Returns the delivery with the next attempt, if any. */
   next(): (WebhookDelivery & { readonly nextAt: number }) | undefined {
     let first: (WebhookDelivery & { readonly nextAt: number }) | undefined;
     for (const { nextAt, ...rest } of this.#deliveries) {
@@ -54,7 +55,7 @@ export class WebhookOutbox {
   }
 }
 
-/** Waits that grow by a factor up to a longest one, for as long as their sum stays within a time. */
+/** Returns waits that grow by a factor up to a longest one, while their sum is within a time. */
 export function growingWaits(rule: {
   readonly firstMs: number;
   readonly factor: number;

@@ -5,10 +5,10 @@ const STEP_MS = 300_000;
 
 export interface WebhookSenderOptions {
   readonly clock: TestClock;
-  /** Does what the vendor does until a moment. */
+  /** Does the vendor's own work until a moment. */
   readonly turnTo: (at: number) => void;
-  /** Everything that the vendor has told so far, oldest first. */
-  readonly told: () => readonly WebhookMessage[];
+  /** The vendor's messages so far, oldest first. */
+  readonly notices: () => readonly WebhookMessage[];
   /** The vendor's schedule of retries (`WebhookOutbox`). */
   readonly waits: readonly number[];
   /** Headers of one attempt. */
@@ -17,23 +17,23 @@ export interface WebhookSenderOptions {
   readonly tried?: (message: WebhookMessage, isTaken: boolean) => void;
 }
 
-/** Sends what a stand-in tells to an endpoint, under the clock that a test turns. */
+/** Sends a stand-in's messages to an endpoint, under the clock that a test turns. */
 export interface WebhookSender {
-  /** From now on what happens is sent there; undefined where nobody listens any more. */
+  /** Sets the endpoint of further messages; undefined for none. */
   readonly connect: (url: string | undefined) => void;
   readonly deliveries: () => readonly WebhookDelivery[];
-  /** Turns the clock as `turnTo` does, and makes each attempt at its own time on the way. */
+  /** Turns the clock like `turnTo`, and makes each attempt at its own time. */
   readonly turnTo: (at: number) => Promise<void>;
 }
 
 export function createWebhookSender(options: WebhookSenderOptions): WebhookSender {
-  const { clock, told: reported, waits } = options;
+  const { clock, notices, waits } = options;
   const outbox = new WebhookOutbox(waits);
   let endpoint: string | undefined;
   let taken = 0;
 
   const collect = (): void => {
-    const all = reported();
+    const all = notices();
     for (const message of all.slice(taken)) {
       if (endpoint === undefined) continue;
       outbox.add(message);

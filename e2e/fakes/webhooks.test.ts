@@ -21,7 +21,7 @@ afterEach(async () => {
   for (const close of closers.splice(0)) await close();
 });
 
-/** Something that takes webhooks, or refuses them while `takes` says so. */
+/** Starts a receiver of webhooks, which refuses them while `takes` returns false. */
 async function receiver(takes: (request: FakeRequest) => boolean = () => true) {
   const server = await startFakeServer({
     handle: (request) => ({ status: takes(request) ? 200 : 500 }),
@@ -30,7 +30,7 @@ async function receiver(takes: (request: FakeRequest) => boolean = () => true) {
   return server;
 }
 
-/** Seconds after the message at which it was tried. */
+/** Returns the attempts of a message, in seconds after it. */
 function attemptsOf(sender: WebhookSender, type: string): readonly number[] {
   const delivery = sender.deliveries().find(({ message }) => message.type === type);
   return (delivery?.attempts ?? []).map(({ at }) => (at - (delivery?.message.at ?? 0)) / SECOND_MS);

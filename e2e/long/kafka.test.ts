@@ -129,8 +129,8 @@ test.each([
 });
 
 test.each([
-  ['the brokers want TLS', () => kafkaSettings(cluster.encrypted)],
-  ['the brokers speak no TLS', () => kafkaSettings(cluster.plain, { tls: true })],
+  ['the brokers require TLS', () => kafkaSettings(cluster.encrypted)],
+  ['the brokers do not use TLS', () => kafkaSettings(cluster.plain, { tls: true })],
 ])('%s, and that is said at once', async (reason, settings) => {
   const running = await load(settings());
   await running.append(2);

@@ -162,7 +162,7 @@ test('late usage waits for a person where that is wanted, and is sent when it is
   expect(await one.delivery().replay('bills', undefined)).toStrictEqual({
     kind: 'wants-force',
     reason:
-      '1 event of closed billing periods: of tenant "acme", whose invoices until 2027-02-01T00:00:00Z are final: Lago takes it, and it is on no invoice: one that is finalized does not change, and the next begins after it',
+      '1 event of closed billing periods: of tenant "acme", whose invoices until 2027-02-01T00:00:00Z are final: Lago accepts it and puts it on no invoice: a finalized invoice does not change, and the next one begins after it',
   });
   expect(one.delivery().status('bills')?.deadLetters).toBe(1);
   expect(await one.delivery().replay('bills', undefined, true)).toMatchObject({

@@ -6,7 +6,7 @@ import type { Logger } from '../telemetry/logger.ts';
 import { catalogData, type LifecycleEvent, noticeData, tenantData } from './cloud-events.ts';
 import type { Customers, StepOutcome } from './destination.ts';
 
-/** What became of one; `split` is a refusal. */
+/** The result of one announcement; `split` is a refusal. */
 type Answer =
   | { readonly kind: 'delivered' }
   | { readonly kind: 'retry'; readonly reason: string; readonly afterMs?: number }
@@ -16,7 +16,7 @@ type Answer =
 interface AnnouncementsOptions {
   /** The name of the destination. */
   readonly name: string;
-  /** Of the events. */
+  /** The CloudEvents source of the events. */
   readonly source: string;
   readonly post: (event: LifecycleEvent, signal: AbortSignal) => Promise<Answer>;
   readonly clock: Pick<Clock, 'now'>;
@@ -26,9 +26,10 @@ interface AnnouncementsOptions {
 type Announced = Pick<LifecycleEvent, 'type' | 'subject' | 'data'>;
 
 /**
- * Reports the catalogue, tenants and thresholds to receivers of CloudEvents. The moment at which an announcement was
- * first made is a part of its id: the id is the same at every attempt, so that a receiver recognises a repeat, and
- * another one when there is something new to report.
+ * Reports the catalogue, tenants and thresholds to receivers of CloudEvents.
+ *
+ * An announcement's id contains the moment of its first attempt. Retries have the same id, so that
+ * a receiver recognises a repeat; changed data gets another id.
  */
 export class Announcements implements Customers {
   readonly #options: AnnouncementsOptions;
@@ -54,7 +55,7 @@ export class Announcements implements Customers {
     const { id: subject } = tenant;
     const announced = { type: 'tenant.offboarded.v1', subject, data: tenantData(tenant) } as const;
     const outcome = await this.#announce(`offboard-${subject}`, announced, signal);
-    // A tenant that comes back is announced again, with the same data too.
+    // Forget the tenant: if it comes back with the same data, it must be announced again.
     if (outcome.kind === 'done') {
       this.#made.delete(`offboard-${subject}`);
       this.#made.delete(`tenant-${subject}`);
@@ -62,7 +63,7 @@ export class Announcements implements Customers {
     return outcome;
   }
 
-  /** A notice has an id of its own, which outlives the process. */
+  /** Sends a notice. Its own id outlives the process. */
   notify(notice: BudgetNotice, signal: AbortSignal): Promise<StepOutcome> {
     const { id, tenant: subject, at: time } = notice;
     const named = { id: `budget-${id}`, source: this.#options.source, subject, time };
@@ -83,7 +84,8 @@ export class Announcements implements Customers {
     const { name, post, logger } = this.#options;
     const answer = await post(event, signal);
     if (answer.kind === 'retry' || answer.kind === 'hold') return answer;
-    // A receiver of usage only must not lose it over an announcement that it refuses.
+    // A receiver that takes only usage must keep getting it, so a refused announcement counts as
+    // done.
     if (answer.kind === 'split') logger.warn(`[${name}] ${event.type} refused: ${answer.reason}`);
     return { kind: 'done' };
   }

@@ -4,10 +4,15 @@ import type { Tenant } from '../model/tenant.ts';
 import type { BudgetNotice } from '../model/budget-notice.ts';
 import { quote } from '../model/quote.ts';
 
-/** Event types: one for each metric, so that a meter at the receiver maps to one metric. */
+/**
+ * The prefix of event types. Each metric has its own type, so that one meter at the receiver maps
+ * to one metric.
+ */
 const TYPE_PREFIX = 'io.meterfeed.';
 const DATA_TYPE = 'application/json';
-/** Characters that RFC 3986 allows; CloudEvents readers refuse a whole batch over one bad source. */
+/**
+ * Characters that RFC 3986 allows. CloudEvents readers refuse a batch because of one bad source.
+ */
 const URI_REFERENCE = /^[A-Za-z0-9\-._~:/?#[\]@!$&'()*+,;=%]+$/;
 
 /** The attributes of a lifecycle event; `data` is any JSON value. */
@@ -28,7 +33,10 @@ export interface CloudEvent {
   readonly data: string;
 }
 
-/** A usage event, `data` being the event itself with its quantity as a bare number. */
+/**
+ * Returns a usage event as a CloudEvent. `data` is the event itself, with its quantity as a bare
+ * number.
+ */
 export function usageCloudEvent(event: UsageEvent, source: string): CloudEvent {
   const attributes = {
     specversion: '1.0',
@@ -42,7 +50,7 @@ export function usageCloudEvent(event: UsageEvent, source: string): CloudEvent {
   return { attributes, data: encodeEvent(event) };
 }
 
-/** A lifecycle event. */
+/** Returns a lifecycle event as a CloudEvent. */
 export function lifecycleCloudEvent(event: LifecycleEvent): CloudEvent {
   const attributes = {
     specversion: '1.0',
@@ -56,18 +64,18 @@ export function lifecycleCloudEvent(event: LifecycleEvent): CloudEvent {
   return { attributes, data: JSON.stringify(event.data) };
 }
 
-/** An event as one JSON object, which is the structured form and an element of a batch. */
+/** Encodes an event as one JSON object: the structured form, and an element of a batch. */
 export function structuredEvent({ attributes, data }: CloudEvent): string {
   return `${JSON.stringify(attributes).slice(0, -1)},"data":${data}}`;
 }
 
-/** Why a text cannot be the source of CloudEvents; undefined when it can. */
+/** Returns why a text cannot be the source of CloudEvents; undefined when it can. */
 export function sourceProblem(source: string): string | undefined {
   if (URI_REFERENCE.test(source)) return undefined;
   return `not a URI reference: CLUSTER_NAME: ${quote(source)}`;
 }
 
-/** The `data` of `io.meterfeed.tenant.v1` and `io.meterfeed.tenant.offboarded.v1`. */
+/** Returns the `data` of `io.meterfeed.tenant.v1` and `io.meterfeed.tenant.offboarded.v1`. */
 export function tenantData(tenant: Tenant): Record<string, unknown> {
   return {
     tenant: tenant.id,
@@ -86,7 +94,9 @@ export function tenantData(tenant: Tenant): Record<string, unknown> {
   };
 }
 
-/** The `data` of `io.meterfeed.catalog.v1`: the metrics as GET /api/v1/catalog lists them. */
+/**
+ * Returns the `data` of `io.meterfeed.catalog.v1`: the metrics as GET /api/v1/catalog lists them.
+ */
 export function catalogData(catalog: readonly MetricDefinition[]): Record<string, unknown> {
   const metrics = catalog.map((metric) => ({
     code: metric.code,
@@ -99,7 +109,7 @@ export function catalogData(catalog: readonly MetricDefinition[]): Record<string
   return { metrics };
 }
 
-/** The `data` of `io.meterfeed.budget.v1.threshold` (docs/how-to/budgets.md#thresholds). */
+/** Returns the `data` of `io.meterfeed.budget.v1.threshold` (docs/how-to/budgets.md#thresholds). */
 export function noticeData(notice: BudgetNotice): Record<string, unknown> {
   const { tenant, percent, amount, counts, period, periodStart, at } = notice;
   return {

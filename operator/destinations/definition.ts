@@ -11,24 +11,28 @@ import type { LateWay } from './late.ts';
 import type { SignedRequest, Verification } from './signatures.ts';
 
 /**
- * Everything there is to know of one type of destination: `<type>/definition.ts` exports it, and
- * `registry.ts` lists it. `Options` are its settings, `Spec` is its block of a BillingDestination,
- * the field of the type's name.
+ * Everything about one type of destination. `<type>/definition.ts` exports it and `registry.ts`
+ * lists it. `Options` are its settings. `Spec` is its block of a BillingDestination, in the field
+ * of the type's name.
  *
- * What takes options or a block is a method: methods may be stricter than the list of all types asks,
- * and only what a type has made itself is ever handed back to it.
+ * Members that take options or a block are methods: TypeScript then accepts their stricter
+ * parameters in the list of all types. A definition receives only options and blocks of its own
+ * type.
  */
 export interface DestinationDefinition<Options = unknown, Spec = unknown>
   extends ConfigurableDestination<Options> {
   /** Absent where BillingDestinations of the type have no block. */
   readonly spec?: SpecDefinition<Options, Spec>;
-  /** The mode of the key that its options hold, where keys of the billing system tell. */
+  /** Returns the mode of the key in the options, where the billing system's keys show one. */
   keyMode?(options: Options): KeyMode | undefined;
-  /** What it can do with late usage, beside sending it and holding it back (docs/explanation/delivery.md#late-usage). */
+  /**
+   * How the type bills late usage, beside `send` and `hold`
+   * (docs/explanation/delivery.md#late-usage).
+   */
   readonly late?: readonly LateWay[];
-  /** The options for usage of another cluster than the one they were made for. Absent where none names a cluster. */
+  /** Returns the options for usage of another cluster. Absent where no option names a cluster. */
   forCluster?(options: Options, clusterName: string): Options;
-  /** Throws a TypeError for options that cannot be used. */
+  /** Creates the destination. Throws a TypeError for options that cannot be used. */
   create(name: string, options: Options, context: DestinationContext): Destination;
   /** Absent where the billing system sends no alerts. */
   readonly alerts?: AlertsDefinition;
@@ -36,31 +40,39 @@ export interface DestinationDefinition<Options = unknown, Spec = unknown>
 
 export interface KeyMode {
   readonly mode: BillingMode;
-  /** How keys of that mode begin, to name it without showing the key. */
+  /** The beginning of keys of that mode, to name a key without showing it. */
   readonly prefix: string;
 }
 
 export interface SpecDefinition<Options, Spec> {
-  /** The keys of Secrets that a block names, but for those of its `webhookSecretRefs`. */
+  /** Returns the keys of Secrets that a block names, except those of its `webhookSecretRefs`. */
   secretRefs(spec: Spec): readonly SecretKeyRef[];
   translate(spec: Spec, reads: SecretReads, defaults: DestinationDefaults): Translation<Options>;
 }
 
 /** The messages that a billing system posts to `/webhooks/{spelling}`. */
 export interface AlertsDefinition {
-  /** The variable whose credentials verify them; `webhookSecretRefs` in a BillingDestination. */
+  /**
+   * The variable with the credentials that verify the messages; `webhookSecretRefs` in a
+   * BillingDestination.
+   */
   readonly secretVariable: string;
-  /** Whether the signature covers the message's id. Where it does not, the same body is the same message too. */
+  /**
+   * True if the signature covers the message's id. Otherwise a repeated body is a repeated message.
+   */
   readonly signsId: boolean;
   /** `now` in milliseconds since the epoch. */
   verify(request: SignedRequest, secrets: readonly Secret[], now: number): Verification;
-  /** Where it may sign with a key of its own instead, whose public half it publishes (`Destination.publicKey`). */
+  /**
+   * Verification by the billing system's own key, whose public half it publishes
+   * (`Destination.publicKey`).
+   */
   readonly publicKey?: {
-    /** Whether a message says that it is signed so. */
+    /** Returns whether a message names this kind of signature. */
     isUsed(request: SignedRequest): boolean;
     /** `keys` are PEM. */
     verify(request: SignedRequest, keys: readonly string[]): Verification;
   };
-  /** Reads a message whose signature is right. */
+  /** Reads a message whose signature is verified. */
   parse(request: SignedRequest): ParsedAlert;
 }

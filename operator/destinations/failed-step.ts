@@ -1,4 +1,4 @@
-/** `rejected` concerns this tenant (or this bootstrap) only. */
+/** Why a step failed. `rejected` concerns only this tenant (or this bootstrap). */
 export type FailedStep =
   | { readonly kind: 'retry'; readonly reason: string; readonly afterMs?: number }
   | { readonly kind: 'hold'; readonly reason: string }

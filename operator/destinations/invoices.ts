@@ -4,9 +4,15 @@ import type { Tenant } from '../model/tenant.ts';
  * What a billing system has invoiced, in our terms. Times are milliseconds since the epoch.
  */
 
-/** The invoices of a billing system, which are compared with what was delivered (docs/explanation/delivery.md#invoices). */
+/**
+ * The invoices of a billing system. The operator compares them with delivered usage
+ * (docs/explanation/delivery.md#invoices).
+ */
 export interface Invoices {
-  /** For people: what the billing system does with usage that is sent when the invoice of its period is final. */
+  /**
+   * For people: how the billing system treats usage that arrives after the invoice of its period is
+   * final.
+   */
   readonly closedPeriods: string;
   /** Returns a tenant's final invoices. */
   list(query: InvoicesQuery, signal: AbortSignal): Promise<InvoicesOutcome>;
@@ -14,7 +20,7 @@ export interface Invoices {
 
 export interface InvoicesQuery {
   readonly tenant: Tenant;
-  /** Invoices that became final before are of no concern. */
+  /** Leaves out invoices that became final earlier. */
   readonly since: number;
 }
 
@@ -23,39 +29,43 @@ export type InvoicesOutcome =
       readonly kind: 'invoices';
       /** Final and not void, in any order. */
       readonly invoices: readonly FinalInvoice[];
-      /** What an invoice is still to come of: drafts, and periods that are running. */
+      /** Usage without a final invoice: drafts, and periods that still run. */
       readonly open: readonly OpenUsage[];
       /**
-       * Whom the invoices are made for, such as the customer, where several tenants may be one: they are
-       * answered the same invoices, and are compared together.
+       * The payer of the invoices, such as the customer, where several tenants may share one. Such
+       * tenants get the same invoices and are compared together.
        */
       readonly payer?: string;
-      /** What bills the tenant is not what provisioning left there: it is to be provisioned again. */
+      /**
+       * The subscription or contract differs from the provisioned one: provision the tenant again.
+       */
       readonly recheck?: true;
     }
   | { readonly kind: 'unsupported'; readonly reason: string }
   | { readonly kind: 'retry'; readonly reason: string };
 
-/** An invoice that no usage changes any more. */
+/** An invoice that further usage does not change. */
 export interface FinalInvoice {
-  /** The billing system's own; an invoice that is computed anew has another one. */
+  /** The billing system's own id. A recomputed invoice has another id. */
   readonly id: string;
-  /** As the customer sees it. */
+  /** The number that the customer sees. */
   readonly number?: string;
   readonly finalizedAt: number;
-  /** The end of what it invoices: usage before that is on it, or on one before it, or on none. */
+  /**
+   * The end of the invoiced period. Earlier usage is on this invoice, on one before it, or on none.
+   */
   readonly until: number;
   /** ISO 4217, in capitals. */
   readonly currency?: string;
-  /** Usage only: base fees, taxes, discounts and credits are left out. */
+  /** Usage only, without base fees, taxes, discounts and credits. */
   readonly lines: readonly UsageLine[];
 }
 
-/** Usage on an invoice, one-off lines for usage that came late too. */
+/** Usage on an invoice, including one-off lines for late usage. */
 export interface UsageLine {
   readonly metric: string;
   readonly sku?: string;
-  /** What the price depends on, as far as it is told. */
+  /** The dimensions that decide the price, where the invoice names them. */
   readonly dimensions?: Readonly<Record<string, string>>;
   /** `[from, to)` by the start of the usage's window. */
   readonly from: number;
@@ -66,9 +76,9 @@ export interface UsageLine {
   readonly amount?: string;
 }
 
-/** Usage from a moment on will be invoiced later. */
+/** Usage from a moment on that a later invoice will have. */
 export interface OpenUsage {
-  /** Absent where it is so for every metric. */
+  /** Absent where it holds for every metric. */
   readonly metric?: string;
   readonly from: number;
 }

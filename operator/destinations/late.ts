@@ -9,39 +9,44 @@ import type { FailedStep } from './failed-step.ts';
  */
 
 /**
- * What becomes of late usage: `send` sends it all the same, `next` makes it a line of its own on the next
- * invoice, `credit` credits what was billed too much on the invoice itself and does the rest like `next`,
- * `hold` waits for a person.
+ * How a destination treats late usage:
+ * - `send` sends it like other usage.
+ * - `next` adds a line to the next invoice.
+ * - `credit` credits over-billed usage on the invoice itself, and is like `next` otherwise.
+ * - `hold` waits for a person.
  */
 export type LatePolicy = 'send' | 'next' | 'credit' | 'hold';
 
-/** Whether late usage is billed by lines of its own. */
+/** Returns whether late usage is billed by separate lines. */
 export function isBilledSeparately(policy: LatePolicy | undefined): policy is LateWay {
   return policy === 'next' || policy === 'credit';
 }
 
-/** How an amount is brought to the customer: on the next invoice, or as a credit of the one that has it. */
+/** Where the amount goes: the next invoice, or a credit of the invoice that has the usage. */
 export type LateWay = 'next' | 'credit';
 
-/** What usage costs by the invoice of its time. */
+/** The price of usage by the invoice of its time. */
 export interface LatePrice {
-  /** Usage of one key is billed as one: of one line of one invoice. */
+  /** Usage with the same key is billed as one line: it shares a line of an invoice. */
   readonly key: string;
-  /** Of a unit, in the main unit of the currency: plain decimal text with any number of decimals. */
+  /**
+   * The price of one unit in the currency's main unit: plain decimal text with any number of
+   * decimals.
+   */
   readonly each: string;
   /** ISO 4217, in capitals. */
   readonly currency: string;
-  /** The billing system's id of the invoice, and of its line where that has one. */
+  /** The billing system's id of the invoice, and of its line where it has one. */
   readonly invoice: string;
   readonly line?: string;
-  /** The invoice as the customer sees it. */
+  /** The invoice number that the customer sees. */
   readonly number?: string;
 }
 
-/** What is to become of one late event. */
+/** How to treat one late event. */
 export type LatePricing =
   | { readonly kind: 'priced'; readonly price: LatePrice }
-  /** The billing system has the event already. */
+  /** The billing system already has the event. */
   | { readonly kind: 'delivered' }
   | FailedStep;
 
@@ -52,40 +57,46 @@ export interface LateLine {
   readonly way: LateWay;
   readonly price: LatePrice;
   readonly metric: string;
-  /** Plain decimal text, at most nine decimals; below zero for what was billed too much. */
+  /** Plain decimal text, at most nine decimals; negative for over-billed usage. */
   readonly quantity: string;
-  /** The quantity times the price, rounded once to the currency's smallest unit; with the sign of the quantity. */
+  /**
+   * Quantity × price, rounded once to the currency's smallest unit; it has the sign of the
+   * quantity.
+   */
   readonly amount: string;
-  /** That amount as a whole number of the currency's smallest unit. */
+  /** The same amount as a count of the currency's smallest unit. */
   readonly minor: bigint;
-  /** Of the usage. */
+  /** The range of the usage's windows. */
   readonly from: number;
   readonly to: number;
-  /** For whoever reads the invoice. */
+  /** The text on the invoice. */
   readonly text: string;
 }
 
-/** What became of a line. */
+/** The outcome of a line. */
 export type LateOutcome =
-  /** The billing system's id of what it has made of it, now or at an earlier attempt. */
+  /** The billing system's id of the object for the line, from this attempt or an earlier one. */
   { readonly kind: 'billed'; readonly reference: string } | FailedStep;
 
-/** What a destination must be able to do for late usage. */
+/** The capability to bill late usage. */
 export interface LateBiller {
-  /** What events of one tenant cost, by their invoices; `outcomes[i]` belongs to `events[i]`. Changes nothing. */
+  /**
+   * Prices events of one tenant by their invoices; `outcomes[i]` belongs to `events[i]`. Changes
+   * nothing.
+   */
   price(
     tenant: Tenant,
     events: readonly UsageEvent[],
     signal: AbortSignal,
   ): Promise<readonly LatePricing[]>;
   /**
-   * Brings a line to the customer, at most once for its id: it is called again where an answer was lost, and
-   * looks first for what an earlier call has made, however long ago.
+   * Bills a line to the customer, at most once for its id. The caller repeats it after a lost
+   * answer. It first looks for the result of any earlier call, however old.
    */
   bill(tenant: Tenant, line: LateLine, signal: AbortSignal): Promise<LateOutcome>;
 }
 
-/** Why a destination of this type cannot have a policy; undefined where it can. */
+/** Returns why a destination of this type cannot have a policy; undefined where it can. */
 export function lateProblem(
   { type, late = [] }: { readonly type: DestinationType; readonly late?: readonly LateWay[] },
   policy: LatePolicy | undefined,
@@ -96,16 +107,16 @@ export function lateProblem(
   return `${type} cannot bill late usage that way: late: "${policy}"; use one of ${others}`;
 }
 
-/** Billed in whole units, and in thousandths. */
-const COMPLETE = new Set(
+/** Currencies without decimals, and with three. */
+const NO_DECIMALS = new Set(
   'BIF CLP DJF GNF JPY KMF KRW MGA PYG RWF UGX VND VUV XAF XOF XPF'.split(' '),
 );
 
-const THOUSANDTHS = new Set('BHD JOD KWD OMR TND'.split(' '));
+const THREE_DECIMALS = new Set('BHD JOD KWD OMR TND'.split(' '));
 
-/** How many decimals amounts of a currency have. */
+/** Returns the number of decimals of a currency's amounts. */
 export function decimalsOf(currency: string): number {
   const code = currency.toUpperCase();
-  if (COMPLETE.has(code)) return 0;
-  return THOUSANDTHS.has(code) ? 3 : 2;
+  if (NO_DECIMALS.has(code)) return 0;
+  return THREE_DECIMALS.has(code) ? 3 : 2;
 }

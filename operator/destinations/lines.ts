@@ -2,9 +2,8 @@ import type { UsageEvent } from '../model/event.ts';
 import type { DeliveryOutcome } from './destination.ts';
 
 /**
- * Deals items out to at most `count` lines that are served side by side, to the shortest first. All
- * items of one key stay in one line and in their order, so that a tenant's events do not overtake each
- * other.
+ * Distributes items over at most `count` parallel lines, each group to the shortest line. All items
+ * of a key stay in one line and in order, so that events of a tenant do not overtake each other.
  */
 export function dealLines<T>(
   items: readonly T[],
@@ -19,26 +18,29 @@ export function dealLines<T>(
   return lines.filter((line) => line.length > 0);
 }
 
-/** What is sent of the event at a position of its batch. */
+/** The payload of the event at a position of its batch. */
 export interface LineItem<Payload> {
   readonly index: number;
   readonly payload: Payload;
 }
 
 interface LinesOptions<Payload extends object> {
-  /** What can be said of an event without sending it, or what is to be sent of it; that has no `kind`. */
+  /**
+   * Returns the outcome of an event that need not be sent, or the payload to send. A payload has no
+   * `kind`.
+   */
   readonly check: (event: UsageEvent) => DeliveryOutcome | Payload;
   readonly keyOf: (payload: Payload) => string;
-  /** How many lines so many payloads take. */
+  /** Returns the number of lines for a number of payloads. */
   readonly lineCount: (payloads: number) => number;
-  /** Sends a line in its order. Items that get no outcome were not sent. */
+  /** Sends the items of a line in order. Items without an outcome were not sent. */
   readonly sendLine: (
     line: readonly LineItem<Payload>[],
     outcomes: Map<number, DeliveryOutcome>,
   ) => Promise<void>;
 }
 
-/** Sends a batch over lines of calls, side by side; `outcomes[i]` belongs to `events[i]`. */
+/** Sends a batch over parallel lines of calls; `outcomes[i]` belongs to `events[i]`. */
 export async function sendInLines<Payload extends object>(
   events: readonly UsageEvent[],
   { check, keyOf, lineCount, sendLine }: LinesOptions<Payload>,

@@ -2,9 +2,11 @@ import type { DestinationSettings } from '../settings/settings.ts';
 import type { DestinationDefinition } from './definition.ts';
 
 /**
- * Why a destination must not be used with its key: a key that bills for real needs `mode: live`, so that
- * nobody bills customers out of a trial, and a test key refuses it, so that nobody believes to
- * (docs/how-to/destinations.md#test-and-live). Undefined where mode and key agree, or the key does not tell.
+ * Returns why a destination must not use its key; undefined where mode and key agree, or the key
+ * shows no mode.
+ *
+ * A live key requires `mode: live`, so that a trial bills no customers. A test key refuses it, so
+ * that nobody expects bills from it (docs/how-to/destinations.md#test-and-live).
  */
 export function modeProblem(
   definition: Pick<DestinationDefinition, 'keyMode'>,

@@ -1,34 +1,37 @@
 import type { PriceBook } from '../model/price-book.ts';
 import type { PriceDifference } from '../model/pricing/compare.ts';
 
-/** What a billing system is asked about its prices. */
+/** A query for the prices at a billing system. */
 export interface PricesQuery {
   readonly books: readonly MeantBook[];
-  /** Codes of what is delivered there: prices of anything else are none of ours. */
+  /** Codes of the metrics that go there. Prices of other metrics are ignored. */
   readonly metrics: ReadonlySet<string>;
-  /** The UTC day as of which the books are meant, `2026-12-01`. */
+  /** The UTC day of the compared prices, `2026-12-01`. */
   readonly day: string;
 }
 
 export interface MeantBook {
-  /** With the prices of the query's `metrics` only. */
+  /** A price book with the prices of the query's `metrics` only. */
   readonly book: PriceBook;
-  /** It prices the tenants that name no plan: over there they are on the plan that the destination's settings name. */
+  /** True if it prices tenants without a plan. They have the plan in the destination's settings. */
   readonly isDefault: boolean;
 }
 
-/** A price book held against a billing system. */
+/** The comparison of a price book with a billing system. */
 export interface ComparedBook {
   readonly book: string;
   /** ISO 4217 */
   readonly currency: string;
-  /** The plan or rate card over there, and whether there is one. */
+  /** The plan or rate card at the billing system. */
   readonly plan: string;
   readonly exists: boolean;
   readonly differences: readonly PriceDifference[];
 }
 
-/** Price books held against a billing system, which is only read (docs/how-to/costs.md#prices-at-billing-systems). */
+/**
+ * The comparison of price books with a billing system, which is only read
+ * (docs/how-to/costs.md#prices-at-billing-systems).
+ */
 export type PricesOutcome =
   /** In the order of the query. */
   | { readonly kind: 'compared'; readonly books: readonly ComparedBook[] }
@@ -36,9 +39,12 @@ export type PricesOutcome =
 
 /** The prices of a billing system. */
 export interface Prices {
-  /** Compares price books with the prices over there. */
+  /** Compares price books with the billing system's prices. */
   compare(query: PricesQuery, signal: AbortSignal): Promise<PricesOutcome>;
-  /** Kinds of usage that came and that nobody has priced over there, as far as it can tell (condition `UnpricedUsage`). */
+  /**
+   * Returns delivered kinds of usage without a price, as far as the billing system shows them
+   * (condition `UnpricedUsage`).
+   */
   unpriced(): readonly UnpricedUsage[];
 }
 
@@ -48,8 +54,8 @@ export interface UnpricedUsage {
   readonly sku?: string;
   /** The plan or rate card that has no price for it. */
   readonly plan: string;
-  /** The quantity that came so far and is on no invoice, decimal text, where it is known. */
+  /** The delivered quantity that is on no invoice, decimal text, where it is known. */
   readonly atStake?: string;
-  /** Until when a price that is attached still bills that quantity, milliseconds since the epoch. */
+  /** Until when an added price still bills that quantity, milliseconds since the epoch. */
   readonly savedUntil?: number;
 }

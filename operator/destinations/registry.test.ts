@@ -79,7 +79,7 @@ test.each([
   expect(outcome.kind).toBe('created');
 });
 
-/** A destination whose keys tell their mode. */
+/** Returns a destination whose keys show their mode. */
 function keyed(kind: string, mode: 'test' | 'live' | undefined): DestinationSettings {
   const type = DESTINATIONS.find((each) => 'keyMode' in each)?.type ?? '';
   const options = {

@@ -23,12 +23,12 @@ export const DESTINATIONS: readonly DestinationDefinition[] = [
   noop,
 ];
 
-/** The definition of a type; undefined when there is no such type. */
+/** Returns the definition of a type; undefined when there is no such type. */
 export function definitionOf(type: DestinationType): DestinationDefinition | undefined {
   return DESTINATIONS.find((definition) => definition.type === type);
 }
 
-/** Where the metadata of tenants pin their customer ids, by type of destination. */
+/** The metadata keys by which tenants name their customer ids, by type of destination. */
 export const CUSTOMER_ID_KEYS: ReadonlyMap<DestinationType, CustomerIdKey> = new Map(
   DESTINATIONS.flatMap(({ type, customerId }) =>
     customerId === undefined ? [] : [[type, customerId]],
@@ -42,7 +42,7 @@ export type CreateDestinationOutcome =
 
 export type CreateDestination = (settings: DestinationSettings) => CreateDestinationOutcome;
 
-/** The maker of destinations. */
+/** Returns the function that creates destinations from settings. */
 export function createDestinationRegistry(context: DestinationContext): CreateDestination {
   return ({ name, type, mode, options }) => {
     const definition = definitionOf(type);
@@ -60,7 +60,10 @@ export function createDestinationRegistry(context: DestinationContext): CreateDe
   };
 }
 
-/** A destination as usage of another cluster goes there: under the name of that cluster, where it says one. */
+/**
+ * Returns the settings for usage of another cluster, with that cluster's name where the type has an
+ * option for it.
+ */
 export function forCluster(
   settings: DestinationSettings,
   clusterName: string,
@@ -70,7 +73,7 @@ export function forCluster(
   return { ...settings, options: definition.forCluster(settings.options, clusterName) };
 }
 
-/** Whether two settings make the same destination, credentials included. */
+/** Returns whether two settings make the same destination, credentials included. */
 export function sameDestination(a: DestinationSettings, b: DestinationSettings): boolean {
   return sameValue(a, b);
 }

@@ -16,7 +16,7 @@ const CANARY = 'sk_test_canary4f1d';
 let server: TestServer;
 let status = 400;
 
-/** The request's own headers, wherever error answers have room for a text. */
+/** Returns the request's own headers, for the texts of error answers. */
 function repeated({ headers }: ReceivedRequest): string {
   const stated = `you sent ${JSON.stringify(headers)} and ${headers.authorization ?? ''}`;
   const error = { message: stated, code: stated, type: stated, param: stated };

@@ -85,7 +85,7 @@ describe('Stripe', () => {
     expect(decision(text, body)).toBe(expected);
   });
 
-  test('a missing header is said to be missing', () => {
+  test('a missing header is reported as missing', () => {
     expect(stripeAlerts.verify(request({}), SECRETS, NOW)).toStrictEqual({
       kind: 'unsigned',
       reason: 'missing: Stripe-Signature header',
@@ -159,7 +159,7 @@ describe('Metronome', () => {
     ['no date', { 'Metronome-Webhook-Signature': 'a'.repeat(64) }],
     ['a date of another form', { ...dated(new Date(NOW).toISOString()) }],
     ['a signature that is no hash', { ...dated(at(NOW)), 'Metronome-Webhook-Signature': 'yes' }],
-  ])('%s is said', (_, headers) => {
+  ])('%s is reported', (_, headers) => {
     expect(decision(headers)).toBe('unsigned');
   });
 
@@ -188,7 +188,7 @@ describe('Lago', () => {
     expect(decision({ 'X-Lago-Signature': wrong }).kind).toBe('refused');
   });
 
-  test('another algorithm is told', () => {
+  test('another algorithm is reported', () => {
     expect(decision({ 'X-Lago-Signature-Algorithm': 'none' })).toMatchObject({
       kind: 'unsigned',
       reason: 'neither hmac nor jwt: X-Lago-Signature-Algorithm header',
@@ -254,7 +254,7 @@ describe('Lago with its own key', () => {
     ['nothing', '', 'k1'],
     ['an HMAC', 'XsvVDe1j6g507n3f8t+GbXmvpkYY1L/mc3mMv0sMByE=', 'k1'],
     ['no unique key', token(), ''],
-  ])('%s is said', (_, text, unique) => {
+  ])('%s is reported', (_, text, unique) => {
     expect(decision(text, [pem], body, unique)).toBe('unsigned');
   });
 });

@@ -1,21 +1,21 @@
 import type { UsageEvent } from '../model/event.ts';
 
 /**
- * Events as a destination encodes them, each of them once where it is sized before it is sent: what was sized last is
- * mostly what is sent next.
+ * Encodes each event once, although it is sized first and sent later: the next call mostly sends
+ * the events that were sized last.
  */
 export class SizedEvents<T> {
   readonly #encode: (event: UsageEvent) => T;
   readonly #most: number;
   readonly #sized = new Map<UsageEvent, T>();
 
-  /** `most`: of those that are kept for the next call. */
+  /** `most`: the number of encoded events to retain for the next call. */
   constructor(encode: (event: UsageEvent) => T, most: number) {
     this.#encode = encode;
     this.#most = most;
   }
 
-  /** An event that may be sent with the next call. */
+  /** Encodes an event that the next call may send. */
   size(event: UsageEvent): T {
     if (this.#sized.size >= this.#most) this.#sized.clear();
     const encoded = this.#encode(event);
@@ -23,7 +23,7 @@ export class SizedEvents<T> {
     return encoded;
   }
 
-  /** The events of a call. Nothing is kept for another one. */
+  /** Returns the encoded events of a call and discards all others. */
   take(events: readonly UsageEvent[]): readonly T[] {
     const encoded = events.map((event) => this.#sized.get(event) ?? this.#encode(event));
     this.#sized.clear();

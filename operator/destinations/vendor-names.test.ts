@@ -5,10 +5,10 @@ import { DESTINATIONS } from './registry.ts';
 
 const OPERATOR = join(import.meta.dirname, '..');
 
-/** Types whose names are common words, and no billing system's. */
+/** Types whose names are common words and no billing system's. */
 const COMMON = ['webhook', 'noop'];
 
-/** Metronome links its customers with Stripe's, with the key of the Stripe destination. */
+/** Metronome links its customers to Stripe's, with the key of the Stripe destination. */
 const LINKED: Readonly<Record<string, readonly string[]>> = {
   metronome: ['stripe'],
   stripe: ['metronome'],
@@ -35,7 +35,7 @@ const production = globSync('**/*.{ts,js,css,html}', { cwd: OPERATOR }).filter(
     file !== 'destinations/registry.ts',
 );
 
-/** The lines of a file that name a billing system where it has no business. */
+/** Returns the lines of a file outside its vendor's folder that name a billing system. */
 function named(file: string, text: string): readonly string[] {
   const [, folder = ''] = /^destinations\/([^/]+)\//.exec(file) ?? [];
   const foreign = vendors.filter(

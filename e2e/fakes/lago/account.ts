@@ -18,13 +18,13 @@ import {
 } from './state.ts';
 import { endOf, startOf } from './usage.ts';
 
-/** What became of every event that was taken, as far as the stand-in's jobs have run. */
+/** Returns the state of every accepted event after the jobs so far. */
 export function accountOf(state: LagoState, at: number): Account {
   const invoices = state.invoices.map((invoice) => view(state, invoice));
   const progressive = new Set(
     state.invoices.flatMap(({ type, lago_id }) => (type === 'progressive_billing' ? lago_id : [])),
   );
-  // The invoice of the period has the same usage, and credits what was invoiced of it before.
+  // The invoice of the period repeats this usage, and credits its earlier invoices.
   const final = invoices.filter(({ id, isFinal }) => isFinal && !progressive.has(id));
   const lines = linesByEvent(countedLines(final));
   const events = [...state.events.values()].map((event) => {
@@ -39,7 +39,7 @@ export function accountOf(state: LagoState, at: number): Account {
   return { invoices, events };
 }
 
-/** A line of 0 does not bill what another line has a price for. */
+/** Leaves out lines of 0 for usage that another line prices. */
 function countedLines(invoices: readonly AccountInvoice[]): readonly AccountInvoice[] {
   const isFree = ({ amount }: AccountLine): boolean => exact(amount).digits === 0n;
   const lines = invoices.flatMap((invoice) => invoice.lines);
@@ -73,7 +73,10 @@ function view(state: LagoState, invoice: Invoice): AccountInvoice {
   };
 }
 
-/** The invoice of a downgrade is of the period that has passed, though it is one of an end. */
+/**
+ * Returns whether an invoice is of the end of a period. The invoice of a downgrade is, although it
+ * also ends a subscription.
+ */
 function isOfPeriodEnd({ scopes, createdAt }: Invoice): boolean {
   const [scope] = scopes;
   return scope !== undefined && scope.to < createdAt;
@@ -109,7 +112,7 @@ function uninvoiced(state: LagoState, event: StoredEvent, at: number): Fate {
   return never(closed ? 'it came after its invoice was final' : 'its time is on no invoice');
 }
 
-/** Whether an invoice that is yet to be computed for the last time will have a moment of a subscription. */
+/** Returns whether a future final invoice will have a moment of a subscription. */
 function isStillToCome(
   state: LagoState,
   subscription: Subscription,

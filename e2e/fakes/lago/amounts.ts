@@ -1,25 +1,28 @@
-import { type Exact, exact, minus, plus, share, complete, ZERO } from '../exact.ts';
+import { type Exact, exact, minus, plus, share, rounded, ZERO } from '../exact.ts';
 import type { Fee, Invoice, LagoState } from './state.ts';
 
 const DECIMALS = 15;
 /** The code of the tax that a stand-in has. */
 export const TAX_CODE = 'vat';
 
-/** What a part of a fee comes to, in cents, not rounded. */
+/** The amounts of a part of a fee, in cents, not rounded. */
 export interface FeeAmounts {
-  /** Taken off by coupons, before tax. */
+  /** Subtracted by coupons, before tax. */
   readonly coupons: Exact;
   readonly taxes: Exact;
 }
 
-/** Of as much of a fee as is asked for (lago-api app/services/credit_notes/apply_taxes_service.rb). */
+/**
+ * Returns the amounts of a part of a fee (lago-api
+ * app/services/credit_notes/apply_taxes_service.rb).
+ */
 export function feeAmounts(
   { rules }: LagoState,
   invoice: Invoice,
   fee: Fee,
-  cents: Exact = exact(String(complete(fee.cents))),
+  cents: Exact = exact(String(rounded(fee.cents))),
 ): FeeAmounts {
-  // There are no coupons on one-off invoices.
+  // Lago applies no coupons to one-off invoices.
   const percent = invoice.type === 'one_off' ? 0 : rules.couponPercent;
   const coupons = share(cents, percent, 100, DECIMALS);
   const taxes = isTaxed(rules, fee)
@@ -34,12 +37,12 @@ export function isTaxed({ tax }: LagoState['rules'], fee: Fee): boolean {
   return fee.taxCodes === undefined ? tax.of === 'customer' : fee.taxCodes.includes(TAX_CODE);
 }
 
-/** What is to be paid of an invoice before what was prepaid or credited. */
+/** Returns the amounts of an invoice before prepaid amounts and credits. */
 export function invoiceAmounts(state: LagoState, invoice: Invoice) {
   const amounts = invoice.fees.map((fee) => feeAmounts(state, invoice, fee));
   const sumOf = (field: keyof FeeAmounts): number =>
-    complete(amounts.reduce((sum, one) => plus(sum, one[field]), ZERO));
-  const fees = invoice.fees.reduce((sum, { cents }) => sum + complete(cents), 0);
+    rounded(amounts.reduce((sum, one) => plus(sum, one[field]), ZERO));
+  const fees = invoice.fees.reduce((sum, { cents }) => sum + rounded(cents), 0);
   const [coupons, taxes] = [sumOf('coupons'), sumOf('taxes')];
   return { fees, coupons, taxes, total: fees - coupons + taxes };
 }

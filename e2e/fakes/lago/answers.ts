@@ -6,7 +6,7 @@ export const UNAUTHORIZED: FakeResponse = {
   body: { status: 401, error: 'Unauthorized' },
 };
 
-/** Every success is 200, whatever was done. */
+/** Every success has the status 200. */
 export function ok(body: unknown): FakeResponse {
   return { status: 200, body };
 }
@@ -15,7 +15,7 @@ export function badRequest(message: string): FakeResponse {
   return { status: 400, body: { status: 400, error: `BadRequest: ${message}` } };
 }
 
-/** `what` in the singular or plural, as Lago's code has it: `plan`, `billable_metrics`, `resource`. */
+/** Returns a 404. `what` is in Lago's own spelling: `plan`, `billable_metrics`, `resource`. */
 export function notFound(what: string): FakeResponse {
   return { status: 404, body: { status: 404, error: 'Not Found', code: `${what}_not_found` } };
 }
@@ -40,7 +40,7 @@ export function invalid(details: Readonly<Record<string, unknown>>): FakeRespons
   };
 }
 
-/** One page of a list with its `meta`, as the query asks. */
+/** Returns one page of a list with its `meta`, by the query. */
 export function page(
   root: string,
   items: readonly unknown[],
@@ -63,7 +63,7 @@ export function isObject(value: unknown): value is Record<string, unknown> {
   return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
-/** The text of a field; undefined when it is absent, blank or no text. */
+/** Returns the text of a field; undefined when it is absent, blank or no text. */
 export function text(value: unknown): string | undefined {
   return typeof value === 'string' && value.trim() !== '' ? value : undefined;
 }

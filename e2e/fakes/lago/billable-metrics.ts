@@ -54,7 +54,7 @@ export function showMetric(state: LagoState, code: string): FakeResponse {
   return metric === undefined ? notFound('billable_metric') : ok({ billable_metric: metric });
 }
 
-/** Filters are replaced whole, and what charges had priced under a lost value is lost with it. */
+/** Replaces all filters. Prices under a removed value are lost with it. */
 export function updateMetric(
   state: LagoState,
   code: string,

@@ -9,7 +9,7 @@ import {
 
 const DAY_MS = 86_400_000;
 
-/** The period of a subscription in which a moment lies; both ends belong to it. */
+/** Returns the period of a subscription at a moment; it includes both ends. */
 export function periodAt(
   state: LagoState,
   subscription: Subscription,
@@ -20,14 +20,14 @@ export function periodAt(
   return { from: startOfDay(first, zone), to: startOfDay(next, zone) - 1 };
 }
 
-/** Whether the day of a moment is one on which a subscription's last period is invoiced. */
+/** Returns whether Lago invoices a subscription's last period on the day of a moment. */
 export function isBillingDay(state: LagoState, subscription: Subscription, at: number): boolean {
   const zone = zoneOf(state, subscription.external_customer_id);
   const day = dayOf(at, zone);
   return periodOf(day, cycleOf(state, subscription)).first === day;
 }
 
-/** The one period before a moment; what is older is on no invoice any more. */
+/** Returns the period before a moment. Older usage gets on no further invoice. */
 export function scopeBefore(
   state: LagoState,
   subscription: Subscription,
@@ -39,9 +39,10 @@ export function scopeBefore(
 }
 
 /**
- * What the invoice of an end has: the running period until the end; or, where nobody was billed yet on the
- * billing day, the period before it alone, so that the first hours of the new one are on no invoice
- * (lago-api app/services/invoices/create_invoice_subscription_service.rb, termination_boundaries).
+ * Returns the period of a subscription's last invoice: the current period until the end. If the
+ * billing run is still to come on the billing day, it is the previous period alone, and the first
+ * hours of the new one are on no invoice (lago-api
+ * app/services/invoices/create_invoice_subscription_service.rb, termination_boundaries).
  */
 export function scopeOfEnd(state: LagoState, subscription: Subscription, at: number): InvoiceScope {
   const zone = zoneOf(state, subscription.external_customer_id);
@@ -54,13 +55,13 @@ export function scopeOfEnd(state: LagoState, subscription: Subscription, at: num
   return scope(subscription, periodAt(state, subscription, at).from, at);
 }
 
-/** From the start of a subscription at the earliest. */
+/** Returns a scope that begins no earlier than the subscription. */
 function scope(subscription: Subscription, from: number, to: number): InvoiceScope {
   const started = Date.parse(subscription.started_at ?? '');
   return { subscription: subscription.lago_id, from: Math.max(from, started), to };
 }
 
-/** What decides when a subscription's periods begin. */
+/** Returns the settings that decide when a subscription's periods begin. */
 export function cycleOf(state: LagoState, subscription: Subscription): Cycle {
   const { plan_code, billing_time, subscription_at, external_customer_id } = subscription;
   return {

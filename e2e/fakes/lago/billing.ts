@@ -11,7 +11,7 @@ import {
   zoneOf,
 } from './state.ts';
 
-/** Invoices what the scopes have: final at once without a grace period, a draft with one. */
+/** Makes an invoice of the scopes: final at once without a grace period, a draft with one. */
 export function invoice(
   state: LagoState,
   customer: string,
@@ -29,7 +29,7 @@ export function invoice(
   return made;
 }
 
-/** Invoices what belongs to no period: final at once, no grace period holds it. */
+/** Makes an invoice outside all periods. It is final at once, whatever the grace period. */
 export function invoiceFees(
   state: LagoState,
   customer: string,
@@ -76,13 +76,13 @@ function add(
   return made;
 }
 
-/** Computes a draft anew, with what has come meanwhile. */
+/** Computes a draft again, with the events that arrived since. */
 export function refresh(state: LagoState, draft: Invoice): void {
   draft.fees = draft.scopes.flatMap((one) => feesOf(state, one, draft.reason));
   draft.progressiveCents = progressiveCentsOf(state, draft);
 }
 
-/** From here on no event changes it. */
+/** Makes a draft final: no event changes it any more. */
 export function finalize(state: LagoState, draft: Invoice, at: number): void {
   refresh(state, draft);
   setFinal(state, draft, at);
@@ -95,7 +95,10 @@ function setFinal(state: LagoState, made: Invoice, at: number): void {
   notify(state, 'invoice.created', made, at);
 }
 
-/** Prepaid credit pays what it can (lago-api app/services/credits/applied_prepaid_credits_service.rb). */
+/**
+ * Pays as much as possible from prepaid credit (lago-api
+ * app/services/credits/applied_prepaid_credits_service.rb).
+ */
 function payFromWallet(state: LagoState, made: Invoice): number {
   const balance = state.wallets.get(made.customer) ?? state.rules.walletCents;
   const paid = Math.min(balance, dueCents(state, made));

@@ -1,18 +1,18 @@
 const DAY_MS = 86_400_000;
 
-/** Days since the epoch of a moment, by the calendar of a time zone. */
+/** Returns days since the epoch by the calendar of a time zone. */
 export function dayOf(at: number, zone: string): number {
   return Math.floor(wallClock(at, zone) / DAY_MS);
 }
 
-/** The moment at which a day of a time zone begins. */
+/** Returns the moment at which a day of a time zone begins. */
 export function startOfDay(day: number, zone: string): number {
   const midnight = day * DAY_MS;
   const guess = midnight - (wallClock(midnight, zone) - midnight);
   return midnight - (wallClock(guess, zone) - guess);
 }
 
-/** A moment as the clocks of a time zone show it, read as if it were UTC. */
+/** Returns the wall clock of a time zone at a moment, read as UTC. */
 function wallClock(at: number, zone: string): number {
   if (zone === 'UTC') return at;
   const parts = formatOf(zone).formatToParts(at);
@@ -39,7 +39,7 @@ function formatOf(zone: string): Intl.DateTimeFormat {
   return made;
 }
 
-/** What decides when a subscription's periods begin. */
+/** The settings that decide when a subscription's periods begin. */
 export interface Cycle {
   readonly interval: string;
   readonly billingTime: string;
@@ -62,8 +62,8 @@ const MONTHS: Readonly<Record<string, number>> = {
 const MONDAY = 4;
 
 /**
- * The period in which a day lies. Calendar periods begin on Mondays and firsts of months; anniversaries
- * on the day of the subscription, or the last of a shorter month
+ * Returns the period of a day. Calendar periods begin on Mondays and firsts of months.
+ * Anniversaries begin on the day of the subscription, or the last of a shorter month
  * (https://getlago.com/docs/guide/plans/plan-model#billing-cycles).
  */
 export function periodOf(day: number, { interval, billingTime, anchorDay }: Cycle): Period {
@@ -85,14 +85,14 @@ export function periodOf(day: number, { interval, billingTime, anchorDay }: Cycl
   return { first: clamped(start, dayOfMonth), next: clamped(start + months, dayOfMonth) };
 }
 
-/** A day of a month that is counted from year 0, or its last. */
+/** Returns a day of a month counted from year 0, or the month's last day. */
 function clamped(month: number, dayOfMonth: number): number {
   const [year, index] = [Math.floor(month / 12), ((month % 12) + 12) % 12];
   const last = new Date(Date.UTC(year, index + 1, 0)).getUTCDate();
   return Date.UTC(year, index, Math.min(dayOfMonth, last)) / DAY_MS;
 }
 
-/** How many of an interval a year has. */
+/** Returns how many of an interval a year has. */
 export function intervalsPerYear(interval: string): number {
   const months = MONTHS[interval];
   return months === undefined ? 52 : 12 / months;

@@ -7,13 +7,16 @@ const AMOUNT = /^\d+(\.\d+)?$/;
 
 interface Range {
   readonly from: Exact;
-  /** Undefined of the last one. */
+  /** Undefined for the last one. */
   readonly to: Exact | undefined;
   readonly each: Exact;
   readonly flat: Exact;
 }
 
-/** What units cost by a charge's or a filter's properties, in the main unit of the currency, not rounded. */
+/**
+ * Returns the price of units by the properties of a charge or a filter, in the currency's main
+ * unit, not rounded.
+ */
 export function amountOf(
   model: string,
   properties: Readonly<Record<string, unknown>>,
@@ -27,7 +30,9 @@ export function amountOf(
   return model === 'graduated' ? graduated(ranges, units) : volume(ranges, units);
 }
 
-/** The code of what is wrong with the properties of a charge or a filter; undefined where nothing is. */
+/**
+ * Returns the error code for the properties of a charge or a filter; undefined without an error.
+ */
 export function propertiesProblem(
   model: string,
   properties: Readonly<Record<string, unknown>>,
@@ -44,7 +49,10 @@ export function propertiesProblem(
   return isInvalid ? { [`${model}_ranges`]: [`invalid_${model}_ranges`] } : undefined;
 }
 
-/** Each range begins where the one before ends, or a unit later (lago-api app/services/validators/range_bounds_validator.rb). */
+/**
+ * Returns whether a range begins where the one before ends, or a unit later (lago-api
+ * app/services/validators/range_bounds_validator.rb).
+ */
 function isBounded(ranges: readonly Range[], { from, to }: Range, index: number): boolean {
   const before = ranges[index - 1]?.to ?? ZERO;
   const begins = [before, ...(index === 0 ? [] : [plus(before, ONE)])].some((one) =>
@@ -77,14 +85,17 @@ function readRange(range: Readonly<Record<string, unknown>>): Range | undefined 
   return to === undefined ? undefined : { from, to, each, flat };
 }
 
-/** A JSON number, or text. */
+/** Reads a JSON number, or text. */
 function readNumber(value: unknown): Exact | undefined {
   return typeof value === 'number' || typeof value === 'string'
     ? parseExact(`${value}`)
     : undefined;
 }
 
-/** As lago-api app/services/charge_models/amount_details/range_graduated_service.rb counts a range's units. */
+/**
+ * Counts a range's units like lago-api
+ * app/services/charge_models/amount_details/range_graduated_service.rb.
+ */
 function graduated(ranges: readonly Range[], units: Exact): Exact {
   const isAdjacent = ranges
     .slice(1)

@@ -1,5 +1,5 @@
 import type { FakeRequest, FakeResponse } from '../fake-server.ts';
-import { type Exact, exact, minus, plus, textOf, complete, ZERO } from '../exact.ts';
+import { type Exact, exact, minus, plus, textOf, rounded, ZERO } from '../exact.ts';
 import { forbidden, invalid, isObject, notAllowed, notFound, ok, page, text } from './answers.ts';
 import { feeAmounts } from './amounts.ts';
 import type { CreditNote, Invoice, LagoState } from './state.ts';
@@ -12,11 +12,11 @@ interface Credited {
   /** Not rounded. */
   readonly coupons: Exact;
   readonly taxes: Exact;
-  /** With taxes and without what coupons took off. */
+  /** With taxes and without the part that coupons covered. */
   readonly total: number;
 }
 
-/** Credits fees of a final invoice, never more than they are. */
+/** Credits fees of a final invoice, at most their amount. */
 export function createCreditNote(state: LagoState, input: Input, at: number): FakeResponse {
   const read = readItems(state, input);
   if ('status' in read) return read;
@@ -38,7 +38,10 @@ export function createCreditNote(state: LagoState, input: Input, at: number): Fa
   return ok({ credit_note: showCreditNote(state, note) });
 }
 
-/** What a credit note would be (lago-api app/services/credit_notes/estimate_service.rb). */
+/**
+ * Returns the amounts of a possible credit note (lago-api
+ * app/services/credit_notes/estimate_service.rb).
+ */
 export function estimateCreditNote(state: LagoState, input: Input): FakeResponse {
   const read = readItems(state, input);
   if ('status' in read) return read;
@@ -49,12 +52,12 @@ export function estimateCreditNote(state: LagoState, input: Input): FakeResponse
       lago_invoice_id: invoice.lago_id,
       invoice_number: invoice.number,
       currency: invoice.currency,
-      taxes_amount_cents: complete(taxes),
+      taxes_amount_cents: rounded(taxes),
       precise_taxes_amount_cents: textOf(taxes),
-      sub_total_excluding_taxes_amount_cents: sum - complete(coupons),
+      sub_total_excluding_taxes_amount_cents: sum - rounded(coupons),
       max_creditable_amount_cents: total,
       max_refundable_amount_cents: invoice.payment_status === 'succeeded' ? total : 0,
-      coupons_adjustment_amount_cents: complete(coupons),
+      coupons_adjustment_amount_cents: rounded(coupons),
       precise_coupons_adjustment_amount_cents: textOf(coupons),
       items: items.map(({ fee, cents }) => ({ lago_fee_id: fee, amount_cents: cents })),
     },
@@ -74,7 +77,7 @@ function readItems(state: LagoState, input: Input): Credited | FakeResponse {
     const [id, cents] = [String(item['fee_id']), Number(item['amount_cents'])];
     const fee = invoice.fees.find(({ lago_id }) => lago_id === id);
     if (fee === undefined) return notFound('fee');
-    if (!(cents <= complete(fee.cents) - creditedSoFar(state, id))) {
+    if (!(cents <= rounded(fee.cents) - creditedSoFar(state, id))) {
       return invalid({ amount_cents: ['higher_than_remaining_fee_amount'] });
     }
     const part = feeAmounts(state, invoice, fee, exact(String(cents)));
@@ -83,8 +86,14 @@ function readItems(state: LagoState, input: Input): Credited | FakeResponse {
     taxes = plus(taxes, part.taxes);
     items.push({ fee: id, cents });
   }
-  const rounded = exact(String(complete(coupons)));
-  return { invoice, items, coupons, taxes, total: complete(plus(minus(sum, rounded), taxes)) };
+  const roundedCoupons = exact(String(rounded(coupons)));
+  return {
+    invoice,
+    items,
+    coupons,
+    taxes,
+    total: rounded(plus(minus(sum, roundedCoupons), taxes)),
+  };
 }
 
 export function listCreditNotes(state: LagoState, { query }: FakeRequest): FakeResponse {

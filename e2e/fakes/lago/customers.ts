@@ -37,7 +37,7 @@ export function showCustomer(state: LagoState, id: string): FakeResponse {
   return customer === undefined ? notFound('customer') : ok({ customer: view(state, customer) });
 }
 
-/** Creates the customer, or changes the fields that are given. */
+/** Creates the customer, or changes the given fields. */
 export function upsertCustomer(
   state: LagoState,
   input: Readonly<Record<string, unknown>>,
@@ -91,7 +91,7 @@ export function upsertCustomer(
   return ok({ customer: view(state, customer) });
 }
 
-/** A customer as Lago shows it (lago-api app/serializers/v1/customer_serializer.rb). */
+/** Returns a customer as Lago shows it (lago-api app/serializers/v1/customer_serializer.rb). */
 function view(state: LagoState, { invoice_grace_period, ...customer }: Customer) {
   return {
     ...customer,
@@ -101,7 +101,7 @@ function view(state: LagoState, { invoice_grace_period, ...customer }: Customer)
   };
 }
 
-/** What bills the customers, with what counts for those that have nothing of their own. */
+/** Returns the billing entity, with the defaults of customers without a setting of their own. */
 export function showBillingEntity(state: LagoState, code: string): FakeResponse {
   if (code !== BILLING_ENTITY) return notFound('billing_entity');
   const { graceDays: invoice_grace_period } = state.rules;

@@ -4,7 +4,7 @@ import { billAtIngest } from './in-advance.ts';
 import { billThreshold } from './progressive.ts';
 import type { LagoState, StoredEvent } from './state.ts';
 
-/** `postgres` refuses a duplicate and with it the whole batch; `clickhouse` lets the last one win. */
+/** `postgres` refuses a batch with a duplicate; with `clickhouse` the last duplicate wins. */
 export type EventStore = 'postgres' | 'clickhouse';
 
 export interface EventRules {
@@ -83,14 +83,14 @@ export function showEvent(state: LagoState, transactionId: string): FakeResponse
   return event === undefined ? notFound('event') : ok({ event: show(event) });
 }
 
-/** Answers first and stores later, where the events go through a queue as with ClickHouse. */
+/** Stores an event. With ClickHouse it goes through a queue, and is stored after the answer. */
 function takeEvent(state: LagoState, event: StoredEvent, store: EventStore): void {
   const { ingestMs } = state.rules;
   if (store === 'postgres' || ingestMs === 0) storeEvent(state, event, store);
   else state.ingesting.push({ dueAt: Date.parse(event.created_at) + ingestMs, event });
 }
 
-/** Stores what the queue has let through by a moment. */
+/** Stores the events that the queue releases by a moment. */
 export function ingest(state: LagoState, until: number): void {
   const due = state.ingesting.filter(({ dueAt }) => dueAt <= until);
   if (due.length === 0) return;
@@ -98,7 +98,7 @@ export function ingest(state: LagoState, until: number): void {
   for (const { event } of due) storeEvent(state, event, 'clickhouse');
 }
 
-/** Where an event may come again the last one wins, in the place of the first. */
+/** Stores an event. Where repeats are accepted, the last one replaces the first in its place. */
 function storeEvent(state: LagoState, event: StoredEvent, store: EventStore): void {
   const key = keyOf(store, event);
   const first = state.events.get(key);
@@ -113,7 +113,7 @@ function storeEvent(state: LagoState, event: StoredEvent, store: EventStore): vo
   billThreshold(state, event);
 }
 
-/** The details of a refusal are keyed by the event's index, as text. */
+/** Returns the details of a refusal, keyed by the event's index as text. */
 function numbered(
   problems: readonly (Readonly<Record<string, unknown>> | undefined)[],
 ): Record<string, unknown> | undefined {
@@ -134,7 +134,7 @@ function formatProblem(item: Readonly<Record<string, unknown>>) {
   return Object.keys(problems).length === 0 ? undefined : problems;
 }
 
-/** Seconds since the epoch, as a number or as numeric text; ISO text is refused. */
+/** Reads seconds since the epoch, as a number or numeric text; ISO text is refused. */
 function readSeconds(value: unknown): number | undefined {
   if (typeof value === 'number' && Number.isFinite(value)) return value;
   return typeof value === 'string' && NUMERIC.test(value) ? Number(value) : undefined;

@@ -21,7 +21,7 @@ const CENTS = exact('100');
 const PRECISION = 15;
 
 /**
- * What an invoice has of a subscription, by the plan and the events as they are now: there is no history
+ * Returns a subscription's fees for an invoice, by the current plan and events: Lago has no history
  * of prices (lago-api app/services/invoices/calculate_fees_service.rb).
  */
 export function feesOf(
@@ -45,7 +45,10 @@ export function feesOf(
   return [...fees, ...commitmentFees(state, subscription, plan, fees, scope)];
 }
 
-/** A charge's minimum for the days in the scope, beside a fee without a filter (app/services/fees/create_true_up_service.rb). */
+/**
+ * Adds a charge's minimum for the days in the scope, beside a fee without a filter
+ * (app/services/fees/create_true_up_service.rb).
+ */
 function withMinimum(
   state: LagoState,
   subscription: Subscription,
@@ -69,7 +72,10 @@ function withMinimum(
   return [...fees, ...(parent === undefined ? [own] : []), trueUp];
 }
 
-/** A plan's minimum, which has no metric (app/services/fees/commitments/minimum/create_service.rb). */
+/**
+ * Returns a plan's minimum, which has no metric
+ * (app/services/fees/commitments/minimum/create_service.rb).
+ */
 function commitmentFees(
   state: LagoState,
   subscription: Subscription,
@@ -112,7 +118,10 @@ function lackingCents(
   return lacking.digits > 0n ? lacking : undefined;
 }
 
-/** The plan's own price for the days in the scope. The day of an upgrade is the next plan's. */
+/**
+ * Returns the plan's own price for the days in the scope. The day of an upgrade belongs to the next
+ * plan.
+ */
 function baseFee(
   state: LagoState,
   subscription: Subscription,
@@ -143,7 +152,7 @@ function baseFee(
   };
 }
 
-/** A fee for each price of a charge that something is charged by. */
+/** Returns a fee for each price of a charge that has usage. */
 function chargeFees(
   state: LagoState,
   subscription: Subscription,
@@ -183,7 +192,8 @@ export function chargeFee(
     subscription: subscription.lago_id,
     units,
     cents: times(amountOf(charge.charge_model, properties, units), CENTS),
-    // Of a price with tiers that of a single unit; only prices of one amount are asked for it.
+    // The price of one unit. With tiers it is that of the first unit, but only prices of one amount
+    // use it.
     each: amountOf(charge.charge_model, properties, exact('1')),
     events: events.map(({ lago_id }) => lago_id),
     from,
@@ -191,14 +201,20 @@ export function chargeFee(
   };
 }
 
-/** What an event counts for; undefined where its text is no plain number, which Lago skips without a word. */
+/**
+ * Returns the quantity of an event; undefined where its text is no plain number. Lago skips such
+ * events silently.
+ */
 export function unitsOf(state: LagoState, event: StoredEvent): Exact | undefined {
   const value = event.properties[state.metrics.get(event.code)?.field_name ?? ''];
   const text = typeof value === 'number' ? JSON.stringify(value) : value;
   return typeof text === 'string' ? parseExact(text) : undefined;
 }
 
-/** The most specific filter that matches prices an event; with none the charge's own properties do. */
+/**
+ * Returns the most specific filter that matches an event; undefined where the charge's own
+ * properties price it.
+ */
 export function filterOf(charge: Charge, event: StoredEvent): ChargeFilter | undefined {
   return charge.filters
     .filter((filter) => matches(filter, event))

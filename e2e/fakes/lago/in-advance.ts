@@ -3,8 +3,8 @@ import { chargeFee, filterOf, unitsOf } from './fees.ts';
 import type { LagoState, StoredEvent } from './state.ts';
 
 /**
- * A charge that is paid in advance is invoiced for each event as it comes, and never again
- * (lago-api app/services/events/pay_in_advance_service.rb).
+ * Invoices an event of a charge paid in advance as it arrives, and never again (lago-api
+ * app/services/events/pay_in_advance_service.rb).
  */
 export function billAtIngest(state: LagoState, event: StoredEvent): void {
   if (unitsOf(state, event) === undefined) return;

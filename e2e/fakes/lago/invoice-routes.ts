@@ -34,7 +34,7 @@ export function listInvoices(state: LagoState, { query }: FakeRequest): FakeResp
   );
 }
 
-/** A list has neither the lines of an invoice nor its periods. */
+/** Returns an invoice's entry in a list, which has neither lines nor periods. */
 function listed({
   fees: _fees,
   billing_periods: _periods,
@@ -50,7 +50,7 @@ function isOf(state: LagoState, { fees }: Invoice, externalId: string): boolean 
   return fees.some(({ subscription }) => subscription !== null && ids.has(subscription));
 }
 
-/** `GET /invoices/:id`, and what may be done to one. */
+/** Handles `GET /invoices/:id` and the actions on an invoice. */
 export function actOnInvoice(
   state: LagoState,
   id: string,
@@ -74,7 +74,7 @@ export function actOnInvoice(
   return ok({ invoice: showInvoice(state, invoice) });
 }
 
-/** Takes down what became of the payment of an invoice. */
+/** Records the result of an invoice's payment. */
 export function updateInvoice(
   state: LagoState,
   id: string,
@@ -110,7 +110,7 @@ export function listFees(state: LagoState, { query }: FakeRequest): FakeResponse
   return page('fees', shown, query);
 }
 
-/** The periods that were invoiced, the newest first, each with the charges of its invoice. */
+/** Returns the invoiced periods, newest first, each with the charges of its invoice. */
 export function pastUsage(
   state: LagoState,
   customer: string,
@@ -183,7 +183,7 @@ export function showAddOn(state: LagoState, code: string): FakeResponse {
   return add_on === undefined ? notFound('add_on') : ok({ add_on });
 }
 
-/** A one-off invoice, of add-ons alone. */
+/** Creates a one-off invoice, of add-ons alone. */
 export function createInvoice(
   state: LagoState,
   input: Readonly<Record<string, unknown>>,

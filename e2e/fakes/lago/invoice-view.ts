@@ -1,4 +1,4 @@
-import { minus, plus, textOf, complete } from '../exact.ts';
+import { minus, plus, textOf, rounded } from '../exact.ts';
 import { feeAmounts, invoiceAmounts, isTaxed, TAX_CODE } from './amounts.ts';
 import type { FakeResponse } from '../fake-server.ts';
 import { notFound, ok } from './answers.ts';
@@ -6,7 +6,7 @@ import type { Fee, Invoice, LagoState } from './state.ts';
 
 const DAY_MS = 86_400_000;
 
-/** An invoice as Lago shows it (lago-api app/serializers/v1/invoice_serializer.rb). */
+/** Returns an invoice as Lago shows it (lago-api app/serializers/v1/invoice_serializer.rb). */
 export function showInvoice(state: LagoState, invoice: Invoice) {
   const { fees, coupons, taxes, total } = invoiceAmounts(state, invoice);
   const credited = state.creditNotes
@@ -61,7 +61,7 @@ export function showInvoice(state: LagoState, invoice: Invoice) {
   };
 }
 
-/** One line (lago-api app/serializers/v1/fee_serializer.rb). */
+/** Returns one line (lago-api app/serializers/v1/fee_serializer.rb). */
 export function showFee(state: LagoState, invoice: Invoice, fee: Fee) {
   const { lago_id, type, code, charge, filters, subscription, units, cents, from, to } = fee;
   const { coupons, taxes } = feeAmounts(state, invoice, fee);
@@ -83,12 +83,12 @@ export function showFee(state: LagoState, invoice: Invoice, fee: Fee) {
     description: fee.description ?? null,
     pay_in_advance: invoice.reason === 'in_advance_charge',
     invoiceable: true,
-    amount_cents: complete(cents),
+    amount_cents: rounded(cents),
     amount_currency: invoice.currency,
     precise_amount: textOf({ ...cents, scale: cents.scale + 2 }),
     precise_coupons_amount_cents: textOf(coupons),
-    taxes_amount_cents: complete(taxes),
-    total_amount_cents: complete(plus(minus(cents, coupons), taxes)),
+    taxes_amount_cents: rounded(taxes),
+    total_amount_cents: rounded(plus(minus(cents, coupons), taxes)),
     precise_unit_amount: textOf(fee.each),
     amount_details: {},
     units: textOf(units),
@@ -101,30 +101,39 @@ export function showFee(state: LagoState, invoice: Invoice, fee: Fee) {
   };
 }
 
-/** A fee by itself, with its taxes, which invoices do not show (lago-api app/controllers/api/v1/fees_controller.rb). */
+/**
+ * Returns a fee by itself with its taxes, which invoices do not show (lago-api
+ * app/controllers/api/v1/fees_controller.rb).
+ */
 export function showOneFee(state: LagoState, id: string): FakeResponse {
   const invoice = state.invoices.find(({ fees }) => fees.some(({ lago_id }) => lago_id === id));
   const fee = invoice?.fees.find(({ lago_id }) => lago_id === id);
   if (invoice === undefined || fee === undefined) return notFound('fee');
   const { percent, of } = state.rules.tax ?? {};
-  // Lago has no tax of its own for what a provider has computed.
+  // Lago has no id for a provider's tax.
   const lago_tax_id = of === 'provider' ? null : 'tax_1';
   const tax = { lago_tax_id, tax_code: TAX_CODE, tax_rate: percent };
   const applied_taxes = isTaxed(state.rules, fee) ? [tax] : [];
   return ok({ fee: { ...showFee(state, invoice, fee), applied_taxes } });
 }
 
-/** Days after its issuing date from which an invoice that is not paid is overdue; undefined for never. */
+/**
+ * Returns after how many days from its issuing date an unpaid invoice is overdue; undefined for
+ * never.
+ */
 export function netTermOf(state: LagoState, { customer }: Invoice): number | undefined {
   return state.customers.get(customer)?.net_payment_term ?? state.rules.netTermDays;
 }
 
-/** Fees are rounded one by one. */
+/** Returns the total of the fees, each rounded. */
 export function totalCents({ fees }: Invoice): number {
-  return fees.reduce((total, { cents }) => total + complete(cents), 0);
+  return fees.reduce((total, { cents }) => total + rounded(cents), 0);
 }
 
-/** What an earlier invoice of usage so far has of the usage on one (lago-api app/services/credits/progressive_billing_service.rb). */
+/**
+ * Returns the cents of earlier invoices for the same usage (lago-api
+ * app/services/credits/progressive_billing_service.rb).
+ */
 export function progressiveCentsOf(state: LagoState, made: Invoice): number {
   return made.scopes.reduce((sum, { subscription, from }) => {
     const last = state.invoices.findLast(
@@ -136,14 +145,14 @@ export function progressiveCentsOf(state: LagoState, made: Invoice): number {
           (scope) => scope.subscription === subscription && scope.from <= from && from < scope.to,
         ),
     );
-    const billed = last?.fees.reduce((total, { cents }) => total + complete(cents), 0) ?? 0;
+    const billed = last?.fees.reduce((total, { cents }) => total + rounded(cents), 0) ?? 0;
     const usage = made.fees.filter(({ type }) => type === 'charge');
-    const most = usage.reduce((total, { cents }) => total + complete(cents), 0);
+    const most = usage.reduce((total, { cents }) => total + rounded(cents), 0);
     return sum + Math.min(billed, most);
   }, 0);
 }
 
-/** What is left to pay of an invoice after invoices of usage so far and prepaid credit. */
+/** Returns the amount due after progressive invoices and prepaid credit. */
 export function dueCents(state: LagoState, invoice: Invoice): number {
   return invoiceAmounts(state, invoice).total - invoice.progressiveCents - invoice.prepaidCents;
 }

@@ -1,16 +1,16 @@
-import { textOf, complete } from '../exact.ts';
+import { textOf, rounded } from '../exact.ts';
 import { periodAt } from './billing-period.ts';
 import type { Fee, Invoice, LagoState, Subscription } from './state.ts';
 import { chargesOf, startOf } from './usage.ts';
 
-/** An invoice, or what the running period of a subscription comes to so far. */
+/** An invoice, or the current amount of a subscription's running period. */
 export interface Bill {
   readonly customer: string;
   readonly name: string;
-  /** Of the invoice; undefined for a running period. */
+  /** The invoice's number; undefined for a running period. */
   readonly number: string | undefined;
   readonly status: Invoice['status'] | 'running';
-  /** Milliseconds since the epoch; undefined for what belongs to no period. */
+  /** Milliseconds since the epoch; undefined outside all periods. */
   readonly from: number | undefined;
   readonly to: number | undefined;
   readonly currency: string;
@@ -19,7 +19,7 @@ export interface Bill {
   readonly lines: readonly BillLine[];
 }
 
-/** What one price comes to. */
+/** The amount of one price. */
 interface BillLine {
   /** The code of a metric, a plan or an add-on. */
   readonly code: string;
@@ -30,7 +30,7 @@ interface BillLine {
   readonly amountCents: number;
 }
 
-/** All invoices and all running periods with usage, by customer. */
+/** Returns all invoices and all running periods with usage, by customer. */
 export function billsOf(state: LagoState, at: number): readonly Bill[] {
   const active = state.subscriptions.filter(({ status }) => status === 'active');
   return [
@@ -48,7 +48,7 @@ function invoiced(state: LagoState, invoice: Invoice): Bill {
     filters,
     units: textOf(units),
     events: events.length,
-    amountCents: complete(cents),
+    amountCents: rounded(cents),
   }));
   const [scope] = scopes;
   return bill(state, {
@@ -87,7 +87,7 @@ function bill(state: LagoState, fields: Omit<Bill, 'name' | 'amountCents'>): Bil
   return { ...fields, name: state.customers.get(fields.customer)?.name ?? '', amountCents };
 }
 
-/** The bills as a page for people: their amounts first, then their lines. */
+/** Returns the bills as a page for people: their amounts first, then their lines. */
 export function invoicePage(state: LagoState, at: number): string {
   const bills = billsOf(state, at);
   const totals = [...Map.groupBy(bills, ({ currency }) => currency)].map(([currency, own]) =>

@@ -19,7 +19,7 @@ const HOUR_MS = 3_600_000;
 const DAY_MS = 24 * HOUR_MS;
 const START = time('01T00');
 
-/** A tenant on plan `a`, without HTTP: the engine takes the time as an argument. */
+/** Returns a tenant on plan `a`, without HTTP: the engine takes the time as an argument. */
 function estate(rules: Partial<LagoRules> = {}, customer: Record<string, unknown> = {}): LagoState {
   const state = createLagoState(rules);
   const metric = { name: 'g', code: 'g', aggregation_type: 'sum_agg', field_name: 'value' };
@@ -225,7 +225,7 @@ describe('a plan with terms of its own', () => {
     send(state, time('25T00'), time('25T00:02'), '2');
     const account = accountAt(state, time('Feb 05T00'));
     expect(summary(account)).toBe('(10) 20, (20) 30, Jan 34');
-    // The invoices of thresholds are credited: nothing is billed twice.
+    // The invoices of thresholds are credited, so no usage is billed twice.
     expect(account.events.map(({ lines }) => lines)).toStrictEqual([1, 1, 1, 1]);
     expect(state.invoices.map((one) => showInvoice(state, one))).toMatchObject([
       { fees_amount_cents: 2_000, progressive_billing_credit_amount_cents: 0 },
@@ -273,7 +273,7 @@ test('a wallet pays invoices until it is empty, and the fees stay what they are'
   ]);
 });
 
-test('a draft shows what it had when it was made, until it is asked to look again', async () => {
+test('a draft shows what it had when it was made, until it is refreshed', async () => {
   const lago = await startFakeLago({ apiKey: 'key', rules: { graceDays: 3 } });
   try {
     const client = Client('key', { baseUrl: `${lago.url}/api/v1` });
@@ -424,11 +424,14 @@ const acts = fc.array(
   { minLength: 1, maxLength: 40 },
 );
 
-/** Usage is of whole minutes, and nothing else happens on one: the instant of a change is in both periods at Lago. */
+/**
+ * Usage is at full minutes, and changes are not: Lago counts the instant of a change in both
+ * periods.
+ */
 const momentOf = (minute: number, { kind }: Act): number =>
   START + minute * 60_000 + (kind === 'usage' ? 0 : 30_000);
 
-/** Three months in a tenant's life, at the minutes that are given. */
+/** Plays three months of a tenant's life, at the given minutes. */
 function live(state: LagoState, script: readonly (readonly [number, Act])[]): void {
   subscribe(state, 'a', START);
   let changedAt = START;
@@ -438,7 +441,7 @@ function live(state: LagoState, script: readonly (readonly [number, Act])[]): vo
       send(state, at - act.late * 60_000, at, act.value, act.code);
       continue;
     }
-    // What Lago makes of two changes in one instant is not known.
+    // Lago's behaviour for two changes in one instant is unknown.
     if (at === changedAt) continue;
     changedAt = at;
     if (act.kind === 'plan') subscribe(state, act.plan, at);

@@ -18,7 +18,7 @@ const MINUTE_MS = 60_000;
 const HOUR_MS = 60 * MINUTE_MS;
 const ACTIVATION_MS = 5 * MINUTE_MS;
 
-/** The jobs that move invoices, by their minute of the hour (lago-api clock.rb). */
+/** The jobs that make and finalize invoices, by their minute of the hour (lago-api clock.rb). */
 const HOURLY = [
   { minute: 5, run: endSubscriptions },
   { minute: 5, run: reportErrors },
@@ -53,23 +53,23 @@ function nextHourly(after: number): number {
     : hour + minute * MINUTE_MS;
 }
 
-/** The next run of the job, every five minutes, that has something to activate. */
+/** Returns the next run of the five-minute job that has something to activate. */
 function nextActivation(state: LagoState, after: number): number {
   const first = (Math.floor(after / ACTIVATION_MS) + 1) * ACTIVATION_MS;
-  const starts = pendingOnTheirOwn(state).map(
+  const starts = pendingWithoutPredecessor(state).map(
     ({ subscription_at }) => Math.ceil(Date.parse(subscription_at) / ACTIVATION_MS) * ACTIVATION_MS,
   );
   return Math.max(first, Math.min(...starts));
 }
 
 function activate(state: LagoState, at: number): void {
-  for (const subscription of pendingOnTheirOwn(state)) {
+  for (const subscription of pendingWithoutPredecessor(state)) {
     const from = Date.parse(subscription.subscription_at);
     if (from <= at) start(state, subscription, from);
   }
 }
 
-function pendingOnTheirOwn({ subscriptions }: LagoState): readonly Subscription[] {
+function pendingWithoutPredecessor({ subscriptions }: LagoState): readonly Subscription[] {
   return subscriptions.filter(
     ({ status, previous_id }) => status === 'pending' && previous_id === null,
   );
@@ -85,8 +85,9 @@ function endSubscriptions(state: LagoState, at: number): void {
 }
 
 /**
- * Invoices the period before the billing day, once, for whoever began before that day; and carries out the
- * changes of plan that waited for it (lago-api app/services/subscriptions/organization_billing_service.rb).
+ * Invoices the period before the billing day, once for each subscription that began before that
+ * day. It also makes changes of plan that waited for it (lago-api
+ * app/services/subscriptions/organization_billing_service.rb).
  */
 function bill(state: LagoState, at: number): void {
   const due = active(state).filter((one) => isDue(state, one, at));
@@ -94,7 +95,8 @@ function bill(state: LagoState, at: number): void {
   for (const subscription of due) {
     subscription.billedOn = dayOf(at, zoneOf(state, subscription.external_customer_id));
     const next = nextSubscription(state, subscription);
-    // The old plan's last invoice is of the period before: its hours of the billing day are on none.
+    // The old plan's last invoice covers the previous period, so its hours of the billing day are
+    // on none.
     if (next?.status === 'pending') {
       handOver(state, subscription, next, at, scopeBefore(state, subscription, at));
     } else periodic.push(subscription);
@@ -129,7 +131,7 @@ function finalizeDrafts(state: LagoState, at: number): void {
   }
 }
 
-/** An invoice is overdue from the end of the day on which it is due, unless it is paid. */
+/** Marks unpaid invoices as overdue from the end of the day on which they are due. */
 function markOverdue(state: LagoState, at: number): void {
   for (const one of state.invoices) {
     const days = netTermOf(state, one);
@@ -141,7 +143,7 @@ function markOverdue(state: LagoState, at: number): void {
   }
 }
 
-/** What came in the clock hour before, and cannot be counted. */
+/** Reports events of the previous clock hour that cannot be counted. */
 function reportErrors(state: LagoState, at: number): void {
   const to = Math.floor(at / HOUR_MS) * HOUR_MS;
   const isDue = (event: StoredEvent): boolean => Date.parse(event.created_at) < to;

@@ -28,7 +28,7 @@ function sdk(lago: FakeLago, key = 'key') {
   });
 }
 
-/** What the SDK threw: it throws the response of a refusal. */
+/** Returns the error of the SDK, which throws the response of a refusal. */
 async function refusal(call: Promise<unknown>): Promise<{ status: number; body: unknown }> {
   const thrown = await call.then(
     () => undefined,
@@ -120,7 +120,7 @@ test('a wrong key is refused everywhere', async () => {
 });
 
 describe('a batch', () => {
-  test('with one duplicate is refused whole, with the index of the duplicate', async () => {
+  test('with one duplicate is refused as one, with the index of the duplicate', async () => {
     const lago = await start();
     const client = await withSubscription(lago);
     await client.events.createBatchEvents({ events: [event('1')] });
@@ -269,7 +269,7 @@ describe('usage', () => {
   });
 });
 
-describe('answers that senders must tell apart', () => {
+describe('answers that senders must distinguish', () => {
   test('no customer, and a customer without a subscription', async () => {
     const client = await withSubscription(await start());
     const probe = (id: string) =>
@@ -405,7 +405,7 @@ test('filters that a change leaves out take their prices with them', async () =>
   expect(charge.filters).toHaveLength(0);
 });
 
-test('it misbehaves as it is told, after it has acted if so ordered', async () => {
+test('it misbehaves as ordered, and first acts on the request where the order says so', async () => {
   const lago = await start();
   const client = await withSubscription(lago);
   lago.misbehaviours.add({ kind: 'commit-then-reset', path: '/api/v1/events', times: 1 });

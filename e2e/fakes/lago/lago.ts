@@ -69,26 +69,26 @@ const DEFAULT_BATCH_MAX = 100;
 export interface FakeLagoOptions {
   readonly apiKey: string;
   readonly store?: EventStore;
-  /** LAGO_EVENTS_BATCH_MAX_LENGTH, 100 as a rule. */
+  /** LAGO_EVENTS_BATCH_MAX_LENGTH; 100 by default. */
   readonly batchMax?: number;
   /** A server of an older release, without routes for the charges of a plan. */
   readonly legacy?: boolean;
   readonly rules?: Partial<LagoRules>;
-  /** How webhooks are signed: `jwt` as by default. */
+  /** The signature of webhooks; `jwt` by default. */
   readonly webhookSignature?: LagoSignature;
   readonly journal?: RequestJournal;
   readonly keepsRequests?: boolean;
   readonly now?: () => number;
-  /** When a request came, if it says so itself. */
+  /** Returns when a request arrived, for requests that carry their own time. */
   readonly timeOf?: (request: FakeRequest) => number;
   readonly port?: number;
 }
 
 export interface FakeLago extends FakeServer {
   readonly state: LagoState;
-  /** Sets the clock and runs every job that is due by then; from now on the clock stands still. */
+  /** Sets the clock and runs every job that is due by then. The clock stands still afterwards. */
   readonly turnTo: (at: number) => void;
-  /** What became of all usage by now. */
+  /** Returns the state of all usage. */
   readonly account: () => Account;
   readonly webhooks: WebhookSender;
   /** The key pair that signs webhooks. */
@@ -96,8 +96,9 @@ export interface FakeLago extends FakeServer {
 }
 
 /**
- * A stateful stand-in for Lago (docs/how-to/destinations/lago.md#how-lago-answers): whole-batch rollback, errors
- * by index, duplicates remembered for ever, invoices by the rules of its own jobs (`jobs.ts`).
+ * Starts a stateful stand-in for Lago (docs/how-to/destinations/lago.md#how-lago-answers). It rolls
+ * back complete batches, lists errors by index, remembers duplicates for ever, and makes invoices
+ * by the rules of its own jobs (`jobs.ts`).
  */
 export async function startFakeLago(options: FakeLagoOptions): Promise<FakeLago> {
   const state = createLagoState(options.rules);
@@ -125,7 +126,7 @@ export async function startFakeLago(options: FakeLagoOptions): Promise<FakeLago>
   const webhooks = createWebhookSender({
     clock,
     turnTo: sliceTo,
-    told: () => state.notices.map(lagoMessage),
+    notices: () => state.notices.map(lagoMessage),
     waits: LAGO_WAITS,
     sign: (body, message) =>
       lagoHeaders(
@@ -146,7 +147,10 @@ export async function startFakeLago(options: FakeLagoOptions): Promise<FakeLago>
   };
 }
 
-/** Lago Cloud counts the calls of an organisation by the second, and says with each answer how many are left. */
+/**
+ * Returns whether a call is within the limit. Lago Cloud counts the calls of an organisation each
+ * second, and each answer has the remaining number.
+ */
 function withinLimit(
   state: LagoState,
   { path, at }: FakeRequest,
@@ -180,26 +184,26 @@ function route(state: LagoState, request: FakeRequest, options: FakeLagoOptions)
   if (!path.startsWith(API)) return notFound('resource');
   const segments = path.slice(API.length).split('/');
   const [resource = '', id, action] = segments.map(decodeURIComponent);
-  // Rails takes the part behind a dot for a format; subscription routes alone allow for dots.
+  // Rails treats text behind a dot as a format; only subscription routes accept dots.
   const cut = resource === 'customers' && segments[1]?.includes('.') === true;
   if (cut || segments.length > (resource === 'plans' ? 4 : 3)) return notFound('resource');
-  const [, , , part] = segments.map(decodeURIComponent);
-  return dispatch(state, request, options, { resource, id, action, part });
+  const [, , , detail] = segments.map(decodeURIComponent);
+  return dispatch(state, request, options, { resource, id, action, detail });
 }
 
 interface Target {
   readonly resource: string;
   readonly id: string | undefined;
   readonly action: string | undefined;
-  /** Of the action, such as the charge of a plan. */
-  readonly part: string | undefined;
+  /** The object of the action, such as the charge of a plan. */
+  readonly detail: string | undefined;
 }
 
 function dispatch(
   state: LagoState,
   request: FakeRequest,
   options: FakeLagoOptions,
-  { resource, id, action, part }: Target,
+  { resource, id, action, detail }: Target,
 ): FakeResponse {
   const { at, query } = request;
   const rules = {
@@ -211,7 +215,7 @@ function dispatch(
     resource,
     id === undefined ? '' : '*',
     action ?? '',
-    part === undefined ? '' : '*',
+    detail === undefined ? '' : '*',
   ]
     .filter((part) => part !== '')
     .join(' ');
@@ -251,10 +255,10 @@ function dispatch(
       if (options.legacy === true) return notFound('resource');
       return withRoot('charge', (input) => addCharge(state, key, input, at));
     case 'GET plans * charges *':
-      return options.legacy === true ? notFound('resource') : showCharge(state, key, part ?? '');
+      return options.legacy === true ? notFound('resource') : showCharge(state, key, detail ?? '');
     case 'PUT plans * charges *':
       if (options.legacy === true) return notFound('resource');
-      return withRoot('charge', (input) => updateCharge(state, key, part ?? '', input));
+      return withRoot('charge', (input) => updateCharge(state, key, detail ?? '', input));
     case 'GET customers':
       return listCustomers(state, request);
     case 'POST customers':
@@ -286,7 +290,7 @@ function dispatch(
   }
 }
 
-/** What has to do with invoices. */
+/** Handles the routes of invoices. */
 function dispatchInvoices(
   state: LagoState,
   request: FakeRequest,

@@ -3,7 +3,7 @@ import { scopeOfEnd } from './billing-period.ts';
 import { notifySubscription } from './notices.ts';
 import { type InvoiceScope, type LagoState, nextSubscription, type Subscription } from './state.ts';
 
-/** Ends a subscription and bills it at once, unless told not to; a change that waits is called off. */
+/** Ends a subscription, cancels its waiting change, and bills it at once by default. */
 export function terminate(
   state: LagoState,
   subscription: Subscription,
@@ -18,8 +18,8 @@ export function terminate(
 }
 
 /**
- * One plan for another: what the old one has to bill is invoiced in the same moment
- * (lago-api app/services/subscriptions/activate_service.rb).
+ * Replaces one plan with another, and invoices the old one in the same moment (lago-api
+ * app/services/subscriptions/activate_service.rb).
  */
 export function handOver(
   state: LagoState,

@@ -3,9 +3,8 @@ import { openRequestJournal } from '../journal.ts';
 import { startFakeLago } from './lago.ts';
 
 /**
- * A stand-in for Lago in a process of its own:
- * `node e2e/fakes/lago/main.ts --api-key KEY [--port 3000] [--journal FILE] [--store clickhouse] [--legacy]`.
- * `/` shows what would be invoiced.
+ * Starts a stand-in for Lago in a process of its own: `node e2e/fakes/lago/main.ts --api-key KEY
+ * [--port 3000] [--journal FILE] [--store clickhouse] [--legacy]`. `/` shows the bills.
  */
 const { values } = parseArgs({
   options: {

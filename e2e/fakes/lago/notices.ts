@@ -2,7 +2,7 @@ import { showInvoice } from './invoice-view.ts';
 import type { Invoice, LagoState, Subscription } from './state.ts';
 import { showSubscription } from './subscription-view.ts';
 
-/** Tells of an invoice by webhook, as it is at that moment. */
+/** Reports an invoice by webhook in its current state. */
 export function notify(state: LagoState, type: string, invoice: Invoice, at: number): void {
   add(state, type, 'invoice', showInvoice(state, invoice), at);
 }
@@ -16,7 +16,10 @@ export function notifySubscription(
   add(state, type, 'subscription', showSubscription(state, subscription, at), at);
 }
 
-/** The hourly report of what validation found (lago-api app/services/events/post_validation_service.rb). */
+/**
+ * Sends the hourly report of validation errors (lago-api
+ * app/services/events/post_validation_service.rb).
+ */
 export function notifyEventErrors(
   state: LagoState,
   errors: Readonly<Record<string, readonly string[]>>,

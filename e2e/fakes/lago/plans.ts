@@ -54,7 +54,7 @@ export function createPlan(
   return ok({ plan });
 }
 
-/** Every charge whose id is left out is deleted with its prices. */
+/** Updates a plan. It deletes every charge without an entry, with its prices. */
 export function updatePlan(
   state: LagoState,
   code: string,
@@ -96,8 +96,9 @@ export function addCharge(
 }
 
 /**
- * Replaces a charge's prices at once: filters that are left out are deleted, the others are told apart by their values
- * (lago-api app/services/charges/update_service.rb). The model stays once the plan has subscriptions.
+ * Replaces a charge's prices at once. It matches filters by their values and deletes those without
+ * an entry (lago-api app/services/charges/update_service.rb). The model cannot change once the plan
+ * has subscriptions.
  */
 export function updateCharge(
   state: LagoState,
@@ -170,7 +171,7 @@ function minimumOf(input: unknown): Plan['minimum_commitment'] {
   return isObject(input) ? { amount_cents: Number(input['amount_cents']) } : null;
 }
 
-/** Recurring ones alone: of others an invoice is the same. */
+/** Reads recurring thresholds; others do not change invoices here. */
 function thresholdsOf(input: unknown): Plan['usage_thresholds'] {
   const items = Array.isArray(input) ? (input as unknown[]).filter(isObject) : [];
   return items.map((item) => ({ amount_cents: Number(item['amount_cents']), recurring: true }));
@@ -180,7 +181,10 @@ function readFilters(input: unknown): readonly ChargeFilter[] {
   return (Array.isArray(input) ? input : []) as ChargeFilter[];
 }
 
-/** What is wrong with prices: amounts that are no text, ranges that leave something out, values that the metric lacks. */
+/**
+ * Returns the problem of prices: amounts that are no text, ranges with a hole, or values that the
+ * metric lacks.
+ */
 function priceProblem(
   { filters: allowed }: Pick<Metric, 'filters'>,
   model: string,

@@ -4,8 +4,9 @@ import { activeSubscription, type LagoState, type StoredEvent } from './state.ts
 import { chargesOf, startOf } from './usage.ts';
 
 /**
- * Invoices the usage so far each time that a subscription has used as much as a threshold of its plan in its life
- * (lago-api app/services/invoices/progressive_billing_service.rb). Grace does not apply, and the period is told as a whole.
+ * Makes an invoice of the usage so far each time that a subscription's lifetime usage reaches a
+ * threshold of its plan (lago-api app/services/invoices/progressive_billing_service.rb). It has no
+ * grace, and names the complete period.
  */
 export function billThreshold(state: LagoState, event: StoredEvent): void {
   const subscription = activeSubscription(state, event.external_subscription_id);

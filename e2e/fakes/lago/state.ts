@@ -1,55 +1,65 @@
 import type { Exact } from '../exact.ts';
 
-/** How an installation of Lago is set up. */
+/** The settings of an installation of Lago. */
 export interface LagoRules {
-  /** Days for which invoices stay drafts where the customer has no number of its own; 0 without a licence. */
+  /**
+   * Days for which invoices stay drafts where the customer has no number of its own; 0 without a
+   * licence.
+   */
   readonly graceDays: number;
-  /** Days after the issuing date from which an invoice that is not paid is overdue; undefined for never. */
+  /** Days after the issuing date until an unpaid invoice is overdue; undefined for never. */
   readonly netTermDays: number | undefined;
-  /** Whether there is a licence: credit notes are refused without one. */
+  /** True with a licence: credit notes are refused without one. */
   readonly isPremium: boolean;
-  /** What is put on every charge, in per cent: as the tax of customers, of the charges alone, or by a tax provider. */
+  /**
+   * A tax on every charge, in per cent: of customers, of the charges alone, or of a tax provider.
+   */
   readonly tax?: { readonly percent: number; readonly of: 'customer' | 'charge' | 'provider' };
-  /** Of a coupon that every customer has, in per cent. */
+  /** A coupon of every customer, in per cent. */
   readonly couponPercent: number;
-  /** Prepaid credit in the wallet of every customer, which pays invoices first. */
+  /** Prepaid credit in the wallet of every customer; it pays invoices first. */
   readonly walletCents: number;
   /** Calls a second, as Lago Cloud limits them; undefined for no limit. */
   readonly callsPerSecond: number | undefined;
-  /** ClickHouse alone: how long after the answer an event is stored, and can be listed and counted. */
+  /**
+   * Only for ClickHouse: how long after the answer an event is stored, and can be listed and
+   * counted.
+   */
   readonly ingestMs: number;
   /** How old the sums of current usage may be. */
   readonly usageCacheMs: number;
 }
 
-/** What the stand-in keeps. Shapes are Lago's own, reduced to what the stand-in acts on. */
+/** The state of the stand-in. Shapes are Lago's own, reduced to the fields that it uses. */
 export interface LagoState {
   readonly rules: LagoRules;
   /** In the order in which they were made. */
   readonly invoices: Invoice[];
   readonly creditNotes: CreditNote[];
   readonly addOns: Map<string, AddOn>;
-  /** Events that the hourly validation has not looked at yet. */
+  /** Events that the hourly validation has not checked yet. */
   unvalidated: StoredEvent[];
-  /** What Lago tells by webhook, oldest first. */
+  /** Lago's webhook messages, oldest first. */
   readonly notices: Notice[];
-  /** Until when its jobs have run, milliseconds since the epoch; undefined before the first request. */
+  /**
+   * Until when its jobs have run, milliseconds since the epoch; undefined before the first request.
+   */
   jobsRunUntil: number | undefined;
   readonly metrics: Map<string, Metric>;
   readonly plans: Map<string, Plan>;
   readonly customers: Map<string, Customer>;
   readonly subscriptions: Subscription[];
-  /** By what the event store takes for the same event, in the order in which they were stored. */
+  /** Events in the order in which they were stored, by the key that makes them the same event. */
   readonly events: Map<string, StoredEvent>;
-  /** Events that are answered and not stored yet. */
+  /** Events with an answer that are not stored yet. */
   ingesting: { readonly dueAt: number; readonly event: StoredEvent }[];
   /** Cents left in the wallet of a customer that has paid from it. */
   readonly wallets: Map<string, number>;
-  /** Calls in the second that they were counted in last. */
+  /** The number of calls in the last second with a call. */
   calls: { readonly second: number; readonly count: number };
-  /** What came again under ClickHouse: listed as often as it came, and counted once. */
+  /** Repeats under ClickHouse: each is listed, and the event counts once. */
   readonly repeats: StoredEvent[];
-  /** Ids count up, so that a state that is built again from a journal has the same ones. */
+  /** Returns the next id. Ids count up, so that a state from a journal has the same ones. */
   nextId(): string;
 }
 
@@ -78,9 +88,9 @@ export interface Plan {
   readonly amount_cents: number;
   readonly amount_currency: string;
   readonly pay_in_advance: boolean;
-  /** What a period costs at the least. */
+  /** The minimum of a period. */
   readonly minimum_commitment: { readonly amount_cents: number } | null;
-  /** A subscription is invoiced for its usage so far each time that it has used as much. */
+  /** The amounts of usage at which a subscription is invoiced for its usage so far. */
   readonly usage_thresholds: readonly { readonly amount_cents: number; readonly recurring: true }[];
   readonly created_at: string;
   charges: Charge[];
@@ -93,7 +103,7 @@ export interface Charge {
   readonly code: string;
   charge_model: string;
   readonly pay_in_advance: boolean;
-  /** What a period costs at the least. */
+  /** The minimum of a period. */
   readonly min_amount_cents: number;
   readonly created_at: string;
   properties: Readonly<Record<string, unknown>>;
@@ -113,9 +123,9 @@ export interface Customer {
   email: string | null;
   currency: string | null;
   timezone: string | null;
-  /** Days; null where the installation's count. */
+  /** Days; null where the installation's number applies. */
   invoice_grace_period: number | null;
-  /** Days; null where the installation's count. */
+  /** Days; null where the installation's number applies. */
   net_payment_term: number | null;
   country: string | null;
   address_line1: string | null;
@@ -127,7 +137,10 @@ export interface Customer {
   metadata: readonly { readonly key: string; readonly value: string }[];
 }
 
-/** One plan for one time. A change of plan ends one and begins another with the same external id. */
+/**
+ * A plan of a customer for a time. A change of plan ends it and begins another with the same
+ * external id.
+ */
 export interface Subscription {
   readonly lago_id: string;
   readonly external_id: string;
@@ -141,16 +154,19 @@ export interface Subscription {
   readonly created_at: string;
   terminated_at: string | null;
   ending_at: string | null;
-  /** The one that it takes over from. */
+  /** The subscription that it replaces. */
   readonly previous_id: string | null;
   on_termination_invoice: 'generate' | 'skip';
   /** The day, in days since the epoch, on which its last periodic invoice was made. */
   billedOn: number | undefined;
-  /** Usage thresholds that it has been invoiced for. */
+  /** The number of usage thresholds that it has been invoiced for. */
   thresholds: number;
 }
 
-/** What of a subscription is on an invoice; both ends belong to it, milliseconds since the epoch. */
+/**
+ * The part of a subscription that is on an invoice, in milliseconds since the epoch; both ends
+ * included.
+ */
 export interface InvoiceScope {
   readonly subscription: string;
   readonly from: number;
@@ -179,7 +195,7 @@ export interface Invoice {
   payment_status: 'pending' | 'succeeded' | 'failed';
   payment_overdue: boolean;
   fees: readonly Fee[];
-  /** What invoices of usage so far have of it. */
+  /** The cents that progressive invoices have of it. */
   progressiveCents: number;
   /** Paid from the wallet. */
   prepaidCents: number;
@@ -191,7 +207,7 @@ export interface Fee {
   /** The code of the metric, the plan or the add-on. */
   readonly code: string;
   readonly charge: string | null;
-  /** The fee that a charge's minimum is added to. */
+  /** The fee that a charge's minimum adds to. */
   readonly trueUpOf?: string;
   readonly filters: Readonly<Record<string, readonly string[]>> | null;
   readonly subscription: string | null;
@@ -202,7 +218,7 @@ export interface Fee {
   readonly each: Exact;
   readonly displayName?: string | undefined;
   readonly description?: string | undefined;
-  /** Of a one-off fee that names its taxes. */
+  /** The taxes that a one-off fee names. */
   readonly taxCodes?: readonly string[] | undefined;
   /** Ids of the events that it counts. */
   readonly events: readonly string[];
@@ -291,7 +307,7 @@ export function activeSubscription(state: LagoState, externalId: string): Subscr
   );
 }
 
-/** The one that takes over from a subscription, unless that was called off. */
+/** Returns the successor of a subscription, unless it was cancelled. */
 export function nextSubscription(
   state: LagoState,
   subscription: Subscription,

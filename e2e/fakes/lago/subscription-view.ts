@@ -1,7 +1,9 @@
 import { periodAt } from './billing-period.ts';
 import { type LagoState, nextSubscription, type Subscription } from './state.ts';
 
-/** A subscription as Lago shows it (lago-api app/serializers/v1/subscription_serializer.rb). */
+/**
+ * Returns a subscription as Lago shows it (lago-api app/serializers/v1/subscription_serializer.rb).
+ */
 export function showSubscription(state: LagoState, subscription: Subscription, at: number) {
   const { previous_id, billedOn: _billedOn, ...shown } = subscription;
   const plan = state.plans.get(subscription.plan_code);

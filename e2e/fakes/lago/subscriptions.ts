@@ -37,7 +37,7 @@ export function listSubscriptions(
   );
 }
 
-/** The newest one of the id in the status that is asked for: without one, the active one. */
+/** Returns the newest subscription of the id in the requested status; the active one by default. */
 function requestedFor(state: LagoState, externalId: string, query: FakeRequest['query']) {
   const status = query.get('status') ?? 'active';
   return state.subscriptions.findLast(
@@ -57,9 +57,10 @@ export function showSubscription(
 }
 
 /**
- * The same external id for the same customer is the same subscription. Another plan takes over at once
- * when its base fee is at least as high by the year, else on the billing day; asking for the plan that is
- * there does not call off one that waits (lago-api app/services/subscriptions/create_service.rb).
+ * Creates a subscription, or changes the one with the same external id and customer. Another plan
+ * takes over at once if its yearly base fee is at least as high, else on the billing day.
+ * Requesting the current plan does not cancel a waiting one (lago-api
+ * app/services/subscriptions/create_service.rb).
  */
 export function createSubscription(
   state: LagoState,
@@ -104,7 +105,7 @@ export function createSubscription(
   return ok({ subscription: show(state, subscription, at) });
 }
 
-/** One whose start is still to come, which may be changed as it is. */
+/** Returns a subscription with a future start, which may change as it is. */
 function startingSubscription(state: LagoState, externalId: string): Subscription | undefined {
   return state.subscriptions.find(
     ({ external_id, status, previous_id }) =>
@@ -112,7 +113,7 @@ function startingSubscription(state: LagoState, externalId: string): Subscriptio
   );
 }
 
-/** The subscription that is active afterwards, or will be. */
+/** Changes the plan and returns the subscription that is or will be active. */
 function changePlan(state: LagoState, current: Subscription, plan: Plan, at: number): Subscription {
   if (current.status === 'pending') {
     current.plan_code = plan.code;
@@ -143,8 +144,8 @@ function yearlyFee(plan: Plan | undefined): number {
 }
 
 /**
- * A start on an earlier day is moved to the last end that was invoiced; one of today is taken as it is,
- * even where it lies before such an end.
+ * Returns the start. An earlier day moves to the last invoiced end. A moment of today is used as it
+ * is, even before such an end.
  */
 function startOf(
   state: LagoState,
@@ -191,7 +192,10 @@ function add(
   return subscription;
 }
 
-/** Ends it at once: later usage is not billed. `status=pending` calls off what waits, and that alone. */
+/**
+ * Ends a subscription at once: later usage is not billed. `status=pending` only cancels a waiting
+ * change.
+ */
 export function terminateSubscription(
   state: LagoState,
   externalId: string,

@@ -1,5 +1,5 @@
 import type { FakeResponse } from '../fake-server.ts';
-import { exact, sum, textOf, times, complete, ZERO } from '../exact.ts';
+import { exact, sum, textOf, times, rounded, ZERO } from '../exact.ts';
 import { notAllowed, notFound, ok } from './answers.ts';
 import { periodAt } from './billing-period.ts';
 import { amountOf } from './charge-models.ts';
@@ -15,19 +15,19 @@ import {
 
 const CENTS = exact('100');
 
-/** What one charge of a subscription comes to. */
+/** The usage of one charge of a subscription. */
 export interface ChargeUsage {
   readonly charge: Charge;
   /** Plain decimal text. */
   readonly units: string;
   readonly events: number;
-  /** The sum of `fees`, each of which is rounded, as on an invoice. */
+  /** The sum of `fees`, each rounded, as on an invoice. */
   readonly amountCents: number;
   /** One for each price of the charge that has usage. */
   readonly fees: readonly FilterUsage[];
 }
 
-/** What one price of a charge comes to. */
+/** The usage of one price of a charge. */
 interface FilterUsage {
   /** Undefined for the charge's own price. */
   readonly filter: ChargeFilter | undefined;
@@ -38,8 +38,8 @@ interface FilterUsage {
 }
 
 /**
- * What the charges of a subscription come to: its events with a timestamp from its start to its end, or
- * in a shorter time, under a metric of its plan, whose value is a number by its text. Sums may be of a while ago.
+ * Returns the usage of a subscription's charges: its events under a metric of its plan, with a
+ * numeric value and a timestamp within it or within a shorter time. Sums may be somewhat old.
  */
 export function chargesOf(
   state: LagoState,
@@ -65,7 +65,7 @@ export function chargesOf(
       ([filter, own]): FilterUsage => {
         const used = unitsIn(own);
         const amount = amountOf(charge.charge_model, (filter ?? charge).properties, used);
-        const amountCents = complete(times(amount, CENTS));
+        const amountCents = rounded(times(amount, CENTS));
         return { filter, units: textOf(used), events: own.length, amountCents };
       },
     );
@@ -75,8 +75,8 @@ export function chargesOf(
 }
 
 /**
- * Events that no subscription bills by their timestamp, for tests: sent in vain. What came too late is not
- * among them: that `accountOf` knows.
+ * Returns events that no subscription bills by their timestamp, for tests. Events that arrived too
+ * late are not among them; `accountOf` has those.
  */
 export function unbilledEvents(state: LagoState): readonly StoredEvent[] {
   return [...state.events.values()].filter((event) => {
@@ -93,17 +93,17 @@ export function unbilledEvents(state: LagoState): readonly StoredEvent[] {
   });
 }
 
-/** Infinite for what has not begun. */
+/** Infinite before it begins. */
 export function startOf({ started_at }: Subscription): number {
   return started_at === null ? Number.POSITIVE_INFINITY : Date.parse(started_at);
 }
 
-/** Infinite for what goes on. */
+/** Infinite while it goes on. */
 export function endOf({ terminated_at }: Subscription): number {
   return terminated_at === null ? Number.POSITIVE_INFINITY : Date.parse(terminated_at);
 }
 
-/** The running period of the active subscription, and nothing else. */
+/** Returns the running period of the active subscription. */
 export function currentUsage(
   state: LagoState,
   customerId: string,

@@ -4,7 +4,9 @@ import { play, type Step, summary, time, usage } from '../vectors.ts';
 import { type FakeLago, startFakeLago } from './lago.ts';
 import type { LagoRules } from './state.ts';
 
-/** A tenant on plan A since 1 January 2027; G costs 2 on A and 3 on B; 0 on both is the base fee. */
+/**
+ * A tenant on plan A since 1 January 2027. G costs 2 on A and 3 on B; the base fee of both is 0.
+ */
 interface Vector {
   readonly usage: string;
   readonly sku?: string;
@@ -12,7 +14,7 @@ interface Vector {
   /** In cents, of A and B. */
   readonly baseFees?: readonly [number, number];
   readonly events?: readonly (readonly [at: string, act: (world: World) => Promise<unknown>])[];
-  /** When the subscription is made, and from when it is to be. */
+  /** When the subscription is made, and its requested start. */
   readonly start?: readonly [at: string, from: string];
   readonly bill: string;
 }

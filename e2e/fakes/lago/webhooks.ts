@@ -8,24 +8,24 @@ const ATTEMPTS = 3;
 const ORGANIZATION = '1a900000-0000-4000-8000-000000000000';
 
 /**
- * Three attempts, then never again. The n-th failure is followed by n⁴ + 2 seconds, to which Lago adds up to
- * 15 % by chance (lago-api app/services/webhooks/send_http_service.rb).
+ * The waits between three attempts. The n-th failure is followed by n⁴ + 2 seconds, to which Lago
+ * adds up to 15 % by chance (lago-api app/services/webhooks/send_http_service.rb).
  */
 export const LAGO_WAITS: readonly number[] = Array.from(
   { length: ATTEMPTS - 1 },
   (_, index) => ((index + 1) ** 4 + 2) * SECOND_MS,
 );
 
-/** `jwt` is what an endpoint has unless it asks for `hmac`. */
+/** `jwt` is the default of an endpoint; `hmac` must be requested. */
 export type LagoSignature =
   | { readonly algorithm: 'jwt' }
   | { readonly algorithm: 'hmac'; readonly key: string };
 
-/** The key pair of an installation, with which it signs `jwt`. */
+/** The key pair with which an installation signs `jwt`. */
 export interface LagoKeys {
-  /** From now on another pair signs. */
+  /** Replaces the key pair. */
   rotate(): void;
-  /** The public key as `GET /api/v1/webhooks/public_key` gives it: PEM in base64. */
+  /** Returns the public key like `GET /api/v1/webhooks/public_key`: PEM in base64. */
   publicKey(): string;
   readonly privateKey: () => KeyObject;
 }
@@ -46,7 +46,7 @@ export function createLagoKeys(): LagoKeys {
   };
 }
 
-/** Both ways of asking for the key. */
+/** Answers both routes of the public key. */
 export function showPublicKey(keys: LagoKeys, path: string): FakeResponse {
   const key = keys.publicKey();
   return path.endsWith('json_public_key')

@@ -5,7 +5,7 @@ import { counts } from './metrics.ts';
 import { customerOf, type Invoice, type MetronomeState, type StoredEvent } from './state.ts';
 import { drafts, openStatement } from './statements.ts';
 
-/** What became of every event that was taken, as far as time has been run. */
+/** Returns the state of every accepted event. */
 export function accountOf(state: MetronomeState, at: number): Account {
   const ids = new Map(state.events.map((event, index) => [event, String(index)]));
   const invoices = [...state.invoices, ...drafts(state, at)].map((one) => view(state, one, ids));

@@ -2,7 +2,7 @@ import type { FakeRequest, FakeResponse } from '../fake-server.ts';
 import { page, refused, text, texts } from './answers.ts';
 import type { MetronomeState } from './state.ts';
 
-/** The alerts of a customer, the enabled ones unless others are asked for. */
+/** Returns the alerts of a customer, the enabled ones by default. */
 export function listCustomerAlerts(
   state: MetronomeState,
   input: Readonly<Record<string, unknown>>,

@@ -1,20 +1,20 @@
 import type { FakeResponse } from '../fake-server.ts';
 
-/** Error answers as Metronome words them: a message, and hardly ever a code. */
+/** Error answers in Metronome's form: a message, and hardly ever a code. */
 export const UNAUTHORIZED: FakeResponse = { status: 401, body: { message: 'Unauthorized' } };
 
 export function ok(data: unknown): FakeResponse {
   return { status: 200, body: { data } };
 }
 
-/** Ingest says nothing. */
+/** Ingest answers with an empty body. */
 export const ACCEPTED: FakeResponse = { status: 200, body: '' };
 
 export function refused(status: 400 | 404 | 409, message: string): FakeResponse {
   return { status, body: { message } };
 }
 
-/** One page of a list, cut by the cursor in the query. */
+/** Returns one page of a list, by the cursor in the query. */
 export function page(items: readonly unknown[], query: URLSearchParams): FakeResponse {
   const limit = Number(query.get('limit') ?? 100);
   if (!Number.isInteger(limit) || limit < 1 || limit > 100) {
@@ -31,7 +31,7 @@ export function isObject(value: unknown): value is Record<string, unknown> {
   return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
-/** The text of a field; undefined when it is absent, empty or no text. */
+/** Returns the text of a field; undefined when it is absent, empty or no text. */
 export function text(value: unknown): string | undefined {
   return typeof value === 'string' && value !== '' ? value : undefined;
 }
@@ -46,7 +46,7 @@ export function objects(value: unknown): readonly Record<string, unknown>[] {
   return Array.isArray(value) ? (value as unknown[]).filter(isObject) : [];
 }
 
-/** Milliseconds since the epoch of an RFC 3339 text with a year of four digits. */
+/** Returns an RFC 3339 text with a year of four digits as milliseconds since the epoch. */
 export function instant(value: unknown): number | undefined {
   if (typeof value !== 'string' || !/^\d{4}-\d{2}-\d{2}T/.test(value)) return undefined;
   const at = Date.parse(value);

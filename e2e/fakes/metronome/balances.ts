@@ -2,7 +2,10 @@ import { type Exact, exact, minus, textOf } from '../exact.ts';
 import { instant, isObject, objects, text } from './answers.ts';
 import type { Applied, Balance, Contract, InvoiceLine, MetronomeState } from './state.ts';
 
-/** Reads `commits` and `credits` as contracts are created and edited with them; each is available in one stretch. */
+/**
+ * Reads `commits` and `credits` of a creation or an edit of a contract. Each is available in one
+ * time range.
+ */
 export function readBalances(
   state: MetronomeState,
   commits: unknown,
@@ -29,7 +32,10 @@ export function readBalances(
   ];
 }
 
-/** What the lines of a statement `[from, to)` draw, first come first served, from what final invoices have left. */
+/**
+ * Returns the amounts that the lines of a statement `[from, to)` draw. They draw in order, from the
+ * remainder of final invoices.
+ */
 export function drawn(
   state: MetronomeState,
   contract: Contract,
@@ -66,7 +72,10 @@ function leftOf(state: MetronomeState, { id, amount }: Balance): Exact {
   return used.reduce((rest, one) => minus(rest, one.amount), amount);
 }
 
-/** A commit's payment, as the list of invoices has it: with a day for a period, and no usage on it. */
+/**
+ * Returns a commit's payment as the list of invoices shows it: with a day as its period, and
+ * without usage.
+ */
 export function showPurchases(contract: Contract, credit_type: unknown, at: number) {
   return contract.balances.flatMap(({ id, paidAt, amount }) => {
     if (paidAt === undefined) return [];
@@ -100,7 +109,10 @@ export function showPurchases(contract: Contract, credit_type: unknown, at: numb
   });
 }
 
-/** As the invoice has it: a line beside that of the usage, with the same product and quantity and a negative total. */
+/**
+ * Returns the invoice line of a drawn amount: beside the line of the usage, with the same product
+ * and quantity and a negative total.
+ */
 export function showApplied({ balance, line, amount }: Applied, credit_type: unknown) {
   return {
     type: 'applied_commit_or_credit',

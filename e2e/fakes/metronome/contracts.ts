@@ -10,7 +10,10 @@ const UNKNOWN = 'unknown';
 /** Any first of a month. */
 const FIRST_OF_MONTH = Date.UTC(2020, 0, 1);
 
-/** Wants the customer's own id, no alias; a uniqueness key is spent for ever. */
+/**
+ * Creates a contract. It requires the customer's own id, no alias; a uniqueness key is used up for
+ * ever.
+ */
 export function createContract(
   state: MetronomeState,
   input: Readonly<Record<string, unknown>>,
@@ -58,7 +61,7 @@ export function createContract(
   return ok({ id: contract.id });
 }
 
-/** Calendar months by default. */
+/** Reads the schedule; calendar months by default. */
 function readSchedule(input: unknown, from: number): StatementSchedule {
   const given = isObject(input) ? input : {};
   const frequency = text(given['frequency'])?.toUpperCase();
@@ -109,7 +112,7 @@ export function setContractEnd(
     return refused(400, 'ending_before must be after starting_at');
   }
   const finalUntil = contract.finalUntil ?? 0;
-  // It is allowed unless it is forbidden; the final invoice stays as it is.
+  // This is allowed by default, and the final invoice does not change.
   if (end < finalUntil && input['allow_ending_before_finalized_invoice'] === false) {
     return refused(400, 'ending_before is before the end of a finalized invoice');
   }

@@ -6,7 +6,7 @@ import { voidInvoices } from './statements.ts';
 const MAX_NAME = 160;
 const MAX_ALIAS = 128;
 
-/** An alias that is taken, also by an archived customer, is a conflict. */
+/** Creates a customer. An alias of another one, even an archived one, is a conflict. */
 export function createCustomer(
   state: MetronomeState,
   input: Readonly<Record<string, unknown>>,
@@ -62,7 +62,7 @@ export function archiveCustomer(
   return ok({ id: customer.id });
 }
 
-/** Replaces the whole set. */
+/** Replaces all aliases. */
 export function setIngestAliases(
   state: MetronomeState,
   id: string,

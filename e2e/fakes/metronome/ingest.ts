@@ -10,7 +10,7 @@ const MAX_EVENTS = 100;
 const MAX_ID = 128;
 
 /**
- * A bare array of 1 to 100 events. One bad event refuses all, without saying which
+ * Accepts an array of 1 to 100 events. One bad event refuses all, and the answer does not name it
  * (docs/how-to/destinations/metronome.md#how-metronome-answers).
  */
 export function ingest(state: MetronomeState, input: unknown, at: number): FakeResponse {
@@ -37,7 +37,7 @@ export function ingest(state: MetronomeState, input: unknown, at: number): FakeR
   return ACCEPTED;
 }
 
-/** Everything that was taken under these ids. */
+/** Returns every accepted event with these ids. */
 export function searchEvents(
   state: MetronomeState,
   input: Readonly<Record<string, unknown>>,

@@ -37,8 +37,8 @@ export function showInvoice(
 }
 
 /**
- * The usage of each day or hour of an invoice by the events of now, those too that came after it was final:
- * what is here and not on the invoice is on no invoice.
+ * Returns the usage of each day or hour of an invoice by the current events, late ones included.
+ * Usage that is here and not on the invoice is on no invoice.
  */
 export function listBreakdowns(
   state: MetronomeState,
@@ -108,7 +108,7 @@ function isRequested({ status, from, to }: Invoice, query: URLSearchParams): boo
   return (wanted === null || wanted === status) && to > start && from < end;
 }
 
-/** As Metronome shows an invoice (its OpenAPI document, `Invoice`). */
+/** Returns an invoice as Metronome shows it (its OpenAPI document, `Invoice`). */
 function show(state: MetronomeState, invoice: Invoice) {
   const credit_type = creditTypeOf(state, invoice.contract_id);
   const subtotal = sum(invoice.lines.map((line) => line.total));

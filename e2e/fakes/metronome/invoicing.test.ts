@@ -29,7 +29,10 @@ afterEach(() => metronome.close());
 
 const iso = (at: number): string => new Date(at).toISOString();
 
-/** A customer, a metric and two cards, without HTTP: the engine takes the time as an argument. */
+/**
+ * Returns a customer, a metric and two cards, without HTTP: the engine takes the time as an
+ * argument.
+ */
 function estate(state: MetronomeState = createMetronomeState()): MetronomeState {
   createMetric(
     state,
@@ -89,7 +92,7 @@ test('statements of an anniversary begin on the contract’s day', () => {
   expect(summary(accountOf(state, time('Feb 18T00')))).toBe('Jan 2, draft Feb 4, open 2');
 });
 
-test('an end before a final invoice leaves that as it is, and is refused where that is asked for', () => {
+test('an end before a final invoice leaves that as it is, and is refused where that is requested', () => {
   const state = estate();
   sign(state, 0, START, START);
   use(state, time('25T00'), time('25T00:02'), '3');
@@ -277,7 +280,7 @@ const act: fc.Arbitrary<Act> = fc.oneof(
   },
 );
 
-/** One contract at a time: the next begins where the last one ends. */
+/** Keeps one contract at a time: the next begins where the last one ends. */
 function perform(state: MetronomeState, what: Act, at: number): void {
   runUntil(state, at);
   if (what.kind === 'usage') {
@@ -301,7 +304,7 @@ test.each<Partial<MetronomeRules>>([
   {},
   { graceHours: 0 },
   { graceHours: 72, pastStatements: 'generated' },
-])('with %j every accepted event is on one line, or is told to be on none', (rules) => {
+])('with %j every accepted event is on one line, or is reported to be on none', (rules) => {
   const script = fc.array(fc.tuple(fc.integer({ min: 0, max: 75 * 24 * 60 }), act), {
     minLength: 1,
     maxLength: 40,

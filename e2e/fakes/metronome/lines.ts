@@ -16,8 +16,9 @@ import {
 const MOST_DECIMALS = 20;
 
 /**
- * What a contract's usage in a time comes to by now: for each product and rate the quantity, at the rate
- * that was in force when the usage was (https://docs.metronome.com/invoice-customers/how-invoicing-works/).
+ * Returns a contract's usage in a time range: the quantity of each product and rate, at the rate in
+ * force at the time of the usage
+ * (https://docs.metronome.com/invoice-customers/how-invoicing-works/).
  */
 export function linesOf(
   state: MetronomeState,
@@ -42,7 +43,9 @@ export function linesOf(
   });
 }
 
-/** The events that a contract bills: of its customer, in its time, through its usage filter. */
+/**
+ * Returns the events that a contract bills: of its customer, in its time, through its usage filter.
+ */
 export function eventsOf(
   state: MetronomeState,
   contract: Contract,
@@ -66,7 +69,10 @@ function passes(filter: unknown, { properties }: StoredEvent): boolean {
   return key === undefined || texts(filter['group_values']).includes(String(properties[key]));
 }
 
-/** The rate of a product that prices an event: the one with most group values, then the latest. */
+/**
+ * Returns the rate of a product that prices an event: the one with most group values, then the
+ * latest.
+ */
 export function rateOf(
   state: MetronomeState,
   contract: Contract,
@@ -85,7 +91,7 @@ export function rateOf(
       (rate.ending_before === undefined || at < Date.parse(rate.ending_before)) &&
       keys(rate).every(([key, value]) => event.properties[key] === value),
   );
-  // One without entitlement bills nothing, and takes the place of an earlier one as any other does.
+  // A rate without entitlement bills nothing, but replaces an earlier one like any other.
   return latestOfEach(inForce)
     .filter(({ entitled }) => entitled)
     .toSorted((a, b) => keys(b).length - keys(a).length)
@@ -118,7 +124,7 @@ function line(
   };
 }
 
-/** Each tier's part at its own price. */
+/** Prices the units of each tier at its own price. */
 function graduated(tiers: NonNullable<Rate['tiers']>, quantity: Exact): Exact {
   let rest = quantity;
   let total = ZERO;
@@ -136,7 +142,7 @@ function aggregated(metric: Metric | undefined, events: readonly StoredEvent[]):
   return sum(events.map((event) => valueOf(metric, event)));
 }
 
-/** What an event adds to a sum. */
+/** Returns what an event adds to a sum. */
 export function valueOf(metric: Metric | undefined, { properties }: StoredEvent): Exact {
   return parseExact(String(properties[metric?.aggregation_key ?? ''])) ?? ZERO;
 }

@@ -3,9 +3,9 @@ import { openRequestJournal } from '../journal.ts';
 import { startFakeMetronome } from './metronome.ts';
 
 /**
- * A stand-in for Metronome in a process of its own:
- * `node e2e/fakes/metronome/main.ts --api-token TOKEN [--port 3100] [--journal FILE]`.
- * `/_fake/invoices` shows the events that would be invoiced, with the contract of each.
+ * Starts a stand-in for Metronome in a process of its own: `node e2e/fakes/metronome/main.ts
+ * --api-token TOKEN [--port 3100] [--journal FILE]`. `/_fake/invoices` shows the events to invoice,
+ * with their contracts.
  */
 const { values } = parseArgs({
   options: {

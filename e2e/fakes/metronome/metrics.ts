@@ -4,7 +4,7 @@ import type { Metric, MetronomeState, StoredEvent } from './state.ts';
 
 const AGGREGATIONS = new Set(['COUNT', 'LATEST', 'MAX', 'SUM', 'UNIQUE']);
 
-/** A metric is immutable from here on; every key that it groups by must be among its filters. */
+/** Creates a metric, which never changes. Every key that it groups by must be among its filters. */
 export function createMetric(
   state: MetronomeState,
   input: Readonly<Record<string, unknown>>,
@@ -66,8 +66,8 @@ export function archiveMetric(
 }
 
 /**
- * Whether an event counts for a metric: the metric was there first, the event's type is one of its own,
- * and every property filter passes. An event that lacks a property counts for nothing, silently.
+ * Returns whether an event counts for a metric: the metric existed before it, has its type, and all
+ * property filters pass. An event that lacks a property silently counts for nothing.
  */
 export function counts(metric: Metric, event: StoredEvent): boolean {
   if (metric.createdAt > event.takenAt) return false;

@@ -154,7 +154,7 @@ describe('what the vendor’s own client sees', () => {
     expect(metronome.requests.filter(({ method }) => method === 'GET')).toHaveLength(3);
   });
 
-  test('usage is asked for in whole UTC days', async () => {
+  test('usage is requested in full UTC days', async () => {
     const requested = client.v1.usage.list({
       starting_on: new Date(START).toISOString(),
       ending_before: new Date(START + DAY_MS).toISOString(),
@@ -208,7 +208,7 @@ describe('prices and contracts', () => {
     expect((await current())?.billable_metric_id).toBe(other);
   });
 
-  test('rates are told by card, product and group values', async () => {
+  test('rates are reported by card, product and group values', async () => {
     const metric = await gpuMetric();
     const { data: product } = await client.v1.contracts.products.create({
       name: 'GPU',
@@ -361,7 +361,7 @@ describe('prices and contracts', () => {
 describe('what a key for repeated calls gives', () => {
   const options = { headers: { 'Idempotency-Key': 'one' } };
 
-  test('the first answer again, and a conflict when something else is asked', async () => {
+  test('the first answer again, and a conflict for another request', async () => {
     const first = await client.v1.customers.create({ name: 'a', ingest_aliases: ['a'] }, options);
     const again = await client.v1.customers.create({ name: 'a', ingest_aliases: ['a'] }, options);
     expect(again).toEqual(first);

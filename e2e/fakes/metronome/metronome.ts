@@ -64,25 +64,31 @@ export interface FakeMetronomeOptions {
   readonly journal?: RequestJournal;
   readonly keepsRequests?: boolean;
   readonly now?: () => number;
-  /** When a request came, if it says so itself. */
+  /** Returns when a request arrived, for requests that carry their own time. */
   readonly timeOf?: (request: FakeRequest) => number;
   readonly port?: number;
 }
 
 export interface FakeMetronome extends FakeServer {
   readonly state: MetronomeState;
-  /** Sets the clock and makes final what is due by then; from now on the clock stands still. */
+  /**
+   * Sets the clock and finalizes statements that are due by then. The clock stands still
+   * afterwards.
+   */
   readonly turnTo: (at: number) => void;
-  /** What became of all usage by now. */
+  /** Returns the state of all usage. */
   readonly account: () => Account;
   readonly webhooks: WebhookSender;
 }
 
 /**
- * A stateful stand-in for Metronome (docs/how-to/destinations/metronome.md#how-metronome-answers): ids
- * remembered for 34 days, one bad event refuses its call without an index, events held for aliases that
- * nobody has yet, metrics that count only what came after them, answers kept by idempotency key, and a
- * statement for each contract and period that no event changes after its grace.
+ * Starts a stateful stand-in for Metronome
+ * (docs/how-to/destinations/metronome.md#how-metronome-answers):
+ * - It remembers ids for 34 days, and refuses a call with one bad event without an index.
+ * - Events may wait for an alias that no customer has yet.
+ * - Metrics count only later events.
+ * - It stores answers by idempotency key.
+ * - Each contract and period has a statement that no event changes after its grace.
  */
 export async function startFakeMetronome(options: FakeMetronomeOptions): Promise<FakeMetronome> {
   const state = createMetronomeState(options.rules);
@@ -114,7 +120,7 @@ export async function startFakeMetronome(options: FakeMetronomeOptions): Promise
       storeResult(state.results, request, response, request.at);
       return response;
     },
-    // Whatever is answered to a key is kept, a 500 too.
+    // Every answer to a key is stored, a 500 too.
     misbehaved: (given, { kind, status = 503, headers = {}, body }) => {
       const request = timed(given);
       if (kind.endsWith('status')) {
@@ -125,7 +131,7 @@ export async function startFakeMetronome(options: FakeMetronomeOptions): Promise
   const webhooks = createWebhookSender({
     clock,
     turnTo: sliceTo,
-    told: () => state.notices.map(metronomeMessage),
+    notices: () => state.notices.map(metronomeMessage),
     waits: METRONOME_WAITS,
     sign: (_body, { payload }, at) => ({
       ...signWebhook(options.webhookSecret ?? '', payload, new Date(at)).headers,
@@ -142,7 +148,10 @@ export async function startFakeMetronome(options: FakeMetronomeOptions): Promise
 
 const TOO_OFTEN: FakeResponse = { status: 429, body: { message: 'Rate limit exceeded' } };
 
-/** Whether a path was called for one customer more often than {@link MetronomeRules.callsPerMinute} allows. */
+/**
+ * Returns whether a path was called for one customer more often than {@link
+ * MetronomeRules.callsPerMinute} allows.
+ */
 function isTooOften({ rules, calls }: MetronomeState, { path, body, at }: FakeRequest): boolean {
   const customer =
     /"customer_id":"([^"]+)"/.exec(body)?.[1] ?? /^\/v1\/customers\/([^/]+)/.exec(path)?.[1];

@@ -29,7 +29,7 @@ export function createProduct(
   return ok({ id: product.id });
 }
 
-/** A change must begin on a full hour. */
+/** Updates a product. A change must begin on a full hour. */
 export function updateProduct(
   state: MetronomeState,
   input: Readonly<Record<string, unknown>>,
@@ -54,7 +54,7 @@ export function listProducts(state: MetronomeState, { query, at }: FakeRequest):
   return page(shown, query);
 }
 
-/** A product as it is at a moment. */
+/** Returns a product's state at a moment. */
 export function productAt({ initial, updates }: Product, at: number): ProductState {
   const begun = updates
     .filter(({ starting_at }) => Date.parse(starting_at) <= at)
@@ -75,7 +75,10 @@ function stateOf(input: Readonly<Record<string, unknown>>): Partial<ProductState
   };
 }
 
-/** Pricing and presentation keys together must be one compound key of the metric. */
+/**
+ * Returns an error unless pricing and presentation keys together are one compound key of the
+ * metric.
+ */
 function keysProblem(state: MetronomeState, product: ProductState): string | undefined {
   const metric = state.metrics.find(({ id }) => id === product.billable_metric_id);
   if (metric === undefined) return 'billable_metric_id is not a billable metric';
@@ -207,7 +210,10 @@ export function getRates(
   return page(shown, query);
 }
 
-/** A rate that begins takes the place of an earlier one of the same product and values. */
+/**
+ * Returns the latest rates. A rate that begins replaces an earlier one of the same product and
+ * values.
+ */
 export function latestOfEach(rates: readonly Rate[]): readonly Rate[] {
   const latest = new Map<string, Rate>();
   for (const rate of rates) {

@@ -1,32 +1,32 @@
 import type { Exact } from '../exact.ts';
 import type { StoredResult } from '../idempotency.ts';
 
-/** How an account is set up, and how what its documentation leaves open is settled. */
+/** The settings of an account, and choices where its documentation is silent. */
 export interface MetronomeRules {
   /** From the end of a statement until it is final; 24 by default, may be 0. */
   readonly graceHours: number;
   /**
-   * Whether a contract that is made with an earlier start gets the statements whose grace was over by then
+   * Whether a contract with an earlier start gets statements whose grace has ended
    * (https://docs.metronome.com/invoice-customers/how-invoicing-works/ does not say).
    */
   readonly pastStatements: 'never' | 'generated';
   /**
-   * Calls in a minute for each path of one customer, beyond which the answer is 429; ingest is free. Metronome
-   * publishes no numbers; none by default.
+   * Calls a minute for each path of one customer; further ones get 429. Ingest has no limit.
+   * Metronome publishes no numbers; no limit by default.
    */
   readonly callsPerMinute: number;
-  /** For how long `POST /v1/usage` lacks what was taken; 0 by default. */
+  /** For how long `POST /v1/usage` lacks accepted events; 0 by default. */
   readonly sumsLagSeconds: number;
 }
 
-/** What the stand-in keeps. Shapes are Metronome's own, reduced to what the stand-in acts on. */
+/** The state of the stand-in. Shapes are Metronome's own, reduced to the fields that it uses. */
 export interface MetronomeState {
   readonly rules: MetronomeRules;
-  /** Final and void ones; drafts are computed whenever they are looked at. */
+  /** Final and void ones; drafts are computed for each request. */
   readonly invoices: Invoice[];
   /** Ids of drafts, by contract and start. */
   readonly draftIds: Map<string, string>;
-  /** What Metronome tells by webhook, oldest first. */
+  /** Metronome's webhook messages, oldest first. */
   readonly notices: Notice[];
   readonly alerts: CustomerAlert[];
   /** Until when time has been run, milliseconds since the epoch. */
@@ -38,9 +38,9 @@ export interface MetronomeState {
   readonly customers: Customer[];
   readonly billingProviders: BillingProvider[];
   readonly contracts: Contract[];
-  /** Every event that was taken, in order; an id that was forgotten is there again. */
+  /** Every accepted event in order. A repeat of a forgotten id is another event. */
   readonly events: StoredEvent[];
-  /** When an id was taken last, milliseconds since the epoch. */
+  /** When an id was last accepted, milliseconds since the epoch. */
   readonly takenAt: Map<string, number>;
   /** Repeats that were recognised. */
   repeats: number;
@@ -50,7 +50,7 @@ export interface MetronomeState {
   readonly calls: Map<string, readonly number[]>;
   /** Answers by idempotency key. */
   readonly results: Map<string, StoredResult>;
-  /** Ids count up, so that a state that is built again from a journal has the same ones. */
+  /** Returns the next id. Ids count up, so that a state from a journal has the same ones. */
   nextId(): string;
 }
 
@@ -62,7 +62,7 @@ export interface Metric {
   readonly event_type_filter: Readonly<Record<string, unknown>>;
   readonly property_filters: readonly Readonly<Record<string, unknown>>[];
   readonly group_keys: readonly (readonly string[])[];
-  /** Milliseconds since the epoch; events that were taken before do not count. */
+  /** Milliseconds since the epoch; events from before do not count. */
   readonly createdAt: number;
   archived_at?: string;
 }
@@ -98,7 +98,7 @@ export interface Rate {
   readonly ending_before?: string;
   readonly entitled: boolean;
   readonly rate_type: 'FLAT' | 'TIERED';
-  /** Of TIERED the price of the first tier. */
+  /** For TIERED the price of the first tier. */
   readonly price: number;
   /** Only the last one has no size. */
   readonly tiers?: readonly { readonly price: number; readonly size?: number }[];
@@ -133,7 +133,7 @@ export interface Contract {
   readonly schedule: StatementSchedule;
   /** Milliseconds since the epoch. */
   readonly createdAt: number;
-  /** Until when its usage is on final invoices; undefined where on none. */
+  /** Until when its usage is on final invoices; undefined where it is on none. */
   finalUntil?: number;
   ending_before?: string;
   archived_at?: string;
@@ -145,7 +145,7 @@ export interface Contract {
 
 export interface StatementSchedule {
   readonly frequency: 'WEEKLY' | 'MONTHLY' | 'QUARTERLY' | 'ANNUAL';
-  /** Statements begin whole intervals after it, milliseconds since the epoch. */
+  /** Statements begin full intervals after it, milliseconds since the epoch. */
   readonly anchor: number;
 }
 
@@ -173,7 +173,10 @@ export interface InvoiceLine {
   readonly events: readonly StoredEvent[];
 }
 
-/** Money that a contract has beforehand, in the unit of its card's credit type: a prepaid commit or a credit. */
+/**
+ * Money that a contract has beforehand, in the unit of its card's credit type: a prepaid commit or
+ * a credit.
+ */
 export interface Balance {
   readonly id: string;
   readonly type: 'PREPAID' | 'CREDIT';
@@ -185,14 +188,14 @@ export interface Balance {
   readonly paidAt: number | undefined;
 }
 
-/** What an invoice line draws from a balance. */
+/** The amount that an invoice line draws from a balance. */
 export interface Applied {
   readonly balance: Balance;
   readonly line: InvoiceLine;
   readonly amount: Exact;
 }
 
-/** Flat, as what tells of contracts and invoices is. */
+/** A webhook message about contracts and invoices, which is flat. */
 export interface Notice {
   readonly id: string;
   readonly type: string;
@@ -200,7 +203,7 @@ export interface Notice {
   readonly about: Readonly<Record<string, string>>;
 }
 
-/** A threshold alert as it stands for one customer. */
+/** The state of a threshold alert for one customer. */
 export interface CustomerAlert {
   readonly customer_id: string;
   readonly alert: {
@@ -259,13 +262,13 @@ export function createMetronomeState(rules: Partial<MetronomeRules> = {}): Metro
   };
 }
 
-/** Whether a contract bills usage of a moment, milliseconds since the epoch. */
+/** Returns whether a contract bills usage of a moment, milliseconds since the epoch. */
 export function covers({ starting_at, ending_before }: Contract, at: number): boolean {
   const end = ending_before === undefined ? Number.POSITIVE_INFINITY : Date.parse(ending_before);
   return Date.parse(starting_at) <= at && at < end;
 }
 
-/** The customer that an event is for: by id or by alias, whenever the alias was given. */
+/** Returns the customer of an event: by id or by alias, whenever the alias was set. */
 export function customerOf(state: MetronomeState, reference: string): Customer | undefined {
   return state.customers.find(
     ({ id, ingest_aliases }) => id === reference || ingest_aliases.includes(reference),

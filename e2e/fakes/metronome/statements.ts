@@ -11,16 +11,18 @@ const INTERVALS = {
   ANNUAL: 'year',
 } as const;
 
-/** A contract's usage of one period, from its first moment until before another. */
+/** A contract's usage of one period `[from, to)`. */
 export interface Statement {
   readonly contract: Contract;
   readonly from: number;
   readonly to: number;
-  /** When no event changes it any more. */
+  /** The moment from which no event changes it. */
   readonly finalAt: number;
 }
 
-/** The statement of a contract that is the first not to be final; undefined after the contract's end. */
+/**
+ * Returns the first statement of a contract that is not final; undefined after the contract's end.
+ */
 export function openStatement(state: MetronomeState, contract: Contract): Statement | undefined {
   const { starting_at, ending_before, schedule, finalUntil, createdAt } = contract;
   const grace = state.rules.graceHours * HOUR_MS;
@@ -40,7 +42,7 @@ export function openStatement(state: MetronomeState, contract: Contract): Statem
   }
 }
 
-/** Every statement that is not final and has begun by a moment, of all contracts. */
+/** Returns every statement of all contracts that has begun by a moment and is not final. */
 export function drafts(state: MetronomeState, at: number): readonly Invoice[] {
   return state.contracts.flatMap((contract) => {
     const found: Invoice[] = [];
@@ -53,7 +55,7 @@ export function drafts(state: MetronomeState, at: number): readonly Invoice[] {
   });
 }
 
-/** Makes final what is due until a moment, each statement at its own time. */
+/** Finalizes statements that are due until a moment, each at its own time. */
 export function runUntil(state: MetronomeState, until: number): void {
   for (;;) {
     const due = state.contracts
@@ -88,7 +90,7 @@ function made(state: MetronomeState, { contract, from, to }: Statement) {
   };
 }
 
-/** A draft has the id that it keeps when it becomes final. */
+/** Returns the id of a statement. A draft keeps its id when it becomes final. */
 function idOf(state: MetronomeState, contract: Contract, from: number): string {
   const key = `${contract.id} ${from}`;
   const id = state.draftIds.get(key) ?? state.nextId();
@@ -96,14 +98,14 @@ function idOf(state: MetronomeState, contract: Contract, from: number): string {
   return id;
 }
 
-/** Final ones become void, drafts are gone with their contracts. */
+/** Voids final invoices; drafts disappear with their contracts. */
 export function voidInvoices(state: MetronomeState, is: (invoice: Invoice) => boolean): void {
   for (const invoice of state.invoices) {
     if (invoice.status === 'FINALIZED' && is(invoice)) invoice.status = 'VOID';
   }
 }
 
-/** Computes a void invoice anew, from the events and rates of now, under another id. */
+/** Computes a void invoice again from the current events and rates, under another id. */
 export function regenerate(state: MetronomeState, before: Invoice, at: number): Invoice {
   const contract = state.contracts.find(({ id }) => id === before.contract_id);
   const { from, to } = before;

@@ -13,7 +13,9 @@ import {
 
 const DAY_MS = 86_400_000;
 
-/** Bounds must be UTC midnights; a value is a JSON number, or null where nothing matched. */
+/**
+ * Returns usage. Bounds must be UTC midnights; a value is a JSON number, or null without events.
+ */
 export function listUsage(
   state: MetronomeState,
   input: Readonly<Record<string, unknown>>,
@@ -77,15 +79,15 @@ function sum(
   return values.reduce((total, value) => total + value, 0);
 }
 
-/** One event on an invoice. An event that two contracts cover is there twice. */
+/** One event on an invoice. An event that two contracts cover occurs twice. */
 export interface InvoiceItem {
   readonly event: StoredEvent;
   readonly contract: Contract;
 }
 
 /**
- * What would be invoiced, in the order in which the events were taken: events of a customer that count
- * for a metric, once for each contract that covers them.
+ * Returns the events that would be invoiced, in the order of their arrival: once for each contract
+ * that covers them.
  */
 export function invoiceItems(state: MetronomeState): readonly InvoiceItem[] {
   return state.events.flatMap((event) => {

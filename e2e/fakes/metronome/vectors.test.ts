@@ -10,7 +10,7 @@ interface Vector {
   readonly sku?: 'g' | 'h';
   readonly rules?: Partial<MetronomeRules>;
   readonly events?: readonly (readonly [at: string, act: (world: World) => Promise<unknown>])[];
-  /** When the contract is made, and from when it is to be. */
+  /** When the contract is made, and its requested start. */
   readonly start?: readonly [at: string, from: string];
   readonly bill: string;
 }
@@ -39,7 +39,7 @@ function sign(card: 'A' | 'B', from: string, name = card as string) {
   };
 }
 
-/** Ends a contract, or opens it again. */
+/** Ends a contract, or removes its end. */
 function end(name: string, at?: string) {
   return ({ call, ids }: World) =>
     call('/v1/contracts/updateEndDate', {
@@ -49,7 +49,7 @@ function end(name: string, at?: string) {
     });
 }
 
-/** One card's contract for another's, at a full hour. */
+/** Replaces the contract on one card with one on another, at a full hour. */
 function toB(at: string) {
   return async (world: World): Promise<void> => {
     await end('A', at)(world);

@@ -8,7 +8,7 @@ export interface SignedWebhook {
   readonly body: string;
 }
 
-/** Signs the date's text and the raw body, a newline between them. */
+/** Signs the date's text, a newline and the raw body. */
 export function signWebhook(secret: string, payload: unknown, at: Date): SignedWebhook {
   const body = JSON.stringify(payload);
   const date = at.toUTCString();
@@ -24,7 +24,7 @@ export function signWebhook(secret: string, payload: unknown, at: Date): SignedW
   };
 }
 
-/** An alert carries its particulars under `properties`. */
+/** Returns an alert. Its details are under `properties`. */
 export function alert(id: string, type: string, customerId: string, at: Date) {
   return {
     id,
@@ -40,7 +40,7 @@ export function alert(id: string, type: string, customerId: string, at: Date) {
   };
 }
 
-/** What tells of contracts is flat. */
+/** Returns a message about a contract, which is flat. */
 export function lifecycle(id: string, type: string, customerId: string, at: Date) {
   return {
     id,
@@ -53,7 +53,7 @@ export function lifecycle(id: string, type: string, customerId: string, at: Date
 }
 
 /**
- * Ever more rarely, every 15 minutes in the end, for two days: about 200 attempts
+ * Waits that grow up to 15 minutes, for two days: about 200 attempts
  * (https://docs.metronome.com/developer-resources/webhooks/).
  */
 export const METRONOME_WAITS: readonly number[] = growingWaits({
@@ -63,7 +63,7 @@ export const METRONOME_WAITS: readonly number[] = growingWaits({
   withinMs: 2 * 86_400_000,
 });
 
-/** What tells of invoices and contracts is flat. */
+/** Returns a message about an invoice or a contract, which is flat. */
 export function metronomeMessage({ id, type, at, about }: Notice): WebhookMessage {
   const timestamp = new Date(at).toISOString();
   const payload = { id, type, timestamp, environment_type: 'SANDBOX', ...about };

@@ -3,11 +3,11 @@ import { textOf } from '../exact.ts';
 import type { Invoice, MeterEvent, StripeState, Subscription, SubscriptionItem } from './state.ts';
 
 const FINAL: readonly string[] = ['open', 'paid', 'uncollectible'];
-/** What nobody is charged for until a person makes its draft final. */
+/** Usage that nobody is charged for until a person finalizes its draft. */
 export const STOPPED_DRAFT = 'its draft does not go on by itself';
 const ENDED: readonly string[] = ['canceled', 'incomplete_expired'];
 
-/** What became of every meter event that was taken and not cancelled, as far as time has been run. */
+/** Returns the state of every accepted meter event that was not cancelled. */
 export function accountOf(state: StripeState): Account {
   const ids = new Map(state.events.map((event, index) => [event, String(index)]));
   const invoices = state.invoices.map((invoice) => view(state, invoice, ids));
@@ -108,7 +108,7 @@ function isStillToCome(state: StripeState, event: MeterEvent): boolean {
   );
 }
 
-/** The items that price a moment's usage, of the meter's customer. */
+/** Returns the items that price usage of a moment, of the meter's customer. */
 function spellsOf(
   state: StripeState,
   { customer, meter, timestamp }: MeterEvent,

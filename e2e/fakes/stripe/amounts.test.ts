@@ -8,7 +8,7 @@ const open: FakeStripe[] = [];
 
 afterEach(() => Promise.all(open.splice(0).map((one) => one.close())));
 
-/** January of a customer that has used so many units at 2.005 dollars, with its final invoice. */
+/** Returns January of a customer with some units at 2.005 dollars, with its final invoice. */
 async function january(rules: Partial<StripeRules>, units = '10') {
   const stripe = await startFakeStripe({ apiKey: 'sk_test_key', rules });
   open.push(stripe);

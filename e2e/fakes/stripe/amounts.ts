@@ -1,9 +1,9 @@
-import { type Exact, exact, share, complete } from '../exact.ts';
+import { type Exact, exact, share, rounded } from '../exact.ts';
 import type { Invoice, InvoiceLine, LineAmounts, StripeState } from './state.ts';
 
-/** Discounts come first, then prepaid credits, then taxes. */
+/** Returns the amounts of a line. Discounts come first, then prepaid credits, then taxes. */
 export function lineAmounts(state: StripeState, invoice: Invoice, line: InvoiceLine): LineAmounts {
-  const gross = complete(line.cents);
+  const gross = rounded(line.cents);
   const discount = line.isDiscountable ? percentOf(gross, state.rules.discountPercent) : 0;
   const granted = invoice.granted.get(line.id) ?? 0;
   return withTax(state, line, { gross, discount, granted });
@@ -22,8 +22,9 @@ function withTax(
 }
 
 /**
- * What a credit of a line comes to: its share of the discount and of the prepaid credits, and its tax. With Stripe
- * Tax the amount that is asked for has no tax in it (https://docs.stripe.com/api/credit_notes/create).
+ * Returns the amounts of a credit of a line: its share of the discount and of the prepaid credits,
+ * and its tax. With Stripe Tax the requested amount is without tax
+ * (https://docs.stripe.com/api/credit_notes/create).
  */
 export function creditAmounts(
   state: StripeState,
@@ -41,12 +42,12 @@ export function creditAmounts(
   return withTax(state, line, parts);
 }
 
-/** Lines are rounded one by one. */
+/** Returns the total of the lines, each rounded. */
 export function totalCents(state: StripeState, invoice: Invoice): number {
   return invoice.lines.reduce((sum, line) => sum + lineAmounts(state, invoice, line).total, 0);
 }
 
-/** Pays the usage of an invoice from what the customer has prepaid, as far as that goes. */
+/** Pays the usage of an invoice from prepaid amounts, as far as they last. */
 export function applyGrants(state: StripeState, invoice: Invoice): void {
   for (const line of invoice.lines) {
     if (!isUsage(state, line)) continue;
@@ -68,7 +69,7 @@ function percentOf(amount: number, percent: number): number {
 }
 
 function part(amount: number, numerator: number, denominator: number): number {
-  return complete(share(cents(amount), numerator, denominator, 6));
+  return rounded(share(cents(amount), numerator, denominator, 6));
 }
 
 function cents(amount: number): Exact {

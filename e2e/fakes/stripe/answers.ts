@@ -45,7 +45,7 @@ export const UNAUTHORIZED: FakeResponse = failure(
   'Invalid API Key provided: sk_test_****',
 );
 
-/** How Stripe refuses a restricted key. */
+/** Returns Stripe's refusal of a restricted key. */
 export function forbidden(permission: string): FakeResponse {
   const stated =
     "The provided key 'rk_test_*********abcd' does not have the required permissions for this endpoint on account 'acct_1'.";

@@ -3,7 +3,7 @@ import { ok } from './answers.ts';
 import { type Form, text, texts } from './form.ts';
 import { type CoreEvent, nextId, type StripeState } from './state.ts';
 
-/** What Stripe found wrong with events after it had taken them. */
+/** Errors that Stripe found in events after it accepted them. */
 export interface MeterErrors {
   readonly meter: string;
   readonly code: string;
@@ -11,13 +11,13 @@ export interface MeterErrors {
   readonly message: string;
   /** The idempotency key of one of the requests. */
   readonly request: string;
-  /** Under which name it is told; `identifier` by default, as the SDK has it. */
+  /** The field with the key; `identifier` by default, as in the SDK. */
   readonly keyName?: 'identifier' | 'idempotency_key';
   /** For usage whose event name no meter has. */
   readonly type?: 'v1.billing.meter.no_meter_found';
 }
 
-/** Adds a report as Stripe writes it (docs/how-to/destinations/stripe.md#what-errors-mean). */
+/** Adds a report in Stripe's form (docs/how-to/destinations/stripe.md#what-errors-mean). */
 export function reportErrors(state: StripeState, errors: MeterErrors, at: number): void {
   const { meter, code, count, message, request, keyName = 'identifier' } = errors;
   const sample = { error_message: message, request: { [keyName]: request } };
@@ -40,7 +40,7 @@ export function reportErrors(state: StripeState, errors: MeterErrors, at: number
   state.coreEvents.push(event);
 }
 
-/** v2 lists events newest first, going back 30 days, without their data. */
+/** Lists v2 events without their data, newest first, for 30 days. */
 export function listCoreEvents(state: StripeState, query: Form): FakeResponse {
   const types = Object.values(texts(query, 'types'));
   const since = text(query, 'created', 'gte') ?? text(query, 'created', 'gt') ?? '';
@@ -52,7 +52,7 @@ export function listCoreEvents(state: StripeState, query: Form): FakeResponse {
   return ok({ data, next_page_url: null, previous_page_url: null });
 }
 
-/** One event with its data. */
+/** Returns one event with its data. */
 export function showCoreEvent(state: StripeState, id: string): FakeResponse {
   const event = state.coreEvents.find((one) => one.id === id);
   if (event !== undefined) return ok({ ...event, object: 'v2.core.event', livemode: false });

@@ -1,5 +1,5 @@
 import type { FakeResponse } from '../fake-server.ts';
-import { complete } from '../exact.ts';
+import { rounded } from '../exact.ts';
 import { invalid, missing, ok } from './answers.ts';
 import { type Form, items, text, texts } from './form.ts';
 import { invoiceOf } from './invoice-routes.ts';
@@ -9,25 +9,27 @@ import { page, PAGING, unknownParameter } from './lists.ts';
 import { metadataProblem } from './metadata.ts';
 import { type CreditNote, nextId, type StripeState } from './state.ts';
 
-/** Where the part of a credit note goes that was paid already. */
+/** The destinations of the paid part of a credit note. */
 const PAID_BACK = ['credit_amount', 'refund_amount', 'out_of_band_amount'];
 
 const PREVIEW = ['invoice', 'amount', 'lines', 'reason', 'memo', 'metadata', ...PAID_BACK];
 
-/** Credits a final invoice, never more than it is. */
+/** Credits a final invoice, at most its amount. */
 export function createCreditNote(state: StripeState, form: Form, at: number): FakeResponse {
   const note = read(state, form, at);
   if ('status' in note) return note;
   const stated = paidBack(form);
   if (stated !== note.toBalance) return unevenProblem(stated, note.toBalance);
   state.creditNotes.push(note);
-  // What was paid is owed to the customer.
+  // A paid amount is owed to the customer.
   const customer = invoiceOf(state, note.invoice)?.customer ?? '';
   state.balances.set(customer, (state.balances.get(customer) ?? 0) - note.toBalance);
   return ok(showCreditNote(state, note));
 }
 
-/** What a credit note would be; where the part that was paid goes need not be said. */
+/**
+ * Returns the amounts of a possible credit note; the destination of the paid part may be missing.
+ */
 export function previewCreditNote(state: StripeState, form: Form, at: number): FakeResponse {
   const note = read(state, form, at);
   if ('status' in note) return note;
@@ -66,7 +68,7 @@ function read(state: StripeState, form: Form, at: number): CreditNote | FakeResp
     const credited = before
       .flatMap((note) => note.lines)
       .reduce((sum, one) => sum + (one.line === own.id ? one.gross : 0), 0);
-    if (!(requested > 0 && amounts.gross + credited <= complete(own.cents))) {
+    if (!(requested > 0 && amounts.gross + credited <= rounded(own.cents))) {
       return invalid('The credit note line amount must be within the amount of the invoice line.');
     }
     lines.push({ ...amounts, line: own.id });

@@ -70,7 +70,7 @@ export function listCustomers(state: StripeState, query: Form): FakeResponse {
   return page('/v1/customers', query, found, showCustomer);
 }
 
-/** Finds what was created before the search index was last brought up to date. */
+/** Finds customers that were created before the last update of the search index. */
 export function searchCustomers(
   state: StripeState,
   query: Form,
@@ -99,7 +99,7 @@ function problemOf(form: Form, metadata: Record<string, string>): FakeResponse |
   );
 }
 
-/** Taken as a whole: what it leaves out is gone. */
+/** Reads an address, which replaces the complete previous one. */
 function addressOf(form: Form): Customer['address'] | undefined {
   const given = texts(form, 'address');
   if (Object.keys(given).length === 0) return undefined;

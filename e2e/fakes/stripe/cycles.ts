@@ -11,10 +11,10 @@ import {
 } from './state.ts';
 
 const HOUR_SECONDS = 3_600;
-const LONGEST_HOLD_SECONDS = 72 * HOUR_SECONDS;
+const LONGEST_DELAY_SECONDS = 72 * HOUR_SECONDS;
 const ENDED = new Set(['canceled', 'incomplete', 'incomplete_expired']);
 
-/** Does what Stripe does by itself until a moment, seconds since the epoch, each thing at its own time. */
+/** Does Stripe's own work until a moment, seconds since the epoch, each step at its own time. */
 export function runUntil(state: StripeState, until: number): void {
   for (let at = nextTime(state); at <= until; at = nextTime(state)) {
     for (const invoice of state.invoices) {
@@ -53,8 +53,8 @@ function nextTime(state: StripeState): number {
 }
 
 /**
- * The end of a period: a draft with the usage of the items that are there, read again when it becomes
- * final; except of an item whose price changed in the period in flexible mode, which is read now
+ * Ends a period with a draft of its usage. The usage is read again when the draft becomes final. An
+ * exception is an item whose price changed in the period in flexible mode: it is read only now
  * (https://docs.stripe.com/billing/subscriptions/usage-based/configure-grace-period).
  */
 function cycle(state: StripeState, subscription: Subscription): void {
@@ -87,12 +87,13 @@ function cycle(state: StripeState, subscription: Subscription): void {
 }
 
 /**
- * A draft becomes final, unless collection is paused; an hour later, for three days at most, while its
- * webhook is not taken (https://docs.stripe.com/billing/subscriptions/webhooks#understand).
+ * Finalizes a draft, unless collection is paused. While its webhook is unacknowledged this waits an
+ * hour at a time, three days at most
+ * (https://docs.stripe.com/billing/subscriptions/webhooks#understand).
  */
 function settle(state: StripeState, invoice: Invoice, at: number): void {
-  const latest = invoice.created + LONGEST_HOLD_SECONDS;
-  if (state.unheard.has(invoice.id) && at < latest) {
+  const latest = invoice.created + LONGEST_DELAY_SECONDS;
+  if (state.unacknowledged.has(invoice.id) && at < latest) {
     invoice.finalizesAt = Math.min(at + HOUR_SECONDS, latest);
     return;
   }
@@ -114,7 +115,7 @@ function settle(state: StripeState, invoice: Invoice, at: number): void {
   }
 }
 
-/** Ends a subscription now, with an invoice that is final at once, or with none. */
+/** Ends a subscription now, with an invoice that is final at once, or without one. */
 export function cancelNow(
   state: StripeState,
   subscription: Subscription,
@@ -127,7 +128,8 @@ export function cancelNow(
     );
     invoiceNow(state, subscription, lines, at);
   }
-  // Of the whole customer, as the text has it (https://docs.stripe.com/api/subscriptions/cancel); drafts stay drafts then.
+  // This stops the collection of all invoices of the customer, as the text states
+  // (https://docs.stripe.com/api/subscriptions/cancel); drafts then stay drafts.
   for (const invoice of state.invoices) {
     const goesOn = invoice.status === 'open' || invoice.status === 'draft';
     if (invoice.customer === subscription.customer && goesOn) invoice.collects = false;
@@ -147,7 +149,10 @@ function end(state: StripeState, subscription: Subscription, at: number): void {
   notifySubscription(state, 'customer.subscription.deleted', subscription, at);
 }
 
-/** The end of a phase: the cycle that ends with it first, with the old items; then the items of the next one. */
+/**
+ * Ends a phase: first the cycle that ends with it, with the old items; then come the items of the
+ * next one.
+ */
 function runSchedule(state: StripeState, schedule: Schedule, at: number): void {
   const subscription = state.subscriptions.get(schedule.subscription);
   const [current, next] = schedule.phases;

@@ -12,8 +12,8 @@ const MAX_EVENTS = 100;
 const FIELDS = new Set(['event_name', 'identifier', 'payload', 'timestamp']);
 
 /**
- * The high-throughput way of meter events (https://docs.stripe.com/api/v2/billing-meter-stream): a session
- * whose token is good for 15 minutes, and calls of up to 100 events that are looked at only afterwards.
+ * Handles the meter event stream (https://docs.stripe.com/api/v2/billing-meter-stream): a session
+ * with a token for 15 minutes, and calls of up to 100 events that are validated later.
  */
 export function eventStream(
   state: StripeState,
@@ -29,7 +29,7 @@ export function eventStream(
   return path === SESSIONS ? openSession(state, at) : takeEvents(state, request, at);
 }
 
-/** Why a call may not go on the stream; undefined where its session is good. */
+/** Returns why a call may not use the stream; undefined where its session is valid. */
 export function sessionProblem(
   { sessions }: StripeState,
   { headers }: FakeRequest,
@@ -81,7 +81,7 @@ function takeEvents(state: StripeState, request: FakeRequest, at: number): FakeR
   return ok({});
 }
 
-/** Undefined for what is not a list of meter events by their form. */
+/** Undefined unless it is a list of well-formed meter events. */
 function readEvents(body: string): readonly Form[] | undefined {
   let events: unknown;
   try {

@@ -1,8 +1,11 @@
-/** A form as Stripe reads it: `payload[value]=1` is a field `value` of `payload`, `items[0][price]=p` the price of the first item. */
+/**
+ * A form in Stripe's notation: `payload[value]=1` is a field `value` of `payload`,
+ * `items[0][price]=p` the price of the first item.
+ */
 export type Form = { readonly [key: string]: FormValue };
 export type FormValue = string | Form;
 
-/** The fields of a form body or a query; undefined when a name is not well formed. */
+/** Parses the fields of a form body or a query; undefined when a name is malformed. */
 export function parseForm(fields: URLSearchParams): Form | undefined {
   const root: Record<string, FormValue> = {};
   for (const [name, value] of fields) {
@@ -33,7 +36,7 @@ function put(root: Record<string, FormValue>, path: readonly string[], value: st
   return true;
 }
 
-/** A text field. */
+/** Returns a text field. */
 export function text(form: Form, ...path: readonly string[]): string | undefined {
   const value = path.reduce<FormValue | undefined>(
     (node, key) => (typeof node === 'object' ? node[key] : undefined),
@@ -42,13 +45,13 @@ export function text(form: Form, ...path: readonly string[]): string | undefined
   return typeof value === 'string' ? value : undefined;
 }
 
-/** A field that has fields of its own; empty when absent. */
+/** Returns a field with fields of its own; empty when absent. */
 export function nested(form: Form, key: string): Form {
   const value = form[key];
   return typeof value === 'object' ? value : {};
 }
 
-/** A field with fields of text, such as metadata. */
+/** Returns a field with text fields, such as metadata. */
 export function texts(form: Form, key: string): Record<string, string> {
   return Object.fromEntries(
     Object.entries(nested(form, key)).flatMap(([name, value]) =>
@@ -57,7 +60,7 @@ export function texts(form: Form, key: string): Record<string, string> {
   );
 }
 
-/** An array, whose indexes must begin at 0 and leave none out. */
+/** Returns an array, whose indexes must begin at 0 and be consecutive. */
 export function items(form: Form, key: string): readonly Form[] {
   const entries = nested(form, key);
   const list: Form[] = [];

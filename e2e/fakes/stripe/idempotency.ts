@@ -10,7 +10,7 @@ const KEY_REUSED = failure(
 );
 
 /**
- * What was answered to the same key before: stored results are replayed, a stored 500 too
+ * Returns the earlier answer to the same key. Stored results are replayed, a stored 500 too
  * (docs/how-to/destinations/stripe.md#how-stripe-answers).
  */
 export function replayed(
@@ -23,7 +23,7 @@ export function replayed(
   return { ...stored, headers: { ...stored.headers, 'idempotent-replayed': 'true' } };
 }
 
-/** Keeps a result, unless the request was refused before it was carried out. */
+/** Stores a result, unless the request was refused before Stripe carried it out. */
 export function storeCarriedOut(
   { results }: StripeState,
   request: FakeRequest,

@@ -50,7 +50,7 @@ export function listLines(state: StripeState, id: string, query: Form): FakeResp
   return page(`/v1/invoices/${id}/lines`, query, lines, (line) => showLine(state, invoice, line));
 }
 
-/** What the running period of a subscription has so far, without making an invoice. */
+/** Returns the invoice of a subscription's running period so far, without making it. */
 export function previewInvoice(state: StripeState, form: Form, at: number): FakeResponse {
   const unknown = unknownParameter(form, ['customer', 'subscription']);
   if (unknown !== undefined) return unknown;
@@ -116,7 +116,7 @@ export function createInvoice(state: StripeState, form: Form, at: number): FakeR
   return ok(showInvoice(state, invoice));
 }
 
-/** Turns its automatic collection on or off. */
+/** Turns an invoice's automatic collection on or off. */
 export function updateInvoice(
   state: StripeState,
   id: string,
@@ -136,7 +136,7 @@ export function updateInvoice(
 
 export type InvoiceAction = 'finalize' | 'void' | 'pay' | 'mark_uncollectible';
 
-/** Finalises by hand, voids, pays or gives up. */
+/** Finalizes, voids, pays or gives up an invoice by hand. */
 export function actOnInvoice(
   state: StripeState,
   id: string,
@@ -161,7 +161,7 @@ export function actOnInvoice(
   return ok(showInvoice(state, invoice));
 }
 
-/** Something for the next invoice, as a one-off. */
+/** Adds a one-off item to the next invoice. */
 export function createInvoiceItem(state: StripeState, form: Form, at: number): FakeResponse {
   const known = [
     'customer',
@@ -230,7 +230,7 @@ export function createInvoiceItem(state: StripeState, form: Form, at: number): F
   return item === undefined ? missing('invoiceitem', id) : ok(showInvoiceItem(item));
 }
 
-/** An item has the tax that it says: Stripe Tax computes it, else it is that of its own rates. */
+/** Returns the tax of an item: Stripe Tax computes it, else it is that of its own rates. */
 function itemTax(
   { rules: { tax } }: StripeState,
   form: Form,
@@ -250,7 +250,7 @@ function itemTax(
   };
 }
 
-/** The price that Stripe makes for one item. */
+/** Creates the price for one item. */
 function oneOffPrice(state: StripeState, form: Form, unit: string, created: number): string {
   const of = (name: string): string | undefined => text(form, 'price_data', name);
   const price: Price = {

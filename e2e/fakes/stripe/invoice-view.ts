@@ -1,4 +1,4 @@
-import { textOf, complete } from '../exact.ts';
+import { textOf, rounded } from '../exact.ts';
 import { lineAmounts, totalCents } from './amounts.ts';
 import type {
   CreditNote,
@@ -13,7 +13,7 @@ const DISCOUNT = 'di_1';
 /** The rate of every tax. */
 export const TAX_RATE = 'txr_1';
 
-/** An invoice as Stripe shows it (https://docs.stripe.com/api/invoices/object). */
+/** Returns an invoice as Stripe shows it (https://docs.stripe.com/api/invoices/object). */
 export function showInvoice(state: StripeState, invoice: Invoice) {
   const total = totalCents(state, invoice);
   const credited = state.creditNotes
@@ -45,7 +45,7 @@ export function showInvoice(state: StripeState, invoice: Invoice) {
     created: invoice.created,
     period_start: invoice.periodStart,
     period_end: invoice.periodEnd,
-    subtotal: invoice.lines.reduce((sum, { cents }) => sum + complete(cents), 0),
+    subtotal: invoice.lines.reduce((sum, { cents }) => sum + rounded(cents), 0),
     starting_balance: invoice.balance,
     total,
     amount_due: due,
@@ -85,8 +85,8 @@ export function showLine(state: StripeState, invoice: Invoice, line: InvoiceLine
     object: 'line_item',
     invoice: invoice.id,
     livemode: false,
-    amount: complete(line.cents),
-    subtotal: complete(line.cents),
+    amount: rounded(line.cents),
+    subtotal: rounded(line.cents),
     currency: invoice.currency,
     description: line.description,
     discountable: line.isDiscountable,
@@ -123,7 +123,7 @@ export function showInvoiceItem({
     livemode: false,
     customer,
     currency,
-    amount: complete(line.cents),
+    amount: rounded(line.cents),
     description: line.description,
     invoice: invoice ?? null,
     date: created,
@@ -133,7 +133,7 @@ export function showInvoiceItem({
   };
 }
 
-/** What was taken off before tax. */
+/** Returns the reductions before tax. */
 function shownReductions({ discount, granted }: Pick<LineAmounts, 'discount' | 'granted'>) {
   const discounts = discount === 0 ? [] : [{ amount: discount, discount: DISCOUNT }];
   const grants = granted === 0 ? [] : [{ amount: granted, type: 'credit_balance_transaction' }];

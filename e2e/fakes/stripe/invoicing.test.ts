@@ -26,7 +26,10 @@ interface Estate {
   readonly prices: readonly string[];
 }
 
-/** A customer, a meter and three prices of it, without HTTP: the engine takes the time as an argument. */
+/**
+ * Returns a customer, a meter and its three prices, without HTTP: the engine takes the time as an
+ * argument.
+ */
 function estate(rules: Partial<StripeRules> = {}): Estate {
   const state = createStripeState(rules);
   createMeter(

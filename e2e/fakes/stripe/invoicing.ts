@@ -16,7 +16,7 @@ import {
 
 const DAY_SECONDS = 86_400;
 
-/** A line with the usage of an item as it is now. */
+/** Returns a line with the current usage of an item. */
 export function usageLine(
   state: StripeState,
   subscription: Subscription,
@@ -45,7 +45,7 @@ export function usageLine(
   };
 }
 
-/** The usage in a reading by now. A total below zero bills nothing. */
+/** Returns the current usage of a reading. A total below zero bills nothing. */
 function read(
   state: StripeState,
   customer: string,
@@ -69,7 +69,7 @@ function read(
   return { quantity, cents, events };
 }
 
-/** Each tier's part at its own price, or all of it at that of the tier reached. */
+/** Prices the units of each tier at its own price, or all units at the price of the last tier. */
 function tieredCents(
   tiers: NonNullable<Price['tiers']>,
   isVolume: boolean,
@@ -98,7 +98,7 @@ function aggregated(formula: string | undefined, events: readonly MeterEvent[]):
   return sum(events.map(({ value }) => exact(value)));
 }
 
-/** A line with a fixed quantity that waits for the next invoice of the subscription. */
+/** Adds a line with a fixed quantity that waits for the subscription's next invoice. */
 export function addInvoiceItem(
   state: StripeState,
   customer: string,
@@ -123,7 +123,7 @@ export interface InvoiceRequest {
   readonly finalizesAt: number | undefined;
 }
 
-/** A draft with the given lines, behind what has waited for an invoice of the same subscription and currency. */
+/** Makes a draft of the given lines, after waiting items of the same subscription and currency. */
 export function makeInvoice(state: StripeState, request: InvoiceRequest): Invoice {
   const { customer, currency, subscription, reason, lines, periodStart, at, finalizesAt } = request;
   const waiting = state.invoiceItems.filter(
@@ -159,7 +159,7 @@ export function makeInvoice(state: StripeState, request: InvoiceRequest): Invoic
   return invoice;
 }
 
-/** Reads usage for the last time. From here on none that arrives is on it, nor on any other. */
+/** Reads usage for the last time. Later usage is on neither this invoice nor another. */
 export function finalize(state: StripeState, invoice: Invoice, at: number): void {
   invoice.lines = invoice.lines.map((line) =>
     line.reading === undefined ? line : { ...line, ...read(state, invoice.customer, line.reading) },

@@ -9,17 +9,19 @@ import {
   type Subscription,
 } from './state.ts';
 
-/** An item as it is to be; without an id it is a new one. */
+/** A wanted item; one without an id is new. */
 export interface WantedItem {
   readonly id: string | undefined;
   readonly price: string;
 }
 
 /**
- * Changes what a subscription charges from a moment on. What an item that goes, or changes its price, has
- * used in the period so far: in flexible mode a waiting invoice item (`create_prorations`), an invoice
- * (`always_invoice`), or nothing (`none`); in classic mode nothing, whatever is asked for
- * (https://docs.stripe.com/billing/subscriptions/billing-mode/compare).
+ * Changes the charges of a subscription from a moment on. The earlier usage of a removed or swapped
+ * item in the period goes:
+ * - in flexible mode to a waiting invoice item (`create_prorations`), an invoice
+ *   (`always_invoice`), or nowhere (`none`);
+ * - in classic mode nowhere, whatever is requested
+ *   (https://docs.stripe.com/billing/subscriptions/billing-mode/compare).
  */
 export function changeItems(
   state: StripeState,
@@ -68,7 +70,10 @@ function bill(
   invoiceNow(state, subscription, [], at);
 }
 
-/** The same for a whole phase of a schedule; an item that goes on under another price of its meter is swapped. */
+/**
+ * Sets the prices of a complete phase. An item that continues under another price of its meter is
+ * swapped.
+ */
 export function setPrices(
   state: StripeState,
   subscription: Subscription,
@@ -91,7 +96,10 @@ export function setPrices(
   changeItems(state, subscription, wanted, proration, at);
 }
 
-/** `billing_cycle_anchor=now`: everything used so far is invoiced at the prices so far, and a period begins. */
+/**
+ * Handles `billing_cycle_anchor=now`: it invoices all usage so far at the earlier prices, and
+ * begins a period.
+ */
 export function resetAnchor(state: StripeState, subscription: Subscription, at: number): void {
   const lines = liveItems(subscription).map((item) =>
     usageLine(state, subscription, item, at, true),
@@ -102,7 +110,7 @@ export function resetAnchor(state: StripeState, subscription: Subscription, at: 
   subscription.periodEnd = nextBoundary(at, subscription.interval, at);
 }
 
-/** An invoice that is final in the moment in which it is made. */
+/** Makes an invoice that is final at once. */
 export function invoiceNow(
   state: StripeState,
   subscription: Subscription,

@@ -5,7 +5,7 @@ import { type Form, text } from './form.ts';
 const DEFAULT_LIMIT = 10;
 const MAX_LIMIT = 100;
 
-/** One page, newest first. `objects` are in the order of their creation. */
+/** Returns one page, newest first. `objects` are in the order of their creation. */
 export function page<T extends { readonly id: string }>(
   url: string,
   query: Form,
@@ -29,13 +29,13 @@ export function page<T extends { readonly id: string }>(
   return ok({ object: 'list', url, data: shown.map(show), has_more });
 }
 
-/** Whether a list's `created` filter lets an object through. */
+/** Returns whether an object passes a list's `created` filter. */
 export function isCreatedWithin(query: Form, created: number): boolean {
   const gte = text(query, 'created', 'gte');
   return gte === undefined || created >= Number(gte);
 }
 
-/** The refusal of a request with a parameter that the endpoint does not have. */
+/** Returns the refusal of a parameter that the endpoint does not have. */
 export function unknownParameter(form: Form, known: readonly string[]): FakeResponse | undefined {
   const stranger = Object.keys(form).find((name) => !known.includes(name));
   if (stranger === undefined) return undefined;

@@ -1,7 +1,10 @@
 import { parseArgs } from 'node:util';
 import { startFakeStripe } from './stripe.ts';
 
-/** `node e2e/fakes/stripe/main.ts --api-key sk_test_local [--port 3200]`: the stand-in by itself, until it is ended. */
+/**
+ * Starts the stand-in by itself until its process ends: `node e2e/fakes/stripe/main.ts --api-key
+ * sk_test_local [--port 3200]`.
+ */
 const { values } = parseArgs({
   options: {
     'api-key': { type: 'string' },

@@ -4,7 +4,7 @@ const MAX_KEYS = 50;
 const MAX_KEY = 40;
 const MAX_VALUE = 500;
 
-/** The refusal of metadata beyond its limits. */
+/** Returns the refusal of metadata beyond its limits. */
 export function metadataProblem(metadata: Readonly<Record<string, string>>) {
   const entries = Object.entries(metadata);
   if (entries.length > MAX_KEYS) return invalid('Metadata may have at most 50 keys', 'metadata');
@@ -15,7 +15,7 @@ export function metadataProblem(metadata: Readonly<Record<string, string>>) {
   return undefined;
 }
 
-/** An empty value removes the key. */
+/** Merges metadata; an empty value removes the key. */
 export function mergeMetadata(
   before: Readonly<Record<string, string>>,
   change: Readonly<Record<string, string>>,

@@ -9,13 +9,15 @@ import type { Meter, MeterEvent, StripeState } from './state.ts';
 const DAY_MS = 86_400_000;
 const MAX_AGE_MS = 35 * DAY_MS;
 const MAX_EARLY_MS = 300_000;
-/** How long an identifier is unique; afterwards it counts again. */
+/** How long an identifier is unique; after that a repeat counts again. */
 const MEMORY_MS = DAY_MS;
 const MAX_NAME = 100;
 const MAX_DIGITS = 15;
 const MINUTE = 60;
 
-/** Takes one event; `busy` says whether another call for this customer and meter is under way. */
+/**
+ * Accepts one event; `busy` is true while another call for this customer and meter is under way.
+ */
 export function createMeterEvent(
   state: StripeState,
   form: Form,
@@ -113,7 +115,7 @@ function timeProblem(timestamp: number, at: number): FakeResponse | undefined {
   return invalid('Timestamp is too far in the future.', 'timestamp_in_future');
 }
 
-/** Sums of a meter, as far as they have been added up by now. */
+/** Returns the sums of a meter, as far as they are up to date. */
 export function eventSummaries(
   state: StripeState,
   meterId: string,
@@ -159,7 +161,7 @@ export function eventSummaries(
   });
 }
 
-/** Takes an event back within a day of its receipt; what is final stays as it is. */
+/** Cancels an event within a day of its receipt; final invoices do not change. */
 export function cancelMeterEvent(state: StripeState, form: Form, at: number): FakeResponse {
   const unknown = unknownParameter(form, ['event_name', 'type', 'cancel']);
   if (unknown !== undefined) return unknown;

@@ -2,7 +2,7 @@ import { showInvoice } from './invoice-view.ts';
 import { type Invoice, nextId, type StripeState, type Subscription } from './state.ts';
 import { showSubscription } from './subscription-view.ts';
 
-/** Tells of an invoice by webhook, as it is at that moment. */
+/** Reports an invoice by webhook in its current state. */
 export function notify(state: StripeState, type: string, invoice: Invoice, at: number): void {
   state.notices.push({
     id: nextId(state, 'evt'),

@@ -1,7 +1,7 @@
 import { inMonths } from '../boundaries.ts';
 
 /**
- * What `billing_cycle_anchor_config` means: its next day and time, in UTC
+ * Returns the next day and time of `billing_cycle_anchor_config`, in UTC
  * (https://docs.stripe.com/billing/subscriptions/billing-cycle).
  */
 export function anchorOf(

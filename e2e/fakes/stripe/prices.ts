@@ -74,7 +74,7 @@ export function createPrice(state: StripeState, form: Form, at: number): FakeRes
   return ok(showPrice(price));
 }
 
-/** Ascending, the last one without an end; undefined where they are not. */
+/** Reads ascending tiers, the last one without an end; undefined for others. */
 function readTiers(form: Form): Price['tiers'] {
   const tiers = items(form, 'tiers').map((tier) => ({
     up_to: text(tier, 'up_to') === 'inf' ? null : Number(text(tier, 'up_to')),
@@ -142,7 +142,7 @@ function usageType({ meter }: Price): string {
   return meter === null ? 'licensed' : 'metered';
 }
 
-/** `isExpanded` shows the currencies as well, which Stripe leaves out otherwise. */
+/** Returns a price. `isExpanded` adds the currencies, which Stripe leaves out otherwise. */
 export function showPrice(price: Price, isExpanded = false): object {
   const { interval, meter, unit_amount_decimal, currencyOptions, tiers, ...rest } = price;
   const amount = { unit_amount_decimal };

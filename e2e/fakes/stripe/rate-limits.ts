@@ -3,9 +3,12 @@ import type { FakeRequest } from '../fake-server.ts';
 const SECOND_MS = 1_000;
 
 export interface RateLimits {
-  /** Requests in any one second, of all kinds together. */
+  /** Requests of all kinds in any one second. */
   readonly requestsPerSecond?: number;
-  /** Stripe's own (https://docs.stripe.com/rate-limits): meter events have one of theirs in live mode only. */
+  /**
+   * Stripe's own limits (https://docs.stripe.com/rate-limits): meter events have a limit of their
+   * own in live mode only.
+   */
   readonly rateLimits?: 'live' | 'test';
 }
 
@@ -14,7 +17,7 @@ interface Bound {
   readonly most: number;
 }
 
-/** Counts requests, and says of each whether it is one too many. */
+/** Counts requests, and returns for each whether it exceeds a limit. */
 export function createRateLimiter(limits: RateLimits): (request: FakeRequest) => boolean {
   const counts = new Map<string, number>();
   return (request) => {

@@ -49,23 +49,25 @@ import { createTaxId, listTaxIds } from './tax-ids.ts';
 
 const FORM = 'application/x-www-form-urlencoded';
 
-/** The customer and meter of a meter event, of which one call at a time may be under way. */
+/**
+ * Returns the customer and meter of a meter event. One call at a time may be under way for them.
+ */
 export function laneOf({ path, body }: FakeRequest): string | undefined {
   if (path !== '/v1/billing/meter_events') return undefined;
   const fields = new URLSearchParams(body);
   return `${fields.get('event_name')} ${fields.get('payload[stripe_customer_id]')}`;
 }
 
-/** What of a stand-in's options routes look at. */
+/** The options of a stand-in that routes use. */
 export interface RouteOptions {
   readonly latencyMs?: number;
   readonly searchLagMs?: number;
   readonly withoutSearch?: boolean;
-  /** Lanes that a call is under way in. */
+  /** Lanes with a call under way. */
   readonly busy: Set<string>;
 }
 
-/** The answer to a request whose credentials were right. */
+/** Answers a request with the right credentials. */
 export function route(
   state: StripeState,
   request: FakeRequest,
@@ -162,7 +164,7 @@ function dispatch(
   }
 }
 
-/** Requests about one object. */
+/** Handles requests about one object. */
 function dispatchOne(
   state: StripeState,
   shape: string,

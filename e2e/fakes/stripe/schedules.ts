@@ -12,7 +12,10 @@ import {
   type StripeState,
 } from './state.ts';
 
-/** From a subscription: its first phase is the running period with the items that are there. */
+/**
+ * Creates a schedule from a subscription: its first phase is the running period with the current
+ * items.
+ */
 export function createSchedule(state: StripeState, form: Form): FakeResponse {
   const unknown = unknownParameter(form, ['from_subscription', 'metadata']);
   if (unknown !== undefined) return unknown;
@@ -42,7 +45,7 @@ export function createSchedule(state: StripeState, form: Form): FakeResponse {
   return ok(show(schedule));
 }
 
-/** All phases are replaced; the first one is the running one. */
+/** Replaces all phases; the first one is the running one. */
 export function updateSchedule(
   state: StripeState,
   id: string,
@@ -81,7 +84,7 @@ function readPhase(form: Form, follows: number): Phase {
   };
 }
 
-/** Leaves the subscription as it is, without what was to come. */
+/** Ends a schedule and keeps the subscription without its future phases. */
 export function releaseSchedule(state: StripeState, id: string): FakeResponse {
   const schedule = state.schedules.get(id);
   if (schedule === undefined) return missing('subscription_schedule', id);
@@ -90,7 +93,7 @@ export function releaseSchedule(state: StripeState, id: string): FakeResponse {
   return ok(show(schedule));
 }
 
-/** Ends the subscription with it; what it has used is invoiced unless told otherwise. */
+/** Ends a schedule with its subscription, and invoices its usage by default. */
 export function cancelSchedule(
   state: StripeState,
   id: string,

@@ -41,12 +41,12 @@ export interface Price {
   readonly product: string;
   readonly unit_amount_decimal: string | null;
   readonly tiers_mode: 'graduated' | 'volume' | null;
-  /** Undefined of a price per unit. */
+  /** Undefined for a price per unit. */
   readonly tiers:
     | readonly { readonly up_to: number | null; readonly unit_amount_decimal: string }[]
     | undefined;
   readonly lookup_key: string | null;
-  /** Undefined of a price that was made for one invoice item. */
+  /** Undefined for a price of one invoice item. */
   readonly interval: string | undefined;
   readonly meter: string | null;
   readonly tax_behavior: string;
@@ -55,14 +55,17 @@ export interface Price {
   metadata: Record<string, string>;
 }
 
-/** From when to when usage is charged by it, seconds since the epoch. */
+/** A price that charges usage in a time range, seconds since the epoch. */
 export interface SubscriptionItem {
   readonly id: string;
   readonly created: number;
   price: string;
   readonly from: number;
   to: number | undefined;
-  /** It took the place of another price: in flexible mode such an item has no grace at its first period's end. */
+  /**
+   * True if it replaced another price: in flexible mode such an item has no grace at its first
+   * period's end.
+   */
   readonly isSwapped: boolean;
 }
 
@@ -76,7 +79,7 @@ export interface Subscription {
   readonly currency: string;
   readonly interval: string;
   mode: BillingMode;
-  /** Periods begin whole intervals after it. */
+  /** Periods begin full intervals after it. */
   anchor: number;
   /** The running period. */
   periodStart: number;
@@ -97,13 +100,13 @@ export interface Subscription {
   daysUntilDue: number | null;
   automaticTax: boolean;
   defaultPaymentMethod: string | null;
-  /** When its end was asked for. */
+  /** When its end was requested. */
   canceledAt: number | undefined;
   endedAt: number | undefined;
   metadata: Record<string, string>;
   /** Removed ones too. */
   items: SubscriptionItem[];
-  /** Prices that were charged once and are no more: an item whose price was replaced. */
+  /** Former prices of items whose price was replaced. */
   replaced: SubscriptionItem[];
 }
 
@@ -124,7 +127,7 @@ export interface Schedule {
   phases: readonly Phase[];
 }
 
-/** The usage that a line counts: of one price of a subscription, from one second until before another. */
+/** The usage of a line: of one price of a subscription in `[from, to)`. */
 export interface Reading {
   readonly subscription: string;
   readonly price: string;
@@ -139,7 +142,10 @@ export interface InvoiceLine {
   readonly subscription: string | null;
   readonly from: number;
   readonly to: number;
-  /** What it reads again when the invoice becomes final; undefined where its quantity is fixed. */
+  /**
+   * The usage that is read again when the invoice becomes final; undefined where its quantity is
+   * fixed.
+   */
   readonly reading: Reading | undefined;
   readonly quantity: Exact;
   /** In the currency's smallest unit, not rounded. */
@@ -171,28 +177,34 @@ export interface Invoice {
   readonly periodStart: number;
   readonly periodEnd: number;
   status: 'draft' | 'open' | 'paid' | 'void' | 'uncollectible';
-  /** When it becomes final by itself; undefined where nothing does that. */
+  /** When it becomes final by itself; undefined where it does not. */
   finalizesAt: number | undefined;
   finalizedAt: number | undefined;
-  /** Whether it goes on by itself, as a draft and when it is open: what the end of a subscription takes from all of the customer's. */
+  /**
+   * True if it advances by itself, as a draft and when it is open. The end of a subscription sets
+   * this to false on all of the customer's invoices.
+   */
   collects: boolean;
-  /** By line, what the customer had prepaid. */
+  /** The prepaid amount by line. */
   readonly granted: Map<string, number>;
-  /** Taken off what is due, or put on it, from the customer's balance. */
+  /** Subtracted from or added to the amount due, from the customer's balance. */
   balance: number;
   /** How often a payment was tried. */
   attempts: number;
-  /** Of one that is sent; set when it becomes final. */
+  /** Set when a sent invoice becomes final. */
   dueAt: number | undefined;
   lines: readonly InvoiceLine[];
 }
 
-/** What a line comes to, in the currency's smallest unit. */
+/** The amounts of a line, in the currency's smallest unit. */
 export interface LineAmounts {
   /** Before discounts and exclusive taxes. */
   readonly gross: number;
   readonly discount: number;
-  /** Paid by what the customer had prepaid (https://docs.stripe.com/billing/subscriptions/usage-based/billing-credits). */
+  /**
+   * Paid from prepaid amounts
+   * (https://docs.stripe.com/billing/subscriptions/usage-based/billing-credits).
+   */
   readonly granted: number;
   readonly tax: number;
   readonly isInclusive: boolean;
@@ -210,7 +222,7 @@ export interface CreditNote {
   readonly reason: string | null;
   readonly memo: string | null;
   readonly metadata: Readonly<Record<string, string>>;
-  /** Of it, what had been paid and went to the customer's balance. */
+  /** The paid part, which went to the customer's balance. */
   readonly toBalance: number;
 }
 
@@ -222,24 +234,25 @@ export interface Notice {
   readonly object: unknown;
 }
 
-/** How an account is set up, and how what its documentation leaves open is settled. */
+/** The settings of an account, and choices where its documentation is silent. */
 export interface StripeRules {
   /** From the end of a period until its invoice is final: an hour, by rule up to 72. */
   readonly graceSeconds: number;
   /** The mode of new subscriptions; by default that of the request's API version. */
   readonly mode?: BillingMode;
   /**
-   * Whether the last invoice of `cancel_at_period_end` is a draft for as long as any other
+   * True if the last invoice of `cancel_at_period_end` is a draft as long as any other
    * (https://docs.stripe.com/billing/subscriptions/usage-based/manage-billing-setup does not say).
    */
   readonly finalInvoiceHasGrace: boolean;
   /**
-   * Where usage since `backdate_start_date` in the running period goes: with that period, or onto the
-   * first invoice, which is final before any usage can follow; the two pages on it can be read either way.
+   * The invoice of usage since `backdate_start_date` in the running period. It is that of the
+   * period, or the first invoice, which is final before any further usage; the two pages on it
+   * allow both readings.
    */
   readonly backdatedUsage: 'with-its-period' | 'first-invoice';
   /**
-   * What is put on every line, in per cent: by Stripe Tax, or by tax rates that are set by hand on the subscription's items.
+   * A tax on every line, in per cent: by Stripe Tax, or by tax rates of the subscription's items.
    * Accounts with Stripe Tax have no default for whether prices include it.
    */
   readonly tax?: {
@@ -247,17 +260,20 @@ export interface StripeRules {
     readonly behavior: 'exclusive' | 'inclusive';
     readonly isAutomatic: boolean;
   };
-  /** Of a coupon that every customer has, in per cent. */
+  /** A coupon of every customer, in per cent. */
   readonly discountPercent: number;
-  /** What every customer has prepaid at first, for usage (billing credits). */
+  /** The prepaid amount of every customer at first, for usage (billing credits). */
   readonly grantedCents: number;
-  /** What is less is not collected: it goes onto the next invoice (https://docs.stripe.com/currencies#minimum-and-maximum-charge-amounts). */
+  /**
+   * A smaller amount is not collected: it goes on the next invoice
+   * (https://docs.stripe.com/currencies#minimum-and-maximum-charge-amounts).
+   */
   readonly minimumCents: number;
-  /** Whether somebody's automation takes `auto_advance` from every draft, to look at it first. */
+  /** True if somebody's automation turns off `auto_advance` on every draft, to check it first. */
   readonly stopsDrafts: boolean;
   /** How long sums of meters lag behind. */
   readonly sumsLagSeconds: number;
-  /** Whether `invoice_now` alone leaves metered usage out, as the guide on cancelling can be read. */
+  /** True if `invoice_now` alone leaves metered usage out, which the guide on cancelling allows. */
   readonly cancelNeedsProrate: boolean;
 }
 
@@ -269,9 +285,9 @@ export interface MeterEvent {
   readonly value: string;
   /** Seconds since the epoch. */
   readonly timestamp: number;
-  /** Milliseconds since the epoch at which it was taken. */
+  /** When it was accepted, milliseconds since the epoch. */
   readonly receivedAt: number;
-  /** Taken back by an adjustment. */
+  /** True if an adjustment cancelled it. */
   isCanceled: boolean;
 }
 
@@ -290,23 +306,23 @@ export interface StripeState {
   readonly invoices: Invoice[];
   readonly invoiceItems: InvoiceItem[];
   readonly creditNotes: CreditNote[];
-  /** What is left of what customers have prepaid, and their balances: below zero for what they are owed. */
+  /** Remaining prepaid amounts of customers. */
   readonly grants: Map<string, number>;
   readonly balances: Map<string, number>;
-  /** Drafts whose `invoice.created` an endpoint has yet to take. */
-  readonly unheard: Set<string>;
-  /** What Stripe tells by webhook, oldest first. */
+  /** Drafts whose `invoice.created` an endpoint has not acknowledged. */
+  readonly unacknowledged: Set<string>;
+  /** Stripe's webhook messages, oldest first. */
   readonly notices: Notice[];
   readonly meters: Map<string, Meter>;
   readonly customers: Map<string, Customer>;
   readonly prices: Map<string, Price>;
   readonly subscriptions: Map<string, Subscription>;
-  /** What Stripe counts, repeats of forgotten identifiers included. */
+  /** The events that Stripe counts, repeats of forgotten identifiers included. */
   readonly events: MeterEvent[];
-  /** When an identifier was taken, milliseconds since the epoch. */
+  /** When an identifier was accepted, milliseconds since the epoch. */
   readonly identifiers: Map<string, number>;
   readonly coreEvents: CoreEvent[];
-  /** Until when a token of the event stream is good, milliseconds since the epoch. */
+  /** Until when a token of the event stream is valid, milliseconds since the epoch. */
   readonly sessions: Map<string, number>;
   /** By idempotency key. */
   readonly results: Map<string, StoredResult>;
@@ -338,7 +354,7 @@ export function createStripeState(rules: Partial<StripeRules> = {}): StripeState
     creditNotes: [],
     grants: new Map(),
     balances: new Map(),
-    unheard: new Set(),
+    unacknowledged: new Set(),
     notices: [],
     meters: new Map(),
     customers: new Map(),
@@ -359,7 +375,7 @@ export function nextId(state: StripeState, prefix: string): string {
   return `${prefix}_${String(state.count).padStart(6, '0')}`;
 }
 
-/** The items that charge usage now. */
+/** Returns the items that charge usage now. */
 export function liveItems({ items }: Subscription): readonly SubscriptionItem[] {
   return items.filter(({ to }) => to === undefined);
 }

@@ -164,7 +164,7 @@ describe('an idempotency key', () => {
   });
 });
 
-describe('refusals that senders must tell apart', () => {
+describe('refusals that senders must distinguish', () => {
   test('a wrong key, a restricted key, too many requests', async () => {
     const stripe = await start({ requestsPerSecond: 2, lacks: () => 'rak_billing_meter_read' });
     expect(await refusal(sdk(stripe, 'sk_test_x').billing.meters.list())).toMatchObject({

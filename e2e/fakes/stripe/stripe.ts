@@ -16,44 +16,47 @@ import { replayed, storeCarriedOut } from './idempotency.ts';
 import { createRateLimiter, type RateLimits } from './rate-limits.ts';
 import { laneOf, route } from './routes.ts';
 import { createStripeState, type StripeRules, type StripeState } from './state.ts';
-import { holdDraft, STRIPE_WAITS, stripeHeaders, stripeMessage } from './webhooks.ts';
+import { delayDraft, STRIPE_WAITS, stripeHeaders, stripeMessage } from './webhooks.ts';
 
 const SECOND_MS = 1_000;
 
 export interface FakeStripeOptions extends RateLimits {
   readonly apiKey: string;
-  /** A restricted key: the permission that it lacks for a request, if so. */
+  /** Returns the permission that a restricted key lacks for a request, if any. */
   readonly lacks?: (method: string, path: string) => string | undefined;
-  /** How far the search index lags behind; endless when infinite. */
+  /** How far the search index lags behind; infinite for never. */
   readonly searchLagMs?: number;
-  /** Search as in countries where it is not offered. */
+  /** Refuses search, as in countries where it is not offered. */
   readonly withoutSearch?: boolean;
-  /** Answers take so long, which is when calls can meet. */
+  /** Delays every answer, so that calls can overlap. */
   readonly latencyMs?: number;
   readonly rules?: Partial<StripeRules>;
   readonly webhookSecret?: string;
-  /** Whose schedule of retries it has. */
+  /** The mode with its schedule of webhook retries. */
   readonly webhookMode?: keyof typeof STRIPE_WAITS;
   readonly keepsRequests?: boolean;
   readonly now?: () => number;
-  /** When a request came, if it says so itself. */
+  /** Returns when a request arrived, for requests that carry their own time. */
   readonly timeOf?: (request: FakeRequest) => number;
   readonly port?: number;
 }
 
 export interface FakeStripe extends FakeServer {
   readonly state: StripeState;
-  /** Sets the clock and does what is due by then; from now on the clock stands still. */
+  /** Sets the clock and does Stripe's own work until then. The clock stands still afterwards. */
   readonly turnTo: (at: number) => void;
-  /** What became of all usage by now. */
+  /** Returns the state of all usage. */
   readonly account: () => Account;
   readonly webhooks: WebhookSender;
 }
 
 /**
- * A stateful stand-in for Stripe (docs/how-to/destinations/stripe.md#how-stripe-answers): identifiers unique for
- * 24 hours only, results stored by idempotency key with 5xx among them, one call at a time for a customer
- * and meter, search that lags behind, and invoices by the rules of both billing modes (`cycles.ts`).
+ * Starts a stateful stand-in for Stripe (docs/how-to/destinations/stripe.md#how-stripe-answers):
+ * - Identifiers are unique for only 24 hours.
+ * - It stores results by idempotency key, 5xx included.
+ * - It takes one call at a time for a customer and meter.
+ * - Search lags behind.
+ * - It makes invoices by the rules of both billing modes (`cycles.ts`).
  */
 export async function startFakeStripe(options: FakeStripeOptions): Promise<FakeStripe> {
   const state = createStripeState(options.rules);
@@ -96,7 +99,7 @@ export async function startFakeStripe(options: FakeStripeOptions): Promise<FakeS
       if (key !== undefined) busy.delete(key);
     },
     misbehaved: (request, { status = 503 }) => {
-      // What never got past the front door left nothing behind.
+      // A request that was refused at the entrance has no stored result.
       if (status >= 500 && status !== 503) {
         storeCarriedOut(state, request, { status, body: STORED_FAILURE }, at(request));
       }
@@ -105,10 +108,10 @@ export async function startFakeStripe(options: FakeStripeOptions): Promise<FakeS
   const webhooks = createWebhookSender({
     clock,
     turnTo: sliceTo,
-    told: () => state.notices.map(stripeMessage),
+    notices: () => state.notices.map(stripeMessage),
     waits: STRIPE_WAITS[options.webhookMode ?? 'sandbox'],
     sign: (body, _message, time) => stripeHeaders(options.webhookSecret ?? '', body, time),
-    tried: (message, isTaken) => holdDraft(state, message, isTaken),
+    tried: (message, isTaken) => delayDraft(state, message, isTaken),
   });
   return { ...server, state, turnTo: sliceTo, account: () => accountOf(state), webhooks };
 }

@@ -35,7 +35,9 @@ const CREATE = [
   'automatic_tax',
   'default_payment_method',
 ];
-/** From this version on new subscriptions are flexible (https://docs.stripe.com/changelog/clover). */
+/**
+ * From this version on new subscriptions are flexible (https://docs.stripe.com/changelog/clover).
+ */
 const FLEXIBLE_SINCE = '2025-09-30';
 
 export function createSubscription(
@@ -137,8 +139,8 @@ function anchorIn(form: Form, byDefault: number, now: number): number | undefine
 }
 
 /**
- * The first invoice, which is final inside the call: in flexible mode the whole periods that have passed
- * since a backdated start, or none when that is empty; in classic mode one of nothing
+ * Makes the first invoice, which is final inside the call. In flexible mode it has the full periods
+ * since a backdated start, and there is none without such usage; in classic mode it is empty
  * (https://docs.stripe.com/billing/subscriptions/billing-mode/compare).
  */
 function invoiceStart(state: StripeState, subscription: Subscription, now: number): void {

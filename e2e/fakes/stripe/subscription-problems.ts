@@ -4,7 +4,7 @@ import type { Price, StripeState } from './state.ts';
 
 const MAX_ITEMS = 20;
 
-/** All running subscriptions of a customer have one currency. */
+/** Returns an error unless all running subscriptions of a customer have one currency. */
 export function currencyProblem(
   state: StripeState,
   customer: string,
@@ -19,7 +19,7 @@ export function currencyProblem(
   );
 }
 
-/** The refusal of items that a subscription cannot have together. */
+/** Returns the refusal of items that a subscription cannot have together. */
 export function pricesProblem(
   state: StripeState,
   prices: readonly string[],

@@ -1,7 +1,7 @@
 import { showPrice } from './prices.ts';
 import { liveItems, type StripeState, type Subscription } from './state.ts';
 
-/** A subscription as Stripe shows it (https://docs.stripe.com/api/subscriptions/object). */
+/** Returns a subscription as Stripe shows it (https://docs.stripe.com/api/subscriptions/object). */
 export function showSubscription(state: StripeState, subscription: Subscription) {
   const { id, created, customer, start, currency, status, metadata, pauseCollection } =
     subscription;

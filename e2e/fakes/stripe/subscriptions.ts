@@ -79,7 +79,7 @@ function isProration(value: string): value is Proration {
   return PRORATIONS.includes(value);
 }
 
-/** The items after the changes that a form asks for. */
+/** Returns the items after the changes in a form. */
 function wantedItems(
   subscription: Subscription,
   changes: readonly Form[],
@@ -104,7 +104,7 @@ export function showOneSubscription(state: StripeState, id: string): FakeRespons
     : ok(showSubscription(state, subscription));
 }
 
-/** One way only. */
+/** Changes the billing mode, in one direction only. */
 export function migrateSubscription(state: StripeState, id: string): FakeResponse {
   const subscription = state.subscriptions.get(id);
   if (subscription === undefined) return missing('subscription', id);
@@ -112,7 +112,9 @@ export function migrateSubscription(state: StripeState, id: string): FakeRespons
   return ok(showSubscription(state, subscription));
 }
 
-/** Ends it at once. What it has not invoiced is discarded unless `invoice_now` asks for it. */
+/**
+ * Ends a subscription at once. Usage without an invoice is discarded unless `invoice_now` is set.
+ */
 export function cancelSubscription(
   state: StripeState,
   id: string,

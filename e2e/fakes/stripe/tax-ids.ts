@@ -4,7 +4,10 @@ import { type Form, text } from './form.ts';
 import { page, PAGING, unknownParameter } from './lists.ts';
 import { nextId, type StripeState, type TaxId } from './state.ts';
 
-/** As far as the formats are looked at (https://docs.stripe.com/billing/customer/tax-ids#supported-tax-id). */
+/**
+ * The formats that the stand-in checks
+ * (https://docs.stripe.com/billing/customer/tax-ids#supported-tax-id).
+ */
 const FORMS: ReadonlyMap<string, RegExp> = new Map([
   ['eu_vat', /^(DE\d{9}|ATU\d{8}|(?!DE|AT)[A-Z]{2}[0-9A-Z+*]{2,12})$/],
   ['gb_vat', /^GB(\d{9}|\d{12}|GD\d{3}|HA\d{3})$/],

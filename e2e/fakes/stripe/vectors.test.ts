@@ -10,9 +10,9 @@ interface Vector {
   readonly sku?: 'g' | 'h';
   readonly rules?: Partial<StripeRules>;
   readonly events?: readonly (readonly [at: string, act: (world: World) => Promise<unknown>])[];
-  /** When the subscription is made, and from when it is to be. */
+  /** When the subscription is made, and its requested start. */
   readonly start?: readonly [at: string, from: string];
-  /** Told by the day on which an invoice was made, not by its month. */
+  /** True if invoices are named by their day, not by their month. */
   readonly isDated?: boolean;
   readonly bill: string;
 }
@@ -55,7 +55,7 @@ function subscribe(price: string, from?: string) {
   };
 }
 
-/** Puts another price in the place of the first item's. */
+/** Replaces the price of the first item. */
 function swap(price: string, fields: Readonly<Record<string, string>> = {}) {
   return async (world: World): Promise<void> => {
     const path = `subscriptions/${idOf(world, 'subscription')}`;
@@ -339,7 +339,7 @@ function send(world: World, identifier: string, meter: string, stamp: number, va
   });
 }
 
-/** Any invoice by the day on which it was made. */
+/** Names any invoice by its day. */
 const dated = (invoice: AccountInvoice): string => labelOf({ ...invoice, kind: 'other' });
 
 test.each(Object.entries(VECTORS))('vector %s', async (_name, vector) => {

@@ -6,8 +6,8 @@ const HOUR_MS = 3_600_000;
 const API_VERSION = '2026-09-30.endive';
 
 /**
- * In live mode for three days, ever more rarely; in a sandbox three times within hours. The waits themselves
- * are not documented (https://docs.stripe.com/webhooks#retries).
+ * Waits between attempts: for three days in live mode, three times within hours in a sandbox.
+ * Stripe does not document the waits themselves (https://docs.stripe.com/webhooks#retries).
  */
 export const STRIPE_WAITS = {
   live: growingWaits({
@@ -40,14 +40,16 @@ export function stripeHeaders(secret: string, body: string, at: number): Record<
   return { 'stripe-signature': `t=${seconds},v1=${signature}` };
 }
 
-/** A draft waits for its `invoice.created` to be taken, for three days at most (`cycles.ts`). */
-export function holdDraft(state: StripeState, message: WebhookMessage, isTaken: boolean): void {
+/**
+ * Delays a draft until its `invoice.created` is acknowledged, for three days at most (`cycles.ts`).
+ */
+export function delayDraft(state: StripeState, message: WebhookMessage, isTaken: boolean): void {
   if (message.type !== 'invoice.created') return;
   const notice = state.notices.find(({ id }) => id === message.id);
   const { object } = notice ?? {};
   const id =
     typeof object === 'object' && object !== null && 'id' in object ? object.id : undefined;
   if (typeof id !== 'string') return;
-  if (isTaken) state.unheard.delete(id);
-  else state.unheard.add(id);
+  if (isTaken) state.unacknowledged.delete(id);
+  else state.unacknowledged.add(id);
 }

@@ -2,7 +2,10 @@ import { expect } from 'vitest';
 import type { Account } from '../account.ts';
 import { exact, sum, textOf } from '../exact.ts';
 
-/** Every event is on one final line or told to be on none, and the lines hold what the invoiced ones do. */
+/**
+ * Expects that every event is on one final line or has a reason for being on none, and that lines
+ * have exactly the invoiced events.
+ */
 export function expectAccountedFor({ events, invoices }: Account): void {
   for (const { lines, fate } of events) {
     expect(fate.kind).not.toBe('open');

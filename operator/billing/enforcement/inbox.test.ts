@@ -471,7 +471,7 @@ describe('a report of usage that is not billed', () => {
             at: START,
             events: 1,
             reason:
-              'missing_aggregation_property: what their billable metric sums is missing, or no number',
+              'missing_aggregation_property: the property that their billable metric sums is missing or no number',
             example: 'svc1_c',
           },
         ],

@@ -375,7 +375,7 @@ test('Lago: late usage is not billed without the coupon that its charge had', as
   await january(one, ['01-31T22:00', '4']);
   const page = await one.delivery().deadLetters('bills', 0, 10);
   expect(page?.deadLetters).toMatchObject([
-    { reason: expect.stringContaining('late: a coupon was taken off its charge') },
+    { reason: expect.stringContaining('late: its charge has a coupon') },
   ]);
   one.turnTo('02-10T04:00');
   expect(one.lago.state.invoices.filter(({ type }) => type === 'one_off')).toStrictEqual([]);

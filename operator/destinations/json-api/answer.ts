@@ -12,39 +12,39 @@ import type { JsonObject } from '../json.ts';
 
 const MAX_REASON = 300;
 
-/** What a billing system answered, as far as it means the same for every request. */
+/** A billing system's answer, with the distinctions that hold for every request. */
 export type ApiAnswer = ApiSuccess | ApiProblem;
 export type ApiProblem = ApiRefusal | ApiFailure;
 
 export interface ApiSuccess {
   readonly kind: 'ok';
-  /** The object that was answered; empty when the answer is none. */
+  /** The JSON object of the answer; empty when the answer is no object. */
   readonly body: JsonObject;
-  /** Whatever JSON was answered; undefined when the answer is empty. */
+  /** The JSON value of the answer; undefined when the answer is empty. */
   readonly value: unknown;
   readonly headers: HttpHeaders;
 }
 
-/** Refused for what was asked; what that means depends on the request. */
+/** A refusal of the request's content. Its meaning depends on the request. */
 export interface ApiRefusal {
   readonly kind: 'refused';
   readonly status: number;
-  /** The vendor's own word, such as `plan_not_found`; may be empty. */
+  /** The vendor's own code, such as `plan_not_found`; may be empty. */
   readonly code: string;
-  /** The vendor's own account of it. */
+  /** The vendor's own description of the error. */
   readonly details: JsonObject;
   readonly reason: string;
 }
 
-/** Nothing can be said about what was asked. */
+/** A failure that says nothing about the request's content. */
 export type ApiFailure =
   | {
       readonly kind: 'retry';
       readonly reason: string;
       readonly afterMs?: number;
       /**
-       * `conflict`: only this request is concerned, others may go on. `session`: a credential that does not last
-       * is over, and nothing was taken.
+       * `conflict`: only this request is concerned; others may go on. `session`: a short-lived
+       * credential expired, and the vendor took nothing.
        */
       readonly cause?: 'conflict' | 'session';
     }
@@ -54,7 +54,7 @@ export type ApiList = { readonly kind: 'list'; readonly items: readonly JsonObje
 
 export type HttpHeaders = Readonly<Record<string, string>>;
 
-/** An answer whose status is none of the 2xx. */
+/** An answer with a status outside 2xx. */
 export interface ErrorAnswer {
   readonly method: HttpRequest['method'];
   readonly path: string;
@@ -62,37 +62,37 @@ export interface ErrorAnswer {
   readonly headers: HttpHeaders;
   /** Undefined when the answer is no JSON object. */
   readonly body: JsonObject | undefined;
-  /** The beginning of every reason: such as `<name> API error 429`. */
+  /** The beginning of every reason, such as `<name> API error 429`. */
   readonly title: string;
-  /** Milliseconds that it asks to wait. */
+  /** How long the answer asks to wait, milliseconds. */
   readonly waitMs: number | undefined;
 }
 
-/** What a vendor's answers have that others' have not. */
+/** The differences between a vendor's answers and those of others. */
 export interface Vendor {
-  /** The name of the API, in reasons. */
+  /** The name of the API in reasons. */
   readonly title: string;
   readonly credential: 'API key' | 'API token';
-  /** Where somebody else answers: the URL is wrong. */
+  /** The failure when another server answers: the URL is wrong. */
   readonly notTheirs: ApiFailure & { readonly kind: 'hold' };
-  /** Whether a success may be answered with nothing, or with something else than an object. */
+  /** True if a success may have an empty answer or one that is no object. */
   readonly anySuccess?: true;
-  /** Milliseconds that an error asks to wait; Retry-After as a rule. */
+  /** Returns how long an error asks to wait, milliseconds. Default: Retry-After. */
   readonly waitMs?: (headers: HttpHeaders, status: number, now: number) => number | undefined;
-  /** A temporary error that its status alone does not show to be one, or that has more to say. */
+  /** Returns a temporary error that the status alone does not show, or one with more details. */
   readonly temporary?: (answer: ErrorAnswer) => ApiFailure | undefined;
-  /** What the credential lacks by a 403. */
+  /** Returns the permission that the credential lacks after a 403. */
   readonly missingPermission?: (answer: ErrorAnswer) => string;
   /** Reads every other error. */
   readonly readRefusal: (answer: ErrorAnswer) => ApiProblem;
   /**
-   * Whether the vendor may have stored an error under the idempotency key, to give it again to whoever
-   * comes with that key: then the next attempt needs another one.
+   * Returns whether the vendor may replay this error for the same idempotency key. The next attempt
+   * then needs another key.
    */
   readonly storesError?: (answer: ApiProblem, status: number) => boolean;
 }
 
-/** Reads what came back by the rules that are the same for every vendor, and by the vendor's own. */
+/** Reads an answer by the rules for every vendor and by the vendor's own. */
 export function readAnswer(
   vendor: Vendor,
   { method, path }: Pick<HttpRequest, 'method' | 'path'>,
@@ -103,7 +103,7 @@ export function readAnswer(
     return { kind: outcome.permanent ? 'hold' : 'retry', reason: outcome.reason };
   }
   const { status, headers, complete } = outcome;
-  // What broke off says nothing that can be relied on, and may be long.
+  // A truncated body proves nothing and may be long.
   const value = complete ? parse(outcome.body) : undefined;
   const body = isRecord(value) ? value : undefined;
   if (isSuccess(status)) {
@@ -111,7 +111,10 @@ export function readAnswer(
     const isAnything = vendor.anySuccess === true && (value !== undefined || isEmpty);
     if (body !== undefined || isAnything) return { kind: 'ok', body: body ?? {}, value, headers };
     if (complete) return vendor.notTheirs;
-    return { kind: 'retry', reason: `HTTP ${method} ${redactPath(path)}: the answer broke off` };
+    return {
+      kind: 'retry',
+      reason: `HTTP ${method} ${redactPath(path)}: the answer is incomplete`,
+    };
   }
   const title = `${vendor.title} error ${status}`;
   const waitMs = vendor.waitMs
@@ -135,18 +138,21 @@ function readError(vendor: Vendor, answer: ErrorAnswer): ApiProblem {
   return vendor.readRefusal(answer);
 }
 
-/** A failure that passes, after as long as the answer asks for. */
+/** Returns a temporary failure that waits as long as the answer asks. */
 export function retryLater({ title, waitMs }: ErrorAnswer, why?: string): ApiFailure {
   const reason = why === undefined ? title : `${title}: ${why}`;
   return { kind: 'retry', reason, afterMs: waitMs };
 }
 
-/** A reason out of the vendor's own words, no longer than a log line or a status can take. */
+/** Builds a reason from the vendor's own words, short enough for a log line or a status. */
 export function reasonOf({ title }: ErrorAnswer, ...said: readonly string[]): string {
   return [title, ...said.filter((word) => word !== '')].join(': ').slice(0, MAX_REASON);
 }
 
-/** What an unexpected answer means for a step: what is refused will be refused again. */
+/**
+ * Translates an unexpected answer into a failed step. A refusal is final: the same request would be
+ * refused again.
+ */
 export function failedStep(answer: ApiProblem): FailedStep {
   const { kind, reason } = answer;
   if (kind === 'refused') return { kind: 'rejected', reason };
@@ -154,10 +160,12 @@ export function failedStep(answer: ApiProblem): FailedStep {
   return { kind, reason, afterMs: answer.afterMs };
 }
 
-/** Several times a page of a hundred subscriptions with twenty prices each; read within 0.15 s. */
+/**
+ * Several times a page of a hundred subscriptions with twenty prices each; parsed within 0.15 s.
+ */
 const MAX_VALUES = 150_000;
 
-/** Undefined for what is no JSON, and for what would take the process too long to read. */
+/** Returns undefined for text that is no JSON, and for text that takes too long to parse. */
 function parse(text: string): unknown {
   if (jsonShape(text).values > MAX_VALUES) return undefined;
   try {

@@ -92,14 +92,14 @@ describe('an answer', () => {
     expect(await get(await start(busy, own))).toMatchObject({ kind: 'retry', afterMs: 3 });
   });
 
-  test('that breaks off is asked for again, without telling the query', async () => {
+  test('that is incomplete is requested again, and its reason lacks the query', async () => {
     const api = await start((_, response, socket) => {
       response.writeHead(200, { 'content-length': '100' });
       response.write('{"a":', () => socket.destroy());
     });
     expect(await get(api, '/things?secret=1')).toStrictEqual({
       kind: 'retry',
-      reason: 'HTTP GET /things: the answer broke off',
+      reason: 'HTTP GET /things: the answer is incomplete',
     });
   });
 
@@ -146,7 +146,7 @@ describe('a creation', () => {
     expect(keys()).toStrictEqual([key, `${String(key)}-2`, `${String(key)}-4`]);
   });
 
-  test('is told apart by its action, whose key starts over once it is done', async () => {
+  test('is distinguished by its action, whose key starts over once it is done', async () => {
     let status = 500;
     const api = await start((_, response) => void response.writeHead(status).end('{}'));
     await api.create(request, 'event-1');
@@ -196,7 +196,7 @@ describe('a list', () => {
     expect(requested).toStrictEqual([undefined, 'b']);
   });
 
-  test('that is too long or none at all is not taken for the whole', async () => {
+  test('that is too long or none at all is not mistaken for the complete list', async () => {
     const endless = { data: [], next: 'more' };
     expect(await pages([endless, endless], 2).list).toStrictEqual({
       kind: 'retry',

@@ -15,40 +15,43 @@ import {
 } from './answer.ts';
 
 export interface JsonApiOptions {
-  /** Of the destination, for metrics. */
+  /** The name of the destination, for metrics. */
   readonly name: string;
   readonly url: string;
   readonly credential: Secret;
   readonly outbound: Outbound;
   readonly clock: Clock;
   readonly vendor: Vendor;
-  /** Sent with every request, beside the credential. */
+  /** Headers of every request, beside the credential. */
   readonly headers: HttpHeaders;
-  /** Media type of bodies, for vendors that want none on requests without a body. */
+  /** Media type of bodies, for vendors that accept none on requests without a body. */
   readonly bodyType?: string;
   readonly connections?: number;
   /** Waits for the rate limit before each request. Rejects when the signal aborts. */
   readonly rateLimit?: (path: string, signal: AbortSignal) => Promise<void>;
-  /** The headers of every answer. */
+  /** Receives the headers of every answer. */
   readonly onAnswer?: (headers: HttpHeaders) => void;
 }
 
 export interface ApiRequest {
   readonly method: 'GET' | 'POST' | 'PUT' | 'DELETE';
-  /** With its query. */
+  /** The path with its query. */
   readonly path: string;
-  /** Encoded; absent for none. */
+  /** The encoded body; absent for none. */
   readonly body?: string | undefined;
-  /** Instead of the API's own. */
+  /** Replaces the API's own credential. */
   readonly credential?: Secret | undefined;
   readonly signal: AbortSignal;
 }
 
-/** A billing system's API: one attempt for each request, every answer read by the same rules. */
+/**
+ * A billing system's API. It makes one attempt for each request and reads every answer by the same
+ * rules.
+ */
 export class JsonApi {
   readonly #options: JsonApiOptions;
   readonly #http: HttpClient;
-  /** How many idempotency keys of an action cannot be used again. */
+  /** The number of used-up idempotency keys, by action. */
   readonly #spentKeys = new Map<string, number>();
 
   constructor(options: JsonApiOptions) {
@@ -72,8 +75,8 @@ export class JsonApi {
   }
 
   /**
-   * Makes something at most once. Its idempotency key is made of the request alone, so that it is the
-   * same after a crash; `action` is the key where something else tells two requests apart.
+   * Creates an object at most once. The idempotency key depends on the request alone, so it
+   * survives a crash. `action` replaces the key where the request does not distinguish two actions.
    */
   async create(request: ApiRequest, action?: string): Promise<ApiAnswer> {
     const named = action ?? actionOf(request);
@@ -82,14 +85,17 @@ export class JsonApi {
       request,
       count === 0 ? named : `${named}-${count + 1}`,
     );
-    // A key of the caller's own is not needed again; the others are those of what may be lost again.
+    // A caller's own key is not needed again. Keys of requests stay: the created object may be lost
+    // again.
     if (answer.kind === 'ok' && action !== undefined) this.#spentKeys.delete(named);
     const isError = status !== undefined && !isSuccess(status) && answer.kind !== 'ok';
     if (isError && this.#options.vendor.storesError?.(answer, status) === true) this.#spend(named);
     return answer;
   }
 
-  /** What the request made is no more: the next `create` makes it anew. */
+  /**
+   * Lets the next `create` of this request make a new object, after the earlier one disappeared.
+   */
   makeAgain(request: Pick<ApiRequest, 'path' | 'body'>): void {
     this.#spend(actionOf(request));
   }
@@ -132,19 +138,19 @@ export class JsonApi {
 }
 
 export interface Pages {
-  /** What is listed, in reasons: `subscriptions`. */
+  /** The items' name in reasons, such as `subscriptions`. */
   readonly what: string;
-  /** The field that holds a page's items. */
+  /** The field with a page's items. */
   readonly field: string;
-  /** Longer lists are not ours; half of one would be mistaken for all of it. */
+  /** A longer list is an error: half of a list would be mistaken for all of it. */
   readonly maxPages: number;
   readonly fetch: (cursor: string | undefined) => Promise<ApiAnswer>;
-  /** Where the next page begins; undefined after the last. */
+  /** Returns where the next page begins; undefined after the last. */
   readonly next: (body: JsonObject, items: readonly JsonObject[]) => string | undefined;
   readonly notTheirs: ApiFailure;
 }
 
-/** Every item of a list, page after page. */
+/** Returns every item of a list, page after page. */
 export async function listPages(pages: Pages): Promise<ApiList> {
   const items: JsonObject[] = [];
   let cursor: string | undefined;
@@ -164,7 +170,7 @@ export async function listPages(pages: Pages): Promise<ApiList> {
   };
 }
 
-/** The name of an action that consists of a request. */
+/** Returns the name of the action that a request stands for. */
 function actionOf({ path, body = '' }: Pick<ApiRequest, 'path' | 'body'>): string {
   const digest = createHash('sha256').update(`${path}\0${body}`).digest('hex').slice(0, 40);
   return `meterfeed-${digest}`;

@@ -1,16 +1,22 @@
 import type { Socket } from 'node:net';
 
 /**
- * A broker's answer that breaks Kafka's protocol or its bounds (docs/how-to/destinations/kafka.md#what-a-broker-may-answer).
- * The message quotes nothing of it but numbers.
+ * An answer of a broker that breaks Kafka's protocol or its bounds
+ * (docs/how-to/destinations/kafka.md#what-a-broker-may-answer). The message quotes only numbers of
+ * the answer.
  */
 export class BadAnswerError extends Error {
   readonly code = 'ERR_BAD_BROKER_ANSWER';
 }
 
-/** Of one answer. The largest that is needed lists a topic's partitions: some 42 bytes each with three replicas. The client reads it in a quarter of a second at the most. */
+/**
+ * The bound of one answer. The largest needed answer lists a topic's partitions: some 42 bytes each
+ * with three replicas. The client parses an answer of this size within a quarter of a second.
+ */
 export const MOST_ANSWER_BYTES = 128 * 1024;
-/** Of all answers together that a client's connections have announced and not received. */
+/**
+ * The bound of all answers together that brokers have announced to one client and not completed.
+ */
 const MOST_PENDING_BYTES = 8 * 1024 * 1024;
 const LENGTH_BYTES = 4;
 /** An answer begins with the number of its request. */
@@ -19,14 +25,14 @@ const LEAST_ANSWER_BYTES = 4;
 const TLS_TYPES: readonly number[] = [20, 21, 22, 23];
 const TLS_MAJOR = 3;
 
-/** Bytes that the connections of one client have announced and not received. */
+/** Bytes that brokers have announced to the connections of one client and not yet sent. */
 export interface PendingBytes {
   bytes: number;
 }
 
 /**
- * Lets a client see nothing of a socket's bytes but whole answers of a bounded size. What is none, and what the client
- * throws over one, becomes the end of the connection, and `onBadAnswer` learns why.
+ * Passes only complete answers of a bounded size from a socket to a client. A bad answer, or an
+ * error that the client throws over one, ends the connection. `onBadAnswer` receives the reason.
  */
 export function guardAnswers(
   socket: Socket,
@@ -52,11 +58,11 @@ export function guardAnswers(
   socket.emit = pass;
 }
 
-/** Puts the answers of one connection together, each with its length before it. */
+/** Assembles the answers of one connection, each with its length before it. */
 export class AnswerReader {
   readonly #pending: PendingBytes;
   #length = Buffer.alloc(LENGTH_BYTES);
-  /** The answer that is coming in; undefined while its length is not complete. */
+  /** The answer that is arriving; undefined while its length is incomplete. */
   #answer: Buffer | undefined;
   #filled = 0;
 
@@ -64,7 +70,7 @@ export class AnswerReader {
     this.#pending = pending;
   }
 
-  /** The answers that a chunk completes. Throws a {@link BadAnswerError}. */
+  /** Yields the answers that a chunk completes. Throws a {@link BadAnswerError}. */
   *read(chunk: Buffer): Generator<Buffer> {
     for (let at = 0; at < chunk.length; ) {
       const target = this.#answer ?? this.#length;
@@ -81,7 +87,7 @@ export class AnswerReader {
     }
   }
 
-  /** Forgets what has come in of an answer. */
+  /** Discards an incomplete answer. */
   close(): void {
     this.#pending.bytes -= this.#answer?.length ?? 0;
     this.#answer = undefined;
@@ -106,5 +112,5 @@ export class AnswerReader {
   }
 }
 
-/** In the words of the client, which finds that out as well. */
+/** The client's own words for the same problem. */
 export const TLS_MISSING = 'Broker requires TLS.';

@@ -12,7 +12,8 @@ import {
 export const kafka: DestinationDefinition<KafkaSettings, KafkaSpec> = {
   type: 'kafka',
   spellings: ['kafka'],
-  // A Service of the name in the operator's namespace gives it variables that begin with KAFKA_.
+  // Kubernetes gives pods variables with the prefix KAFKA_ if a Service of that name exists in the
+  // namespace.
   prefixes: [],
   variables: KAFKA_VARIABLES,
   inherits: [],

@@ -14,15 +14,17 @@ import { BadAnswerError, guardAnswers } from './broker-answers.ts';
 
 type Callback = CallbackWithPromise<Connection>;
 
-/** Connections of one client; Kafka's largest clusters have some hundred brokers. */
+/** The bound of connections of one client. Kafka's largest clusters have some hundred brokers. */
 const MOST_CONNECTIONS = 256;
 const HIGHEST_PORT = 65_535;
 
 /**
- * Makes a client dial only addresses that were checked when they are dialled: brokers tell of each other, so
- * that settings which are checked are not enough (docs/explanation/security.md#d-3). `lookup` refuses names that lead where
- * nothing may be dialled. The client has no place for that of its own, so its pool gets another way in. The client
- * reads only answers that {@link guardAnswers} lets pass; `onBadAnswer` learns of the others.
+ * Checks each address at the moment when a client dials it. Brokers name further brokers, so
+ * checking the settings is not enough (docs/explanation/security.md#d-3).
+ *
+ * `lookup` refuses names that resolve to forbidden addresses. The client has no hook for this, so
+ * the function replaces its pool's `get`. The client receives only answers that {@link
+ * guardAnswers} passes; `onBadAnswer` receives the others.
  */
 export function guardConnections(
   pool: ConnectionPool,
@@ -33,9 +35,10 @@ export function guardConnections(
   const dial = pool.get.bind(pool);
   const pending = { bytes: 0 };
   pool.on('connecting', ({ connection }) => {
-    // A connection may report a second error after the pool has stopped listening, and nobody else does.
+    // A connection may emit a second error after the pool removed its listener. Without a listener
+    // the process would end.
     connection.on('error', () => undefined);
-    // The client makes the socket right after this event, and reads it no sooner than it is connected.
+    // The client creates the socket right after this event and reads from it only once connected.
     queueMicrotask(() => guardAnswers(connection.socket, pending, onBadAnswer));
   });
 
@@ -62,7 +65,7 @@ export function guardConnections(
     const callback = given ?? createPromisifiedCallback<Connection>();
     const problem = addressProblem(broker?.host ?? '');
     if (problem !== undefined) callback(refusal(new RefusedAddressError(problem)));
-    // With TLS the socket looks the name up by the same function, and keeps it for the certificate.
+    // With TLS the socket calls the same lookup itself and needs the name for the certificate.
     else if (broker === undefined) callback(new NetworkError('unknown broker', STALE));
     else if (broker.host === '' || broker.port < 1 || broker.port > HIGHEST_PORT) {
       callback(badBroker('a broker without a host or a port of 1 to 65535'));
@@ -75,15 +78,15 @@ export function guardConnections(
   pool.get = guardedGet;
 }
 
-/** The leader of a partition left the cluster: the client asks for the new one. */
+/** The leader of a partition left the cluster; this makes the client fetch the new one. */
 const STALE = { hasStaleMetadata: true };
 
-/** The cluster names brokers that cannot be. */
+/** Refuses a broker that no cluster can have. */
 function badBroker(problem: string): UserError {
   return new UserError('broker not allowed', { cause: new BadAnswerError(problem) });
 }
 
-/** Trying again is useless until the address changes. */
+/** Retrying is useless until the address changes. */
 function refusal(cause: RefusedAddressError): UserError {
   return new UserError('address not allowed', { cause });
 }

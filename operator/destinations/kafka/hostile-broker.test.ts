@@ -30,7 +30,7 @@ async function broker(options: FakeBrokerOptions) {
   return started;
 }
 
-/** A server that sends these bytes to whoever connects. */
+/** Starts a server that sends these bytes to every client. */
 async function serverOf(serve: (socket: Socket) => void): Promise<BrokerAddress> {
   const server = createServer((socket) => {
     socket.on('error', () => undefined);
@@ -61,7 +61,7 @@ async function sentTo(
   return outcome;
 }
 
-const held = (problem: string) => ({
+const blocked = (problem: string) => ({
   kind: 'hold',
   reason: `Kafka topic usage: the brokers do not answer as Kafka does: ${problem}`,
 });
@@ -86,7 +86,7 @@ describe('a login', () => {
       answer.replace('NONCE', /r=(.+)$/.exec(message)?.[1] ?? '');
     const target = await broker({ scram });
     expect(await sentTo(target.address, { sasl: SASL })).toStrictEqual(
-      held('login: the answer is none of SCRAM'),
+      blocked('login: not an answer of SCRAM'),
     );
   });
 
@@ -96,7 +96,7 @@ describe('a login', () => {
       scram: (message) => (message.startsWith('n,,') ? server.answer(message) : 'garbage'),
     });
     expect(await sentTo(target.address, { sasl: SASL })).toStrictEqual(
-      held('login: the answer is none of SCRAM'),
+      blocked('login: not an answer of SCRAM'),
     );
   });
 
@@ -107,8 +107,8 @@ describe('a login', () => {
       Array.from({ length: 8 }, () => sentTo(target.address, { sasl: SASL })),
     );
     const problem = 'login: at most 1000000 iterations are allowed: "2147483647"';
-    for (const outcome of outcomes) expect(outcome).toStrictEqual(held(problem));
-    // All of the threads would be busy for an hour.
+    for (const outcome of outcomes) expect(outcome).toStrictEqual(blocked(problem));
+    // Otherwise all threads would be busy for an hour.
     await promisify(pbkdf2)('a', 'b', 1, 32, 'sha256');
   });
 });
@@ -130,16 +130,16 @@ describe('bytes that are no answers', () => {
     const address = await serverOf((socket) => {
       socket.write(frame(length, Buffer.alloc(1_000)));
     });
-    expect(await sentTo(address)).toStrictEqual(held(`${range}: "${length}"`));
+    expect(await sentTo(address)).toStrictEqual(blocked(`${range}: "${length}"`));
   });
 
   test('a web server is named as none of Kafka’s, and one that wants TLS as that', async () => {
     const web = await serverOf((socket) => socket.write('HTTP/1.1 400 Bad Request\r\n\r\n'));
-    expect(await sentTo(web)).toStrictEqual(held(`${range}: "1213486160"`));
+    expect(await sentTo(web)).toStrictEqual(blocked(`${range}: "1213486160"`));
     const tls = await serverOf((socket) => socket.write(Buffer.from([0x15, 3, 1, 0, 2, 2, 70])));
     expect(await sentTo(tls)).toMatchObject({
       kind: 'hold',
-      reason: expect.stringContaining('the brokers want TLS') as string,
+      reason: expect.stringContaining('the brokers require TLS') as string,
     });
   });
 
@@ -168,15 +168,15 @@ describe('a cluster that names brokers', () => {
   test.each([0, -1, 70_000])('with port %i does not end the process', async (port) => {
     const target = await broker({ leader: { host: '127.0.0.1', port } });
     expect(await sentTo(target.address)).toStrictEqual(
-      held('a broker without a host or a port of 1 to 65535'),
+      blocked('a broker without a host or a port of 1 to 65535'),
     );
   });
 });
 
-test('topics that nobody asked for are not collected', async () => {
+test('topics that nobody requested are not collected', async () => {
   const target = await broker({ otherTopics: ['other'] });
   expect(await sentTo(target.address)).toStrictEqual(
-    held('metadata of topics that were not requested'),
+    blocked('metadata of topics that were not requested'),
   );
 });
 

@@ -56,14 +56,14 @@ function kafkaAt(
   return stored(new Kafka('kafka', settings, context));
 }
 
-/** As the CloudEvents SDK reads it. */
+/** Reads a record with the CloudEvents SDK. */
 function eventOf({ key, value, headers }: WrittenRecord): CloudEvent<unknown> {
   const message: KafkaMessage = { key, value, body: value, headers, timestamp: '' };
   const read = KafkaBinding.toEvent<unknown>(message);
   return [read].flat()[0] as CloudEvent<unknown>;
 }
 
-/** The destination that variables make. */
+/** Creates the destination from variables. */
 function fromVariables(environment: Environment): Destination {
   const loaded = loadEnvironment({ ADAPTERS: 'kafka', ...environment }, DESTINATIONS);
   if (loaded.kind === 'invalid') throw new Error(loaded.problems.join('\n'));
@@ -99,7 +99,7 @@ describe('a record', () => {
           source: 'control-plane',
           type: `io.meterfeed.usage.v1.${event.metric}`,
           subject: event.tenant,
-          // What the binding calls the key of the record.
+          // The binding's name for the key of the record.
           partitionkey: event.tenant,
           time: '2026-11-21T09:00:00.000Z',
           datacontenttype: 'application/json',
@@ -124,7 +124,8 @@ describe('a record', () => {
       const ids = records.map((record) => eventOf(record).id);
       expect(ids).toEqual(events.filter(({ tenant }) => tenant === key).map(({ id }) => id));
     }
-    // As org.apache.kafka.clients.producer.internals.BuiltInPartitioner answers for these keys and 7.
+    // The answers of org.apache.kafka.clients.producer.internals.BuiltInPartitioner for these keys
+    // and 7.
     const chosen = (index: number) => byKey.get(`tenant-vcluster-${index}-main`)?.[0]?.partition;
     expect([0, 1, 2, 3].map(chosen)).toEqual(JAVA_PARTITIONS);
   });
@@ -174,7 +175,7 @@ describe('what goes wrong', () => {
     expect(target.records).toHaveLength(0);
   });
 
-  test('one partition that refuses holds up no other', async () => {
+  test('one partition that refuses delays no other', async () => {
     const target = await broker({
       partitions: 4,
       answer: ([first]) => (first?.partition === 2 ? 87 : 'taken'),
@@ -238,7 +239,7 @@ describe('what goes wrong', () => {
 });
 
 describe('tenants and the catalogue', () => {
-  test('are told of, keyed by tenant, the same at each attempt', async () => {
+  test('are published, keyed by tenant, the same at each attempt', async () => {
     const target = await broker();
     const kafka = kafkaAt(target);
     const metrics = COLLECTOR_METRICS;
@@ -279,7 +280,7 @@ describe('a variable', () => {
     const login = { KAFKA_USERNAME: 'meterfeed', KAFKA_PASSWORD: 'p' };
     const common = { KAFKA_BROKERS: `${host}:${port}`, KAFKA_TOPIC: 'usage', KAFKA_TLS: 'false' };
     const scram = fromVariables({ ...common, ...login });
-    // The broker of the test knows PLAIN alone.
+    // The broker of the test supports only PLAIN.
     expect(await scram.send([testEvent()], signal)).toMatchObject([
       { kind: 'hold', reason: expect.stringContaining('UNSUPPORTED_SASL_MECHANISM') as string },
     ]);

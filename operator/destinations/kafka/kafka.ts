@@ -22,16 +22,19 @@ import { type KafkaSettings, loginProblem } from './settings.ts';
 import { TopicWriter } from './topic-writer.ts';
 
 const BATCH_EVENTS = 500;
-/** Half of what a broker takes by default (message.max.bytes), as all may go to one partition. */
+/** Half of a broker's default limit (message.max.bytes), as all records may go to one partition. */
 const BATCH_BYTES = 512 * 1024;
 const SMALLEST_BATCH_BYTES = 16 * 1024;
-/** What docs/how-to/destinations/kafka.md#what-you-do-at-the-cluster asks of consumers. */
+/**
+ * The minimum that docs/how-to/destinations/kafka.md#what-you-do-at-the-cluster requires of
+ * consumers.
+ */
 const LEAST_ID_MEMORY_MS = 24 * 3_600_000;
 
 /**
- * Writes CloudEvents 1.0 to a topic, keyed by tenant. It gets every metric, informational ones included,
- * and the topic is told of tenants and of the catalogue (docs/how-to/destinations/kafka.md). Throws a TypeError
- * when the settings cannot be used.
+ * Writes CloudEvents 1.0 to a topic, keyed by tenant (docs/how-to/destinations/kafka.md). It takes
+ * every metric, informational ones included, and also publishes tenants and the catalogue. The
+ * constructor throws a TypeError for settings that cannot be used.
  */
 export class Kafka implements Destination {
   readonly name: string;

@@ -7,23 +7,23 @@ import {
 import { BadAnswerError } from './broker-answers.ts';
 import type { KafkaLogin } from './settings.ts';
 
-/** Kafka's own brokers have 4,096 to 16,384; a million take half a second. */
+/** Kafka's own brokers use 4,096 to 16,384; a million take half a second. */
 const MOST_ITERATIONS = 1_000_000;
-/** What a server answers first and last (RFC 5802, section 7). Kafka's brokers send no extensions. */
+/** A server's first and last answer (RFC 5802, section 7). Kafka's brokers send no extensions. */
 const FIRST_ANSWER = /^r=[!-+\--~]{1,512},s=[A-Za-z0-9+/]{1,512}={0,2},i=([1-9]\d{0,9})$/;
 const LAST_ANSWER = /^(v=[A-Za-z0-9+/]{1,128}={0,2}|e=[^,=]{1,256})$/;
-/** Shorter sessions would keep the client logging in; a timer cannot wait for longer ones. */
+/** Shorter sessions would make the client log in again and again; a timer cannot wait longer. */
 const SESSION_MS = { least: 60_000, most: 2 ** 31 - 1 };
 
 type Authenticate = Parameters<SASLCustomAuthenticator>[2];
 type Done = Parameters<SASLCustomAuthenticator>[6];
 
 /**
- * Logs in as the client does, but checks each answer before the client reads it. It derives one password at a time,
- * so that brokers keep only one of the process's four threads for such work busy.
+ * Returns a login that checks each answer before the client reads it. It derives one password at a
+ * time, so brokers occupy only one of the process's four threads for such work.
  */
 export function createLogin(login: KafkaLogin): SASLCustomAuthenticator {
-  const derive = deriveInSlice();
+  const derive = deriveOneByOne();
   return (_mechanism, connection, authenticate, _username, _password, _token, callback) => {
     const { username, mechanism } = login;
     const password = login.password.reveal();
@@ -42,7 +42,7 @@ export function createLogin(login: KafkaLogin): SASLCustomAuthenticator {
   };
 }
 
-/** The same call, for one login. An answer that breaks SCRAM's grammar or bounds is an error. */
+/** Wraps the call for one login. An answer that breaks SCRAM's grammar or bounds is an error. */
 function checked(authenticate: Authenticate): Authenticate {
   let answers = 0;
   return Object.assign(
@@ -60,13 +60,16 @@ function checked(authenticate: Authenticate): Authenticate {
 
 function problemOf(answer: string, isFirst: boolean): string | undefined {
   const match = (isFirst ? FIRST_ANSWER : LAST_ANSWER).exec(answer);
-  if (match === null) return 'login: the answer is none of SCRAM';
+  if (match === null) return 'login: not an answer of SCRAM';
   if (!isFirst || Number(match[1]) <= MOST_ITERATIONS) return undefined;
   return `login: at most ${MOST_ITERATIONS} iterations are allowed: "${match[1]}"`;
 }
 
-/** Derives keys one after the other; those of connections that have ended meanwhile are left out. */
-function deriveInSlice(): (connection: Connection) => typeof saslScramSha.hi {
+/**
+ * Returns a function that derives keys one after the other. It skips connections that closed in the
+ * meantime.
+ */
+function deriveOneByOne(): (connection: Connection) => typeof saslScramSha.hi {
   let last: Promise<unknown> = Promise.resolve();
   return (connection) =>
     (...given) => {

@@ -3,7 +3,7 @@ import { RefusedAddressError } from '../../outbound/address-guard.ts';
 import { describeFailure } from '../../outbound/failure-reason.ts';
 import { BadAnswerError, TLS_MISSING } from './broker-answers.ts';
 
-/** What became of a record; `split` is a refusal that does not say of which record. */
+/** The outcome of a record; `split` is a refusal that does not name the record. */
 export type WriteOutcome =
   | { readonly kind: 'delivered' }
   | { readonly kind: 'retry'; readonly reason: string }
@@ -13,8 +13,8 @@ export type WriteOutcome =
 const LOGIN = 'check spec.kafka.sasl (KAFKA_USERNAME, KAFKA_PASSWORD, KAFKA_SASL_MECHANISM)';
 const TLS = 'check spec.kafka.tls (KAFKA_TLS) and the port';
 
-/** Errors that only an operator mends, by name as Kafka's protocol has them, and how. */
-const HELD: Readonly<Record<string, string>> = {
+/** Errors that only a person can fix, by their name in Kafka's protocol, with the fix. */
+const FIXES: Readonly<Record<string, string>> = {
   SASL_AUTHENTICATION_FAILED: LOGIN,
   UNSUPPORTED_SASL_MECHANISM: LOGIN,
   ILLEGAL_SASL_STATE: LOGIN,
@@ -25,26 +25,26 @@ const HELD: Readonly<Record<string, string>> = {
   UNSUPPORTED_FOR_MESSAGE_FORMAT: 'the brokers are too old',
 };
 
-/** Errors about what is in a batch. */
+/** Errors about the content of a batch. */
 const TOO_LARGE = new Set(['MESSAGE_TOO_LARGE', 'RECORD_LIST_TOO_LARGE']);
 const REFUSED = new Set(['INVALID_RECORD', 'INVALID_TIMESTAMP', 'POLICY_VIOLATION']);
 
-/** What to look at when trying again may not be enough. */
+/** Advice where a retry may not be enough. */
 const HINTS: Readonly<Record<string, string>> = {
   UNKNOWN_TOPIC_OR_PARTITION: 'create the topic, or check spec.kafka.topic (KAFKA_TOPIC)',
-  NOT_ENOUGH_REPLICAS: 'fewer replicas are in sync than min.insync.replicas asks for',
+  NOT_ENOUGH_REPLICAS: 'fewer replicas are in sync than min.insync.replicas requires',
 };
 
 const AUTHENTICATION = 'PLT_KFK_AUTHENTICATION';
-/** The client has no code of its own for these. */
+/** Errors for which the client has no code of its own. */
 const TLS_UNKNOWN = 'TLS handshake failed';
 const UNKNOWN_TOPIC = 'Unknown topic';
 const CLOSED = 'Connection closed';
 const CLOSED_TEXT = `connection closed by the broker; if that lasts, ${LOGIN}`;
 
 /**
- * Reads the error that writing to a topic ended with (docs/how-to/destinations/kafka.md#what-errors-mean). Texts that
- * came from the other side are not passed on.
+ * Translates the error of a write to a topic into an outcome
+ * (docs/how-to/destinations/kafka.md#what-errors-mean). It passes on no text from the other side.
  */
 export function outcomeOf(
   error: unknown,
@@ -62,15 +62,16 @@ export function outcomeOf(
     };
   }
   const names = all.flatMap(({ apiId }) => apiId ?? []);
-  const held = names.find((name) => name in HELD);
-  if (held !== undefined) return { kind: 'hold', reason: `${where}: ${held}: ${HELD[held] ?? ''}` };
+  const fixable = names.find((name) => name in FIXES);
+  if (fixable !== undefined)
+    return { kind: 'hold', reason: `${where}: ${fixable}: ${FIXES[fixable] ?? ''}` };
   if (all.some(({ message }) => message.startsWith(TLS_MISSING))) {
-    return { kind: 'hold', reason: `${where}: the brokers want TLS: ${TLS}` };
+    return { kind: 'hold', reason: `${where}: the brokers require TLS: ${TLS}` };
   }
   if (all.some(({ message }) => message.startsWith(TLS_UNKNOWN))) {
-    return { kind: 'hold', reason: `${where}: the brokers speak no TLS: ${TLS}` };
+    return { kind: 'hold', reason: `${where}: the brokers do not use TLS: ${TLS}` };
   }
-  // A connection that broke while logging in says nothing of the credentials.
+  // A connection that broke during login proves nothing about the credentials.
   const broken = all.some(({ message }) => message.startsWith(CLOSED));
   if (!broken && all.some(({ code }) => code === AUTHENTICATION)) {
     return { kind: 'hold', reason: `${where}: login refused: ${LOGIN}` };
@@ -91,10 +92,10 @@ export function outcomeOf(
   return { kind: 'retry', reason: `${where}: ${name}${hint === undefined ? '' : `: ${hint}`}` };
 }
 
-/** As errors of the client are: `apiId` is the name of an error of Kafka's protocol. */
+/** The shape of the client's errors; `apiId` is the name of an error in Kafka's protocol. */
 type ClientError = Error & { readonly code?: string; readonly apiId?: string };
 
-/** The error, its parts and what it was caused by, the latest last. */
+/** Returns the error, its members and its causes, the innermost last. */
 function errorsOf(error: unknown): ClientError[] {
   if (!isNativeError(error)) return [];
   const parts: readonly unknown[] = error instanceof AggregateError ? error.errors : [];

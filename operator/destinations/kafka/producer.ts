@@ -8,22 +8,25 @@ import type { KafkaSettings } from './settings.ts';
 const CLIENT_ID = 'meterfeed';
 const LARGEST_INT32 = 0x7fffffff;
 const CONNECT_MS = 5_000;
-/** Until all replicas in sync have a batch; longer than the leader's own patience with them. */
+/** The time for all in-sync replicas to have a batch; longer than the leader waits for them. */
 const REPLICATION_MS = 10_000;
 const REQUEST_MS = 15_000;
 const METADATA_AGE_MS = 30_000;
-/** Enough to live through the election of leaders: a broker that dies is missed after nine seconds. */
+/**
+ * Enough to outlast the election of leaders: the cluster misses a dead broker after nine seconds.
+ */
 const RETRIES = 24;
 const RETRY = { baseMs: 200, capMs: 2_000, random: () => 1 };
 
-/** The part of the client's producer that is used. */
+/** The part of the client's producer that the destination uses. */
 export type KafkaProducer = Producer;
 
 /**
- * A producer that is idempotent: what it sends once more is in the topic once, as the brokers know it by its
- * number (https://kafka.apache.org/documentation/#producerconfigs_enable.idempotence), and it waits for all
- * replicas that are in sync. `lookup` must refuse names that lead where nothing may be dialled; `onFailure` is
- * called for each failure after which the client tries once more, and for each answer that is refused.
+ * Returns an idempotent producer that waits for all in-sync replicas. Brokers recognise a repeated
+ * batch by its number (https://kafka.apache.org/documentation/#producerconfigs_enable.idempotence).
+ *
+ * `lookup` must refuse names that resolve to forbidden addresses. `onFailure` receives each failure
+ * before the client's next attempt, and each refused answer.
  */
 export function createProducer(
   { brokers, tls, ca, sasl }: KafkaSettings,
@@ -60,7 +63,10 @@ export function createProducer(
   return producer;
 }
 
-/** The partition of a key among `count`, as the default partitioner of Kafka's own clients has it. */
+/**
+ * Returns the partition of a key among `count`, like the default partitioner of Kafka's own
+ * clients.
+ */
 export function partitionOf(key: Buffer, count: number): number {
   return (murmur2(key) & LARGEST_INT32) % count;
 }

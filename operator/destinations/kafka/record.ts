@@ -3,22 +3,22 @@ import type { ContentMode } from './settings.ts';
 
 /** A record of a topic. */
 export interface KafkaRecord {
-  /** Decides on the partition: records with the same key stay in order. */
+  /** Decides the partition: records with the same key stay in order. */
   readonly key: Buffer;
   readonly value: Buffer;
   readonly headers: ReadonlyMap<Buffer, Buffer>;
 }
 
-/** The media type of an event in one piece. */
+/** The media type of a structured event. */
 const STRUCTURED = 'application/cloudevents+json; charset=UTF-8';
 const CONTENT_TYPE = 'content-type';
-/** Attributes become headers behind this prefix; the data's media type is the record's own. */
+/** The prefix of headers with attributes. The data's media type has the record's own header. */
 const PREFIX = 'ce_';
-/** Lengths and numbers of a record, a header or a key; generous. */
+/** Lengths and numbers of a record, a header or a key; a generous estimate. */
 const FRAME_BYTES = 8;
 
 /**
- * A CloudEvent as a record whose key is its subject, by the Kafka protocol binding
+ * Encodes a CloudEvent as a record with its subject as key, by the Kafka protocol binding
  * (https://github.com/cloudevents/spec/blob/v1.0.2/cloudevents/bindings/kafka-protocol-binding.md).
  */
 export function recordOf(event: CloudEvent, mode: ContentMode): KafkaRecord {
@@ -42,7 +42,7 @@ export function recordOf(event: CloudEvent, mode: ContentMode): KafkaRecord {
   };
 }
 
-/** Bytes that a record takes up in a batch, at most. */
+/** Returns the bytes that a record takes up in a batch at most. */
 export function recordBytes({ key, value, headers }: KafkaRecord): number {
   const parts = [...headers].map(([name, text]) => name.length + text.length + FRAME_BYTES);
   const inHeaders = parts.reduce((sum, bytes) => sum + bytes, 0);

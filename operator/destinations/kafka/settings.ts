@@ -22,15 +22,15 @@ import { broker, type BrokerAddress } from './broker-address.ts';
 export const MECHANISMS = ['SCRAM-SHA-512', 'SCRAM-SHA-256', 'PLAIN'] as const;
 
 export interface KafkaSettings {
-  /** Where the cluster is asked for its brokers; any that answers will do. */
+  /** Brokers that name the cluster's brokers. The client uses the first one that answers. */
   readonly brokers: readonly BrokerAddress[];
   readonly topic: string;
   /** How an event becomes a record (docs/how-to/destinations/kafka.md#what-is-sent). */
   readonly contentMode: ContentMode;
   readonly tls: boolean;
-  /** Certificates of authorities, PEM, in place of those that Node knows. */
+  /** Certificates of authorities, PEM; they replace those of Node. */
   readonly ca?: Secret;
-  /** Absent: nobody logs in. */
+  /** Absent: the client does not log in. */
   readonly sasl?: KafkaLogin;
   /** The CloudEvents source, CLUSTER_NAME. */
   readonly source: string;
@@ -172,7 +172,7 @@ export function kafkaFromSpec(
   return { kind: 'settings', settings };
 }
 
-/** Why settings would give a password away; undefined when they do not. */
+/** Returns why settings would expose a password; undefined when they do not. */
 export function loginProblem({ sasl, tls }: Pick<KafkaSettings, 'sasl' | 'tls'>) {
   if (sasl?.mechanism !== 'PLAIN' || tls) return undefined;
   return 'PLAIN without TLS sends the password readable for everybody: "PLAIN"; use tls (KAFKA_TLS) or SCRAM-SHA-512';

@@ -5,7 +5,7 @@ import type { KafkaProducer } from './producer.ts';
 import type { KafkaRecord } from './record.ts';
 import type { KafkaSettings } from './settings.ts';
 
-/** For all that belongs to one call: longer than electing new leaders takes. */
+/** The time limit of one call; longer than an election of leaders takes. */
 const WRITE_MS = 60_000;
 const DELIVERED: WriteOutcome = { kind: 'delivered' };
 
@@ -20,20 +20,23 @@ export class TopicWriter {
     this.#lookup = lookup;
   }
 
-  /** `outcomes[i]` belongs to `records[i]`. Records of a key are in order. Never throws. */
+  /**
+   * Appends records and returns an outcome for each. `outcomes[i]` belongs to `records[i]`. Records
+   * of a key are in order. Never throws.
+   */
   async append(
     records: readonly KafkaRecord[],
     signal: AbortSignal,
   ): Promise<readonly WriteOutcome[]> {
-    // The client is loaded only where somebody writes to a topic.
+    // Load the client only where somebody writes to a topic.
     const client = await import('./producer.ts');
     const connected = (this.#connected ??= this.#connect(client));
     const work = this.#write(connected.producer, records, client);
-    const ended = await endOf(work, connected.held, signal);
+    const ended = await endOf(work, connected.listeners, signal);
     const outcomes =
       ended.kind === 'done' ? ended.outcomes : records.map(() => this.#unwritten(ended));
-    // One that has failed is not asked again: what it numbered may be there or not, and the next one
-    // numbers anew. What a call left unfinished ends with its connections.
+    // Discard a producer that failed: the topic may have the batches that it numbered or not, and
+    // the next producer starts new numbers. Closing its connections also ends unfinished work.
     if (outcomes.some(({ kind }) => kind !== 'delivered')) {
       if (this.#connected === connected) this.#connected = undefined;
       await closed(connected.producer);
@@ -48,12 +51,12 @@ export class TopicWriter {
   }
 
   #connect({ createProducer }: Client): Connected {
-    const listeners: HeldListeners = new Set();
+    const listeners: HoldListeners = new Set();
     const onFailure = (error: unknown): void => {
       const outcome = outcomeOf(error, this.#settings.topic);
       if (outcome.kind === 'hold') for (const report of listeners) report(outcome);
     };
-    return { producer: createProducer(this.#settings, this.#lookup, onFailure), held: listeners };
+    return { producer: createProducer(this.#settings, this.#lookup, onFailure), listeners };
   }
 
   #unwritten(ended: Exclude<End, { kind: 'done' }>): WriteOutcome {
@@ -75,14 +78,14 @@ export class TopicWriter {
       const places = records.map((record, index) => ({ record, index }));
       const byPartition = Map.groupBy(places, ({ record }) => partitionOf(record.key, count));
       const outcomes = new Map<number, WriteOutcome>();
-      // One request for each partition: its leader may move while the others stay.
-      const writes = [...byPartition].map(async ([partition, held]) => {
+      // Send one request for each partition: its leader may move while the others stay.
+      const writes = [...byPartition].map(async ([partition, members]) => {
         const outcome = await this.#writeTo(
           producer,
           partition,
-          held.map(({ record }) => record),
+          members.map(({ record }) => record),
         );
-        for (const { index } of held) outcomes.set(index, outcome);
+        for (const { index } of members) outcomes.set(index, outcome);
       });
       await Promise.all(writes);
       return records.map((_, index) => outcomes.get(index) ?? UNANSWERED);
@@ -114,30 +117,36 @@ export class TopicWriter {
   }
 }
 
-/** The client keeps all topics that it was ever told of. */
+/** The client's metadata keep every topic that a broker ever reported. */
 const OTHER_TOPICS = 'metadata of topics that were not requested';
-const NOT_SERVED = { kind: 'unfinished', reason: 'no partitions are told of' } as const;
+const NOT_SERVED = { kind: 'unfinished', reason: 'the brokers report no partitions' } as const;
 const UNANSWERED: WriteOutcome = { kind: 'retry', reason: 'no outcome for a record' };
 
-/** A client, and who is told of what it would try in vain for a minute. */
+/**
+ * A client, and the callers that learn at once of failures that the client would retry for a
+ * minute.
+ */
 interface Connected {
   readonly producer: KafkaProducer;
-  readonly held: HeldListeners;
+  readonly listeners: HoldListeners;
 }
 
 type Client = typeof import('./producer.ts');
-type HeldOutcome = Extract<WriteOutcome, { kind: 'hold' }>;
-type HeldListeners = Set<(outcome: HeldOutcome) => void>;
+type HoldOutcome = Extract<WriteOutcome, { kind: 'hold' }>;
+type HoldListeners = Set<(outcome: HoldOutcome) => void>;
 
 type End =
   | { readonly kind: 'done'; readonly outcomes: readonly WriteOutcome[] }
   | { readonly kind: 'unfinished'; readonly reason: string }
-  | HeldOutcome;
+  | HoldOutcome;
 
-/** What ends a call: its work, which must not throw, a failure that nobody need wait for, time or its caller. */
+/**
+ * Waits for the end of a call: its work, a failure that a person must fix, the time limit or the
+ * caller's signal. `work` must not reject.
+ */
 async function endOf(
   work: Promise<readonly WriteOutcome[]>,
-  held: HeldListeners,
+  listeners: HoldListeners,
   signal: AbortSignal,
 ): Promise<End> {
   const late = AbortSignal.any([signal, AbortSignal.timeout(WRITE_MS)]);
@@ -146,17 +155,19 @@ async function endOf(
     resolve({ kind: 'unfinished', reason: signal.aborted ? 'stopped' : 'timed out' });
   late.addEventListener('abort', stop, { once: true });
   if (late.aborted) stop();
-  held.add(resolve);
+  listeners.add(resolve);
   const done = work.then((outcomes): End => ({ kind: 'done', outcomes }));
   try {
     return await Promise.race([done, promise]);
   } finally {
-    held.delete(resolve);
+    listeners.delete(resolve);
     late.removeEventListener('abort', stop);
   }
 }
 
-/** Ends connections at once: one to a broker that is away would wait for it to read what it was sent. */
+/**
+ * Ends connections at once. A normal close would wait for an unreachable broker to read its data.
+ */
 async function closed(producer: KafkaProducer): Promise<void> {
   const connections = [...producer.connections];
   const closing = producer.close(true).catch(() => undefined);

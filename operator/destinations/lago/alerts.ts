@@ -23,8 +23,8 @@ const SIGNATURE = /^[A-Za-z0-9+/]{43}=$/;
 const UNIQUE_KEY = /^[!-~]{1,256}$/;
 
 /**
- * Base64 HMAC over the body (docs/how-to/enforcement.md#setting-up-the-billing-systems). It carries no time: a
- * repeat is known by its unique key, which the request must have.
+ * Verifies a base64 HMAC over the body (docs/how-to/enforcement.md#setting-up-the-billing-systems).
+ * The signature has no time, so the request must have a unique key to recognise repeats.
  */
 function verify(request: SignedRequest, secrets: readonly Secret[]): Verification {
   const algorithm = algorithmOf(request);
@@ -42,8 +42,8 @@ function verify(request: SignedRequest, secrets: readonly Secret[]): Verificatio
 }
 
 /**
- * A JWT by Lago's own key, which has the whole body as its data: how Lago signs unless it is told otherwise. It
- * carries no time either.
+ * Verifies a JWT of Lago's own key with the complete body as its data. This is Lago's default
+ * signature. It has no time either.
  */
 function verifyJwt(request: SignedRequest, keys: readonly string[]): Verification {
   const token = request.header(HEADER);
@@ -66,10 +66,10 @@ function algorithmOf(request: SignedRequest): string {
   return request.header(ALGORITHM_HEADER)?.toLowerCase() ?? 'hmac';
 }
 
-/** The destination's subscriptions are named so (docs/how-to/destinations/lago.md#tenants). */
+/** The prefix of the destination's subscriptions (docs/how-to/destinations/lago.md#tenants). */
 const SUBSCRIPTION_PREFIX = 'sub-';
 
-/** The types that have a state without any rule, and what their subject begins with. */
+/** Types with a state that needs no rule, and the prefix of their subject. */
 const TYPES: Readonly<Record<string, { readonly state: BillingState; readonly kind: string }>> = {
   'alert.triggered': { state: 'warning', kind: ALERT_SUBJECT },
   'subscription.usage_threshold_reached': { state: 'warning', kind: `${ALERT_SUBJECT}threshold/` },
@@ -80,12 +80,15 @@ const TYPES: Readonly<Record<string, { readonly state: BillingState; readonly ki
   'dunning_campaign.finished': { state: 'suspended', kind: 'dunning' },
 };
 
-/** Of invoices and of payment requests, which cover all overdue invoices of a customer at once. */
+/**
+ * Types about invoices and payment requests. A payment request covers all overdue invoices of a
+ * customer.
+ */
 const PAYMENT_STATUS = /^(invoice|payment_request)\.payment_status_updated$/;
 
 /**
- * A webhook of Lago (https://docs.getlago.com): `{webhook_type, object_type, <object_type>: {...}}`.
- * Its customers have the tenant's id as their external id. Most of its messages carry no time.
+ * Reads a webhook of Lago (https://docs.getlago.com): `{webhook_type, object_type, <object_type>:
+ * {...}}`. The external id of its customers is the tenant's id. Most messages have no time.
  */
 function parse(body: Uint8Array, uniqueKey: string): ParsedAlert {
   const message = jsonObject(body);
@@ -104,15 +107,16 @@ function parse(body: Uint8Array, uniqueKey: string): ParsedAlert {
 }
 
 /**
- * What is wrong with events of the clock hour before that no invoice will have, with what Lago means by it. Events whose filter
- * values it does not know are reported as well, and billed at the charge's own price.
+ * Errors of events of the previous clock hour that no invoice will have, with Lago's meaning. Lago
+ * also reports events with unknown filter values, but bills them at the charge's own price.
  */
 const LOST: Readonly<Record<string, string>> = {
   invalid_code: 'no billable metric has their code',
-  missing_aggregation_property: 'what their billable metric sums is missing, or no number',
+  missing_aggregation_property:
+    'the property that their billable metric sums is missing or no number',
 };
 
-/** Lago's hourly report for the whole organisation: ids of events, by error. */
+/** Reads Lago's hourly report for the complete organisation: ids of events, by error. */
 function eventErrors(id: string, errors: JsonObject): ParsedAlert {
   const refusals = Object.entries(LOST).flatMap(([code, meaning]) => {
     const [example, ...others] = textsOf(errors, code);
@@ -124,14 +128,16 @@ function eventErrors(id: string, errors: JsonObject): ParsedAlert {
   return { kind: 'refusals', report: { provider: 'lago', id, refusals } };
 }
 
-/** What a webhook of a type says about its object; undefined when that names no customer. */
-export function alertAbout(told: {
+/**
+ * Reads the alert of a webhook type about its object; undefined when the object names no customer.
+ */
+export function alertAbout(message: {
   readonly id: string;
   readonly type: string;
   readonly object: JsonObject;
   readonly at?: number;
 }): Alert | undefined {
-  const { type, object, ...dated } = told;
+  const { type, object, ...dated } = message;
   const customer = customerOf(object);
   if (customer.tenant === undefined) return undefined;
   return { provider: 'lago', type, ...dated, customer, ...meaningOf(type, object) };
@@ -179,7 +185,7 @@ function customerOf(object: JsonObject): AlertCustomer {
   return { tenant, id: tenant, ...(certain && { certain }) };
 }
 
-/** What Lago posts to `/webhooks`. */
+/** Lago's messages to `/webhooks`. */
 export const lagoAlerts: AlertsDefinition = {
   secretVariable: 'BILLING_C_WEBHOOK_SECRET',
   signsId: false,

@@ -10,14 +10,16 @@ import { isTaken, type LagoClient } from './lago-client.ts';
 /** Values by key. */
 type Values = ReadonlyMap<string, ReadonlySet<string>>;
 
-/** A billable metric as Lago has it. */
+/** A billable metric as Lago records it. */
 export interface LagoMetric {
   readonly id: string;
   readonly code: string;
   readonly name: string;
   /** The property that Lago sums; undefined when it sums none. */
   readonly field: string | undefined;
-  /** Values by which charges may tell prices apart; undefined when the server does not say. */
+  /**
+   * Values by which charges may distinguish prices; undefined when the server does not list them.
+   */
   readonly filters: Values | undefined;
 }
 
@@ -39,7 +41,10 @@ const CLOSED_VALUES: Readonly<Record<string, readonly string[]>> = {
   billing_mode: ['shared', 'dedicated_node', 'private_node'],
 };
 
-/** What prices commonly depend on. Tenant clusters are told apart by grouping instead: they have no end. */
+/**
+ * Keys that prices commonly depend on. Tenant clusters are distinguished by grouping instead, since
+ * their number has no bound.
+ */
 const KEYS = [
   'sku',
   'gpu_type',
@@ -50,13 +55,13 @@ const KEYS = [
   'tenant_class',
   'region',
 ] as const;
-/** Beyond this a key does not look like one that prices depend on. */
+/** The bound of values of a key; prices hardly depend on a key with more. */
 const MAX_VALUES = 200;
 const RETRY_AFTER_MS = 60_000;
 
 /**
- * Lists what is there and creates what is missing: metrics that sum one property. What
- * exists is left as it is; events follow the property that it sums.
+ * Lists the metrics and creates missing ones, each summing one property. It leaves existing metrics
+ * as they are; events use the property that the metric sums.
  */
 export async function ensureMetrics(
   client: LagoClient,
@@ -147,16 +152,21 @@ function readFilters(object: JsonObject): Values {
 }
 
 /**
- * Offers every new SKU (and other value that prices depend on) to whoever sets prices in Lago, as a
- * filter value of the metric. A change replaces all filters of a metric, and a value that is left out
- * takes its prices with it: so it always sends what is there now and more
+ * Adds every new SKU, and other values that prices depend on, as filter values of Lago's metrics,
+ * so that people can price them.
+ *
+ * A change replaces all filters of a metric, and a removed value loses its prices. Each change
+ * therefore sends all current values and the new ones
  * (docs/how-to/destinations/lago.md#prices-by-sku-gpu-type-and-capacity-type).
  */
 export class FilterValues {
   readonly #client: LagoClient;
   readonly #clock: Clock;
   readonly #logger: Logger;
-  /** By metric; metrics of servers that have no filters are left out, and left alone. */
+  /**
+   * Known values by metric and key. Metrics of servers without filters are absent, and are not
+   * changed.
+   */
   readonly #known = new Map<string, Map<string, Set<string>>>();
   #retryAt = 0;
   #lastChange: Promise<unknown> = Promise.resolve();
@@ -167,14 +177,16 @@ export class FilterValues {
     this.#logger = logger;
   }
 
-  /** What the metrics have. */
+  /** Sets the known values to those of the metrics. */
   load(metrics: Iterable<LagoMetric>): void {
     for (const { code, filters } of metrics) {
       if (filters !== undefined) this.#known.set(code, unite(filters, new Map()));
     }
   }
 
-  /** Adds the values that events bring. It never fails: what could not be added is tried again later. */
+  /**
+   * Adds the values in events. Never fails: a value that Lago did not take is tried again later.
+   */
   async learn(events: readonly UsageEvent[], signal: AbortSignal): Promise<void> {
     if (this.#clock.monotonic() < this.#retryAt) return;
     for (const [code, values] of this.#missingIn(events)) {
@@ -201,7 +213,10 @@ export class FilterValues {
     return missing;
   }
 
-  /** Whether the metric has the values now. One after another: each change has all that it read before. */
+  /**
+   * Adds values and returns whether the metric has them now. Changes run one after another, since
+   * each must contain everything that it read before.
+   */
   #add(code: string, values: Values, signal: AbortSignal): Promise<boolean> {
     const added = this.#lastChange.then(() => this.#change(code, values, signal));
     this.#lastChange = added.catch(() => undefined);

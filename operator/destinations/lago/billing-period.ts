@@ -6,19 +6,19 @@ const MONTHS: Readonly<Record<string, number>> = {
   semiannual: 6,
   yearly: 12,
 };
-/** Days since the epoch, modulo 7, of Mondays. */
+/** Mondays, as days since the epoch modulo 7. */
 const MONDAY = 4;
 
 /**
- * How long after a period began nothing may be ended or changed: Lago invoices the period before within the
- * first hour of the billing day, and what ends before that run takes its invoice with it
+ * How long after the start of a period nothing may end or change. Lago invoices the previous period
+ * within the first hour of the billing day. A subscription that ends before that loses the invoice
  * (docs/how-to/destinations/lago.md#what-lago-does-not-bill).
  */
 export const BILLING_RUN_MS = HOUR_MS;
 
 /**
- * The beginning of the calendar period that runs at a moment, in a time zone, milliseconds since the epoch:
- * weeks begin on Mondays, all others on the first of a month.
+ * Returns the start of the calendar period at a moment in a time zone, milliseconds since the
+ * epoch. Weeks begin on Mondays, all others on the first of a month.
  */
 export function periodStartOf(interval: string, zone: string, at: number): number {
   const today = dayOf(at, zone);
@@ -30,18 +30,18 @@ export function periodStartOf(interval: string, zone: string, at: number): numbe
   return startOfDay(first, zone);
 }
 
-/** How many of an interval a year has. */
+/** Returns how many of an interval a year has. */
 export function intervalsPerYear(interval: string): number {
   const months = MONTHS[interval];
   return months === undefined ? 52 : 12 / months;
 }
 
-/** The moment at which the day comes that is some days after the one of `at`, in a time zone. */
+/** Returns the start of the day that is `days` days after the day of `at`, in a time zone. */
 export function dayAfter(at: number, days: number, zone: string): number {
   return startOfDay(dayOf(at, zone) + days, zone);
 }
 
-/** Days since the epoch, by the calendar of a time zone. */
+/** Returns days since the epoch by the calendar of a time zone. */
 function dayOf(at: number, zone: string): number {
   return Math.floor(wallClock(at, zone) / DAY_MS);
 }
@@ -52,7 +52,7 @@ function startOfDay(day: number, zone: string): number {
   return midnight - (wallClock(guess, zone) - guess);
 }
 
-/** A moment as the clocks of a time zone show it, read as if it were UTC. */
+/** Returns the wall clock of a time zone at a moment, read as UTC. */
 function wallClock(at: number, zone: string): number {
   const parts = formatOf(zone).formatToParts(at);
   const of = (type: string): number => Number(parts.find((part) => part.type === type)?.value);
@@ -61,7 +61,7 @@ function wallClock(at: number, zone: string): number {
 
 const formats = new Map<string, Intl.DateTimeFormat>();
 
-/** UTC for a zone that is not known here. */
+/** Uses UTC for an unknown zone. */
 function formatOf(zone: string): Intl.DateTimeFormat {
   const known = formats.get(zone);
   if (known !== undefined) return known;

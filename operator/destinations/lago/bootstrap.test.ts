@@ -113,7 +113,7 @@ describe('a custom metric', () => {
     expect(lago.requests.filter(({ method }) => method === 'PUT')).toHaveLength(0);
   });
 
-  test('leaves the plan of an older server to its owner, and says so', async () => {
+  test('leaves the plan of an older server to its owner, and reports it', async () => {
     const { lago, bootstrap, destination, context } = await world({ legacy: true });
     await bootstrap();
     expect(await destination.bootstrap([...LAGO_METRICS, tokens], NEVER)).toStrictEqual({
@@ -135,7 +135,7 @@ describe('a custom metric', () => {
 });
 
 describe('trouble', () => {
-  test('of a wrong key is told in the words of the specification, and holds', async () => {
+  test('of a wrong key is reported in the words of the specification, and holds', async () => {
     const { restart } = await world();
     const outcome = await restart({ apiKey: new Secret('canary') }).bootstrap(LAGO_METRICS, NEVER);
     expect(outcome).toStrictEqual({
@@ -144,7 +144,7 @@ describe('trouble', () => {
     });
   });
 
-  test('of a Lago that is not there is told in the words of the specification', async () => {
+  test('of a Lago that is not there is reported in the words of the specification', async () => {
     const { lago, destination } = await world();
     await lago.close();
     expect(await destination.bootstrap(LAGO_METRICS, NEVER)).toEqual({
@@ -198,7 +198,7 @@ test('the plan has the currency of BILLING_CURRENCY', async () => {
   });
 });
 
-test('a plan in another currency than BILLING_CURRENCY is told before any tenant is refused', async () => {
+test('a plan in another currency than BILLING_CURRENCY is reported before any tenant is refused', async () => {
   const { bootstrap, restart } = await world({}, { currency: 'EUR' });
   await bootstrap();
   expect(await restart({ currency: 'USD' }).bootstrap(LAGO_METRICS, NEVER)).toStrictEqual({

@@ -10,7 +10,7 @@ afterEach(async () => {
   for (const world of worlds.splice(0)) await world.close();
 });
 
-/** A tenant with an invoice for January, due on 6 February. */
+/** Returns a tenant with an invoice for January, due on 6 February. */
 async function invoiced(): Promise<LagoWorld & { readonly invoice: string }> {
   const world = await createLagoWorld({ rules: { netTermDays: 5 } });
   worlds.push(world);
@@ -22,9 +22,9 @@ async function invoiced(): Promise<LagoWorld & { readonly invoice: string }> {
   return { ...world, invoice: invoice.lago_id };
 }
 
-async function standing({ destination }: LagoWorld, requested: readonly string[] = []) {
+async function currentAlerts({ destination }: LagoWorld, requested: readonly string[] = []) {
   const outcome = await destination.alerts.current(requested, NEVER);
-  if (outcome?.kind !== 'standing') throw new Error(outcome?.reason ?? 'no answer');
+  if (outcome?.kind !== 'alerts') throw new Error(outcome?.reason ?? 'no answer');
   return outcome.alerts.map(({ customer, subject, state, settles, at }) => ({
     tenant: customer.tenant,
     subject,
@@ -43,11 +43,11 @@ async function act(world: LagoWorld, method: string, path: string, body?: unknow
   expect(response.status).toBe(200);
 }
 
-test('an invoice that is overdue is told, though its webhook never came', async () => {
+test('an invoice that is overdue is reported, though its webhook never came', async () => {
   const world = await invoiced();
-  expect(await standing(world)).toStrictEqual([]);
+  expect(await currentAlerts(world)).toStrictEqual([]);
   world.advanceTo(time('Feb 07T01'));
-  expect(await standing(world)).toStrictEqual([
+  expect(await currentAlerts(world)).toStrictEqual([
     {
       tenant: TENANT.id,
       subject: `invoice/${world.invoice}`,
@@ -58,11 +58,11 @@ test('an invoice that is overdue is told, though its webhook never came', async 
   ]);
 });
 
-test('an invoice that could not be collected is told', async () => {
+test('an invoice that could not be collected is reported', async () => {
   const world = await invoiced();
   const invoice = { payment_status: 'failed' };
   await act(world, 'PUT', `invoices/${world.invoice}`, { invoice });
-  expect(await standing(world)).toMatchObject([{ state: 'delinquent' }]);
+  expect(await currentAlerts(world)).toMatchObject([{ state: 'delinquent' }]);
 });
 
 test.each([
@@ -73,9 +73,9 @@ test.each([
   const world = await invoiced();
   world.advanceTo(time('Feb 07T01'));
   await act(world, method, `invoices/${world.invoice}${path}`, body);
-  expect(await standing(world)).toStrictEqual([]);
+  expect(await currentAlerts(world)).toStrictEqual([]);
   const requested = [`invoice/${world.invoice}`, 'invoice/unknown', 'alert/a1', 'dunning'];
-  expect(await standing(world, requested)).toMatchObject([
+  expect(await currentAlerts(world, requested)).toMatchObject([
     { subject: requested[0], state: 'active', settles: undefined },
   ]);
 });

@@ -10,12 +10,12 @@ const INVOICES = '/invoices';
 const SUBJECT = /^invoice\/(.+)$/;
 const OVERDUE = 'invoice.payment_overdue';
 const FAILED = 'invoice.payment_failure';
-/** Invoices that somebody should have paid. */
+/** Queries for unpaid invoices. */
 const IN_TROUBLE = ['payment_overdue=true', 'payment_status=failed'];
 
 /**
- * Whose invoices are overdue or could not be collected, and how those invoices stand that were asked about
- * (docs/how-to/enforcement.md#alerts-that-never-came). Each is spoken of as by the webhook that says so.
+ * Finds customers with overdue or uncollectable invoices, and the state of requested invoices
+ * (docs/how-to/enforcement.md#alerts-that-never-came). Each is reported like the webhook about it.
  */
 export class LagoStatus {
   readonly #client: LagoClient;
@@ -30,28 +30,28 @@ export class LagoStatus {
     const client = this.#client;
     const now = this.#clock.now();
     const alerts = new Map<string, Alert>();
-    const say = (invoice: JsonObject): void => {
+    const report = (invoice: JsonObject): void => {
       const reported = alertAbout({ id: 'poll', type: typeOf(invoice), object: invoice, at: now });
       if (reported === undefined) return;
-      // When it was paid is not said: it must not settle what came after that.
+      // The time of the payment is unknown, so this must not clear later alerts.
       const { settles: _, ...alert } = reported;
       alerts.set(alert.subject, { state: 'active', ...alert });
     };
     for (const filter of IN_TROUBLE) {
       const list = await client.list(`${INVOICES}?status=finalized&${filter}`, 'invoices', signal);
       if (list.kind !== 'list') return { kind: 'failed', reason: list.reason };
-      for (const invoice of list.items) say(invoice);
+      for (const invoice of list.items) report(invoice);
     }
     for (const subject of requested) {
       const id = SUBJECT.exec(subject)?.[1];
       if (id === undefined || alerts.has(subject)) continue;
       const answer = await client.get(`${INVOICES}/${encodeURIComponent(id)}`, signal);
-      // One of another organisation is nobody's here.
+      // Invoices of another organisation belong to no customer here.
       if (answer.kind === 'refused') continue;
       if (answer.kind !== 'ok') return { kind: 'failed', reason: answer.reason };
-      say(objectOf(answer.body, 'invoice'));
+      report(objectOf(answer.body, 'invoice'));
     }
-    return { kind: 'standing', alerts: [...alerts.values()] };
+    return { kind: 'alerts', alerts: [...alerts.values()] };
   }
 
   async publicKey(signal: AbortSignal): Promise<PublicKeyOutcome> {
@@ -67,7 +67,7 @@ export class LagoStatus {
   }
 }
 
-/** The webhook that says how an invoice stands. */
+/** Returns the webhook type that matches the state of an invoice. */
 function typeOf(invoice: JsonObject): string {
   if (textOf(invoice, 'status') === 'voided') return 'invoice.voided';
   const payment = textOf(invoice, 'payment_status');

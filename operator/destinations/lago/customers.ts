@@ -8,13 +8,16 @@ import { failedStep, type LagoClient } from './lago-client.ts';
 const MAX_NAME = 255;
 const MAX_METADATA_VALUE = 100;
 
-/** What the customer of a tenant is called at Lago, and its subscription (docs/how-to/destinations/lago.md#tenants). */
+/**
+ * The external ids of a tenant's customer and subscription at Lago
+ * (docs/how-to/destinations/lago.md#tenants).
+ */
 export interface LagoIds {
   readonly customer: string;
   readonly subscription: string;
-  /** The customer is somebody else's, and stays as it is. */
+  /** The tenant names the customer, so the operator does not change it. */
   readonly customerIsNamed: boolean;
-  /** The subscription is somebody else's: it is neither made nor changed nor ended here. */
+  /** The tenant names the subscription, so the operator neither creates nor changes nor ends it. */
   readonly subscriptionIsNamed: boolean;
 }
 
@@ -29,21 +32,24 @@ export function idsOf({ id, customerIds, subscriptionIds }: Tenant): LagoIds {
   };
 }
 
-/** The subscription of a tenant that names none. */
+/** Returns the external id of the subscription of a tenant that names none. */
 export function subscriptionIdOf(tenant: string): string {
   return `sub-${tenant}`;
 }
 
-/** A customer as Lago has it, as far as it decides when what is billed. */
+/** A customer at Lago, with the fields that decide when usage is billed. */
 export interface LagoCustomer {
-  /** The time zone by which its periods begin. */
+  /** The time zone in which its periods begin. */
   readonly zone: string;
-  /** For how many days its invoices stay drafts; undefined where what counts is the billing entity's number. */
+  /**
+   * The days for which its invoices stay drafts; undefined where the billing entity's number
+   * applies.
+   */
   readonly graceDays: number | undefined;
   readonly billingEntity: string | undefined;
 }
 
-/** A customer of which nothing is known. */
+/** Stands for a customer about which nothing is known. */
 export const ANY_CUSTOMER: LagoCustomer = {
   zone: 'UTC',
   graceDays: undefined,
@@ -54,7 +60,7 @@ export type CustomerOutcome =
   | { readonly kind: 'customer'; readonly customer: LagoCustomer }
   | FailedStep;
 
-/** What Lago has of a tenant. */
+/** What Lago has for a tenant. */
 export type ProbeOutcome =
   | { readonly kind: 'subscribed' }
   | { readonly kind: 'no-subscription' }
@@ -62,15 +68,15 @@ export type ProbeOutcome =
   | ApiProblem;
 
 /**
- * Whether the customer and its subscription are there, by reading its current usage.
- * Only the two answers that say so mean that they are not; nothing is created after any other.
+ * Returns whether the customer and its subscription exist, by reading its current usage. Only two
+ * answers prove that they do not; after any other answer nothing is created.
  */
 export async function probeTenant(
   client: LagoClient,
   ids: LagoIds,
   signal: AbortSignal,
 ): Promise<ProbeOutcome> {
-  // Lago's customer routes take the part behind a dot for a format.
+  // Lago's customer routes treat text behind a dot as a format.
   if (ids.customer.includes('.')) return probeByList(client, ids, signal);
   const query = new URLSearchParams({
     external_subscription_id: ids.subscription,
@@ -82,7 +88,7 @@ export async function probeTenant(
   if (answer.kind !== 'refused') return answer;
   if (answer.code === 'customer_not_found') return { kind: 'no-customer' };
   if (answer.code === 'no_active_subscription') return { kind: 'no-subscription' };
-  // A tax provider in trouble says that there is something to tax.
+  // An error of the tax provider proves that there is usage to tax, so the subscription exists.
   return answer.code === 'tax_error' ? { kind: 'subscribed' } : answer;
 }
 
@@ -102,8 +108,9 @@ async function probeByList(
 }
 
 /**
- * Creates the customer or brings its name and details up to date. Currency and metadata are given at
- * its creation only: afterwards they belong to whoever runs Lago. One that was named is used as it is.
+ * Creates the customer, or updates its name and details. Currency and metadata are set only at
+ * creation: afterwards they belong to the people who run Lago. A customer that the tenant names is
+ * not changed.
  */
 export async function ensureCustomer(
   client: LagoClient,
@@ -125,13 +132,13 @@ export async function ensureCustomer(
     const answer = await client.call('POST', '/customers', { customer }, signal);
     if (answer.kind === 'ok') return found(answer.body);
     const refusedExtra = answer.kind === 'refused' && answer.status === 422;
-    // What is only nice to have must not cost the tenant its customer: metadata goes first.
+    // Optional details must not prevent the customer: drop metadata first.
     if (!refusedExtra || extras.length === 0) return failedStep(answer);
     extras.shift();
   }
 }
 
-/** Only what is given, so that what somebody wrote at Lago stays. */
+/** Returns only the given details, so that entries made at Lago stay. */
 function detailsOf({ address = {}, taxId, timeZone, netTermsDays }: BillingDetails = {}) {
   return {
     address_line1: address.line1,
@@ -171,7 +178,10 @@ function found(body: JsonObject): CustomerOutcome {
   return { kind: 'customer', customer };
 }
 
-/** For how many days the invoices of a customer stay drafts; 0 where Lago does not say. */
+/**
+ * Returns for how many days the invoices of a customer stay drafts; 0 where Lago does not report
+ * it.
+ */
 export async function graceDaysOf(
   client: LagoClient,
   { graceDays, billingEntity }: LagoCustomer,

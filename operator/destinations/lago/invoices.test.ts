@@ -13,7 +13,10 @@ afterEach(async () => {
   for (const world of worlds.splice(0)) await world.close();
 });
 
-/** A tenant with 12.000000001 units in January and 3 in February, of which `h100` costs 5 and all else 2. */
+/**
+ * Returns a tenant with 12.000000001 units in January and 3 in February. `h100` costs 5, all others
+ * 2.
+ */
 async function used(rules: Partial<LagoRules> = {}): Promise<LagoWorld> {
   const world = await createLagoWorld({ rules });
   worlds.push(world);
@@ -47,7 +50,7 @@ async function invoices({ destination }: LagoWorld, since = 0) {
   return { invoices: lines, open: outcome.open };
 }
 
-test('a final invoice tells its usage by metric and SKU, and that the running month is open', async () => {
+test('a final invoice has its usage by metric and SKU, and the running month is open', async () => {
   const world = await used();
   const [made] = world.lago.state.invoices;
   const stretch = { from: time('01T00'), to: time('Feb 01T00') };
@@ -108,7 +111,7 @@ test('a change of plan ends one invoice where the next begins', async () => {
   const { invoices: made, open } = await invoices(world, time('Feb 02T00'));
   const [ended] = made;
   expect(ended?.lines).toMatchObject([{ metric: METRIC, quantity: '3', from: time('Feb 01T00') }]);
-  // Where the new plan's usage begins.
+  // The start of the new plan's usage.
   expect(ended?.until).toBe(time('Feb 16T10:00:01'));
   expect(open).toStrictEqual([{ from: time('Feb 16T10:00:01') }]);
 });

@@ -19,12 +19,13 @@ import type { TimeRange } from '../../model/window.ts';
 const DAY_MS = 86_400_000;
 
 /**
- * The invoices of a tenant's subscriptions. A draft takes in what still comes, one that is finalized never changes, and one
- * that was voided bills nothing (docs/how-to/destinations/lago.md#what-lago-does-not-bill).
+ * The invoices of a tenant's subscriptions. A draft still takes usage, a finalized invoice never
+ * changes, and a voided one bills nothing
+ * (docs/how-to/destinations/lago.md#what-lago-does-not-bill).
  */
 export class LagoInvoices implements Invoices {
   readonly closedPeriods =
-    'Lago takes it, and it is on no invoice: one that is finalized does not change, and the next begins after it';
+    'Lago accepts it and puts it on no invoice: a finalized invoice does not change, and the next one begins after it';
   readonly #client: LagoClient;
 
   constructor(client: LagoClient) {
@@ -44,7 +45,7 @@ export class LagoInvoices implements Invoices {
     const open: OpenUsage[] = [];
     for (const { lago_id: id, status } of list.items.filter(mayHaveUsage)) {
       if (typeof id !== 'string' || (status !== 'finalized' && status !== 'draft')) continue;
-      // What a list has of an invoice is neither its lines nor its periods.
+      // The list has neither the lines nor the periods of an invoice.
       const answer = await client.get(`/invoices/${encodeURIComponent(id)}`, signal);
       if (answer.kind !== 'ok') return failure(answer);
       const invoice = objectOf(answer.body, 'invoice');
@@ -66,8 +67,9 @@ export class LagoInvoices implements Invoices {
 }
 
 /**
- * The stretches of a subscription that drafts are for: usage of them that arrives now is still invoiced, also by a plan that
- * has ended (docs/how-to/destinations/lago.md#changes-of-plan).
+ * Returns the time ranges of a subscription with draft invoices. Lago still invoices usage in them
+ * that arrives now, also for a plan that has ended
+ * (docs/how-to/destinations/lago.md#changes-of-plan).
  */
 export async function draftPeriods(
   client: LagoClient,
@@ -86,13 +88,16 @@ export async function draftPeriods(
   return periods;
 }
 
-/** The second of a change of plan is in the periods of both; its usage is the old plan's. */
+/**
+ * The second of a change of plan is in the periods of both plans. Its usage belongs to the old
+ * plan.
+ */
 function afterChange(from: number, invoices: readonly FinalInvoice[]): number {
   const next = afterSecond(from);
   return invoices.some(({ until }) => until > from && until <= next) ? next : from;
 }
 
-/** The stretches of a subscription whose usage is on an invoice: of its old plan and its new one, each its own. */
+/** Returns the invoiced time ranges of a subscription, one for each of its plans. */
 function periodsOf(invoice: JsonObject, subscription: string): readonly TimeRange[] {
   return objectsOf(invoice, 'billing_periods')
     .filter((period) => textOf(period, 'external_subscription_id') === subscription)
@@ -129,13 +134,16 @@ function readInvoice({ invoice, fees }: UsageFees, periods: readonly TimeRange[]
   };
 }
 
-/** With a grace period its issuing date is the day on which it became final, else it was final when it was made. */
+/**
+ * Returns when an invoice became final: on its issuing date with a grace period, otherwise when it
+ * was created.
+ */
 function finalizedAtOf(invoice: JsonObject): number {
   const issued = timeOf(invoice, 'issuing_date') ?? 0;
   return Math.max(timeOf(invoice, 'created_at') ?? 0, issued);
 }
 
-/** The values of a charge filter that names one for a key. */
+/** Returns the values of a charge filter, for keys with exactly one value. */
 function singles(filters: JsonObject): Readonly<Record<string, string>> {
   return Object.fromEntries(
     Object.entries(filters).flatMap(([key, values]) => {
@@ -153,12 +161,12 @@ function texts(object: JsonObject, field: string): Readonly<Record<string, strin
   );
 }
 
-/** Both ends of a period belong to it, and are told in whole seconds. */
+/** A period includes both its ends, in full seconds. */
 function afterSecond(last: number): number {
   return Math.floor(last / 1_000) * 1_000 + 1_000;
 }
 
-/** Quantities are text, amounts are doubles. */
+/** Lago's quantities are text, its amounts are doubles. */
 function decimalOf(value: unknown): string | undefined {
   return typeof value === 'number' || typeof value === 'string'
     ? roundToSigned(String(value))

@@ -14,7 +14,7 @@ afterEach(async () => {
   for (const world of worlds.splice(0)) await world.close();
 });
 
-/** A unit costs 2 on plan `a`, which is the default, and 3 on `b`. */
+/** Returns a Lago where a unit costs 2 on plan `a`, the default, and 3 on `b`. */
 async function priced(
   fees: readonly [a: number, b: number] = [0, 0],
   rules: Partial<LagoRules> = {},
@@ -40,7 +40,7 @@ function tenantOn(plan?: string) {
   return testTenant({ createdAt: time('01T00'), plan });
 }
 
-/** What the delivery engine does when nothing is on its way any more. */
+/** Provisions like the delivery engine when no usage is under way. */
 async function provision(
   { destination }: LagoWorld,
   tenant: ReturnType<typeof testTenant>,
@@ -58,7 +58,7 @@ async function send(world: LagoWorld, stamp: number, units: string): Promise<Del
   return outcome;
 }
 
-/** Plays usage that arrives at its times and acts at theirs, and gives what was billed by March. */
+/** Plays usage at its arrival and acts at their times, and returns the bills of March. */
 async function billed(
   world: LagoWorld,
   used: string,
@@ -84,7 +84,7 @@ describe('a change of plan', () => {
     expect(bill).toBe('(16) 20, Jan 15');
   });
 
-  test('asks for the usage of the old plan first, and changes nothing before', async () => {
+  test('requires the usage of the old plan first, and changes nothing before', async () => {
     const world = await priced();
     await provision(world, tenantOn());
     world.advanceTo(time('16T10'));
@@ -119,10 +119,10 @@ describe('a change of plan', () => {
     world.lago.misbehaviours.add({ kind: 'status', path: '/api/v1/invoices', times: 1 });
     expect(await send(world, time('16T08'), '1')).toMatchObject({ kind: 'retry' });
     expect(await send(world, time('16T08'), '1')).toStrictEqual({ kind: 'delivered' });
-    // Lago has nothing of the tenant from before its first subscription, draft or not.
+    // Lago has no usage of the tenant from before its first subscription, draft or not.
     expect(await send(world, time('01T00') - 60_000, '1')).toMatchObject(early);
     expect(await send(world, time('16T10:00:00'), '1')).toStrictEqual({ kind: 'delivered' });
-    // Another process knows it as well.
+    // Another process has the same state.
     const restarted = { ...world, destination: world.restart() };
     await restarted.destination.bootstrap(LAGO_METRICS, NEVER);
     await restarted.destination.customers.provision(tenantOn('b'), NEVER);
@@ -203,13 +203,13 @@ describe('a change of plan', () => {
     const from = time('Feb 01T00:10:01');
     const changed = { kind: 'changed', from };
     expect(await world.destination.plans.change(tenant, before, NEVER)).toEqual(changed);
-    // The unit of 00:05 is sent as of the change, as the delivery engine does.
+    // The unit of 00:05 is sent as of the change, like the delivery engine does.
     await send(world, from, '1');
     world.advanceTo(time('Mar 02T00'));
     expect(summary(world.lago.account())).toBe('Jan 100, Feb 3');
   });
 
-  test('that waits is called off when it is no longer wanted', async () => {
+  test('that waits is cancelled when it is no longer wanted', async () => {
     const world = await priced([10_000, 0]);
     await provision(world, tenantOn('a'));
     const bill = await billed(world, 'Feb 02T00 3', [

@@ -3,14 +3,14 @@ import { isRecord } from '../../model/is-record.ts';
 
 const TOKEN = /^[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+$/;
 
-/** Whether a text has the form of a signed JWT. */
+/** Returns whether a text has the form of a signed JWT. */
 export function isJwt(text: string): boolean {
   return TOKEN.test(text);
 }
 
 /**
- * The `data` of a JWT that one of the keys has signed with RS256, and nothing else: a token that names another
- * algorithm would choose for itself how it is verified. Undefined for any other token. Keys are PEM.
+ * Returns the `data` of a JWT that one of the keys (PEM) signed with RS256; undefined for any other
+ * token. Accepting other algorithms would let the token choose how it is verified.
  */
 export function dataOfJwt(token: string, keys: readonly string[]): string | undefined {
   const [head = '', claims = '', signature = ''] = token.split('.');
@@ -25,7 +25,7 @@ export function dataOfJwt(token: string, keys: readonly string[]): string | unde
   return typeof data === 'string' ? data : undefined;
 }
 
-/** Undefined for what is no public RSA key. */
+/** Parses a public RSA key; undefined for anything else. */
 export function rsaKey(pem: string): KeyObject | undefined {
   try {
     const key = createPublicKey(pem);

@@ -19,9 +19,12 @@ import { objectOf, textsOf } from '../json.ts';
 
 const PAGE_SIZE = 100;
 const MAX_PAGES = 500;
-/** 422 codes that are about the moment, not about what was sent (docs/how-to/destinations/lago.md#how-lago-answers). */
+/**
+ * 422 codes for temporary problems, not for the content of the request
+ * (docs/how-to/destinations/lago.md#how-lago-answers).
+ */
 const TEMPORARY = new Set(['lock_acquisition_failed', 'provider_error', 'third_party_error']);
-/** What Lago says of a path that it does not have, and what is said for whoever else answers. */
+/** Lago's answer to an unknown path, and the reason reported when another server answers. */
 const UNKNOWN_PATH = 'resource_not_found';
 const NOT_LAGO = 'the answer is not that of a Lago API: check the URL';
 
@@ -57,7 +60,7 @@ export class LagoClient {
   readonly #api: JsonApi;
   readonly #clock: Clock;
   #callsPerSecond: number | undefined;
-  /** When the last call was made, or is to be, by the monotonic clock. */
+  /** When the last call happened, or will happen, by the monotonic clock. */
   #lastCall = Number.NEGATIVE_INFINITY;
 
   constructor({
@@ -76,7 +79,7 @@ export class LagoClient {
     this.#clock = clock;
     this.#api = new JsonApi({
       name,
-      // Both spellings of the address are in use.
+      // Users write the address with and without this ending.
       url: url.replace(/\/api\/v1\/?$/, ''),
       credential: apiKey,
       outbound,
@@ -105,7 +108,10 @@ export class LagoClient {
     return this.call('GET', path, undefined, signal);
   }
 
-  /** Every item of a list. `path` has no `page` in its query, `root` is the field of the items. */
+  /**
+   * Returns every item of a list. `path` has no `page` in its query; `root` is the field with the
+   * items.
+   */
   list(path: string, root: string, signal: AbortSignal): Promise<ApiList> {
     const separator = path.includes('?') ? '&' : '?';
     let page = 1;
@@ -122,7 +128,10 @@ export class LagoClient {
     });
   }
 
-  /** Spreads calls evenly below Lago's limit. Batches of events have one of their own, and wait only when refused. */
+  /**
+   * Spreads calls evenly below Lago's limit. Batches of events have a limit of their own, and wait
+   * only after a refusal.
+   */
   async #pace(path: string, signal: AbortSignal): Promise<void> {
     if (path === '/api/v1/events/batch') return;
     const now = this.#clock.monotonic();
@@ -132,7 +141,7 @@ export class LagoClient {
     if (at > now) await this.#clock.sleep(at - now, signal);
   }
 
-  /** Calls a second that Lago allows, where its last answer said so. */
+  /** Calls a second that Lago allows, from its last answer. */
   callsPerSecond(): number | undefined {
     return this.#callsPerSecond;
   }
@@ -146,14 +155,14 @@ function codeOf({ body }: ErrorAnswer): string {
   return typeof body?.['code'] === 'string' ? body['code'] : '';
 }
 
-/** Whether a refusal says of a field that its value is taken. */
+/** Returns whether a refusal reports that the value of a field is taken. */
 export function isTaken(refusal: ApiRefusal, field: string): boolean {
   return textsOf(refusal.details, field).includes('value_already_exist');
 }
 
 /**
- * What an unexpected answer means for a step. A path that Lago does not know means that the URL is
- * wrong; anything else that is refused will be refused again.
+ * Translates an unexpected answer into a failed step. An unknown path means a wrong URL; any other
+ * refusal is final.
  */
 export function failedStep(answer: ApiProblem): FailedStep {
   const isWrongUrl = answer.kind === 'refused' && answer.code === UNKNOWN_PATH;

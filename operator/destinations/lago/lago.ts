@@ -25,9 +25,12 @@ import { LagoStatus } from './current-alerts.ts';
 import { ActiveSubscriptions } from './subscriptions.ts';
 import { sumAtLago } from './sums.ts';
 
-/** Downtime is a record, not a charge; utilisation is shown at Lago (docs/reference/events.md#metrics). */
+/**
+ * Downtime is a record, not a charge; Lago only shows utilisation
+ * (docs/reference/events.md#metrics).
+ */
 const UTILIZATION = 'tenant_gpu_utilization';
-/** How often plans are looked at for prices. */
+/** How often the destination reads plans for prices. */
 const POLL_EVERY_MS = 300_000;
 
 /** The default destination: the Lago billing engine (docs/how-to/destinations/lago.md). */
@@ -52,8 +55,8 @@ export class Lago implements Destination {
   readonly #sender: LagoSender;
   #metrics: ReadonlyMap<string, LagoMetric> = new Map();
   #unusable: ReadonlyMap<string, string> = new Map();
-  /** When plans are looked at for prices again. */
-  #nextLook = Number.NEGATIVE_INFINITY;
+  /** When the destination reads plans for prices again. */
+  #nextPoll = Number.NEGATIVE_INFINITY;
 
   constructor(name: string, settings: LagoSettings, context: DestinationContext) {
     const { outbound, clock, logger } = context;
@@ -113,11 +116,12 @@ export class Lago implements Destination {
     const charged = catalog.flatMap(({ code }) => found.byCode.get(code) ?? []);
     const { planCode, currency: wanted } = this.#settings;
     const plan = await this.#plans.ensure({ code: planCode, currency: wanted }, charged, signal);
-    if (plan.kind === 'missing') return { kind: 'retry', reason: 'the plan is gone again' };
+    if (plan.kind === 'missing')
+      return { kind: 'retry', reason: 'the plan was deleted in the meantime' };
     if (plan.kind !== 'plan') return failedStep(plan);
     const { code, currency } = plan.plan;
     if (currency === wanted) return { kind: 'done' };
-    // Every tenant would be refused one by one, and its events parked.
+    // Without this Lago would refuse every tenant one by one, and their events would wait.
     const reason = `plan "${code}" is priced in ${currency}: BILLING_CURRENCY: "${wanted}"`;
     return { kind: 'rejected', reason };
   }
@@ -137,15 +141,18 @@ export class Lago implements Destination {
     return this.#client.close();
   }
 
-  /** Looks at the plans of what was delivered now and then. Utilisation is charged nowhere, so it lacks no price. */
+  /**
+   * Reads the plans of delivered usage from time to time. Utilisation is charged nowhere, so it
+   * lacks no price.
+   */
   async #watchPrices(delivered: readonly UsageEvent[], signal: AbortSignal): Promise<void> {
     const byPlan = Map.groupBy(
       delivered.filter(({ metric }) => metric !== UTILIZATION),
       ({ tenant }) => this.#subscriptions.find(this.customers.subscriptionOf(tenant))?.planCode,
     );
     for (const [plan, events] of byPlan) if (plan !== undefined) this.#unpriced.see(plan, events);
-    if (this.#clock.monotonic() < this.#nextLook) return;
-    this.#nextLook = this.#clock.monotonic() + POLL_EVERY_MS;
+    if (this.#clock.monotonic() < this.#nextPoll) return;
+    this.#nextPoll = this.#clock.monotonic() + POLL_EVERY_MS;
     for (const plan of this.#unpriced.plans()) await this.#plans.find(plan, signal);
   }
 }

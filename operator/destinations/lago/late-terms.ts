@@ -7,7 +7,7 @@ import type { LateLine } from '../late.ts';
 import type { LagoClient } from './lago-client.ts';
 
 /**
- * Reads the codes of the taxes of the fee that has a late line's price. Taxes that a tax provider computes are left out:
+ * Returns the tax codes of the fee that priced a late line. It leaves out taxes of a tax provider:
  * they have no id at Lago, and Lago requests them again for each invoice.
  */
 export async function taxCodesOf(
@@ -23,8 +23,8 @@ export async function taxCodesOf(
 }
 
 /**
- * Says why late usage cannot be billed like a fee: Lago takes no coupon off one-off invoices. Undefined where it can, and for
- * usage below zero, which a credit note credits with the coupon.
+ * Returns why late usage cannot be billed like a fee: Lago applies no coupon to one-off invoices.
+ * Undefined where it can, and for negative usage, whose credit note includes the coupon.
  */
 export function couponProblem(
   invoice: JsonObject,
@@ -34,5 +34,5 @@ export function couponProblem(
   const coupons = Number(fee['precise_coupons_amount_cents'] ?? invoice['coupons_amount_cents']);
   if (!(coupons > 0) || isNegative(quantity)) return undefined;
   const id = quote(textOf(invoice, 'lago_id') ?? '');
-  return `a coupon was taken off its charge, and Lago takes none off one-off invoices: invoice: ${id}; bill it there by hand and discard it`;
+  return `its charge has a coupon, and Lago applies none to one-off invoices: invoice: ${id}; bill it there by hand and discard it`;
 }

@@ -15,14 +15,18 @@ import { mayHaveUsage, usageFees, type UsageFees } from './usage-fees.ts';
 
 const DAY_MS = 86_400_000;
 const CONCURRENT_QUESTIONS = 4;
-/** The add-on that one-off invoices of late usage are made of. */
+/** The add-on on one-off invoices of late usage. */
 const ADD_ON = 'meterfeed_late_usage';
-/** A request whose answer was lost may still be carried out: nobody looks for what it made before. */
+/**
+ * The wait after a lost answer. Lago may still carry out the request, and an earlier attempt would
+ * not find its result.
+ */
 const SETTLED_MS = 300_000;
 
 /**
- * Late usage at Lago: a one-off invoice of its own, since nothing can be added to the next one, or a credit note
- * for the invoice that has it. Lago knows no idempotency keys, so that what was made is found again by the text that it bears.
+ * Bills late usage at Lago: by a one-off invoice, since Lago adds nothing to the next one, or by a
+ * credit note for the invoice of its time. Lago has no idempotency keys. The destination finds an
+ * earlier result by the line's id in its text.
  */
 export class LagoLate implements LateBiller {
   readonly #client: LagoClient;
@@ -50,13 +54,16 @@ export class LagoLate implements LateBiller {
 
   async bill(tenant: Tenant, line: LateLine, signal: AbortSignal): Promise<LateOutcome> {
     const ids = idsOf(tenant);
-    // A one-off invoice cannot be below zero.
+    // A one-off invoice cannot be negative.
     return line.way === 'credit' || line.minor < 0n
       ? this.#credit(ids, line, signal)
       : this.#invoice(ids, line, signal);
   }
 
-  /** Lago remembers events for ever: one whose answer was lost may be on its invoice already. */
+  /**
+   * Prices one event. Lago remembers events for ever: an event with a lost answer may be on its
+   * invoice already.
+   */
   async #priceOne(
     ids: LagoIds,
     event: UsageEvent,
@@ -90,8 +97,8 @@ export class LagoLate implements LateBiller {
   }
 
   /**
-   * Whether the plan prices such usage by a filter that the invoice has no line of, because there was no such usage. By the
-   * plan as it is now, which is what Lago computes invoices by.
+   * Returns true if the plan prices such usage by a filter that the invoice lacks, since there was
+   * no such usage. It uses the plan's current state, as Lago's invoices do.
    */
   async #moreSpecific(
     invoice: JsonObject,
@@ -153,7 +160,10 @@ export class LagoLate implements LateBiller {
     return made(await client.call('POST', '/invoices', { invoice }, signal), 'invoice');
   }
 
-  /** Credits what Lago's own estimate says: with the taxes of the fee, and without what coupons took off. */
+  /**
+   * Creates a credit note for the amount that Lago estimates: with the fee's taxes, and without the
+   * part that coupons covered.
+   */
   async #credit(ids: LagoIds, line: LateLine, signal: AbortSignal): Promise<LateOutcome> {
     const client = this.#client;
     const query = new URLSearchParams({ external_customer_id: ids.customer });
@@ -183,7 +193,7 @@ export class LagoLate implements LateBiller {
     return made(answer, 'credit_note');
   }
 
-  /** Its own price is never used. */
+  /** Creates the add-on if it is missing. Its own price is never used. */
   async #ensureAddOn(currency: string, signal: AbortSignal): Promise<ApiProblem | undefined> {
     const client = this.#client;
     const known = await client.get(`/add_ons/${ADD_ON}`, signal);
@@ -201,7 +211,7 @@ export class LagoLate implements LateBiller {
     return answer.kind === 'refused' && isTaken(answer, 'code') ? undefined : answer;
   }
 
-  /** Final invoices since a moment with the fees of a subscription, the newest first. */
+  /** Returns final invoices since a moment with the usage fees of a subscription, newest first. */
   async #finalSince(
     { customer, subscription }: LagoIds,
     since: number,
@@ -225,7 +235,10 @@ export class LagoLate implements LateBiller {
   }
 }
 
-/** Whether a fee is for usage of a metric at a moment. Both ends of its time belong to it, in whole seconds. */
+/**
+ * Returns whether a fee is for usage of a metric at a moment. The fee includes both ends of its
+ * time, in full seconds.
+ */
 function concerns(fee: JsonObject, metric: string, at: number): boolean {
   const item = objectOf(fee, 'item');
   if (textOf(item, 'code') !== metric) return false;
@@ -245,13 +258,13 @@ function matches(filters: JsonObject, properties: Readonly<Record<string, string
   });
 }
 
-/** What a unit costs by a fee, or why that cannot be told. */
+/** Returns a fee's price of one unit, or why it has none. */
 function priceOf(invoice: JsonObject, fee: JsonObject): LatePrice | string {
   const each = textOf(fee, 'precise_unit_amount');
   const [id = '', line = ''] = [textOf(invoice, 'lago_id'), textOf(fee, 'lago_id')];
   const isStandard = Object.keys(objectOf(fee, 'amount_details')).length === 0;
   if (each === undefined || !/^\d+(\.\d+)?$/.test(each) || !isStandard) {
-    return `its charge is not so much a unit: invoice: ${quote(id)}; enter it there by hand and discard it`;
+    return `its charge has no single price a unit: invoice: ${quote(id)}; enter it there by hand and discard it`;
   }
   return {
     key: JSON.stringify([id, line]),
@@ -275,7 +288,7 @@ function textOfLine({ text, id }: LateLine): string {
   return `${text} (${id})`;
 }
 
-/** Whether something was made for a line. */
+/** Returns whether an object's text has the id of a line. */
 function bears(object: JsonObject, { id }: LateLine): boolean {
   return JSON.stringify(object).includes(id);
 }

@@ -10,7 +10,7 @@ afterEach(async () => {
   for (const world of worlds.splice(0)) await world.close();
 });
 
-/** A Lago in which somebody has made customer `acme-ltd` with the subscription `contract-7`. */
+/** Returns a Lago where a person made customer `acme-ltd` with the subscription `contract-7`. */
 async function estate(): Promise<LagoWorld> {
   const world = await createLagoWorld();
   worlds.push(world);
@@ -48,7 +48,7 @@ describe('a customer that exists already', () => {
     });
   });
 
-  test('is said when it is not there', async () => {
+  test('is reported when it is not there', async () => {
     const { destination } = await estate();
     const tenant = { ...pinned, customerIds: { lago: 'nobody' } };
     expect(await destination.customers.provision(tenant, NEVER)).toStrictEqual({
@@ -99,7 +99,7 @@ describe('a subscription that exists already', () => {
   test.each([
     [{ lago: 'acme-ltd' }, 'contract-8'],
     [undefined, 'contract-7'],
-  ])('is said when it is not that of the customer: %j %s', async (customerIds, id) => {
+  ])('is reported when it is not that of the customer: %j %s', async (customerIds, id) => {
     const { destination } = await estate();
     const { customerIds: _, ...tenant } = pinned;
     const given = { ...tenant, ...(customerIds && { customerIds }), subscriptionIds: { lago: id } };

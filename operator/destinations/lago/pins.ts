@@ -5,7 +5,9 @@ import { idsOf, subscriptionIdOf } from './customers.ts';
 import { failedStep, type LagoClient } from './lago-client.ts';
 import { findActive, type LagoSubscription } from './subscriptions.ts';
 
-/** Customers of tenants are called like them: one that a tenant names must not be another tenant's. */
+/**
+ * Refuses a named customer that belongs to another tenant: customers are called like their tenants.
+ */
 export async function takenCustomer(
   client: LagoClient,
   tenant: Tenant,
@@ -21,7 +23,7 @@ export async function takenCustomer(
   return { kind: 'rejected', reason };
 }
 
-/** The active subscription that a tenant names, of the tenant's customer. */
+/** Returns the active subscription that a tenant names. It must belong to the tenant's customer. */
 export async function namedSubscription(
   client: LagoClient,
   tenant: Tenant,

@@ -8,11 +8,11 @@ import type { LagoMetric } from './billable-metrics.ts';
 import { intervalsPerYear } from './billing-period.ts';
 import { isTaken, type LagoClient } from './lago-client.ts';
 
-/** How long a plan is believed to be as it was read. */
+/** How long the destination uses a plan without reading it again. */
 const FRESH_MS = 300_000;
-/** What is remembered of what was seen; beyond it new kinds of usage are not looked at. */
+/** The bound of remembered kinds of usage; further kinds are not checked for prices. */
 const MAX_SEEN = 2_000;
-/** In a charge's filter: whatever the value. */
+/** Matches any value in a charge's filter. */
 export const ANY_VALUE = '__ALL_FILTER_VALUES__';
 const FREE = /^0*(\.0*)?$/;
 
@@ -20,9 +20,12 @@ export interface LagoPlan {
   readonly code: string;
   /** ISO 4217 */
   readonly currency: string;
-  /** The base fee of a year, in cents: a plan of a lower one takes over at the end of a period only. */
+  /**
+   * The base fee of a year, in cents. A plan with a lower one takes over only at the end of a
+   * period.
+   */
   readonly yearlyCents: number;
-  /** How often usage is invoiced, such as `monthly`. */
+  /** How often Lago invoices usage, such as `monthly`. */
   readonly usageInterval: string;
   readonly charges: readonly LagoCharge[];
 }
@@ -46,8 +49,8 @@ interface WantedPlan {
 }
 
 /**
- * Plans are read and created, and get charges added; they are never replaced, which would drop prices
- * (docs/how-to/destinations/lago.md#metrics-and-plan).
+ * Reads and creates plans, and adds charges to them. It never replaces a plan, which would drop
+ * prices (docs/how-to/destinations/lago.md#metrics-and-plan).
  */
 export class LagoPlans {
   readonly #client: LagoClient;
@@ -69,12 +72,15 @@ export class LagoPlans {
     return this.#read(code, signal);
   }
 
-  /** The plan as it was read last. */
+  /** Returns the plan as last read. */
   known(code: string): LagoPlan | undefined {
     return this.#cache.get(code)?.plan;
   }
 
-  /** The default plan: created with one charge of 0 for each metric, or given the charges that it lacks. */
+  /**
+   * Creates the default plan with one charge of 0 for each metric, or adds the charges that it
+   * lacks.
+   */
   async ensure(
     wanted: WantedPlan,
     metrics: readonly LagoMetric[],
@@ -85,7 +91,10 @@ export class LagoPlans {
     return found.kind === 'plan' ? this.#addCharges(found.plan, metrics, signal) : found;
   }
 
-  /** A plan without a base fee that has one charge of 0 for each metric; one that is there already is left as it is. */
+  /**
+   * Creates a plan without a base fee and with one charge of 0 for each metric. It leaves an
+   * existing plan as it is.
+   */
   async #make(
     { code, currency }: WantedPlan,
     metrics: readonly LagoMetric[],
@@ -115,7 +124,10 @@ export class LagoPlans {
     return { kind: 'plan', plan };
   }
 
-  /** Adds what the plan lacks. An older server cannot: then the plan is left to its owner. */
+  /**
+   * Adds the charges that the plan lacks. An older server cannot: its owner then maintains the
+   * plan.
+   */
   async #addCharges(
     plan: LagoPlan,
     metrics: readonly LagoMetric[],
@@ -153,7 +165,7 @@ function chargeOf(metricId: string) {
   };
 }
 
-/** `tenant-standard` becomes `Tenant standard`. */
+/** Turns `tenant-standard` into `Tenant standard`. */
 function titleOf(code: string): string {
   const words = code.replace(/[-_]+/g, ' ').trim();
   return words.charAt(0).toUpperCase() + words.slice(1);
@@ -182,7 +194,7 @@ function amountOf(object: JsonObject): string | undefined {
   return textOf(objectOf(object, 'properties'), 'amount');
 }
 
-/** Which kinds of usage have come, and which of them no charge puts a price on. */
+/** Remembers delivered kinds of usage and finds those without a priced charge. */
 export class UnpricedWatch {
   readonly #seen = new Map<string, UnpricedUsage>();
 
@@ -194,12 +206,15 @@ export class UnpricedWatch {
     }
   }
 
-  /** Plans that matter. */
+  /** Returns the plans of delivered usage. */
   plans(): readonly string[] {
     return [...new Set([...this.#seen.values()].map(({ plan }) => plan))];
   }
 
-  /** `planOf` gives a plan as it was read last; kinds whose plan is not known are left out. */
+  /**
+   * Returns kinds of usage without a price. `planOf` returns a plan as last read; kinds of unknown
+   * plans are left out.
+   */
   unpriced(planOf: (code: string) => LagoPlan | undefined): readonly UnpricedUsage[] {
     return [...this.#seen.values()].filter((usage) => {
       const plan = planOf(usage.plan);
@@ -212,7 +227,10 @@ function isPriced({ charges }: LagoPlan, { metric, sku }: UnpricedUsage): boolea
   return charges.some((charge) => charge.metric === metric && prices(charge, sku));
 }
 
-/** A model other than `standard` has no amount of its own, and counts as priced. */
+/**
+ * Returns whether a charge prices an SKU. A model other than `standard` has no amount of its own,
+ * and counts as priced.
+ */
 function prices(charge: LagoCharge, sku: string | undefined): boolean {
   if (!isFree(charge.amount)) return true;
   return charge.filters.some(({ values, amount }) => {

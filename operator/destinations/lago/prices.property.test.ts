@@ -13,7 +13,7 @@ import { pricesAtLago } from './prices.ts';
 const GPU = 'tenant_gpu_hours';
 const { signal: NEVER } = new AbortController();
 
-/** Books of which every charge is one amount: few amounts, so that different prices may be the same. */
+/** Books with flat charges of few amounts, so that different prices may be equal. */
 const books: fc.Arbitrary<PriceBook> = fc
   .tuple(untiedPrices(GPU), fc.array(fc.constantFrom(0, 1, 2), { minLength: 24, maxLength: 24 }))
   .map(([prices, amounts]) => {
@@ -56,7 +56,7 @@ function chargeWith(amount: string, own: readonly ChargeFilter[]): Charge {
   };
 }
 
-/** The charge that a book's prices of today come to. */
+/** Returns the charge that a book's prices of today result in. */
 function chargeOf(book: PriceBook): Charge {
   const priced = pricesOn(book, TODAY).flatMap(({ match, charge }) =>
     charge?.kind === 'flat' ? [{ match, amount: amountText(charge.picos) }] : [],
@@ -75,7 +75,7 @@ function forEverySku({ values, properties }: ChargeFilter): ChargeFilter {
   return { values: 'sku' in values ? { ...values, sku: ['a', 'b'] } : values, properties };
 }
 
-/** Whether Lago is told to have the prices of the book. */
+/** Returns whether the comparison reports no difference. */
 async function isSame(book: PriceBook, charge: Charge): Promise<boolean> {
   const plan = { code: book.name, amount_currency: book.currency, charges: [charge] };
   const body = { plan };
@@ -88,14 +88,14 @@ async function isSame(book: PriceBook, charge: Charge): Promise<boolean> {
     .every(({ kind }) => kind === 'same');
 }
 
-/** What a unit costs at Lago: as the stand-in picks the price of an event. */
+/** Returns the price of a unit at Lago, chosen like the stand-in chooses it for an event. */
 function costThere(charge: Charge, usage: Readonly<Record<string, string>>): bigint | undefined {
   const event = { properties: usage } as Parameters<typeof filterOf>[1];
   const { amount } = (filterOf(charge, event) ?? charge).properties;
   return parseAmount(String(amount));
 }
 
-/** What it costs by the book; 0 where it is unpriced. */
+/** Returns the price of a unit by the book; 0 where it has none. */
 function costHere(
   book: PriceBook,
   { sku, region, ...dimensions }: Readonly<Record<string, string>>,
@@ -105,7 +105,7 @@ function costHere(
   return found?.charge.kind === 'flat' ? found.charge.picos : 0n;
 }
 
-test('a charge that is as the book says is told to be the same, and bills what the book says', async () => {
+test('a charge that is as in the book is reported as equal, and bills the prices of the book', async () => {
   await fc.assert(
     fc.asyncProperty(books, fc.array(matches, { maxLength: 10 }), async (book, usages) => {
       const charge = chargeOf(book);
@@ -115,7 +115,7 @@ test('a charge that is as the book says is told to be the same, and bills what t
   );
 });
 
-test('whatever is told to be the same bills every usage as the book does', async () => {
+test('whatever is reported as equal bills every usage as the book does', async () => {
   await fc.assert(
     fc.asyncProperty(
       books,

@@ -12,7 +12,7 @@ const ANY = priceFor(GPU, {}, flatCharge('0.5'));
 let world: LagoWorld;
 afterEach(() => world.close());
 
-/** The charge for GPU-hours of a plan that meterfeed has made. */
+/** Returns the charge for GPU hours in a plan that the operator made. */
 async function gpuCharge() {
   world = await createLagoWorld();
   await world.bootstrap();
@@ -28,7 +28,7 @@ const filter = (values: ChargeFilter['values'], amount: string): ChargeFilter =>
 });
 
 describe('prices at Lago', () => {
-  test('are told one by one where nobody has set them, and nothing is changed there', async () => {
+  test('are reported one by one where nobody has set them, and nothing is changed there', async () => {
     const { destination } = await gpuCharge();
     const writes = () => world.lago.requests.filter(({ method }) => method !== 'GET').length;
     const before = writes();
@@ -40,7 +40,7 @@ describe('prices at Lago', () => {
     expect(writes()).toBe(before);
   });
 
-  test('are the same when filters and the charge itself are as the book says', async () => {
+  test('are the same when filters and the charge itself are as in the book', async () => {
     const { charge, destination } = await gpuCharge();
     charge.properties = { amount: '0.50' };
     charge.filters = [
@@ -72,7 +72,7 @@ describe('prices at Lago', () => {
     ]);
   });
 
-  test('with tiers are read as the book says them', async () => {
+  test('with tiers are read as in the book', async () => {
     const { charge, destination } = await gpuCharge();
     const ranges = [
       { from_value: 0, to_value: 100, per_unit_amount: '0', flat_amount: '0' },

@@ -15,14 +15,17 @@ import type { ComparedBook, PricesOutcome, PricesQuery } from '../prices.ts';
 import type { LagoClient } from './lago-client.ts';
 import { ANY_VALUE } from './plans.ts';
 
-/** A filter of several values stands for as many prices; beyond this nobody reads them one by one. */
+/** The bound of prices of one filter with several values; nobody reads more of them one by one. */
 const MAX_VALUES = 1000;
 const LONGEST_TEXT = 200;
-const WHOLE_UNIT = 1_000_000_000n;
-/** A JSON number has so many decimal digits for certain. */
+const NANOS_PER_UNIT = 1_000_000_000n;
+/** A JSON number has this many exact decimal digits. */
 const MAX_DIGITS = 15;
 
-/** Holds price books against the charges of their plans at Lago (docs/how-to/destinations/lago.md#prices-of-a-pricebook). */
+/**
+ * Compares price books with the charges of their plans at Lago
+ * (docs/how-to/destinations/lago.md#prices-of-a-pricebook).
+ */
 export async function pricesAtLago(
   client: Pick<LagoClient, 'get'>,
   planCode: string,
@@ -45,7 +48,10 @@ export async function pricesAtLago(
   return { kind: 'compared', books: compared };
 }
 
-/** Why Lago cannot have a price; undefined where it can. `plan` is undefined where there is none yet. */
+/**
+ * Returns why Lago cannot have a price; undefined where it can. `plan` is undefined while it does
+ * not exist.
+ */
 function whyImpossible(
   { currency }: Pick<PriceBook, 'currency'>,
   { charge }: Pick<PriceOnDay, 'charge'>,
@@ -62,7 +68,10 @@ function whyImpossible(
   if (tiers.some(({ upToNanos }) => digitsOf(upToNanos) > MAX_DIGITS)) {
     return `Lago’s tiers end at numbers of ${MAX_DIGITS} digits`;
   }
-  if (plain.kind === 'volume' && plain.tiers.some(({ upToNanos }) => upToNanos % WHOLE_UNIT > 0n)) {
+  if (
+    plain.kind === 'volume' &&
+    plain.tiers.some(({ upToNanos }) => upToNanos % NANOS_PER_UNIT > 0n)
+  ) {
     return 'Lago’s volume tiers end at whole units';
   }
   const interval = plan === undefined ? 'monthly' : usageInterval(plan);
@@ -78,7 +87,7 @@ function digitsOf(nanos: bigint): number {
   return decimalFromNanos(nanos).replace('.', '').length;
 }
 
-/** What the charges of a plan put a price on. */
+/** Returns the prices that the charges of a plan set. */
 function pricesThere(plan: JsonObject, metrics: ReadonlySet<string>): readonly PriceThere[] {
   const first = new Map<string, JsonObject>();
   const charges = objectsOf(plan, 'charges').filter((charge) =>
@@ -109,9 +118,9 @@ function pricesOfCharge(charge: JsonObject, metric: string): readonly PriceThere
   };
   const base = read(objectOf(charge, 'properties'));
   const isFree = typeof base !== 'string' && base.kind === 'flat' && base.picos === 0n;
-  const rest = { place: metric, id, charge: base, ...(isFree && { isUnset: true as const }) };
+  const ownPrice = { place: metric, id, charge: base, ...(isFree && { isUnset: true as const }) };
   return [
-    rest,
+    ownPrice,
     ...objectsOf(charge, 'filters').flatMap((filter) => {
       const priced = read(objectOf(filter, 'properties'));
       return matchesOf(objectOf(filter, 'values')).map((match) => {
@@ -121,7 +130,7 @@ function pricesOfCharge(charge: JsonObject, metric: string): readonly PriceThere
   ];
 }
 
-/** What makes a charge cost something else than its properties say, for people. */
+/** Returns the setting that makes a charge cost something else than its properties, for people. */
 function chargedOtherwise(charge: JsonObject): string | undefined {
   if (charge['pay_in_advance'] === true) return 'charged in advance, event by event';
   if (charge['prorated'] === true) return 'prorated';
@@ -130,7 +139,9 @@ function chargedOtherwise(charge: JsonObject): string | undefined {
   return unit === undefined ? undefined : `in the pricing unit ${unit}`;
 }
 
-/** The combinations of values that a filter is for; one of all its values where they are too many. */
+/**
+ * Returns the combinations of values of a filter; one with all its values where they are too many.
+ */
 function matchesOf(values: JsonObject): readonly Readonly<Record<string, string>>[] {
   const keys = Object.keys(values).map((key) => [key, textsOf(values, key)] as const);
   const count = keys.reduce((product, [, all]) => product * all.length, 1);
@@ -144,12 +155,12 @@ function matchesOf(values: JsonObject): readonly Readonly<Record<string, string>
   );
 }
 
-/** No price of a book is for whatever value there is. */
+/** Returns the place of a charge's price; `=*` stands for any value, which no price book has. */
 function placeOf(metric: string, match: Readonly<Record<string, string>>): string {
   return usagePlace(metric, match).replaceAll(`="${ANY_VALUE}"`, '=*');
 }
 
-/** The charge that a model comes to; text where no price book has such a one. */
+/** Returns the charge of a model; text where a price book cannot have it. */
 function readCharge(model: string, properties: JsonObject): Charge | string {
   const text = textOfCharge(model, properties);
   if (model === 'standard') {

@@ -122,7 +122,7 @@ test('a subscription whose creation was not confirmed is not created twice', asy
 });
 
 describe('currency and metadata', () => {
-  test('are given at creation only: then they belong to whoever runs Lago', async () => {
+  test('are given at creation only: then they belong to the people who run Lago', async () => {
     const world = await ready();
     await world.destination.customers.provision(testTenant(), NEVER);
     const customer = world.lago.state.customers.get('tenant-vcluster-a-a');

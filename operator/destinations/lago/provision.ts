@@ -52,10 +52,13 @@ interface LagoProvisionerOptions {
 type PlanChoice = { readonly kind: 'plan'; readonly plan: LagoPlan } | FailedStep;
 type Existing = { readonly kind: 'subscription'; readonly subscription: LagoSubscription };
 
-/** Makes sure of a tenant's customer and subscription (docs/how-to/destinations/lago.md#tenants). */
+/**
+ * Creates and maintains a tenant's customer and subscription
+ * (docs/how-to/destinations/lago.md#tenants).
+ */
 export class LagoProvisioner implements Customers, Plans {
   readonly #options: LagoProvisionerOptions;
-  /** As provisioning found them last, by tenant. */
+  /** Customers as provisioning last found them, by tenant. */
   readonly #customers = new Map<string, LagoCustomer>();
   /** Subscriptions that tenants name, by tenant. */
   readonly #named = new Map<string, string>();
@@ -87,7 +90,10 @@ export class LagoProvisioner implements Customers, Plans {
       : this.#subscribe(tenant, ids, plan, ensured.customer, signal);
   }
 
-  /** Changes the plan at once. What has a lower base fee waits for Lago's own run, and is there already. */
+  /**
+   * Changes the plan at once. A plan with a lower base fee is registered already and waits for
+   * Lago's own run.
+   */
   async change(tenant: Tenant, _before: number, signal: AbortSignal): Promise<ChangeOutcome> {
     const { clock } = this.#options;
     const choice = await this.#planOf(tenant, signal);
@@ -118,14 +124,20 @@ export class LagoProvisioner implements Customers, Plans {
     return { kind: 'period-end', at: answer.subscription.periodEndsAt ?? now };
   }
 
-  /** Lago makes the invoices of a period in its first hour, by UTC; `change` knows each customer's own. */
+  /**
+   * Lago makes the invoices of a period in its first hour by UTC; `change` knows each customer's
+   * own hour.
+   */
   quietUntil(now: number): number | undefined {
     const begun = ['monthly', 'weekly'].map((interval) => periodStartOf(interval, 'UTC', now));
     const until = Math.max(...begun) + BILLING_RUN_MS;
     return now < until ? until : undefined;
   }
 
-  /** Ends the subscription, which invoices what is left; but not before Lago has invoiced the period before. */
+  /**
+   * Ends the subscription, which invoices its remaining usage. It waits until Lago has invoiced the
+   * previous period.
+   */
   async offboard(tenant: Tenant, signal: AbortSignal): Promise<StepOutcome> {
     const { client, clock, subscriptions } = this.#options;
     const { subscription: externalId, subscriptionIsNamed } = idsOf(tenant);
@@ -146,7 +158,7 @@ export class LagoProvisioner implements Customers, Plans {
     return DONE;
   }
 
-  /** A subscription that somebody else made gets the tenant's usage, and stays as it is. */
+  /** Uses a subscription that somebody else made, and does not change it. */
   async #useNamed(tenant: Tenant, signal: AbortSignal): Promise<StepOutcome> {
     const { client, subscriptions } = this.#options;
     const ensured = await ensureCustomer(client, tenant, undefined, signal);
@@ -158,7 +170,7 @@ export class LagoProvisioner implements Customers, Plans {
     return DONE;
   }
 
-  /** The subscription that a tenant's usage goes to, as provisioning has found it. */
+  /** Returns the subscription of a tenant's usage, as provisioning found it. */
   subscriptionOf(tenant: string): string {
     return this.#named.get(tenant) ?? subscriptionIdOf(tenant);
   }
@@ -178,8 +190,9 @@ export class LagoProvisioner implements Customers, Plans {
   }
 
   /**
-   * Begins no earlier than Lago would still invoice: with the period that runs, and after whatever the last
-   * subscription of the same id has been invoiced for.
+   * Creates a subscription. Its start is the latest of the tenant's billable start, the start of
+   * the current period, and the end of what the last subscription of the same id invoiced. Lago
+   * invoices no usage from before the current period.
    */
   async #subscribe(
     tenant: Tenant,
@@ -217,7 +230,9 @@ export class LagoProvisioner implements Customers, Plans {
     return DONE;
   }
 
-  /** Reuses the subscription; a plan that the tenant names itself is followed. */
+  /**
+   * Uses the existing subscription. If the tenant itself names a plan, it switches to that plan.
+   */
   async #reuse(
     tenant: Tenant,
     ids: LagoIds,
@@ -242,7 +257,7 @@ export class LagoProvisioner implements Customers, Plans {
     return drain(current, wanted.code, clock.now());
   }
 
-  /** Asking for the plan that is there does not call off the one that waits: only its deletion does. */
+  /** Cancels a waiting plan. Only deletion cancels it; requesting the current plan does not. */
   async #callOff(
     tenant: Tenant,
     { externalId, nextPlanCode }: LagoSubscription,
@@ -256,11 +271,11 @@ export class LagoProvisioner implements Customers, Plans {
     const found = await this.#active(tenant, signal);
     if (found.kind !== 'subscription') return found;
     const plan = quote(nextPlanCode ?? '');
-    logger.info(`[${name}] tenant ${tenant.id}: the change to plan ${plan} is called off`);
+    logger.info(`[${name}] tenant ${tenant.id}: the change to plan ${plan} is cancelled`);
     return DONE;
   }
 
-  /** Asks for another plan, and takes what is active afterwards from the answer. */
+  /** Requests another plan and reads the active subscription from the answer. */
   async #query(tenant: Tenant, plan: string, signal: AbortSignal): Promise<Existing | FailedStep> {
     const { name, client, subscriptions, logger } = this.#options;
     const ids = idsOf(tenant);
@@ -279,20 +294,25 @@ export class LagoProvisioner implements Customers, Plans {
     return { kind: 'subscription', subscription: after };
   }
 
-  /** The subscription as it is there now. */
+  /** Returns the subscription as it is now. */
   async #active(tenant: Tenant, signal: AbortSignal): Promise<Existing | FailedStep> {
     const { client, subscriptions } = this.#options;
     const { subscription: externalId } = idsOf(tenant);
     const answer = await findActive(client, externalId, signal);
     if (answer.kind === 'none') {
-      return { kind: 'retry', reason: `subscription is not there: ${quote(externalId)}` };
+      return {
+        kind: 'retry',
+        reason: `Lago has no such active subscription: ${quote(externalId)}`,
+      };
     }
     if (answer.kind !== 'subscription') return failedStep(answer);
     subscriptions.add(answer.subscription);
     return answer;
   }
 
-  /** The old plan's last invoice is a draft for as long as the customer has grace. */
+  /**
+   * Returns the change. The old plan's last invoice stays a draft for the customer's days of grace.
+   */
   async #changed(
     tenant: Tenant,
     { startedAt }: LagoSubscription,
@@ -301,7 +321,7 @@ export class LagoProvisioner implements Customers, Plans {
     const customer = this.#customers.get(tenant.id) ?? ANY_CUSTOMER;
     const days = await graceDaysOf(this.#options.client, customer, signal);
     const lateUntil = days === 0 ? undefined : dayAfter(startedAt, days, customer.zone);
-    // Usage is stamped in whole seconds, and what is stamped with the moment itself is also the old plan's.
+    // Events have full seconds, and usage at the moment itself also belongs to the old plan.
     const from = Math.floor(startedAt / 1_000) * 1_000 + 1_000;
     return { kind: 'changed', from, lateUntil };
   }

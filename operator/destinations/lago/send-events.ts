@@ -9,41 +9,41 @@ import { failedStep, type LagoClient } from './lago-client.ts';
 import type { ActiveSubscriptions } from './subscriptions.ts';
 import type { TimeRange } from '../../model/window.ts';
 
-/** Lago's own limit of events in a call; its operator can change it. */
+/** Lago's own limit of events in a call; people who run Lago can change it. */
 export const CALL_EVENTS = 100;
 const CONCURRENT_CALLS = 4;
 /** Events in one `send`: enough to keep all calls busy. */
 export const SEND_EVENTS = CALL_EVENTS * CONCURRENT_CALLS;
 /**
- * Lago checks the format of all events first and only then looks for duplicates: that takes two passes, a
- * third for what changed meanwhile.
+ * Lago checks the format of all events first and looks for duplicates afterwards. That takes two
+ * passes, and a third for changes in between.
  */
 const MAX_PASSES = 3;
 const DELIVERED: DeliveryOutcome = { kind: 'delivered' };
-/** Refusals of the whole call that do not say of which event. */
+/** Refusals of the complete call that do not name an event. */
 const BLIND_REFUSALS = new Set([400, 413, 422]);
 
 interface LagoSenderOptions {
   readonly client: LagoClient;
   readonly subscriptions: ActiveSubscriptions;
-  /** The subscription that a tenant's usage goes to. */
+  /** Returns the subscription of a tenant's usage. */
   readonly subscriptionOf: (tenant: string) => string;
   /** Undefined when Lago has no such metric. */
   readonly metric: (code: string) => LagoMetric | undefined;
-  /** Why events of a metric cannot be billed. */
+  /** Returns why events of a metric cannot be billed. */
   readonly unusable: (code: string) => string | undefined;
 }
 
-/** The stretches of a subscription that drafts are for, or why they are unknown, by the subscription's id. */
+/** The time ranges with drafts by the subscription's id, or why they are unknown. */
 type Drafts = ReadonlyMap<string, readonly TimeRange[] | ApiProblem>;
 
 /**
- * Sends events, several calls at a time. All events of a tenant go through one line of calls, so that
- * their order stays; once a line is in trouble, nothing more goes through it.
+ * Sends events, several calls at a time. All events of a tenant go through one line of calls, so
+ * that their order stays. A line stops at its first failure.
  */
 export class LagoSender {
   readonly #options: LagoSenderOptions;
-  /** Becomes smaller when the server says that it takes fewer. */
+  /** Shrinks when the server takes fewer. */
   #callEvents = CALL_EVENTS;
 
   constructor(options: LagoSenderOptions) {
@@ -66,7 +66,10 @@ export class LagoSender {
     });
   }
 
-  /** The drafts of each subscription that events are too early for, by its id: usually of none. */
+  /**
+   * Returns the drafts of subscriptions whose start is later than an event, by subscription id.
+   * Mostly there are none.
+   */
   async #draftsFor(events: readonly UsageEvent[], signal: AbortSignal): Promise<Drafts> {
     const { client, subscriptions, subscriptionOf } = this.#options;
     const drafts = new Map<string, readonly TimeRange[] | ApiProblem>();
@@ -81,7 +84,7 @@ export class LagoSender {
     return drafts;
   }
 
-  /** Returns what is sent, or the outcome of an event that Lago would take and never bill. */
+  /** Returns the event to send, or the outcome of an event that Lago would take and never bill. */
   #check(event: UsageEvent, drafts: Drafts): DeliveryOutcome | LagoEvent {
     const { subscriptions, subscriptionOf, metric, unusable } = this.#options;
     const problem = unusable(event.metric);
@@ -136,14 +139,14 @@ export class LagoSender {
 interface ChunkReport {
   /** `outcomes[i]` belongs to `events[i]`. */
   readonly outcomes: readonly DeliveryOutcome[];
-  /** The server takes fewer events in a call than were sent. */
+  /** True if the call had more events than the server takes. */
   readonly tooMany: boolean;
 }
 
 /**
- * Sends up to one call's worth of events. One bad or repeated event makes Lago refuse the whole call,
- * with the faults by index: duplicates are delivered, faulty events rejected, and the rest
- * is sent again.
+ * Sends up to one call's worth of events. Lago refuses a complete call for one bad or repeated
+ * event, and lists the faults by index. Duplicates count as delivered, faulty events as rejected,
+ * and the others are sent again.
  */
 async function sendChunk(
   client: LagoClient,
@@ -152,8 +155,8 @@ async function sendChunk(
 ): Promise<ChunkReport> {
   const outcomes = new Map<number, DeliveryOutcome>();
   let open = events.map((_, index) => index);
-  const report = (rest: DeliveryOutcome, tooMany = false): ChunkReport => ({
-    outcomes: events.map((_, index) => outcomes.get(index) ?? rest),
+  const report = (remainder: DeliveryOutcome, tooMany = false): ChunkReport => ({
+    outcomes: events.map((_, index) => outcomes.get(index) ?? remainder),
     tooMany,
   });
 
@@ -186,7 +189,7 @@ function isTooMany({ details }: ApiRefusal): boolean {
   return Array.isArray(stated) && stated.includes('too_many_events');
 }
 
-/** What a refusal says of single events, by their position in the call. */
+/** Returns the outcomes of single events in a refusal, by their position in the call. */
 function faultsByIndex(refusal: ApiRefusal, count: number): Map<number, DeliveryOutcome> {
   const faults = new Map<number, DeliveryOutcome>();
   if (refusal.status !== 422) return faults;
@@ -197,7 +200,7 @@ function faultsByIndex(refusal: ApiRefusal, count: number): Map<number, Delivery
   return faults;
 }
 
-/** A taken transaction id is all that is wrong with a duplicate. */
+/** A duplicate has no other fault than its taken transaction id. */
 function outcomeOfFault(fault: unknown): DeliveryOutcome {
   if (isRecord(fault)) {
     const fields = Object.keys(fault);
@@ -209,19 +212,22 @@ function outcomeOfFault(fault: unknown): DeliveryOutcome {
   return { kind: 'rejected', reason: `lago-style API error 422: ${text}`.slice(0, 300) };
 }
 
-/** An event as Lago takes it. Every property is text, so that nothing is lost on the way to a number. */
+/**
+ * An event in Lago's form. Every property is text, so that no digit is lost in a conversion to a
+ * number.
+ */
 export interface LagoEvent {
   readonly transaction_id: string;
   readonly external_subscription_id: string;
   readonly code: string;
-  /** Whole seconds since the epoch of the window's start; the same at every attempt. */
+  /** The window's start in full seconds since the epoch; the same at every attempt. */
   readonly timestamp: number;
   readonly properties: Readonly<Record<string, string>>;
 }
 
 /**
- * A usage event with every dimension as a property, so that charges may price by any of them. The quantity, under the
- * property that Lago sums, is written last: nothing can stand in its place.
+ * Encodes a usage event. Every dimension becomes a property, so that charges may price by any of
+ * them. The quantity comes last, under the property that Lago sums: no dimension can replace it.
  */
 export function lagoEvent(event: UsageEvent, subscription: string, field: string): LagoEvent {
   const { region, project, sku, resource_id } = event;

@@ -23,7 +23,7 @@ async function ready(
   return world;
 }
 
-/** Events of the one tenant, a minute apart. */
+/** Returns events of one tenant, a minute apart. */
 function events(count: number, change: Partial<UsageEvent> = {}): UsageEvent[] {
   return Array.from({ length: count }, (_, index) => ({
     ...testEvent({ id: `e${index}`, windowStart: TEST_WINDOW_START + index * 60_000 }),
@@ -116,7 +116,7 @@ describe('one refused event', () => {
     expect(stored(world)).toHaveLength(50);
   });
 
-  test('and a duplicate in one batch are told apart in three passes', async () => {
+  test('and a duplicate in one batch are distinguished in three passes', async () => {
     const world = await ready();
     await world.destination.send(events(2), NEVER);
     const batch = [...events(5), testEvent({ id: ' ' })];
@@ -127,7 +127,7 @@ describe('one refused event', () => {
     expect(stored(world)).toHaveLength(5);
   });
 
-  test('whose fault is told as text is rejected with that text', async () => {
+  test('whose fault is reported as text is rejected with that text', async () => {
     const world = await ready();
     const body = {
       status: 422,
@@ -240,7 +240,7 @@ test('a metric that an operator gave another field is summed by that field', asy
   expect(event?.properties['my_hours']).toBe('0.016666667');
 });
 
-describe('an answer for the whole call', () => {
+describe('an answer for the complete call', () => {
   test.each([
     [401, undefined, 'hold'],
     [403, undefined, 'hold'],
@@ -258,11 +258,11 @@ describe('an answer for the whole call', () => {
     expect(kinds(await world.destination.send(events(2), NEVER))).toStrictEqual([kind, kind]);
   });
 
-  test('of a connection refused is told in the words of the specification', async () => {
+  test('of a connection refused is reported in the words of the specification', async () => {
     const world = await ready();
     await world.destination.send(events(1), NEVER);
     await world.lago.close();
-    // The first call after it finds the old connection closed.
+    // The first call afterwards uses a closed connection.
     await world.destination.send(events(1), NEVER);
     expect(await world.destination.send(events(1), NEVER)).toStrictEqual([
       { kind: 'retry', reason: 'HTTP POST /api/v1/events/batch: connection refused' },
@@ -317,7 +317,7 @@ describe('a new SKU', () => {
     expect(world.requests('PUT', '/')).toHaveLength(changes);
   });
 
-  test('that cannot be added holds up no event', async () => {
+  test('that cannot be added delays no event', async () => {
     const world = await ready();
     world.lago.misbehaviours.add({ kind: 'status', status: 500, method: 'PUT' });
     expect(kinds(await world.destination.send([gpu('h100')], NEVER))).toStrictEqual(['delivered']);
@@ -327,7 +327,7 @@ describe('a new SKU', () => {
   });
 });
 
-test('the sum of what Lago has is told exactly, over several pages', async () => {
+test('the sum of what Lago has is reported exactly, over several pages', async () => {
   const world = await ready();
   const batch = events(150, { metric: 'tenant_lb_hours' });
   await world.destination.send(batch, NEVER);

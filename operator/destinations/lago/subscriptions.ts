@@ -8,30 +8,33 @@ import { BILLING_RUN_MS } from './billing-period.ts';
 import type { LagoIds } from './customers.ts';
 import type { LagoClient } from './lago-client.ts';
 
-/** How often the subscriptions that Lago has are looked at again. */
+/** How often the subscriptions at Lago are listed again. */
 const CHECK_EVERY_MS = 600_000;
-/** After a look that failed; events do not wait for it. */
+/** The wait after a failed list; events do not wait for it. */
 const RETRY_AFTER_MS = 60_000;
 const CONCURRENT_POLLS = 4;
-/** How far our clock may be behind Lago's. */
+/** The largest accepted lag of our clock behind Lago's. */
 const CLOCKS_DIFFER_MS = 300_000;
 
-/** One plan for one time: a change of plan ends it and begins another of the same external id. */
+/**
+ * A plan of a tenant for a time. A change of plan ends it and begins another with the same external
+ * id.
+ */
 export interface LagoSubscription {
   readonly externalId: string;
   readonly customer: string;
   readonly planCode: string;
-  /** A plan that takes over when the period ends. */
+  /** The plan that takes over when the period ends. */
   readonly nextPlanCode: string | undefined;
-  /** Milliseconds since the epoch; usage before it is not this subscription's. */
+  /** Milliseconds since the epoch. Earlier usage does not belong to this subscription. */
   readonly startedAt: number;
-  /** Of the billing period that runs, no earlier than the start; undefined for what has ended. */
+  /** The start of the current billing period, no earlier than `startedAt`; undefined once ended. */
   readonly periodStartedAt: number | undefined;
-  /** The first moment of the next billing period; undefined for what has ended. */
+  /** The first moment of the next billing period; undefined once ended. */
   readonly periodEndsAt: number | undefined;
-  /** Milliseconds since the epoch, in whole seconds as Lago gives it. */
+  /** Milliseconds since the epoch, in full seconds as Lago reports it. */
   readonly terminatedAt: number | undefined;
-  /** Its end was not invoiced, so what it had may be billed by a successor that begins earlier. */
+  /** True if its end was not invoiced. A successor that begins earlier may then bill its usage. */
   readonly endedUnbilled: boolean;
 }
 
@@ -40,7 +43,7 @@ export type SubscriptionAnswer =
   | { readonly kind: 'none' }
   | ApiProblem;
 
-/** Asks for the active subscription of an external id. */
+/** Returns the active subscription of an external id. */
 export async function findActive(
   client: LagoClient,
   externalId: string,
@@ -60,14 +63,17 @@ export async function findActive(
 export type EndedAnswer =
   | {
       readonly kind: 'ended';
-      /** The first moment that no invoice of an end has, milliseconds since the epoch; 0 when nothing ended. */
+      /**
+       * The first moment that no final invoice of an ended subscription covers, milliseconds since
+       * the epoch; 0 without one.
+       */
       readonly invoicedUntil: number;
     }
   | ApiProblem;
 
 /**
- * Until when the ended subscriptions of an external id were invoiced. Lago begins a new one that is asked for
- * on the same day before that all the same, and bills what lies between twice.
+ * Returns until when the ended subscriptions of an external id are invoiced. If a new subscription
+ * is requested for an earlier moment of the same day, Lago creates it and bills the overlap twice.
  */
 export async function endedSubscriptions(
   client: LagoClient,
@@ -84,14 +90,14 @@ export async function endedSubscriptions(
   const ends = list.items
     .map(readSubscription)
     .filter(({ externalId, endedUnbilled }) => externalId === ids.subscription && !endedUnbilled)
-    // An end is told in whole seconds, and belongs to what has ended.
+    // Lago reports an end in full seconds, and the last second belongs to the ended subscription.
     .map(({ terminatedAt }) => (terminatedAt === undefined ? 0 : terminatedAt + 1_000));
   return { kind: 'ended', invoicedUntil: greatest([0, ...ends]) };
 }
 
 /**
- * Until when nothing of a subscription may be ended or changed, because Lago has yet to invoice the period
- * before; undefined when there is no such period, or it is invoiced.
+ * Returns until when a subscription must not end or change, because Lago has not yet invoiced the
+ * previous period. Undefined when there is no such period, or it is invoiced.
  */
 export function billingRunUntil(
   { startedAt, periodStartedAt }: LagoSubscription,
@@ -104,8 +110,9 @@ export function billingRunUntil(
 }
 
 /**
- * Which subscriptions are active. Lago takes events of any subscription and bills none of those without
- * one, so each is known to be there before an event is sent (docs/how-to/destinations/lago.md#how-lago-answers).
+ * Tracks active subscriptions. Lago accepts events without an active subscription and never bills
+ * them, so the sender checks each subscription first
+ * (docs/how-to/destinations/lago.md#how-lago-answers).
  */
 export class ActiveSubscriptions {
   readonly #client: LagoClient;
@@ -124,7 +131,7 @@ export class ActiveSubscriptions {
     return this.#byId.get(externalId);
   }
 
-  /** What Lago has answered last of one. */
+  /** Records a subscription from Lago's answer. */
   add(subscription: LagoSubscription): void {
     this.#byId.set(subscription.externalId, subscription);
   }
@@ -134,8 +141,8 @@ export class ActiveSubscriptions {
   }
 
   /**
-   * Asks Lago again when that was long ago; what is known stays when it does not answer. Lago may serve
-   * others as well, so only subscriptions of the plans in use here are listed.
+   * Lists subscriptions again when the last list is old, and keeps the known ones after a failure.
+   * Other systems may use the same Lago, so it lists only subscriptions of plans in use here.
    */
   async refresh(signal: AbortSignal): Promise<ApiProblem | undefined> {
     const now = this.#clock.monotonic();
@@ -154,7 +161,7 @@ export class ActiveSubscriptions {
         found.set(subscription.externalId, subscription);
       }
     }
-    // One that was put on another plan is on none of these lists.
+    // A subscription that moved to another plan is on none of these lists.
     const missing = known.filter(({ externalId }) => !found.has(externalId));
     const answers = await pLimit(CONCURRENT_POLLS).map(missing, ({ externalId }) =>
       findActive(this.#client, externalId, signal),
@@ -180,20 +187,23 @@ export function readSubscription(object: JsonObject): LagoSubscription {
     nextPlanCode: textOf(object, 'next_plan_code'),
     startedAt: Date.parse(start) || 0,
     periodStartedAt: secondOf(object, 'current_billing_period_started_at'),
-    // Both ends of a period belong to it: its last second is the one before the next.
+    // A period includes both its ends: its last second is the one before the next period.
     periodEndsAt: end === undefined ? undefined : end + 1_000,
     terminatedAt: secondOf(object, 'terminated_at'),
     endedUnbilled: textOf(object, 'on_termination_invoice') === 'skip',
   };
 }
 
-/** A time in whole seconds, in milliseconds since the epoch; undefined where there is none. */
+/**
+ * Returns the time of a field in full seconds, as milliseconds since the epoch; undefined without
+ * one.
+ */
 function secondOf(object: JsonObject, field: string): number | undefined {
   const at = timeOf(object, field);
   return at === undefined ? undefined : Math.floor(at / 1_000) * 1_000;
 }
 
-/** The subscription of an answer that has one. */
+/** Returns the subscription in an answer; undefined without one. */
 export function subscriptionOf(body: JsonObject): LagoSubscription | undefined {
   const object = body['subscription'];
   return isRecord(object) ? readSubscription(object) : undefined;

@@ -6,8 +6,8 @@ import { idsOf } from './customers.ts';
 import type { LagoClient } from './lago-client.ts';
 
 /**
- * Sums the tenant's own events in a stretch of time: Lago's current usage lags behind and knows
- * only the period that is running.
+ * Sums the tenant's own events in a time range. Lago's current usage lags behind and covers only
+ * the current period.
  */
 export async function sumAtLago(
   client: LagoClient,
@@ -31,7 +31,7 @@ export async function sumAtLago(
   let nanos = 0n;
   const seen = new Set<string>();
   for (const event of list.items) {
-    // With ClickHouse a repeat is listed beside the first, and billed once.
+    // With ClickHouse Lago lists a repeat beside the first event, and bills it once.
     const key = JSON.stringify([event['transaction_id'], event['timestamp']]);
     if (seen.has(key)) continue;
     seen.add(key);

@@ -3,7 +3,7 @@ import { testEvent } from '../../ledger/testing/events.ts';
 import { testTenant } from '../testing/context.ts';
 import { createLagoWorld, NEVER } from './testing/lago-world.ts';
 
-test('usage under a SKU that nobody has priced is told, until it is priced', async () => {
+test('usage under a SKU that nobody has priced is reported, until it is priced', async () => {
   const world = await createLagoWorld();
   await world.ready(testTenant());
   const gpu = (sku: string) => ({

@@ -13,7 +13,7 @@ afterEach(async () => {
   for (const world of worlds.splice(0)) await world.close();
 });
 
-/** A fee as Lago shows it, of January unless it is said otherwise. */
+/** Returns a fee as Lago shows it, of January by default. */
 function fee(charge: string, amount: number, more: Record<string, unknown> = {}) {
   return {
     lago_id: `${charge}-${amount}`,
@@ -32,7 +32,7 @@ function fee(charge: string, amount: number, more: Record<string, unknown> = {})
 
 const february = { from_date: '2027-02-01T00:00:00+00:00', to_date: '2027-02-28T23:59:59+00:00' };
 
-/** Of invoices with these fees, the ids of those that are taken. */
+/** Returns the ids of the fees that count, of invoices with these fees. */
 function taken(...invoices: readonly (readonly object[])[]): readonly string[] {
   const all = invoices.map((fees) => ({ invoice_type: 'subscription', fees }));
   return usageFees(all, 'sub').flatMap(({ fees }) => fees.map((one) => String(one['lago_id'])));

@@ -1,12 +1,12 @@
 import { type JsonObject, objectOf, objectsOf, textOf, timeOf } from '../json.ts';
 
-/** An invoice with those of its fees that are for usage of a subscription. */
+/** An invoice with its fees for usage of a subscription. */
 export interface UsageFees {
   readonly invoice: JsonObject;
   readonly fees: readonly JsonObject[];
 }
 
-/** A fee for usage. Times are milliseconds since the epoch, both ends belong to it. */
+/** A fee for usage. Times are milliseconds since the epoch, both ends included. */
 interface UsageFee {
   readonly fee: JsonObject;
   readonly charge: string;
@@ -16,14 +16,18 @@ interface UsageFee {
 }
 
 /**
- * Returns the fees of invoices that count the usage of a subscription once
- * (docs/how-to/destinations/lago.md#how-invoices-are-read). These are left out:
+ * Returns the fees of invoices so that each usage of a subscription counts once
+ * (docs/how-to/destinations/lago.md#how-invoices-are-read). It leaves out:
  *
- * 1. Invoices of the type `progressive_billing`. The usage on them is on the invoice of its period too, which credits them.
- * 2. True-up fees. They are what a charge’s minimum adds, and have the units 1.
- * 3. Fees of a charge that costs nothing, where another charge of the metric costs something in the same time. Every charge
- *    counts all usage of its metric: bootstrapping makes charges of 0, and people add theirs beside them. Of several charges
- *    that all cost nothing one is taken; several that cost something bill the usage as often, and all are taken.
+ * 1. Invoices of the type `progressive_billing`. The invoice of the period repeats their usage and
+ *    credits them.
+ * 2. True-up fees. A charge's minimum adds them, with 1 unit.
+ * 3. Fees of a charge that costs nothing, where another charge of the metric costs something in the
+ *    same time. Every charge counts all usage of its metric. Bootstrapping makes charges of 0, and
+ *    people add theirs beside them.
+ *
+ * Of several charges that all cost nothing it counts one. Several charges that cost something bill
+ * the usage as often, so it counts all of them.
  */
 export function usageFees(
   invoices: readonly JsonObject[],
@@ -49,7 +53,7 @@ export function usageFees(
   }
 }
 
-/** Whether an invoice, or what a list has of it, is of a type that counts usage. */
+/** Returns whether an invoice, or its entry in a list, has a type with usage. */
 export function mayHaveUsage(invoice: JsonObject): boolean {
   return textOf(invoice, 'invoice_type') !== 'progressive_billing';
 }
@@ -64,7 +68,7 @@ function readFee(fee: JsonObject): UsageFee {
   };
 }
 
-/** Of the fees for one metric, those of charges that another charge stands for. */
+/** Returns the fees of one metric that point 3 leaves out. */
 function maskedOf(fees: readonly UsageFee[]): readonly JsonObject[] {
   return fees
     .filter((one) => {

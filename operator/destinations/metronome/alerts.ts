@@ -21,11 +21,11 @@ import {
 const HEADER = 'Metronome-Webhook-Signature';
 const DATE_HEADERS = ['X-Metronome-Date', 'Date'] as const;
 const SIGNATURE = /^[0-9a-f]{64}$/;
-/** `Mon, 02 Jan 2006 22:04:05 GMT` and nothing that only `Date.parse` would understand. */
+/** Accepts `Mon, 02 Jan 2006 22:04:05 GMT`, and no other form that `Date.parse` reads. */
 const HTTP_DATE = /^[A-Z][a-z]{2}, \d{2} [A-Z][a-z]{2} \d{4} \d{2}:\d{2}:\d{2} GMT$/;
 
 /**
- * Hex HMAC over `<date header's text>`, a newline and the body
+ * Verifies a hex HMAC over `<date header's text>`, a newline and the body
  * (docs/how-to/enforcement.md#setting-up-the-billing-systems).
  */
 function verify(request: SignedRequest, secrets: readonly Secret[], now: number): Verification {
@@ -47,12 +47,12 @@ function verify(request: SignedRequest, secrets: readonly Secret[], now: number)
 
 const PAYMENT_STATUS = 'payment_gate.payment_status';
 
-/** The twin that some accounts are sent when an alert is over. */
+/** The ending of the message that some accounts receive when an alert is over. */
 const RESOLVED = '_resolved';
 
 /**
- * A message of Metronome (https://docs.metronome.com): what it says is under `properties`, or, for
- * notifications of the contract's life, at the top.
+ * Reads a message of Metronome (https://docs.metronome.com). Its content is under `properties`, or
+ * at the top for notifications of a contract's life.
  */
 function parse(body: Uint8Array): ParsedAlert {
   const event = jsonObject(body);
@@ -82,7 +82,7 @@ function meaningOf(
 ): Pick<Alert, 'subject' | 'state' | 'settles' | 'reason'> {
   if (type.startsWith('alerts.')) {
     return {
-      // A resolution that does not name its alert ends the alert of its own type.
+      // A resolution without the id of its alert ends the alert of its own type.
       subject: `${ALERT_SUBJECT}${idAt(stated, 'alert_id') ?? alertType(type)}`,
       state: type.endsWith(RESOLVED) ? 'active' : 'warning',
       reason: reasonText(textOf(stated, 'alert_name') ?? type),
@@ -97,12 +97,12 @@ function meaningOf(
   return { subject, reason };
 }
 
-/** `alerts.spend_threshold_reached` and `alerts.spend_threshold_resolved` are of one type. */
+/** Returns one type for `alerts.spend_threshold_reached` and `alerts.spend_threshold_resolved`. */
 function alertType(type: string): string {
   return type.replace(/^alerts\./, '').replace(/_(reached|resolved)$/, '');
 }
 
-/** What Metronome posts to `/webhooks`. */
+/** Metronome's messages to `/webhooks`. */
 export const metronomeAlerts: AlertsDefinition = {
   secretVariable: 'BILLING_B_WEBHOOK_SECRET',
   signsId: true,

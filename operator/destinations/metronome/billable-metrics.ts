@@ -15,15 +15,17 @@ import {
 import type { MetronomeClient } from './metronome-client.ts';
 import { latestMetric, listProducts, type Product } from './products.ts';
 
-/** Longer than Metronome takes events back in time: nothing more comes for what a product billed before. */
+/**
+ * Longer than Metronome accepts late events: no more usage arrives for a product's former metric.
+ */
 const SETTLED_MS = 35 * 86_400_000;
 
-/** What there is for the events of one metric code. */
+/** The metrics at Metronome that count the events of a metric code. */
 export interface MetronomeMetric {
   readonly code: string;
-  /** The metric that serves, and those it follows; all of them count its events. */
+  /** The current metric first, then its predecessors; all of them count the events. */
   readonly ids: readonly string[];
-  /** Every property that one of them needs to be there. */
+  /** Every property that one of them requires. */
   readonly required: readonly string[];
 }
 
@@ -43,7 +45,7 @@ interface EnsureMetricsOptions {
   readonly now: number;
 }
 
-/** The metrics that bill usage now, archived ones left out. */
+/** Returns the metrics that bill usage now, without archived ones. */
 export async function listBillableMetrics(
   client: MetronomeClient,
   signal: AbortSignal,
@@ -54,16 +56,21 @@ export async function listBillableMetrics(
   return { kind: 'listed', metrics: active.map(readBillableMetric) };
 }
 
-/** Whether a metric counts all usage of a code. One that counts a part of it under its name is somebody else's, and left alone. */
+/**
+ * Returns whether a metric counts all usage of a code. A metric that counts a part of it belongs to
+ * somebody else, even under the same name.
+ */
 export function countsAllOf(metric: BillableMetric, code: string): boolean {
   return isNamedFor(metric, code) && metric.sumsAllOf(code);
 }
 
 /**
- * Lists what is there and creates what is missing
- * (docs/how-to/destinations/metronome.md#billable-metrics). A metric can never be changed, so one that
- * no longer does what the catalogue asks for gets a successor: both count events, products are moved
- * over at the next full hour, and the predecessor is archived when nothing can come for it any more.
+ * Lists the metrics and creates missing ones
+ * (docs/how-to/destinations/metronome.md#billable-metrics).
+ *
+ * A metric can never change. If the catalogue requires more than a metric does, the metric gets a
+ * successor, and both count events. Products move to the successor at the next full hour. The
+ * predecessor is archived when no more usage can arrive for it.
  */
 export async function ensureMetrics(
   options: EnsureMetricsOptions,
@@ -112,7 +119,10 @@ interface Handover {
   readonly predecessors: readonly BillableMetric[];
 }
 
-/** Moves products to the successors of their metrics. What is refused stays as it is, with a warning. */
+/**
+ * Moves products to the successors of their metrics. A refused product stays with its metric, with
+ * a warning.
+ */
 async function handOver(
   options: EnsureMetricsOptions,
   handovers: readonly Handover[],
@@ -164,7 +174,10 @@ async function handOver(
   return undefined;
 }
 
-/** The keys of a product, where it has some, must together be one compound key of its metric. */
+/**
+ * Returns the presentation keys of a product for another metric. All keys of a product together
+ * must be one compound key of its metric.
+ */
 function presentationKeys({ pricingKeys, allKeys }: Product, compound: readonly string[]) {
   if (allKeys.length === 0) return {};
   return { presentation_group_key: compound.filter((key) => !pricingKeys.includes(key)) };

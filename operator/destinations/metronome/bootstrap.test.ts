@@ -77,7 +77,7 @@ test('a stored 500 is got over with a new key', async () => {
   expect(world.metronome.state.metrics).toHaveLength(8);
 });
 
-test('a wrong token is told as such', async () => {
+test('a wrong token is reported as such', async () => {
   world.metronome.misbehaviours.add({ kind: 'status', status: 401, body: { message: 'no' } });
   expect(await world.destination.bootstrap(METRONOME_METRICS, NEVER)).toEqual({
     kind: 'hold',
@@ -89,7 +89,7 @@ describe('a metric that no longer does', () => {
   const LB = METRONOME_METRICS.filter(({ code }) => code === 'tenant_instance_hours');
   let old: string;
 
-  /** A metric from the time before tenant classes, and a product that bills from it. */
+  /** A metric from before tenant classes, and a product that bills from it. */
   beforeEach(async () => {
     old = await world.asOperator(CREATE, {
       name: 'Tenant cluster instance hours [tenant_instance_hours]',
@@ -128,7 +128,7 @@ describe('a metric that no longer does', () => {
     await send({ id: 'before' });
     world.now = METRONOME_NOW + HOUR_MS;
     await send({ id: 'after', windowStart: world.now - 60_000 });
-    // Both count both: a product bills from one of them at a time.
+    // Both metrics count both events; a product bills from one metric at a time.
     const total = await world.destination.sums.total(
       {
         tenant: testTenant(),

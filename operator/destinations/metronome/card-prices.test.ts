@@ -20,7 +20,7 @@ beforeEach(async () => {
 });
 afterEach(() => world.close());
 
-/** What an operator makes of a metric: a product whose prices depend on the SKU. */
+/** Makes the product of a metric, like a person does: its prices depend on the SKU. */
 function product(name: string, keys: readonly string[] = ['sku']): Promise<string> {
   const metric = world.metronome.state.metrics.find((one) => one.name.endsWith(`[${GPU}]`));
   const others = (metric?.group_keys[0] ?? []).filter((key) => !keys.includes(key));
@@ -41,7 +41,7 @@ function rate(product_id: string, price: number, change: object = {}): Promise<s
 }
 
 describe('prices at Metronome', () => {
-  test('are told where nobody has set them, and nothing is changed there', async () => {
+  test('are reported where nobody has set them, and nothing is changed there', async () => {
     const writes = () =>
       world.metronome.requests.filter(({ path }) => /create|add|update|archive|edit/.test(path))
         .length;
@@ -53,7 +53,7 @@ describe('prices at Metronome', () => {
     expect(writes()).toBe(before);
   });
 
-  test('are the same when the rates in force are as the book says', async () => {
+  test('are the same when the rates in force are as in the book', async () => {
     const gpus = await product('GPU hours');
     await rate(gpus, 300, { pricing_group_values: { sku: 'h100' } });
     await rate(gpus, 240, {
@@ -68,7 +68,7 @@ describe('prices at Metronome', () => {
     expect(await differencesOf(world.destination, bookFor([H100, ANY]))).toStrictEqual([]);
   });
 
-  test('are those of the day that is asked for', async () => {
+  test('are those of the day that is requested', async () => {
     const gpus = await product('GPU hours');
     await rate(gpus, 50);
     await rate(gpus, 60, { starting_at: '2026-12-01T00:00:00Z' });

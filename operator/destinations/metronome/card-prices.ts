@@ -22,19 +22,22 @@ import type { RateCard, RateCards } from './rate-cards.ts';
 
 const CENTS = '(cents)';
 const LONGEST_TEXT = 200;
-/** A JSON number has so many decimal digits for certain. */
+/** A JSON number has this many exact decimal digits. */
 const MAX_DIGITS = 15;
 
 interface CardPricesOptions {
   readonly client: MetronomeClient;
   readonly rateCards: RateCards;
-  /** The card of tenants that name no plan; absent where they get no contract. */
+  /** The rate card of tenants that name no plan; absent where they get no contract. */
   readonly rateCard: string | undefined;
   /** Milliseconds since the epoch. */
   readonly now: number;
 }
 
-/** Holds price books against the rates of their cards (docs/how-to/destinations/metronome.md#prices-of-a-pricebook). */
+/**
+ * Compares price books with the rates of their cards
+ * (docs/how-to/destinations/metronome.md#prices-of-a-pricebook).
+ */
 export async function pricesAtMetronome(
   options: CardPricesOptions,
   { books, metrics, day }: PricesQuery,
@@ -45,7 +48,7 @@ export async function pricesAtMetronome(
   if (products.kind !== 'products') return { kind: 'failed', reason: products.reason };
   const listed = await listBillableMetrics(client, signal);
   if (listed.kind !== 'listed') return { kind: 'failed', reason: listed.reason };
-  // Of the day that runs what is in force now, of another one what is in force when it begins.
+  // Today's rates are those in force now; another day's are those in force when it begins.
   const isToday = new Date(now).toISOString().startsWith(day);
   const at = isToday ? now : Date.parse(day);
   const billing = productsOf(products.products, listed.metrics, metrics, at);
@@ -94,7 +97,10 @@ async function compareBook(
   return { ...own, exists: true, differences: comparePrices(followed, there) };
 }
 
-/** The less specific price that holds on a day where one is withdrawn; undefined where there is none. */
+/**
+ * Returns the less specific price that applies on a day where a price is withdrawn; undefined where
+ * there is none.
+ */
 function priceInstead(
   book: PriceBook,
   withdrawn: Pick<PriceOnDay, 'metric' | 'match'>,
@@ -128,7 +134,7 @@ function productsOf(
   );
 }
 
-/** Why a rate card cannot have a price; undefined where it can. */
+/** Returns why a rate card cannot have a price; undefined where it can. */
 function whyImpossible(
   { currency }: Pick<PriceBook, 'currency'>,
   { match, charge }: Pick<PriceOnDay, 'match' | 'charge'>,
@@ -154,7 +160,7 @@ function whyImpossible(
     : undefined;
 }
 
-/** Nothing for rates of products that bill none of our metrics. */
+/** Returns the price of a rate; none for a product that bills no metric of ours. */
 function rateThere(object: JsonObject, card: RateCard, billing: Billing): readonly PriceThere[] {
   const id = textOf(object, 'product_id') ?? '';
   for (const [metric, products] of billing) {
@@ -167,14 +173,14 @@ function rateThere(object: JsonObject, card: RateCard, billing: Billing): readon
     // Every product bills all usage of its metric: a second one bills it twice.
     const reported = index === 0 ? place : `${place} by product "${product.name}"`;
     const charge = product.converts ?? readCharge(object, card);
-    // Without entitlement it bills nothing: that is how a rate is ended.
+    // A rate without entitlement bills nothing: that is how people end a rate.
     const isUnset = object['entitled'] === true ? {} : { isUnset: true as const };
     return [{ place: reported, id, charge, ...isUnset }];
   }
   return [];
 }
 
-/** The charge of a rate; text where no price book has such a one. */
+/** Returns the charge of a rate; text where a price book cannot have it. */
 export function readCharge(object: JsonObject, card: Pick<RateCard, 'currency'>): Charge | string {
   const rate = objectOf(object, 'rate');
   const type = textOf(rate, 'rate_type') ?? '';
@@ -205,19 +211,25 @@ export function readCharge(object: JsonObject, card: Pick<RateCard, 'currency'>)
   return text;
 }
 
-/** Decimals by which a unit is smaller than its currency's main one: `USD (cents)`. */
+/**
+ * Returns by how many decimals a unit is smaller than its currency's main unit: 2 for `USD
+ * (cents)`.
+ */
 function placesOf(unit: string): number {
   return unit.includes(CENTS) ? 2 : 0;
 }
 
-/** Pico-units of a JSON number, in hundredths of the currency's unit where `places` is 2. */
+/**
+ * Returns a JSON number in pico-units of the main currency unit. With `places` 2 the number is in
+ * hundredths of that unit.
+ */
 function picosOf(value: unknown, places: number): bigint | undefined {
   const picos = parseAmount(plainText(value));
   const scale = 10n ** BigInt(places);
   return picos === undefined || picos % scale > 0n ? undefined : picos / scale;
 }
 
-/** Plain decimal text of a number, which may have an exponent as JavaScript writes it. */
+/** Returns a number as plain decimal text; JavaScript may write it with an exponent. */
 function plainText(value: unknown): string {
   if (typeof value !== 'number') return '';
   const text = String(value);

@@ -5,7 +5,10 @@ import { type Contract, type ContractPlan, overlapsOf, planContract } from './co
 const HOUR_MS = 3_600_000;
 const CARDS = ['standard', 'premium'] as const;
 
-/** What a step of provisioning does to the contracts, cut off after its first call if `crashes`. */
+/**
+ * Carries out a step of provisioning on the contracts; with `crashes` it stops after its first
+ * call.
+ */
 function carryOut(
   contracts: readonly Contract[],
   plan: ContractPlan,
@@ -37,7 +40,7 @@ function carryOut(
   return crashes ? ended : [...ended, make(plan.at)];
 }
 
-test('whatever rate cards are asked for and wherever it is cut off: no hour is covered twice, none is left out', () => {
+test('whatever rate cards are requested and wherever it is cut off: no hour is covered twice, none is left out', () => {
   const step = fc.record({
     card: fc.constantFrom(...CARDS),
     passed: fc.integer({ min: 0, max: 5 * HOUR_MS }),
@@ -54,7 +57,7 @@ test('whatever rate cards are asked for and wherever it is cut off: no hour is c
         contracts = carryOut(contracts, plan, card, crashes);
         expect(overlapsOf(contracts)).toEqual([]);
       }
-      // What was cut off is finished by the next attempt.
+      // The next attempt completes an interrupted step.
       const card = steps.at(-1)?.card ?? CARDS[0];
       contracts = carryOut(contracts, planContract(contracts, card, from, now), card, false);
       contracts = carryOut(contracts, planContract(contracts, card, from, now), card, false);
@@ -118,7 +121,7 @@ test('a change that is taken back before it comes bills no hour by the wrong car
     contract: ending,
     next,
   });
-  // It has come: what it bills by then is billed, and it ends at the next full hour.
+  // The change has happened: its usage is billed, and it ends at the next full hour.
   expect(planContract([ending, next], 'standard', 0, 5.5 * HOUR_MS)).toEqual({
     kind: 'hand-over',
     contract: next,
@@ -154,14 +157,14 @@ test('a change for now takes the place of one at the end of the period, on which
       contract: ending,
       next,
     });
-    // The next attempt after a crash between the two steps of undoing it.
+    // The next attempt after a crash between the two steps of the undoing.
     expect(planContract([ending], card, 0, 20.5 * HOUR_MS, 'now')).toEqual({
       kind: 'hand-over',
       contract: ending,
       at: 21 * HOUR_MS,
     });
   }
-  // It comes at the next full hour, and is not made again until then.
+  // The change comes at the next full hour, and is not repeated until then.
   const soon = { ...next, from: 21 * HOUR_MS };
   const before = { ...OURS, to: 21 * HOUR_MS };
   expect(planContract([before, soon], 'premium', 0, 20.5 * HOUR_MS, 'now').kind).toBe('keep');

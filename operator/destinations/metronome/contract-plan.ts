@@ -3,49 +3,50 @@ import type { PlanChange } from '../../model/tenant.ts';
 
 const HOUR_MS = 3_600_000;
 
-/** A contract of a customer that is not archived. Times are milliseconds since the epoch. */
+/** A contract that is not archived. Times are milliseconds since the epoch. */
 export interface Contract {
   readonly id: string;
   readonly rateCardId: string | undefined;
   readonly from: number;
-  /** Exclusive; infinite while it has no end. */
+  /** Exclusive; infinite without an end. */
   readonly to: number;
-  /** Made here, so that it may be ended here. */
+  /** True if the operator made it and may therefore end it. */
   readonly isOurs: boolean;
-  /** Whether its invoices go to a billing provider. */
+  /** True if its invoices go to a billing provider. */
   readonly isLinked: boolean;
-  /** Whether it has nothing but what meterfeed gives it: no commit, credit, override or charge. */
+  /** True if it has only what the operator sets: no commit, credit, override or charge. */
   readonly isBare: boolean;
-  /** Days from an invoice's date until it is due, where it says so. */
+  /** Days from an invoice's date until it is due, where the contract sets them. */
   readonly netTermsDays?: number;
 }
 
-/** What to do so that one contract, on the wanted rate card, covers what is to be billed from now on. */
+/** The step after which one contract on the wanted rate card covers all further usage. */
 export type ContractPlan =
   | { readonly kind: 'keep'; readonly contract: Contract }
-  /** It was to end, and goes on. */
+  /** Remove the end of a contract. */
   | { readonly kind: 'reopen'; readonly contract: Contract }
   | { readonly kind: 'create'; readonly from: number }
-  /** `contract` ends at `at`, where one on the wanted card begins. */
+  /** End `contract` at `at`, and begin one on the wanted card there. */
   | { readonly kind: 'hand-over'; readonly contract: Contract; readonly at: number }
   /**
-   * A change that has not come yet: `next` goes, and `contract`, which was to end where it begins, goes on; where
-   * that is on another card than the wanted one, its own change follows.
+   * Cancel a future change: archive `next` and remove the end of `contract`. If that is not on the
+   * wanted card either, its own change follows.
    */
   | { readonly kind: 'undo'; readonly contract: Contract; readonly next: Contract }
-  /** Another rate card than wanted, and not ours to end. */
+  /** Keep a contract on another rate card, because somebody else made it. */
   | { readonly kind: 'foreign'; readonly contract: Contract };
 
 /**
- * Plans for one contract at any time: two would bill usage twice, a stretch without one would bill it never
- * (docs/how-to/destinations/metronome.md#contracts).
+ * Plans for exactly one contract at any time. Two would bill usage twice, and usage without one
+ * would never be billed (docs/how-to/destinations/metronome.md#contracts).
  *
- * 1. Nothing is there, or the last contract has ended: another one begins where that ended, whenever that was.
- * 2. The last contract is on another rate card: it ends at the next full hour, with `period-end` on the next first
- *    of a month, and one on the wanted card begins there.
- * 3. A change that has not come yet is on a card that nobody wants any more, or comes later than wanted: it is undone
- *    first, since its contract would bill an hour by the wrong card.
- * 4. Somebody else made the last contract: it counts like any other, and stays as it is.
+ * 1. There is no contract, or the last one has ended: another one begins at that end, however long
+ *    ago.
+ * 2. The last contract is on another rate card: it ends at the next full hour, and one on the
+ *    wanted card begins there. With `period-end` that moment is the first of the next month.
+ * 3. A future change is to a card that is not wanted, or later than wanted: it is undone first.
+ *    Otherwise its contract would bill an hour by the wrong card.
+ * 4. Somebody else made the last contract: it counts like any other, and is not changed.
  */
 export function planContract(
   contracts: readonly Contract[],
@@ -67,22 +68,25 @@ export function planContract(
     return { kind: 'undo', contract: before, next: last };
   }
   if (isWanted) return { kind: Number.isFinite(last.to) ? 'reopen' : 'keep', contract: last };
-  // A contract cannot end before it has begun.
+  // A contract cannot end before it begins.
   return { kind: 'hand-over', contract: last, at: dueAfter(Math.max(now, last.from), change) };
 }
 
-/** When a change that is wanted at a moment comes. */
+/** Returns the moment of a change that is wanted at `ms`. */
 function dueAfter(ms: number, change: PlanChange): number {
   return change === 'period-end' ? nextMonth(ms) : nextHour(ms);
 }
 
 /**
- * Contracts of ours that cover usage which another one covers as well, so that it would be billed twice: one that
- * somebody made, whenever it begins, or a later one of ours.
+ * Returns our contracts whose usage another contract also covers, so that it would be billed twice.
+ * The other one is a later one of ours, or one that somebody else made, whenever it begins.
  */
 export function overlapsOf(contracts: readonly Contract[]): readonly {
   readonly contract: Contract;
-  /** Where the other one begins: no later than `contract` does, where nothing may be left of that. */
+  /**
+   * The start of the other contract. At or before the start of `contract`, nothing of `contract`
+   * may remain.
+   */
   readonly at: number;
 }[] {
   return contracts.flatMap((contract) => {
@@ -95,19 +99,19 @@ export function overlapsOf(contracts: readonly Contract[]): readonly {
   });
 }
 
-/** What is known of a tenant at Metronome since it was provisioned. */
+/** A tenant's state at Metronome as provisioning found it. */
 export interface MetronomeTenant {
   readonly customerId: string;
-  /** Undefined where no contracts are made: usage is then billed as whoever runs Metronome arranges it. */
+  /** Undefined without a rate card: the people who run Metronome then make the contracts. */
   readonly contracts?: readonly Contract[];
 }
 
 export type MetronomeTenants = Map<string, MetronomeTenant>;
 
-/** Whether usage of a moment would be on an invoice. */
+/** Tells if an invoice would have usage of a moment. */
 export type Cover =
   | { readonly kind: 'covered'; readonly rateCardId: string | undefined }
-  /** Before the first contract began. `from` in milliseconds since the epoch. */
+  /** The moment is before the first contract. `from` is its start, milliseconds since the epoch. */
   | { readonly kind: 'before'; readonly from: number }
   | { readonly kind: 'uncovered' };
 
@@ -119,7 +123,10 @@ export function coverAt({ contracts }: MetronomeTenant, at: number): Cover {
   return at < from && Number.isFinite(from) ? { kind: 'before', from } : { kind: 'uncovered' };
 }
 
-/** Contracts and products begin and end on full hours. Milliseconds since the epoch. */
+/**
+ * Returns the full hour at or before a moment, milliseconds since the epoch. Contracts and products
+ * begin and end on full hours.
+ */
 export function hourAtOrBefore(ms: number): number {
   return Math.floor(ms / HOUR_MS) * HOUR_MS;
 }
@@ -128,12 +135,12 @@ export function hourAtOrAfter(ms: number): number {
   return Math.ceil(ms / HOUR_MS) * HOUR_MS;
 }
 
-/** The first full hour that is still to come. */
+/** Returns the first full hour after a moment. */
 export function nextHour(ms: number): number {
   return hourAtOrBefore(ms) + HOUR_MS;
 }
 
-/** The first of a month that is still to come: statements are by calendar months, in UTC. */
+/** Returns the start of the next month. Statements are by calendar months in UTC. */
 function nextMonth(ms: number): number {
   const date = new Date(ms);
   return Date.UTC(date.getUTCFullYear(), date.getUTCMonth() + 1, 1);

@@ -9,11 +9,14 @@ import { type Contract, hourAtOrBefore, overlapsOf, planContract } from './contr
 import { invoicedUntil } from './invoices.ts';
 import type { MetronomeClient } from './metronome-client.ts';
 
-/** The beginning of the uniqueness key of every contract made here. */
+/** The prefix of the uniqueness key of every contract that the operator makes. */
 const OUR_KEY = 'meterfeed:';
-/** Keys that were spent by contracts that are not listed any more; more than this is not an accident. */
+/**
+ * The bound of uniqueness keys used up by contracts that are no longer listed; more are no
+ * accident.
+ */
 const MAX_GENERATIONS = 20;
-/** What only people put on a contract. */
+/** Fields that only people set on a contract. */
 const TERMS = [
   'commits',
   'credits',
@@ -26,7 +29,7 @@ const TERMS = [
 ];
 const UNCHANGED = { kind: 'unchanged' } as const;
 
-/** A customer's contracts that bill its usage, and the ids of those that are archived. */
+/** The contracts that bill a customer's usage, and the ids of archived ones. */
 export interface CustomerContracts {
   readonly contracts: readonly Contract[];
   readonly archived: readonly string[];
@@ -35,26 +38,30 @@ export interface CustomerContracts {
 export type ContractsOutcome = ({ readonly kind: 'contracts' } & CustomerContracts) | ApiProblem;
 
 export type ContractStep = { readonly kind: 'done' } | ApiProblem;
-/** `unchanged`: the contracts are as they should be, and were left alone. */
+/** `unchanged`: the contracts were right already. */
 export type ArrangeOutcome = ContractStep | { readonly kind: 'unchanged' };
 
-/** The contract that a customer is to have. */
+/** The contract that a customer should have. */
 export interface WantedContract {
   readonly customerId: string;
-  /** For whoever reads it at Metronome. */
+  /** The name shown at Metronome. */
   readonly name: string;
   readonly rateCardId: string;
   /** Milliseconds since the epoch. */
   readonly billableFrom: number;
-  /** The customer's configuration of a billing provider; undefined where invoices stay at Metronome. */
+  /**
+   * The customer's configuration of a billing provider; undefined where invoices stay at Metronome.
+   */
   readonly billingProviderId: string | undefined;
-  /** When it takes the place of one on another rate card. */
+  /** When it replaces a contract on another rate card. */
   readonly change: PlanChange;
-  /** Days from an invoice's date until it is due; undefined where nobody says. */
+  /** Days from an invoice's date until it is due; undefined without a setting. */
   readonly netTermsDays: number | undefined;
 }
 
-/** The contracts of customers (docs/how-to/destinations/metronome.md#contracts). */
+/**
+ * Reads and changes the contracts of customers (docs/how-to/destinations/metronome.md#contracts).
+ */
 export class MetronomeContracts {
   readonly #name: string;
   readonly #client: MetronomeClient;
@@ -69,8 +76,8 @@ export class MetronomeContracts {
   }
 
   /**
-   * Lists the contracts of a customer: those that are archived bill nothing any more, and those with a usage
-   * filter bill a part that somebody else has set apart.
+   * Lists the contracts of a customer. Archived ones bill nothing. Contracts with a usage filter
+   * are left out: they bill a part that somebody else separated.
    */
   async list(customerId: string, signal: AbortSignal): Promise<ContractsOutcome> {
     const answer = await this.#listAll(customerId, signal);
@@ -82,7 +89,7 @@ export class MetronomeContracts {
     const isArchived = (item: JsonObject): boolean => textOf(item, 'archived_at') !== undefined;
     return {
       kind: 'contracts',
-      // Always in one order, so that two answers can be compared.
+      // Sort by id, so that two answers can be compared.
       contracts: all
         .filter((item) => !isArchived(item))
         .map(readContract)
@@ -91,7 +98,7 @@ export class MetronomeContracts {
     };
   }
 
-  /** Brings a customer's contracts into the form that {@link planContract} gives. */
+  /** Changes a customer's contracts as {@link planContract} plans. */
   async arrange(
     wanted: WantedContract,
     found: CustomerContracts,
@@ -105,7 +112,7 @@ export class MetronomeContracts {
     return outcome.kind === 'unchanged' ? tidied : outcome;
   }
 
-  /** Ends a contract, or lets it go on without an end. `at` in milliseconds since the epoch, a full hour. */
+  /** Sets or removes the end of a contract. `at` is a full hour, milliseconds since the epoch. */
   async setEnd(
     customerId: string,
     contractId: string,
@@ -121,7 +128,7 @@ export class MetronomeContracts {
     return stepOf(await this.#client.post('/v1/contracts/updateEndDate', body, signal));
   }
 
-  /** Takes a contract back: its drafts are gone, and what is final stays. */
+  /** Archives a contract. Its drafts disappear, and final invoices stay. */
   async archive(
     customerId: string,
     contractId: string,
@@ -141,18 +148,19 @@ export class MetronomeContracts {
     const now = this.#clock.now();
     const plan = planContract(contracts, rateCardId, billableFrom, now, change);
     if (plan.kind === 'create') {
-      // A final invoice of an archived contract stays: what it bills is not billed again.
+      // Final invoices of archived contracts stay, so another contract must not bill their usage
+      // again.
       const billed = await invoicedUntil(this.#client, customerId, archived, signal);
       if (billed.kind !== 'until') return billed;
       return this.#create(wanted, Math.max(plan.from, hourAtOrBefore(billed.until)), signal);
     }
     const { contract } = plan;
-    if (plan.kind === 'keep') return this.#keepUp(wanted, contract, signal);
+    if (plan.kind === 'keep') return this.#update(wanted, contract, signal);
     if (plan.kind === 'reopen') {
       const opened = await this.setEnd(customerId, contract.id, undefined, signal);
       if (opened.kind !== 'done') return opened;
-      const stored = await this.#keepUp(wanted, contract, signal);
-      return stored.kind === 'unchanged' ? opened : stored;
+      const updated = await this.#update(wanted, contract, signal);
+      return updated.kind === 'unchanged' ? opened : updated;
     }
     if (plan.kind === 'undo') {
       const undone = await this.archive(customerId, plan.next.id, signal);
@@ -173,7 +181,7 @@ export class MetronomeContracts {
     return UNCHANGED;
   }
 
-  /** Makes contracts of ours give way to others, and returns those that are left as they are then. */
+  /** Ends or archives our contracts that overlap with others, and returns the remaining ones. */
   async #endOverlaps(
     { customerId, name }: WantedContract,
     contracts: readonly Contract[],
@@ -206,9 +214,11 @@ export class MetronomeContracts {
   }
 
   /**
-   * Creates a contract from a full hour on. Its uniqueness key is made of customer, rate card and start,
-   * so that a lost answer leads to no second one; a key is spent for ever, by archived contracts too, so
-   * the next generation of it is taken where none of the contracts that are there has it.
+   * Creates a contract from a full hour on. Its uniqueness key consists of customer, rate card,
+   * start and generation, so that a repeat after a lost answer creates no second contract.
+   *
+   * Even archived contracts use up their keys for ever. If no listed contract has the key, the next
+   * generation is tried.
    */
   async #create(wanted: WantedContract, from: number, signal: AbortSignal): Promise<ContractStep> {
     const { customerId, name, rateCardId, billingProviderId, netTermsDays } = wanted;
@@ -232,9 +242,10 @@ export class MetronomeContracts {
       if (answer.kind !== 'ok' && !isTaken) return answer;
       const listed = await this.#listAll(customerId, signal);
       if (listed.kind !== 'ok') return listed;
-      // An answer was lost, and the contract is there; or the key was spent by one that is not.
+      // A taken key has two causes: an earlier answer was lost and the contract exists, or a former
+      // contract used the key.
       if (isTaken && !hasKey(listed.body, uniqueness_key)) continue;
-      // What is asked for again in a day has the answer of before, also where that contract is archived.
+      // Metronome repeats its first answer for a day, even if that contract is archived by now.
       if (answer.kind === 'ok' && isArchived(listed.body, answer.body)) continue;
       this.#logger.info(`[${this.#name}] contract for ${name} on ${rateCardId} from ${start}`);
       return { kind: 'done' };
@@ -242,8 +253,10 @@ export class MetronomeContracts {
     return { kind: 'retry', reason: `no uniqueness key is left for a contract on ${rateCardId}` };
   }
 
-  /** Brings a contract from before up to date, where it is ours. */
-  async #keepUp(
+  /**
+   * Updates one of our existing contracts: its link to a billing provider and its payment terms.
+   */
+  async #update(
     wanted: WantedContract,
     contract: Contract,
     signal: AbortSignal,
@@ -261,7 +274,9 @@ export class MetronomeContracts {
     return stepOf(await this.#client.post('/v2/contracts/edit', body, signal));
   }
 
-  /** Has the invoices of a contract from before go to the billing provider, from the period that is running. */
+  /**
+   * Sends the invoices of an existing contract to the billing provider, from the current period on.
+   */
   async #link(
     { customerId, billingProviderId }: WantedContract,
     contract: Contract,
@@ -296,7 +311,7 @@ function hasKey(listed: JsonObject, uniquenessKey: string): boolean {
   );
 }
 
-/** Whether the contract that was answered to its creation is archived by now. */
+/** Returns whether the contract in the answer to a creation is archived by now. */
 function isArchived(listed: JsonObject, created: JsonObject): boolean {
   const id = textOf(objectOf(created, 'data'), 'id');
   return objectsOf(listed, 'data').some(

@@ -16,7 +16,7 @@ async function withTenants(...ids: readonly string[]): Promise<MetronomeWorld> {
   return world;
 }
 
-/** An alert about a customer's spend, as it stands. */
+/** Sets the state of an alert about a customer's spend. */
 function setAlert({ metronome }: MetronomeWorld, tenant: string, status: 'ok' | 'in_alarm'): void {
   const { alerts, customers } = metronome.state;
   const customer = customers.find(({ ingest_aliases }) => ingest_aliases.includes(tenant));
@@ -38,17 +38,17 @@ function setAlert({ metronome }: MetronomeWorld, tenant: string, status: 'ok' | 
   }
 }
 
-async function standing({ destination }: MetronomeWorld, requested: readonly string[] = []) {
+async function currentAlerts({ destination }: MetronomeWorld, requested: readonly string[] = []) {
   const outcome = await destination.alerts.current(requested, NEVER);
-  if (outcome?.kind !== 'standing') throw new Error(outcome?.reason ?? 'no answer');
+  if (outcome?.kind !== 'alerts') throw new Error(outcome?.reason ?? 'no answer');
   return outcome.alerts;
 }
 
-test('an alert whose webhook never came is told, of whoever it is about', async () => {
+test('an alert whose webhook never came is reported, for any tenant', async () => {
   const world = await withTenants('acme', 'beta');
   setAlert(world, 'acme', 'ok');
   setAlert(world, 'beta', 'in_alarm');
-  const [alert, ...others] = await standing(world);
+  const [alert, ...others] = await currentAlerts(world);
   expect(others).toStrictEqual([]);
   expect(alert).toMatchObject({
     type: 'alerts.spend_threshold_reached',
@@ -62,21 +62,21 @@ test('an alert whose webhook never came is told, of whoever it is about', async 
   });
 });
 
-test('an alert that is over, and of whose end nobody told, warns nobody any longer', async () => {
+test('an alert that is over, and whose end nobody reported, warns nobody any longer', async () => {
   const world = await withTenants('acme');
   setAlert(world, 'acme', 'ok');
-  expect(await standing(world)).toStrictEqual([]);
-  expect(await standing(world, [`alert/${SPEND}`])).toMatchObject([
+  expect(await currentAlerts(world)).toStrictEqual([]);
+  expect(await currentAlerts(world, [`alert/${SPEND}`])).toMatchObject([
     { type: 'alerts.spend_threshold_resolved', subject: `alert/${SPEND}`, state: 'active' },
   ]);
 });
 
-test('more customers than one look takes are asked in turns', async () => {
+test('customers beyond the bound of one poll have their turn in the next', async () => {
   const ids = Array.from({ length: 101 }, (_, index) => `tenant-${index}`);
   const world = await withTenants(...ids);
   setAlert(world, 'tenant-100', 'in_alarm');
-  expect(await standing(world)).toStrictEqual([]);
-  expect(await standing(world)).toHaveLength(1);
+  expect(await currentAlerts(world)).toStrictEqual([]);
+  expect(await currentAlerts(world)).toHaveLength(1);
 });
 
 test('a Metronome that does not answer says nothing of how anybody stands', async () => {

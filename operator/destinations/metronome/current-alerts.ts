@@ -5,22 +5,22 @@ import { objectOf, textOf } from '../json.ts';
 import type { MetronomeClient } from './metronome-client.ts';
 
 const CUSTOMER_ALERTS = '/v1/customer-alerts/list';
-/** Customers whose alerts are asked for at once: those first that were asked longest ago. */
+/** Customers whose alerts one poll requests. Those with the oldest request come first. */
 const CUSTOMERS = 100;
 const CONCURRENT_QUESTIONS = 4;
 
-/** How the customers of tenants stand, by their alerts (docs/how-to/enforcement.md#alerts-that-never-came). */
+/** Reads the alerts of tenants' customers (docs/how-to/enforcement.md#alerts-that-never-came). */
 export class MetronomeStatus {
   readonly #client: MetronomeClient;
-  /** Customers in the order in which they were asked last. */
+  /** Customers in the order of their last request. */
   readonly #requested = new Set<string>();
 
   constructor(client: MetronomeClient) {
     this.#client = client;
   }
 
-  /** Alerts that are on, and, of the subjects that are given, those that are off again. */
-  async look(
+  /** Returns alerts that are on, and those of the given subjects that are off again. */
+  async poll(
     customers: ReadonlySet<string>,
     subjects: readonly string[],
     signal: AbortSignal,
@@ -36,7 +36,7 @@ export class MetronomeStatus {
       const list = await this.#client.list(CUSTOMER_ALERTS, body, signal, 'unsized');
       this.#requested.delete(customer);
       this.#requested.add(customer);
-      // One that was archived has no alerts.
+      // An archived customer has no alerts.
       if (list.kind === 'refused') return;
       if (list.kind !== 'list') {
         failed ??= list.reason;
@@ -49,11 +49,11 @@ export class MetronomeStatus {
         }
       }
     });
-    return failed === undefined ? { kind: 'standing', alerts } : { kind: 'failed', reason: failed };
+    return failed === undefined ? { kind: 'alerts', alerts } : { kind: 'failed', reason: failed };
   }
 }
 
-/** As the webhook would have told it; undefined where nobody can say yet. */
+/** Returns the alert as the webhook would report it; undefined while Metronome evaluates it. */
 function statusAlert(customer: string, item: Readonly<Record<string, unknown>>): Alert | undefined {
   const alert = objectOf(item, 'alert');
   const [id, type, name] = ['id', 'type', 'name'].map((field) => textOf(alert, field));

@@ -7,7 +7,7 @@ import { type ApiProblem, failedStep } from '../json-api/answer.ts';
 import { type JsonObject, objectOf, textOf, textsOf } from '../json.ts';
 import type { MetronomeClient } from './metronome-client.ts';
 
-/** Longer names are cut by Metronome, and would differ for ever. */
+/** Metronome cuts longer names, and they would then differ for ever. */
 const MAX_NAME = 160;
 
 export type CustomerOutcome = { readonly kind: 'customer'; readonly id: string } | FailedStep;
@@ -23,7 +23,7 @@ interface MetronomeCustomer {
   readonly aliases: readonly string[];
 }
 
-/** Finds a tenant's customer by its ingest alias, which is the tenant's id, without creating it. */
+/** Finds a tenant's customer by its ingest alias, the tenant's id. Creates nothing. */
 export async function findCustomer(
   client: MetronomeClient,
   tenant: string,
@@ -33,8 +33,8 @@ export async function findCustomer(
 }
 
 /**
- * The tenant's customer: the one it names, else the one with its alias, else a new one. It is
- * looked for before it is created; who has the alias after all, when it is taken meanwhile, is adopted.
+ * Finds or creates the tenant's customer: the named one, else the one with its alias, else a new
+ * one. If another process takes the alias in the meantime, its customer is adopted.
  */
 export async function ensureCustomer(
   client: MetronomeClient,
@@ -58,7 +58,7 @@ export async function ensureCustomer(
   return afterConflict(client, tenant, signal);
 }
 
-/** The alias is taken: by a customer that was created meanwhile, or by one that is archived. */
+/** Finds the customer that took the alias: created in the meantime, or archived. */
 async function afterConflict(
   client: MetronomeClient,
   tenant: Tenant,
@@ -76,11 +76,11 @@ async function afterConflict(
   if (archived.kind !== 'none') return failedStep(archived);
   return {
     kind: 'retry',
-    reason: `the ingest alias is taken, by whom is not listed yet: ${quote(tenant.id)}`,
+    reason: `the ingest alias belongs to a customer that is not listed yet: ${quote(tenant.id)}`,
   };
 }
 
-/** A customer that the tenant names is the operator's: it gets the alias, and keeps its name. */
+/** Uses the customer that a tenant names. It gets the alias and keeps its name. */
 async function pinnedCustomer(
   client: MetronomeClient,
   tenant: Tenant,
@@ -154,7 +154,10 @@ function nameOf({ id, displayName }: Tenant): string {
   return (displayName.trim() === '' ? id : displayName).slice(0, MAX_NAME);
 }
 
-/** Which tenants a customer may be: its ingest aliases, among which others may have put their own. */
+/**
+ * Returns the tenants that a customer may stand for: its ingest aliases, which other people may
+ * have added to.
+ */
 export async function tenantsOfMetronomeCustomer(
   client: MetronomeClient,
   customer: string,

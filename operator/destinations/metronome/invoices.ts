@@ -7,13 +7,17 @@ import type { MetronomeMetric } from './billable-metrics.ts';
 import type { MetronomeClient } from './metronome-client.ts';
 import { listProducts, type Product } from './products.ts';
 
-/** Statements are no longer than that as a rule; one that is final since a moment began earlier than it. */
+/**
+ * The usual maximum length of a statement. A statement that is final since a moment began this much
+ * earlier at most.
+ */
 const LONGEST_STATEMENT_MS = 100 * 86_400_000;
 const DAY_MS = 86_400_000;
 
 /**
- * A customer's usage invoices (https://docs.metronome.com/invoice-customers/how-invoicing-works/): a draft
- * takes in what still comes, one that is finalized never changes, and one that was voided bills nothing.
+ * Returns a customer's usage invoices
+ * (https://docs.metronome.com/invoice-customers/how-invoicing-works/). A draft still takes usage, a
+ * finalized invoice never changes, and a voided one bills nothing.
  */
 export async function listInvoices(
   client: MetronomeClient,
@@ -50,12 +54,15 @@ export async function listInvoices(
 export type InvoicedUntil =
   | {
       readonly kind: 'until';
-      /** The end of their last statement that is no draft, milliseconds since the epoch; 0 where there is none. */
+      /**
+       * The end of their last statement that is not a draft, milliseconds since the epoch; 0 where
+       * there is none.
+       */
       readonly until: number;
     }
   | ApiProblem;
 
-/** Until when usage of some contracts of a customer is invoiced for good. */
+/** Returns until when final invoices cover the usage of some contracts of a customer. */
 export async function invoicedUntil(
   client: MetronomeClient,
   customerId: string,
@@ -88,7 +95,7 @@ function readInvoice(
   const unit = textOf(objectOf(item, 'credit_type'), 'name') ?? '';
   const scale = unit.includes('(cents)') ? 0.01 : 1;
   const lines = objectsOf(item, 'line_items').flatMap((line): readonly UsageLine[] => {
-    // A commit or credit that is applied is a line with the product and the quantity of the usage.
+    // An applied commit or credit is a line with the product and the quantity of the usage.
     if (textOf(line, 'type') !== 'usage') return [];
     const metric = codes.get(textOf(line, 'product_id') ?? '');
     const quantity = decimalOf(line['quantity']);
@@ -109,7 +116,7 @@ function readInvoice(
   return { id, finalizedAt, until: to, lines, currency };
 }
 
-/** The metric of ours that a product bills, or billed once. */
+/** Returns our metric of each product, including former ones. */
 function codesByProduct(
   products: readonly Product[],
   metrics: ReadonlyMap<string, MetronomeMetric>,

@@ -3,14 +3,17 @@ import { type JsonObject, objectOf, objectsOf, textOf } from '../json.ts';
 
 /** The property that every billable metric sums. */
 export const VALUE_PROPERTY = 'value';
-/** Stands where an event lacks a group key: without the property it would match no metric at all. */
+/**
+ * The value of a group key that an event lacks. An event without the property would match no
+ * metric.
+ */
 export const ABSENT = 'none';
 
 const TENANT_CLUSTER = 'tenant_cluster';
 
 /**
- * The keys of a metric's one compound group key. Accounts allow few, so it is what prices commonly
- * depend on, and the tenant cluster; those of other metrics are the ones they declare.
+ * Returns the keys of a metric's one compound group key. Accounts allow few. They are the keys that
+ * prices commonly depend on and the tenant cluster; other metrics declare theirs.
  */
 export function groupKeysOf({ dimensions, priceKeys }: MetricDefinition): readonly string[] {
   if (priceKeys !== undefined) return [...priceKeys, TENANT_CLUSTER];
@@ -18,12 +21,18 @@ export function groupKeysOf({ dimensions, priceKeys }: MetricDefinition): readon
   return declared.length === 0 ? [TENANT_CLUSTER] : [...new Set(declared)];
 }
 
-/** `GPU hours [tenant_gpu_hours]` (docs/how-to/destinations/metronome.md#billable-metrics). */
+/**
+ * Returns the metric's name at Metronome: `GPU hours [tenant_gpu_hours]`
+ * (docs/how-to/destinations/metronome.md#billable-metrics).
+ */
 export function metricName({ name, code }: MetricDefinition): string {
   return `${name} [${code}]`;
 }
 
-/** What is asked for when a metric is created: every group key must also be a filter that it exists. */
+/**
+ * Returns the body that creates a metric. Every group key must also be a filter that requires the
+ * property.
+ */
 export function metricCreation(metric: MetricDefinition): JsonObject {
   const keys = groupKeysOf(metric);
   return {
@@ -36,13 +45,13 @@ export function metricCreation(metric: MetricDefinition): JsonObject {
   };
 }
 
-/** A billable metric as Metronome has it. It never changes there. */
+/** A billable metric as Metronome records it. It never changes there. */
 export interface BillableMetric {
   readonly id: string;
   readonly name: string;
-  /** Properties without which an event does not count. */
+  /** Properties that an event must have to count. */
   readonly required: readonly string[];
-  /** Whether it sums {@link VALUE_PROPERTY} of all events of the code, and of no others. */
+  /** Returns whether it sums {@link VALUE_PROPERTY} of all events of the code, and of no others. */
   readonly sumsAllOf: (code: string) => boolean;
   readonly compoundKeys: readonly (readonly string[])[];
 }
@@ -82,7 +91,10 @@ export function readBillableMetric(object: JsonObject): BillableMetric {
   };
 }
 
-/** Whether it does all that the catalogue asks for; a wider compound key does. */
+/**
+ * Returns whether a metric does everything that the catalogue requires. A wider compound key is
+ * enough.
+ */
 export function serves(existing: BillableMetric, metric: MetricDefinition): boolean {
   const wanted = groupKeysOf(metric);
   return (
@@ -91,7 +103,7 @@ export function serves(existing: BillableMetric, metric: MetricDefinition): bool
   );
 }
 
-/** Whether it is a metric of a code: its name ends in `[<code>]`. */
+/** Returns whether a metric's name ends in `[<code>]`. */
 export function isNamedFor({ name }: BillableMetric, code: string): boolean {
   return name.endsWith(`[${code}]`);
 }

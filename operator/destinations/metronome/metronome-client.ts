@@ -15,7 +15,7 @@ import { textOf } from '../json.ts';
 
 const PAGE_SIZE = 100;
 const MAX_PAGES = 500;
-/** A reset that is larger than this is a moment, not a number of seconds to wait. */
+/** A reset above this is a moment since the epoch, not a number of seconds to wait. */
 const EPOCH_SECONDS = 1_000_000_000;
 
 const METRONOME: Vendor = {
@@ -37,7 +37,7 @@ const METRONOME: Vendor = {
   readRefusal: (answer) => {
     const { status, body: details = {} } = answer;
     const message = textOf(details, 'message');
-    // Whoever answers 404 without a message is not Metronome.
+    // A 404 without a message is not Metronome's.
     if (status === 404 && message === undefined) return METRONOME.notTheirs;
     const code = textOf(details, 'code') ?? '';
     return {
@@ -51,7 +51,7 @@ const METRONOME: Vendor = {
   storesError: () => true,
 };
 
-/** Metronome's API, one attempt for each call. */
+/** Metronome's API. It makes one attempt for each call. */
 export class MetronomeClient {
   readonly #api: JsonApi;
 
@@ -83,19 +83,19 @@ export class MetronomeClient {
     return this.#api.request({ method: 'GET', path, signal });
   }
 
-  /** Asks, or changes what may be changed twice without harm. */
+  /** Queries, or makes a change that is harmless when repeated. */
   post(path: string, body: unknown, signal: AbortSignal): Promise<ApiAnswer> {
     return this.#api.request({ method: 'POST', path, body: JSON.stringify(body), signal });
   }
 
-  /** Creates: an attempt whose answer was lost is recognised when it is made again. */
+  /** Creates an object. Metronome recognises a repeat after a lost answer. */
   create(path: string, body: unknown, signal: AbortSignal): Promise<ApiAnswer> {
     return this.#api.create({ method: 'POST', path, body: JSON.stringify(body), signal });
   }
 
   /**
-   * Every item of a list; with a body the list is asked for by POST. Some lists are `unsized`: they
-   * choose the size of their pages themselves.
+   * Returns every item of a list, by POST if there is a body. `unsized` lists choose the size of
+   * their pages themselves.
    */
   list(
     path: string,
@@ -127,9 +127,9 @@ export class MetronomeClient {
 }
 
 /**
- * How long an answer asks to wait, in milliseconds; undefined when it does not say. Metronome's own
- * client obeys `Retry-After-Ms` and `Retry-After`; the reset headers are what gateways send, in seconds
- * from now or since the epoch.
+ * Returns how long an answer asks to wait, milliseconds; undefined without such a header.
+ * Metronome's own client obeys `Retry-After-Ms` and `Retry-After`. Gateways send the reset headers,
+ * in seconds from now or since the epoch.
  */
 function rateLimitWaitMs(headers: HttpHeaders, now: number): number | undefined {
   const ms = Number(headers['retry-after-ms'] ?? 'none');

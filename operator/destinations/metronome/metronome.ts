@@ -38,11 +38,11 @@ import { MetronomeStatus } from './current-alerts.ts';
 
 const HOUR_MS = 3_600_000;
 const DAY_MS = 24 * HOUR_MS;
-/** How long Metronome takes events back in time, and how long it remembers their ids. */
+/** How old events may be, and how long Metronome remembers their ids. */
 const MEMORY_MS = 34 * DAY_MS;
-/** An hour less, so that an event is not on its way when it becomes too old. */
+/** An hour less, so that an event does not become too old on its way. */
 const MAX_AGE_MS = MEMORY_MS - HOUR_MS;
-/** Ids in one question. */
+/** Ids in one search. */
 const SEARCH_IDS = 100;
 
 /** Metronome, the usage-contract billing provider (docs/how-to/destinations/metronome.md). */
@@ -104,7 +104,7 @@ export class Metronome implements Destination {
     this.sums = { total: (query, signal) => this.#total(query, signal) };
     this.invoices = {
       closedPeriods:
-        'Metronome takes it, and a finalized invoice does not change: it is billed only once that invoice is voided and regenerated',
+        'Metronome accepts it, and a finalized invoice does not change: it is billed only once that invoice is voided and regenerated',
       list: (query, signal) => this.#invoicesOf(query, signal),
     };
     const { rateCard } = settings;
@@ -120,7 +120,7 @@ export class Metronome implements Destination {
     this.alerts = {
       current: (requested, signal) => {
         const customers = [...this.#tenants.values()].map(({ customerId }) => customerId);
-        return status.look(new Set(customers), requested, signal);
+        return status.poll(new Set(customers), requested, signal);
       },
       tenantsOf: (...call) => this.#tenantsOf(...call),
     };
@@ -149,7 +149,7 @@ export class Metronome implements Destination {
     return outcomes;
   }
 
-  /** By their transaction ids. */
+  /** Returns which events Metronome has, by their transaction ids. */
   async verify(events: readonly UsageEvent[], signal: AbortSignal): Promise<VerifyOutcome> {
     const known = new Set<string>();
     for (let start = 0; start < events.length; start += SEARCH_IDS) {
@@ -168,8 +168,8 @@ export class Metronome implements Destination {
   }
 
   /**
-   * In whole UTC days, the only bounds that Metronome takes. While a metric is followed by another, both
-   * count: the older one has all of it.
+   * Returns the sum of full UTC days, the only bounds that Metronome takes. If a metric has a
+   * successor, both count, and the older one has all usage.
    */
   async #total(query: TotalsQuery, signal: AbortSignal): Promise<TotalsOutcome> {
     const customerId = await this.#customerOf(query.tenant, signal);

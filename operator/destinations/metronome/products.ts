@@ -3,17 +3,20 @@ import type { ApiProblem } from '../json-api/answer.ts';
 import { type JsonObject, objectOf, objectsOf, textOf, textsOf } from '../json.ts';
 import type { MetronomeClient } from './metronome-client.ts';
 
-/** A usage product, which puts a billable metric on rate cards. */
+/** A usage product. It puts a billable metric on rate cards. */
 export interface Product {
   readonly id: string;
   readonly name: string;
-  /** Which metric it bills from when, oldest first; `from` in milliseconds since the epoch. */
+  /** The metrics that it bills from, oldest first; `from` in milliseconds since the epoch. */
   readonly metrics: readonly { readonly id: string; readonly from: number }[];
-  /** Keys that its rates tell prices apart by. */
+  /** Keys by which its rates distinguish prices. */
   readonly pricingKeys: readonly string[];
   /** Pricing and presentation keys; together they must be one compound key of the metric. */
   readonly allKeys: readonly string[];
-  /** How it bills another quantity than the metric's, for people; undefined where it does not. */
+  /**
+   * The conversion by which it bills another quantity than the metric's, for people; undefined
+   * without one.
+   */
   readonly converts: string | undefined;
 }
 
@@ -32,12 +35,12 @@ export async function listProducts(
   return { kind: 'products', products: list.items.map(readProduct) };
 }
 
-/** The metric that a product bills from, also when that begins only in a while. */
+/** Returns the last metric of a product, even if it begins in the future. */
 export function latestMetric({ metrics }: Product): string | undefined {
   return metrics.at(-1)?.id;
 }
 
-/** The metric that a product bills usage of a moment from. */
+/** Returns the metric from which a product bills usage of a moment. */
 export function metricAt({ metrics }: Product, at: number): string | undefined {
   return metrics.findLast(({ from }) => from <= at)?.id;
 }

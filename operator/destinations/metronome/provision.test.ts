@@ -32,7 +32,7 @@ async function createWorld(settings: Partial<MetronomeSettings> = {}): Promise<M
   return world;
 }
 
-/** With a rate card `standard` in US dollars, which every tenant gets. */
+/** Returns a Metronome with a rate card `standard` in US dollars, which every tenant gets. */
 async function withRateCard(settings: Partial<MetronomeSettings> = {}): Promise<MetronomeWorld> {
   const world = await createWorld({ rateCard: 'standard', ...settings });
   await world.rateCard('standard');
@@ -78,7 +78,7 @@ describe('the customer', () => {
     expect(world.metronome.state.customers).toHaveLength(1);
   });
 
-  test('of another process, created between look and creation, is adopted', async () => {
+  test('of another process, created between search and creation, is adopted', async () => {
     const world = await createWorld();
     await world.asOperator(CUSTOMERS, { name: 'Team A', ingest_aliases: [ALIAS] });
     world.metronome.misbehaviours.add({
@@ -108,7 +108,7 @@ describe('the customer', () => {
     expect(world.metronome.state.customers).toHaveLength(1);
   });
 
-  test('that is archived keeps the alias: whose it is is said', async () => {
+  test('that is archived keeps the alias: its owner is reported', async () => {
     const world = await createWorld();
     const id = await world.asOperator(CUSTOMERS, { name: 'old', ingest_aliases: [ALIAS] });
     await world.asOperator('/v1/customers/archive', { id });
@@ -233,7 +233,7 @@ describe('the contract', () => {
     expect(first?.ending_before).toBeUndefined();
     expect(second?.archived_at).toBeDefined();
     expect(others).toEqual([]);
-    // Wanted after all, it is made once more.
+    // It is wanted again, so it is made once more.
     await provision(world, { plan: 'premium' });
     expect(world.metronome.state.contracts).toMatchObject([
       { starting_at: NINE, ending_before: TEN },
@@ -257,7 +257,7 @@ describe('the contract', () => {
     ]);
   });
 
-  test('ends when the tenant goes, and begins anew when it comes back', async () => {
+  test('ends when the tenant goes, and begins again when it comes back', async () => {
     const world = await withRateCard();
     await provision(world);
     expect(await world.destination.customers.offboard(testTenant(), NEVER)).toEqual({
@@ -326,7 +326,7 @@ describe('the contract', () => {
     ]);
   });
 
-  test('with a credit is never archived: that both of them bill is told', async () => {
+  test('with a credit is never archived: the double billing is reported', async () => {
     const world = await withRateCard();
     await provision(world);
     const [ours] = world.metronome.state.contracts;
@@ -354,7 +354,7 @@ describe('the contract', () => {
     ]);
   });
 
-  test('that somebody changed is noticed at the next look at the invoices, by one call', async () => {
+  test('that somebody changed is noticed at the next read of the invoices, by one call', async () => {
     const world = await withRateCard();
     const tenant = testTenant();
     const poll = async (): Promise<unknown> => {
@@ -375,7 +375,7 @@ describe('the contract', () => {
     const busy = { kind: 'status', path: '/v2/contracts/list', status: 429, times: 1 } as const;
     world.metronome.misbehaviours.add(busy);
     expect(await poll()).toMatchObject({ kind: 'retry' });
-    // A tenant that has gone has no contract that anybody needs.
+    // An offboarded tenant needs no contract.
     await world.destination.customers.offboard(tenant, NEVER);
     expect(await poll()).toBe(false);
   });
@@ -419,7 +419,7 @@ describe('the contract', () => {
     ]);
   });
 
-  test('on a rate card of another currency is held back with that reason', async () => {
+  test('on a rate card of another currency waits with that reason', async () => {
     const world = await withRateCard();
     await world.rateCard('europe', 'EUR');
     expect(await refusal(world, { plan: 'europe' })).toBe(

@@ -35,7 +35,7 @@ type CardOutcome =
   | { readonly kind: 'no-contract' }
   | FailedStep;
 
-/** Makes sure of a tenant's customer, of its link to Stripe, and of its contract. */
+/** Creates and maintains a tenant's customer, its link to Stripe, and its contract. */
 export class MetronomeProvisioner implements Customers {
   readonly #options: MetronomeProvisionerOptions;
   readonly #contracts: MetronomeContracts;
@@ -71,7 +71,7 @@ export class MetronomeProvisioner implements Customers {
     };
     const arranged = await this.#contracts.arrange(wanted, before, signal);
     if (arranged.kind !== 'done' && arranged.kind !== 'unchanged') return failedStep(arranged);
-    // Whatever was done is seen as Metronome has it.
+    // Read the result of the changes back from Metronome.
     const after =
       arranged.kind === 'unchanged' ? before : await this.#contracts.list(customer.id, signal);
     if (after.kind !== 'contracts') return failedStep(after);
@@ -80,7 +80,7 @@ export class MetronomeProvisioner implements Customers {
   }
 
   /**
-   * Whether the contracts of a tenant's customer are others than when it was provisioned: somebody has ended,
+   * Returns whether a tenant's contracts differ from those at its provisioning: somebody ended,
    * archived or made one in Metronome.
    */
   async isChanged(
@@ -99,13 +99,13 @@ export class MetronomeProvisioner implements Customers {
     return { kind: 'contracts', isChanged };
   }
 
-  /** Contracts made here end at the first full hour by which all usage has come. */
+  /** Ends our contracts at the first full hour after all usage. */
   async offboard(tenant: Tenant, signal: AbortSignal): Promise<StepOutcome> {
     const { settings, tenants } = this.#options;
     if (settings.rateCard !== undefined) {
       const found = await this.isChanged(tenant.id, signal);
       if (found.kind !== 'contracts') return failedStep(found);
-      // What was used since somebody ended its contract is to be on an invoice all the same.
+      // If somebody ended a contract, usage since then still needs one.
       const covered = found.isChanged ? await this.provision(tenant, signal) : DONE;
       if (covered.kind !== 'done') return covered;
       const failed = await this.#endContracts(tenant, signal);
@@ -141,7 +141,10 @@ export class MetronomeProvisioner implements Customers {
     return undefined;
   }
 
-  /** A tenant's plan is its rate card; there are contracts only where a rate card is configured. */
+  /**
+   * Returns the tenant's rate card: its plan, else the configured one. Without a configured rate
+   * card there are no contracts.
+   */
   async #cardOf(tenant: Tenant, signal: AbortSignal): Promise<CardOutcome> {
     const { settings, rateCards } = this.#options;
     if (settings.rateCard === undefined) return { kind: 'no-contract' };
@@ -158,7 +161,10 @@ export class MetronomeProvisioner implements Customers {
     return { kind: 'rejected', reason: `${priced}: currency: ${quote(currency)}` };
   }
 
-  /** `id` is that of the customer's billing provider configuration; undefined without a link to Stripe. */
+  /**
+   * Links the customer to Stripe. `id` is the customer's billing provider configuration; undefined
+   * without a link.
+   */
   async #link(
     tenant: Tenant,
     customerId: string,
@@ -174,13 +180,13 @@ export class MetronomeProvisioner implements Customers {
 }
 
 export type LinkOutcome =
-  /** `id` is that of the customer's billing provider configuration, which contracts name. */
+  /** `id` is the customer's billing provider configuration; contracts name it. */
   { readonly kind: 'linked'; readonly id: string } | FailedStep;
 
 /**
- * Links a customer to the tenant's customer at Stripe, so that invoices of its contracts can go there
- * (docs/how-to/destinations/metronome.md#invoices-through-stripe). A link to another Stripe customer that an
- * operator made is left as it is.
+ * Links a customer to the tenant's customer at Stripe, so that invoices of its contracts can go
+ * there (docs/how-to/destinations/metronome.md#invoices-through-stripe). It keeps a link to another
+ * Stripe customer, which a person made.
  */
 export async function linkToStripe(
   client: MetronomeClient,

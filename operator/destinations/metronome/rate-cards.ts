@@ -9,19 +9,19 @@ import { ABSENT } from './metric-definition.ts';
 import type { MetronomeClient } from './metronome-client.ts';
 import { listProducts, metricAt, type Product } from './products.ts';
 
-/** A list of rate cards is believed for so long when a card is found in it. */
+/** How long the list of rate cards is used when it has the requested card. */
 const FRESH_MS = 300_000;
 /** Rate cards without a currency of their own are priced in US cents. */
 const DEFAULT_CURRENCY = 'USD';
-/** How often rate cards are looked at for prices. */
+/** How often the destination reads rate cards for prices. */
 const POLL_EVERY_MS = 300_000;
-/** What is remembered of what was seen; beyond it new kinds of usage are not looked at. */
+/** The bound of remembered kinds of usage; further kinds are not checked for prices. */
 const MAX_SEEN = 2_000;
 
 export interface RateCard {
   readonly id: string;
   readonly name: string;
-  /** ISO 4217; undefined when Metronome names none that can be told. */
+  /** ISO 4217; undefined when Metronome's name for it shows none. */
   readonly currency: string | undefined;
 }
 
@@ -38,7 +38,7 @@ interface ListedCard extends RateCard {
   }[];
 }
 
-/** Rate cards by what an operator calls them: id, alias or name. */
+/** Finds rate cards by id, alias or name. */
 export class RateCards {
   readonly #client: MetronomeClient;
   readonly #clock: Clock;
@@ -62,7 +62,7 @@ export class RateCards {
     return card === undefined ? { kind: 'missing' } : { kind: 'card', card };
   }
 
-  /** Returns what people call the card with this id. */
+  /** Returns the name that people use for the card with this id. */
   nameOf(id: string): string {
     return this.#cards.find((card) => card.id === id)?.name ?? id;
   }
@@ -92,7 +92,7 @@ function readCard(object: JsonObject): ListedCard {
   };
 }
 
-/** Fiat credit types are named `USD (cents)`, `EUR`, … */
+/** Returns the currency of a fiat credit type, such as `USD (cents)` or `EUR`. */
 function currencyOf(creditType: unknown): string | undefined {
   if (!isRecord(creditType)) return DEFAULT_CURRENCY;
   return /^[A-Za-z]{3}\b/.exec(textOf(creditType, 'name') ?? '')?.[0].toUpperCase();
@@ -110,9 +110,9 @@ interface Rate {
 }
 
 /**
- * Which kinds of usage have come, and which of them no rate of their rate card puts a price on
- * (docs/how-to/destinations/metronome.md#prices-by-sku-and-capacity-type). A rate of 0 is a price: somebody has
- * set it.
+ * Remembers delivered kinds of usage and finds those that no rate of their rate card prices
+ * (docs/how-to/destinations/metronome.md#prices-by-sku-and-capacity-type). A rate of 0 is a price,
+ * since somebody set it.
  */
 export class PriceWatch {
   readonly #client: MetronomeClient;
@@ -120,7 +120,7 @@ export class PriceWatch {
   readonly #seen = new Map<string, Kind>();
   readonly #rates = new Map<string, readonly Rate[]>();
   #products: readonly Product[] | undefined;
-  #nextLook = Number.NEGATIVE_INFINITY;
+  #nextPoll = Number.NEGATIVE_INFINITY;
 
   constructor(client: MetronomeClient, clock: Clock) {
     this.#client = client;
@@ -135,10 +135,13 @@ export class PriceWatch {
     this.#seen.set(key, { plan, metric, sku, values, metricIds: ids });
   }
 
-  /** Looks at the rate cards that matter, now and then. It never fails: what cannot be read is left out. */
+  /**
+   * Reads the rate cards of delivered usage from time to time. Never fails: it leaves out
+   * unreadable cards.
+   */
   async poll(signal: AbortSignal): Promise<void> {
-    if (this.#seen.size === 0 || this.#clock.monotonic() < this.#nextLook) return;
-    this.#nextLook = this.#clock.monotonic() + POLL_EVERY_MS;
+    if (this.#seen.size === 0 || this.#clock.monotonic() < this.#nextPoll) return;
+    this.#nextPoll = this.#clock.monotonic() + POLL_EVERY_MS;
     const listed = await listProducts(this.#client, signal);
     if (listed.kind !== 'products') return;
     this.#products = listed.products;
@@ -176,14 +179,20 @@ export class PriceWatch {
   }
 }
 
-/** A rate for particular values of some keys prices usage with these values; others it does not concern. */
+/**
+ * Returns whether a rate prices a kind of usage. A rate names values of some keys and prices only
+ * usage with these values.
+ */
 function concerns({ values }: Rate, kind: Kind): boolean {
   return Object.entries(values).every(
     ([key, value]) => kind.values[key] === undefined || kind.values[key] === value,
   );
 }
 
-/** Prices for one tenant cluster alone are beyond what is looked at. */
+/**
+ * Returns the values of the group keys. The tenant cluster is left out: prices for one cluster
+ * alone are not checked.
+ */
 function groupValues(event: UsageEvent, required: readonly string[]): Record<string, string> {
   const { region, sku, project, resource_id, dimensions } = event;
   const own: Readonly<Record<string, string | undefined>> = {

@@ -12,11 +12,14 @@ export const CALL_EVENTS = 100;
 const CONCURRENT_CALLS = 4;
 /** Events in one `send`: enough to keep all calls busy. */
 export const SEND_EVENTS = CALL_EVENTS * CONCURRENT_CALLS;
-/** Refusals of a call for what was in it; Metronome does not say which event. */
+/** Refusals of a call's content. Metronome does not name the event. */
 const FOR_CONTENT = new Set([400, 413, 422]);
 const DELIVERED: DeliveryOutcome = { kind: 'delivered' };
 
-/** An event as Metronome takes it. Every property is text, so that no digit is lost on the way to a number. */
+/**
+ * An event in Metronome's form. Every property is text, so that no digit is lost in a conversion to
+ * a number.
+ */
 export interface MetronomeEvent {
   readonly transaction_id: string;
   readonly customer_id: string;
@@ -31,14 +34,14 @@ interface MetronomeSenderOptions {
   readonly tenants: MetronomeTenants;
   /** Undefined when Metronome has no such metric. */
   readonly metric: (code: string) => MetronomeMetric | undefined;
-  /** Why events of a metric cannot be billed. */
+  /** Returns why events of a metric cannot be billed. */
   readonly unusable: (code: string) => string | undefined;
 }
 
 /**
- * Sends events, several calls at a time. All events of a tenant go through one line of calls, so that
- * their order stays; once a line is in trouble, nothing more goes through it. A call may be made again
- * as it was: Metronome ignores the transaction ids that it has.
+ * Sends events, several calls at a time. All events of a tenant go through one line of calls, so
+ * that their order stays. A line stops at its first failure. A repeated call is harmless: Metronome
+ * ignores known transaction ids.
  */
 export class MetronomeSender {
   readonly #options: MetronomeSenderOptions;
@@ -57,7 +60,9 @@ export class MetronomeSender {
     });
   }
 
-  /** What can be said of an event without sending it: Metronome would take it and never bill it. */
+  /**
+   * Returns the event to send, or the outcome of an event that Metronome would take and never bill.
+   */
   #check(event: UsageEvent): DeliveryOutcome | MetronomeEvent {
     const { tenants, metric, unusable } = this.#options;
     const problem = unusable(event.metric);
@@ -101,10 +106,10 @@ function outcomeOf(answer: ApiAnswer): DeliveryOutcome {
 }
 
 /**
- * A usage event with every dimension as a property, and with every property that a metric needs: an
- * event without one of them would silently count for nothing (docs/how-to/destinations/metronome.md#events).
- * The quantity is written last:
- * nothing can stand in its place.
+ * Encodes a usage event. Every dimension becomes a property, and so does every property that a
+ * metric requires: without one of them the event would count for nothing
+ * (docs/how-to/destinations/metronome.md#events). The quantity comes last: no dimension can replace
+ * it.
  */
 export function metronomeEvent(
   event: UsageEvent,

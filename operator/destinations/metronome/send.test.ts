@@ -168,7 +168,7 @@ describe('what Metronome would take and never bill', () => {
   });
 });
 
-test('what Metronome has can be asked after, by id', async () => {
+test('what Metronome has can be searched, by id', async () => {
   const there = Array.from({ length: 120 }, (_, index) => testEvent({ id: `e${index}` }));
   await send(there);
   const requested = [...there, testEvent({ id: 'absent' })];
@@ -176,7 +176,7 @@ test('what Metronome has can be asked after, by id', async () => {
   expect(outcome).toEqual({ kind: 'verified', known: new Set(there.map(({ id }) => id)) });
 });
 
-test('what Metronome recorded is told by whole days, also by a process that has sent nothing', async () => {
+test('what Metronome recorded is reported by full days, also by a process that has sent nothing', async () => {
   await send([testEvent({ id: 'a', quantity: '0.1' }), testEvent({ id: 'b', quantity: '0.2' })]);
   const fresh = world.restart();
   await fresh.bootstrap(METRONOME_METRICS, NEVER);

@@ -21,14 +21,18 @@ import { STRIPE_URL, STRIPE_VARIABLES, stripeAccess } from '../stripe/settings.t
 export interface MetronomeSettings {
   readonly url: string;
   readonly apiToken: Secret;
-  /** Id, alias or name of the rate card of new contracts; without it no contract is made. */
+  /**
+   * Id, alias or name of the rate card of new contracts. Without it the operator makes no contract.
+   */
   readonly rateCard?: string;
-  /** Of tenants that name none; a rate card in another one does not fit them. */
+  /** The currency of tenants that name none. A rate card in another currency is refused. */
   readonly currency: string;
   readonly stripeLink?: StripeLinkSettings;
 }
 
-/** Where each tenant's Stripe customer is made, to be linked with its customer here. */
+/**
+ * The Stripe account in which each tenant's customer is made, to be linked with its customer here.
+ */
 export interface StripeLinkSettings {
   readonly url: string;
   readonly apiKey: Secret;
@@ -40,7 +44,7 @@ export type MetronomeSpec = NonNullable<BillingDestinationSpec['metronome']>;
 type StripeLinkSpec = NonNullable<MetronomeSpec['stripeLink']>;
 
 const BILLING_TEST = 'operator/app/billing-variables.test.ts';
-/** The neutral spelling reaches nobody until it is told whom. */
+/** The address of the neutral spelling. It reaches no server until a user sets the real URL. */
 const NEUTRAL_URL = 'https://api.billing-b.invalid';
 const METRONOME_URL = 'https://api.metronome.com';
 

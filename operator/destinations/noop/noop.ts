@@ -7,7 +7,7 @@ import type {
   StepOutcome,
 } from '../destination.ts';
 
-/** Discards every event; at log level debug it says which. */
+/** Discards every event, and logs it at level debug. */
 export class Noop implements Destination {
   readonly name: string;
   readonly type = 'noop';

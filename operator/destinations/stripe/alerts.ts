@@ -25,22 +25,22 @@ import { TENANT_KEY } from './customers.ts';
 const HEADER = 'Stripe-Signature';
 const TIME = /^t=(\d{1,12})$/;
 const SIGNATURE = /^v1=([0-9a-f]{64})$/;
-/** More signatures than secrets that anybody rotates. */
-const MOST_PARTS = 20;
+/** More signatures than anybody rotates secrets. */
+const MOST_FIELDS = 20;
 
 /**
- * `Stripe-Signature: t=<unix seconds>,v1=<hex>[,v1=<hex>...]` over `<t>.<body>`
- * (https://docs.stripe.com/webhooks). Unlike the vendor's own code it also refuses times ahead of ours
- * and two times (docs/explanation/security.md#d-9).
+ * Verifies `Stripe-Signature: t=<unix seconds>,v1=<hex>[,v1=<hex>...]` over `<t>.<body>`
+ * (https://docs.stripe.com/webhooks). Unlike Stripe's own code it also refuses future times and two
+ * times (docs/explanation/security.md#d-9).
  */
 function verify(request: SignedRequest, secrets: readonly Secret[], now: number): Verification {
   const header = request.header(HEADER);
   if (header === undefined) return { kind: 'unsigned', reason: `missing: ${HEADER} header` };
-  const parts = header.split(',', MOST_PARTS + 1);
-  const times = parts.flatMap((part) => TIME.exec(part)?.[1] ?? []);
-  const signatures = parts.flatMap((part) => SIGNATURE.exec(part)?.[1] ?? []);
+  const fields = header.split(',', MOST_FIELDS + 1);
+  const times = fields.flatMap((field) => TIME.exec(field)?.[1] ?? []);
+  const signatures = fields.flatMap((field) => SIGNATURE.exec(field)?.[1] ?? []);
   const [time] = times;
-  if (time === undefined || times.length > 1 || parts.length > MOST_PARTS) {
+  if (time === undefined || times.length > 1 || fields.length > MOST_FIELDS) {
     return { kind: 'unsigned', reason: `not of the form t=...,v1=...: ${HEADER} header` };
   }
   const expected = secrets.map((secret) => hmac(secret, `${time}.`, request.body));
@@ -58,7 +58,7 @@ const INVOICE_STATES: Readonly<Record<string, BillingState>> = {
   'invoice.payment_succeeded': 'active',
   'invoice.voided': 'active',
 };
-/** An invoice that was made void is owed by nobody any more, but was paid by nobody either. */
+/** Types that prove a payment. Nobody owes a void invoice, but nobody paid it either. */
 const PAYMENTS: readonly string[] = ['invoice.paid', 'invoice.payment_succeeded'];
 
 const SUBSCRIPTION_TYPES: readonly string[] = [
@@ -80,9 +80,9 @@ const SUBSCRIPTION_STATES: Readonly<Record<string, BillingState>> = {
 const ENDED: readonly string[] = ['canceled', 'incomplete_expired'];
 
 /**
- * A snapshot event of Stripe (https://docs.stripe.com/api/events/object). Invoices of a subscription
- * speak of that subscription, so that a payment ends what its failure began; an invoice of its own speaks
- * of itself.
+ * Reads a snapshot event of Stripe (https://docs.stripe.com/api/events/object). The subject of a
+ * subscription's invoice is the subscription, so that a payment clears the failure before it. The
+ * subject of any other invoice is the invoice.
  */
 function parse(body: Uint8Array): ParsedAlert {
   const event = jsonObject(body);
@@ -98,7 +98,9 @@ function parse(body: Uint8Array): ParsedAlert {
   return { kind: 'alert', alert };
 }
 
-/** What an event of a type says about an object; undefined where it names no customer. */
+/**
+ * Returns the alert of an event type about an object; undefined where the object names no customer.
+ */
 export function alertAbout({
   object,
   ...event
@@ -115,7 +117,7 @@ function meaningOf(
   const subject = subjectOf(object);
   const invoiceState = INVOICE_STATES[type];
   if (invoiceState !== undefined) {
-    // An invoice that does not say what it is for is a payment by the customer as a whole.
+    // An invoice without a purpose is a payment for the complete customer.
     const settles: Settlement = subject === undefined ? 'all' : 'alerts';
     return {
       subject: subject ?? 'customer',
@@ -147,8 +149,8 @@ function meaningOf(
 }
 
 /**
- * `subscription/<id>` for a subscription and its invoices, else `<kind>/<id>`; undefined when the object
- * says neither.
+ * Returns `subscription/<id>` for a subscription and its invoices, else `<kind>/<id>`; undefined
+ * without either.
  */
 function subjectOf(object: JsonObject): string | undefined {
   const kind = textOf(object, 'object');
@@ -158,7 +160,10 @@ function subjectOf(object: JsonObject): string | undefined {
   return kind === undefined || id === undefined ? undefined : `${kind}/${id}`;
 }
 
-/** API versions from 2025 on have it under `parent`; earlier ones at the top. */
+/**
+ * Returns the subscription of an invoice. It is under `parent` in API versions from 2025 on, and at
+ * the top in earlier ones.
+ */
 function subscriptionOfInvoice(invoice: JsonObject): string | undefined {
   const details = objectOf(objectOf(invoice, 'parent'), 'subscription_details');
   return referenceAt(details, 'subscription') ?? referenceAt(invoice, 'subscription');
@@ -180,12 +185,12 @@ function customerOf(object: JsonObject): AlertCustomer {
   };
 }
 
-/** An id, or the id of an expanded object. */
+/** Reads an id, or the id of an expanded object. */
 function referenceAt(parent: JsonObject, key: string): string | undefined {
   return idAt(parent, key) ?? idAt(objectOf(parent, key), 'id');
 }
 
-/** What Stripe posts to `/webhooks`. */
+/** Stripe's messages to `/webhooks`. */
 export const stripeAlerts: AlertsDefinition = {
   secretVariable: 'BILLING_A_WEBHOOK_SECRET',
   signsId: true,

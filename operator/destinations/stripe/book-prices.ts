@@ -10,14 +10,15 @@ import {
 import { plainCharge } from '../../model/pricing/same-charge.ts';
 import { meterNameOf, normalized, splitSegments } from './meters.ts';
 
-const WHOLE_UNIT = 1_000_000_000n;
+const NANOS_PER_UNIT = 1_000_000_000n;
 const CLOSED: ReadonlyMap<string, readonly string[]> = new Map(
   Object.entries(CLOSED_DIMENSIONS).map(([key, values]) => [key, values.map(normalized)]),
 );
 
 /**
- * What the prices of a book come to at meters (docs/how-to/destinations/stripe.md#prices-of-a-pricebook): each meter has the price that holds for
- * the usage that it counts, and a price that holds for no meter yet has one of its own.
+ * Returns the wanted price of each meter
+ * (docs/how-to/destinations/stripe.md#prices-of-a-pricebook). A meter has the price that applies to
+ * the usage that it counts. A price without a meter becomes an entry of its own.
  */
 export function wantedAtMeters(
   book: PriceBook,
@@ -27,17 +28,17 @@ export function wantedAtMeters(
     metersOf,
   }: {
     readonly splitBy: readonly string[];
-    /** Event names of the account's meters, by the metric that they count. */
+    /** Returns event names of the account's meters that count a metric. */
     readonly metersOf: (metric: string) => readonly string[];
   },
 ): readonly WantedPrice[] {
   const byMetric = Map.groupBy(pricesOn(book, day), ({ metric }) => metric);
   return [...byMetric].flatMap(([metric, prices]) => {
     const unsplit = prices.filter(({ match }) => keysBeyond(match, splitBy).length > 0);
-    const reported = prices.filter((price) => !unsplit.includes(price));
-    const own = reported.map(({ match }) => meterNameOf(metric, match, splitBy));
-    const meters = [...new Set([...own, ...metersOf(metric)])];
-    const wanted = meters.flatMap((meter) => priceOfMeter(meter, metric, reported, splitBy));
+    const atMeters = prices.filter((price) => !unsplit.includes(price));
+    const named = atMeters.map(({ match }) => meterNameOf(metric, match, splitBy));
+    const meters = [...new Set([...named, ...metersOf(metric)])];
+    const wanted = meters.flatMap((meter) => priceOfMeter(meter, metric, atMeters, splitBy));
     const used = Map.groupBy(wanted, ({ price }) => price);
     return [
       ...wanted.map((one) => {
@@ -54,7 +55,10 @@ function keysBeyond(match: PriceOnDay['match'], splitBy: readonly string[]): rea
   return Object.keys(match).filter((key) => !splitBy.includes(key));
 }
 
-/** A price that depends on what meters are not split by; nothing where it is withdrawn. */
+/**
+ * Returns the entry of a price by a field that does not split meters; none where the price is
+ * withdrawn.
+ */
 function unsplitPrice(
   { name, metric, match, charge }: PriceOnDay,
   splitBy: readonly string[],
@@ -65,7 +69,7 @@ function unsplitPrice(
   return [{ place: usagePlace(metric, match), price: name, charge, impossible }];
 }
 
-/** The price that holds for what a meter counts; nothing where none does. */
+/** Returns the price that applies to a meter's usage; none where no price does. */
 function priceOfMeter(
   meter: string,
   metric: string,
@@ -77,13 +81,13 @@ function priceOfMeter(
     const [exact] = prices.filter(({ match }) => meterNameOf(metric, match, splitBy) === meter);
     return exact === undefined ? [] : [wantedAt(meter, exact)];
   }
-  const holding = new Set(readings.flatMap((values) => holdingPrices(prices, values)));
-  const none = readings.some((values) => holdingPrices(prices, values).length === 0);
-  const [first, second] = [...holding];
+  const applicable = new Set(readings.flatMap((values) => applicablePrices(prices, values)));
+  const none = readings.some((values) => applicablePrices(prices, values).length === 0);
+  const [first, second] = [...applicable];
   if (first === undefined) return [];
   if (second === undefined && !none) return [wantedAt(meter, first)];
-  const names = [...holding].map(({ name }) => `"${name}"`).join(', ');
-  const impossible = `the name of the meter does not tell whether ${names} ${second === undefined ? 'holds' : 'hold'} for its usage`;
+  const names = [...applicable].map(({ name }) => `"${name}"`).join(', ');
+  const impossible = `the name of the meter does not show whether ${names} ${second === undefined ? 'applies' : 'apply'} to its usage`;
   return [{ ...wantedAt(meter, first), impossible }];
 }
 
@@ -91,8 +95,11 @@ function wantedAt(place: string, { name, charge }: PriceOnDay): WantedPrice {
   return { place, price: name, charge };
 }
 
-/** The most specific prices for values as meter names have them; one that is withdrawn only where no other holds. */
-function holdingPrices(
+/**
+ * Returns the most specific prices that apply to values, as meter names spell them. A withdrawn
+ * price counts only where no other applies.
+ */
+function applicablePrices(
   prices: readonly PriceOnDay[],
   values: ReadonlyMap<string, string>,
 ): readonly PriceOnDay[] {
@@ -100,14 +107,15 @@ function holdingPrices(
     Object.entries(match).every(([key, value]) => values.get(key) === normalized(value)),
   );
   const live = matching.filter(({ charge }) => charge !== undefined);
-  const held = live.length > 0 ? live : matching;
-  const most = Math.max(...held.map(({ match }) => Object.keys(match).length));
-  return held.filter(({ match }) => Object.keys(match).length === most);
+  const candidates = live.length > 0 ? live : matching;
+  const most = Math.max(...candidates.map(({ match }) => Object.keys(match).length));
+  return candidates.filter(({ match }) => Object.keys(match).length === most);
 }
 
 /**
- * What the parts of a meter's name may stand for: fields that usage lacks are left out of it, so that a part may be the
- * value of one field or of the next. Undefined where the name was too long and is cut off.
+ * Returns every assignment of fields to the segments of a meter's name. A name leaves out fields
+ * that usage lacks, so a segment may be the value of several fields. Undefined where the name was
+ * cut off.
  */
 function readingsOf(
   meter: string,
@@ -119,7 +127,7 @@ function readingsOf(
   return assignments(segments, splitBy);
 }
 
-/** Whether a meter of a metric can be named so by the split in force; others get no usage any more. */
+/** Returns whether the current split can produce a meter's name. Other meters get no more usage. */
 export function isOfSplit(meter: string, metric: string, splitBy: readonly string[]): boolean {
   return readingsOf(meter, metric, splitBy)?.length !== 0;
 }
@@ -137,13 +145,13 @@ function assignments(
   });
 }
 
-/** Why a meter cannot have a price, which holds for `count` meters; undefined where it can. */
+/** Returns why a price that applies to `count` meters cannot be set; undefined where it can. */
 function whyImpossible({ charge }: WantedPrice, count: number): string | undefined {
   if (charge === undefined) return undefined;
   const plain = plainCharge(charge);
   if (plain.kind === 'flat') return undefined;
   if (plain.includedNanos > 0n) return 'Stripe has no included quantity beside volume tiers';
-  if (plain.tiers.some(({ upToNanos }) => upToNanos % WHOLE_UNIT > 0n)) {
+  if (plain.tiers.some(({ upToNanos }) => upToNanos % NANOS_PER_UNIT > 0n)) {
     return 'Stripe’s tiers end at whole units';
   }
   if (count < 2 || !dependsOnMonth(charge)) return undefined;

@@ -5,17 +5,24 @@ import type { StripeClient } from './stripe-client.ts';
 
 const INVOICES = '/v1/invoices';
 
-/** Drafts and open invoices of a customer, and whether they go on by themselves; `untold` where it may not be asked. */
+/**
+ * Drafts and open invoices of a customer, and whether Stripe advances them. `unknown`: the key may
+ * not list them.
+ */
 type OpenInvoices =
   | { readonly kind: 'open'; readonly collected: ReadonlyMap<string, boolean> }
-  | { readonly kind: 'untold'; readonly reason: string }
+  | { readonly kind: 'unknown'; readonly reason: string }
   | (ApiFailure & { readonly kind: 'retry' });
 
 /**
- * Ends one of a customer's subscriptions for the sake of another one. Stripe "stops automatic collection of all
- * finalized invoices for the customer" when a subscription is cancelled, since the customer may be leaving
- * (https://docs.stripe.com/api/subscriptions/cancel). This one stays: what was collected goes on being so, and what the
- * cancellation itself has invoiced. A draft that is stopped would never be final, so drafts go on, too.
+ * Ends one of a customer's subscriptions in favour of another, and resumes the collection of its
+ * invoices.
+ *
+ * Stripe "stops automatic collection of all finalized invoices for the customer" when a
+ * subscription is cancelled, since the customer may be leaving
+ * (https://docs.stripe.com/api/subscriptions/cancel). This customer stays. Collection goes on for
+ * invoices collected before, and for those of the cancellation. It also goes on for drafts: a
+ * stopped draft would never become final.
  */
 export async function keepCollecting<T extends { readonly kind: string }>(
   {
@@ -23,7 +30,7 @@ export async function keepCollecting<T extends { readonly kind: string }>(
     client,
     logger,
   }: {
-    /** Of the destination. */
+    /** The name of the destination. */
     readonly name: string;
     readonly client: StripeClient;
     readonly logger: Logger;
@@ -51,10 +58,10 @@ export async function keepCollecting<T extends { readonly kind: string }>(
       `[${name}] invoice ${id} of ${customer} is not collected any more: ${resumed.reason}`,
     );
   }
-  for (const { kind, ...untold } of [before, after]) {
-    if (kind === 'open' || !('reason' in untold)) continue;
+  for (const { kind, ...failure } of [before, after]) {
+    if (kind === 'open' || !('reason' in failure)) continue;
     logger.error(
-      `[${name}] open invoices of ${customer} may not be collected any more: ${untold.reason}`,
+      `[${name}] open invoices of ${customer} may not be collected any more: ${failure.reason}`,
     );
     break;
   }
@@ -70,7 +77,7 @@ async function openInvoices(
   for (const status of ['draft', 'open']) {
     const list = await client.list(INVOICES, { customer, status }, signal);
     if (list.kind === 'retry') return list;
-    if (list.kind !== 'list') return { kind: 'untold', reason: list.reason };
+    if (list.kind !== 'list') return { kind: 'unknown', reason: list.reason };
     for (const invoice of list.items) {
       collected.set(textOf(invoice, 'id') ?? '', invoice['auto_advance'] === true);
     }

@@ -8,14 +8,14 @@ import type { StripeClient } from './stripe-client.ts';
 const SUBSCRIPTIONS = '/v1/subscriptions';
 const INVOICES = '/v1/invoices';
 const SUBJECT = /^(subscription|invoice)\/(.+)$/;
-/** In which a subscription's customer does not pay, or not any more. */
+/** Statuses of subscriptions whose customer does not pay. */
 const IN_TROUBLE = ['past_due', 'unpaid'];
 const ENDED: readonly string[] = ['canceled', 'incomplete_expired'];
 
 /**
- * Which customers do not pay, and how the subscriptions and invoices stand that were asked about
- * (docs/how-to/enforcement.md#alerts-that-never-came). An invoice that is open after an attempt to collect it, or
- * after its due date, is spoken of as by the alert that its payment failed.
+ * Finds customers who do not pay, and the state of requested subscriptions and invoices
+ * (docs/how-to/enforcement.md#alerts-that-never-came). An invoice that is open after an attempt to
+ * collect it, or after its due date, is reported as a failed payment.
  */
 export async function statusAtStripe(
   client: StripeClient,
@@ -24,10 +24,10 @@ export async function statusAtStripe(
   signal: AbortSignal,
 ): Promise<CurrentAlertsOutcome> {
   const alerts = new Map<string, Alert>();
-  const say = (type: string, object: JsonObject): void => {
+  const report = (type: string, object: JsonObject): void => {
     const reported = alertAbout({ id: 'poll', type, object, at: now });
     if (reported === undefined) return;
-    // When it was paid is not said: it must not settle what came after that.
+    // The time of the payment is unknown, so this must not clear later alerts.
     const { settles: _, ...alert } = reported;
     alerts.set(alert.subject, alert);
   };
@@ -37,13 +37,13 @@ export async function statusAtStripe(
     if (kind === undefined || id === undefined) continue;
     const path = `${kind === 'invoice' ? INVOICES : SUBSCRIPTIONS}/${encodeURIComponent(id)}`;
     const answer = await client.get(path, {}, signal);
-    // One of another account, or of the other mode, is nobody's here.
+    // Objects of another account or of the other mode belong to no customer here.
     if (answer.kind === 'refused') continue;
     if (answer.kind !== 'ok') return { kind: 'failed', reason: answer.reason };
     const { body } = answer;
-    say(kind === 'invoice' ? typeOf(body, now) : typeOfSubscription(body), body);
+    report(kind === 'invoice' ? typeOf(body, now) : typeOfSubscription(body), body);
     const customer = textOf(body, 'customer');
-    // One that has ended suspends nobody who has another that runs.
+    // A subscription that has ended must not suspend a customer who has another one.
     const hasEnded = kind === 'subscription' && ENDED.includes(textOf(body, 'status') ?? '');
     if (hasEnded) lists.push(await client.list(SUBSCRIPTIONS, { customer }, signal));
   }
@@ -52,7 +52,7 @@ export async function statusAtStripe(
   }
   for (const list of lists) {
     if (list.kind !== 'list') return { kind: 'failed', reason: list.reason };
-    for (const object of list.items) say(typeOfSubscription(object), object);
+    for (const object of list.items) report(typeOfSubscription(object), object);
   }
   const open = await client.list(INVOICES, { status: 'open' }, signal);
   if (open.kind !== 'list') return { kind: 'failed', reason: open.reason };
@@ -60,11 +60,11 @@ export async function statusAtStripe(
     const type = typeOf(invoice, now);
     const reported = alertAbout({ id: 'poll', type, object: invoice, at: now });
     const known = alerts.get(reported?.subject ?? '');
-    // What is said of its subscription already is at least as grave, unless that is in order.
+    // Keep the alert of the subscription, unless it is in order and this one is graver.
     const isGraver = known === undefined || known.state === 'active';
-    if (type === FAILED && isGraver) say(type, invoice);
+    if (type === FAILED && isGraver) report(type, invoice);
   }
-  return { kind: 'standing', alerts: [...alerts.values()] };
+  return { kind: 'alerts', alerts: [...alerts.values()] };
 }
 
 const FAILED = 'invoice.payment_failed';
@@ -74,7 +74,7 @@ function typeOfSubscription(subscription: JsonObject): string {
   return isCanceled ? 'customer.subscription.deleted' : 'customer.subscription.updated';
 }
 
-/** The alert that says how an invoice stands. */
+/** Returns the alert type that matches the state of an invoice. */
 function typeOf(invoice: JsonObject, now: number): string {
   const status = textOf(invoice, 'status');
   if (status === 'paid') return 'invoice.paid';

@@ -111,9 +111,9 @@ test('address and tax number are those of the override, and what it leaves out s
 });
 
 test.each([
-  ['whose type does not show', '12-3456789', 'it does not show of what type it is'],
+  ['whose type does not show', '12-3456789', 'its form does not show its type'],
   ['that Stripe refuses', 'DEXX', 'tax_id_invalid'],
-])('a tax number %s is said, and costs nobody the customer', async (_, taxId, reason) => {
+])('a tax number %s is reported, and costs nobody the customer', async (_, taxId, reason) => {
   const { destination, stripe, context } = await world();
   const tenant = testTenant({ billing: { taxId } });
   expect(await destination.customers.provision(tenant, NEVER)).toStrictEqual(DONE);

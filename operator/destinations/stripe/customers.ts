@@ -10,16 +10,16 @@ import type { StripeClient } from './stripe-client.ts';
 import { StripeTaxIds } from './tax-ids.ts';
 
 const CUSTOMERS = '/v1/customers';
-/** In the metadata of customers and subscriptions: whose they are. */
+/** The metadata key of customers and subscriptions with their tenant's id. */
 export const TENANT_KEY = 'vbilling_tenant_id';
 const MAX_NAME = 256;
 const MAX_METADATA_VALUE = 500;
 /**
- * How far back the list of new customers reaches: longer than Stripe's search index may lag behind (an
- * hour in bad times), and longer than it remembers idempotency keys.
+ * How far back the list of new customers reaches. It is longer than the lag of Stripe's search
+ * index (an hour in bad times), and longer than Stripe remembers idempotency keys.
  */
 const RECENT_MS = 90_000_000;
-/** Creations in a row that give a customer who is deleted by now. */
+/** The bound of successive creations that return a customer who is deleted by now. */
 const MAX_REPEATS = 5;
 
 export type CustomerOutcome = { readonly kind: 'customer'; readonly id: string } | FailedStep;
@@ -32,9 +32,11 @@ interface Found {
 type Lookup = Found | undefined | ApiProblem;
 
 /**
- * The customer of each tenant. It is found again by its metadata: by search, and, as far as the search
- * index lags behind, in the list of customers that are newer than that, which never does. So a customer
- * that was created and never heard of is not created twice.
+ * Finds or creates the customer of each tenant.
+ *
+ * It finds a customer by its metadata: by search, and in the list of new customers, since the
+ * search index lags behind. A customer whose creation had a lost answer is therefore not created
+ * twice.
  */
 export class StripeCustomers {
   readonly #client: StripeClient;
@@ -42,9 +44,9 @@ export class StripeCustomers {
   readonly #logger: Logger;
   readonly #taxIds: StripeTaxIds;
   readonly #ids = new Map<string, string>();
-  /** Tenants whose customer has to be looked up again before usage goes to it. */
+  /** Tenants whose customer must be looked up again before usage goes to it. */
   readonly #doubted = new Set<string>();
-  /** Customers too new for the search, by tenant; undefined when they have to be listed. */
+  /** Customers too new for the search, by tenant; undefined when they must be listed. */
   #recent: Map<string, Found> | undefined;
   #searchable = true;
 
@@ -55,7 +57,9 @@ export class StripeCustomers {
     this.#taxIds = new StripeTaxIds(client, logger);
   }
 
-  /** Finds the tenant's customer or creates it, and brings its name, addresses, tax number and metadata up to date. */
+  /**
+   * Finds or creates the tenant's customer, and updates its name, address, tax number and metadata.
+   */
   async ensure(tenant: Tenant, signal: AbortSignal): Promise<CustomerOutcome> {
     const outcome = await this.#ensure(tenant, signal);
     if (outcome.kind === 'customer') this.#doubted.delete(tenant.id);
@@ -76,7 +80,7 @@ export class StripeCustomers {
     return 'id' in found ? this.#update(tenant, found, signal) : failedStep(found);
   }
 
-  /** Finds a tenant's customer, `named` being the one that an operator named, and creates nobody. */
+  /** Finds a tenant's customer; `named` is the id that the tenant names. Creates nothing. */
   async find(
     tenant: string,
     named: string | undefined,
@@ -91,22 +95,22 @@ export class StripeCustomers {
     return { kind: 'customer', id: found.id };
   }
 
-  /** The customer as `ensure` found it last; undefined while it is in doubt. */
+  /** Returns the customer that `ensure` last found; undefined while it is uncertain. */
   idOf(tenant: string): string | undefined {
     return this.#doubted.has(tenant) ? undefined : this.#ids.get(tenant);
   }
 
-  /** Stripe says that some customer is not there, and not which. */
+  /** Makes every customer uncertain: Stripe reported that one is missing, and not which. */
   doubtAll(): void {
     for (const tenant of this.#ids.keys()) this.#doubted.add(tenant);
   }
 
-  /** Whether it pays for several tenants, as far as they were looked up. */
+  /** Returns whether a customer pays for several tenants, among those looked up. */
   isShared(customer: string): boolean {
     return [...this.#ids.values()].filter((id) => id === customer).length > 1;
   }
 
-  /** Stripe says that it is not there. */
+  /** Removes a tenant's customer, which Stripe reported as missing. */
   forget(tenant: string): void {
     this.#ids.delete(tenant);
     this.#recent = undefined;
@@ -135,7 +139,7 @@ export class StripeCustomers {
     const query = `metadata['${TENANT_KEY}']:'${escaped(tenant)}'`;
     const answer = await this.#client.get(`${CUSTOMERS}/search`, { query, limit: 100 }, signal);
     if (answer.kind === 'refused') {
-      // Not offered everywhere: then all customers are listed once.
+      // Search is not offered everywhere. Without it all customers are listed once.
       this.#searchable = false;
       this.#recent = undefined;
       this.#logger.info(
@@ -153,7 +157,7 @@ export class StripeCustomers {
       const list = await this.#client.list(CUSTOMERS, filter, signal);
       if (list.kind !== 'list') return list;
       const byTenant = new Map<string, Found>();
-      // Newest first: the oldest of several stays.
+      // The list is newest first, so the oldest of several customers stays.
       for (const object of list.items) {
         const owner = tenantOf(object);
         const id = textOf(object, 'id');
@@ -169,7 +173,7 @@ export class StripeCustomers {
     for (let repeat = 0; repeat < MAX_REPEATS; repeat += 1) {
       const answer = await this.#client.create(CUSTOMERS, params, signal);
       if (answer.kind !== 'ok') {
-        // It may be there all the same, under a key that is not used again.
+        // Stripe may have created it all the same, and the next attempt may have another key.
         this.#recent = undefined;
         return failedStep(answer);
       }
@@ -198,13 +202,13 @@ export class StripeCustomers {
     const details = detailsOf(tenant);
     if (!isUpToDate(object, details)) {
       const path = `${CUSTOMERS}/${encodeURIComponent(id)}`;
-      const answer = await this.#client.update(path, withRest(object, details), signal);
+      const answer = await this.#client.update(path, withStoredFields(object, details), signal);
       if (answer.kind !== 'ok') return failedStep(answer);
     }
     return { kind: 'customer', id };
   }
 
-  /** A customer that an operator named is used as it is. */
+  /** Uses the customer that a tenant names, without changes. */
   async #useNamed(tenant: Tenant, id: string, signal: AbortSignal): Promise<CustomerOutcome> {
     const answer = await getCustomer(this.#client, id, signal);
     if (answer.kind !== 'ok' && !isMissing(answer)) return failedStep(answer);
@@ -243,7 +247,7 @@ function detailsOf(tenant: Tenant) {
 
 type Details = ReturnType<typeof detailsOf>;
 
-/** Only what is given, so that what somebody wrote at Stripe stays. */
+/** Returns only the given fields, so that entries made at Stripe stay. */
 function addressOf({ address }: BillingDetails = {}): {
   readonly address?: Readonly<Record<string, string>>;
 } {
@@ -252,8 +256,11 @@ function addressOf({ address }: BillingDetails = {}): {
   return { address: postalCode === undefined ? rest : { ...rest, postal_code: postalCode } };
 }
 
-/** An address with what the override leaves out, since it may be taken as a whole. */
-function withRest(object: JsonObject, details: Details): Details {
+/**
+ * Adds the stored fields of an address to the given ones, since Stripe may replace the complete
+ * address.
+ */
+function withStoredFields(object: JsonObject, details: Details): Details {
   if (details.address === undefined) return details;
   const before = Object.entries(objectOf(object, 'address')).filter(
     (entry): entry is [string, string] => typeof entry[1] === 'string',
@@ -274,7 +281,7 @@ function isUpToDate(object: JsonObject, details: Details): boolean {
   );
 }
 
-/** Search matches regardless of case, so every result is looked at. */
+/** Returns the oldest customer of a tenant. Search ignores case, so every result is compared. */
 function oldest(objects: readonly JsonObject[], tenant: string): Found | undefined {
   const [first] = objects
     .filter((object) => tenantOf(object) === tenant)
@@ -299,7 +306,7 @@ function escaped(text: string): string {
   return text.replace(/['\\]/g, (character) => `\\${character}`);
 }
 
-/** Which tenant a customer is, by the metadata that it was created with; a deleted one is nobody. */
+/** Returns the tenant in the metadata that a customer was created with; none for a deleted one. */
 export async function tenantsOfStripeCustomer(
   client: StripeClient,
   customer: string,

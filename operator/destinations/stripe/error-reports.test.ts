@@ -18,7 +18,7 @@ async function world(options: Partial<FakeStripeOptions> = {}): Promise<StripeWo
 }
 
 describe('what Stripe finds wrong after it has taken it', () => {
-  test('is read and told, once in the log, for a day in the status', async () => {
+  test('is read and reported, once in the log, for a day in the status', async () => {
     const { destination, ready, stripe, time, context, count } = await world();
     await ready();
     const event = gpuEvent();
@@ -37,7 +37,7 @@ describe('what Stripe finds wrong after it has taken it', () => {
     time.now += 600_000;
     await destination.send([gpuEvent()], NEVER);
     expect(context.logger.lines.filter((line) => line.includes(code))).toStrictEqual([
-      `error [stripe] 3 events were taken and refused later, such as ${event.id}: ${reported.reason}`,
+      `error [stripe] 3 events were accepted and refused later, such as ${event.id}: ${reported.reason}`,
     ]);
     expect(count('GET', '/v2/core/events/')).toBe(1);
     time.now += DAY_MS;
@@ -61,7 +61,7 @@ describe('what Stripe finds wrong after it has taken it', () => {
     expect(destination.alerts.lateRefusals()).toMatchObject([{ events: 1, example: event.id }]);
   });
 
-  test('that cannot be read holds up nothing', async () => {
+  test('that cannot be read delays nothing', async () => {
     const lacks = (_: string, path: string) =>
       path.startsWith('/v2') ? 'rak_events_read' : undefined;
     const { destination, ready, count } = await world({ lacks });

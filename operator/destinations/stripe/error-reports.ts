@@ -7,11 +7,11 @@ import type { StripeClient } from './stripe-client.ts';
 
 const EVENTS = '/v2/core/events';
 const TYPES = ['v1.billing.meter.error_report_triggered', 'v1.billing.meter.no_meter_found'];
-/** Stripe checks events for good only after it has taken them, and reports within minutes. */
+/** Stripe validates events after it accepts them, and reports errors within minutes. */
 const POLL_EVERY_MS = 600_000;
-/** Where reports may not be read. */
+/** The interval where the key may not read reports. */
 const RETRY_MS = 3_600_000;
-/** Where it is not known yet whether they may. */
+/** The interval while it is unknown whether the key may read them. */
 const UNKNOWN_MS = 10_000;
 /** How long a report is shown. */
 const SHOWN_MS = 86_400_000;
@@ -19,7 +19,7 @@ const MAX_REPORTS = 20;
 const MAX_REASON = 300;
 
 /**
- * What Stripe says was wrong with meter events after it had taken them
+ * Reads Stripe's reports about meter events that it accepted and then found wrong
  * (docs/how-to/destinations/stripe.md#what-errors-mean).
  */
 export class ErrorReports {
@@ -28,12 +28,12 @@ export class ErrorReports {
   readonly #clock: Clock;
   readonly #logger: Logger;
   readonly #onNew: (codes: readonly string[]) => void;
-  #nextLook = Number.NEGATIVE_INFINITY;
+  #nextPoll = Number.NEGATIVE_INFINITY;
   #areReadable: boolean | undefined;
-  /** By the report's id, newest first; a report never changes. */
+  /** Refusals by the report's id, newest first; a report never changes. */
   #reports = new Map<string, readonly LateRefusal[]>();
 
-  /** `onNew` receives the codes of reports that were not seen before. */
+  /** `onNew` receives the codes of new reports. */
   constructor(
     name: string,
     client: StripeClient,
@@ -48,25 +48,25 @@ export class ErrorReports {
     this.#onNew = onNew;
   }
 
-  /** Reads them when that was long ago. Usage goes on, whatever comes of it. */
+  /** Reads new reports when the last poll is old. A failure does not stop usage. */
   async poll(signal: AbortSignal): Promise<void> {
     const now = this.#clock.monotonic();
-    if (now < this.#nextLook) return;
-    this.#nextLook = now + POLL_EVERY_MS;
+    if (now < this.#nextPoll) return;
+    this.#nextPoll = now + POLL_EVERY_MS;
     const since = new Date(this.#clock.now() - SHOWN_MS).toISOString();
     const params = { types: TYPES, created: { gte: since }, limit: MAX_REPORTS };
     const answer = await this.#client.get(EVENTS, params, signal);
     if (answer.kind !== 'ok') {
       this.#logger.info(`[${this.#name}] reports of late errors cannot be read: ${answer.reason}`);
       if (answer.kind === 'retry') {
-        // As long as nobody knows, somebody may wait for it.
+        // While this is unknown, `send` waits for it.
         if (this.#areReadable === undefined) {
-          this.#nextLook = this.#clock.monotonic() + UNKNOWN_MS;
+          this.#nextPoll = this.#clock.monotonic() + UNKNOWN_MS;
         }
         return;
       }
       this.#areReadable = false;
-      this.#nextLook = this.#clock.monotonic() + RETRY_MS;
+      this.#nextPoll = this.#clock.monotonic() + RETRY_MS;
       return;
     }
     this.#areReadable = true;
@@ -83,12 +83,12 @@ export class ErrorReports {
     return [...this.#reports.values()].flat();
   }
 
-  /** Whether the key may read them, by the last look that could tell; undefined before. */
+  /** Returns whether the key may read reports, by the last conclusive poll; undefined before. */
   areReadable(): boolean | undefined {
     return this.#areReadable;
   }
 
-  /** Undefined when it cannot be had: it is requested again at the next look. */
+  /** Reads a report; undefined when it is unavailable, and the next poll requests it again. */
   async #read(id: string, signal: AbortSignal): Promise<readonly LateRefusal[] | undefined> {
     const answer = await this.#client.get(`${EVENTS}/${encodeURIComponent(id)}`, {}, signal);
     if (answer.kind !== 'ok') return undefined;
@@ -96,7 +96,7 @@ export class ErrorReports {
     this.#onNew(codesOf(answer.body));
     for (const { reason, events, example } of refusals) {
       const such = example === undefined ? '' : `, such as ${example}`;
-      const what = `${events} events were taken and refused later${such}: ${reason}`;
+      const what = `${events} events were accepted and refused later${such}: ${reason}`;
       this.#logger.error(`[${this.#name}] ${what}`);
     }
     return refusals;
@@ -108,7 +108,7 @@ function codesOf(event: JsonObject): readonly string[] {
   return kinds.flatMap((kind) => textOf(kind, 'code') ?? []);
 }
 
-/** One for each kind of error in a report. */
+/** Returns one refusal for each kind of error in a report. */
 function refusalsOf(event: JsonObject): readonly LateRefusal[] {
   const data = objectOf(event, 'data');
   const cause = objectOf(data, 'reason');
@@ -129,9 +129,9 @@ function refusalsOf(event: JsonObject): readonly LateRefusal[] {
 }
 
 /**
- * Requests are known by their idempotency keys, which begin with the id of the event: one field or the other
- * has it, by the version of the report (https://docs.stripe.com/api/v2/core/events). A call of the stream has the
- * id of its first event.
+ * Returns the event in a sample. The idempotency key of its request begins with the id of the
+ * event. The version of the report decides the field (https://docs.stripe.com/api/v2/core/events).
+ * A call of the stream has the id of its first event.
  */
 function eventOf(sample: JsonObject): { readonly example?: string; readonly isCall?: boolean } {
   const request = objectOf(sample, 'request');

@@ -13,7 +13,10 @@ afterEach(async () => {
   open = undefined;
 });
 
-/** A Stripe that took `sent` two days ago; another process of ours asks after them. */
+/**
+ * Returns a Stripe that took `sent` two days ago, and another operator process that verifies
+ * events.
+ */
 async function twoDaysLater(sent: readonly UsageEvent[]) {
   open = await createStripeWorld();
   await open.ready();
@@ -39,7 +42,7 @@ async function known(requested: readonly UsageEvent[], sent: number, sameBucket?
 }
 
 describe('what Stripe has of events whose identifiers it has forgotten', () => {
-  test('is told by the sum of their minute: those sent first are there', async () => {
+  test('shows in the sum of their minute: those sent first are there', async () => {
     const nodes = ['0.016666667', '0.133333333', '0.016666667', '0.25'].map((quantity, index) =>
       gpuEvent({ quantity, resource_id: `node-${index}` }),
     );
@@ -63,11 +66,11 @@ describe('what Stripe has of events whose identifiers it has forgotten', () => {
     });
   });
 
-  test('is not told where the ledger may have lost others of the minute, unless nothing was counted', async () => {
+  test('is not decided where the ledger may have lost others of the minute, unless nothing was counted', async () => {
     const other = gpuEvent({ quantity: '0.25', resource_id: 'node-1' });
     const requested = gpuEvent({ quantity: '0.25', resource_id: 'node-2' });
     const { later } = await twoDaysLater([other]);
-    // The same size: the sum looks as if it were that of the event that is asked after.
+    // The sum equals the quantity of the event to verify, although another event caused it.
     expect(await later.verify?.([requested], NEVER)).toMatchObject({
       known: new Set(),
       uncertain: new Map([[requested.id, expect.stringContaining('no longer in the ledger')]]),
@@ -86,7 +89,7 @@ describe('what Stripe has of events whose identifiers it has forgotten', () => {
     expect(await known(windows, 2)).toStrictEqual({ known: [true, true, false], uncertain: 0 });
   });
 
-  test('is not told by the sum of a customer who pays for several tenants', async () => {
+  test('is not decided by the sum of a customer who pays for several tenants', async () => {
     const event = gpuEvent();
     const { stripe, later } = await twoDaysLater([event]);
     const [customer = ''] = stripe.state.customers.keys();
@@ -102,7 +105,7 @@ describe('what Stripe has of events whose identifiers it has forgotten', () => {
     expect(await later.sums.total(query, NEVER)).toMatchObject({ kind: 'unsupported' });
   });
 
-  test('is asked again while a sum lags behind, and uncertain after that: never sent blindly', async () => {
+  test('is requested again while a sum lags behind, and uncertain after that: never sent blindly', async () => {
     const before = gpuEvent({ quantity: '5' });
     const requested = [gpuEvent({ quantity: '0.5' })];
     const { later } = await twoDaysLater([]);

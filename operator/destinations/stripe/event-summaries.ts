@@ -13,16 +13,16 @@ import { meterValue } from './meter-event.ts';
 import type { StripeClient } from './stripe-client.ts';
 
 const MINUTE_MS = 60_000;
-/** Summaries follow events with a delay: so often, and so long after each other, they are asked again. */
+/** Summaries follow events with a delay: the bound of polls of one minute, and their interval. */
 const MAX_POLLS = 3;
 const POLL_AGAIN_MS = 600_000;
-/** Beyond so many events that may or may not be there, not every combination is tried. */
+/** The bound of events whose combinations are tried. */
 const MAX_COMBINED = 14;
-/** A sum is a double: about so many digits of it can be believed. */
+/** A sum is a double: about this many of its digits are exact. */
 const SUM_DIGITS = 10n ** 13n;
 
-/** An event that may be part of a sum. */
-interface Part {
+/** An event that a sum may include. */
+interface SumCandidate {
   readonly id: string;
   readonly nanos: bigint;
 }
@@ -33,19 +33,22 @@ type BucketOutcome =
   | { readonly kind: 'retry'; readonly reason: string; readonly afterMs?: number };
 
 const NO_LONGER_STORED =
-  'Stripe’s sum of the minute does not tell whether it has it: the other events of the minute are no longer in the ledger';
+  'Stripe’s sum of the minute does not show whether it has the event: the other events of the minute are no longer in the ledger';
 
 const NOTHING: BucketOutcome = { kind: 'present', ids: new Set() };
 
-/** What Stripe has counted, by its event summaries. These follow events with a delay, and are doubles. */
+/**
+ * Reads the usage that Stripe counted, from its event summaries. Summaries follow events with a
+ * delay, and are doubles.
+ */
 export class EventSummaries {
   readonly #client: StripeClient;
   readonly #meters: StripeMeters;
   readonly #customers: StripeCustomers;
   readonly #splitBy: readonly string[];
-  /** The customer that an operator named for a tenant. */
+  /** Returns the customer that a tenant names. */
   readonly #named: (tenant: string) => string | undefined;
-  /** How often a minute was asked after whose sum lacks what is known to be there. */
+  /** The number of polls of a minute whose sum lacks known events. */
   readonly #polls = new Map<string, number>();
 
   constructor(
@@ -62,7 +65,7 @@ export class EventSummaries {
     this.#named = named;
   }
 
-  /** The sum of a tenant's metric, over all of its meters. */
+  /** Returns the sum of a tenant's metric over all its meters. */
   async total(
     { tenant, metric, from, to }: TotalsQuery,
     signal: AbortSignal,
@@ -87,9 +90,11 @@ export class EventSummaries {
   }
 
   /**
-   * Which events Stripe has, since it forgets identifiers after a day. A summary is one number for a
-   * customer, meter and minute: what is known to be delivered in that bucket is taken off, and the rest
-   * must be made up of events that are not known to be (docs/how-to/destinations/stripe.md#meter-events).
+   * Returns which events Stripe has. Stripe forgets identifiers after a day, but its summaries have
+   * the sum of each customer, meter and minute.
+   *
+   * The known delivered quantities of that bucket are subtracted. The remainder must be the sum of
+   * some of the uncertain events (docs/how-to/destinations/stripe.md#meter-events).
    */
   async verify(
     events: readonly UsageEvent[],
@@ -150,13 +155,16 @@ export class EventSummaries {
     }
     const poll = (this.#polls.get(key) ?? 0) + 1;
     this.#polls.set(key, poll);
-    const reason = `Stripe’s sum of the minute does not tell whether it has it: meter: "${meter.eventName}"`;
+    const reason = `Stripe’s sum of the minute does not show whether it has the event: meter: "${meter.eventName}"`;
     if (poll < MAX_POLLS) return { kind: 'retry', reason, afterMs: POLL_AGAIN_MS };
     this.#polls.delete(key);
     return { kind: 'uncertain', reason };
   }
 
-  /** The sum of a meter's events of one customer with a timestamp in `[from, to)`, whole minutes; in nano units. */
+  /**
+   * Returns the sum of a meter's events of one customer with a timestamp in `[from, to)`, in nano
+   * units. Bounds are full minutes.
+   */
   async used(
     meter: string,
     customer: string,
@@ -196,12 +204,12 @@ export class EventSummaries {
 }
 
 /**
- * Which events make up a sum: as a rule the first ones, since they are sent in order; else the one
- * combination that does. Undefined when none does, or several do.
+ * Returns the events that make up a sum. It tries the first ones, since events are sent in order,
+ * and then every combination. Undefined when none or several match.
  */
 export function whichMakeUp(
   sum: bigint,
-  parts: readonly Part[],
+  candidates: readonly SumCandidate[],
   tolerance: bigint,
 ): ReadonlySet<string> | undefined {
   const matches = (total: bigint): boolean => {
@@ -209,14 +217,14 @@ export function whichMakeUp(
     return difference <= tolerance && -difference <= tolerance;
   };
   let total = 0n;
-  for (let count = 0; count <= parts.length; count += 1) {
-    if (matches(total)) return new Set(parts.slice(0, count).map(({ id }) => id));
-    total += parts[count]?.nanos ?? 0n;
+  for (let count = 0; count <= candidates.length; count += 1) {
+    if (matches(total)) return new Set(candidates.slice(0, count).map(({ id }) => id));
+    total += candidates[count]?.nanos ?? 0n;
   }
-  if (parts.length > MAX_COMBINED) return undefined;
-  let found: Part[] | undefined;
-  for (let mask = 1; mask < 2 ** parts.length; mask += 1) {
-    const chosen = parts.filter((_, index) => Math.floor(mask / 2 ** index) % 2 === 1);
+  if (candidates.length > MAX_COMBINED) return undefined;
+  let found: SumCandidate[] | undefined;
+  for (let mask = 1; mask < 2 ** candidates.length; mask += 1) {
+    const chosen = candidates.filter((_, index) => Math.floor(mask / 2 ** index) % 2 === 1);
     if (!matches(chosen.reduce((all, { nanos }) => all + nanos, 0n))) continue;
     if (found !== undefined) return undefined;
     found = chosen;
@@ -224,12 +232,14 @@ export function whichMakeUp(
   return found === undefined ? undefined : new Set(found.map(({ id }) => id));
 }
 
-/** Of the window's start, which is the event's timestamp; milliseconds since the epoch. */
+/**
+ * Returns the minute of the window's start, the event's timestamp; milliseconds since the epoch.
+ */
 function minuteOf({ window_start }: UsageEvent): number {
   return Math.floor(Date.parse(window_start) / MINUTE_MS) * MINUTE_MS;
 }
 
-/** What Stripe was sent of it. */
+/** Returns the quantity as it was sent to Stripe. */
 function nanosOf({ quantity }: UsageEvent): bigint {
   return nanosFromDecimal(parseSigned(meterValue(quantity)) ?? quantity);
 }

@@ -15,7 +15,7 @@ afterEach(async () => {
 const SILVER = 'tenant-standard';
 const GRACE = 72 * 3_600;
 
-/** How what Stripe's documentation leaves open may turn out, in both billing modes. */
+/** Readings of open points in Stripe's documentation, in both billing modes. */
 const READINGS: readonly (readonly [string, Partial<StripeRules>])[] = [
   ['flexible', { mode: 'flexible' }],
   [
@@ -26,7 +26,9 @@ const READINGS: readonly (readonly [string, Partial<StripeRules>])[] = [
   ['classic', { mode: 'classic' }],
 ];
 
-/** A tenant since 1 January with G at 2 on its plan, and at 3 on the plan `gold`; billed on the 1st. */
+/**
+ * Returns a tenant since 1 January with G at 2 on its plan and at 3 on `gold`; billed on the 1st.
+ */
 async function life(
   rules: Partial<StripeRules>,
   settings: Partial<StripeSettings> = {},
@@ -37,7 +39,7 @@ async function life(
   return open;
 }
 
-/** Subscribed on 1 January. */
+/** Returns a tenant that is subscribed on 1 January. */
 async function subscribed(
   rules: Partial<StripeRules>,
   settings: Partial<StripeSettings> = {},
@@ -269,7 +271,7 @@ test('a draft that somebody has stopped stays so through a change of plan', asyn
   expect(draft).toMatchObject({ status: 'draft', collects: false });
 });
 
-test('a meter whose price is older than the month is not charged for what came before, and that is told', async () => {
+test('a meter whose price is older than the month is not charged for what came before, and that is reported', async () => {
   const one = await subscribed({});
   await one.price(H, { amount: '400', plan: 'gold' });
   one.at('Feb 10T00:02');
@@ -313,7 +315,7 @@ describe('a subscription with items that somebody added', () => {
     expect(one.billed('Mar 05T00')).toBe('Jan 20+7, Jan 18');
   });
 
-  test('cannot change in classic mode: its tenant waits, and the reason says how to mend it', async () => {
+  test('cannot change in classic mode: its tenant waits, and the reason says how to fix it', async () => {
     const one = await withItem({ mode: 'classic' });
     one.at('16T10');
     expect(await one.wish({ plan: 'gold' })).toStrictEqual({
@@ -352,7 +354,7 @@ test('a change whose answer was lost is made once, and counts from the same mome
   ]);
 });
 
-/** What all bills come to. */
+/** Returns the total of all bills. */
 function total({ stripe }: Life): number {
   const { invoices } = stripe.account();
   return invoices

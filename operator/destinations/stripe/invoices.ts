@@ -18,9 +18,9 @@ import { isMeterOf } from './meters.ts';
 import { readPrice } from './prices.ts';
 import type { StripeClient } from './stripe-client.ts';
 
-/** Statuses of invoices that nothing changes any more, and that bill. */
+/** Statuses of invoices that bill and never change. */
 export const FINAL = new Set(['open', 'paid', 'uncollectible']);
-/** A draft is final an hour after it is made, or up to three days later by rule. */
+/** Stripe finalizes a draft an hour after its creation, or up to three days later by rule. */
 const DRAFT_MS = 4 * 86_400_000;
 
 interface StripeInvoicesOptions {
@@ -30,23 +30,26 @@ interface StripeInvoicesOptions {
   /** Codes of the metrics that events are sent for. */
   readonly metrics: () => Iterable<string>;
   readonly clock: Clock;
-  /** Receives what is wrong with a customer's drafts, each time that they are read. */
+  /** Receives the problems of a customer's drafts after each read. */
   readonly drafts: (customer: string, problems: readonly string[]) => void;
 }
 
 /** A customer's invoices (docs/how-to/destinations/stripe.md#invoices). */
 export class StripeInvoices implements Invoices {
   readonly closedPeriods =
-    'Stripe adds it up in the meter, and it is on no invoice, also not on the next';
+    'Stripe adds it up in the meter and puts it on no invoice, not even the next one';
   readonly #options: StripeInvoicesOptions;
-  /** Meters by price, prices that are archived too; undefined where a price has none. */
+  /** Meters by price, archived prices included; undefined where a price has none. */
   readonly #meterOfPrice = new Map<string, string | undefined>();
 
   constructor(options: StripeInvoicesOptions) {
     this.#options = options;
   }
 
-  /** Drafts, and the periods that run, are still to be invoiced; one that was voided bills nothing. */
+  /**
+   * Returns final invoices. Drafts and current periods are still to be invoiced; voided invoices
+   * bill nothing.
+   */
   async list({ tenant, since }: InvoicesQuery, signal: AbortSignal): Promise<InvoicesOutcome> {
     const { client, customers, clock } = this.#options;
     const found = await customers.find(tenant.id, tenant.customerIds?.['stripe'], signal);
@@ -55,7 +58,8 @@ export class StripeInvoices implements Invoices {
     }
     if (found.kind !== 'customer') return { kind: 'retry', reason: found.reason };
     const { id: customer } = found;
-    // Of any age, since only a person finalizes a draft that was stopped; and first: one that becomes final meanwhile is in both lists.
+    // List drafts of any age, since only a person finalizes a stopped draft. List them first: a
+    // draft that becomes final in between is then in both lists.
     const drafts = await client.list('/v1/invoices', { customer, status: 'draft' }, signal);
     if (drafts.kind !== 'list') return failure(drafts);
     const created = { gte: Math.max(0, Math.floor((since - DRAFT_MS) / 1000)) };
@@ -127,7 +131,7 @@ export class StripeInvoices implements Invoices {
     return { id };
   }
 
-  /** What is metered and will be on the invoice of a period that runs. */
+  /** Returns the metered usage that the invoice of a current period will have. */
   #runningOf(subscription: JsonObject): readonly OpenUsage[] {
     return objectsOf(objectOf(subscription, 'items'), 'data').flatMap((item) => {
       const metric = this.#metricOf(readPrice(objectOf(item, 'price'))?.meter);
@@ -145,7 +149,7 @@ export class StripeInvoices implements Invoices {
   }
 }
 
-/** All lines of an invoice; the first ones come with it. */
+/** Returns all lines of an invoice; the first ones come with it. */
 export async function invoiceLines(
   client: StripeClient,
   invoice: JsonObject,
@@ -158,7 +162,7 @@ export async function invoiceLines(
   return list.kind === 'list' ? list.items : list;
 }
 
-/** Why a draft may never charge anybody. */
+/** Returns why a draft may never be charged. */
 function draftProblems(draft: JsonObject, now: number): readonly string[] {
   const what = `draft ${textOf(draft, 'id')} of customer ${textOf(draft, 'customer')}`;
   const effect = 'nobody is charged for its usage until you finalize it at Stripe';

@@ -5,20 +5,20 @@ import type { LateLine } from '../late.ts';
 import { invoiceLines } from './invoices.ts';
 import type { Params, StripeClient } from './stripe-client.ts';
 
-/** How a line of a final invoice was taxed and reduced. */
+/** The taxes and discounts of a line of a final invoice. */
 interface LineTerms {
   readonly product: string | undefined;
-  /** Whether prices include the tax, where Stripe Tax computes it; undefined where it does not. */
+  /** How prices relate to taxes of Stripe Tax; undefined without Stripe Tax. */
   readonly taxBehavior: string | undefined;
-  /** Ids of tax rates that were set by hand. */
+  /** Ids of tax rates that people set. */
   readonly taxRates: readonly string[];
-  /** Neither taxes nor discounts nor prepaid credits were applied to it. */
+  /** True if the line has neither taxes nor discounts nor prepaid credits. */
   readonly isPlain: boolean;
 }
 
 /**
- * Reads how the invoice line that has a late line's price was taxed and reduced, so that Stripe taxes the late
- * line in the same way (docs/explanation/delivery.md#late-usage).
+ * Reads the taxes and discounts of the invoice line that priced late usage. Stripe then taxes the
+ * late line in the same way (docs/explanation/delivery.md#late-usage).
  */
 export async function lineTerms(
   client: StripeClient,
@@ -45,8 +45,8 @@ export async function lineTerms(
 }
 
 /**
- * The amount of an invoice item. With the product of the line of its time, Stripe applies the product's tax code and
- * the coupons that are for the product.
+ * Returns the amount of an invoice item. With the product of the original line Stripe applies its
+ * tax code and its coupons.
  */
 export function amountParams({ minor, price }: LateLine, terms: LineTerms): Params {
   const currency = price.currency.toLowerCase();
@@ -60,8 +60,8 @@ export function amountParams({ minor, price }: LateLine, terms: LineTerms): Para
 }
 
 /**
- * Whether Stripe would put tax on top of a credit whose price includes it. With Stripe Tax the amount of a credit note's line
- * is without tax (https://docs.stripe.com/api/credit_notes/create).
+ * Returns whether Stripe would add tax to a credit whose price includes it. With Stripe Tax the
+ * amount of a credit note's line is without tax (https://docs.stripe.com/api/credit_notes/create).
  */
 export function isTaxedTwice(invoice: JsonObject, line: JsonObject): boolean {
   const isInclusive = objectsOf(line, 'taxes').some(

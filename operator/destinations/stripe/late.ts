@@ -22,14 +22,14 @@ import { readPrice } from './prices.ts';
 import type { StripeClient } from './stripe-client.ts';
 import { readSubscription } from './subscription.ts';
 
-/** The id of the line that something was made for, in its metadata. */
+/** The metadata key with the id of the late line. */
 export const LATE_KEY = 'meterfeed_late';
-/** An invoice bears a time that may be a little before the end of what it invoices. */
+/** The time of an invoice may be a little before the end of its period. */
 const TOLERANCE_SECONDS = 3_600;
-/** Subscriptions that make a next invoice. */
+/** Statuses of subscriptions that make a next invoice. */
 const INVOICING = new Set(['active', 'trialing', 'past_due']);
 
-/** What a meter was charged on a line of a final invoice. */
+/** The charge of a meter on a line of a final invoice. */
 interface ChargedLine {
   readonly meter: string;
   /** Seconds since the epoch: `[from, to)`. */
@@ -41,8 +41,9 @@ interface ChargedLine {
 }
 
 /**
- * Late usage at Stripe: an invoice item for the next invoice, or a credit note for the one that has it. Stripe
- * forgets idempotency keys after a day, so that what was made is found again by its metadata.
+ * Bills late usage at Stripe: by an invoice item for the next invoice, or by a credit note for the
+ * invoice of its time. Stripe forgets idempotency keys after a day, so earlier results are found by
+ * their metadata.
  */
 export class StripeLate implements LateBiller {
   readonly #client: StripeClient;
@@ -110,7 +111,8 @@ export class StripeLate implements LateBiller {
     if (found !== undefined) return found;
     const terms = await lineTerms(client, line, signal);
     if ('reason' in terms) return terms;
-    // Discounts are not taken off items below zero, and Stripe makes no price below zero that could bear a tax.
+    // Stripe applies no discounts to negative items, and has no negative price that could bear a
+    // tax.
     if (line.minor < 0n && !terms.isPlain) return this.#credit(tenant, line, signal);
     const subscriptions = await client.list('/v1/subscriptions', { customer }, signal);
     if (subscriptions.kind !== 'list') return failedStep(subscriptions);
@@ -133,8 +135,9 @@ export class StripeLate implements LateBiller {
   }
 
   /**
-   * Credits what Stripe's own preview says: with its taxes, and without the discounts and prepaid credits of the invoice. What was
-   * paid already comes back to the customer's balance, and is taken off the next invoices.
+   * Creates a credit note for the amount of Stripe's preview: with its taxes, and without the
+   * discounts and prepaid credits of the invoice. A paid amount returns to the customer's balance,
+   * which reduces the next invoices.
    */
   async #credit(tenant: Tenant, line: LateLine, signal: AbortSignal): Promise<LateOutcome> {
     const client = this.#client;
@@ -171,11 +174,11 @@ export class StripeLate implements LateBiller {
     if (found.kind === 'none') {
       return { kind: 'rejected', reason: 'Stripe has no customer of this tenant' };
     }
-    // A customer that pays for several tenants pays for what is late of each of them, too.
+    // A customer that pays for several tenants also pays for late usage of each.
     return found.kind === 'customer' ? found.id : found;
   }
 
-  /** What final invoices since a moment have charged by meters; the newest first. */
+  /** Returns the meter charges of final invoices since a moment, newest first. */
   async #chargedSince(
     customer: string,
     since: number,
@@ -212,7 +215,7 @@ export class StripeLate implements LateBiller {
   }
 }
 
-/** What a unit costs on a line, or why that cannot be told. */
+/** Returns the price of one unit on a line, or why it has none. */
 function priceOf(invoice: JsonObject, line: JsonObject, price: JsonObject): LatePrice | string {
   const currency = (textOf(line, 'currency') ?? '').toUpperCase();
   const cents = textOf(objectOf(line, 'pricing'), 'unit_amount_decimal');
@@ -223,7 +226,7 @@ function priceOf(invoice: JsonObject, line: JsonObject, price: JsonObject): Late
   const [invoiceId = '', lineId = ''] = [textOf(invoice, 'id'), textOf(line, 'id')];
   if (!isFlat || each === undefined) {
     const id = textOf(price, 'id') ?? '';
-    return `price ${id} is not so much a unit: invoice: ${quote(invoiceId)}; enter it there by hand and discard it`;
+    return `price ${id} has no single price a unit: invoice: ${quote(invoiceId)}; enter it there by hand and discard it`;
   }
   return {
     key: JSON.stringify([invoiceId, lineId]),
@@ -240,18 +243,18 @@ function taxReason(invoice: JsonObject): string {
   return `its price includes tax, which Stripe Tax would credit once more on top: invoice: ${id}; credit it there by hand and discard it`;
 }
 
-/** Plain decimal text divided by a power of ten, exactly; undefined for other text. */
+/** Divides plain decimal text by a power of ten, exactly; undefined for other text. */
 export function pointMoved(text: string, places: number): string | undefined {
   const match = /^(\d+)(?:\.(\d+))?$/.exec(text);
   if (match === null) return undefined;
-  const [, complete = '', fraction = ''] = match;
-  const digits = complete.padStart(places + 1, '0');
+  const [, integer = '', fraction = ''] = match;
+  const digits = integer.padStart(places + 1, '0');
   const point = digits.length - places;
   const decimals = (digits.slice(point) + fraction).replace(/0+$/, '');
   return decimals === '' ? digits.slice(0, point) : `${digits.slice(0, point)}.${decimals}`;
 }
 
-/** What an earlier attempt has made for a line. */
+/** Returns the result of an earlier attempt for a line. */
 function foundIn(
   listed: Awaited<ReturnType<StripeClient['list']>>,
   { id }: LateLine,

@@ -11,7 +11,7 @@ afterEach(async () => {
   open = undefined;
 });
 
-/** A tenant that is subscribed to G, billed on the 1st. */
+/** Returns a tenant that is subscribed to G and billed on the 1st. */
 async function subscribed(rules: Partial<StripeRules> = {}): Promise<Life> {
   open = await createLife(rules, { billingDay: 1 });
   await open.price(G);
@@ -49,7 +49,7 @@ test.each([
   },
 );
 
-/** January has 10 units, and its draft is looked at; then somebody changes it. */
+/** January has 10 units. Its draft is read, and then somebody changes it. */
 async function drafted(rules: Partial<StripeRules> = {}) {
   const one = await subscribed(rules);
   one.at('05T00:02');
@@ -65,24 +65,24 @@ async function drafted(rules: Partial<StripeRules> = {}) {
     expect(isOpen).toBe(draft.status === 'draft');
     return (one.destination.alerts.lateRefusals() ?? []).map(({ reason }) => reason);
   };
-  return { ...one, draft, told: reported };
+  return { ...one, draft, reported };
 }
 
-test('a draft that nothing makes final is told, for as long as it is one', async () => {
-  const { at, draft, told: reported } = await drafted();
+test('a draft that nothing makes final is reported, for as long as it is one', async () => {
+  const { at, draft, reported } = await drafted();
   expect(await reported()).toStrictEqual([]);
   draft.collects = false;
   const reason = `draft ${draft.id} of customer ${draft.customer} has auto_advance: false`;
   expect(await reported()).toStrictEqual([expect.stringContaining(reason)]);
-  // Far beyond the invoices that are looked at otherwise.
+  // Far after the invoices that are usually read.
   at('Mar 20T00');
   expect(await reported()).toStrictEqual([expect.stringContaining(reason)]);
   draft.status = 'open';
   expect(await reported()).toStrictEqual([]);
 });
 
-test('a draft that is older than four days is told', async () => {
-  const { at, draft, told: reported } = await drafted({ graceSeconds: 30 * 86_400 });
+test('a draft that is older than four days is reported', async () => {
+  const { at, draft, reported } = await drafted({ graceSeconds: 30 * 86_400 });
   at('Feb 05T00');
   expect(await reported()).toStrictEqual([]);
   at('Feb 05T00:01');

@@ -5,16 +5,19 @@ import type { LateRefusal } from '../destination.ts';
 import type { StripePrice } from './prices.ts';
 import { collectionProblem, type StripeSubscription } from './subscription.ts';
 
-/** Usage that Stripe takes and that brings no money, each told in the log once (condition `LateRefusals`). */
+/**
+ * Records usage that Stripe accepts and that brings no money, and logs each reason once (condition
+ * `LateRefusals`).
+ */
 export class Losses {
   readonly #name: string;
   readonly #clock: Clock;
   readonly #logger: Logger;
-  /** Subscriptions from which no money comes, as they are now. */
+  /** Subscriptions that bring no money now, by tenant. */
   readonly #uncollected = new Map<string, readonly LateRefusal[]>();
-  /** What may have been on no invoice when a price came. */
+  /** Usage from before a price that may be on no invoice, by tenant. */
   readonly #unclear = new Map<string, readonly LateRefusal[]>();
-  /** Drafts that nothing makes final, by customer. */
+  /** Drafts that nothing finalizes, by customer. */
   readonly #drafts = new Map<string, readonly LateRefusal[]>();
 
   constructor(name: string, clock: Clock, logger: Logger) {
@@ -25,17 +28,17 @@ export class Losses {
 
   see(tenant: string, subscriptions: readonly StripeSubscription[]): void {
     const before = this.#uncollected.get(tenant) ?? [];
-    const reported = subscriptions.flatMap((subscription): LateRefusal[] => {
+    const losses = subscriptions.flatMap((subscription): LateRefusal[] => {
       const problem = collectionProblem(subscription);
       const isOwn = subscription.live && subscription.tenant === tenant;
       if (!isOwn || problem === undefined) return [];
       const reason = `subscription ${subscription.id} of tenant ${quote(tenant)} ${problem}`;
       return [this.#noted(before, reason)];
     });
-    this.#uncollected.set(tenant, reported);
+    this.#uncollected.set(tenant, losses);
   }
 
-  /** Usage of a meter since a time, in seconds, of which nobody can tell whether it was charged. */
+  /** Records usage of a meter since a time, in seconds, that may not have been charged. */
   unclear(tenant: string, { meter, plan }: StripePrice, since: number): void {
     const before = this.#unclear.get(tenant) ?? [];
     const from = new Date(since * 1000).toISOString();
@@ -46,7 +49,7 @@ export class Losses {
     this.#unclear.set(tenant, [...known, this.#noted(before, reason)]);
   }
 
-  /** What is wrong with a customer's drafts now. A tenant that goes leaves them there. */
+  /** Sets the current problems of a customer's drafts. They outlive the tenant. */
   drafts(customer: string, problems: readonly string[]): void {
     const before = this.#drafts.get(customer) ?? [];
     this.#drafts.set(

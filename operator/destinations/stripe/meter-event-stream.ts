@@ -9,14 +9,14 @@ import { createRateLimiter, STRIPE, type StripeClientOptions } from './stripe-cl
 
 const SESSIONS = '/v2/billing/meter_event_session';
 const STREAM = '/v2/billing/meter_event_stream';
-/** The stream has an address of its own (https://docs.stripe.com/api/v2/billing-meter-stream). */
+/** The stream has a host of its own (https://docs.stripe.com/api/v2/billing-meter-stream). */
 const API_HOST = 'api.stripe.com';
 const STREAM_HOST = 'meter-events.stripe.com';
-/** Stripe takes so many events in a call. */
+/** Stripe's limit of events in a call. */
 export const CALL_EVENTS = 100;
-/** What `maxRequestsPerSecond: 0` picks for the stream: a tenth of what Stripe allows. */
+/** The rate of the stream with `maxRequestsPerSecond: 0`: a tenth of Stripe's limit. */
 const STREAM_EVENTS_PER_SECOND = 1_000;
-/** A session is left so long before its end. */
+/** A session is replaced this long before its end. */
 const RESERVE_MS = 60_000;
 const CONNECTIONS = 4;
 
@@ -27,20 +27,23 @@ const VENDOR: Vendor = {
   temporary: (answer) => {
     const { status, title } = answer;
     if (status !== 401) return STRIPE.temporary?.(answer);
-    // Only the token can be wrong here: the key has just opened the session.
+    // Only the token can be wrong: the key has just opened the session.
     return { kind: 'retry', reason: `${title}: the session is over`, cause: 'session' };
   },
 };
 
 interface Session {
   readonly token: Secret;
-  /** By the monotonic clock. */
+  /** The end of its use, by the monotonic clock. */
   readonly until: number;
 }
 
 type Opened = { readonly kind: 'session'; readonly session: Session } | ApiProblem;
 
-/** Stripe's stream of meter events: calls of up to 100 events, under a session that lasts 15 minutes. */
+/**
+ * Stripe's stream of meter events: calls of up to 100 events, under a session that lasts 15
+ * minutes.
+ */
 export class MeterEventStream {
   /** Events that may be sent in a second. */
   readonly eventsPerSecond: number;
@@ -75,8 +78,8 @@ export class MeterEventStream {
   }
 
   /**
-   * One call. Once it is answered Stripe has the events, and has looked at none of them. A session that ends in
-   * the middle took nothing of the call, which is made once more under another one.
+   * Makes one call. A success means that Stripe accepted the events; it validates them later. If
+   * the session ends, Stripe took nothing, and the call is repeated under another session.
    */
   async send(events: readonly MeterEvent<string>[], signal: AbortSignal): Promise<ApiAnswer> {
     const body = JSON.stringify({ events });
@@ -99,7 +102,7 @@ export class MeterEventStream {
     await Promise.all([this.#sessions.close(), this.#stream.close()]);
   }
 
-  /** The session that is open, or another one; calls that need one at the same time get the same. */
+  /** Returns the open session or opens one. Simultaneous calls share it. */
   async #open(signal: AbortSignal): Promise<Opened> {
     const session = this.#session;
     if (session !== undefined && session.until > this.#clock.monotonic()) {
@@ -122,7 +125,7 @@ export class MeterEventStream {
     );
     const lasts = Number(expires) - Number(created);
     if (token === undefined || !Number.isFinite(lasts)) return STRIPE.notTheirs;
-    // By Stripe's clock from its beginning to its end, whatever ours says.
+    // The duration is the difference of two times of Stripe's clock, so our clock does not matter.
     const session = { token: new Secret(token), until: requestedAt + lasts - RESERVE_MS };
     this.#session = session;
     return { kind: 'session', session };
@@ -135,12 +138,18 @@ function streamUrl(url: string): string {
   return parsed.href;
 }
 
-/** The idempotency key of a call, which reports of later errors name it by: the same for the same events. */
+/**
+ * Returns the idempotency key of a call, the same for the same events. Reports of later errors name
+ * the call by it.
+ */
 function callKey(events: readonly MeterEvent<string>[], body: string): string {
   return `${events[0]?.identifier}+${hash('sha256', body, 'hex').slice(0, 16)}`;
 }
 
-/** The first event of the call that has an idempotency key; undefined for the key of a single event. */
+/**
+ * Returns the first event of a call by its idempotency key; undefined for the key of a single
+ * event.
+ */
 export function firstOfCall(key: string): string | undefined {
   return /^(.+)\+[0-9a-f]{16}(-\d+)?$/.exec(key)?.[1];
 }

@@ -3,7 +3,7 @@ import type { UsageEvent } from '../../model/event.ts';
 import type { Logger } from '../../telemetry/logger.ts';
 import type { StripeMeter } from './meters.ts';
 
-/** A meter event: version 1 of the API has its time as a number of seconds, version 2 as text. */
+/** A meter event. Version 1 of the API takes its time as a number of seconds, version 2 as text. */
 export interface MeterEvent<Time extends number | string> {
   readonly event_name: string;
   /** Unique for 24 hours. */
@@ -22,7 +22,7 @@ export function meterEventOf<Time extends number | string>(
   return { event_name: eventName, identifier: id, timestamp, payload };
 }
 
-/** Says in the log where the value is not the quantity to its last digit. */
+/** Logs that the sent value differs from the quantity in its last digits. */
 export function reportRounding(name: string, { id, quantity }: UsageEvent, logger: Logger): void {
   if (meterValue(quantity) === quantity) return;
   logger.warn(
@@ -33,11 +33,14 @@ export function reportRounding(name: string, { id, quantity }: UsageEvent, logge
 /** Stripe refuses values with more significant digits. */
 const MAX_DIGITS = 15;
 
-/** A quantity as Stripe takes it: plain decimal text of at most 15 significant digits, half to even. */
+/**
+ * Returns a quantity in Stripe's form: plain decimal text of at most 15 significant digits, rounded
+ * half to even.
+ */
 export function meterValue(quantity: Decimal): string {
   if (quantity.startsWith('-')) return `-${meterValue(quantity.slice(1) as Decimal)}`;
-  const [complete = '0', fraction = ''] = quantity.split('.');
-  const digits = (complete + fraction).replace(/^0+/, '');
+  const [integral = '0', fraction = ''] = quantity.split('.');
+  const digits = (integral + fraction).replace(/^0+/, '');
   const surplus = digits.length - MAX_DIGITS;
   if (surplus <= 0) return quantity;
   const divisor = 10n ** BigInt(surplus);

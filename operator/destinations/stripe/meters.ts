@@ -6,28 +6,28 @@ import { type JsonObject, objectOf, textOf } from '../json.ts';
 import type { StripeClient } from './stripe-client.ts';
 
 const METERS = '/v1/billing/meters';
-/** Stripe's own bound of a meter's event name. */
+/** Stripe's bound of a meter's event name. */
 const MAX_NAME = 100;
 const HASH_DIGITS = 8;
 const MAX_DISPLAY_NAME = 250;
-/** Between a metric code and what its meter is split by. */
+/** Separates a metric code and the values that split its meter. */
 const SEPARATOR = '__';
 
-/** A meter as Stripe has it. */
+/** A meter as Stripe records it. */
 export interface StripeMeter {
   readonly id: string;
   readonly eventName: string;
   readonly active: boolean;
-  /** The keys of an event's payload that hold the customer and the value. */
+  /** The keys of an event's payload with the customer and the value. */
   readonly customerKey: string;
   readonly valueKey: string;
-  /** Why it cannot count usage as it is set up. */
+  /** Why its settings make it unable to count usage. */
   readonly problem: string | undefined;
 }
 
 export type MeterOutcome = { readonly kind: 'meter'; readonly meter: StripeMeter } | ApiProblem;
 
-/** A meter that events can be sent to, what is wrong with all events for it, or what kept it from being known. */
+/** A usable meter, the outcome of all events for it, or the failure to read it. */
 export type UsableMeter =
   | Extract<MeterOutcome, { readonly kind: 'meter' }>
   | { readonly kind: 'rejected'; readonly reason: string }
@@ -57,13 +57,13 @@ export class StripeMeters {
     this.#logger = logger;
   }
 
-  /** Reads what is there. */
+  /** Reads the meters of the account. */
   async load(signal: AbortSignal): Promise<ApiProblem | undefined> {
     const list = await this.#client.list(METERS, {}, signal);
     if (list.kind !== 'list') return list;
     const found = new Map<string, StripeMeter>();
     for (const meter of list.items.map(readMeter)) {
-      // One that cannot count usage was archived to make room for one that can.
+      // It was archived to make room for a meter that can count usage.
       if (!meter.active && meter.problem !== undefined) continue;
       if (meter.active || !found.has(meter.eventName)) found.set(meter.eventName, meter);
     }
@@ -80,11 +80,11 @@ export class StripeMeters {
     return [...this.#byName.values()];
   }
 
-  /** Finds the meter, takes it out of the archive, or creates it. */
+  /** Finds the meter, reactivates it, or creates it. */
   async ensure(eventName: string, displayName: string, signal: AbortSignal): Promise<MeterOutcome> {
     const known = this.#byName.get(eventName);
     if (known?.active === true && !this.#isDoubted) return { kind: 'meter', meter: known };
-    // Lines of events that need the same new meter wait for one of them.
+    // Events that need the same new meter wait for one creation.
     const waiting = this.#underWay.get(eventName);
     if (waiting !== undefined) return waiting;
     const work = this.#findOrMake(eventName, displayName, signal).finally(() =>
@@ -94,7 +94,7 @@ export class StripeMeters {
     return work;
   }
 
-  /** Stripe says that a meter is not there, or archived. */
+  /** Makes the meters uncertain: Stripe reported that one is missing or archived. */
   doubt(): void {
     this.#isDoubted = true;
   }
@@ -117,7 +117,7 @@ export class StripeMeters {
     const answer = await this.#client.update(`${METERS}/${meter.id}/reactivate`, {}, signal);
     if (answer.kind !== 'ok') return answer;
     this.#logger.warn(`[bootstrap] meter "${meter.eventName}" was archived, reactivated it`);
-    return this.#keep(readMeter(answer.body));
+    return this.#record(readMeter(answer.body));
   }
 
   async #create(
@@ -135,17 +135,17 @@ export class StripeMeters {
     const answer = await this.#client.create(METERS, params, signal);
     if (answer.kind === 'ok') {
       this.#logger.info(`[bootstrap] created meter "${eventName}"`);
-      return this.#keep(readMeter(answer.body));
+      return this.#record(readMeter(answer.body));
     }
     if (answer.kind !== 'refused' || answer.status !== 400) return answer;
-    // Somebody else made it meanwhile.
+    // Somebody else created it in the meantime.
     const failed = await this.load(signal);
     const existing = this.#byName.get(eventName);
     if (failed !== undefined || existing?.active !== true) return failed ?? answer;
     return { kind: 'meter', meter: existing };
   }
 
-  #keep(meter: StripeMeter): MeterOutcome {
+  #record(meter: StripeMeter): MeterOutcome {
     this.#byName.set(meter.eventName, meter);
     return { kind: 'meter', meter };
   }
@@ -163,7 +163,7 @@ function readMeter(object: JsonObject): StripeMeter {
     formula !== 'sum'
       ? `meter "${eventName}" does not sum: default_aggregation: "${formula}"; ${fix}`
       : window !== undefined
-        ? `meter "${eventName}" keeps one event a window: event_time_window: "${window}"; ${fix}`
+        ? `meter "${eventName}" counts one event a window: event_time_window: "${window}"; ${fix}`
         : undefined;
   return {
     id: textOf(object, 'id') ?? '',
@@ -176,15 +176,15 @@ function readMeter(object: JsonObject): StripeMeter {
 }
 
 /**
- * The meter that an event belongs to: the metric's own, or the one of the values by which meters are
- * split, as far as the event has them (docs/how-to/destinations/stripe.md#prices-by-sku-and-capacity-type). A
- * name that would be too long ends in the hash of the whole, so that it is always the same one.
+ * Returns the meter of an event: the metric's own, or the one of its values of the splitting fields
+ * (docs/how-to/destinations/stripe.md#prices-by-sku-and-capacity-type). A name that is too long
+ * ends in a hash of the complete name, so that it is always the same.
  */
 export function meterName(event: UsageEvent, splitBy: readonly string[]): string {
   return joined(event.metric, splitValues(event, splitBy));
 }
 
-/** The meter of usage that has just these values. */
+/** Returns the meter of usage that has exactly these values. */
 export function meterNameOf(
   metric: string,
   values: Readonly<Record<string, string>>,
@@ -200,7 +200,7 @@ function joined(metric: string, values: readonly string[]): string {
   return `${name.slice(0, MAX_NAME - HASH_DIGITS - 1)}_${hash(name)}`;
 }
 
-/** The values that a metric's meter is named after, as its name has them; undefined where the name may be cut off. */
+/** Returns the values in a meter's name; undefined where the name may be cut off. */
 export function splitSegments(name: string, metric: string): readonly string[] | undefined {
   if (name === metric) return [];
   return name.length >= MAX_NAME
@@ -208,7 +208,7 @@ export function splitSegments(name: string, metric: string): readonly string[] |
     : name.slice(metric.length + SEPARATOR.length).split(SEPARATOR);
 }
 
-/** What the dashboard shows: `GPU hours (H100-80GB)`. */
+/** Returns the name on Stripe's dashboard: `GPU hours (H100-80GB)`. */
 export function meterDisplayName(
   metricName: string,
   event: UsageEvent,
@@ -219,7 +219,7 @@ export function meterDisplayName(
   return name.slice(0, MAX_DISPLAY_NAME);
 }
 
-/** Whether a meter counts a metric, alone or with others of its kind. */
+/** Returns whether a meter counts a metric, alone or with other meters. */
 export function isMeterOf(name: string, metric: string): boolean {
   return name === metric || name.startsWith(metric + SEPARATOR);
 }
@@ -239,7 +239,7 @@ function splitValues(event: UsageEvent, splitBy: readonly string[]): readonly st
   });
 }
 
-/** Lower case, everything else than letters and digits an underscore. */
+/** Returns lower case text with an underscore for everything but letters and digits. */
 export function normalized(value: string): string {
   const text = value
     .toLowerCase()

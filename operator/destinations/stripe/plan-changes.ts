@@ -5,14 +5,14 @@ import { collectionProblem, type StripeItem, type StripeSubscription } from './s
 /** Stripe's own bound. */
 export const MAX_ITEMS = 20;
 
-/** What is to be done, in this order, so that a tenant is charged for every meter once. */
+/** The changes after which a tenant is charged once for every meter, in their order. */
 export type SubscriptionChange =
-  /** At once, with an invoice of what it has used. */
+  /** Ends a subscription at once, with an invoice of its usage. */
   | { readonly kind: 'end'; readonly subscription: string }
-  /** What the items have used goes onto the next invoice. */
+  /** Removes items; their usage goes on the next invoice. */
   | { readonly kind: 'remove'; readonly subscription: string; readonly items: readonly string[] }
   | { readonly kind: 'add'; readonly subscription: string; readonly prices: readonly string[] }
-  /** Nothing of what is charged changes; `resume` takes back the cancellation that an offboarding left. */
+  /** Changes no charge. `resume` cancels the cancellation of an offboarding. */
   | { readonly kind: 'note'; readonly subscription: string; readonly resume: boolean }
   | CreateChange;
 
@@ -20,9 +20,12 @@ export interface CreateChange {
   readonly kind: 'create';
   /** At most 20, of one interval. */
   readonly prices: readonly string[];
-  /** Usage from then on is charged, seconds since the epoch; undefined: from now on. */
+  /** Charge usage from this time on, seconds since the epoch; undefined: from now on. */
   readonly from: number | undefined;
-  /** The subscription that it goes on for, or beside: its billing day and terms of payment are taken over. */
+  /**
+   * The subscription that it continues or accompanies. Its billing day and terms of payment are
+   * taken over.
+   */
   readonly model: Pick<StripeSubscription, 'periodEnd' | 'payment'> | undefined;
 }
 
@@ -31,30 +34,39 @@ export interface PlanQuestion {
   readonly plan: string;
   /** Upper case, as in ISO 4217. */
   readonly currency: string;
-  /** Active prices of the plan that there are in the currency. */
+  /** The plan's active prices in the currency. */
   readonly prices: readonly StripePrice[];
-  /** All of the customer's, whoever made them, ended ones too. */
+  /** All subscriptions of the customer, ended ones and those of other people included. */
   readonly subscriptions: readonly StripeSubscription[];
-  /** From when on usage may be on no invoice where the tenant has no subscription, seconds since the epoch. */
+  /**
+   * From when on usage may be on no invoice if the tenant has no subscription, seconds since the
+   * epoch.
+   */
   readonly from: number;
-  /** The same of meters that nothing charges beside the tenant's subscriptions, where usage of them came. */
+  /**
+   * The same for meters with usage that no price charges, although the tenant has subscriptions; by
+   * meter.
+   */
   readonly since: ReadonlyMap<string, number>;
-  /** Whether the tenant has tenant clusters, so that an offboarding is to be undone. */
+  /** True if the tenant has tenant clusters, so that an offboarding must be undone. */
   readonly present: boolean;
 }
 
 export type PlanAnswer =
   | { readonly kind: 'changes'; readonly changes: readonly SubscriptionChange[] }
-  /** Whatever was done, usage would be on no invoice. */
+  /** Every possible change would leave usage on no invoice. */
   | { readonly kind: 'blocked'; readonly reason: string };
 
 /**
- * The changes that leave exactly one charge for each meter that the plan prices
- * (docs/how-to/destinations/stripe.md#subscriptions). A meter that another subscription of the customer charges
- * is left to that one, and so is what a subscription charges from which no money comes; items that an operator added by hand stay.
+ * Returns the changes that leave exactly one charge for each meter that the plan prices
+ * (docs/how-to/destinations/stripe.md#subscriptions). It leaves these alone:
  *
- * A price never takes the place of another within an item: such an item has no grace at the end of its
- * period (https://docs.stripe.com/billing/subscriptions/usage-based/configure-grace-period).
+ * 1. A meter that another subscription of the customer charges.
+ * 2. The charges of a subscription that brings no money.
+ * 3. Items that people added.
+ *
+ * A price never replaces another within an item: such an item has no grace at the end of its period
+ * (https://docs.stripe.com/billing/subscriptions/usage-based/configure-grace-period).
  */
 export function planChanges(question: PlanQuestion): PlanAnswer {
   const { wanted, own } = sides(question);
@@ -71,7 +83,7 @@ export function planChanges(question: PlanQuestion): PlanAnswer {
   return { kind: 'changes', changes: [...changes.toSorted(endingFirst), ...created] };
 }
 
-/** Prices of meters that nothing charges now. */
+/** Returns the wanted prices of meters that no price charges now. */
 export function missingPrices(question: Omit<PlanQuestion, 'since'>): readonly StripePrice[] {
   const { wanted, own } = sides(question);
   const charged = new Set(own.flatMap(({ items }) => items.map(({ price }) => price.meter)));
@@ -79,12 +91,12 @@ export function missingPrices(question: Omit<PlanQuestion, 'since'>): readonly S
 }
 
 /**
- * One price for each meter that nobody else's charge is on: the one that is charged already, else the
- * newest.
+ * Returns one price for each meter that nobody else charges: the current price, else the newest
+ * one.
  */
 function sides({ tenant, prices, subscriptions }: Omit<PlanQuestion, 'since'>): {
   readonly wanted: ReadonlyMap<string, StripePrice>;
-  /** The tenant's subscriptions that may be changed. */
+  /** The tenant's subscriptions that may change. */
   readonly own: readonly StripeSubscription[];
 } {
   const live = subscriptions.filter((subscription) => subscription.live);
@@ -117,7 +129,7 @@ function rank({ id, created }: StripePrice, charged: ReadonlySet<string>): numbe
 }
 
 interface SortedItems {
-  /** Those that are as wanted. */
+  /** Items with the wanted price. */
   readonly unchanged: readonly StripeItem[];
   readonly leaving: readonly StripeItem[];
 }
@@ -125,11 +137,11 @@ interface SortedItems {
 interface Edit {
   readonly subscription: StripeSubscription;
   readonly items: SortedItems;
-  /** Nothing of it would stay, or only what another subscription can have as well. */
+  /** True if nothing of it would stay, or only items that another subscription can have. */
   readonly isEnded: boolean;
 }
 
-/** `open` loses the meters that are charged as wanted. */
+/** Sorts the items of a subscription. It deletes the meters with a wanted price from `open`. */
 function sort(
   subscription: StripeSubscription,
   { plan, currency }: PlanQuestion,
@@ -138,32 +150,32 @@ function sort(
 ): Edit {
   const { items, itemCount } = subscription;
   const fits = subscription.currency === currency;
-  const stored: StripeItem[] = [];
+  const unchanged: StripeItem[] = [];
   const leaving: StripeItem[] = [];
   let others = itemCount - items.length;
   for (const item of items) {
     const { price } = item;
-    // A price that was archived goes on for those who have it.
+    // An archived price continues for its existing subscriptions.
     const goesOn = fits && price.plan === plan && !wanted.has(price.meter);
     if (fits && open.get(price.meter)?.id === price.id) {
       open.delete(price.meter);
-      stored.push(item);
+      unchanged.push(item);
     } else if (price.plan === undefined || goesOn) others += 1;
     else leaving.push(item);
   }
-  // Where removals are billed, what is as wanted goes on as it is: its tiers count the whole period.
-  const goesOn = stored.length > 0 && subscription.billsRemovals;
+  // If removals are billed, wanted items stay as they are: their tiers count the complete period.
+  const goesOn = unchanged.length > 0 && subscription.billsRemovals;
   const isEnded = leaving.length > 0 && others === 0 && !goesOn;
-  return { subscription, items: { unchanged: stored, leaving }, isEnded };
+  return { subscription, items: { unchanged, leaving }, isEnded };
 }
 
-/** What an ended subscription had as wanted goes on elsewhere. */
+/** Puts the wanted prices of an ended subscription back into `open`. */
 function reopen(
-  { unchanged: stored }: SortedItems,
+  { unchanged }: SortedItems,
   wanted: ReadonlyMap<string, StripePrice>,
   open: Map<string, StripePrice>,
 ): void {
-  for (const { price } of stored) {
+  for (const { price } of unchanged) {
     const same = wanted.get(price.meter);
     if (same !== undefined) open.set(price.meter, same);
   }
@@ -172,11 +184,11 @@ function reopen(
 function mixedReason(tenant: string, { id }: StripeSubscription): string {
   return (
     `subscription ${id} of tenant ${quote(tenant)} is in billing mode classic and has items that must stay, ` +
-    'so that what the others have used would never be billed: migrate it to flexible, or cancel it with an invoice'
+    'so that usage of its other items would never be billed: migrate it to flexible, or cancel it with an invoice'
   );
 }
 
-/** `open` loses what there is room for. */
+/** Yields the changes of a subscription. It deletes the prices that fit into it from `open`. */
 function* changesOf(
   { subscription, items, isEnded }: Edit,
   question: PlanQuestion,
@@ -188,7 +200,7 @@ function* changesOf(
     return;
   }
   const leaving = items.leaving.map((item) => item.id);
-  // What is added beside it might be taken for another price of the same item.
+  // Stripe might take an added price for a replacement in a removed item.
   const added = leaving.length > 0 ? [] : roomFor(subscription, question, open);
   if (leaving.length > 0) yield { kind: 'remove', subscription: id, items: leaving };
   if (added.length > 0) yield { kind: 'add', subscription: id, prices: added };
@@ -209,7 +221,7 @@ function roomFor(
   for (const price of open.values()) {
     const isFull = itemCount + added.length >= MAX_ITEMS;
     if (isFull || sample.price.interval !== price.interval) continue;
-    // An item charges what comes after it was added.
+    // An item charges only usage after its addition.
     if (question.since.has(price.meter)) continue;
     added.push(price.id);
     open.delete(price.meter);
@@ -223,7 +235,7 @@ function endingFirst(a: SubscriptionChange, b: SubscriptionChange): number {
 
 const ORDER: readonly SubscriptionChange['kind'][] = ['end', 'remove', 'note', 'add', 'create'];
 
-/** New subscriptions of at most 20 prices. */
+/** Returns new subscriptions of at most 20 prices each. */
 function creations(
   { subscriptions, tenant, from, since }: PlanQuestion,
   own: readonly StripeSubscription[],
@@ -251,7 +263,7 @@ function creations(
   });
 }
 
-/** The tenant's subscriptions that are no more, the last one to end first. */
+/** Returns the tenant's ended subscriptions, the last one to end first. */
 export function endedOf(
   subscriptions: readonly StripeSubscription[],
   tenant: string,

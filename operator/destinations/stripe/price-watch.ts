@@ -19,7 +19,7 @@ interface StripePriceWatchOptions {
   readonly summaries: Pick<EventSummaries, 'used'>;
 }
 
-/** Finds usage that no price charges, and what a price that is attached now would still bill of it. */
+/** Finds usage that no price charges, and how much of it an added price would still bill. */
 export class StripePriceWatch {
   readonly #options: StripePriceWatchOptions;
   readonly #watch: UnpricedWatch;
@@ -44,7 +44,7 @@ export class StripePriceWatch {
     for (const [tenant, events] of Map.groupBy(delivered, (event) => event.tenant)) {
       this.#watch.see(subscriptions.planOf(tenant) ?? settings.planCode, events);
     }
-    // A key that may not read prices can do without.
+    // The destination also works with a key that may not read prices.
     await prices.refresh(signal);
     await this.#watch.poll(signal);
   }
@@ -65,7 +65,10 @@ export class StripePriceWatch {
     return typeof nanos === 'bigint' ? { nanos, until: period.end } : undefined;
   }
 
-  /** Without subscriptions of ours any price of the meter will do. */
+  /**
+   * Returns whether a price charges a meter. If the operator makes no subscriptions, any price of
+   * the meter counts.
+   */
   #isPriced(plan: string, meterNamed: string): boolean | undefined {
     const { meters, prices, settings } = this.#options;
     const meter = meters.find(meterNamed);

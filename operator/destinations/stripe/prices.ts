@@ -6,21 +6,21 @@ import { type JsonObject, objectOf, textOf } from '../json.ts';
 import type { StripeSettings } from './settings.ts';
 import type { StripeClient } from './stripe-client.ts';
 
-/** How often prices are read again: what is priced meanwhile is subscribed to then. */
+/** How often prices are read again. Tenants are then subscribed to new ones. */
 const REFRESH_MS = 300_000;
-/** After a reading that failed. */
+/** The wait after a failed read. */
 const RETRY_MS = 60_000;
-/** The tag of prices that belong to a plan. */
+/** The metadata key of prices with their plan. */
 export const PLAN_KEY = 'vbilling_plan';
 
-/** A recurring price that charges what a meter counts. */
+/** A recurring price that charges a meter's usage. */
 export interface StripePrice {
   readonly id: string;
   /** Id of its meter. */
   readonly meter: string;
   /** Upper case, as in ISO 4217. */
   readonly currency: string;
-  /** Those that it can be charged in: its own, and those of its `currency_options`. */
+  /** Its currencies: its own, and those of its `currency_options`. */
   readonly currencies: readonly string[];
   /** `month`, `3 month`, … */
   readonly interval: string;
@@ -44,12 +44,12 @@ export class StripePrices {
     this.#clock = clock;
   }
 
-  /** Those read last; undefined when they were never read. */
+  /** Returns the prices of the last read; undefined before the first one. */
   current(): readonly StripePrice[] | undefined {
     return this.#prices;
   }
 
-  /** Reads them when that was long ago. */
+  /** Reads the prices again when the last read is old. */
   async refresh(signal: AbortSignal): Promise<ApiProblem | undefined> {
     if (this.#clock.monotonic() < this.#nextReading) {
       return this.#prices === undefined ? this.#failure : undefined;
@@ -76,7 +76,7 @@ export class StripePrices {
   }
 }
 
-/** Undefined when it charges no meter. */
+/** Reads a price; undefined when it charges no meter. */
 export function readPrice(object: JsonObject): StripePrice | undefined {
   const recurring = objectOf(object, 'recurring');
   const metadata = objectOf(object, 'metadata');
@@ -99,8 +99,8 @@ export function readPrice(object: JsonObject): StripePrice | undefined {
 }
 
 /**
- * Why a tenant cannot be subscribed: a plan of its own that no price is tagged with, or prices in other
- * currencies only. The default plan may be without prices until somebody sets them.
+ * Returns why a tenant cannot be subscribed: no price is tagged with its own plan, or prices are in
+ * other currencies only. The default plan may be without prices until somebody sets them.
  */
 export function priceProblem(
   tenant: Tenant,

@@ -17,23 +17,23 @@ import type { StripeSettings } from './settings.ts';
 import type { StripeClient } from './stripe-client.ts';
 
 const METER_EVENTS = '/v1/billing/meter_events';
-/** Calls under way at most; each takes a quarter of a second over the network or so. */
+/** The bound of simultaneous calls; each takes about a quarter of a second over the network. */
 const MAX_CONCURRENT = 32;
 const CALL_SECONDS = 0.25;
-/** Seconds' worth of events in one `send`. */
+/** One `send` has the events of this many seconds. */
 const BATCH_SECONDS = 5;
 
 const DELIVERED: DeliveryOutcome = { kind: 'delivered' };
-/** What a refusal, or a report of a later one, says where a meter is not there. */
+/** The codes of refusals and reports for a missing meter. */
 export const NO_METER: ReadonlySet<string> = new Set(['no_meter', 'archived_meter']);
-/** The same of a customer. */
+/** The codes of refusals and reports for a missing customer. */
 export const NO_CUSTOMER: ReadonlySet<string> = new Set([
   'meter_event_customer_not_found',
   'meter_event_no_customer_defined',
 ]);
-/** Until a meter that is there is known everywhere at Stripe. */
+/** Until every part of Stripe knows a new meter. */
 const NEW_METER_WAIT_MS = 5_000;
-/** A clock that is wrong by so much at most is waited for. */
+/** The largest clock error for which an event waits. */
 const FUTURE_WAIT_MS = 60_000;
 
 export interface StripeSenderOptions {
@@ -47,7 +47,7 @@ export interface StripeSenderOptions {
   readonly logger: Logger;
 }
 
-/** How many events one `send` takes, by how many may go out in a second. */
+/** Returns how many events one `send` takes at a rate of events a second. */
 export function batchEvents(eventsPerSecond: number): number {
   return Math.max(1, Math.min(1_000, Math.ceil(eventsPerSecond * BATCH_SECONDS)));
 }
@@ -59,9 +59,9 @@ interface Addressed {
 }
 
 /**
- * Sends events one by one, as Stripe takes them: one call at a time for a customer and meter, whose
- * events stay in order, and several such lines side by side. What is wrong with one event or customer
- * holds up nobody else; what is wrong with Stripe stops all lines.
+ * Sends events one by one, as version 1 of the API takes them. A line makes one call at a time for
+ * the events of a customer and meter, in order, and several lines run in parallel. An error of one
+ * event or customer delays no other line. An error of Stripe itself stops all lines.
  */
 export class StripeSender {
   readonly #options: StripeSenderOptions;
@@ -152,7 +152,7 @@ export class StripeSender {
 
 interface Step {
   readonly outcome: DeliveryOutcome;
-  /** Stripe itself is in trouble, or the key. */
+  /** True if Stripe itself or the key has a problem. */
   readonly stopsAll: boolean;
 }
 
@@ -164,11 +164,11 @@ function stopAll(outcome: DeliveryOutcome): Step {
   return { outcome, stopsAll: true };
 }
 
-/** What a refusal means for an event (docs/how-to/destinations/stripe.md#what-errors-mean). */
+/** Returns the outcome of a refused event (docs/how-to/destinations/stripe.md#what-errors-mean). */
 function outcomeOf(refusal: ApiRefusal, event: UsageEvent): DeliveryOutcome {
   const { status, code, details, reason } = refusal;
   const stated = textOf(details, 'message') ?? '';
-  // Version 1 has no code for it, so that only its words tell.
+  // Version 1 has no code for this, so only the message shows it.
   const duplicate =
     status === 400 &&
     textOf(details, 'type') === 'invalid_request_error' &&
@@ -181,7 +181,10 @@ function outcomeOf(refusal: ApiRefusal, event: UsageEvent): DeliveryOutcome {
   return { kind: 'hold', reason };
 }
 
-/** The key of an event was used for another customer or meter; the identifier still tells repeats apart. */
+/**
+ * Returns whether the event's idempotency key was used for another customer or meter. The
+ * identifier still detects repeats.
+ */
 function isKeyConflict({ details }: ApiRefusal): boolean {
   return textOf(details, 'type') === 'idempotency_error';
 }

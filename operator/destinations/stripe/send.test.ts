@@ -76,7 +76,7 @@ describe('a usage event', () => {
     expect(stripe.state.events).toHaveLength(1);
   });
 
-  test('of too many digits is rounded half to even, and says so', async () => {
+  test('of too many digits is rounded half to even, and reports it', async () => {
     const { destination, ready, stripe, context } = await world();
     await ready();
     await destination.send([gpuEvent({ quantity: '1234567.123456785' })], NEVER);
@@ -119,7 +119,7 @@ describe('trouble at Stripe', () => {
     expect(stripe.state.events).toHaveLength(1);
   });
 
-  test('with the rate limit stops the batch and waits as it is told', async () => {
+  test('with the rate limit stops the batch and waits as the answer asks', async () => {
     const { destination, ready, stripe, count } = await world();
     await ready();
     await destination.send([gpuEvent()], NEVER);
@@ -142,7 +142,7 @@ describe('trouble at Stripe', () => {
     expect(await destination.send([gpuEvent()], NEVER)).toStrictEqual([{ kind: 'hold', reason }]);
   });
 
-  test('with a wrong key is told at bootstrap without the key', async () => {
+  test('with a wrong key is reported at bootstrap without the key', async () => {
     const { restart } = await world();
     const other = restart({ apiKey: new Secret('sk_test_other') });
     expect(await other.bootstrap([], NEVER)).toStrictEqual({
@@ -242,7 +242,7 @@ describe('order and concurrency', () => {
     expect(count('POST', EVENTS) - before).toBe(2);
   });
 
-  test('a customer that is gone holds up nobody else, and is made again', async () => {
+  test('a customer that is gone delays nobody else, and is made again', async () => {
     const { destination, ready, stripe } = await world();
     const tenants = ['a', 'b'].map((id) => testTenant({ id }));
     await ready(...tenants);

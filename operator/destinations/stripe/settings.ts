@@ -26,20 +26,28 @@ export interface StripeSettings {
   readonly autoSubscribe: boolean;
   readonly cancelOnRemove: boolean;
   readonly maxRequestsPerSecond: number;
-  /** With a live key usage goes by the meter event stream. */
+  /** Send usage through the meter event stream, which requires a live key. */
   readonly meterEventStream?: boolean;
   readonly planCode: string;
   readonly currency: string;
-  /** How new subscriptions are paid; what it leaves out is Stripe's default, or as with the one that ended. */
+  /**
+   * How new subscriptions are paid. Missing terms are those of the previous subscription, or
+   * Stripe's defaults.
+   */
   readonly payment?: PaymentTerms;
-  /** Day of the month on which new monthly and yearly subscriptions are billed, in UTC; 31 is the last day. */
+  /**
+   * Day of the month on which new monthly and yearly subscriptions are billed, in UTC; 31 is the
+   * last day.
+   */
   readonly billingDay: number;
 }
 
-/** How the invoices of a subscription are paid (https://docs.stripe.com/api/subscriptions/create). */
+/**
+ * How the invoices of a subscription are paid (https://docs.stripe.com/api/subscriptions/create).
+ */
 export interface PaymentTerms {
   readonly collectionMethod?: 'charge_automatically' | 'send_invoice';
-  /** With `send_invoice` only. */
+  /** Only with `send_invoice`. */
   readonly daysUntilDue?: number;
   readonly automaticTax?: boolean;
   readonly defaultPaymentMethod?: string;
@@ -48,9 +56,9 @@ export interface PaymentTerms {
 export type StripeSpec = NonNullable<BillingDestinationSpec['stripe']>;
 
 const BILLING_TEST = 'operator/app/billing-variables.test.ts';
-/** The neutral spelling reaches nobody until it is told whom. */
+/** The address of the neutral spelling. It reaches no server until a user sets the real URL. */
 const NEUTRAL_URL = 'https://api.billing-a.invalid';
-/** Calendar months, as at the other billing systems. */
+/** Periods are calendar months, as at the other billing systems. */
 const BILLING_DAY = 1;
 export const STRIPE_URL = 'https://api.stripe.com';
 
@@ -137,7 +145,7 @@ export const STRIPE_VARIABLES = {
   },
 } as const satisfies VariableSet;
 
-/** Who is asked, and as whom; undefined without a key. */
+/** Returns the URL and the key of the account; undefined without a key. */
 export function stripeAccess(valuesOf: GivenEnvironment['valuesOf'], isNeutral: boolean) {
   const values = valuesOf(STRIPE_VARIABLES);
   const { BILLING_A_API_KEY: apiKey, BILLING_A_API_VERSION: version } = values;

@@ -15,7 +15,7 @@ const DAY_MS = 86_400_000;
 /** The invoice of November is final an hour after its end. */
 const AFTER_INVOICE = Date.UTC(2026, 11, 2);
 
-/** Every kind of request that the destination makes, in one life. */
+/** Returns every kind of request of the destination, from one life. */
 async function everyRequest(): Promise<readonly FakeRequest[]> {
   const world = await createStripeWorld(
     { rules: { minimumCents: 0 } },
@@ -28,7 +28,7 @@ async function everyRequest(): Promise<readonly FakeRequest[]> {
   );
   const { destination, stripe, time, price, ready } = world;
   const must = async (step: Promise<{ readonly kind: string }> | undefined): Promise<void> => {
-    expect(['done', 'total', 'verified', 'standing', 'compared']).toContain((await step)?.kind);
+    expect(['done', 'total', 'verified', 'alerts', 'compared']).toContain((await step)?.kind);
   };
   await ready();
   await price('tenant_gpu_hours');
@@ -68,7 +68,7 @@ async function everyRequest(): Promise<readonly FakeRequest[]> {
   return stripe.requests;
 }
 
-/** Late usage, billed on the next invoice and credited on its own. */
+/** Returns the requests of late usage, billed on the next invoice and credited on its own. */
 async function lateRequests(): Promise<readonly FakeRequest[]> {
   const tax = { percent: 20, behavior: 'exclusive', isAutomatic: false } as const;
   const world = await createStripeWorld({ rules: { tax } }, { autoSubscribe: true, billingDay: 1 });

@@ -16,7 +16,7 @@ afterEach(async () => {
   open = undefined;
 });
 
-/** With a live key and the stream; bootstrapped and provisioned. */
+/** Returns a world with a live key and the stream, bootstrapped and provisioned. */
 async function world(
   options: Partial<FakeStripeOptions> = {},
   settings: Partial<StripeSettings> = {},
@@ -112,11 +112,11 @@ test('a rate limit stops the calls that were still to come', async () => {
   expect(outcomes).toHaveLength(1_000);
   expect(new Set(outcomes.map(({ kind }) => kind))).toStrictEqual(new Set(['retry']));
   expect(outcomes[999]).toMatchObject({ reason: 'Stripe API error 429: rate limit' });
-  // Four at once.
+  // At most four calls at once.
   expect(count('POST', STREAM)).toBeLessThanOrEqual(4);
 });
 
-test('events of a call that is refused as a whole go one by one, so that the wrong one is named', async () => {
+test('events of a call that is refused go one by one, so that the wrong one is named', async () => {
   const { destination, stripe, context } = await world();
   const good = gpuEvent();
   const old = gpuEvent({ window_start: '2026-10-01T00:00:00Z' });
@@ -139,7 +139,7 @@ test('a token that Stripe repeats in a refusal is in no log', async () => {
   expect(lines).not.toContain(token);
 });
 
-test('a customer who is gone is told, and the next usage goes to another one', async () => {
+test('a customer who is gone is reported, and the next usage goes to another one', async () => {
   const { destination, stripe, time, ready, context } = await world();
   const [customer = ''] = stripe.state.customers.keys();
   const gone = stripe.state.customers.get(customer);
@@ -155,13 +155,13 @@ test('a customer who is gone is told, and the next usage goes to another one', a
   expect(destination.alerts.lateRefusals()).toMatchObject([
     { events: 1, example, reason: expect.stringContaining('the call of up to 100 events') },
   ]);
-  expect(context.logger.lines.join()).toContain('taken and refused later');
+  expect(context.logger.lines.join()).toContain('accepted and refused later');
   await ready(testTenant());
   expect(await destination.send([next], NEVER)).toStrictEqual([DELIVERED]);
   expect(stripe.state.events).toHaveLength(1);
 });
 
-test('a meter that was archived is told, and the next usage brings it back', async () => {
+test('a meter that was archived is reported, and the next usage brings it back', async () => {
   const { destination, stripe, time } = await world();
   await destination.send(events(1), NEVER);
   for (const meter of stripe.state.meters.values()) meter.status = 'inactive';

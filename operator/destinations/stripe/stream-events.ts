@@ -29,13 +29,13 @@ interface Addressed {
 }
 
 /**
- * Sends events by the hundred, which Stripe takes before it looks at them: what it finds wrong is in error
- * reports, and where those may not be read, events go one by one. A call that is refused as a whole goes one
- * by one as well, so that Stripe says which event is wrong.
+ * Sends events by the hundred. Stripe validates them after it accepts them, and puts errors into
+ * reports. Where the key may not read reports, events go one by one. So do the events of a refused
+ * call, since Stripe then names the wrong event.
  */
 export class StreamSender {
   readonly #options: StreamSenderOptions;
-  /** Ids that the stream may have: it alone is known to recognise them as repeats. */
+  /** Ids that the stream may have accepted. Only the stream is known to recognise their repeats. */
   readonly #unknown = new Set<string>();
 
   constructor(options: StreamSenderOptions) {
@@ -95,7 +95,7 @@ export class StreamSender {
     signal: AbortSignal,
   ): Promise<{
     readonly outcomes: readonly DeliveryOutcome[];
-    /** Stripe itself is in trouble, or the key. */
+    /** The outcome of all further events, if Stripe itself or the key has a problem. */
     readonly stops?: DeliveryOutcome;
   }> {
     const { stream, single, name, logger } = this.#options;
@@ -115,7 +115,7 @@ export class StreamSender {
     return { outcomes: await single.send(events, signal) };
   }
 
-  /** What is sent of an event, or why it cannot be sent. */
+  /** Returns the event to send, or why it cannot be sent. */
   async #address(
     event: UsageEvent,
     meters: Map<string, MeterOutcome>,

@@ -18,18 +18,24 @@ const PAGE_SIZE = 100;
 const MAX_PAGES = 1_000;
 const CONNECTIONS = 32;
 const METER_EVENTS = '/v1/billing/meter_events';
-/** While another call about the same thing is under way. */
+/** The wait while another call about the same object is under way. */
 const CONFLICT_WAIT_MS = 1_000;
 
-/** What BILLING_A_MAX_RPS = 0 picks (docs/how-to/destinations/stripe.md#how-stripe-answers). */
+/**
+ * The rate in test mode with BILLING_A_MAX_RPS = 0
+ * (docs/how-to/destinations/stripe.md#how-stripe-answers).
+ */
 const TEST_MODE_RPS = 20;
 const LIVE_RPS = 200;
 /** Stripe allows 25 requests a second for each other operation. */
 const OTHER_RPS = 20;
-/** What may go out at once after a pause, in milliseconds' worth of requests. */
+/** Requests that may go out at once after a pause, in milliseconds of the rate. */
 const BURST_MS = 250;
 
-/** What a restricted key must be allowed to do, as Stripe's dashboard names it: by the beginning of a path. */
+/**
+ * The permissions of a restricted key, with their names on Stripe's dashboard, by the beginning of
+ * the path.
+ */
 const RESOURCES: readonly (readonly [path: string, name: string])[] = [
   ['/v1/billing/meter_events', 'Meter events'],
   ['/v2/billing/meter_event_session', 'Meter events'],
@@ -56,7 +62,7 @@ export const STRIPE: Vendor = {
       return retryLater(answer, `rate limit${which}`);
     }
     if (status !== 409) return undefined;
-    const reason = `${title}: another request about the same is under way`;
+    const reason = `${title}: another request for the same object is under way`;
     return { kind: 'retry', reason, afterMs: waitMs, cause: 'conflict' };
   },
   missingPermission,
@@ -86,7 +92,7 @@ export interface StripeClientOptions {
   readonly clock: Clock;
 }
 
-/** Stripe's API, one attempt for each request. */
+/** Stripe's API. It makes one attempt for each request. */
 export class StripeClient {
   /** Meter events that may be sent in a second. */
   readonly eventsPerSecond: number;
@@ -132,19 +138,22 @@ export class StripeClient {
   }
 
   /**
-   * Makes something, at most once for the same parameters in a day; `action` takes the place of the
-   * parameters where something else tells two requests apart.
+   * Creates an object, at most once a day for the same parameters. `action` replaces the parameters
+   * where they do not distinguish two requests.
    */
   create(path: string, params: Params, signal: AbortSignal, action?: string): Promise<ApiAnswer> {
     return this.#api.create(post(path, params, signal), action);
   }
 
-  /** What was made by these parameters is no more: the next `create` makes it anew. */
+  /**
+   * Lets the next `create` with these parameters make a new object, after the earlier one
+   * disappeared.
+   */
   makeAgain(path: string, params: Params): void {
     this.#api.makeAgain({ path, body: encodeForm(params) });
   }
 
-  /** Changes something to what it should be, which may be said twice. */
+  /** Sets an object's fields; a repeat is harmless. */
   update(path: string, params: Params, signal: AbortSignal): Promise<ApiAnswer> {
     return this.#api.request(post(path, params, signal));
   }
@@ -159,8 +168,8 @@ export class StripeClient {
 }
 
 /**
- * The permission that a key lacked. Stripe's own text names it by a code; the text itself is not passed
- * on, since it shows parts of the key.
+ * Returns the permission that a key lacks. Stripe's text names it by a code. The text itself is not
+ * passed on, since it shows parts of the key.
  */
 function missingPermission({ method, path, body }: ErrorAnswer): string {
   const resource = RESOURCES.find(([prefix]) => path.startsWith(prefix))?.[1] ?? redactPath(path);
@@ -173,7 +182,9 @@ function missingPermission({ method, path, body }: ErrorAnswer): string {
 /** Resolves when the next request may go out. Rejects with the signal's reason. */
 type RateLimiter = (signal: AbortSignal) => Promise<void>;
 
-/** Lets so many requests a second pass, evenly, in the order in which they came. */
+/**
+ * Returns a limiter for a number of requests a second, evenly spaced and in the order of the calls.
+ */
 export function createRateLimiter(perSecond: number, clock: Clock): RateLimiter {
   const interval = 1000 / perSecond;
   let next = Number.NEGATIVE_INFINITY;
@@ -185,14 +196,14 @@ export function createRateLimiter(perSecond: number, clock: Clock): RateLimiter 
   };
 }
 
-/** Whether a key bills for real (https://docs.stripe.com/keys#api-key-prefixes). */
+/** Returns whether a key bills for real (https://docs.stripe.com/keys#api-key-prefixes). */
 export function isLive(apiKey: Secret): boolean {
   return /^[a-z]+_live_/.test(apiKey.reveal());
 }
 
 /**
- * In live mode meter events have a budget of their own at Stripe, so that they and the rest are limited
- * apart; in test mode everything counts together.
+ * Returns the rate limiters. In live mode Stripe limits meter events separately from other
+ * requests; in test mode it counts both together.
  */
 export function createRateLimits(apiKey: string, maxRequestsPerSecond: number, clock: Clock) {
   const testMode = /^[a-z]+_test_/.test(apiKey);
@@ -203,7 +214,10 @@ export function createRateLimits(apiKey: string, maxRequestsPerSecond: number, c
   return { perSecond, meterEvents, others };
 }
 
-/** Parameters of a request: nested objects and arrays of texts, numbers and booleans; undefined is left out. */
+/**
+ * Parameters of a request: nested objects and arrays of texts, numbers and booleans. Undefined
+ * values are left out.
+ */
 export interface Params {
   readonly [key: string]: Param;
 }
@@ -220,8 +234,8 @@ function withQuery(path: string, params: Params): string {
 }
 
 /**
- * Parameters as Stripe reads them (https://docs.stripe.com/api): `payload[value]=1`,
- * `items[0][price]=p`, the brackets as they are and everything else percent-encoded.
+ * Encodes parameters in Stripe's form (https://docs.stripe.com/api): `payload[value]=1`,
+ * `items[0][price]=p`. Brackets stay, everything else is percent-encoded.
  */
 export function encodeForm(params: Params): string {
   return Object.entries(params)

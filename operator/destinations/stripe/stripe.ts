@@ -35,14 +35,17 @@ import { UninvoicedUsage } from './uninvoiced.ts';
 
 const HOUR_MS = 3_600_000;
 const DAY_MS = 24 * HOUR_MS;
-/** Stripe takes events of the last 35 days; an hour of it is left for the way there. */
+/** Stripe takes events of the last 35 days; an hour remains for sending. */
 const MAX_AGE_MS = 35 * DAY_MS - HOUR_MS;
 /** Stripe remembers identifiers for a day. */
 const ID_MEMORY_MS = DAY_MS;
 
 const DONE: StepOutcome = { kind: 'done' };
 
-/** The card payment provider Stripe: usage as meter events, charged by prices (docs/how-to/destinations/stripe.md). */
+/**
+ * The card payment provider Stripe: usage as meter events, charged by prices
+ * (docs/how-to/destinations/stripe.md).
+ */
 export class Stripe implements Destination {
   readonly name: string;
   readonly type = 'stripe';
@@ -150,7 +153,7 @@ export class Stripe implements Destination {
       this.#metricNames.set(code, shown);
       const ensured = await this.#meters.ensure(code, shown, signal);
       if (ensured.kind === 'retry' || ensured.kind === 'hold') return failedStep(ensured);
-      // Only the events of this metric are concerned.
+      // A failure concerns only the events of this metric.
       const problem = ensured.kind === 'meter' ? ensured.meter.problem : ensured.reason;
       if (problem === undefined) continue;
       this.#logger.warn(`[bootstrap] warning: metric "${code}": ${problem}`);
@@ -162,7 +165,7 @@ export class Stripe implements Destination {
     events: readonly UsageEvent[],
     signal: AbortSignal,
   ): Promise<readonly DeliveryOutcome[]> {
-    const failures = await this.#keepUp(events, signal);
+    const failures = await this.#checkDue(events, signal);
     const ready = events.filter(({ tenant }) => !failures.has(tenant));
     const outcomes = await this.#sender.send(ready, signal);
     const byEvent = new Map(ready.map((event, index) => [event, outcomes[index]]));
@@ -188,19 +191,25 @@ export class Stripe implements Destination {
     await this.#client.close();
   }
 
-  /** The stream takes what it cannot bill: only reports tell that something over there is gone. */
+  /**
+   * Makes objects uncertain that a report names as missing. The stream accepts events that it
+   * cannot bill, so only reports show this.
+   */
   #doubt(codes: readonly string[]): void {
     if (codes.some((code) => NO_METER.has(code))) this.#meters.doubt();
     if (codes.some((code) => NO_CUSTOMER.has(code))) this.#customers.doubtAll();
   }
 
-  /** Brings the subscriptions of tenants up to date before their usage comes; what went wrong, by tenant. */
-  async #keepUp(
+  /**
+   * Updates the subscriptions of tenants before their usage arrives, and returns the failures by
+   * tenant.
+   */
+  async #checkDue(
     events: readonly UsageEvent[],
     signal: AbortSignal,
   ): Promise<ReadonlyMap<string, DeliveryOutcome>> {
     const among = new Set(events.map(({ tenant }) => tenant));
-    const failures = await this.#subscriptions.keepUp(among, signal);
+    const failures = await this.#subscriptions.checkDue(among, signal);
     return new Map(
       [...failures].map(([tenant, failure]): [string, DeliveryOutcome] => {
         const { kind, reason } = failure;

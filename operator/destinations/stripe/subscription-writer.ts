@@ -14,9 +14,9 @@ import type { Params, StripeClient } from './stripe-client.ts';
 import { OFFBOARDED_KEY } from './subscription.ts';
 
 export const SUBSCRIPTIONS = '/v1/subscriptions';
-/** Creations in a row that give a subscription that was there before. */
+/** The bound of successive creations that return an earlier subscription. */
 const MAX_REPEATS = 5;
-/** Intervals whose billing day can be chosen. */
+/** Intervals with a billing day that can be chosen. */
 const ANCHORED = /^(\d+ )?(month|year)$/;
 
 const DONE: StepOutcome = { kind: 'done' };
@@ -29,7 +29,7 @@ export interface WriterOptions {
   readonly logger: Logger;
 }
 
-/** Makes the changes of subscriptions. */
+/** Carries out the changes of subscriptions. */
 export class SubscriptionWriter {
   readonly #options: WriterOptions;
 
@@ -51,7 +51,7 @@ export class SubscriptionWriter {
       change.kind === 'end'
         ? await keepCollecting({ name, client, logger }, customer, make, signal)
         : await make();
-    // Ended by somebody else meanwhile.
+    // Somebody else ended it in the meantime.
     const isGone = answer.kind === 'refused' && answer.code === 'resource_missing';
     if (answer.kind !== 'ok' && !(isGone && change.kind === 'end')) return failedStep(answer);
     const verb = change.kind === 'end' ? 'ended' : 'changed';
@@ -67,7 +67,7 @@ export class SubscriptionWriter {
     const { client } = this.#options;
     const path = pathOf(change.subscription);
     if (change.kind === 'end') {
-      // One of the two is enough by the API's own text, both by the guide's; metered prices are not prorated.
+      // The API's text requires one of the two, its guide both; metered prices are not prorated.
       return client.delete(path, { invoice_now: true, prorate: true }, signal);
     }
     const metadata = { [PLAN_KEY]: plan };
@@ -112,7 +112,7 @@ export class SubscriptionWriter {
     for (let repeat = 0; repeat < MAX_REPEATS; repeat += 1) {
       const answer = await client.create(SUBSCRIPTIONS, params, signal);
       if (answer.kind !== 'ok') return failedStep(answer);
-      // A result that is given again is that of a subscription which has ended since.
+      // A repeated answer names a subscription that has ended since.
       if (known.has(textOf(answer.body, 'id') ?? '')) {
         client.makeAgain(SUBSCRIPTIONS, params);
         continue;
@@ -124,7 +124,10 @@ export class SubscriptionWriter {
     return { kind: 'retry', reason: `subscriptions of tenant ${quote(tenant.id)} keep ending` };
   }
 
-  /** The billing day: that of what it goes on for, else the one that is configured. Nothing changes the day of one that is there. */
+  /**
+   * Returns the billing day: that of the model, else the configured one. The day of an existing
+   * subscription never changes.
+   */
   #anchor({ model }: CreateChange, interval: string, now: number): Params {
     if (model !== undefined && model.periodEnd > now)
       return { billing_cycle_anchor: model.periodEnd };
@@ -135,7 +138,10 @@ export class SubscriptionWriter {
   }
 }
 
-/** The tenant's days go before what is configured, and that before the terms of the subscription before. */
+/**
+ * Returns the terms of payment. The tenant's days take precedence over the configuration, and that
+ * over the previous subscription.
+ */
 function termsOf(
   days: number | undefined,
   configured: PaymentTerms = {},
@@ -149,7 +155,7 @@ function termsOf(
   };
 }
 
-/** Only what says something: Stripe's own defaults are left to Stripe. */
+/** Returns only terms that are set, and leaves the others to Stripe's defaults. */
 function paymentParams({
   collectionMethod,
   daysUntilDue,

@@ -3,12 +3,18 @@ import { TENANT_KEY } from './customers.ts';
 import { PLAN_KEY, readPrice, type StripePrice } from './prices.ts';
 import type { PaymentTerms } from './settings.ts';
 
-/** Set while its cancellation is meterfeed's own, which alone is taken back. */
+/**
+ * The metadata key of a subscription that an offboarding cancelled. Only such a cancellation is
+ * taken back.
+ */
 export const OFFBOARDED_KEY = 'vbilling_offboarded';
 
 const ENDED = new Set(['canceled', 'incomplete_expired']);
 
-/** A subscription as Stripe has it, as far as it charges meters. Times are seconds since the epoch. */
+/**
+ * A subscription at Stripe, with the fields that decide how it charges meters. Times are seconds
+ * since the epoch.
+ */
 export interface StripeSubscription {
   readonly id: string;
   /** The tenant it was made for; undefined when somebody else made it. */
@@ -17,24 +23,24 @@ export interface StripeSubscription {
   readonly live: boolean;
   readonly status: string;
   /**
-   * Whether what an item has used is billed when it is removed: in the mode `flexible`. In the mode
-   * `classic` it never is (https://docs.stripe.com/billing/subscriptions/billing-mode/compare).
+   * True if the removal of an item bills its usage: in the mode `flexible`, never in the mode
+   * `classic` (https://docs.stripe.com/billing/subscriptions/billing-mode/compare).
    */
   readonly billsRemovals: boolean;
-  /** What becomes of its invoices while collection is paused; undefined while it is not. */
+  /** What happens to its invoices while collection is paused; undefined while it is not. */
   readonly pausedAs: string | undefined;
   /** Upper case, as in ISO 4217. */
   readonly currency: string;
-  /** Undefined while it lives. */
+  /** Undefined while it is live. */
   readonly endedAt: number | undefined;
-  /** The running period, or the last one; 0 where it is not told. */
+  /** The start of the current period, or of the last one; 0 where Stripe does not report it. */
   readonly periodStart: number;
   readonly periodEnd: number;
   readonly cancelAtPeriodEnd: boolean;
   readonly offboarded: boolean;
-  /** How its invoices are paid, for one that takes its place. */
+  /** The terms of payment, for a successor. */
   readonly payment: PaymentTerms;
-  /** Items that charge no meter are left out, but counted. */
+  /** Items of meters; other items are only counted. */
   readonly items: readonly StripeItem[];
   readonly itemCount: number;
 }
@@ -42,7 +48,7 @@ export interface StripeSubscription {
 export interface StripeItem {
   readonly id: string;
   readonly price: StripePrice;
-  /** When it was added. Whether it charges usage from before depends on a backdated start. */
+  /** When it was added. A backdated start decides whether it charges earlier usage. */
   readonly created: number;
 }
 
@@ -90,7 +96,9 @@ function readPayment(object: JsonObject): PaymentTerms {
   };
 }
 
-/** Why usage of a subscription may bring no money although it is charged; undefined where nothing is wrong. */
+/**
+ * Returns why a subscription that is charged may bring no money; undefined where it has no problem.
+ */
 export function collectionProblem({ status, pausedAs }: StripeSubscription): string | undefined {
   if (status === 'paused') return 'is paused: no invoice is made until it is resumed';
   if (status === 'unpaid') {

@@ -38,7 +38,7 @@ async function world(settings: Partial<StripeSettings> = {}): Promise<StripeWorl
   return open;
 }
 
-/** Subscriptions that live, with the prices of their items. */
+/** Returns live subscriptions, with the prices of their items. */
 function live({ stripe }: StripeWorld) {
   return [...stripe.state.subscriptions.values()]
     .filter(({ status }) => status !== 'canceled')
@@ -51,7 +51,7 @@ async function use({ destination }: StripeWorld, at: number): Promise<void> {
   expect(await destination.send([event], NEVER)).toStrictEqual([{ kind: 'delivered' }]);
 }
 
-/** On how many invoice lines each event is when more than a year is over. */
+/** Returns on how many invoice lines each event is, more than a year later. */
 function lines({ stripe, time }: StripeWorld): readonly number[] {
   stripe.turnTo(time.now + 400 * 24 * HOUR_MS);
   return stripe.account().events.map((event) => event.lines);
@@ -237,7 +237,7 @@ describe('a meter is charged once', () => {
 });
 
 describe('offboarding', () => {
-  test('cancels at the end of the period only when asked to', async () => {
+  test('cancels at the end of the period only when requested', async () => {
     const one = await world();
     await one.price(METER);
     one.time.now += 300_000;

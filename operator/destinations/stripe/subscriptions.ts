@@ -14,9 +14,12 @@ import { OFFBOARDED_KEY, readSubscription, type StripeSubscription } from './sub
 import { pathOf, SubscriptionWriter, SUBSCRIPTIONS } from './subscription-writer.ts';
 import type { Reach, UninvoicedUsage } from './uninvoiced.ts';
 
-/** How often a tenant's subscriptions are looked at, whether or not prices have changed. */
+/** How often a tenant's subscriptions are read, even without new prices. */
 const POLL_AGAIN_MS = 3_600_000;
-/** Tenants that are looked at before one batch of events: some seconds' worth of requests. */
+/**
+ * The bound of tenants that are checked before one batch of events: some seconds' worth of
+ * requests.
+ */
 const MAX_AT_ONCE = 30;
 
 const DONE: StepOutcome = { kind: 'done' };
@@ -42,14 +45,14 @@ export interface Period {
 interface Subscribed {
   readonly tenant: Tenant;
   readonly customer: string;
-  /** The prices it was subscribed to, or is to be, as one text. */
+  /** The ids of its prices, as one text. */
   readonly prices: string;
   readonly checkAgainAt: number;
-  /** As they were then. */
+  /** Its subscriptions as last read. */
   readonly subscriptions: readonly StripeSubscription[];
 }
 
-/** Keeps each tenant subscribed to the prices of its plan, where BILLING_A_AUTO_SUBSCRIBE says so. */
+/** Subscribes each tenant to the prices of its plan, where BILLING_A_AUTO_SUBSCRIBE is set. */
 export class StripeSubscriptions {
   readonly #options: SubscriptionsOptions;
   readonly #writer: SubscriptionWriter;
@@ -63,8 +66,9 @@ export class StripeSubscriptions {
   }
 
   /**
-   * Changes nothing of what is charged: a price charges usage from its own time on, and what is swapped or
-   * cancelled is invoiced once, so all usage from before has to be there first.
+   * Compares the subscriptions with the plan, and returns `drain` if a charge must change. It
+   * changes no charge itself. A price charges usage from its own time on, and a cancelled
+   * subscription is invoiced once. All earlier usage must therefore be delivered first.
    */
   async subscribe(
     tenant: Tenant,
@@ -72,7 +76,7 @@ export class StripeSubscriptions {
     signal: AbortSignal,
   ): Promise<ProvisionOutcome> {
     const poll = await this.#poll(tenant, customer, signal);
-    if (poll.kind !== 'look') return poll;
+    if (poll.kind !== 'read') return poll;
     const { question } = poll;
     const answer = planChanges({ ...question, since: new Map() });
     if (answer.kind === 'blocked') return { kind: 'rejected', reason: answer.reason };
@@ -82,16 +86,16 @@ export class StripeSubscriptions {
     }
     this.#remember(tenant, customer, question.subscriptions);
     if (answer.changes.every(({ kind }) => kind === 'note')) return DONE;
-    const reason = `the subscriptions of tenant ${quote(tenant.id)} change: its usage has to be there first`;
+    const reason = `the subscriptions of tenant ${quote(tenant.id)} change: its usage must be delivered first`;
     const current = ownPlan(question) ?? '';
     const before = this.#options.clock.now();
     return { kind: 'drain', reason, before, current, wanted: question.plan };
   }
 
-  /** Makes the changes for which all usage so far is there. */
+  /** Makes the changes of charges. The caller has delivered all usage so far. */
   async change(tenant: Tenant, customer: string, signal: AbortSignal): Promise<ChangeOutcome> {
     const poll = await this.#poll(tenant, customer, signal);
-    if (poll.kind !== 'look') return poll;
+    if (poll.kind !== 'read') return poll;
     const reached = await this.#reach(tenant, customer, poll.question, signal);
     if (reached.kind !== 'reached') return reached;
     const answer = planChanges(reached.question);
@@ -111,21 +115,21 @@ export class StripeSubscriptions {
   }
 
   /**
-   * Looks again at those of the tenants whose prices have changed since, or that were not looked at for
-   * long; at some of them at a time, so that usage goes on meanwhile. Gives what went wrong, and those that have to be provisioned again.
+   * Checks tenants whose prices changed or whose last check is old, a bounded number at a time, so
+   * that usage goes on. Returns the failures, and the tenants that must be provisioned again.
    */
-  async keepUp(
+  async checkDue(
     tenants: Iterable<string>,
     signal: AbortSignal,
   ): Promise<ReadonlyMap<string, FailedStep>> {
     const { prices, clock } = this.#options;
     const failures = new Map<string, FailedStep>();
     const known = [...tenants].flatMap((tenant) => this.#subscribed.get(tenant) ?? []);
-    // Usage goes on while prices cannot be read.
+    // Usage goes on while prices are unreadable.
     if (known.length === 0 || (await prices.refresh(signal)) !== undefined) return failures;
     const due = known.filter(
-      ({ tenant, prices: before, checkAgainAt: pollAgainAt }) =>
-        clock.monotonic() >= pollAgainAt || before !== textOfPrices(this.#pricesFor(tenant)),
+      ({ tenant, prices: before, checkAgainAt }) =>
+        clock.monotonic() >= checkAgainAt || before !== textOfPrices(this.#pricesFor(tenant)),
     );
     for (const { tenant, customer } of due.slice(0, MAX_AT_ONCE)) {
       const outcome = await this.subscribe(tenant, customer, signal);
@@ -136,7 +140,7 @@ export class StripeSubscriptions {
     return failures;
   }
 
-  /** Cancels what was subscribed, at the end of its period (BILLING_A_CANCEL_ON_REMOVE). */
+  /** Cancels a tenant's subscriptions at the end of their period (BILLING_A_CANCEL_ON_REMOVE). */
   async cancel(tenant: string, customer: string, signal: AbortSignal): Promise<StepOutcome> {
     this.#subscribed.delete(tenant);
     this.#losses.forget(tenant);
@@ -155,19 +159,19 @@ export class StripeSubscriptions {
     return DONE;
   }
 
-  /** The plan that a tenant was subscribed to; undefined where it was not, or not yet. */
+  /** Returns the plan that a tenant is subscribed to; undefined before its first subscription. */
   planOf(tenant: string): string | undefined {
     const known = this.#subscribed.get(tenant);
     return known && this.#planOf(known.tenant);
   }
 
-  /** The running period of the subscription that is charged by another plan than the one that is wanted. */
+  /** Returns the current period of a subscription with another plan than the wanted one. */
   outgoingPeriodOf(tenant: string): Period | undefined {
     const wanted = this.planOf(tenant);
     return this.#periodOf(tenant, ({ plan }) => plan !== wanted);
   }
 
-  /** The running period in which a price that is attached still bills the usage so far. */
+  /** Returns the current period, in which an added price still bills earlier usage. */
   periodOf(tenant: string): Period | undefined {
     return this.#periodOf(tenant, () => true);
   }
@@ -207,24 +211,24 @@ export class StripeSubscriptions {
   }
 
   #remember(tenant: Tenant, customer: string, subscriptions: readonly StripeSubscription[]): void {
-    const pollAgainAt = this.#options.clock.monotonic() + POLL_AGAIN_MS;
+    const checkAgainAt = this.#options.clock.monotonic() + POLL_AGAIN_MS;
     const prices = textOfPrices(this.#pricesFor(tenant));
     this.#subscribed.set(tenant.id, {
       tenant,
       customer,
       prices,
-      checkAgainAt: pollAgainAt,
+      checkAgainAt,
       subscriptions,
     });
   }
 
-  /** What is wanted, and what is there. */
+  /** Reads the customer's subscriptions and the plan's prices. */
   async #poll(
     tenant: Tenant,
     customer: string,
     signal: AbortSignal,
   ): Promise<
-    { readonly kind: 'look'; readonly question: Omit<PlanQuestion, 'since'> } | FailedStep
+    { readonly kind: 'read'; readonly question: Omit<PlanQuestion, 'since'> } | FailedStep
   > {
     const { settings, prices } = this.#options;
     const failed = await prices.refresh(signal);
@@ -244,10 +248,10 @@ export class StripeSubscriptions {
       from: Math.floor((tenant.billableFrom ?? tenant.createdAt) / 1000),
       present: tenant.clusters.length > 0,
     };
-    return { kind: 'look', question };
+    return { kind: 'read', question };
   }
 
-  /** How far back what is to be made reaches. */
+  /** Finds from when on the new charges must bill usage. */
   async #reach(
     tenant: Tenant,
     customer: string,
@@ -275,7 +279,7 @@ export class StripeSubscriptions {
   }
 }
 
-/** The plan that the tenant's subscriptions are for now. */
+/** Returns the plan of the tenant's current subscriptions. */
 function ownPlan({ subscriptions, tenant }: Omit<PlanQuestion, 'since'>): string | undefined {
   return subscriptions.find((one) => one.live && one.tenant === tenant)?.plan;
 }

@@ -16,7 +16,7 @@ const H100_METER = `${GPU}__nvidia_h100`;
 let world: StripeWorld;
 afterEach(() => world.close());
 
-/** A Stripe with the meters that meterfeed makes, and further ones. */
+/** Returns a Stripe with the operator's meters, and further ones. */
 async function withMeters(...names: readonly string[]): Promise<StripeWorld> {
   world = await createStripeWorld();
   await world.ready();
@@ -36,7 +36,7 @@ async function withMeters(...names: readonly string[]): Promise<StripeWorld> {
 }
 
 describe('prices at Stripe', () => {
-  test('are told for each meter where nobody has set them, and nothing is changed there', async () => {
+  test('are reported for each meter where nobody has set them, and nothing is changed there', async () => {
     const { destination, stripe } = await withMeters(`${GPU}__a100`);
     const writes = () => stripe.requests.filter(({ method }) => method !== 'GET').length;
     const before = writes();
@@ -150,9 +150,9 @@ describe('the prices of meters', () => {
     const eu = priceFor(GPU, { region: 'eu' }, flatCharge('1'));
     const sku = priceFor(GPU, { sku: 'eu' }, flatCharge('2'));
     const { [`${GPU}__eu`]: reported } = wanted(bookFor([sku, eu]), ['sku', 'region'], []);
-    expect(reported).toContain('does not tell');
+    expect(reported).toContain('does not show');
     const twins = ['a-1', 'a.1'].map((value) => priceFor(GPU, { sku: value }, flatCharge('1')));
-    expect(wanted(bookFor(twins), ['sku'], [])[`${GPU}__a_1`]).toContain('does not tell');
+    expect(wanted(bookFor(twins), ['sku'], [])[`${GPU}__a_1`]).toContain('does not show');
   });
 
   test('of one that is withdrawn are those that hold without it', () => {

@@ -10,10 +10,13 @@ import type { StripeSettings } from './settings.ts';
 import type { StripeClient } from './stripe-client.ts';
 
 const PICO_PLACES = 12;
-const WHOLE_UNIT = 1_000_000_000n;
+const NANOS_PER_UNIT = 1_000_000_000n;
 const LONGEST_TEXT = 200;
 
-/** Compares price books with the prices of their plans at Stripe (docs/how-to/destinations/stripe.md#prices-of-a-pricebook). */
+/**
+ * Compares price books with the prices of their plans at Stripe
+ * (docs/how-to/destinations/stripe.md#prices-of-a-pricebook).
+ */
 export async function pricesAtStripe(
   {
     client,
@@ -22,7 +25,7 @@ export async function pricesAtStripe(
   }: {
     readonly client: StripeClient;
     readonly settings: Pick<StripeSettings, 'splitMetersBy' | 'planCode'>;
-    /** A list of meters that nobody else looks things up in. */
+    /** A list of meters for this comparison only. */
     readonly meters: StripeMeters;
   },
   { books, metrics, day }: PricesQuery,
@@ -61,7 +64,7 @@ interface MeterOfSplit {
   readonly metric: string;
 }
 
-/** The active meters that usage of the metrics may go to, by id. */
+/** Returns the active meters of the current split that count the metrics, by id. */
 function metersOfSplit(
   meters: StripeMeters,
   metrics: ReadonlySet<string>,
@@ -97,7 +100,7 @@ function priceThere(
   return [{ place, id: price.id, charge: reported }];
 }
 
-/** The charge of a price as Stripe shows it, tiers expanded; text where no price book has such a one. */
+/** Returns the charge of a price with expanded tiers; text where a price book cannot have it. */
 export function readStripeCharge(price: JsonObject, currency: string): Charge | string {
   const transform = price['transform_quantity'];
   if (transform !== null && transform !== undefined) {
@@ -119,17 +122,19 @@ export function readStripeCharge(price: JsonObject, currency: string): Charge | 
     if (picos === undefined || flat !== 0n) break;
     if (upTo === null) return { kind, tiers, beyondPicos: picos, includedNanos: 0n };
     if (typeof upTo !== 'number' || !Number.isSafeInteger(upTo)) break;
-    tiers.push({ upToNanos: BigInt(upTo) * WHOLE_UNIT, picos });
+    tiers.push({ upToNanos: BigInt(upTo) * NANOS_PER_UNIT, picos });
   }
   return `${kind} ${JSON.stringify(price['tiers'] ?? [])}`.slice(0, LONGEST_TEXT);
 }
 
-/** Pico-units of an amount in the smallest unit of a currency; undefined where they do not hold it. */
+/**
+ * Returns an amount in a currency's smallest unit as pico-units; undefined where that is inexact.
+ */
 function picosOfMinor(text: string, currency: string): bigint | undefined {
   const match = /^(\d+)(?:\.(\d{1,12}))?$/.exec(text);
   if (match === null) return undefined;
-  const [, complete = '', fraction = ''] = match;
-  const parts = BigInt(complete + fraction.padEnd(PICO_PLACES, '0'));
+  const [, integer = '', fraction = ''] = match;
+  const parts = BigInt(integer + fraction.padEnd(PICO_PLACES, '0'));
   const scale = 10n ** BigInt(decimalsOf(currency));
   return parts % scale === 0n ? parts / scale : undefined;
 }

@@ -6,7 +6,10 @@ import { textOf } from '../json.ts';
 import type { StripeClient } from './stripe-client.ts';
 
 const EU = 'AT|BE|BG|CY|CZ|DE|DK|EE|EL|ES|FI|FR|HR|HU|IE|IT|LT|LU|LV|MT|NL|PL|PT|RO|SE|SI|SK|XI';
-/** Numbers that show by themselves what they are (https://docs.stripe.com/billing/customer/tax-ids#supported-tax-id). */
+/**
+ * Tax numbers whose form shows their type
+ * (https://docs.stripe.com/billing/customer/tax-ids#supported-tax-id).
+ */
 const TYPES: readonly (readonly [RegExp, type: string])[] = [
   [new RegExp(`^(${EU})[0-9A-Z+*]{2,12}$`), 'eu_vat'],
   [/^GB(\d{9}|\d{12}|GD\d{3}|HA\d{3})$/, 'gb_vat'],
@@ -14,13 +17,14 @@ const TYPES: readonly (readonly [RegExp, type: string])[] = [
 ];
 
 /**
- * Gives customers the tax number of their tenant. Stripe wants the type with it; one whose type does not show is
- * left to a person, and so is one that Stripe refuses: neither costs the tenant its customer.
+ * Adds the tax number of a tenant to its customer. Stripe requires the type of a number. A number
+ * without a recognisable type, or one that Stripe refuses, is left to a person; neither prevents
+ * the customer.
  */
 export class StripeTaxIds {
   readonly #client: StripeClient;
   readonly #logger: Logger;
-  /** Customers with the number that was dealt with last. */
+  /** The last processed number of each customer. */
   readonly #settled = new Map<string, string>();
 
   constructor(client: StripeClient, logger: Logger) {
@@ -28,7 +32,7 @@ export class StripeTaxIds {
     this.#logger = logger;
   }
 
-  /** Adds the number where the customer lacks it; others that it has stay. */
+  /** Adds the number where the customer lacks it, and keeps its other numbers. */
   async ensure(
     { id: tenant, billing }: Tenant,
     customer: string,
@@ -51,7 +55,7 @@ export class StripeTaxIds {
     const value = bare(written);
     const type = TYPES.find(([form]) => form.test(value))?.[1];
     if (type === undefined) {
-      return { kind: 'rejected', reason: 'it does not show of what type it is' } as const;
+      return { kind: 'rejected', reason: 'its form does not show its type' } as const;
     }
     const path = `/v1/customers/${encodeURIComponent(customer)}/tax_ids`;
     const list = await this.#client.list(path, {}, signal);
@@ -62,7 +66,7 @@ export class StripeTaxIds {
   }
 }
 
-/** Without what people write into numbers to read them. */
+/** Removes the characters that people write into numbers for legibility. */
 function bare(value: string): string {
   return value.toUpperCase().replaceAll(/[\s.-]/g, '');
 }

@@ -13,7 +13,10 @@ import type { StripeSubscriptions } from './subscriptions.ts';
 
 const DONE: StepOutcome = { kind: 'done' };
 
-/** Makes sure of a tenant's customer and of its subscriptions (docs/how-to/destinations/stripe.md). */
+/**
+ * Creates and maintains a tenant's customer and its subscriptions
+ * (docs/how-to/destinations/stripe.md).
+ */
 export class StripeTenants implements Customers, Plans {
   readonly #settings: Pick<StripeSettings, 'autoSubscribe' | 'cancelOnRemove'>;
   readonly #customers: StripeCustomers;
@@ -30,7 +33,7 @@ export class StripeTenants implements Customers, Plans {
     this.#subscriptions = subscriptions;
   }
 
-  /** A tenant as it was provisioned last. */
+  /** Returns a tenant as last provisioned. */
   find(tenant: string): Tenant | undefined {
     return this.#tenants.get(tenant);
   }
@@ -49,7 +52,10 @@ export class StripeTenants implements Customers, Plans {
     return this.#subscriptions.change(tenant, customer.id, signal);
   }
 
-  /** Only a change of plan waits for it: prices that are added, and a first subscription, do not. */
+  /**
+   * Returns the end of the period. Only a change of plan waits for it; added prices and a first
+   * subscription do not.
+   */
   async periodEnd({ id }: Tenant, now: number): Promise<PeriodEndOutcome> {
     const at = this.#subscriptions.outgoingPeriodOf(id)?.end ?? now;
     return { kind: 'period-end', at };

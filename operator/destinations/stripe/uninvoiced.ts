@@ -7,7 +7,7 @@ import type { StripePrice } from './prices.ts';
 import { endedOf } from './plan-changes.ts';
 import type { StripeSubscription } from './subscription.ts';
 
-/** An invoice of a subscription's end may bear a time that is a little before it. */
+/** The time of the final invoice of a subscription may be a little before its end. */
 const TOLERANCE_SECONDS = 60;
 const MINUTE_SECONDS = 60;
 
@@ -15,11 +15,14 @@ export type Reach =
   /** Seconds since the epoch. */
   | { readonly kind: 'from'; readonly at: number }
   | { readonly kind: 'nothing' }
-  /** Usage came, and nobody can tell whether it was charged: in nano units since a time. */
+  /** Usage that may or may not have been charged, in nano units since a time. */
   | { readonly kind: 'unclear'; readonly since: number; readonly nanos: bigint }
   | ApiProblem;
 
-/** From when on usage is on no invoice, as far as Stripe tells. Times are seconds since the epoch. */
+/**
+ * Finds from when on usage is on no invoice, as far as Stripe shows it. Times are seconds since the
+ * epoch.
+ */
 export class UninvoicedUsage {
   readonly #client: StripeClient;
   readonly #summaries: EventSummaries;
@@ -32,8 +35,9 @@ export class UninvoicedUsage {
   }
 
   /**
-   * Of a tenant without a subscription: since the end of the last one. One that ended without an invoice, as
-   * after payments that failed, has dropped what was used in its last period: since the start of that then.
+   * Returns it for a tenant without a subscription: the end of the last one. If that ended without
+   * an invoice, as after failed payments, Stripe dropped the usage of its last period. Its start is
+   * returned then.
    */
   async afterEnd(
     tenant: string,
@@ -47,15 +51,16 @@ export class UninvoicedUsage {
     const params = { subscription: last.id, created, limit: 1 };
     const answer = await this.#client.get('/v1/invoices', params, signal);
     if (answer.kind === 'retry') return answer;
-    // Without the permission to read invoices nothing may be charged that might have been.
+    // A key that may not read invoices must not charge usage that may be on one.
     const isInvoiced = answer.kind !== 'ok' || objectsOf(answer.body, 'data').length > 0;
     const at = isInvoiced ? last.endedAt : Math.max(before, last.periodStart);
     return { kind: 'from', at: Math.min(at, last.endedAt) };
   }
 
   /**
-   * Of a meter that nothing charges beside the tenant's subscriptions: since the start of their period, or
-   * since the end of one that charged it. A price that is older than that may have charged it in an item which was removed.
+   * Returns it for a meter that no price charges, although the tenant has subscriptions: the start
+   * of their period, or the later end of one that charged it. An older price may have charged the
+   * meter in an item that was removed; the result is then `unclear`.
    */
   async ofMeter(
     { meter }: StripePrice,
@@ -78,7 +83,7 @@ export class UninvoicedUsage {
     return oldest < since ? { kind: 'unclear', since, nanos } : { kind: 'from', at: since };
   }
 
-  /** What a customer has used of a meter since a time, in nano units. */
+  /** Returns a customer's usage of a meter since a time, in nano units. */
   async #used(
     meter: string,
     customer: string,

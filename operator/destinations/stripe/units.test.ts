@@ -104,7 +104,7 @@ describe('the rate limit', () => {
     expect(limits.others === limits.meterEvents).toBe(shared);
   });
 
-  test('keeps meter events and the rest apart in live mode, the rest at 20 a second', async () => {
+  test('keeps meter events and other requests separate in live mode, the others at 20 a second', async () => {
     const time = clock();
     const limits = createRateLimits('sk_live_x', 0, time);
     for (let request = 0; request < 40; request += 1) await limits.others(signal);

@@ -3,13 +3,15 @@ import type { UsageEvent } from '../../model/event.ts';
 import type { UnpricedUsage } from '../prices.ts';
 import { meterName } from './meters.ts';
 
-/** What is remembered of what was seen; beyond it new kinds of usage are not looked at. */
+/** The bound of remembered kinds of usage; further kinds are not checked for prices. */
 const MAX_SEEN = 2_000;
-/** How often it is asked what is at stake, of how many kinds of usage and tenants. */
+/**
+ * How often the quantities at stake are read, and for how many pairs of tenant and kind of usage.
+ */
 const POLL_EVERY_MS = 600_000;
 const MAX_REQUESTED = 50;
 
-/** What a tenant has used of a meter in its running period, and when that ends. */
+/** A tenant's usage of a meter in its current period, and the end of that period. */
 export interface PeriodUsage {
   readonly nanos: bigint;
   /** Milliseconds since the epoch; undefined where the tenant has no period. */
@@ -18,15 +20,15 @@ export interface PeriodUsage {
 
 interface UnpricedOptions {
   readonly splitBy: readonly string[];
-  /** Whether a price charges a meter in a plan; undefined when that is not known. */
+  /** Returns whether a price charges a meter in a plan; undefined when that is unknown. */
   readonly isPriced: (plan: string, meter: string) => boolean | undefined;
-  /** Undefined when it cannot be told. */
+  /** Returns undefined when the usage is unknown. */
   readonly usageOf: (
     tenant: string,
     meter: string,
     signal: AbortSignal,
   ) => Promise<PeriodUsage | undefined>;
-  /** Milliseconds that only grow. */
+  /** Returns monotonic milliseconds. */
   readonly monotonic: () => number;
 }
 
@@ -38,13 +40,13 @@ interface SeenKind {
 }
 
 /**
- * Which kinds of usage have come, which of them no price charges, and how much of it can still be billed
- * (docs/how-to/destinations/stripe.md#prices-by-sku-and-capacity-type).
+ * Remembers delivered kinds of usage, finds those that no price charges, and how much of it can
+ * still be billed (docs/how-to/destinations/stripe.md#prices-by-sku-and-capacity-type).
  */
 export class UnpricedWatch {
   readonly #options: UnpricedOptions;
   readonly #seen = new Map<string, SeenKind>();
-  #nextLook = Number.NEGATIVE_INFINITY;
+  #nextPoll = Number.NEGATIVE_INFINITY;
 
   constructor(options: UnpricedOptions) {
     this.#options = options;
@@ -64,18 +66,18 @@ export class UnpricedWatch {
     }
   }
 
-  /** Asks what is at stake when that was long ago. */
+  /** Reads the quantities at stake when the last poll is old. */
   async poll(signal: AbortSignal): Promise<void> {
     const { monotonic, usageOf } = this.#options;
-    if (monotonic() < this.#nextLook) return;
+    if (monotonic() < this.#nextPoll) return;
     const kinds = this.#open();
     if (kinds.length === 0) return;
-    this.#nextLook = monotonic() + POLL_EVERY_MS;
+    this.#nextPoll = monotonic() + POLL_EVERY_MS;
     let requested = 0;
     for (const kind of kinds) {
       const usages: (PeriodUsage | undefined)[] = [];
       requested += kind.tenants.size;
-      // A part of it would look like all of it.
+      // The sum of some tenants would look like that of all.
       if (requested <= MAX_REQUESTED) {
         for (const tenant of kind.tenants) usages.push(await usageOf(tenant, kind.meter, signal));
       }

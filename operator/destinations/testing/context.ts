@@ -10,7 +10,7 @@ export interface TestContext extends DestinationContext {
   readonly logger: ReturnType<typeof createMemoryLogger>;
 }
 
-/** What a destination is built with, on the real network. */
+/** Returns a destination's dependencies, on the real network. */
 export function createTestContext(clock: Clock = systemClock): TestContext {
   const registry = new Registry();
   const outbound = createOutbound({ registry, clock, userAgent: 'meterfeed/test' });

@@ -7,12 +7,12 @@ import type { Destination } from '../destination.ts';
 export const TODAY = '2026-11-21';
 const { signal: NEVER } = new AbortController();
 
-/** A price of so much for each unit, as decimal text, since 2026. */
+/** Returns a price of an amount (decimal text) for each unit, since 2026. */
 export function flatCharge(amount: string): Charge {
   return { kind: 'flat', picos: parseAmount(amount) ?? 0n, includedNanos: 0n };
 }
 
-/** A price that is named after its `match`, and has one rate since 2026. */
+/** Returns a price that is named after its `match` and has one rate since 2026. */
 export function priceFor(metric: string, match: Price['match'], charge: Charge): Price {
   const name = [metric, ...Object.values(match)].join(' ');
   return { name, metric, match, rates: [{ from: '2026-01-01', charge }] };
@@ -22,7 +22,10 @@ export function bookFor(prices: readonly Price[], change: Partial<PriceBook> = {
   return { name: 'tenant-standard', currency: 'USD', prices, ...change };
 }
 
-/** What a destination says of the default plan's book as of a day: a line for each difference. */
+/**
+ * Returns a destination's comparison with the default plan's book on a day: a line for each
+ * difference.
+ */
 export async function differencesOf(
   destination: Destination,
   book: PriceBook,

@@ -12,7 +12,7 @@ import { Webhook } from './webhook.ts';
 export const webhook: DestinationDefinition<WebhookSettings, WebhookSpec> = {
   type: 'webhook',
   spellings: ['webhook'],
-  // Others may well have variables that begin with WEBHOOK_.
+  // Other programs may well use variables that begin with WEBHOOK_.
   prefixes: [],
   variables: WEBHOOK_VARIABLES,
   inherits: [],

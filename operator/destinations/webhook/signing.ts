@@ -2,16 +2,16 @@ import { createHash, createHmac } from 'node:crypto';
 import type { Secret } from '../../model/secret.ts';
 import { hmac } from '../signatures.ts';
 
-/** Carries the time and the signatures in one header. */
+/** The header with the time and the signatures. */
 const SIGNATURE_HEADER = 'x-svc-signature';
 
-/** A key in the form of Standard Webhooks: bytes in base64 behind a prefix. */
+/** A key in the form of Standard Webhooks: base64 after a prefix. */
 const ENCODED_KEY = /^whsec_((?:[A-Za-z0-9+/]{4})+(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?)$/;
 
 /**
- * The headers that sign a body at `now` (milliseconds since the epoch), in two schemes beside each other
- * (docs/how-to/destinations/webhook.md#signature); none when there is nothing to sign with. Every secret signs in both, so
- * that a receiver may hold the old or the new one while they are rotated.
+ * Returns the headers that sign a body at `now` (milliseconds since the epoch), in two schemes
+ * (docs/how-to/destinations/webhook.md#signature); none without a secret. Every secret signs in
+ * both schemes, so that a receiver may have the old or the new one during rotation.
  */
 export function signatureHeaders(
   secrets: readonly Secret[],
@@ -30,8 +30,9 @@ export function signatureHeaders(
 }
 
 /**
- * `t=<unix seconds>,v1=<hex>[,v1=<hex>…]`. Signed is `<t>.<raw body>` with HMAC-SHA256, the key being the
- * secret's text as it is; no spaces, as verifiers of this scheme refuse them.
+ * Returns `t=<unix seconds>,v1=<hex>[,v1=<hex>…]`. It signs `<t>.<raw body>` with HMAC-SHA256. The
+ * key is the secret's text as it is. There are no spaces, since verifiers of this scheme refuse
+ * them.
  */
 function svcSignature(secrets: readonly Secret[], body: string, timestamp: number): string {
   const signatures = secrets.map(
@@ -40,7 +41,10 @@ function svcSignature(secrets: readonly Secret[], body: string, timestamp: numbe
   return [`t=${timestamp}`, ...signatures].join(',');
 }
 
-/** `v1,<base64>[ v1,<base64>…]` (https://github.com/standard-webhooks/standard-webhooks/blob/main/spec/standard-webhooks.md). */
+/**
+ * Returns `v1,<base64>[ v1,<base64>…]`
+ * (https://github.com/standard-webhooks/standard-webhooks/blob/main/spec/standard-webhooks.md).
+ */
 function standardSignature(secrets: readonly Secret[], signed: string): string {
   return secrets
     .map((secret) => `v1,${createHmac('sha256', keyOf(secret)).update(signed).digest('base64')}`)
@@ -53,7 +57,10 @@ function keyOf(secret: Secret): Buffer {
   return encoded === undefined ? Buffer.from(text) : Buffer.from(encoded, 'base64');
 }
 
-/** Names a message by what is in it: the same at each attempt, another one for other events. */
+/**
+ * Returns a message id that depends on the content: the same at each attempt, another one for other
+ * events.
+ */
 function messageId(body: string): string {
   return `msg_${createHash('sha256').update(body).digest('hex').slice(0, 32)}`;
 }

@@ -161,7 +161,7 @@ describe('the signature', () => {
 });
 
 describe('the signature of Standard Webhooks', () => {
-  /** What a receiver with the project's own library makes of a request. */
+  /** Verifies a request like a receiver with the Standard Webhooks library. */
   function verify(server: TestServer, index: number, library: StandardWebhook): unknown {
     const request = server.requests[index];
     const headers = Object.fromEntries(
@@ -307,7 +307,7 @@ describe('an answer', () => {
 });
 
 describe('lifecycle events', () => {
-  test('tell of the catalogue, of tenants and of their end, and the CloudEvents SDK reads them', async () => {
+  test('report the catalogue, tenants and their end, and the CloudEvents SDK reads them', async () => {
     const server = await receiver(answering(204));
     const webhook = webhookTo(server.url);
     expect(await webhook.bootstrap(COLLECTOR_METRICS, signal)).toStrictEqual({ kind: 'done' });
@@ -350,7 +350,7 @@ describe('lifecycle events', () => {
     expect(new Set(ids).size).toBe(3);
   });
 
-  test('tell of a threshold under one id at every attempt, also after a restart', async () => {
+  test('report a threshold under one id at every attempt, also after a restart', async () => {
     const server = await receiver(answering(503));
     const at = TEST_WINDOW_START;
     const notice = {

@@ -28,17 +28,20 @@ import type { WebhookSettings } from './settings.ts';
 import { signatureHeaders } from './signing.ts';
 
 const BATCH_EVENTS = 500;
-/** Fits the body limits that receivers commonly have; a 413 makes it smaller. */
+/** Fits the common body limits of receivers; a 413 makes it smaller. */
 const BATCH_BYTES = 512 * 1024;
 const SMALLEST_BATCH_BYTES = 16 * 1024;
-/** What docs/how-to/destinations/webhook.md#what-you-do-at-the-receiver asks of receivers. */
+/**
+ * The minimum that docs/how-to/destinations/webhook.md#what-you-do-at-the-receiver requires of
+ * receivers.
+ */
 const LEAST_ID_MEMORY_MS = 24 * 3_600_000;
-/** The media type of a CloudEvents batch; receivers compare it as text, so it carries no parameters. */
+/** The media type of a CloudEvents batch. Receivers compare it as text, so it has no parameters. */
 const CLOUD_EVENTS_BATCH = 'application/cloudevents-batch+json';
 const TRY_LATER = new Set([408, 425, 429]);
 const TOO_LARGE = 413;
 const REFUSED = new Set([400, TOO_LARGE, 422]);
-/** The receiver does not believe who asks. */
+/** The receiver refuses the credentials. */
 const UNAUTHORIZED = new Set([401, 403]);
 const HINTS: Readonly<Record<number, string>> = {
   404: 'check spec.webhook.url (WEBHOOK_URL)',
@@ -47,9 +50,10 @@ const HINTS: Readonly<Record<number, string>> = {
 };
 
 /**
- * Posts CloudEvents 1.0 batches to a URL, signed when there is a secret. It gets every metric,
- * informational ones included, and is told of tenants and of the catalogue (docs/how-to/destinations/webhook.md).
- * Throws a TypeError when the settings cannot be used.
+ * Posts CloudEvents 1.0 batches to a URL, signed when there is a secret
+ * (docs/how-to/destinations/webhook.md). It takes every metric, informational ones included, and
+ * also publishes tenants and the catalogue. The constructor throws a TypeError for settings that
+ * cannot be used.
  */
 export class Webhook implements Destination {
   readonly name: string;
@@ -61,7 +65,7 @@ export class Webhook implements Destination {
   readonly #client: HttpClient;
   /** Method and path, for reasons. */
   readonly #where: string;
-  /** What to look at when the receiver does not believe who asks. */
+  /** Advice when the receiver refuses the credentials. */
   readonly #credentials: string;
   readonly #extraHeaders: Readonly<Record<string, string>>;
   readonly #texts: SizedEvents<string>;
@@ -164,7 +168,7 @@ function batchBody(events: readonly string[]): string {
   return `[${events.join(',')}]`;
 }
 
-/** What an answer means for the whole call; `split` is a refusal that does not say of which event. */
+/** The outcome of a complete call; `split` is a refusal that does not name the event. */
 type CallOutcome =
   | { readonly kind: 'delivered' }
   | { readonly kind: 'retry'; readonly reason: string; readonly afterMs?: number }
@@ -172,10 +176,11 @@ type CallOutcome =
   | { readonly kind: 'split'; readonly reason: string };
 
 /**
- * Reads the answer of a receiver (docs/how-to/destinations/webhook.md#what-errors-mean). Any 2xx is delivered.
- * What no batch can mend (credentials, a retired endpoint, a redirect, an unknown format) holds the
- * destination, so that a wrong URL never turns events into dead letters. `where` is the request's method
- * and path, `credentials` what to look at when they are refused.
+ * Translates a receiver's answer into an outcome
+ * (docs/how-to/destinations/webhook.md#what-errors-mean). Any 2xx is delivered. Errors that no
+ * batch can fix (credentials, a retired endpoint, a redirect, an unknown format) block the
+ * destination, so that a wrong URL never turns events into dead letters. `where` is the request's
+ * method and path, `credentials` the advice when they are refused.
  */
 function classifyAnswer(
   outcome: HttpOutcome,
@@ -199,7 +204,10 @@ function classifyAnswer(
   return { kind: 'hold', reason: hint === undefined ? reason : `${reason}: ${hint}` };
 }
 
-/** Which of the credentials that are configured a receiver may have refused, and where they are set. */
+/**
+ * Returns advice about the configured credentials that a receiver may have refused, and where to
+ * set them.
+ */
 function credentialHint({ url, secrets, headers }: WebhookSettings): string {
   const key = 'spec.webhook.secretRefs (WEBHOOK_SECRET)';
   const added = 'spec.webhook.headers (WEBHOOK_HEADERS)';
@@ -216,7 +224,7 @@ function credentialHint({ url, secrets, headers }: WebhookSettings): string {
   return `no credential is configured; give the receiver one by ${key} or ${added}`;
 }
 
-/** Whether the receiver said that the body was too large. */
+/** Returns whether the receiver refused the body as too large. */
 function isTooLarge(outcome: HttpOutcome): boolean {
   return outcome.kind === 'response' && outcome.status === TOO_LARGE;
 }

@@ -3,7 +3,7 @@ import { type AddressInfo, createServer, type Server, type Socket } from 'node:n
 import { createServer as createTlsServer } from 'node:tls';
 import type { BrokerAddress } from '../broker-address.ts';
 
-/** A record as it was written, the attributes of binary mode among its headers. */
+/** A written record, with the attributes of binary mode among its headers. */
 export interface WrittenRecord {
   readonly topic: string;
   readonly partition: number;
@@ -13,38 +13,38 @@ export interface WrittenRecord {
 }
 
 /**
- * What becomes of a batch: taken, taken with its answer lost, or refused with an error of Kafka's protocol
- * (https://kafka.apache.org/protocol#protocol_error_codes).
+ * The treatment of a batch: taken, taken with a lost answer, or refused with an error of Kafka's
+ * protocol (https://kafka.apache.org/protocol#protocol_error_codes).
  */
 export type BatchAnswer = 'taken' | 'lost answer' | number;
 
-/** A broker alone, for tests: it knows of retries by their numbers as the real one does. */
+/** A single broker for tests. It recognises retries by their numbers, like a real one. */
 export interface FakeBroker {
   readonly address: BrokerAddress;
-  /** Everything that is in its topics, in order. */
+  /** The records of its topics, in order. */
   readonly records: readonly WrittenRecord[];
   readonly connections: number;
-  /** As they came, such as `PLAIN \0user\0password`. */
+  /** Logins as they arrived, such as `PLAIN \0user\0password`. */
   readonly logins: readonly string[];
   close(): Promise<void>;
 }
 
 export interface FakeBrokerOptions {
   readonly partitions?: number;
-  /** Topics that it lists besides those that it was asked for. */
+  /** Topics that it lists beside the requested ones. */
   readonly otherTopics?: readonly string[];
-  /** Answers to the batches one after the other; `taken` when there are no more. */
+  /** Answers to the batches, one after the other; then `taken`. */
   readonly answers?: readonly BatchAnswer[];
-  /** Answers any batch before `answers` are looked at; undefined leaves it to them. */
+  /** Answers a batch before `answers` are used; undefined leaves it to them. */
   readonly answer?: (records: readonly WrittenRecord[]) => BatchAnswer | undefined;
-  /** Brokers that it says lead its partitions, in place of itself. */
+  /** The broker that it names as leader of its partitions, in place of itself. */
   readonly leader?: BrokerAddress;
   readonly tls?: { readonly cert: string; readonly key: string };
-  /** Answers the messages of SCRAM logins, which are refused without it; undefined refuses the login. */
+  /** Answers messages of SCRAM logins; undefined refuses the login. Without it all are refused. */
   readonly scram?: (message: string) => string | undefined;
-  /** What is sent in place of the answer to a call, its length before it. */
+  /** Replaces the answer to a call; its length is added afterwards. */
   readonly tamper?: (call: number, answer: Buffer) => Buffer;
-  /** Error that mechanisms other than PLAIN are answered with is UNSUPPORTED_SASL_MECHANISM; this one is for logins. */
+  /** The error of a refused login. Other mechanisms get UNSUPPORTED_SASL_MECHANISM. */
   readonly loginError?: number;
 }
 
@@ -59,7 +59,7 @@ const SASL_HANDSHAKE = 17;
 const API_VERSIONS = 18;
 const INIT_PRODUCER_ID = 22;
 const SASL_AUTHENTICATE = 36;
-/** By call: the one version that is spoken. */
+/** The only supported version of each call. */
 const VERSIONS: readonly (readonly [call: number, version: number])[] = [
   [PRODUCE, 11],
   [METADATA, 12],
@@ -68,7 +68,7 @@ const VERSIONS: readonly (readonly [call: number, version: number])[] = [
   [INIT_PRODUCER_ID, 5],
   [SASL_AUTHENTICATE, 0],
 ];
-/** Calls whose headers may carry fields with tags, which answers of API_VERSIONS never do. */
+/** Calls whose headers may have tagged fields; answers of API_VERSIONS never do. */
 const FLEXIBLE = new Set([PRODUCE, METADATA, INIT_PRODUCER_ID]);
 
 export async function startFakeBroker(options: FakeBrokerOptions = {}): Promise<FakeBroker> {
@@ -132,7 +132,7 @@ class OneBroker implements FakeBroker {
     });
   }
 
-  /** Whoever was told lies about versions asks for calls that nobody here can read. */
+  /** A client that got false versions sends requests that this broker cannot read. */
   #answerTo(request: Buffer): Writer | undefined {
     try {
       return this.#answer(Reader.from(request));
@@ -142,7 +142,7 @@ class OneBroker implements FakeBroker {
     }
   }
 
-  /** Undefined cuts the connection. */
+  /** Undefined closes the connection. */
   #answer(request: Reader): Writer | undefined {
     const call = request.readInt16();
     const version = request.readInt16();

@@ -1,6 +1,9 @@
 import { createHash, createHmac, pbkdf2Sync } from 'node:crypto';
 
-/** The server's side of SCRAM-SHA-256 logins, one after the other (RFC 5802), with this password for everybody. */
+/**
+ * The server side of SCRAM-SHA-256 logins (RFC 5802), one after the other, with one password for
+ * all.
+ */
 export class ScramServer {
   readonly #password: string;
   readonly #iterations: number;
@@ -12,7 +15,7 @@ export class ScramServer {
     this.#iterations = iterations;
   }
 
-  /** The answer to a message; undefined where the proof is not the password's. */
+  /** Answers a message; undefined for a wrong password. */
   answer(message: string): string | undefined {
     const salt = Buffer.from('salt of the test');
     if (message.startsWith('n,,')) {

@@ -14,23 +14,23 @@ import { Lago } from '../lago.ts';
 /** Wall clock of the stand-in: shortly after the window of test events. */
 export const LAGO_NOW = Date.UTC(2026, 10, 21, 9, 5, 0);
 
-/** What Lago is given (docs/reference/events.md#metrics). */
+/** The metrics that go to Lago (docs/reference/events.md#metrics). */
 export const LAGO_METRICS = COLLECTOR_METRICS.filter(
   ({ code }) => code !== 'tenant_gpu_downtime_hours',
 );
 
 export interface LagoWorld {
   readonly lago: FakeLago;
-  /** Sets the clock of both sides, and runs every job of Lago that is due by then. */
+  /** Sets the clock of both sides, and runs every due job of Lago. */
   readonly advanceTo: (at: number) => void;
   readonly destination: Lago;
   readonly context: TestContext;
-  /** Another process of ours, on the same Lago. */
+  /** Starts another operator process on the same Lago. */
   readonly restart: (settings?: Partial<LagoSettings>) => Lago;
   readonly bootstrap: (metrics?: readonly MetricDefinition[]) => Promise<void>;
   /** Bootstraps and provisions. */
   readonly ready: (...tenants: Tenant[]) => Promise<void>;
-  /** What was sent with one method to paths that begin so, oldest first. */
+  /** Returns the requests of one method to paths with a prefix, oldest first. */
   readonly requests: (method: string, path: string) => readonly { readonly body: unknown }[];
   readonly close: () => Promise<void>;
 }

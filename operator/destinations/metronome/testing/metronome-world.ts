@@ -17,7 +17,10 @@ export const DAY_MS = 24 * HOUR_MS;
 /** Shortly after the window of test events. */
 export const METRONOME_NOW = Date.UTC(2026, 10, 21, 9, 5, 0);
 
-/** What Metronome is given: everything but the informational metrics (docs/reference/events.md#metrics). */
+/**
+ * The metrics that go to Metronome: all but the informational ones
+ * (docs/reference/events.md#metrics).
+ */
 export const METRONOME_METRICS = COLLECTOR_METRICS.filter(({ informational }) => !informational);
 
 export const { signal: NEVER } = new AbortController();
@@ -28,14 +31,14 @@ export interface MetronomeWorld {
   readonly context: TestContext;
   /** The wall clock of both sides. */
   now: number;
-  /** Another process of ours, on the same Metronome. */
+  /** Starts another operator process on the same Metronome. */
   readonly restart: (settings?: Partial<MetronomeSettings>) => Metronome;
   readonly bootstrap: (metrics?: readonly MetricDefinition[]) => Promise<void>;
   /** Bootstraps and provisions. */
   readonly ready: (...tenants: Tenant[]) => Promise<void>;
-  /** Does what an operator does at the vendor; gives the id of what was made. */
+  /** Makes a request like a person at the vendor; returns the id of the created object. */
   readonly asOperator: (path: string, body: unknown) => Promise<string>;
-  /** A rate card with an alias. */
+  /** Makes a rate card with an alias. */
   readonly rateCard: (alias: string, currency?: 'USD' | 'EUR') => Promise<string>;
   readonly requests: (path: string) => readonly { readonly body: unknown }[];
   readonly close: () => Promise<void>;

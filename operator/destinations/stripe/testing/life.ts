@@ -12,25 +12,26 @@ import {
   type StripeWorld,
 } from './stripe-world.ts';
 
-/** Two meters: that of a metric which is priced from the start, and one whose price comes later. */
+/** The meter of a metric that is priced from the start; the other's price comes later. */
 export const G = 'tenant_lb_hours';
 export const H = 'tenant_private_node_hours';
 
 /**
- * A tenant's months at Stripe, as the delivery engine goes through them: it provisions, keeps usage of the
- * new side while a change waits, makes the change when the rest is there, and sends what it kept as of the moment
- * from which the change counts (docs/explanation/delivery.md#changes-of-plan).
+ * A tenant's months at Stripe, played like the delivery engine
+ * (docs/explanation/delivery.md#changes-of-plan). It provisions. While a change waits, it retains
+ * usage of the new plan. It makes the change once all other usage is delivered, and sends retained
+ * usage as of the change.
  */
 export interface Life extends StripeWorld {
-  /** Turns the clock of everybody. */
+  /** Turns the clock of both sides. */
   readonly at: (moment: string) => void;
-  /** What discovery says from now on. */
+  /** Sets what discovery reports from now on. */
   readonly wish: (change: Partial<Tenant>) => Promise<ProvisionOutcome>;
-  /** Sends usage with a window that starts at a moment, or keeps it. */
+  /** Sends usage with a window that starts at a moment, or retains it. */
   readonly use: (stamp: string, units: string, meter?: string) => Promise<void>;
-  /** Makes the change that waits, if one does. */
+  /** Makes a waiting change. */
   readonly change: () => Promise<void>;
-  /** The bills by a moment, and what became of usage that is on none. */
+  /** Returns the bills by a moment, and the state of usage on no bill. */
   readonly billed: (moment: string, byDay?: boolean) => string;
 }
 

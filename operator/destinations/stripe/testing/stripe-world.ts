@@ -14,11 +14,13 @@ import type { Tenant } from '../../../model/tenant.ts';
 import { createTestContext, type TestContext, testTenant } from '../../testing/context.ts';
 import { Stripe } from '../stripe.ts';
 
-/** Wall clock of the stand-in at first: shortly after the window of test events. */
+/** The first time of the stand-in's clock: shortly after the window of test events. */
 export const STRIPE_NOW = Date.UTC(2026, 10, 21, 9, 5, 0);
 export const WINDOW_START = '2026-11-21T09:00:00Z';
 
-/** What Stripe is given: everything but the informational metrics (docs/reference/events.md#metrics). */
+/**
+ * The metrics that go to Stripe: all but the informational ones (docs/reference/events.md#metrics).
+ */
 export const STRIPE_METRICS = COLLECTOR_METRICS.filter(({ informational }) => !informational);
 
 export const { signal: NEVER } = new AbortController();
@@ -27,15 +29,15 @@ export interface StripeWorld {
   readonly stripe: FakeStripe;
   readonly destination: Stripe;
   readonly context: TestContext;
-  /** The time at Stripe and here. */
+  /** The time of both sides. */
   readonly time: { now: number };
-  /** Another process of ours, on the same Stripe. */
+  /** Starts another operator process on the same Stripe. */
   readonly restart: (settings?: Partial<StripeSettings>) => Stripe;
   /** Bootstraps and provisions. */
   readonly ready: (...tenants: Tenant[]) => Promise<void>;
-  /** Makes a tagged price for a meter, as an operator does. */
+  /** Makes a tagged price for a meter, like a person does. */
   readonly price: (meterName: string, change?: PriceChange) => Promise<string>;
-  /** Bodies that were posted to a path, oldest first. */
+  /** Returns the bodies of POST requests to a path, oldest first. */
   readonly posted: (path: string) => readonly URLSearchParams[];
   readonly count: (method: string, path: string) => number;
   readonly close: () => Promise<void>;
@@ -154,8 +156,8 @@ function done(outcome: ProvisionOutcome): void {
 let events = 0;
 
 /**
- * Provisions as the delivery engine does, when all usage so far is there: a change that has to wait for it is
- * made. Gives the moment from which the change counts, if there was one.
+ * Provisions like the delivery engine after all usage so far is delivered, and makes a waiting
+ * change. Returns the moment of the change, if any.
  */
 export async function settle(destination: Stripe, tenant: Tenant): Promise<number | undefined> {
   const outcome = await destination.customers.provision(tenant, NEVER);
@@ -168,7 +170,7 @@ export async function settle(destination: Stripe, tenant: Tenant): Promise<numbe
   return changed.from;
 }
 
-/** An event of GPU hours; `quantity` as decimal text. */
+/** Returns an event of GPU hours; `quantity` as decimal text. */
 export function gpuEvent(
   change: Partial<Omit<UsageEvent, 'quantity'>> & { readonly quantity?: string } = {},
 ): UsageEvent {
