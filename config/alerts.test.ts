@@ -283,7 +283,7 @@ tests:
           - exp_labels: { severity: critical }
             exp_annotations:
               summary: The database has no synchronous standby
-              description: "LEDGER_DURABILITY asks for one, so nothing is acknowledged: windows wait, pushed usage is refused and nothing is delivered."
+              description: "LEDGER_DURABILITY requires one, so nothing is acknowledged: windows wait, pushed usage is refused and nothing is delivered."
               runbook_url: https://meterfeed.io/docs/reference/alerts#meterfeednostandby
       - { eval_time: 15m, alertname: MeterfeedWindowsLate, exp_alerts: [] }
       - { eval_time: 15m, alertname: MeterfeedNobodyMeters, exp_alerts: [] }
@@ -293,7 +293,7 @@ tests:
           - exp_labels: { severity: critical }
             exp_annotations:
               summary: No replica meters
-              description: "For two minutes none of the replicas has had the lease: no window is closed. What is older than MAX_BACKFILL when one has it will not be billed."
+              description: "No replica has had the lease for two minutes, so no window is closed. Windows older than MAX_BACKFILL when one gets it will not be billed."
               runbook_url: https://meterfeed.io/docs/reference/alerts#meterfeednobodymeters
       - { eval_time: 15m, alertname: MeterfeedDestinationHeld, exp_alerts: [] }
       - { eval_time: 45m, alertname: MeterfeedDeliveryLag, exp_alerts: [] }
@@ -305,16 +305,16 @@ tests:
         exp_alerts:
           - exp_labels: { severity: warning }
             exp_annotations:
-              summary: Tenants say that their own nodes are down for long
-              description: Own nodes of 2 tenant clusters were down for more of the last day than ownNodeDowntimePercent, by their word, and cost nothing meanwhile.
+              summary: Private nodes report long downtime
+              description: Private nodes of 2 tenant clusters reported more downtime in the last day than ownNodeDowntimePercent. Downtime is not billed.
               runbook_url: https://meterfeed.io/docs/reference/alerts#meterfeedownnodedowntime
       - eval_time: 45m
         alertname: MeterfeedOwnNodeRelabelled
         exp_alerts:
           - exp_labels: { severity: warning }
             exp_annotations:
-              summary: A tenant has made its own node cheaper
-              description: Labels of own nodes of tenant clusters were changed to another capacity type, GPU model, instance type or SKU.
+              summary: A tenant relabelled a private node
+              description: Labels of private nodes were changed to another capacity type, GPU model, instance type or SKU, which can change the price.
               runbook_url: https://meterfeed.io/docs/reference/alerts#meterfeedownnoderelabelled
       - { eval_time: 15m, alertname: MeterfeedUnattributedGpuTime, exp_alerts: [] }
       - eval_time: 45m
@@ -323,7 +323,7 @@ tests:
           - exp_labels: { severity: warning }
             exp_annotations:
               summary: GPU time is billed to nobody
-              description: 60 GPU-seconds of the last half hour were held by objects that cannot be told whose they are.
+              description: 60 GPU-seconds of the last half hour were allocated to objects with an unknown owner.
               runbook_url: https://meterfeed.io/docs/reference/alerts#meterfeedunattributedgputime
       - { eval_time: 45m, alertname: MeterfeedSilent, exp_alerts: [] }
       - { eval_time: 45m, alertname: MeterfeedUnaccountedGpuSeconds, exp_alerts: [] }
@@ -332,8 +332,8 @@ tests:
         exp_alerts:
           - exp_labels: { destination: lago, severity: critical }
             exp_annotations:
-              summary: A destination needs an operator
-              description: Nothing is sent to lago until its configuration is mended.
+              summary: A destination needs attention
+              description: Nothing is sent to lago until its configuration is fixed.
               runbook_url: https://meterfeed.io/docs/reference/alerts#meterfeeddestinationheld
   - interval: 1m
     input_series:
@@ -351,7 +351,7 @@ tests:
           - exp_labels: { percent: "80", severity: warning }
             exp_annotations:
               summary: A tenant has reached a threshold of its budget
-              description: A tenant has used 80 % of its budget, 25m 0s ago. An event about the budget names it.
+              description: A tenant reached 80 % of its budget 25m 0s ago. A Kubernetes Event on the object with the budget names the tenant.
               runbook_url: https://meterfeed.io/docs/reference/alerts#meterfeedbudgetthreshold
       - { eval_time: 85m, alertname: MeterfeedBudgetThreshold, exp_alerts: [] }
       - { eval_time: 75m, alertname: MeterfeedInvoiceMismatch, exp_alerts: [] }
@@ -360,8 +360,8 @@ tests:
         exp_alerts:
           - exp_labels: { destination: lago, severity: critical }
             exp_annotations:
-              summary: Final invoices differ from the usage that was delivered
-              description: "3 sums on invoices of lago differ from what was delivered: usage is on no invoice, or on two."
+              summary: Final invoices differ from the delivered usage
+              description: "3 sums on invoices of lago differ from the delivered usage: it is on no invoice or on two."
               runbook_url: https://meterfeed.io/docs/reference/alerts#meterfeedinvoicemismatch
 `;
 
@@ -388,8 +388,8 @@ tests:
         exp_alerts:
           - exp_labels: { destination: lago, severity: critical }
             exp_annotations:
-              summary: What waits for a destination fills the ledger's volume
-              description: The volume is full in 5d 0h 0m 0s if lago gets nothing until then. Windows wait once it is.
+              summary: Events that wait for a destination fill the ledger's volume
+              description: The volume is full in 5d 0h 0m 0s if lago receives nothing until then. Windows wait while it is full.
               runbook_url: https://meterfeed.io/docs/reference/alerts#meterfeeddestinationfillsvolume
       # Seven days of RETENTION, and the day or two that a day takes to be over.
       - { eval_time: 9d, alertname: MeterfeedRetentionBehind, exp_alerts: [] }
@@ -399,7 +399,7 @@ tests:
           - exp_labels: { severity: warning }
             exp_annotations:
               summary: Old events are not deleted
-              description: "The oldest day or segment is 5d 0h 0m 0s older than RETENTION: a destination has not been given it, or the database does not drop it."
+              description: "The oldest day or segment is 5d 0h 0m 0s older than RETENTION: a destination has not received it, or the database does not drop it."
               runbook_url: https://meterfeed.io/docs/reference/alerts#meterfeedretentionbehind
 `;
 
@@ -448,8 +448,8 @@ tests:
         exp_alerts:
           - exp_labels: { cluster: paris, severity: critical }
             exp_annotations:
-              summary: The meter of a cluster has told nothing
-              description: "Nothing has been heard of paris for 9m 0s: its usage is not billed meanwhile. What is older than its MAX_BACKFILL when it is back will not be."
+              summary: The meter of a cluster reports nothing
+              description: "The meter of paris has reported nothing for 9m 0s, so its usage is not billed. Windows older than its MAX_BACKFILL when it returns will not be billed."
               runbook_url: https://meterfeed.io/docs/reference/alerts#meterfeedfleetmetersilent
       - eval_time: 30m
         alertname: MeterfeedFleetUnread
@@ -457,7 +457,7 @@ tests:
           - exp_labels: { severity: critical }
             exp_annotations:
               summary: A hub cannot read all streams
-              description: 1 databases or streams cannot be read by a hub. If no replica can, nothing of them is delivered.
+              description: 1 databases or streams cannot be read by a hub. If no replica can read them, their events are not delivered.
               runbook_url: https://meterfeed.io/docs/reference/alerts#meterfeedfleetunread
       - eval_time: 35m
         alertname: MeterfeedFleetBehind
@@ -473,6 +473,6 @@ tests:
           - exp_labels: { cluster: paris, severity: warning }
             exp_annotations:
               summary: Something could not be measured in a cluster
-              description: 1m 0s more could not be measured in paris. Nothing is billed for it unless it can be filled.
+              description: 1m 0s could not be measured in paris. This time is not billed unless it can be measured later.
               runbook_url: https://meterfeed.io/docs/reference/alerts#meterfeedfleetgaps
 `;

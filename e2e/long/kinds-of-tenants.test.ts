@@ -132,8 +132,8 @@ describe('tenants of several kinds on one cluster', () => {
 });
 
 const GIVEN = 'Namespaces that the kind namespaces gives to a tenant';
-const COMPLETE = `${GIVEN} are those of a more specific kind, which alone is billed for what is in them: tenant-a`;
-const SHARED = `${GIVEN} hold tenant clusters of a more specific kind, which are billed for what their controllers brought, and the tenant for all else: k3k-blue`;
+const COMPLETE = `${GIVEN} belong to a more specific kind, which alone is billed for everything in them: tenant-a`;
+const SHARED = `${GIVEN} contain tenant clusters of a more specific kind, which are billed for the objects of their controllers, and the tenant for all others: k3k-blue`;
 
 const K3K_CLUSTER = {
   apiVersion: 'k3k.io/v1beta1',

@@ -215,7 +215,7 @@ const MACHINES_OF = {
 } as const satisfies Readonly<Record<string, MachineOf>>;
 
 const OVERLAP =
-  'What cluster-api has belongs to tenants of a more specific kind, which alone are billed for it: clusters-red/red-x7k2p, shop/shop';
+  'Objects of cluster-api belong to tenants of a more specific kind, which alone are billed for them: clusters-red/red-x7k2p, shop/shop';
 
 const NAMESPACES = ['shop', 'clusters', 'clusters-red', 'fleet'].map((name) => ({
   apiVersion: 'v1',

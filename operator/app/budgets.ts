@@ -46,7 +46,7 @@ export function buildBudgets(
           events.recordOnce(thresholdEvent(reached, regarding), reached.id),
         delivery.notify(thresholdNotice(reached), reportedTo),
       ]);
-      if (isRecorded && waiting.length === 0) return { kind: 'told' };
+      if (isRecorded && waiting.length === 0) return { kind: 'notified' };
       const reason = waiting[0] ?? 'the API server does not take its Event';
       return { kind: 'waiting', notified: reported, reason };
     },

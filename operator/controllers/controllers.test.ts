@@ -350,7 +350,7 @@ describe('a BillingDestination', () => {
     }
     const object = await get('billingdestinations', 'theft-0');
     expect(object?.status?.conditions?.at(-1)?.message).toBe(
-      'spec.webhook.headers[0].valueSecretRef: a Secret of the operator’s own: "ledger-url"; put what is needed into a Secret of its own (nothing is in force)',
+      'spec.webhook.headers[0].valueSecretRef: a Secret of the operator’s own: "ledger-url"; put the credential into a separate Secret (nothing is in force)',
     );
     await apply('meteringpolicies', 'default', {
       prometheus: {

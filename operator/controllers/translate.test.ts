@@ -484,10 +484,10 @@ test('a colour of the portal that nobody can read is refused with what it lacks'
   expect(message({ light: '#ffee00' })).toMatchObject({
     kind: 'invalid',
     message:
-      'spec.portal.colors.light: hard to read on light ground, contrast 1.1:1: "#ffee00"; choose a darker one, of 4.5:1',
+      'spec.portal.colors.light: hard to read on a light background, contrast 1.1:1: "#ffee00"; choose a darker one, of 4.5:1',
   });
   expect(message({ light: '#1f5fbf', dark: '#1f5fbf' })).toMatchObject({
     kind: 'invalid',
-    message: expect.stringContaining('spec.portal.colors.dark: hard to read on dark ground'),
+    message: expect.stringContaining('spec.portal.colors.dark: hard to read on a dark background'),
   });
 });

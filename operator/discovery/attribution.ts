@@ -1,50 +1,61 @@
 import { isControlPlaneApp, isHelper, isRunBy, readClaim } from './control-plane.ts';
 import type { TenantCluster } from './tenant-cluster.ts';
 
-/** What of a pod, claim or Service says whose it is. */
+/** The fields of a pod, claim or Service that decide who owns it. */
 interface Owned {
   readonly namespace: string;
   readonly labels: OwnershipLabels;
 }
 
 export interface OwnershipLabels {
-  /** `vcluster.loft.sh/managed-by`: the syncer writes it, and renames a tenant's own spelling of it. */
+  /**
+   * `vcluster.loft.sh/managed-by`. The syncer writes it and renames a tenant's own label of that
+   * name.
+   */
   readonly managedBy?: string;
   readonly app?: string;
   readonly release?: string;
-  /** What labels of another kind of tenants say, as `claimText` writes it. */
+  /** The owner according to the labels of another kind of tenants, as `claimText` writes it. */
   readonly claim?: string;
   /** It belongs to a virtual machine. */
   readonly virtualMachine?: true;
-  /** Name of the StatefulSet or Deployment that runs a pod that looks like a control plane's, `''` where none does. */
+  /**
+   * Name of the StatefulSet or Deployment of a pod with control plane labels; `''` if there is
+   * none.
+   */
   readonly runBy?: string;
-  /** It may hold GPUs: then it is no part of a control plane. */
+  /** It may have GPUs. Then it is not part of a control plane. */
   readonly holdsGpus?: true;
 }
 
 /**
- * Whose an object is. `machine`: it is a node of some tenant cluster, which is billed for that node.
- * `unattributed`: nobody can tell, so it is reported and billed to nobody.
+ * The owner of an object. `machine`: it is a node of a tenant cluster, which is billed for that
+ * node. `unattributed`: the owner is unknown, so it is reported and nobody is billed.
  */
 export type Attribution =
   | { readonly kind: 'machine' }
   | {
       readonly kind: 'tenant';
       readonly cluster: TenantCluster;
-      /** It would be control plane, but for the GPUs that it may hold. */
+      /** It would be part of the control plane if it had no GPUs. */
       readonly ofControlPlane?: true;
     }
   | { readonly kind: 'control-plane'; readonly cluster: TenantCluster }
   | { readonly kind: 'unattributed' };
 
 /**
- * Tells whose an object is, among the tenant clusters of its namespace, excluded ones included
- * (docs/explanation/discovery.md#whose-an-object-is). In a namespace that a syncer maps everything is its tenant
- * cluster's, whatever the labels say: there the syncer leaves labels as tenants write them. Elsewhere `managed-by` is looked at first: tenants may give their own pods any `app` label, and
- * an object that a syncer brought is never control plane, and neither is one that may hold GPUs. Objects without that label belong to the
- * namespace's only tenant cluster, and to nobody where there are several. A tenant that only metadata of the
- * Namespace name gives way to any tenant cluster there, also to one that is leaving; it keeps what labels
- * give to none, where the kind of those tenant clusters labels all that is theirs.
+ * Decides who owns an object, among the tenant clusters of its namespace, excluded ones included
+ * (docs/explanation/discovery.md#whose-an-object-is). The first of these situations counts:
+ * 1. A namespace that a syncer maps: everything in it belongs to its tenant cluster. There tenants
+ *    write the labels themselves.
+ * 2. `managed-by` names a tenant cluster: the object belongs to it. It is never control plane,
+ *    because tenants may set any `app` label.
+ * 3. An object that may have GPUs is usage, never control plane.
+ * 4. Without that label, the object belongs to the only tenant cluster of the namespace. With
+ *    several, its owner is unknown.
+ * 5. A tenant that only metadata of the Namespace name comes last, even after a tenant cluster that
+ *    is leaving. It receives what labels give to nobody, if the kinds of all other tenant clusters
+ *    there label everything they own.
  */
 export function attribute(owned: Owned, clusters: readonly TenantCluster[]): Attribution {
   const found = attributeByLabels(owned, clusters);
@@ -57,17 +68,20 @@ function attributeByLabels(owned: Owned, clusters: readonly TenantCluster[]): At
   if (tenant === undefined) return amongClusters(owned, clusters);
   const specific = clusters.filter((cluster) => !isNamed(cluster));
   const found = amongClusters(owned, specific);
-  const isSole = others.length === 0 && specific.every(labelsItsOwn);
+  const isSole = others.length === 0 && specific.every(labelsAllObjects);
   return found.kind === 'unattributed' && isSole ? { kind: 'tenant', cluster: tenant } : found;
 }
 
-/** What a namespace is of by metadata of the Namespace. */
+/** True for a tenant that only metadata of the Namespace name. */
 function isNamed({ source }: TenantCluster): boolean {
   return source === 'namespaces';
 }
 
-/** Its controllers label all that they bring, so that what has no such label is not its own. */
-function labelsItsOwn({ source }: TenantCluster): boolean {
+/**
+ * True for kinds whose controllers label every object they create. An object without that label
+ * belongs to somebody else.
+ */
+function labelsAllObjects({ source }: TenantCluster): boolean {
   return source !== 'workload';
 }
 
@@ -82,16 +96,16 @@ function amongClusters(
   const { managedBy, app, release, virtualMachine } = labels;
   const claimed = byClaim(labels, clusters);
   if (claimed !== undefined) return claimed;
-  const ownKind = clusters.filter(({ source }) => source === 'workload');
-  if (ownKind.length === 0) return { kind: 'unattributed' };
-  const holdsMachines = clusters.some((cluster) => cluster.machines === true);
-  if (virtualMachine && managedBy === undefined && holdsMachines) return { kind: 'machine' };
+  const vclusters = clusters.filter(({ source }) => source === 'workload');
+  if (vclusters.length === 0) return { kind: 'unattributed' };
+  const hasMachines = clusters.some((cluster) => cluster.machines === true);
+  if (virtualMachine && managedBy === undefined && hasMachines) return { kind: 'machine' };
   if (managedBy !== undefined) {
-    const cluster = ownKind.find(({ name }) => name === managedBy);
+    const cluster = vclusters.find(({ name }) => name === managedBy);
     return cluster === undefined ? { kind: 'unattributed' } : { kind: 'tenant', cluster };
   }
   if (isControlPlaneApp(app)) {
-    const cluster = ownKind.find(({ name }) => name === release);
+    const cluster = vclusters.find(({ name }) => name === release);
     if (cluster !== undefined && isRunBy(cluster, labels))
       return { kind: 'control-plane', cluster };
   }
@@ -100,9 +114,9 @@ function amongClusters(
 }
 
 /**
- * What the labels of another kind come to where it has tenant clusters in the namespace; undefined where it
- * has none, or where its labels are those of anybody's object. A tenant of vCluster can write the labels of
- * other kinds, and theirs can write vCluster's: where both name somebody, nobody can tell.
+ * The owner according to the labels of another kind. Undefined if that kind has no tenant cluster
+ * in the namespace, or if anybody could have these labels. Tenants of vCluster can write labels of
+ * other kinds and vice versa: if both name an owner, it is unknown.
  */
 function byClaim(
   { claim, managedBy, runBy }: OwnershipLabels,

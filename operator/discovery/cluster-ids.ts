@@ -1,38 +1,45 @@
 import { hash } from 'node:crypto';
 
-/** Ids that were given out, by {@link placeKey}; kept for as long as the same id might come again. */
+/** Assigned ids by {@link placeKey}. Kept as long as the same id could be needed again. */
 export type AssignedIds = ReadonlyMap<string, string>;
 
 /** The longest customer id. */
 const LONGEST_ID = 128;
 const HASH_DIGITS = 8;
 
-/** A tenant cluster's place, the key of {@link AssignedIds}; an external one's is in no namespace. */
+/**
+ * The place of a tenant cluster, which is the key of {@link AssignedIds}. An external one has no
+ * namespace.
+ */
 export interface Place {
   readonly namespace: string;
   readonly name: string;
-  /** Where the custom resource is that stands for it, if one does. */
+  /** Namespace of the custom resource that represents it, if there is one. */
   readonly home?: string;
-  /** The kind of tenants that it is of; absent is vCluster or external. */
+  /** Its kind of tenants; absent for vCluster and external ones. */
   readonly source?: string;
 }
 
-/** `<namespace>/<name>`, after the kind and a colon, which is in no name, where that is another kind than vCluster. */
+/**
+ * `<namespace>/<name>`. Kinds other than vCluster and external have `<kind>:` in front; no name
+ * contains a colon.
+ */
 export function placeKey({ namespace: own, home, name, source }: Place): string {
   const namespace = home ?? own;
   const place = `${namespace}/${name}`;
   return source === undefined || isPlain(source) ? place : `${source}:${place}`;
 }
 
-/** Tenant clusters of vCluster and external ones were there before there were kinds: their ids name none. */
+/** Ids of vCluster and external tenant clusters contain no kind. */
 function isPlain(source: string): boolean {
   return source === 'workload' || source === 'external';
 }
 
 /**
- * The id of each place, in the order given, and those that are new. An id that was given out stays;
- * a new one is `tenant-<namespace>-<name>`, `external-<name>` or `<kind>-[<namespace>-]<name>`, or, where that belongs to another place or is
- * too long, the same ending in `-<8 hex of its hash>` (docs/explanation/discovery.md#ids).
+ * The id of each place in the given order, and the new ones. An assigned id stays.
+ * 1. A new id is `tenant-<namespace>-<name>`, `external-<name>` or `<kind>-[<namespace>-]<name>`.
+ * 2. If another place has that id, or it is too long, it ends in `-<8 hex of its hash>`
+ *    (docs/explanation/discovery.md#ids).
  */
 export function assignIds(
   places: readonly Place[],

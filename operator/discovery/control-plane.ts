@@ -3,33 +3,38 @@ import type { TenantCluster } from './tenant-cluster.ts';
 import type { OwnershipClaim } from './tenant-source.ts';
 import { CONTROL_PLANE_APPS, CONTROL_PLANE_HELPER_APPS } from './vcluster/selection.ts';
 
-/** What of an object says that it is a part of a control plane. */
+/** The labels of an object that can make it part of a control plane. */
 interface ControlPlaneLabels {
   readonly app?: string | undefined;
-  /** What labels of another kind of tenants say, as `claimText` writes it. */
+  /** The owner according to the labels of another kind of tenants, as `claimText` writes it. */
   readonly claim?: string | undefined;
-  /** Name of the StatefulSet or Deployment that runs a pod, `''` where none does; absent for what is no pod. */
+  /**
+   * Name of the StatefulSet or Deployment of a pod; `''` if there is none, absent for other
+   * objects.
+   */
   readonly runBy?: string | undefined;
 }
 
-/** Whether labels that anybody can write name a part of a control plane. */
+/** Returns true for control plane labels, which anybody can write. */
 export function hasControlPlaneLabels({ app, claim }: ControlPlaneLabels): boolean {
   if (claim !== undefined && readClaim(claim).part === 'control-plane') return true;
   return isApp(CONTROL_PLANE_APPS, app) || isApp(CONTROL_PLANE_HELPER_APPS, app);
 }
 
-/** Whether `app` is that of a control plane's own workloads. */
+/** Returns true if `app` is that of a control plane's workloads. */
 export function isControlPlaneApp(app: string | undefined): boolean {
   return isApp(CONTROL_PLANE_APPS, app);
 }
 
-/** Charts name the other workloads of a control plane `<release>-etcd`, `-api` and `-controller`. */
+/**
+ * Charts name the other workloads of a control plane `<release>-etcd`, `-api` and `-controller`.
+ */
 const PART_PREFIX = 'vcluster-';
 
 /**
- * Whether a workload of the tenant cluster's control plane runs the object: one that discovery has found, or
- * one of its other parts by the name that the chart gives it. Labels alone decide for volumes and Services, which no
- * workload runs, and in what older releases wrote to the journal.
+ * Returns true if a workload of the tenant cluster's control plane runs the object. Such a workload
+ * was discovered, or has the name that the chart gives to another part. Volumes and Services have
+ * no workload, and journals of older releases recorded none: labels decide.
  */
 export function isRunBy(
   { name, workloads }: Pick<TenantCluster, 'name' | 'workloads'>,
@@ -40,8 +45,9 @@ export function isRunBy(
 }
 
 /**
- * Whether the object is a pod that takes or restores a snapshot of the control plane: nothing runs it, so that its label
- * alone says so. In a namespace that a key gives to a tenant, that tenant may have written the label.
+ * Returns true for a pod that takes or restores a snapshot of the control plane. It has no
+ * workload, so only its label shows it. In a namespace that a key gives to a tenant, the tenant may
+ * have written the label.
  */
 export function isHelper(
   { namespaceTenant }: Pick<TenantCluster, 'namespaceTenant'>,
@@ -56,7 +62,7 @@ function isApp(apps: readonly string[], app: string | undefined): boolean {
 
 const CLAIMS = SOURCES.flatMap(({ claim }) => claim ?? []);
 
-/** The first claim of any kind, as one text that can be shared and compared; undefined where there is none. */
+/** The first claim of any kind, as one text that can be compared; undefined if there is none. */
 export function claimText(label: (key: string) => string | undefined): string | undefined {
   for (const claim of CLAIMS) {
     const found = claim(label);
@@ -65,7 +71,7 @@ export function claimText(label: (key: string) => string | undefined): string | 
   return undefined;
 }
 
-/** What {@link claimText} has written. A value of a label has no slash. */
+/** Parses {@link claimText}. A label value contains no slash. */
 export function readClaim(text: string): Pick<OwnershipClaim, 'name'> & {
   readonly kind: string;
   readonly part: OwnershipClaim['part'];

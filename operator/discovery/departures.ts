@@ -4,25 +4,27 @@ import type { HostObjects, TenantObject } from './tenant-source.ts';
 import type { ControlPlaneWorkload, PlatformInstance } from './vcluster/views.ts';
 import type { HostNamespace } from './views.ts';
 
-/** An object that is gone and by which a tenant cluster, or a namespace of it, was found; as it was last seen. */
+/**
+ * The last state of a deleted object by which a tenant cluster or one of its namespaces was found.
+ */
 export type Departed =
   | { readonly kind: 'workload'; readonly last: ControlPlaneWorkload }
   | { readonly kind: 'instance'; readonly last: PlatformInstance }
   | { readonly kind: 'namespace'; readonly last: HostNamespace }
   | { readonly kind: 'object'; readonly of: TenantSourceName; readonly last: TenantObject };
 
-/** What the watches hold, of all that a round looks at. */
-export type HeldObjects = Pick<
+/** The watched objects that a discovery pass reads. */
+export type WatchedObjects = Pick<
   HostObjects,
   'workloads' | 'instances' | 'namespaces' | 'namespace' | 'objects'
 >;
 
-/** More than these between two rounds are no uninstalling any more; the oldest are forgotten. */
+/** More between two passes are unlikely; then the oldest are dropped. */
 const MOST_DEPARTED = 10_000;
 
 /**
- * What watches have told is gone since a round last looked. A round shows what there is at one moment only, and
- * none succeeds while a watch fails: what came and went in between is found by these
+ * Objects that the watches reported deleted since the last pass. A pass sees only the present, and
+ * fails while a watch fails. Without these it would miss what appeared and vanished in between
  * (docs/explanation/discovery.md#how-tenant-clusters-are-found).
  */
 export class Departures {
@@ -39,33 +41,39 @@ export class Departures {
     return [...this.#departed];
   }
 
-  /** A round has looked at them. */
+  /** Removes departures that a pass has read. */
   forget(looked: readonly Departed[]): void {
     for (const departed of looked) this.#departed.delete(departed);
   }
 }
 
-/** What was held before some of it went. Where another object of the same kind has taken a name, that one counts. */
-export function beforeDeparting(held: HeldObjects, departed: readonly Departed[]): HeldObjects {
+/**
+ * The watched objects with the departed ones added. If another object of the same kind has taken a
+ * name, that one counts.
+ */
+export function beforeDeparting(
+  watched: WatchedObjects,
+  departed: readonly Departed[],
+): WatchedObjects {
   const workloads = departed.flatMap((one) => (one.kind === 'workload' ? one.last : []));
   const instances = departed.flatMap((one) => (one.kind === 'instance' ? one.last : []));
   const namespaces = departed.flatMap((one) => (one.kind === 'namespace' ? one.last : []));
   const goneNamespaces = new Map(namespaces.map((last) => [last.name, last]));
   return {
-    workloads: joined(held.workloads, workloads),
-    instances: joined(held.instances, instances),
-    namespaces: joined(held.namespaces, namespaces),
-    namespace: (name) => held.namespace(name) ?? goneNamespaces.get(name),
+    workloads: joined(watched.workloads, workloads),
+    instances: joined(watched.instances, instances),
+    namespaces: joined(watched.namespaces, namespaces),
+    namespace: (name) => watched.namespace(name) ?? goneNamespaces.get(name),
     objects: (kind) => {
       const gone = departed.flatMap((one) =>
         one.kind === 'object' && one.of === kind ? one.last : [],
       );
-      return joined([...held.objects(kind)], gone);
+      return joined([...watched.objects(kind)], gone);
     },
   };
 }
 
-/** Of several that have gone under one name the last one counts. */
+/** Of several departed objects with one name, the last one counts. */
 function joined<T extends Projected>(present: readonly T[], gone: readonly T[]): readonly T[] {
   if (gone.length === 0) return present;
   const taken = new Set(present.map(placeOf));

@@ -140,7 +140,7 @@ describe('an instance of the platform is metered in the wrong namespace, or twic
     };
     const nagged = (host: Host): readonly string[] => discoverHost(host).problems;
     const nag = (instanceName: string, entry: string): string =>
-      `platform instance without a namespace on this cluster: ${instanceName}: nothing of it is metered; give it an entry "${entry}" in TENANT_CLUSTERS_FILE`;
+      `platform instance without a namespace on this cluster: ${instanceName}: it is not metered; give it an entry "${entry}" in TENANT_CLUSTERS_FILE`;
     const instances = [
       instance('p-a', 'edge', { created: '2026-02-01T00:00:00Z' }),
       instance('p-b', 'edge', { created: '2026-02-02T00:00:00Z' }),
@@ -185,7 +185,7 @@ describe('an instance of the platform is metered in the wrong namespace, or twic
     });
     expect(clusters.map(({ project }) => project)).toStrictEqual(['older']);
     expect(problems[0]).toBe(
-      'platform instances p-older/x and p-young/x both point to loft-team1-v-x/x; the first holds',
+      'platform instances p-older/x and p-young/x both point to loft-team1-v-x/x; the first one is used',
     );
   });
 

@@ -21,29 +21,29 @@ import type { NodeMode, TenantCluster } from './tenant-cluster.ts';
 import type { Candidate, HostObjects } from './tenant-source.ts';
 import type { HostNamespace, Metadata } from './views.ts';
 
-/** Everything that a discovery round looks at, as it is at one moment. */
+/** The input of one discovery pass, all of one moment. */
 export interface DiscoverInput
   extends Omit<HostObjects, 'settings' | 'labelPrefix' | 'externalNames'> {
   readonly settings: Settings;
   readonly customerIdKeys: CustomerIdKeys;
-  /** Out of TENANT_CLUSTERS_FILE. */
+  /** The entries of TENANT_CLUSTERS_FILE. */
   readonly external: readonly ListedCluster[];
   readonly assignedIds: AssignedIds;
-  /** The tenant clusters of the round before, by id. */
+  /** The tenant clusters of the previous pass, by id. */
   readonly known: ReadonlyMap<string, TenantCluster>;
 }
 
 export interface Discovered {
   /** Sorted by id. */
   readonly clusters: readonly TenantCluster[];
-  /** Ids that must be remembered before anybody hears of the clusters. */
+  /** Ids to store before the clusters are published. */
   readonly newIds: AssignedIds;
-  /** Bad metadata and ambiguities, one line each; each costs at most the tenant that it names. */
+  /** Bad metadata and ambiguities, one line each. Each affects at most the tenant that it names. */
   readonly problems: readonly string[];
   readonly overrides: readonly OverrideUse[];
-  /** Namespaces that say a syncer maps them, and are nobody's. */
+  /** Namespaces whose labels claim a syncer, and that belong to nobody. */
   readonly refusedNamespaces: ReadonlySet<string>;
-  /** How many tenant clusters a platform instance points to. */
+  /** The number of tenant clusters with a platform instance. */
   readonly enriched: number;
 }
 
@@ -52,11 +52,14 @@ export interface OverrideUse {
   readonly name: string;
   /** Ids of tenant clusters, sorted. */
   readonly applied: readonly string[];
-  /** Where another override of equal specificity, being older, holds instead. */
+  /** Where another override of equal specificity, being older, wins. */
   readonly conflicts: readonly { readonly cluster: string; readonly overriddenBy: string }[];
 }
 
-/** One discovery round, given what all sources hold (docs/explanation/discovery.md#how-tenant-clusters-are-found). */
+/**
+ * Runs one discovery pass over the watched objects
+ * (docs/explanation/discovery.md#how-tenant-clusters-are-found).
+ */
 export function discover(input: DiscoverInput): Discovered {
   const { settings, customerIdKeys } = input;
   const found = findTenants({
@@ -77,7 +80,7 @@ export function discover(input: DiscoverInput): Discovered {
     const known = input.known.get(id);
     const [home, ...others] = homesOf(candidate, input);
     if (home === undefined) {
-      // Its Namespace has not arrived yet; without its metadata the customer could be the wrong one.
+      // Its Namespace has not arrived yet. Without its metadata the customer could be wrong.
       if (known !== undefined) clusters.push(known);
       continue;
     }
@@ -103,12 +106,15 @@ export function discover(input: DiscoverInput): Discovered {
   };
 }
 
-/** What its metadata say; other kinds than vCluster say it themselves. */
+/** The node mode of the metadata. Other kinds than vCluster state it in their resource. */
 function statedNodeMode({ source }: Candidate, values: MetadataValues): NodeMode | undefined {
   return source === 'workload' ? values['node-mode'] : undefined;
 }
 
-/** The Namespace of its control plane or of the object that stands for it, else those that are its own as a whole. */
+/**
+ * The Namespace of its control plane or of its custom resource, else the namespaces that belong to
+ * it alone.
+ */
 function homesOf(
   { namespace, home = namespace, syncedNamespaces = [] }: Candidate,
   input: DiscoverInput,
@@ -125,10 +131,10 @@ function newUse(name: string) {
 
 interface DescribeInput {
   readonly candidate: Candidate;
-  /** The Namespaces whose metadata are its own, those that count first first. */
+  /** The Namespaces with its metadata, in order of precedence. */
   readonly homes: readonly [HostNamespace, ...HostNamespace[]];
   readonly id: string;
-  /** As the round before found it. */
+  /** Its state in the previous pass. */
   readonly known: TenantCluster | undefined;
   /** Id of the tenant that the key of its Namespace names. */
   readonly given: string | undefined;
@@ -138,7 +144,7 @@ interface DescribeInput {
   readonly uses: ReadonlyMap<string, ReturnType<typeof newUse>>;
 }
 
-/** All that is to be said of one tenant cluster: override → metadata keys → platform → settings. */
+/** Builds a tenant cluster; order: override → metadata keys → platform → settings. */
 function describe(input: DescribeInput): TenantCluster {
   const { candidate, id, known, given, settings, customerIdKeys } = input;
   const { source, namespace, home, name, instance, createdAt, syncedNamespaces } = candidate;
@@ -195,7 +201,10 @@ function describe(input: DescribeInput): TenantCluster {
   };
 }
 
-/** Those of the round before where only the platform still shows it: pods end after their workload. */
+/**
+ * The workloads of the previous pass if only the platform still shows it: pods end after their
+ * workload.
+ */
 function workloadsOf(
   { workloads }: Candidate,
   known: TenantCluster | undefined,
@@ -203,7 +212,10 @@ function workloadsOf(
   return workloads?.length === 0 ? (known?.workloads ?? workloads) : workloads;
 }
 
-/** An external tenant cluster: the administrator's file says it all, and TenantOverrides match none. */
+/**
+ * An external tenant cluster, described by the administrator's file alone. TenantOverrides do not
+ * match it.
+ */
 function describeExternal(
   listed: ListedCluster,
   id: string,
@@ -231,15 +243,16 @@ function describeExternal(
   };
 }
 
-/** The display name of a tenant cluster that nobody has named. */
+/** The display name of a tenant cluster without one. */
 export function defaultDisplayName(place: { namespace: string; name: string }): string {
   const { namespace, name } = place;
   return `Tenant cluster ${namespace === '' ? name : `${namespace}-${name}`}`;
 }
 
 /**
- * The overrides of a tenant cluster. A selector sees the labels of its Namespace, and of its workloads
- * only where they are trusted; an override that would match by those alone is said once.
+ * The overrides of a tenant cluster. A selector sees the labels of its Namespace; those of its
+ * workloads only if they are trusted. An override that would match only by workload labels is
+ * reported as a problem.
  */
 function overridesOf(input: DescribeInput): AppliedOverrides {
   const { candidate, homes, id, settings, problems } = input;
@@ -250,23 +263,26 @@ function overridesOf(input: DescribeInput): AppliedOverrides {
   const labelsOf = (all: readonly Metadata[]) =>
     Object.fromEntries(all.flatMap(({ labels }) => Object.entries(labels)));
   const allLabels = labelsOf([...ofHomes, ...ofObjects]);
-  const believingAll = applyOverrides({ ...place, labels: allLabels }, settings.overrides);
-  if (settings.discovery.trustWorkloadMetadata) return believingAll;
-  const believed = applyOverrides({ ...place, labels: labelsOf(ofHomes) }, settings.overrides);
-  for (const override of believingAll.applied) {
-    if (believed.applied.includes(override)) continue;
+  const trustingAll = applyOverrides({ ...place, labels: allLabels }, settings.overrides);
+  if (settings.discovery.trustWorkloadMetadata) return trustingAll;
+  const trusted = applyOverrides({ ...place, labels: labelsOf(ofHomes) }, settings.overrides);
+  for (const override of trustingAll.applied) {
+    if (trusted.applied.includes(override)) continue;
     const where = `TenantOverride ${override.name}: selector matches by labels of a workload`;
     problems.push(`${id}: ${where}: ignored: ${workloadUntrusted(homes[0])}`);
   }
-  return believed;
+  return trusted;
 }
 
-/** Why a workload's key or label does not count, and what to do. */
+/** Why the key or label of a workload does not count, and how to change that. */
 function workloadUntrusted({ name }: HostNamespace): string {
   return `the admins of a namespace can edit its workloads; set it on Namespace ${name}, or set spec.discovery.trustWorkloadMetadata of the MeteringPolicy`;
 }
 
-/** Namespace, then workloads; the instance only where its users are trusted (docs/explanation/discovery.md#who-is-billed). */
+/**
+ * The objects with metadata: Namespaces, workloads, then the instance if its users are trusted
+ * (docs/explanation/discovery.md#who-is-billed).
+ */
 function sourcesOf({ candidate, homes, settings }: DescribeInput): MetadataSource[] {
   const { objects, instance } = candidate;
   const { trustPlatformMetadata, trustWorkloadMetadata } = settings.discovery;

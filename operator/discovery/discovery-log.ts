@@ -3,14 +3,17 @@ import type { Logger } from '../telemetry/logger.ts';
 import type { Discovered } from './discover.ts';
 import type { OffboardingStep } from './offboarding.ts';
 
-/** A failure that lasts is repeated this often. */
+/** A lasting failure is logged this often. */
 const REPEAT_FAILURE_MS = 60_000;
 
 const NOTHING_FOUND =
   '[discovery] found 0 tenant cluster(s); check the label app=tenant-cluster or app=vcluster, ' +
   'the list permission, and WATCH_NAMESPACES or spec.discovery.namespaces of the MeteringPolicy';
 
-/** Logs what each round found (docs/reference/troubleshooting.md#log-lines), each thing once per change unless specified otherwise. */
+/**
+ * Logs the results of each pass (docs/reference/troubleshooting.md#log-lines), each once per change
+ * unless specified otherwise.
+ */
 export class DiscoveryLog {
   readonly #logger: Logger;
   readonly #clock: Clock;
@@ -26,13 +29,13 @@ export class DiscoveryLog {
     this.#clock = clock;
   }
 
-  succeeded(round: {
+  succeeded(pass: {
     readonly previous: Discovered;
     readonly next: Discovered;
     readonly step: OffboardingStep;
     readonly platform: 'present' | 'absent';
   }): void {
-    const { previous, next, step, platform } = round;
+    const { previous, next, step, platform } = pass;
     if (this.#failure !== undefined) this.#logger.info('[discovery] succeeding again');
     this.#failure = undefined;
     this.#logPlatform(platform, next.enriched);
@@ -84,25 +87,25 @@ export class DiscoveryLog {
       if (old === undefined || old === tenant) continue;
       const change = `from ${JSON.stringify(old)} to ${JSON.stringify(tenant)}`;
       this.#logger.warn(
-        `[discovery] ${id}: customer changes ${change}; usage from now on is the new one’s`,
+        `[discovery] ${id}: customer changes ${change}; later usage belongs to the new one`,
       );
     }
   }
 
-  #logOffboarding({ offboarded, returned, held }: OffboardingStep): void {
+  #logOffboarding({ offboarded, returned, waiting }: OffboardingStep): void {
     for (const { id } of offboarded) {
       this.#logger.info(`[discovery] tenant ${JSON.stringify(id)} is gone; offboarding it`);
     }
     for (const { id } of returned) {
       this.#logger.info(`[discovery] tenant ${JSON.stringify(id)} is back after its offboarding`);
     }
-    if (held.count > this.#waiting) {
-      const share = `${held.count} of ${held.of} tenants are gone`;
+    if (waiting.count > this.#waiting) {
+      const share = `${waiting.count} of ${waiting.of} tenants are gone`;
       this.#logger.warn(
         `[discovery] ${share}: too many at once; offboarding waits for a further grace`,
       );
     }
-    this.#waiting = held.count;
+    this.#waiting = waiting.count;
   }
 }
 

@@ -25,7 +25,7 @@ describe('a source in trouble makes tenants disappear', () => {
       expect(ids(discovery)).toStrictEqual(['tenant-tenant-a-a']);
       expect(discovery.tenants().length).toBe(1);
       expect(discovery.problems()).toEqual([
-        `discovery fails: ${plural}: status 403: what is known stays as it is`,
+        `discovery fails: ${plural}: status 403: the known tenant clusters stay unchanged`,
       ]);
       expect(lines).toContain(
         `error [discovery] failed: ${plural}: status 403; keeping 1 tenant cluster(s) as they were`,
@@ -178,7 +178,7 @@ describe('the log does not say what the specification promises', () => {
     sources.instances.put(instance('p-team', 'alone'));
     await discovery.runPass();
     expect(discovery.problems()).toStrictEqual([
-      'platform instance without a namespace on this cluster: p-team/alone: nothing of it is metered; give it an entry "alone" in TENANT_CLUSTERS_FILE',
+      'platform instance without a namespace on this cluster: p-team/alone: it is not metered; give it an entry "alone" in TENANT_CLUSTERS_FILE',
     ]);
   });
 
@@ -212,7 +212,7 @@ describe('the log does not say what the specification promises', () => {
     sources.namespaces.put(namespaceObject('tenant-a', { labels }));
     await discovery.runPass();
     expect(lines).toContain(
-      'warn [discovery] tenant-tenant-a-a: customer changes from "tenant-tenant-a-a" to "acme"; usage from now on is the new one’s',
+      'warn [discovery] tenant-tenant-a-a: customer changes from "tenant-tenant-a-a" to "acme"; later usage belongs to the new one',
     );
   });
 
@@ -321,7 +321,7 @@ describe('a restart changes who is billed', () => {
     add('tenant-a', 'a');
     expect(await discovery.runPass()).toMatchObject({ kind: 'found' });
     expect(lines[0]).toBe(
-      'error [discovery] damaged record, passed over: discovery/cluster/tenant-a/a: "{\\"id\\""',
+      'error [discovery] damaged record, ignored: discovery/cluster/tenant-a/a: "{\\"id\\""',
     );
   });
 

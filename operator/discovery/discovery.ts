@@ -5,7 +5,7 @@ import type { Clock } from '../telemetry/clock.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import { placeKey } from './cluster-ids.ts';
 import { discover, type Discovered, type OverrideUse } from './discover.ts';
-import { beforeDeparting, type Departed, Departures, type HeldObjects } from './departures.ts';
+import { beforeDeparting, type Departed, Departures, type WatchedObjects } from './departures.ts';
 import { DiscoveryLog } from './discovery-log.ts';
 import type { ExternalFile, ListedCluster } from './external-file.ts';
 import type { CustomerIdKeys } from './metadata.ts';
@@ -27,22 +27,25 @@ interface DiscoveryOptions {
   readonly settings: Pick<SettingsStore, 'current' | 'subscribe'>;
   readonly records: RecordStore;
   readonly customerIdKeys: CustomerIdKeys;
-  /** The namespace that the operator runs in, which is no tenant's. */
+  /** The namespace of the operator, which belongs to no tenant. */
   readonly ownNamespace?: string;
-  /** TENANT_CLUSTERS_FILE, where there is one. */
+  /** Reads TENANT_CLUSTERS_FILE, if it is set. */
   readonly external?: Pick<ExternalFile, 'poll'>;
-  /** Ids of customers that are still billed for what a tenant cluster left behind. */
+  /** Ids of customers that still pay for objects of a departed tenant cluster. */
   readonly stillBilled?: () => readonly string[];
   readonly clock: Clock;
   readonly logger: Logger;
 }
 
-/** Called after every successful round; `at` is the wall clock when the round looked. */
+/**
+ * Called after each successful pass; `at` is the wall clock at its start, milliseconds since the
+ * epoch.
+ */
 export type DiscoveryListener = (clusters: readonly TenantCluster[], at: number) => void;
 
-/** Between a request and its round, so that a burst of changes makes one round. */
+/** The wait between a request and its pass, so that a burst of changes causes one pass. */
 const REQUEST_DELAY_MS = 1_000;
-/** A round that failed is tried again: the watch that it misses may be back at any time, and tells nothing of that. */
+/** The wait after a failed pass. A watch does not report when it works again. */
 const RETRY_MS = 2_000;
 
 const NOTHING: Discovered = {
@@ -54,12 +57,12 @@ const NOTHING: Discovered = {
   enriched: 0,
 };
 
-/** Which tenant clusters there are and whom each is billed to, looked at again and again. */
+/** Discovers repeatedly which tenant clusters exist and who pays for each. */
 export class Discovery {
   readonly #options: DiscoveryOptions;
   readonly #log: DiscoveryLog;
   readonly #listeners = new Set<DiscoveryListener>();
-  /** Customers whose offboarding delivery has taken over since the last round. */
+  /** Customers whose offboarding delivery has accepted since the last pass. */
   readonly #accepted = new Set<string>();
   readonly #departures = new Departures();
   #memory: Memory | undefined;
@@ -74,28 +77,34 @@ export class Discovery {
     this.#log = new DiscoveryLog(options.logger, options.clock);
   }
 
-  /** Asks for a round soon: a watch has seen something of a tenant cluster come, change, or go as `departed`. */
+  /**
+   * Requests a pass soon: a watch saw an object of a tenant cluster appear, change, or go as
+   * `departed`.
+   */
   readonly request = (departed?: Departed): void => {
     if (departed !== undefined) this.#departures.add(departed);
     this.#requested.abort();
   };
-  /** False until one round has succeeded. */
+  /** False until one pass has succeeded. */
   readonly known = (): boolean => this.#lookedAt !== undefined;
-  /** The wall clock when the last successful round looked, milliseconds since the epoch. */
+  /** The wall clock at the start of the last successful pass, milliseconds since the epoch. */
   readonly lookedAt = (): number | undefined => this.#lookedAt;
 
-  /** A round every RECONCILE_INTERVAL and after a change of settings, until the signal is aborted. Never rejects. */
+  /**
+   * Runs a pass every RECONCILE_INTERVAL and after a change of settings, until the signal is
+   * aborted. Never rejects.
+   */
   async run(signal: AbortSignal): Promise<void> {
-    const leave = this.#options.settings.subscribe(() => this.request());
+    const unsubscribe = this.#options.settings.subscribe(() => this.request());
     await this.#waitForSources(signal);
     while (!signal.aborted) {
       await this.runPass();
-      await this.#rest(signal);
+      await this.#waitForNextPass(signal);
     }
-    leave();
+    unsubscribe();
   }
 
-  /** One round. A failed one changes nothing of what is known. */
+  /** Runs one pass. A failed pass changes nothing that is known. */
   async runPass(): Promise<DiscoveryOutcome> {
     const last = await this.#poll().catch((error: unknown) => failed(errorText(error)));
     if (last.kind === 'failed') this.#log.failed(last.reason, this.#found.clusters.length);
@@ -115,29 +124,41 @@ export class Discovery {
     return this.#tenants.get(id);
   }
 
-  /** The last round's; undefined before the first. */
+  /** The outcome of the last pass; undefined before the first. */
   lastOutcome(): DiscoveryOutcome | undefined {
     return this.#last;
   }
 
-  /** Bad metadata and ambiguities of the last successful round, one line each, after why a later one failed. */
+  /**
+   * Bad metadata and ambiguities of the last successful pass, one line each. If a later pass
+   * failed, its reason comes first.
+   */
   problems(): readonly string[] {
     const { problems } = this.#found;
     if (this.#last?.kind !== 'failed') return problems;
-    return [`discovery fails: ${this.#last.reason}: what is known stays as it is`, ...problems];
+    return [
+      `discovery fails: ${this.#last.reason}: the known tenant clusters stay unchanged`,
+      ...problems,
+    ];
   }
 
-  /** Namespaces that say a syncer maps them, and are nobody's: {@link problems} says why. */
+  /**
+   * Namespaces whose labels claim a syncer, and that belong to nobody; {@link problems} gives the
+   * reasons.
+   */
   refusedNamespaces(): ReadonlySet<string> {
     return this.#found.refusedNamespaces;
   }
 
-  /** Where each TenantOverride applies. */
+  /** The tenant clusters that each TenantOverride applies to. */
   overrides(): readonly OverrideUse[] {
     return this.#found.overrides;
   }
 
-  /** Customers whose grace is over, until their offboarding is accepted or they return; also after a restart. */
+  /**
+   * Customers whose grace is over, until delivery accepts their offboarding or they return.
+   * Survives a restart.
+   */
   offboarded(): readonly {
     readonly tenant: Tenant;
     /** Milliseconds since the epoch. */
@@ -149,7 +170,7 @@ export class Discovery {
     });
   }
 
-  /** Delivery has durably taken over the offboarding of a customer. */
+  /** Marks the offboarding of a customer as durably accepted by delivery. */
   acceptOffboarding(tenant: string): void {
     this.#accepted.add(tenant);
   }
@@ -159,7 +180,10 @@ export class Discovery {
     return () => void this.#listeners.delete(listener);
   }
 
-  /** Looks at what there was before the latest departures first, so that what came and went since is found. */
+  /**
+   * Discovers the state before the latest departures first. So it finds what appeared and vanished
+   * since the last pass.
+   */
   async #poll(): Promise<DiscoveryOutcome> {
     const departed = this.#departures.list();
     if (departed.length > 0) {
@@ -178,8 +202,8 @@ export class Discovery {
     const state = sourcesState(sources, settings.discovery.sources);
     if (state.kind === 'failed') return state;
     const at = clock.now();
-    const held = beforeDeparting(this.#held(state.platform), departed);
-    const described = this.#describe(settings, held, external.clusters, memory);
+    const watched = beforeDeparting(this.#watched(state.platform), departed);
+    const described = this.#describe(settings, watched, external.clusters, memory);
     const nextTenants = tenantsOf(described.clusters, settings);
     const problems = [
       ...external.problems,
@@ -218,7 +242,7 @@ export class Discovery {
     for (const listener of this.#listeners) this.#notify(listener, at);
   }
 
-  #held(platform: 'present' | 'absent'): HeldObjects {
+  #watched(platform: 'present' | 'absent'): WatchedObjects {
     const { sources } = this.#options;
     return {
       workloads: [...sources.statefulSets.values(), ...sources.deployments.values()],
@@ -231,12 +255,12 @@ export class Discovery {
 
   #describe(
     settings: Settings,
-    held: HeldObjects,
+    watched: WatchedObjects,
     external: readonly ListedCluster[],
     memory: Memory,
   ): Discovered {
     return discover({
-      ...held,
+      ...watched,
       settings,
       ownNamespace: this.#options.ownNamespace,
       customerIdKeys: this.#options.customerIdKeys,
@@ -252,7 +276,7 @@ export class Discovery {
     return loaded.memory;
   }
 
-  /** Before anybody hears of an id it must be certain to stay. Gives the reason when it cannot be. */
+  /** Stores new ids before they are published. Returns why that failed; undefined on success. */
   async #writeMemory(from: Memory, to: Memory): Promise<string | undefined> {
     const changes = memoryChanges(from, to);
     if (changes.length === 0) return undefined;
@@ -260,7 +284,7 @@ export class Discovery {
     return outcome.kind === 'written' ? undefined : `ids cannot be stored: ${outcome.message}`;
   }
 
-  /** A listener that throws must not make a good round a failed one. */
+  /** A listener that throws must not fail the pass. */
   #notify(listener: DiscoveryListener, at: number): void {
     try {
       listener(this.#found.clusters, at);
@@ -269,12 +293,12 @@ export class Discovery {
     }
   }
 
-  /** Waits for the next round's time, for less after one that failed, or a little after a request. */
-  async #rest(signal: AbortSignal): Promise<void> {
+  /** Waits for the next pass: the interval, less after a failure, or a moment after a request. */
+  async #waitForNextPass(signal: AbortSignal): Promise<void> {
     const { reconcileIntervalMs } = this.#options.settings.current().discovery;
-    const restMs =
+    const waitMs =
       this.#last?.kind === 'failed' ? Math.min(RETRY_MS, reconcileIntervalMs) : reconcileIntervalMs;
-    await this.#sleep(restMs, AbortSignal.any([signal, this.#requested.signal]));
+    await this.#sleep(waitMs, AbortSignal.any([signal, this.#requested.signal]));
     if (this.#requested.signal.aborted) {
       await this.#sleep(Math.min(REQUEST_DELAY_MS, reconcileIntervalMs), signal);
     }
@@ -282,11 +306,14 @@ export class Discovery {
   }
 
   async #sleep(ms: number, signal: AbortSignal): Promise<void> {
-    // An aborted sleep has only ended early.
+    // An aborted sleep only ends early.
     await this.#options.clock.sleep(ms, signal).catch(() => undefined);
   }
 
-  /** The first round waits for the first lists, but not so long that their failure stays unsaid. */
+  /**
+   * Waits for the first lists, but at most one interval, so that the first pass reports their
+   * failure.
+   */
   async #waitForSources(signal: AbortSignal): Promise<void> {
     const { sources, settings } = this.#options;
     const { statefulSets, deployments, namespaces, instances } = sources;

@@ -75,8 +75,8 @@ test('an administrator mends one mistake after the other: all are told at once, 
     'line 7: metadata.colour: unknown key: "colour"; use email, tenant-class, plan, currency, lago-customer-id, lago-subscription-id, stripe-customer-id, metronome-customer-id, cost-center, exclude',
     'line 8: metadata.plan: not text: ""; give 1 to 128 printable characters',
     'line 13: tenant: not text; give 1 to 128 printable characters',
-    'line 14: not an entry; give name, kubeconfig and the rest as fields',
-    'line 15: name: given twice: "twice"; name it apart',
+    'line 14: not an entry; give name, kubeconfig and the other fields',
+    'line 15: name: given twice: "twice"; give each a different name',
   ]);
 });
 

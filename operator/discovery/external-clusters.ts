@@ -5,7 +5,10 @@ import { quote } from '../model/quote.ts';
 import { readStrictYaml, type YamlMap, type YamlNode } from '../settings/strict-yaml.ts';
 import { type CustomerIdKeys, type MetadataValues, parseMetadata } from './metadata.ts';
 
-/** A tenant cluster whose control plane is elsewhere, as TENANT_CLUSTERS_FILE describes it (docs/how-to/private-nodes.md#external-tenant-clusters). */
+/**
+ * A tenant cluster with its control plane elsewhere, as described in TENANT_CLUSTERS_FILE
+ * (docs/how-to/private-nodes.md#external-tenant-clusters).
+ */
 export interface ExternalCluster {
   readonly name: string;
   /** Path of a mounted kubeconfig. */
@@ -19,12 +22,12 @@ export interface ExternalCluster {
 
 export type ParsedExternalClusters =
   | { readonly kind: 'clusters'; readonly clusters: readonly ExternalCluster[] }
-  /** All that is wrong, each `line 3: name: what: "input"; mend`. */
+  /** All problems, each as `line 3: name: what: "input"; fix`. */
   | { readonly kind: 'invalid'; readonly problems: readonly string[] };
 
 export const MOST_FILE_BYTES = 256 * 1024;
 
-/** The name becomes part of the id `external-<name>` (docs/explanation/discovery.md#ids). */
+/** The name is part of the id `external-<name>` (docs/explanation/discovery.md#ids). */
 const NAME = matching(
   /^[a-z0-9]([-a-z0-9.]{0,61}[a-z0-9])?$/,
   'a name',
@@ -43,7 +46,7 @@ const FIELDS = {
 type Field = keyof typeof FIELDS;
 const REQUIRED: readonly Field[] = ['name', 'kubeconfig'];
 
-/** Reads the whole list or none of it: a list with one bad entry is not what its author meant. */
+/** Parses the complete list or nothing: a list with one bad entry is not what its author meant. */
 export function parseExternalClusters(
   content: string,
   customerIdKeys: CustomerIdKeys,
@@ -61,7 +64,9 @@ export function parseExternalClusters(
     const cluster = parseEntry(item, customerIdKeys, problems);
     if (cluster === undefined) continue;
     if (names.has(cluster.name)) {
-      problems.push(`line ${item.line}: name: given twice: ${quote(cluster.name)}; name it apart`);
+      problems.push(
+        `line ${item.line}: name: given twice: ${quote(cluster.name)}; give each a different name`,
+      );
     }
     names.add(cluster.name);
     clusters.push(cluster);
@@ -75,7 +80,7 @@ function parseEntry(
   problems: string[],
 ): ExternalCluster | undefined {
   if (item.kind !== 'map') {
-    problems.push(`line ${item.line}: not an entry; give name, kubeconfig and the rest as fields`);
+    problems.push(`line ${item.line}: not an entry; give name, kubeconfig and the other fields`);
     return undefined;
   }
   const before = problems.length;
@@ -145,7 +150,7 @@ function parseMetadataFields(
         problemLine(value.line, field, parsed, value.kind === 'text' ? value.text : ''),
       );
   }
-  // Each value was made by the parser of its own key.
+  // Each value comes from the parser of its own key.
   return values as MetadataValues;
 }
 

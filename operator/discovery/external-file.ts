@@ -9,7 +9,7 @@ import {
 import type { RecordStore } from './memory.ts';
 import type { CustomerIdKeys } from './metadata.ts';
 
-/** An external tenant cluster and since when it is listed (milliseconds since the epoch). */
+/** An external tenant cluster, and since when it is listed (milliseconds since the epoch). */
 export interface ListedCluster extends ExternalCluster {
   readonly since: number;
 }
@@ -17,8 +17,9 @@ export interface ListedCluster extends ExternalCluster {
 const RECORD = 'discovery/external-clusters';
 
 /**
- * Follows TENANT_CLUSTERS_FILE. Kubernetes replaces a mounted file by changing a link, so it is read by its path each
- * time. The last good list is remembered: a file that breaks while the operator is stopped offboards nobody.
+ * Follows TENANT_CLUSTERS_FILE. Reads it by path each time, because Kubernetes replaces a mounted
+ * file by changing a link. Stores the last valid list: a file that breaks while the operator is
+ * stopped offboards nobody.
  */
 export class ExternalFile {
   readonly #path: string;
@@ -40,8 +41,8 @@ export class ExternalFile {
   }
 
   /**
-   * Reads it again. Returns the clusters of the last good list, and what is wrong with the file as it is. Rejects only
-   * when the records cannot be read or written.
+   * Reads the file again. Returns the clusters of the last valid list, and the problems of the
+   * current file. Rejects only when the records cannot be read or written.
    */
   async poll(): Promise<{
     readonly clusters: readonly ListedCluster[];

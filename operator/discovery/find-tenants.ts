@@ -4,9 +4,11 @@ import { overlapProblem } from './tenant-objects.ts';
 import type { Candidate, FoundTenants, HostObjects, TenantSource } from './tenant-source.ts';
 
 /**
- * What the kinds of tenants that are looked for find on the host cluster. A namespace that two kinds claim is
- * the more specific one's, and one that it refuses is nobody's; where the more specific kind labels all that is
- * its own, the rest is the other's (docs/explanation/discovery.md#several-kinds-of-tenants).
+ * The tenants that the configured kinds find on the host cluster. When two kinds claim a namespace:
+ * 1. The more specific kind gets it.
+ * 2. If that kind refuses it, it belongs to nobody.
+ * 3. If the more specific kind labels all of its objects, the others belong to the other kind
+ *    (docs/explanation/discovery.md#several-kinds-of-tenants).
  */
 export function findTenants(
   host: HostObjects,
@@ -39,7 +41,10 @@ export function findTenants(
   return { candidates: withNamespaceTenants(candidates, given), problems, refusedNamespaces };
 }
 
-/** What is found inside of a Namespace that a key gives to a tenant is that tenant's, whoever made it. */
+/**
+ * A tenant cluster in a Namespace that a key gives to a tenant belongs to that tenant, whoever
+ * created it.
+ */
 function withNamespaceTenants(
   candidates: readonly Candidate[],
   given: ReadonlyMap<string, Candidate>,
@@ -54,7 +59,7 @@ function completeNamespacesOf({ syncedNamespaces = [] }: Candidate): readonly st
   return syncedNamespaces.map(({ name }) => name);
 }
 
-/** The candidate without namespaces that are another's already; none where they were all that there is of it. */
+/** The candidate without namespaces that belong to another; nothing if none are left. */
 function withoutTaken(candidate: Candidate, taken: ReadonlySet<string>): readonly Candidate[] {
   const { syncedNamespaces = [], namespace, createdAt } = candidate;
   const left = syncedNamespaces.filter(({ name }) => !taken.has(name));
@@ -64,7 +69,10 @@ function withoutTaken(candidate: Candidate, taken: ReadonlySet<string>): readonl
   return [{ ...candidate, syncedNamespaces: left, createdAt: since }];
 }
 
-/** At most one line for what is not billed to a kind at all, and one for what is so in part. */
+/**
+ * At most one line for namespaces that are not billed to the kind at all, and one for those partly
+ * billed to it.
+ */
 function overlapProblems(
   { name: kind }: TenantSource,
   claimed: readonly string[],
@@ -79,17 +87,17 @@ function overlapProblems(
   const what = `Namespaces that the kind ${kind} gives to a tenant`;
   return [
     ...overlapProblem(
-      `${what} are those of a more specific kind, which alone is billed for what is in them`,
+      `${what} belong to a more specific kind, which alone is billed for everything in them`,
       claimed.filter((name) => taken.has(name)),
     ),
     ...overlapProblem(
-      `${what} hold tenant clusters of a more specific kind, which are billed for what their controllers brought, and the tenant for all else`,
+      `${what} contain tenant clusters of a more specific kind, which are billed for the objects of their controllers, and the tenant for all others`,
       claimed.filter((name) => shared.has(name) && !taken.has(name)),
     ),
   ];
 }
 
-/** In such a namespace the labels of one kind are what tenants of the other can write. */
+/** Reports namespaces with several kinds: tenants of one kind can write the labels of the other. */
 function sharedNamespaceProblems(candidates: readonly Candidate[]): readonly string[] {
   const inNamespaces = candidates.filter(({ namespace }) => namespace !== '');
   const byNamespace = Map.groupBy(inNamespaces, ({ namespace }) => namespace);
@@ -97,7 +105,7 @@ function sharedNamespaceProblems(candidates: readonly Candidate[]): readonly str
     const kinds = new Set(own.map(({ source }) => (source === 'workload' ? 'vcluster' : source)));
     if (kinds.size < 2) return [];
     return [
-      `Namespace ${namespace}: holds tenant clusters of several kinds (${[...kinds].join(', ')}), whose tenants can write each other's labels: what two of them name is billed to nobody; give each kind a namespace of its own`,
+      `Namespace ${namespace}: contains tenant clusters of several kinds (${[...kinds].join(', ')}), whose tenants can write each other's labels: an object that two of them name is billed to nobody; give each kind a separate namespace`,
     ];
   });
 }

@@ -5,16 +5,19 @@ import type { Ledger, RecordChange } from '../ledger/ledger.ts';
 import type { AssignedIds } from './cluster-ids.ts';
 import type { KnownTenant, KnownTenants } from './offboarding.ts';
 
-/** Where discovery keeps what must survive a restart. */
+/** The ledger's records, where discovery stores what must survive a restart. */
 export type RecordStore = Pick<Ledger, 'records' | 'writeRecords'>;
 
-/** The id of a tenant cluster, and since when the tenant cluster is gone (milliseconds since the epoch). */
+/**
+ * The id of a tenant cluster, and since when the tenant cluster is gone (milliseconds since the
+ * epoch).
+ */
 export interface RememberedId {
   readonly id: string;
   readonly goneAt?: number;
 }
 
-/** What discovery remembers: ids by `<namespace>/<name>`, customers by id. */
+/** The stored state of discovery: ids by `<namespace>/<name>`, customers by id. */
 export interface Memory {
   readonly ids: ReadonlyMap<string, RememberedId>;
   readonly tenants: KnownTenants;
@@ -24,15 +27,15 @@ const ID_PREFIX = 'discovery/cluster/';
 const TENANT_PREFIX = 'discovery/tenant/';
 
 /**
- * An id is kept this long after its tenant cluster has gone, so that a namesake does not get the
- * customer of another; for ever would grow without bound where tenant clusters come and go.
+ * Retention of an id after its tenant cluster has gone, so that a new one of the same name does not
+ * get its customer. Bounded, because tenant clusters may come and go often.
  */
-const KEEP_ID_MS = 400 * 86_400_000;
+const ID_RETENTION_MS = 400 * 86_400_000;
 
-/** Reads what was remembered. Throws when the store cannot be read. */
+/** Reads the stored state. Throws when the store cannot be read. */
 export async function loadMemory(store: RecordStore): Promise<{
   readonly memory: Memory;
-  /** Records that cannot be read, one line each; what they held is learnt anew. */
+  /** Damaged records, one line each. Discovery creates them again. */
   readonly problems: readonly string[];
 }> {
   const problems: string[] = [];
@@ -44,7 +47,10 @@ export async function loadMemory(store: RecordStore): Promise<{
   return { memory: { ids, tenants: new Map(known) }, problems };
 }
 
-/** A customer as whoever discovers has recorded it, which is before anybody else hears of it. Rejects when the store cannot be read. */
+/**
+ * A customer as the discovering process stored it, which precedes its publication. Rejects when the
+ * store cannot be read.
+ */
 export async function recordedTenant(
   store: Pick<Ledger, 'record'>,
   id: string,
@@ -55,12 +61,12 @@ export async function recordedTenant(
     : undefined;
 }
 
-/** The ids to be given again. */
+/** The assigned ids, by place. */
 export function assignedIds({ ids }: Memory): AssignedIds {
   return new Map([...ids].map(([place, { id }]) => [place, id]));
 }
 
-/** The ids after a round that found the places in `present`; `added` are new. */
+/** The ids after a pass that found the places in `present`; `added` are new. */
 export function rememberIds(
   { ids }: Memory,
   added: AssignedIds,
@@ -70,16 +76,16 @@ export function rememberIds(
   const next = new Map<string, RememberedId>();
   for (const [place, known] of ids) {
     const { id, goneAt } = known;
-    // What stays as it is stays the same object, so that comparing the many that are gone costs nothing.
+    // An unchanged entry stays the same object, so that comparing the many departed ones is fast.
     if (present.has(place)) next.set(place, goneAt === undefined ? known : { id });
     else if (goneAt === undefined) next.set(place, { id, goneAt: now });
-    else if (now - goneAt < KEEP_ID_MS) next.set(place, known);
+    else if (now - goneAt < ID_RETENTION_MS) next.set(place, known);
   }
   for (const [place, id] of added) next.set(place, { id });
   return next;
 }
 
-/** The records that lead from one memory to another. */
+/** The record changes from one state to another. */
 export function memoryChanges(from: Memory, to: Memory): readonly RecordChange[] {
   return [
     ...changesOf(ID_PREFIX, from.ids, to.ids),
@@ -112,9 +118,9 @@ async function readAll<T extends object>(
   const values = new Map<string, T>();
   for await (const [key, text] of store.records(prefix)) {
     const value = parseObject(text);
-    // Only this module writes under the prefix, so the field tells a whole record from a damaged one.
+    // Only this module writes under the prefix, so the field shows whether a record is intact.
     if (value !== undefined && field in value) values.set(key.slice(prefix.length), value as T);
-    else problems.push(`damaged record, passed over: ${key}: ${quote(text)}`);
+    else problems.push(`damaged record, ignored: ${key}: ${quote(text)}`);
   }
   return values;
 }

@@ -6,7 +6,10 @@ import { quote } from '../model/quote.ts';
 import type { CustomerIds, SubscriptionIds } from '../model/tenant.ts';
 import type { Metadata } from './views.ts';
 
-/** The metadata keys under the label prefix (docs/explanation/discovery.md#metadata-keys), and what is accepted as their value. */
+/**
+ * The metadata keys under the label prefix (docs/explanation/discovery.md#metadata-keys), with the
+ * parsers of their values.
+ */
 const KEYS = {
   tenant: text(128),
   'display-name': text(256),
@@ -32,24 +35,24 @@ export type MetadataValues = CustomerIdValues & {
 /** The keys that pin a tenant's customer ids, by type of destination. */
 export type CustomerIdKeys = ReadonlyMap<DestinationType, CustomerIdKey>;
 
-/** An object that metadata is read from, and how to call it when a value is bad. */
+/** An object with metadata, and its name in problems. */
 export interface MetadataSource {
   /** `Namespace tenant-a`. */
   readonly name: string;
   readonly metadata: Metadata;
   /**
-   * Set where others than the platform's administrators can edit the object: of its keys only those
-   * count that change no bill, and this is said of all others.
+   * Set if others than the platform's administrators can edit the object. Then only harmless keys
+   * count; this text is the reason for ignoring the others.
    */
   readonly untrusted?: string;
 }
 
-/** Keys that decide neither who pays, nor how much, nor whose alert it is: a name for people. */
+/** Keys that affect neither the payer, nor the amount, nor alerts: a name for people. */
 const HARMLESS: readonly string[] = ['display-name'];
 
 /**
- * The metadata of a tenant cluster out of several objects, the first that has a good value for a
- * key wins; within an object the annotation beats the label.
+ * The metadata of a tenant cluster from several objects. For each key the first valid value wins;
+ * in one object the annotation comes before the label.
  */
 export function readMetadata(
   labelPrefix: string,
@@ -57,7 +60,7 @@ export function readMetadata(
   customerIdKeys: CustomerIdKeys,
 ): {
   readonly values: MetadataValues;
-  /** One line for each bad or untrusted value; it is passed over, and the next source is asked. */
+  /** One line for each invalid or untrusted value. It is ignored, and the next source is read. */
   readonly problems: readonly string[];
 } {
   const values: Record<string, unknown> = {};
@@ -81,7 +84,7 @@ export function readMetadata(
   return { values: values as MetadataValues, problems };
 }
 
-/** The keys that have a field of their own in TENANT_CLUSTERS_FILE, or make no sense there. */
+/** Keys that TENANT_CLUSTERS_FILE has a separate field for, or that make no sense there. */
 const NOT_EXTERNAL: readonly string[] = [
   'tenant',
   'display-name',
@@ -90,7 +93,7 @@ const NOT_EXTERNAL: readonly string[] = [
   'machines',
 ];
 
-/** One value of `metadata` in TENANT_CLUSTERS_FILE; undefined input is not text. */
+/** Parses one value of `metadata` in TENANT_CLUSTERS_FILE. An undefined input is not text. */
 export function parseMetadata(
   key: string,
   input: string | undefined,

@@ -1,7 +1,7 @@
 import { recordAt, textAt } from '../kubernetes/raw-fields.ts';
 import type { RawObject } from '../kubernetes/source.ts';
 
-/** Entries of a label or annotation map whose key the predicate likes. */
+/** The text entries of a label or annotation map that `wanted` accepts. */
 export function textsAt(
   parent: RawObject,
   key: string,
@@ -15,7 +15,7 @@ export function textsAt(
   );
 }
 
-/** An RFC 3339 time in milliseconds since the epoch; 0 when there is none. */
+/** An RFC 3339 time in milliseconds since the epoch; 0 if there is none. */
 export function timeAt(parent: RawObject, key: string): number {
   const parsed = Date.parse(textAt(parent, key) ?? '');
   return Number.isNaN(parsed) ? 0 : parsed;

@@ -23,16 +23,16 @@ function simulate(
 ) {
   let known: KnownTenants = new Map();
   const log: string[] = [];
-  let held = { count: 0, of: 0 };
+  let waiting = { count: 0, of: 0 };
   for (const [minute, present, unmetered = []] of passes) {
     const roster = { tenants: present.map(tenant), staying: new Set(unmetered) };
     const step = stepOffboarding(known, roster, START + minute * MINUTE, graceMs);
     known = step.known;
-    held = step.held;
+    waiting = step.waiting;
     for (const { id } of step.offboarded) log.push(`${minute}: ${id} offboarded`);
     for (const { id } of step.returned) log.push(`${minute}: ${id} returned`);
   }
-  return { known, log, held };
+  return { known, log, waiting };
 }
 
 const TEN = fleet(10);
@@ -135,7 +135,7 @@ describe('a fault that hides many customers at once ends their subscriptions', (
       [61, seven],
       [120, seven],
     ] as const;
-    expect(simulate(passes)).toMatchObject({ log: [], held: { count: 3, of: 10 } });
+    expect(simulate(passes)).toMatchObject({ log: [], waiting: { count: 3, of: 10 } });
     expect(simulate([...passes, [121, seven]]).log.length).toBe(3);
   });
 
@@ -147,11 +147,11 @@ describe('a fault that hides many customers at once ends their subscriptions', (
       [3, fleet(6)],
       [62, fleet(6)],
     ] as const;
-    expect(simulate(passes)).toMatchObject({ log: [], held: { count: 4, of: 10 } });
+    expect(simulate(passes)).toMatchObject({ log: [], waiting: { count: 4, of: 10 } });
   });
 
-  test('those that were held and return are just there again', () => {
-    const { log, held } = simulate([
+  test('those that waited and return are just there again', () => {
+    const { log, waiting } = simulate([
       [0, TEN],
       [1, []],
       [2, []],
@@ -159,7 +159,7 @@ describe('a fault that hides many customers at once ends their subscriptions', (
       [91, TEN],
     ]);
     expect(log).toStrictEqual([]);
-    expect(held).toStrictEqual({ count: 0, of: 10 });
+    expect(waiting).toStrictEqual({ count: 0, of: 10 });
   });
 
   test('when all vanish, nobody goes before two graces', () => {

@@ -1,26 +1,26 @@
 import type { Tenant } from '../model/tenant.ts';
 
-/** What is known of a customer's presence. Times are milliseconds since the epoch. */
+/** The known presence of a customer. Times are milliseconds since the epoch. */
 export type Presence =
   | { readonly kind: 'present' }
   | {
       readonly kind: 'missing';
-      /** The first successful round without it. */
+      /** The first successful pass without it. */
       readonly since: number;
-      /** Successful rounds without it; counted to 2. */
+      /** Successful passes without it, counted up to 2. */
       readonly rounds: number;
-      /** Too many vanished at once: a further full grace must confirm it. */
+      /** True if too many vanished at once: a second full grace must confirm it. */
       readonly held: boolean;
     }
   | {
       readonly kind: 'offboarded';
       readonly at: number;
-      /** Delivery has durably taken the farewell over. */
+      /** Delivery has durably accepted the departure. */
       readonly accepted?: true;
     };
 
 export interface KnownTenant {
-  /** As it was last seen. */
+  /** As of its last pass. */
   readonly tenant: Tenant;
   readonly presence: Presence;
 }
@@ -32,22 +32,28 @@ export interface OffboardingStep {
   readonly known: KnownTenants;
   /** Due in this step. */
   readonly offboarded: readonly Tenant[];
-  /** There again, having been offboarded. */
+  /** Returned after their offboarding. */
   readonly returned: readonly Tenant[];
-  /** How many are waiting for a further grace, of how many in all. */
-  readonly held: { readonly count: number; readonly of: number };
+  /** How many missing tenants wait for a second grace, of how many in total. */
+  readonly waiting: { readonly count: number; readonly of: number };
 }
 
 const PASSES_NEEDED = 2;
-/** A larger share than this vanishing at once is more likely a fault than so many departures (docs/explanation/discovery.md#offboarding). */
-const HELD_SHARE = 1 / 5;
-/** By then every destination has long finished with an offboarded customer (docs/explanation/delivery.md#tenants). */
+/**
+ * A larger share vanishing at once is more likely a fault than departures
+ * (docs/explanation/discovery.md#offboarding).
+ */
+const WAITING_SHARE = 1 / 5;
+/**
+ * By then every destination has finished with an offboarded customer
+ * (docs/explanation/delivery.md#tenants).
+ */
 const FORGET_AFTER_MS = 90 * 86_400_000;
 
 /**
- * What one successful round means for offboarding (docs/explanation/discovery.md#offboarding): a customer that is
- * missing in two rounds and for the whole grace is offboarded; one that returns starts anew. Rounds
- * that failed never come here.
+ * Applies one successful pass to the known customers (docs/explanation/discovery.md#offboarding). A
+ * customer that is missing in two passes and for the complete grace is offboarded. One that returns
+ * starts again. Failed passes are never applied.
  */
 export function stepOffboarding(
   known: KnownTenants,
@@ -55,8 +61,8 @@ export function stepOffboarding(
     /** Customers with a metered cluster. */
     readonly tenants: readonly Tenant[];
     /**
-     * Customers without one that are still there: all of their clusters are left unmetered, or objects
-     * of one that is gone are billed on.
+     * Customers without a metered cluster that stay: all of their clusters are excluded, or objects
+     * of a departed one are still billed.
      */
     readonly staying: ReadonlySet<string>;
   },
@@ -81,18 +87,18 @@ export function stepOffboarding(
     if (entry.presence.kind === 'present') vanished++;
     if (isForgotten(entry.presence, now)) continue;
     const presence = oneMorePass(entry.presence, now);
-    // The many that are gone stay the same objects, so that comparing them costs nothing.
+    // Unchanged entries stay the same objects, so that comparing the many departed ones is fast.
     next.set(id, presence === entry.presence ? entry : { ...entry, presence });
   }
 
   const inAll = [...next.values()].filter(({ presence }) => presence.kind !== 'offboarded').length;
   const missing = [...next].filter(([, { presence }]) => presence.kind === 'missing');
-  const hold = vanished > 0 && missing.length > inAll * HELD_SHARE;
+  const tooMany = vanished > 0 && missing.length > inAll * WAITING_SHARE;
   const offboarded: Tenant[] = [];
-  let held = 0;
+  let waitingCount = 0;
   for (const [id, { tenant, presence }] of missing) {
     if (presence.kind !== 'missing') continue;
-    const waiting = hold ? { ...presence, held: true } : presence;
+    const waiting = tooMany ? { ...presence, held: true } : presence;
     const due = waiting.since + graceMs * (waiting.held ? 2 : 1);
     if (waiting.rounds >= PASSES_NEEDED && now >= due) {
       next.set(id, { tenant, presence: { kind: 'offboarded', at: now } });
@@ -100,12 +106,12 @@ export function stepOffboarding(
       continue;
     }
     next.set(id, { tenant, presence: waiting });
-    if (waiting.held) held++;
+    if (waiting.held) waitingCount++;
   }
-  return { known: next, offboarded, returned, held: { count: held, of: inAll } };
+  return { known: next, offboarded, returned, waiting: { count: waitingCount, of: inAll } };
 }
 
-/** The customers after delivery has taken over the farewell of some. */
+/** The customers after delivery has accepted some departures. */
 export function acceptOffboardings(
   known: KnownTenants,
   accepted: ReadonlySet<string>,

@@ -7,19 +7,19 @@ import type {
 import { TENANT_METERING } from '../settings/table/metering.ts';
 import { compareBytewise } from '../model/bytewise.ts';
 
-/** What an override is matched against. */
+/** The tenant cluster that overrides are matched against. */
 interface OverrideTarget {
   readonly namespace: string;
   readonly name: string;
-  /** Those of the Namespace, and, where they are trusted, above them those of the workload. */
+  /** Labels of the Namespace. Trusted labels of the workload override them. */
   readonly labels: Readonly<Record<string, string>>;
 }
 
-/** What overrides say of one tenant cluster. */
+/** The overrides that match one tenant cluster. */
 export interface AppliedOverrides {
   /** Those that apply, most specific first: at most one by name and one by labels. */
   readonly applied: readonly TenantOverrideSettings[];
-  /** Those that match as closely as one that applies, and are younger. */
+  /** Those that match as closely as an applied one, but are younger. */
   readonly beaten: readonly {
     readonly override: TenantOverrideSettings;
     readonly by: TenantOverrideSettings;
@@ -27,8 +27,9 @@ export interface AppliedOverrides {
 }
 
 /**
- * The overrides of a tenant cluster: a match by namespace and name beats one by labels, field by
- * field; of two of equal specificity the older holds, whole (docs/explanation/discovery.md#who-is-billed).
+ * Selects the overrides of a tenant cluster. For each field a match by namespace and name comes
+ * before one by labels. Of two of equal specificity only the older applies
+ * (docs/explanation/discovery.md#who-is-billed).
  */
 export function applyOverrides(
   target: OverrideTarget,
@@ -46,7 +47,7 @@ export function applyOverrides(
   return { applied, beaten };
 }
 
-/** The first override that says something of a field. */
+/** The value of a field in the first override that sets it. */
 export function overridden<Field extends keyof TenantOverrideSettings>(
   applied: readonly TenantOverrideSettings[],
   field: Field,
@@ -54,7 +55,7 @@ export function overridden<Field extends keyof TenantOverrideSettings>(
   return applied.find((override) => override[field] !== undefined)?.[field];
 }
 
-/** The metering settings with what overrides change, and nothing but what holds for one tenant cluster. */
+/** The metering settings of one tenant cluster, with the changes of its overrides. */
 export function overriddenMetering(
   metering: TenantMeteringSettings,
   applied: readonly TenantOverrideSettings[],
@@ -69,16 +70,16 @@ export function overriddenMetering(
 function matches({ namespace, name, labels }: OverrideTarget, match: TenantMatch): boolean {
   if (match.kind === 'cluster') return match.namespace === namespace && match.name === name;
   const equal = Object.entries(match.matchLabels);
-  // An empty selector would take in every tenant cluster, which nobody writes on purpose.
+  // An empty selector would match every tenant cluster, which nobody intends.
   if (equal.length === 0 && match.matchExpressions.length === 0) return false;
   return (
     equal.every(([key, value]) => labels[key] === value) &&
-    match.matchExpressions.every((requirement) => holds(labels, requirement))
+    match.matchExpressions.every((requirement) => isMet(labels, requirement))
   );
 }
 
-/** Kubernetes' own meaning: NotIn also holds where the label is absent. */
-function holds(
+/** As Kubernetes defines it: NotIn also matches when the label is absent. */
+function isMet(
   labels: Readonly<Record<string, string>>,
   { key, operator, values }: LabelRequirement,
 ): boolean {

@@ -105,7 +105,7 @@ describe('one tenant cluster is billed by two kinds', () => {
     const { clusters, problems } = find('cluster-api,kamaji', { objects });
     expect(clusters.map(({ id }) => id)).toEqual(['kamaji-blue-prod']);
     expect(problems).toEqual([
-      'What cluster-api has belongs to tenants of a more specific kind, which alone are billed for it: blue/prod',
+      'Objects of cluster-api belong to tenants of a more specific kind, which alone are billed for them: blue/prod',
     ]);
   });
 

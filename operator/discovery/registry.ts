@@ -6,7 +6,9 @@ import { namespaces } from './namespaces/namespaces.ts';
 import type { TenantSource } from './tenant-source.ts';
 import { vcluster } from './vcluster/vcluster.ts';
 
-/** Every kind of tenants, the more specific first: what two kinds claim is the first one's. */
+/**
+ * Every kind of tenants, the more specific first. When two kinds claim the same, the first gets it.
+ */
 export const SOURCES: readonly TenantSource[] = [
   vcluster,
   k3k,

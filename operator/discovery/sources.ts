@@ -5,26 +5,28 @@ import type { TenantObject } from './tenant-source.ts';
 import type { ControlPlaneWorkload, PlatformInstance } from './vcluster/views.ts';
 import type { HostNamespace } from './views.ts';
 
-/** The watches that discovery reads: one per kind, cluster-wide or for WATCH_NAMESPACES. */
+/** The watches that discovery reads, one per kind: cluster-wide or for WATCH_NAMESPACES. */
 export interface DiscoverySources {
   readonly statefulSets: Source<ControlPlaneWorkload>;
   readonly deployments: Source<ControlPlaneWorkload>;
   readonly namespaces: Source<HostNamespace>;
   /** Optional: its resource type may be absent. */
   readonly instances: Source<PlatformInstance>;
-  /** The custom resources of other kinds of tenants, by kind; each is watched while settings name its kind. */
+  /**
+   * The custom resources of other kinds of tenants, by kind. Each is watched while settings name
+   * its kind.
+   */
   readonly tenantObjects: ReadonlyMap<TenantSourceName, Source<TenantObject>>;
 }
 
-/** Whether what the sources hold can be relied on, all of it. */
+/** Whether all sources are complete. */
 export type SourcesState =
-  | { readonly kind: 'whole'; readonly platform: 'present' | 'absent' }
+  | { readonly kind: 'complete'; readonly platform: 'present' | 'absent' }
   | { readonly kind: 'failed'; readonly reason: string };
 
 /**
- * Only a platform API that is not there at all is the specified fallback; any other failure of any
- * source, the kinds of tenants that are looked for included, means that nothing may be concluded from what
- * is missing.
+ * Only an absent platform API is the specified fallback. After any other failure, also of a
+ * configured kind of tenants, an object that is missing may still exist.
  */
 export function sourcesState(
   sources: DiscoverySources,
@@ -40,7 +42,7 @@ export function sourcesState(
   ];
   if (reasons.length > 0) return { kind: 'failed', reason: reasons.join('; ') };
   const platform = instances.health().state === 'absent' ? 'absent' : 'present';
-  return { kind: 'whole', platform };
+  return { kind: 'complete', platform };
 }
 
 /** The watches of custom resources of some kinds of tenants. */

@@ -3,26 +3,32 @@ import type { BillingDetails, CustomerIds, PlanChange, SubscriptionIds } from '.
 import type { TenantSourceName } from '../model/tenant-sources.ts';
 
 /**
- * A tenant cluster and whom its usage is billed to, as discovery found it (docs/explanation/discovery.md).
- * Immutable: every discovery round makes new values.
+ * A tenant cluster and its payer, as discovered (docs/explanation/discovery.md). Immutable: each
+ * pass creates new values.
  */
 export interface TenantCluster {
-  /** `tenant-<namespace>-<name>`, or `external-<name>`; remembered once assigned (docs/explanation/discovery.md#ids). */
+  /**
+   * `tenant-<namespace>-<name>` or `external-<name>`. Stored once assigned
+   * (docs/explanation/discovery.md#ids).
+   */
   readonly id: string;
   /**
-   * What showed it: control plane workloads of vCluster, TENANT_CLUSTERS_FILE, or another kind of tenants by
-   * its name (docs/explanation/discovery.md#several-kinds-of-tenants).
+   * How it was found: control plane workloads of vCluster, TENANT_CLUSTERS_FILE, or another kind of
+   * tenants (docs/explanation/discovery.md#several-kinds-of-tenants).
    */
   readonly source: 'workload' | 'external' | Exclude<TenantSourceName, 'vcluster'>;
-  /** Host namespace that holds its control plane and synced objects; `''` where it has no control plane here. */
+  /**
+   * Host namespace of its control plane and synced objects; `''` if its control plane is not here.
+   */
   readonly namespace: string;
-  /** Where the custom resource is that stands for it; absent where none does. */
+  /** Namespace of the custom resource that represents it; absent without one. */
   readonly home?: string;
   readonly name: string;
   /**
-   * Further host namespaces, which are its own as a whole, sorted by name: its syncer maps them one to one
-   * (docs/explanation/discovery.md#namespaces-that-a-syncer-maps), or their metadata give them to it
-   * (docs/how-to/tenants/namespaces.md); absent where there are none.
+   * Further host namespaces that belong to it alone, sorted by name; absent without any.
+   * 1. Its syncer maps them one to one
+   *    (docs/explanation/discovery.md#namespaces-that-a-syncer-maps).
+   * 2. Or their metadata give them to it (docs/how-to/tenants/namespaces.md).
    */
   readonly syncedNamespaces?: readonly SyncedNamespace[];
   /** Billing customer: override → label or annotation → TENANT_SOURCE (docs/explanation/discovery.md#who-is-billed). */
@@ -31,65 +37,77 @@ export interface TenantCluster {
   readonly project?: string;
   readonly tenantClass?: string;
   readonly plan?: string;
-  /** When a change of the plan is made; absent where each destination's own setting holds. */
+  /** When a change of the plan takes effect; absent to use each destination's setting. */
   readonly planChange?: PlanChange;
   readonly currency?: string;
   readonly email?: string;
   readonly costCenter?: string;
-  /** The customers that its metadata pin; absent when they pin none. */
+  /** The customer ids that its metadata pin; absent without any. */
   readonly customerIds?: CustomerIds;
-  /** The subscriptions that its metadata pin; absent when they pin none. */
+  /** The subscriptions that its metadata pin; absent without any. */
   readonly subscriptionIds?: SubscriptionIds;
-  /** What a TenantOverride says of the customer's invoices. */
+  /** Invoice details of a TenantOverride. */
   readonly billing?: BillingDetails;
-  /** Platform instance that points here, when there is one. */
+  /** Name of its platform instance, if there is one. */
   readonly instance?: string;
-  /** Whether it has nodes of its own, where that is known: annotation `node-mode`, else the platform. */
+  /** Whether it has private nodes, if known: annotation `node-mode`, else the platform. */
   readonly nodeMode?: NodeMode;
   /**
-   * Virtual machines in its namespace are nodes of tenant clusters, and not usage of this one: metadata key
+   * Virtual machines in its namespace are nodes of tenant clusters, not its usage: metadata key
    * `machines` (docs/explanation/nodes.md#virtual-machines-that-are-nodes).
    */
   readonly machines?: true;
-  /** Names of the StatefulSets and Deployments that discovery found to run its control plane; vCluster alone has them. */
+  /** Names of the StatefulSets and Deployments of its control plane. Only for vCluster. */
   readonly workloads?: readonly string[];
-  /** Id of the tenant that the key of its Namespace names (docs/how-to/tenants/namespaces.md), to which it is billed. */
+  /**
+   * Id of the tenant that the key of its Namespace names, and that pays for it
+   * (docs/how-to/tenants/namespaces.md).
+   */
   readonly namespaceTenant?: string;
-  /** Its control plane's pods are its nodes too, and so its usage: what its tenant runs is inside of them. */
+  /**
+   * Its control plane pods are also its nodes, so they are its usage: the tenant's pods run inside
+   * them.
+   */
   readonly runsOnControlPlane?: true;
-  /** The administrator's kubeconfig that its own controllers write; absent where it is `vc-<name>` or nobody does. */
+  /**
+   * The administrator's kubeconfig that its controllers write. Absent if it is `vc-<name>` or does
+   * not exist.
+   */
   readonly kubeconfigSecret?: KubeconfigSecret;
-  /** What Machines of Cluster API call it (`spec.clusterName`), where that is not its name. */
+  /** Its name in Machines of Cluster API (`spec.clusterName`), if that differs. */
   readonly machineCluster?: string;
-  /** Path of the mounted kubeconfig of an external tenant cluster; absent for all others. */
+  /** Path of the mounted kubeconfig of an external tenant cluster; otherwise absent. */
   readonly kubeconfigFile?: string;
   /** Not metered: metadata key `exclude` or a TenantOverride. */
   readonly excluded: boolean;
-  /** Never suspended: a TenantOverride says so. */
+  /** Never suspended because of a TenantOverride. */
   readonly enforcementExempt: boolean;
-  /** Milliseconds since the epoch, of its oldest control plane workload. */
+  /** Creation of its oldest control plane workload, milliseconds since the epoch. */
   readonly createdAt: number;
-  /** Settings in force for this tenant cluster: TenantOverride → MeteringPolicy → environment. */
+  /** Its metering settings: TenantOverride → MeteringPolicy → environment. */
   readonly metering: TenantMeteringSettings;
   /** Names of the TenantOverrides that apply, most specific first. */
   readonly overrides: readonly string[];
 }
 
-/** A key of a Secret that holds a kubeconfig. */
+/** The key of a Secret with a kubeconfig. */
 export interface KubeconfigSecret {
   readonly namespace: string;
   readonly name: string;
   readonly key: string;
 }
 
-/** A host namespace that is one tenant cluster's as a whole. */
+/** A host namespace that belongs to one tenant cluster alone. */
 export interface SyncedNamespace {
   readonly name: string;
   /** Milliseconds since the epoch. */
   readonly createdAt: number;
 }
 
-/** Every host namespace that objects of a tenant cluster are in: its control plane's, and those that are its own as a whole. */
+/**
+ * Every host namespace with objects of a tenant cluster: that of its control plane, and those that
+ * belong to it alone.
+ */
 export function namespacesOf({
   namespace,
   syncedNamespaces = [],
@@ -98,7 +116,7 @@ export function namespacesOf({
   return namespace === '' && complete.length > 0 ? complete : [namespace, ...complete];
 }
 
-/** Those of some tenant clusters that have a host namespace. */
+/** The tenant clusters that have objects in a host namespace. */
 export function clustersIn(
   clusters: readonly TenantCluster[],
   namespace: string,
@@ -106,10 +124,13 @@ export function clustersIn(
   return clusters.filter((cluster) => namespacesOf(cluster).includes(namespace));
 }
 
-/** `private`: it has nodes of its own. `shared`: its pods run on the host's. */
+/** `private`: it has private nodes. `shared`: its pods run on nodes of the host cluster. */
 export type NodeMode = 'shared' | 'private';
 
-/** What one discovery round says. `failed` never shrinks the known set (docs/explanation/discovery.md#how-tenant-clusters-are-found). */
+/**
+ * The outcome of one discovery pass. A `failed` pass never shrinks the known set
+ * (docs/explanation/discovery.md#how-tenant-clusters-are-found).
+ */
 export type DiscoveryOutcome =
   | { readonly kind: 'found'; readonly clusters: readonly TenantCluster[] }
   | { readonly kind: 'failed'; readonly reason: string };

@@ -10,7 +10,7 @@ import type {
 } from './tenant-source.ts';
 import { createdAtOf, identityOf, metadataOf } from './views.ts';
 
-/** Takes the tenant clusters of one resource. */
+/** Projects custom resources of one kind to tenant objects. */
 export function tenantObject(
   { describe }: TenantResource,
   labelPrefix: string,
@@ -25,8 +25,8 @@ export function tenantObject(
 }
 
 /**
- * The tenant clusters that custom resources of a kind stand for, without those that a more specific kind finds
- * by itself.
+ * The tenant clusters that custom resources of a kind represent, without those that a more specific
+ * kind finds.
  */
 export function findByObjects(source: NamedKind, host: HostObjects): FoundTenants {
   const objects = [...host.objects(source)];
@@ -37,17 +37,17 @@ export function findByObjects(source: NamedKind, host: HostObjects): FoundTenant
   return {
     candidates: own.map((object) => candidateOf(source, object)).toSorted(byAge),
     problems: overlapProblem(
-      `What ${source} has belongs to tenants of a more specific kind, which alone are billed for it`,
+      `Objects of ${source} belong to tenants of a more specific kind, which alone are billed for them`,
       others.map(({ namespace, name }) => `${namespace}/${name}`),
     ),
     refusedNamespaces: new Set(),
   };
 }
 
-/** Names in one line of a problem. */
+/** Most names in one problem line. */
 const MOST_NAMED = 5;
 
-/** One line for everything that two kinds claim; none where that is nothing. */
+/** One line for everything that two kinds claim; empty if that is nothing. */
 export function overlapProblem(what: string, names: readonly string[]): readonly string[] {
   if (names.length === 0) return [];
   const named = names.toSorted(compareBytewise).slice(0, MOST_NAMED).join(', ');

@@ -12,47 +12,47 @@ import type { ControlPlaneWorkload, PlatformInstance } from './vcluster/views.ts
 import type { HostNamespace, Metadata } from './views.ts';
 
 /**
- * One kind of tenants: who they are, as far as the host cluster says, and which namespaces are theirs. A kind
- * is one folder here and one line in registry.ts; whatever is billed, and to whom, is decided for all kinds
- * in one place (docs/explanation/discovery.md#how-tenant-clusters-are-found).
+ * One kind of tenants: finds the tenants on the host cluster and their namespaces. A kind is one
+ * folder here and one line in registry.ts. Who pays for what is decided in one place for all kinds
+ * (docs/explanation/discovery.md#how-tenant-clusters-are-found).
  */
 export interface TenantSource {
-  /** As settings spell it. */
+  /** Its name in settings. */
   readonly name: TenantSourceName;
   /**
-   * The custom resource that it watches besides Namespaces, where there is one: to be listed and watched is all
-   * the right that it needs.
+   * The custom resource that it watches in addition to Namespaces, if any. It needs the rights to
+   * list and watch it, and no others.
    */
   readonly resource?: TenantResource;
-  /** What labels say of an object's owner that only the kind's own controllers write. */
+  /** Reads an object's owner from labels that only the kind's controllers write. */
   readonly claim?: (label: (key: string) => string | undefined) => OwnershipClaim | undefined;
-  /** The tenants there are. Reads nothing but its argument, and throws for nothing in it. */
+  /** The existing tenants. Reads only its argument and never throws. */
   find(host: HostObjects): FoundTenants;
 }
 
-/** What labels say of an object's owner, as controllers of a kind of tenants write them. */
+/** The owner of an object according to labels that the controllers of a kind of tenants write. */
 export interface OwnershipClaim {
   readonly kind: TenantSourceName;
-  /** Something that a tenant runs, or a part of the control plane. */
+  /** An object of the tenant, or part of the control plane. */
   readonly part: 'tenant' | 'control-plane';
-  /** The tenant cluster's name; it is in the object's namespace. */
+  /** The name of the tenant cluster, which is in the object's namespace. */
   readonly name: string;
 }
 
-/** A custom resource that stands for one tenant cluster. */
+/** A custom resource that represents one tenant cluster. */
 export interface TenantObject extends Projected {
   readonly metadata: Metadata;
   /** Milliseconds since the epoch. */
   readonly createdAt: number;
-  /** `private`: nothing that it runs is on the host cluster, but on nodes that its own API shows. */
+  /** `private`: its pods run on nodes that only its own API shows, not on the host cluster. */
   readonly nodeMode: NodeMode;
-  /** Its control plane's pods are nodes, inside of which its tenant's pods run. */
+  /** Its control plane pods are nodes; the tenant's pods run inside them. */
   readonly runsOnControlPlane?: true;
-  /** The administrator's credential to its API; absent where nobody writes one. */
+  /** The administrator's credential for its API; absent if no controller writes one. */
   readonly kubeconfig?: KubeconfigSecret;
-  /** What Machines of Cluster API call it, where that is not its name. */
+  /** Its name in Machines of Cluster API, if that differs. */
   readonly machineCluster?: string;
-  /** The more specific kind that finds the same tenant cluster, where settings name it. */
+  /** The more specific kind that finds the same tenant cluster, if settings name it. */
   readonly otherKind?: TenantSourceName;
 }
 
@@ -60,19 +60,22 @@ export interface TenantObject extends Projected {
 export interface TenantResource {
   readonly group: string;
   readonly plural: string;
-  /** Accepted versions, the preferred one first; alike enough for one projection. */
+  /** Accepted versions, the preferred one first. One projection must fit all. */
   readonly versions: readonly [string, ...string[]];
-  /** Reads what the kind alone knows; undefined for what is no tenant cluster. Must not throw. */
+  /**
+   * Reads the fields of this kind; undefined for an object that is no tenant cluster. Must not
+   * throw.
+   */
   readonly describe: (
     object: RawObject,
     identity: Projected,
   ) => Omit<TenantObject, keyof Projected | 'metadata' | 'createdAt'> | undefined;
 }
 
-/** A kind that tells its tenant clusters by its name. */
+/** A kind whose tenant clusters have its name in their id. */
 export type NamedKind = Exclude<TenantSourceName, 'vcluster'>;
 
-/** What the watches hold at one moment; lists, since several may read the same one. */
+/** The watched objects at one moment. Lists, because several kinds may read the same one. */
 export interface HostObjects {
   readonly settings: DiscoverySettings;
   readonly labelPrefix: string;
@@ -80,9 +83,9 @@ export interface HostObjects {
   /** Empty when the platform API is absent. */
   readonly instances: readonly PlatformInstance[];
   readonly namespace: (name: string) => HostNamespace | undefined;
-  /** All of them. */
+  /** All namespaces. */
   readonly namespaces: readonly HostNamespace[];
-  /** The namespace that the operator runs in, where it is known. */
+  /** The namespace of the operator, if known. */
   readonly ownNamespace?: string | undefined;
   /** Names of the tenant clusters in TENANT_CLUSTERS_FILE. */
   readonly externalNames: readonly string[];
@@ -91,44 +94,44 @@ export interface HostObjects {
 }
 
 export interface FoundTenants {
-  /** In the order of their age, so that ids are given in that order. */
+  /** Oldest first, so that ids are assigned in that order. */
   readonly candidates: readonly Candidate[];
   /** Ambiguities, one line each. */
   readonly problems: readonly string[];
-  /** Namespaces that say they are a tenant's, and are nobody's. */
+  /** Namespaces that claim a tenant and belong to nobody. */
   readonly refusedNamespaces: ReadonlySet<string>;
 }
 
-/** A tenant cluster before it is known whom it is billed to. */
+/** A found tenant cluster before its payer is known. */
 export interface Candidate {
   readonly source: TenantCluster['source'];
-  /** Where its control plane is; `''` where it has none, but namespaces of its own. */
+  /** Namespace of its control plane; `''` if it has only namespaces of its own. */
   readonly namespace: string;
-  /** Where the custom resource is that stands for it; absent where none does. */
+  /** Namespace of the custom resource that represents it; absent without one. */
   readonly home?: string;
   readonly name: string;
-  /** Objects that run it, which the admins of its namespace can edit; those that count first are first. */
+  /** Objects that run it, in order of precedence. The admins of its namespace can edit them. */
   readonly objects: readonly DescribedObject[];
-  /** Further namespaces, its own as a whole. */
+  /** Further namespaces that belong to it alone. */
   readonly syncedNamespaces?: readonly SyncedNamespace[];
-  /** What the platform says of it. */
+  /** Its platform instance. */
   readonly instance?: DescribedObject;
   readonly project?: string;
   readonly displayName?: string;
   readonly nodeMode?: NodeMode;
   readonly runsOnControlPlane?: true;
-  /** Names of the StatefulSets and Deployments that run its control plane; vCluster alone has them. */
+  /** Names of the StatefulSets and Deployments of its control plane. Only for vCluster. */
   readonly workloads?: readonly string[];
-  /** The tenant that the key of its Namespace names, where the kind `namespaces` is looked for, too. */
+  /** The tenant that the key of its Namespace names, if the kind `namespaces` is configured. */
   readonly namespaceTenant?: Place;
   readonly kubeconfigSecret?: KubeconfigSecret;
-  /** What Machines of Cluster API call it, where that is not its name. */
+  /** Its name in Machines of Cluster API, if that differs. */
   readonly machineCluster?: string;
   /** Milliseconds since the epoch. */
   readonly createdAt: number;
 }
 
-/** An object that may carry metadata keys. */
+/** An object that may have metadata keys. */
 interface DescribedObject {
   readonly name: string;
   readonly metadata: Metadata;

@@ -8,9 +8,8 @@ import { defaultDisplayName } from './discover.ts';
 import type { TenantCluster } from './tenant-cluster.ts';
 
 /**
- * The billing customers that tenant clusters belong to, sorted by id. Each detail is the first that
- * one of the customer's clusters gives, in the order of their ids. Clusters that are not metered
- * make no customer.
+ * The billing customers of the tenant clusters, sorted by id. Each detail is the first one given by
+ * a cluster of the customer, in the order of their ids. Excluded clusters create no customer.
  */
 export function tenantsOf(clusters: readonly TenantCluster[], settings: Settings): Tenant[] {
   const metered = clusters
@@ -23,8 +22,8 @@ export function tenantsOf(clusters: readonly TenantCluster[], settings: Settings
 }
 
 /**
- * A customer id that several tenants name is taken from all of them: which of them it belongs to nobody
- * here can tell, and a guess would bill one for the other (docs/explanation/discovery.md#metadata-keys).
+ * Removes a customer id that several tenants name from all of them. Its owner is unknown, and a
+ * guess would bill one for the other (docs/explanation/discovery.md#metadata-keys).
  */
 function refuseSharedIds(tenants: readonly Tenant[]): Tenant[] {
   const namedBy = new Map<string, number>();
@@ -40,10 +39,10 @@ function refuseSharedIds(tenants: readonly Tenant[]): Tenant[] {
     const ids = Object.entries(customerIds);
     const shared = ids.filter(isShared);
     if (shared.length === 0) return each;
-    const own = ids.filter((id) => !isShared(id));
+    const unshared = ids.filter((id) => !isShared(id));
     return {
       ...others,
-      ...(own.length > 0 && { customerIds: Object.fromEntries(own) }),
+      ...(unshared.length > 0 && { customerIds: Object.fromEntries(unshared) }),
       sharedCustomerIds: Object.fromEntries(shared),
     };
   });
@@ -53,7 +52,7 @@ function customerKey([type, id]: readonly [DestinationType, string]): string {
   return JSON.stringify([type, id]);
 }
 
-/** Tenants in one line of a problem. */
+/** Most tenants in one problem line. */
 const MOST_NAMED = 5;
 const FIX_SHARED =
   'name it for one tenant only; tenant clusters that one customer pays for need the same key tenant';
@@ -84,7 +83,7 @@ function tenant(id: string, clusters: readonly TenantCluster[], settings: Settin
     displayName: displayNameOf(id, clusters),
     email: first(({ email }) => email),
     project: first(({ project }) => project),
-    // A class that a cluster was given counts before the default of one that was not.
+    // The class of one cluster comes before the default of another.
     tenantClass:
       first(({ tenantClass }) => (tenantClass === defaultTenantClass ? undefined : tenantClass)) ??
       defaultTenantClass,
@@ -101,7 +100,7 @@ function tenant(id: string, clusters: readonly TenantCluster[], settings: Settin
   };
 }
 
-/** For each billing system the id of the first that gives one. */
+/** For each billing system the first given id. */
 function firstIds(given: readonly (CustomerIds | undefined)[]): CustomerIds | undefined {
   const ids: Record<DestinationType, string> = {};
   for (const one of given) {
@@ -110,7 +109,9 @@ function firstIds(given: readonly (CustomerIds | undefined)[]): CustomerIds | un
   return Object.keys(ids).length === 0 ? undefined : ids;
 }
 
-/** A given name; else the cluster's own for a customer that is one cluster, else the customer's id. */
+/**
+ * A given name; else the cluster's name for a customer with one cluster; else the customer's id.
+ */
 function displayNameOf(id: string, clusters: readonly TenantCluster[]): string {
   const given = clusters.find(
     (cluster) => cluster.displayName !== defaultDisplayName(placeOf(cluster)),

@@ -2,7 +2,10 @@ import type { Projected, Projection, RawObject } from '../kubernetes/source.ts';
 import { recordAt, textAt } from '../kubernetes/raw-fields.ts';
 import { textsAt, timeAt } from './object-reading.ts';
 
-/** Labels, and the annotations under the label prefix or of the operator's own; of a Namespace all that may be a name. */
+/**
+ * Labels, and the annotations under the label prefix or `meterfeed.io/`. Of a Namespace also each
+ * annotation that may be a name.
+ */
 export interface Metadata {
   readonly labels: Readonly<Record<string, string>>;
   readonly annotations: Readonly<Record<string, string>>;
@@ -18,7 +21,9 @@ export interface HostNamespace extends Projected {
 /** The longest annotation of a Namespace that may name a tenant: the longest customer id. */
 export const LONGEST_NAME = 128;
 
-/** Takes every Namespace. Which of its annotations names a tenant is a setting, which may change. */
+/**
+ * Projects every Namespace. A setting decides which annotation names a tenant, and it may change.
+ */
 export function hostNamespace(labelPrefix: string): Projection<HostNamespace> {
   return (object) => {
     const identity = identityOf(object);
@@ -29,7 +34,7 @@ export function hostNamespace(labelPrefix: string): Projection<HostNamespace> {
   };
 }
 
-/** What every object has; undefined when it is none. */
+/** The identity of an object; undefined if it is not an object. */
 export function identityOf(object: RawObject): Projected | undefined {
   const metadata = recordAt(object, 'metadata');
   const uid = textAt(metadata, 'uid');
@@ -38,10 +43,10 @@ export function identityOf(object: RawObject): Projected | undefined {
   return { uid, name, namespace: textAt(metadata, 'namespace') ?? '' };
 }
 
-/** What the operator itself writes has this prefix, whatever LABEL_PREFIX is. */
+/** Prefix of what the operator writes itself, whatever LABEL_PREFIX is. */
 const OWN_PREFIX = 'meterfeed.io/';
 
-/** Labels, and the annotations under the prefixes, with those that are `alsoWanted`. */
+/** Labels, and the annotations under the prefixes or that `alsoWanted` accepts. */
 export function metadataOf(
   object: RawObject,
   labelPrefix: string,

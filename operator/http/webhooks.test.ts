@@ -88,7 +88,7 @@ describe('a message of a billing system', () => {
     const unknown = await own.post('/webhooks/stripe', stripeMessage(other, NOW));
     expect([unknown.status, unknown.json]).toStrictEqual([
       200,
-      { applied: false, reason: 'no tenant here is this customer' },
+      { applied: false, reason: 'no tenant of this operator is this customer' },
     ]);
     const incomplete = subscriptionEvent('evt_3', 'incomplete', NOW);
     const irrelevant = await own.post('/webhooks/stripe', stripeMessage(incomplete, NOW));

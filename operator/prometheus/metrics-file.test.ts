@@ -87,7 +87,7 @@ describe('the metrics file', () => {
   test.each([
     ['a: 1', 'line 1: file: not a list of metrics'],
     ['- &x {code: a, query: up}\n- *x', 'line 1: an anchor'],
-    ['- code: a\n  code: b\n  query: up', 'line 2: a field that is there twice'],
+    ['- code: a\n  code: b\n  query: up', 'line 2: a duplicate field'],
     ['- code: a\n query: up', 'not valid YAML'],
     [Array.from({ length: 101 }, (_, n) => `- {code: a${n}, query: up}`).join('\n'), '101 metrics'],
     [`- {code: a, query: "${'x'.repeat(300_000)}"}`, 'too large'],

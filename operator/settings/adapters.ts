@@ -14,15 +14,16 @@ export interface ParsedEnvironment {
   readonly values: Values;
   /** CLUSTER_NAME. */
   readonly clusterName: string;
-  /** The parsed values of other variables, those of the types of destinations. */
+  /** The parsed values of other variables, such as those of destination types. */
   readonly valuesOf: <S extends SettingTable>(variables: S) => ValuesOf<S>;
-  /** Variables whose own problem is reported already. */
+  /** Variables whose own problem is already reported. */
   readonly faulty: ReadonlySet<string>;
 }
 
 /**
- * ADAPTERS, else the deprecated ADAPTER, else the default if its key is set. A destination that was
- * named and lacks its key is a problem, unless the key is among the faulty variables.
+ * The destinations of ADAPTERS, else of the deprecated ADAPTER, else the default one if its key is
+ * set. A named destination without its key is a problem, unless the key is among the faulty
+ * variables.
  */
 export function adaptersFrom(
   parsed: ParsedEnvironment,
@@ -89,7 +90,7 @@ function missingText(variable: string, destination: string, listedIn: string): s
   return problemText(variable, problem, destination);
 }
 
-/** The name of a variable after the billing system itself, where it has one. */
+/** The billing system's own name for a variable, if it has one. */
 function ownSpelling(name: string, types: readonly ConfigurableDestination[]): string {
   const [, variable] = variables(types).find(([each]) => each === name) ?? [];
   return variable?.aliases?.[0] ?? name;

@@ -9,13 +9,13 @@ import type {
 import { defaultOf, type SettingsOf, type SettingTable } from './table/setting.ts';
 import { TABLE, type Values } from './table/table.ts';
 
-/** The parsed value of every variable that is given, or its default, by name. */
+/** The parsed value or the default of each variable, by name. */
 export type ParsedVariables = Readonly<Record<string, unknown>>;
 
-/** The parts of the settings that {@link TABLE} describes. */
+/** The parts of `Settings` that {@link TABLE} describes. */
 export type Parts = { readonly [Part in keyof typeof TABLE]: SettingsOf<(typeof TABLE)[Part]> };
 
-/** Reads every part of the table out of the variables; what has none gets its default. */
+/** Builds the parts of the table from the variables; a missing value gets its default. */
 export function partsOf(parsed: ParsedVariables): Parts {
   const parts = Object.entries<SettingTable>(TABLE).map(([part, table]) => {
     const values = Object.entries(table).map(([key, setting]) => {
@@ -24,11 +24,11 @@ export function partsOf(parsed: ParsedVariables): Parts {
     });
     return [part, Object.fromEntries(values.filter(([, value]) => value !== undefined))];
   });
-  // Each value was read by the parser of its own setting, so each has the type it declares.
+  // Each value comes from the parser of its own setting, so it has the declared type.
   return Object.fromEntries(parts) as Parts;
 }
 
-/** The settings that the values of the environment make, before any custom resource. */
+/** The settings of the environment alone, before any custom resource. */
 export function assembleSettings(
   parts: Parts,
   values: Values,
@@ -81,7 +81,7 @@ function otlpSettings(values: Values): OtlpSettings | undefined {
   };
 }
 
-/** Where nothing is said of ingest, the tokens of the API are good for it. */
+/** Without INGEST_TOKEN and INGEST_TOKEN_FILE, the API tokens are also valid for ingest. */
 function httpSettings(http: Parts['http'], values: Values): HttpSettings {
   const { INGEST_TOKEN, INGEST_TOKEN_FILE, LISTEN_ADDR } = values;
   const own = INGEST_TOKEN !== undefined || INGEST_TOKEN_FILE !== undefined;

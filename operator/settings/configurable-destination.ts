@@ -3,28 +3,36 @@ import type { Parser } from './parsers/parser.ts';
 import type { SettingTable, ValueOf } from './table/setting.ts';
 
 /**
- * What the configuration knows of a type of destination. The types themselves stand above this folder,
- * in `operator/destinations/`, and are handed in.
+ * The part of a destination type that the configuration needs. The types are in
+ * `operator/destinations/`, a higher layer, which passes them in.
  */
 export interface ConfigurableDestination<Options = unknown> {
   readonly type: DestinationType;
   /** In ADAPTERS and in paths: the neutral spelling first, then the billing system's own name. */
   readonly spellings: readonly [string, ...string[]];
-  /** Prefixes of environment variables that nobody else uses: an unknown one that has it is a mistake. */
+  /**
+   * Prefixes of environment variables that only this type uses. An unknown variable with one of
+   * them is a mistake.
+   */
   readonly prefixes: readonly string[];
   /** Its own environment variables. */
   readonly variables: VariableSet;
-  /** Which of the operator's defaults fields of the same name in its block of a BillingDestination beat. */
+  /**
+   * The operator's defaults that fields of the same name in its BillingDestination block override.
+   */
   readonly inherits: readonly ('planCode' | 'currency')[];
-  /** The variable that makes it the destination where neither ADAPTERS nor ADAPTER names any. */
+  /** The variable that selects this type when ADAPTERS and ADAPTER are both unset. */
   readonly defaultWithVariable?: string;
   readonly alerts?: {
     /** The variable whose credentials verify its alerts. */
     readonly secretVariable: string;
   };
-  /** Where the metadata of tenants pin their customer id at this billing system. */
+  /** The metadata key that pins a tenant's customer id at this billing system. */
   readonly customerId?: CustomerIdKey;
-  /** Its options as the environment gives them. A method, so that types with different options fit into one list. */
+  /**
+   * Reads its options from the environment. A method, so that types with different options fit into
+   * one list.
+   */
   fromEnvironment(given: GivenEnvironment): FromEnvironment<Options>;
 }
 
@@ -35,14 +43,14 @@ export type VariableSet = SettingTable;
 export interface CustomerIdKey {
   readonly key: `${string}-customer-id`;
   readonly parser: Parser<string>;
-  /** Where a subscription of that customer may be pinned too. */
+  /** The key that pins a subscription of that customer. */
   readonly subscription?: {
     readonly key: `${string}-subscription-id`;
     readonly parser: Parser<string>;
   };
 }
 
-/** What a destination takes from the operator's settings where nothing of its own is said. */
+/** The operator's settings that a destination uses when it has none of its own. */
 export interface DestinationDefaults {
   readonly planCode: string;
   readonly currency: string;
@@ -50,9 +58,9 @@ export interface DestinationDefaults {
   readonly clusterName: string;
 }
 
-/** The environment, as a type of destination reads it. */
+/** The environment as passed to a destination type. */
 export interface GivenEnvironment {
-  /** The spelling in ADAPTERS that asked for it. */
+  /** The spelling in ADAPTERS that selected it. */
   readonly spelling: string;
   readonly defaults: DestinationDefaults;
   /** The parsed values of variables, defaults filled in. */
@@ -65,5 +73,5 @@ export type ValuesOf<S extends VariableSet> = {
 
 export type FromEnvironment<Options> =
   | { readonly kind: 'options'; readonly options: Options }
-  /** A variable that it cannot do without is not given. */
+  /** A required variable is not set. */
   | { readonly kind: 'missing'; readonly variable: string };

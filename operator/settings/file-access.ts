@@ -4,7 +4,7 @@ import { LEDGER } from './table/service.ts';
 
 type Access = 'read' | 'write';
 
-/** The variables that name a path, and what is done to it. */
+/** The variables that name a path, and the access they need. */
 const PATHS: readonly {
   readonly name: string;
   readonly default?: string;
@@ -22,17 +22,17 @@ const PATHS: readonly {
 ];
 
 /**
- * All paths of the environment that the process may not open, each as
- * `NAME: what is wrong: "path"; how to mend it`. The image starts Node with `--permission`, which would
- * otherwise end the operator, or a query, with an error that names no variable.
+ * The paths of the environment that the process may not open, each as `NAME: what is wrong: "path";
+ * how to fix it`. The image starts Node with `--permission`. Without this check the error would
+ * name no variable.
  */
 export function pathProblems(
   environment: Environment,
-  /** What the process may do to files, as far as Node's permission model tells: `process` fits. */
+  /** The file permissions of the process. Node's `process` fits. */
   rights: {
-    /** Absent without `--permission`: everything may be read and written then. */
+    /** Absent without `--permission`: then every file may be read and written. */
     readonly permission?: { has(scope: string, reference: string): boolean } | undefined;
-    /** The options of Node. */
+    /** The command-line options of Node. */
     readonly execArgv: readonly string[];
   },
 ): readonly string[] {

@@ -1,6 +1,8 @@
 import { Secret } from '../model/secret.ts';
 
-/** Freezes a settings value with everything inside it. Maps stay as their type allows. */
+/**
+ * Freezes a settings value and everything in it. Maps stay writable; only their type forbids it.
+ */
 export function deepFreeze<T>(value: T): T {
   if (typeof value !== 'object' || value === null) return value;
   for (const inner of Object.values(value)) deepFreeze(inner);
@@ -8,8 +10,8 @@ export function deepFreeze<T>(value: T): T {
 }
 
 /**
- * Whether two values are equal, credentials included. A field that is undefined equals one that is absent, as in a
- * value that was written as JSON and read again. The order of lists counts.
+ * Returns true when two values are equal, credentials included. An undefined field equals an absent
+ * one, as after a round trip through JSON. The order of lists counts.
  */
 export function sameValue(a: unknown, b: unknown): boolean {
   if (Object.is(a, b)) return true;

@@ -63,7 +63,7 @@ const INVALID: readonly (readonly [environment: Environment, problem: string])[]
   ],
   [
     { WATCH_NAMESPACES: 'none,a' },
-    'WATCH_NAMESPACES: "none" beside other items: "none,a"; let "none" stand alone',
+    'WATCH_NAMESPACES: "none" beside other items: "none,a"; write "none" alone',
   ],
   [
     { GPU_RESOURCES: 'gpu' },

@@ -289,7 +289,7 @@ test('risky defaults are not said aloud', () => {
   const loaded = loadEnvironment({}, DESTINATIONS);
   expect(loaded.kind === 'loaded' && loaded.warnings).toStrictEqual([
     'REGION: "default"; set one that no other control plane cluster has',
-    'API_TOKEN: not set; whoever reaches the HTTP API can read all usage',
+    'API_TOKEN: not set; anyone who reaches the HTTP API can read all usage',
   ]);
   const safe = loadEnvironment({ REGION: 'eu-1', API_TOKEN: 'a'.repeat(32) }, DESTINATIONS);
   expect(safe.kind === 'loaded' && safe.warnings).toStrictEqual([]);

@@ -14,12 +14,12 @@ import { type Values, VARIABLES, variables } from './table/table.ts';
 /** A process environment. */
 export type Environment = Readonly<Record<string, string | undefined>>;
 
-/** What one variable came to, fit to be shown: credentials are masked. */
+/** The effective value of one variable, safe to show: credentials are masked. */
 export interface EffectiveValue {
   readonly name: string;
-  /** The name or alias that was used; the name itself when it was not given. */
+  /** The name or alias that was used; the name itself if it was not set. */
   readonly spelling: string;
-  /** Absent when it was not given and has no fixed default. */
+  /** Absent if it was not set and has no fixed default. */
   readonly value?: string;
   readonly origin: 'environment' | 'default';
 }
@@ -38,13 +38,13 @@ const SERVICE_LINK = /_(SERVICE_HOST|SERVICE_PORT(_.+)?|PORT(_\d+_(TCP|UDP|SCTP)
 
 const SHORT_NAME = 8;
 
-/** Shorter tokens are warned of. */
+/** Shorter tokens cause a warning. */
 const SHORT_TOKEN = 16;
 
 /**
- * Reads the whole environment and reports all problems at once, each as
- * `NAME: what is wrong: "value"; how to mend it`. An empty variable counts as not set. No credential
- * is in anything that is returned, except inside `Secret`.
+ * Reads the environment and reports all problems at once, each as `NAME: what is wrong: "value";
+ * how to fix it`. An empty variable counts as unset. Results contain credentials only inside
+ * `Secret`.
  */
 export function loadEnvironment(
   environment: Environment,
@@ -61,7 +61,7 @@ export function loadEnvironment(
     if (read.kind === 'problem') {
       faulty.add(name);
       problems.push(read.text);
-      // The default stands in, so that what depends on this variable can still be checked.
+      // Continues with the default, so that variables that depend on this one are still checked.
       parsed[name] = defaultOf(variable);
       continue;
     }
@@ -71,7 +71,7 @@ export function loadEnvironment(
       deprecations.push(`${name}: deprecated; ${variable.deprecated}`);
     }
   }
-  // Every variable of the schema was read by its own parser, so each has the type it declares.
+  // The parser of each variable read its value, so it has the declared type.
   const valuesOf = <S extends SettingTable>(own: S) =>
     Object.fromEntries(Object.keys(own).map((name) => [name, parsed[name]])) as ValuesOf<S>;
   const values = valuesOf(VARIABLES);
@@ -86,7 +86,7 @@ export function loadEnvironment(
       alerts === undefined ? [] : [[type, secretsIn(parsed[alerts.secretVariable])]],
     ),
   );
-  // A meter feeds the BillingDestinations of its cluster; what the environment names is a hub's.
+  // A meter delivers to no destination of its environment; a hub reads its own.
   const fed = values.ROLE === 'meter' ? [] : adapters.destinations;
   const settings = deepFreeze(assembleSettings(parts, values, fed, webhookSecrets));
   const known = schema.flatMap(([name, variable]) => [name, ...(variable.aliases ?? [])]);
@@ -148,7 +148,7 @@ function readVariable(name: string, variable: Setting, environment: Environment)
   return { kind: 'value', value: outcome.value, effective };
 }
 
-/** The problem without the part of the input that it quotes, where the input must not be shown. */
+/** The problem without the quoted part of the input, if the input must not be shown. */
 function quotable(variable: Setting, problem: ParseProblem): ParseProblem {
   return variable.shown === undefined ? problem : invalid(problem.what, problem.fix);
 }
@@ -162,8 +162,8 @@ function ledgerTexts(values: Values, { identity, ledger }: Parts): readonly stri
     problems.push(problemText('LEDGER_URL_FILE', problem, file));
   }
   if (replicated && urls === undefined && file === undefined) {
-    const mend = 'set LEDGER_URL, or run a single one with a volume';
-    const problem = invalid('no database for several processes', mend);
+    const fix = 'set LEDGER_URL, or run a single one with a volume';
+    const problem = invalid('no database for several processes', fix);
     problems.push(problemText('REPLICATED', problem, 'true'));
   }
   if (role !== 'all' && urls === undefined && file === undefined) {
@@ -171,9 +171,9 @@ function ledgerTexts(values: Values, { identity, ledger }: Parts): readonly stri
     problems.push(problemText('ROLE', problem, role));
   }
   if (role === 'meter' && identity.regionFromNode) {
-    const mend =
+    const fix =
       'nodes of two clusters may be in one region, and event ids contain it: leave it out';
-    problems.push(problemText('REGION_FROM_NODE', invalid('in a fleet', mend), 'true'));
+    problems.push(problemText('REGION_FROM_NODE', invalid('in a fleet', fix), 'true'));
   }
   if (role !== 'hub' && urls !== undefined && urls.length > 1) {
     const problem = invalid('several databases', 'name one, or set ROLE=hub');
@@ -182,7 +182,7 @@ function ledgerTexts(values: Values, { identity, ledger }: Parts): readonly stri
   return problems;
 }
 
-/** What works but should not stay so. */
+/** Warnings about settings that work but are risky. */
 function settingsWarnings(settings: Settings): readonly string[] {
   const warnings: string[] = [];
   if (settings.identity.region === 'default') {
@@ -194,7 +194,7 @@ function settingsWarnings(settings: Settings): readonly string[] {
     warnings.push(
       hasPortal
         ? 'API_TOKEN: not set; nobody can make the tokens that PORTAL_KEYS sign'
-        : 'API_TOKEN: not set; whoever reaches the HTTP API can read all usage',
+        : 'API_TOKEN: not set; anyone who reaches the HTTP API can read all usage',
     );
   }
   const { apiTokens, ingestTokens } = settings.http;
@@ -207,8 +207,8 @@ function settingsWarnings(settings: Settings): readonly string[] {
 }
 
 /**
- * Warnings about variables that are not ours but look as if they should be; values are never shown.
- * `prefixes` are those that nobody else uses in this process's environment.
+ * Warnings about unknown variables that look like misspelled ones; values are never shown.
+ * `prefixes` are those that only destination types use.
  */
 function typoWarnings(
   environment: Environment,
@@ -231,7 +231,7 @@ function typoWarnings(
   return warnings;
 }
 
-/** A variable's text as it may be shown: never a credential. */
+/** The text of a variable that is safe to show: never a credential. */
 function shownText(variable: Setting, text: string): string {
   if (variable.shown === 'masked') return '***';
   return variable.shown === 'url' ? maskUrl(text) : text;

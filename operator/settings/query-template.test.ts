@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { readQueryTemplate, type TemplateSegment } from './query-template.ts';
 
-function pieces(template: string): readonly TemplateSegment[] {
+function segments(template: string): readonly TemplateSegment[] {
   const outcome = readQueryTemplate(template);
   if (outcome.kind === 'problem') throw new Error(`${outcome.what}: ${outcome.input}`);
   return outcome.segments;
@@ -9,8 +9,8 @@ function pieces(template: string): readonly TemplateSegment[] {
 
 /** Where each placeholder was found to stand. */
 function places(template: string): readonly string[] {
-  return pieces(template).flatMap((piece) =>
-    piece.kind === 'placeholder' ? [`${piece.name} ${piece.place} ${piece.quote}`] : [],
+  return segments(template).flatMap((segment) =>
+    segment.kind === 'placeholder' ? [`${segment.name} ${segment.place} ${segment.quote}`] : [],
   );
 }
 
@@ -40,8 +40,8 @@ describe('a placeholder is escaped for where it stands', () => {
 });
 
 test('what stands in backticks is not read as escapes once it stands in double quotes', () => {
-  const text = pieces('x{n=~`\\d+"{{tenant}}\n`,m=`\\d`}')
-    .map((piece) => (piece.kind === 'text' ? piece.text : `<${piece.name}>`))
+  const text = segments('x{n=~`\\d+"{{tenant}}\n`,m=`\\d`}')
+    .map((segment) => (segment.kind === 'text' ? segment.text : `<${segment.name}>`))
     .join('');
   expect(text).toBe('x{n=~"\\\\d+\\"<tenant>\\u000a",m=`\\d`}');
 });
@@ -64,6 +64,6 @@ describe('a query that a tenant’s name could reach beyond its quotes in is ref
 
 test('a template without placeholders is left as it is', () => {
   for (const template of ['none', 'sum(rate({"a.b"}[5m])) # `"', "x{a='\"',b=`'`}"]) {
-    expect(pieces(template)).toEqual([{ kind: 'text', text: template }]);
+    expect(segments(template)).toEqual([{ kind: 'text', text: template }]);
   }
 });

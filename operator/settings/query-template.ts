@@ -1,11 +1,11 @@
 import { invalid, type Parser, valid } from './parsers/parser.ts';
 /**
- * Where a placeholder stands in a query, which decides how its value is escaped: in a string, in a string
- * that is a regular expression, in the replacement of `label_replace`, or outside of strings.
+ * The position of a placeholder in a query, which decides how its value is escaped: in a string, in
+ * a regular expression string, in the replacement of `label_replace`, or outside strings.
  */
 export type PlaceholderPlace = 'string' | 'regex' | 'replacement' | 'bare';
 
-/** What a placeholder is filled with: names of the tenant cluster, or figures of the window. */
+/** A placeholder for a name of the tenant cluster, or for a figure of the window. */
 export type NamePlaceholder =
   | 'namespace'
   | 'vcluster'
@@ -19,11 +19,11 @@ export interface Placeholder {
   readonly kind: 'placeholder';
   readonly name: NamePlaceholder | FigurePlaceholder;
   readonly place: PlaceholderPlace;
-  /** The quote of the string that it stands in; `"` outside of strings. */
+  /** The quote of the string around it; `"` outside strings. */
   readonly quote: '"' | "'";
 }
 
-/** A PromQL template, cut at its placeholders. */
+/** A PromQL template, split at its placeholders. */
 export type TemplateSegment = { readonly kind: 'text'; readonly text: string } | Placeholder;
 
 export type ReadTemplate =
@@ -50,18 +50,19 @@ const TOKEN =
   /(?<comment>#[^\n]*)|(?<string>"(?:[^"\\\n]|\\.)*"|'(?:[^'\\\n]|\\.)*'|`[^`]*`)|(?<placeholder>\{\{[^{}]*\}\})|(?<word>[A-Za-z_:][\w:]*)|(?<matcher>=~|!~)|(?<mark>[()[\]{},])|(?<open>["'`])|\s+|./gs;
 const PLACEHOLDER = /\{\{\s*([^{}]*?)\s*\}\}/g;
 
-/** The arguments of `label_replace(v, dst, replacement, src, regex)` that are more than plain text. */
+/** The arguments of `label_replace(v, dst, replacement, src, regex)` that are not plain text. */
 const LABEL_REPLACE_PLACES: Readonly<Record<number, PlaceholderPlace>> = {
   2: 'replacement',
   4: 'regex',
 };
 
 /**
- * Reads a query template (docs/explanation/prometheus.md#queries-of-your-own). Placeholders for names are accepted only inside
- * of strings, where no value can reach beyond its quotes (docs/explanation/security.md#d-7); those for figures anywhere.
+ * Reads a query template (docs/explanation/prometheus.md#queries-of-your-own). Placeholders for
+ * names are accepted only in strings, where no value can end its quotes
+ * (docs/explanation/security.md#d-7). Placeholders for figures are accepted anywhere.
  */
 export function readQueryTemplate(template: string): ReadTemplate {
-  const pieces: TemplateSegment[] = [];
+  const segments: TemplateSegment[] = [];
   const position = createPosition();
   for (const match of template.matchAll(TOKEN)) {
     const [token] = match;
@@ -72,13 +73,13 @@ export function readQueryTemplate(template: string): ReadTemplate {
         ? cut(token, 'bare', '"')
         : readString(string, comment === undefined ? position.placeOfString() : 'bare');
     if (!Array.isArray(added)) return added;
-    pieces.push(...added);
+    segments.push(...added);
     if (comment === undefined) position.pass(token, match.groups ?? {});
   }
-  return { kind: 'template', segments: joined(pieces) };
+  return { kind: 'template', segments: joined(segments) };
 }
 
-/** Follows matchers and calls, so that a string is known for what it is. */
+/** Tracks matchers and calls, so that the kind of the next string is known. */
 function createPosition() {
   const calls: { readonly name: string; argument: number }[] = [];
   let word = '';
@@ -106,7 +107,7 @@ function createPosition() {
   }
 }
 
-/** A string with placeholders is written with `"` when it was written with backticks, which escape nothing. */
+/** Rewrites a backtick string with placeholders to `"`, because backticks escape nothing. */
 function readString(literal: string, place: PlaceholderPlace): TemplateSegment[] | ReadTemplate {
   const quote = literal.startsWith("'") ? "'" : '"';
   if (!literal.startsWith('`')) return cut(literal, place, quote);
@@ -116,8 +117,8 @@ function readString(literal: string, place: PlaceholderPlace): TemplateSegment[]
   const text = (content: string): TemplateSegment => ({ kind: 'text', text: content });
   return [
     text(quote),
-    ...inside.map((piece) =>
-      piece.kind === 'text' ? text(escapePromqlText(piece.text, quote)) : piece,
+    ...inside.map((segment) =>
+      segment.kind === 'text' ? text(escapePromqlText(segment.text, quote)) : segment,
     ),
     text(quote),
   ];
@@ -128,7 +129,7 @@ function cut(
   place: PlaceholderPlace,
   quote: Placeholder['quote'],
 ): TemplateSegment[] | ReadTemplate {
-  const pieces: TemplateSegment[] = [];
+  const segments: TemplateSegment[] = [];
   let end = 0;
   for (const match of text.matchAll(PLACEHOLDER)) {
     const [complete, name = ''] = match;
@@ -136,25 +137,25 @@ function cut(
     if (place === 'bare' && NAMES.has(name)) {
       return problem('placeholder outside a string', 'write "…" around it', complete);
     }
-    pieces.push({ kind: 'text', text: text.slice(end, match.index) });
-    pieces.push({ kind: 'placeholder', name, place, quote });
+    segments.push({ kind: 'text', text: text.slice(end, match.index) });
+    segments.push({ kind: 'placeholder', name, place, quote });
     end = match.index + complete.length;
   }
-  return [...pieces, { kind: 'text', text: text.slice(end) }];
+  return [...segments, { kind: 'text', text: text.slice(end) }];
 }
 
 function isPlaceholder(name: string): name is Placeholder['name'] {
   return NAMES.has(name) || FIGURES.has(name);
 }
 
-function joined(pieces: readonly TemplateSegment[]): TemplateSegment[] {
+function joined(segments: readonly TemplateSegment[]): TemplateSegment[] {
   const result: TemplateSegment[] = [];
-  for (const piece of pieces) {
+  for (const segment of segments) {
     const last = result.at(-1);
-    if (piece.kind === 'placeholder') result.push(piece);
+    if (segment.kind === 'placeholder') result.push(segment);
     else if (last?.kind === 'text')
-      result[result.length - 1] = { kind: 'text', text: last.text + piece.text };
-    else if (piece.text !== '') result.push(piece);
+      result[result.length - 1] = { kind: 'text', text: last.text + segment.text };
+    else if (segment.text !== '') result.push(segment);
   }
   return result;
 }
@@ -163,7 +164,7 @@ function problem(what: string, fix: string, input: string): ReadTemplate {
   return { kind: 'problem', what, fix, input };
 }
 
-/** A text as it stands between the quotes of a PromQL string: nothing in it can end the string. */
+/** Escapes a text for the inside of a PromQL string, so that nothing in it can end the string. */
 export function escapePromqlText(text: string, quote: Placeholder['quote']): string {
   return text.toWellFormed().replaceAll(/[\\"'\p{Cc}]/gu, (character) => {
     if (character === '\\' || character === quote) return `\\${character}`;

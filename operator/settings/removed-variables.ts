@@ -3,7 +3,7 @@ import { invalid, problemText } from './parsers/parser.ts';
 const inPolicy = (field: string): string =>
   `set ${field} of the MeteringPolicy, and delete the variable`;
 
-/** Variables that have no effect, with how to go on. */
+/** Variables without effect, each with what to do instead. */
 const REMOVED: Readonly<Record<string, string>> = {
   LEDGER_SPOOL_SIZE: 'delete it; windows wait in memory while the database is away',
   DESTINATIONS_AGGREGATE:

@@ -12,9 +12,9 @@ import type {
 type Listener = (next: Settings, previous: Settings) => void;
 
 /**
- * Lays what custom resources say over the environment. Callers set only what they have
- * validated, so the value in force is always a good one; what they set stays until they set it
- * again or take it back. Listeners are told of every swap in order, and must not throw.
+ * Lays custom resources over the environment. Callers pass only validated values, so the settings
+ * in force are always valid. A value stays until the caller replaces or removes it. Listeners
+ * receive every change in order and must not throw.
  */
 export function createSettingsStore(environment: Settings): SettingsStore {
   const destinations = new Map<string, DestinationSettings>();
@@ -26,7 +26,10 @@ export function createSettingsStore(environment: Settings): SettingsStore {
   let settings = deepFreeze(environment);
   let reporting = false;
 
-  /** A listener may itself change the settings: its change is told after this one, to everybody. */
+  /**
+   * A listener may change the settings itself. That change is reported after the current one, to
+   * every listener.
+   */
   function report(): void {
     if (reporting) return;
     reporting = true;
@@ -58,7 +61,8 @@ export function createSettingsStore(environment: Settings): SettingsStore {
   return {
     current: () => settings,
     subscribe(listener) {
-      // Wrapped, so that a function that subscribes twice is told twice and can leave once.
+      // A new function, so that a listener that subscribes twice is called twice and can
+      // unsubscribe once.
       const entry: Listener = (next, previous) => listener(next, previous);
       listeners.add(entry);
       return () => void listeners.delete(entry);
@@ -114,7 +118,7 @@ function layer(
   };
 }
 
-/** The next settings, in which every part that says what it said before is the same object as before. */
+/** The next settings, in which each unchanged part is the same object as before. */
 function withSameParts<T extends object>(next: T, previous: T): T {
   const parts = { ...next };
   for (const name of Object.keys(next) as (keyof T)[]) {
@@ -123,7 +127,7 @@ function withSameParts<T extends object>(next: T, previous: T): T {
   return parts;
 }
 
-/** A server of the policy stands in place of the one of the environment with all its credentials. */
+/** A server of the policy replaces that of the environment with all of its credentials. */
 function layerPrometheus(
   environment: PrometheusSettings,
   policy: PolicySettings['prometheus'],

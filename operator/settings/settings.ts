@@ -19,10 +19,9 @@ export type { BillingState, IngestToken, LedgerDatabase };
 export type Role = (typeof ROLES)[number];
 
 /**
- * Everything the engine is configured with, as one immutable value that is swapped whole.
- * Where a value comes from: TenantOverride → MeteringPolicy → environment → default
- * (docs/reference/configuration.md#where-a-value-comes-from).
- * All durations are milliseconds.
+ * All settings of the engine, as one immutable value that is replaced as a unit. Order:
+ * TenantOverride → MeteringPolicy → environment → default
+ * (docs/reference/configuration.md#where-a-value-comes-from). All durations are milliseconds.
  */
 export interface Settings {
   readonly role: Role;
@@ -39,18 +38,18 @@ export interface Settings {
   readonly pricing: PricingSettings;
   readonly portal: PortalSettings;
   readonly log: LogSettings;
-  /** Absent: nothing is told to a collector of OpenTelemetry. */
+  /** Absent: nothing is exported to an OpenTelemetry collector. */
   readonly otlp?: OtlpSettings;
   /** In no particular order; discovery applies them. */
   readonly overrides: readonly TenantOverrideSettings[];
 }
 
-/** Where the operator's own metrics and traces go, by OTLP over HTTP. */
+/** The OTLP collector for the operator's own metrics and traces, over HTTP. */
 export interface OtlpSettings {
-  /** Without the path of the signal, which is `/v1/metrics` or `/v1/traces`. */
+  /** Without the path of the signal, `/v1/metrics` or `/v1/traces`. */
   readonly endpoint: string;
   readonly headers: ReadonlyMap<string, Secret>;
-  /** Between two reports of metrics. */
+  /** Between two exports of metrics. */
   readonly intervalMs: number;
 }
 
@@ -61,7 +60,10 @@ export type DiscoverySettings = SettingsOf<typeof DISCOVERY>;
 /** All durations are milliseconds. */
 export interface MeteringSettings extends SettingsOf<typeof METERING> {
   readonly capacityTypeLabel: string;
-  /** Labels of a node that the provider gives to all private nodes of a tenant cluster; only a TenantOverride has them. */
+  /**
+   * Labels that the provider sets on all private nodes of a tenant cluster. Only a TenantOverride
+   * sets them.
+   */
   readonly ownNodeLabels?: Readonly<Record<string, string>>;
 }
 
@@ -70,7 +72,10 @@ type Overridable<T extends SettingTable> = {
   [K in keyof T]: OverrideField & NonNullable<T[K]['fields']>[number] extends never ? never : K;
 }[keyof T];
 
-/** The metering settings that hold for one tenant cluster: those that a TenantOverride may change, and what its GPU hours count. */
+/**
+ * The metering settings of one tenant cluster: those that a TenantOverride may change, and
+ * `gpuQuantity`.
+ */
 export type TenantMeteringSettings = Pick<
   MeteringSettings,
   Overridable<typeof METERING> | 'gpuQuantity' | 'ownNodeLabels'
@@ -85,18 +90,24 @@ export interface PrometheusSettings extends SettingsOf<typeof PROMETHEUS> {
   readonly bearerToken?: Secret;
   readonly headers: ReadonlyMap<string, Secret>;
   readonly bearerTokenFile?: string;
-  /** Why a credential that belongs to the URL cannot be had: nothing is asked until it can, and what is missed is asked later. */
+  /**
+   * Why a credential of the URL is missing. No query is sent while it is set; missed windows are
+   * queried later.
+   */
   readonly credentialProblem?: string;
 }
 
 export interface LedgerSettings extends SettingsOf<typeof LEDGER> {
   /** Absent while the ledger is in `dataDir`. */
   readonly database?: LedgerDatabase;
-  /** Further ones, which only a hub has. */
+  /** More databases; only a hub has them. */
   readonly furtherDatabases?: readonly LedgerDatabase[];
 }
 
-/** When an append is acknowledged: after a synchronous standby has it, or after the one server. */
+/**
+ * When an append is acknowledged: after a synchronous standby has it, or after the single server
+ * has it.
+ */
 export type LedgerDurability = LedgerSettings['durability'];
 
 export type IngestSettings = SettingsOf<typeof INGEST>;
@@ -111,74 +122,85 @@ export interface HttpSettings extends SettingsOf<typeof HTTP> {
   readonly ingestTokenFile?: string;
 }
 
-/** How the tenants' portal looks, and where it may be embedded (docs/how-to/portal.md). */
+/** The look of the tenants' portal, and where it may be embedded (docs/how-to/portal.md). */
 export interface PortalSettings {
-  /** In place of `Usage`. */
+  /** Replaces the title `Usage`. */
   readonly name?: string;
-  /** A `data:` URI of an SVG or PNG picture in base64. */
+  /** A `data:` URI of an SVG or PNG image in base64. */
   readonly logo?: string;
-  /** Of links, buttons and bars, `#rrggbb`: on light ground, and on dark. */
+  /** Colour of links, buttons and bars, `#rrggbb`, on light and on dark background. */
   readonly colors?: { readonly light?: string; readonly dark?: string };
-  /** Origins whose pages may embed it. */
+  /** Origins that may embed the portal. */
   readonly frameAncestors: readonly string[];
 }
 
 export interface EnforcementSettings extends SettingsOf<typeof ENFORCEMENT> {
-  /** What verifies the alerts of each billing system that sends some; empty means that they are not accepted. */
+  /**
+   * The secrets that verify the alerts of each billing system. Alerts are refused where the list is
+   * empty.
+   */
   readonly webhookSecrets: Readonly<Record<DestinationType, readonly Secret[]>>;
 }
 
 export interface BillingSettings {
-  /** The destinations named in ADAPTERS, complete with what they need. */
+  /** The destinations of ADAPTERS with their options. */
   readonly destinations: readonly DestinationSettings[];
   readonly defaultPlanCode: string;
   readonly currency: string;
 }
 
 export interface PricingSettings {
-  /** One for each plan that has prices, sorted by name. */
+  /** One for each priced plan, sorted by name. */
   readonly books: readonly PriceBook[];
-  /** Of tenants that no override gives one; absent where they have none. */
+  /** The budget of tenants whose overrides set none; absent if there is none. */
   readonly defaultBudget?: Budget;
 }
 
 export type LogSettings = SettingsOf<typeof LOG>;
 
-/** Whether a destination bills for real. */
+/** Whether a destination creates real invoices. */
 export type BillingMode = 'test' | 'live';
 
 /** One destination, from the environment or from a BillingDestination. `Options` are those of its type. */
 export interface DestinationSettings<Options = unknown> {
-  /** The user's spelling, or the name of the custom resource; names the cursor. */
+  /** The spelling in ADAPTERS, or the name of the custom resource. Names the cursor. */
   readonly name: string;
   readonly type: DestinationType;
   readonly suspend: boolean;
   readonly startFrom: 'now' | 'earliest';
-  /** Whether it bills for real, as whoever configured it says; `test` unless told otherwise. */
+  /** Whether it creates real invoices, as configured; `test` by default. */
   readonly mode?: BillingMode;
-  /** When a tenant's change of plan is made that says nothing of its own; `now` unless told otherwise. */
+  /**
+   * When a tenant's change of plan takes effect if its TenantOverride sets nothing; `now` by
+   * default.
+   */
   readonly planChange?: PlanChange;
-  /** What becomes of usage that comes after the invoice of its time is final; `send` unless told otherwise. */
+  /**
+   * What happens to usage that arrives after the invoice of its time is final; `send` by default.
+   */
   readonly late?: 'send' | 'next' | 'credit' | 'hold';
   readonly metrics?: MetricFilter;
-  /** Verify the alerts of this billing system, beside those of the environment. */
+  /** Verify the alerts of this billing system, in addition to those of the environment. */
   readonly webhookSecrets?: readonly Secret[];
   readonly options: Options;
 }
 
 /**
- * Metric codes. With `include` the destination gets these and no others, without it those of its own
- * choice; `exclude` wins over both.
+ * Metric codes. With `include` the destination receives only these, otherwise its own selection.
+ * `exclude` overrides both.
  */
 export interface MetricFilter {
   readonly include?: readonly string[];
   readonly exclude?: readonly string[];
 }
 
-/** What one TenantOverride says. */
+/** The settings of one TenantOverride. */
 export interface TenantOverrideSettings {
   readonly name: string;
-  /** Creation, milliseconds since the epoch: of two overrides of equal specificity the older one holds. */
+  /**
+   * Creation time, milliseconds since the epoch. Of two equally specific overrides the older one
+   * wins.
+   */
   readonly createdAt: number;
   readonly match: TenantMatch;
   readonly tenant?: string;
@@ -194,7 +216,10 @@ export interface TenantOverrideSettings {
   readonly metering?: Partial<TenantMeteringSettings>;
 }
 
-/** A tenant cluster by namespace and name, or by labels of its workload (which win over its Namespace's). */
+/**
+ * A tenant cluster by namespace and name, or by labels of its workload. These override labels of
+ * its Namespace.
+ */
 export type TenantMatch =
   | { readonly kind: 'cluster'; readonly namespace: string; readonly name: string }
   | {
@@ -209,13 +234,16 @@ export interface LabelRequirement {
   readonly values: readonly string[];
 }
 
-/** The settings that a MeteringPolicy gives; an absent one falls back to the environment. */
+/** The settings of a MeteringPolicy. An absent one falls back to the environment. */
 export type PolicySettings = {
   readonly [Part in Exclude<keyof typeof TABLE, 'prometheus'>]?: Partial<Settings[Part]>;
 } & {
   readonly prometheus?: {
     readonly preset?: PrometheusSettings['preset'];
-    /** In place of all that the environment says of the server: its credentials are not sent to another one. */
+    /**
+     * Replaces all server settings of the environment: its credentials are not sent to another
+     * server.
+     */
     readonly server?: Omit<PrometheusSettings, 'preset' | 'metricsFile' | 'bearerTokenFile'>;
   };
   readonly defaultBudget?: Budget;
@@ -223,19 +251,22 @@ export type PolicySettings = {
 };
 
 /**
- * Holds the one {@link Settings} value in force and lays the layers over each other:
- * custom resources over environment over defaults. Every change swaps the value whole.
+ * Holds the {@link Settings} in force: custom resources over environment over defaults. Every
+ * change replaces the value as a unit.
  */
 export interface SettingsStore {
   current(): Settings;
   /**
-   * Told after every swap; returns the function that ends the subscription. A part of the settings that
-   * has not changed, such as `tenantApi`, is the same object in both.
+   * Calls the listener after every change; returns the function that unsubscribes. An unchanged
+   * part, such as `tenantApi`, is the same object in both values.
    */
   subscribe(listener: (next: Settings, previous: Settings) => void): () => void;
-  /** What the MeteringPolicy says; undefined gives its fields back to the environment. */
+  /** Sets the MeteringPolicy; undefined restores the environment's values. */
   setPolicy(policy: PolicySettings | undefined): void;
-  /** A BillingDestination; it replaces a destination of the same name out of the environment. Undefined removes it. */
+  /**
+   * Sets a BillingDestination. It replaces a destination of the environment with the same name.
+   * Undefined removes it.
+   */
   setDestination(name: string, destination: DestinationSettings | undefined): void;
   setOverride(name: string, override: TenantOverrideSettings | undefined): void;
   setPriceBook(name: string, book: PriceBook | undefined): void;

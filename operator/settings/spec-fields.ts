@@ -5,15 +5,15 @@ import { currency } from './parsers/scalars.ts';
 import { baseUrl, maskUrl } from './parsers/urls.ts';
 import type { Setting, SettingsOf, SettingTable } from './table/setting.ts';
 
-/** What a spec came to. An invalid one changes nothing in force. */
+/** The result of reading a spec. An invalid one changes nothing in force. */
 export type Translation<T> = { readonly kind: 'settings'; readonly settings: T } | InvalidSpec;
 
-/** Why a spec cannot be used; shown in the condition `Stalled`. */
+/** Why a spec is invalid; shown in the condition `Stalled`. */
 export interface InvalidSpec {
   readonly kind: 'invalid';
   /** CamelCase, for machines. */
   readonly reason: string;
-  /** `what: where: "input"; how to mend it`; never a secret. */
+  /** `what: where: "input"; how to fix it`; never a secret. */
   readonly message: string;
 }
 
@@ -21,15 +21,18 @@ export function invalidSpec(reason: string, message: string): InvalidSpec {
   return { kind: 'invalid', reason, message };
 }
 
-/** A field whose text a parser refuses. The API server refuses it too, unless its schema is an older one. */
+/**
+ * The problem of a field that a parser refuses. The API server refuses it too, unless its schema is
+ * older.
+ */
 export function invalidField(field: string, problem: ParseProblem, input: string): InvalidSpec {
   const quoted = problem.input ?? input;
   return invalidSpec('InvalidSpec', `${field}: ${problem.what}: "${quoted}"; ${problem.fix}`);
 }
 
 /**
- * The settings of a table that a custom resource gives, by their keys. `below` is where its fields stand, such as
- * `MeteringPolicy spec` (docs/reference/configuration.md). Fields of other settings are left alone.
+ * Reads the settings of a table from a custom resource, by key. `below` is the path of its fields,
+ * such as `MeteringPolicy spec` (docs/reference/configuration.md). Ignores other fields.
  */
 export function tableFields<T extends SettingTable>(
   table: T,
@@ -47,7 +50,7 @@ export function tableFields<T extends SettingTable>(
     if (parsed.kind === 'problem') return invalidField(path, parsed, shown);
     values[key] = parsed.value;
   }
-  // Each value was read by the parser of its own setting, so each has the type it declares.
+  // Each value comes from the parser of its own setting, so it has the declared type.
   return { kind: 'settings', settings: values as Partial<SettingsOf<T>> };
 }
 
@@ -59,13 +62,13 @@ function valueAt(object: unknown, path: readonly string[]): unknown {
 
 export type FieldValue<T> = { readonly kind: 'value'; readonly value: T } | InvalidSpec;
 
-/** A field that holds the base address of an API. */
+/** Reads a field with the base URL of an API. */
 export function baseUrlField(field: string, text: string): FieldValue<string> {
   const parsed = baseUrl().parse(text);
   return parsed.kind === 'value' ? parsed : invalidField(field, parsed, maskUrl(text));
 }
 
-/** A field that holds an ISO 4217 code. */
+/** Reads a field with an ISO 4217 code. */
 export function currencyField(field: string, text: string): FieldValue<string> {
   const parsed = currency().parse(text);
   return parsed.kind === 'value' ? parsed : invalidField(field, parsed, text);
@@ -77,25 +80,25 @@ export interface SecretKeyRef {
   readonly key: string;
 }
 
-/** What reading a Secret came to. */
+/** The result of reading a Secret. */
 export type SecretRead =
   | { readonly kind: 'found'; readonly values: ReadonlyMap<string, Secret> }
   | { readonly kind: 'missing' }
-  /** It is the operator's own (docs/explanation/security.md#d-4). */
+  /** A Secret of the operator itself (docs/explanation/security.md#d-4). */
   | { readonly kind: 'refused' }
-  /** Not known: `reason` is one line, safe to show. */
+  /** Unknown. `reason` is one line, safe to show. */
   | { readonly kind: 'failed'; readonly reason: string };
 
-/** What was read of the Secrets that a spec names, by name. */
+/** The results for the Secrets that a spec names, by name. */
 export type SecretReads = ReadonlyMap<string, SecretRead>;
 
-/** A signing key or token travels in headers and signatures: printable, and nothing else. */
+/** A signing key or token travels in headers and signatures, so it must be printable. */
 const CREDENTIAL = /^[!-~]+$/;
 const CERTIFICATES = /^-----BEGIN CERTIFICATE-----[\s\S]*-----END CERTIFICATE-----\s*$/;
-/** What a header's value may hold. */
+/** The characters of a header value. */
 const HEADER_VALUE = /^[\t -~]+$/;
 
-/** The credential that a field names. */
+/** The credential that a field references. */
 export function credentialField(
   field: string,
   ref: SecretKeyRef,
@@ -104,7 +107,7 @@ export function credentialField(
   return secretField(field, ref, reads, CREDENTIAL, 'printable characters without spaces');
 }
 
-/** The credentials that the entries of a field name. */
+/** The credentials that the entries of a field reference. */
 export function credentialsField(
   field: string,
   refs: readonly SecretKeyRef[] | undefined,
@@ -119,7 +122,7 @@ export function credentialsField(
   return { kind: 'value', value: secrets };
 }
 
-/** The certificates, PEM, that a field names. */
+/** The certificates, PEM, that a field references. */
 export function certificateField(
   field: string,
   ref: SecretKeyRef,
@@ -128,14 +131,14 @@ export function certificateField(
   return secretField(field, ref, reads, CERTIFICATES, 'certificates in PEM');
 }
 
-/** A header as specs name it: with its value, or with the key of a Secret that holds the value. */
+/** A header of a spec: with its value, or with the Secret key of its value. */
 export interface HeaderSpec {
   readonly name: string;
   readonly value?: string;
   readonly valueSecretRef?: SecretKeyRef;
 }
 
-/** The headers that a field lists, by name. A value may hold spaces: `Bearer abc`. */
+/** The headers of a field, by name. A value may contain spaces: `Bearer abc`. */
 export function headersField(
   field: string,
   headers: readonly HeaderSpec[] | undefined,
@@ -163,20 +166,20 @@ function secretField(
 ): FieldValue<Secret> {
   const read = reads.get(name);
   if (read?.kind === 'refused') {
-    const mend = 'put what is needed into a Secret of its own';
+    const fix = 'put the credential into a separate Secret';
     return invalidSpec(
       'SecretRefused',
-      `${field}: a Secret of the operator’s own: "${name}"; ${mend}`,
+      `${field}: a Secret of the operator’s own: "${name}"; ${fix}`,
     );
   }
   if (read?.kind !== 'found') {
-    const mend = 'create it in the namespace of the operator';
-    return invalidSpec('SecretNotFound', `${field}: no such Secret: "${name}"; ${mend}`);
+    const fix = 'create it in the namespace of the operator';
+    return invalidSpec('SecretNotFound', `${field}: no such Secret: "${name}"; ${fix}`);
   }
   const value = read.values.get(key);
   if (value === undefined) {
-    const mend = `add the key to Secret "${name}"`;
-    return invalidSpec('SecretKeyNotFound', `${field}: no such key: "${key}"; ${mend}`);
+    const fix = `add the key to Secret "${name}"`;
+    return invalidSpec('SecretKeyNotFound', `${field}: no such key: "${key}"; ${fix}`);
   }
   if (!form.test(value.reveal())) {
     const where = `key "${key}" of Secret "${name}"`;

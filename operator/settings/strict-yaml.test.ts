@@ -40,7 +40,7 @@ test.each([
   ['a: 1\nb: !!js/function "x"', ['line 2: not valid YAML: TAG_RESOLVE_FAILED']],
   ['a: !!str x\n', { a: 'x' }],
   ['<<: {a: 1}', ['line 1: a merge key; write the fields out']],
-  ['a: 1\nb: 2\na: 3', ['line 3: a field that is there twice']],
+  ['a: 1\nb: 2\na: 3', ['line 3: a duplicate field']],
   ['? [a]\n: b', ['line 1: a key that is not text']],
   ['a: 1\n---\nb: 2', ['line 2: not valid YAML: MULTIPLE_DOCS']],
   ['a: "secret\nb: x', ['line 2: not valid YAML: MISSING_CHAR']],

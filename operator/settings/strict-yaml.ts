@@ -9,8 +9,8 @@ import {
 } from 'yaml';
 
 /**
- * YAML as a file of settings or a kubeconfig needs it: maps, lists and text. Numbers and booleans are
- * their text, so that a token of digits stays what it is. Lines count from 1.
+ * YAML of a settings file or a kubeconfig: maps, lists and text. Numbers and booleans stay text, so
+ * a token of digits does not change. Lines count from 1.
  */
 export type YamlNode = YamlText | YamlList | YamlMap;
 
@@ -35,20 +35,23 @@ export interface YamlMap {
 
 export type StrictYaml =
   | { readonly kind: 'document'; readonly root: YamlNode }
-  /** `line 3: an alias; write the value out`. Nothing of the content is quoted: it may be a credential. */
+  /**
+   * `line 3: an alias; write the value out`. Problems never quote the content: it may be a
+   * credential.
+   */
   | { readonly kind: 'invalid'; readonly problems: readonly string[] };
 
 const DEEPEST = 32;
 const WIDEST_INDENT = 64;
-/** Block indicators at the beginning of one line: `- - x` nests as deeply as they are many. */
+/** Block indicators at the beginning of one line. `- - x` has two and nests two levels. */
 const MOST_INDICATORS = 8;
 const MOST_EXPLICIT_KEYS = 64;
 const MOST_PROBLEMS = 20;
 
 /**
- * Reads one YAML document that somebody else may have written. No aliases, anchors, tags, merge keys or
- * duplicate keys; size and nesting are bounded before the parser sees the text, because its time grows
- * with the square of the depth (docs/explanation/security.md#d-21).
+ * Reads one untrusted YAML document. Refuses aliases, anchors, tags, merge keys and duplicate keys.
+ * Checks size and nesting before parsing, because parsing time grows with the square of the depth
+ * (docs/explanation/security.md#d-21).
  */
 export function readStrictYaml(text: string, mostBytes: number): StrictYaml {
   const bytes = Buffer.byteLength(text);
@@ -59,7 +62,7 @@ export function readStrictYaml(text: string, mostBytes: number): StrictYaml {
   const document = parseDocument(text, {
     schema: 'failsafe',
     strict: true,
-    // Compared here in linear time; the parser takes the square of it.
+    // Checked below in linear time; the parser needs quadratic time.
     uniqueKeys: false,
     lineCounter: lines,
     logLevel: 'error',
@@ -82,7 +85,7 @@ function invalid(problems: readonly string[]): StrictYaml {
   return { kind: 'invalid', problems: problems.slice(0, MOST_PROBLEMS) };
 }
 
-/** What is nested too deeply to be handed to the parser. */
+/** The first line that nests too deeply for the parser. */
 function shapeProblem(text: string): string | undefined {
   let brackets = 0;
   let explicitKeys = 0;
@@ -94,7 +97,8 @@ function shapeProblem(text: string): string | undefined {
     const tooDeep =
       start > WIDEST_INDENT ||
       count(indicators, /[-?:]/g) > MOST_INDICATORS ||
-      // Within one line the depth may have been greater, so its opening brackets count alone.
+      // The depth within one line may be greater than at its end, so its longest run is checked
+      // too.
       brackets > DEEPEST ||
       longestOpening(line) > DEEPEST ||
       explicitKeys > MOST_EXPLICIT_KEYS;
@@ -107,7 +111,7 @@ function count(text: string, pattern: RegExp): number {
   return text.match(pattern)?.length ?? 0;
 }
 
-/** The deepest that brackets of one line go. */
+/** The deepest bracket nesting within one line. */
 function longestOpening(line: string): number {
   let depth = 0;
   let deepest = 0;
@@ -151,7 +155,7 @@ function convert(
     if (name.kind !== 'text') return refuse('a key that is not text');
     if (name.text === '<<') return refuse('a merge key; write the fields out');
     if (entries.has(name.text)) {
-      context.problems.push(`line ${name.line}: a field that is there twice`);
+      context.problems.push(`line ${name.line}: a duplicate field`);
       continue;
     }
     entries.set(name.text, convert(value as Node | null, { ...inner, parentLine: name.line }));
@@ -159,7 +163,7 @@ function convert(
   return { kind: 'map', entries, line };
 }
 
-/** What the failsafe schema itself calls its three kinds; any other tag was written by hand. */
+/** The tags that the failsafe schema sets itself. Any other tag is in the document. */
 function isPlainTag(tag: string): boolean {
   return ['tag:yaml.org,2002:map', 'tag:yaml.org,2002:seq', 'tag:yaml.org,2002:str'].includes(tag);
 }

@@ -9,39 +9,41 @@ import { type BudgetLine, fallsOf, lineCost, NO_GROWTH, quantityAt } from './lin
 import { dayOf, nextDay } from './period.ts';
 import { minorUnits } from './unit.ts';
 
-/** What of usage decides to which line of an invoice it belongs. */
+/** The fields of usage that decide which invoice line it belongs to. */
 export type CountedUsage = PricedUsage & Pick<UsageItem, 'unit'>;
 
-/** What is expected to be used from a moment on: as much in each window as in one that is closed. */
+/** Usage that is expected to go on: every later window uses as much as the closed one did. */
 export interface OngoingUsage {
   readonly usage: CountedUsage;
-  /** What was used in that window, nano-units, not below zero. */
+  /** Quantity of the closed window, nano-units, not below zero. */
   readonly nanos: bigint;
-  /** The end of that window, milliseconds since the epoch. */
+  /** The end of the closed window, milliseconds since the epoch. */
   readonly since: number;
-  /** Its size, milliseconds, above zero. */
+  /** The size of the closed window, milliseconds, above zero. */
   readonly windowMs: number;
 }
 
 export interface AccountOptions {
   readonly tenant: string;
   readonly counts: BudgetCounts;
-  /** Usage before it only fills tiers. */
+  /** Usage before the period costs nothing but fills the tiers of prices. */
   readonly period: TimeRange;
   readonly pricesOf: PricesOf;
 }
 
-/** A line with its name, by which usage finds it again ({@link monthOfLine}). */
+/** A line with its name. {@link monthOfLine} reads the month from the name. */
 export type NamedLine = readonly [name: string, line: Omit<BudgetLine, 'growth'>];
 
-/** One nano-unit counts one where a budget is of a metric. */
+/** The charge of a budget that counts a metric: one nano-unit counts one. */
 const ONE_EACH: FlatCharge = { kind: 'flat', picos: 1n, includedNanos: 0n };
 
 /**
- * What a tenant has used of its budget in one period, by the ledger, and what it is expected to have used at a moment.
+ * What one tenant has used of its budget in one period, and what it is expected to have used at a
+ * given moment. The used amount comes from the ledger.
  *
- * A price counts with what a month's cost has grown by since the period began (docs/how-to/budgets.md#what-counts), so that a
- * calendar month comes to what `GET /api/v1/costs` says before it is rounded.
+ * A price counts with the growth of the month's cost since the period began
+ * (docs/how-to/budgets.md#what-counts). So a calendar month adds up to the unrounded cost of `GET
+ * /api/v1/costs`.
  */
 export class BudgetAccount implements Summands {
   readonly #options: AccountOptions;
@@ -54,12 +56,15 @@ export class BudgetAccount implements Summands {
     this.#options = options;
   }
 
-  /** Metrics of which something has no price, or one in another currency: it counts for nothing. */
+  /**
+   * Metrics with usage that counts for nothing: it has no price, or its price is in another
+   * currency.
+   */
   get uncounted(): readonly string[] {
     return [...this.#uncounted].toSorted();
   }
 
-  /** What the ledger has, by line. */
+  /** The usage of the ledger by line. */
   lines(): readonly NamedLine[] {
     return [...this.#lines].map(([name, { charge, before, used }]) => [
       name,
@@ -67,7 +72,7 @@ export class BudgetAccount implements Summands {
     ]);
   }
 
-  /** Takes over what an account came to: `settled` in the units of the budget, and lines that it had. */
+  /** Restores a stored account: `settled` in the units of the budget, and its lines. */
   resume(settled: bigint, lines: readonly NamedLine[]): void {
     this.#settled += settled;
     for (const [name, line] of lines) {
@@ -75,14 +80,18 @@ export class BudgetAccount implements Summands {
     }
   }
 
-  /** Whether some usage has a price, or is of the metric that counts. Usage that is not counted is noted. */
+  /**
+   * Returns true when the usage has a price, or is of the metric that counts. Otherwise adds its
+   * metric to `uncounted`.
+   */
   counts(usage: CountedUsage, windowStart: number): boolean {
     return this.#lineOf(usage, windowStart) !== undefined;
   }
 
   /**
-   * Adds what the ledger has, from the beginning of the calendar month on in which the period begins; of sums, the
-   * beginning must not lie within one. Never full.
+   * Adds usage of the ledger. Give all of it from the first instant of the calendar month in which
+   * the period begins. No sum may span the beginning of the period. Always returns true: the
+   * account is never full.
    */
   add(item: UsageItem): true {
     const windowStart = Date.parse(item.window_start);
@@ -102,8 +111,8 @@ export class BudgetAccount implements Summands {
   }
 
   /**
-   * Replaces what is expected to go on; all usage of one metric is of one window. It counts from the beginning of the
-   * period on.
+   * Replaces the usage that is expected to go on. All usage of one metric belongs to one window. It
+   * counts from the beginning of the period.
    */
   setOngoing(ongoing: readonly OngoingUsage[]): void {
     for (const [name, line] of this.#lines) {
@@ -111,7 +120,7 @@ export class BudgetAccount implements Summands {
     }
     this.#ongoing = ongoing;
     const { from } = this.#options.period;
-    // A balance that nothing was credited to has no period.
+    // A balance without credits has no period.
     if (from === Number.POSITIVE_INFINITY) return;
     for (const { usage, nanos, since, windowMs } of ongoing) {
       const begin = Math.max(since, from);
@@ -123,21 +132,24 @@ export class BudgetAccount implements Summands {
     }
   }
 
-  /** What the ledger has, in the units of the budget. */
+  /** The usage of the ledger, in the units of the budget. */
   get used(): bigint {
     let used = this.#settled;
     for (const line of this.#lines.values()) used += lineCost(line, line.used);
     return used;
   }
 
-  /** As `BudgetStanding.usedInMinorUnits`; only where the budget is of money. */
+  /**
+   * As {@link used}, in the smallest units of a currency with this many digits. Only for budgets of
+   * money. Rounds each line, as `BudgetState.usedInMinorUnits` does.
+   */
   usedInMinorUnits(digits: number): bigint {
     let used = minorUnits(this.#settled, digits);
     for (const line of this.#lines.values()) used += minorUnits(lineCost(line, line.used), digits);
     return used;
   }
 
-  /** What is used at a moment if everything goes on as expected; in the units of the budget. */
+  /** The amount used at a moment if everything goes on as expected, in the units of the budget. */
   usedAt(at: number): bigint {
     let used = this.#settled;
     for (const line of this.#lines.values()) used += lineCost(line, quantityAt(line, at));
@@ -145,8 +157,9 @@ export class BudgetAccount implements Summands {
   }
 
   /**
-   * The first millisecond from `from` on, and before `until`, at which so much is used; undefined where it is not by
-   * then. Prices are those of now: ask no further than the next UTC day, or {@link forecast}.
+   * The first millisecond in `[from, until)` at which the used amount reaches `level`; undefined if
+   * there is none. Applies the prices of now, so `until` must not be after the next UTC day. Use
+   * {@link forecast} beyond that.
    */
   reaches(level: bigint, from: number, until: number): number | undefined {
     const falls = [...this.#lines.values()].flatMap((line) => fallsOf(line, from, until));
@@ -159,7 +172,10 @@ export class BudgetAccount implements Summands {
     return undefined;
   }
 
-  /** As {@link reaches}, across days of which each has its own prices, up to the end of the period. Costs more with every day. */
+  /**
+   * As {@link reaches}, up to the end of the period, with the prices of each day. The time it takes
+   * grows with each day.
+   */
   forecast(level: bigint, from: number, until: number): number | undefined {
     const end = Math.min(until, this.#options.period.to);
     const midnight = Math.min(nextDay(from), end);
@@ -168,7 +184,9 @@ export class BudgetAccount implements Summands {
     return this.#onDay(midnight).forecast(level, midnight, until);
   }
 
-  /** The account as it will be at the beginning of a day if everything goes on, with the prices of that day. */
+  /**
+   * The account at the beginning of a later day if everything goes on, with the prices of that day.
+   */
   #onDay(midnight: number): BudgetAccount {
     const next = new BudgetAccount(this.#options);
     next.#settled = this.#settled;
@@ -179,7 +197,7 @@ export class BudgetAccount implements Summands {
     return next;
   }
 
-  /** Of a stretch in which nothing falls, and at whose end so much is used. */
+  /** Bisects `[from, to]`, in which the cost never falls and whose end reaches `level`. */
   #firstReached(level: bigint, from: number, to: number): number {
     let [low, high] = [from, to];
     while (low < high) {
@@ -190,7 +208,10 @@ export class BudgetAccount implements Summands {
     return low;
   }
 
-  /** The name of the line that some usage belongs to, which is there then; undefined where it does not count. */
+  /**
+   * The name of the line that the usage belongs to; opens the line if needed. Undefined when the
+   * usage does not count.
+   */
   #lineOf(usage: CountedUsage, windowStart: number): string | undefined {
     const { tenant, counts, pricesOf } = this.#options;
     const day = dayOf(windowStart);
@@ -216,7 +237,10 @@ export class BudgetAccount implements Summands {
   }
 }
 
-/** The calendar month of UTC of a line, `2026-11`; undefined of one that all months share. */
+/**
+ * The UTC calendar month of a line, `2026-11`. Undefined for a line without a month, which budgets
+ * of a metric have.
+ */
 export function monthOfLine(name: string): string | undefined {
   return /^\["(\d{4}-\d{2})"/.exec(name)?.[1];
 }

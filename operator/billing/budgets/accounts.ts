@@ -24,29 +24,32 @@ export interface StoredAccountsOptions extends AccountSources {
   readonly windows: Pick<Collector, 'closedHead' | 'closedUntil' | 'lastWindow'>;
 }
 
-/** What the accounts were made by; others make them anew. */
+/** The inputs of the current accounts. When one changes, all accounts are rebuilt. */
 interface MadeBy {
-  /** What of tenants accounts depend on. */
+  /** The fields of tenants that accounts depend on ({@link tenantsText}). */
   readonly tenants: string;
-  /** The prices and budgets, and who is never suspended. */
+  /** Prices, budgets, and the tenants that are never suspended. */
   readonly settings: readonly unknown[];
-  /** From when until when all of them are of the period that it is, milliseconds since the epoch. */
+  /** The time in which every account is of its current period, milliseconds since the epoch. */
   readonly from: number;
   readonly to: number;
 }
 
-/** Added without a wait between, so few. */
+/** Few enough to add in one go without blocking the process. */
 const PAGE_EVENTS = 500;
-/** A change of plan is on record by then. */
+/** The ledger has a change of plan by then. */
 const PLANS_RECORDED_MS = 15_000;
 
-/** The accounts of all tenants that have a budget: made of the ledger, and stored up with it. One call at a time. */
+/**
+ * The accounts of all tenants that have a budget. Builds them from the ledger and keeps them up to
+ * date with it. Callers make one call at a time.
+ */
 export class StoredAccounts {
   readonly #options: StoredAccountsOptions;
   #stored = new Map<string, StoredBudget>();
   #madeBy: MadeBy | undefined;
   #remakeAt = Number.POSITIVE_INFINITY;
-  /** The last event that the accounts have. */
+  /** The sequence number of the last event that the accounts contain. */
   #position = 0;
   #pricesOf: PricesOf = () => undefined;
   readonly #newest = new NewestWindows();
@@ -55,7 +58,7 @@ export class StoredAccounts {
     this.#options = options;
   }
 
-  /** By tenant. */
+  /** The accounts by tenant. */
   get stored(): ReadonlyMap<string, StoredBudget> {
     return this.#stored;
   }
@@ -64,23 +67,29 @@ export class StoredAccounts {
     return this.#madeBy !== undefined;
   }
 
-  /** Whether they have every window that is closed: false while some are on their way into the ledger. */
+  /**
+   * True when the accounts contain every closed window; false while events of one are on their way
+   * into the ledger.
+   */
   get areComplete(): boolean {
     const head = this.#options.windows.closedHead();
     return head !== undefined && this.#position >= head;
   }
 
-  /** The prices that the accounts were made by. */
+  /** The prices that the accounts were built with. */
   get pricesOf(): PricesOf {
     return this.#pricesOf;
   }
 
-  /** When they are to be made anew if nothing changes; `Infinity` where they are not. */
+  /** When the accounts must be rebuilt if nothing changes; `Infinity` when never. */
   get outdatedAt(): number {
     return Math.min(this.#madeBy?.to ?? Number.POSITIVE_INFINITY, this.#remakeAt);
   }
 
-  /** Whether something has changed that they are made by; tenants are looked at where they may have, since it takes a while. */
+  /**
+   * Returns true when an input of the accounts has changed. Comparing the tenants is slow, so it
+   * happens only with `mayTenantsDiffer`.
+   */
   isOutdated(now: number, mayTenantsDiffer: boolean): boolean {
     const madeBy = this.#madeBy;
     if (madeBy === undefined || now < madeBy.from || now >= this.outdatedAt) return true;
@@ -88,7 +97,7 @@ export class StoredAccounts {
     return mayTenantsDiffer && madeBy.tenants !== tenantsText(this.#options);
   }
 
-  /** Makes all accounts anew; false where that cannot be done yet. */
+  /** Rebuilds all accounts from the ledger. Returns false while that is impossible. */
   async remake(now: number, signal: AbortSignal): Promise<boolean> {
     const [tenants, settings] = [tenantsText(this.#options), this.#settings()];
     const made = await makeAccounts(this.#options, now, signal);
@@ -107,13 +116,13 @@ export class StoredAccounts {
     );
     const from = greatest(periods.map((period) => period.from));
     this.#madeBy = { tenants, settings, from, to: least(periods.map(({ to }) => to)) };
-    for (const tenant of made.stored.keys()) this.#expect(tenant);
+    for (const tenant of made.stored.keys()) this.#setOngoing(tenant);
     return true;
   }
 
   /**
-   * Adds what has come into the ledger. Returns the tenants that it changes.
-   * Throws where the ledger cannot be read.
+   * Adds the new events of the ledger. Returns the tenants whose accounts change. Throws when the
+   * ledger cannot be read.
    */
   async follow(): Promise<ReadonlySet<string>> {
     const { ledger, prepaid, windows } = this.#options;
@@ -131,11 +140,14 @@ export class StoredAccounts {
       this.#position = page.lastSequence;
     }
     for (const tenant of this.#newest.closed(windows.closedUntil())) touched.add(tenant);
-    for (const tenant of touched) this.#expect(tenant);
+    for (const tenant of touched) this.#setOngoing(tenant);
     return touched;
   }
 
-  /** Reads the newest window again: accounts that are made of sums have its events and do not read them. */
+  /**
+   * Reads the newest window again: accounts that are built from sums contain its events without
+   * having read them.
+   */
   async #readNewest(signal: AbortSignal): Promise<void> {
     const { ledger, windows, isCharged } = this.#options;
     if (windows.lastWindow === undefined) return;
@@ -145,7 +157,7 @@ export class StoredAccounts {
     }
   }
 
-  /** Returns the tenants whose account has something new. */
+  /** Returns the tenants whose accounts have new usage. */
   #add(events: readonly StoredEvent[]): ReadonlySet<string> {
     const { prepaid, isCharged } = this.#options;
     const touched = new Set<string>();
@@ -162,11 +174,11 @@ export class StoredAccounts {
     return touched;
   }
 
-  #expect(tenant: string): void {
+  #setOngoing(tenant: string): void {
     this.#stored.get(tenant)?.account.setOngoing(this.#newest.of(tenant));
   }
 
-  /** Looks at a tenant's credits once more. Throws where they cannot be read. */
+  /** Reads a tenant's credits again. Throws when they cannot be read. */
   async readCredits(tenant: string): Promise<void> {
     const { prepaid } = this.#options;
     await prepaid.refreshCredits(tenant);
@@ -178,7 +190,10 @@ export class StoredAccounts {
     });
   }
 
-  /** Begins to count for whoever was credited for the first time. Gives who has another account; undefined where that cannot be done yet. */
+  /**
+   * Opens books for tenants with a first credit. Returns the tenants whose accounts change;
+   * undefined while that is impossible.
+   */
   async openBooks(signal: AbortSignal): Promise<readonly string[] | undefined> {
     const { prepaid } = this.#options;
     const opened = await prepaid.open(signal);
@@ -188,14 +203,14 @@ export class StoredAccounts {
       const { budget, override } = given;
       const from = { tenant, given: { budget, override } };
       this.#stored.set(tenant, prepaidAccount(prepaid, { ...from, pricesOf: this.#pricesOf }));
-      this.#expect(tenant);
+      this.#setOngoing(tenant);
       return [tenant];
     });
-    // Books may have what the other accounts do not have yet.
+    // The books may contain events that the other accounts lack.
     return credited && [...credited, ...(await this.follow())];
   }
 
-  /** A tenant's prepaid budget, where it counts in this unit. */
+  /** A tenant's prepaid budget if it counts in this unit. */
   balanceIn(tenant: string, counts: BudgetCounts): StoredBudget | undefined {
     const stored = this.#stored.get(tenant);
     if (stored?.budget.period.kind !== 'prepaid') return undefined;

@@ -5,7 +5,7 @@ import type { NamedLine } from './account.ts';
 import { type BookContent, type BookRow, PrepaidBook } from './prepaid-book.ts';
 import { countsOf, unitText } from './unit.ts';
 
-/** Of the records of what prepaid balances have used. */
+/** Prefix of the record keys of {@link PrepaidBook}s. */
 export const BOOK_PREFIX = 'budgets/used/';
 
 type StoredRow = readonly [
@@ -36,6 +36,7 @@ interface StoredBook {
   readonly rows: readonly StoredRow[];
 }
 
+/** The ledger record of a book. */
 export function bookRecord({ tenant, counts, content }: PrepaidBook): RecordChange {
   const unit = unitText({ counts });
   const { since, settled, lines, rows } = content;
@@ -61,7 +62,7 @@ export function bookRecord({ tenant, counts, content }: PrepaidBook): RecordChan
   };
 }
 
-/** What {@link bookRecord} wrote; undefined where it is not that. */
+/** Parses a text of {@link bookRecord}; undefined when it is damaged. */
 export function parseBook(text: string): PrepaidBook | undefined {
   try {
     const value: unknown = JSON.parse(text);
@@ -72,7 +73,7 @@ export function parseBook(text: string): PrepaidBook | undefined {
   }
 }
 
-/** Only this module writes under the prefix, so a few fields tell a whole record from a damaged one. */
+/** Only this module writes under the prefix, so a few fields show whether a record is intact. */
 function isBook(value: unknown): value is StoredBook {
   if (!isRecord(value)) return false;
   const { tenant, unit, since, settled, lines, rows } = value;

@@ -55,7 +55,7 @@ function expectSeconds(nanos: bigint, seconds: number): void {
   expect(off < 0n ? -off : off).toBeLessThan(5 * 3_600);
 }
 
-/** The limit a moment later: accounts are made anew from files, however long a busy machine takes to read them. */
+/** The limit a moment later: accounts are rebuilt from files, however long a busy machine takes to read them. */
 async function limit(world: StoreWorld, clock: ManualClock): Promise<bigint | undefined> {
   await pass(clock, 1);
   return world.controller.list()[0]?.limit;

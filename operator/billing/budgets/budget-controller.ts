@@ -21,35 +21,38 @@ export interface BudgetControllerOptions extends AccountSources {
   readonly windows: Pick<Collector, 'onClosed' | 'closedHead' | 'closedUntil' | 'lastWindow'>;
   readonly credits: Pick<Credits, 'subscribe'>;
   readonly prepaid: PrepaidBalances;
-  /** Acts on what the accounts come to. */
+  /** Acts on the usage of the accounts. */
   readonly limiter: BudgetLimiter;
-  /** False while prices have not been read. */
+  /** False until the price books have been read. */
   readonly pricesKnown: () => boolean;
   readonly clock: Clock;
   readonly logger: Pick<Logger, 'warn'>;
 }
 
-/** Changes of a moment are looked at together. */
+/** Changes within this time are handled in one pass. */
 const GATHER_MS = 250;
 const RETRY_MS = 1_000;
-/** Timers hold no longer delays, and clocks are set. */
+/** Wakes at least this often: timers have a longest delay, and somebody may set the clock. */
 const LONGEST_SLEEP_MS = 60_000;
 
-/** Keeps an account of what each tenant with a budget has used of it (docs/how-to/budgets.md). */
+/**
+ * Keeps the account of each tenant with a budget up to date with the ledger
+ * (docs/how-to/budgets.md). Has the limiter evaluate the tenants that change.
+ */
 export class BudgetController {
   readonly #options: BudgetControllerOptions;
   readonly #accounts: StoredAccounts;
-  /** Tenants that something has changed for since they were judged. */
+  /** Tenants to evaluate: something has changed for them since the last evaluation. */
   readonly #changed = new Set<string>();
-  /** Who has a budget may be others than those who are suspended by one. */
-  #mayBeFreed = false;
-  /** Whose credits are to be looked at. */
+  /** True when a tenant that its budget limits may have no budget now. */
+  #mayRelease = false;
+  /** Tenants whose credits must be read again. */
   readonly #credited = new Set<string>();
-  /** Somebody was credited who may have no book yet. */
+  /** True when a tenant with a credit may have no book yet. */
   #mayOpenBooks = true;
   #isLoaded = false;
-  /** False where tenants may have changed since. */
-  #isLookedAt = false;
+  /** False when tenants may have changed since they were last compared. */
+  #areTenantsChecked = false;
   #wake = new AbortController();
   #lastFailure = '';
 
@@ -58,27 +61,33 @@ export class BudgetController {
     this.#accounts = new StoredAccounts(options);
   }
 
-  /** Every tenant that has a budget and whose account is made, as it stands now: of all, or of one TenantOverride. */
+  /**
+   * The current state of every budget whose account is built: all of them, or those that one
+   * TenantOverride gives.
+   */
   list(override?: string): readonly BudgetState[] {
-    const { clock, limiter: guard } = this.#options;
+    const { clock, limiter } = this.#options;
     const now = clock.now();
     return [...this.#accounts.stored].flatMap(([tenant, stored]) => {
       if (override !== undefined && stored.override !== override) return [];
-      return [budgetStateOf({ tenant, ...stored, state: guard.stateOf(tenant) }, now)];
+      return [budgetStateOf({ tenant, ...stored, state: limiter.stateOf(tenant) }, now)];
     });
   }
 
-  /** That of one tenant; undefined where it has none, and where its account is not made yet. */
+  /**
+   * The current state of one tenant's budget. Undefined without a budget, and until its account is
+   * built.
+   */
   of(tenant: string): BudgetState | undefined {
-    const { clock, limiter: guard } = this.#options;
+    const { clock, limiter } = this.#options;
     const stored = this.#accounts.stored.get(tenant);
-    const state = guard.stateOf(tenant);
+    const state = limiter.stateOf(tenant);
     return stored && budgetStateOf({ tenant, ...stored, state }, clock.now());
   }
 
   /**
-   * What a tenant has used since it was first credited in this unit, by the closed windows, in the units of a budget; undefined
-   * while that is not known.
+   * A tenant's usage in closed windows since its first credit in this unit, in the units of a
+   * budget. Undefined while it is unknown.
    */
   prepaidUsed(tenant: string, counts: BudgetCounts): bigint | undefined {
     if (!this.#accounts.areMade) return undefined;
@@ -91,43 +100,43 @@ export class BudgetController {
     return account?.used ?? 0n;
   }
 
-  /** What a tenant's prepaid budget counts; undefined where it has none. */
+  /** The unit of a tenant's prepaid budget; undefined when it has none. */
   prepaidCounts(tenant: string): BudgetCounts | undefined {
     const budget = this.#accounts.stored.get(tenant)?.budget;
     return budget?.period.kind === 'prepaid' ? budget.counts : undefined;
   }
 
-  /** Keeps accounts until the signal is aborted. Never rejects: what fails is tried again. */
+  /** Updates accounts until the signal is aborted. Never rejects: a failed pass is retried. */
   async run(signal: AbortSignal): Promise<void> {
-    const { discovery, settings, credits, prepaid, windows, clock, limiter: guard } = this.#options;
-    const poll = (): void => {
-      this.#isLookedAt = false;
+    const { discovery, settings, credits, prepaid, windows, clock, limiter } = this.#options;
+    const onTenants = (): void => {
+      this.#areTenantsChecked = false;
       this.#wakeUp();
     };
-    const endings = [
-      discovery.subscribe(poll),
-      settings.subscribe(poll),
+    const unsubscribers = [
+      discovery.subscribe(onTenants),
+      settings.subscribe(onTenants),
       credits.subscribe((tenant) => {
         this.#credited.add(tenant);
         this.#wakeUp();
       }),
       windows.onClosed(() => this.#wakeUp()),
     ];
-    const beside = Promise.all([this.#followHead(signal), guard.run(signal)]);
-    const turn = new TimeSlice(clock);
+    const loops = Promise.all([this.#followHead(signal), limiter.run(signal)]);
+    const slice = new TimeSlice(clock);
     while (!signal.aborted) {
       const until = await this.#tryPass(signal);
-      if (until <= clock.now()) await turn.next();
-      else await this.#rest(until, signal);
+      if (until <= clock.now()) await slice.next();
+      else await this.#waitUntil(until, signal);
     }
-    for (const end of endings) end();
-    await beside;
-    // Whatever fails here is read once more by the next process.
+    for (const end of unsubscribers) end();
+    await loops;
+    // The next process reads again what a failed save leaves out.
     if (this.#isLoaded) await prepaid.save(this.#accounts.pricesOf, true).catch(() => undefined);
   }
 
-  /** Until a moment comes, or something wakes; what comes in a short while is looked at together. */
-  async #rest(until: number, signal: AbortSignal): Promise<void> {
+  /** Waits until a moment or a wake-up. Wake-ups within a short time end one wait together. */
+  async #waitUntil(until: number, signal: AbortSignal): Promise<void> {
     const { clock } = this.#options;
     const sleep = async (ms: number, ending: AbortSignal): Promise<void> => {
       if (ms > 0) await clock.sleep(ms, ending).catch(() => undefined);
@@ -142,7 +151,7 @@ export class BudgetController {
   }
 
   #wakeUp(): void {
-    // With a reason of its own each would be an error with a stack.
+    // One shared reason: without it each abort creates an error with a stack.
     this.#wake.abort(WOKEN);
   }
 
@@ -150,7 +159,7 @@ export class BudgetController {
     const { ledger, clock } = this.#options;
     let seen = ledger.head();
     while (!signal.aborted) {
-      // Rejects where the ledger cannot be read, too; the round says so.
+      // Also rejects when the ledger cannot be read. The pass reports that.
       await ledger
         .changed(seen, signal)
         .catch(() => clock.sleep(RETRY_MS, signal))
@@ -160,11 +169,13 @@ export class BudgetController {
     }
   }
 
-  /** When the next is to be if nothing wakes, milliseconds since the epoch. */
+  /**
+   * Runs one pass. Returns when the next is due if nothing wakes it, milliseconds since the epoch.
+   */
   async #tryPass(signal: AbortSignal): Promise<number> {
     const { clock, logger } = this.#options;
     try {
-      const until = await this.#round(signal);
+      const until = await this.#pass(signal);
       this.#lastFailure = '';
       return until;
     } catch (error) {
@@ -177,33 +188,33 @@ export class BudgetController {
     }
   }
 
-  /** Adds what is new, and judges the tenants that it changes, and those whose moment has come. */
-  async #round(signal: AbortSignal): Promise<number> {
-    const { discovery, pricesKnown, prepaid, clock, limiter: guard } = this.#options;
+  /** Adds new events, then evaluates the tenants that change and those that are due. */
+  async #pass(signal: AbortSignal): Promise<number> {
+    const { discovery, pricesKnown, prepaid, clock, limiter } = this.#options;
     const soon = clock.now() + RETRY_MS;
     if (!discovery.known() || !pricesKnown()) return soon;
     if (!this.#isLoaded) await prepaid.load();
     this.#isLoaded = true;
     await this.#readCredits();
-    if (!(await this.#keepUp(signal))) return soon;
+    if (!(await this.#updateAccounts(signal))) return soon;
     const areOpen = await this.#openBooks(signal);
     await this.#evaluate();
     await prepaid.save(this.#accounts.pricesOf);
     if (this.#credited.size > 0) return clock.now();
     const longest = clock.now() + (areOpen ? LONGEST_SLEEP_MS : RETRY_MS);
-    return Math.min(this.#accounts.outdatedAt, guard.nextAt, longest);
+    return Math.min(this.#accounts.outdatedAt, limiter.nextAt, longest);
   }
 
   async #evaluate(): Promise<void> {
-    const { limiter: guard, clock } = this.#options;
-    this.#note(guard.take(clock.now()));
-    if (this.#changed.size === 0 && !this.#mayBeFreed) return;
+    const { limiter, clock } = this.#options;
+    this.#note(limiter.take(clock.now()));
+    if (this.#changed.size === 0 && !this.#mayRelease) return;
     const tenants = [...this.#changed];
     this.#changed.clear();
     try {
       const { stored, areComplete: isComplete } = this.#accounts;
-      await guard.judge({ stored, tenants, isComplete });
-      this.#mayBeFreed = false;
+      await limiter.evaluate({ stored, tenants, isComplete });
+      this.#mayRelease = false;
     } catch (error) {
       this.#note(tenants);
       throw error;
@@ -212,7 +223,7 @@ export class BudgetController {
 
   async #readCredits(): Promise<void> {
     for (const tenant of this.#credited) {
-      // Before the look, so that a credit that comes during it has another one.
+      // Deleted before the read, so that a credit that arrives meanwhile causes another read.
       this.#credited.delete(tenant);
       try {
         await this.#accounts.readCredits(tenant);
@@ -225,22 +236,25 @@ export class BudgetController {
     }
   }
 
-  /** Makes the accounts what tenants, prices and the ledger say; false where that cannot be done yet. */
-  async #keepUp(signal: AbortSignal): Promise<boolean> {
+  /**
+   * Brings the accounts up to date with tenants, prices and the ledger. Returns false while that is
+   * impossible.
+   */
+  async #updateAccounts(signal: AbortSignal): Promise<boolean> {
     const now = this.#options.clock.now();
-    const mayTenantsDiffer = !this.#isLookedAt;
-    this.#isLookedAt = true;
+    const mayTenantsDiffer = !this.#areTenantsChecked;
+    this.#areTenantsChecked = true;
     if (this.#accounts.isOutdated(now, mayTenantsDiffer)) {
-      this.#isLookedAt = false;
+      this.#areTenantsChecked = false;
       if (!(await this.#accounts.remake(now, signal))) return false;
-      this.#mayBeFreed = true;
+      this.#mayRelease = true;
       this.#note(this.#accounts.stored.keys());
     }
     this.#note(await this.#accounts.follow());
     return true;
   }
 
-  /** False where it is to be tried again. */
+  /** Returns false when it must be retried. */
   async #openBooks(signal: AbortSignal): Promise<boolean> {
     if (!this.#mayOpenBooks) return true;
     const opened = await this.#accounts.openBooks(signal);

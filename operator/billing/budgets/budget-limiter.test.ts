@@ -52,20 +52,20 @@ interface Outside {
   readonly states: Map<string, BudgetStatement['state']>;
 }
 
-/** How an attempt to tell ends: the API server never hears of it, or its answer is lost. */
-type Mishap = 'told' | 'unheard' | 'unanswered';
+/** How an attempt to report ends: the API server never receives it, or its answer is lost. */
+type Mishap = 'notified' | 'unreceived' | 'unanswered';
 
 interface ProcessOptions extends Outside {
   readonly mishaps?: Mishap[];
   readonly isSpared?: boolean;
-  readonly tell?: BudgetLimiterOptions['notify'];
+  readonly notify?: BudgetLimiterOptions['notify'];
 }
 
-function startGuard(options: ProcessOptions) {
+function startLimiter(options: ProcessOptions) {
   const { ledger, events, states, mishaps = [], isSpared = false } = options;
   const clock = createManualClock(NOON);
   const logger = createCapturingLogger();
-  const guard = new BudgetLimiter({
+  const limiter = new BudgetLimiter({
     ledger,
     enforcement: {
       applyBudgets: async (stated) => {
@@ -77,12 +77,12 @@ function startGuard(options: ProcessOptions) {
     },
     isSpared: () => isSpared,
     notify:
-      options.tell ??
+      options.notify ??
       (async (reached) => {
-        const mishap = mishaps.shift() ?? 'told';
-        if (mishap !== 'unheard') events.set(reached.id, reached);
-        return mishap === 'told'
-          ? { kind: 'told' }
+        const mishap = mishaps.shift() ?? 'notified';
+        if (mishap !== 'unreceived') events.set(reached.id, reached);
+        return mishap === 'notified'
+          ? { kind: 'notified' }
           : { kind: 'waiting', notified: [], reason: 'away' };
       }),
     clock,
@@ -90,12 +90,12 @@ function startGuard(options: ProcessOptions) {
     logger,
   });
   const stop = new AbortController();
-  const ended = guard.run(stop.signal);
+  const ended = limiter.run(stop.signal);
   return {
-    gate: guard,
+    limiter,
     lines: logger.lines,
-    judge: async (stored: ReadonlyMap<string, StoredBudget>) => {
-      await guard.judge({ stored, tenants: stored.keys(), isComplete: true });
+    evaluate: async (stored: ReadonlyMap<string, StoredBudget>) => {
+      await limiter.evaluate({ stored, tenants: stored.keys(), isComplete: true });
     },
     passed: async (ms: number) => {
       await clock.advance(ms);
@@ -129,7 +129,9 @@ test('each threshold is told once, wherever the process ends or a write fails', 
   const slices = fc.array(
     fc.record({
       nanos: fc.integer({ min: 0, max: 1200 }),
-      mishaps: fc.array(fc.constantFrom<Mishap>('told', 'unheard', 'unanswered'), { maxLength: 4 }),
+      mishaps: fc.array(fc.constantFrom<Mishap>('notified', 'unreceived', 'unanswered'), {
+        maxLength: 4,
+      }),
       fails: fc.array(fc.boolean(), { maxLength: 4 }),
       isPatient: fc.boolean(),
     }),
@@ -142,15 +144,15 @@ test('each threshold is told once, wherever the process ends or a write fails', 
       for (const life of lives) {
         nanos = Math.max(nanos, life.nanos);
         const ledger = failing(world.ledger, [...life.fails]);
-        const process = startGuard({ ...world, ledger, mishaps: [...life.mishaps] });
+        const process = startLimiter({ ...world, ledger, mishaps: [...life.mishaps] });
         const stored = new Map([['acme', storedOf(nanos)]]);
         // What cannot be recorded is tried again in the next round.
-        await process.judge(stored).catch(() => process.judge(stored).catch(() => undefined));
+        await process.evaluate(stored).catch(() => process.evaluate(stored).catch(() => undefined));
         if (life.isPatient) await process.passed(1);
         await process.kill();
       }
-      const last = startGuard(world);
-      await last.judge(new Map([['acme', storedOf(nanos)]]));
+      const last = startLimiter(world);
+      await last.evaluate(new Map([['acme', storedOf(nanos)]]));
       await last.passed(1);
       await last.kill();
       const reported = [...world.events.values()].map(({ percent }) => percent);
@@ -158,9 +160,9 @@ test('each threshold is told once, wherever the process ends or a write fails', 
       expect(reported.toSorted((a, b) => a - b)).toStrictEqual(reached);
       expect(world.states.get('acme')).toBe(nanos >= 1000 ? 'suspended' : 'active');
       const calls = world.events.size;
-      const another = startGuard(world);
+      const another = startLimiter(world);
       world.events.clear();
-      await another.judge(new Map([['acme', storedOf(nanos)]]));
+      await another.evaluate(new Map([['acme', storedOf(nanos)]]));
       await another.passed(1);
       await another.kill();
       expect([calls, world.events.size]).toStrictEqual([reached.length, 0]);
@@ -175,18 +177,18 @@ test('a destination that has it is not told again while another is down, across 
   let isDown = true;
   const report: BudgetLimiterOptions['notify'] = async (_, reportedTo) => {
     requested.push([...reportedTo]);
-    if (!isDown) return { kind: 'told' };
+    if (!isDown) return { kind: 'notified' };
     return { kind: 'waiting', notified: ['up'], reason: 'down: it does not answer' };
   };
-  const first = startGuard({ ...world, tell: report });
-  await first.judge(new Map([['acme', storedOf(500)]]));
+  const first = startLimiter({ ...world, notify: report });
+  await first.evaluate(new Map([['acme', storedOf(500)]]));
   await first.passed(1);
   await first.kill();
-  expect(first.lines.join()).toContain('not told yet: down: it does not answer');
+  expect(first.lines.join()).toContain('not reported yet: down: it does not answer');
   requested.length = 0;
   isDown = false;
-  const last = startGuard({ ...world, tell: report });
-  await last.judge(new Map([['acme', storedOf(500)]]));
+  const last = startLimiter({ ...world, notify: report });
+  await last.evaluate(new Map([['acme', storedOf(500)]]));
   await last.passed(1);
   await last.kill();
   expect(requested).toStrictEqual([['up']]);
@@ -194,29 +196,29 @@ test('a destination that has it is not told again while another is down, across 
 
 test('a tenant without a budget is let go, and one that is spared is only warned', async () => {
   const world = outside();
-  const first = startGuard(world);
-  await first.judge(new Map([['acme', storedOf(1000)]]));
+  const first = startLimiter(world);
+  await first.evaluate(new Map([['acme', storedOf(1000)]]));
   expect(world.states.get('acme')).toBe('suspended');
-  expect(first.gate.stateOf('acme')).toBe('suspended');
+  expect(first.limiter.stateOf('acme')).toBe('suspended');
   await first.kill();
-  const spared = startGuard({ ...world, isSpared: true });
-  await spared.judge(new Map([['acme', storedOf(1000)]]));
+  const spared = startLimiter({ ...world, isSpared: true });
+  await spared.evaluate(new Map([['acme', storedOf(1000)]]));
   expect(world.states.get('acme')).toBe('warning');
-  await spared.judge(new Map());
+  await spared.evaluate(new Map());
   expect(world.states.get('acme')).toBe('active');
   await spared.kill();
 });
 
 test('the metric has the time of each threshold from the record, also after a restart', async () => {
   const world = outside();
-  const first = startGuard(world);
-  await first.judge(new Map([['acme', storedOf(600)]]));
+  const first = startLimiter(world);
+  await first.evaluate(new Map([['acme', storedOf(600)]]));
   await first.kill();
-  const second = startGuard(world);
-  expect([...second.gate.reachedAt()]).toStrictEqual([]);
+  const second = startLimiter(world);
+  expect([...second.limiter.reachedAt()]).toStrictEqual([]);
   await second.passed(5_000);
-  await second.judge(new Map([['acme', storedOf(800)]]));
-  expect([...second.gate.reachedAt()]).toStrictEqual([
+  await second.evaluate(new Map([['acme', storedOf(800)]]));
+  expect([...second.limiter.reachedAt()]).toStrictEqual([
     [50, NOON],
     [80, NOON + 5_000],
   ]);
@@ -226,10 +228,10 @@ test('the metric has the time of each threshold from the record, also after a re
 test('a record that cannot be read is told, and stops nobody', async () => {
   const world = outside();
   await world.ledger.writeRecords([{ key: 'budgets/state/acme', value: '{"from":1' }]);
-  const process = startGuard(world);
-  await process.judge(new Map([['acme', storedOf(1000)]]));
+  const process = startLimiter(world);
+  await process.evaluate(new Map([['acme', storedOf(1000)]]));
   expect(process.lines).toContain(
-    'error [budgets] damaged record, passed over: budgets/state/acme: "{\\"from\\":1"',
+    'error [budgets] damaged record, ignored: budgets/state/acme: "{\\"from\\":1"',
   );
   expect(world.states.get('acme')).toBe('suspended');
   await process.kill();

@@ -13,7 +13,7 @@ import type { StoredBudget } from './make-accounts.ts';
 import { loadMemories, memoryRecord } from './memories.ts';
 import { amountText } from './budget-state.ts';
 import { unitText } from './unit.ts';
-import { type BudgetMemory, type Crossing, judge, periodOf } from './evaluate.ts';
+import { type BudgetMemory, type Crossing, evaluate, periodOf } from './evaluate.ts';
 
 /** A threshold that a tenant has reached. */
 export interface ReachedThreshold extends GivenBudget {
@@ -21,23 +21,29 @@ export interface ReachedThreshold extends GivenBudget {
   readonly percent: number;
   /** The beginning of the period, milliseconds since the epoch. */
   readonly since: number;
-  /** When that was seen, milliseconds since the epoch. */
+  /** When the operator saw it, milliseconds since the epoch. */
   readonly at: number;
-  /** Of this threshold in this period: the same after a restart, and of no other. */
+  /** Identifies this threshold in this period. The same after a restart. */
   readonly id: string;
 }
 
-/** What became of telling one: all have it, or some, and why not others. */
+/**
+ * The outcome of reporting one threshold: every destination has it, or some still lack it for a
+ * reason.
+ */
 export type NotifyOutcome =
-  | { readonly kind: 'told' }
+  | { readonly kind: 'notified' }
   | { readonly kind: 'waiting'; readonly notified: readonly string[]; readonly reason: string };
 
 export interface BudgetLimiterOptions {
   readonly ledger: Pick<Ledger, 'records' | 'writeRecords'>;
   readonly enforcement: Pick<Enforcement, 'applyBudgets' | 'limitedByBudgets'>;
-  /** Whether a tenant is only warned, whatever its budget says. */
+  /** Returns true for a tenant that is only warned, whatever its budget asks for. */
   readonly isSpared: (tenant: string) => boolean;
-  /** Tells one, those that have it already excepted; where others have not, it is tried again under the same id. */
+  /**
+   * Reports a threshold to every destination outside `reportedTo`. On `waiting` it is retried with
+   * the same id.
+   */
   readonly notify: (
     reached: ReachedThreshold,
     reportedTo: ReadonlySet<string>,
@@ -51,19 +57,19 @@ const REPORTED_AT_ONCE = 4;
 const RETRY = { baseMs: 1_000, capMs: 60_000 };
 
 /**
- * Acts on what tenants have used of their budgets: thresholds are told, and the tenants held or let go
- * (docs/how-to/budgets.md#thresholds). What is decided is on record before anybody hears of it.
+ * Acts on the usage of budgets: reports thresholds, and suspends or releases tenants
+ * (docs/how-to/budgets.md#thresholds). Records each decision durably before it acts.
  */
 export class BudgetLimiter {
   readonly #options: BudgetLimiterOptions;
-  /** Undefined until they are read. */
+  /** Undefined until the records are read. */
   #memories: Map<string, BudgetMemory> | undefined;
   #stored: ReadonlyMap<string, StoredBudget> = new Map();
-  /** When tenants are to be judged again if nothing changes, milliseconds since the epoch. */
-  readonly #again = new Map<string, number>();
-  /** What was to be told when it was last looked. */
-  #tried: ReadonlySet<string> = new Set();
-  #slice: Promise<unknown> = Promise.resolve();
+  /** When each tenant must be evaluated again if nothing changes, milliseconds since the epoch. */
+  readonly #dueAt = new Map<string, number>();
+  /** Ids of the thresholds that were unreported after the last evaluation. */
+  #attempted: ReadonlySet<string> = new Set();
+  #queue: Promise<unknown> = Promise.resolve();
   #wake = new AbortController();
 
   constructor(options: BudgetLimiterOptions) {
@@ -75,7 +81,10 @@ export class BudgetLimiter {
     return this.#memories?.get(tenant)?.state ?? 'active';
   }
 
-  /** When each threshold was last reached by anybody in the period that it is, milliseconds since the epoch, by percentage. */
+  /**
+   * When any tenant last reached each percentage in its current period, milliseconds since the
+   * epoch.
+   */
   reachedAt(): ReadonlyMap<number, number> {
     const latest = new Map<number, number>();
     for (const tenant of this.#stored.keys()) {
@@ -86,52 +95,58 @@ export class BudgetLimiter {
     return latest;
   }
 
-  /** The next moment at which a tenant is to be judged; `Infinity` where there is none. */
+  /** When the next tenant is due; `Infinity` when none is. */
   get nextAt(): number {
-    return least([...this.#again.values()]);
+    return least([...this.#dueAt.values()]);
   }
 
-  /** The tenants whose moment has come. They are to be judged: each is given once. */
+  /**
+   * Returns the tenants that are due and removes them from the timers. The caller must evaluate
+   * them.
+   */
   take(now: number): readonly string[] {
-    const due = [...this.#again].flatMap(([tenant, at]) => (at <= now ? [tenant] : []));
-    for (const tenant of due) this.#again.delete(tenant);
+    const due = [...this.#dueAt].flatMap(([tenant, at]) => (at <= now ? [tenant] : []));
+    for (const tenant of due) this.#dueAt.delete(tenant);
     return due;
   }
 
-  /** Judges tenants and does what follows. Rejects where that cannot be recorded: they are to be judged once more then. */
-  judge(hearing: {
+  /**
+   * Evaluates tenants and acts on the results. Rejects when a result cannot be recorded: evaluate
+   * these tenants again then.
+   */
+  evaluate(input: {
     readonly stored: ReadonlyMap<string, StoredBudget>;
     readonly tenants: Iterable<string>;
-    /** As in {@link Judged}. */
+    /** As in {@link Evaluated}. */
     readonly isComplete: boolean;
   }): Promise<void> {
-    return this.#inSlice(async () => {
-      const { stored, tenants, isComplete } = hearing;
+    return this.#enqueue(async () => {
+      const { stored, tenants, isComplete } = input;
       const memories = await this.#read();
       this.#stored = stored;
-      const decided = new Map<string, { memory: BudgetMemory; again: number }>();
-      const turn = new TimeSlice(this.#options.clock);
+      const decided = new Map<string, { memory: BudgetMemory; nextAt: number }>();
+      const slice = new TimeSlice(this.#options.clock);
       for (const tenant of tenants) {
         const given = stored.get(tenant);
         if (given === undefined) continue;
         const maySuspend = !this.#options.isSpared(tenant);
         const memory = memories.get(tenant);
         const evaluated = { ...given, maySuspend, memory, isComplete };
-        decided.set(tenant, judge(evaluated, this.#options.clock.now()));
-        this.#again.delete(tenant);
-        if (turn.isOver) await turn.next();
+        decided.set(tenant, evaluate(evaluated, this.#options.clock.now()));
+        this.#dueAt.delete(tenant);
+        if (slice.isOver) await slice.next();
       }
       await this.#remember(new Map([...decided].map(([tenant, { memory }]) => [tenant, memory])));
-      await this.#hold([...decided.keys()]);
-      for (const [tenant, { again }] of decided) this.#again.set(tenant, again);
+      await this.#applyStates([...decided.keys()]);
+      for (const [tenant, { nextAt }] of decided) this.#dueAt.set(tenant, nextAt);
       const unreported = this.#unreported().map(({ reached }) => reached.id);
-      // What cannot be told waits for its turn; what is new does not.
-      if (unreported.some((id) => !this.#tried.has(id))) this.#wake.abort();
-      this.#tried = new Set(unreported);
+      // A new threshold is reported at once; one whose report failed waits for its retry.
+      if (unreported.some((id) => !this.#attempted.has(id))) this.#wake.abort();
+      this.#attempted = new Set(unreported);
     });
   }
 
-  /** Tells thresholds until the signal is aborted. Never rejects: what fails is tried again. */
+  /** Reports thresholds until the signal is aborted. Never rejects: a failed report is retried. */
   async run(signal: AbortSignal): Promise<void> {
     const { clock, random, logger } = this.#options;
     const limit = pLimit(REPORTED_AT_ONCE);
@@ -159,9 +174,9 @@ export class BudgetLimiter {
     }
   }
 
-  #inSlice<T>(action: () => Promise<T>): Promise<T> {
-    const mine = this.#slice.then(action);
-    this.#slice = mine.catch(() => undefined);
+  #enqueue<T>(action: () => Promise<T>): Promise<T> {
+    const mine = this.#queue.then(action);
+    this.#queue = mine.catch(() => undefined);
     return mine;
   }
 
@@ -174,7 +189,10 @@ export class BudgetLimiter {
     return memories;
   }
 
-  /** Durably keeps what is new, and forgets whose budget is gone and whose period is over. */
+  /**
+   * Durably records what changed. Deletes the records of budgets that are gone and whose period is
+   * over.
+   */
   async #remember(decided: ReadonlyMap<string, BudgetMemory>): Promise<void> {
     const { ledger, clock } = this.#options;
     const memories = await this.#read();
@@ -196,8 +214,8 @@ export class BudgetLimiter {
     for (const [tenant, memory] of news) memories.set(tenant, memory);
   }
 
-  /** Who has no budget any more is let go. */
-  async #hold(evaluated: readonly string[]): Promise<void> {
+  /** Gives the states of budgets to enforcement. Releases limited tenants that have no budget. */
+  async #applyStates(evaluated: readonly string[]): Promise<void> {
     const { enforcement } = this.#options;
     const free = enforcement.limitedByBudgets().filter((tenant) => !this.#stored.has(tenant));
     const outcome = await enforcement.applyBudgets([
@@ -219,18 +237,20 @@ export class BudgetLimiter {
         const { percent, at, toldTo: reportedTo = [] } = crossing;
         const [id, since] = [idOf(tenant, budget, crossing), periodOf(budget, crossing)];
         const reached = { tenant, percent, at, id, since, budget, override };
-        return [{ reached, toldTo: new Set(reportedTo) }];
+        return [{ reached, reportedTo: new Set(reportedTo) }];
       });
     });
   }
 
-  /** Why it could not be told; undefined where it is, and that is on record. */
-  async #report({ reached, toldTo: reportedTo }: Unreported): Promise<string | undefined> {
+  /**
+   * Returns why the threshold could not be reported; undefined once it is reported and recorded.
+   */
+  async #report({ reached, reportedTo }: Unreported): Promise<string | undefined> {
     const { tenant, percent } = reached;
     const what = `threshold of ${percent} % of tenant "${tenant}"`;
     try {
       const outcome = await this.#options.notify(reached, reportedTo);
-      if (outcome.kind === 'told') {
+      if (outcome.kind === 'notified') {
         await this.#note(reached, { told: true });
         this.#options.logger.info(`[budgets] ${what} is reached`, { tenant, percent });
         return undefined;
@@ -238,18 +258,18 @@ export class BudgetLimiter {
       if (outcome.notified.length > reportedTo.size) {
         await this.#note(reached, { told: false, toldTo: outcome.notified });
       }
-      return `${what} is not told yet: ${outcome.reason}`;
+      return `${what} is not reported yet: ${outcome.reason}`;
     } catch (error) {
-      return `${what} is not told yet: ${errorText(error)}`;
+      return `${what} is not reported yet: ${errorText(error)}`;
     }
   }
 
-  /** Durably notes who has been told. */
+  /** Durably records which destinations have a threshold. */
   #note(
     { tenant, percent, budget, id }: ReachedThreshold,
     reported: Pick<Crossing, 'told' | 'toldTo'>,
   ): Promise<void> {
-    return this.#inSlice(async () => {
+    return this.#enqueue(async () => {
       const memory = this.#memories?.get(tenant);
       if (memory === undefined) return;
       const crossed = memory.crossed.map((one): Crossing => {
@@ -262,13 +282,13 @@ export class BudgetLimiter {
   }
 }
 
-/** A threshold with the destinations that have it. */
+/** A threshold, and the destinations that have it. */
 interface Unreported {
   readonly reached: ReachedThreshold;
-  readonly toldTo: ReadonlySet<string>;
+  readonly reportedTo: ReadonlySet<string>;
 }
 
-/** Nothing is to be told until something wakes. */
+/** The wait when nothing is to be reported; a wake-up ends it. */
 const IDLE_MS = 3_600_000;
 
 function idOf(tenant: string, budget: GivenBudget['budget'], crossing: Crossing): string {

@@ -2,15 +2,20 @@ import type { PricingSettings, TenantOverrideSettings } from '../../settings/set
 import type { TenantCluster } from '../../discovery/tenant-cluster.ts';
 import type { Budget } from '../../model/budget.ts';
 
-/** A tenant's budget, and the TenantOverride that gives it; absent where the MeteringPolicy does. */
+/**
+ * A tenant's budget, and the TenantOverride that gives it. Without `override` the MeteringPolicy
+ * gives it.
+ */
 export interface GivenBudget {
   readonly budget: Budget;
   readonly override?: string;
 }
 
 /**
- * The budgets of all tenants that have one: that of the most specific TenantOverride of the first of its tenant
- * clusters for which there is one, else the default.
+ * The budgets of all tenants that have one. The first of these wins:
+ * 1. The most specific TenantOverride with a budget, of the tenant's first tenant cluster that has
+ *    such an override.
+ * 2. The default budget of the MeteringPolicy.
  */
 export function budgetsOf(
   clusters: readonly Pick<TenantCluster, 'tenant' | 'overrides' | 'excluded'>[],

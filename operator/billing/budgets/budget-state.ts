@@ -8,30 +8,34 @@ import { levelsOf } from './levels.ts';
 import { minorUnits } from './unit.ts';
 import type { BudgetMemory } from './evaluate.ts';
 
-/** How a tenant's budget stands at a moment. Amounts are in the units of the budget. */
+/** The state of a tenant's budget at a moment. Amounts are in the units of the budget. */
 export interface BudgetState extends GivenBudget {
   readonly tenant: string;
   readonly period: TimeRange;
-  /** Of a prepaid balance all that was credited. */
+  /** The amount of the budget; for a prepaid balance the sum of all credits. */
   readonly limit: bigint;
-  /** By the closed windows. */
+  /** Usage of the closed windows. */
   readonly used: bigint;
-  /** The same in the smallest units of a currency with so many digits, rounded line by line as costs are (docs/how-to/costs.md#rounding). */
+  /**
+   * As `used`, in the smallest units of a currency with this many digits. Rounded line by line, as
+   * costs are (docs/how-to/costs.md#rounding).
+   */
   readonly usedInMinorUnits: (digits: number) => bigint;
   /**
-   * When nothing is left if everything goes on; the moment itself where nothing is; undefined where the period ends
-   * before, or 31 days do. Takes a while: it looks at every day until then.
+   * Returns when nothing is left if everything goes on; now if nothing is left already. Undefined
+   * if the period, or 31 days, end earlier. Slow: evaluates every day until then.
    */
   readonly usedUpAt: () => number | undefined;
-  /** Metrics of which something has no price in the budget's currency. */
+  /** Metrics with usage that has no price in the budget's currency. */
   readonly uncounted: readonly string[];
-  /** The billing state that follows from it. */
+  /** The billing state that the budget gives the tenant. */
   readonly state: BudgetMemory['state'];
 }
 
-/** As far as the longest month. */
+/** The longest month. */
 const LONGEST_FORECAST_MS = 31 * 86_400_000;
 
+/** The state of a budget at `now`, from its account and its credits. */
 export function budgetStateOf(
   {
     tenant,
@@ -61,7 +65,7 @@ export function budgetStateOf(
   };
 }
 
-/** What is used and what is left of a budget for people: the two add up to the amount. */
+/** Decimal texts for people: amount, used and left. Used and left add up to the amount. */
 export function amountTexts({
   limit,
   used,
@@ -79,7 +83,7 @@ export function amountTexts({
   return { amount, used: moneyText(gone, digits), left: moneyText(all - gone, digits) };
 }
 
-/** An amount in the units of a budget, for people. */
+/** Decimal text for people of an amount in the units of a budget. */
 export function amountText(counts: BudgetCounts, amount: bigint): string {
   if (counts.kind === 'metric') return signedFromNanos(amount);
   const digits = digitsOf(counts.currency);

@@ -8,12 +8,17 @@ import { countsOf, unitText } from './unit.ts';
 
 const PREFIX = 'budgets/credits/';
 
-/** What is added to a prepaid balance, or taken from it where the amount is below zero (docs/how-to/budgets.md#credits). */
+/**
+ * A change of a prepaid balance: added to it, or taken from it when the amount is negative
+ * (docs/how-to/budgets.md#credits).
+ */
 export interface CreditRequest {
   readonly tenant: string;
-  /** Names the credit among those of the tenant: asked for twice it is there once. */
+  /**
+   * Names the credit among those of the tenant. A second request with the same key adds nothing.
+   */
   readonly key: string;
-  /** In the currency or in the unit of the metric, never zero. */
+  /** In the currency, or in the unit of the metric. Never zero. */
   readonly amount: Decimal;
   readonly counts: BudgetCounts;
   readonly note?: string;
@@ -21,29 +26,31 @@ export interface CreditRequest {
   readonly reference?: string;
 }
 
-/** A credit as it is on record, for good. */
+/** A recorded credit. Records are never deleted. */
 export interface Credit extends CreditRequest {
-  /** When it was taken in, milliseconds since the epoch. */
+  /** When the operator received it, milliseconds since the epoch. */
   readonly at: number;
-  /** The beginning of the window that it came in: the first credit's is what usage counts from. */
+  /**
+   * The beginning of the window in which it arrived. Usage counts from that of the first credit.
+   */
   readonly countsFrom: number;
 }
 
 export type CreditOutcome =
-  /** It is on record; also where it was before, with the same content. */
+  /** Recorded, now or earlier with the same content. */
   | { readonly kind: 'credited'; readonly credit: Credit; readonly isNew: boolean }
-  /** The key stands for a credit of another content. Nothing was changed. */
+  /** The key belongs to a credit with other content. Nothing changed. */
   | { readonly kind: 'conflict'; readonly credit: Credit }
   | LedgerFailure;
 
-/** The credits of prepaid balances. All of it is in the ledger; nothing is kept in memory. */
+/** The credits of prepaid balances. All of them are in the ledger; none are kept in memory. */
 export class Credits {
   readonly #ledger: Pick<Ledger, 'record' | 'records' | 'writeRecords'>;
-  /** The window size in force, milliseconds. */
+  /** The current window size, milliseconds. */
   readonly #windowMs: () => number;
   readonly #clock: Pick<Clock, 'now'>;
   readonly #listeners = new Set<(tenant: string) => void>();
-  #slice: Promise<unknown> = Promise.resolve();
+  #queue: Promise<unknown> = Promise.resolve();
 
   constructor(
     ledger: Pick<Ledger, 'record' | 'records' | 'writeRecords'>,
@@ -55,14 +62,17 @@ export class Credits {
     this.#clock = clock;
   }
 
-  /** Durably credits once for each key. Rejects where the ledger cannot be read. */
+  /** Durably adds a credit, once for each key. Rejects when the ledger cannot be read. */
   add(request: CreditRequest): Promise<CreditOutcome> {
-    const mine = this.#slice.then(() => this.#add(request));
-    this.#slice = mine.catch(() => undefined);
+    const mine = this.#queue.then(() => this.#add(request));
+    this.#queue = mine.catch(() => undefined);
     return mine;
   }
 
-  /** Of one tenant, or of all, in no particular order. Throws where the ledger cannot be read, or a record is damaged. */
+  /**
+   * The credits of one tenant or of all, in no particular order. Throws when the ledger cannot be
+   * read or a record is damaged.
+   */
   async *list(tenant?: string): AsyncGenerator<Credit> {
     const of = tenant === undefined ? '' : `${encodeURIComponent(tenant)}/`;
     for await (const [key, text] of this.#ledger.records(PREFIX + of)) {
@@ -70,7 +80,9 @@ export class Credits {
     }
   }
 
-  /** Calls with the tenant of each new credit, until the returned function is called. */
+  /**
+   * Calls the listener with the tenant of each new credit, until the returned function is called.
+   */
   subscribe(listener: (tenant: string) => void): () => void {
     this.#listeners.add(listener);
     return () => void this.#listeners.delete(listener);
@@ -96,13 +108,13 @@ export class Credits {
   }
 }
 
-/** All credits of one tenant in one unit. */
+/** The sum of all credits of one tenant in one unit. */
 export interface Credited {
   readonly tenant: string;
   readonly counts: BudgetCounts;
-  /** Their sum in the units of a budget (`Budget`). */
+  /** In the units of a budget (`Budget`). */
   readonly amount: bigint;
-  /** What usage counts from, milliseconds since the epoch. */
+  /** Usage counts from here, milliseconds since the epoch. */
   readonly since: number;
 }
 
@@ -122,10 +134,10 @@ export async function sumCredits(credits: AsyncIterable<Credit>): Promise<readon
   return [...sums.values()];
 }
 
-/** 10⁻²¹ of a currency in a nano-unit of it. */
+/** Budgets of money count in 10⁻²¹ of the currency's unit, so a nano-unit has 10¹² of them. */
 const PER_NANO = 10n ** 12n;
 
-/** Nano-units in the units of a budget. */
+/** Converts nano-units to the units of a budget. */
 function inUnitsOf({ kind }: BudgetCounts, nanos: bigint): bigint {
   return kind === 'money' ? nanos * PER_NANO : nanos;
 }
@@ -138,7 +150,10 @@ function creditText({ counts, ...credit }: Credit): string {
   return JSON.stringify({ ...credit, unit: unitText({ counts }) });
 }
 
-/** Throws: a balance must not be told, and nobody held, by credits of which one is missing. */
+/**
+ * Throws on a damaged record: with one credit missing the balance is wrong, and nobody may be
+ * suspended by it.
+ */
 function parseCredit(key: string, text: string): Credit {
   const credit = readCredit(text);
   if (credit === undefined) throw new Error(`damaged record: ${key}: ${quote(text)}`);

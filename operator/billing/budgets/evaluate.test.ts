@@ -3,7 +3,7 @@ import { describe, expect, test } from 'vitest';
 import type { Budget } from '../../model/budget.ts';
 import { decimalFromNanos } from '../../model/decimal.ts';
 import { BudgetAccount } from './account.ts';
-import { type BudgetMemory, judge } from './evaluate.ts';
+import { type BudgetMemory, evaluate } from './evaluate.ts';
 
 const GPU = 'tenant_gpu_hours';
 const NOON = Date.parse('2026-11-21T12:00:00Z');
@@ -118,9 +118,9 @@ function live({ budget, steps }: Life): Shown {
         isComplete: !isDip,
         memory,
       };
-      const decision = judge(about, at);
+      const decision = evaluate(about, at);
       ({ memory } = decision);
-      again = decision.again - NOON;
+      again = decision.nextAt - NOON;
       // The window has come: it is judged again.
       if (isDip) {
         const complete = {
@@ -129,9 +129,9 @@ function live({ budget, steps }: Life): Shown {
           isComplete: true,
           memory,
         };
-        const second = judge(complete, at);
+        const second = evaluate(complete, at);
         ({ memory } = second);
-        again = second.again - NOON;
+        again = second.nextAt - NOON;
       }
     }
     if (memory !== undefined) memories[ms] = memory;
@@ -175,27 +175,27 @@ describe('a threshold', () => {
     });
     const about = { budget: budgetOf(), period: MONTH, maySuspend: true, isComplete: true };
     const account = accountOf(900n, 0n, NOON);
-    const first = judge({ ...about, account, memory: undefined }, NOON);
+    const first = evaluate({ ...about, account, memory: undefined }, NOON);
     expect(first.memory.crossed.map(({ percent }) => percent)).toStrictEqual([50, 80]);
     const less = accountOf(700n, 0n, NOON);
-    const second = judge({ ...about, account: less, memory: reported(first.memory) }, NOON);
-    const third = judge({ ...about, account, memory: second.memory }, NOON);
+    const second = evaluate({ ...about, account: less, memory: reported(first.memory) }, NOON);
+    const third = evaluate({ ...about, account, memory: second.memory }, NOON);
     expect(third.memory.crossed.every((one) => one.told)).toBe(true);
     const after = { ...about, period: NEXT, memory: third.memory };
-    const nothing = judge({ ...after, account: accountOf(0n, 0n, NEXT.from) }, NEXT.from);
+    const nothing = evaluate({ ...after, account: accountOf(0n, 0n, NEXT.from) }, NEXT.from);
     expect(nothing.memory.crossed).toStrictEqual([]);
-    const again = judge({ ...after, account, memory: nothing.memory }, NEXT.from + 1);
+    const again = evaluate({ ...after, account, memory: nothing.memory }, NEXT.from + 1);
     expect(again.memory.crossed.map((one) => one.told)).toStrictEqual([false, false]);
   });
 
   test('of a larger budget is told again, unless it is reached all the while', () => {
     const about = { period: MONTH, maySuspend: true, isComplete: true };
     const account = accountOf(900n, 0n, NOON);
-    const first = judge({ ...about, account, budget: budgetOf(), memory: undefined }, NOON);
+    const first = evaluate({ ...about, account, budget: budgetOf(), memory: undefined }, NOON);
     const raised = { ...about, account, budget: budgetOf({ amount: 1500n }) };
-    const second = judge({ ...raised, memory: first.memory }, NOON + 5);
+    const second = evaluate({ ...raised, memory: first.memory }, NOON + 5);
     expect(second.memory.crossed).toStrictEqual([{ percent: 50, at: NOON, told: false }]);
-    const more = judge(
+    const more = evaluate(
       { ...raised, account: accountOf(1200n, 0n, NOON), memory: second.memory },
       NOON + 9,
     );
@@ -210,10 +210,10 @@ describe('a threshold', () => {
     const tomorrow = { from: today.from + day, to: today.to + day };
     const about = { budget, maySuspend: true, isComplete: true };
     const account = accountOf(900n, 0n, NOON);
-    const first = judge({ ...about, period: today, account, memory: undefined }, NOON);
+    const first = evaluate({ ...about, period: today, account, memory: undefined }, NOON);
     const less = accountOf(600n, 0n, midnight);
     const memory = { ...first.memory };
-    const next = judge({ ...about, period: tomorrow, account: less, memory }, midnight);
+    const next = evaluate({ ...about, period: tomorrow, account: less, memory }, midnight);
     expect(next.memory.crossed).toStrictEqual([{ percent: 50, at: NOON, told: false }]);
   });
 });
@@ -246,7 +246,7 @@ describe('the state of a tenant', () => {
   });
 
   const about = { budget: budgetOf(), period: MONTH, maySuspend: true, isComplete: true };
-  const suspended = judge(
+  const suspended = evaluate(
     { ...about, account: accountOf(1000n, 1n, NOON), memory: undefined },
     NOON,
   ).memory;
@@ -255,36 +255,36 @@ describe('the state of a tenant', () => {
     expect(suspended.state).toBe('suspended');
     const account = accountOf(1000n, 1n, NOON);
     const raised = { ...about, account, budget: budgetOf({ amount: 1001n }), memory: suspended };
-    expect(judge(raised, NOON).memory.state).toBe('active');
+    expect(evaluate(raised, NOON).memory.state).toBe('active');
     const later = { ...about, period: NEXT, memory: suspended };
     const nothing = accountOf(0n, 1000n, NEXT.from);
-    expect(judge({ ...later, account: nothing }, NEXT.from).memory.state).toBe('active');
+    expect(evaluate({ ...later, account: nothing }, NEXT.from).memory.state).toBe('active');
   });
 
   test('does not fall while a closed window is on its way, nor where the limit is reached again soon', () => {
     const less = { ...about, account: accountOf(990n, 0n, NOON), memory: suspended };
-    const waiting = judge({ ...less, isComplete: false }, NOON);
+    const waiting = evaluate({ ...less, isComplete: false }, NOON);
     expect(waiting.memory.state).toBe('suspended');
-    expect(waiting.again - NOON).toBeLessThan(1_000);
+    expect(waiting.nextAt - NOON).toBeLessThan(1_000);
     const soon = accountOf(990n, 1n, NOON);
-    expect(judge({ ...less, account: soon }, NOON).memory.state).toBe('suspended');
-    expect(judge(less, NOON).memory).not.toMatchObject({ since: expect.anything() });
-    expect(judge(less, NOON).memory.state).toBe('active');
+    expect(evaluate({ ...less, account: soon }, NOON).memory.state).toBe('suspended');
+    expect(evaluate(less, NOON).memory).not.toMatchObject({ since: expect.anything() });
+    expect(evaluate(less, NOON).memory.state).toBe('active');
   });
 
   test('goes no further than a warning where a tenant is spared, from the moment at which it is', () => {
     const account = accountOf(1000n, 1n, NOON);
     const spared = { ...about, account, maySuspend: false, memory: suspended };
-    expect(judge(spared, NOON).memory.state).toBe('warning');
+    expect(evaluate(spared, NOON).memory.state).toBe('warning');
     const none = { ...about, account, budget: budgetOf({ atLimit: 'none' }), memory: suspended };
-    expect(judge(none, NOON).memory.state).toBe('active');
+    expect(evaluate(none, NOON).memory.state).toBe('active');
   });
 
   test('counts the time that is granted from when the clock that was ahead is right', () => {
     const budget = budgetOf({ grace: { kind: 'time', ms: 1000 } });
     const account = accountOf(1000n, 0n, NOON);
-    const early = judge({ ...about, budget, account, memory: undefined }, NOON + 50_000);
-    const right = judge({ ...about, budget, account, memory: early.memory }, NOON);
-    expect(right.again).toBe(NOON + 1000);
+    const early = evaluate({ ...about, budget, account, memory: undefined }, NOON + 50_000);
+    const right = evaluate({ ...about, budget, account, memory: early.memory }, NOON);
+    expect(right.nextAt).toBe(NOON + 1000);
   });
 });

@@ -5,23 +5,23 @@ import type { BudgetAccount } from './account.ts';
 import { type BudgetLevels, levelsOf } from './levels.ts';
 import { nextDay, periodAt } from './period.ts';
 
-/** A threshold that was reached in a period. */
+/** A threshold that the tenant reached in a period. */
 export interface Crossing {
   readonly percent: number;
-  /** When that was seen, milliseconds since the epoch. */
+  /** When the operator saw it, milliseconds since the epoch. */
   readonly at: number;
-  /** Everybody has it. */
+  /** Every destination has it. */
   readonly told: boolean;
-  /** The destinations that have it, while others have not. */
+  /** The destinations that have it while others still lack it. */
   readonly toldTo?: readonly string[];
 }
 
-/** What is remembered of a tenant's budget, durably. Immutable, and as it is stored. */
+/** The durable record of a tenant's budget. Immutable, and in its stored form. */
 export interface BudgetMemory {
-  /** The period that it is about. */
+  /** The period of the record. */
   readonly from: number;
   readonly to: number;
-  /** The budget that it is about ({@link termsOf}). */
+  /** The budget of the record ({@link termsOf}). */
   readonly terms: string;
   /** Each percentage once. */
   readonly crossed: readonly Crossing[];
@@ -30,41 +30,48 @@ export interface BudgetMemory {
   readonly since?: number;
 }
 
+/** The input of {@link evaluate}. */
 export interface Evaluated {
   readonly budget: Budget;
-  /** What a prepaid balance was credited with; absent of other budgets. */
+  /** The sum of all credits of a prepaid balance; absent for other budgets. */
   readonly credited?: bigint;
   readonly period: TimeRange;
   readonly account: Pick<BudgetAccount, 'usedAt' | 'reaches'>;
-  /** False for a tenant that is only warned, whatever its budget says. */
+  /** False for a tenant that is only warned, whatever its budget asks for. */
   readonly maySuspend: boolean;
-  /** False while closed windows are on their way into the account: what is used may be more than it says. */
+  /**
+   * False while events of a closed window are on their way into the account: more may be used than
+   * it shows.
+   */
   readonly isComplete: boolean;
-  /** Undefined where nothing is known. */
+  /** The record of the last evaluation; undefined if there is none. */
   readonly memory: BudgetMemory | undefined;
 }
 
 /**
- * Less is used than was where the latest sample stood for too much. Whoever is held is let go within a period only where
- * nothing would be left again soon, so that nobody is held and let go in turns.
+ * Usage can fall when a sample overestimated. Within a period a tenant is released only if nothing
+ * would be left again within this time. So a tenant does not alternate between suspended and
+ * active.
  */
 const STEADY_MS = 600_000;
-/** An account is whole again when the window that is being closed is in the ledger. */
-const COMPLETE_SOON_MS = 500;
+/** The ledger has the events of the closing window by then. */
+const RETRY_INCOMPLETE_MS = 500;
 
 const SEVERITY: readonly BudgetStatement['state'][] = ['active', 'warning', 'suspended'];
 
 /**
- * What a tenant's budget comes to at a moment: thresholds are reached once a period, however the account moves about
- * them, and the state rises at once. It falls with a new period, with other terms, and where less is used for good.
+ * Evaluates a tenant's budget at a moment.
+ * 1. A threshold is reached once a period, even when the used amount falls and rises again.
+ * 2. The state rises at once.
+ * 3. The state falls with a new period, with other terms, and when usage has fallen for good.
  */
-export function judge(
+export function evaluate(
   evaluated: Evaluated,
   now: number,
 ): {
   readonly memory: BudgetMemory;
-  /** The next moment at which it may be another if everything goes on as now. */
-  readonly again: number;
+  /** When the result can next change if everything goes on, milliseconds since the epoch. */
+  readonly nextAt: number;
 } {
   const { budget, credited = 0n, period, account, isComplete } = evaluated;
   const memory = evaluated.memory;
@@ -72,7 +79,7 @@ export function judge(
   const isOther = memory !== undefined && (memory.terms !== terms || memory.from !== period.from);
   const levels = levelsOf(budget, credited);
   const used = account.usedAt(now);
-  // Another month has nothing of the one before.
+  // A new month starts without the record of the previous one.
   const isNew = budget.period.kind === 'month' && memory?.from !== period.from;
   const before = isNew ? undefined : memory;
   const known = isOther ? stillReached(before, levels, used) : (before?.crossed ?? []);
@@ -80,13 +87,13 @@ export function judge(
     ({ percent, level }) => level <= used && !known.some((one) => one.percent === percent),
   );
   const crossed = [...known, ...news.map(({ percent }) => ({ percent, at: now, told: false }))];
-  const held = isOther ? 'active' : (before?.state ?? 'active');
+  const previous = isOther ? 'active' : (before?.state ?? 'active');
   const isOver = budget.atLimit !== 'none' && used >= levels.limit;
-  const since = isOver || held !== 'active' ? Math.min(before?.since ?? now, now) : undefined;
+  const since = isOver || previous !== 'active' ? Math.min(before?.since ?? now, now) : undefined;
   const found = isOver ? stateOver(evaluated, { used, limit: levels.limit, since, now }) : 'active';
-  const isLess = SEVERITY.indexOf(found) < SEVERITY.indexOf(held);
+  const isLess = SEVERITY.indexOf(found) < SEVERITY.indexOf(previous);
   const stays = isLess && !(isComplete && isSteady(evaluated, levels.limit, now));
-  const state = stays ? held : found;
+  const state = stays ? previous : found;
   const next: BudgetMemory = {
     ...period,
     terms,
@@ -94,10 +101,13 @@ export function judge(
     state,
     since: state === 'active' ? undefined : since,
   };
-  return { memory: next, again: againAt(evaluated, { next, levels, used, now }) };
+  return { memory: next, nextAt: nextEvaluationAt(evaluated, { next, levels, used, now }) };
 }
 
-/** What thresholds and states are about: with another budget, or more credit, they are looked at anew. */
+/**
+ * Text of what thresholds and states depend on: the budget, and the credits of a prepaid balance.
+ * Other terms mean a fresh evaluation.
+ */
 export function termsOf({
   budget,
   credited,
@@ -109,7 +119,10 @@ export function termsOf({
   );
 }
 
-/** With a larger budget, and of rolling days on the next day, thresholds that are no longer reached are to be told again. */
+/**
+ * Keeps the thresholds that are still reached. The others are reported again when reached again.
+ * Matters for a larger budget, and for rolling days on the next day.
+ */
 function stillReached(
   memory: BudgetMemory | undefined,
   { thresholds }: BudgetLevels,
@@ -135,14 +148,14 @@ function stateOver(
   return isSpent ? 'suspended' : 'warning';
 }
 
-/** Whether what holds a tenant is not reached again soon. */
+/** Returns true when the usage does not soon reach the level again that limits the tenant. */
 function isSteady({ account, budget, memory }: Evaluated, limit: bigint, now: number): boolean {
   const { grace } = budget;
   const more = memory?.state === 'suspended' && grace?.kind === 'amount' ? grace.amount : 0n;
   return account.reaches(limit + more, now, now + STEADY_MS) === undefined;
 }
 
-function againAt(
+function nextEvaluationAt(
   { budget, period, account, maySuspend, isComplete }: Evaluated,
   at: {
     readonly next: BudgetMemory;
@@ -158,7 +171,7 @@ function againAt(
   if (atLimit !== 'none') early.push(levels.limit);
   const suspends = atLimit === 'suspend' && maySuspend && next.state !== 'suspended';
   if (suspends && grace?.kind === 'amount') early.push(levels.limit + grace.amount);
-  // Prices may be others on the next day.
+  // Prices may change on the next day.
   const until = Math.min(nextDay(now), period.to);
   const moments = [until];
   const [level] = early.filter((one) => one > used).toSorted((a, b) => (a < b ? -1 : 1));
@@ -167,14 +180,14 @@ function againAt(
   if (suspends && grace?.kind === 'time' && next.since !== undefined) {
     moments.push(next.since + grace.ms);
   }
-  // It may be let go as soon as the account says so.
-  if (!isComplete && next.state !== 'active') moments.push(now + COMPLETE_SOON_MS);
+  // The tenant may be released as soon as the account is complete.
+  if (!isComplete && next.state !== 'active') moments.push(now + RETRY_INCOMPLETE_MS);
   return Math.max(now + 1, Math.min(...moments));
 }
 
 /**
- * The period in which a threshold was reached: what is told once is told once in it. A prepaid balance has none, and
- * reaches a threshold again after each top-up.
+ * The beginning of the period in which a threshold was reached, part of the id of its report. A
+ * prepaid balance has no period: `at` stands for it, so each top-up can lead to a new report.
  */
 export function periodOf(budget: Budget, { at }: Crossing): number {
   return periodAt(budget.period, at, at).from;

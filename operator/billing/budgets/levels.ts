@@ -1,6 +1,6 @@
 import type { Budget } from '../../model/budget.ts';
 
-/** How much may be used until something happens, in the units of the budget. */
+/** The used amounts at which something happens, in the units of the budget. */
 export interface BudgetLevels {
   readonly limit: bigint;
   /** In the order of the budget's thresholds. */
@@ -8,9 +8,12 @@ export interface BudgetLevels {
 }
 
 /**
- * What is told and stopped at. A month or some days have the budget's amount. A prepaid balance has all that was ever
- * credited, and its thresholds are about what is left: 80 percent is told when a fifth of the amount is left.
- * `credited` is 0 where nothing was: then nothing is left, and no threshold is reached by that.
+ * The limit and the thresholds of a budget.
+ * 1. A month or rolling days: the limit is the budget's amount.
+ * 2. A prepaid balance: the limit is the sum of all credits. Thresholds are about what is left: 80
+ *    percent is reached when a fifth of the budget's amount is left.
+ * 3. A prepaid balance without credits (`credited` is 0): nothing is left, and there are no
+ *    thresholds.
  */
 export function levelsOf(
   { amount, period, thresholds }: Pick<Budget, 'amount' | 'period' | 'thresholds'>,

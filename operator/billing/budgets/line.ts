@@ -11,20 +11,28 @@ export interface Growth {
   readonly nanos: bigint;
 }
 
-/** What one price makes of a tenant's calendar month, as far as a budget counts it. */
+/**
+ * The usage that one price covers in one calendar month of a tenant, as far as a budget counts it.
+ */
 export interface BudgetLine {
   readonly charge: Charge;
-  /** Nano-units of the month that were used before the budget's period began: they cost nothing here, but fill tiers. */
+  /**
+   * Nano-units of the month before the budget's period began. They cost nothing here but fill
+   * tiers.
+   */
   readonly before: bigint;
-  /** Nano-units that the ledger has since. */
+  /** Nano-units in the ledger since the period began. */
   readonly used: bigint;
-  /** What is expected beyond that. */
+  /** Expected usage beyond `used`. */
   readonly growth: Growth;
 }
 
 export const NO_GROWTH: Growth = { since: 0, windowMs: 1, nanos: 0n };
 
-/** What so many nano-units of a line cost since the period began, in 10⁻²¹ of the currency's unit: what the month's cost has grown by. */
+/**
+ * The growth of the month's cost by these nano-units since the period began, in 10⁻²¹ of the
+ * currency's unit.
+ */
 export function lineCost(
   { charge, before }: Pick<BudgetLine, 'charge' | 'before'>,
   nanos: bigint,
@@ -32,15 +40,17 @@ export function lineCost(
   return monthCost(charge, before + nanos) - monthCost(charge, before);
 }
 
-/** Nano-units since the period began that are expected by a moment, rounded down. */
+/**
+ * Nano-units expected to be used between the beginning of the period and a moment, rounded down.
+ */
 export function quantityAt({ used, growth }: BudgetLine, at: number): bigint {
   const { since, windowMs, nanos } = growth;
   return at <= since ? used : used + (nanos * BigInt(at - since)) / BigInt(windowMs);
 }
 
 /**
- * The moments after `from` and before `until` at which a line may come to cost less, all at once: those at which it
- * reaches another price for the whole month. Between two of them no line's cost falls.
+ * The moments in `(from, until)` at which the cost of a line can fall: usage reaches another volume
+ * price for the whole month. Between two of them no line's cost falls.
  */
 export function fallsOf(line: BudgetLine, from: number, until: number): readonly number[] {
   const { charge, before, used, growth } = line;
@@ -52,7 +62,7 @@ export function fallsOf(line: BudgetLine, from: number, until: number): readonly
   });
 }
 
-/** Of a numerator above zero. */
+/** The numerator must be above zero. */
 function divideUp(numerator: bigint, divisor: bigint): bigint {
   return (numerator + divisor - 1n) / divisor;
 }

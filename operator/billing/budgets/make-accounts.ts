@@ -14,7 +14,7 @@ import type { PrepaidBalances } from './prepaid.ts';
 
 export interface AccountSources {
   readonly ledger: Pick<Ledger, 'head' | 'records'>;
-  /** Undefined while they are not open. */
+  /** Undefined until the sums are open. */
   readonly totals: () => Pick<UsageTotals, 'addTo'> | undefined;
   readonly settings: Pick<SettingsStore, 'current'>;
   readonly discovery: Pick<Discovery, 'clusters' | 'tenants'>;
@@ -22,25 +22,25 @@ export interface AccountSources {
   readonly prepaid: Pick<PrepaidBalances, 'book' | 'credited' | 'follow' | 'position'>;
 }
 
-/** A tenant's budget with what is used of it in the period that it is. */
+/** A tenant's budget with its account of the current period. */
 export interface StoredBudget extends GivenBudget {
   readonly account: BudgetAccount;
   readonly period: TimeRange;
-  /** What a prepaid balance was credited with; absent of other budgets. */
+  /** The sum of all credits of a prepaid balance; absent for other budgets. */
   readonly credited?: bigint;
-  /** The last event that the account was made with. */
+  /** The sequence number of the last event that the account was built from. */
   readonly madeOf: number;
 }
 
-/** Accounts of what the ledger has. */
+/** Accounts built from the ledger. */
 export interface MadeAccounts {
   readonly stored: ReadonlyMap<string, StoredBudget>;
-  /** The last event that all of them have. */
+  /** The sequence number of the last event that all of them contain. */
   readonly head: number;
   readonly pricesOf: PricesOf;
 }
 
-/** Everything of tenants that accounts depend on. */
+/** Text of every field of tenants that accounts depend on. Two equal texts mean equal accounts. */
 export function tenantsText({
   discovery,
   settings,
@@ -53,7 +53,10 @@ export function tenantsText({
   return JSON.stringify([clusters, plans, settings.current().billing.defaultPlanCode]);
 }
 
-/** The accounts of all tenants that have a budget; undefined where what they have used cannot be told yet. */
+/**
+ * Builds the accounts of all tenants that have a budget. Returns undefined while their usage is
+ * unknown.
+ */
 export async function makeAccounts(
   sources: AccountSources,
   now: number,
@@ -79,7 +82,7 @@ function isPrepaid([, { budget }]: readonly [tenant: string, given: GivenBudget]
   return budget.period.kind === 'prepaid';
 }
 
-/** The account of a prepaid balance, of what its book has; where nothing was credited nothing counts. */
+/** The account of a prepaid balance, from its book. Without credits no usage counts. */
 export function prepaidAccount(
   prepaid: AccountSources['prepaid'],
   {
@@ -98,7 +101,7 @@ export function prepaidAccount(
   return { ...given, account, period, credited, madeOf: prepaid.position };
 }
 
-/** Those of months and days, by the sums of what the ledger has. */
+/** Builds the accounts of months and rolling days from the usage sums. */
 async function makeOthers(
   { ledger, totals, isCharged }: AccountSources,
   {
@@ -124,7 +127,7 @@ async function makeOthers(
   const outcome = await totals()?.addTo(
     { add: (item) => stored.get(item.tenant)?.account.add(item) ?? true },
     {
-      // Whole days, so that all of it is of one moment of the ledger.
+      // Whole days, so that all sums are of the same head of the ledger.
       range: { from: least(begins), to: nextDay(nextDay(now)) },
       filter: ({ tenant, metric }) => stored.has(tenant) && isCharged(metric),
       hourly: false,

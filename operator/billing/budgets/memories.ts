@@ -5,24 +5,24 @@ import type { BudgetMemory } from './evaluate.ts';
 
 const PREFIX = 'budgets/state/';
 
-/** Reads what earlier processes have recorded of budgets. Throws when the ledger cannot be read. */
+/** Reads the budget records of earlier processes. Throws when the ledger cannot be read. */
 export async function loadMemories(ledger: Pick<Ledger, 'records'>): Promise<{
   /** By tenant. */
   readonly memories: Map<string, BudgetMemory>;
-  /** Records that cannot be read, one line each. */
+  /** Damaged records, one line each. */
   readonly problems: readonly string[];
 }> {
   const memories = new Map<string, BudgetMemory>();
   const problems: string[] = [];
   for await (const [key, text] of ledger.records(PREFIX)) {
     const memory = parseMemory(text);
-    if (memory === undefined) problems.push(`damaged record, passed over: ${key}: ${quote(text)}`);
+    if (memory === undefined) problems.push(`damaged record, ignored: ${key}: ${quote(text)}`);
     else memories.set(key.slice(PREFIX.length), memory);
   }
   return { memories, problems };
 }
 
-/** The record of a tenant's budget; undefined forgets it. */
+/** The ledger record of a tenant's budget. With undefined it deletes the record. */
 export function memoryRecord(tenant: string, memory: BudgetMemory | undefined): RecordChange {
   return { key: `${PREFIX}${tenant}`, value: memory && JSON.stringify(memory) };
 }
@@ -31,7 +31,7 @@ function parseMemory(text: string): BudgetMemory | undefined {
   try {
     const value: unknown = JSON.parse(text);
     if (!isMemory(value)) return undefined;
-    // JSON has no Infinity, which prepaid balances end at.
+    // JSON has no Infinity, which is the end of prepaid balances.
     const { from, to } = value;
     return { ...value, from: from ?? Number.POSITIVE_INFINITY, to: to ?? Number.POSITIVE_INFINITY };
   } catch {
@@ -42,7 +42,7 @@ function parseMemory(text: string): BudgetMemory | undefined {
 type StoredMemory = Omit<BudgetMemory, 'from' | 'to'> &
   Readonly<Record<'from' | 'to', number | null>>;
 
-/** Only this module writes under the prefix, so a few fields tell a whole record from a damaged one. */
+/** Only this module writes under the prefix, so a few fields show whether a record is intact. */
 function isMemory(value: unknown): value is StoredMemory {
   const isComplete =
     isRecord(value) && ['from', 'to', 'terms', 'crossed', 'state'].every((field) => field in value);

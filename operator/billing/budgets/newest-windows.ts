@@ -2,7 +2,7 @@ import type { StoredEvent } from '../../ledger/ledger.ts';
 import { nanosFromDecimal } from '../../model/decimal.ts';
 import type { OngoingUsage } from './account.ts';
 
-/** What a tenant used of a metric in one window, as far as it is read. */
+/** A tenant's usage of a metric in one window, as far as its events were added. */
 interface ReadWindow {
   readonly since: number;
   readonly windowMs: number;
@@ -10,21 +10,22 @@ interface ReadWindow {
 }
 
 /**
- * What each tenant used in its newest closed window, metric by metric: it is expected to use as much in the next one
- * (docs/how-to/budgets.md#between-two-windows). Metrics are apart, since their objects may be watched apart, and closed later.
+ * Each tenant's usage in its newest closed window, by metric. The next window is expected to use as
+ * much (docs/how-to/budgets.md#between-two-windows). Metrics are separate, because their windows
+ * may close at different times.
  */
 export class NewestWindows {
   /** By tenant and metric. */
   readonly #windows = new Map<string, Map<string, ReadWindow>>();
-  /** The last event that was added. */
+  /** The sequence number of the last event that was added. */
   #position = 0;
 
   /**
-   * Adds an event of the ledger. Passed over:
-   * 1. what was pushed in, and corrections: nobody knows whether it goes on;
-   * 2. an event of an older window, such as of an API that could not be read in time;
-   * 3. an event that has usage of windows before it, which is more than the window came to;
-   * 4. what was added before.
+   * Adds an event of the ledger. Ignores:
+   * 1. Pushed usage and corrections: nobody knows whether they go on.
+   * 2. Events of an older window, such as of an API that could not be read in time.
+   * 3. Events that carry usage of earlier windows, because the amount is not that of one window.
+   * 4. Events that were added before.
    */
   add({ sequence, event }: StoredEvent): void {
     if (sequence <= this.#position) return;
@@ -46,8 +47,8 @@ export class NewestWindows {
   }
 
   /**
-   * Forgets windows that end before then: what is not used in a newer one is expected not to go on. Returns the tenants
-   * whose windows it forgets.
+   * Drops windows that end before `end`: usage without a newer window is expected to stop. Returns
+   * the tenants that lost windows.
    */
   closed(end: number): readonly string[] {
     return [...this.#windows].flatMap(([tenant, windows]) => {
@@ -58,6 +59,7 @@ export class NewestWindows {
     });
   }
 
+  /** The expected usage of one tenant. */
   of(tenant: string): readonly OngoingUsage[] {
     return [...(this.#windows.get(tenant)?.values() ?? [])].flatMap(({ usage }) => usage);
   }

@@ -4,9 +4,9 @@ import type { TimeRange } from '../../model/window.ts';
 const DAY_MS = 86_400_000;
 
 /**
- * The usage that counts at a moment, by the start of its window: `from` inclusive, `to` exclusive and `Infinity` where
- * nothing ends it. A prepaid balance counts since its first credit, `Infinity` where there was none. All milliseconds
- * since the epoch.
+ * The current period of a budget: `from` inclusive, `to` exclusive, milliseconds since the epoch.
+ * Usage counts by the start of its window. A prepaid balance counts from its first credit,
+ * `Infinity` without one, and ends at `Infinity`.
  */
 export function periodAt(period: BudgetPeriod, now: number, prepaidSince: number): TimeRange {
   if (period.kind === 'prepaid') return { from: prepaidSince, to: Number.POSITIVE_INFINITY };
@@ -19,7 +19,7 @@ export function periodAt(period: BudgetPeriod, now: number, prepaidSince: number
   return { from: Date.UTC(year, month), to: Date.UTC(year, month + 1) };
 }
 
-/** The first instant of the calendar month of UTC, in which tiers begin to count. */
+/** The first instant of the UTC calendar month, in which tiers begin to count. */
 export function monthOf(at: number): number {
   const day = new Date(at);
   return Date.UTC(day.getUTCFullYear(), day.getUTCMonth());
@@ -30,7 +30,7 @@ export function dayStart(at: number): number {
   return Math.floor(at / DAY_MS) * DAY_MS;
 }
 
-/** The first instant of the next UTC day, from which on prices may be others. */
+/** The first instant of the next UTC day, when prices may change. */
 export function nextDay(at: number): number {
   return dayStart(at) + DAY_MS;
 }

@@ -7,33 +7,34 @@ import { lineCost } from './line.ts';
 import { dayOf, dayStart } from './period.ts';
 
 const DAY_MS = 86_400_000;
-/** A day's prices are its plan's at its end, and a change of plan is on record soon after. */
+/** A day has the prices of the plan at its end, and the ledger has a change of plan soon after. */
 const OPEN_DAYS = 2;
-/** Usage that nothing prices by then counts for nothing for good. */
+/** Usage without a price after this time never counts. */
 const UNPRICED_MS = 35 * DAY_MS;
 
-/** Usage of one day that nothing tells apart, nano-units. */
+/** The usage of one day with equal pricing fields, nano-units. */
 export interface BookRow {
   readonly usage: CountedUsage;
-  /** The beginning of the day, or that of the book where it lies in the day; milliseconds since the epoch. */
+  /** The beginning of the day, or of the book if that is later; milliseconds since the epoch. */
   readonly start: number;
   readonly nanos: bigint;
 }
 
-/** Everything of a book that is stored. */
+/** The stored fields of a book. */
 export interface BookContent {
-  /** Usage of windows that begin earlier only fills tiers, milliseconds since the epoch. */
+  /** Usage of windows that begin earlier only fills tiers; milliseconds since the epoch. */
   readonly since: number;
-  /** What months came to that nothing is added to any more, in the units of a budget. */
+  /** The cost of months that are complete, in the units of a budget. */
   readonly settled: bigint;
   readonly lines: readonly NamedLine[];
   readonly rows: readonly BookRow[];
 }
 
 /**
- * What a tenant has used of a prepaid balance, by the ledger, for as long as the balance lasts: longer than the ledger and
- * its sums are kept. The last days are kept as they were used, so that they cost what their plan says in the end;
- * what was before is kept by price, as on an invoice (docs/how-to/budgets.md#prepaid).
+ * The usage of a tenant's prepaid balance. A book lasts as long as the balance, so longer than the
+ * ledger and its sums.
+ * 1. The last days are stored as usage, so that the final plan of each day prices them.
+ * 2. Earlier days are stored by price, as on an invoice (docs/how-to/budgets.md#prepaid).
  */
 export class PrepaidBook {
   readonly tenant: string;
@@ -57,13 +58,16 @@ export class PrepaidBook {
     return { since, settled: this.#settled, lines: this.#lines, rows: [...this.#rows.values()] };
   }
 
-  /** Adds an event of the ledger, or a sum of some before the book began; false where it is of no concern. */
+  /**
+   * Adds an event of the ledger, or a sum of events from before the book began. Returns false for
+   * usage that does not count.
+   */
   add(item: UsageItem): boolean {
     const { counts, since } = this;
     if (counts.kind === 'metric' && item.metric !== counts.metric) return false;
     const at = Date.parse(item.window_start);
     const isBefore = at < since;
-    // Only prices have tiers to fill, in the month in which the book begins.
+    // Only prices have tiers to fill, and only the month in which the book begins counts.
     const fills = counts.kind === 'money' && dayOf(at).slice(0, 7) === dayOf(since).slice(0, 7);
     if (isBefore && !fills) return false;
     const { metric, unit, sku, region, dimensions } = item;
@@ -82,7 +86,7 @@ export class PrepaidBook {
     return true;
   }
 
-  /** The account of the balance, with nothing of what goes on. */
+  /** The account of the balance, without usage that goes on. */
   account(pricesOf: PricesOf): BudgetAccount {
     const account = this.#empty(pricesOf);
     account.resume(this.#settled, this.#lines);
@@ -91,8 +95,8 @@ export class PrepaidBook {
   }
 
   /**
-   * Makes it smaller: days that are over for long are added up by price, and months that end by `closedUntil`, of which
-   * nothing comes any more, to one sum.
+   * Makes the book smaller. Adds up by price the days that are long over. Adds up to one sum the
+   * months that end by `closedUntil`. No usage of those months can follow.
    */
   fold(now: number, closedUntil: number, pricesOf: PricesOf): void {
     const account = this.#empty(pricesOf);
@@ -103,15 +107,15 @@ export class PrepaidBook {
       if (isPriced) account.add(this.#itemOf(row));
       if (isPriced || row.start < now - UNPRICED_MS) this.#rows.delete(name);
     }
-    const rest: NamedLine[] = [];
+    const remaining: NamedLine[] = [];
     for (const [name, line] of account.lines()) {
-      if (endOf(name) > closedUntil || this.#isOpen(name)) rest.push([name, line]);
+      if (endOf(name) > closedUntil || this.#isOpen(name)) remaining.push([name, line]);
       else this.#settled += lineCost(line, line.used);
     }
-    this.#lines = rest;
+    this.#lines = remaining;
   }
 
-  /** Whether days of a line's month are still kept as they were used. */
+  /** Returns true while days of the line's month are stored as usage. */
   #isOpen(name: string): boolean {
     const month = monthOfLine(name);
     return [...this.#rows.values()].some(({ start }) => dayOf(start).slice(0, 7) === month);
@@ -134,7 +138,7 @@ function nameOf({ usage, start }: Pick<BookRow, 'usage' | 'start'>): string {
   return JSON.stringify([start, metric, unit, sku, region, dimensions]);
 }
 
-/** The end of a line's month; of a line that all months share there is none. */
+/** The end of a line's month; `Infinity` for a line without a month. */
 function endOf(name: string): number {
   const month = monthOfLine(name);
   if (month === undefined) return Number.POSITIVE_INFINITY;

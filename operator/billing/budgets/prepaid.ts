@@ -23,7 +23,7 @@ export interface PrepaidOptions {
     'head' | 'read' | 'scan' | 'records' | 'cursors' | 'commitCursor' | 'stats'
   >;
   readonly credits: Pick<Credits, 'list'>;
-  /** Undefined while they are not open. */
+  /** Undefined until the sums are open. */
   readonly totals: () => Pick<UsageTotals, 'addTo'> | undefined;
   readonly settings: Pick<SettingsStore, 'current'>;
   readonly isCharged: (metric: string) => boolean;
@@ -33,23 +33,24 @@ export interface PrepaidOptions {
 
 const HOUR_MS = 3_600_000;
 const PAGE_EVENTS = 2_000;
-/** What came since is read once more after a kill. */
+/** After a kill the events since the last save are read again. */
 const SAVE_MS = 300_000;
 
 /**
- * What tenants were credited with, and what they have used since. Each event is in a book once, whatever is killed when:
- * books and the number of the last event that they have are written as one. One call at a time.
+ * The credits of tenants, and their usage since the first one. Books are written in one transaction
+ * with the sequence number of their last event. So a book contains each event once, even after a
+ * kill. Callers make one call at a time.
  */
 export class PrepaidBalances {
   readonly #options: PrepaidOptions;
   readonly #books = new Map<string, PrepaidBook>();
   readonly #byTenant = new Map<string, PrepaidBook[]>();
   readonly #credited = new Map<string, Credited>();
-  /** Whose records cannot be read: nothing is told of them. */
+  /** Keys of damaged records. No new book replaces a damaged one. */
   readonly #damaged = new Set<string>();
-  /** Books that have what their records lack. */
+  /** Books with usage that their records lack. */
   readonly #unsaved = new Set<PrepaidBook>();
-  /** The last event that the books have. */
+  /** The sequence number of the last event that the books contain. */
   #position = 0;
   #savedAt = Number.NEGATIVE_INFINITY;
 
@@ -57,17 +58,17 @@ export class PrepaidBalances {
     this.#options = options;
   }
 
-  /** The last event that the books have. */
+  /** The sequence number of the last event that the books contain. */
   get position(): number {
     return this.#position;
   }
 
-  /** Whether nobody was ever credited. */
+  /** True while no tenant has a credit. */
   get isEmpty(): boolean {
     return this.#books.size === 0;
   }
 
-  /** Reads what earlier processes have recorded. Throws where that cannot be. */
+  /** Reads the records of earlier processes. Throws when the ledger cannot be read. */
   async load(): Promise<void> {
     const { ledger, credits, logger } = this.#options;
     for (const known of [this.#books, this.#byTenant, this.#credited, this.#damaged]) known.clear();
@@ -75,32 +76,33 @@ export class PrepaidBalances {
     const cursor = ledger.cursors().find(({ destination }) => destination === PREPAID_CURSOR);
     for await (const [key, text] of ledger.records(BOOK_PREFIX)) {
       const book = cursor === undefined ? undefined : parseBook(text);
-      if (book !== undefined) this.#keep(book);
+      if (book !== undefined) this.#addBook(book);
       else {
-        logger.error(`[budgets] damaged record, nobody is judged by it: ${key}: ${quote(text)}`);
+        logger.error(`[budgets] damaged record, ignored: ${key}: ${quote(text)}`);
         this.#damaged.add(key);
       }
     }
     this.#position = cursor?.sequence ?? ledger.head();
   }
 
-  /** Looks at a tenant's credits once more. */
+  /** Reads a tenant's credits again. */
   async refreshCredits(tenant: string): Promise<void> {
     for (const sum of await sumCredits(this.#options.credits.list(tenant))) {
       this.#credited.set(nameOf(sum), sum);
     }
   }
 
-  /** What a tenant was credited with, in the units of a budget. */
+  /** The sum of a tenant's credits, in the units of a budget. */
   credited(tenant: string, counts: BudgetCounts): bigint {
     return this.#credited.get(nameOf({ tenant, counts }))?.amount ?? 0n;
   }
 
+  /** A tenant's book in this unit; undefined if there is none. */
   book(tenant: string, counts: BudgetCounts): PrepaidBook | undefined {
     return this.#books.get(nameOf({ tenant, counts }));
   }
 
-  /** Takes in an event, once: those that it has are passed over. */
+  /** Adds an event to the books once; ignores repeats. */
   add(sequence: number, event: UsageEvent): void {
     if (sequence <= this.#position) return;
     this.#position = sequence;
@@ -109,10 +111,10 @@ export class PrepaidBalances {
     for (const book of books) if (book.add(event)) this.#unsaved.add(book);
   }
 
-  /** Takes in what the ledger has, up to an event. */
+  /** Adds the events of the ledger up to the sequence number `until`. */
   async follow(until: number): Promise<void> {
     const { ledger } = this.#options;
-    // Nothing is to be added up where nobody was credited.
+    // Without books there is nothing to add to.
     if (this.#books.size === 0) this.#position = Math.max(this.#position, until);
     while (this.#position < until) {
       const page = await ledger.read(this.#position, PAGE_EVENTS);
@@ -126,8 +128,8 @@ export class PrepaidBalances {
   }
 
   /**
-   * Begins books for what was credited and has none, with what the ledger has of their time already. Gives whose they
-   * are; undefined where that cannot be told yet.
+   * Opens a book for each credited balance without one, with its usage in the ledger so far.
+   * Returns the new books; undefined while that usage is unknown.
    */
   async open(signal: AbortSignal): Promise<readonly PrepaidBook[] | undefined> {
     const books = this.#bookless().map(({ tenant, counts, since }) => {
@@ -149,31 +151,34 @@ export class PrepaidBalances {
       if (sequence <= this.#position && isCharged(event.metric)) add(event);
     }
     await this.#write(books);
-    for (const book of books) this.#keep(book);
+    for (const book of books) this.#addBook(book);
     return books;
   }
 
-  /** Writes what has been used, now and then, or at once. */
+  /** Writes the books every five minutes, or at once with `isNow`. */
   async save(pricesOf: PricesOf, isNow = false): Promise<void> {
     const { ledger, clock } = this.#options;
     if (this.#books.size === 0 || (!isNow && clock.monotonic() - this.#savedAt < SAVE_MS)) return;
-    const turn = new TimeSlice(clock);
+    const slice = new TimeSlice(clock);
     const { horizon } = ledger.stats();
     for (const book of this.#unsaved) {
       book.fold(clock.now(), horizon, pricesOf);
-      if (turn.isOver) await turn.next();
+      if (slice.isOver) await slice.next();
     }
     await this.#write([]);
   }
 
-  /** As one unit: books that have something new, and the last event that all of them have. */
+  /**
+   * Writes changed and new books in one transaction with the sequence number of the last event that
+   * all of them contain.
+   */
   async #write(news: readonly PrepaidBook[]): Promise<void> {
     const { ledger, clock } = this.#options;
-    const turn = new TimeSlice(clock);
+    const slice = new TimeSlice(clock);
     const records: RecordChange[] = [];
     for (const book of [...this.#unsaved, ...news]) {
       records.push(bookRecord(book));
-      if (turn.isOver) await turn.next();
+      if (slice.isOver) await slice.next();
     }
     const outcome = await ledger.commitCursor(PREPAID_CURSOR, this.#position, { records });
     if (outcome.kind === 'failed') throw new Error(outcome.message);
@@ -182,8 +187,9 @@ export class PrepaidBalances {
   }
 
   /**
-   * Adds the hours of the month before the books began, which fill tiers. All books then have the events that these sums
-   * are of. Gives from where on the rest is to be read.
+   * Adds the hours of the month before the books began, which fill tiers. Then all books contain
+   * the events of these sums. Returns the time from which events must still be read; undefined
+   * while the sums are unknown.
    */
   async #addSums(
     books: readonly PrepaidBook[],
@@ -221,13 +227,13 @@ export class PrepaidBalances {
     );
   }
 
-  #keep(book: PrepaidBook): void {
+  #addBook(book: PrepaidBook): void {
     this.#books.set(nameOf(book), book);
     this.#byTenant.set(book.tenant, [...(this.#byTenant.get(book.tenant) ?? []), book]);
   }
 }
 
-/** As records are named. */
+/** The part of the record key after the prefix. */
 function nameOf({ tenant, counts }: { tenant: string; counts: BudgetCounts }): string {
   return `${encodeURIComponent(tenant)}/${unitText({ counts })}`;
 }

@@ -4,7 +4,10 @@ import { formatInstant } from '../../model/window.ts';
 import { amountOf, type ReachedThreshold } from './budget-limiter.ts';
 import { exactText } from './unit.ts';
 
-/** What people are told of a threshold, about the object that gives the budget (docs/how-to/budgets.md#thresholds). */
+/**
+ * The Kubernetes Event of a reached threshold, for the object that gives the budget
+ * (docs/how-to/budgets.md#thresholds).
+ */
 export function thresholdEvent(
   { tenant, percent, budget, since }: ReachedThreshold,
   regarding: KubernetesEvent['regarding'],
@@ -22,7 +25,7 @@ export function thresholdEvent(
   };
 }
 
-/** What receivers are told of a threshold. */
+/** The notice of a reached threshold that destinations receive. */
 export function thresholdNotice(reached: ReachedThreshold): BudgetNotice {
   const { id, tenant, percent, at, since, budget } = reached;
   const { counts, amount, period } = budget;

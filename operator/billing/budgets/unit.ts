@@ -4,7 +4,10 @@ import { COST_PLACES } from '../../model/pricing/charges.ts';
 
 const CURRENCY = /^[A-Z]{3}$/;
 
-/** What a budget is counted in, for people and in records: `EUR`, or a metric, whose code has no capital letters. */
+/**
+ * The unit of a budget, for people and for records: a currency such as `EUR`, or the code of a
+ * metric. Codes have no capital letters.
+ */
 export function unitText({ counts }: Pick<Budget, 'counts'>): string {
   return counts.kind === 'money' ? counts.currency : counts.metric;
 }
@@ -14,7 +17,7 @@ export function countsOf(unit: string): BudgetCounts {
   return CURRENCY.test(unit) ? { kind: 'money', currency: unit } : { kind: 'metric', metric: unit };
 }
 
-/** An amount in the units of a budget as plain decimal text with every digit it has: `371.2`. */
+/** Decimal text of an amount in the units of a budget, with all of its digits: `371.2`. */
 export function exactText({ kind }: BudgetCounts, amount: bigint): string {
   const places = kind === 'money' ? COST_PLACES : DECIMAL_PLACES;
   const digits = `${amount < 0n ? -amount : amount}`.padStart(places + 1, '0');
@@ -24,7 +27,10 @@ export function exactText({ kind }: BudgetCounts, amount: bigint): string {
   return amount < 0n ? `-${text}` : text;
 }
 
-/** An amount of money in the smallest units of a currency with so many digits, rounded half away from zero as a line of an invoice is. */
+/**
+ * An amount of money in the smallest units of a currency with this many digits. Rounds half away
+ * from zero, as an invoice line does.
+ */
 export function minorUnits(amount: bigint, digits: number): bigint {
   const size = divideHalfUp(amount < 0n ? -amount : amount, 10n ** BigInt(COST_PLACES - digits));
   return amount < 0n ? -size : size;

@@ -13,7 +13,7 @@ import type { Tenant } from '../../model/tenant.ts';
 import { systemClock } from '../../telemetry/system-clock.ts';
 import { createMemoryLogger } from '../../telemetry/testing/memory-logger.ts';
 import { Inbox } from './inbox.ts';
-import { StatusWatch } from './alert-poller.ts';
+import { AlertPoller } from './alert-poller.ts';
 import { createCustomers } from './states/customers.ts';
 import { PinnedKeys } from './states/pinned-keys.ts';
 import { SeenAlerts } from './states/seen-alerts.ts';
@@ -80,14 +80,14 @@ async function enforcement() {
     clock,
     logger,
   });
-  const watch = new StatusWatch({
+  const watch = new AlertPoller({
     query: async (requested, until) => {
       const outcome = await world.destination.alerts.current(requested.get('stripe') ?? [], until);
       return outcome === undefined ? [] : [{ destination: 'stripe', outcome }];
     },
     providers: () => ['stripe'],
     states: store,
-    receive: (alert, until) => inbox.hear(alert, until),
+    receive: (alert, until) => inbox.receivePolled(alert, until),
     clock,
     logger,
   });

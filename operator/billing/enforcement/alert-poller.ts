@@ -9,12 +9,12 @@ import type { StateStore } from './states/state-store.ts';
 import { troublesOf } from './states/tenant-record.ts';
 
 const POLL_EVERY_MS = 300_000;
-/** While nobody could be asked, or tenants are not known yet. */
+/** After a query that failed, and until tenants are known. */
 const RETRY_MS = 30_000;
 
-export interface StatusWatchOptions {
+export interface AlertPollerOptions {
   readonly query: QueryCurrentAlerts;
-  /** Billing systems whose alerts are taken. */
+  /** The billing systems whose alerts are accepted. */
   readonly providers: () => readonly DestinationType[];
   readonly states: Pick<StateStore, 'all'>;
   readonly receive: (alert: Alert, signal: AbortSignal) => Promise<InboxOutcome>;
@@ -23,19 +23,19 @@ export interface StatusWatchOptions {
 }
 
 /**
- * Asks billing systems how their customers stand, at the start and every few minutes, so that an alert that
- * never came neither spares nor suspends anybody (docs/how-to/enforcement.md#alerts-that-never-came).
+ * Queries the current alerts of billing systems, at the start and every five minutes. So a lost
+ * alert neither spares nor suspends a tenant (docs/how-to/enforcement.md#alerts-that-never-came).
  */
-export class StatusWatch {
-  readonly #options: StatusWatchOptions;
-  /** What each destination answered last in place of an answer; told once. */
+export class AlertPoller {
+  readonly #options: AlertPollerOptions;
+  /** The last failure of each destination; each is logged once. */
   readonly #failures = new Map<string, string>();
 
-  constructor(options: StatusWatchOptions) {
+  constructor(options: AlertPollerOptions) {
     this.#options = options;
   }
 
-  /** Resolves with whether everybody could be asked, and took in what was said. */
+  /** Polls once. Resolves to true when every query succeeded and every alert was applied. */
   async poll(signal: AbortSignal): Promise<boolean> {
     const { query, providers } = this.#options;
     const requested = new Map(providers().map((provider) => [provider, this.#troubles(provider)]));
@@ -54,7 +54,7 @@ export class StatusWatch {
     return isComplete;
   }
 
-  /** Looks until the signal is aborted. */
+  /** Polls until the signal is aborted. */
   async run(signal: AbortSignal): Promise<void> {
     const { clock, logger } = this.#options;
     while (!signal.aborted) {
@@ -68,7 +68,7 @@ export class StatusWatch {
     }
   }
 
-  /** Subjects of which an alert said that they are in trouble. */
+  /** The subjects of a billing system that currently have a state other than `active`. */
   #troubles(provider: DestinationType): readonly string[] {
     const entries = this.#options.states.all().flatMap(troublesOf);
     const own = entries.filter((entry) => entry.provider === provider);
@@ -78,7 +78,7 @@ export class StatusWatch {
   #fail(destination: string, reason: string): void {
     if (this.#failures.get(destination) === reason) return;
     this.#failures.set(destination, reason);
-    const effect = 'how customers stand is known from alerts only';
+    const effect = 'only alerts change the state of its customers';
     this.#options.logger.warn(`[enforcement] ${destination}: ${reason}; ${effect}`);
   }
 }

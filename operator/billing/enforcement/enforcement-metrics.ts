@@ -9,6 +9,7 @@ export interface EnforcementMetrics {
   readonly failed: () => void;
 }
 
+/** Registers the metrics of enforcement. */
 export function createEnforcementMetrics(
   registry: Registry,
   gauges: {
@@ -20,11 +21,11 @@ export function createEnforcementMetrics(
   const registers = [registry];
   const messages = new Counter({
     name: 'meterfeed_webhook_messages_total',
-    help: 'Messages of billing systems, by billing system and by what became of them',
+    help: 'Messages of billing systems, by billing system and outcome',
     labelNames: ['provider', 'outcome'],
     registers,
   });
-  // Prometheus sees the first increase of a series only where the series is there before it.
+  // Prometheus sees the first increase only of a series that existed before.
   for (const { type: provider, alerts } of DESTINATIONS) {
     if (alerts !== undefined) messages.inc({ provider, outcome: 'refused' }, 0);
   }
@@ -50,7 +51,7 @@ export function createEnforcementMetrics(
   });
   const suspended: Gauge = new Gauge({
     name: 'meterfeed_suspended_tenant_clusters',
-    help: 'Tenant clusters whose new pods are to be refused',
+    help: 'Tenant clusters whose new pods are refused',
     registers,
     collect: () => {
       suspended.set(gauges.suspendedClusters());

@@ -14,10 +14,10 @@ import { definitionOf, DESTINATIONS } from '../../destinations/registry.ts';
 import type { SignedRequest } from '../../destinations/signatures.ts';
 import type { DestinationType } from '../../model/destination-type.ts';
 import { createEnforcementMetrics, type EnforcementMetrics } from './enforcement-metrics.ts';
-import { heedBudgets } from './apply-budgets.ts';
+import { recordBudgetStates } from './record-budget-states.ts';
 import { Inbox, type InboxOptions, type InboxOutcome } from './inbox.ts';
 import { type QueryKeys, PinnedKeys } from './states/pinned-keys.ts';
-import { StatusWatch } from './alert-poller.ts';
+import { AlertPoller } from './alert-poller.ts';
 import { Marking, type MarkingStatus } from './marks/marking.ts';
 import { type QueryCustomer, createCustomers, type Customers } from './states/customers.ts';
 import { SeenAlerts, secretName } from './states/seen-alerts.ts';
@@ -33,7 +33,7 @@ import {
   type TenantRecord,
 } from './states/tenant-record.ts';
 
-/** A tenant's billing state, and what it is made of. Times are milliseconds since the epoch. */
+/** A tenant's billing state and its sources. Times are milliseconds since the epoch. */
 export interface TenantBillingState extends EffectiveState {
   readonly tenant: string;
   readonly since: number;
@@ -52,7 +52,9 @@ export interface EnforcementOptions {
   readonly queryKeys: QueryKeys;
   readonly report: InboxOptions['report'];
   readonly events: Pick<EventRecorder, 'record'>;
-  /** Resolves when the custom resources have been looked at: an override may exempt a tenant cluster. */
+  /**
+   * Resolves after the first read of the custom resources: an override may exempt a tenant cluster.
+   */
   readonly overridesKnown: (signal: AbortSignal) => Promise<void>;
   readonly queueMetrics?: WorkQueueMetrics;
   readonly registry: Registry;
@@ -64,8 +66,8 @@ const PRUNE_INTERVAL_MS = 3_600_000;
 const PASS_RETRY_MS = 1_000;
 
 /**
- * Alerts of billing systems and what follows from budgets in, billing states and suspension labels out
- * (docs/how-to/enforcement.md). It knows nothing before {@link load}.
+ * Derives billing states from alerts and budgets, and writes the suspension labels
+ * (docs/how-to/enforcement.md). Call {@link load} first.
  */
 export class Enforcement {
   readonly #options: EnforcementOptions;
@@ -75,8 +77,8 @@ export class Enforcement {
   readonly #metrics: EnforcementMetrics;
   readonly #marking: Marking;
   readonly #inbox: Inbox;
-  readonly #status: StatusWatch;
-  /** Whether tenant clusters are known with the overrides laid over them; nothing is marked before. */
+  readonly #poller: AlertPoller;
+  /** True when tenant clusters are known with their overrides. No object is marked before. */
   #mayMark = false;
 
   constructor(options: EnforcementOptions) {
@@ -120,25 +122,27 @@ export class Enforcement {
       clock,
       logger,
     });
-    this.#status = new StatusWatch({
+    this.#poller = new AlertPoller({
       query: options.queryCurrentAlerts,
       providers: () => DESTINATIONS.map(({ type }) => type).filter((type) => this.isEnabled(type)),
       states: this.#store,
-      receive: (alert, signal) => this.#inbox.hear(alert, signal),
+      receive: (alert, signal) => this.#inbox.receivePolled(alert, signal),
       clock,
       logger,
     });
   }
 
-  /** Whether a billing system's messages can be verified, and so are accepted. */
+  /** True when the messages of a billing system can be verified; others are refused. */
   isEnabled(provider: DestinationType): boolean {
     const { enforcement, billing } = this.#options.settings.current();
     if ((enforcement.webhookSecrets[provider] ?? []).length > 0) return true;
-    // One that signs with a key of its own needs no secret, only somebody to ask for the key.
+    // A billing system that signs with its own key needs no secret, only a destination to fetch the
+    // key from.
     const hasKey = definitionOf(provider)?.alerts?.publicKey !== undefined;
     return hasKey && billing.destinations.some(({ type }) => type === provider);
   }
 
+  /** Handles one message of a billing system. */
   async receive(
     provider: DestinationType,
     request: SignedRequest,
@@ -149,7 +153,7 @@ export class Enforcement {
     return outcome;
   }
 
-  /** Every tenant of which something is known, sorted; all others are active. */
+  /** The recorded billing states, sorted by tenant. All other tenants are active. */
   states(): readonly TenantBillingState[] {
     return this.#store
       .all()
@@ -161,21 +165,25 @@ export class Enforcement {
     return billingStateOf(this.#store.find(tenant) ?? newRecord(tenant, 0));
   }
 
-  /** Durably sets a state that wins until it is cleared. */
+  /** Durably sets a state that overrides all others until it is cleared. */
   setManual(tenant: string, state: BillingState, reason: string): Promise<WriteOutcome> {
     return this.#changeManual(tenant, { state, reason });
   }
 
-  /** Durably clears it, so that what the billing systems have said counts again. */
+  /**
+   * Durably clears the manual state, so that the states of billing systems and budgets count again.
+   */
   clearManual(tenant: string): Promise<WriteOutcome> {
     return this.#changeManual(tenant, undefined);
   }
 
-  /** Durably takes in what follows from budgets; only what is news leaves a trace. */
+  /** Durably records the states that budgets give tenants. Known states are not written again. */
   applyBudgets(stated: readonly BudgetStatement[]): Promise<WriteOutcome> {
     const states = this.#store;
     const onChange = (): void => this.#reconcile();
-    return this.#inbox.inSlice(() => heedBudgets(stated, { ...this.#options, states, onChange }));
+    return this.#inbox.enqueue(() =>
+      recordBudgetStates(stated, { ...this.#options, states, onChange }),
+    );
   }
 
   /** The tenants that a budget warns or suspends. */
@@ -186,7 +194,10 @@ export class Enforcement {
 
   readonly status = (): MarkingStatus => this.#marking.status();
 
-  /** Reads what earlier processes have recorded; before it runs. Throws when the ledger cannot be read. */
+  /**
+   * Reads the records of earlier processes. Call it before {@link run}. Throws when the ledger
+   * cannot be read.
+   */
   async load(): Promise<void> {
     const problems = await this.#store.load();
     for (const problem of problems) this.#options.logger.error(`[enforcement] ${problem}`);
@@ -203,7 +214,7 @@ export class Enforcement {
       this.#begin(signal),
       this.#marking.run(signal),
       this.#prune(signal),
-      this.#status.run(signal),
+      this.#poller.run(signal),
     ]);
     this.#mayMark = false;
     for (const end of endings) end();
@@ -217,7 +228,7 @@ export class Enforcement {
     tenant: string,
     stated: { readonly state: BillingState; readonly reason: string } | undefined,
   ): Promise<WriteOutcome> {
-    return this.#inbox.inSlice(async () => {
+    return this.#inbox.enqueue(async () => {
       const now = this.#options.clock.now();
       const record = this.#store.find(tenant) ?? newRecord(tenant, now);
       const manual = stated && { ...stated, reason: reasonText(stated.reason), at: now };
@@ -235,13 +246,15 @@ export class Enforcement {
       const early = await this.#seen.prune(clock.now(), new Set(secrets));
       if (early > 0) {
         const fix = 'change the webhook secret there and here, so that none is accepted again';
-        logger.warn(`[enforcement] ${early} messages forgotten before their time; ${fix}`);
+        logger.warn(`[enforcement] ${early} messages were forgotten early; ${fix}`);
       }
       await clock.sleep(PRUNE_INTERVAL_MS, signal).catch(() => undefined);
     }
   }
 
-  /** Marks are decided upon the first time when overrides are known, and tenant clusters by them. */
+  /**
+   * Waits for the overrides and for a discovery pass that applies them, then plans the first marks.
+   */
   async #begin(signal: AbortSignal): Promise<void> {
     const { overridesKnown, discovery, clock } = this.#options;
     try {
@@ -262,7 +275,7 @@ export class Enforcement {
   }
 }
 
-/** A tenant's billing state by its record. */
+/** The billing state that a record stands for. */
 export function billingStateOf(record: TenantRecord): TenantBillingState {
   const { tenant, since, manual, entries } = record;
   return {

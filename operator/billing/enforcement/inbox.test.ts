@@ -580,7 +580,7 @@ describe('a message that Lago signs with its own key', () => {
     const { post } = await startInbox();
     expect(await post('lago', signed(keys))).toStrictEqual({
       kind: 'unavailable',
-      reason: 'the public key cannot be had: connection refused',
+      reason: 'the public key cannot be fetched: connection refused',
     });
   });
 

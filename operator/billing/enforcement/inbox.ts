@@ -30,22 +30,25 @@ import {
   type TenantRecord,
 } from './states/tenant-record.ts';
 
-/** What became of a message of a billing system. */
+/** The outcome of one message of a billing system. */
 export type InboxOutcome =
   | {
       readonly kind: 'applied';
-      /** The tenants it concerns, at least one, and the effective state of the first afterwards. */
+      /**
+       * The tenants it concerns, at least one. `state` is the effective state of the first one
+       * afterwards.
+       */
       readonly tenants: readonly string[];
       readonly state: BillingState;
     }
-  /** It is about usage that is not billed, and the destinations of its type show it. */
+  /** It reports usage that is not billed. The destinations of its type show it. */
   | { readonly kind: 'reported'; readonly reason: string }
-  /** Rightly signed, and without effect. */
+  /** Signed correctly, but without effect. */
   | { readonly kind: 'ignored'; readonly why: IgnoredWhy; readonly reason: string }
-  /** The sender can see for himself what is wrong. */
+  /** The reason is safe to return to the sender. */
   | { readonly kind: 'malformed'; readonly reason: string }
   | { readonly kind: 'refused' }
-  /** Nothing is recorded; it is to be sent again. */
+  /** Nothing is recorded; the sender must repeat it. */
   | { readonly kind: 'unavailable'; readonly reason: string };
 
 export type IgnoredWhy = 'irrelevant' | 'unknown-customer' | 'duplicate' | 'stale';
@@ -56,39 +59,40 @@ export interface InboxOptions {
   readonly seen: SeenAlerts;
   readonly customers: Customers;
   readonly keys: PinnedKeys;
-  /** Durably takes in a report of usage that is not billed, with `more` in the same write. */
+  /** Durably records a report of usage that is not billed, and `more` in the same transaction. */
   readonly report: (
     provider: DestinationType,
     refusals: readonly LateRefusal[],
     more: readonly RecordChange[],
   ) => Promise<WriteOutcome>;
-  /** False until the tenants here are known. */
+  /** False until discovery knows the tenants. */
   readonly known: () => boolean;
-  /** Called with the tenants whose record has changed. */
+  /** Called with the tenants whose records changed. */
   readonly onChange: (tenants: readonly string[]) => void;
   readonly clock: Clock;
   readonly logger: Logger;
 }
 
-/** Takes in what billing systems post. An answer other than `unavailable` is durable. */
+/** Handles the messages of billing systems. Every outcome except `unavailable` is durable. */
 export class Inbox {
   readonly #options: InboxOptions;
-  /** Of looking at what has arrived. */
-  readonly #looking: TimeSlice;
-  #slice: Promise<unknown> = Promise.resolve();
+  /** Of verifying and parsing messages. */
+  readonly #timeSlice: TimeSlice;
+  #queue: Promise<unknown> = Promise.resolve();
 
   constructor(options: InboxOptions) {
     this.#options = options;
-    this.#looking = new TimeSlice(options.clock);
+    this.#timeSlice = new TimeSlice(options.clock);
   }
 
-  /** One after the other: each builds upon the record that the one before has written. */
-  inSlice<T>(action: () => Promise<T>): Promise<T> {
-    const mine = this.#slice.then(action);
-    this.#slice = mine.catch(() => undefined);
+  /** Runs one action after the other: each builds on the records that the previous one wrote. */
+  enqueue<T>(action: () => Promise<T>): Promise<T> {
+    const mine = this.#queue.then(action);
+    this.#queue = mine.catch(() => undefined);
     return mine;
   }
 
+  /** Verifies, parses and applies one message. */
   async receive(
     provider: DestinationType,
     request: SignedRequest,
@@ -97,8 +101,8 @@ export class Inbox {
     const { settings, seen, clock } = this.#options;
     const alerts = definitionOf(provider)?.alerts;
     if (alerts === undefined) return { kind: 'refused' };
-    // Many may arrive at the same moment, and to verify and parse a large one takes a while.
-    if (this.#looking.isOver) await this.#looking.next();
+    // Many messages may arrive at once, and verifying a large one takes time.
+    if (this.#timeSlice.isOver) await this.#timeSlice.next();
     const { verification, signedBy } = await this.#verify(provider, alerts, request, signal);
     if (verification.kind === 'unavailable') return verification;
     if (verification.kind === 'unsigned') return { kind: 'malformed', reason: verification.reason };
@@ -108,7 +112,7 @@ export class Inbox {
     if (parsed.kind === 'irrelevant') return ignored('irrelevant', parsed.reason);
     if (parsed.kind === 'refusals') {
       const received = { request, signedBy, now: clock.now() };
-      return this.inSlice(() => this.#take(parsed.report, seenAs(alerts, parsed.report, received)));
+      return this.enqueue(() => this.#take(parsed.report, seenAs(alerts, parsed.report, received)));
     }
     const { alert } = parsed;
     const state = settings().rules.get(alert.type) ?? alert.state;
@@ -117,25 +121,25 @@ export class Inbox {
     }
     const now = clock.now();
     if (!alerts.signsId && alert.at !== undefined && now - alert.at > REMEMBER_MS) {
-      return ignored('stale', 'older than the 30 days for which repeats are known again');
+      return ignored('stale', 'older than 30 days, the time in which repeats are recognised');
     }
     const messages = seenAs(alerts, alert, { request, signedBy, now });
     if (messages.some(({ key }) => seen.has(key))) return duplicate(alert);
     const whose = await this.#tenantsOf(alert, signal);
     if (whose.kind !== 'tenants') return whose;
     const { tenants, learnt } = whose;
-    return this.inSlice(() => this.#apply(this.#stated(alert, state), tenants, messages, learnt));
+    return this.enqueue(() => this.#apply(this.#stated(alert, state), tenants, messages, learnt));
   }
 
-  /** Takes in what a billing system answered when it was asked: only what is news leaves a trace. */
-  async hear(alert: Alert, signal: AbortSignal): Promise<InboxOutcome> {
+  /** Applies one current alert from a poll. A known state changes nothing. */
+  async receivePolled(alert: Alert, signal: AbortSignal): Promise<InboxOutcome> {
     const { settings, states } = this.#options;
     const { type } = alert;
     if (alert.state === undefined) return ignored('irrelevant', `no state for ${type}`);
     const stated = this.#stated(alert, settings().rules.get(type) ?? alert.state);
     const whose = await this.#tenantsOf(alert, signal);
     if (whose.kind !== 'tenants') return whose;
-    return this.inSlice(async () => {
+    return this.enqueue(async () => {
       const news = whose.tenants.filter((tenant) => isNews(states.find(tenant), stated));
       if (news.length === 0) return ignored('duplicate', 'known already');
       return this.#apply(stated, news, [], whose.learnt);
@@ -167,12 +171,15 @@ export class Inbox {
     const whose = await this.#options.customers.tenantsOf(provider, customer, signal);
     if (whose.kind === 'failed') return { kind: 'unavailable', reason: whose.reason };
     if (whose.kind === 'unknown') {
-      return ignored('unknown-customer', 'no tenant here is this customer');
+      return ignored('unknown-customer', 'no tenant of this operator is this customer');
     }
     return whose;
   }
 
-  /** `signedBy` names the secret or the key; undefined unless it is signed. */
+  /**
+   * Verifies a message. `signedBy` names the secret or the key; undefined unless the message is
+   * signed.
+   */
   async #verify(
     provider: DestinationType,
     alerts: AlertsDefinition,
@@ -193,7 +200,10 @@ export class Inbox {
     return { verification, ...(secret !== undefined && { signedBy: secretName(secret) }) };
   }
 
-  /** A type that only a rule knows lifts everything when the rule says `active`: it has no other meaning. */
+  /**
+   * Gives an alert its state and time. A type that only a rule knows settles everything when the
+   * rule says `active`: it has no subject of its own.
+   */
   #stated(alert: Alert, state: BillingState): StatedAlert {
     const now = this.#options.clock.now();
     const at = Math.min(alert.at ?? now, now);
@@ -219,7 +229,7 @@ export class Inbox {
     seen.add(messages, now);
     const [first] = changed;
     if (first === undefined) {
-      return ignored('stale', 'something newer is known of the same subject');
+      return ignored('stale', 'a newer alert of the same subject is known');
     }
     for (const record of changed) this.#report(alert, record);
     this.#options.onChange(changed.map(({ tenant }) => tenant));
@@ -241,9 +251,11 @@ export class Inbox {
 }
 
 /**
- * A message is known again by its id. Where the signature does not cover the id, the same body under
- * another id counts as the same message too; and where such a body does not say how old it is either, its
- * signature is good for as long as the secret is in use, and so it is remembered for as long.
+ * The keys by which a repeat of the message is recognised.
+ * 1. The id alone, when the signature covers it.
+ * 2. Otherwise the body too, because the same body under another id is the same message.
+ * 3. If such a body has no time either, its signature stays valid while the secret is in use. Then
+ *    `signedBy` keeps the key that long.
  */
 function seenAs(
   alerts: AlertsDefinition,
@@ -267,7 +279,7 @@ interface Verified {
   readonly signedBy?: string;
 }
 
-/** Takes the next keys when the ones before have not signed it. */
+/** Verifies with the keys of each attempt in turn, until one has signed the message. */
 async function verifyByKey(
   publicKey: NonNullable<AlertsDefinition['publicKey']>,
   request: SignedRequest,
@@ -276,7 +288,7 @@ async function verifyByKey(
   for (const attempt of attempts) {
     const answer = await attempt();
     if (answer.kind === 'failed') {
-      const reason = `the public key cannot be had: ${answer.reason}`;
+      const reason = `the public key cannot be fetched: ${answer.reason}`;
       return { verification: { kind: 'unavailable', reason } };
     }
     const verification = publicKey.verify(request, answer.keys);

@@ -1,11 +1,14 @@
 import type { Ledger, RecordChange } from '../../ledger/ledger.ts';
 import { decodeEvent, encodeEvent, type UsageEvent } from '../../model/event.ts';
 
-/** A pushed event that is not in the sequence of events, or not as it was pushed. */
-export interface StoredEvent {
-  /** When it came, milliseconds since the epoch. */
+/**
+ * A pushed event as a record beside the ledger's events: held, or stored under another name or not
+ * at all.
+ */
+export interface PushedEvent {
+  /** When it arrived, milliseconds since the epoch. */
   readonly at: number;
-  /** As it was pushed. */
+  /** In its pushed form. */
   readonly event: UsageEvent;
 }
 
@@ -17,9 +20,9 @@ const ADMITTED = `${ROOT}/admitted/`;
 /**
  * The ledger records of pushed usage (docs/reference/events.md#unknown-tenants):
  *
- *     ingest/admitted/<tenant>     pushed for, and let through: when first
- *     ingest/held/<tenant>/<id>    events that wait until somebody decides about their tenant
- *     ingest/used/<id>             held events that were renamed or discarded: their ids stay used
+ *     ingest/admitted/<tenant>     a tenant with admitted pushed usage: when first
+ *     ingest/held/<tenant>/<id>    an event that waits for a decision about its tenant
+ *     ingest/used/<id>             a held event that was renamed or discarded: its id stays used
  */
 export class HeldRecords {
   readonly #ledger: Pick<Ledger, 'record' | 'records'>;
@@ -28,19 +31,19 @@ export class HeldRecords {
     this.#ledger = ledger;
   }
 
-  held(): AsyncIterable<StoredEvent> {
+  held(): AsyncIterable<PushedEvent> {
     return this.#stored(HELD);
   }
 
-  heldOf(tenant: string): AsyncIterable<StoredEvent> {
+  heldOf(tenant: string): AsyncIterable<PushedEvent> {
     return this.#stored(heldKey(tenant, ''));
   }
 
-  findHeld(tenant: string, id: string): Promise<StoredEvent | undefined> {
+  findHeld(tenant: string, id: string): Promise<PushedEvent | undefined> {
     return this.#find(heldKey(tenant, id));
   }
 
-  putHeld(one: StoredEvent): RecordChange {
+  putHeld(one: PushedEvent): RecordChange {
     return { key: heldKey(one.event.tenant, one.event.id), value: encodeStored(one) };
   }
 
@@ -48,15 +51,15 @@ export class HeldRecords {
     return { key: heldKey(tenant, id), value: undefined };
   }
 
-  used(): AsyncIterable<StoredEvent> {
+  used(): AsyncIterable<PushedEvent> {
     return this.#stored(USED);
   }
 
-  findUsed(id: string): Promise<StoredEvent | undefined> {
+  findUsed(id: string): Promise<PushedEvent | undefined> {
     return this.#find(USED + id);
   }
 
-  putUsed(one: StoredEvent): RecordChange {
+  putUsed(one: PushedEvent): RecordChange {
     return { key: USED + one.event.id, value: encodeStored(one) };
   }
 
@@ -74,12 +77,12 @@ export class HeldRecords {
     return { key: `${ADMITTED}${encodeURIComponent(tenant)}`, value: String(at) };
   }
 
-  async #find(key: string): Promise<StoredEvent | undefined> {
+  async #find(key: string): Promise<PushedEvent | undefined> {
     const value = await this.#ledger.record(key);
     return value === undefined ? undefined : decodeStored(value);
   }
 
-  async *#stored(prefix: string): AsyncGenerator<StoredEvent> {
+  async *#stored(prefix: string): AsyncGenerator<PushedEvent> {
     for await (const [, value] of this.#ledger.records(prefix)) yield decodeStored(value);
   }
 }
@@ -88,12 +91,12 @@ function heldKey(tenant: string, id: string): string {
   return `${HELD}${encodeURIComponent(tenant)}/${id}`;
 }
 
-/** The event stays the text that it is in the ledger, so that its quantity keeps every digit. */
-function encodeStored({ at, event }: StoredEvent): string {
+/** Stores the event in the ledger's encoding, so that its quantity keeps every digit. */
+function encodeStored({ at, event }: PushedEvent): string {
   return JSON.stringify({ at, event: encodeEvent(event) });
 }
 
-function decodeStored(value: string): StoredEvent {
+function decodeStored(value: string): PushedEvent {
   const { at, event } = JSON.parse(value) as { at: number; event: string };
   return { at, event: decodeEvent(event) };
 }

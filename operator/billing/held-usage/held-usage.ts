@@ -1,46 +1,50 @@
 import type { EventOutcome, LedgerFailure } from '../../ledger/ledger.ts';
 
-/** Held events that there may be at once; more are not taken, so that memory and records stay bounded. */
+/**
+ * Most held events at once. Further pushes are refused, so that memory and records stay bounded.
+ */
 export const MOST_HELD = 20_000;
 
-/** A tenant that nobody knows and that usage was pushed for. */
+/** An unknown tenant with held usage. */
 export interface HeldTenant {
   readonly tenant: string;
   readonly events: number;
-  /** When the first of them came, milliseconds since the epoch. */
+  /** When the first of them arrived, milliseconds since the epoch. */
   readonly since: number;
 }
 
-/** A tenant that usage was pushed for and that discovery does not know. */
+/** A tenant with pushed usage that discovery does not know. */
 export interface PushedTenant {
   readonly id: string;
-  /** When usage of it first came, milliseconds since the epoch. */
+  /** When its first usage arrived, milliseconds since the epoch. */
   readonly since: number;
 }
 
-/** `outcomes[i]` belongs to `events[i]`; what is held counts as accepted. */
+/** `outcomes[i]` belongs to `events[i]`. A held event is `accepted`. */
 export type PushOutcome =
   | {
       readonly kind: 'appended';
       readonly outcomes: readonly EventOutcome[];
-      /** How many of the accepted events and repeats are held, by tenant. */
+      /** How many of the accepted events and duplicates are held, by tenant. */
       readonly held: ReadonlyMap<string, number>;
     }
-  /** Nothing is recorded: too much is held already. */
+  /** Nothing is recorded: the limit of held events is reached. */
   | { readonly kind: 'too-much-held' }
   | LedgerFailure;
 
 export type HeldDecision =
   | {
       readonly kind: 'decided';
-      /** Events that went on, or were given up. */
+      /** The number of held events that were appended or discarded. */
       readonly events: number;
-      /** Of those the ones that were recorded under the new name before. */
+      /** How many of those the ledger already had under the new name. */
       readonly duplicates: number;
-      /** Ids that the new name has with another quantity: these events are still held. */
+      /**
+       * Ids that the ledger has with another quantity under the new name. These events stay held.
+       */
       readonly conflicts: readonly string[];
     }
   | { readonly kind: 'none-held' }
-  /** Nothing is changed; says why. */
+  /** Nothing changed; `reason` is safe to show. */
   | { readonly kind: 'refused'; readonly reason: string }
   | LedgerFailure;

@@ -4,7 +4,7 @@ import { sameCharge } from '../../ledger/same-charge.ts';
 import type { UsageEvent } from '../../model/event.ts';
 import { deriveEventId, EVENT_ID_PREFIX } from '../../model/event-id.ts';
 import { quote } from '../../model/validate-event.ts';
-import { HeldRecords, type StoredEvent } from './held-records.ts';
+import { HeldRecords, type PushedEvent } from './held-records.ts';
 import {
   type HeldDecision,
   type HeldTenant,
@@ -12,37 +12,40 @@ import {
   type PushedTenant,
   type PushOutcome,
 } from './held-usage.ts';
-import { Slices } from './tenant-locks.ts';
+import { SharedLock } from './shared-lock.ts';
 
-/** Events moved in one durable write. */
+/** Events moved in one transaction. */
 const CHUNK = 500;
-/** No window older than this is accepted, so no id of one need be remembered (docs/reference/events.md#pushed-events). */
+/**
+ * Older windows are refused, so older ids need not be remembered
+ * (docs/reference/events.md#pushed-events).
+ */
 const MAX_AGE_MS = 34 * 24 * 3_600_000;
 
 export interface HeldUsageOptions {
   readonly ledger: Ledger;
   readonly clock: Pick<Clock, 'now'>;
   readonly unknownTenants: () => 'hold' | 'create';
-  /** Whether discovery knows the tenant. */
+  /** Returns true when discovery knows the tenant. */
   readonly isDiscovered: (tenant: string) => boolean;
-  /** Whether any destination has served the tenant before, as a customer of its own. */
+  /** Resolves to true when a destination has served the tenant before as a customer. */
   readonly wasServed: (tenant: string) => Promise<boolean>;
-  /** Whether the collector measures such events of the tenant itself. */
+  /** Returns true when the collector measures such events of the tenant itself. */
   readonly isMeasuredHere: (event: UsageEvent) => boolean;
 }
 
 /**
- * The way of pushed events into the ledger. Those of a tenant that nobody knows are kept durably beside
- * the sequence of events, where no destination sees them, until the tenant is discovered or somebody
- * releases, renames or discards them (docs/reference/events.md#unknown-tenants).
+ * Appends pushed events to the ledger. Holds those of unknown tenants durably in records, where no
+ * destination sees them. They wait until discovery finds the tenant, or somebody releases, renames
+ * or discards them (docs/reference/events.md#unknown-tenants).
  */
 export class HeldUsage {
   readonly #options: HeldUsageOptions;
   readonly #records: HeldRecords;
-  readonly #slices = new Slices();
+  readonly #lock = new SharedLock();
   readonly #held = new Map<string, { events: number; since: number }>();
   readonly #admitted = new Map<string, number>();
-  /** The tenant of each id that is held, or that is used without being in the ledger as it was pushed. */
+  /** The tenant of each held id, and of each used id that the ledger lacks in its pushed form. */
   readonly #ids = new Map<string, { readonly kind: 'held' | 'used'; readonly tenant: string }>();
 
   constructor(options: HeldUsageOptions) {
@@ -50,7 +53,7 @@ export class HeldUsage {
     this.#records = new HeldRecords(options.ledger);
   }
 
-  /** Reads what earlier processes held; nothing may be pushed before. */
+  /** Reads the records of earlier processes. Call it before the first push. */
   async load(): Promise<void> {
     const { ledger, clock } = this.#options;
     this.#held.clear();
@@ -64,23 +67,23 @@ export class HeldUsage {
         forgotten.push(this.#records.dropUsed(event.id));
       } else this.#ids.set(event.id, { kind: 'used', tenant: event.tenant });
     }
-    // What cannot be forgotten now is forgotten at the next start.
+    // A failed write is repeated at the next start.
     if (forgotten.length > 0) await ledger.writeRecords(forgotten);
   }
 
-  /** Appends events as one durable unit, or holds them. */
+  /** Appends events in one transaction, or holds them. */
   async push(events: readonly UsageEvent[]): Promise<PushOutcome> {
-    const outcome = await this.#slices.together(async () => {
+    const outcome = await this.#lock.runShared(async () => {
       const isOrdinary = events.every(
         ({ id, tenant }) => this.#isKnown(tenant) && !this.#ids.has(id),
       );
       return isOrdinary ? this.#options.ledger.append({ events }) : undefined;
     });
-    if (outcome === undefined) return this.#slices.alone(() => this.#pushCarefully(events));
+    if (outcome === undefined) return this.#lock.runExclusive(() => this.#pushChecked(events));
     return outcome.kind === 'failed' ? outcome : { ...outcome, held: new Map() };
   }
 
-  /** Sorted by tenant. */
+  /** The tenants with held usage, sorted. */
   list(): readonly HeldTenant[] {
     return [...this.#held]
       .map(([tenant, { events, since }]) => ({ tenant, events, since }))
@@ -88,11 +91,11 @@ export class HeldUsage {
   }
 
   /** The held events of a tenant. */
-  eventsOf(tenant: string): AsyncIterable<StoredEvent> {
+  eventsOf(tenant: string): AsyncIterable<PushedEvent> {
     return this.#records.heldOf(tenant);
   }
 
-  /** Tenants of pushed usage, held or not, that discovery does not know, sorted. */
+  /** The tenants with pushed usage, held or not, that discovery does not know, sorted by id. */
   pushedTenants(): readonly PushedTenant[] {
     const all = new Map(this.#admitted);
     for (const [id, { since }] of this.#held) all.set(id, Math.min(since, all.get(id) ?? since));
@@ -102,22 +105,22 @@ export class HeldUsage {
       .toSorted((a, b) => (a.id < b.id ? -1 : 1));
   }
 
-  /** Lets the events go on, and all later ones of the tenant. */
+  /** Appends the held events, and admits all later ones of the tenant. */
   release(tenant: string): Promise<HeldDecision> {
     const at = this.#options.clock.now();
-    return this.#decide(tenant, (kept) => ({ ...kept, next: kept.event }), {
+    return this.#decide(tenant, (pushed) => ({ ...pushed, next: pushed.event }), {
       records: [this.#records.putAdmitted(tenant, at)],
       written: () => this.#admitted.set(tenant, this.#admitted.get(tenant) ?? at),
     });
   }
 
-  /** Gives the events to a known tenant instead. */
+  /** Appends the held events under the name of a known tenant. */
   async rename(tenant: string, to: string): Promise<HeldDecision> {
     const { isMeasuredHere } = this.#options;
     if (tenant === to) return refused(`the same name: to: ${quote(to)}: give another tenant`);
     if (!this.#isKnown(to) && !(await this.#options.wasServed(to))) {
       return refused(
-        `unknown as well: to: ${quote(to)}: give a tenant of GET /api/v1/tenants, or release the events as they are`,
+        `unknown tenant: to: ${quote(to)}: give a tenant of GET /api/v1/tenants, or release the events as they are`,
       );
     }
     for await (const { event } of this.#records.heldOf(tenant)) {
@@ -126,19 +129,19 @@ export class HeldUsage {
         `measured here by the collector: metric: ${quote(event.metric)}: tenant ${quote(to)} is metered by this operator`,
       );
     }
-    return this.#decide(tenant, (kept) => ({ ...kept, next: renamed(kept.event, to) }));
+    return this.#decide(tenant, (pushed) => ({ ...pushed, next: renamed(pushed.event, to) }));
   }
 
-  /** Gives the events up; their ids stay used. */
+  /** Deletes the held events; their ids stay used. */
   discard(tenant: string): Promise<HeldDecision> {
-    return this.#decide(tenant, (kept) => kept);
+    return this.#decide(tenant, (pushed) => pushed);
   }
 
-  /** Releases the tenants that need not be held any longer: discovery knows them, or the setting has changed. */
+  /** Releases the tenants that are known now, or that the changed setting admits. */
   async releaseKnown(): Promise<void> {
     for (const { tenant } of this.list()) {
       const { isDiscovered, unknownTenants } = this.#options;
-      // One that was let through and still has held events: the process ended in between.
+      // An admitted tenant with held events: the previous process ended in between.
       const passes = isDiscovered(tenant) || this.#admitted.has(tenant);
       if (passes || unknownTenants() === 'create') await this.release(tenant);
     }
@@ -153,7 +156,7 @@ export class HeldUsage {
     return [...this.#held.values()].reduce((sum, { events }) => sum + events, 0);
   }
 
-  #noteHeld({ at, event: { id, tenant } }: StoredEvent): void {
+  #noteHeld({ at, event: { id, tenant } }: PushedEvent): void {
     const { events, since } = this.#held.get(tenant) ?? { events: 0, since: at };
     this.#held.set(tenant, { events: events + 1, since: Math.min(since, at) });
     this.#ids.set(id, { kind: 'held', tenant });
@@ -166,12 +169,12 @@ export class HeldUsage {
     this.#ids.delete(id);
   }
 
-  /** Some of the tenants are new here, or some of the ids are not the ledger's to judge. */
-  async #pushCarefully(events: readonly UsageEvent[]): Promise<PushOutcome> {
+  /** Handles a push with an unknown tenant, or with an id that the ledger cannot check alone. */
+  async #pushChecked(events: readonly UsageEvent[]): Promise<PushOutcome> {
     const { ledger, clock } = this.#options;
     const at = clock.now();
     const { strangers, admitted } = await this.#evaluateTenants(events);
-    const toHold = new Map<string, StoredEvent>();
+    const toHold = new Map<string, PushedEvent>();
     const passed: number[] = [];
     const outcomes: EventOutcome[] = [];
     const heldAnswer = new Map<string, number>();
@@ -212,7 +215,7 @@ export class HeldUsage {
     return { kind: 'appended', outcomes, held: heldAnswer };
   }
 
-  /** Which tenants are strangers, and which are let through from now on. */
+  /** Returns which tenants are unknown, and which are admitted from now on. */
   async #evaluateTenants(events: readonly UsageEvent[]) {
     const { unknownTenants, wasServed } = this.#options;
     const strangers = new Set<string>();
@@ -228,8 +231,8 @@ export class HeldUsage {
   }
 
   /**
-   * What its id already stands for. Ids of renamed events are both the one that was pushed, found here,
-   * and the one in the ledger, which the ledger finds.
+   * The event that already has this id. A renamed event has two ids: the pushed one, found here,
+   * and that in the ledger.
    */
   async #find(
     event: UsageEvent,
@@ -243,30 +246,30 @@ export class HeldUsage {
       ? await this.#options.ledger.find(event.id)
       : undefined;
     if (stored !== undefined) return { event: stored };
-    // A discarded id is used, and the ledger has nothing to compare with.
+    // A discarded id is used, but the ledger has no event to compare with.
     const isDiscarded =
       used !== undefined && (await this.#options.ledger.find(event.id)) === undefined;
     return isDiscarded ? used : undefined;
   }
 
-  /** Takes the held events of a tenant a chunk at a time; what becomes of each is one durable unit. */
+  /** Handles the held events of a tenant in chunks, each in one transaction. */
   #decide(
     tenant: string,
-    decide: (kept: StoredEvent) => StoredEvent & { readonly next?: UsageEvent },
+    decide: (pushed: PushedEvent) => PushedEvent & { readonly next?: UsageEvent },
     also?: { readonly records: readonly RecordChange[]; readonly written: () => unknown },
   ): Promise<HeldDecision> {
-    return this.#slices.alone(async () => {
+    return this.#lock.runExclusive(async () => {
       if (!this.#held.has(tenant)) return { kind: 'none-held' };
-      const all: StoredEvent[] = [];
+      const all: PushedEvent[] = [];
       for await (const one of this.#records.heldOf(tenant)) all.push(one);
       const conflicts: string[] = [];
       let events = 0;
       let duplicates = 0;
       for (let start = 0; start < all.length; start += CHUNK) {
-        const ready: (StoredEvent & { readonly next?: UsageEvent })[] = [];
-        for (const kept of all.slice(start, start + CHUNK)) {
-          const decided = decide(kept);
-          if (await this.#conflicts(decided)) conflicts.push(kept.event.id);
+        const ready: (PushedEvent & { readonly next?: UsageEvent })[] = [];
+        for (const pushed of all.slice(start, start + CHUNK)) {
+          const decided = decide(pushed);
+          if (await this.#conflicts(decided)) conflicts.push(pushed.event.id);
           else ready.push(decided);
         }
         const records = ready.flatMap(({ at, event, next }) => [
@@ -291,14 +294,14 @@ export class HeldUsage {
     });
   }
 
-  /** Whether the ledger has another charge under the id that an event would get. */
+  /** Returns true when the ledger has another charge under the id that the event would get. */
   async #conflicts({ next }: { readonly next?: UsageEvent }): Promise<boolean> {
     const stored = next && (await this.#options.ledger.find(next.id));
     return stored !== undefined && next !== undefined && !sameCharge(stored, next);
   }
 }
 
-/** Events and records as one durable unit; without events the records alone. */
+/** Writes events and records in one transaction; without events only the records. */
 async function append(
   ledger: Ledger,
   events: readonly UsageEvent[],
@@ -316,8 +319,8 @@ function refused(reason: string): HeldDecision {
 }
 
 /**
- * The event as it would have come under the right name: a derived id is that of the new identity, so
- * that a repeat under the right name is a duplicate, and an id of the sender's own stays.
+ * The event under the other tenant's name. A derived id is derived again, so that a push under the
+ * right name is a duplicate. An id of the sender stays.
  */
 function renamed(event: UsageEvent, to: string): UsageEvent {
   const next = { ...event, tenant: to };

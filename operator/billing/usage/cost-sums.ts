@@ -11,14 +11,14 @@ export interface CostRow {
   readonly keys: readonly string[];
   readonly metric: string;
   readonly unit: string;
-  /** Absent where the tenant's plan has no prices at all. */
+  /** Absent when the tenant's plan has no price book. */
   readonly currency?: string;
   readonly events: number;
-  /** All of it, priced or not. */
+  /** The complete quantity, priced or not. */
   readonly quantity: Decimal;
-  /** How much of it has no price; absent where everything has one. */
+  /** The quantity without a price; absent when all of it has one. */
   readonly unpriced?: Decimal;
-  /** Absent where nothing of it has a price, which is not the same as 0. */
+  /** Absent when none of it has a price, which differs from a cost of 0. */
   readonly cost?: Cost;
 }
 
@@ -28,11 +28,17 @@ export interface Cost {
   readonly digits: number;
 }
 
-/** What one price comes to for one tenant, plan and calendar month: rounded as one (docs/how-to/costs.md#rounding). */
-interface Line {
+/**
+ * The usage of one price for one tenant, plan and calendar month. Its cost is rounded once
+ * (docs/how-to/costs.md#rounding).
+ */
+interface PricedLine {
   readonly charge: Charge;
   readonly digits: number;
-  /** Of the whole month, as far as it is summed; counts where the charge depends on it. */
+  /**
+   * Nano-units of the whole month, as far as they are summed. Matters when the charge depends on
+   * it.
+   */
   monthNanos: bigint;
   /** Nano-units by the name of the row that they belong to. */
   readonly parts: Map<string, bigint>;
@@ -49,53 +55,57 @@ interface Row {
   unpricedNanos: bigint | undefined;
 }
 
-/** What an item costs by. */
+/** What decides the price of an item. */
 interface Pricing {
   readonly prices: PlanPrices | undefined;
   readonly price: FoundPrice | undefined;
 }
 
-/** Keys beside those of usage, by what prices it; a dimension of such a name cannot be grouped by. */
+/**
+ * Grouping keys besides those of usage, with the readers of their values. A dimension of such a
+ * name cannot be grouped by.
+ */
 const PRICING_KEYS: ReadonlyMap<string, (pricing: Pricing) => string | undefined> = new Map([
   ['plan', ({ prices }: Pricing) => prices?.plan],
   ['price', ({ price }: Pricing) => price?.name],
 ]);
 
-/** Whether costs have a value of the key that usage has not. */
+/** Returns true for a grouping key that costs have and usage lacks. */
 export function isPricingKey(key: string): boolean {
   return PRICING_KEYS.has(key);
 }
 
 /**
- * Exact costs per group, metric, unit and currency (docs/how-to/costs.md). What is asked for is added with {@link add}; where
- * {@link dependsOnMonths} is true then, the whole calendar months that it touches are added to {@link months}, without any filter
- * but tenant and metric.
+ * Exact costs per group, metric, unit and currency (docs/how-to/costs.md). Use it in two steps:
+ * 1. Add the requested usage with {@link add}.
+ * 2. If {@link dependsOnMonths} is true, add the complete calendar months of that range to {@link
+ *    months}. Filter those by tenant and metric only.
  */
 export class CostSums implements Summands {
   readonly #pricesOf: PricesOf;
-  readonly #maxParts: number;
+  readonly #maxCells: number;
   readonly #readers: readonly ((item: UsageItem, pricing: Pricing) => string | undefined)[];
   readonly #rows = new Map<string, Row>();
-  readonly #lines = new Map<string, Line>();
-  #parts = 0;
+  readonly #lines = new Map<string, PricedLine>();
+  #cells = 0;
 
-  /** Memory is bounded by `maxParts`, of which each row has one for each line that it takes part in. */
-  constructor(groupBy: readonly string[], maxParts: number, pricesOf: PricesOf) {
+  /** Memory is bounded by `maxCells`. A row has one cell for each line that it belongs to. */
+  constructor(groupBy: readonly string[], maxCells: number, pricesOf: PricesOf) {
     this.#readers = groupBy.map(readerOf);
-    this.#maxParts = maxParts;
+    this.#maxCells = maxCells;
     this.#pricesOf = pricesOf;
   }
 
-  /** False when there are too many rows or lines; nothing is added then. */
+  /** Returns false when there are too many cells; then nothing is added. */
   add(item: UsageItem, events = 1): boolean {
     const pricing = this.#pricingOf(item);
     const keys = this.#readers.map((read) => read(item, pricing) ?? '');
     const currency = pricing.prices?.currency;
     const name = [...keys, item.metric, item.unit, currency ?? ''].join('\0');
     const lineName = nameOfLine(item, pricing);
-    if (!this.#hasPart(name, lineName)) {
-      if (this.#parts >= this.#maxParts) return false;
-      this.#parts += 1;
+    if (!this.#hasCell(name, lineName)) {
+      if (this.#cells >= this.#maxCells) return false;
+      this.#cells += 1;
     }
     const { metric, unit } = item;
     const nanos = nanosFromDecimal(item.quantity);
@@ -110,12 +120,12 @@ export class CostSums implements Summands {
     return true;
   }
 
-  /** Whether something of what was added costs what the whole month makes of it. */
+  /** True when the price of some added usage depends on the usage of its whole month. */
   get dependsOnMonths(): boolean {
     return [...this.#lines.values()].some(({ charge }) => dependsOnMonth(charge));
   }
 
-  /** Takes everything of the months; what belongs to no line is passed over. */
+  /** Accepts all usage of the months; ignores usage that belongs to no line. */
   months(): Summands {
     return {
       add: (item) => {
@@ -143,7 +153,10 @@ export class CostSums implements Summands {
       }));
   }
 
-  /** By the name of the row. Parts are in the order of the rows, so that the order of events makes no difference. */
+  /**
+   * Costs by row name. The cells of a line are sorted by row, so the order of events makes no
+   * difference.
+   */
   #costs(): ReadonlyMap<string, Cost> {
     const costs = new Map<string, Cost>();
     for (const { charge, digits, monthNanos, parts } of this.#lines.values()) {
@@ -164,23 +177,23 @@ export class CostSums implements Summands {
     return { prices, price: prices?.finder.find(item, day) };
   }
 
-  #hasPart(row: string, line: string | undefined): boolean {
+  #hasCell(row: string, line: string | undefined): boolean {
     if (line === undefined) return this.#rows.has(row);
     return this.#lines.get(line)?.parts.has(row) === true;
   }
 
-  #lineOf(name: string | undefined, { prices, price }: Pricing): Line | undefined {
+  #lineOf(name: string | undefined, { prices, price }: Pricing): PricedLine | undefined {
     if (name === undefined || prices === undefined || price === undefined) return undefined;
     const known = this.#lines.get(name);
     if (known !== undefined) return known;
     const { charge } = price;
-    const line: Line = { charge, digits: prices.digits, monthNanos: 0n, parts: new Map() };
+    const line: PricedLine = { charge, digits: prices.digits, monthNanos: 0n, parts: new Map() };
     this.#lines.set(name, line);
     return line;
   }
 }
 
-/** Tenant, plan, price, rate, unit and month; undefined for what has no price. */
+/** Tenant, plan, price, rate, unit and month; undefined for an item without a price. */
 function nameOfLine(item: UsageItem, { prices, price }: Pricing): string | undefined {
   if (prices === undefined || price === undefined) return undefined;
   const month = item.window_start.slice(0, 7);

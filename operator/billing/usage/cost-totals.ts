@@ -1,10 +1,10 @@
 import { type Decimal, nanosFromDecimal, signedFromNanos } from '../../model/decimal.ts';
 import type { Cost, CostRow } from './cost-sums.ts';
 
-/** All rows of a metric, unit and currency together. */
+/** The sum of all rows of a metric, unit and currency. */
 export type CostTotal = Omit<CostRow, 'keys'>;
 
-/** In the order in which the rows have them. Costs are the sums of the rows' costs, to the minor unit. */
+/** The totals in the order of the rows. A cost is the sum of the rows' costs, to the minor unit. */
 export function costTotals(rows: readonly CostRow[]): readonly CostTotal[] {
   const totals = new Map<string, CostTotal>();
   for (const row of rows) {
@@ -15,7 +15,7 @@ export function costTotals(rows: readonly CostRow[]): readonly CostTotal[] {
   return [...totals.values()];
 }
 
-/** Sorted by currency; of what has no price there is no amount. */
+/** The cost of each currency, sorted. Usage without a price adds nothing. */
 export function costAmounts(
   rows: readonly CostRow[],
 ): readonly { readonly currency: string; readonly cost: Cost }[] {

@@ -1,19 +1,25 @@
-/** Numbers of events, both ends included. */
+/** A range of sequence numbers, both ends included. */
 export interface SequenceRange {
   readonly first: number;
   readonly last: number;
 }
 
-/** So near to each other two events are found by one read, with what is between: that is quicker than another read. */
+/**
+ * Two events at most this far apart are read together with the events between them. That is faster
+ * than a second read.
+ */
 const ONE_READ = 16;
 
 /**
- * Where in the ledger the events of one tenant in one hour are: how many, and ranges of numbers that they are in, and
- * perhaps others' events as well.
+ * Where in the ledger the events of one tenant in one hour are: their number, and ranges of
+ * sequence numbers that contain them. The ranges may also contain events of other tenants.
  */
 export class EventPlaces {
   #events = 0;
-  /** First and last of each range, in turns, ascending: the events of an hour may lie far apart, so that there are many. */
+  /**
+   * The first and last number of each range, alternating and ascending. The events of an hour may
+   * be far apart, so there may be many.
+   */
   #ends: number[] = [];
 
   get events(): number {
@@ -31,7 +37,7 @@ export class EventPlaces {
     });
   }
 
-  /** Events are added in the order of their numbers. */
+  /** Adds an event. Sequence numbers must ascend. */
   add(sequence: number): void {
     this.#events += 1;
     const last = this.#ends.length - 1;
@@ -42,19 +48,22 @@ export class EventPlaces {
     }
   }
 
-  /** Adds what this wrote of events before these, `[]` where there is none, and encodes all. Throws when it is not that. */
+  /**
+   * Prepends an encoded text, `[]` if there is none, and encodes the result. Throws when the text
+   * is invalid.
+   */
   encodeAfter(stored: string): string {
     this.addEncoded(stored);
     return this.encode();
   }
 
-  /** Adds what {@link encode} wrote of events before these. Throws when it is not that. */
+  /** Prepends the places that {@link encode} wrote. Throws when the text is invalid. */
   addEncoded(text: string): void {
     const [events = 0, ...steps] = JSON.parse(text) as number[];
     let end = 0;
     const before = steps.map((step) => (end += step));
     const [first = Number.POSITIVE_INFINITY] = this.#ends;
-    // The last of those and the first of these are one range where they are near enough.
+    // The last earlier range and the first of these become one if they are close enough.
     const isOne = before.length > 0 && first - end <= ONE_READ;
     this.#ends = isOne
       ? [...before.slice(0, -1), ...this.#ends.slice(1)]
@@ -62,7 +71,10 @@ export class EventPlaces {
     this.#events += events;
   }
 
-  /** Steps from one end to the next, which are the same in most windows and so take little room. */
+  /**
+   * The number of events, then the steps between the ends. Most windows have equal steps, so the
+   * text compresses well.
+   */
   encode(): string {
     let before = 0;
     const steps = this.#ends.map((end) => {
@@ -74,7 +86,7 @@ export class EventPlaces {
   }
 }
 
-/** All that is in any of these ranges, once and in order, in ranges of at most `most` numbers. */
+/** All numbers of the ranges, once and in order, in ranges of at most `most` numbers. */
 export function mergeRanges(
   ranges: readonly SequenceRange[],
   most: number,

@@ -2,7 +2,10 @@ import type { Ledger, StoredEvent } from '../../ledger/ledger.ts';
 import { type EventsQuery, scanFor } from './tenant-events.ts';
 import type { UsageTotals } from './usage-totals.ts';
 
-/** The events of a query in ledger order, by way of the sums where they are kept. Throws a LedgerReadError where the ledger is damaged. */
+/**
+ * The events of a query in ledger order, found by the usage sums if they are open. Throws a
+ * LedgerReadError when the ledger is damaged.
+ */
 export function eventsIn(
   ledger: Ledger,
   totals: UsageTotals | undefined,

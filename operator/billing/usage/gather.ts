@@ -4,20 +4,20 @@ import { EventPlaces } from './event-places.ts';
 import { pagesNewerThan } from './newer-than.ts';
 import { SumRows } from './sum-rows.ts';
 
-/** Of the events of a tenant in an hour: their sums, and where they are. */
+/** The sums and the places of a tenant's events in one hour. */
 interface HourOfTenant {
   readonly rows: SumRows;
   readonly places: EventPlaces;
 }
 
-/** Sums to add, by period of an hour, then by tenant. */
+/** Sums to add, by hour, then by tenant. */
 export type SumChanges = ReadonlyMap<string, ReadonlyMap<string, HourOfTenant>>;
 
-/** Sums, and ranges of places, held in memory before they are stored. */
+/** Most sums, and most ranges of places, in memory before they are stored. */
 const MAX_CHANGED_SUMS = 20_000;
 const MAX_CHANGED_RANGES = 200_000;
 
-/** Sums of the events that come after a sequence number, all of them up to another one, before they are stored. */
+/** The sums of a run of events, before they are stored. */
 export class Gathering {
   readonly #changes = new Map<string, Map<string, HourOfTenant>>();
   #progress: number;
@@ -33,7 +33,7 @@ export class Gathering {
     return this.#changes;
   }
 
-  /** The number of the last event. */
+  /** The sequence number of the last event. */
   get progress(): number {
     return this.#progress;
   }
@@ -43,7 +43,7 @@ export class Gathering {
     return this.#first;
   }
 
-  /** Whether it is as much as is stored at a time. */
+  /** True when there is enough to store. */
   get isFull(): boolean {
     return this.#sums >= MAX_CHANGED_SUMS || this.#ranges >= MAX_CHANGED_RANGES;
   }
@@ -69,7 +69,7 @@ export class Gathering {
   }
 }
 
-/** What comes after a sequence number: as much as is stored at a time. */
+/** Sums the events after a sequence number, until there is enough to store or no more. */
 export async function gather(
   ledger: Ledger,
   after: number,

@@ -7,27 +7,27 @@ import {
   type GpuSeries,
 } from '../../metering/windows/gpu-history/gpu-series.ts';
 
-/** What rows can be grouped by. */
+/** The grouping keys. */
 export const GPU_KEYS = ['tenant', 'gpu_type', 'day', 'hour', 'window'] as const;
 
 export type GpuKey = (typeof GPU_KEYS)[number];
 
-/** Stands for a tenant where there is none. */
+/** The `tenant` of GPU time that no tenant had. */
 export const UNASSIGNED = 'unassigned';
 
-/** GPU-hours of a group, each rounded once, and what follows from them. */
+/** GPU-hours of a group, each figure rounded once. */
 export interface GpuFigures {
   readonly delivered: Decimal;
   readonly healthy: Decimal;
   readonly reserved: Decimal;
   readonly inUse: Decimal;
-  /** Of what is healthy, what is not in use. */
+  /** Healthy GPU-hours that were not in use. */
   readonly idle: Decimal;
-  /** Percent, as an average of the devices that were measured; undefined where none was. */
+  /** Percent, the average of the measured devices; undefined when none was measured. */
   readonly utilization: Decimal | undefined;
-  /** Device-hours that the average is of. */
+  /** Device-hours of that average. */
   readonly measured: Decimal;
-  /** What stood in all nodes; 0 unless rows of no tenant are in the group. */
+  /** GPU-hours installed in all nodes; 0 unless the group contains rows without a tenant. */
   readonly installed: Decimal;
 }
 
@@ -42,7 +42,7 @@ interface Sum {
   readonly utilization: bigint[];
 }
 
-/** Exact sums of GPU time by group, and once more by model. */
+/** Exact sums of GPU time by group, and by model. */
 export class GpuSums {
   readonly #groupBy: readonly GpuKey[];
   readonly #maxRows: number;
@@ -54,10 +54,13 @@ export class GpuSums {
     this.#maxRows = maxRows;
   }
 
-  /** `start` of the window, hour or day, RFC 3339. False when the row would open one too many; nothing is added then. */
+  /**
+   * Adds a row whose window, hour or day begins at `start`, RFC 3339. Returns false for one row too
+   * many; then nothing is added.
+   */
   add(series: GpuSeries, start: string, row: GpuRow): boolean {
     const keys = this.#groupBy.map((key) => valueOf(key, start, row));
-    // A tenant may have the name that stands for none.
+    // A tenant may be named `unassigned`.
     const isNobodys = row.tenant === undefined && this.#groupBy.includes('tenant');
     const name = JSON.stringify([...keys, isNobodys]);
     if (!this.#rows.has(name) && this.#rows.size >= this.#maxRows) return false;
@@ -66,7 +69,10 @@ export class GpuSums {
     return true;
   }
 
-  /** Sorted by keys. Where they name tenants, without a row of no tenant where all are somebody's. */
+  /**
+   * The rows sorted by keys. If they are grouped by tenant, empty rows without a tenant are left
+   * out.
+   */
   rows(): readonly GpuSumRow[] {
     const isNothing = ({ shares, utilization }: Sum): boolean =>
       [...shares.slice(0, INSTALLED), ...utilization].every((amount) => amount === 0n);
@@ -123,7 +129,7 @@ function rowOf({ keys, shares, utilization }: Sum): GpuSumRow {
     healthy: decimalFromNanos(healthy),
     reserved: decimalFromNanos(reserved),
     inUse: decimalFromNanos(inUse),
-    // Of the rounded figures, so that a row adds up to the digit.
+    // From the rounded figures, so that a row adds up to the last digit.
     idle: decimalFromNanos(healthy - inUse),
     utilization:
       measured === 0n

@@ -19,7 +19,7 @@ import type { TimeRange } from '../../model/window.ts';
 export interface GpuQuery {
   readonly range: TimeRange;
   readonly filter: (row: Pick<GpuRow, 'tenant' | 'gpuType'>) => boolean;
-  /** How finely time is told. */
+  /** The finest time that the answer distinguishes. */
   readonly by: GpuPeriodKind;
   /** Milliseconds since the epoch. */
   readonly now: number;
@@ -27,16 +27,17 @@ export interface GpuQuery {
 }
 
 export type GpuOutcome =
-  /** `partial`: some of the range is older than what is kept. */
+  /** `partial`: some of the range is older than the retained records. */
   | { readonly kind: 'added'; readonly partial: boolean }
-  /** `sums` holds no more rows. */
+  /** `sums` has reached its most rows. */
   | { readonly kind: 'full' };
 
 type Records = Pick<Ledger, 'record' | 'records'>;
 
 /**
- * Adds what tenants had of GPUs in the windows that start in a range (docs/explanation/gpus.md#kept-for-400-days), and how busy those
- * were. Throws a LedgerReadError where the ledger is damaged.
+ * Adds the GPU time of tenants, and the utilization, of the windows that start in a range
+ * (docs/explanation/gpus.md#kept-for-400-days). Throws a LedgerReadError when the ledger is
+ * damaged.
  */
 export async function addGpus(
   ledger: Records,
@@ -44,32 +45,32 @@ export async function addGpus(
   query: GpuQuery,
 ): Promise<GpuOutcome> {
   let partial = false;
-  for (const part of partsOf(query)) {
+  for (const range of rangesOf(query)) {
     query.signal.throwIfAborted();
     for (const series of [GPU_SHARES, GPU_UTILIZATION]) {
-      for await (const [start, rows] of recordsOf(ledger, series, part)) {
+      for await (const [start, rows] of recordsOf(ledger, series, range)) {
         const wanted = rows.filter(query.filter);
         if (!wanted.every((row) => sums.add(series, start, row))) return { kind: 'full' };
       }
     }
-    partial ||= await isPartlyGone(ledger, part, query.now);
+    partial ||= await isPartlyGone(ledger, range, query.now);
   }
   return { kind: 'added', partial };
 }
 
-/** When the first hour, or day, begins that is kept, RFC 3339; undefined while nothing is. */
+/** When the first retained hour or day begins, RFC 3339; undefined without records. */
 export async function gpusSince(ledger: Records): Promise<string | undefined> {
   const [day, hour] = await Promise.all([firstOf(ledger, 'day'), firstOf(ledger, 'hour')]);
   if (day === undefined) return undefined;
   return periodStart(hour?.startsWith(day) === true ? hour : day);
 }
 
-/** A stretch of the range, and which records tell of it. */
-interface Part extends TimeRange {
+/** A part of the requested range, and the kind of record that covers it. */
+interface RecordRange extends TimeRange {
   readonly kind: GpuPeriodKind;
 }
 
-function partsOf({ range: { from, to }, by }: GpuQuery): readonly Part[] {
+function rangesOf({ range: { from, to }, by }: GpuQuery): readonly RecordRange[] {
   if (by === 'window') return hoursBetween(from, to);
   const { days, hours, edges } = coverRange(from, to, by === 'hour');
   const complete = (kind: 'hour' | 'day') => (period: string) => {
@@ -83,21 +84,21 @@ function partsOf({ range: { from, to }, by }: GpuQuery): readonly Part[] {
   ];
 }
 
-/** Cut at every full hour: windows are looked for hour by hour. */
-function hoursBetween(from: number, to: number): readonly Part[] {
-  const parts: Part[] = [];
+/** Cuts a range at every full hour, because window records are listed by hour. */
+function hoursBetween(from: number, to: number): readonly RecordRange[] {
+  const ranges: RecordRange[] = [];
   for (let start = from; start < to; ) {
     const end = Math.min(to, (Math.floor(start / PERIOD_MS.hour) + 1) * PERIOD_MS.hour);
-    parts.push({ kind: 'window', from: start, to: end });
+    ranges.push({ kind: 'window', from: start, to: end });
     start = end;
   }
-  return parts;
+  return ranges;
 }
 
 async function* recordsOf(
   ledger: Records,
   series: GpuSeries,
-  { kind, from, to }: Part,
+  { kind, from, to }: RecordRange,
 ): AsyncGenerator<readonly [start: string, rows: readonly GpuRow[]]> {
   if (kind !== 'window') {
     const text = await ledger.record(gpuKey(series, kind, gpuPeriod(kind, from)));
@@ -112,8 +113,15 @@ async function* recordsOf(
   }
 }
 
-/** Windows are gone where their hour is known and they are not; of hours and days their age tells. */
-async function isPartlyGone(ledger: Records, { kind, from }: Part, now: number): Promise<boolean> {
+/**
+ * Returns true when records of the range have expired. Windows have expired if the record of their
+ * hour exists and theirs do not; hours and days by their age.
+ */
+async function isPartlyGone(
+  ledger: Records,
+  { kind, from }: RecordRange,
+  now: number,
+): Promise<boolean> {
   if (kind !== 'window') return from < now - GPU_RETENTION_MS[kind];
   const hour = gpuPeriod('hour', from);
   if ((await ledger.record(gpuKey(GPU_SHARES, 'hour', hour))) === undefined) return false;

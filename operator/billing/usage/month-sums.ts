@@ -2,31 +2,34 @@ import { signedFromNanos, divideHalfUp, nanosFromDecimal } from '../../model/dec
 import { createKeyReaders, type UsageItem } from './usage-sums.ts';
 
 const DAY_MS = 86_400_000;
-/** How much of the past a forecast goes by, whole days. */
+/** Most full days that a forecast is based on. */
 const FORECAST_DAYS = 7;
 
-/** A calendar month of UTC as it stands at a moment. All milliseconds since the epoch. */
+/** A UTC calendar month at a moment. All times are milliseconds since the epoch. */
 export interface MonthSpan {
   readonly from: number;
   /** Its end, exclusive. */
   readonly to: number;
-  /** The first instant of the month before. */
+  /** The first instant of the previous month. */
   readonly before: number;
-  /** Up to where it can have been measured: its end, or now. */
+  /** The end of the measurable part: the end of the month, or now. */
   readonly until: number;
-  /** The whole days of it that are over, compared with as many of the month before, unless it is over. */
+  /**
+   * Its full days so far. They are compared with as many days of the previous month until the month
+   * is over.
+   */
   readonly completeDays: number;
-  /** When measuring began; undefined where that is not known. */
+  /** When measuring began; undefined while unknown. */
   readonly since?: number;
-  /** What is to be read of the ledger. */
+  /** The range to read from the ledger. */
   readonly range: { readonly from: number; readonly to: number };
-  /** The whole days that a forecast goes by; absent where there is none to make. */
+  /** The full days that a forecast is based on; absent if there is no forecast. */
   readonly recent?: { readonly from: number; readonly to: number };
 }
 
 /**
- * The span of a month that has begun, `month` counted from 0 as Date.UTC does. `since` is when
- * measuring began: a forecast goes by whole days that were measured, the last seven at most.
+ * The span of a month that has begun; `month` counts from 0, as for Date.UTC. `since` is when
+ * measuring began. A forecast is based on the last full measured days, at most seven.
  */
 export function monthSpan(
   year: number,
@@ -53,24 +56,29 @@ export function monthSpan(
   };
 }
 
-/** One row of a month. Quantities are plain decimal text, below zero where corrections outweigh usage. */
+/**
+ * One row of a month. Quantities are plain decimal text, below zero when corrections exceed usage.
+ */
 export interface MonthRow {
   readonly keys: readonly string[];
   readonly metric: string;
   readonly unit: string;
   readonly quantity: string;
   readonly events: number;
-  /** All of the month before, as far as it was measured; absent where nothing of it was. */
+  /** The measured quantity of the previous month; absent if nothing was measured. */
   readonly before?: string;
   /**
-   * What the month has more than the month before; of a month that is under way, what its whole days
-   * have more than as many days of the month before. Absent on its first day, and where measuring began after
-   * the first day of the month before: what is not known is not less.
+   * The quantity minus {@link comparedWith}. While the month runs, only its full days count,
+   * against as many days of the previous month. Absent on the first day, and when measuring began
+   * after the first day of the previous month: unknown is not zero.
    */
   readonly change?: string;
-  /** What of the month before that is compared with; absent with the change. */
+  /** The part of the previous month used for the comparison; absent with the change. */
   readonly comparedWith?: string;
-  /** What it comes to at its end, if the rest goes on as the last days; absent when it is over or too new. */
+  /**
+   * The expected quantity at the end of the month, if usage goes on as on the last days. Absent
+   * when the month is over or too new.
+   */
   readonly forecast?: string;
 }
 
@@ -86,7 +94,7 @@ interface Sum {
   recent: bigint;
 }
 
-/** Exact sums of a month and of the one before, in one pass over the sums of both. */
+/** Exact sums of a month and of the previous one, in one pass. */
 export class MonthSums {
   readonly #span: MonthSpan;
   readonly #maxRows: number;
@@ -99,14 +107,14 @@ export class MonthSums {
     this.#readers = createKeyReaders(groupBy);
   }
 
-  /** False when the item would open one row too many; nothing is added then. */
+  /** Returns false when the item needs one row too many; then nothing is added. */
   add(item: UsageItem, events = 1): boolean {
     const sum = this.#sumOf(item);
     if (sum === undefined) return false;
-    const { from, to, before, until, completeDays: wholeDays, recent } = this.#span;
+    const { from, to, before, until, completeDays, recent } = this.#span;
     const at = Date.parse(item.window_start);
     const nanos = nanosFromDecimal(item.quantity);
-    const complete = until === to ? to - from : wholeDays * DAY_MS;
+    const complete = until === to ? to - from : completeDays * DAY_MS;
     const completeBefore = until === to ? from - before : Math.min(complete, from - before);
     if (at >= from && at < to) {
       sum.quantity += nanos;
@@ -158,18 +166,18 @@ export class MonthSums {
   }
 
   #change({ compared, comparedWith }: Sum): Pick<MonthRow, 'change' | 'comparedWith'> {
-    const { until, to, before, completeDays: wholeDays, since = 0 } = this.#span;
-    if ((until < to && wholeDays === 0) || since >= before + DAY_MS) return {};
+    const { until, to, before, completeDays, since = 0 } = this.#span;
+    if ((until < to && completeDays === 0) || since >= before + DAY_MS) return {};
     const more = compared - comparedWith;
     const change = signedFromNanos(more);
     return { change, comparedWith: signedFromNanos(comparedWith) };
   }
 
-  /** So far, and the rest at the rate of the recent days. */
+  /** Usage so far, plus the rate of the recent days for the remainder. */
   #forecast({ quantity, recent }: Sum): string | undefined {
     const { until, to, recent: days } = this.#span;
     if (days === undefined) return undefined;
-    const rest = divideHalfUp(recent * BigInt(to - until), BigInt(days.to - days.from));
-    return signedFromNanos(quantity + rest);
+    const remainder = divideHalfUp(recent * BigInt(to - until), BigInt(days.to - days.from));
+    return signedFromNanos(quantity + remainder);
   }
 }

@@ -2,7 +2,7 @@ import { type Ledger, LedgerReadError, type StoredEvent } from '../../ledger/led
 
 const PAGE_EVENTS = 2000;
 
-/** Everything after a sequence number, up to the head as it is when it is reached. */
+/** The events after a sequence number, up to the head at the time it is reached. */
 export async function* newerThan(
   ledger: Ledger,
   after: number,
@@ -11,7 +11,7 @@ export async function* newerThan(
   for await (const events of pagesNewerThan(ledger, after, signal)) yield* events;
 }
 
-/** The same, by pages. */
+/** As {@link newerThan}, by pages. */
 export async function* pagesNewerThan(
   ledger: Ledger,
   after: number,

@@ -1,23 +1,27 @@
 import type { Ledger } from '../../ledger/ledger.ts';
 
-/** The plans that a tenant has been on, each from a UTC day on, `2026-11-21`; the first from the beginning, `''`. */
+/**
+ * A tenant's plans, each with its first UTC day, `2026-11-21`. The first entry counts from the
+ * beginning, `''`.
+ */
 export type PlanHistory = readonly (readonly [from: string, plan: string])[];
 
 const PREFIX = 'costs/plan/';
 
-/** The key of the record that keeps a tenant's history. */
+/** The record key of a tenant's plan history. */
 export function planRecordKey(tenant: string): string {
   return `${PREFIX}${tenant}`;
 }
 
-/** The plan that a tenant was on at the end of a day; undefined where nothing is known of it. */
+/** The tenant's plan at the end of a day; undefined if unknown. */
 export function planOn(history: PlanHistory, day: string): string | undefined {
   return history.findLast(([from]) => from <= day)?.[1];
 }
 
 /**
- * The history of a tenant that is wanted on a plan from a day on; the same object where that is no news. What was to
- * come after that day is called off, and what was before stays. The first plan that is known of counts from the beginning.
+ * The history with `plan` from the day `from` on. Returns the same object if nothing changes.
+ * 1. The first known plan counts from the beginning.
+ * 2. Later entries than `from` are dropped; earlier ones stay.
  */
 export function withPlan(history: PlanHistory, plan: string, from: string): PlanHistory {
   if (history.length === 0) return [['', plan]];
@@ -26,7 +30,10 @@ export function withPlan(history: PlanHistory, plan: string, from: string): Plan
   return JSON.stringify(next) === JSON.stringify(history) ? history : next;
 }
 
-/** The histories of all tenants that there ever were. Calls `damaged` with the key of each record that cannot be read. */
+/**
+ * The plan histories of all tenants that ever had one. Calls `damaged` with the key of each damaged
+ * record.
+ */
 export async function readPlanHistories(
   ledger: Pick<Ledger, 'records'>,
   damaged: (key: string) => void = () => undefined,

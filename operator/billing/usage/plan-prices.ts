@@ -2,7 +2,7 @@ import type { PriceBook } from '../../model/price-book.ts';
 import { PriceFinder } from '../../model/pricing/find-price.ts';
 import { currencyDigits } from '../../model/pricing/money.ts';
 
-/** What the usage of a plan costs. */
+/** The prices of a plan. */
 export interface PlanPrices {
   readonly plan: string;
   readonly currency: string;
@@ -11,12 +11,12 @@ export interface PlanPrices {
   readonly finder: PriceFinder;
 }
 
-/** What the usage of a tenant on a UTC day, `2026-11-21`, is priced by; undefined where nothing prices it. */
+/** Returns the prices of a tenant's usage on a UTC day, `2026-11-21`; undefined without prices. */
 export type PricesOf = (tenant: string, day: string) => PlanPrices | undefined;
 
 /**
- * Prices by the plan that a tenant is on; `planOf` knows none of a tenant that nobody knows. Calls `unpriced` with each plan
- * that was asked for and has no book.
+ * Prices by the plan of the tenant. `planOf` returns undefined for an unknown tenant. Calls
+ * `unpriced` with each requested plan that has no price book.
  */
 export function planPrices(
   books: readonly PriceBook[],
@@ -35,7 +35,7 @@ export function planPrices(
 
 function pricesOf(book: PriceBook): PlanPrices {
   const { name: plan, currency } = book;
-  // A currency without digits is refused before it comes here.
+  // Price books with a currency without digits are refused earlier.
   const digits = currencyDigits(currency) ?? 2;
   return { plan, currency, digits, finder: new PriceFinder(book) };
 }

@@ -99,7 +99,7 @@ test('a full volume loses a change of plan, or fills the log', async () => {
   await store.poll();
   await store.poll();
   expect(logger.lines).toStrictEqual([
-    'warn [http] plans of tenants are not recorded: no room: ledger',
+    'warn [http] the plans of tenants could not be recorded: no room: ledger',
   ]);
   state.failure = undefined;
   await store.poll();

@@ -7,10 +7,10 @@ import { type PlanHistory, planRecordKey, readPlanHistories, withPlan } from './
 
 export interface PlanRecorderOptions {
   readonly ledger: Pick<Ledger, 'records' | 'writeRecords'>;
-  /** False while nobody knows which tenants there are. */
+  /** False until discovery knows the tenants. */
   readonly known: () => boolean;
   readonly tenants: () => readonly Pick<Tenant, 'id' | 'plan' | 'planChange'>[];
-  /** The plan of tenants that name none. */
+  /** The plan of tenants without one. */
   readonly defaultPlan: () => string;
   readonly clock: Pick<Clock, 'now' | 'sleep'>;
   readonly logger: Pick<Logger, 'warn'>;
@@ -19,12 +19,12 @@ export interface PlanRecorderOptions {
 const POLL_MS = 10_000;
 
 /**
- * Keeps in the ledger which plan each tenant was on when, so that a change of plan does not price what was used before
- * it, and a tenant that left still costs what it cost (docs/how-to/costs.md#plans-and-their-changes).
+ * Records which plan each tenant was on when. So a change of plan does not reprice earlier usage,
+ * and a departed tenant keeps its prices (docs/how-to/costs.md#plans-and-their-changes).
  */
 export class PlanRecorder {
   readonly #options: PlanRecorderOptions;
-  /** As the ledger has them; undefined until it was read. */
+  /** The records of the ledger; undefined until they are read. */
   #histories: Map<string, PlanHistory> | undefined;
   #lastFailure: string | undefined;
 
@@ -32,7 +32,7 @@ export class PlanRecorder {
     this.#options = options;
   }
 
-  /** Looks once, and writes what has changed. Never rejects: what fails is tried with the next look. */
+  /** Writes the plans that changed. Never rejects: a failed write is retried in the next poll. */
   async poll(): Promise<void> {
     try {
       this.#report(await this.#write());
@@ -41,7 +41,7 @@ export class PlanRecorder {
     }
   }
 
-  /** Looks now and then until the signal is aborted. */
+  /** Polls until the signal is aborted. */
   async run(signal: AbortSignal): Promise<void> {
     while (!signal.aborted) {
       await this.poll();
@@ -49,7 +49,7 @@ export class PlanRecorder {
     }
   }
 
-  /** Why it could not be written; undefined when everything is. */
+  /** Returns why the write failed; undefined when everything is written. */
   async #write(): Promise<string | undefined> {
     const { ledger, known } = this.#options;
     if (!known()) return undefined;
@@ -91,10 +91,10 @@ export class PlanRecorder {
     return new Map(histories);
   }
 
-  /** Once for each cause. */
+  /** Logs each cause once. */
   #report(failure: string | undefined): void {
     if (failure !== undefined && failure !== this.#lastFailure) {
-      this.#options.logger.warn(`[http] plans of tenants are not recorded: ${failure}`);
+      this.#options.logger.warn(`[http] the plans of tenants could not be recorded: ${failure}`);
     }
     this.#lastFailure = failure;
   }

@@ -4,12 +4,15 @@ import type { Tenant } from '../../model/tenant.ts';
 import { planOn, readPlanHistories } from './plan-history.ts';
 import { planPrices, type PricesOf } from './plan-prices.ts';
 
-/** By the plan that each tenant was on; of one that is not recorded yet, by the plan that it is on now. */
+/**
+ * Prices by the recorded plan of each tenant. A tenant without a record has the prices of its
+ * current plan.
+ */
 export async function pricesInForce(
   ledger: Pick<Ledger, 'records'>,
   settings: Pick<Settings, 'pricing' | 'billing'>,
   tenants: readonly Pick<Tenant, 'id' | 'plan'>[],
-  /** As {@link planPrices} calls it. */
+  /** Passed to {@link planPrices}. */
   unpriced?: (plan: string) => void,
 ): Promise<PricesOf> {
   const { pricing, billing } = settings;

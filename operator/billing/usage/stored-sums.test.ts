@@ -121,10 +121,10 @@ describe.each<[storage: string, open: () => Promise<Rollups>, runs: number]>([
           const next = Array.from({ length: events }, () => eventOf((count += 1)));
           await ledger.append({ events: next });
           // Each is a process that knows nothing of those before it.
-          const { updater: keeper } = new StoredSums(ledger, rollups, surroundings);
+          const { updater } = new StoredSums(ledger, rollups, surroundings);
           Object.assign(fault, { due: mishap, after });
-          const done = work === 'sum' ? keeper.catchUp(never) : undefined;
-          await (work === 'rebuild' ? keeper.rebuild('wanted') : done)?.catch(() => undefined);
+          const done = work === 'sum' ? updater.catchUp(never) : undefined;
+          await (work === 'rebuild' ? updater.rebuild('wanted') : done)?.catch(() => undefined);
           fault.due = undefined;
           const reader = new StoredSums(ledger, rollups, surroundings);
           const sums = new UsageSums(['tenant', 'hour'], 10_000);

@@ -3,7 +3,7 @@ import type { UsageEvent } from '../../model/event.ts';
 import { periodStart } from '../../model/periods.ts';
 import type { UsageItem } from './usage-sums.ts';
 
-/** The identity of a sum but for tenant and time, in a fixed order; absent values are null. */
+/** The identity of a sum except tenant and time, in a fixed order. Absent values are null. */
 type SumIdentity = readonly [
   metric: string,
   unit: string,
@@ -15,7 +15,7 @@ type SumIdentity = readonly [
   dimensions: Readonly<Record<string, string>> | null,
 ];
 
-/** One sum as it is stored: identity, exact quantity, number of events. */
+/** A stored sum: identity, exact quantity, number of events. */
 type StoredSum = readonly [identity: SumIdentity, quantity: string, events: number];
 
 interface Sum {
@@ -27,7 +27,7 @@ interface Sum {
 export class SumRows {
   readonly #sums = new Map<string, Sum>();
 
-  /** All of some rows together; they stay as they are. */
+  /** One object with the sums of all; the inputs do not change. */
   static of(all: readonly SumRows[]): SumRows {
     const [only] = all;
     if (only !== undefined && all.length === 1) return only;
@@ -36,7 +36,7 @@ export class SumRows {
     return together;
   }
 
-  /** How many sums there are. */
+  /** The number of sums. */
   get size(): number {
     return this.#sums.size;
   }
@@ -46,17 +46,18 @@ export class SumRows {
   }
 
   /**
-   * These sums added to what this wrote before, `[]` where there is none: these first, then those that are stored alone.
-   * Throws when `stored` is not that.
+   * Encodes these sums added to an encoded text, `[]` if there is none. These sums come first, then
+   * the other stored ones. Throws when `stored` is invalid.
    */
   encodeAfter(stored: string): string {
     const rows: string[] = [];
-    // Most windows have the sums of the window before in the same order, so that most of the text need not be parsed.
+    // Most windows have the same sums in the same order as the window before, so most of the text
+    // need not be parsed.
     let at = 0;
     for (const [identity, { nanos, events }] of this.#sums) {
       const next = at + '[['.length;
       const behind = next + identity.length;
-      // Fifteen times as quick as `startsWith`.
+      // Fifteen times as fast as `startsWith`.
       if (stored.slice(next, behind) !== identity) break;
       const amounts = behind + ',"'.length;
       const quote = stored.indexOf('"', amounts);
@@ -66,7 +67,7 @@ export class SumRows {
       rows.push(rowText(identity, { nanos: nanos + before, events: events + eventsBefore }));
       at = end + 1;
     }
-    // What is left begins with what stands before a row, which is a bracket or a comma, or is the last bracket.
+    // The remainder begins with the bracket or comma before a row, or is the closing bracket.
     const isAll = at > 0 && rows.length === this.#sums.size && stored.endsWith(']]');
     if (isAll) return `[${rows.join(',')}${stored.slice(at)}`;
     const left = new SumRows();
@@ -93,7 +94,7 @@ export class SumRows {
   }
 }
 
-/** The sums that {@link SumRows} encoded, as items that start with their period. */
+/** Decodes the sums of {@link SumRows}, as items that start with their period. */
 export function* decodeSums(
   tenant: string,
   period: string,
@@ -119,7 +120,7 @@ export function* decodeSums(
   }
 }
 
-/** Of how many events the sums are that {@link SumRows} encoded. */
+/** The number of events in the encoded sums of {@link SumRows}. */
 export function countEvents(text: string): number {
   return (JSON.parse(text) as StoredSum[]).reduce((total, [, , events]) => total + events, 0);
 }

@@ -5,11 +5,11 @@ import type { Logger } from '../../telemetry/logger.ts';
 import { gather } from './gather.ts';
 import type { SumsStore } from './sums-store.ts';
 
-/** Between two rounds; what is newer is read from the ledger for each query. */
+/** Between two passes. Queries read newer events from the ledger. */
 const PASS_MS = 30_000;
 const EXPIRE_MS = 3_600_000;
 
-/** Keeps the stored sums of a ledger up with it, in the process that leads. */
+/** Keeps the stored sums up to date with the ledger, in the leader. */
 export class SumUpdater {
   readonly #ledger: Ledger;
   readonly #store: SumsStore;
@@ -35,26 +35,26 @@ export class SumUpdater {
     this.#logger = logger;
   }
 
-  /** Forgets all sums, to be made again from the ledger. */
+  /** Deletes all sums, so that the next pass sums the ledger again. */
   async rebuild(reason: string): Promise<void> {
-    this.#logger.warn(`[http] usage sums are made anew: ${reason}`);
+    this.#logger.warn(`[http] usage sums are rebuilt: ${reason}`);
     await this.#store.clear();
   }
 
-  /** Sums what is new in the ledger. */
+  /** Sums the new events of the ledger. */
   async catchUp(signal: AbortSignal): Promise<void> {
     let progress = await this.begin();
     while (!signal.aborted && progress < this.#ledger.head()) {
       const after = Math.max(progress, this.#ledger.lowWater());
       const gathering = await gather(this.#ledger, after, signal);
       if (gathering.progress === after) return;
-      // Where they were made again meanwhile, the next round goes on.
+      // If the sums were rebuilt meanwhile, the next pass continues.
       if (!(await this.#store.commit(gathering, progress))) return;
       progress = gathering.progress;
     }
   }
 
-  /** The number of the last event that is summed. Sums of another ledger are forgotten. */
+  /** The sequence number of the last summed event. Deletes sums of another ledger. */
   async begin(): Promise<number> {
     const [ledger, store] = [this.#ledger, this.#store];
     const progress = await store.progress().catch(async (error: unknown) => {
@@ -72,15 +72,15 @@ export class SumUpdater {
     return progress;
   }
 
-  /** Catches up now and then until the signal is aborted. Never rejects. */
+  /** Catches up every 30 seconds until the signal is aborted. Never rejects. */
   async run(signal: AbortSignal): Promise<void> {
     while (!signal.aborted) {
-      await this.#round(signal).catch((error: unknown) => this.#recover(error, signal));
+      await this.#pass(signal).catch((error: unknown) => this.#recover(error, signal));
       await this.#clock.sleep(PASS_MS, signal).catch(() => undefined);
     }
   }
 
-  async #round(signal: AbortSignal): Promise<void> {
+  async #pass(signal: AbortSignal): Promise<void> {
     await this.catchUp(signal);
     if (this.#clock.monotonic() - this.#expiredAt < EXPIRE_MS) return;
     this.#expiredAt = this.#clock.monotonic();
@@ -90,13 +90,13 @@ export class SumUpdater {
   async #recover(error: unknown, signal: AbortSignal): Promise<void> {
     if (signal.aborted) return;
     if (!(error instanceof DamagedRollups)) {
-      this.#logger.warn('[http] usage is not summed up', { error });
+      this.#logger.warn('[http] usage could not be summed', { error });
       return;
     }
     try {
       await this.rebuild(error.message);
     } catch {
-      // They are forgotten in the next round.
+      // The next pass rebuilds them.
     }
   }
 }

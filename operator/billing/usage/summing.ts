@@ -13,7 +13,7 @@ interface SummingOptions {
   readonly rollups: Rollups;
 }
 
-/** Keeps the sums of usage up to date from opening to closing. */
+/** Owns the usage sums from opening to closing, and keeps them up to date. */
 export class Summing {
   readonly #options: SummingOptions;
   readonly #stop = new AbortController();
@@ -24,24 +24,24 @@ export class Summing {
     this.#options = options;
   }
 
-  /** Undefined while they are not open: every sum then reads the ledger. */
+  /** Undefined until the sums are open: then every query reads the ledger. */
   get totals(): UsageTotals | undefined {
     return this.#totals;
   }
 
-  /** Never rejects: sums can always be made by reading the ledger. */
+  /** Opens the sums. Never rejects: queries can always read the ledger. */
   async open(): Promise<void> {
     const { ledger, rollups, logger } = this.#options;
     if (this.#stop.signal.aborted) return;
     try {
       const store = new SumsStore(rollups, ledger.stats().ledgerId);
-      const keeper = new SumUpdater({ ...this.#options, store });
-      await keeper.begin();
-      const rebuild = (reason: string): Promise<void> => keeper.rebuild(reason);
-      this.#running = keeper.run(this.#stop.signal);
+      const updater = new SumUpdater({ ...this.#options, store });
+      await updater.begin();
+      const rebuild = (reason: string): Promise<void> => updater.rebuild(reason);
+      this.#running = updater.run(this.#stop.signal);
       this.#totals = new LedgerTotals({ ...this.#options, store, rebuild });
     } catch (error) {
-      logger.warn('[http] no usage sums are kept: every sum reads the ledger', { error });
+      logger.warn('[http] usage sums could not be opened: every query reads the ledger', { error });
     }
   }
 

@@ -10,29 +10,33 @@ import { EventPlaces, type SequenceRange } from './event-places.ts';
 import type { Gathering, SumChanges } from './gather.ts';
 import { countEvents, SumRows } from './sum-rows.ts';
 
-/** Raised when the stored form changes: the sums are then made again from the ledger. */
+/** Raise it when the stored form changes: the sums are then rebuilt from the ledger. */
 const FORMAT = 1;
 const PROGRESS_KEY = 'progress';
 const BEGAN_KEY = 'began';
-/** The progress while sums are deleted or copied. Readers take the sums for damaged then. */
+/** The progress while sums are being deleted or copied. Readers then treat the sums as damaged. */
 const UNFINISHED = '{}';
 
-/** What is stored by period: sums of hours and days, and where the events of an hour are. */
+/** What is stored by period: sums of hours and days, and the places of an hour's events. */
 type StoredKind = PeriodKind | 'places';
 
-/** Hours for a detailed look back, days for more than a year of invoices, places for as long as there may be events. */
+/**
+ * Retention: hours for a detailed view, days for more than a year of invoices, places as long as
+ * events may exist.
+ */
 export const STORED_MS: Readonly<Record<StoredKind, number>> = {
   hour: 70 * PERIOD_MS.day,
   places: 35 * PERIOD_MS.day,
   day: 400 * PERIOD_MS.day,
 };
 
-/** Keys that are copied at a time. */
+/** Keys copied at a time. */
 const COPIED_KEYS = 500;
 
 /**
- * Sums of usage by hour and by day, and where the events of each hour are: derived from the ledger, and stored in one unit with
- * the number of the last event that they have. So each event counts once, whatever is killed when.
+ * Sums of usage by hour and day, and the places of each hour's events. All of it is derived from
+ * the ledger. Each write is one transaction with the sequence number of the last summed event, so a
+ * kill never counts an event twice or loses one.
  */
 export class SumsStore {
   readonly #rollups: Rollups;
@@ -45,17 +49,23 @@ export class SumsStore {
     this.#ledgerId = ledgerId;
   }
 
-  /** Runs `work` on sums that are of one moment. Throws a DamagedRollups where they are damaged, or another ledger's. */
+  /**
+   * Runs `work` on a consistent snapshot. Throws a DamagedRollups when the sums are damaged or
+   * belong to another ledger.
+   */
   reading<T>(work: (sums: StoredSums) => Promise<T>): Promise<T> {
     return this.#rollups.snapshot(async (view) => work(await this.#open(view)));
   }
 
-  /** The number of the last event that is summed; 0 where there is none. */
+  /** The sequence number of the last summed event; 0 if there is none. */
   progress(): Promise<number> {
     return this.reading(async ({ progress }) => progress);
   }
 
-  /** Adds the sums of the events behind `from`, the progress until then, as one unit. False where the progress is another one. */
+  /**
+   * Adds the sums of the events after `from` in one transaction. Returns false when the stored
+   * progress is not `from`.
+   */
   commit({ progress, changes, first }: Gathering, from: number): Promise<boolean> {
     return this.#oneAtATime(async () => {
       const merged = mergePeriods(changes);
@@ -75,7 +85,7 @@ export class SumsStore {
     });
   }
 
-  /** Forgets the periods that are older than they are kept. `now` is milliseconds since the epoch. */
+  /** Deletes periods past their retention. `now` is milliseconds since the epoch. */
   async expire(now: number): Promise<void> {
     for (const kind of ['hour', 'places', 'day'] as const) {
       const period = kind === 'places' ? 'hour' : kind;
@@ -84,16 +94,19 @@ export class SumsStore {
     }
   }
 
-  /** Forgets everything; the progress is 0 again. */
+  /** Deletes everything; the progress is 0 again. */
   clear(): Promise<void> {
     return this.#oneAtATime(() => this.#clear());
   }
 
-  /** Takes over the sums of the same ledger that were stored elsewhere, where there are none. Whether it did. */
+  /**
+   * Copies the sums of the same ledger from another store, if this one is empty. Resolves to true
+   * if it did.
+   */
   adopt(other: Rollups): Promise<boolean> {
     return this.#oneAtATime(async () => {
       const progress = await this.progress().catch((error: unknown) => {
-        // Of an attempt that was killed.
+        // An attempt that was killed.
         if (error instanceof DamagedRollups) return 0;
         throw error;
       });
@@ -117,7 +130,7 @@ export class SumsStore {
   }
 
   async #clear(): Promise<void> {
-    // A process that is killed in between leaves sums that read as damaged.
+    // A process that is killed here leaves sums that read as damaged.
     await this.#rollups.put(new Map([[PROGRESS_KEY, UNFINISHED]]));
     await this.#rollups.drop('', PROGRESS_KEY);
     await this.#rollups.drop(PROGRESS_KEY, AFTER_ALL_KEYS);
@@ -134,10 +147,10 @@ export class SumsStore {
   }
 }
 
-/** Stored sums at one moment. */
+/** A snapshot of the stored sums. */
 export class StoredSums {
   readonly #view: RollupView;
-  /** The number of the last event that is summed; 0 where there is none. */
+  /** The sequence number of the last summed event; 0 if there is none. */
   readonly progress: number;
 
   constructor(view: RollupView, progress: number) {
@@ -145,7 +158,7 @@ export class StoredSums {
     this.progress = progress;
   }
 
-  /** The encoded sums of a period: of one tenant, or of all. */
+  /** The encoded sums of a period, of one tenant or of all. */
   async *read(
     kind: PeriodKind,
     period: string,
@@ -163,8 +176,8 @@ export class StoredSums {
   }
 
   /**
-   * Where in the ledger the events of a tenant in these hours are that are summed; undefined where that is not known of
-   * each. Ranges may overlap and hold others' events as well.
+   * Where the summed events of a tenant in these hours are; undefined if that is unknown for one of
+   * the hours. Ranges may overlap and contain events of other tenants.
    */
   async places(
     hours: readonly string[],
@@ -177,32 +190,38 @@ export class StoredSums {
       const [sum, place] = [texts[index], texts[hours.length + index]];
       const found = new EventPlaces();
       if (place !== undefined) found.addEncoded(place);
-      // Of some events there are only sums: those of a release that kept no places.
+      // An earlier release stored sums without places.
       if (found.events !== (sum === undefined ? 0 : countEvents(sum))) return undefined;
       ranges.push(...found.ranges());
     }
     return ranges;
   }
 
-  /** The first period that is kept of a kind; undefined where there is none. */
+  /** The first stored period of a kind; undefined if there is none. */
   async first(kind: PeriodKind): Promise<string | undefined> {
     return (await this.#view.first(`${kind}/`))?.split('/')[1];
   }
 
-  /** The earliest `window_start` of the first sums; undefined where an earlier release stored those. */
+  /**
+   * The earliest `window_start` of the first stored sums; undefined if an earlier release stored
+   * them.
+   */
   async began(): Promise<string | undefined> {
     const [text] = await this.#view.get([BEGAN_KEY]);
     return text;
   }
 }
 
-/** What is stored under one key. */
+/** The change of one key. */
 interface Change {
-  /** With what is stored there already, `[]` where nothing is. Throws where that is not what this wrote. */
+  /**
+   * Encodes the change on top of the stored text, `[]` if there is none. Throws when the text is
+   * invalid.
+   */
   encodeAfter(stored: string): string;
 }
 
-/** Hours as they are, and the days that they add up to, by key. */
+/** The changes of hours, and of the days that contain them, by key. */
 function mergePeriods(changes: SumChanges): Map<string, Change> {
   const days = new Map<string, SumRows[]>();
   const merged = new Map<string, Change>();
@@ -220,7 +239,7 @@ function mergePeriods(changes: SumChanges): Map<string, Change> {
   return merged;
 }
 
-/** Periods have a fixed length within a kind, so the tenant may be any text. */
+/** Periods of one kind have a fixed length, so the tenant may be any text. */
 function keyOf(kind: StoredKind, period: string, tenant: string): string {
   return `${kind}/${period}/${tenant}`;
 }

@@ -218,7 +218,7 @@ describe('events of one tenant', () => {
     await database.close();
     await withTotals(ledger, async (totals) => {
       expect(await Array.fromAsync(totals.events(query))).toHaveLength(60);
-      expect(log.join()).toContain('usage sums are made anew: damaged');
+      expect(log.join()).toContain('usage sums are rebuilt: damaged');
     });
   });
 

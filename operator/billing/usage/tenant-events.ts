@@ -6,22 +6,28 @@ import type { TimeRange } from '../../model/window.ts';
 /** Events whose window starts in a range. */
 export interface EventsQuery {
   readonly range: TimeRange;
-  /** Whose they are; undefined for those of all. */
+  /** Only events of this tenant; undefined for all tenants. */
   readonly tenant?: string | undefined;
   readonly signal: AbortSignal;
 }
 
-/** Where a tenant's events of a time are, up to a sequence number; what comes after it has to be looked through. */
+/**
+ * Where a tenant's events of a time are, up to the sequence number `after`. Later events must be
+ * searched.
+ */
 export interface KnownPlaces {
   readonly ranges: readonly SequenceRange[];
   readonly after: number;
 }
 
-/** Ranges that are read at the same time, so that one is found while another is decoded. */
+/** Ranges read at the same time, so that one is read while another is decoded. */
 const READS_AT_ONCE = 4;
 const READ_EVENTS = 512;
 
-/** The events of a query in ledger order, found among those of all tenants. Throws a LedgerReadError where the ledger is damaged. */
+/**
+ * The events of a query in ledger order, filtered from those of all tenants. Throws a
+ * LedgerReadError when the ledger is damaged.
+ */
 export async function* scanFor(
   ledger: Ledger,
   { range, tenant, signal }: EventsQuery,
@@ -31,7 +37,7 @@ export async function* scanFor(
   }
 }
 
-/** As {@link scanFor}, where it is known where they are. Whatever else is read with them, only they are given. */
+/** As {@link scanFor}, but reads only the known places and newer events. */
 export async function* tenantEvents(
   ledger: Ledger,
   { ranges, after }: KnownPlaces,
@@ -62,7 +68,7 @@ async function readRange(
     const page = await ledger.read(position, last - position);
     if (page.kind === 'failed') throw new LedgerReadError(page);
     if (page.events.length === 0) break;
-    // What follows a part that is no longer stored may be beyond the range.
+    // After deleted events the page may reach beyond the range.
     found.push(...page.events.filter(({ sequence }) => sequence <= last));
     position = page.lastSequence;
   }

@@ -1,7 +1,7 @@
 import { type Decimal, signedFromNanos, nanosFromDecimal } from '../../model/decimal.ts';
 import type { UsageEvent } from '../../model/event.ts';
 
-/** Fields of an event that sums can be grouped by; any other key is a dimension. */
+/** Fields of an event that sums can be grouped by. Any other key is a dimension. */
 export const GROUP_FIELDS = [
   'tenant',
   'sku',
@@ -11,12 +11,12 @@ export const GROUP_FIELDS = [
   'source',
 ] as const;
 
-/** Whether an item has exactly the values that are asked for. */
+/** Returns true when an item has exactly the requested values. */
 export type EventFilter = (
   item: Pick<UsageEvent, 'tenant' | 'metric' | 'project' | 'region' | 'sku' | 'dimensions'>,
 ) => boolean;
 
-/** One event, or the sum of several of equal identity whose windows start in the same period. */
+/** One event, or the sum of events with equal identity whose windows start in the same period. */
 export type UsageItem = Pick<
   UsageEvent,
   (typeof GROUP_FIELDS)[number] | 'metric' | 'unit' | 'quantity' | 'window_start' | 'dimensions'
@@ -31,9 +31,9 @@ export interface UsageRow {
   readonly events: number;
 }
 
-/** Where items are added up. */
+/** Accumulates items. */
 export interface Summands {
-  /** False when the item would open one row too many; nothing is added then. */
+  /** Returns false when the item needs one row too many; then nothing is added. */
   add(item: UsageItem, events?: number): boolean;
 }
 
@@ -45,7 +45,7 @@ interface Sum {
   events: number;
 }
 
-/** Exact sums per group, metric and unit, in memory that is bounded by the number of rows. */
+/** Exact sums per group, metric and unit. Memory is bounded by the number of rows. */
 export class UsageSums implements Summands {
   readonly #maxRows: number;
   readonly #readers: ReturnType<typeof createKeyReaders>;
@@ -84,7 +84,7 @@ export class UsageSums implements Summands {
   }
 }
 
-/** What gives an item's value of each key; undefined where it has none. */
+/** A reader for each key: returns an item's value, or undefined if it has none. */
 export function createKeyReaders(
   groupBy: readonly string[],
 ): readonly ((item: UsageItem) => string | undefined)[] {

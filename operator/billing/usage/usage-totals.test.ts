@@ -231,7 +231,7 @@ describe('sums that are kept', () => {
 describe('sums that went wrong', () => {
   const event = eventAt(1, 'a', 5n);
 
-  test('because a byte flipped are made anew, never shown', async () => {
+  test('because a byte flipped are rebuilt, never shown', async () => {
     const ledger = createMemoryLedger();
     await ledger.append({ events: [event] });
     await withTotals(ledger, (totals) => totals.catchUp(never));
@@ -243,10 +243,10 @@ describe('sums that went wrong', () => {
       await totals.catchUp(never);
       expect(await rowsOf(totals)).toMatchObject([{ quantity: '0.000000005', events: 1 }]);
     });
-    expect(log.join()).toContain('usage sums are made anew: damaged');
+    expect(log.join()).toContain('usage sums are rebuilt: damaged');
   });
 
-  test('because they are another ledger’s are made anew', async () => {
+  test('because they are another ledger’s are rebuilt', async () => {
     const other = createMemoryLedger();
     await other.append({ events: [event, eventAt(2, 'b', 5n)] });
     await withTotals(other, (totals) => totals.catchUp(never));
@@ -265,7 +265,7 @@ describe('sums that went wrong', () => {
     });
   });
 
-  test('because the directory is rubbish are made anew', async () => {
+  test('because the directory is rubbish are rebuilt', async () => {
     await writeFile(join(directory, 'CURRENT'), 'rubbish');
     const ledger = createMemoryLedger();
     await ledger.append({ events: [event] });
@@ -275,7 +275,7 @@ describe('sums that went wrong', () => {
     });
   });
 
-  test('and are made anew while more is summed do not go on without what came before it', async () => {
+  test('and are rebuilt while more is summed do not go on without what came before it', async () => {
     const ledger = createMemoryLedger();
     await ledger.append({ events: [event] });
     await withTotals(ledger, (totals) => totals.catchUp(never));

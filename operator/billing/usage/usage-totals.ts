@@ -19,39 +19,47 @@ import type { TimeRange } from '../../model/window.ts';
 export interface TotalsQuery {
   readonly range: TimeRange;
   readonly filter: EventFilter;
-  /** The one tenant that the filter lets through, if it names one. */
+  /** The only tenant that the filter accepts, if there is one. */
   readonly tenant?: string | undefined;
-  /** Whether the hour of the day matters. */
+  /** True if the hour of the day matters. */
   readonly hourly: boolean;
-  /** Leaves out what is not summed yet where that is too much to read for an answer: the outcome has `summedUpTo` then. */
+  /**
+   * Leaves out events that are not summed yet if they are too many to read for an answer. The
+   * outcome then has `summedUpTo`.
+   */
   readonly mayLag?: boolean;
   readonly signal: AbortSignal;
 }
 
-/** So many events that are not summed yet are read for an answer: a few seconds. */
+/**
+ * Most events that are read for an answer because they are not summed yet. Reading them takes a few
+ * seconds.
+ */
 const MOST_READ = 200_000;
 
-/** Sums of usage over any range, without reading the ledger from end to end. */
+/** Sums of usage over any range, without reading the whole ledger. */
 export interface UsageTotals {
-  /** Adds everything in range to `sums`. Throws a LedgerReadError where the ledger is damaged. */
+  /** Adds all usage of the range to `sums`. Throws a LedgerReadError when the ledger is damaged. */
   addTo(sums: Summands, query: TotalsQuery): Promise<TotalsOutcome>;
   /**
-   * The events of a query in ledger order: of a tenant mostly without reading those of others. Throws a LedgerReadError where
-   * the ledger is damaged.
+   * The events of a query in ledger order, mostly without reading those of other tenants. Throws a
+   * LedgerReadError when the ledger is damaged.
    */
   events(query: EventsQuery): AsyncIterable<StoredEvent>;
   /**
-   * When the first window began that is kept, milliseconds since the epoch; undefined while nothing is. Where the sums know
-   * no more than its hour or day, the beginning of that.
+   * When the first retained window began, milliseconds since the epoch; undefined without one. If
+   * the sums know only its hour or day, the beginning of that.
    */
   since(): Promise<number | undefined>;
 }
 
 export type TotalsOutcome =
   /**
-   * `partial`: some of the range is older than what is kept. Of the whole hours of the range everything up to the
-   * sequence number `head` was added, and nothing after it; absent where no sums are kept. `summedUpTo`: the start of the
-   * first window of the range that may be left out because sums have not reached it, milliseconds since the epoch.
+   * 1. `partial`: some of the range is older than the retained sums or events.
+   * 2. `head`: the full hours of the range contain every event up to this sequence number and none
+   *    after it. Absent without stored sums.
+   * 3. `summedUpTo`: the start of the first window of the range that may be missing, milliseconds
+   *    since the epoch. The sums have not reached it.
    */
   | {
       readonly kind: 'added';
@@ -59,20 +67,20 @@ export type TotalsOutcome =
       readonly head?: number;
       readonly summedUpTo?: number;
     }
-  /** `sums` holds no more rows. */
+  /** `sums` has reached its most rows. */
   | { readonly kind: 'full' }
-  /** Stored sums were damaged; they are being made anew from the ledger. */
+  /** Stored sums were damaged and are being rebuilt from the ledger. */
   | { readonly kind: 'rebuilding' };
 
 interface LedgerTotalsOptions {
   readonly ledger: Ledger;
   readonly store: SumsStore;
   readonly clock: Pick<Clock, 'now'>;
-  /** Has damaged sums made again; where another process writes them, that is its own affair. */
+  /** Has damaged sums rebuilt. Does nothing in a process that does not write them. */
   readonly rebuild: (reason: string) => Promise<void>;
 }
 
-/** Sums of one ledger: what is stored, and what the ledger has beyond it. */
+/** Totals of one ledger: its stored sums, plus the newer events of the ledger. */
 export class LedgerTotals implements UsageTotals {
   readonly #options: LedgerTotalsOptions;
 
@@ -97,7 +105,7 @@ export class LedgerTotals implements UsageTotals {
 
   async *events(query: EventsQuery): AsyncGenerator<StoredEvent> {
     const { store, rebuild } = this.#options;
-    // Nobody has to wait for what the ledger itself answers.
+    // A failed read of the sums must not delay what the ledger can answer.
     const known = await store
       .reading((found) => this.#placesOf(found, query))
       .catch(async (error: unknown): Promise<undefined> => {
@@ -114,7 +122,10 @@ export class LedgerTotals implements UsageTotals {
     return first ?? this.#firstAfter(summedTo);
   }
 
-  /** The number after which nothing is summed. Events that were deleted before they could be are beyond recall. */
+  /**
+   * The number after which no event is summed. Events that were deleted before they were summed are
+   * lost to the sums.
+   */
   #summedTo({ progress }: StoredSums): number {
     return Math.max(progress, this.#options.ledger.lowWater());
   }
@@ -126,7 +137,10 @@ export class LedgerTotals implements UsageTotals {
     return first === undefined ? undefined : Date.parse(first.event.window_start);
   }
 
-  /** Adds the stored sums of whole periods. Gives what is to be read of the ledger; undefined when `sums` is full. */
+  /**
+   * Adds the stored sums of full periods. Returns what must be read from the ledger; undefined when
+   * `sums` is full.
+   */
   async #addStored(
     found: StoredSums,
     sums: Summands,
@@ -153,7 +167,10 @@ export class LedgerTotals implements UsageTotals {
     return { summedTo: this.#summedTo(found), edges: unread };
   }
 
-  /** Every event of the range comes from exactly one place. Gives how far the ledger was read; undefined when `sums` is full. */
+  /**
+   * Adds the events that the stored sums lack, each exactly once. Returns how far the ledger was
+   * read; undefined when `sums` is full.
+   */
   async #addOthers(
     { summedTo, edges }: Unread,
     sums: Summands,
@@ -180,7 +197,7 @@ export class LedgerTotals implements UsageTotals {
     return { head, summedUpTo };
   }
 
-  /** Where the events are; undefined where that is not known, so that those of all tenants have to be read. */
+  /** Where the events are; undefined if unknown, so that the events of all tenants must be read. */
   async #placesOf(
     found: StoredSums,
     { range: { from, to }, tenant }: EventsQuery,
@@ -199,11 +216,11 @@ export class LedgerTotals implements UsageTotals {
   }
 }
 
-/** What the stored sums do not have of a range. */
+/** The part of a range that the stored sums lack. */
 interface Unread {
-  /** The number after which nothing is summed. */
+  /** The number after which no event is summed. */
   readonly summedTo: number;
-  /** What is no whole hour. */
+  /** The parts of the range that are no full hours. */
   readonly edges: readonly UnreadEdge[];
 }
 
@@ -212,7 +229,7 @@ interface UnreadEdge {
   readonly known: KnownPlaces | undefined;
 }
 
-/** When the first window began, as far as the sums know; undefined where there are none. */
+/** When the first summed window began, as precisely as the sums know; undefined without sums. */
 async function firstOf(found: StoredSums): Promise<number | undefined> {
   const [day, hour = ''] = await Promise.all([found.first('day'), found.first('hour')]);
   if (day === undefined) return undefined;
@@ -224,7 +241,7 @@ async function firstOf(found: StoredSums): Promise<number | undefined> {
   return Date.parse(periodStart(hour.startsWith(day) ? hour : day));
 }
 
-/** Whether some of a range is older than what is kept of it. */
+/** Returns true when some of a range is older than the retained sums or events. */
 function isPartlyGone({ days, hours, edges }: RangeCover, ledger: Ledger, now: number): boolean {
   const oldestEvent = ledger.stats().oldestAt ?? 0;
   const isExpired = (kind: PeriodKind, [first]: readonly string[]): boolean =>

@@ -3,7 +3,7 @@ import { recordAt, textAt } from '../../kubernetes/raw-fields.ts';
 import { findByObjects } from '../tenant-objects.ts';
 import type { TenantSource } from '../tenant-source.ts';
 
-/** Kinds of control planes that another kind of tenants finds by itself. */
+/** Control plane kinds that another kind of tenants discovers itself. */
 const OTHERS: ReadonlyMap<string, TenantSourceName> = new Map([
   ['HostedControlPlane', 'hypershift'],
   ['KamajiControlPlane', 'kamaji'],
@@ -11,8 +11,9 @@ const OTHERS: ReadonlyMap<string, TenantSourceName> = new Map([
 ]);
 
 /**
- * Clusters of Cluster API, whose nodes are their own (docs/how-to/tenants/hosted-control-planes.md, https://cluster-api.sigs.k8s.io):
- * all but those that a more specific kind finds, where settings name that kind as well.
+ * Clusters of Cluster API with their private nodes (docs/how-to/tenants/hosted-control-planes.md,
+ * https://cluster-api.sigs.k8s.io). Leaves out clusters that a more specific kind finds, if
+ * settings name that kind too.
  */
 export const clusterApi: TenantSource = {
   name: 'cluster-api',

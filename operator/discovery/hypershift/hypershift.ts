@@ -3,8 +3,9 @@ import { findByObjects } from '../tenant-objects.ts';
 import type { TenantSource } from '../tenant-source.ts';
 
 /**
- * Hosted clusters of HyperShift, whose nodes are their own (docs/how-to/tenants/hosted-control-planes.md,
- * https://github.com/openshift/hypershift). What runs in the namespaces of their control planes is nobody's.
+ * Hosted clusters of HyperShift with their private nodes
+ * (docs/how-to/tenants/hosted-control-planes.md, https://github.com/openshift/hypershift). Pods in
+ * the namespaces of their control planes belong to nobody.
  */
 export const hypershift: TenantSource = {
   name: 'hypershift',
@@ -15,7 +16,7 @@ export const hypershift: TenantSource = {
     describe: (object, { namespace, name }) => {
       const written = recordAt(recordAt(object, 'status'), 'kubeconfig');
       const secret = textAt(written, 'name') ?? `${name}-admin-kubeconfig`;
-      // The Cluster that its Machines are of has this name, which is given once.
+      // The Cluster of its Machines has this name, which never changes.
       const machineCluster = textAt(recordAt(object, 'spec'), 'infraID');
       return {
         nodeMode: 'private',

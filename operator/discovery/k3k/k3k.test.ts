@@ -177,7 +177,7 @@ describe('whose an object is', () => {
 
     test('it is told once', () => {
       expect(problems).toEqual([
-        'Namespaces that the kind namespaces gives to a tenant hold tenant clusters of a more specific kind, which are billed for what their controllers brought, and the tenant for all else: n',
+        'Namespaces that the kind namespaces gives to a tenant contain tenant clusters of a more specific kind, which are billed for the objects of their controllers, and the tenant for all others: n',
       ]);
     });
 
@@ -202,7 +202,7 @@ describe('whose an object is', () => {
       objects: { k3k: [k3kCluster('n', 'a')] },
     });
     expect(problems).toEqual([
-      "Namespace n: holds tenant clusters of several kinds (vcluster, k3k), whose tenants can write each other's labels: what two of them name is billed to nobody; give each kind a namespace of its own",
+      "Namespace n: contains tenant clusters of several kinds (vcluster, k3k), whose tenants can write each other's labels: an object that two of them name is billed to nobody; give each kind a separate namespace",
     ]);
   });
 

@@ -2,16 +2,20 @@ import { recordAt, textAt } from '../../kubernetes/raw-fields.ts';
 import { findByObjects } from '../tenant-objects.ts';
 import type { TenantSource } from '../tenant-source.ts';
 
-/** Its syncer writes this label on everything that it brings to the host, over what the tenant wrote there. */
+/**
+ * The syncer sets this label on everything that it creates on the host, and overwrites the tenant's
+ * value.
+ */
 const CLUSTER_LABEL = 'k3k.io/clusterName';
 
-/** Kubernetes' limit of a Service's name, which k3k keeps to for all that it makes. */
+/** Kubernetes' limit for a Service name, which k3k applies to all names. */
 const LONGEST_NAME = 63;
 
 /**
- * Clusters of k3k (docs/how-to/tenants/k3k.md, https://github.com/rancher/k3k): in mode `shared` what their tenants run is
- * brought to their namespace, in mode `virtual` it runs inside of agent and server pods, which are billed in its
- * place, and in mode `hcp` it runs on nodes of their own.
+ * Clusters of k3k (docs/how-to/tenants/k3k.md, https://github.com/rancher/k3k), by mode:
+ * 1. `shared`: the tenants' objects are synced to their namespace.
+ * 2. `virtual`: the tenants' pods run inside agent and server pods, which are billed instead.
+ * 3. `hcp`: the tenants' pods run on private nodes.
  */
 export const k3k: TenantSource = {
   name: 'k3k',
@@ -24,9 +28,10 @@ export const k3k: TenantSource = {
       const secret = `k3k-${name}-kubeconfig`;
       return {
         nodeMode: mode === 'hcp' ? 'private' : 'shared',
-        // Its servers are nodes, as its agents are: only in other modes k3k starts them with `disable-agent`.
+        // Its servers are nodes, like its agents. Only in other modes does k3k start them with
+        // `disable-agent`.
         ...(mode === 'virtual' && { runsOnControlPlane: true }),
-        // A longer one ends in a part of a hash.
+        // A longer name ends in part of a hash.
         ...(secret.length <= LONGEST_NAME && {
           kubeconfig: { namespace, name: secret, key: 'kubeconfig.yaml' },
         }),

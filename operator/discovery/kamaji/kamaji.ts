@@ -4,8 +4,8 @@ import { findByObjects } from '../tenant-objects.ts';
 import type { TenantSource } from '../tenant-source.ts';
 
 /**
- * Control planes of Kamaji, whose tenants have nodes of their own (docs/how-to/tenants/hosted-control-planes.md,
- * https://github.com/clastix/kamaji).
+ * Control planes of Kamaji, whose tenants have private nodes
+ * (docs/how-to/tenants/hosted-control-planes.md, https://github.com/clastix/kamaji).
  */
 export const kamaji: TenantSource = {
   name: 'kamaji',
@@ -16,7 +16,7 @@ export const kamaji: TenantSource = {
     describe: (object, { namespace, name }) => {
       const written = recordAt(recordAt(recordAt(object, 'status'), 'kubeconfig'), 'admin');
       const secret = textAt(written, 'secretName') ?? `${name}-admin-kubeconfig`;
-      // Its server is the control plane's own Service, whatever address the others name.
+      // Its server is the control plane's Service, whatever address the other keys name.
       return {
         nodeMode: 'private',
         kubeconfig: { namespace, name: secret, key: 'admin.svc' },
@@ -27,7 +27,10 @@ export const kamaji: TenantSource = {
   find: (host) => findByObjects('kamaji', host),
 };
 
-/** The Cluster of Cluster API that it is the control plane of: its labels are those of the KamajiControlPlane. */
+/**
+ * The Cluster of Cluster API that it is the control plane of. It has the labels of the
+ * KamajiControlPlane.
+ */
 function clusterOf(object: RawObject): string | undefined {
   return textAt(recordAt(recordAt(object, 'metadata'), 'labels'), 'cluster.x-k8s.io/cluster-name');
 }

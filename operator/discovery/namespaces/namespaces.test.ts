@@ -145,7 +145,7 @@ describe('a namespace is billed twice', () => {
     ]);
     expect(clusters[0]?.createdAt).toBe(Date.parse('2026-05-01T00:00:00Z'));
     expect(problems).toEqual([
-      'Namespaces that the kind namespaces gives to a tenant are those of a more specific kind, which alone is billed for what is in them: mapped, tenant-a',
+      'Namespaces that the kind namespaces gives to a tenant belong to a more specific kind, which alone is billed for everything in them: mapped, tenant-a',
     ]);
   });
 

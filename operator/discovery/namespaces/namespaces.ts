@@ -6,15 +6,15 @@ import { quote } from '../../model/quote.ts';
 import type { Candidate, HostObjects, TenantSource } from '../tenant-source.ts';
 import { type HostNamespace, LONGEST_NAME } from '../views.ts';
 
-/** Namespaces of this prefix are Kubernetes' own. */
+/** Prefix of Kubernetes' own namespaces. */
 const SYSTEM_PREFIX = 'kube-';
 const TENANT = text(LONGEST_NAME);
 const EXCLUDE = boolean();
 
 /**
- * Namespaces that a label or annotation gives to a tenant, each as a whole: those of Capsule, Rancher's
- * projects, OpenShift, hierarchical namespaces, or of nobody's product (docs/how-to/tenants/namespaces.md). Who may
- * write Namespaces decides; nothing that is in one does.
+ * Namespaces that a label or annotation gives to a tenant: of Capsule, Rancher projects, OpenShift,
+ * hierarchical namespaces, or no product (docs/how-to/tenants/namespaces.md). Only writers of
+ * Namespaces decide; objects inside a namespace do not matter.
  */
 export const namespaces: TenantSource = {
   name: 'namespaces',
@@ -36,7 +36,7 @@ export const namespaces: TenantSource = {
   },
 };
 
-/** Sorted by name: Namespaces that may be a tenant's, without those that are not metered. */
+/** Namespaces that may belong to a tenant, without excluded ones; sorted by name. */
 function eligible({
   namespaces: all,
   settings,
@@ -51,7 +51,7 @@ function eligible({
     .toSorted((a, b) => compareBytewise(a.name, b.name));
 }
 
-/** One namespace is left out, and not all that its tenant has. */
+/** Excludes one namespace, not the whole tenant. */
 function isExcluded(namespace: HostNamespace, key: string): boolean {
   const parsed = EXCLUDE.parse(valueAt(namespace, key) ?? '');
   return parsed.kind === 'value' && parsed.value;
@@ -78,15 +78,15 @@ function tenantOf(
   return undefined;
 }
 
-/** The annotation beats the label, as for metadata keys. */
+/** The annotation comes before the label, as for metadata keys. */
 function valueAt({ metadata }: HostNamespace, key: string): string | undefined {
   const { annotations, labels } = metadata;
   return annotations[key]?.trim() || labels[key]?.trim() || undefined;
 }
 
 /**
- * What stands before the ending of a key. Of a tree's labels, one for each ancestor with its distance, the
- * farthest is the root
+ * The part of a key before `ending`. A hierarchical namespace has one label for each ancestor, with
+ * its distance; the farthest is the root
  * (https://github.com/kubernetes-sigs/hierarchical-namespaces).
  */
 function namedByKey({ metadata }: HostNamespace, ending: string): string | undefined {

@@ -19,7 +19,7 @@ export function createFakeSource<T extends Projected>(
   resource: ApiResource,
   project: Projection<T>,
 ): FakeSource<T> {
-  const held = new Map<string, T>();
+  const present = new Map<string, T>();
   let state: SourceState = 'synced';
   let reason: string | undefined;
   return {
@@ -28,10 +28,10 @@ export function createFakeSource<T extends Projected>(
       for (const object of objects) {
         const projected = project(seeFixture(resource.plural, object));
         if (projected !== undefined)
-          held.set(`${projected.namespace}/${projected.name}`, projected);
+          present.set(`${projected.namespace}/${projected.name}`, projected);
       }
     },
-    remove: (namespace, name) => void held.delete(`${namespace}/${name}`),
+    remove: (namespace, name) => void present.delete(`${namespace}/${name}`),
     become: (next, why) => {
       state = next;
       reason = why;
@@ -45,10 +45,10 @@ export function createFakeSource<T extends Projected>(
       reason,
     }),
     get size() {
-      return held.size;
+      return present.size;
     },
-    values: () => held.values(),
-    find: (namespace, name) => held.get(`${namespace}/${name}`),
+    values: () => present.values(),
+    find: (namespace, name) => present.get(`${namespace}/${name}`),
     resourceVersion: () => '1',
   };
 }

@@ -1,11 +1,11 @@
 import { compareBytewise } from '../../model/bytewise.ts';
 import type { ControlPlaneWorkload, PlatformInstance } from './views.ts';
 
-/** A tenant cluster as its workloads and its platform instance show it. */
+/** A tenant cluster as shown by its workloads and its platform instance. */
 export interface Installation {
   readonly namespace: string;
   readonly name: string;
-  /** Oldest first; empty when only the platform knows of it. */
+  /** Oldest first; empty if only the platform shows it. */
   readonly workloads: readonly ControlPlaneWorkload[];
   readonly instance?: PlatformInstance;
   /** Milliseconds since the epoch. */
@@ -24,12 +24,14 @@ interface InstallationsInput {
 }
 
 /**
- * Puts workloads and platform instances together by namespace and name (docs/explanation/discovery.md#how-tenant-clusters-are-found): a StatefulSet
- * and a Deployment of one release are one tenant cluster, a workload that no instance points to is
- * one of its own, and so is an instance whose host namespace is here.
+ * Combines workloads and platform instances by namespace and name
+ * (docs/explanation/discovery.md#how-tenant-clusters-are-found).
+ * 1. A StatefulSet and a Deployment of one release are one tenant cluster.
+ * 2. A workload without an instance is a tenant cluster.
+ * 3. An instance whose host namespace is here is a tenant cluster.
  */
 export function findInstallations(input: InstallationsInput): {
-  /** In the order of their age, so that ids are given in that order. */
+  /** Oldest first, so that ids are assigned in that order. */
   readonly installations: readonly Installation[];
   readonly problems: readonly string[];
 } {
@@ -55,7 +57,9 @@ export function findInstallations(input: InstallationsInput): {
   return { installations: installations.toSorted(byAge), problems };
 }
 
-/** One instance per place: not one that is moving away, rather one that stays, rather the older. */
+/**
+ * Chooses one instance per place: none that is moving away, then one that stays, then the older.
+ */
 function chooseInstances(
   { instances, platformCluster }: InstallationsInput,
   problems: string[],
@@ -80,16 +84,16 @@ function chooseInstances(
       continue;
     }
     problems.push(
-      `platform instances ${nameOf(first)} and ${nameOf(instance)} both point to ${place}; the first holds`,
+      `platform instances ${nameOf(first)} and ${nameOf(instance)} both point to ${place}; the first one is used`,
     );
   }
   return chosen;
 }
 
 /**
- * Instances that nothing on this cluster belongs to (standalone and external ones): nobody meters them until
- * TENANT_CLUSTERS_FILE names them (docs/how-to/private-nodes.md#external-tenant-clusters). An entry stands for one; where
- * instances of several projects have one name, the later ones are named `<namespace>.<name>`.
+ * Reports standalone and external instances: nobody meters them until TENANT_CLUSTERS_FILE lists
+ * them (docs/how-to/private-nodes.md#external-tenant-clusters). One entry stands for one instance.
+ * If several have one name, the later ones are listed as `<namespace>.<name>`.
  */
 function unnamedProblems({
   instances,
@@ -110,7 +114,7 @@ function unnamedProblems({
     const entry = named.has(name) ? `${namespace}.${name}` : name;
     named.add(name);
     if (listed.has(entry)) return [];
-    return `platform instance without a namespace on this cluster: ${nameOf(instance)}: nothing of it is metered; give it an entry "${entry}" in TENANT_CLUSTERS_FILE`;
+    return `platform instance without a namespace on this cluster: ${nameOf(instance)}: it is not metered; give it an entry "${entry}" in TENANT_CLUSTERS_FILE`;
   });
 }
 

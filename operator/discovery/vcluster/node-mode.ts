@@ -3,13 +3,12 @@ import type { RawObject } from '../../kubernetes/source.ts';
 import { recordAt, textAt } from '../../kubernetes/raw-fields.ts';
 import type { NodeMode } from '../tenant-cluster.ts';
 
-/** Values of a large installation have some KiB. */
+/** Values of a large installation have a few KiB. */
 const MOST_BYTES = 64 * 1024;
 
 /**
- * What the platform says of an instance's nodes: `privateNodes.enabled` of the configuration that it
- * rendered into the status, which the users of a project cannot write. Undefined where there is none,
- * or it cannot be read
+ * The node mode of a platform instance: `privateNodes.enabled` of the values in its status, which
+ * users of a project cannot edit. Undefined if it is absent or unreadable.
  */
 export function nodeModeOf(instance: RawObject): NodeMode | undefined {
   const rendered = recordAt(recordAt(instance, 'status'), 'virtualCluster');

@@ -49,7 +49,7 @@ describe('I14: a namespace is refused with the reason, and is nobody’s', () =>
     [
       'that holds another’s control plane',
       mapped('tenant-b', A),
-      'Namespace tenant-b: labels name tenant cluster "tenant-a/a": refused, since it holds the control plane of tenant-b/b; remove the labels vcluster.loft.sh/vcluster-name and vcluster.loft.sh/vcluster-namespace',
+      'Namespace tenant-b: labels name tenant cluster "tenant-a/a": refused, because it contains the control plane of tenant-b/b; remove the labels vcluster.loft.sh/vcluster-name and vcluster.loft.sh/vcluster-namespace',
     ],
     [
       'that is Kubernetes’ own',

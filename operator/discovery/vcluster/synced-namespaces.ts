@@ -6,36 +6,42 @@ import type { SyncedNamespace } from '../tenant-cluster.ts';
 import type { HostNamespace } from '../views.ts';
 
 /**
- * What a syncer writes on every Namespace of the host cluster that it maps one to one: the name of its
- * tenant cluster, and the namespace of that one's control plane
+ * A syncer sets these labels on each Namespace of the host cluster that it maps one to one: the
+ * name of its tenant cluster, and the namespace of that control plane
  * (https://www.vcluster.com/docs/vcluster/configure/vcluster-yaml/sync/to-host).
  */
 const NAME_LABEL = 'vcluster.loft.sh/vcluster-name';
 const NAMESPACE_LABEL = 'vcluster.loft.sh/vcluster-namespace';
 
-/** Namespaces of this prefix are Kubernetes' own. */
+/** Prefix of Kubernetes' own namespaces. */
 const SYSTEM_PREFIX = 'kube-';
 
 interface SyncedNamespacesInput {
   readonly namespaces: readonly HostNamespace[];
-  /** The tenant clusters of this round, excluded ones included. */
+  /** The tenant clusters of this pass, excluded ones included. */
   readonly clusters: readonly Place[];
   /** Empty means all. */
   readonly watchNamespaces: readonly string[];
-  /** The namespace that the operator runs in. */
+  /** The namespace of the operator. */
   readonly ownNamespace?: string | undefined;
 }
 
 /**
- * The host namespaces that syncers have mapped, each given to at most one tenant cluster
+ * The host namespaces that syncers map, each for at most one tenant cluster
  * (docs/explanation/discovery.md#namespaces-that-a-syncer-maps).
  */
 export function findSyncedNamespaces(input: SyncedNamespacesInput): {
   /** By {@link placeKey} of their tenant cluster, sorted by name. */
   readonly byPlace: ReadonlyMap<string, readonly SyncedNamespace[]>;
-  /** Namespaces that are nobody's although they say so, and why; one line each, sorted. */
+  /**
+   * Namespaces that claim a tenant cluster but belong to nobody, with the reason; one line each,
+   * sorted.
+   */
   readonly problems: readonly string[];
-  /** Names of those, but for Kubernetes' and the operator's own: what is in them is somebody's whom nobody knows. */
+  /**
+   * Names of those, without the namespaces of Kubernetes and the operator. The owner of their
+   * objects is unknown.
+   */
   readonly refused: ReadonlySet<string>;
 } {
   const watched = new Set(input.watchNamespaces);
@@ -53,7 +59,8 @@ export function findSyncedNamespaces(input: SyncedNamespacesInput): {
       namespace: metadata.labels[NAMESPACE_LABEL] ?? '',
       name: metadata.labels[NAME_LABEL] ?? '',
     };
-    // What is in there is its own anyway; and what is not watched is another operator's affair.
+    // A control plane's own namespace needs no mapping, and an unwatched one belongs to another
+    // operator.
     if (of.namespace === name || (of.namespace !== '' && !isWatched(of.namespace))) continue;
     const refusal = claims.refusalOf(namespace, of);
     if (refusal !== undefined) {
@@ -76,7 +83,7 @@ function isSystem(name: string, { ownNamespace }: SyncedNamespacesInput): boolea
   return name.startsWith(SYSTEM_PREFIX) || name === ownNamespace;
 }
 
-/** Judges what Namespaces say. */
+/** Checks the labels of Namespaces against the known tenant clusters. */
 function createClaims(input: SyncedNamespacesInput) {
   const { clusters } = input;
   const places = new Set(clusters.map(placeKey));
@@ -84,7 +91,9 @@ function createClaims(input: SyncedNamespacesInput) {
   const byMarker = new Map(clusters.map((place) => [markerOf(place), place]));
 
   return {
-    /** Why a Namespace is not the tenant cluster's that its labels name; undefined when it is. */
+    /**
+     * Why a Namespace does not belong to the tenant cluster of its labels; undefined if it does.
+     */
     refusalOf({ name, metadata: { labels } }: HostNamespace, of: Place): string | undefined {
       const label = of.name === '' ? NAME_LABEL : NAMESPACE_LABEL;
       if (of.name === '' || of.namespace === '') {
@@ -96,7 +105,7 @@ function createClaims(input: SyncedNamespacesInput) {
       }
       const resident = controlPlanes.get(name);
       if (resident !== undefined) {
-        return `${stated}: refused, since it holds the control plane of ${placeKey(resident)}; remove the labels ${NAME_LABEL} and ${NAMESPACE_LABEL}`;
+        return `${stated}: refused, because it contains the control plane of ${placeKey(resident)}; remove the labels ${NAME_LABEL} and ${NAMESPACE_LABEL}`;
       }
       if (!places.has(placeKey(of))) {
         return `${stated}, and there is none: what is created in it is billed to nobody; delete it, or correct the labels`;
@@ -110,7 +119,7 @@ function createClaims(input: SyncedNamespacesInput) {
   };
 }
 
-/** How a syncer names its tenant cluster on objects of the whole cluster. */
+/** The name of a tenant cluster in its syncer's label on cluster-scoped objects. */
 function markerOf({ namespace, name }: Place): string {
   return `${namespace}-x-${name}`;
 }

@@ -6,7 +6,10 @@ import { findInstallations, type Installation } from './installations.ts';
 import { findSyncedNamespaces } from './synced-namespaces.ts';
 import type { PlatformInstance } from './views.ts';
 
-/** Tenant clusters of vCluster: their workloads, the platform's instances, and namespaces that syncers map. */
+/**
+ * Tenant clusters of vCluster: their workloads, platform instances, and the namespaces that syncers
+ * map.
+ */
 export const vcluster: TenantSource = {
   name: 'vcluster',
   find: (host) => {
@@ -58,7 +61,10 @@ function candidateOf(
 
 const PROJECT_PREFIXES = ['loft-p-', 'p-'] as const;
 
-/** The platform keeps a project's instances in a namespace named for it, which its users cannot choose. */
+/**
+ * The platform project of an instance. Its namespace is named after the project, and users cannot
+ * choose it.
+ */
 function projectOf(instance: PlatformInstance | undefined): string | undefined {
   if (instance === undefined) return undefined;
   const prefix = PROJECT_PREFIXES.find((known) => instance.namespace.startsWith(known));
@@ -66,7 +72,10 @@ function projectOf(instance: PlatformInstance | undefined): string | undefined {
   return instance.metadata.labels['loft.sh/project'] || undefined;
 }
 
-/** What the platform wrote on the host namespace, so that the project is the same without its API. */
+/**
+ * The project from labels that the platform set on the host namespace, so that it is the same
+ * without the platform's API.
+ */
 function hostProject({ metadata: { labels } }: HostNamespace): string | undefined {
   return labels['loft.sh/vcluster-instance-project'] || labels['loft.sh/project'] || undefined;
 }

@@ -6,8 +6,8 @@ import { nodeModeOf } from './node-mode.ts';
 import { DISCOVERY_APPS, MANAGED_BY_LABEL } from './selection.ts';
 
 /**
- * A StatefulSet or Deployment that runs a tenant cluster's control plane. Its fields do not clash
- * with those of observation's view of the same object, so that one watch can serve both.
+ * A StatefulSet or Deployment of a tenant cluster's control plane. Its fields do not clash with
+ * observation's view of the same object, so one watch serves both.
  */
 export interface ControlPlaneWorkload extends Projected {
   readonly metadata: Metadata;
@@ -15,7 +15,7 @@ export interface ControlPlaneWorkload extends Projected {
   readonly createdAt: number;
   /** The tenant cluster's name: label `release`, else the object's name. */
   readonly release: string;
-  /** As whom its pods, the syncer among them, speak to the host cluster: a service account of its namespace. */
+  /** The service account of its pods, in its namespace. The syncer uses it on the host cluster. */
   readonly serviceAccount: string;
 }
 
@@ -29,10 +29,10 @@ export interface PlatformInstance extends Projected {
   readonly displayName?: string;
   /** The platform's name of the host cluster. */
   readonly cluster?: string;
-  /** Where its workload is; absent for external and standalone instances. */
+  /** Namespace of its workload; absent for external and standalone instances. */
   readonly hostNamespace?: string;
   readonly hostName: string;
-  /** As the platform rendered it; absent where it does not say. */
+  /** From the values that the platform rendered; absent if unknown. */
   readonly nodeMode?: NodeMode;
 }
 
@@ -43,7 +43,10 @@ export const PLATFORM_INSTANCES = {
   plural: 'virtualclusterinstances',
 } as const;
 
-/** Takes control plane workloads; what a tenant cluster's syncer brought is none (docs/explanation/discovery.md#whose-an-object-is). */
+/**
+ * Projects control plane workloads; leaves out those that a syncer created
+ * (docs/explanation/discovery.md#whose-an-object-is).
+ */
 export function controlPlaneWorkload(labelPrefix: string): Projection<ControlPlaneWorkload> {
   return (object) => {
     const identity = identityOf(object);
@@ -57,7 +60,7 @@ export function controlPlaneWorkload(labelPrefix: string): Projection<ControlPla
   };
 }
 
-/** Takes every platform instance, whichever cluster it is on. */
+/** Projects every platform instance, of any cluster. */
 export function platformInstance(labelPrefix: string): Projection<PlatformInstance> {
   return (object) => {
     const identity = identityOf(object);

@@ -3,7 +3,7 @@ import type { AddressInfo } from 'node:net';
 import axe from 'axe-core';
 import type { Browser, Frame, Page } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { CAUSES } from '../../settings/parsers/colours.ts';
+import { BACKGROUNDS } from '../../settings/parsers/colours.ts';
 import { launchBrowser, openPage } from '../dashboard/testing/browser.ts';
 import { createEstate, type Estate, HOSTILE, SHOWN_EVENT } from '../dashboard/testing/estate.ts';
 import { API_TOKEN, startTestServer, type TestServer } from '../testing/test-server.ts';
@@ -216,8 +216,8 @@ describe('the page of a tenant', () => {
 
   test('is drawn on the grounds that colours are held against', async () => {
     const style = await (await fetch(`${origin()}/portal/files/style.css`)).text();
-    expect(style).toContain(`--page: light-dark(${CAUSES.light},`);
-    expect(style).toMatch(new RegExp(`--surface: light-dark\\(#\\w+, ${CAUSES.dark}\\)`));
+    expect(style).toContain(`--page: light-dark(${BACKGROUNDS.light},`);
+    expect(style).toMatch(new RegExp(`--surface: light-dark\\(#\\w+, ${BACKGROUNDS.dark}\\)`));
   });
 });
 

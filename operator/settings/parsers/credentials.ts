@@ -2,10 +2,10 @@ import { Secret } from '../../model/secret.ts';
 import { splitItems } from './lists.ts';
 import { invalid, type Parser, valid } from './parser.ts';
 
-/** A token of `POST /api/v1/events` and what may be pushed with it; everything where there is no list. */
+/** A token of `POST /api/v1/events` with its scope. Without a list it may push everything. */
 export interface IngestToken {
   readonly token: Secret;
-  /** Codes of the catalogue. */
+  /** Metric codes of the catalogue. */
   readonly metrics?: readonly string[];
   readonly tenants?: readonly string[];
 }
@@ -24,14 +24,14 @@ export function secret(): Parser<Secret> {
   };
 }
 
-/** Several credentials, all of them good at the same time, so that they can be rotated. */
+/** Several credentials that are valid at the same time, for rotation. */
 export function secrets(): Parser<readonly Secret[]> {
   return {
     accepts: `list of ${FORM}`,
     parse(text) {
       if (text === '') return secretProblem(text) ?? valid([]);
       const split = splitItems(text);
-      // Which item is at fault is kept back: it is a credential.
+      // The faulty item is not shown: it is a credential.
       if (split.kind === 'problem') return invalid(split.what, split.fix);
       for (const item of split.value) {
         const problem = secretProblem(item);
@@ -44,7 +44,7 @@ export function secrets(): Parser<readonly Secret[]> {
 
 const SCOPE_FORM = 'write token;metrics=a|b;tenants=x|y, each part once and not empty';
 
-/** As {@link secrets}, each with what may be pushed with it: `token;metrics=a|b;tenants=x|y`. */
+/** As {@link secrets}, each with an optional scope: `token;metrics=a|b;tenants=x|y`. */
 export function ingestTokens(): Parser<readonly IngestToken[]> {
   const plain = secrets();
   return {
@@ -65,7 +65,10 @@ export function ingestTokens(): Parser<readonly IngestToken[]> {
   };
 }
 
-/** A `;` belongs to the token unless `name=` comes after it. Undefined for a scope that is not understood. */
+/**
+ * Splits a token from its scope. A `;` belongs to the token unless `name=` follows. Undefined for
+ * an invalid scope.
+ */
 function withScope(text: string): IngestToken | undefined {
   const at = text.search(/;\w+=/);
   if (at < 0) return { token: new Secret(text) };
@@ -102,9 +105,11 @@ const RESERVED = new Set([
   'x-svc-signature',
 ]);
 
-/** `Name=value,Name=value`; a value may hold `=` but no comma. Every value counts as a credential. */
+/**
+ * `Name=value,Name=value`. A value may contain `=` but no comma. Each value counts as a credential.
+ */
 export function headers(): Parser<ReadonlyMap<string, Secret>> {
-  const mend = 'write Name=value,Name=value';
+  const fix = 'write Name=value,Name=value';
   return {
     accepts: '`Name=value,Name=value`',
     parse(text) {
@@ -114,8 +119,8 @@ export function headers(): Parser<ReadonlyMap<string, Secret>> {
         const at = item.indexOf('=');
         const name = item.slice(0, Math.max(at, 0)).trim();
         const value = item.slice(at + 1).trim();
-        if (at < 0 || !TOKEN.test(name)) return invalid('an item that is no Name=value', mend);
-        if (!VALUE.test(value)) return invalid(`no usable value for header ${name}`, mend);
+        if (at < 0 || !TOKEN.test(name)) return invalid('an item that is no Name=value', fix);
+        if (!VALUE.test(value)) return invalid(`no usable value for header ${name}`, fix);
         if (RESERVED.has(name.toLowerCase())) {
           return invalid(`header ${name} is set by the operator`, 'leave it out');
         }

@@ -14,7 +14,10 @@ const UNIT = text(64);
 const MEASURED = new Set(COLLECTOR_METRICS.map((metric) => metric.code));
 const RESERVED = new Set<string>(RESERVED_KEYS);
 
-/** `code:unit[:key|key],...`; in a field a list of `code`, `unit` and `dimensions`. A code that the collector measures itself is refused. */
+/**
+ * `code:unit[:key|key],...`; in a field a list of `code`, `unit` and `dimensions`. Refuses a code
+ * that the collector measures.
+ */
 export function customMetrics(): Parser<readonly CustomMetric[]> {
   return {
     accepts: 'list of `code:unit[:key\\|key]`',

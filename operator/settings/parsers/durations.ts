@@ -25,7 +25,7 @@ const UNIT_NANOS: Readonly<Record<string, bigint>> = {
 const TERM = /(\d+)(?:\.(\d{1,18}))?(ns|us|µs|μs|ms|s|m|h|d)/y;
 const FIX = 'write it as in 90s, 1h30m or 7d';
 
-/** Milliseconds of a duration in Go's syntax plus `d`, which must come to whole milliseconds. */
+/** Milliseconds of a duration in Go's syntax plus `d`. It must be whole milliseconds. */
 export function parseDuration(text: string): Parsed<number> {
   if (text === '0') return valid(0);
   if (text.startsWith('-')) return invalid('a negative duration', FIX);
@@ -47,7 +47,7 @@ export function parseDuration(text: string): Parsed<number> {
   return valid(Number(milliseconds));
 }
 
-/** A duration between two others, both included; the value is in milliseconds. */
+/** A duration from `least` to `most`, both included. The value is in milliseconds. */
 export function duration(least: string, most: string): Parser<number> {
   const parser = { accepts: '', parse: parseDuration };
   const [low, high] = [parseOrThrow(parser, least), parseOrThrow(parser, most)];
@@ -67,8 +67,8 @@ const HOUR_MS = 3_600_000;
 const SECOND_MS = 1_000;
 
 /**
- * The window size: 10s to 1h, dividing an hour, so that windows align with billing hours,
- * and of whole seconds, because event ids carry times to the second (docs/reference/events.md#ids).
+ * The window size: 10s to 1h. It divides an hour, so that windows align with billing hours. It has
+ * whole seconds, because event ids contain times to the second (docs/reference/events.md#ids).
  */
 export function windowSize(): Parser<number> {
   const range = duration('10s', '1h');
@@ -87,9 +87,9 @@ export function windowSize(): Parser<number> {
 }
 
 /**
- * What is wrong with a settling delay beside a window size (both in milliseconds): a window must be
- * closed before the next one ends. Each may come from the environment or from a MeteringPolicy, so
- * both layers are checked with this.
+ * Returns the problem of a settling delay that is not shorter than the window; both in
+ * milliseconds. A window must close before the next one ends. Each value may come from the
+ * environment or a MeteringPolicy, so both layers call this.
  */
 export function settlingProblem(
   settlingDelayMs: number,

@@ -2,7 +2,10 @@ import { isRecord } from '../../model/is-record.ts';
 import { fieldItems } from './lists.ts';
 import { invalid, type Parser, valid } from './parser.ts';
 
-/** What is known of how a tenant pays, from the least to the most severe (docs/how-to/enforcement.md#states). */
+/**
+ * The billing states of a tenant, from the least to the most severe
+ * (docs/how-to/enforcement.md#states).
+ */
 export const BILLING_STATES = ['active', 'warning', 'delinquent', 'suspended'] as const;
 export type BillingState = (typeof BILLING_STATES)[number];
 

@@ -3,9 +3,9 @@ import { isSubdomain } from './kubernetes-names.ts';
 import { invalid, type Parser, valid } from './parser.ts';
 
 /**
- * Addresses that no URL of ours may name: link-local ones and the metadata services of clouds, which
- * hand out credentials to whoever asks (docs/explanation/security.md#d-3). Private and loopback
- * addresses are fine, because URLs come from administrators.
+ * Addresses that no URL may name: link-local ones, and the metadata services of clouds, which give
+ * credentials to every caller (docs/explanation/security.md#d-3). Private and loopback addresses
+ * are allowed, because administrators write the URLs.
  */
 const FORBIDDEN = new BlockList();
 FORBIDDEN.addSubnet('169.254.0.0', 16, 'ipv4');
@@ -20,7 +20,10 @@ FORBIDDEN.addSubnet('::a9fe:0', 112, 'ipv6');
 
 const METADATA_HOSTS = new Set(['metadata', 'metadata.google.internal', 'metadata.goog']);
 
-/** Whether a host name or address (an IPv6 one with or without brackets) is link-local or a cloud's metadata service. */
+/**
+ * Returns true when a host name or address is link-local or a cloud's metadata service. IPv6 with
+ * or without brackets.
+ */
 export function isForbiddenHost(host: string): boolean {
   const name = host
     .toLowerCase()
@@ -29,7 +32,7 @@ export function isForbiddenHost(host: string): boolean {
   if (METADATA_HOSTS.has(name)) return true;
   const version = isIP(name);
   if (version === 4) return FORBIDDEN.check(name, 'ipv4');
-  // The list looks through IPv4 addresses that are mapped into IPv6 by itself.
+  // The list also matches IPv4 addresses mapped into IPv6.
   return version === 6 && FORBIDDEN.check(name, 'ipv6');
 }
 
@@ -59,7 +62,7 @@ export function allowedHost(): Parser<string> {
   };
 }
 
-/** `host` is `''` for all addresses of the machine; port 0 lets the system choose one. */
+/** `host` is `''` for all addresses of the machine. With port 0 the system chooses one. */
 export interface ListenAddress {
   readonly host: string;
   readonly port: number;
@@ -68,7 +71,7 @@ export interface ListenAddress {
 const LISTEN_FORM = /^(?:\[([0-9a-fA-F:.]+)\]|([^[\]:]*)):(\d{1,5})$/;
 const FIX_LISTEN = 'write :8080, 127.0.0.1:8080 or [::1]:8080';
 
-/** `host:port`, the host optional. */
+/** `host:port`; the host is optional. */
 export function listenAddress(): Parser<ListenAddress> {
   return {
     accepts: '`:port` or `host:port`',

@@ -6,12 +6,12 @@ const SUBDOMAIN =
   /^(?=.{1,253}$)[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?(\.[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?)*$/;
 const NAME_PART = /^[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$/;
 
-/** Whether a text is a DNS-1123 subdomain, the form of most Kubernetes names. */
+/** Returns true for a DNS-1123 subdomain, the form of most Kubernetes names. */
 export function isSubdomain(text: string): boolean {
   return SUBDOMAIN.test(text);
 }
 
-/** Whether a text is a label key: `name` or `example.com/name`. */
+/** Returns true for a label key: `name` or `example.com/name`. */
 export function isQualifiedName(text: string): boolean {
   const slash = text.indexOf('/');
   if (slash < 0) return NAME_PART.test(text);
@@ -28,7 +28,7 @@ export function namespaceName(): Parser<string> {
   );
 }
 
-/** A name of a Kubernetes object, a DRA driver or a label prefix (DNS-1123 subdomain). */
+/** The name of a Kubernetes object or DRA driver, or a label prefix (DNS-1123 subdomain). */
 export function subdomain(kind: string, example: string): Parser<string> {
   return matching(
     SUBDOMAIN,
@@ -49,10 +49,13 @@ export function qualifiedName(kind: string, example: string): Parser<string> {
   };
 }
 
-/** Stands in the beginning of a key for the name that the key itself carries. */
+/** At the beginning of a key it stands for the name that the key itself contains. */
 export const NAMED_BY_KEY = '*.';
 
-/** The key of a label or annotation whose value is a name, or that carries the name in its beginning. */
+/**
+ * The key of a label or annotation that names a tenant: by its value, or by the beginning of the
+ * key.
+ */
 export function namingKey(): Parser<string> {
   return {
     accepts: 'a label or annotation key; `*.` in its beginning stands for the name',
@@ -68,7 +71,10 @@ export function namingKey(): Parser<string> {
 
 const ALWAYS_DETECTED = /^nvidia\.com\/(mig-.+|gpu\.shared|.+\.shared)$/;
 
-/** An extended resource that stands for one full GPU; MIG and shared resources are detected anyway (docs/explanation/gpus.md#gpu-names). */
+/**
+ * An extended resource that is one full GPU. MIG and shared resources are always detected
+ * (docs/explanation/gpus.md#gpu-names).
+ */
 export function gpuResource(): Parser<string> {
   return {
     accepts: 'an extended resource such as `nvidia.com/gpu`',
@@ -90,7 +96,7 @@ export function gpuResource(): Parser<string> {
   };
 }
 
-/** `key=%s`, `%s` standing for the tenant cluster's name (docs/explanation/nodes.md#whole-nodes). */
+/** `key=%s`; `%s` is the tenant cluster's name (docs/explanation/nodes.md#whole-nodes). */
 export function nodeLabelTemplate(): Parser<string> {
   const fix = 'write key=%s, where %s stands for the name of the tenant cluster';
   return {

@@ -6,25 +6,25 @@ const FIX = `write it as in ${FORM}`;
 const TLS_MODES = ['disable', 'require', 'verify-full'] as const;
 const DEFAULT_PORT = 5432;
 
-/** A PostgreSQL database that the ledger is kept in. */
+/** A PostgreSQL database with the ledger. */
 export interface LedgerDatabase {
   readonly host: string;
   readonly port: number;
-  /** Of the database. */
+  /** The name of the database. */
   readonly name: string;
   readonly user: string;
   readonly password?: Secret;
   readonly tls: {
-    /** `require` encrypts without looking at who answers. */
+    /** `require` encrypts without verifying the server. */
     readonly mode: 'disable' | 'require' | 'verify-full';
-    /** Certificates to believe, PEM; those of Node when absent. */
+    /** File with trusted certificates, PEM. Absent: those of Node. */
     readonly caFile?: string;
   };
 }
 
 /**
- * The URL of a PostgreSQL database. `sslmode` is `verify-full` unless it says otherwise, `sslrootcert`
- * the path of the certificates to believe. What it says is never quoted: it may hold a password.
+ * The URL of a PostgreSQL database. `sslmode` defaults to `verify-full`; `sslrootcert` is the path
+ * of the trusted certificates. Problems never quote the URL: it may contain a password.
  */
 export function ledgerUrl(): Parser<LedgerDatabase> {
   return {
@@ -41,10 +41,10 @@ export function ledgerUrl(): Parser<LedgerDatabase> {
   };
 }
 
-/** Where another URL begins. */
+/** The separator before another URL. */
 const NEXT = /[\s,]+(?=postgres(?:ql)?:\/\/)/;
 
-/** One or several of {@link ledgerUrl}, divided by commas or lines, none of them twice. */
+/** One or more of {@link ledgerUrl}, separated by commas or lines, without repeats. */
 export function ledgerUrls(): Parser<readonly [LedgerDatabase, ...LedgerDatabase[]]> {
   const one = ledgerUrl();
   return {

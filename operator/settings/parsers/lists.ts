@@ -4,7 +4,10 @@ import { invalid, type Parsed, parseField, type Parser, valid } from './parser.t
  * (docs/reference/configuration.md#how-values-are-written). */
 const NONE = 'none';
 
-/** A comma list whose items another parser reads; `none` is the empty list, and nothing may stand twice. */
+/**
+ * A comma-separated list whose items another parser reads. `none` is the empty list; repeats are
+ * refused.
+ */
 export function list<T>(item: Parser<T>): Parser<readonly T[]> {
   return {
     accepts: `list of ${item.accepts}`,
@@ -14,8 +17,7 @@ export function list<T>(item: Parser<T>): Parser<readonly T[]> {
       if (split.kind === 'problem') return split;
       const values: T[] = [];
       for (const part of split.value) {
-        if (part === NONE)
-          return invalid(`"${NONE}" beside other items`, `let "${NONE}" stand alone`);
+        if (part === NONE) return invalid(`"${NONE}" beside other items`, `write "${NONE}" alone`);
         const parsed = item.parse(part);
         if (parsed.kind === 'problem') return { ...parsed, input: parsed.input ?? part };
         values.push(parsed.value);
@@ -26,7 +28,7 @@ export function list<T>(item: Parser<T>): Parser<readonly T[]> {
   };
 }
 
-/** The items of a list in a custom resource, each read by a parser. */
+/** Parses each item of a list in a custom resource. */
 export function fieldItems<T>(value: unknown, item: Parser<T>): Parsed<readonly T[]> {
   if (!Array.isArray(value)) return invalid('not a list', 'write it as a list');
   const values: T[] = [];
@@ -38,7 +40,7 @@ export function fieldItems<T>(value: unknown, item: Parser<T>): Parsed<readonly 
   return valid(values);
 }
 
-/** The trimmed items of a comma list; an empty or repeated item is a problem. */
+/** The trimmed items of a comma-separated list. An empty or repeated item is a problem. */
 export function splitItems(text: string): Parsed<readonly string[]> {
   const items = text.split(',').map((part) => part.trim());
   const seen = new Set<string>();

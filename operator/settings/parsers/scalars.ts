@@ -18,7 +18,7 @@ export function text(most: number): Parser<string> {
   };
 }
 
-/** Text of a given form. */
+/** Text that matches a pattern. */
 export function matching(
   pattern: RegExp,
   description: string,
@@ -31,7 +31,7 @@ export function matching(
   };
 }
 
-/** One of a few words. */
+/** One of several fixed words. */
 export function choice<const T extends string>(...options: readonly T[]): Parser<T> {
   const listed = options.map((option) => `\`${option}\``).join(', ');
   const last = options.at(-1) ?? '';
@@ -48,7 +48,7 @@ export function choice<const T extends string>(...options: readonly T[]): Parser
 const TRUE = new Set(['true', '1', 'yes']);
 const FALSE = new Set(['false', '0', 'no']);
 
-/** `true/false/1/0/yes/no`, in any case. */
+/** `true/false/1/0/yes/no`, case-insensitive. */
 export function boolean(): Parser<boolean> {
   return {
     accepts: '`true`, `false`',
@@ -64,7 +64,7 @@ export function boolean(): Parser<boolean> {
   };
 }
 
-/** A whole number between two others, both included. */
+/** A whole number from `least` to `most`, both included. */
 export function integer(least: number, most: number): Parser<number> {
   const fix = `give a whole number between ${least} and ${most}`;
   return {
@@ -80,7 +80,7 @@ export function integer(least: number, most: number): Parser<number> {
   };
 }
 
-/** An absolute path, in its normal form. */
+/** An absolute path, normalized. */
 export function absolutePath(): Parser<string> {
   const fix = 'give an absolute path, such as /var/lib/meterfeed';
   return {

@@ -4,15 +4,15 @@ import { invalid, type ParseProblem, type Parser, valid } from './parser.ts';
 
 const BLOCK = /-----BEGIN ((?:EC )?PRIVATE KEY)-----[\w+/=\s]+?-----END \1-----/g;
 const FIX = 'make one with: openssl genpkey -algorithm ed25519';
-/** Enough for a rotation; each is tried with no token but its own. */
+/** Enough for a rotation. A token is tried only with its own key. */
 const MOST_KEYS = 8;
 
-/** Private keys that sign, in PEM: the first signs, all of them are good for what they have signed. */
+/** Private keys for signing, in PEM. The first one signs; signatures of all are valid. */
 export function signingKeys(): Parser<readonly Secret[]> {
   return {
     accepts: 'PEM keys, Ed25519 or ECDSA P-256',
     parse(text) {
-      // What is at fault is kept back: it is a credential.
+      // The faulty part is not shown: it is a credential.
       if (text.replaceAll(BLOCK, '').trim() !== '') {
         return invalid('not private keys in PEM and nothing else', FIX);
       }
@@ -27,7 +27,9 @@ export function signingKeys(): Parser<readonly Secret[]> {
   };
 }
 
-/** The algorithm that a private key signs with, as JSON Web Tokens name it; undefined for keys that are not taken. */
+/**
+ * The algorithm of a private key in the names of JSON Web Tokens; undefined for unsupported keys.
+ */
 export function signingAlgorithm(key: KeyObject): 'EdDSA' | 'ES256' | undefined {
   if (key.asymmetricKeyType === 'ed25519') return 'EdDSA';
   const isP256 = key.asymmetricKeyDetails?.namedCurve === 'prime256v1';

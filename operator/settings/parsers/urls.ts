@@ -4,7 +4,7 @@ import { invalid, type Parsed, type Parser, valid } from './parser.ts';
 
 const FIX = 'write an absolute http or https URL, such as https://billing.example.com';
 
-/** A URL that a destination is posted to: everything after the host is kept as written. */
+/** The URL that a destination is posted to. Everything after the host stays as written. */
 export function url(): Parser<string> {
   return {
     accepts: 'URL without credentials',
@@ -16,7 +16,7 @@ export function url(): Parser<string> {
   };
 }
 
-/** The base URL of an API, without query and without a slash at its end. */
+/** The base URL of an API, without query and without a trailing slash. */
 export function baseUrl(): Parser<string> {
   return {
     accepts: 'URL without credentials or query',
@@ -30,7 +30,9 @@ export function baseUrl(): Parser<string> {
   };
 }
 
-/** The URL of a Prometheus API. `user:password@` in it is accepted, and given apart as `basicAuth`. */
+/**
+ * The URL of a Prometheus API. `user:password@` is accepted and returned separately as `basicAuth`.
+ */
 export function prometheusUrl(): Parser<{ readonly url: string; readonly basicAuth?: Secret }> {
   return {
     accepts: 'URL, also with `user:password@`',
@@ -51,7 +53,7 @@ export function prometheusUrl(): Parser<{ readonly url: string; readonly basicAu
   };
 }
 
-/** A URL fit to be shown: credentials and query masked, whether or not it parses. */
+/** A URL that is safe to show: credentials and query masked, even if it does not parse. */
 export function maskUrl(text: string): string {
   const [beforeQuery = '', ...query] = text.split('?');
   const scheme = /^[a-z][a-z0-9+.-]*:\/\//i.exec(beforeQuery)?.[0] ?? '';

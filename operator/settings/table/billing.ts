@@ -13,7 +13,7 @@ const planCode = matching(
   'use letters, digits, ., _, : and -, at most 128',
 );
 
-/** What all destinations have in common. */
+/** Variables of all destinations. */
 export const BILLING_VARIABLES = {
   ADAPTERS: {
     meaning:
@@ -73,7 +73,7 @@ export const BILLING_VARIABLES = {
 
 type Destinations = readonly ConfigurableDestination[];
 
-/** The same, with what the documentation says of the destinations that there are. */
+/** {@link BILLING_VARIABLES} with the documentation of the existing destinations. */
 export function describedBillingVariables(destinations: Destinations): Record<string, Setting> {
   const { ADAPTERS, DEFAULT_PLAN_CODE, BILLING_CURRENCY } = BILLING_VARIABLES;
   const listed = spellings(destinations, (spelling) => `\`${spelling}\``);
@@ -90,7 +90,10 @@ export function describedBillingVariables(destinations: Destinations): Record<st
   };
 }
 
-/** All spellings, as in `one or the other, a third`: types with a neutral spelling first, sorted by it. */
+/**
+ * All spellings, as in `one or the other, a third`. Types with a neutral spelling come first,
+ * sorted by it.
+ */
 export function spellings(
   destinations: Destinations,
   shown: (spelling: string) => string = (spelling) => spelling,

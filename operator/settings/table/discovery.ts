@@ -6,7 +6,7 @@ import { list } from '../parsers/lists.ts';
 import { absolutePath, boolean, choice, text } from '../parsers/scalars.ts';
 import type { SettingTable } from './setting.ts';
 
-/** Which tenant clusters there are. */
+/** How tenant clusters are discovered. */
 export const DISCOVERY = {
   reconcileIntervalMs: {
     variable: 'RECONCILE_INTERVAL',
@@ -72,7 +72,7 @@ export const DISCOVERY = {
   },
 } as const satisfies SettingTable;
 
-/** How the APIs of tenant clusters with private nodes are reached. */
+/** How the operator reaches the APIs of tenant clusters with private nodes. */
 export const TENANT_API = {
   enabled: {
     variable: 'TENANT_API',

@@ -2,7 +2,7 @@ import { subdomain } from '../parsers/kubernetes-names.ts';
 import { boolean, choice, text } from '../parsers/scalars.ts';
 import type { SettingTable } from './setting.ts';
 
-/** Names that are stamped on events, and whom usage belongs to. */
+/** Names in events, and how usage maps to tenants. */
 export const IDENTITY = {
   region: {
     variable: 'REGION',

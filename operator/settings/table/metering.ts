@@ -12,7 +12,7 @@ import { boolean, choice, integer } from '../parsers/scalars.ts';
 import { queryTemplate } from '../query-template.ts';
 import type { Setting, SettingTable } from './setting.ts';
 
-/** Windows, and what is measured in them. */
+/** Windows, and how usage is measured. */
 export const METERING = {
   windowMs: {
     variable: 'COLLECTION_INTERVAL',
@@ -224,7 +224,7 @@ export const METERING = {
 
 const OVERRIDDEN = 'TenantOverride spec.metering.';
 
-/** The keys of the settings that hold for one tenant cluster. */
+/** The keys of {@link TenantMeteringSettings}. */
 export const TENANT_METERING: ReadonlySet<string> = new Set([
   ...Object.entries<Setting>(METERING)
     .filter(([, { fields = [] }]) => fields.some((field) => field.startsWith(OVERRIDDEN)))

@@ -9,10 +9,10 @@ import { signingKeys } from '../parsers/signing-keys.ts';
 import { baseUrl, prometheusUrl } from '../parsers/urls.ts';
 import type { SettingTable } from './setting.ts';
 
-/** What a process is in a fleet (docs/how-to/fleet.md). */
+/** The roles of a process in a fleet (docs/how-to/fleet.md). */
 export const ROLES = ['meter', 'hub', 'all'] as const;
 
-/** What Prometheus is asked for; its server is one of {@link PROCESS_VARIABLES}. */
+/** Queries of Prometheus. Its server is in {@link PROCESS_VARIABLES}. */
 export const PROMETHEUS = {
   preset: {
     variable: 'PROMETHEUS_PRESET',
@@ -31,7 +31,7 @@ export const PROMETHEUS = {
   },
 } as const satisfies SettingTable;
 
-/** Where usage is recorded, and for how long. */
+/** Where usage is stored, and for how long. */
 export const LEDGER = {
   dataDir: {
     variable: 'DATA_DIR',
@@ -64,7 +64,7 @@ export const LEDGER = {
   },
 } as const satisfies SettingTable;
 
-/** What becomes of usage that is pushed in. */
+/** How pushed usage is handled. */
 export const INGEST = {
   unknownTenants: {
     meaning:
@@ -118,7 +118,7 @@ export const HTTP = {
   },
 } as const satisfies SettingTable;
 
-/** What follows from the alerts of billing systems. */
+/** How alerts of billing systems are enforced. */
 export const ENFORCEMENT = {
   mode: {
     variable: 'ENFORCEMENT_MODE',
@@ -146,7 +146,7 @@ export const ENFORCEMENT = {
   },
 } as const satisfies SettingTable;
 
-/** What is logged, and how. */
+/** The level and format of logs. */
 export const LOG = {
   level: {
     variable: 'LOG_LEVEL',
@@ -165,7 +165,7 @@ export const LOG = {
   },
 } as const satisfies SettingTable;
 
-/** Variables that settings are composed of, by their names. */
+/** Variables that settings are built from, by name. */
 export const PROCESS_VARIABLES = {
   ROLE: {
     meaning:

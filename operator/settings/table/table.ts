@@ -14,7 +14,7 @@ import {
 } from './service.ts';
 import type { Setting } from './setting.ts';
 
-/** The settings whose values stand in `Settings` as they are given, by part and key. */
+/** The settings that `Settings` contains as they are set, by part and key. */
 export const TABLE = {
   identity: IDENTITY,
   discovery: DISCOVERY,
@@ -28,13 +28,13 @@ export const TABLE = {
   log: LOG,
 } as const;
 
-/** The variables that parts of `Settings` are composed of, but for those of the types of destinations. */
+/** The other variables of `Settings`, except those of destination types. */
 export const VARIABLES = { ...BILLING_VARIABLES, ...PROCESS_VARIABLES } as const;
 
-/** The parsed value of every one of {@link VARIABLES}, defaults filled in. */
+/** The parsed values of {@link VARIABLES}, with defaults. */
 export type Values = ValuesOf<typeof VARIABLES>;
 
-/** A setting with its name: the environment variable, or the field of the MeteringPolicy where there is none. */
+/** A setting with its name: the environment variable, or else the field of the MeteringPolicy. */
 export type NamedSetting = readonly [name: string, setting: Setting];
 
 /** Every setting of the operator, in the order of the documentation. */
@@ -58,7 +58,7 @@ export function variables(
   return settings(destinations).filter(([name]) => !name.startsWith('spec.'));
 }
 
-/** The field of the MeteringPolicy that gives a setting, such as `spec.zone`. */
+/** The MeteringPolicy field of a setting, such as `spec.zone`. */
 export function policyField({ fields = [] }: Setting): string | undefined {
   return fields.find((field) => field.startsWith(POLICY))?.slice(POLICY.length);
 }

@@ -66,7 +66,7 @@ export async function startStoreWorld(options: StoreWorldOptions): Promise<Store
     ledger,
     enforcement: { applyBudgets: async () => ({ kind: 'written' }), limitedByBudgets: () => [] },
     isSpared: () => false,
-    notify: async () => ({ kind: 'told' }),
+    notify: async () => ({ kind: 'notified' }),
     clock,
     random: () => 0.5,
     logger,

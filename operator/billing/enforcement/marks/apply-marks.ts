@@ -7,13 +7,16 @@ import type { Marks, stateKeys } from './keys.ts';
 import type { PlannedMarks } from './plan-marks.ts';
 
 export type ApplyMarksOutcome =
-  /** `object` as the API server has it afterwards. */
+  /** `object` is the API server's version afterwards. */
   | { readonly kind: 'applied'; readonly object: unknown }
-  /** The object, or this incarnation of it, is not there any more. */
+  /** The object was deleted, or another one has its name. */
   | { readonly kind: 'gone' }
   | { readonly kind: 'failed'; readonly reason: string };
 
-/** Owner of the marks; not that of status, so that applying one does not take away the other. */
+/**
+ * The field manager of the marks. Not that of status, so that applying one does not remove the
+ * other.
+ */
 const FIELD_MANAGER = 'meterfeed-enforcement';
 
 const KINDS: Readonly<Record<PlannedMarks['kind'], Omit<ApiResource, 'namespace'>>> = {
@@ -23,9 +26,9 @@ const KINDS: Readonly<Record<PlannedMarks['kind'], Omit<ApiResource, 'namespace'
 };
 
 /**
- * Gives an object exactly these marks by server-side apply: marks that were applied before and are not
- * among them go, whatever others have written stays. The uid keeps it from creating an object that has
- * just gone, and from marking its successor.
+ * Gives an object exactly these marks by server-side apply. Earlier marks that are not among them
+ * go; fields of other managers stay. The uid prevents creating an object that was just deleted, and
+ * marking its successor.
  */
 export async function applyMarks(
   connection: Pick<Connection, 'request'>,
@@ -47,12 +50,14 @@ export async function applyMarks(
     signal,
   });
   if (outcome.kind === 'ok') return { kind: 'applied', object: outcome.body };
-  // With force there is no conflict but that of the uid.
+  // With force the only possible conflict is a different uid.
   if (outcome.kind === 'status' && [404, 409].includes(outcome.code)) return { kind: 'gone' };
   return { kind: 'failed', reason: describeFailure(outcome) };
 }
 
-/** An empty map would stay ours, and our name on an object that has nothing of ours. */
+/**
+ * Leaves out empty maps: they would remain owned by this field manager on an object without marks.
+ */
 function withoutEmpty({ labels, annotations }: Marks): Partial<Marks> {
   return {
     ...(Object.keys(labels).length > 0 && { labels }),
@@ -67,7 +72,9 @@ const REASONS: Readonly<Record<string, string>> = {
   suspended: 'BillingStateSuspended',
 };
 
-/** The Kubernetes Event for a control plane whose billing state has changed; undefined for other changes. */
+/**
+ * The Kubernetes Event of a control plane whose billing state changed; undefined for other changes.
+ */
 export function stateEvent(
   { kind, uid, namespace, name, observed, desired }: PlannedMarks,
   keys: ReturnType<typeof stateKeys>,

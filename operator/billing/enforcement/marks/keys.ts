@@ -5,16 +5,21 @@ import type { Metadata } from '../../../discovery/views.ts';
  * LABEL_PREFIX is: config/components/suspension-policy names them. Names for people follow LABEL_PREFIX.
  */
 
-/** On a namespace in which a suspended tenant cluster has its pods; the policy looks at no other. */
+/**
+ * On a namespace with pods of a suspended tenant cluster. The policy checks no other namespaces.
+ */
 export const SUSPENDED_LABEL = 'meterfeed.io/suspended';
 
-/** Followed by the name of a tenant cluster of that namespace: `"true"` when it is suspended, else `"false"`. */
+/**
+ * Followed by the name of a tenant cluster of that namespace. The value is `"true"` when it is
+ * suspended, else `"false"`.
+ */
 export const SUSPENDED_CLUSTER_PREFIX = 'suspended.meterfeed.io/';
 
-/** On such a namespace: the users, comma-separated, that only suspended tenant clusters act as. */
+/** On such a namespace: the users, comma-separated, that only suspended tenant clusters use. */
 export const SUSPENDED_ACCOUNTS = 'meterfeed.io/suspended-accounts';
 
-/** Labels and annotations that are, or are to be, on one object. */
+/** The labels and annotations of enforcement on one object, observed or desired. */
 export interface Marks {
   readonly labels: Readonly<Record<string, string>>;
   readonly annotations: Readonly<Record<string, string>>;
@@ -31,7 +36,7 @@ export function stateKeys(labelPrefix: string) {
   };
 }
 
-/** Those of an object's labels and annotations that only enforcement writes. */
+/** The labels and annotations of an object that only enforcement writes. */
 export function marksOf({ labels, annotations }: Metadata, labelPrefix: string): Marks {
   const { state, reason, since } = stateKeys(labelPrefix);
   const isOurs = (key: string): boolean =>
@@ -40,7 +45,7 @@ export function marksOf({ labels, annotations }: Metadata, labelPrefix: string):
   return { labels: pick(labels, isOurs), annotations: pick(annotations, isOurs) };
 }
 
-/** The same text for the same marks. */
+/** A canonical text: equal for equal marks. */
 export function textOfMarks({ labels, annotations }: Marks): string {
   return JSON.stringify([sorted(labels), sorted(annotations)]);
 }

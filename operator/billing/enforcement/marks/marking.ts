@@ -14,7 +14,7 @@ import { applyMarks, stateEvent } from './apply-marks.ts';
 import { marksOf, stateKeys, textOfMarks } from './keys.ts';
 import { planMarks, type PlannedMarks, type StateSince } from './plan-marks.ts';
 
-/** How far marks are from what they should be. */
+/** How many objects still lack their marks, and why. */
 export interface MarkingStatus {
   readonly suspendedClusters: readonly string[];
   /** Objects that do not have their marks yet. */
@@ -37,23 +37,29 @@ export interface MarkingOptions {
   readonly logger: Logger;
 }
 
-/** What was applied to an object, so that it is not done again before the watch shows it. */
+/**
+ * The marks that were applied to an object. Prevents applying them again before the watch shows
+ * them.
+ */
 interface Applied {
   readonly uid: string;
   readonly desired: string;
   readonly before: string;
-  /** Somebody else may own a key of ours; then this is as far as it goes. */
+  /**
+   * The marks after applying. They differ from `desired` when another field manager owns one of the
+   * keys.
+   */
   readonly after: string;
   readonly at: number;
 }
 
 const CONCURRENCY = 4;
 const RETRY_CAP_MS = 60_000;
-/** How long a watch may take to show what was applied. */
+/** How long a watch may take to show applied marks. */
 const WATCH_LAG_MS = 10_000;
 const FIX_FORBIDDEN = 'grant it with config/components/enforcement';
 
-/** Keeps the marks on namespaces and control planes what the billing states and the mode call for. */
+/** Keeps the marks of namespaces and control planes as billing states and the mode require. */
 export class Marking {
   readonly #options: MarkingOptions;
   readonly #queue: WorkQueue;
@@ -61,7 +67,7 @@ export class Marking {
     string,
     {
       readonly object: PlannedMarks;
-      /** When the need was first seen, by the monotonic clock. */
+      /** When the need was first seen, monotonic milliseconds. */
       readonly since: number;
     }
   >();
@@ -83,7 +89,7 @@ export class Marking {
     });
   }
 
-  /** Works until the signal is aborted. */
+  /** Marks objects until the signal is aborted. */
   run(signal: AbortSignal): Promise<void> {
     return this.#queue.run(signal);
   }
@@ -94,7 +100,7 @@ export class Marking {
     problems: [...this.#problems.values()],
   });
 
-  /** Compares all objects with what they should be, and gives those that differ other marks. */
+  /** Plans the marks of all objects and queues those that differ. */
   reconcile(): void {
     const { sources, settings, clusters, stateOf, clock } = this.#options;
     const { enforcement, identity } = settings();
@@ -117,12 +123,15 @@ export class Marking {
       const before = this.#wanted.get(key);
       const same = before !== undefined && sameGoal(before.object, object);
       this.#wanted.set(key, { object, since: same ? before.since : clock.monotonic() });
-      // What failed is tried again in its own time, unless there is news.
+      // A failed object waits for its own retry unless its goal changed.
       if (!same || !this.#problems.has(key)) this.#queue.add(key);
     }
   }
 
-  /** The watch has not shown yet what was applied, or will never show more. */
+  /**
+   * True when the marks were applied and the watch has not shown them yet, or shows all that it
+   * ever will.
+   */
   #isUnderWay(key: string, object: PlannedMarks): boolean {
     const last = this.#applied.get(key);
     if (last === undefined || last.uid !== object.uid) return false;
@@ -172,7 +181,7 @@ export class Marking {
     const { labelPrefix } = this.#options.settings().identity;
     const key = keyOf(object);
     if (after !== textOfMarks(object.desired)) {
-      this.#options.logger.warn(`[enforcement] ${key} keeps marks that somebody else has written`);
+      this.#options.logger.warn(`[enforcement] ${key} keeps marks of another field manager`);
     }
     this.#options.logger.info(`[enforcement] marked ${key}`, { ...object.desired });
     const event = stateEvent(object, stateKeys(labelPrefix));

@@ -15,7 +15,7 @@ import {
   textOfMarks,
 } from './keys.ts';
 
-/** The billing state of a tenant, and since when (milliseconds since the epoch). */
+/** A tenant's billing state, and since when (milliseconds since the epoch). */
 export type StateSince = EffectiveState & { readonly since: number };
 
 export interface MarksInput {
@@ -30,7 +30,7 @@ export interface MarksInput {
   readonly deployments: Iterable<ControlPlaneWorkload>;
 }
 
-/** An object that has other marks than it should have. */
+/** An object whose marks differ from the desired ones. */
 export interface PlannedMarks {
   readonly kind: 'Namespace' | 'StatefulSet' | 'Deployment';
   readonly uid: string;
@@ -41,16 +41,19 @@ export interface PlannedMarks {
   readonly desired: Marks;
 }
 
-/** A label's name. A tenant cluster with a longer one has no synced pods: its syncer labels them with its name. */
+/**
+ * The form of a label's name. A tenant cluster with a longer name has no synced pods: its syncer
+ * labels them with its name.
+ */
 const LABEL_NAME = /^[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$/;
 
 /**
- * Which objects must be marked otherwise than they are (docs/how-to/enforcement.md#modes). What is not called for
- * is to be taken away, so a plan undoes what an earlier state, mode or process has left.
+ * Returns the objects whose marks must change (docs/how-to/enforcement.md#modes). Marks without a
+ * reason are removed, so a plan also undoes what an earlier state, mode or process left.
  */
 export function planMarks(input: MarksInput): {
   readonly objects: readonly PlannedMarks[];
-  /** Tenant clusters whose new pods are to be refused. */
+  /** Tenant clusters whose new pods are refused. */
   readonly suspended: readonly TenantCluster[];
 } {
   const { mode, labelPrefix } = input;
@@ -69,7 +72,7 @@ export function planMarks(input: MarksInput): {
     ),
     ({ namespace }) => namespace,
   );
-  /** Older syncers say so, and nothing more, of namespaces that they map. */
+  /** Older syncers label a mapped namespace with this key and nothing else. */
   const byMapping = new Map(
     hosted.map((cluster) => [`${cluster.namespace}-x-${cluster.name}`, cluster]),
   );
@@ -93,8 +96,12 @@ export function planMarks(input: MarksInput): {
   for (const object of input.namespaces) {
     const own = (byNamespace.get(object.name) ?? []).map(({ cluster }) => cluster);
     const mapped = byMapping.get(object.metadata.labels[MANAGED_BY_LABEL] ?? '');
-    const inside = mapped === undefined || own.includes(mapped) ? own : [...own, mapped];
-    plan('Namespace', object, namespaceMarks(own, inside, new Set(suspended), accounts, input));
+    const clustersInside = mapped === undefined || own.includes(mapped) ? own : [...own, mapped];
+    plan(
+      'Namespace',
+      object,
+      namespaceMarks(own, clustersInside, new Set(suspended), accounts, input),
+    );
   }
   for (const { kind, object } of workloads) {
     const cluster = byPlace.get(`${object.namespace}/${object.release}`);
@@ -114,7 +121,7 @@ function isSuspended(cluster: TenantCluster, { mode, neverSuspend, stateOf }: Ma
   return stateOf(cluster.tenant).state === 'suspended';
 }
 
-/** The state of a namespace is shown only where it is that of one tenant cluster. */
+/** A namespace shows a state only if it belongs to one tenant cluster. */
 function namespaceMarks(
   own: readonly TenantCluster[],
   inside: readonly TenantCluster[],
@@ -152,7 +159,10 @@ function workloadMarks(current: StateSince, labelPrefix: string): Marks {
   };
 }
 
-/** The users that only suspended tenant clusters act as; one that a running tenant cluster shares is none. */
+/**
+ * The users that only suspended tenant clusters use. A user that a running tenant cluster shares is
+ * left out.
+ */
 function soleAccounts(
   hosted: readonly TenantCluster[],
   suspended: readonly TenantCluster[],

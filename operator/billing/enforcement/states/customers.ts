@@ -7,7 +7,7 @@ import type { RecordStore } from './state-store.ts';
 
 const PREFIX = 'enforcement/customer/';
 
-/** Asks a billing system which tenant one of its customers is; used once for each customer. */
+/** Queries which tenant a billing system's customer is. Called once for each customer. */
 export type QueryCustomer = (
   provider: DestinationType,
   customer: string,
@@ -15,7 +15,7 @@ export type QueryCustomer = (
 ) => Promise<CustomerAnswer>;
 
 export type TenantsOfCustomer =
-  /** `learnt` is to be written with what the alert leads to. */
+  /** Write `learnt` in the same transaction as the effect of the alert. */
   | {
       readonly kind: 'tenants';
       readonly tenants: readonly string[];
@@ -24,22 +24,24 @@ export type TenantsOfCustomer =
   | { readonly kind: 'unknown' }
   | { readonly kind: 'failed'; readonly reason: string };
 
-/** Which tenants a billing system means by a customer. */
+/** Maps the customers of billing systems to tenants. */
 export interface Customers {
   tenantsOf(
     provider: DestinationType,
     customer: AlertCustomer,
     signal: AbortSignal,
   ): Promise<TenantsOfCustomer>;
-  /** Reads what was learnt, in place of all that is known; throws when the ledger cannot be read. */
+  /** Replaces everything known by the records of the ledger. Throws when it cannot be read. */
   load(): Promise<void>;
 }
 
 /**
- * In this order: the tenant that the operator itself wrote into the object that the message is about,
- * the tenant whose metadata name the customer id, the tenant that the message names, what was learnt before,
- * what the billing system answers. An id that several tenants name counts for none of them. What was learnt
- * is known once it is loaded.
+ * Finds the tenants of a customer. The first of these answers wins:
+ * 1. The tenant that the operator wrote into the object of the message.
+ * 2. The tenant whose metadata pin the customer id. An id that several tenants pin counts for none.
+ * 3. The tenant that the message names.
+ * 4. The recorded answer of an earlier alert.
+ * 5. The answer of the billing system.
  */
 export function createCustomers(options: {
   readonly ledger: RecordStore;
@@ -83,7 +85,8 @@ export function createCustomers(options: {
       }
     },
     tenantsOf: async (provider, customer, signal) => {
-      // Where customers are called like their tenants, nobody takes the name of a tenant that is known.
+      // When customers are named like their tenants, no other tenant may pin the name of a known
+      // one.
       const isNamesake = customer.id === customer.tenant && isKnown(customer.tenant ?? '');
       const isSure = customer.certain === true || isNamesake;
       const pinned = isSure ? undefined : pinnedTo(provider, customer.id);

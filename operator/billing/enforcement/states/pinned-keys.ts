@@ -3,26 +3,26 @@ import type { DestinationType } from '../../../model/destination-type.ts';
 import type { Clock } from '../../../telemetry/clock.ts';
 import type { Logger } from '../../../telemetry/logger.ts';
 
-/** Asks a billing system for the public keys with which it signs. */
+/** Fetches the public keys that a billing system signs with. */
 export type QueryKeys = (
   provider: DestinationType,
   signal: AbortSignal,
 ) => Promise<PublicKeysOutcome>;
 
-/** Whoever sends rubbish makes us ask no more often. */
+/** A sender of badly signed messages causes no more than this. */
 const QUERY_EVERY_MS = 60_000;
 
 export interface PinnedKeysOptions {
   readonly query: QueryKeys;
-  /** What is asked: keys that another list of destinations gave count no more. */
+  /** The current list of destinations. Another list makes the fetched keys invalid. */
   readonly destinations: () => unknown;
   readonly clock: Clock;
   readonly logger: Logger;
 }
 
 /**
- * The public keys of billing systems: asked for once, and again only when something is not signed by them,
- * which is how a new key shows itself.
+ * The public keys of billing systems. Fetched once, and again when a message is not signed by them,
+ * because that is how a new key appears.
  */
 export class PinnedKeys {
   readonly #options: PinnedKeysOptions;
@@ -37,7 +37,7 @@ export class PinnedKeys {
     this.#options = options;
   }
 
-  /** The keys as they were asked for last; asks when they never were. */
+  /** The last fetched keys; fetches them the first time. */
   async of(provider: DestinationType, signal: AbortSignal): Promise<PublicKeysOutcome> {
     const destinations = this.#options.destinations();
     if (destinations !== this.#destinations) {
@@ -49,7 +49,7 @@ export class PinnedKeys {
     return keys === undefined ? this.renewed(provider, signal) : { kind: 'keys', keys };
   }
 
-  /** The keys as they are now, no older than a minute. */
+  /** The current keys, at most a minute old. */
   async renewed(provider: DestinationType, signal: AbortSignal): Promise<PublicKeysOutcome> {
     const { query, clock, logger } = this.#options;
     const now = clock.monotonic();
@@ -61,13 +61,13 @@ export class PinnedKeys {
     this.#requested.set(provider, requested);
     const answer = await requested.answer;
     if (answer.kind === 'failed') {
-      // It is no answer to the next message.
+      // The next message tries again.
       if (this.#requested.get(provider) === requested) this.#requested.delete(provider);
       return answer;
     }
     const before = this.#keys.get(provider);
     if (before !== undefined && answer.keys.join() !== before.join()) {
-      logger.warn(`[enforcement] ${provider} signs its messages with another key from now on`);
+      logger.warn(`[enforcement] ${provider} signs its messages with a new key`);
     }
     this.#keys.set(provider, answer.keys);
     return answer;

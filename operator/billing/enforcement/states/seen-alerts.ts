@@ -8,52 +8,53 @@ import type { RecordStore } from './state-store.ts';
 const PREFIX = 'enforcement/seen/';
 
 /**
- * How long a message is known again whose age can be told; billing systems repeat themselves for up to
+ * How long a message with a known time is remembered. Billing systems repeat messages for up to
  * some weeks.
  */
 export const REMEMBER_MS = 30 * 86_400_000;
 
-/** Some 15 MB; a fleet's alerts of 30 days, and undated ones of years, are a fraction of it. */
+/** About 15 MB. A fleet's alerts of 30 days, and years of undated ones, are a fraction of it. */
 const MOST_REMEMBERED = 100_000;
 
-/** Deleted with one write. */
+/** Records deleted in one write. */
 const PRUNED_AT_ONCE = 1_000;
 
 export interface SeenMessage {
   readonly key: SeenKey;
   /**
-   * The name of the secret that signed it, where neither the signature nor the message tells its age: then
-   * only this memory stops a replay, and it is remembered as long as the secret is in use.
+   * The name of the secret that signed it, when neither the signature nor the message has a time.
+   * Then only this record stops a replay, and it is kept as long as the secret is in use.
    */
   readonly signedBy?: string;
 }
 
-/** Names a message without keeping it. */
+/** Identifies a message by a hash. */
 export type SeenKey = string & { readonly brand: 'seen' };
 
-/** By the id that the billing system gave the message. */
+/** The key of the id that the billing system gave the message. */
 export function keyOfId(provider: DestinationType, id: string): SeenKey {
   return `${provider}/${hash('sha256', `id\0${id}`, 'hex').slice(0, 32)}` as SeenKey;
 }
 
-/** By what it says, where the id is no part of what is signed. */
+/** The key of the body, for messages whose signature does not cover the id. */
 export function keyOfBody(provider: DestinationType, body: Uint8Array): SeenKey {
   return `${provider}/${hash('sha256', body, 'hex').slice(0, 32)}` as SeenKey;
 }
 
-/** Tells secrets apart without saying anything of them. */
+/** Names a secret by a keyed hash that reveals nothing of it. */
 export function secretName(secret: Secret): string {
   return hmac(secret, 'meterfeed: seen alerts').toString('hex').slice(0, 8);
 }
 
-/** When a message was taken in, milliseconds since the epoch. */
+/** When a message arrived, milliseconds since the epoch. */
 interface Seen {
   readonly at: number;
   readonly signedBy?: string;
 }
 
 /**
- * Which messages have been acted upon, so that a repeat does nothing, also after a restart. Knows none, until it is loaded.
+ * The messages that were applied, so that a repeat does nothing, also after a restart. Call `load`
+ * first.
  */
 export class SeenAlerts {
   readonly #ledger: RecordStore;
@@ -70,7 +71,10 @@ export class SeenAlerts {
     return this.#seen.has(key);
   }
 
-  /** What is to be written in the same unit as the alert's effect; then call {@link add}. */
+  /**
+   * The records to write in the same transaction as the effect of the message. Call {@link add}
+   * afterwards.
+   */
   changes(messages: readonly SeenMessage[], now: number): readonly RecordChange[] {
     return messages.map(({ key, signedBy }) => {
       const value = signedBy === undefined ? String(now) : `${now} ${signedBy}`;
@@ -78,14 +82,14 @@ export class SeenAlerts {
     });
   }
 
-  /** The changes have been written. */
+  /** Marks messages as seen, once their records are written. */
   add(messages: readonly SeenMessage[], now: number): void {
     for (const { key, signedBy } of messages) {
       this.#seen.set(key, { at: now, signedBy });
     }
   }
 
-  /** Reads what is on disk, in place of all that is known; throws when the ledger cannot be read. */
+  /** Replaces everything known by the records of the ledger. Throws when it cannot be read. */
   async load(): Promise<void> {
     const loaded: (readonly [SeenKey, Seen])[] = [];
     for await (const [key, value] of this.#ledger.records(PREFIX)) {
@@ -98,8 +102,8 @@ export class SeenAlerts {
   }
 
   /**
-   * Durably forgets what is old or too much; `secrets` has the names of those in use. Gives how many
-   * were forgotten before their time.
+   * Durably deletes old and surplus messages. `secrets` are the names of those in use. Returns how
+   * many were deleted early.
    */
   async prune(now: number, secrets: ReadonlySet<string>): Promise<number> {
     const isOver = ({ at, signedBy }: Seen): boolean =>
@@ -108,14 +112,15 @@ export class SeenAlerts {
       signedBy !== undefined && !secrets.has(signedBy);
     const all = [...this.#seen];
     const over = all.filter(([, each]) => isOver(each));
-    const rest = all.filter(([, each]) => !isOver(each));
-    // A secret that is out of use may come back, so what it signed goes only to make room, and first.
-    const inSlice = [
-      ...rest.filter(([, each]) => isUseless(each)),
-      ...rest.filter(([, { signedBy }]) => signedBy === undefined),
-      ...rest.filter(([, each]) => each.signedBy !== undefined && !isUseless(each)),
+    const remaining = all.filter(([, each]) => !isOver(each));
+    // A secret may come back into use. So messages of an unused one go only to make room, but
+    // first.
+    const byPriority = [
+      ...remaining.filter(([, each]) => isUseless(each)),
+      ...remaining.filter(([, { signedBy }]) => signedBy === undefined),
+      ...remaining.filter(([, each]) => each.signedBy !== undefined && !isUseless(each)),
     ];
-    const going = [...over, ...inSlice.slice(0, Math.max(0, rest.length - this.#most))];
+    const going = [...over, ...byPriority.slice(0, Math.max(0, remaining.length - this.#most))];
     let early = 0;
     for (let from = 0; from < going.length; from += PRUNED_AT_ONCE) {
       const batch = going.slice(from, from + PRUNED_AT_ONCE);

@@ -3,12 +3,12 @@ import { quote } from '../../../model/quote.ts';
 import type { Ledger, RecordChange, WriteOutcome } from '../../../ledger/ledger.ts';
 import { isEmpty, type TenantRecord } from './tenant-record.ts';
 
-/** Where enforcement keeps what must survive a restart. */
+/** The ledger's records, where enforcement stores what must survive a restart. */
 export type RecordStore = Pick<Ledger, 'records' | 'writeRecords'>;
 
 const PREFIX = 'enforcement/tenant/';
 
-/** The billing states of all tenants: in memory as they are on disk. Empty, until it is loaded. */
+/** The billing states of all tenants, in memory and in the ledger. Call `load` first. */
 export class StateStore {
   readonly #ledger: RecordStore;
   readonly #records = new Map<string, TenantRecord>();
@@ -26,8 +26,8 @@ export class StateStore {
   }
 
   /**
-   * Reads what there is on disk, in place of all that is known. Gives the records that cannot be read, one line each; throws
-   * when the ledger cannot be.
+   * Replaces everything known by the records of the ledger. Returns the damaged records, one line
+   * each. Throws when the ledger cannot be read.
    */
   async load(): Promise<readonly string[]> {
     const problems: string[] = [];
@@ -35,13 +35,13 @@ export class StateStore {
     for await (const [key, text] of this.#ledger.records(PREFIX)) {
       const record = parseRecord(text);
       if (record === undefined) {
-        problems.push(`damaged record, passed over: ${key}: ${quote(text)}`);
+        problems.push(`damaged record, ignored: ${key}: ${quote(text)}`);
       } else this.#records.set(record.tenant, record);
     }
     return problems;
   }
 
-  /** Durably puts records, and whatever else must be written in the same unit. */
+  /** Durably writes records, and `more` in the same transaction. */
   async putAll(
     changed: readonly TenantRecord[],
     more: readonly RecordChange[] = [],
@@ -69,7 +69,7 @@ function parseRecord(text: string): TenantRecord | undefined {
   }
 }
 
-/** Only this module writes under the prefix, so a few fields tell a whole record from a damaged one. */
+/** Only this module writes under the prefix, so a few fields show whether a record is intact. */
 function isTenantRecord(value: unknown): value is TenantRecord {
   const isComplete =
     isRecord(value) && ['tenant', 'entries', 'settled', 'since'].every((field) => field in value);

@@ -2,7 +2,10 @@ import { BILLING_STATES, type BillingState } from '../../../settings/settings.ts
 import { type Alert, ALERT_SUBJECT, type Settlement } from '../../../destinations/alerts.ts';
 import type { DestinationType } from '../../../model/destination-type.ts';
 
-/** What one source last said of a tenant: a billing system, about one subject, or the tenant's budget. */
+/**
+ * The latest state that one source gave a tenant: a billing system about one subject, or the
+ * tenant's budget.
+ */
 export interface SourceEntry {
   /** A billing system, or {@link BUDGET}. */
   readonly provider: DestinationType;
@@ -10,24 +13,27 @@ export interface SourceEntry {
   readonly state: BillingState;
   readonly eventType: string;
   readonly reason: string;
-  /** When it happened over there, milliseconds since the epoch. */
+  /** When it happened at the source, milliseconds since the epoch. */
   readonly at: number;
   readonly ended?: true;
 }
 
-/** The source of what a budget says (docs/how-to/budgets.md#at-the-limit). No billing system's folder has the name. */
+/**
+ * The `provider` of the entry of a budget (docs/how-to/budgets.md#at-the-limit). No billing
+ * system's folder has the name.
+ */
 export const BUDGET = 'budget';
 const BUDGET_SUBJECT = 'limit';
 
-/** What follows from a tenant's budget. */
+/** The state that a budget gives its tenant. */
 export interface BudgetStatement {
   readonly tenant: string;
   readonly state: Extract<BillingState, 'active' | 'warning' | 'suspended'>;
-  /** For people, without control characters and at most 256 characters; not shown of `active`. */
+  /** For people, without control characters and at most 256 characters. Not shown for `active`. */
   readonly reason: string;
 }
 
-/** What a person has said; it counts until it is cleared. */
+/** A state that a person set. It counts until it is cleared. */
 export interface ManualState {
   readonly state: BillingState;
   readonly reason: string;
@@ -35,20 +41,20 @@ export interface ManualState {
   readonly at: number;
 }
 
-/** Everything that is known of one tenant's billing. Immutable, and as it is stored. */
+/** The billing record of one tenant. Immutable, and in its stored form. */
 export interface TenantRecord {
   readonly tenant: string;
   readonly manual?: ManualState;
   readonly entries: readonly SourceEntry[];
-  /** Until when subjects are over that have not been heard of yet, by billing system. */
+  /** Per billing system, until when a payment settled subjects that have no entry yet. */
   readonly settled: Readonly<
     Partial<Record<DestinationType, Readonly<Partial<Record<Settlement, number>>>>>
   >;
-  /** Since when the effective state is what it is, by our own clock. */
+  /** Since when the effective state is unchanged, by the operator's clock. */
   readonly since: number;
 }
 
-/** The state that counts, and where it comes from. */
+/** The state in force and its source. */
 export interface EffectiveState {
   readonly state: BillingState;
   readonly reason: string;
@@ -59,23 +65,23 @@ export interface EffectiveState {
 
 export type Transition =
   | { readonly kind: 'applied'; readonly record: TenantRecord }
-  /** Something newer is known of the subject. */
+  /** A newer state of the subject is known. */
   | { readonly kind: 'stale'; readonly record: TenantRecord };
 
-/** An alert with a state, after the rules, and a time. */
+/** An alert with a time, and with its state after the rules. */
 export interface StatedAlert extends Alert {
   readonly state: BillingState;
   readonly at: number;
 }
 
-/** Subjects that are remembered of one tenant; the least telling ones go first. */
+/** Most entries of one tenant. The least severe ones go first. */
 const MOST_ENTRIES = 200;
 
 /**
- * How long a subject that is in order is remembered, so that an older message about it that comes late
- * changes nothing: longer than any billing system repeats itself.
+ * How long an entry that is `active` is retained, so that an older message that arrives late
+ * changes nothing. Longer than any billing system repeats a message.
  */
-const KEEP_ACTIVE_MS = 35 * 86_400_000;
+const ACTIVE_RETENTION_MS = 35 * 86_400_000;
 
 const NO_STATE: EffectiveState = { state: 'active', reason: '', source: '', eventType: '' };
 
@@ -83,7 +89,10 @@ export function newRecord(tenant: string, now: number): TenantRecord {
   return { tenant, entries: [], settled: {}, since: now };
 }
 
-/** The most severe state of all sources; a manual one wins over all of them (docs/how-to/enforcement.md#states). */
+/**
+ * The most severe state of all sources; a manual one overrides them
+ * (docs/how-to/enforcement.md#states).
+ */
 export function effectiveState({ manual, entries }: TenantRecord): EffectiveState {
   if (manual !== undefined) {
     const { state, reason } = manual;
@@ -96,31 +105,35 @@ export function effectiveState({ manual, entries }: TenantRecord): EffectiveStat
   return { state, reason, source: `${provider}:${subject}`, eventType };
 }
 
-/** What is wrong, as far as it counts. */
+/** The entries that count and have a state other than `active`. */
 export function troublesOf({ entries }: TenantRecord): readonly SourceEntry[] {
   return entries.filter((entry) => entry.state !== 'active' && counts(entry, entries));
 }
 
-/** Whether an alert says of its subject what is not known of it; that something unheard of is in order is no news. */
+/**
+ * Returns true when an alert changes the known state of its subject. `active` for an unknown
+ * subject changes nothing.
+ */
 export function isNews(record: TenantRecord | undefined, alert: StatedAlert): boolean {
   const { provider, subject, state, ended } = alert;
   const own = record?.entries.filter((entry) => entry.provider === provider) ?? [];
   const known = own.find((entry) => entry.subject === subject);
   if (known !== undefined) return known.state !== state || known.ended !== ended;
-  // One that runs takes the place of one that has ended.
+  // A running subscription replaces one that has ended.
   return state !== 'active' || own.some((entry) => entry.ended === true);
 }
 
 /**
- * Takes in an alert. Of one subject the newest by the billing system's own time holds; of two troubles
- * of the same time the more severe one, since a billing system whose times are whole seconds sends the events of one second in any order.
+ * Applies an alert. Of two alerts of one subject the newer one wins, by the billing system's time.
+ * At equal times the more severe state wins: times in whole seconds leave the order of one second
+ * open.
  */
 export function applyAlert(record: TenantRecord, alert: StatedAlert, now: number): Transition {
   const { provider, subject, state, at } = alert;
   const settledAt = settledUntil(record, alert);
   const before = record.entries.find((e) => e.provider === provider && e.subject === subject);
   if (before?.ended === true && alert.ended !== true) {
-    // The last invoice of a subscription that has ended brings it not back, but is a payment as any other.
+    // The last invoice of an ended subscription does not revive it, but its payment counts.
     const paid = settle(record, alert);
     return paid === record
       ? { kind: 'stale', record }
@@ -152,12 +165,15 @@ export function applyManual(
   return dated(record, manual === undefined ? rest : { ...rest, manual }, now);
 }
 
-/** What the budget has said of a tenant; undefined where that is nothing. */
+/** The entry of the tenant's budget; undefined if there is none. */
 export function budgetEntry(record: TenantRecord | undefined): SourceEntry | undefined {
   return record?.entries.find(({ provider }) => provider === BUDGET);
 }
 
-/** Takes in what follows from the budget, in an entry of its own: whatever a billing system says leaves it alone. */
+/**
+ * Applies the state of the budget. It has its own entry, which alerts of billing systems do not
+ * change.
+ */
 export function applyBudget(
   record: TenantRecord,
   stated: BudgetStatement,
@@ -177,21 +193,21 @@ export function applyBudget(
   return dated(record, { ...record, entries: [...others, entry] }, now);
 }
 
-/** Whether nothing would be lost with the record. */
+/** True when the record contains nothing worth storing. */
 export function isEmpty(record: TenantRecord): boolean {
   return record.manual === undefined && record.entries.length === 0;
 }
 
 function isOutdone(alert: StatedAlert, before: SourceEntry): boolean {
-  // Nothing comes after the end, even if it happened later.
+  // Nothing follows the end of a subscription, even with a later time.
   if (alert.ended === true && before.ended !== true) return false;
   if (alert.at !== before.at) return alert.at < before.at;
-  // Nobody fails to pay and pays within one moment, but somebody who tries this out may say so.
+  // Only a test sends a failed payment and a success of one moment. The more severe one wins.
   return alert.state !== 'active' && compareSeverity(alert.state, before.state) < 0;
 }
 
 /**
- * A subscription that has ended counts only while the customer has no other that runs: a change of plan
+ * Returns false for an ended subscription whose customer has another that runs: a change of plan
  * ends one and begins another.
  */
 function counts(entry: SourceEntry, entries: readonly SourceEntry[]): boolean {
@@ -208,7 +224,7 @@ function byWeight(a: SourceEntry, b: SourceEntry): number {
   return compareSeverity(b.state, a.state) || b.at - a.at;
 }
 
-/** What a payment ends: subjects of its kind that are not newer. */
+/** Ends the subjects that a payment settles: those of its kind that are not newer. */
 function settle(record: TenantRecord, alert: StatedAlert): TenantRecord {
   const { settles, provider, at } = alert;
   if (settles === undefined || alert.state !== 'active') return record;
@@ -235,19 +251,19 @@ function settledUntil(record: TenantRecord, alert: StatedAlert): number {
 }
 
 function pruned(record: TenantRecord, now: number): TenantRecord {
-  const kept = record.entries
+  const retained = record.entries
     .filter((entry) => entry.state !== 'active' || isLasting(entry, now))
     .toSorted(byWeight)
     .slice(0, MOST_ENTRIES);
-  return { ...record, entries: kept };
+  return { ...record, entries: retained };
 }
 
-/** A running subscription is remembered as long as it runs: see {@link counts}. */
+/** An entry of a running subscription is retained while it runs: see {@link counts}. */
 function isLasting({ subject, at }: SourceEntry, now: number): boolean {
-  return subject.startsWith('subscription/') || now - at < KEEP_ACTIVE_MS;
+  return subject.startsWith('subscription/') || now - at < ACTIVE_RETENTION_MS;
 }
 
-/** `since` moves only with the effective state. */
+/** Sets `since` when the effective state changed. */
 function dated(before: TenantRecord, after: TenantRecord, now: number): TenantRecord {
   const same = effectiveState(before).state === effectiveState(after).state;
   return { ...after, since: same ? before.since : now };

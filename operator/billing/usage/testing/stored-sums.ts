@@ -21,11 +21,11 @@ export class StoredSums extends LedgerTotals {
   ) {
     const stored = typeof rollups === 'string' ? new LevelRollups(rollups) : rollups;
     const store = new SumsStore(stored, ledger.stats().ledgerId);
-    const keeper = new SumUpdater({ ledger, store, ...surroundings });
-    const rebuild = (reason: string): Promise<void> => keeper.rebuild(reason);
+    const updater = new SumUpdater({ ledger, store, ...surroundings });
+    const rebuild = (reason: string): Promise<void> => updater.rebuild(reason);
     super({ ledger, store, rebuild, clock: surroundings.clock });
     this.store = store;
-    this.updater = keeper;
+    this.updater = updater;
     this.#rollups = stored;
   }
 

@@ -11,8 +11,11 @@ import {
   type TenantRecord,
 } from './states/tenant-record.ts';
 
-/** Durably takes in what follows from budgets, all in one write; what is known already changes nothing. */
-export async function heedBudgets(
+/**
+ * Durably records the states that budgets give tenants, all in one write. Known states change
+ * nothing.
+ */
+export async function recordBudgetStates(
   stated: readonly BudgetStatement[],
   {
     states,
@@ -40,7 +43,7 @@ export async function heedBudgets(
     const { tenant } = record;
     const { state } = effectiveState(record);
     const stated = budgetEntry(record)?.state ?? 'active';
-    logger.info(`[enforcement] ${tenant} is ${state} after its budget said ${stated}`, {
+    logger.info(`[enforcement] ${tenant} is ${state} after its budget gave ${stated}`, {
       tenant,
       state,
     });
