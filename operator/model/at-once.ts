@@ -1,4 +1,4 @@
-/** Takes all steps without a wait between them, and gives what they come to. */
+/** Runs all steps without a pause and returns their result. */
 export function atOnce<T>(steps: Iterator<unknown, T>): T {
   for (;;) {
     const step = steps.next();

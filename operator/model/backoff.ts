@@ -11,9 +11,9 @@ export interface BackoffOptions {
 }
 
 /**
- * How long to wait after the n-th failure in a row (n from 1), milliseconds: anything between nothing
- * and a limit that doubles from `baseMs` to `capMs` ("full jitter"), so that many senders do not come
- * back at once.
+ * Returns how long to wait after the n-th failure in a row (n from 1), milliseconds. It is a random
+ * time below a limit that doubles from `baseMs` to `capMs` ("full jitter"), so that many senders do
+ * not return at once.
  */
 export function backoffMs(failures: number, { baseMs, capMs, random }: BackoffOptions): number {
   return random() * Math.min(capMs, baseMs * 2 ** Math.min(failures - 1, LARGEST_EXPONENT));
@@ -23,7 +23,7 @@ export function backoffMs(failures: number, { baseMs, capMs, random }: BackoffOp
 export interface Backoff {
   /** The next delay, milliseconds. */
   next(): number;
-  /** After a success: the limit starts over. */
+  /** Call it after a success: the limit starts again at `baseMs`. */
   reset(): void;
 }
 

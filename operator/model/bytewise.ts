@@ -1,4 +1,7 @@
-/** Orders texts by the bytes of their UTF-8 form, which differs from code unit order beyond the BMP. */
+/**
+ * Compares texts by the bytes of their UTF-8 form. This differs from code unit order beyond the
+ * BMP.
+ */
 export function compareBytewise(a: string, b: string): number {
   const length = Math.min(a.length, b.length);
   for (let index = 0; index < length; index++) {
@@ -8,7 +11,7 @@ export function compareBytewise(a: string, b: string): number {
   return a.length - b.length;
 }
 
-/** The entries of a record, its keys in bytewise order (docs/reference/events.md#ids). */
+/** The entries of a record with keys in bytewise order (docs/reference/events.md#ids). */
 export function sortedEntries<T>(record: Readonly<Record<string, T>>): [key: string, value: T][] {
   const entries = Object.entries(record);
   const inOrder = entries.every(

@@ -11,22 +11,27 @@ export interface MetricDefinition {
   /** The property that billing systems sum. */
   readonly aggregationField: string;
   readonly source: MetricSource;
-  /** Informational metrics are not billed and reach a destination only when it asks. */
+  /**
+   * Informational metrics are not billed. A destination receives them only if it is configured to.
+   */
   readonly informational: boolean;
   /** Keys by which a billing system may split the metric. */
   readonly dimensions: readonly string[];
-  /** Of those, what prices commonly depend on, for billing systems that allow few. */
+  /** The dimensions that prices commonly depend on, for billing systems that allow few. */
   readonly priceKeys?: readonly string[];
 }
 
 /** The rule behind a metric's numbers, for explanations. */
 export interface MeteringRule {
   readonly text: string;
-  /** Where the rule is told in full. */
+  /** The page that explains the rule completely. */
   readonly documentation: string;
 }
 
-/** A metric that the collector measures on objects of a cluster; `operator/metering/meters/meters.ts` says by which meters. */
+/**
+ * A metric that the collector measures on objects of a cluster.
+ * `operator/metering/meters/meters.ts` has its meters.
+ */
 interface MeasuredMetric {
   readonly code: `tenant_${string}`;
   readonly name: string;
@@ -38,8 +43,8 @@ interface MeasuredMetric {
   readonly rule: MeteringRule;
 }
 
-/** A metric that Prometheus is asked for. */
-type RequestedMetric = Omit<MeasuredMetric, 'rule'>;
+/** A metric that is queried from Prometheus. */
+type QueriedMetric = Omit<MeasuredMetric, 'rule'>;
 
 const POD_KEYS = [
   'region',
@@ -61,7 +66,7 @@ const CLUSTER_KEYS = ['region', 'tenant_cluster', 'tenant_class'] as const;
 const PODS =
   'For each pod on a shared node that is up, from the first start of a container to the last finish';
 
-/** The metrics that the collector itself measures; docs/explanation/metering.md#dimensions-and-properties tells the rest. */
+/** The operator's own metrics; see docs/explanation/metering.md#dimensions-and-properties. */
 const METRICS = [
   {
     code: 'tenant_cpu_core_hours',
@@ -177,7 +182,7 @@ const METRICS = [
       documentation: 'docs/explanation/nodes.md#downtime',
     },
   },
-] as const satisfies readonly (MeasuredMetric | RequestedMetric)[];
+] as const satisfies readonly (MeasuredMetric | QueriedMetric)[];
 
 /** The codes of the metrics that the collector measures on objects of a cluster. */
 export type CollectorMetric = Extract<
@@ -185,7 +190,7 @@ export type CollectorMetric = Extract<
   { readonly rule: MeteringRule }
 >['code'];
 
-/** All metrics of the collector's own, those that Prometheus is asked for included. */
+/** All metrics of the operator itself, including those that are queried from Prometheus. */
 export const COLLECTOR_METRICS: readonly MetricDefinition[] = METRICS.map((metric) => ({
   code: metric.code,
   name: metric.name,
@@ -198,19 +203,22 @@ export const COLLECTOR_METRICS: readonly MetricDefinition[] = METRICS.map((metri
   priceKeys: metric.priceKeys,
 }));
 
-const BY_CODE: ReadonlyMap<string, MeasuredMetric | RequestedMetric> = new Map(
+const BY_CODE: ReadonlyMap<string, MeasuredMetric | QueriedMetric> = new Map(
   METRICS.map((metric) => [metric.code, metric]),
 );
 
-const REQUESTED: MeteringRule = {
+const QUERIED: MeteringRule = {
   text: 'The answer of the configured Prometheus query at the end of the window; nothing of it is measured on objects.',
   documentation: 'docs/explanation/prometheus.md#measured-by-prometheus',
 };
 
-/** The rule of a metric of the collector's own; any other metric is one that Prometheus is asked for. */
+/**
+ * The rule of one of the operator's own metrics. Other metrics share the rule of metrics that are
+ * queried from Prometheus.
+ */
 export function meteringRule(metric: string): MeteringRule {
   const known = BY_CODE.get(metric);
-  return known !== undefined && 'rule' in known ? known.rule : REQUESTED;
+  return known !== undefined && 'rule' in known ? known.rule : QUERIED;
 }
 
 /** A metric declared in CUSTOM_METRICS: `code:unit[:key|key]`. */
@@ -220,7 +228,7 @@ export interface CustomMetric {
   readonly dimensions: readonly string[];
 }
 
-/** On events of any metric, whatever it declares (docs/reference/events.md#dimensions). */
+/** Allowed on events of any metric, whatever it declares (docs/reference/events.md#dimensions). */
 const GENERAL_DIMENSIONS: ReadonlySet<string> = new Set([
   'tenant_cluster',
   'tenant_class',
@@ -235,7 +243,7 @@ export function isGeneralDimension(key: string): boolean {
   return GENERAL_DIMENSIONS.has(key);
 }
 
-/** Every metric the service knows, in a stable order: the collector's first. */
+/** Every known metric in a stable order: the operator's own first. */
 export interface Catalog {
   readonly metrics: readonly MetricDefinition[];
   find(code: string): MetricDefinition | undefined;
@@ -243,12 +251,13 @@ export interface Catalog {
 
 export type CatalogOutcome =
   | { readonly kind: 'catalog'; readonly catalog: Catalog }
-  /** Every problem at once, each `what: where: "input"`. */
+  /** All problems, each `what: where: "input"`. */
   | { readonly kind: 'invalid'; readonly problems: readonly string[] };
 
 /**
- * The catalogue of the collector's metrics, those of CUSTOM_METRICS and those of the Prometheus
- * metrics file. A code that is taken is an error: two metrics of one code would be billed as one.
+ * Builds the catalogue of the operator's own metrics, CUSTOM_METRICS and the Prometheus metrics
+ * file. A code that is used twice is an error, because two metrics with one code would be billed as
+ * one.
  */
 export function buildCatalog(
   custom: readonly CustomMetric[],

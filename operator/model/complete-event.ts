@@ -7,7 +7,7 @@ import { isRecord } from './is-record.ts';
 import { rememberLast } from './remember-last.ts';
 import { eventProblem, quote } from './validate-event.ts';
 
-/** A number's own text, where a double could not hold all of its digits. */
+/** A number's own text, for digits that a double cannot represent. */
 export class NumberText {
   readonly text: string;
 
@@ -16,19 +16,19 @@ export class NumberText {
   }
 }
 
-/** What the service adds to an event that was pushed in. */
+/** What the service adds to a pushed event. */
 export interface Completion {
   /** RFC 3339, UTC. */
   readonly recordedAt: string;
   /** `ingest:<client>` */
   readonly source: string;
   readonly region: string;
-  /** The unit of a metric of the catalogue; undefined when the metric is not known. */
+  /** The unit of a metric of the catalogue; undefined for an unknown metric. */
   readonly unitOf: (metric: string) => string | undefined;
 }
 
 export type CompletedEvent =
-  /** `rounded` says so where the quantity is not the one that was sent. */
+  /** `rounded` has a message if the quantity differs from the sent one. */
   | { readonly kind: 'event'; readonly event: UsageEvent; readonly rounded?: string }
   | { readonly kind: 'invalid'; readonly id?: string; readonly problem: string };
 
@@ -36,7 +36,7 @@ type Draft = Omit<UsageEvent, 'id'> & { id: string };
 
 const MAX_ID_CHARACTERS = 100;
 
-/** Stands for the id until it is derived. */
+/** A placeholder until the id is derived. */
 const UNSET_ID = `${EVENT_ID_PREFIX}unset`;
 
 const OPTIONAL_TEXTS = ['project', 'sku', 'resource_id'] as const;
@@ -46,10 +46,13 @@ const LONGEST_TIME = 35;
 const DATE_TIME = /^(\d{4}-\d{2}-\d{2})[Tt](\d{2}:\d{2}:\d{2})(?:\.0{1,9})?([Zz]|[+-]\d{2}:\d{2})$/;
 
 /**
- * An event that was pushed in, made whole (docs/reference/events.md#pushed-events): known fields are copied one
- * by one and others ignored, empty optional values dropped, times brought to UTC, the quantity
- * rounded to nine digits (refused where nothing is left of it), `schema_version`, `unit` and `region` filled when absent, `recorded_at` and
- * `source` set, the id derived when absent. An id that looks derived must be the derived one.
+ * Completes a pushed event (docs/reference/events.md#pushed-events). An id that looks derived must
+ * be the derived one.
+ * 1. It copies known fields and drops others and empty optional values.
+ * 2. It converts times to UTC.
+ * 3. It rounds the quantity to nine digits, and refuses it if nothing is left.
+ * 4. It fills in `schema_version`, `unit`, `region` and `id` if they are absent.
+ * 5. It sets `recorded_at` and `source`.
  */
 export function completeEvent(input: unknown, completion: Completion): CompletedEvent {
   if (!isRecord(input)) return invalid(undefined, `not an object: event: ${quote(input)}`);
@@ -86,7 +89,9 @@ export function completeEvent(input: unknown, completion: Completion): Completed
   return invalid(id, `not the derived id: id: ${quote(id)}: leave it out or send ${derived}`);
 }
 
-/** Believes nothing: the result has an event's shape only once {@link eventProblem} finds no fault. */
+/**
+ * Copies fields without validation: only {@link eventProblem} shows whether the result is an event.
+ */
 function assemble(
   input: Readonly<Record<string, unknown>>,
   quantity: Decimal,
@@ -135,7 +140,7 @@ function quoteNumber(value: unknown): string {
   return quote(value instanceof NumberText ? value.text : value);
 }
 
-/** The time as identities spell it; anything else unchanged, for the schema to refuse. */
+/** The time in the form that ids use. Anything else is unchanged, so that the schema refuses it. */
 function toUtc(value: unknown): unknown {
   if (typeof value !== 'string' || value.length > LONGEST_TIME) return value;
   return spellInUtc(value);
@@ -170,7 +175,7 @@ function orDefault(value: unknown, fallback: string): unknown {
   return isAbsent(value) ? fallback : value;
 }
 
-/** Empty values and nulls count as absent, as they did in the earlier release. */
+/** Empty values and nulls count as absent. */
 function isAbsent(value: unknown): boolean {
   return value === undefined || value === null || value === '';
 }

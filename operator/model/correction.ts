@@ -2,10 +2,13 @@ import { hash } from 'node:crypto';
 import { type Decimal, nanosFromDecimal, signedFromNanos } from './decimal.ts';
 import type { UsageEvent } from './event.ts';
 
-/** The source of every correction; nobody can push it in, since what is pushed is named after its sender. */
+/**
+ * The source of every correction. Nobody can push it, because pushed events have their sender as
+ * source.
+ */
 const SOURCE = 'correction';
 
-/** The prefix of ids of corrections, which no pushed event may have. */
+/** The prefix of correction ids, which pushed events may not have. */
 export const CORRECTION_ID_PREFIX = 'cor1_';
 
 const LATE_NOTE_PREFIX = `${CORRECTION_ID_PREFIX}late_`;
@@ -24,15 +27,18 @@ interface Corrected {
   readonly sequence: number;
 }
 
-/** The id of the n-th correction of an event, n from 1: found again without any list of them. */
+/**
+ * The id of the n-th correction of an event, n from 1. It can be found without a list of
+ * corrections.
+ */
 export function correctionId(corrected: string, number: number): string {
   const digest = hash('sha256', corrected, 'hex').slice(0, HEX_DIGITS);
   return `${CORRECTION_ID_PREFIX}${digest}_${number}`;
 }
 
 /**
- * The event that makes a quantity count as another one (docs/reference/events.md#corrections): the same identity and
- * window under an id of its own, with the difference, which may be negative.
+ * The event that changes the quantity of another one (docs/reference/events.md#corrections). It has
+ * the same identity and window, its own id, and the difference, which may be negative.
  */
 export function correctionOf(
   { event, sequence }: Corrected,
@@ -52,9 +58,9 @@ export function correctionOf(
 }
 
 /**
- * Notes in the ledger that an event was billed apart from the usage of its time, as one part of a line
- * (docs/explanation/delivery.md#late-usage): an event of the same identity and window under an id of its own, with a
- * quantity of nothing. It concerns no destination.
+ * An event that notes in the ledger that another one was billed separately from the usage of its
+ * time, as part of a line (docs/explanation/delivery.md#late-usage). It has the same identity and
+ * window, its own id and quantity zero. No destination receives it.
  */
 export function lateNoteOf(
   { event, sequence }: Corrected,
@@ -66,7 +72,7 @@ export function lateNoteOf(
   }: {
     /** The destination. */
     readonly destination: string;
-    /** The billing system's id of the line or credit that has it. */
+    /** The billing system's id of the line or credit that contains it. */
     readonly line: string;
     /** Why it is not billed as usage. */
     readonly reason: string;
@@ -100,12 +106,12 @@ export function isCorrection({ source }: UsageEvent): boolean {
   return source === SOURCE;
 }
 
-/** The ledger's number of the event that a correction corrects. */
+/** The sequence number of the corrected event in the ledger. */
 export function correctedSequence({ properties }: UsageEvent): number {
   return Number(properties?.['corrects_sequence']);
 }
 
-/** Whether a quantity takes something back. */
+/** Whether a quantity is negative, as in a correction that reduces usage. */
 export function isNegative(quantity: Decimal): boolean {
   return nanosFromDecimal(quantity) < 0n;
 }

@@ -1,8 +1,8 @@
 /**
  * Exact decimal quantities with at most nine fraction digits (docs/reference/events.md#numbers).
  *
- * A quantity is computed as an integer number of nano-units, rounded once, and carried as
- * plain decimal text from there on, so that no double ever touches an invoiced number.
+ * A quantity is computed as an integer number of nano-units and rounded once. From there on it is
+ * plain decimal text, so that no double ever touches an invoiced number.
  */
 
 declare const decimalBrand: unique symbol;
@@ -22,11 +22,13 @@ const DECIMAL_PATTERN = /^(0|[1-9][0-9]*)(?:\.([0-9]{1,9}))?$/;
 const PLAIN_PATTERN = /^(-?)([0-9]+)(?:\.([0-9]+))?$/;
 const NUMBER_PATTERN = /^([0-9]+)(?:\.([0-9]+))?(?:[eE]([+-]?[0-9]+))?$/;
 
-/** Bounds that keep the arithmetic short whatever the text says; no double needs more. */
+/** Limits that keep the arithmetic short for any text. No double needs more. */
 const MAX_TEXT_LENGTH = 400;
 const MAX_SCALE = 400;
 
-/** The decimal text of a non-negative count of nano-units. Throws a RangeError when it is negative. */
+/**
+ * The decimal text of a non-negative count of nano-units. Throws a RangeError if it is negative.
+ */
 export function decimalFromNanos(nanos: bigint): Decimal {
   if (nanos < 0n) throw new RangeError(`quantity: below zero: "${nanos}n"`);
   const complete = nanos / NANOS_PER_UNIT;
@@ -47,14 +49,14 @@ export function nanosFromDecimal(text: Decimal): bigint {
   return BigInt(complete) * NANOS_PER_UNIT + BigInt(fraction.padEnd(DECIMAL_PLACES, '0'));
 }
 
-/** The text as a {@link Decimal} in canonical form, or undefined when it is not plain decimal text. */
+/** The text as a canonical {@link Decimal}; undefined if it is not plain decimal text. */
 export function parseDecimal(text: string): Decimal | undefined {
   if (CANONICAL_PATTERN.test(text)) return text as Decimal;
   if (!DECIMAL_PATTERN.test(text)) return undefined;
   return decimalFromNanos(nanosFromDecimal(text as Decimal));
 }
 
-/** As {@link parseDecimal}, with a sign or without. */
+/** Like {@link parseDecimal}, with an optional sign. */
 export function parseSigned(text: string): Decimal | undefined {
   if (!text.startsWith('-')) return parseDecimal(text);
   const amount = parseDecimal(text.slice(1));
@@ -62,15 +64,15 @@ export function parseSigned(text: string): Decimal | undefined {
 }
 
 /**
- * The decimal nearest to a number's text as JSON writes it (exponents allowed), half up at the ninth
- * digit; undefined when it is negative, not a number, or longer or larger than any double.
+ * The decimal nearest to a JSON number's text (exponents allowed), rounded half up at the ninth
+ * digit. Undefined if it is negative, not a number, or longer or larger than any double.
  */
 export function roundToDecimal(text: string): Decimal | undefined {
   if (text.length > MAX_TEXT_LENGTH) return undefined;
   return CANONICAL_PATTERN.test(text) ? (text as Decimal) : scaleToDecimal(text, 1n, 1n);
 }
 
-/** As {@link roundToDecimal}, with a sign or without; half away from zero. */
+/** Like {@link roundToDecimal}, with an optional sign; rounds half away from zero. */
 export function roundToSigned(text: string): Decimal | undefined {
   if (!text.startsWith('-')) return roundToDecimal(text);
   const amount = roundToDecimal(text.slice(1));
@@ -78,8 +80,8 @@ export function roundToSigned(text: string): Decimal | undefined {
 }
 
 /**
- * The product of two plain decimal texts with any number of decimals and either sign, rounded once to
- * `places` decimals, half away from zero; undefined where one is no such text.
+ * The product of two plain decimal texts with any sign and number of decimals. It is rounded once
+ * to `places` decimals, half away from zero. Undefined if one is not such a text.
  */
 export function roundedProduct(a: string, b: string, places: number): string | undefined {
   const [left, right] = [a, b].map((text) =>
@@ -101,7 +103,7 @@ export function roundedProduct(a: string, b: string, places: number): string | u
 }
 
 /**
- * The decimal nearest to a number's text × `numerator` ÷ `denominator`, rounded once; undefined for the
+ * The decimal nearest to a number's text × `numerator` ÷ `denominator`, rounded once. Undefined for
  * texts that {@link roundToDecimal} refuses. Both factors must be positive.
  */
 export function scaleToDecimal(
@@ -123,7 +125,7 @@ export function scaleToDecimal(
   return decimalFromNanos(divideHalfUp(digits, denominator * 10n ** BigInt(-scale)));
 }
 
-/** Whether a number's text has digits beyond the ninth decimal, which {@link roundToDecimal} rounds away. */
+/** Whether {@link roundToDecimal} rounds digits away beyond the ninth decimal. */
 export function losesDigits(text: string): boolean {
   if (CANONICAL_PATTERN.test(text)) return false;
   const [, complete = '', fraction = '', exponent = '0'] = NUMBER_PATTERN.exec(text) ?? [];
@@ -134,7 +136,10 @@ export function losesDigits(text: string): boolean {
   return digits % 10n ** BigInt(-scale) !== 0n;
 }
 
-/** numerator ÷ denominator, rounded half up. Both must not be negative; the denominator must not be zero. */
+/**
+ * Returns numerator ÷ denominator, rounded half up. Neither may be negative, and the denominator
+ * must not be zero.
+ */
 export function divideHalfUp(numerator: bigint, denominator: bigint): bigint {
   return (2n * numerator + denominator) / (2n * denominator);
 }

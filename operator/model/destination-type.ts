@@ -1,5 +1,5 @@
 /**
- * A kind of billing system that events can be delivered to, such as `webhook`: the name of its folder in
- * `operator/destinations/`, and `spec.type` of a BillingDestination.
+ * A kind of billing system, such as `webhook`. It is the name of its folder in
+ * `operator/destinations/` and `spec.type` of a BillingDestination.
  */
 export type DestinationType = string;

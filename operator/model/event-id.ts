@@ -5,17 +5,17 @@ import { type EventIdentity, SCHEMA_VERSION } from './event.ts';
 /** The prefix of every derived id. */
 export const EVENT_ID_PREFIX = 'svc1_';
 
-/** The prefix of the ids of events that came with a scoped ingest token. */
+/** The prefix of ids of events that came with a scoped ingest token. */
 export const SCOPED_ID_PREFIX = 'ing1_';
 
 /** 128 bits. */
 const ID_HEX_DIGITS = 32;
 
 /**
- * The id of an event: `svc1_` and the first 128 bits, as hex, of SHA-256 over the identity values
- * separated by NUL bytes (docs/reference/events.md#ids). Absent values are empty strings, each dimension is one
- * `key=value` in bytewise key order. Quantity and properties do not take part, so
- * measuring a window again gives the same id.
+ * Derives the id of an event: `svc1_` and the first 128 bits, as hex, of SHA-256 over the identity
+ * values, separated by NUL bytes (docs/reference/events.md#ids). Absent values are empty strings,
+ * and each dimension is `key=value` in bytewise key order. Quantity and properties are not
+ * included, so that measuring a window again gives the same id.
  */
 export function deriveEventId(identity: EventIdentity): string {
   const { tenant, metric, window_start: start, window_end: end } = identity;
@@ -27,10 +27,10 @@ export function deriveEventId(identity: EventIdentity): string {
 }
 
 /**
- * The id of an event that a scoped ingest token sent under an id of the sender's own: `ing1_` and the
- * first 128 bits, as hex, of SHA-256 over tenant, metric and given id, separated by NUL bytes. A name that
- * does not limit the token is an empty string (docs/reference/events.md#pushed-events). Senders with different scopes
- * can therefore neither use up nor probe each other's ids.
+ * Derives the id of an event that a scoped ingest token sent with its own id. It is `ing1_` and the
+ * first 128 bits, as hex, of SHA-256 over tenant, metric and given id, separated by NUL bytes. A
+ * name that does not limit the token is an empty string (docs/reference/events.md#pushed-events).
+ * Senders with different scopes can therefore neither use up nor probe each other's ids.
  */
 export function scopedEventId(
   { tenant = '', metric = '' }: { readonly tenant?: string; readonly metric?: string },

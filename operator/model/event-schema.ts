@@ -1,6 +1,6 @@
 import { SCHEMA_VERSION } from './event.ts';
 
-/** The most an event may carry (docs/reference/events.md#fields). */
+/** Limits of an event (docs/reference/events.md#fields). */
 export const EVENT_LIMITS = {
   tenantCharacters: 128,
   /** `unit`, `region`, `project`, `sku`, `resource_id`, `source` and dimension values. */
@@ -10,7 +10,7 @@ export const EVENT_LIMITS = {
   properties: 32,
   /** UTF-8 bytes of the encoded event. */
   encodedBytes: 16_384,
-  /** One quantity; far above any real one, and small enough for every billing system. */
+  /** One quantity: far above real ones, and small enough for every billing system. */
   quantity: 1e15,
 } as const;
 
@@ -21,8 +21,9 @@ export const CLOSED_DIMENSIONS = {
 } as const;
 
 /**
- * Names that a dimension may not take: billing systems flatten dimensions beside the event's own
- * fields, so one of these would overwrite a billed value there; the last three reach into prototypes.
+ * Names that a dimension may not have. Billing systems put dimensions beside the event's own
+ * fields, so such a name would overwrite a billed value there. The last three reach into
+ * prototypes.
  */
 export const RESERVED_KEYS = [
   'schema_version',
@@ -51,9 +52,9 @@ export const RESERVED_KEYS = [
  * separator (docs/reference/events.md#ids).
  */
 export const CLEAN_TEXT = '^[^\\p{Cc}\\p{Cs}\\u2028\\u2029]*$';
-/** To the second, UTC, as identities have it. */
+/** To the second, UTC, as in identities. */
 export const INSTANT = '^\\d{4}-\\d{2}-\\d{2}T\\d{2}:\\d{2}:\\d{2}Z$';
-/** UTC, with up to nine digits of a second. */
+/** UTC, with up to nine fraction digits of the second. */
 export const INSTANT_WITH_FRACTION = '^\\d{4}-\\d{2}-\\d{2}T\\d{2}:\\d{2}:\\d{2}(\\.\\d{1,9})?Z$';
 
 const text = {
@@ -64,8 +65,8 @@ const text = {
 } as const;
 
 /**
- * The JSON Schema of a stored usage event (docs/reference/events.md#fields).
- * `quantity` is exact decimal text inside the service; its form is checked apart.
+ * The JSON Schema of a stored usage event (docs/reference/events.md#fields). `quantity` is exact
+ * decimal text inside the service; its form is checked separately.
  */
 export const EVENT_SCHEMA = {
   type: 'object',

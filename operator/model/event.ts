@@ -1,15 +1,18 @@
 import type { Decimal } from './decimal.ts';
 
-/** The schema of every usage event (docs/reference/events.md#fields); it changes only with a breaking change. */
+/**
+ * The schema of every usage event (docs/reference/events.md#fields); it changes only with a
+ * breaking change.
+ */
 export const SCHEMA_VERSION = 'svc.usage/v1';
 
 /** Informational context of an event; never part of its identity. */
 export type EventProperty = string | number | boolean;
 
 /**
- * One metered quantity for one tenant over one closed window, exactly as it is stored.
- * Times are `YYYY-MM-DDTHH:MM:SSZ` in UTC (`recorded_at` may carry milliseconds).
- * Outward, `quantity` is a bare JSON number: use `encodeEvent`.
+ * One metered quantity for one tenant over one closed window, exactly as it is stored. Times are
+ * `YYYY-MM-DDTHH:MM:SSZ` in UTC (`recorded_at` may have milliseconds). Outside of the service,
+ * `quantity` is a bare JSON number: use `encodeEvent`.
  */
 export interface UsageEvent {
   readonly schema_version: typeof SCHEMA_VERSION;
@@ -31,8 +34,8 @@ export interface UsageEvent {
 }
 
 /**
- * The values that an event's id is derived from (docs/reference/events.md#ids): everything that tells two
- * charges apart.
+ * The values that an event's id is derived from (docs/reference/events.md#ids). Two different
+ * charges differ in at least one of them.
  */
 export type EventIdentity = Pick<
   UsageEvent,
@@ -48,14 +51,15 @@ export type EventIdentity = Pick<
 >;
 
 /**
- * The canonical text of an event, one line of JSON: fields in a fixed order, absent fields left out, the quantity last,
- * as a plain decimal number. Standing last, its digits can be found again without looking at the rest of the line.
- * The order is that in which the collector has always written events (docs/reference/ledger-format.md#text-of-an-event).
+ * The canonical text of an event, one line of JSON
+ * (docs/reference/ledger-format.md#text-of-an-event). Fields have a fixed order, and absent fields
+ * are left out. The quantity is last, as a plain decimal number, so that its digits can be found
+ * without parsing.
  */
 export function encodeEvent(event: UsageEvent): string {
   const { schema_version, id, unit, recorded_at, source, tenant, metric, region } = event;
   const { resource_id, project, sku, window_start, window_end, dimensions, properties } = event;
-  const rest = JSON.stringify({
+  const fields = JSON.stringify({
     schema_version,
     id,
     unit,
@@ -72,12 +76,12 @@ export function encodeEvent(event: UsageEvent): string {
     dimensions,
     properties,
   });
-  return `${rest.slice(0, -1)},"quantity":${event.quantity}}`;
+  return `${fields.slice(0, -1)},"quantity":${event.quantity}}`;
 }
 
 /**
- * The event of a line written by {@link encodeEvent}. The quantity keeps every digit of the text.
- * Throws a SyntaxError when the line is not JSON; the line must come from encodeEvent.
+ * Decodes a line of {@link encodeEvent}. The quantity keeps every digit of the text. Throws a
+ * SyntaxError if the line is not JSON; other texts are not checked.
  */
 export function decodeEvent(line: string): UsageEvent {
   const parsed = JSON.parse(line) as UsageEvent;

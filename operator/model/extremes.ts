@@ -1,6 +1,6 @@
 /**
- * The least of some numbers, Infinity of none. `Math.min(...numbers)` takes them as arguments on the
- * stack, which a list of a hundred thousand overflows.
+ * The smallest number, Infinity for none. `Math.min(...numbers)` would put them on the stack, which
+ * a hundred thousand overflow.
  */
 export function least(numbers: Iterable<number>): number {
   let extreme = Infinity;
@@ -8,7 +8,7 @@ export function least(numbers: Iterable<number>): number {
   return extreme;
 }
 
-/** The greatest of some numbers, -Infinity of none. */
+/** The largest number, -Infinity for none. */
 export function greatest(numbers: Iterable<number>): number {
   let extreme = -Infinity;
   for (const number of numbers) extreme = Math.max(extreme, number);

@@ -1,13 +1,18 @@
-/** Amounts that are whole numbers of parts, as text that stays true when a unit is cut into other parts. */
+/**
+ * Texts of amounts in integer parts of a unit. A text stays true if a unit later has other parts.
+ */
 
-/** An amount of parts in units, exact and in lowest terms: `480000`, or `1440000/7`. Neither may be negative. */
+/**
+ * An amount of parts in units, exact and in lowest terms: `480000`, or `1440000/7`. Neither may be
+ * negative.
+ */
 export function fractionText(amount: bigint, partsPerUnit: bigint): string {
   if (amount % partsPerUnit === 0n) return `${amount / partsPerUnit}`;
   const divisor = commonDivisor(amount, partsPerUnit);
   return `${amount / divisor}/${partsPerUnit / divisor}`;
 }
 
-/** The parts of a text that {@link fractionText} wrote. Throws a SyntaxError where it is none. */
+/** The parts of a text from {@link fractionText}. Throws a SyntaxError for other texts. */
 export function unitsOfFraction(text: string, partsPerUnit: bigint): bigint {
   const [numerator = '', denominator = '1'] = text.split('/');
   return (BigInt(numerator) * partsPerUnit) / BigInt(denominator);

@@ -1,14 +1,13 @@
 import { commonDivisor } from './fraction.ts';
 
 /**
- * GPU quantities in whole numbers (docs/explanation/gpus.md#gpu-quantity): every share of a GPU that the
- * sharing modes can make is a whole number of parts, so that shares add up exactly and are rounded
- * once.
+ * GPU quantities as integers (docs/explanation/gpus.md#gpu-quantity). Every share of a GPU in every
+ * sharing mode is an integer number of parts, so that shares add up exactly and are rounded once.
  */
 
-/** Devices are shared among up to this many without any rounding. */
+/** A device can be shared among up to this many without rounding. */
 const EXACT_UP_TO = 128n;
-/** MIG cuts a GPU into sevenths, quarters or halves before it may be shared. */
+/** MIG cuts a GPU into sevenths, quarters or halves, which may be shared again. */
 const MIG_CUTS = 28n;
 
 /** Parts that make one physical GPU. */
@@ -19,7 +18,9 @@ export function gpuUnits(numerator: number | bigint, denominator: number | bigin
   return (UNITS_PER_GPU * BigInt(numerator)) / BigInt(denominator);
 }
 
-/** GPUs as a number, for texts and reports; invoiced quantities are never made of it. */
+/**
+ * Converts parts to GPUs as a number, for texts and reports only. Invoiced quantities never use it.
+ */
 export function gpusOf(parts: bigint): number {
   const MILLIARDTHS = 1_000_000_000n;
   return Number((parts * MILLIARDTHS) / UNITS_PER_GPU) / Number(MILLIARDTHS);

@@ -1,4 +1,4 @@
-/** Whether a value out of JSON or YAML is an object with keys: neither null nor a list. */
+/** Whether a JSON or YAML value is an object with keys: neither null nor a list. */
 export function isRecord(value: unknown): value is Readonly<Record<string, unknown>> {
   return typeof value === 'object' && value !== null && !Array.isArray(value);
 }

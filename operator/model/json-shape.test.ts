@@ -2,7 +2,7 @@ import * as fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { jsonShape } from './json-shape.ts';
 
-/** By walking what was parsed. */
+/** Counts by walking the parsed value. */
 function walked(value: unknown): { values: number; depth: number } {
   if (typeof value !== 'object' || value === null) return { values: 1, depth: 0 };
   const parts = Object.values(value).map(walked);

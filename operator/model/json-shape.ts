@@ -1,10 +1,11 @@
 /**
- * Counts the values in a text of JSON without making any of them. `JSON.parse` takes more time with the number and the depth
- * of values than with the length: a few MiB of brackets hold a thread up for a second. So texts of others are looked at first.
- * Of what is no JSON it says something, too, which is then of no importance.
+ * Counts the values of a JSON text without parsing it. The time of `JSON.parse` depends on the
+ * number and depth of values more than on the length: a few MiB of brackets block a thread for a
+ * second. Texts from outside are therefore counted first. For a text that is not JSON the result
+ * has no meaning.
  */
 export function jsonShape(text: string): {
-  /** As many as there are, and one more for each empty list and object. */
+  /** The number of values, plus one for each empty list and object. */
   readonly values: number;
   /** 0 for a text without lists and objects. */
   readonly depth: number;

@@ -1,6 +1,6 @@
 /**
- * An object with some members replaced. It works for instances of classes as well, whose methods a
- * spread would lose and whose private state wants the object itself as `this`.
+ * Returns an object with some members replaced. It also works for class instances: a spread would
+ * lose their methods, and their private state needs the object itself as `this`.
  */
 export function override<Base extends object, T extends Base = Base>(
   inner: T,

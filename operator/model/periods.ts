@@ -1,12 +1,12 @@
 const HOUR_MS = 3_600_000;
 const DAY_MS = 24 * HOUR_MS;
 
-/** Sums are kept for every UTC hour, and once more for every UTC day, so that a month is soon added up. */
+/** Sums are stored for every UTC hour and every UTC day, so that a month needs few of them. */
 export type PeriodKind = 'hour' | 'day';
 
 export const PERIOD_MS: Readonly<Record<PeriodKind, number>> = { hour: HOUR_MS, day: DAY_MS };
 
-/** `2026-11-21T09` or `2026-11-21`, the period in which a window starts. */
+/** The period in which a window starts: `2026-11-21T09` or `2026-11-21`. */
 export function periodOf(kind: PeriodKind, windowStart: string): string {
   return windowStart.slice(0, kind === 'hour' ? 13 : 10);
 }
@@ -16,19 +16,19 @@ export function periodStart(period: string): string {
   return period.length === 10 ? `${period}T00:00:00Z` : `${period}:00:00Z`;
 }
 
-/** The hours in which windows may start that start in `[from, to)`. */
+/** The hours that contain the window starts in `[from, to)`. */
 export function hoursOf(from: number, to: number): readonly string[] {
   return periods('hour', Math.floor(from / HOUR_MS) * HOUR_MS, Math.ceil(to / HOUR_MS) * HOUR_MS);
 }
 
-/** What a time range comes to: whole days, whole hours, and what is left at the edges, in milliseconds. */
+/** A time range as complete days, complete hours, and the edges in milliseconds. */
 export interface RangeCover {
   readonly days: readonly string[];
   readonly hours: readonly string[];
   readonly edges: readonly { readonly from: number; readonly to: number }[];
 }
 
-/** Covers `[from, to)` once, with as few periods as may be; `hourly` when days are too coarse. */
+/** Covers `[from, to)` exactly once with as few periods as possible; with `hourly` without days. */
 export function coverRange(from: number, to: number, hourly: boolean): RangeCover {
   const first = Math.ceil(from / HOUR_MS) * HOUR_MS;
   const last = Math.floor(to / HOUR_MS) * HOUR_MS;

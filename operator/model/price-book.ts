@@ -1,6 +1,6 @@
 /**
- * What usage costs on a plan (docs/how-to/costs.md). Amounts are whole pico-units of the currency (10⁻¹²), quantities whole
- * nano-units, so that no double ever touches them.
+ * Prices of a plan (docs/how-to/costs.md). Amounts are integers in pico-units of the currency
+ * (10⁻¹²) and quantities in nano-units, so that no double ever touches them.
  */
 export interface PriceBook {
   /** The code of the plan. */
@@ -10,28 +10,31 @@ export interface PriceBook {
   readonly prices: readonly Price[];
 }
 
-/** What one kind of usage costs, and from when on. */
+/** The price of one kind of usage over time. */
 export interface Price {
-  /** Unique within the book; stands for the line of an invoice. */
+  /** Unique within the book. It names the invoice line. */
   readonly name: string;
   readonly metric: string;
-  /** `sku`, `region` or dimensions, and the value that usage must have of each; empty for any usage of the metric. */
+  /**
+   * `sku`, `region` or dimensions, with the value that usage must have; empty for any usage of the
+   * metric.
+   */
   readonly match: Readonly<Record<string, string>>;
-  /** Sorted by `from`; each holds until the next. */
+  /** Sorted by `from`; each applies until the next. */
   readonly rates: readonly Rate[];
 }
 
 export interface Rate {
-  /** The UTC day whose first instant it begins with, `2026-12-01`. */
+  /** The UTC day on which it starts, `2026-12-01`. */
   readonly from: string;
-  /** Absent where the price is withdrawn: a less specific one holds from then on, or none. */
+  /** Absent if the price is withdrawn. From then on a less specific price applies, or none. */
   readonly charge?: Charge;
 }
 
 export type Charge = FlatCharge | TieredCharge;
 
 interface MonthlyAllowance {
-  /** How much of each calendar month (UTC) costs a tenant nothing; tiers count what is beyond. */
+  /** Free quantity in each UTC calendar month of a tenant. Tiers count what exceeds it. */
   readonly includedNanos: bigint;
 }
 
@@ -40,12 +43,15 @@ export interface FlatCharge extends MonthlyAllowance {
   readonly picos: bigint;
 }
 
-/** By the quantity of a tenant's calendar month: each tier's part at its own price, or all at the price of the tier reached. */
+/**
+ * Tiers by the quantity of a tenant's calendar month. Either each tier's part has its own price, or
+ * everything has the price of the highest tier reached.
+ */
 export interface TieredCharge extends MonthlyAllowance {
   readonly kind: 'graduated' | 'volume';
   /** Ascending. */
   readonly tiers: readonly Tier[];
-  /** Beyond the last tier. */
+  /** Price above the last tier. */
   readonly beyondPicos: bigint;
 }
 

@@ -1,8 +1,8 @@
 const LONGEST = 200;
-/** What JSON leaves as it is and a terminal or log reader may act on. */
+/** Characters that JSON leaves unchanged and that may act on a terminal or log reader. */
 const UNSEEN = /[\p{Cc}\u2028\u2029]/gu;
 
-/** Enough of a text to find it by, in quotes, on one line and without control characters. */
+/** The start of a text in quotes, on one line and without control characters. */
 export function quote(text: string): string {
   const cut = text.length > LONGEST ? `${text.slice(0, LONGEST)}…` : text;
   return JSON.stringify(cut).replace(UNSEEN, (character) => {

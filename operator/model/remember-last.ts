@@ -1,7 +1,10 @@
 /** More than the times of two windows, which is all that a batch of events has. */
 const MOST_REMEMBERED = 64;
 
-/** `compute` with its last results remembered by what they were made from: the events of a window share their times. */
+/**
+ * Returns `compute` with a cache of its last results by argument. The events of a window share
+ * their times.
+ */
 export function rememberLast<T, K extends string | number = string>(
   compute: (key: K) => T,
   most = MOST_REMEMBERED,

@@ -1,8 +1,8 @@
 import { inspect } from 'node:util';
 
 /**
- * A credential. It shows itself as `***` wherever it could leak (string, JSON, inspection);
- * only {@link Secret.reveal} gives the text, and only code that sends or checks it calls that.
+ * A credential. It appears as `***` wherever it could leak (string, JSON, inspection). Only {@link
+ * Secret.reveal} returns the text, and only code that sends or checks it calls that.
  */
 export class Secret {
   readonly #text: string;
@@ -15,7 +15,7 @@ export class Secret {
     return this.#text;
   }
 
-  /** Whether both hold the same text; for noticing a change, not for checking a caller's token. */
+  /** Whether both have the same text. Use it to notice a change, not to check a caller's token. */
   equals(other: Secret): boolean {
     return this.#text === other.#text;
   }

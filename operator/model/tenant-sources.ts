@@ -1,4 +1,7 @@
-/** Kinds of tenants that discovery can look for, as settings spell them; operator/discovery/registry.ts implements each. */
+/**
+ * Kinds of tenants that discovery supports, as in settings; operator/discovery/registry.ts
+ * implements each.
+ */
 export const TENANT_SOURCES = [
   'vcluster',
   'k3k',

@@ -1,10 +1,10 @@
 import type { DestinationType } from './destination-type.ts';
 
-/** When a change of plan is made: as soon as it is wanted, or when the billing period that runs is over. */
+/** When a plan change takes effect: immediately, or at the end of the current billing period. */
 export const PLAN_CHANGES = ['now', 'period-end'] as const;
 export type PlanChange = (typeof PLAN_CHANGES)[number];
 
-/** A billing customer and what belongs to it, as discovery and overrides say. */
+/** A billing customer and what belongs to it, from discovery and overrides. */
 export interface Tenant {
   readonly id: string;
   readonly displayName: string;
@@ -12,17 +12,20 @@ export interface Tenant {
   readonly project?: string;
   readonly tenantClass?: string;
   readonly plan?: string;
-  /** When a change of its plan is made; absent where each destination's own setting holds. */
+  /** When a plan change takes effect; absent if each destination's own setting applies. */
   readonly planChange?: PlanChange;
   readonly currency?: string;
   readonly costCenter?: string;
-  /** The customers that its metadata pin; absent when they pin none. */
+  /** Customer ids that its metadata set; absent if there are none. */
   readonly customerIds?: CustomerIds;
-  /** Those that another tenant's metadata pin too: they count for neither, and its usage waits there. */
+  /**
+   * Customer ids that another tenant's metadata set too. They apply to neither, and its usage waits
+   * there.
+   */
   readonly sharedCustomerIds?: CustomerIds;
-  /** The subscriptions that its metadata pin, by type of destination; absent when they pin none. */
+  /** Subscription ids that its metadata set, by type of destination; absent if there are none. */
   readonly subscriptionIds?: SubscriptionIds;
-  /** What invoices say and when they are due; absent where no override says anything. */
+  /** Texts and due dates of invoices; absent without an override. */
   readonly billing?: BillingDetails;
   readonly region: string;
   /** Ids of its tenant clusters, sorted. */
@@ -30,8 +33,8 @@ export interface Tenant {
   /** Creation of its oldest tenant cluster, milliseconds since the epoch. */
   readonly createdAt: number;
   /**
-   * The earliest window start that may have to be billed, milliseconds since the epoch; the delivery
-   * engine fills it in. A subscription that begins later would leave usage unbilled.
+   * The earliest window start that may have to be billed, milliseconds since the epoch. The
+   * delivery engine sets it. A subscription that starts later would leave usage unbilled.
    */
   readonly billableFrom?: number;
 }
@@ -42,7 +45,7 @@ export type CustomerIds = Readonly<Record<DestinationType, string>>;
 /** Ids of subscriptions at billing systems, by type of destination. */
 export type SubscriptionIds = Readonly<Record<DestinationType, string>>;
 
-/** What billing systems are told of a customer beside its name. */
+/** Details of a customer for billing systems, besides its name. */
 export interface BillingDetails {
   readonly address?: {
     readonly line1?: string;
@@ -54,7 +57,7 @@ export interface BillingDetails {
     readonly country?: string;
   };
   readonly taxId?: string;
-  /** By which its billing periods begin, such as `Europe/Berlin`. */
+  /** The time zone of its billing periods, such as `Europe/Berlin`. */
   readonly timeZone?: string;
   /** Days from an invoice's date until it is due. */
   readonly netTermsDays?: number;
@@ -62,7 +65,7 @@ export interface BillingDetails {
 
 const CUSTOMER_ID_FIELD = /^([a-z]+)CustomerId$/;
 
-/** A tenant as a record holds it; older records have a field for each customer id, `<type>CustomerId`. */
+/** Reads a stored tenant. Older records have one field for each customer id, `<type>CustomerId`. */
 export function storedTenant(stored: Tenant): Tenant {
   const ids = Object.entries(stored).flatMap(([field, value]) => {
     const type = CUSTOMER_ID_FIELD.exec(field)?.[1];

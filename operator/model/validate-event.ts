@@ -22,26 +22,29 @@ const ALWAYS_REAL =
 
 /** A UTF-16 unit takes at most three bytes of UTF-8; quotes and backslashes take two. */
 const MOST_BYTES_PER_UNIT = 3;
-/** Of all fields but dimensions and properties: six texts of 256 characters, the tenant, the rest. */
+/**
+ * All fields except dimensions and properties: six texts of 256 characters, the tenant, and the
+ * remainder.
+ */
 const MOST_BYTES_OF_FIELDS = 6 * 256 * 4 + 128 * 4 + 800;
 /** A key with its punctuation. */
 const LONGEST_KEY = 70;
 const LONGEST_NUMBER = 25;
 
-/** Verbose, so that an error carries the value it complains of. */
+/** Verbose, so that an error has the refused value. */
 const validateShape = new Ajv({ verbose: true, allowUnionTypes: true }).compile(EVENT_SCHEMA);
 
 /**
- * What is wrong with an event, as `what: where: "input"`; undefined when it may enter the ledger.
- * The rules are those of docs/reference/events.md#fields. Whether the metric is known, and whether the window
- * is acceptable today, is not asked here.
+ * The problem of an event, as `what: where: "input"`; undefined if it may enter the ledger. The
+ * rules are in docs/reference/events.md#fields. It does not check whether the metric is known or
+ * the window is acceptable today.
  */
 export function eventProblem(event: UsageEvent): string | undefined {
   if (!validateShape(event)) return describe(validateShape.errors?.[0]);
   return quantityProblem(event.quantity) ?? windowProblem(event) ?? sizeProblem(event);
 }
 
-/** A value as an error text quotes it: JSON, so that control characters show, and cut short. */
+/** A value as an error text quotes it: shortened JSON, so that control characters are visible. */
 export function quote(value: unknown): string {
   const text = JSON.stringify(value) ?? String(value);
   if (text.length <= QUOTED_CHARACTERS) return text;
@@ -67,7 +70,7 @@ function windowProblem(event: UsageEvent): string | undefined {
 }
 
 /**
- * Whether a text of the right form names a day and time that exist; the days of `28 <= day` differ by
+ * Whether a text of the right form is an existing day and time. Only days after the 28th differ by
  * month.
  */
 function isRealInstant(instant: string): boolean {
@@ -83,7 +86,7 @@ function sizeProblem(event: UsageEvent): string | undefined {
   return `larger than ${EVENT_LIMITS.encodedBytes} bytes: event: ${bytes} bytes`;
 }
 
-/** Spares most events the encoding: an upper bound from what the schema lets through. */
+/** Avoids encoding most events: computes an upper bound of the size from the schema's limits. */
 function mayBeLarge({ dimensions = {}, properties = {} }: UsageEvent): boolean {
   let characters = 0;
   for (const value of [...Object.values(dimensions), ...Object.values(properties)]) {
@@ -114,7 +117,7 @@ const WHAT: Readonly<Record<string, (error: ErrorObject) => string>> = {
   pattern: ({ schema }) => BY_PATTERN.get(String(schema)) ?? `does not match ${String(schema)}`,
 };
 
-/** What is wrong with a text, by the pattern that it does not match. */
+/** The problem of a text, by the pattern that it does not match. */
 const BY_PATTERN: ReadonlyMap<string, string> = new Map([
   [CLEAN_TEXT, 'control characters'],
   [INSTANT, 'not a UTC time to the second such as 2026-11-21T09:00:00Z'],

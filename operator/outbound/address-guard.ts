@@ -1,7 +1,7 @@
 import { lookup as resolve, type LookupAddress, type LookupAllOptions } from 'node:dns';
 import { BlockList, isIP, isIPv4, isIPv6, type LookupFunction } from 'node:net';
 
-/** IPv4 networks that nothing outside may be asked at: link-local, and where clouds serve credentials. */
+/** IPv4 networks that requests must not reach: link-local, and where clouds serve credentials. */
 const REFUSED_IPV4 = [
   ['169.254.0.0', 16],
   ['100.100.100.200', 32],
@@ -17,8 +17,8 @@ const REFUSED_IPV6 = [
 ] as const;
 
 /**
- * Prefixes under which an IPv4 address travels as IPv6: compatible, translated, NAT64. 6to4 puts it at
- * the front. Mapped ones need no entry in a BlockList, which compares them as IPv4.
+ * Prefixes of IPv6 addresses that contain an IPv4 address: compatible, translated, NAT64. 6to4 puts
+ * it at the front. A BlockList already compares mapped ones as IPv4.
  */
 const EMBEDDING_PREFIXES = ['::', '::ffff:0:', '64:ff9b::'] as const;
 const MAPPED_PREFIX = '::ffff:';
@@ -28,9 +28,9 @@ const SIX_TO_FOUR_OFFSET_BITS = 16;
 const refused = refusedNetworks();
 
 /**
- * Why an IP address may not be dialled; undefined when it may. Private and loopback addresses are
- * fine, since URLs come from administrators; link-local and cloud metadata addresses never are,
- * in any spelling (docs/explanation/security.md#d-3).
+ * Why an IP address may not be dialled; undefined if it may. Private and loopback addresses are
+ * allowed, because URLs come from administrators. Link-local and cloud metadata addresses never
+ * are, in any spelling (docs/explanation/security.md#d-3).
  */
 export function addressProblem(address: string): string | undefined {
   const bare = address.replace(/^\[|\]$/g, '').replace(/%.*$/, '');
@@ -39,12 +39,12 @@ export function addressProblem(address: string): string | undefined {
   return `address not allowed: link-local or cloud metadata: "${bare}"`;
 }
 
-/** Told apart from network errors, since trying again is useless until the URL changes. */
+/** Distinct from network errors, because retrying is useless until the URL changes. */
 export class RefusedAddressError extends Error {
   readonly code = 'ERR_REFUSED_ADDRESS';
 }
 
-/** How a name becomes addresses: `dns.lookup` asked for all of them. */
+/** Resolves a name like `dns.lookup` with `all`. */
 export type AddressLookup = (
   hostname: string,
   options: LookupAllOptions,
@@ -52,8 +52,8 @@ export type AddressLookup = (
 ) => void;
 
 /**
- * A DNS lookup that fails when any answer is an address that may not be dialled. The connection is
- * made to the very addresses that were checked, so a name cannot answer differently afterwards.
+ * A DNS lookup that fails if any address in the answer may not be dialled. The connection uses
+ * exactly the checked addresses, so that a name cannot change its answer afterwards.
  */
 export function createGuardedLookup(
   lookup: AddressLookup = resolve,
@@ -90,8 +90,8 @@ const EMBEDDINGS: ReadonlySet<string> = new Set(
 );
 
 /**
- * The IPv4 address that an IPv6 one stands for: mapped, compatible, translated, NAT64 or 6to4.
- * Undefined when it stands for none, or is no IPv6 address.
+ * The IPv4 address inside an IPv6 one: mapped, compatible, translated, NAT64 or 6to4. Undefined if
+ * there is none, or if the text is not an IPv6 address.
  */
 export function embeddedIpv4(address: string): string | undefined {
   const bare = address.replace(/%.*$/, '');
@@ -108,7 +108,7 @@ export function embeddedIpv4(address: string): string | undefined {
 
 /** The first groups of an IPv6 address, in hexadecimal without leading zeros. */
 function groupsOf(address: string, count: number): string {
-  // A URL writes every spelling the same way, and no dotted ones.
+  // A URL writes every spelling in the same form, without dots.
   const canonical = new URL(`http://[${address}]`).hostname.slice(1, -1);
   const [head = '', tail] = canonical.split('::');
   const before = head === '' ? [] : head.split(':');

@@ -4,7 +4,7 @@ import { RefusedAddressError } from './address-guard.ts';
 const INVALID_REQUEST = 'UND_ERR_INVALID_ARG';
 const UNKNOWN_REASON = 'connection failed';
 
-/** By error code: the words, and whether the error can only happen before anything was sent. */
+/** By error code: the text, and whether the request may have been sent. */
 const KNOWN: Readonly<Record<string, readonly [text: string, sent: false | 'unknown']>> = {
   ECONNREFUSED: ['connection refused', false],
   ENOTFOUND: ['host not found', false],
@@ -30,8 +30,8 @@ const KNOWN: Readonly<Record<string, readonly [text: string, sent: false | 'unkn
 };
 
 /**
- * Reads an error that a request ended with. Texts of unknown errors are not passed on, since they
- * may quote a header or a body; their code is.
+ * Describes an error that ended a request. Texts of unknown errors may quote a header or a body, so
+ * only their code is used.
  */
 export function describeFailure(error: unknown): {
   readonly text: string;
@@ -48,7 +48,7 @@ export function describeFailure(error: unknown): {
     const known = code === undefined ? undefined : KNOWN[code];
     if (known === undefined) continue;
     const [words, sent] = known;
-    // A name that leads nowhere is most often mistyped, so it is shown.
+    // A name that does not resolve is usually mistyped, so it is shown.
     const text = hostname === undefined ? words : `${words}: "${hostname}"`;
     return { text, sent, permanent: false };
   }
@@ -57,12 +57,12 @@ export function describeFailure(error: unknown): {
   return { text, sent: 'unknown', permanent: false };
 }
 
-/** As Node's network errors are; `hostname` is the name that a name server was asked for. */
+/** A Node network error; `hostname` is the name that did not resolve. */
 type FailureCause = Error & { readonly code?: string; readonly hostname?: string };
 
-/** The error, what it was caused by, and the parts of it when several addresses were tried. */
+/** The error, its causes, and the single errors if several addresses were tried. */
 function causesOf(error: unknown): FailureCause[] {
   if (!isNativeError(error)) return [];
-  const parts: readonly unknown[] = error instanceof AggregateError ? error.errors : [];
-  return [error, ...parts.flatMap(causesOf), ...causesOf(error.cause)];
+  const errors: readonly unknown[] = error instanceof AggregateError ? error.errors : [];
+  return [error, ...errors.flatMap(causesOf), ...causesOf(error.cause)];
 }

@@ -1,8 +1,9 @@
 import type { Outbound } from './outbound.ts';
 
 /**
- * HTTP clients that send nothing while `mayAct` is false. Each request is checked, not each operation: a process that
- * was frozen in the middle of an operation of many requests sends none of those that are left.
+ * Returns HTTP clients that send nothing while `mayAct` is false. They check each request, not each
+ * operation. A process that froze in the middle of an operation sends none of its remaining
+ * requests.
  */
 export function fencedOutbound(outbound: Outbound, mayAct: () => boolean): Outbound {
   return { client: (options) => outbound.client({ ...options, mayAct }) };

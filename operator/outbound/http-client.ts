@@ -11,38 +11,44 @@ import { describeFailure } from './failure-reason.ts';
 
 export interface HttpRequest {
   readonly method: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE';
-  /** Path and query after the base URL's own path, beginning with `/`; empty for the base URL as it is. */
+  /**
+   * Path and query after the base URL's own path, beginning with `/`; empty for the base URL
+   * itself.
+   */
   readonly path: string;
   readonly headers?: Readonly<Record<string, string>>;
   readonly body?: string | Uint8Array;
   readonly signal?: AbortSignal;
-  /** Milliseconds for the whole exchange, instead of the client's own total. */
+  /** Milliseconds for the complete exchange, instead of the client's own total. */
   readonly timeoutMs?: number;
-  /** Where the answer's body is cut, instead of the client's own bound. */
+  /** Limit of the answer's body, instead of the client's own limit. */
   readonly responseBytes?: number;
 }
 
 export type HttpOutcome = HttpResponse | HttpFailure;
 
-/** The other side answered, with whatever status. */
+/** The server answered, with any status. */
 interface HttpResponse {
   readonly kind: 'response';
   readonly status: number;
   /** Names in lower case; repeated headers joined by `, `. */
   readonly headers: Readonly<Record<string, string>>;
   readonly body: string;
-  /** False when the body broke off, or was cut at the size bound. The status counts all the same. */
+  /** False if the body broke off or exceeded the size limit. The status counts all the same. */
   readonly complete: boolean;
 }
 
 /** No answer came. */
 export interface HttpFailure {
   readonly kind: 'failed';
-  /** `HTTP POST /api/v1/events/batch: connection refused`; no credentials, no query, no header values. */
+  /**
+   * `HTTP POST /api/v1/events/batch: connection refused`; without credentials, query and header
+   * values.
+   */
   readonly reason: string;
-  /** False when the other side cannot have acted on it; otherwise nobody knows. */
+  /** False if the server cannot have acted on it; otherwise it is unknown. */
   readonly sent: false | 'unknown';
-  /** The URL itself is at fault, so trying again is useless until it changes. */
+  /** The URL itself is wrong, so retrying is useless until it changes. */
   readonly permanent: boolean;
 }
 
@@ -51,9 +57,9 @@ export interface HttpTimeouts {
   readonly connect: number;
   /** From the request's end to the response's headers. */
   readonly headers: number;
-  /** Between two pieces of the response's body. */
+  /** Between two chunks of the response's body. */
   readonly body: number;
-  /** Everything together. */
+  /** The complete exchange. */
   readonly total: number;
 }
 
@@ -65,7 +71,7 @@ const DEFAULT_TIMEOUTS: HttpTimeouts = {
 };
 
 export interface HttpClientOptions {
-  /** Names the client in metrics: the destination's name, or `prometheus`. */
+  /** The client's name in metrics: the destination's name, or `prometheus`. */
   readonly name: string;
   /** Credentials in it are sent as Basic authorization, never as part of the URL. */
   readonly baseUrl: string;
@@ -74,34 +80,35 @@ export interface HttpClientOptions {
   readonly timeouts?: Partial<HttpTimeouts>;
   readonly connections?: number;
   readonly responseBytes?: number;
-  /** Is called before each request; while it is false nothing is sent. */
+  /** Called before each request. While it returns false, nothing is sent. */
   readonly mayAct?: () => boolean;
 }
 
-/** Counts one attempt; `code` is the status, or `failed` when no answer came. */
+/** Counts one attempt; `code` is the status, or `failed` without an answer. */
 export type Observe = (destination: string, method: string, code: string, seconds: number) => void;
 
-/** What all clients have in common. */
+/** What all clients share. */
 export interface ClientMeans {
   readonly clock: Clock;
   /** `meterfeed/<version>` */
   readonly userAgent: string;
-  /** For tests: how names become addresses. */
+  /** For tests: how names are resolved. */
   readonly lookup?: AddressLookup;
   readonly observe: Observe;
 }
 
-/** Connections per client; one in reserve for probes while batches are under way. */
+/** Connections per client. One more than batches use, for probes. */
 const DEFAULT_CONNECTIONS = 8;
 const DEFAULT_RESPONSE_BYTES = 4 * 1024 * 1024;
 const KEEP_ALIVE_MS = 30_000;
 
-/** What callers need of a client. */
+/** The part of a client that callers need. */
 export type HttpClient = Pick<PooledClient, 'request' | 'close'>;
 
 /**
- * The one way to the outside over HTTP, to one base URL. Its connections are pooled and bounded, their addresses are
- * checked as they are dialled. The constructor throws a TypeError when the URL is not http or https.
+ * The only way to send HTTP requests, to one base URL. Its connections are pooled and bounded, and
+ * each dialled address is checked. The constructor throws a TypeError if the URL is not http or
+ * https.
  */
 export class PooledClient {
   readonly #name: string;
@@ -131,7 +138,7 @@ export class PooledClient {
     };
   }
 
-  /** One attempt; never throws, never retries, never follows a redirect. */
+  /** Makes one attempt. Never throws, never retries, never follows a redirect. */
   async request(request: HttpRequest): Promise<HttpOutcome> {
     if (!this.#mayAct()) return notSent(request);
     const startedAt = this.#clock.monotonic();
@@ -142,13 +149,13 @@ export class PooledClient {
     return outcome;
   }
 
-  /** Ends the pooled connections and cuts requests that are under way. */
+  /** Closes the pooled connections and aborts running requests. */
   close(): Promise<void> {
     return this.#agent.destroy();
   }
 
   async #attempt(request: HttpRequest): Promise<HttpOutcome> {
-    const path = request.path === '' ? this.#base.whole : this.#base.prefix + request.path;
+    const path = request.path === '' ? this.#base.full : this.#base.prefix + request.path;
     const deadline = createDeadline(request.timeoutMs ?? this.#timeouts.total, request.signal);
     const headers = { ...this.#headers, ...lowerCased(request.headers ?? {}) };
     try {
@@ -205,7 +212,7 @@ function createAgent(
     headersTimeout: timeouts.headers,
     bodyTimeout: timeouts.body,
     allowH2: false,
-    // An address that is written out never passes the lookup, so it is checked here.
+    // An IP address in the URL skips the lookup, so it is checked here.
     connect: (target, callback) => {
       const problem = addressProblem(target.hostname);
       if (problem !== undefined) return callback(new RefusedAddressError(problem), null);
@@ -216,9 +223,9 @@ function createAgent(
 
 interface BaseUrl {
   readonly origin: string;
-  /** Path and query, for requests that name no path of their own. */
-  readonly whole: string;
-  /** Path without a slash at its end, before which a request's own path is put. */
+  /** Path and query for requests without a path. */
+  readonly full: string;
+  /** Path without a slash at the end, put before a request's path. */
   readonly prefix: string;
   readonly authorization: Readonly<Record<string, string>>;
 }
@@ -232,7 +239,7 @@ function readBaseUrl(text: string): BaseUrl {
   const basic = `Basic ${Buffer.from(credentials).toString('base64')}`;
   return {
     origin: url.origin,
-    whole: url.pathname + url.search,
+    full: url.pathname + url.search,
     prefix: url.pathname.replace(/\/$/, ''),
     authorization: credentials === ':' ? {} : { authorization: basic },
   };
@@ -272,7 +279,7 @@ async function readBody(
   return { body: Buffer.concat(chunks).subarray(0, bound).toString('utf8'), complete };
 }
 
-/** Ends an exchange when its time is up or its caller stops. */
+/** Ends an exchange after `ms` or when its caller aborts. */
 function createDeadline(ms: number, caller?: AbortSignal) {
   const controller = new AbortController();
   let cause: string | undefined;
@@ -286,9 +293,9 @@ function createDeadline(ms: number, caller?: AbortSignal) {
   caller?.addEventListener('abort', onAbort, { once: true });
   return {
     signal: controller.signal,
-    /** What ended it, in words; undefined while nothing has. */
+    /** Why it ended, as a text; undefined while it runs. */
     cause: () => cause,
-    /** Lets go of the timer and of the caller's signal, which lives longer than the exchange. */
+    /** Releases the timer and the caller's signal, which outlives the exchange. */
     end: (): void => {
       clearTimeout(timer);
       caller?.removeEventListener('abort', onAbort);
@@ -304,7 +311,7 @@ export function isSuccess(status: number): boolean {
   return status >= HTTP_OK && status < HTTP_MULTIPLE_CHOICES;
 }
 
-/** The path of a request fit for a log line: without its query. */
+/** The path of a request for a log line, without its query. */
 export function redactPath(path: string): string {
   return path.split(/[?#]/, 1)[0] ?? '';
 }
@@ -312,8 +319,8 @@ export function redactPath(path: string): string {
 const SECONDS = /^\d{1,9}$/;
 
 /**
- * How long a Retry-After header asks to wait, in milliseconds from `now`; undefined when there is
- * none or it cannot be read. Both forms count: seconds and an HTTP date.
+ * The delay of a Retry-After header in milliseconds from `now`; undefined if it is missing or
+ * invalid. It may be seconds or an HTTP date.
  */
 export function retryAfterMs(header: string | undefined, now: number): number | undefined {
   const text = header?.trim() ?? '';

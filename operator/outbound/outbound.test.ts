@@ -82,7 +82,7 @@ test('a URL that ends in a slash or a query is used as it is', async () => {
   expect(server.requests[0]?.url).toBe('/hook/?key=1');
 });
 
-test('a server that is not there is told from one that may have acted', async () => {
+test('a server that is not there differs from one that may have acted', async () => {
   const server = await serve(() => undefined);
   await server.close();
   expect(await failureOf({ baseUrl: server.url })).toStrictEqual({

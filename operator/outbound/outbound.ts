@@ -10,7 +10,10 @@ import {
 const SECONDS_BUCKETS = [0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60];
 
 export interface Outbound {
-  /** A client of one base URL with its own connections. Throws a TypeError when the URL is not http or https. */
+  /**
+   * Creates a client of one base URL with its own connections. Throws a TypeError if the URL is not
+   * http or https.
+   */
   client(options: HttpClientOptions): HttpClient;
 }
 
@@ -18,13 +21,13 @@ export interface OutboundOptions extends Omit<ClientMeans, 'observe'> {
   readonly registry: Registry;
 }
 
-/** The one maker of HTTP clients. */
+/** Creates the factory of all HTTP clients. */
 export function createOutbound(options: OutboundOptions): Outbound {
   const observe = createOutboundMetrics(options.registry);
   return { client: (client) => new PooledClient(client, { ...options, observe }) };
 }
 
-/** The metrics of outbound HTTP, on an injected registry. */
+/** Registers the metrics of outbound HTTP. */
 function createOutboundMetrics(registry: Registry): Observe {
   const requests = new Counter({
     name: 'meterfeed_outbound_requests_total',

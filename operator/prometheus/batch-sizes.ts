@@ -2,43 +2,43 @@ import type { SharedQuery } from './measure.ts';
 
 interface Learned {
   size: number;
-  /** Rounds without a failure since the size was set, and how many of them double it. */
+  /** Passes without a failure since the size was set. After `patience` of them it doubles. */
   passes: number;
   patience: number;
-  /** The largest that was answered, and the smallest that failed, in this round. */
+  /** Largest batch that was answered in this pass, and smallest that failed. */
   worked: number;
   failed: number;
 }
 
-/** The server may have got other limits, so twice as many are tried after so many rounds. */
+/** The server's limits may have changed, so the size doubles after this many passes. */
 const PATIENCE = 64;
 
 /**
- * How many tenant clusters one query may be about, learned from what the server has answered. After a failure the
- * largest query that was answered is the limit for a while. Where none was, size may not have been the reason: the
- * smallest that failed is the limit, and is doubled as soon as all goes well.
+ * How many tenant clusters one query may cover, learned from the server's answers. After a failure,
+ * the limit is the largest query that was answered. If none was, size may not be the cause: the
+ * limit is the smallest query that failed, and doubles after the next pass without a failure.
  */
 export class BatchSizes {
   readonly #known = new WeakMap<SharedQuery, Learned>();
 
-  /** The most that are asked about at once; infinite until a query was too large. */
+  /** Most tenant clusters in one query; infinite until a query was too large. */
   of(shared: SharedQuery): number {
     return this.#learned(shared).size;
   }
 
-  /** A query about so many was answered. */
+  /** Notes an answered query about so many. */
   worked(shared: SharedQuery, size: number): void {
     const one = this.#learned(shared);
     one.worked = Math.max(one.worked, size);
   }
 
-  /** A query about so many failed. */
+  /** Notes a failed query about so many. */
   failed(shared: SharedQuery, size: number): void {
     const one = this.#learned(shared);
     one.failed = Math.min(one.failed, size);
   }
 
-  /** A round is over. */
+  /** Ends a pass. */
   settle(shared: SharedQuery): void {
     const one = this.#learned(shared);
     if (one.failed < Infinity) {

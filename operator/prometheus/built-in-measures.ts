@@ -19,7 +19,10 @@ import { sharedUtilization } from './shared-utilization.ts';
 
 const BYTES_PER_GIB = 2n ** 30n;
 
-/** Sums are taken of bytes to the ninth digit and then divided, so that parts are rounded together. */
+/**
+ * Sums stay in bytes up to the ninth digit and are divided afterwards, so that they are rounded
+ * once.
+ */
 const COMPLETE: readonly [bigint, bigint] = [1n, 1n];
 
 /** `tenant_network_egress_gb`: GiB that left the pods of a tenant cluster, the sum of all rows. */
@@ -51,16 +54,17 @@ export function createEgressMeasure(preset: PrometheusSettings['preset']): Measu
 }
 
 const MS_PER_HOUR = 3_600_000n;
-/** Sums of doubles may come out a little above. */
+/** Sums of doubles may slightly exceed 100. */
 const MOST_PERCENT = 100.001;
 const PERCENT_DIGITS = 1e6;
 
-/** Labels in which exporters and queries name the model, first present wins. */
+/** Labels with the model's name in exporters and queries. The first one present wins. */
 const MODEL_LABELS = ['modelName', 'gpu_type', 'model_name', 'model'] as const;
 
 /**
- * `tenant_gpu_utilization`, by model: average percent × hours of the window (docs/explanation/prometheus.md#gpu-utilisation). A
- * GPU at a steady 50 % comes to 50 an hour. Informational.
+ * `tenant_gpu_utilization`, by model: average percent × hours of the window
+ * (docs/explanation/prometheus.md#gpu-utilisation). A GPU at a steady 50 % counts 50 an hour.
+ * Informational.
  */
 export function createUtilizationMeasure(preset: PrometheusSettings['preset']): Measure {
   return {
@@ -79,11 +83,12 @@ export function createUtilizationMeasure(preset: PrometheusSettings['preset']): 
             ? builtInQueries(preset, about).utilization
             : undefined,
       });
-      if (plan.kind !== 'ask') return plan;
+      if (plan.kind !== 'query') return plan;
       const devices = planDevices(preset, subject, window);
-      // A count of one's own is asked for each tenant cluster, and so is what it is beside.
+      // A custom count is queried for each tenant cluster, and so is the utilisation that it
+      // belongs to.
       const isBuiltIn = gpuUtilQuery === undefined && gpuCountQuery === NO_QUERY;
-      const beside = devices.kind === 'ask' ? devices.promql : undefined;
+      const beside = devices.kind === 'query' ? devices.promql : undefined;
       const namelessBeside = devices.kind === 'nameless' ? devices.placeholder : undefined;
       const both: Plan = { ...plan, beside, namelessBeside };
       if (!isBuiltIn) return both;
@@ -93,7 +98,9 @@ export function createUtilizationMeasure(preset: PrometheusSettings['preset']): 
   };
 }
 
-/** The built-in count belongs to the built-in utilisation: of a replacement it may count something else. */
+/**
+ * The built-in count belongs to the built-in utilisation. A custom query may cover other devices.
+ */
 function planDevices(
   preset: PrometheusSettings['preset'],
   subject: MeasuredCluster,

@@ -1,50 +1,56 @@
 import type { PrometheusSettings } from '../settings/settings.ts';
 
-/** The queries that hold where no setting replaces them, as templates (docs/explanation/prometheus.md#measured-by-prometheus). */
+/**
+ * Templates of the queries that apply if no setting replaces them
+ * (docs/explanation/prometheus.md#measured-by-prometheus).
+ */
 interface BuiltInQueries {
   /** Bytes that left the tenant cluster's pods. */
   readonly egress: string;
   /** Average percent by model. */
   readonly utilization: string;
-  /** How many GPUs and GPU instances that average covers, by model. */
+  /** How many GPUs and GPU instances the average covers, by model. */
   readonly devices: string;
 }
 
-/** What the built-in queries need to know of a tenant cluster. */
+/** What the built-in queries need to know about a tenant cluster. */
 export interface BuiltInSubject {
   /** Its control plane's traffic is charged (METER_CONTROL_PLANE). */
   readonly meterControlPlane: boolean;
   /** It has a namespace on the host cluster. */
   readonly onHost: boolean;
-  /** No other tenant cluster has its name, so that an external label may name it. */
+  /** No other tenant cluster has its name, so an external label may select it. */
   readonly uniqueName: boolean;
 }
 
 const BY_NAMESPACE = 'namespace="{{namespace}}",exported_namespace=""';
-/** Where Prometheus does not honour an exporter's labels, `namespace` is the exporter's own. */
+/** If Prometheus does not honour an exporter's labels, `namespace` is the exporter's own. */
 const BY_EXPORTED_NAMESPACE = 'exported_namespace="{{namespace}}"';
-/** What telemetry inside of a tenant cluster with nodes of its own carries. */
+/** The label of telemetry from inside a tenant cluster with private nodes. */
 const BY_EXTERNAL_LABEL = 'vcluster="{{vcluster}}"';
-/** Instance names are unique within their project only. The platform's query proxy takes `=` alone on these. */
+/**
+ * Instance names are unique only within their project. The platform's query proxy accepts only `=`
+ * for these labels.
+ */
 const BY_PLATFORM_INSTANCE =
   'vcluster_platform_instance="{{instance}}",vcluster_platform_project="{{project}}"';
 
-/** What follows the tenant cluster's name in the names of its control plane's pods. */
+/** What follows the tenant cluster's name in the names of its control plane pods. */
 export const CONTROL_PLANE_ENDING = '(-etcd|-api|-controller)?-([0-9]+|[a-z0-9]+-[a-z0-9]{5})';
 /**
- * Names of a tenant cluster's control plane pods: those of a StatefulSet or Deployment called after it. A
- * pod that is synced from inside ends in `-x-<namespace>-x-<name>` or ten digits of a hash.
+ * Names of a tenant cluster's control plane pods. Their StatefulSet or Deployment has its name. A
+ * pod that is synced from inside ends in `-x-<namespace>-x-<name>` or in ten digits of a hash.
  */
 const CONTROL_PLANE_PODS = `{{vcluster}}${CONTROL_PLANE_ENDING}`;
 
 const WINDOW = '{{window}}';
 
-/** Long enough to know of a host-network pod that is gone, in every window there can be. */
+/** Long enough to find a host-network pod that is gone, in windows of every size. */
 const POLL_BACK = '1h';
 
 /**
- * The built-in queries of a preset. Egress is charged, so by default only what the host cluster's own
- * telemetry says counts: a label such as `exported_namespace` may come from a tenant's pod.
+ * The built-in queries of a preset. Egress is charged, so by default only the host cluster's own
+ * telemetry counts: a tenant's pod may set a label such as `exported_namespace`.
  */
 export function builtInQueries(
   preset: PrometheusSettings['preset'],
@@ -68,8 +74,9 @@ export function builtInQueries(
 }
 
 /**
- * A pod on the host's network reports the node's whole traffic, so such pods are left out, as
- * kube-state-metrics tells them. A series that is scraped twice counts once.
+ * Egress of pods. A pod on the host's network reports the traffic of the complete node, so
+ * kube-state-metrics identifies these pods and the query leaves them out. A series that is scraped
+ * twice counts once.
  */
 export function egressOf({
   series,
@@ -78,15 +85,15 @@ export function egressOf({
   scope = [],
   by,
 }: {
-  /** Matchers of the series that are asked about. */
+  /** Matchers of the traffic series. */
   readonly series: string;
   /** Matchers of their pods. */
   readonly pods: string;
   /** The range, `60s`. */
   readonly window: string;
-  /** Labels that tell apart what is asked about beside namespace and pod. */
+  /** Labels besides namespace and pod that separate tenant clusters. */
   readonly scope?: readonly string[];
-  /** Labels of the sums; one sum of all by default. */
+  /** Labels of the sums; by default there is one sum of all. */
   readonly by?: readonly string[];
 }): string {
   const sent = `increase(container_network_transmit_bytes_total{${series},${pods}}[${window}])`;
@@ -98,9 +105,9 @@ export function egressOf({
 }
 
 /**
- * In MIG mode a GPU has no utilisation of its own (exporters leave it out, or report 0 for each
- * instance), so the profiling field of each instance stands in. What repeats, on every instance or
- * pod, is reduced to one series for each GPU or instance.
+ * In MIG mode a GPU has no utilisation of its own: exporters leave it out, or report 0 for each
+ * instance. The profiling field of each instance replaces it. Repeated series, on every instance or
+ * pod, count as one series for each GPU or instance.
  */
 function utilizationOf(
   selections: readonly string[],
@@ -113,14 +120,17 @@ function utilizationOf(
   };
 }
 
-/** The averages that utilisation is made of, of all series that any of the selections has; `window` as `60s`. */
+/**
+ * The averages that utilisation is computed from, of all series that match any selection; `window`
+ * as `60s`.
+ */
 export function utilizationSeries(
   selections: readonly string[],
   window: string,
 ): {
-  /** Percent of whole GPUs. */
+  /** Percent of complete GPUs. */
   readonly ofGpus: string;
-  /** Parts of one, of whole GPUs and of instances. */
+  /** Fractions of one, of complete GPUs and of instances. */
   readonly ofInstances: string;
 } {
   const each = (metric: string, more = ''): string =>

@@ -9,7 +9,7 @@ export interface ConfiguredMetric {
   readonly name: string;
   readonly unit: string;
   readonly description: string;
-  /** Billing systems get it; otherwise it is informational. */
+  /** Billing systems receive it; otherwise it is informational. */
   readonly billable: boolean;
   /** A query template; each row of its result is one event. */
   readonly query: string;
@@ -21,7 +21,7 @@ export interface ConfiguredMetric {
 
 const AS_IT_IS: readonly [bigint, bigint] = [1n, 1n];
 
-/** How the catalogue and billing systems know a configured metric. */
+/** The definition of a configured metric for the catalogue and billing systems. */
 export function definitionOf(metric: ConfiguredMetric): MetricDefinition {
   const { code, name, unit, description, billable, dimensions, sku } = metric;
   return {
@@ -42,9 +42,9 @@ export function definitionOf(metric: ConfiguredMetric): MetricDefinition {
   };
 }
 
-/** One event for each row of the result; rows that sku and dimensions do not tell apart are refused. */
+/** One event for each row of the result. Rows with the same sku and dimensions are refused. */
 export function createConfiguredMeasure(metric: ConfiguredMetric): Measure {
-  const parts = (labels: Sample['labels']): Pick<MeasuredCharge, 'sku' | 'dimensions'> => {
+  const identityOf = (labels: Sample['labels']): Pick<MeasuredCharge, 'sku' | 'dimensions'> => {
     const sku = metric.sku === undefined ? '' : (labels[metric.sku] ?? '');
     const dimensions = metric.dimensions
       .map(({ key, label }) => [key, labels[label] ?? ''] as const)
@@ -59,9 +59,9 @@ export function createConfiguredMeasure(metric: ConfiguredMetric): Measure {
     unit: metric.unit,
     plan: (subject, window) => planTemplate(metric.query, subject, window),
     read: ({ rows }) => {
-      const key = (labels: Sample['labels']): string => JSON.stringify(parts(labels));
+      const key = (labels: Sample['labels']): string => JSON.stringify(identityOf(labels));
       const { good, refused } = checkRows(rows, key, AS_IT_IS);
-      const charges = good.map(({ labels, quantity }) => ({ quantity, ...parts(labels) }));
+      const charges = good.map(({ labels, quantity }) => ({ quantity, ...identityOf(labels) }));
       return { charges, refused };
     },
   };

@@ -45,14 +45,14 @@ afterAll(async () => {
   await rm(directory, { recursive: true, force: true });
 });
 
-/** Each tenant cluster asked about by itself. */
+/** Queries each tenant cluster separately. */
 const oneByOne = (measures: readonly Measure[]): readonly Measure[] =>
   measures.map((measure) => ({
     ...measure,
     plan: (subject, window) => {
       const plan = measure.plan(subject, window);
-      if (plan.kind !== 'ask') return plan;
-      return { kind: 'ask', promql: plan.promql, beside: plan.beside };
+      if (plan.kind !== 'query') return plan;
+      return { kind: 'query', promql: plan.promql, beside: plan.beside };
     },
   }));
 
@@ -107,19 +107,19 @@ describe.each(['default', 'vcluster-platform'])('the preset %s', (preset) => {
     expect(together.events).toEqual(alone.events);
     expect(together.gaps).toEqual(alone.gaps);
     expect(together.queries).toEqual({ answered: 2 });
-    // The world is worth comparing.
+    // The world has enough events to compare.
     const metrics = Map.groupBy(alone.events, ({ metric }) => metric);
     expect(metrics.get('tenant_network_egress_gb')?.length).toBeGreaterThan(100);
     expect(metrics.get('tenant_gpu_utilization')?.length).toBeGreaterThan(100);
     expect(alone.queries['answered']).toBeGreaterThan(80);
   }, 60_000);
 
-  test('a server that loads too few samples for all is asked about some, with the same result', async () => {
+  test('a server that loads too few samples for all is queried about some, with the same result', async () => {
     const together = await meter(small.url, environment, (measures) => measures);
     expect(together.queries['failed']).toBeGreaterThan(0);
     expect(together.events).toEqual(alone.events);
     expect(together.gaps).toEqual(alone.gaps);
-    // What is learned in the first window holds in the others.
+    // The other windows use what the first one learned.
     expect(together.queries['failed']).toBeLessThan(5);
     expect(together.queries['answered']).toBeLessThan(20);
   }, 60_000);

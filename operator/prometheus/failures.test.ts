@@ -6,7 +6,7 @@ import type { Ledger } from '../ledger/ledger.ts';
 import { createMemoryLedger } from '../ledger/testing/memory-ledger.ts';
 import { cluster } from '../metering/meters/testing/objects.ts';
 import { START } from '../metering/meters/testing/times.ts';
-import type { Asker, Job, JobOutcome } from './query.ts';
+import type { QueryRunner, Job, JobOutcome } from './query.ts';
 import { BatchSizes } from './batch-sizes.ts';
 import { createEgressMeasure } from './built-in-measures.ts';
 import { forgetPrometheusWork } from './prometheus-metering.ts';
@@ -72,17 +72,17 @@ const anyJob: Job = {
 
 const timedOut = { kind: 'failed', cause: 'server', reason: 'timed out' } as const;
 
-/** The first eight queries time out, one after the other; all others wait until they are given up. */
-function silentAsker(): Asker['ask'] & { readonly asked: number } {
-  const state = { asked: 0 };
-  const ask: Asker['ask'] = async (_job, _plan, signal) => {
-    state.asked += 1;
-    if (state.asked <= 8) await new Promise((resolve) => setTimeout(resolve, state.asked));
+/** The first eight queries time out one after the other. All others wait until they are aborted. */
+function silentRunner(): QueryRunner['queryOne'] & { readonly count: number } {
+  const state = { count: 0 };
+  const queryOne: QueryRunner['queryOne'] = async (_job, _plan, signal) => {
+    state.count += 1;
+    if (state.count <= 8) await new Promise((resolve) => setTimeout(resolve, state.count));
     else await new Promise((resolve) => signal.addEventListener('abort', resolve, { once: true }));
     return timedOut;
   };
-  return Object.defineProperty(ask, 'asked', { get: () => state.asked }) as typeof ask & {
-    readonly asked: number;
+  return Object.defineProperty(queryOne, 'count', { get: () => state.count }) as typeof queryOne & {
+    readonly count: number;
   };
 }
 
@@ -135,20 +135,20 @@ describe('a server that is down', () => {
   );
 
   test('that takes queries and never answers is not waited for by every tenant cluster in turn', async () => {
-    const asker = { ask: silentAsker(), queryShared: async () => timedOut };
+    const runner = { queryOne: silentRunner(), queryShared: async () => timedOut };
     const stop = new AbortController();
-    const round = new Pass(asker, new BatchSizes(), stop.signal);
+    const pass = new Pass(runner, new BatchSizes(), stop.signal);
     const requested = Array.from({ length: 1_000 }, (_, index) => index);
     const outcomes: JobOutcome[] = [];
     await pLimit(8).map(requested, async () => {
-      outcomes.push(await round.ask(anyJob, { kind: 'ask', promql: 'up' }));
+      outcomes.push(await pass.queryOne(anyJob, { kind: 'query', promql: 'up' }));
     });
-    expect(round.silent).toBe('timed out');
+    expect(pass.silent).toBe('timed out');
     expect(outcomes).toHaveLength(1_000);
-    expect(asker.ask.asked).toBeLessThanOrEqual(15);
+    expect(runner.queryOne.count).toBeLessThanOrEqual(15);
   });
 
-  test('beyond MAX_BACKFILL costs what is older, and says so', async () => {
+  test('beyond MAX_BACKFILL loses what is older, and logs it', async () => {
     const clock = clockAt(0);
     prometheus.answer = () => 'cut';
     const life = await begin(
@@ -182,7 +182,7 @@ describe('a query that fails', () => {
     expect(await minutesOf('a')).toEqual([]);
     expect(await minutesOf('b')).toEqual([1, 2, 3, 4, 5, 6]);
     const failed = prometheus.queries.filter(({ query }) => query.includes('tenant-a'));
-    // Not once more for each window that is opened, and rarer and rarer.
+    // Not once for each opened window, and at growing intervals.
     expect(failed.length).toBeLessThan(8);
   });
 
@@ -236,7 +236,7 @@ describe('a query that fails', () => {
 });
 
 describe('a restart', () => {
-  test('loses nothing that was pending, and asks for nothing twice', async () => {
+  test('loses nothing that was pending, and queries nothing twice', async () => {
     const clock = clockAt(0);
     const history = historyOf(clock, tenant('a'), tenant('b'));
     prometheus.answer = ({ query }) => (query.includes('tenant-a') ? queryError() : one);
@@ -257,7 +257,7 @@ describe('a restart', () => {
     expect(again).toHaveLength(1);
   });
 
-  test('without PROMETHEUS_URL forgets it: windows of meanwhile are not asked for later', async () => {
+  test('without PROMETHEUS_URL forgets it: windows of that time are not queried later', async () => {
     const clock = clockAt(0);
     const history = historyOf(clock, tenant('a'));
     const first = await begin({ clock, history });

@@ -37,7 +37,7 @@ function linesAbout(life: Life, placeholder: string): readonly string[] {
   return life.logs.filter((line) => line.includes(`no {{${placeholder}}}`));
 }
 
-test('a tenant cluster without a project costs nothing, and nothing says that its query was never asked', async () => {
+test('a tenant cluster without a project costs nothing, and nothing reports that its query was never sent', async () => {
   const clock = clockAt(0);
   const history = historyOf(clock, complete, noProject, noInstance, neither);
   const life = await begin({ clock, history });

@@ -7,21 +7,23 @@ import { eventProblem } from '../model/validate-event.ts';
 import { formatInstant, type Window } from '../model/window.ts';
 import type { Vector } from './query-answer.ts';
 
-/** One metric that is measured by asking Prometheus. */
+/** One metric that is measured by querying Prometheus. */
 export interface Measure {
   /** The metric's code. */
   readonly metric: string;
   readonly unit: string;
-  /** What to ask about a tenant cluster. */
+  /** The query about a tenant cluster. */
   plan(subject: MeasuredCluster, window: Window): Plan;
-  /** What the answer comes to. Rows that cannot be charged are named and cost only themselves. */
+  /** Reads an answer. A row that cannot be charged is reported and affects no other row. */
   read(answer: Answer, window: Window): Reading;
 }
 
-/** A tenant cluster, and what tells it from others in a query. */
+/** A tenant cluster, and what separates it from others in a query. */
 export interface MeasuredCluster {
   readonly cluster: TenantCluster;
-  /** A host namespace of its own that another tenant cluster shared during the window, if there was one. */
+  /**
+   * A host namespace of it that another tenant cluster shared during the window, if there was one.
+   */
   readonly sharedNamespace?: string;
   /** No other tenant cluster had its name during the window. */
   readonly uniqueName: boolean;
@@ -30,55 +32,65 @@ export interface MeasuredCluster {
 export type Plan =
   /** Switched off for this tenant cluster. */
   | { readonly kind: 'off' }
-  /** The query selects by a name that the tenant cluster does not have, so nothing is its own. */
+  /**
+   * The query selects by a name that the tenant cluster does not have, so it has no usage there.
+   */
   | { readonly kind: 'nameless'; readonly placeholder: string }
-  /** It cannot be told what is this tenant cluster's: unknown, which is not zero. */
+  /** The usage of this tenant cluster cannot be separated: unknown, which is not zero. */
   | { readonly kind: 'unclear'; readonly reason: string }
   | {
-      readonly kind: 'ask';
+      readonly kind: 'query';
       readonly promql: string;
-      /** Asked beside it; informational, so its failure costs nothing else. */
+      /**
+       * Second query, sent with the first. It is informational, so its failure affects nothing
+       * else.
+       */
       readonly beside?: string;
-      /** The name that the tenant cluster lacks for the query beside it, which is left out therefore. */
+      /** The missing name because of which the second query is left out. */
       readonly namelessBeside?: string;
-      /** Asked of many tenant clusters at once; absent for queries that somebody wrote for each. */
+      /** Combines the query for many tenant clusters; absent for custom queries. */
       readonly shared?: SharedQuery;
-      /** Its rows tell nothing until they are split, so it is asked as a shared query even by itself. */
+      /**
+       * Its rows must be split first, so it is sent as a shared query even for one tenant cluster.
+       */
       readonly onlyShared?: boolean;
     };
 
-/** A question that one query answers for many tenant clusters, as each one's own query would answer it. */
+/** A query that covers many tenant clusters, with the same result as each one's own query. */
 export interface SharedQuery {
-  /** The query about these, evaluated at the window's end. */
+  /** The query about these tenant clusters, evaluated at the window's end. */
   promql(subjects: readonly MeasuredCluster[], window: Window): string;
-  /** What of the rows is each one's, in the order of `subjects`; a reason where that cannot be told. */
+  /**
+   * Splits the rows: one answer for each of `subjects`, in order; or the reason why that is
+   * impossible.
+   */
   split(rows: Vector, subjects: readonly MeasuredCluster[]): readonly Answer[] | string;
 }
 
-/** What came back for a plan. */
+/** The result of a plan. */
 export interface Answer {
   readonly rows: Vector;
   readonly beside?: Vector;
 }
 
-/** What the rows of a result come to, for one tenant cluster and window. */
+/** What the rows of a result mean for one tenant cluster and window. */
 export interface Reading {
   readonly charges: readonly MeasuredCharge[];
   /** Why rows were refused, `what: where: "input"` each. */
   readonly refused: readonly string[];
-  /** How busy its GPUs were, those too that were not busy at all and so are no charge. */
+  /** Utilisation of its GPUs, including idle ones, which are no charge. */
   readonly utilization?: readonly GpuUtilization[];
 }
 
-/** The average of a tenant cluster's GPUs of one model over a window. */
+/** Average of a tenant cluster's GPUs of one model over a window. */
 export interface GpuUtilization {
   readonly gpuType: string;
   readonly percent: number;
-  /** How many GPUs and instances that is the average of; 1 where nobody counts them. */
+  /** How many GPUs and instances the average covers; 1 if there is no count. */
   readonly devices: number;
 }
 
-/** One amount; what tells it from the others is its sku and dimensions. */
+/** One amount. Its sku and dimensions separate it from the others. */
 export interface MeasuredCharge {
   readonly quantity: Decimal;
   readonly sku?: string;
@@ -92,12 +104,12 @@ interface EventContext {
   readonly defaultTenantClass?: string | undefined;
   /** RFC 3339; not part of any identity. */
   readonly recordedAt: string;
-  /** Asked late, after downtime or a failure. */
+  /** Queried late, after downtime or a failure. */
   readonly backfilled: boolean;
 }
 
 /**
- * The events of one metric of one tenant cluster in one window. Zeros are left out; a charge that
+ * The events of one metric of one tenant cluster in one window. Zeros are left out. A charge that
  * cannot be an event is refused with its reason.
  */
 export function measuredEvents(

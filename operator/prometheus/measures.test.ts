@@ -18,7 +18,7 @@ function answer(...rows: readonly Row[]): Answer['rows'] {
   return { kind: 'vector', samples, malformed: [] };
 }
 
-/** The events of an answer, without what all events have. */
+/** The events of an answer, without the fields that all events have. */
 function eventsOf(measure: Measure, given: Answer, window = WINDOW) {
   const context = { window, region: 'here', recordedAt: '2026-03-01T12:01:30Z', backfilled: false };
   const made = measuredEvents(measure, cluster('a'), measure.read(given, window), context);
@@ -56,7 +56,7 @@ describe('egress', () => {
     (name) => {
       const subject = { cluster: cluster(name), uniqueName: true };
       const plan = egress.plan(subject, WINDOW);
-      const promql = plan.kind === 'ask' ? (plan.shared?.promql([subject], WINDOW) ?? '') : '';
+      const promql = plan.kind === 'query' ? (plan.shared?.promql([subject], WINDOW) ?? '') : '';
       const [, ownRow = ''] = /pod=~"([^"]*)"/.exec(promql) ?? [];
       const hasOwnRow = (pod: string): boolean => new RegExp(`^(?:${ownRow})$`).test(pod);
       expect(hasOwnRow(`web-7d9c8b5f6-x2x4z-x-shop-x-${name}`)).toBe(false);
@@ -69,7 +69,7 @@ describe('egress', () => {
     const rows = answer([{ z: '1' }, '1073741824'], [{ z: '1' }, '1073741824']);
     expect(eventsOf(egress, { rows })).toEqual({
       events: [],
-      refused: [expect.stringContaining('2 rows that are told apart by nothing')],
+      refused: [expect.stringContaining('2 rows with the same sku and dimensions')],
     });
   });
 });
@@ -109,7 +109,7 @@ describe('utilisation', () => {
     expect(eventsOf(utilization, { rows }, HOUR)).toEqual({
       events: [{ quantity: '100', gpu_type: 'D', avg_utilization_pct: 100 }],
       refused: [
-        expect.stringContaining('2 rows that are told apart by nothing'),
+        expect.stringContaining('2 rows with the same sku and dimensions'),
         expect.stringContaining('no label modelName or gpu_type'),
         expect.stringContaining('more than 100 percent: value: "101" of "A"'),
       ],
@@ -122,16 +122,16 @@ describe('the number of GPUs', () => {
   const besideOf = (metering: Parameters<typeof cluster>[1]): string | undefined => {
     const subject = { cluster: cluster('a', metering), sharesNamespace: false, uniqueName: true };
     const plan = utilization.plan(subject, WINDOW);
-    return plan.kind === 'ask' ? plan.beside : plan.kind;
+    return plan.kind === 'query' ? plan.beside : plan.kind;
   };
 
-  test('is asked by the built-in query beside the built-in utilisation only', () => {
+  test('is queried by the built-in query beside the built-in utilisation only', () => {
     expect(besideOf({})).toMatch(/^count by \(modelName\).*namespace="tenant-a"/);
     expect(besideOf({ gpuUtilQuery: 'util' })).toBeUndefined();
     expect(besideOf({ gpuCountQuery: 'none' })).toBeUndefined();
   });
 
-  test('is asked by GPU_COUNT_QUERY where it is given', () => {
+  test('is queried by GPU_COUNT_QUERY if it is set', () => {
     const gpuCountQuery = 'count(x{n="{{namespace}}"})';
     expect(besideOf({ gpuCountQuery })).toBe('count(x{n="tenant-a"})');
     expect(besideOf({ gpuCountQuery, gpuUtilQuery: 'util' })).toBe('count(x{n="tenant-a"})');
@@ -177,7 +177,7 @@ describe('a configured metric', () => {
     const { events, refused } = eventsOf(measure, { rows });
     expect(events).toEqual([{ quantity: '4', sku: 'L4', gpu_type: 'L4' }]);
     expect(refused).toEqual([
-      expect.stringContaining('told apart by nothing'),
+      expect.stringContaining('rows with the same sku and dimensions'),
       expect.stringContaining('not one of on-demand, spot'),
       expect.stringContaining('longer than 256 characters'),
     ]);

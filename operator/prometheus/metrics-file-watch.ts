@@ -6,10 +6,10 @@ import type { ConfiguredMetric } from './configured-metric.ts';
 import { readMetricsFile, type ReadMetricsFile } from './metrics-file.ts';
 
 const POLL_MS = 10_000;
-/** Larger files are refused unread; the reader has a stricter bound. */
+/** Larger files are refused unread. The reader has a stricter limit. */
 const MOST_BYTES = 1024 * 1024;
 
-/** Reads and checks the file, as at the start. */
+/** Reads and validates the file at the start. */
 export async function loadMetricsFile(
   path: string,
   taken: ReadonlySet<string>,
@@ -26,8 +26,8 @@ export async function loadMetricsFile(
 }
 
 /**
- * The metrics of PROMETHEUS_METRICS_FILE in force. A mounted file changes by a link being swapped, so it is read again
- * rather than watched.
+ * The metrics of PROMETHEUS_METRICS_FILE in force. A mounted file changes by swapping a link, so it
+ * is polled instead of watched.
  */
 export class MetricsFile {
   readonly #path: string;
@@ -38,7 +38,7 @@ export class MetricsFile {
 
   constructor(options: {
     readonly path: string;
-    /** What the file gave at the start. */
+    /** The metrics of the file at the start. */
     readonly initial: readonly ConfiguredMetric[];
     /** The codes of CUSTOM_METRICS in force. */
     readonly taken: () => ReadonlySet<string>;
@@ -52,12 +52,12 @@ export class MetricsFile {
     this.#metrics = options.initial;
   }
 
-  /** The same list until the file changes. */
+  /** Returns the same list until the file changes. */
   metrics(): readonly ConfiguredMetric[] {
     return this.#metrics;
   }
 
-  /** Follows the file until the signal aborts. A broken one changes nothing, and is logged. */
+  /** Follows the file until the signal aborts. An invalid file changes nothing and is logged. */
   async run(signal: AbortSignal): Promise<void> {
     const log = new CauseLog(this.#logger, this.#clock);
     while (!signal.aborted) {

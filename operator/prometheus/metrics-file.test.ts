@@ -36,7 +36,7 @@ describe('the metrics file', () => {
     expect(readMetricsFile(text, NONE)).toEqual({ kind: 'metrics', metrics: [] });
   });
 
-  test('that is broken says everything at once, by line and field', () => {
+  test('that is invalid reports every problem, by line and field', () => {
     const text = `- code: Tokens
   query: x
   biilable: true

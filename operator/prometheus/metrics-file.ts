@@ -7,7 +7,10 @@ import type { ConfiguredMetric } from './configured-metric.ts';
 
 export type ReadMetricsFile =
   | { readonly kind: 'metrics'; readonly metrics: readonly ConfiguredMetric[] }
-  /** All problems at once, each `PROMETHEUS_METRICS_FILE: line 3: code: what is wrong: "input"; how to mend it`. */
+  /**
+   * All problems, each `PROMETHEUS_METRICS_FILE: line 3: code: what is wrong: "input"; how to fix
+   * it`.
+   */
   | { readonly kind: 'invalid'; readonly problems: readonly string[] };
 
 const MOST_BYTES = 256 * 1024;
@@ -32,34 +35,28 @@ const FIELDS = [
 ] as const;
 type Field = (typeof FIELDS)[number];
 
-/** Bounds of texts, in characters. */
+/** Limits of texts, in characters. */
 const LONGEST = { name: 128, unit: 64, description: 512, query: 8_192 } as const;
 
-/** Dimensions that every event carries, set by the operator. */
-const OWN_KEYS = new Set(['tenant_cluster', 'tenant_class']);
+/** Dimensions of every event, set by the operator. */
+const OPERATOR_KEYS = new Set(['tenant_cluster', 'tenant_class']);
 const RESERVED = new Set<string>(RESERVED_KEYS);
 const MEASURED = new Set(COLLECTOR_METRICS.map(({ code }) => code));
 
-/** Notes a problem of a field; gives undefined, for the value that there is not. */
-type Refuse = (
-  line: number,
-  where: string,
-  what: string,
-  mend: string,
-  input?: string,
-) => undefined;
+/** Notes a problem of a field. Returns undefined in place of the value. */
+type Refuse = (line: number, where: string, what: string, fix: string, input?: string) => undefined;
 
 /**
- * Reads the text of PROMETHEUS_METRICS_FILE (docs/explanation/prometheus.md#metrics-of-your-own). `taken` holds the
- * codes of CUSTOM_METRICS: two metrics of one code would be billed as one.
+ * Parses the text of PROMETHEUS_METRICS_FILE (docs/explanation/prometheus.md#metrics-of-your-own).
+ * `taken` has the codes of CUSTOM_METRICS: two metrics with one code would be billed as one.
  */
 export function readMetricsFile(text: string, taken: ReadonlySet<string>): ReadMetricsFile {
   const yaml = readStrictYaml(text, MOST_BYTES);
   if (yaml.kind === 'invalid') return invalid(yaml.problems);
   const problems: string[] = [];
-  const refuse: Refuse = (line, where, what, mend, input) => {
+  const refuse: Refuse = (line, where, what, fix, input) => {
     const quoted = input === undefined ? '' : `: ${quote(input)}`;
-    problems.push(`line ${line}: ${where}: ${what}${quoted}; ${mend}`);
+    problems.push(`line ${line}: ${where}: ${what}${quoted}; ${fix}`);
     return undefined;
   };
   const metrics = readList(yaml.root, refuse);
@@ -144,10 +141,10 @@ function readMetric(map: YamlMap, refuse: Refuse): ConfiguredMetric | undefined 
 function readCode(map: YamlMap, refuse: Refuse): string | undefined {
   const node = map.entries.get('code');
   if (node === undefined) return refuse(map.line, 'code', 'missing', 'give the metric a code');
-  const mend = 'begin with a small letter; use a-z, 0-9 and _, at most 100';
+  const fix = 'begin with a small letter; use a-z, 0-9 and _, at most 100';
   const text = node.kind === 'text' ? node.text : undefined;
   if (text === undefined || !CODE.test(text)) {
-    return refuse(node.line, 'code', 'not a metric code', mend, text);
+    return refuse(node.line, 'code', 'not a metric code', fix, text);
   }
   if (!MEASURED.has(text)) return text;
   return refuse(node.line, 'code', 'measured by the operator itself', 'choose another', text);
@@ -223,7 +220,7 @@ function readDimensions(map: YamlMap, refuse: Refuse): ConfiguredMetric['dimensi
     if (label === undefined) continue;
     const key = dimensionKey(label);
     const twice = labelOf.get(key);
-    if (RESERVED.has(key) || OWN_KEYS.has(key)) {
+    if (RESERVED.has(key) || OPERATOR_KEYS.has(key)) {
       refuse(item.line, 'dimensions', `"${key}" is set by the operator`, 'rename the label', label);
     } else if (twice !== undefined) {
       refuse(item.line, 'dimensions', `the same key as "${twice}"`, 'name it once', label);
@@ -236,7 +233,10 @@ function readDimensions(map: YamlMap, refuse: Refuse): ConfiguredMetric['dimensi
 
 const LONGEST_KEY = 64;
 
-/** The dimension that a label becomes: `modelName` is `model_name`, `GPU_I_PROFILE` is `gpu_i_profile`, `_x` is `l_x`. */
+/**
+ * The dimension key of a label: `modelName` becomes `model_name`, `GPU_I_PROFILE` becomes
+ * `gpu_i_profile`, `_x` becomes `l_x`.
+ */
 export function dimensionKey(label: string): string {
   const snake = label
     .replaceAll(/([a-z0-9])([A-Z])/g, '$1_$2')

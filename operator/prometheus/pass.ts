@@ -1,6 +1,6 @@
 import pLimit from 'p-limit';
 import {
-  type Asker,
+  type QueryRunner,
   type QueryFailure,
   type Batch,
   CONNECTIONS,
@@ -12,26 +12,26 @@ import type { BatchSizes } from './batch-sizes.ts';
 
 export type Answered = readonly [job: Job, outcome: JobOutcome];
 
-/** So many queries in a row without an answer mean that the server has fallen silent. */
+/** After this many queries in a row without an answer, the server counts as silent. */
 const SILENT_AFTER = 8;
 
-/** How many batches of one round are asked in parts after they failed. */
+/** Most failed batches that one pass splits. */
 const MOST_SPLITS = 64;
 
-const NO_TIME: QueryFailure = { kind: 'failed', cause: 'unasked', reason: 'no time left' };
+const NO_TIME: QueryFailure = { kind: 'failed', cause: 'unsent', reason: 'no time left' };
 
 /**
- * One round of questions. Once the server has fallen silent no more are asked, and none that is under
- * way is waited for: thousands of them would each wait for a time-out.
+ * One pass of queries. Once the server is silent, it sends no more and cancels running queries:
+ * thousands of them would each wait for a timeout.
  *
- * What can be asked of many tenant clusters at once is. A query about many that fails is asked again in
- * halves, down to the one that fails by itself, so that no tenant cluster's trouble is another's.
+ * It combines queries about many tenant clusters where possible. It splits a failed combined query
+ * in halves, down to the failing tenant cluster, so that others are not affected.
  */
 export class Pass {
-  readonly #asker: Pick<Asker, 'ask' | 'queryShared'>;
+  readonly #runner: Pick<QueryRunner, 'queryOne' | 'queryShared'>;
   readonly #sizes: BatchSizes;
   readonly #signal: AbortSignal;
-  /** Whether a further query may begin; always by default. */
+  /** Whether another query may begin; undefined means always. */
   readonly #mayQuery: (() => boolean) | undefined;
   readonly #hopeless = new AbortController();
   readonly #either: AbortSignal;
@@ -41,38 +41,38 @@ export class Pass {
   #silent: string | undefined;
 
   constructor(
-    asker: Pick<Asker, 'ask' | 'queryShared'>,
+    runner: Pick<QueryRunner, 'queryOne' | 'queryShared'>,
     sizes: BatchSizes,
     signal: AbortSignal,
     mayQuery?: () => boolean,
   ) {
-    this.#asker = asker;
+    this.#runner = runner;
     this.#sizes = sizes;
     this.#signal = signal;
     this.#mayQuery = mayQuery;
     this.#either = AbortSignal.any([signal, this.#hopeless.signal]);
   }
 
-  /** Why nothing more is asked; undefined while there is hope. */
+  /** Why no more queries are sent; undefined while the server answers. */
   get silent(): string | undefined {
     return this.#silent;
   }
 
-  /** Asks one query about one tenant cluster by itself. */
-  ask(...[job, plan]: Question): Promise<JobOutcome> {
-    return this.#guarded((signal) => this.#asker.ask(job, plan, signal));
+  /** Sends the query about one tenant cluster. */
+  queryOne(...[job, plan]: Question): Promise<JobOutcome> {
+    return this.#guarded((signal) => this.#runner.queryOne(job, plan, signal));
   }
 
-  /** Asks everything, together what can be; an outcome for each, in no particular order. */
+  /** Sends all queries, combined where possible. Returns one outcome for each, in any order. */
   async queryAll(questions: readonly Question[]): Promise<Answered[]> {
     const sizes = this.#sizes;
     const { batches, alone } = arranged(questions);
-    const requested = await Promise.all([
+    const answers = await Promise.all([
       ...batches.map((batch) => this.#queryAtSize(batch)),
       ...alone.map((same) => this.#queryAlone(same)),
     ]);
     for (const shared of new Set(batches.map((batch) => batch.shared))) sizes.settle(shared);
-    return requested.flat();
+    return answers.flat();
   }
 
   async #queryAtSize(batch: Batch): Promise<Answered[]> {
@@ -82,7 +82,7 @@ export class Pass {
   }
 
   async #queryBatch(batch: Batch): Promise<Answered[]> {
-    const asker = this.#asker;
+    const runner = this.#runner;
     const sizes = this.#sizes;
     const { questions, shared } = batch;
     const [first] = questions;
@@ -90,16 +90,17 @@ export class Pass {
     const isOne = questions.length === 1;
     if (isOne && first[1].onlyShared !== true) return this.#queryAlone([first]);
     const outcome = await this.#limit(() =>
-      this.#guarded((signal) => asker.queryShared(batch, signal)),
+      this.#guarded((signal) => runner.queryShared(batch, signal)),
     );
     if (outcome.kind === 'answered') {
       sizes.worked(shared, questions.length);
       return questions.map(([job], index) => [job, outcome.outcomes[index] ?? NO_TIME]);
     }
-    const isOver = outcome.cause === 'unasked' || this.#signal.aborted;
+    const isOver = outcome.cause === 'unsent' || this.#signal.aborted;
     if (isOne || isOver) return all(questions, outcome);
     if (outcome.cause === 'query') return this.#split(batch, outcome);
-    // Nobody answers, or not so large a question: one about a single tenant cluster tells.
+    // Either the server is down or the query is too large: one about a single tenant cluster
+    // decides.
     const tried = await this.#queryBatch({ ...batch, questions: [first] });
     const isDown = tried.some(([, one]) => one.kind === 'failed' && one.cause !== 'query');
     if (isDown) return all(questions, outcome);
@@ -114,24 +115,24 @@ export class Pass {
     return (await Promise.all(cut(batch, 2).map((half) => this.#queryBatch(half)))).flat();
   }
 
-  /** Questions that are the same to the letter are asked once. */
+  /** Sends identical queries once. */
   async #queryAlone(same: readonly Question[]): Promise<Answered[]> {
     const [first] = same;
     if (first === undefined) return [];
-    return all(same, await this.#limit(() => this.ask(...first)));
+    return all(same, await this.#limit(() => this.queryOne(...first)));
   }
 
   async #guarded<T extends { readonly kind: string }>(
-    ask: (signal: AbortSignal) => Promise<T | QueryFailure>,
+    send: (signal: AbortSignal) => Promise<T | QueryFailure>,
   ): Promise<T | QueryFailure> {
-    if (this.#silent !== undefined) return unasked(this.#silent);
+    if (this.#silent !== undefined) return unsent(this.#silent);
     if (this.#mayQuery?.() === false) return NO_TIME;
-    const outcome = await ask(this.#either);
+    const outcome = await send(this.#either);
     if (!isFailure(outcome) || outcome.cause === 'query') {
       this.#inARow = 0;
       return outcome;
     }
-    if (this.#silent !== undefined) return unasked(this.#silent);
+    if (this.#silent !== undefined) return unsent(this.#silent);
     this.#inARow += 1;
     if (this.#inARow >= SILENT_AFTER) {
       this.#silent = outcome.reason;
@@ -145,15 +146,15 @@ function isFailure(outcome: { readonly kind: string }): outcome is QueryFailure 
   return outcome.kind === 'failed';
 }
 
-function unasked(reason: string): QueryFailure {
-  return { kind: 'failed', cause: 'unasked', reason };
+function unsent(reason: string): QueryFailure {
+  return { kind: 'failed', cause: 'unsent', reason };
 }
 
 function all(questions: readonly Question[], outcome: JobOutcome): Answered[] {
   return questions.map(([job]) => [job, outcome]);
 }
 
-/** What is asked together, and groups of the same question of those that are asked alone. */
+/** Groups the questions: batches to combine, and lists of identical queries. */
 function arranged(questions: readonly Question[]): {
   readonly batches: readonly Batch[];
   readonly alone: readonly (readonly Question[])[];
@@ -177,7 +178,7 @@ function arranged(questions: readonly Question[]): {
   return { batches: [...batches.values()], alone: [...alone.values()] };
 }
 
-/** As many parts of about the same size. */
+/** Cuts a batch into so many batches of about the same size. */
 function cut(batch: Batch, parts: number): readonly Batch[] {
   const { questions } = batch;
   const size = Math.ceil(questions.length / parts);

@@ -11,32 +11,32 @@ import type { Window } from '../model/window.ts';
 import type { BuiltInSubject } from './built-in-queries.ts';
 import type { MeasuredCluster, Plan, SharedQuery } from './measure.ts';
 
-/** What switches a query off, in place of a template. */
+/** A template with this value switches the query off. */
 export const NO_QUERY = 'none';
 
 interface PlanOptions {
   readonly subject: MeasuredCluster;
   readonly window: Window;
   readonly preset: PrometheusSettings['preset'];
-  /** The template that a setting gives, if any. */
+  /** The template of a setting, if any. */
   readonly replacement: string | undefined;
-  /** The settings that could give one, in words. */
+  /** Names of the settings that can give a template. */
   readonly replacedBy: string;
-  /** The built-in template; undefined where there is none for such a tenant cluster. */
+  /** The built-in template; undefined if there is none for this kind of tenant cluster. */
   readonly builtIn: (about: BuiltInSubject) => string | undefined;
 }
 
 /**
- * The query about one tenant cluster: the template of its settings, or the built-in one. That one goes by
- * the host namespace, so it cannot tell tenant clusters apart that share one: nobody is charged what may
- * be another's.
+ * Plans the query about one tenant cluster from the template of its settings or the built-in one.
+ * The built-in one selects by host namespace. If tenant clusters share a namespace, nobody is
+ * charged what may belong to another.
  */
 export function planQuery(options: PlanOptions): Plan {
   const { subject, window, replacement } = options;
   const { cluster } = subject;
   if (replacement === NO_QUERY) return { kind: 'off' };
   if (replacement !== undefined) return planTemplate(replacement, subject, window);
-  // The built-in queries go by the namespace of vCluster's control plane, or by what an external one says.
+  // Built-in queries select by the namespace of vCluster's control plane, or by an external label.
   if (cluster.source !== 'workload' && cluster.source !== 'external') return { kind: 'off' };
   const onHost = isOnHost(cluster);
   const template = options.builtIn({
@@ -46,9 +46,9 @@ export function planQuery(options: PlanOptions): Plan {
   });
   if (template === undefined) return { kind: 'off' };
   if (options.preset === 'default' && onHost && subject.sharedNamespace !== undefined) {
-    const mend = `give ${options.replacedBy} a query that tells them apart`;
+    const fix = `set ${options.replacedBy} to a query that separates them`;
     const where = `namespace "${subject.sharedNamespace}"`;
-    return { kind: 'unclear', reason: `several tenant clusters share the ${where}: ${mend}` };
+    return { kind: 'unclear', reason: `several tenant clusters share the ${where}: ${fix}` };
   }
   return planTemplate(template, subject, window);
 }
@@ -59,7 +59,7 @@ export function isOnHost({ namespace, source }: TenantCluster): boolean {
 }
 
 /**
- * The plan of a built-in query that can be asked of many tenant clusters. A tenant cluster with several host
+ * Plans a built-in query that many tenant clusters can share. A tenant cluster with several host
  * namespaces has no query of its own.
  */
 export function planShared(
@@ -67,24 +67,24 @@ export function planShared(
   shared: SharedQuery,
   { subject, window, preset }: Pick<PlanOptions, 'subject' | 'window' | 'preset'>,
 ): Plan {
-  if (plan.kind !== 'ask') return plan;
+  if (plan.kind !== 'query') return plan;
   const { cluster } = subject;
   const isSimple = preset !== 'default' || !isOnHost(cluster) || namespacesOf(cluster).length === 1;
   if (isSimple) return { ...plan, shared };
   return { ...plan, shared, onlyShared: true, promql: shared.promql([subject], window) };
 }
 
-/** A matcher of a label that has one of these values. */
+/** A matcher for a label that has one of these values. */
 export function oneOf(label: string, values: Iterable<string>): string {
   return `${label}=~"${anyOf(values)}"`;
 }
 
-/** What matches one of these texts, for the inside of a regular expression in double quotes. */
+/** A pattern that matches one of these texts, for a regular expression in double quotes. */
 export function anyOf(texts: Iterable<string>): string {
   return [...new Set(texts)].map((text) => escapePromqlText(literally(text), '"')).join('|');
 }
 
-/** A range of PromQL as long as a window: `60s`. */
+/** A PromQL range as long as a window: `60s`. */
 export function rangeOf({ start, end }: Window): string {
   return `${(end - start) / 1000}s`;
 }
@@ -94,7 +94,7 @@ export function planTemplate(template: string, { cluster }: MeasuredCluster, win
   const rendered = renderQuery(template, cluster, window);
   switch (rendered.kind) {
     case 'query':
-      return { kind: 'ask', promql: rendered.promql };
+      return { kind: 'query', promql: rendered.promql };
     case 'nameless':
       return rendered;
     default:
@@ -104,19 +104,20 @@ export function planTemplate(template: string, { cluster }: MeasuredCluster, win
 
 export type RenderedQuery =
   | { readonly kind: 'query'; readonly promql: string }
-  /** The tenant cluster has no such name: a query without it would select the series of others. */
+  /**
+   * The tenant cluster has no such name. Without it the query would select the series of others.
+   */
   | { readonly kind: 'nameless'; readonly placeholder: string }
   | { readonly kind: 'invalid'; readonly reason: string };
 
-/** What a template is filled with: the names of a tenant cluster, and a window. */
+/** Values for a template: the names of a tenant cluster, and a window. */
 export type Subject = Pick<
   TenantCluster,
   'id' | 'namespace' | 'name' | 'tenant' | 'project' | 'instance'
 >;
 
 /**
- * Fills a query template, every value escaped for the place where it stands
- * (docs/explanation/security.md#d-7).
+ * Fills a query template and escapes every value for its place (docs/explanation/security.md#d-7).
  */
 export function renderQuery(template: string, subject: Subject, window: Window): RenderedQuery {
   const read = readOnce(template);
@@ -130,14 +131,14 @@ export function renderQuery(template: string, subject: Subject, window: Window):
     window_seconds: String(seconds),
   };
   let promql = '';
-  for (const piece of read.segments) {
-    if (piece.kind === 'text') {
-      promql += piece.text;
+  for (const segment of read.segments) {
+    if (segment.kind === 'text') {
+      promql += segment.text;
       continue;
     }
-    const value = values[piece.name];
-    if (value === undefined || value === '') return { kind: 'nameless', placeholder: piece.name };
-    promql += escaped(value, piece);
+    const value = values[segment.name];
+    if (value === undefined || value === '') return { kind: 'nameless', placeholder: segment.name };
+    promql += escaped(value, segment);
   }
   return { kind: 'query', promql };
 }
@@ -182,7 +183,7 @@ function escaped(value: string, { place, quote }: Placeholder): string {
   }
 }
 
-/** A regular expression that matches a text and nothing else. */
+/** A regular expression that matches exactly this text. */
 function literally(text: string): string {
   return text.replaceAll(/[\\.+*?()|[\]{}^$]/g, (mark) => `\\${mark}`);
 }

@@ -2,10 +2,16 @@ import type { MeasuredCluster } from './measure.ts';
 import { oneOf } from './plan-query.ts';
 import type { Sample } from './query-answer.ts';
 
-/** The labels by which the platform's fleet observability names a tenant cluster; only both together are unique. */
+/**
+ * Labels with which the platform's fleet observability names a tenant cluster. Only the pair is
+ * unique.
+ */
 export const PLATFORM_LABELS = ['vcluster_platform_instance', 'vcluster_platform_project'] as const;
 
-/** Matchers of everything that these tenant clusters have, and of other pairs of their instances and projects. */
+/**
+ * Matchers of all series of these tenant clusters. They also match other pairs of their instances
+ * and projects.
+ */
 export function platformMatchers(subjects: readonly MeasuredCluster[]): string {
   const [instance, project] = PLATFORM_LABELS;
   return [
@@ -20,12 +26,12 @@ export function platformMatchers(subjects: readonly MeasuredCluster[]): string {
   ].join(',');
 }
 
-/** What tells a tenant cluster from all others there. */
+/** Identifies a tenant cluster by its instance and project. */
 export function platformKeyOf({ cluster }: MeasuredCluster): string {
   return JSON.stringify([cluster.instance ?? '', cluster.project ?? '']);
 }
 
-/** The same of a row. */
+/** The same key from the labels of a row. */
 export function platformKey(labels: Sample['labels']): string {
   return JSON.stringify(PLATFORM_LABELS.map((label) => labels[label] ?? ''));
 }

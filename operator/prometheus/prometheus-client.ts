@@ -7,12 +7,12 @@ const PATH = '/api/v1/query';
 const MAX_ANSWER_BYTES = 4 * 1024 * 1024;
 
 const TIMEOUTS = { connect: 5_000, headers: 30_000, body: 10_000, total: 30_000 };
-/** The server gives up a little earlier, so that it does not go on for nobody. */
+/** Shorter than the client's own timeout, so that the server stops first. */
 const SERVER_TIMEOUT = '25s';
 
 const TOKEN = /^[\x21-\x7e]{1,16384}$/;
 
-/** Shorter values would hide ordinary words. */
+/** Shorter values would mask ordinary words. */
 const SHORTEST_HIDDEN = 6;
 
 type Authorization =
@@ -20,9 +20,9 @@ type Authorization =
   | { readonly kind: 'problem'; readonly reason: string };
 
 /**
- * A client of `POST /api/v1/query` below PROMETHEUS_URL, of any server with the Prometheus query API. The form carries
- * queries of any length. Of several credentials a header Authorization wins over a token, which wins over name and
- * password.
+ * A client of `POST /api/v1/query` below PROMETHEUS_URL, for any server with the Prometheus query
+ * API. It sends queries as a form, so they may have any length. An Authorization header wins over a
+ * token, and a token wins over name and password.
  */
 export class PrometheusClient {
   readonly #http: HttpClient;
@@ -35,7 +35,7 @@ export class PrometheusClient {
     readonly settings: Omit<PrometheusSettings, 'url'>;
     /** Reads PROMETHEUS_BEARER_TOKEN_FILE. */
     readonly readText: (path: string) => Promise<string>;
-    /** Queries at a time. */
+    /** Parallel queries. */
     readonly connections: number;
   }) {
     this.#settings = options.settings;
@@ -49,7 +49,7 @@ export class PrometheusClient {
     });
   }
 
-  /** The value of a query at a moment, milliseconds since the epoch. Never throws. */
+  /** Evaluates a query at a time, milliseconds since the epoch. Never throws. */
   async query(
     promql: string,
     at: number,
@@ -61,7 +61,7 @@ export class PrometheusClient {
       return { kind: 'failed', cause: 'server', reason: authorized.reason };
     }
     const { headers } = authorized;
-    return ask(this.#http, { authorization: headers, promql, at, signal, mostBytes });
+    return send(this.#http, { authorization: headers, promql, at, signal, mostBytes });
   }
 
   close(): Promise<void> {
@@ -89,7 +89,7 @@ export class PrometheusClient {
   }
 }
 
-async function ask(
+async function send(
   http: HttpClient,
   {
     authorization,
@@ -109,7 +109,7 @@ async function ask(
     query: promql,
     time: String(at / 1000),
     timeout: SERVER_TIMEOUT,
-    // Thanos alone knows it: a store that is missing is an error instead of a warning.
+    // Only Thanos knows it: a missing store is then an error and not a warning.
     partial_response: 'false',
   });
   const outcome = await http.request({
@@ -140,13 +140,13 @@ async function ask(
   }
   const answer = readAnswer(outcome.status, outcome.body);
   if (answer.kind === 'vector') return answer;
-  // Cleaned before the reason is cut to its length, which might leave a part of a credential.
+  // Masks credentials before cutting the reason, because a cut could leave a part of one.
   const cleaned = readAnswer(outcome.status, withoutCredentials(outcome.body, authorization));
   const { reason } = cleaned.kind === 'failed' ? cleaned : answer;
   return { ...answer, reason: `${what}: ${withoutCredentials(reason, authorization)}` };
 }
 
-/** Should a server repeat what it was sent, it is not repeated further. */
+/** Masks the request's credentials in a text, in case the server repeats them. */
 function withoutCredentials(text: string, headers: Readonly<Record<string, string>>): string {
   return Object.values(headers)
     .flatMap((value) => [value, value.replace(/^\S+ /, '')])

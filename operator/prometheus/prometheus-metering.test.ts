@@ -9,7 +9,7 @@ import { brief, clockAt, eventsOf, historyOf, type Life, live } from './testing/
 
 const GIB = 2 ** 30;
 
-/** Queries that only say whom they are about. */
+/** Queries that only name their tenant cluster. */
 const QUERIES = {
   egressQuery: 'egress{n="{{namespace}}"}',
   gpuUtilQuery: 'util{n="{{namespace}}"}',
@@ -52,7 +52,7 @@ function gibibytes(count: number): FakePrometheus['answer'] {
 }
 
 describe('a window', () => {
-  test('U06: is asked about at its end, for each tenant cluster, once its last samples are in', async () => {
+  test('U06: is queried at its end, for each tenant cluster, once its last samples are in', async () => {
     const clock = clockAt(0);
     prometheus.answer = gibibytes(2);
     const egressQuery =
@@ -155,7 +155,7 @@ describe('a window', () => {
     await life.pass(30);
     history.observe([{ ...mine, tenant: 'buyer' }], clock.now());
     await life.pass(40);
-    // The window is over and not asked about yet.
+    // The window is over and not queried yet.
     history.observe([{ ...mine, tenant: 'next-buyer' }], clock.now());
     await life.pass(21);
     expect(egressOf(await eventsOf(ledger))).toEqual(['12:01:00 1 buyer']);
@@ -178,7 +178,7 @@ describe('tenant clusters that share a namespace', () => {
     });
   });
 
-  test('are charged by a query that tells them apart', async () => {
+  test('are charged by a query that separates them', async () => {
     const clock = clockAt(0);
     const own = { egressQuery: 'egress{v="{{vcluster}}"}', gpuUtilQuery: 'none' };
     prometheus.answer = ({ query }) => [[{}, String((query.includes('"a"') ? 1 : 2) * GIB)]];
@@ -193,7 +193,7 @@ describe('tenant clusters that share a namespace', () => {
 });
 
 describe('what Prometheus can still answer', () => {
-  test('after a downtime is asked for every missed window, and marked as backfilled', async () => {
+  test('after a downtime is queried for every missed window, and marked as backfilled', async () => {
     const clock = clockAt(0);
     const history = historyOf(clock, cluster('a', { egressQuery: 'egress', gpuUtilQuery: 'none' }));
     prometheus.answer = ({ time }) => [[{}, String((Number(time) - START / 1000) * GIB)]];
@@ -213,7 +213,7 @@ describe('what Prometheus can still answer', () => {
     ]);
   });
 
-  test('U05: after a failed query is asked again until it is had, once, a gap meanwhile', async () => {
+  test('U05: after a failed query is retried until it is answered, once, and is a gap meanwhile', async () => {
     const clock = clockAt(0);
     const history = historyOf(clock, a, b);
     let broken = true;

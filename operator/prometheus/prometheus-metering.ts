@@ -7,7 +7,7 @@ import type { UsageEvent } from '../model/event.ts';
 import type { Window } from '../model/window.ts';
 import { type AppendEnd, type Appender, createAppender } from '../metering/windows/appender.ts';
 import type { Gap } from '../metering/windows/gaps.ts';
-import { Asker } from './query.ts';
+import { QueryRunner } from './query.ts';
 import { BatchSizes } from './batch-sizes.ts';
 import type { Measure } from './measure.ts';
 import type { PrometheusClient } from './prometheus-client.ts';
@@ -20,10 +20,10 @@ import { WindowState } from './window-state.ts';
 
 export interface PrometheusMeteringOptions {
   readonly client: PrometheusClient;
-  /** What is measured; asked again for every window. */
+  /** What is measured. It is called again for every window. */
   readonly measures: () => readonly Measure[];
   readonly tenantClusters: TenantClusterStates;
-  /** The newest window that the collector has closed: who the tenant clusters were is known up to there. */
+  /** The newest window that the collector has closed. Tenant clusters are known up to its end. */
   readonly lastWindow: () => Window | undefined;
   readonly ledger: Pick<Ledger, 'append' | 'stats' | 'record' | 'records' | 'writeRecords'>;
   readonly settings: () => Settings;
@@ -36,11 +36,12 @@ export interface PrometheusMeteringOptions {
 const POLL_MS = 1_000;
 
 /**
- * The Prometheus half of metering (docs/explanation/prometheus.md#measured-by-prometheus): asks about every window of every tenant
- * cluster, each metric once. Windows are opened in order, once the collector
- * has closed them; opening one asks every query of it and records what came and what did not in one
- * durable batch. What did not come is asked again by itself until MAX_BACKFILL, and is a gap meanwhile.
- * While the server is silent no window is opened, so nothing is recorded but one gap of all.
+ * Metering by Prometheus (docs/explanation/prometheus.md#measured-by-prometheus): queries every
+ * metric of every tenant cluster for every window once.
+ * 1. It opens windows in order, after the collector has closed them.
+ * 2. Opening one sends every query for it and records answers and failures in one durable batch.
+ * 3. Failed queries are retried until MAX_BACKFILL and are gaps meanwhile.
+ * 4. While the server is silent, no window is opened, and a single gap covers everything.
  */
 export class PrometheusMetering {
   readonly #options: PrometheusMeteringOptions;
@@ -56,8 +57,8 @@ export class PrometheusMetering {
     this.#appender = createAppender({ ledger, clock, random, logger });
     const startedAt = clock.now();
     const state = new WindowState({ ...options, appender: this.#appender, log, startedAt });
-    const asker = new Asker(client, metrics, clock, log);
-    const common = { ...options, log, state, asker, sizes: new BatchSizes() };
+    const runner = new QueryRunner(client, metrics, clock, log);
+    const common = { ...options, log, state, runner, sizes: new BatchSizes() };
     this.#state = state;
     this.#retries = new Retries(common);
     this.#opener = new WindowOpener({ ...common, retries: this.#retries });
@@ -77,24 +78,24 @@ export class PrometheusMetering {
     return { kind: 'aborted' };
   }
 
-  /** What could not be had yet, and what was given up. Newest first. */
+  /** Windows that are not answered yet or were given up, newest first. */
   gaps(): readonly Gap[] {
     const { settings, clock } = this.#options;
     const { ledger: stored } = settings();
     return this.#state
-      .gaps(this.#opener.silent ?? 'not asked yet')
+      .gaps(this.#opener.silent ?? 'not queried yet')
       .filter(({ to }) => to >= clock.now() - stored.retentionMs)
       .toSorted((a, b) => b.to - a.to);
   }
 
-  /** What is wrong with the queries of the last window. */
+  /** Problems of the last window's queries. */
   report(): PrometheusReport {
     return this.#opener.report;
   }
 
   /**
-   * What is asked today for the window of an event of a metric that is measured here; undefined for all others. Without
-   * a query where the tenant cluster is no longer known.
+   * The query that applies today to the window of an event. Undefined for metrics that Prometheus
+   * does not measure; without a query if the tenant cluster is unknown now.
    */
   question(event: UsageEvent): { readonly promql?: string } | undefined {
     const { measures, tenantClusters } = this.#options;
@@ -104,7 +105,7 @@ export class PrometheusMetering {
     const window = { start: Date.parse(start), end: Date.parse(end) };
     const subject = subjectsOf(tenantClusters, window).get(event.resource_id ?? '');
     const plan = subject === undefined ? undefined : measure.plan(subject, window);
-    return plan?.kind === 'ask' ? { promql: plan.promql } : {};
+    return plan?.kind === 'query' ? { promql: plan.promql } : {};
   }
 
   async #slice(signal: AbortSignal): Promise<AppendEnd | undefined> {
@@ -120,7 +121,7 @@ export class PrometheusMetering {
   }
 }
 
-/** Forgets all of it: where PROMETHEUS_URL is not set, nothing is owed to windows of meanwhile. */
+/** Deletes all stored work. While PROMETHEUS_URL is not set, no window waits for an answer. */
 export async function forgetPrometheusWork(
   ledger: Pick<Ledger, 'records' | 'writeRecords'>,
 ): Promise<void> {

@@ -1,6 +1,6 @@
 import { Counter, Gauge, Histogram, type Registry } from 'prom-client';
 
-/** The metrics of the Prometheus half, on an injected registry. */
+/** Registers the metrics of metering by Prometheus. */
 export function createPrometheusMetrics(registry: Registry) {
   const registers = [registry];
   return {
@@ -24,7 +24,7 @@ export function createPrometheusMetrics(registry: Registry) {
     }),
     pendingWindows: new Gauge({
       name: 'meterfeed_prometheus_pending_windows',
-      help: 'Windows of a metric and tenant cluster whose query failed and is asked again.',
+      help: 'Windows of a metric and tenant cluster whose query failed and is retried.',
       registers,
     }),
     givenUpWindows: new Counter({
@@ -35,17 +35,17 @@ export function createPrometheusMetrics(registry: Registry) {
     }),
     lagSeconds: new Gauge({
       name: 'meterfeed_prometheus_lag_seconds',
-      help: 'How long ago the oldest window ended that Prometheus was not asked about yet.',
+      help: 'Seconds since the end of the oldest window that Prometheus was not queried for yet.',
       registers,
     }),
     unreachable: new Gauge({
       name: 'meterfeed_prometheus_unreachable',
-      help: '1 while no query at all is answered.',
+      help: '1 while Prometheus answers no query.',
       registers,
     }),
     tenantQueries: new Gauge({
       name: 'meterfeed_prometheus_tenant_queries',
-      help: 'Queries of the last window that were not about all tenant clusters together: they grow with the number of tenant clusters.',
+      help: 'Queries of the last window about a single tenant cluster. Their number grows with the number of tenant clusters.',
       registers,
     }),
     leftOut: new Gauge({

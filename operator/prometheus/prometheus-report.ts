@@ -1,20 +1,26 @@
-/** What an administrator should know about the queries of the last window (docs/reference/troubleshooting.md#conditions). */
+/**
+ * Problems of the last window's queries, for an administrator
+ * (docs/reference/troubleshooting.md#conditions).
+ */
 export interface PrometheusReport {
-  /** Why no query at all is answered; absent while one is. */
+  /** Why the server answers no query; absent while it answers any. */
   readonly silent?: string;
-  /** How many queries named one tenant cluster each, where those are too many. */
+  /** How many queries covered a single tenant cluster; absent unless there are too many. */
   readonly manyQueries?: number;
   /** Queries that were not sent, by metric and placeholder. */
   readonly leftOut: readonly LeftOutQuery[];
 }
 
-/** A query that was not sent for some tenant clusters: without the name it would select the series of others. */
+/**
+ * A query that was not sent for some tenant clusters, because a name is missing. Without it the
+ * query would select the series of others.
+ */
 export interface LeftOutQuery {
   readonly metric: string;
-  /** The name that they lack, such as `project`. */
+  /** The missing name, such as `project`. */
   readonly placeholder: string;
   readonly tenantClusters: number;
-  /** The id of one of them. */
+  /** The id of one of these tenant clusters. */
   readonly example: string;
 }
 
@@ -23,7 +29,7 @@ export interface LeftOutJob extends Pick<LeftOutQuery, 'metric' | 'placeholder'>
   readonly tenantCluster: string;
 }
 
-/** Counts the queries that were not sent, by metric and placeholder, in the order in which they were met. */
+/** Counts the queries that were not sent, by metric and placeholder, in order of appearance. */
 export function countLeftOut(jobs: readonly LeftOutJob[]): readonly LeftOutQuery[] {
   return [...Map.groupBy(jobs, keyOf)].flatMap(([, group]) => {
     const [first] = group;
@@ -33,7 +39,7 @@ export function countLeftOut(jobs: readonly LeftOutJob[]): readonly LeftOutQuery
   });
 }
 
-/** The queries that were not sent now and were, or were not there, before. */
+/** The queries that are left out now and were not left out before. */
 export function newlyLeftOut(
   now: readonly LeftOutQuery[],
   before: readonly LeftOutQuery[],
@@ -42,7 +48,7 @@ export function newlyLeftOut(
   return now.filter((query) => !known.has(keyOf(query)));
 }
 
-/** A line for people: what is not measured, for how many, and how to fix it. */
+/** A text for people: what is not measured, for how many, and how to fix it. */
 export function describeLeftOut({
   metric,
   placeholder,

@@ -13,23 +13,23 @@ export interface Sample {
 export interface Vector {
   readonly kind: 'vector';
   readonly samples: readonly Sample[];
-  /** Rows that are no samples, in words. */
+  /** Descriptions of rows that are no samples. */
   readonly malformed: readonly string[];
 }
 
 /**
- * What a query came to. `server`: nothing can be had from the server at present, whatever is asked;
- * `query`: this query cannot be answered, others may be.
+ * The result of a query. `server`: the server answers no query at present. `query`: only this query
+ * fails.
  */
 export type QueryOutcome =
   | Vector
   | { readonly kind: 'failed'; readonly cause: 'server' | 'query'; readonly reason: string };
 
-/** More rows than this are a query without the aggregation it needs, not a bill. */
+/** More rows mean a query without the aggregation that it needs. */
 const MOST_ROWS = 10_000;
 const LONGEST_REASON = 300;
 
-/** Errors of the query itself; all others may befall any query. */
+/** Errors of the query itself. All other errors can affect any query. */
 const QUERY_ERRORS: ReadonlySet<unknown> = new Set([
   'bad_data',
   'execution',
@@ -39,12 +39,12 @@ const QUERY_ERRORS: ReadonlySet<unknown> = new Set([
 /** Bad request, too large, too long, cannot be executed. */
 const QUERY_STATUSES: ReadonlySet<number> = new Set([400, 413, 414, 422]);
 
-/** Remarks on a query that change nothing about its result; older servers list them among the warnings. */
+/** Remarks that do not change the result. Older servers list them among the warnings. */
 const REMARK = /^PromQL info:/;
 
 /**
- * Reads the answer of `/api/v1/query`. Warnings, and what says of itself that it is partial, are
- * failures: a sum that lacks a part of its series must not be billed as if it were whole.
+ * Reads the answer of `/api/v1/query`. Warnings and partial results are failures, because a sum
+ * without some of its series must not be billed as complete.
  */
 export function readAnswer(status: number, body: string): QueryOutcome {
   const answer = parse(body);
@@ -118,7 +118,7 @@ function failed(cause: 'server' | 'query', reason: string): QueryOutcome {
   return { kind: 'failed', cause, reason };
 }
 
-/** What the other side said, on one line and not too long. */
+/** A server's text on one line, shortened. */
 function shown(value: unknown): string {
   const text = typeof value === 'string' ? value : (JSON.stringify(value) ?? 'nothing');
   const line = text.toWellFormed().replaceAll(/[\p{Cc}\u2028\u2029]+/gu, ' ');
@@ -135,9 +135,10 @@ interface GoodRow {
 }
 
 /**
- * Checks the rows of a result one by one (docs/explanation/prometheus.md#gpu-utilisation): what is no finite number of at least
- * zero is refused with its reason, and so are several rows that `keyOf` cannot tell apart, none of them
- * being the right one.
+ * Checks the rows of a result one by one (docs/explanation/prometheus.md#gpu-utilisation). It
+ * refuses two kinds of rows with a reason:
+ * 1. A value that is not a finite number of at least zero.
+ * 2. Several rows with the same `keyOf`: none of them is known to be right.
  */
 export function checkRows(
   rows: Vector,
@@ -150,11 +151,11 @@ export function checkRows(
     const [first] = same;
     if (first === undefined) continue;
     if (same.length > 1) {
-      refused.push(`${same.length} rows that are told apart by nothing: row: ${rowText(first)}`);
+      refused.push(`${same.length} rows with the same sku and dimensions: row: ${rowText(first)}`);
       continue;
     }
     const { labels, value } = first;
-    // A difference of doubles may be the zero below zero.
+    // A difference of doubles may be negative zero.
     const quantity = scaleToDecimal(value === '-0' ? '0' : value, numerator, denominator);
     if (quantity !== undefined) good.push({ labels, quantity, value });
     else
@@ -174,7 +175,7 @@ function rowText({ labels }: Sample): string {
   return quote(labelKey(labels));
 }
 
-/** A sample's value as the double that it is. */
+/** A sample's value as a double. */
 export function numberOf(value: Sample['value']): number {
   return Number(value.replace(/Inf$/, 'Infinity'));
 }

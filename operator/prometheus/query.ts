@@ -14,23 +14,28 @@ export interface Job {
   readonly window: Window;
 }
 
-/** A job, and what to ask about it. */
-export type Question = readonly [job: Job, plan: Extract<Plan, { kind: 'ask' }>];
+/** A job and its query. */
+export type Question = readonly [job: Job, plan: Extract<Plan, { kind: 'query' }>];
 
 export type JobOutcome =
   | { readonly kind: 'read'; readonly reading: Reading }
-  /** There is nothing to ask: switched off, or the tenant cluster has not the name that is asked by. */
+  /**
+   * No query is needed: it is switched off, or the tenant cluster lacks the name that it selects
+   * by.
+   */
   | { readonly kind: 'nothing' }
   | QueryFailure;
 
 export interface QueryFailure {
   readonly kind: 'failed';
-  /** As in {@link QueryOutcome}; `unasked` after the server has fallen silent. */
-  readonly cause: 'server' | 'query' | 'unasked';
+  /**
+   * As in {@link QueryOutcome}; `unsent` if the query was not sent because the server is silent.
+   */
+  readonly cause: 'server' | 'query' | 'unsent';
   readonly reason: string;
 }
 
-/** What one query about several jobs came to: an outcome for each, or for all. */
+/** The result of one query about several jobs: an outcome for each, or a failure of all. */
 export type SharedOutcome =
   | { readonly kind: 'answered'; readonly outcomes: readonly JobOutcome[] }
   | QueryFailure;
@@ -43,17 +48,20 @@ export interface Batch {
   readonly questions: readonly Question[];
 }
 
-/** Queries at a time; Prometheus itself works on twenty. */
+/** Parallel queries. Prometheus itself runs up to twenty. */
 export const CONNECTIONS = 8;
 
-/** Of an answer about many, so that reading it holds nothing else up for long; a larger one is asked for in parts. */
+/**
+ * Limit of a shared answer, so that reading it does not block the event loop. A larger one is
+ * split.
+ */
 const MOST_BYTES = 2 * 1024 * 1024;
 
-/** Readings in a row that nothing else waits for. */
+/** Readings without a yield to other work. */
 const AT_A_STRETCH = 100;
 
-/** Asks Prometheus, one request at a time each. */
-export class Asker {
+/** Sends queries to Prometheus and reads the answers. */
+export class QueryRunner {
   readonly #client: PrometheusClient;
   readonly #metrics: PrometheusMetrics;
   readonly #clock: Clock;
@@ -68,7 +76,7 @@ export class Asker {
     this.#pace = createPace(clock);
   }
 
-  async ask(
+  async queryOne(
     ...[{ measure, window }, plan, signal]: [...Question, AbortSignal]
   ): Promise<JobOutcome> {
     const { metric } = measure;
@@ -121,23 +129,25 @@ export class Asker {
   }
 }
 
-const NOT_A_SAMPLE = 'the answer about all has rows that are no samples';
+const NOT_A_SAMPLE = 'the combined answer has rows that are no samples';
 
 function label(outcome: QueryOutcome): string {
   if (outcome.kind === 'vector') return 'answered';
   return outcome.cause === 'server' ? 'unreachable' : 'failed';
 }
 
-/** Queries begun in a second, of all metrics together (docs/explanation/prometheus.md#one-query-for-all). */
+/**
+ * Queries in a second, of all metrics together (docs/explanation/prometheus.md#one-query-for-all).
+ */
 export const QUERIES_PER_SECOND = 200;
 
 /**
- * Waits until a further query may begin, or is given up: evenly many in every second; after a quiet one those of one
- * second may begin at once.
+ * Returns a function that waits until the next query may begin or the signal aborts. Queries are
+ * spaced evenly. After a quiet second, those of one second may begin at once.
  */
 export function createPace(clock: Clock, perSecond = QUERIES_PER_SECOND) {
   const spacingMs = 1000 / perSecond;
-  /** When the next would begin if they were spaced evenly, monotonic. */
+  /** When the next query would begin with even spacing, monotonic. */
   let next = -Infinity;
   return async (signal: AbortSignal): Promise<void> => {
     const now = clock.monotonic();

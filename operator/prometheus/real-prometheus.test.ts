@@ -24,7 +24,7 @@ const H100 = 'NVIDIA H100 80GB HBM3';
 const A100 = 'NVIDIA A100-SXM4-40GB';
 const MINUTES = 6;
 
-/** Exporters refresh every half minute, scrapes are twice as often. */
+/** Exporters refresh every half minute. Scrapes are twice as frequent. */
 const every30 = (truth: (at: number) => number): HistoricalSeries['valueAt'] =>
   refreshed(30, truth);
 const constant = (value: number): HistoricalSeries['valueAt'] => every30(() => value);
@@ -51,7 +51,7 @@ function sent(
   };
 }
 
-/** What the GPU exporter says when its target's labels win over its own. */
+/** Labels of the GPU exporter when its target's labels win over its own. */
 const exported = (namespace: string): Readonly<Record<string, string>> => ({
   namespace: 'gpu-operator',
   pod: 'dcgm-exporter-x',
@@ -61,14 +61,15 @@ const exported = (namespace: string): Readonly<Record<string, string>> => ({
 const MIG = { UUID: 'GPU-mig', GPU_I_PROFILE: '1g.10gb' };
 
 const SERIES: readonly HistoricalSeries[] = [
-  // Tenant a: one pod, scraped by two jobs; one on the host's network; its control plane; the root series.
+  // Tenant a: one pod, scraped by two jobs; one on the host's network; its control plane; the root
+  // series.
   sent('tenant-a', 'web-x-default-x-a', 1_000),
   sent('tenant-a', 'web-x-default-x-a', 1_000, { job: 'again', instance: 'n1' }),
   sent('tenant-a', 'agent-x-default-x-a', 100_000),
   {
     name: 'kube_pod_info',
     labels: { namespace: 'tenant-a', pod: 'agent-x-default-x-a', host_network: 'true' },
-    // Gone for most of the time, as a pod's information is once the pod is.
+    // Absent most of the time, like the information series of a deleted pod.
     valueAt: (at) => (at < 90 ? 1 : undefined),
   },
   sent('tenant-a', 'a-0', 50_000),
@@ -87,10 +88,10 @@ const SERIES: readonly HistoricalSeries[] = [
   },
   gpu('DCGM_FI_DEV_GPU_UTIL', { ...exported('s-dev'), UUID: 'S-1' }, 30),
   gpu('DCGM_FI_DEV_GPU_UTIL', { namespace: 's-prod', pod: 'p', UUID: 'S-2' }, 60),
-  // A pod of tenant b that says it is tenant a's.
+  // A pod of tenant b that claims to be tenant a's.
   sent('tenant-b', 'liar', 0, { exported_namespace: 'tenant-a' }),
   sent('tenant-b', 'job-x-default-x-b', 0),
-  // Tenant a: a full GPU, and two instances of one in MIG mode; old exporters say 0 of instances.
+  // Tenant a: a full GPU, and two MIG instances of another. Old exporters report 0 for instances.
   gpu('DCGM_FI_DEV_GPU_UTIL', { ...exported('tenant-a'), UUID: 'GPU-full' }, 50),
   gpu('DCGM_FI_PROF_GR_ENGINE_ACTIVE', { ...exported('tenant-a'), UUID: 'GPU-full' }, 0.9),
   gpu('DCGM_FI_PROF_GR_ENGINE_ACTIVE', { ...exported('tenant-a'), ...MIG, GPU_I_ID: '7' }, 0.5),
@@ -102,7 +103,7 @@ const SERIES: readonly HistoricalSeries[] = [
   gpu('DCGM_FI_DEV_POWER_USAGE', { ...exported('tenant-a'), UUID: 'GPU-full' }, 700),
   // Tenant b: an exporter whose labels are honoured.
   gpu('DCGM_FI_DEV_GPU_UTIL', { namespace: 'tenant-b', pod: 'p', UUID: 'B', modelName: A100 }, 25),
-  // A tenant cluster with nodes of its own: telemetry from inside, named by an external label.
+  // A tenant cluster with private nodes: an external label names its telemetry from inside.
   gpu('DCGM_FI_DEV_GPU_UTIL', { vcluster: 'own', namespace: 'ml', pod: 'p', UUID: 'O' }, 80),
   sent('ml', 'p', 2_000, { vcluster: 'own' }),
   // The platform's fleet observability.
@@ -139,7 +140,7 @@ afterAll(async () => {
   await rm(directory, { recursive: true, force: true });
 });
 
-/** Runs the whole half against the server for some windows. */
+/** Runs metering against the server for some windows. */
 async function meter(
   clusters: readonly TenantCluster[],
   environment: Readonly<Record<string, string>> = {},
@@ -227,7 +228,7 @@ describe('the built-in queries on a real server', () => {
     });
   });
 
-  test('U16: a tenant cluster with its own nodes is told by the external label that names it', () => {
+  test('U16: a tenant cluster with private nodes is selected by the external label that names it', () => {
     expect(of(events, UTILIZATION, own.id)[0]?.properties).toEqual({
       avg_utilization_pct: 80,
       gpu_devices: 1,

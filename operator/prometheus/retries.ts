@@ -2,7 +2,7 @@ import { setImmediate as yieldToLoop } from 'node:timers/promises';
 import type { Window } from '../model/window.ts';
 import type { Clock } from '../telemetry/clock.ts';
 import type { AppendEnd } from '../metering/windows/appender.ts';
-import type { Asker, Job, JobOutcome, Question } from './query.ts';
+import type { QueryRunner, Job, JobOutcome, Question } from './query.ts';
 import type { BatchSizes } from './batch-sizes.ts';
 import type { Measure, MeasuredCluster } from './measure.ts';
 import { type Answered, Pass } from './pass.ts';
@@ -12,7 +12,7 @@ import type { WindowState } from './window-state.ts';
 
 interface RetriesOptions {
   readonly state: WindowState;
-  readonly asker: Pick<Asker, 'ask' | 'queryShared'>;
+  readonly runner: Pick<QueryRunner, 'queryOne' | 'queryShared'>;
   readonly sizes: BatchSizes;
   readonly measures: () => readonly Measure[];
   readonly tenantClusters: TenantClusterStates;
@@ -24,28 +24,28 @@ const BUDGET_MS = 5_000;
 const FIRST_WAIT_MS = 15_000;
 const LONGEST_WAIT_MS = 300_000;
 
-/** One turn of retries. */
+/** One pass of retries. */
 interface RetrySlice {
   readonly pass: Pass;
   readonly signal: AbortSignal;
   subjects(window: Window): ReadonlyMap<string, MeasuredCluster>;
 }
 
-/** A metric of a tenant cluster in a turn. */
+/** One metric of one tenant cluster in a pass. */
 interface Lane {
   readonly metric: string;
   readonly tenantCluster: string;
-  /** Its newest window was answered in this turn. */
+  /** Its newest window was answered in this pass. */
   readonly isAnswered: boolean;
 }
 
-/** Lanes in a row that nothing else waits for. */
+/** Lanes without a yield to other work. */
 const AT_A_STRETCH = 100;
 
 /**
- * Asks again what failed: first about the newest window, then, while that is answered, about the others
- * from the oldest on. A metric of a tenant cluster whose newest window fails is failing: opening a
- * window does not wait for it.
+ * Retries failed queries. For each metric of a tenant cluster, it tries the newest window first. If
+ * that is answered, it continues with the others from the oldest on. If the newest window fails,
+ * the metric counts as failing and opening a window does not wait for it.
  */
 export class Retries {
   readonly #options: RetriesOptions;
@@ -63,9 +63,9 @@ export class Retries {
     this.#options = options;
   }
 
-  /** Works for a few seconds at most, so that windows are opened in time. */
+  /** Runs for a few seconds at most, so that windows are opened in time. */
   async run(signal: AbortSignal): Promise<AppendEnd | undefined> {
-    const { state, asker, sizes, clock } = this.#options;
+    const { state, runner, sizes, clock } = this.#options;
     const now = clock.monotonic();
     let lanes: readonly Lane[] = state.unanswered
       .list()
@@ -75,22 +75,22 @@ export class Retries {
       .map(({ metric, tenantCluster }) => ({ metric, tenantCluster, isAnswered: false }));
     if (lanes.length === 0) return undefined;
     const isOver = (): boolean => signal.aborted || clock.monotonic() >= now + BUDGET_MS;
-    const round = new Pass(asker, sizes, signal, () => !isOver());
-    const slice: RetrySlice = { pass: round, signal, subjects: this.#subjectsOnce() };
+    const pass = new Pass(runner, sizes, signal, () => !isOver());
+    const slice: RetrySlice = { pass, signal, subjects: this.#subjectsOnce() };
     while (lanes.length > 0 && !isOver()) lanes = await this.#queryNext(lanes, slice);
-    // What was answered is asked once more after a stop: nothing of it is written by half.
+    // Nothing is written after a stop: answered windows are queried again.
     if (signal.aborted) return { kind: 'aborted' };
     return state.commit(signal);
   }
 
-  /** Why a metric of a tenant cluster is failing; undefined when it is not. */
+  /** Why a metric of a tenant cluster is failing; undefined if it is not. */
   isFailing(metric: string, tenantCluster: string): string | undefined {
     return this.#failing.has(keyOf(metric, tenantCluster))
       ? this.#options.state.unanswered.find(metric, tenantCluster)?.reason
       : undefined;
   }
 
-  /** It was asked about its newest window and failed. */
+  /** Notes that the query about its newest window failed. */
   failed(metric: string, tenantCluster: string): void {
     const key = keyOf(metric, tenantCluster);
     this.#failing.add(key);
@@ -112,7 +112,7 @@ export class Retries {
     this.#waits.set(key, { until: clock.monotonic() + ms * (0.5 + random() / 2), ms });
   }
 
-  /** Asks each lane about its next window; those that have more to ask are returned. */
+  /** Queries the next window of each lane. Returns the lanes with more windows. */
   async #queryNext(lanes: readonly Lane[], slice: RetrySlice): Promise<readonly Lane[]> {
     const questions: Question[] = [];
     const laneOf = new Map<Job, Lane>();
@@ -125,7 +125,7 @@ export class Retries {
       if (job === undefined || job === 'dropped') continue;
       laneOf.set(job, lane);
       const plan = job.measure.plan(job.subject, job.window);
-      if (plan.kind === 'ask') questions.push([job, plan]);
+      if (plan.kind === 'query') questions.push([job, plan]);
       else if (plan.kind !== 'unclear') answers.push([job, { kind: 'nothing' }]);
       else answers.push([job, { kind: 'failed', cause: 'query', reason: plan.reason }]);
     }
@@ -141,7 +141,7 @@ export class Retries {
     return [...goOn.values()];
   }
 
-  /** What a lane is to be asked next, the newest window first; undefined where nothing is left. */
+  /** The next query of a lane, newest window first; undefined if nothing is left. */
   #nextJob(
     { metric, tenantCluster, isAnswered }: Lane,
     slice: RetrySlice,
@@ -152,7 +152,7 @@ export class Retries {
     if (edges === undefined) return undefined;
     const measure = measures().find((one) => one.metric === metric);
     if (measure === undefined) {
-      // The metric is no longer configured.
+      // The metric is not configured.
       state.drop(metric, tenantCluster, windowsOf(runs));
       this.#failing.delete(keyOf(metric, tenantCluster));
       return undefined;
@@ -160,14 +160,14 @@ export class Retries {
     const window = isAnswered ? edges.oldest : edges.newest;
     const subject = slice.subjects(window).get(tenantCluster);
     if (subject !== undefined) return { measure, subject, window };
-    // Excluded from then on, or no longer known: there is nobody to bill.
+    // Excluded since then, or not known: there is nobody to bill.
     state.drop(metric, tenantCluster, [window]);
     return 'dropped';
   }
 
-  /** Records what a window comes to today; whether the lane goes on. */
+  /** Records an outcome. Returns whether the lane continues. */
   #settle({ metric, tenantCluster, isAnswered }: Lane, job: Job, outcome: JobOutcome): boolean {
-    if (outcome.kind === 'failed' && outcome.cause === 'unasked') return false;
+    if (outcome.kind === 'failed' && outcome.cause === 'unsent') return false;
     this.#options.state.record(job, outcome);
     const key = keyOf(metric, tenantCluster);
     if (outcome.kind === 'failed') {

@@ -11,7 +11,10 @@ import {
 } from './platform-labels.ts';
 import { numberOf, type Sample, type Vector } from './query-answer.ts';
 
-/** The built-in query for egress, asked of many tenant clusters at once (docs/explanation/prometheus.md#one-query-for-all). */
+/**
+ * The built-in query for egress, combined for many tenant clusters
+ * (docs/explanation/prometheus.md#one-query-for-all).
+ */
 export function sharedEgress(preset: PrometheusSettings['preset']): SharedQuery {
   return preset === 'vcluster-platform' ? BY_INSTANCE : BY_NAMESPACE;
 }
@@ -32,8 +35,9 @@ const BY_INSTANCE: SharedQuery = {
 };
 
 /**
- * One sum for each namespace. Where a control plane that is not charged may be, the pods that may be its own
- * come one by one: those that are called like any of the tenant clusters, so that the name of the right one decides.
+ * Returns one sum for each namespace. Namespaces with a control plane that is not charged are
+ * different: pods whose names match a control plane of any tenant cluster come separately. {@link
+ * isControlPlane} then decides by the namespace's own tenant cluster.
  */
 const BY_NAMESPACE: SharedQuery = {
   promql: (subjects, window) => {
@@ -47,13 +51,13 @@ const BY_NAMESPACE: SharedQuery = {
       return [egressOf({ series, pods, window: rangeOf(window), by: ['namespace', ...by] })];
     };
     const hiding = subjects.filter(hidesControlPlane).map(({ cluster }) => cluster);
-    const parts = hiding.map(({ namespace }) => namespace);
+    const partial = hiding.map(({ namespace }) => namespace);
     const controlPlanes = `(${anyOf(hiding.map(({ name }) => name))})${CONTROL_PLANE_ENDING}`;
     const complete = subjects.flatMap(completeNamespaces);
     return [
       ...sum(complete, 'pod!=""'),
-      ...sum(parts, `pod!="",pod!~"${controlPlanes}"`),
-      ...sum(parts, `pod=~"${controlPlanes}"`, 'pod'),
+      ...sum(partial, `pod!="",pod!~"${controlPlanes}"`),
+      ...sum(partial, `pod=~"${controlPlanes}"`, 'pod'),
     ].join(' or ');
   },
   split: (rows, subjects) => {
@@ -73,7 +77,7 @@ function hidesControlPlane({ cluster }: MeasuredCluster): boolean {
   return !cluster.metering.meterControlPlane;
 }
 
-/** Namespaces in which every pod is charged; a control plane is in the first alone. */
+/** Namespaces in which every pod is charged. Only the first namespace has a control plane. */
 function completeNamespaces(subject: MeasuredCluster): readonly string[] {
   const namespaces = namespacesOf(subject.cluster);
   return hidesControlPlane(subject) ? namespaces.slice(1) : namespaces;
@@ -87,7 +91,7 @@ function isControlPlane(namespace: string, pod: string, subject: MeasuredCluster
   return pod.startsWith(cluster.name) && ENDING.test(pod.slice(cluster.name.length));
 }
 
-/** One sum for each tenant cluster, of the rows that are its own. */
+/** Adds up the rows of each tenant cluster. */
 function splitSums(
   { samples }: Vector,
   subjects: readonly MeasuredCluster[],
@@ -98,7 +102,7 @@ function splitSums(
   for (const { labels, value } of samples) {
     const { namespace = '', pod = '' } = labels;
     const key = JSON.stringify([namespace, pod, platformKey(labels)]);
-    if (seen.has(key)) return 'the answer about all has several rows about the same pods';
+    if (seen.has(key)) return 'the combined answer has several rows about the same pods';
     seen.add(key);
     for (const owner of ownersOf(labels)) parts.get(owner)?.push(value);
   }
@@ -109,7 +113,7 @@ function splitSums(
   });
 }
 
-/** As the server adds; a part alone keeps its text. */
+/** Adds as the server does. A single value stays unchanged. */
 function sumOf(parts: readonly string[]): string | undefined {
   if (parts.length <= 1) return parts[0];
   return String(parts.reduce((sum, part) => sum + numberOf(part), 0));

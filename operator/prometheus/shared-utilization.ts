@@ -12,9 +12,9 @@ import {
 import { numberOf, type Sample, type Vector } from './query-answer.ts';
 
 /**
- * The built-in query for utilisation, asked of many tenant clusters at once, with the count of devices
- * (docs/explanation/prometheus.md#one-query-for-all): a row for each GPU and instance, which are averaged here, because two
- * labels may name the same tenant cluster.
+ * The built-in query for utilisation and device count, combined for many tenant clusters
+ * (docs/explanation/prometheus.md#one-query-for-all). It returns a row for each GPU and instance.
+ * The averages are computed here, because two labels may name the same tenant cluster.
  */
 export function sharedUtilization(preset: PrometheusSettings['preset']): SharedQuery {
   return preset === 'vcluster-platform' ? BY_INSTANCE : BY_LABELS;
@@ -66,10 +66,10 @@ function nameOf({ cluster }: MeasuredCluster): string {
   return cluster.name;
 }
 
-/** Marks the rows of the profiling field, which stand in where a GPU has no figure of its own. */
+/** Label of the rows from the profiling field, which replace a GPU's missing utilisation. */
 const FIELD = 'meterfeed_field';
 
-/** `scope` are the labels that say whose a row is. */
+/** `scope` are the labels that identify a row's owner. */
 function devicesOf(
   selections: readonly string[],
   scope: readonly string[],
@@ -94,7 +94,7 @@ function splitDevices(
   return subjects.map((subject) => averagesOf(rows.get(subject) ?? []));
 }
 
-/** Average and number of devices by model, each device by its highest figure. */
+/** Average and number of devices by model. The highest value of each device counts. */
 function averagesOf(samples: readonly Sample[]): Answer {
   const { own = [], standIns = [] } = Object.groupBy(samples, ({ labels }) =>
     labels[FIELD] === undefined ? 'own' : 'standIns',
@@ -124,7 +124,7 @@ function deviceOf({ labels }: Sample): string {
   return JSON.stringify([labels['UUID'] ?? '', labels['GPU_I_ID'] ?? '']);
 }
 
-/** As the server has it: what is no number gives way to a number. */
+/** As on the server: a number wins over NaN. */
 function highest(known: number | undefined, value: number): number {
   return known === undefined || Number.isNaN(known) || value > known ? value : known;
 }

@@ -3,13 +3,13 @@ import type { TenantClusterTimelines } from '../metering/timelines/tenant-cluste
 import type { Window } from '../model/window.ts';
 import type { MeasuredCluster } from './measure.ts';
 
-/** Which tenant clusters there were, and whom each was billed to, from when to when. */
+/** The tenant clusters over time, with the tenant of each. */
 export type TenantClusterStates = Pick<TenantClusterTimelines, 'during' | 'current'>;
 
 /**
- * The tenant clusters to ask about for a window, by id, each as it stood at the window's end.
- * Whom it is billed to is what held then; what to ask, and the platform's name of it, is what holds today,
- * so that a mended query fills what a broken one has missed.
+ * The tenant clusters to query for a window, by id, as of the window's end. Their tenants are those
+ * of that time. Queries and the platform's names are those of today, so that a fixed query fills
+ * the gaps of a broken one.
  */
 export function subjectsOf(
   history: TenantClusterStates,
@@ -26,7 +26,7 @@ export function subjectsOf(
       .map((cluster) => [
         cluster.id,
         {
-          cluster: asRequestedToday(cluster, today.get(cluster.id)),
+          cluster: withTodaysQueries(cluster, today.get(cluster.id)),
           sharedNamespace: namespacesOf(cluster).find(
             (namespace) => (inNamespace.get(namespace)?.size ?? 0) > 1,
           ),
@@ -36,7 +36,7 @@ export function subjectsOf(
   );
 }
 
-function asRequestedToday(then: TenantCluster, today: TenantCluster | undefined): TenantCluster {
+function withTodaysQueries(then: TenantCluster, today: TenantCluster | undefined): TenantCluster {
   if (today === undefined) return then;
   return { ...then, metering: today.metering, instance: today.instance ?? then.instance };
 }

@@ -47,7 +47,7 @@ function tenants(count: number): readonly TenantCluster[] {
   );
 }
 
-/** The namespaces that a query is about. */
+/** The namespaces that a query selects. */
 function namespacesOf(query: string): readonly string[] {
   const [, one] = /\{namespace="([^"]*)"/.exec(query) ?? [];
   if (one !== undefined) return [one];
@@ -55,7 +55,7 @@ function namespacesOf(query: string): readonly string[] {
   return several === '' ? [] : several.split('|');
 }
 
-/** A GiB from each namespace that is asked about. */
+/** A GiB from each namespace that a query selects. */
 function everyNamespace({ query }: { readonly query: string }): readonly FakeRow[] {
   const namespaces = namespacesOf(query);
   const isShared = query.includes('namespace=~');
@@ -81,7 +81,7 @@ async function expectMinutes(of: readonly TenantCluster[], expected: readonly nu
   for (const { id } of of) expect([id, found.get(id) ?? []]).toEqual([id, expected]);
 }
 
-/** How many queries were asked about each window, oldest first. */
+/** Number of queries for each window, oldest first. */
 function queriesByWindow(): readonly number[] {
   const byTime = Map.groupBy(prometheus.queries, ({ time }) => time);
   return [...byTime].toSorted(([a], [b]) => Number(a) - Number(b)).map(([, of]) => of.length);
@@ -109,7 +109,7 @@ describe('many tenant clusters', () => {
     const life = await begin({ clock, history: historyOf(clock, ...all) });
     await life.pass(91);
     expect(life.metering.gaps()).toHaveLength(500);
-    // Not once for each what is refused.
+    // A refused query is not repeated for each tenant cluster.
     expect(prometheus.queries.length).toBeLessThan(300);
     prometheus.answer = everyNamespace;
     const before = prometheus.queries.length;
@@ -163,7 +163,7 @@ describe('a query about many that cannot be answered', () => {
     for (const count of others) expect(count).toBeLessThanOrEqual(5);
   });
 
-  test('by a server that is down is asked about one by itself, and no more', async () => {
+  test('at a server that is down causes one single query, and no more', async () => {
     const clock = clockAt(0);
     prometheus.answer = () => 'cut';
     const life = await begin({ clock, history: historyOf(clock, ...tenants(100)) });
@@ -176,7 +176,7 @@ describe('a query about many that cannot be answered', () => {
   }, 60_000);
 });
 
-test('a query that names nobody is asked once for all who have it', async () => {
+test('a query without a name is sent once for all tenant clusters that have it', async () => {
   const clock = clockAt(0);
   const same = { egressQuery: 'sum(bytes)', gpuUtilQuery: 'none' };
   const all = ['a', 'b', 'c'].map((name) => cluster(name, same, { namespace: `ns-${name}` }));
@@ -233,7 +233,7 @@ test('whatever fails and whenever it is killed, each window of all is charged ex
   );
 }, 120_000);
 
-test('U19: queries that name one tenant cluster each are told of above a thousand', async () => {
+test('U19: more than a thousand queries about single tenant clusters cause a warning', async () => {
   const clock = clockAt(0);
   const named = { egressQuery: 'bytes{n="{{namespace}}"}', gpuUtilQuery: 'none' };
   const all = (count: number): readonly TenantCluster[] =>

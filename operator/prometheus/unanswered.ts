@@ -2,12 +2,12 @@ import type { RecordChange } from '../ledger/ledger.ts';
 import { isRecord } from '../model/is-record.ts';
 import type { Window } from '../model/window.ts';
 
-/** The windows that one metric of one tenant cluster still has to be asked for. */
+/** Windows of one metric of one tenant cluster that have no answer yet. */
 interface UnansweredWindows {
   readonly metric: string;
   /** The id of a tenant cluster. */
   readonly tenantCluster: string;
-  /** Why it could not be had when it was last asked for. */
+  /** Why the last query failed. */
   readonly reason: string;
   readonly runs: readonly WindowRun[];
 }
@@ -15,7 +15,10 @@ interface UnansweredWindows {
 /** Key prefix of the records: `prometheus/pending/<metric>/<tenant cluster>`. */
 export const UNANSWERED_PREFIX = 'prometheus/pending/';
 
-/** The windows that could not be answered, by metric and tenant cluster, with the changes that the ledger has not seen. */
+/**
+ * The windows without an answer, by metric and tenant cluster, with the changes that are not in the
+ * ledger yet.
+ */
 export class Unanswered {
   readonly #works = new Map<string, UnansweredWindows>();
   readonly #changed = new Set<string>();
@@ -25,7 +28,7 @@ export class Unanswered {
     this.#put({ metric, tenantCluster, reason, runs });
   }
 
-  /** Takes a window off: it was answered, or given up. */
+  /** Removes a window that was answered or given up. */
   remove(metric: string, tenantCluster: string, window: Window): void {
     const known = this.find(metric, tenantCluster);
     if (known !== undefined) this.#put({ ...known, runs: withoutWindow(known.runs, window) });
@@ -39,12 +42,12 @@ export class Unanswered {
     return this.#works.get(keyOf(metric, tenantCluster));
   }
 
-  /** How many windows there are, of all metrics and tenant clusters together. */
+  /** Number of windows, of all metrics and tenant clusters. */
   windows(): number {
     return this.list().reduce((sum, { runs }) => sum + countWindows(runs), 0);
   }
 
-  /** Changes since the last call, as records. */
+  /** Returns the changes since the last call as records. */
   drain(): readonly RecordChange[] {
     const changes = [...this.#changed].map((key) => {
       const work = this.#works.get(key);
@@ -80,14 +83,14 @@ function parse(text: string): UnansweredWindows | undefined {
   return areRuns(runs) ? { metric, tenantCluster, reason, runs } : undefined;
 }
 
-/** Windows of one size without a hole between them. Milliseconds since the epoch. */
+/** Consecutive windows of one size, milliseconds since the epoch. */
 interface WindowRun {
   readonly from: number;
   readonly to: number;
   readonly sizeMs: number;
 }
 
-/** The runs with a window more, in order. One that is there already changes nothing. */
+/** Adds a window to the sorted runs. A window that they cover changes nothing. */
 function withWindow(runs: readonly WindowRun[], { start, end }: Window): WindowRun[] {
   if (runs.some(({ from, to }) => from < end && start < to)) return [...runs];
   const sizeMs = end - start;
@@ -104,7 +107,7 @@ function withWindow(runs: readonly WindowRun[], { start, end }: Window): WindowR
   return joined;
 }
 
-/** The runs with a window less. */
+/** Removes a window from the runs. */
 function withoutWindow(runs: readonly WindowRun[], { start, end }: Window): WindowRun[] {
   return runs.flatMap((run) => {
     if (run.to <= start || end <= run.from) return [run];
@@ -115,7 +118,7 @@ function withoutWindow(runs: readonly WindowRun[], { start, end }: Window): Wind
   });
 }
 
-/** How many windows the runs are. */
+/** Number of windows in the runs. */
 function countWindows(runs: readonly WindowRun[]): number {
   return runs.reduce((sum, { from, to, sizeMs }) => sum + Math.round((to - from) / sizeMs), 0);
 }
@@ -130,7 +133,7 @@ export function windowsOf(runs: readonly WindowRun[]): Window[] {
   );
 }
 
-/** The oldest window of the runs, and the newest; undefined when there is none. */
+/** The oldest and newest window of the runs; undefined if there are none. */
 export function edgesOf(
   runs: readonly WindowRun[],
 ): { readonly oldest: Window; readonly newest: Window } | undefined {
@@ -143,7 +146,7 @@ export function edgesOf(
   };
 }
 
-/** Whether a value out of the ledger is runs. */
+/** Whether a stored value is a list of runs. */
 function areRuns(value: unknown): value is readonly WindowRun[] {
   return Array.isArray(value) && value.every(isRun);
 }

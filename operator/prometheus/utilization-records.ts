@@ -9,10 +9,10 @@ import type { GpuUtilization } from './measure.ts';
 
 const MILLIONTHS = 1e6;
 
-/** How busy tenants' GPUs were, by model, as records that are written with the answers that say so. */
+/** Utilisation of tenants' GPUs by model, as records that are written with the answers. */
 export class UtilizationRecords {
   readonly #history: GpuHistory;
-  /** What is not written yet, by the start of its window. */
+  /** Rows that are not written yet, by the start of their window. */
   readonly #noted = new Map<number, GpuRows>();
 
   readonly #clock: Clock;
@@ -33,17 +33,20 @@ export class UtilizationRecords {
     }
   }
 
-  /** The record changes of everything noted, to be written now; the end when the ledger cannot be read. */
+  /**
+   * Returns the record changes of all noted rows, to be written now. Returns the end if the ledger
+   * cannot be read.
+   */
   async drain(
     signal: AbortSignal,
   ): Promise<{ readonly kind: 'drained'; readonly changes: readonly RecordChange[] } | AppendEnd> {
     const changes = new Map<string, string | undefined>();
-    const turn = new TimeSlice(this.#clock);
-    // In order, so that each hour and day is read once and what is written of it last is all of it.
+    const slice = new TimeSlice(this.#clock);
+    // In order, so that each hour and day is read once and its last record is complete.
     for (const [start, rows] of [...this.#noted].toSorted(([a], [b]) => a - b)) {
       const end = await this.#history.load(start, signal);
       if (end !== undefined) return end;
-      const written = await this.#history.add(start, rows.list(), turn);
+      const written = await this.#history.add(start, rows.list(), slice);
       for (const { key, value } of written) changes.set(key, value);
       this.#noted.delete(start);
     }

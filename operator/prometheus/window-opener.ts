@@ -3,7 +3,7 @@ import type { Window } from '../model/window.ts';
 import type { Clock } from '../telemetry/clock.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import type { AppendEnd } from '../metering/windows/appender.ts';
-import type { Asker, Question } from './query.ts';
+import type { QueryRunner, Question } from './query.ts';
 import type { BatchSizes } from './batch-sizes.ts';
 import type { Measure, Plan } from './measure.ts';
 import type { PrometheusMetrics } from './prometheus-metrics.ts';
@@ -22,13 +22,13 @@ import type { WindowState } from './window-state.ts';
 
 export type Opened =
   | { readonly kind: 'opened' }
-  /** Nothing is due, or the server is silent. */
+  /** No window is due, or the server is silent. */
   | { readonly kind: 'none' }
   | { readonly kind: 'ended'; readonly end: AppendEnd };
 
 interface WindowOpenerOptions {
   readonly state: WindowState;
-  readonly asker: Pick<Asker, 'ask' | 'queryShared'>;
+  readonly runner: Pick<QueryRunner, 'queryOne' | 'queryShared'>;
   readonly sizes: BatchSizes;
   readonly retries: Pick<Retries, 'isFailing' | 'failed'>;
   readonly measures: () => readonly Measure[];
@@ -43,13 +43,16 @@ interface WindowOpenerOptions {
 const FIRST_PAUSE_MS = 2_000;
 const LONGEST_PAUSE_MS = 60_000;
 
-/** More queries in a window that name one tenant cluster each are told of (docs/explanation/prometheus.md#one-query-for-all). */
+/**
+ * More queries about a single tenant cluster in one window cause a warning
+ * (docs/explanation/prometheus.md#one-query-for-all).
+ */
 export const MANY_QUERIES = 1_000;
 
-/** Tenant clusters, and answers, in a row that nothing else waits for. */
+/** Tenant clusters or answers without a yield to other work. */
 const AT_A_STRETCH = 100;
 
-/** Opens windows in order: asks everything about one once, and records what came and what did not. */
+/** Opens windows in order: sends every query of a window once and records answers and failures. */
 export class WindowOpener {
   readonly #options: WindowOpenerOptions;
   #silent: string | undefined;
@@ -63,18 +66,21 @@ export class WindowOpener {
     this.#options = options;
   }
 
-  /** What is wrong with the queries of the last window. */
+  /** Problems of the last window's queries. */
   get report(): PrometheusReport {
     const { silent, manyQueries } = this;
     return { silent, manyQueries, leftOut: this.#leftOut };
   }
 
-  /** Queries of the last window that are not about all together, where they are more than {@link MANY_QUERIES}. */
+  /**
+   * Number of queries in the last window about a single tenant cluster; undefined up to {@link
+   * MANY_QUERIES}.
+   */
   get manyQueries(): number | undefined {
     return this.#tenantQueries > MANY_QUERIES ? this.#tenantQueries : undefined;
   }
 
-  /** Why nothing at all is answered; undefined while something is. */
+  /** Why the server answers no query; undefined while it answers. */
   get silent(): string | undefined {
     return this.#silent;
   }
@@ -97,7 +103,7 @@ export class WindowOpener {
     for (const [index, [job, outcome]] of [...known, ...answers].entries()) {
       if (index % AT_A_STRETCH === 0) await yieldToLoop();
       state.record(job, outcome);
-      if (outcome.kind === 'failed' && outcome.cause !== 'unasked') {
+      if (outcome.kind === 'failed' && outcome.cause !== 'unsent') {
         retries.failed(job.measure.metric, job.subject.cluster.id);
       }
     }
@@ -106,7 +112,7 @@ export class WindowOpener {
     return end === undefined ? { kind: 'opened' } : { kind: 'ended', end };
   }
 
-  /** What to ask; what is known without asking is in `known`. */
+  /** The queries to send; `known` has the outcomes that need no query. */
   async #prepare(window: Window): Promise<{ questions: Question[]; known: Answered[] }> {
     const { retries, measures, tenantClusters } = this.#options;
     const questions: Question[] = [];
@@ -126,10 +132,10 @@ export class WindowOpener {
         if (plan.kind === 'unclear') {
           known.push([job, { kind: 'failed', cause: 'query', reason: plan.reason }]);
         }
-        if (plan.kind !== 'ask') continue;
+        if (plan.kind !== 'query') continue;
         const failing = retries.isFailing(metric, subject.cluster.id);
         if (failing === undefined) questions.push([job, plan]);
-        else known.push([job, { kind: 'failed', cause: 'unasked', reason: failing }]);
+        else known.push([job, { kind: 'failed', cause: 'unsent', reason: failing }]);
       }
     }
     this.#countTenantQueries(questions);
@@ -165,24 +171,24 @@ export class WindowOpener {
     metrics.tenantQueries.set(queries.size);
     if (wereMany || this.manyQueries === undefined) return;
     logger.warn(
-      `[metrics] prometheus: ${queries.size} queries in every window name one tenant cluster each; above ${MANY_QUERIES} write recording rules and ask for their results`,
+      `[metrics] prometheus: ${queries.size} queries in every window name one tenant cluster each; above ${MANY_QUERIES} write recording rules and query their results`,
     );
   }
 
-  /** A server that was silent is tried with one question, any one, before it is asked the others. */
+  /** After silence, sends one random query first and the others only if it is answered. */
   async #queryAll(questions: readonly Question[], signal: AbortSignal): Promise<Answered[]> {
-    const { asker, sizes, random } = this.#options;
-    const round = new Pass(asker, sizes, signal);
+    const { runner, sizes, random } = this.#options;
+    const pass = new Pass(runner, sizes, signal);
     const answers: Answered[] = [];
     const tried = this.#silent === undefined ? -1 : Math.floor(random() * questions.length);
     const trial = questions[tried];
     if (trial !== undefined) {
-      answers.push(...(await round.queryAll([trial])));
+      answers.push(...(await pass.queryAll([trial])));
       if (answers.some(([, one]) => one.kind === 'failed' && one.cause === 'server'))
         return answers;
     }
     const others = questions.filter((_, index) => index !== tried);
-    return [...answers, ...(await round.queryAll(others))];
+    return [...answers, ...(await pass.queryAll(others))];
   }
 
   #fallSilent(reason: string): void {
@@ -206,10 +212,10 @@ export class WindowOpener {
 }
 
 function namelessBeside(plan: Plan): string | undefined {
-  return plan.kind === 'ask' ? plan.namelessBeside : undefined;
+  return plan.kind === 'query' ? plan.namelessBeside : undefined;
 }
 
-/** Why nothing was answered at all; undefined when something was, or nothing was asked. */
+/** Why no query was answered; undefined if one was, or none was sent. */
 function silenceOf(answers: readonly Answered[]): string | undefined {
   const reasons = answers.map(([, outcome]) =>
     outcome.kind === 'failed' && outcome.cause !== 'query' ? outcome.reason : undefined,

@@ -38,14 +38,14 @@ const SOURCE = 'prometheus';
 const EVERYBODY = '*';
 const EXPIRED = 'older than MAX_BACKFILL';
 
-/** Exporters and scrapes lag by up to half a minute; in small windows there is no time for that. */
+/** Exporters and scrapes lag by up to half a minute. Small windows wait for less. */
 const LONGEST_DELAY_MS = 30_000;
 const SHORTEST_DELAY_MS = 5_000;
 
 /**
- * How far windows are opened, what of them is unanswered and what was given up, kept in records of the
- * ledger: `prometheus/state`, `prometheus/pending/…`, `prometheus/gap/…`, `gpus/utilization/…`. Every change is written in the
- * same durable unit as the events that it is about.
+ * How far windows are opened, which are unanswered, and which were given up. Records of the ledger
+ * store it: `prometheus/state`, `prometheus/pending/…`, `prometheus/gap/…` and
+ * `gpus/utilization/…`. Each change is written in the same durable batch as its events.
  */
 export class WindowState {
   readonly #options: WindowStateOptions;
@@ -62,17 +62,17 @@ export class WindowState {
     this.#progress = firstProgress(options.startedAt, this.#metering.windowMs);
   }
 
-  /** The windows that are to be asked for again. */
+  /** The windows to query again. */
   get unanswered(): Pick<Unanswered, 'list' | 'find' | 'windows'> {
     return this.#unanswered;
   }
 
-  /** The window to be opened next. */
+  /** The window to open next. */
   get next(): Window {
     return nextWindow(this.#progress, this.#metering.windowMs);
   }
 
-  /** Reads what an earlier process left; the first of all begins with the first full window. */
+  /** Reads the records of an earlier process. Without any, begins with the first full window. */
   async restore(): Promise<void> {
     const { ledger } = this.#options;
     this.#unanswered.restore(await Array.fromAsync(ledger.records(UNANSWERED_PREFIX)));
@@ -85,7 +85,7 @@ export class WindowState {
     await ledger.writeRecords([{ key: STATE_KEY, value: encodeState(this.#progress) }]);
   }
 
-  /** When a window is due, wall clock: its last samples have to arrive first. */
+  /** When a window is due, wall clock. Its last samples have to arrive first. */
   dueAt({ start, end }: Window): number {
     return end + Math.min(LONGEST_DELAY_MS, Math.max(SHORTEST_DELAY_MS, (end - start) / 2));
   }
@@ -96,7 +96,7 @@ export class WindowState {
     this.#changed = true;
   }
 
-  /** Takes what a job came to: its events, or its window among the unanswered ones. */
+  /** Records the outcome of a job: its events, or its window as unanswered. */
   record(job: Job, outcome: JobOutcome): void {
     const { metric } = job.measure;
     const { id } = job.subject.cluster;
@@ -113,13 +113,15 @@ export class WindowState {
     this.#changed = true;
   }
 
-  /** Takes windows off that nobody is to be charged for any more. */
+  /** Removes windows without a tenant to bill. */
   drop(metric: string, tenantCluster: string, windows: readonly Window[]): void {
     for (const window of windows) this.#unanswered.remove(metric, tenantCluster, window);
     this.#changed = true;
   }
 
-  /** Writes what was recorded; the end when the ledger cannot go on, or when told to stop. */
+  /**
+   * Writes what was recorded. Returns the end if the ledger cannot continue or the signal aborts.
+   */
   async commit(signal: AbortSignal): Promise<AppendEnd | undefined> {
     if (!this.#changed) return undefined;
     const { clock, settings, appender, logger } = this.#options;
@@ -143,7 +145,7 @@ export class WindowState {
     return undefined;
   }
 
-  /** Gives up what is older than MAX_BACKFILL, and says so. */
+  /** Gives up windows older than MAX_BACKFILL, with a gap and a log line. */
   async giveUpExpired(signal: AbortSignal): Promise<AppendEnd | undefined> {
     const { windowMs, maxBackfillMs } = this.#metering;
     const now = this.#options.clock.now();
@@ -156,7 +158,7 @@ export class WindowState {
     return this.commit(signal);
   }
 
-  /** What could not be measured; `waiting` is why windows that are due are not opened. */
+  /** What could not be measured; `waiting` is the reason why due windows are not opened. */
   gaps(waiting: string): readonly Gap[] {
     const open = this.#unanswered.list().flatMap(({ metric, tenantCluster, reason, runs }) =>
       runs.map(({ from, to }) => ({
@@ -178,7 +180,7 @@ export class WindowState {
     return this.#options.settings().metering;
   }
 
-  /** It should have been opened a whole window ago. */
+  /** Whether the window should have been opened at least one window size ago. */
   #isOverdue(window: Window): boolean {
     return this.#options.clock.now() > this.dueAt(window) + (window.end - window.start);
   }
@@ -208,7 +210,7 @@ export class WindowState {
   #giveUpUnanswered(oldest: number): void {
     const { metrics } = this.#options;
     for (const { metric, tenantCluster, reason, runs } of this.#unanswered.list()) {
-      // Looked at every second: most are young.
+      // This runs every second, and most windows are young.
       if (runs.every(({ from, sizeMs }) => from + sizeMs > oldest)) continue;
       const old = windowsOf(runs).filter(({ end }) => end <= oldest);
       const [first] = old;

@@ -4,7 +4,10 @@ import type { LogFields, Logger } from './logger.ts';
 const QUIET_MS = 60_000;
 const MAX_CAUSES = 1_000;
 
-/** Logs trouble that repeats: at most one line a minute for each cause (docs/reference/troubleshooting.md#log-lines). */
+/**
+ * Logs repeated trouble: at most one line a minute for each cause
+ * (docs/reference/troubleshooting.md#log-lines).
+ */
 export class CauseLog {
   readonly #logger: Logger;
   readonly #clock: Clock;

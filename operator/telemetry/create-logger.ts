@@ -11,13 +11,16 @@ export interface AdjustableLogger extends Logger {
   setLevel(level: LogLevel): void;
 }
 
-/** The finished line, under which winston's stream transport looks for it. */
+/** The property in which winston's stream transport expects the finished line. */
 const LINE = Symbol.for('message');
 
-/** Anything that could end a line early or steer a terminal. */
+/** Characters that could end a line early or control a terminal. */
 const CONTROL = /[\p{Cc}\u2028\u2029]+/gu;
 
-/** Bounds of a value in a line: levels, items of a list or fields of an object, characters of a text. */
+/**
+ * Limits of a value in a line: levels, items of a list or fields of an object, characters of a
+ * text.
+ */
 const MAX_DEPTH = 6;
 const MAX_ITEMS = 100;
 const MAX_CHARACTERS = 4096;
@@ -29,7 +32,7 @@ export function createLogger(options: {
   readonly format: 'json' | 'text';
   /** Standard output when absent. */
   readonly output?: Writable;
-  /** Knows the loaded secrets; nothing it knows is ever written. */
+  /** Masks the loaded secrets in every line. */
   readonly scrubber?: Scrubber;
 }): AdjustableLogger {
   const scrubber = options.scrubber ?? new Scrubber();
@@ -86,8 +89,8 @@ function textLine({ at, level, message, fields }: Entry): string {
 type Scrub = (text: string) => string;
 
 /**
- * A value made fit for a log line: plain JSON, bounded in depth and length, errors with their causes,
- * loops cut, secrets masked by `scrub`.
+ * A value for a log line: plain JSON with limited depth and length, with the causes of errors,
+ * without loops, and with secrets masked by `scrub`.
  */
 function plainValue(value: unknown, scrub: Scrub, depth = 0): unknown {
   if (typeof value === 'string') return shorten(value, scrub);
@@ -128,7 +131,7 @@ function plainEntries(
   );
 }
 
-/** Scrubs first: half a secret would not be recognised. */
+/** Scrubs before it cuts: half a secret would not be recognised. */
 function shorten(text: string, scrub: Scrub): string {
   const clean = scrub(text);
   if (clean.length <= MAX_CHARACTERS) return clean;

@@ -1,9 +1,9 @@
-/** Fields beside a log message; values that carry secrets are masked by the logger. */
+/** Fields of a log message. The logger masks secrets in them. */
 export type LogFields = Readonly<Record<string, unknown>>;
 
 /**
- * The logger every component is given. Messages begin with the component's prefix, such as
- * `[discovery]` (docs/reference/troubleshooting.md#log-lines), are one line and never carry a secret.
+ * The logger of every component. Messages begin with the component's prefix, such as `[discovery]`
+ * (docs/reference/troubleshooting.md#log-lines). They are one line and never contain a secret.
  */
 export interface Logger {
   debug(message: string, fields?: LogFields): void;

@@ -1,6 +1,6 @@
 import { collectDefaultMetrics, Gauge, Registry } from 'prom-client';
 
-/** Series per metric that values from outside may open before the rest is counted as `other`. */
+/** Series of a metric whose label values come from outside. Values beyond this count as `other`. */
 const DEFAULT_SERIES = 5000;
 const MAX_LABEL_CHARACTERS = 128;
 
@@ -10,11 +10,11 @@ const MISNAMED = [
   'nodejs_active_resources_total',
 ];
 
-/** A registry with the process's own metrics and `meterfeed_build_info`. Components add theirs to it. */
+/** A registry with the process's own metrics and `meterfeed_build_info`. Components add theirs. */
 export function createRegistry(build: { readonly version: string }): Registry {
   const registry = new Registry();
   collectDefaultMetrics({ register: registry });
-  // Gauges with the ending of a counter; the same numbers are there by type.
+  // These are gauges with a counter's suffix. Other metrics have the same numbers by type.
   for (const name of MISNAMED) registry.removeSingleMetric(name);
   const info = new Gauge({
     name: 'meterfeed_build_info',
@@ -27,8 +27,9 @@ export function createRegistry(build: { readonly version: string }): Registry {
 }
 
 /**
- * Bounds the series of a label whose values come from outside: control characters are replaced, long
- * values cut, and once `max` values are known every further one is `other` (docs/explanation/security.md#d-20).
+ * Limits the series of a label whose values come from outside (docs/explanation/security.md#d-20).
+ * It replaces control characters, cuts long values, and returns `other` for new values once it
+ * knows `max` of them.
  */
 export function createLabelLimit(max = DEFAULT_SERIES): (value: string) => string {
   const known = new Set<string>();

@@ -1,21 +1,21 @@
 import { Secret } from '../model/secret.ts';
 
-/** What stands where a secret stood. */
+/** Replaces a secret. */
 const MASK = '***';
 
-/** Shorter ones would mask ordinary words; as a credential they would be guessable anyway. */
+/** Shorter secrets would mask ordinary words. As credentials they would be easy to guess anyway. */
 const SHORTEST_SECRET = 6;
 
-/** Credentials that may come from elsewhere, in an error text of a library for example. */
+/** Patterns of credentials from elsewhere, for example in an error text of a library. */
 const URL_CREDENTIALS = /(\b[a-z][a-z0-9+.-]*:\/\/)[^\s/?#@"']+@/gi;
 const AUTHORIZATION = /\b(Bearer|Basic)\s+[A-Za-z0-9\-._~+/]{6,}=*/g;
 
-/** Takes known secrets, in the forms in which they travel, out of any text. */
+/** Masks known secrets in any text, in all forms in which they are sent. */
 export class Scrubber {
   readonly #known = new Set<string>();
   #pattern: RegExp | undefined;
 
-  /** Remembers every {@link Secret} inside a value: settings, maps and lists are looked through. */
+  /** Adds every {@link Secret} inside a value. Settings, maps and lists are searched. */
   learn(value: unknown): void {
     for (const secret of secretsIn(value, new Set())) {
       for (const form of formsOf(secret.reveal())) this.#known.add(form);
@@ -36,12 +36,12 @@ function* secretsIn(value: unknown, seen: Set<object>): Generator<Secret> {
     yield value;
     return;
   }
-  const parts =
+  const members =
     value instanceof Map || value instanceof Set ? value.values() : Object.values(value);
-  for (const part of parts) yield* secretsIn(part, seen);
+  for (const part of members) yield* secretsIn(part, seen);
 }
 
-/** As it is, as it stands inside JSON and URLs, and as the base64 of basic authentication. */
+/** The secret itself, its forms inside JSON and URLs, and its base64 as in basic authentication. */
 function formsOf(text: string): string[] {
   if (text.length < SHORTEST_SECRET) return [];
   return [
@@ -61,20 +61,22 @@ function toPattern(known: ReadonlySet<string>): RegExp | undefined {
   );
 }
 
-/** No vendor's key is shorter; a word of theirs, such as an error's code, must stay what it is. */
+/**
+ * No vendor's key is shorter. Short words in an answer, such as an error code, must stay readable.
+ */
 const SHORTEST_CREDENTIAL = 16;
 
 /**
- * The body of an error answer without the credential that the request carried: should the other side
- * repeat what it was sent, nobody repeats it further (docs/explanation/security.md#d-15). Reasons that are made of it go to
- * logs, statuses and dead letters.
+ * Masks the request's credential in the body of an error answer, in case the server repeats it
+ * (docs/explanation/security.md#d-15). Reasons from such bodies go to logs, statuses and dead
+ * letters.
  */
 export function withoutCredential(body: string, authorization: string | undefined): string {
   const credential = authorization?.replace(/^\S+ /, '') ?? '';
   return credential.length < SHORTEST_CREDENTIAL ? body : withoutSecret(body, credential);
 }
 
-/** A text without a secret of at least one character, also where JSON spells it with escapes. */
+/** Masks a secret of at least one character in a text, also where JSON escapes it. */
 export function withoutSecret(text: string, secret: string): string {
   const escaped = JSON.stringify(secret).slice(1, -1);
   return text.replaceAll(escaped, '***').replaceAll(secret, '***');

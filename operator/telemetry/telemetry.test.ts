@@ -52,7 +52,7 @@ describe('a secret never reaches the log', () => {
     expect(text).not.toContain(Buffer.from(CANARY).toString('base64').slice(0, 12));
   });
 
-  test('nor do credentials that nobody has loaded, where they can be told', () => {
+  test('nor do credentials that nobody has loaded, if they can be recognised', () => {
     const { logger, lines } = capture('text');
     logger.warn(
       'GET http://admin:hunter22@prometheus:9090/ sent Authorization: Bearer abcdef123456',

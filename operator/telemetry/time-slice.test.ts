@@ -1,9 +1,9 @@
-import { setImmediate as nextRound } from 'node:timers/promises';
+import { setImmediate as nextIteration } from 'node:timers/promises';
 import * as fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { TimeSlice } from './time-slice.ts';
 
-/** A clock that goes on by working, and what was worked at most in one round of the event loop. */
+/** A clock that advances with work. It records the most work in one iteration of the event loop. */
 function workshop() {
   const clock = { ms: 0, monotonic: () => clock.ms };
   const worked = { inRound: 0, most: 0 };
@@ -15,7 +15,7 @@ function workshop() {
   const watch = async (isOver: () => boolean): Promise<void> => {
     while (!isOver()) {
       worked.inRound = 0;
-      await nextRound();
+      await nextIteration();
     }
   };
   return { clock, worked, work, watch };
@@ -31,7 +31,7 @@ test('many that go on at the same time have all their turns in one round of the 
         const watching = watch(() => isOver);
         const done = await Promise.all(
           jobs.map(async (steps, job) => {
-            await nextRound();
+            await nextIteration();
             return await new TimeSlice(clock).take(
               (function* () {
                 const taken: number[] = [];

@@ -1,13 +1,13 @@
-import { setImmediate as nextRound } from 'node:timers/promises';
+import { setImmediate as nextIteration } from 'node:timers/promises';
 import type { Clock } from './clock.ts';
 
-/** So much long work is done in one round of the event loop, milliseconds. */
+/** Long work in one iteration of the event loop takes at most this long, milliseconds. */
 const SLICE_MS = 25;
 
 /**
- * Long work on the main thread, done in short turns so that probes and people are answered in between. All work of
- * one clock, whoever does it, has one turn at a time among it: ten that go on in the same round of the event loop
- * would together keep everybody waiting for as long as one that never stops.
+ * Splits long work on the main thread into slices, so that probes and requests are answered in
+ * between. All work with the same clock shares one slice in each iteration of the event loop. Ten
+ * tasks with a slice each would together block the loop as long as one long task.
  */
 export class TimeSlice {
   readonly #clock: Pick<Clock, 'monotonic'>;
@@ -19,17 +19,17 @@ export class TimeSlice {
     this.#loop = loopOf(clock);
   }
 
-  /** Whether it is somebody else's turn. */
+  /** Whether the slice is used up. */
   get isOver(): boolean {
     return this.#loop.workedMs >= SLICE_MS;
   }
 
-  /** How long others have had theirs so far, milliseconds. */
+  /** How long other work has run between the slices, milliseconds. */
   get othersMs(): number {
     return this.#othersMs;
   }
 
-  /** Takes one step after the other, with turns for others in between; gives what they come to. */
+  /** Runs steps in slices, with other work in between. Returns the result of the last step. */
   async take<T>(steps: Iterator<unknown, T>): Promise<T> {
     for (;;) {
       if (this.isOver) await this.next();
@@ -38,7 +38,7 @@ export class TimeSlice {
     }
   }
 
-  /** Begins the next turn, after everybody else had theirs. */
+  /** Waits for the next slice, after other work has run. */
   async next(): Promise<void> {
     const ended = this.#clock.monotonic();
     await this.#loop.next();
@@ -46,10 +46,10 @@ export class TimeSlice {
   }
 }
 
-/** One round of the event loop after the other. */
+/** Iterations of the event loop. */
 class Loop {
   readonly #clock: Pick<Clock, 'monotonic'>;
-  /** When the first long work of this round began; undefined before. */
+  /** When the first long work of this iteration began; undefined before. */
   #began: number | undefined;
   #last: Promise<void> = Promise.resolve();
 
@@ -57,19 +57,19 @@ class Loop {
     this.#clock = clock;
   }
 
-  /** Since the first long work of this round began. */
+  /** Milliseconds since the first long work of this iteration began. */
   get workedMs(): number {
     const now = this.#clock.monotonic();
     this.#began ??= this.#begin(now);
     return now - this.#began;
   }
 
-  /** Resolves in a round of its own. */
+  /** Resolves in its own iteration. */
   next(): Promise<void> {
     const before = this.#last;
     this.#last = (async () => {
       await before;
-      await nextRound();
+      await nextIteration();
       this.#began = this.#begin(this.#clock.monotonic());
     })();
     return this.#last;

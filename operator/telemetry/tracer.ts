@@ -1,15 +1,15 @@
-/** What is told of a piece of work beside its name; nothing of tenants, and no secret. */
+/** Attributes of a span. They contain nothing of tenants, and no secret. */
 export type SpanAttributes = Readonly<Record<string, string | number | boolean>>;
 
-/** A piece of work that has begun. */
+/** Work in progress. */
 export interface Span {
-  /** A part of it. */
+  /** Begins a span inside this one. */
   child(name: string, attributes?: SpanAttributes): Span;
-  /** It is over; `problem` where it failed, in words that may be shown. */
+  /** Ends the span. `problem` is a text for people if the work failed. */
   end(attributes?: SpanAttributes, problem?: string): void;
 }
 
-/** Tells somebody outside how long work takes (docs/how-to/opentelemetry.md#traces). */
+/** Exports how long work takes (docs/how-to/opentelemetry.md#traces). */
 export interface Tracer {
   begin(name: string, attributes?: SpanAttributes): Span;
 }

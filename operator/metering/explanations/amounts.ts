@@ -1,17 +1,19 @@
 import type { SpanAmounts } from '../meters/evidence-changes.ts';
 
 /**
- * Amounts as bytes: there may be one for every pod and window. Each is the distance of its span's
- * number from the one before and the nanos, both as signed variable-length integers of 7 bits a byte.
+ * Encodes amounts as bytes, because there may be one for every pod and window. Each amount is two
+ * signed variable-length integers of 7 bits a byte: the distance of its span number from the
+ * previous one, and the nanos.
  */
 export function encodeAmounts({ spans, nanos }: SpanAmounts): Buffer {
   const bytes = Buffer.allocUnsafe(spans.length * 2 * MAX_BYTES);
   let length = 0;
   const put = (value: number): void => {
-    // Twice the amount, odd below zero. Too large for 32 bits, so in arithmetic.
-    let rest = value < 0 ? -value * 2 - 1 : value * 2;
-    for (; rest >= 128; rest = Math.floor(rest / 128)) bytes[length++] = (rest % 128) | 128;
-    bytes[length++] = rest;
+    // Twice the amount, odd if negative. It exceeds 32 bits, so no bit operators.
+    let remaining = value < 0 ? -value * 2 - 1 : value * 2;
+    for (; remaining >= 128; remaining = Math.floor(remaining / 128))
+      bytes[length++] = (remaining % 128) | 128;
+    bytes[length++] = remaining;
   };
   let before = 0;
   for (const [index, span] of spans.entries()) {
@@ -22,10 +24,10 @@ export function encodeAmounts({ spans, nanos }: SpanAmounts): Buffer {
   return Buffer.from(bytes.subarray(0, length));
 }
 
-/** A double holds no whole number of more than 53 bits. */
+/** A double has exact integers of up to 53 bits. */
 const MAX_BYTES = 8;
 
-/** Adds to what was read before. Throws where the bytes end early. */
+/** Decodes amounts and appends them to the lists. Throws if the bytes end early. */
 export function decodeAmounts(
   bytes: Buffer,
   { spans, nanos }: { readonly spans: number[]; readonly nanos: number[] },

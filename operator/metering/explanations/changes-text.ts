@@ -2,7 +2,7 @@ import type { EvidenceChanges } from '../meters/evidence-changes.ts';
 
 type Lists = Omit<EvidenceChanges, 'afresh'>;
 
-/** The lists in one list, 1 before them where they begin afresh. */
+/** The lists in one list. The first item is 1 if they replace all earlier changes. */
 export type ChangeLists = readonly [
   afresh: 0 | 1,
   Lists['charges'],
@@ -12,14 +12,14 @@ export type ChangeLists = readonly [
   Lists['notes'],
 ];
 
-/** The lists as one JSON list: names in every record would be much of it. */
+/** Encodes the lists as one JSON list. Field names in every record would take much space. */
 export function encodeChanges(changes: EvidenceChanges): string {
   const { charges, subjects, spans, ended, notes } = changes;
   const again = changes.afresh === true ? 1 : 0;
   return JSON.stringify([again, charges, subjects, spans, ended, notes] satisfies ChangeLists);
 }
 
-/** What {@link encodeChanges} wrote, parsed. */
+/** Returns what {@link encodeChanges} wrote, after JSON.parse. */
 export function decodeChanges([
   again,
   charges,

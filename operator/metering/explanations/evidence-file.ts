@@ -8,9 +8,12 @@ import { type ChangeLists, decodeChanges } from './changes-text.ts';
 import type { Closing } from './evidence-record.ts';
 
 /**
- * A file of evidence of an earlier release: one frame for each closing of a window. A frame is a header, blocks of what
- * is new, each of some tenants together, one block for each tenant whose amounts are its window's only, and two tables of
- * where a tenant's blocks are. In a frame marked `mfe1` each block of what is new is one tenant's.
+ * An evidence file of an earlier release has one frame for each closing of a window. A frame has
+ * these parts:
+ * 1. A header.
+ * 2. Blocks with changes, each of several tenants. With the mark `mfe1`, each is of one tenant.
+ * 3. One block of amounts for each tenant with amounts in the window.
+ * 4. Two tables with the places of each tenant's blocks.
  */
 const decompress = promisify(zstdDecompress);
 
@@ -20,20 +23,21 @@ const HEADER_BYTES = 48;
 const MAX_BLOCK_BYTES = 64 * 2 ** 20;
 
 /**
- * Where a block is in its frame, and for one of several tenants which of its bytes are this one's once it is
- * unpacked. A length of 0 says that the tenant's evidence is not kept from here on.
+ * Place of a block in its frame. `from` and `to` select a tenant's bytes in an unpacked block of
+ * several tenants. Length 0: the tenant has no evidence from here on.
  */
 type Place = readonly [tenant: string, offset: number, length: number, from?: number, to?: number];
 
 export type FoundEvidence =
   | { readonly kind: 'found'; readonly amounts: SpanAmounts }
-  /** The tenant's evidence is not kept in this file. */
+  /** The file has no evidence of the tenant. */
   | { readonly kind: 'left-out' }
   | { readonly kind: 'none' };
 
 /**
- * Reads what a file tells of a tenant up to a closing, and gives it closing by closing; then the
- * amounts of that closing. `none` when the file does not have the closing, whatever was given.
+ * Reads a tenant's evidence up to a closing. Passes it to `give` closing by closing, and returns
+ * the amounts of that closing. Returns `none` if the file does not have the closing, even after
+ * calls of `give`.
  */
 export async function readEvidence(
   path: string,
@@ -50,7 +54,7 @@ export async function readEvidence(
       const header = decodeHeader(await bytesAt(file, offset, HEADER_BYTES));
       if (header === undefined || offset + header.bytes > size) break;
       const isRequested = header.end === end && header.closedAt === closedAt;
-      // Parts of one window may be closed in one millisecond.
+      // Scopes of one window may close in one millisecond.
       if (isFound && !isRequested) break;
       isFound ||= isRequested;
       const frame = { file, offset, header };
@@ -78,14 +82,14 @@ interface Frame {
   readonly header: Header;
 }
 
-/** Lengths are bytes: of all of the frame, and of the tables at its end. */
+/** Lengths in bytes: of the complete frame, and of the tables at its end. */
 interface Header extends Closing {
   readonly bytes: number;
   readonly changed: number;
   readonly valued: number;
 }
 
-/** Undefined where no frame was finished. */
+/** Returns undefined if the frame is not complete. */
 function decodeHeader(header: Buffer): Header | undefined {
   if (!MARKS.has(header.toString('latin1', 0, 4))) return undefined;
   if (header.readUInt32BE(4) !== crc32(header.subarray(8))) return undefined;

@@ -9,7 +9,7 @@ import { closing, podsOf } from './testing/closings.ts';
 const MINUTE = 60_000;
 const DAY = 24 * 60 * MINUTE;
 const START = Date.UTC(2026, 2, 1, 8);
-/** What an earlier release wrote of these two windows. */
+/** A file of these two windows from an earlier release. */
 const NAME = '2026-03-01-1.evidence';
 const CLOSED = [closing(START, podsOf('a', 3)), closing(START + MINUTE, podsOf('a', 4))];
 
@@ -34,7 +34,9 @@ async function expectAllFound(): Promise<void> {
   }
 }
 
-/** A frame of one tenant as earlier releases wrote it, in which the table told only where its block is. */
+/**
+ * A frame of one tenant as earlier releases wrote it. Its table had only the place of the block.
+ */
 function asMarkedMfe1(frame: Buffer): Buffer {
   const [bytes, changed, valued] = [
     frame.readDoubleBE(8),

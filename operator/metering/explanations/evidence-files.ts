@@ -9,8 +9,8 @@ const DAY_MS = 24 * 3_600_000;
 const NAME = /^(\d{4}-\d\d-\d\d)-(\d+)\.evidence$/;
 
 /**
- * The files in which an earlier release stored evidence, one or more for each day (UTC) on which windows were closed. They
- * are read until their events expire; nothing is written.
+ * Reads the evidence files of an earlier release: one or more for each day (UTC) on which windows
+ * were closed. They are read until their events expire, and never written.
  */
 export class EvidenceFiles {
   readonly #directory: string;
@@ -19,17 +19,19 @@ export class EvidenceFiles {
     this.#directory = directory;
   }
 
-  /** Deletes the files of days before `oldestEventAt`, milliseconds since the epoch. Never fails. */
+  /**
+   * Deletes the files of days before `oldestEventAt`, milliseconds since the epoch. Never throws.
+   */
   async prune(oldestEventAt: number): Promise<void> {
     for (const name of await this.#names()) {
       const [, date = ''] = NAME.exec(name) ?? [];
-      // An event is stored a moment after it was recorded, or once the volume has room again.
+      // An event may be stored a moment after it was recorded, or once the volume has room again.
       const isOld = Date.parse(date) + 2 * DAY_MS <= oldestEventAt;
       if (isOld) await rm(join(this.#directory, name), { force: true }).catch(() => undefined);
     }
   }
 
-  /** Explains an event; undefined where no file does. */
+  /** Explains an event; undefined if no file does. */
   async find(event: UsageEvent): Promise<Found | undefined> {
     const closing = { end: Date.parse(event.window_end), closedAt: Date.parse(event.recorded_at) };
     const date = new Date(closing.closedAt).toISOString().slice(0, 10);
@@ -38,7 +40,7 @@ export class EvidenceFiles {
       const explainer = new Explainer(event);
       const give = explainer.add.bind(explainer);
       const path = join(this.#directory, name);
-      // A file that is damaged has nothing to say, which is no reason to fail.
+      // A damaged file explains nothing, but is no reason to fail.
       const found = await readEvidence(path, event.tenant, closing, give).catch(() => undefined);
       if (found?.kind !== 'found') continue;
       const explanation = explainer.explanation(found.amounts);

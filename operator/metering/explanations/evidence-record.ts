@@ -5,32 +5,32 @@ import { formatInstant, type Window } from '../../model/window.ts';
 import { encodeAmounts } from './amounts.ts';
 import { type ChangeLists, decodeChanges, encodeChanges } from './changes-text.ts';
 
-/** Which closing of a window a record is of. Times are milliseconds since the epoch. */
+/** Identifies one closing of a window. Times are milliseconds since the epoch. */
 export interface Closing extends Window {
   readonly closedAt: number;
 }
 
-/** What one closing of a window adds to what is known of a tenant. */
+/** What one closing of a window adds to the evidence of a tenant. */
 export interface EvidenceRecord extends Closing {
   readonly changes: EvidenceChanges | undefined;
-  /** As `decodeAmounts` reads them. */
+  /** Encoded; `decodeAmounts` reads them. */
   readonly amounts: Buffer;
 }
 
-/** A record of a tenant whose evidence is not stored from here on. */
+/** Record of a tenant whose evidence is not stored from here on. */
 export const LEFT_OUT = '';
 
-/** One closing is bounded by the shares kept of each charge; anything larger is damage. */
+/** The stored shares of each charge bound one closing; anything larger is damage. */
 const MAX_BYTES = 64 * 2 ** 20;
-/** No JSON has this byte. */
+/** JSON never contains this byte. */
 const BETWEEN = 0;
 
-/** What the keys of an hour of a tenant begin with; the rest is the number of the closing. */
+/** Key prefix of a tenant's hour. The number of the closing follows. */
 export function evidenceKey({ tenant, hour }: Pick<TenantEvidence, 'tenant' | 'hour'>): string {
   return `${EVIDENCE_PREFIX}${formatInstant(hour)}/${encodeURIComponent(tenant)}/`;
 }
 
-/** JSON, a byte of zero and the amounts; compressed, as base64, because the values of records are texts. */
+/** Encodes JSON, a zero byte and the amounts, compressed, as base64: record values are texts. */
 export function encodeEvidence(
   { start, end, closedAt }: Closing,
   { changes, amounts }: Pick<TenantEvidence, 'changes' | 'amounts'>,
@@ -38,11 +38,11 @@ export function encodeEvidence(
   const changed = changes === undefined ? 'null' : encodeChanges(changes);
   const json = Buffer.from(`[${start},${end},${closedAt},${changed}]\0`);
   const bytes = Buffer.concat([json, encodeAmounts(amounts)]);
-  // Where the size is not given, a few kilobytes take megabytes to compress.
+  // Without the size, compressing a few kilobytes takes megabytes.
   return zstdCompressSync(bytes, { pledgedSrcSize: bytes.length }).toString('base64');
 }
 
-/** Throws where the text is damaged. */
+/** Throws if the text is damaged. */
 export function decodeEvidence(text: string): EvidenceRecord {
   const bytes = zstdDecompressSync(Buffer.from(text, 'base64'), { maxOutputLength: MAX_BYTES });
   const at = bytes.indexOf(BETWEEN);

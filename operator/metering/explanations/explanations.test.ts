@@ -14,7 +14,10 @@ const HOUR = 60 * MINUTE;
 const DAY = 24 * HOUR;
 /** Eight hours after the beginning of a day. */
 const START = Date.UTC(2026, 2, 1, 8);
-/** Explanations over a ledger, which may have been open before; they close windows as the operator does. */
+/**
+ * Explanations over a ledger, which may have been open before. They close windows like the
+ * operator.
+ */
 async function open(
   ledger: Ledger = createMemoryLedger(),
   clock: Pick<Clock, 'monotonic'> = systemClock,
@@ -26,7 +29,7 @@ async function open(
     ledger,
     logger,
     find: (event: UsageEvent) => explanations.find(event),
-    async keep(closed: Closed): Promise<void> {
+    async write(closed: Closed): Promise<void> {
       const records = await explanations.recordsFor(closed);
       const outcome = await ledger.append({ events: closed.events, records });
       expect(outcome.kind).toBe('appended');
@@ -34,7 +37,7 @@ async function open(
   };
 }
 
-/** A ledger with so much room for the evidence of a day. */
+/** A ledger with this much space for the evidence of a day. */
 function withDayBytes(bytes: number): Ledger {
   const ledger = createMemoryLedger();
   const [roomBytes, retentionMs] = [bytes * 3 * 7, 7 * DAY];
@@ -43,7 +46,7 @@ function withDayBytes(bytes: number): Ledger {
 
 type Finder = Pick<Explanations, 'find'>;
 
-/** What is wrong with the explanation of an event; undefined when nothing is. */
+/** The error in an event's explanation; undefined if there is none. */
 async function faultOf(explanations: Finder, event: UsageEvent): Promise<string | undefined> {
   const found = await explanations.find(event);
   if (found.kind === 'gone') return found.reason;
@@ -86,7 +89,7 @@ describe('explanations', () => {
       tenants.flatMap((tenant) => podsOf(tenant, 2)),
     );
     const explanations = await open();
-    await explanations.keep(closed);
+    await explanations.write(closed);
     const restarted = await open(explanations.ledger);
     await expectExplained(restarted, closed);
     for (const tenant of tenants) {
@@ -104,7 +107,7 @@ describe('explanations', () => {
       tenants.flatMap((tenant, index) => podsOf(tenant, sizeOf(index))),
     );
     const explanations = await open();
-    await explanations.keep(closed);
+    await explanations.write(closed);
     await expectExplained(explanations, closed);
     for (const [index, tenant] of tenants.entries()) {
       const found = await explanations.find(eventOf(closed, tenant));
@@ -116,37 +119,37 @@ describe('explanations', () => {
   test('of many tenants of which nothing is new keep the process from everything else', async () => {
     let now = 0;
     let others = 0;
-    const polls: number[] = [];
-    // Every look at it finds that ten milliseconds have passed.
+    const reads: number[] = [];
+    // Every call adds ten milliseconds.
     const monotonic = (): number => {
-      polls.push(others);
+      reads.push(others);
       return (now += 10);
     };
     const explanations = await open(createMemoryLedger(), { monotonic });
     const pods = Array.from({ length: 90 }, (_, index) => podsOf(`tenant-${index}`, 1)).flat();
-    await explanations.keep(closing(START, pods));
+    await explanations.write(closing(START, pods));
     const closed = closing(START + MINUTE, pods);
-    polls.length = 0;
-    const kept = new AbortController();
+    reads.length = 0;
+    const stop = new AbortController();
     const count = (): void => {
       others += 1;
-      if (!kept.signal.aborted) setImmediate(count);
+      if (!stop.signal.aborted) setImmediate(count);
     };
     setImmediate(count);
-    await explanations.keep(closed);
-    kept.abort();
-    // One look for each tenant, and others had their turn in between.
-    expect(polls.length).toBeGreaterThan(90);
-    expect(new Set(polls).size).toBeGreaterThan(20);
+    await explanations.write(closed);
+    stop.abort();
+    // One call for each tenant, with other work in between.
+    expect(reads.length).toBeGreaterThan(90);
+    expect(new Set(reads).size).toBeGreaterThan(20);
     await expectExplained(explanations, closed);
   });
 
-  test('of one window that was closed in parts are all kept, in one millisecond too', async () => {
+  test('of one window that was closed in parts are all stored, in one millisecond too', async () => {
     const explanations = await open();
     const parts = ['a', 'b', 'c'].map((tenant, index) =>
       closing(START, podsOf(tenant, 1), MINUTE, index === 0 ? 3_000 : 60_000),
     );
-    for (const part of parts) await explanations.keep(part);
+    for (const part of parts) await explanations.write(part);
     await expectExplained(explanations, ...parts);
   });
 
@@ -175,7 +178,7 @@ describe('explanations', () => {
             if (restart) explanations = await open(explanations.ledger);
             const one = closing(START + number * MINUTE, lives);
             closed.push(one);
-            await explanations.keep(one);
+            await explanations.write(one);
           }
           await expectExplained(explanations, ...closed);
         },
@@ -197,7 +200,7 @@ describe('explanations', () => {
       }));
       const one = closing(start, [...churn, ...quiet]);
       closed.push(one);
-      await explanations.keep(one);
+      await explanations.write(one);
     }
     for (const one of closed) {
       expect(await faultOf(explanations, eventOf(one, 'quiet'))).toBe(undefined);
@@ -205,10 +208,13 @@ describe('explanations', () => {
     expect(await bytesIn(explanations.ledger)).toBeLessThan(dayBytes);
     const last = closed.at(-1);
     const found = last && (await explanations.find(eventOf(last, 'hostile')));
-    expect(found).toMatchObject({ kind: 'gone', reason: expect.stringContaining('came and went') });
-    // The next day it begins anew.
+    expect(found).toMatchObject({
+      kind: 'gone',
+      reason: expect.stringContaining('so many changes that day'),
+    });
+    // The next day starts with nothing spent.
     const tomorrow = closing(START + DAY, [...podsOf('hostile', 3), ...quiet]);
-    await explanations.keep(tomorrow);
+    await explanations.write(tomorrow);
     await expectExplained(explanations, tomorrow);
   });
 
@@ -218,7 +224,7 @@ describe('explanations', () => {
     const [always, later] = [podsOf('a', 1), podsOf('a', 2, START + DAY, START + DAY + 90)];
     const lives = [...always, ...later.slice(1)];
     const closed = windows.map((start) => closing(start, lives, 10 * MINUTE));
-    for (const one of closed) await explanations.keep(one);
+    for (const one of closed) await explanations.write(one);
     await expectExplained(await open(explanations.ledger), ...closed);
     const [oldest] = closed;
     const found = oldest === undefined ? undefined : await explanations.find(eventOf(oldest));
@@ -231,7 +237,7 @@ describe('explanations', () => {
         subjects: [{ kind: 'Pod', requests: { cpu: 1, memoryGib: 1 } }],
       },
     });
-    // One for each of the 49 hours that the windows touch, and one for the pod that came and went.
+    // One for each of the 49 hours that the windows touch, and one for the short-lived pod.
     expect((await evidenceIn(explanations.ledger)).length).toBeLessThanOrEqual(51);
   });
 
@@ -245,7 +251,7 @@ describe('explanations', () => {
           for (const [number, size] of sizes.entries()) {
             const tenants = Array.from({ length: size }, (_, index) => `t${index}`);
             const lives = tenants.flatMap((tenant) => podsOf(tenant, 1));
-            await explanations.keep(closing(START + number * HOUR, lives));
+            await explanations.write(closing(START + number * HOUR, lives));
             const stored = await evidenceIn(explanations.ledger);
             const bytes = stored
               .filter(([, value]) => value !== '')
@@ -266,7 +272,7 @@ describe('explanations', () => {
       const late = now + MINUTE + 4_000 - (before + MINUTE);
       closed.push(closing(now, podsOf('a', 3)), closing(before, podsOf('a', 2), MINUTE, late));
     }
-    for (const one of closed) await explanations.keep(one);
+    for (const one of closed) await explanations.write(one);
     await expectExplained(explanations, ...closed);
     // Each hour lists its pods once.
     expect((await evidenceIn(explanations.ledger)).length).toBeLessThanOrEqual(4);
@@ -277,7 +283,7 @@ describe('explanations', () => {
     const closed = [9, 0, 1, 2].map((minute, number) =>
       closing(START + minute * MINUTE, podsOf('a', 2 + number)),
     );
-    for (const one of closed) await explanations.keep(one);
+    for (const one of closed) await explanations.write(one);
     await expectExplained(explanations, ...closed.slice(1));
   });
 
@@ -285,7 +291,7 @@ describe('explanations', () => {
     const explanations = await open();
     const { ledger } = explanations;
     const closed = closing(START, [...podsOf('a', 3), ...podsOf('b', 3)]);
-    await explanations.keep(closed);
+    await explanations.write(closed);
     const [[key, value] = ['', '']] = (await evidenceIn(ledger)).filter(([of]) =>
       of.includes('/a/'),
     );
@@ -303,17 +309,17 @@ describe('explanations', () => {
       return memory.stats();
     };
     const explanations = await open({ ...memory, stats });
-    await explanations.keep(closing(START, podsOf('a', 2)));
+    await explanations.write(closing(START, podsOf('a', 2)));
     state.fails = true;
     const missed = [1, 2].map((number) =>
       closing(START + number * MINUTE, podsOf('a', 2 + number)),
     );
-    for (const one of missed) await explanations.keep(one);
+    for (const one of missed) await explanations.write(one);
     state.fails = false;
     const warnings = explanations.logger.lines.filter((line) => line.includes('explanations'));
     expect(warnings).toHaveLength(1);
     const later = closing(START + 3 * MINUTE, podsOf('a', 5));
-    await explanations.keep(later);
+    await explanations.write(later);
     await expectExplained(explanations, later);
   });
 
@@ -323,7 +329,7 @@ describe('explanations', () => {
     const figures = { perHour: 0, perWindow: 0, perLife: 0 };
     const explanations = await open();
     for (let number = 0; number < 60; number += 1) {
-      await explanations.keep(closing(START + number * MINUTE, steady));
+      await explanations.write(closing(START + number * MINUTE, steady));
     }
     // Each tenant has two hours in these windows.
     figures.perHour = (await bytesIn(explanations.ledger)) / steady.length / 2;
@@ -333,7 +339,7 @@ describe('explanations', () => {
     }));
     const ofUsage = await open();
     for (let number = 0; number < 60; number += 1) {
-      await ofUsage.keep(closing(START + number * MINUTE, sampled));
+      await ofUsage.write(closing(START + number * MINUTE, sampled));
     }
     figures.perWindow =
       ((await bytesIn(ofUsage.ledger)) / sampled.length - 2 * figures.perHour) / 60;
@@ -343,7 +349,7 @@ describe('explanations', () => {
       const [from, to] = [START + number * MINUTE, START + (number + 1) * MINUTE - 7_000 - number];
       const pods = tenants.flatMap((tenant) => podsOf(tenant, 20, from, to));
       const named = pods.map((life) => ({ ...life, name: `${life.name}-${number}` }));
-      await ofChurn.keep(closing(from, named));
+      await ofChurn.write(closing(from, named));
     }
     figures.perLife = (await bytesIn(ofChurn.ledger)) / (lifetimes * tenants.length * 20);
     expect(figures.perHour).toBeLessThan(100);
@@ -352,7 +358,7 @@ describe('explanations', () => {
   });
 });
 
-/** Up to four cores, nothing like the pod's before or the next one's. */
+/** Up to four cores, independent of the pod's previous value and of the next pod's. */
 function used(pod: number, at: number): bigint {
   return BigInt(((pod + 1) * 2_654_435_761 + at * 40_503) % 4_000_000_000);
 }

@@ -13,27 +13,30 @@ import { type DayLimits, TenantBudget } from './tenant-budget.ts';
 
 export type Found =
   | { readonly kind: 'found'; readonly explanation: Explanation }
-  /** Why there is none. */
+  /** `reason` says why there is no explanation. */
   | { readonly kind: 'gone'; readonly reason: string };
 
 const DAY_MS = 24 * 3_600_000;
 
-/** Of the ledger's room, all evidence that RETENTION keeps may take so much. */
+/** Share of the ledger's space for all evidence within RETENTION. */
 const ROOM_SHARE = 1 / 3;
-/** Where nobody knows what is free. */
+/** Used while the free space is unknown. */
 const ENDLESS_BYTES = 2 ** 40;
-/** Of what all tenants may take on a day, one may take so much, or this many bytes where they are more, and never more than half. */
+/**
+ * Limit of one tenant a day: this share of the limit of all tenants, at least these bytes, and at
+ * most half of it.
+ */
 const TENANT_SHARE = 1 / 8;
 const LEAST_TENANT_BYTES = 16 * 2 ** 20;
 const MOST_TENANT_SHARE = 1 / 2;
 
 /**
- * What stands behind the numbers that the ledger stores, as records of the ledger. They bear on no bill:
- * losing them loses explanations, and nothing else (docs/explanation/metering.md#what-stands-behind-a-number).
+ * Stores the evidence behind the ledger's numbers as records of the ledger. No bill depends on it:
+ * losing it loses only explanations (docs/explanation/metering.md#what-stands-behind-a-number).
  */
 export class Explanations {
   readonly #ledger: Pick<Ledger, 'records' | 'stats'>;
-  /** Explains what the ledger has no evidence of: what an earlier release kept in files. */
+  /** Explains events without evidence in the ledger, from the files of an earlier release. */
   readonly #older: { find(event: UsageEvent): Promise<Found | undefined> };
   readonly #clock: Pick<Clock, 'monotonic'>;
   readonly #logger: Logger;
@@ -55,17 +58,20 @@ export class Explanations {
     this.#logger = logger;
   }
 
-  /** Returns the records of what the events of a window are made of, for the batch that appends these events. Never fails. */
+  /**
+   * Returns the evidence records of a window's events, for the batch that appends these events.
+   * Never throws.
+   */
   async recordsFor(closed: ClosedCharges): Promise<readonly RecordChange[]> {
     try {
-      // Records are read in the order of their closings, which a clock that was set back would break.
+      // Records are read in the order of their closings. A clock that was set back would break it.
       if (closed.closedAt < this.#lastClosedAt) this.#log = new EvidenceLog();
       this.#lastClosedAt = closed.closedAt;
       const records = await this.#records(closed);
       this.#failing = false;
       return records;
     } catch (error) {
-      // The log knows of what is in no record.
+      // The log contains changes that are in no record.
       this.#log = new EvidenceLog();
       this.#warn(error);
       return [];
@@ -94,7 +100,7 @@ export class Explanations {
         if (isRequested) decodeAmounts(record.amounts, amounts);
       }
     } catch {
-      // Damaged evidence explains nothing, which is no reason to fail.
+      // Damaged evidence explains nothing, but is no reason to fail.
       return { kind: 'gone', reason: NOT_STORED };
     }
     const explanation = isLeftOut ? undefined : explainer.explanation(amounts);
@@ -109,9 +115,9 @@ export class Explanations {
     const number = this.#closingNumber(closedAt);
     const limits = this.#limits();
     const records: RecordChange[] = [];
-    const turn = new TimeSlice(this.#clock);
+    const slice = new TimeSlice(this.#clock);
     for (const evidence of this.#log.close({ ...closed, sources: this.#within(closed) })) {
-      if (turn.isOver) await turn.next();
+      if (slice.isOver) await slice.next();
       const { tenant, changes, amounts } = evidence;
       if (changes === undefined && amounts.spans.length === 0) continue;
       const key = `${evidenceKey(evidence)}${number}`;
@@ -123,12 +129,15 @@ export class Explanations {
     return records;
   }
 
-  /** Of tenants that took too much that day nothing more is stored. */
+  /** The charges to store. Leaves out tenants that exceeded their limit of the day. */
   #within({ sources }: ClosedCharges): readonly Settled[] {
     return sources.filter(({ charge }) => !this.#budget.isExceeded(charge.identity.tenant));
   }
 
-  /** Sorts after the numbers of all earlier closings, those of earlier processes too: the head never goes back. */
+  /**
+   * Sorts after the numbers of all earlier closings, also of earlier processes: the ledger's head
+   * never goes back.
+   */
   #closingNumber(closedAt: number): string {
     const { sequence } = this.#ledger.stats();
     this.#closings += 1;
@@ -142,18 +151,18 @@ export class Explanations {
     return { all, tenant: Math.min(tenant, all * MOST_TENANT_SHARE) };
   }
 
-  /** One line for each time that it begins to fail. */
+  /** Logs one line when storing evidence begins to fail. */
   #warn(error: unknown): void {
-    const line = `[controller] explanations: cannot be made: ${errorText(error)}; billing goes on without`;
+    const line = `[controller] explanations: cannot store evidence: ${errorText(error)}; billing continues without it`;
     if (!this.#failing) this.#logger.warn(line);
     this.#failing = true;
   }
 }
 
 const NOT_STORED =
-  'it was not kept: the objects of its tenant cluster came and went so often that day that there was no room for more, its record is damaged, or an earlier release made the event';
+  'no evidence is stored: its tenant cluster had so many changes that day that its space was used up, its record is damaged, or an earlier release made the event';
 
-/** Numbers sort as their digits do. */
+/** Pads a number so that its text sorts by its value. */
 function padded(number: number): string {
   return String(number).padStart(15, '0');
 }

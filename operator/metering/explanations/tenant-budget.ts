@@ -1,13 +1,13 @@
-/** Bytes of a day. */
+/** Limits in bytes a day. */
 export interface DayLimits {
   readonly tenant: number;
-  /** Of all tenants together. */
+  /** For all tenants together. */
   readonly all: number;
 }
 
 /**
- * What each tenant may still write on a day: one whose objects come and go all the time has its own
- * explanations cut short, and nobody else's.
+ * Tracks how many bytes each tenant may still write on a day. A tenant whose objects come and go
+ * all the time loses only its own explanations.
  */
 export class TenantBudget {
   #day = Number.NaN;
@@ -15,7 +15,7 @@ export class TenantBudget {
   readonly #spent = new Map<string, number>();
   readonly #exceeded = new Set<string>();
 
-  /** To be called before the others; a new day begins with nothing spent. */
+  /** Starts a day with nothing spent. Call it before the other methods. */
   begin(day: number): void {
     if (day === this.#day) return;
     this.#day = day;
@@ -24,7 +24,10 @@ export class TenantBudget {
     this.#exceeded.clear();
   }
 
-  /** Whether so many bytes more are within the limits; once they are not, nothing more is that day. */
+  /**
+   * Returns whether so many more bytes are within the limits. After the first refusal, the tenant
+   * gets no more that day.
+   */
   admit(tenant: string, bytes: number, limits: DayLimits): boolean {
     if (this.#exceeded.has(tenant)) return false;
     const spent = (this.#spent.get(tenant) ?? 0) + bytes;

@@ -4,24 +4,24 @@ import type { Logger } from '../../telemetry/logger.ts';
 import type { CollectorMetrics } from './collector-metrics.ts';
 import type { Span } from '../../telemetry/tracer.ts';
 
-/** Why nothing more is appended. */
+/** Why appending stopped. */
 export type AppendEnd =
-  /** Told to stop. */
+  /** The caller aborted. */
   | { readonly kind: 'aborted' }
-  /** The ledger is fenced or damaged: the process has to stop. */
+  /** The ledger is fenced or damaged. The process has to stop. */
   | { readonly kind: 'ledger'; readonly reason: string };
 
 export type Appended =
   | { readonly kind: 'appended'; readonly outcomes: readonly EventOutcome[] }
   | AppendEnd;
 
-/** Appends a window's batch, however long the ledger cannot take it: a window is never dropped. */
+/** Appends a window's batch and retries for as long as it takes: a window is never dropped. */
 export interface Appender {
-  /** `span` is that of the window. */
+  /** `span` is the tracing span of the window. */
   append(batch: AppendBatch, signal: AbortSignal, span?: Span): Promise<Appended>;
   /**
-   * False while the volume is so full that windows have to wait (docs/reference/ledger-format.md#disk-use);
-   * logged once per change.
+   * Returns false while the volume is so full that windows have to wait
+   * (docs/reference/ledger-format.md#disk-use). Logs each change once.
    */
   mayAppend(): boolean;
 }
@@ -31,7 +31,7 @@ export interface AppenderOptions {
   readonly clock: Clock;
   readonly random: () => number;
   readonly logger: Logger;
-  /** Shows how late the window is while the ledger does not take it. */
+  /** Shows how late the window is while the append fails. */
   readonly metrics?: Pick<CollectorMetrics, 'lagSeconds'>;
 }
 

@@ -32,7 +32,7 @@ function gpuSeconds(events: readonly UsageEvent[]): number {
   return Math.round(total(events, GPU) * 3600 * 1e4) / 1e4;
 }
 
-/** A pod with a claim on one GPU of a node that device plugins offer nothing on. */
+/** A pod with a claim on one GPU, on a node whose device plugins offer none. */
 const scene = (pods: readonly RawObject[] = [user], claims = [resourceClaim()]) => ({
   pods,
   claims,
@@ -63,7 +63,7 @@ describe('resource claims', () => {
       const after = await eventsOf(ledger);
       expect(gpuSeconds(after)).toBe(240);
       expect(windowsOf(after, GPU)).toEqual(['12:01:00', '12:02:00', '12:03:00', '12:04:00']);
-      // Nobody is billed for how long a slice was there.
+      // Nobody is billed for the lifetime of a slice.
       const unseen = { source, scope: 'gpus', from: at(64), to: at(244), reason: UNSEEN };
       expect(process.collector.gaps()).toEqual(what === 'claims' ? [unseen] : []);
       await process.kill();
@@ -106,7 +106,7 @@ describe('resource claims', () => {
     process.discover([cluster('a')]);
     await pass(clock, 60);
     const events = await eventsOf(ledger);
-    // The claim went while nobody watched, but not before its pod had ended.
+    // The claim was deleted during the stop, but not before its pod had ended.
     expect(gpuSeconds(events)).toBe(150);
     const skus = new Set(events.filter(({ metric }) => metric === GPU).map(({ sku }) => sku));
     expect([...skus]).toEqual(['NVIDIA-H100-80GB-HBM3']);

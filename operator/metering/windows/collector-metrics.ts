@@ -13,7 +13,7 @@ export function createCollectorMetrics(registry: Registry) {
     labelNames: ['source'],
     registers,
   });
-  // Prometheus sees the first increase of a series only where the series is there before it.
+  // Prometheus sees the first increase of a series only if the series existed before it.
   for (const source of GAP_SOURCES) gapSeconds.inc({ source }, 0);
   return {
     closeSeconds: new Histogram({
@@ -30,12 +30,12 @@ export function createCollectorMetrics(registry: Registry) {
     gapSeconds,
     clampedTimes: new Counter({
       name: 'meterfeed_clamped_times_total',
-      help: 'Times out of the Kubernetes API that were not possible and were moved to the nearest possible one.',
+      help: 'Impossible times from the Kubernetes API that were moved to the nearest possible one.',
       registers,
     }),
     uncertainSeconds: new Counter({
       name: 'meterfeed_uncertain_seconds_total',
-      help: 'By how much changes that nobody saw may be off, over all events with the property uncertain_seconds.',
+      help: 'Sum of the property uncertain_seconds of all events: how inexact the times of unobserved changes are.',
       registers,
     }),
     clockSteps: new Counter({
@@ -50,33 +50,33 @@ export function createCollectorMetrics(registry: Registry) {
     }),
     lagSeconds: new Gauge({
       name: 'meterfeed_window_lag_seconds',
-      help: 'How long ago the oldest window that is not closed yet ended.',
+      help: 'Seconds since the end of the oldest window that is not closed yet.',
       registers,
     }),
     unaccountedGpuSeconds: new Gauge({
       name: 'meterfeed_unaccounted_gpu_seconds',
-      help: 'GPU-seconds of the last window that were installed and neither billed, idle, down nor used by the system. Always 0.',
+      help: 'Installed GPU-seconds of the last window that were not billed, idle, down or used by the system. Always 0.',
       registers,
     }),
     unattributedObjects: new Gauge({
       name: 'meterfeed_unattributed_objects',
-      help: 'Objects of the last window that cannot be told whose they are: nobody is billed for them.',
+      help: 'Objects of the last window without a known owner. Nobody is billed for them.',
       registers,
     }),
     unattributedGpuSeconds: new Counter({
       name: 'meterfeed_unattributed_gpu_seconds_total',
-      help: 'GPU-seconds that were held by objects that cannot be told whose they are, and billed to nobody.',
+      help: 'GPU-seconds of objects without a known owner. Nobody is billed for them.',
       registers,
     }),
     quarantined: new Gauge({
       name: 'meterfeed_quarantined_scopes',
-      help: 'Tenant clusters, or kinds of usage, that are left out of windows since measuring or writing them failed.',
+      help: 'Tenant clusters or kinds of usage that are left out of windows because measuring or writing them failed.',
       registers,
     }),
     ...privateNodeMetrics(registers),
     unsettledCreditSeconds: new Counter({
       name: 'meterfeed_unsettled_credit_seconds_total',
-      help: 'Object time billed too much that could not be given back within MAX_BACKFILL.',
+      help: 'Object time that was billed too much and not given back within MAX_BACKFILL.',
       registers,
     }),
   };
@@ -88,17 +88,17 @@ function privateNodeMetrics(registers: Registry[]) {
   return {
     ownNodeFlaps: new Counter({
       name: 'meterfeed_own_node_flaps_total',
-      help: 'How often own nodes of tenant clusters went down, by their word.',
+      help: 'How often private nodes of tenant clusters went down, as their own API reports it.',
       registers,
     }),
     ownNodeRelabels: new Counter({
       name: 'meterfeed_own_node_relabels_total',
-      help: 'Labels of own nodes of tenant clusters that were changed to what costs less, or may.',
+      help: 'Labels of private nodes that were changed to a cheaper value or to one that may be cheaper.',
       registers,
     }),
     ownNodeDowntimeExceeded: new Gauge({
       name: 'meterfeed_own_node_downtime_exceeded',
-      help: 'Tenant clusters whose own nodes were down for more of the last day than ownNodeDowntimePercent.',
+      help: 'Tenant clusters whose private nodes were down for more of the last day than ownNodeDowntimePercent.',
       registers,
     }),
   };

@@ -28,7 +28,7 @@ const sleep = (ms: number) => systemClock.sleep(ms);
 const path = (plural: string, name = '') =>
   `/api/v1/namespaces/${namespace}/${plural}${name === '' ? '' : `/${name}`}`;
 
-/** Runs a pod as a kubelet would, and tells for how many whole seconds its API times say it ran. */
+/** Runs a pod like a kubelet. Returns for how many whole seconds it ran by its API times. */
 async function runPod(name: string, forMs: number, removed: boolean): Promise<number> {
   await api.call('POST', path('pods'), {
     metadata: { name, labels: { 'vcluster.loft.sh/managed-by': 'a' } },
@@ -79,7 +79,7 @@ test('every second between the API times of pods is billed once, over a restart 
   };
   await begin(0, 12);
   await first.stop();
-  // Pods come, go and are removed while nobody watches.
+  // Pods come, go and are removed while no process watches.
   await begin(12, 24);
   const explanations = explanationsOf();
   const second = await startRealMetering({ connection, namespace, ledger, explanations });
@@ -98,7 +98,7 @@ test('every second between the API times of pods is billed once, over a restart 
   const ends = cpu.map((event) => event.window_end);
   expect(new Set(ends).size).toBe(ends.length);
 
-  // Each number says what it was made of, those from before the restart too.
+  // Each number has an explanation, also those from before the restart.
   for (const event of cpu) {
     const found = await explanations.find(event);
     if (found.kind === 'gone') throw new Error(`${event.window_end}: ${found.reason}`);
@@ -117,7 +117,7 @@ test('every second between the API times of pods is billed once, over a restart 
   }
 });
 
-/** Nothing else takes off the finalizer that protects a claim in use. */
+/** No controller runs that would remove the finalizer of a claim in use. */
 async function removeClaim(name: string): Promise<void> {
   const { metadata, ...claim } = await api.call('GET', path('persistentvolumeclaims', name));
   const free = { ...(metadata as object), finalizers: [] };
@@ -191,7 +191,7 @@ test('a control plane, a disk and a load balancer are billed from their status t
     secondsOf('tenant_storage_gb_hours', 2),
     secondsOf('tenant_lb_hours', 1),
   ]) {
-    // Neither end has a time in the API: it is the news of it that counts, which may take a moment.
+    // Neither end has a time in the API. The arrival of the news counts, which may take a moment.
     expect(seconds).toBeGreaterThan((ended - allBegun) / 1000 - NEWS_S);
     expect(seconds).toBeLessThan((done - begun) / 1000 + NEWS_S);
   }

@@ -33,20 +33,23 @@ import type { WindowReport } from './window-report.ts';
 
 export interface CollectorOptions {
   readonly observation: Observation;
-  /** As {@link restoreJournal} gave it; what the watches resumed from is not kept. */
+  /** From {@link restoreJournal}. The resume points of the watches are not needed here. */
   readonly restored: Pick<RestoredJournal, 'state'>;
   readonly sources: CollectorSources;
-  /** What the watches of {@link sources} and discovery bring, which waits while a window is measured. */
+  /**
+   * Queue of what the watches of {@link sources} and discovery deliver. It waits while a window is
+   * measured.
+   */
   readonly arrivals: QueuedArrivals;
-  /** Tenant clusters with nodes of their own; none without. */
+  /** Tenant clusters with private nodes; defaults to none. */
   readonly tenants?: TenantObjectsList;
-  /** As {@link restoreTenantApis} gave them. */
+  /** From {@link restoreTenantApis}. */
   readonly restoredTenants?: readonly Pick<RestoredTenantApi, 'id' | 'progress'>[];
   readonly ledger: Pick<Ledger, 'append' | 'stats' | 'record' | 'records' | 'writeRecords'>;
-  /** The settings in force; asked again for every window. */
+  /** The settings in force. The collector reads them again for every window. */
   readonly settings: () => Settings;
   readonly podMetrics: PodMetricsReader;
-  /** Told of each window that is closed. */
+  /** Gets a span for each window that is closed. */
   readonly tracer?: Tracer;
   readonly clock: Clock;
   readonly random: () => number;
@@ -55,26 +58,26 @@ export interface CollectorOptions {
   readonly explanations: Pick<Explanations, 'recordsFor'>;
 }
 
-export interface HeldTenant {
+export interface QuarantinedTenant {
   readonly tenantCluster: string;
   readonly reason: string;
   /** Milliseconds since the epoch. */
   readonly since: number;
 }
 
-/** The loop looks at the clock at least this often, so that a step of it is noticed. */
+/** Longest sleep of the loop, so that it notices a step of the wall clock. */
 const MAX_SLEEP_MS = 1000;
 
-/** The journal is never much older than this, however long windows are. */
+/** Longest age of the journal, however long windows are. */
 const JOURNAL_MS = 30_000;
 
 /**
- * After a step of the clock windows wait this long: a clock that is put right again at once must
- * not have closed windows that lie in the future.
+ * Windows wait this long after a step of the clock. If someone corrects the clock at once, no
+ * window that lies in the future has been closed.
  */
-const STEP_HOLD_MS = 10_000;
+const STEP_WAIT_MS = 10_000;
 
-/** Samples, closes windows and appends them, until it is told to stop. */
+/** Samples usage, closes windows and appends them until it is aborted. */
 export class Collector {
   readonly #options: CollectorOptions;
   readonly #tenants: TenantObjectsList;
@@ -128,7 +131,7 @@ export class Collector {
     });
   }
 
-  /** The newest closed window, milliseconds since the epoch; undefined before the first. */
+  /** The newest closed window; undefined before the first. */
   get lastWindow(): Window | undefined {
     return this.#closer.lastWindow;
   }
@@ -138,17 +141,20 @@ export class Collector {
     return this.#scopes.windowMs;
   }
 
-  /** Newest first. */
+  /** Gaps within RETENTION, newest first. */
   gaps(): readonly Gap[] {
     return this.#gaps.list();
   }
 
-  /** Gaps that ended before RETENTION, for months that are looked at again. */
+  /** Gaps that ended before RETENTION, newest first. Past months need them. */
   pastGaps(): readonly Gap[] {
     return this.#gaps.past();
   }
 
-  /** Newest first, of the last day or so; each is read when it is asked for. */
+  /**
+   * The reports of about the last day, newest first. The iterator decodes each one when it reaches
+   * it.
+   */
   reports(): IteratorObject<WindowReport, undefined> {
     return this.#reports.list();
   }
@@ -158,8 +164,11 @@ export class Collector {
     return this.#reports.last(scope);
   }
 
-  /** Tenant clusters that are left out of windows, since something of theirs threw or took too much, whole or with some nodes. */
-  quarantinedTenants(): readonly HeldTenant[] {
+  /**
+   * Tenant clusters that are missing from windows, completely or with some nodes. Something of
+   * theirs threw an error or exceeded a limit.
+   */
+  quarantinedTenants(): readonly QuarantinedTenant[] {
     const { current } = this.#options.observation.tenantClusters;
     const quarantined = this.#quarantine.list().flatMap(({ name, reason, since }) => {
       return tenantClustersOf(name, current).map((tenantCluster) => ({
@@ -171,28 +180,31 @@ export class Collector {
     return [...quarantined, ...this.#privateNodes.list()];
   }
 
-  /** The metrics API cannot be read: at all, or in the namespaces that the reason names. */
+  /** Why the metrics API cannot be read, for all namespaces or for those that the reason names. */
   get metricsFailure(): UsageFailure | undefined {
     return this.#usage.failure;
   }
 
-  /** Calls whenever a window was closed and is in the ledger. Returns what ends it. */
+  /**
+   * Calls `listener` after each window whose events are in the ledger. Returns the function that
+   * unsubscribes.
+   */
   onClosed(listener: () => void): () => void {
     this.#closedListeners.add(listener);
     return () => void this.#closedListeners.delete(listener);
   }
 
   /**
-   * The moment up to which the ledger has every window of this cluster, milliseconds since the epoch; `-Infinity` before the
-   * first. Single namespaces that are quarantined may be behind.
+   * End of the last window that the ledger has of this cluster, milliseconds since the epoch;
+   * `-Infinity` before the first. Quarantined namespaces may be behind.
    */
   closedUntil(): number {
     return this.#closer.closedUntil;
   }
 
   /**
-   * The number of an event up to which the ledger has all windows that are closed; undefined while one of them is on its
-   * way there, and while others of the same time are due.
+   * Sequence number of the ledger after the newest closed window. Undefined while a closed window
+   * is not in the ledger yet, and while other windows of the same time are due.
    */
   closedHead(): number | undefined {
     return this.#closer.closedHead;
@@ -222,18 +234,18 @@ export class Collector {
     const { clock, logger, metrics } = this.#options;
     const { journal } = this.#closer;
     const steps = new ClockSteps(clock);
-    let heldUntil = -Infinity;
+    let waitUntil = -Infinity;
     while (!signal.aborted) {
       const step = steps.sinceLast();
       if (step !== 0) {
-        logger.warn('[controller] the clock was set: windows are closed once each all the same', {
+        logger.warn('[controller] the clock was set; each window is still closed only once', {
           stepMs: step,
         });
         metrics.clockSteps.inc();
-        heldUntil = clock.monotonic() + STEP_HOLD_MS;
+        waitUntil = clock.monotonic() + STEP_WAIT_MS;
       }
       await this.#refreshNodes();
-      if (clock.monotonic() >= heldUntil) {
+      if (clock.monotonic() >= waitUntil) {
         this.#scopes.tenants.refresh(clock.now());
         await journal.writePods(signal);
         const end = await this.#closer.closeDue(signal);
@@ -254,7 +266,7 @@ export class Collector {
   }
 }
 
-/** Notices when the wall clock was set while the monotonic clock went on. */
+/** Detects that the wall clock was set, by comparing it with the monotonic clock. */
 class ClockSteps {
   readonly #clock: Clock;
   #wall: number;
@@ -266,7 +278,10 @@ class ClockSteps {
     this.#monotonic = clock.monotonic();
   }
 
-  /** The step since the last call, milliseconds, signed; 0 when there was none worth telling. */
+  /**
+   * Returns the step since the last call, in signed milliseconds; 0 for a step below {@link
+   * STEP_MS}.
+   */
   sinceLast(): number {
     const now = this.#clock.now();
     const elapsed = this.#clock.monotonic() - this.#monotonic;

@@ -22,7 +22,7 @@ const NODE = 'tenant_private_node_hours';
 const HOSTILE = cluster('a');
 const HONEST = cluster('b');
 
-/** Two tenant clusters with a node of their own each, on one host. */
+/** Two tenant clusters with a private node each, on one host. */
 async function setUp(
   clock: ManualClock,
   ledger: Ledger,
@@ -70,13 +70,13 @@ const minutes = (first: number, last: number): string[] =>
     (_, index) => `12:${String(first + index).padStart(2, '0')}:00`,
   );
 
-/** What one tenant cluster brings, by the accident that it causes until it is undone. */
+/** An accident that one tenant cluster causes until it is undone. */
 interface Accident {
   readonly accident: string;
   readonly cause: (tenant: HandTenant, clock: ManualClock) => () => void;
   readonly reason: string;
-  /** Whole windows that a restart closes before it meets the accident once more. */
-  readonly wholeAfterRestart?: 1;
+  /** Complete windows that a restart closes before the accident happens again. */
+  readonly completeAfterRestart?: 1;
 }
 
 const ACCIDENTS: readonly Accident[] = [
@@ -99,7 +99,7 @@ const ACCIDENTS: readonly Accident[] = [
       return () => spy.mockRestore();
     },
     reason: 'its journal cannot be written: Invalid string length',
-    wholeAfterRestart: 1,
+    completeAfterRestart: 1,
   },
   {
     accident: 'takes longer to measure than it may',
@@ -123,9 +123,9 @@ const ACCIDENTS: readonly Accident[] = [
 ];
 
 describe.each(ACCIDENTS)('a tenant cluster whose API $accident', (accident) => {
-  const { cause, reason, wholeAfterRestart: completeAfterRestart = 0 } = accident;
+  const { cause, reason, completeAfterRestart = 0 } = accident;
 
-  test('is held with the reason and a gap, while its neighbour and the host are billed on time', async () => {
+  test('is quarantined with the reason and a gap, while its neighbour and the host are billed on time', async () => {
     const clock = clockAt(-20);
     const ledger = createMemoryLedger();
     const { process, undo } = await setUp(clock, ledger, cause);
@@ -186,7 +186,7 @@ describe.each(ACCIDENTS)('a tenant cluster whose API $accident', (accident) => {
   });
 });
 
-/** Makes whatever looks at the pods of a namespace of the host throw. */
+/** Makes every read of the pods of a host namespace throw. */
 function breakPods(process: Process, namespace: string): () => void {
   const broken = [...process.observation.pods.inNamespace(namespace)];
   const spans = broken.map((timeline) => timeline.spans);

@@ -2,22 +2,22 @@ import type { Diagnostics } from '../meters/meter-reports.ts';
 import { compareBytewise } from '../../model/bytewise.ts';
 import { toSeconds } from './gpu-report.ts';
 
-/** What pods of control planes used in a window (docs/how-to/operate.md#control-planes). */
+/** Usage of control plane pods in a window (docs/how-to/operate.md#control-planes). */
 export interface ControlPlaneReport {
-  /** Pods. */
+  /** Number of pods. */
   readonly total: number;
-  /** Core-seconds that nobody is billed for, by the basis of the tenant cluster. */
+  /** Core-seconds by the tenant cluster's basis. Nobody is billed for them. */
   readonly cpuSeconds: number;
-  /** GPU-seconds, which are billed to the tenant; absent where there are none. */
+  /** GPU-seconds, which the tenant is billed for; absent if there are none. */
   readonly gpuSeconds?: number;
-  /** The first ten, those with most CPU time first: `namespace/name (12 core-seconds)`. */
+  /** The ten pods with the most CPU time: `namespace/name (12 core-seconds)`. */
   readonly items: readonly string[];
 }
 
 const SHOWN = 10;
 const NANOS = 1_000_000_000n;
 
-/** Undefined where no pod of a control plane was measured. */
+/** Returns undefined if no control plane pod was measured. */
 export function controlPlaneReport({
   controlPlane,
 }: Pick<Diagnostics, 'controlPlane'>): ControlPlaneReport | undefined {
@@ -31,13 +31,13 @@ export function controlPlaneReport({
     cpuSeconds: coreSeconds(pods.reduce((sum, [, use]) => sum + use.cpu, 0n)),
     gpuSeconds: gpu === 0n ? undefined : toSeconds(gpu),
     items: pods.slice(0, SHOWN).map(([name, use]) => {
-      const held = use.gpu === 0n ? '' : `, ${toSeconds(use.gpu)} GPU-seconds`;
-      return `${name} (${coreSeconds(use.cpu)} core-seconds${held})`;
+      const gpuText = use.gpu === 0n ? '' : `, ${toSeconds(use.gpu)} GPU-seconds`;
+      return `${name} (${coreSeconds(use.cpu)} core-seconds${gpuText})`;
     }),
   };
 }
 
-/** Of nano-cores × milliseconds, to the millisecond. */
+/** Converts nano-cores × milliseconds to core-seconds, rounded to the millisecond. */
 function coreSeconds(cpu: bigint): number {
   return Number(cpu / NANOS) / 1000;
 }

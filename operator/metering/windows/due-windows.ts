@@ -11,7 +11,7 @@ import { expiredStretch, nextWindow, type NextWindow } from './schedule.ts';
 import { type Obstacle, type ScopeState, UNSETTLED } from './scope.ts';
 import type { Scopes } from './scopes.ts';
 
-/** A window that can be closed, with every scope whose next window it is. */
+/** A window that can be closed, with every scope that has it next. */
 export interface DueWindow {
   readonly window: NextWindow;
   readonly members: readonly ScopeState[];
@@ -28,7 +28,7 @@ export interface DueWindowsOptions {
   readonly metrics: CollectorMetrics;
 }
 
-/** The source of gaps of scopes whose own objects hold them back. */
+/** Gap source of scopes whose own objects block them. */
 const QUARANTINE = 'quarantine';
 const STARTING: Obstacle = { source: 'startup', reason: 'not listed yet' };
 const UNDISCOVERED: Obstacle = {
@@ -36,20 +36,20 @@ const UNDISCOVERED: Obstacle = {
   reason: 'tenant clusters are not known yet',
 };
 
-/** A watch that breaks off for a moment is waited for. */
+/** A watch may break off for this long before its namespace is closed separately. */
 const DIVIDE_AFTER_MS = 2_000;
 
 /**
- * After a start, windows wait so long for the first round of discovery: what it finds may have changed while
- * nobody looked. If none succeeds, what was known of tenant clusters before goes on.
+ * Windows wait this long after a start for the first discovery pass. Tenant clusters may have
+ * changed while the operator was down. If no pass succeeds, the known tenant clusters are used.
  */
 const FIRST_PASS_MS = 10_000;
 
-/** Finds what can be closed, and keeps the gaps of what cannot. */
+/** Finds the windows that can be closed, and notes gaps for those that cannot. */
 export class DueWindows {
   readonly #options: DueWindowsOptions;
   readonly #startedAt: number;
-  /** When a window could first have been closed but for discovery. */
+  /** When the first window could have been closed if discovery had finished. */
   #readyAt: number | undefined;
 
   constructor(options: DueWindowsOptions) {
@@ -58,8 +58,8 @@ export class DueWindows {
   }
 
   /**
-   * The oldest window that is due and of which some scope has seen all. Those of this cluster go
-   * before what tenant clusters' own APIs have to catch up with.
+   * The oldest due window for which at least one scope has a complete view. Windows of this cluster
+   * go first, before the backlog of tenant clusters' own APIs.
    */
   next(): DueWindow | undefined {
     const { scopes, clock } = this.#options;
@@ -80,7 +80,7 @@ export class DueWindows {
     return { window, members };
   }
 
-  /** The same with those of its scopes that can still be closed with it; undefined when none can. */
+  /** The same window with the scopes that can still close it; undefined if none can. */
   still({ window, members }: DueWindow): DueWindow | undefined {
     const all = new Set(this.#options.scopes.all);
     const ready = members.filter((state) => {
@@ -96,19 +96,22 @@ export class DueWindows {
     const { scopes, clock } = this.#options;
     const now = clock.now();
     const due = (state: ScopeState): number => this.#dueAt(this.#upcoming(state));
-    // What is dead of a single tenant cluster is looked at now and then, not all the time.
+    // An overdue scope of a single tenant cluster does not make the loop spin.
     const others = scopes.all.filter((state) => !scopes.host.includes(state));
     return least([...scopes.host.map(due), ...others.map(due).filter((time) => time > now)]);
   }
 
-  /** How long ago the oldest window of this cluster ended that is not closed, milliseconds. */
+  /** Milliseconds since the end of the oldest window of this cluster that is not closed. */
   lagMs(): number {
     const { scopes, clock } = this.#options;
     const end = least(scopes.host.map((state) => this.#upcoming(state).end));
     return Math.max(0, clock.now() - end);
   }
 
-  /** With WATCH_NAMESPACES, one namespace that cannot be watched holds nobody else's windows. */
+  /**
+   * With WATCH_NAMESPACES: closes a namespace separately if its watch fails, so that it blocks no
+   * other namespace.
+   */
   #divide(now: number): void {
     const { scopes, observation } = this.#options;
     if (observation.tenantClusters.observedAt === 0) return;
@@ -138,13 +141,13 @@ export class DueWindows {
       .toSorted((a, b) => a.end - b.end || a.start - b.start)[0];
   }
 
-  /** What is older than MAX_BACKFILL is given up, and said so. */
+  /** Gives up windows older than MAX_BACKFILL, with a gap and a log line. */
   #giveUpExpired(state: ScopeState): void {
     const { clock, gaps, metrics, logger } = this.#options;
     const { windowMs, maxBackfillMs } = this.#metering;
     const expired = expiredStretch(state.progress, windowMs, clock.now(), maxBackfillMs);
     if (expired === undefined) return;
-    // Late facts before it are given up with it: a credit would give back what was never billed.
+    // Give up late facts before it too: a reversal would give back what was never billed.
     state.progress = { ...expired.progress, meteredFrom: expired.end };
     if (!state.scope.expected) return;
     const { start: from, end: to } = expired;
@@ -158,14 +161,16 @@ export class DueWindows {
     });
   }
 
-  /** Whether a scope has seen all of a window; if not, the gap is open until it is filled. */
+  /**
+   * Whether a scope has a complete view of a window. If not, notes a gap that later data can fill.
+   */
   #isReady(state: ScopeState, window: Window): boolean {
     const obstacle = this.#obstacleOf(state, window);
     if (obstacle === undefined) return true;
     if (!state.scope.expected) return false;
     const now = this.#options.clock.now();
     const size = window.end - window.start;
-    // A list that is being read, or a watch that is being resumed, is no gap yet.
+    // Listing or resuming a watch is not a gap yet.
     if (now < Math.max(this.#dueAt(window), this.#startedAt) + size) return false;
     const to = Math.max(window.end, Math.floor(now / size) * size);
     this.#options.gaps.note({ ...obstacle, ...state.scope.gapsOf, from: window.start, to });

@@ -24,7 +24,7 @@ export interface EndedTenantsOptions {
   readonly windowMs: number;
 }
 
-/** Forgets the tenant clusters that are gone and whose last window is closed. */
+/** Removes tenant clusters that are gone and whose last window is closed. */
 export async function forgetEndedTenants(options: EndedTenantsOptions): Promise<void> {
   const { scopes, ledger, gaps, quarantine, privateNodes, journal } = options;
   for (const scope of scopes.all) {
@@ -42,7 +42,7 @@ export async function forgetEndedTenants(options: EndedTenantsOptions): Promise<
   }
 }
 
-/** Undefined while the ledger cannot be read: windows are closed all the same. */
+/** Returns undefined while the ledger cannot be read. Windows are closed all the same. */
 async function changesOf(
   ledger: Pick<Ledger, 'records'>,
   id: string,
@@ -55,7 +55,7 @@ async function changesOf(
   }
 }
 
-/** What it used after its API was last read will never be known. */
+/** Notes a gap for usage after the last successful read of the tenant cluster's API. */
 function noteLost(
   { tenant, scope, progress }: TenantScope,
   { gaps, metrics, windowMs }: EndedTenantsOptions,
@@ -69,14 +69,14 @@ function noteLost(
 }
 
 /**
- * Ends the leaving of tenant clusters of which nothing is on the host cluster any more that could be
- * billed to them (docs/explanation/discovery.md#uninstalling).
+ * Finishes the departure of tenant clusters that have no billable object left on the host cluster
+ * (docs/explanation/discovery.md#uninstalling).
  */
 export function releaseLeft(observation: Observation, now: number): void {
   const { tenantClusters, pods, volumes, loadBalancers, resourceClaims } = observation;
   tenantClusters.release((left) => {
-    type Held = Timeline<{ readonly labels: ObjectLabels }>;
-    const isTheirs = ({ namespace, spans, gone }: Held): boolean => {
+    type LabelledTimeline = Timeline<{ readonly labels: ObjectLabels }>;
+    const isTheirs = ({ namespace, spans, gone }: LabelledTimeline): boolean => {
       const [first] = spans;
       const last = spans.at(-1);
       if (gone || first === undefined || last === undefined || last.to < Infinity) return false;

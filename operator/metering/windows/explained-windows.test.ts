@@ -7,14 +7,17 @@ import { cluster } from '../meters/testing/objects.ts';
 import { systemClock } from '../../telemetry/system-clock.ts';
 import { clockAt, coreSeconds, eventsOf, pass, running, startProcess } from './testing/harness.ts';
 
-/** As an operator's process makes them. */
+/** The same as in an operator's process. */
 function opened(ledger: Ledger): Explanations {
   const logger = createCapturingLogger();
   const older = { find: async () => undefined };
   return new Explanations(ledger, older, systemClock, logger);
 }
 
-/** Kills the process at its third window: when the ledger has it, or when only its explanations are made. */
+/**
+ * Kills the process at its third window: after the ledger has it, or after only its explanations
+ * are made.
+ */
 async function killedAtThirdWindow(when: 'stored' | 'explained') {
   const clock = clockAt(-20);
   const ledger = createMemoryLedger();

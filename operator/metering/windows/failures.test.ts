@@ -31,7 +31,7 @@ import {
 const GPU = 'nvidia.com/gpu';
 
 describe('a failed watch', () => {
-  test('W13: of which a list is made afresh bills a pod that vanished meanwhile to when it was last seen', async () => {
+  test('W13: that is listed again bills a pod that vanished meanwhile until it was last seen', async () => {
     const clock = clockAt(-20);
     const ledger = createMemoryLedger();
     const stays = pod({ ...life, name: 'q' });
@@ -152,7 +152,7 @@ describe('usage', () => {
       },
     });
     process.metricsApi = new Error('HTTP 503');
-    // One that is not on this cluster has nothing to be asked of its metrics API.
+    // The metrics API of this cluster has nothing about a tenant cluster elsewhere.
     const external = { ...byUsage, id: 'external-x', source: 'external' as const, namespace: '' };
     process.discover([byUsage, external]);
     await pass(clock, 20 + 65 + 60);
@@ -185,7 +185,8 @@ describe('usage', () => {
     const labels = { ...OWN_LABELS, 'vcluster.loft.sh/managed-by': 'b' };
     const ofB = pod({ ...life, name: 'q', namespace: 'tenant-b', labels });
     let forbidden = true;
-    // A role in two namespaces: the metrics API refuses the list of all, and that of one of them.
+    // A role in two namespaces: the metrics API refuses the list of all, and the list of one of
+    // them.
     const podMetrics = createPodMetricsReader({
       bytes: async (path) => {
         requested.add(path);
@@ -231,7 +232,7 @@ describe('usage', () => {
     expect(await of('tenant-tenant-b-b')).toBe(180);
     expect(process.collector.metricsFailure).toBeUndefined();
     expect(process.collector.gaps().map(({ from, to }) => [from, to])).toEqual([[at(0), at(90)]]);
-    // Nothing is read where nobody is billed by usage.
+    // Without tenant clusters that are billed by usage, nothing is read.
     expect([...requested]).toEqual([
       '/apis/metrics.k8s.io/v1beta1/namespaces/tenant-a/pods',
       '/apis/metrics.k8s.io/v1beta1/namespaces/tenant-b/pods',

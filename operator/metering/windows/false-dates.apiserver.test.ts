@@ -19,10 +19,10 @@ const times = { stopped: 0, begun: 0, finished: 0 };
 const sleep = (ms: number) => systemClock.sleep(ms);
 const pods = (name = '') => `/api/v1/namespaces/${namespace}/pods${name && `/${name}`}`;
 
-/** By so much the clock of one API server of several is behind that of the others, and of kubelets. */
+/** The clock of one of several API servers is this far behind the others and the kubelets. */
 const BEHIND_MS = 4_000;
 
-/** What API servers say, as if one whose clock is behind had taken all that was written during the stop. */
+/** Answers as if the API server with the late clock had handled all writes during the stop. */
 function withFalseDates(of: Connection): Connection {
   const stream: Connection['stream'] = async (path, options) => {
     const outcome = await of.stream(path, options);
@@ -41,7 +41,7 @@ async function* dated(lines: AsyncIterable<string>): AsyncIterable<string> {
   for await (const line of lines) yield JSON.stringify(JSON.parse(line, putBack));
 }
 
-/** The dates that API servers put on objects, and no others. */
+/** Changes only dates that API servers set on objects. */
 function putBack(this: unknown, key: string, value: unknown): unknown {
   const isOwn = key === 'creationTimestamp' || (key === 'time' && isManager(this));
   const time = isOwn && typeof value === 'string' ? Date.parse(value) : 0;
@@ -98,7 +98,7 @@ beforeAll(async () => {
   times.stopped = Date.now();
   await sleep(3_000);
   times.finished = await finishPod('finishes', times.begun);
-  // One that begins right after it says by when all that is older was written.
+  // A pod that begins right afterwards bounds the time of all older writes.
   await api.call('POST', pods(), {
     metadata: { name: 'begins', labels: {} },
     spec: { containers: [{ name: 'c', image: 'i' }] },
@@ -113,7 +113,7 @@ beforeAll(async () => {
 
 afterAll(() => connection.close());
 
-test('W37: a pod that finished while nobody looked is billed to when it says, though an API server’s clock was behind', () => {
+test('W37: a pod that finished while no process watched is billed to when it says, though an API server’s clock was behind', () => {
   const seconds = events.reduce((sum, { quantity }) => sum + Number(quantity) * 3600, 0);
   expect(seconds).toBeCloseTo((times.finished - times.begun) / 1000, 4);
 });

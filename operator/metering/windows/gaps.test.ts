@@ -22,7 +22,7 @@ test('resource slices that are left out are a gap of the tenant cluster whose no
   ]);
 });
 
-test('usage whose samples were dropped while the database was away is a gap that says so', () => {
+test('usage whose samples were dropped while the database was away is a gap with that reason', () => {
   const diagnostics = createDiagnostics();
   const window = { start: 0, end: 60_000 };
   diagnostics.unsampled.set('tenant-a', { from: 0, to: 60_000, podMs: 60_000 });
@@ -104,7 +104,7 @@ describe('gaps', () => {
     expect(gaps.list()).toEqual([]);
   });
 
-  test('of last month can still be looked at when the events are gone, also after a restart', () => {
+  test('of last month are still shown when the events are gone, also after a restart', () => {
     const gaps = createGaps();
     gaps.note(gap);
     const records = new Map(

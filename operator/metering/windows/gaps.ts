@@ -2,11 +2,14 @@ import type { RecordChange } from '../../ledger/ledger.ts';
 import type { Diagnostics } from '../meters/meter-reports.ts';
 import type { Window } from '../../model/window.ts';
 
-/** A stretch for which something could not be measured: unknown, which is not zero (docs/explanation/gaps.md#unknown-is-not-zero). */
+/**
+ * A stretch that could not be measured: its usage is unknown, which is not zero
+ * (docs/explanation/gaps.md#unknown-is-not-zero).
+ */
 export interface Gap {
-  /** What failed: a watched resource, `metrics`, or `collector` for downtime. */
+  /** What failed: the plural of a watched resource, `metrics`, or `collector` for downtime. */
   readonly source: string;
-  /** What it costs: a scope such as `pods`, or the id of a tenant cluster. */
+  /** What is affected: a scope such as `pods`, or the id of a tenant cluster. */
   readonly scope: string;
   /** Milliseconds since the epoch. */
   readonly from: number;
@@ -14,22 +17,28 @@ export interface Gap {
   readonly reason: string;
 }
 
-/** All gaps that are kept, with the changes that the ledger has not seen. */
+/** All recorded gaps, with the changes that are not in the ledger yet. */
 export interface Gaps {
-  /** Notes a gap; one that continues an earlier one of the same source and scope extends it. Gives the added milliseconds. */
+  /**
+   * Records a gap, or extends a gap of the same source and scope that it continues. Returns the
+   * added milliseconds.
+   */
   note(gap: Gap): number;
   /**
-   * Takes back the gaps of a scope that was filled up to `until`, those of one source where it is
-   * named; what was given up for good stays.
+   * Removes the gaps of a scope that windows have filled up to `until`; with `source`, only those
+   * of that source. Gaps that nothing can fill stay.
    */
   filled(filled: { readonly scope: string; readonly source?: string }, until: number): void;
-  /** Gaps that ended before `horizon` are past; those of before `pastHorizon` are forgotten. */
+  /**
+   * Moves gaps that ended before `horizon` to the past, and removes those that ended before
+   * `pastHorizon`.
+   */
   prune(horizon: number, pastHorizon?: number): void;
-  /** Those that are not past, newest first. */
+  /** Gaps that are not past, newest first. */
   list(): readonly Gap[];
-  /** Those that are past, newest first: for months that are looked at again. */
+  /** Past gaps, newest first. Past months need them. */
   past(): readonly Gap[];
-  /** Changes since the last call, as records. */
+  /** Returns the changes since the last call as records. */
   drain(): readonly RecordChange[];
   restore(records: Iterable<readonly [key: string, value: string]>): void;
 }
@@ -37,28 +46,39 @@ export interface Gaps {
 /** Key prefix of gap records. */
 export const GAP_PREFIX = 'gap/';
 
-/** The source of gaps that nothing can fill: windows older than MAX_BACKFILL. */
+/** Gap source of windows older than MAX_BACKFILL, which nothing can fill. */
 const GIVEN_UP = 'collector';
 
-/** The reason of a gap in which objects may have come and gone: no watch covered it, and a list followed. */
+/**
+ * Gap reason: no watch covered the stretch, and objects may have come and gone in it. A list
+ * followed.
+ */
 export const UNSEEN = 'unseen';
 
-/** The reason of a gap of windows that were closed with running pods of a tenant cluster, and nobody to bill them to. */
+/**
+ * Gap reason: pods of a tenant cluster ran in a closed window, and no tenant was known for that
+ * time.
+ */
 export const NO_TENANCY = 'running pods, and no tenant for this time';
 
-/** Reasons of gaps that stay: nothing that comes later says what was used in them. */
+/** Reasons of gaps that stay: no later data shows what was used in them. */
 export const FINAL_REASONS: ReadonlySet<string> = new Set([UNSEEN, NO_TENANCY]);
 
-/** This month and the one before can always be looked at. */
+/** Covers this month and the previous one. */
 export const PAST_GAPS_MS = 62 * 86_400_000;
 
-/** The reason of a gap in usage whose samples were dropped, since windows waited for too long (docs/how-to/postgresql.md#while-the-database-is-away). */
+/**
+ * Gap reason: usage samples were dropped because windows waited too long
+ * (docs/how-to/postgresql.md#while-the-database-is-away).
+ */
 export const SAMPLES_DROPPED = 'database away for longer than samples are kept';
 
-/** Past gaps that are kept, the newest: a source that comes and goes every minute leaves no more. */
+/**
+ * Most past gaps that are stored; the oldest go first. It bounds a source that fails every minute.
+ */
 const MOST_PAST_GAPS = 20_000;
 
-/** With a `prefix` of its own where somebody else keeps gaps apart from the collector's. */
+/** Creates an empty set of gaps. A caller with its own gaps passes its own key `prefix`. */
 export function createGaps(prefix = GAP_PREFIX): Gaps {
   const keyOf = ({ source, scope, from, reason }: Gap): string => {
     const start = new Date(from).toISOString();
@@ -78,7 +98,9 @@ export function createGaps(prefix = GAP_PREFIX): Gaps {
     gaps.delete(keyOf(gap));
     changed.add(keyOf(gap));
   };
-  /** Gaps of the same source and scope; one that stays is never joined with one that can be filled. */
+  /**
+   * Gaps of the same source and scope. A gap that stays never merges with one that can be filled.
+   */
   const like = ({ source, scope, reason }: Gap): Gap[] =>
     [...gaps.values()].filter(
       (gap) =>
@@ -140,7 +162,7 @@ export function createGaps(prefix = GAP_PREFIX): Gaps {
   };
 }
 
-/** The reason of a gap that stays; none of one that can be filled. */
+/** Key part of a gap that stays; empty for a gap that can be filled. */
 function finalReason(reason: string): readonly string[] {
   return FINAL_REASONS.has(reason) ? [reason] : [];
 }
@@ -158,15 +180,15 @@ export interface UsageFailure {
   readonly since: number;
 }
 
-/** What is known of why usage was not sampled. */
+/** Known reasons for missing usage samples. */
 export interface UsageFailures {
-  /** Nothing at all can be read. */
+  /** Set while no usage can be read at all. */
   readonly all: UsageFailure | undefined;
-  /** The usage of this tenant cluster cannot be read. */
+  /** Why the usage of this tenant cluster cannot be read. */
   of(tenantCluster: string): UsageFailure | undefined;
 }
 
-/** The gaps of GPUs in resource slices that are too many to look at; `*` stands for this cluster. */
+/** Gaps of nodes with more resource slices than are read; scope `*` stands for this cluster. */
 export function omittedSliceGaps(
   { start: from, end: to }: Window,
   { omittedSlices }: Diagnostics,
@@ -181,8 +203,8 @@ export function omittedSliceGaps(
 }
 
 /**
- * The gaps of usage that nobody sampled: one for each tenant cluster, or a single one for all (`*`)
- * while nothing at all could be read. Samples up to `droppedUntil` were taken and could not be kept.
+ * Gaps of usage without samples. One for each tenant cluster, or one for all (`*`) while no usage
+ * at all can be read. Samples up to `droppedUntil` were taken and dropped.
  */
 export function unsampledGaps(
   window: Window,

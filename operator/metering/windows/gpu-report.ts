@@ -2,8 +2,8 @@ import type { GpuBalance, GpuShare } from '../meters/meter-reports.ts';
 import { UNITS_PER_GPU } from '../../model/gpu-units.ts';
 
 /**
- * Where GPU time went in a window, in GPU-seconds: installed = billed + idle + downtime + system +
- * unaccounted (docs/explanation/gpus.md#the-balance-of-gpus). `overlap` and `carried` are apart.
+ * GPU-seconds of a window by use: installed = billed + idle + downtime + system + unaccounted
+ * (docs/explanation/gpus.md#the-balance-of-gpus). `overlap` and `carried` are outside of this sum.
  */
 export interface GpuSeconds {
   readonly gpuType: string;
@@ -12,9 +12,9 @@ export interface GpuSeconds {
   readonly idle: number;
   readonly downtime: number;
   readonly system: number;
-  /** Billed to another tenant on a node that one tenant is billed whole. */
+  /** Billed to a second tenant on a node that is billed completely to one tenant. */
   readonly overlap: number;
-  /** Charged or credited for closed windows. */
+  /** Charged or reversed for closed windows. */
   readonly carried: number;
   /** Always 0; metric `meterfeed_unaccounted_gpu_seconds`. */
   readonly unaccounted: number;
@@ -22,13 +22,16 @@ export interface GpuSeconds {
 
 export interface NodeGpuSeconds extends GpuSeconds {
   readonly node: string;
-  /** Whose own node it is; absent for nodes of this cluster. */
+  /** The tenant cluster that has the private node; absent for nodes of this cluster. */
   readonly tenantCluster?: string;
 }
 
-/** What a tenant had of the GPUs of a model, in GPU-seconds (docs/explanation/gpus.md#delivered-healthy-reserved-in-use). */
+/**
+ * GPU-seconds of a tenant on one model
+ * (docs/explanation/gpus.md#delivered-healthy-reserved-in-use).
+ */
 export interface TenantGpuSeconds {
-  /** `unassigned` for what no tenant has. */
+  /** `unassigned` for GPUs that no tenant has. */
   readonly tenant: string;
   readonly gpuType: string;
   readonly delivered: number;
@@ -37,17 +40,17 @@ export interface TenantGpuSeconds {
   readonly inUse: number;
 }
 
-/** Stands for a tenant where there is none. */
+/** Stands for a missing tenant. */
 const UNASSIGNED = 'unassigned';
 
 export interface GpuReport {
-  /** Of all nodes of this cluster, by model. */
+  /** All nodes of this cluster, by model. */
   readonly models: readonly GpuSeconds[];
-  /** Of the nodes that tenant clusters have of their own, by model; absent where there are none. */
+  /** Private nodes of tenant clusters, by model; absent if there are none. */
   readonly privateNodes?: readonly GpuSeconds[];
-  /** By tenant and model, of this cluster's nodes and of tenant clusters' own; kept for the newest windows only. */
+  /** By tenant and model, on all nodes. Only the newest windows have it. */
   readonly tenants?: readonly TenantGpuSeconds[];
-  /** By node and model; kept for the newest windows only. */
+  /** By node and model. Only the newest windows have it. */
   readonly nodes?: readonly NodeGpuSeconds[];
 }
 
@@ -62,17 +65,20 @@ const AMOUNTS = [
   'unaccounted',
 ] as const;
 
-/** `own` are the balances of tenant clusters with nodes of their own, by their ids; `shares` are those of all nodes. */
+/**
+ * Builds the report. `ofPrivateNodes` has the balances of private nodes by tenant cluster id;
+ * `shares` cover all nodes.
+ */
 export function gpuReport(
   balances: readonly GpuBalance[],
-  own: ReadonlyMap<string, readonly GpuBalance[]> = new Map(),
+  ofPrivateNodes: ReadonlyMap<string, readonly GpuBalance[]> = new Map(),
   shares: readonly GpuShare[] = [],
 ): GpuReport {
   const tenants = byTenant(shares);
-  const privateNodes = byModel([...own.values()].flat());
+  const privateNodes = byModel([...ofPrivateNodes.values()].flat());
   const nodes = [
     ...byNode(balances),
-    ...[...own].flatMap(([tenantCluster, rows]) =>
+    ...[...ofPrivateNodes].flatMap(([tenantCluster, rows]) =>
       byNode(rows).map((row) => ({ ...row, tenantCluster })),
     ),
   ];
@@ -116,7 +122,10 @@ function byNode(balances: readonly GpuBalance[]): readonly NodeGpuSeconds[] {
     .map((row) => ({ node: row.node, gpuType: row.type, ...seconds([row]) }));
 }
 
-/** What charges and holds disagree by, summed without regard to sign, so that no error hides another. */
+/**
+ * The difference between charges and allocations. Signs are ignored, so that errors cannot cancel
+ * out.
+ */
 export function unaccountedSeconds(balances: readonly GpuBalance[]): number {
   return exactSeconds(
     balances.reduce(
@@ -134,7 +143,7 @@ function seconds(rows: readonly GpuBalance[]): Omit<GpuSeconds, 'gpuType'> {
   return Object.fromEntries(sums) as Omit<GpuSeconds, 'gpuType'>;
 }
 
-/** GPU-seconds of parts × milliseconds, to the microsecond. */
+/** Converts parts × milliseconds to GPU-seconds, rounded to the microsecond. */
 export function toSeconds(amount: bigint): number {
   return Math.round(exactSeconds(amount) * 1e6) / 1e6;
 }

@@ -16,7 +16,7 @@ async function gpuSecondsOf(ledger: ReturnType<typeof createMemoryLedger>, metri
   return Math.round(total(await eventsOf(ledger), metric) * 3600 * 1e3) / 1e3;
 }
 
-test('a window says where all GPU time went, and that none is unaccounted for', async () => {
+test('a window reports where all GPU time went, and that none is unaccounted for', async () => {
   const ledger = createMemoryLedger();
   const clock = clockAt(-5);
   const objects = { nodes: [gpuNode(N1)], pods: [pod(training)] };
@@ -49,7 +49,7 @@ test('a window says where all GPU time went, and that none is unaccounted for', 
   await process.kill();
 });
 
-test('an outage that is told after its window closed is carried, over a restart as well', async () => {
+test('an outage that is reported after its window closed is carried, over a restart as well', async () => {
   const ledger = createMemoryLedger();
   const clock = clockAt(-5);
   const objects = { nodes: [gpuNode(N1)], pods: [pod(training)] };

@@ -12,16 +12,19 @@ import type { Observed } from '../timelines/timeline-rules.ts';
 import type { Timelines } from '../timelines/timelines.ts';
 import type { CollectorSources, WatchedSource } from './scope.ts';
 
-/** Timelines of one kind on this cluster, with what feeds them and whose windows settle them. */
+/** Timelines of one kind on this cluster, with their source and the scope that settles them. */
 export interface HostTimelines {
   readonly scope: MeterScope;
   readonly object: keyof CollectorSources;
   readonly timelines: Timelines<Observed, unknown>;
-  /** Its objects are charged from their beginning to their end. */
+  /** Its objects are charged from creation to deletion. */
   readonly isCharged: boolean;
 }
 
-/** All of them. Nothing is metered on Namespaces; they say whose pods are, and are settled with those. */
+/**
+ * All timelines of this cluster. Namespaces are not metered. They show whose pods are, and settle
+ * together with pods.
+ */
 export function hostTimelines(observation: Observation): readonly HostTimelines[] {
   const metered = METER_SCOPES.flatMap((scope) => {
     const uses = usesIn(scope);
@@ -35,21 +38,21 @@ export function hostTimelines(observation: Observation): readonly HostTimelines[
   return [...metered, { scope: 'pods', object: 'namespaces', timelines, isCharged: false }];
 }
 
-/** What one scope of this cluster is metered out of. */
+/** What one scope of this cluster is measured from. */
 export interface HostKind {
   readonly name: MeterScope;
   readonly observation: Observation;
-  /** Of objects in namespaces. */
+  /** Meters of namespaced objects. */
   readonly meters: readonly Meter[];
   readonly namespaced: readonly HostTimelines['timelines'][];
-  /** Of nodes, which are everybody's. */
+  /** Meters of nodes, which belong to no namespace. */
   readonly nodeMeters: readonly Meter[];
-  /** What is in no namespace. */
+  /** Timelines of objects without a namespace. */
   readonly shared: readonly HostTimelines['timelines'][];
   readonly sources: readonly WatchedSource[];
 }
 
-/** The scopes that are metered out of watches on this cluster. */
+/** The scopes that are measured from watches on this cluster. */
 export function hostKinds(
   observation: Observation,
   sources: CollectorSources,
@@ -57,15 +60,17 @@ export function hostKinds(
   const all = hostTimelines(observation);
   return METER_SCOPES.map((name) => {
     const uses = usesIn(name);
-    const own = all.filter(({ scope }) => scope === name);
-    const inNamespaces = own.filter(isInNamespaces);
+    const ofScope = all.filter(({ scope }) => scope === name);
+    const inNamespaces = ofScope.filter(isInNamespaces);
     return {
       name,
       observation: observationIn(name, observation),
       meters: uses.filter(chargesNamespaced).map(({ measure }) => measure),
       namespaced: inNamespaces.map(({ timelines }) => timelines),
       nodeMeters: uses.filter((use) => !chargesNamespaced(use)).map(({ measure }) => measure),
-      shared: own.filter((each) => !inNamespaces.includes(each)).map(({ timelines }) => timelines),
+      shared: ofScope
+        .filter((each) => !inNamespaces.includes(each))
+        .map(({ timelines }) => timelines),
       sources: objectsOf(uses).flatMap((object) => sources[object]),
     };
   });
@@ -75,7 +80,7 @@ function usesIn(name: MeterScope) {
   return metersAt('host').filter(({ scope }) => scope === name);
 }
 
-/** What the meters of a scope see: GPUs have timelines of pods and nodes of their own. */
+/** What the meters of a scope read. GPU meters have separate timelines of pods and nodes. */
 function observationIn(scope: MeterScope, observation: Observation): Observation {
   if (scope !== 'gpus') return observation;
   return { ...observation, pods: observation.gpuPods, nodes: observation.gpuNodes };

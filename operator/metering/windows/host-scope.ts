@@ -11,12 +11,12 @@ import {
   type WatchedSource,
 } from './scope.ts';
 
-/** The watches behind sources: one for each namespace where they are watched by namespaces. */
-export function partsOf(sources: readonly WatchedSource[]): readonly WatchedSource[] {
+/** The single watches of these sources: one for each namespace with WATCH_NAMESPACES. */
+export function singleWatches(sources: readonly WatchedSource[]): readonly WatchedSource[] {
   return sources.flatMap((source) => source.members ?? [source]);
 }
 
-/** A namespace whose windows of one kind are closed apart, since its watches fail while others do not. */
+/** A namespace with separate windows of one kind: its watches fail while others work. */
 export interface SeparateScope extends ScopeState {
   readonly namespace: string;
 }
@@ -24,20 +24,20 @@ export interface SeparateScope extends ScopeState {
 export interface HostScopeOptions {
   readonly kind: HostKind;
   readonly progress: ScopeProgress;
-  /** Whether the first list of a watch is in. */
-  readonly isListed: (part: WatchedSource) => boolean;
-  /** Tenant clusters in a namespace, which a gap of it names. */
+  /** Whether the first list of a watch has arrived. */
+  readonly isListed: (watch: WatchedSource) => boolean;
+  /** Ids of the tenant clusters in a namespace. Gaps of the namespace name them. */
   readonly tenantClustersIn: (namespace: string) => readonly string[];
 }
 
-/** The windows of one kind of usage on this cluster: of all namespaces together, but for those that are apart. */
+/** The windows of one kind of usage on this cluster: all namespaces except the separate ones. */
 export class HostScope implements ScopeState {
   readonly scope: Scope;
   progress: ScopeProgress;
   learntUntil = 0;
   readonly #options: HostScopeOptions;
   readonly #separate = new Map<string, SeparateScope>();
-  /** Without what is apart. */
+  /** Excludes the separate namespaces. */
   #observation: ObservationReader;
 
   constructor(options: HostScopeOptions) {
@@ -70,38 +70,39 @@ export class HostScope implements ScopeState {
     return this.#watched().every(this.#options.isListed);
   }
 
-  /** Namespaces whose windows are closed by themselves for now. */
-  get apart(): readonly SeparateScope[] {
+  /** Namespaces with separate windows. */
+  get separateScopes(): readonly SeparateScope[] {
     return [...this.#separate.values()];
   }
 
   /**
-   * Sets those namespaces apart that alone hold back a window: what is watched of them fails, while
-   * others are watched. Where all fail, or nodes do, nobody is to blame.
+   * Separates the namespaces that alone block a window: their watches fail while others work. Does
+   * nothing if all namespaces or the nodes fail.
    */
   divide(settling: Settling): void {
-    const holdsBack = (part: WatchedSource): boolean =>
-      !this.#options.isListed(part) || obstacle([part], settling) !== undefined;
+    const isBlocking = (watch: WatchedSource): boolean =>
+      !this.#options.isListed(watch) || obstacle([watch], settling) !== undefined;
     const all = new Set<string>();
     const failing = new Set<string>();
-    for (const part of this.#watched()) {
-      const { namespace } = part.resource;
+    for (const watch of this.#watched()) {
+      const { namespace } = watch.resource;
       if (namespace !== undefined) all.add(namespace);
-      if (!holdsBack(part)) continue;
+      if (!isBlocking(watch)) continue;
       if (namespace === undefined) return;
       failing.add(namespace);
     }
     if (failing.size === all.size) return;
-    for (const namespace of failing) this.setApart(namespace, this.progress, this.learntUntil);
+    for (const namespace of failing)
+      this.separateNamespace(namespace, this.progress, this.learntUntil);
   }
 
-  /** Closes the windows of a namespace by themselves; gives the name of their scope. */
-  setApart(namespace: string, progress: ScopeProgress, learntUntil = 0): string {
+  /** Gives a namespace separate windows. Returns the name of its new scope. */
+  separateNamespace(namespace: string, progress: ScopeProgress, learntUntil = 0): string {
     const name = `${this.#options.kind.name}/${namespace}`;
     const { kind, isListed, tenantClustersIn } = this.#options;
     for (const timelines of kind.namespaced) timelines.setApart(namespace, progress.end);
-    const parts = (): readonly WatchedSource[] =>
-      partsOf(kind.sources).filter(
+    const watches = (): readonly WatchedSource[] =>
+      singleWatches(kind.sources).filter(
         ({ resource }) => resource.namespace === undefined || resource.namespace === namespace,
       );
     this.#separate.set(namespace, {
@@ -109,7 +110,7 @@ export class HostScope implements ScopeState {
       progress,
       learntUntil,
       get listed() {
-        return parts().every(isListed);
+        return watches().every(isListed);
       },
       scope: {
         name,
@@ -125,14 +126,14 @@ export class HostScope implements ScopeState {
         get expected() {
           return tenantClustersIn(namespace).length > 0;
         },
-        obstacle: (settling) => obstacle(parts(), settling),
+        obstacle: (settling) => obstacle(watches(), settling),
       },
     });
-    this.#poll();
+    this.#refreshObservation();
     return name;
   }
 
-  /** Takes back those that were closed with the same window as all others. */
+  /** Rejoins the namespaces that closed the same window as all others. */
   rejoin(closed: readonly ScopeState[]): void {
     if (!closed.includes(this)) return;
     for (const separate of this.#separate.values()) {
@@ -140,10 +141,10 @@ export class HostScope implements ScopeState {
       for (const timelines of this.#options.kind.namespaced) timelines.rejoin(separate.namespace);
       this.#separate.delete(separate.namespace);
     }
-    this.#poll();
+    this.#refreshObservation();
   }
 
-  #poll(): void {
+  #refreshObservation(): void {
     const { observation } = this.#options.kind;
     const isSeparate = (namespace: string): boolean => this.#separate.has(namespace);
     this.#observation =
@@ -153,7 +154,7 @@ export class HostScope implements ScopeState {
   }
 
   #watched(): readonly WatchedSource[] {
-    return partsOf(this.#options.kind.sources).filter(
+    return singleWatches(this.#options.kind.sources).filter(
       ({ resource: { namespace } }) => namespace === undefined || !this.#separate.has(namespace),
     );
   }

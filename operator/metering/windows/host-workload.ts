@@ -4,12 +4,12 @@ import type { Projection } from '../../kubernetes/source.ts';
 import { projectWorkload, type WorkloadView } from '../timelines/retained-objects.ts';
 import type { ResumableWorkloads } from './journal.ts';
 
-/** One copy of a workload for both who look at it: whose it is, and when it was ready. */
+/** One workload, read once for discovery and for metering: its owner, and when it was ready. */
 export type HostWorkload = ControlPlaneWorkload &
   WorkloadView & {
-    /** The resource that it was read of. */
+    /** The resource that it belongs to. */
     readonly plural: WorkloadPlural;
-    /** By which its annotations were chosen. */
+    /** The label prefix that selected its annotations. */
     readonly labelPrefix: string;
   };
 
@@ -21,7 +21,7 @@ interface Reading {
   readonly labelPrefix: string;
 }
 
-/** Takes control plane workloads of one resource. */
+/** Projects control plane workloads of one resource. */
 export function hostWorkload({ plural, labelPrefix }: Reading): Projection<HostWorkload> {
   const identify = controlPlaneWorkload(labelPrefix);
   return (object) => {
@@ -32,9 +32,11 @@ export function hostWorkload({ plural, labelPrefix }: Reading): Projection<HostW
 }
 
 /**
- * Where the watch of one resource resumes. One journal holds the workloads of both, as they were read then:
- * what was read by another label prefix, or by a release that kept less of it, is listed again, since objects
- * that do not change are not sent again.
+ * Where the watch of one resource resumes. The journal has the workloads of both resources as they
+ * were read then. In two situations the watch lists again, because unchanged objects are not sent
+ * again:
+ * 1. Another label prefix was in force.
+ * 2. An earlier release stored fewer fields.
  */
 export function resumeWorkloads(
   resume: ResumableWorkloads | undefined,
@@ -43,12 +45,13 @@ export function resumeWorkloads(
   if (resume === undefined) return undefined;
   const { knownAt, objects, watches } = resume;
   const complete = objects.filter(isHostWorkload);
-  const own = complete.filter((workload) => workload.plural === plural);
+  const ofResource = complete.filter((workload) => workload.plural === plural);
   const isCurrent =
-    complete.length === objects.length && own.every((each) => each.labelPrefix === labelPrefix);
+    complete.length === objects.length &&
+    ofResource.every((each) => each.labelPrefix === labelPrefix);
   const point = watches[plural];
-  if (!isCurrent || point === undefined) return { knownAt, objects: own };
-  return { ...point, objects: own };
+  if (!isCurrent || point === undefined) return { knownAt, objects: ofResource };
+  return { ...point, objects: ofResource };
 }
 
 function isHostWorkload(workload: WorkloadView): workload is HostWorkload {

@@ -34,12 +34,12 @@ export interface JournalWriterOptions {
   readonly restoredTenants?: readonly Pick<RestoredTenantApi, 'id'>[];
   readonly ledger: Pick<Ledger, 'writeRecords'>;
   readonly scopes: Scopes;
-  /** What the watches of this cluster bring. */
+  /** Queue of what the watches of this cluster deliver. */
   readonly arrivals: QueuedArrivals;
   readonly gaps: Gaps;
   readonly unseen: Pick<UnseenStretches, 'note'>;
   readonly quarantine: Quarantine;
-  /** What earlier windows billed too much and could not give back yet. */
+  /** Time that earlier windows billed too much and that is not given back yet. */
   readonly reversals: () => readonly Reversal[];
   readonly clock: Clock;
   readonly logger: Logger;
@@ -47,7 +47,7 @@ export interface JournalWriterOptions {
 
 const PODS_PER_WRITE = 2_000;
 
-/** By name, where each watch can be resumed. */
+/** Resume point of each watch, by name. */
 type WatchPoints = ReturnType<Scopes['watchPoints']>;
 
 /** Writes what a restart needs: with every window, and between windows. */
@@ -55,16 +55,18 @@ export class JournalWriter {
   readonly #options: JournalWriterOptions;
   readonly #tenants: TenantJournal;
   readonly #clusterTexts = new TenantClusterTexts();
-  /** By kind, the uids of objects of this cluster that are not in the journal. */
+  /** By kind, the uids of objects of this cluster that could not be written. */
   readonly #unwritable = new Map<string, Set<string>>();
-  /** Drained, and not known to be written. */
+  /** Drained changes that may not be written yet. */
   #unwritten: readonly RecordChange[] = [];
-  /** False while the journal tells of a window that the ledger may not have. */
+  /** False while the journal has a window that the ledger may not have. */
   #appended = true;
   #savedAt: number;
-  /** When every tenant cluster was written last. */
+  /** When all tenant clusters were last written, monotonic milliseconds. */
   #allSavedAt: number;
-  /** The journal says where the watch of pods resumes, so its timelines must be of that very moment. */
+  /**
+   * The journal has the resume point of the pod watch, so its timelines must be of the same moment.
+   */
   #podsResumable: boolean;
   /** Version of the tenant clusters that were drained last. */
   #tenantClusters: number;
@@ -80,47 +82,54 @@ export class JournalWriter {
     this.#tenantClusters = observation.tenantClusters.version;
   }
 
-  /** Remembers where the first start of all begins, so that a crash before the first window moves nothing. */
+  /**
+   * Stores where the very first start begins, so that a crash before the first window moves
+   * nothing.
+   */
   async begin(): Promise<void> {
     if (this.#options.restored.state !== undefined) return;
-    // No timeline is in the journal yet, so no watch may claim to have known what there was.
+    // The journal has no timeline yet, so no watch may claim to know the past.
     const state = this.#state({});
     await this.#options.ledger.writeRecords([{ key: STATE_KEY, value: encodeState(state) }]);
   }
 
   /**
-   * Puts the pods of the first list into the journal in parts: a hundred thousand of them at once,
-   * with the first window, would need as much memory as everything else. No restart reads them until
-   * the journal also says where the watch resumes.
+   * Writes the pods of the first list in batches. Writing 100,000 pods with the first window would
+   * need as much memory as everything else. A restart ignores them until the journal has the
+   * watch's resume point.
    */
   async writePods(signal: AbortSignal): Promise<void> {
     if (this.#podsResumable) return;
     const { ledger, observation, clock } = this.#options;
-    const turn = new TimeSlice(clock);
+    const slice = new TimeSlice(clock);
     while (!signal.aborted) {
-      const part = await turn.take(this.#changesOf(observation.pods, PODS_PER_WRITE));
-      if (part.length === 0) return;
-      const outcome = await ledger.writeRecords(part);
+      const batch = await slice.take(this.#changesOf(observation.pods, PODS_PER_WRITE));
+      if (batch.length === 0) return;
+      const outcome = await ledger.writeRecords(batch);
       if (outcome.kind === 'written') continue;
-      this.#unwritten = [...this.#unwritten, ...part];
+      this.#unwritten = [...this.#unwritten, ...batch];
       return;
     }
   }
 
-  /** False while a tenant cluster's journal cannot be written, so that none of its windows is closed. */
+  /**
+   * Returns false while a tenant cluster's journal cannot be written. Then none of its windows is
+   * closed.
+   */
   canWrite(member: ScopeState | TenantScope): boolean {
     return !isTenant(member) || this.#tenants.canWrite(member);
   }
 
-  /** The ledger has nothing any more of a tenant cluster's journal. */
+  /** The ledger has no records of this tenant cluster's journal any more. */
   forget(scope: TenantScope): void {
     this.#tenants.forget(scope);
   }
 
   /**
-   * The records that go with a window's events, one object after the other: of this cluster, and of those tenant clusters
-   * that are closed with it. `points` is where each watch of this cluster can be resumed. Until {@link appended} nothing is
-   * written between windows: the journal has a window that the ledger may not have.
+   * Returns the records to append with a window's events, object by object: those of this cluster
+   * and of the tenant clusters that close with it. `points` are the resume points of this cluster's
+   * watches. {@link save} writes nothing until {@link appended}, because the ledger may not have
+   * the window yet.
    */
   *drainForAppend(
     members: readonly ScopeState[],
@@ -131,7 +140,7 @@ export class JournalWriter {
     return records;
   }
 
-  /** The ledger has what {@link drainForAppend} gave. */
+  /** The ledger has the result of {@link drainForAppend}. */
   appended(): void {
     this.#appended = true;
     this.#unwritten = [];
@@ -139,25 +148,25 @@ export class JournalWriter {
   }
 
   /**
-   * Writes the journal between windows, so that a restart knows of the time since the last one, and of
-   * tenant clusters that no window is closed of: only when that was done `atLeastMs` ago. Each tenant
-   * cluster's part is whole by itself, so that many of them take many short turns instead of one long one.
+   * Writes the journal between windows if the last write is `atLeastMs` old. A restart then knows
+   * the time since the last window, and tenant clusters whose windows are not closed. Each tenant
+   * cluster is written completely or not at all, so many of them fit into short time slices.
    */
   async save(atLeastMs: number): Promise<void> {
     const { clock, ledger, logger, scopes } = this.#options;
     const waiting = [...scopes.tenants.all];
-    // A window is written with those that are closed with it; the others wait for this.
+    // A window writes the tenant clusters that close with it. The others wait for this.
     const last = waiting.length === 0 ? this.#savedAt : this.#allSavedAt;
     if (!this.#appended || clock.monotonic() - last < atLeastMs) return;
     this.#savedAt = clock.monotonic();
     this.#allSavedAt = this.#savedAt;
-    const turn = new TimeSlice(clock);
-    // This cluster's own part is written once: whatever changes while the others take their turns is for the next save.
+    const slice = new TimeSlice(clock);
+    // Writes this cluster's part once. Changes during later slices wait for the next save.
     const still = new Standstill([], this.#options);
     try {
-      await turn.take(this.#drain([], still.points));
+      await slice.take(this.#drain([], still.points));
     } finally {
-      await still.release(turn);
+      await still.release(slice);
     }
     for (;;) {
       const outcome = await ledger.writeRecords(this.#unwritten);
@@ -168,7 +177,7 @@ export class JournalWriter {
       this.#unwritten = [];
       const scopes = waiting.splice(0, firstForSlice(waiting).length);
       if (scopes.length === 0) return;
-      await turn.next();
+      await slice.next();
       const changes = this.#tenants.drain(scopes, clock.now());
       this.#unwritten = [...changes, ...this.#changesOfGaps(scopes)];
     }
@@ -206,7 +215,10 @@ export class JournalWriter {
     return this.#unwritten;
   }
 
-  /** A restart resumes where a watch has got to, so what it passed over is written with that. */
+  /**
+   * A restart resumes after the gaps that a watch passed over, so they are written with its
+   * position.
+   */
   #changesOfGaps(tenants: Iterable<TenantScope>): readonly RecordChange[] {
     this.#options.unseen.note(tenants);
     return this.#options.gaps.drain();
@@ -238,7 +250,7 @@ export class JournalWriter {
     return timelineChanges(timelines, onWritten, limit);
   }
 
-  /** Where something is not in the journal, a restart has to list. */
+  /** A restart has to list a kind if some of its objects are not in the journal. */
   #resumable(watches: CollectorState['watches']): CollectorState['watches'] {
     return Object.fromEntries(
       Object.entries(watches).map(([name, point]) => {

@@ -31,9 +31,9 @@ import { hostTimelines } from './host-kinds.ts';
 import type { ScopeProgress, WatchPoint } from './scope.ts';
 
 /**
- * What a restart needs: the timelines of live objects, where each watch had got to, the tenant
- * clusters, and how far every scope was closed. It is written in the same durable unit as the
- * window's events, so that both are of the same moment (docs/explanation/metering.md#restarts). Records, all versioned JSON:
+ * What a restart needs: timelines of live objects, the positions of watches, tenant clusters, and
+ * the progress of every scope. One durable batch has it together with the window's events, so that
+ * both are of the same moment (docs/explanation/metering.md#restarts). Records, all versioned JSON:
  * `journal/timeline/<kind>/<uid>`, `journal/tenant-clusters`, `journal/state`.
  */
 export const TIMELINE_PREFIX = 'journal/timeline/';
@@ -45,16 +45,16 @@ export const JOURNAL_VERSION = 1;
 /** The part of the journal that is written with every window. */
 export interface CollectorState {
   readonly scopes: Readonly<Partial<Record<MeterScope, ScopeProgress>>>;
-  /** Of namespaces that are apart, by scope and namespace. */
+  /** Progress of separate namespaces, by scope and namespace. */
   readonly apart?: Readonly<Record<string, ScopeProgress>>;
   readonly credits: readonly Reversal[];
-  /** By kind of timeline: where its watch can be resumed, and until when its view is known to hold. */
+  /** By kind of timeline: the resume point of its watch, and until when its view is confirmed. */
   readonly watches: Readonly<Record<string, WatchPoint>>;
   /** When discovery last succeeded. */
   readonly tenantClustersObservedAt: number;
 }
 
-/** Where a watch resumes; fits the reflector's option of that name. */
+/** Where a watch resumes. It fits the reflector's option of that name. */
 export interface Resume<T> {
   readonly resourceVersion?: string;
   readonly objects: readonly T[];
@@ -65,7 +65,7 @@ export interface Resume<T> {
 export interface RestoredJournal {
   /** Undefined at the first start. */
   readonly state: CollectorState | undefined;
-  /** Undefined where the journal knows nothing. */
+  /** By kind; undefined if the journal has nothing of it. */
   readonly resume: {
     readonly pods?: Resume<PodView>;
     readonly nodes?: Resume<NodeView>;
@@ -78,33 +78,33 @@ export interface RestoredJournal {
   };
 }
 
-/** Workloads of two resources, each of which has a watch of its own. */
+/** Workloads of two resources with a watch each. */
 export interface ResumableWorkloads extends Resume<WorkloadView> {
-  /** Where each watch resumes, by the plural of its resource. */
+  /** Resume point of each watch, by the plural of its resource. */
   readonly watches: Readonly<Partial<Record<string, WatchPoint>>>;
 }
 
-/** The name under which the journal has where one of several watches of a kind resumes. */
+/** The journal's name for one of several watches of a kind. */
 export function watchName(kind: string, plural: string): string {
   return `${kind}/${plural}`;
 }
 
-/** The kind of a name in the journal. */
+/** The kind in a watch name of the journal. */
 export function kindOfWatch(name: string): string {
   return name.split('/', 1).join();
 }
 
-/** What reading the journal takes besides the ledger. */
-export interface RestoringParts {
+/** What restoring needs besides the ledger. */
+export interface RestoreTools {
   readonly logger: Logger;
   readonly clock: Pick<Clock, 'monotonic'>;
 }
 
-/** Puts the journal's timelines back into an empty observation. Call it before the watches begin. */
+/** Restores the journal's timelines into an empty observation. Call it before the watches begin. */
 export async function restoreJournal(
   ledger: Pick<Ledger, 'record' | 'records'>,
   observation: Observation,
-  { logger, clock }: RestoringParts,
+  { logger, clock }: RestoreTools,
 ): Promise<RestoredJournal> {
   const { state, tenantClusters } = await readJournalHead(ledger, logger);
   if (state !== undefined) {
@@ -137,7 +137,8 @@ export async function restoreJournal(
   const workloads = await put(observation.workloads);
   const namespaces = await put(observation.namespaces);
   const resume = {
-    // A watch that resumes tells the differences only: all that it feeds must know the rest.
+    // A resumed watch sends only differences, so every set of timelines that it feeds must be
+    // complete.
     ...(pods === undefined || gpuPods === undefined ? {} : { pods }),
     ...(nodes === undefined || gpuNodes === undefined ? {} : { nodes }),
     resourceClaims,
@@ -150,7 +151,7 @@ export async function restoreJournal(
   return { state, resume };
 }
 
-/** Where the watches of a kind that has several resume. */
+/** The resume points of a kind with several watches. */
 function watchesOf(
   kind: string,
   watches: CollectorState['watches'],
@@ -165,15 +166,15 @@ function watchesOf(
 
 export interface TimelineRestorerOptions {
   readonly ledger: Pick<Ledger, 'records'>;
-  /** Before the kind in the keys of records. */
+  /** Key prefix before the kind. */
   readonly prefix: string;
   readonly watches: CollectorState['watches'];
   readonly logger: Logger;
-  /** Probes are answered while tens of thousands of objects are read. */
+  /** Lets probes be answered while tens of thousands of objects are read. */
   readonly slice: TimeSlice;
 }
 
-/** Puts the timelines of one kind back, and gives where its watch can resume. */
+/** Restores the timelines of one kind and returns where its watch resumes. */
 export function createTimelineRestorer(options: TimelineRestorerOptions) {
   const { ledger, prefix, watches, logger, slice } = options;
   const api = {};
@@ -185,7 +186,7 @@ export function createTimelineRestorer(options: TimelineRestorerOptions) {
     const { read: restored, unreadable } = await readTimelines<T, S>(ledger, from, slice, api);
     const watch = watches[timelines.kind];
     if (unreadable.length > 0) logger.warn(unreadableText(timelines.kind, unreadable));
-    // To go on with a part would bill the past of the others once more, as if it had come to light late.
+    // Continuing with some of them would bill the past of the others again, as late facts.
     if (closedUntil === undefined || watch === undefined || unreadable.length > 0) {
       timelines.unwritten.discard([...unreadable, ...restored.map(({ uid }) => uid)]);
       return undefined;
@@ -214,20 +215,23 @@ async function readTimelines<T extends Observed, S>(
   return { read, unreadable };
 }
 
-/** What is logged of them. */
+/** The log line about unreadable timelines. */
 function unreadableText(kind: string, unreadable: readonly string[]): string {
   const what = `${unreadable.length} records of ${kind}`;
-  return `[controller] journal: cannot read ${what}: they are listed afresh`;
+  return `[controller] journal: cannot read ${what}: they are listed again`;
 }
 
-/** What changed in timelines, as long as nobody puts it back. */
+/** Drained changes of timelines, until someone puts them back. */
 export interface DrainedChanges {
   readonly changes: readonly RecordChange[];
-  /** It is not written after all. */
+  /** The changes were not written: drains them again next time. */
   putBack(): void;
 }
 
-/** What changed in timelines since the last call; throws when one cannot be written, and nothing is drained then. */
+/**
+ * Drains the changes of timelines since the last call. Throws and drains nothing if one cannot be
+ * written.
+ */
 export function drainChanges<T extends Observed, S>(
   prefix: string,
   timelines: Timelines<T, S>,
@@ -248,8 +252,9 @@ export function drainChanges<T extends Observed, S>(
 }
 
 /**
- * What changed in timelines of this cluster since the last call, of `limit` of them at most, one after the other. One that
- * cannot be written is reported and taken out of the journal, so that it costs nobody else theirs.
+ * Drains the changes of at most `limit` timelines of this cluster since the last call, one by one.
+ * Reports a timeline that cannot be written and leaves it out of the journal, so that others are
+ * not affected.
  */
 export function* timelineChanges<T extends Observed, S>(
   timelines: Timelines<T, S>,
@@ -274,7 +279,7 @@ export function* timelineChanges<T extends Observed, S>(
   return changes;
 }
 
-/** The part of a journal that says where watches resume. */
+/** The part of a journal that has resume points. */
 interface Resumable {
   readonly watches: Readonly<Record<string, WatchPoint>>;
 }
@@ -283,7 +288,7 @@ export function encodeState(state: Resumable): string {
   return encodeJson({ v: JOURNAL_VERSION, projection: PROJECTION_VERSION, state });
 }
 
-/** The state of a text written by {@link encodeState}; undefined when it is none, or of another version. */
+/** Decodes a text of {@link encodeState}; undefined for other texts and other versions. */
 export function decodeState(text: string | undefined): Resumable | undefined {
   const stored = decodeJson(text ?? '');
   if (!isRecord(stored)) return undefined;
@@ -298,14 +303,19 @@ export function decodeState(text: string | undefined): Resumable | undefined {
   return { ...state, watches: Object.fromEntries(known) };
 }
 
-/** What the journal says beside its timelines. */
+/** The journal without its timelines. */
 interface JournalHead {
-  /** Undefined at the first start, and where the journal is of no use: its timelines are then none. */
+  /**
+   * Undefined at the first start and if the journal is unusable. Its timelines are ignored then.
+   */
   readonly state: CollectorState | undefined;
   readonly tenantClusters: TenantClusterSnapshot;
 }
 
-/** Reads it. Without its tenant clusters nobody knows what closed windows have billed: it is then as if there were no journal. */
+/**
+ * Reads the head of the journal. Without its tenant clusters nobody knows what closed windows have
+ * billed, so the journal counts as missing.
+ */
 async function readJournalHead(
   ledger: Pick<Ledger, 'record'>,
   logger: Logger,
@@ -318,7 +328,7 @@ async function readJournalHead(
   if (isSnapshot(clusters)) return { ...head, tenantClusters: clusters.clusters };
   const what = `${TENANT_CLUSTERS_KEY}: "${clustersText.slice(0, SHOWN_CHARACTERS)}"`;
   logger.warn(
-    `[controller] journal: cannot read the tenant clusters: ${what}: everything is looked for afresh, and billed from now on`,
+    `[controller] journal: cannot read the tenant clusters: ${what}: everything is discovered again and billed from now on`,
   );
   return { ...head, state: undefined };
 }

@@ -3,12 +3,12 @@ import type { ResumePoint } from '../../kubernetes/reflector-options.ts';
 import type { Projection } from '../../kubernetes/source.ts';
 import type { Resume } from './journal.ts';
 
-/** A Namespace with the label prefix by which its annotations were chosen. */
+/** A Namespace with the label prefix that selected its annotations. */
 export interface KnownNamespace extends HostNamespace {
   readonly labelPrefix: string;
 }
 
-/** Takes every Namespace. */
+/** Projects every Namespace. */
 export function knownNamespace(labelPrefix: string): Projection<KnownNamespace> {
   const read = hostNamespace(labelPrefix);
   return (object) => {
@@ -18,8 +18,8 @@ export function knownNamespace(labelPrefix: string): Projection<KnownNamespace> 
 }
 
 /**
- * Where the watch of Namespaces resumes. What was read by another label prefix is listed again, since objects
- * that do not change are not sent again.
+ * Where the watch of Namespaces resumes. If another label prefix was in force, the watch lists
+ * again, because unchanged objects are not sent again.
  */
 export function resumeNamespaces(
   resume: Resume<HostNamespace> | undefined,

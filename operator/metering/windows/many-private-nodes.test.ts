@@ -6,10 +6,10 @@ import { createHandTenant, type HandTenant } from './testing/hand-tenant.ts';
 import { at, clockAt, eventsOf, pass, startProcess, windowsOf } from './testing/harness.ts';
 
 const NODE = 'tenant_private_node_hours';
-const REASON = (held: number, limit: number): string =>
-  `${held} own nodes are more than the ${limit} of maxOwnNodes and are not billed`;
+const REASON = (excluded: number, limit: number): string =>
+  `${excluded} private nodes exceed the ${limit} of maxOwnNodes and are not billed`;
 
-/** Tenant cluster `a` with a limit of own nodes, and `b` without any. */
+/** Tenant cluster `a` with a limit of private nodes, and `b` without a limit. */
 async function setUp(maxPrivateNodes: number) {
   const clock = clockAt(-20);
   const ledger = createMemoryLedger();
@@ -86,7 +86,7 @@ describe('a tenant invents nodes', () => {
     await process.kill();
   });
 
-  test('a limit that is raised bills them from the next window on, and what was held stays a gap', async () => {
+  test('a limit that is raised bills them from the next window on, and what was excluded stays a gap', async () => {
     const { clock, process, tenant, limit, events } = await setUp(1);
     for (const name of ['one', 'two', 'three']) {
       tenant.node(gpuNode({ ...N1, name }));
@@ -98,8 +98,8 @@ describe('a tenant invents nodes', () => {
     await pass(clock, 60);
     expect(lastMinutes(await events(cluster('a').id))).toBe(3);
     expect(process.collector.quarantinedTenants()).toEqual([]);
-    const held = { source: 'own-nodes', from: at(0), to: at(120), reason: REASON(2, 1) };
-    expect(process.collector.gaps()).toMatchObject([held]);
+    const gap = { source: 'own-nodes', from: at(0), to: at(120), reason: REASON(2, 1) };
+    expect(process.collector.gaps()).toMatchObject([gap]);
     await process.kill();
   });
 });

@@ -21,7 +21,7 @@ beforeAll(async () => {
 
 afterAll(() => connection.close());
 
-/** It asks for one core, and uses three, as the metrics API says. */
+/** Runs a pod that requests one core and uses three according to the metrics API. */
 async function runPod(namespace: string): Promise<number> {
   const path = `/api/v1/namespaces/${namespace}/pods`;
   const requests = { cpu: '1', memory: '1Gi' };
@@ -71,7 +71,7 @@ test('C34: what the metrics API says of a pod in a namespace that a syncer maps 
   const events = await eventsOf(ledger);
   const owners = events.map(({ dimensions }) => dimensions?.['tenant_cluster']);
   expect(new Set(owners)).toEqual(new Set([`tenant-${home}-a`]));
-  // A reading that comes late leaves a part of a window out, and none adds to it.
+  // A late reading leaves a part of a window out. None adds to it.
   const most = (name: string): number =>
     Math.max(
       0,

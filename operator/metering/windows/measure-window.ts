@@ -15,46 +15,46 @@ import { type ExcludedNodes, limitPrivateNodes } from './private-node-limit.ts';
 import type { Scope, ScopeState } from './scope.ts';
 import { BudgetExceeded, withinBudget } from './work-budget.ts';
 
-/** What measuring a window came to. */
+/** The result of measuring a window. */
 export interface Measured {
-  /** The scopes that are in it whole; what is not here is to be measured another time. */
+  /** The scopes that were measured completely. The others are measured another time. */
   readonly members: readonly ScopeState[];
-  /** Those whose own objects kept them out of it, with what happened. */
+  /** Scopes that their own objects kept out of the window, with the reason. */
   readonly failed: readonly FailedScope[];
   readonly diagnostics: Diagnostics;
-  /** What was found in tenant clusters with nodes of their own, by their ids. */
+  /** Diagnostics of tenant clusters with private nodes, by tenant cluster id. */
   readonly privateNodeDiagnostics: ReadonlyMap<string, Diagnostics>;
-  /** Own nodes that were left out, by tenant cluster. */
+  /** Private nodes that were left out, by tenant cluster id. */
   readonly excludedNodes: ReadonlyMap<string, ExcludedNodes>;
   readonly settlement: Settlement;
 }
 
 interface MeasureOptions {
   readonly settings: Settings;
-  /** What earlier windows billed too much and could not give back yet. */
+  /** Time that earlier windows billed too much and that is not given back yet. */
   readonly reversals: readonly Reversal[];
-  /** Monotonic, milliseconds, without what others did in between. */
+  /** Monotonic milliseconds, without the time of other work in between. */
   readonly now: () => number;
   /** How often in a row a scope has failed. */
   readonly attempts: (name: string) => number;
-  /** Whether what a tenant cluster has did not change while it was measured. */
+  /** Whether the objects of a tenant cluster stayed unchanged during measurement. */
   readonly isComplete: (member: ScopeState) => boolean;
 }
 
-/** A scope that has no place in a window, with what happened. */
+/** A scope that cannot be part of a window, with the reason. */
 export interface FailedScope {
   readonly scope: Scope;
   readonly reason: string;
-  /** The namespaces whose objects alone are to blame, of a scope that has all of them. */
+  /** The namespaces that cause the failure, of a scope that covers all namespaces. */
   readonly namespaces?: readonly string[];
 }
 
-/** What all scopes of a window are measured with. */
+/** Input that all scopes of a window share. */
 type Shared = Pick<MeterInput, 'window' | 'settings'>;
 
 /**
- * Measures a window for the scopes that are closed with it, one object after the other. Changes nothing. What one scope
- * makes throw, or takes too long, costs that scope its place in the window and nothing else
+ * Measures a window for the scopes that close with it, object by object. Changes nothing. A scope
+ * that throws or takes too long is left out of the window, and the others are not affected
  * (docs/explanation/architecture.md#what-may-fail-and-what-then).
  */
 export function* measureWindow(
@@ -65,17 +65,17 @@ export function* measureWindow(
   const settings = meterSettings(options.settings, window);
   const { maxBackfillMs } = options.settings.metering;
   const input = { window, settings };
-  const own = members.filter(({ scope }) => scope.privateNodes === true);
+  const ofPrivateNodes = members.filter(({ scope }) => scope.privateNodes === true);
   const ofHost = members.filter(({ scope }) => scope.privateNodes !== true);
   const host = yield* measureHost(ofHost, input);
   const failed = [...host.failed];
-  const measured: (readonly [member: ScopeState, own: MeasuredOwn])[] = [];
-  for (const member of own) {
-    const outcome = yield* attemptInSlices(member.scope, measureOwn(member, input, options));
+  const measured: (readonly [member: ScopeState, own: MeasuredTenant])[] = [];
+  for (const member of ofPrivateNodes) {
+    const outcome = yield* attemptInSlices(member.scope, measureTenant(member, input, options));
     if ('reason' in outcome) failed.push(outcome);
     else measured.push([member, outcome]);
   }
-  // Nothing waits from here on. What has changed is measured another time.
+  // No step yields from here on. Scopes that changed meanwhile are measured another time.
   const complete = measured.filter(([member]) => isComplete(member));
   const tallies = [...host.tallies, ...complete.map(([, { tally }]) => tally)];
   const charges = tallies.flatMap((tally) => [...tally.charges()]);
@@ -100,7 +100,10 @@ interface MeasuredHost extends Pick<Measured, 'members' | 'failed' | 'diagnostic
   readonly tallies: readonly Tally[];
 }
 
-/** All together, and only when that throws each by itself, to tell the one that does. */
+/**
+ * Measures the scopes of this cluster together. Only if that throws, measures each one separately
+ * to find the failing one.
+ */
 function* measureHost(
   members: readonly ScopeState[],
   shared: Shared,
@@ -120,7 +123,7 @@ function* measureHost(
       one === undefined ? [] : { ...one, namespaces: culpritsOf(member, shared) },
     );
     if (failed.length === 0) {
-      // Each can be measured, and all together cannot: none may be billed by half.
+      // Each scope can be measured, but not all together: bill none of them by half.
       const reason = `measuring a window failed: ${errorText(error)}`;
       const all = members.map(({ scope }) => ({ scope, reason }));
       return { members: [], failed: all, diagnostics: createDiagnostics(), tallies: [] };
@@ -130,15 +133,15 @@ function* measureHost(
   }
 }
 
-/** Namespaces of this cluster without which a scope can be measured; none where that does not help. */
+/** Returns the namespaces whose removal makes a scope measurable; none if that does not help. */
 function culpritsOf(member: ScopeState, shared: Shared): readonly string[] {
   const { namespace, observation } = member.scope;
   if (namespace !== undefined) return [];
   const fails = (included: ReadonlySet<string>): boolean => {
-    const part = observationOf(observation, (each) => included.has(each));
+    const subset = observationOf(observation, (each) => included.has(each));
     const alone = { ...shared, tally: createTally(), diagnostics: createDiagnostics() };
     const measured = attempt(member.scope, () =>
-      atOnce(runMeters(member, { ...alone, observation: part })),
+      atOnce(runMeters(member, { ...alone, observation: subset })),
     );
     return measured !== undefined;
   };
@@ -154,25 +157,28 @@ function culpritsOf(member: ScopeState, shared: Shared): readonly string[] {
   return search([...new Set(names)]);
 }
 
-/** What a window of one tenant cluster with nodes of its own came to. */
-interface MeasuredOwn extends Pick<MeterInput, 'tally' | 'diagnostics'> {
+/** The result for one tenant cluster with private nodes. */
+interface MeasuredTenant extends Pick<MeterInput, 'tally' | 'diagnostics'> {
   readonly excludedNodes: ExcludedNodes | undefined;
 }
 
-/** Twice as much each time again, so that one that is honest and slow gets through. */
+/** The budget doubles with each attempt, so that an honest slow tenant cluster succeeds. */
 const MOST_DOUBLINGS = 4;
 const MS = 200;
-/** What the usual object takes on a slow machine, ten times over. */
+/** Ten times what a usual object takes on a slow machine. */
 const MS_PER_OBJECT = 0.3;
 const CHARGES = 20_000;
 const CHARGES_PER_NODE = 10;
 
-/** Measures a tenant cluster with nodes of its own, one object after the other; throws when it takes more than it may. */
-function* measureOwn(
+/**
+ * Measures a tenant cluster with private nodes, object by object. Throws when it exceeds its
+ * budget.
+ */
+function* measureTenant(
   member: ScopeState,
   shared: Shared,
   { now, attempts }: Pick<MeasureOptions, 'now' | 'attempts'>,
-): Generator<void, MeasuredOwn> {
+): Generator<void, MeasuredTenant> {
   const tally = createTally();
   const diagnostics = createDiagnostics();
   const { observation, excludedNodes } = limitPrivateNodes(member.scope.observation, shared.window);
@@ -187,7 +193,7 @@ function* measureOwn(
   return { tally, diagnostics, excludedNodes };
 }
 
-/** Measures a scope, one object after the other. */
+/** Measures a scope, object by object. */
 function* runMeters(
   { scope, progress, learntUntil }: ScopeState,
   shared: Shared &
@@ -211,7 +217,7 @@ function attempt<T>(scope: Scope, measure: () => T): T | FailedScope {
   }
 }
 
-/** The same of work that is done in steps. */
+/** Like `attempt`, for work in steps. */
 function* attemptInSlices<T>(
   scope: Scope,
   steps: Generator<void, T>,
@@ -223,7 +229,7 @@ function* attemptInSlices<T>(
   }
 }
 
-/** What measuring a scope threw. */
+/** Converts what measuring a scope threw. */
 function failed(scope: Scope, error: unknown): FailedScope {
   const reason =
     error instanceof BudgetExceeded
@@ -232,7 +238,7 @@ function failed(scope: Scope, error: unknown): FailedScope {
   return { scope, reason };
 }
 
-/** What the meters need of the settings in force, for a window of this size. */
+/** The settings that meters need for a window of this size. */
 function meterSettings({ identity, metering }: Settings, window: Window): MeterSettings {
   const { region, regionFromNode, zone, defaultTenantClass } = identity;
   const { dedicatedNodeLabel } = metering;

@@ -15,7 +15,7 @@ const podOf = (index: number, finishedAt?: number) =>
     ...(finishedAt !== undefined && { phase: 'Succeeded', finishedAt }),
   });
 
-/** Each look at the time takes a millisecond, so that the pods of a window take several turns. */
+/** Each read of the time takes a millisecond, so that the pods of a window take several slices. */
 function slowly(clock: ManualClock): void {
   const begun = clock.now() - clock.monotonic();
   let worked = 0;
@@ -35,11 +35,11 @@ test('others have their turns while a window is measured, and what arrives in th
   await pass(clock, 20 + WINDOW_S + 2);
   slowly(clock);
   let slices = 0;
-  // oxlint-disable-next-line typescript/unbound-method -- called with its turn below
+  // oxlint-disable-next-line typescript/unbound-method -- called with its slice below
   const { next } = TimeSlice.prototype;
   vi.spyOn(TimeSlice.prototype, 'next').mockImplementation(async function (this: TimeSlice) {
     slices += 1;
-    // The first of them has been measured by then, the last one has not.
+    // By now the first pod has been measured and the last one has not.
     if (slices === 1) {
       for (const index of [0, PODS - 1]) process.pods.apply(podOf(index, START + 30_000));
     }
@@ -55,6 +55,6 @@ test('others have their turns while a window is measured, and what arrives in th
     cpu(events.filter((event) => event.window_start === iso(start))),
   );
   expect(first).toBeCloseTo((PODS * WINDOW_S) / 3_600, 6);
-  // The half of a window that two of them did not run is given back.
+  // The half window that two of them did not run is given back.
   expect(second).toBeCloseTo(((PODS - 2) * WINDOW_S - 2 * 30) / 3_600, 6);
 });

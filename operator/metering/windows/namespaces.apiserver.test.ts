@@ -95,7 +95,7 @@ afterAll(async () => {
   }
 });
 
-/** Meters both namespaces, each with watches of its own. */
+/** Meters both namespaces with separate watches. */
 async function startMetering() {
   const logger = createCapturingLogger();
   const ledger = createMemoryLedger();
@@ -174,7 +174,7 @@ async function startMetering() {
   return {
     collector,
     logger,
-    /** The windows in which the pods of a namespace were billed, with how much. */
+    /** The windows in which the pods of a namespace were billed, with the quantity. */
     billed: async (namespace: string): Promise<string[]> =>
       (await eventsOf(ledger))
         .filter(({ metric }) => metric === 'tenant_cpu_core_hours')

@@ -120,7 +120,7 @@ describe('with WATCH_NAMESPACES, one namespace whose pods may not be watched any
     await process.kill();
   });
 
-  test('is held after a restart as well, and filled once', async () => {
+  test('stays open over a restart, and is filled once', async () => {
     const clock = clockAt(-20);
     const ledger = createMemoryLedger();
     const before = await start(clock, ledger);
@@ -196,12 +196,12 @@ test('C34: a namespace that a syncer maps is billed by the usage in it too, and 
   await pass(clock, 20 + 130);
   await before.kill();
   const after = await begin();
-  // Until discovery has looked again, what the journal says holds.
+  // Until the next discovery pass, the journal's state counts.
   await pass(clock, 40);
   after.discover([mapping]);
   await pass(clock, 80);
   expect(windowsOf(await of(ledger, A.id))).toEqual(minutes(1, 4));
-  // What was sampled in the window of the kill is unknown.
+  // Samples of the window of the kill are lost.
   const unknown = { source: 'metrics', scope: A.id, from: at(120), to: at(150) };
   expect(after.collector.gaps()).toMatchObject([unknown]);
   expect(coreSeconds(await of(ledger, A.id))).toBe(2 * (4 * 60 - 30));

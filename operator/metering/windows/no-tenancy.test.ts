@@ -24,14 +24,14 @@ function lostIn(process: Process) {
 }
 
 /**
- * A restart after which the first pass finds nothing, and the second one these tenant clusters, while the windows of
- * the ten minutes before wait to be closed.
+ * A restart whose first pass finds nothing and whose second pass finds these tenant clusters.
+ * Meanwhile the windows of the last ten minutes wait.
  */
 async function foundLate(
   clusters: readonly TenantCluster[],
   scene: {
     readonly pods?: readonly RawObject[];
-    /** Namespaces before the restart, and after it where they are others. */
+    /** Namespaces before the restart, if they differ. */
     readonly before?: readonly RawObject[];
     readonly after?: readonly RawObject[];
   } = {},
@@ -69,7 +69,7 @@ describe('windows in which pods of a tenant cluster ran', () => {
     );
     expect(report).toMatchObject({ events: 0 });
     expect(report?.gaps.some(({ scope }) => scope === A.id)).toBe(true);
-    // From the pass on it is billed.
+    // It is billed from the pass on.
     expect(coreSeconds(await eventsOf(ledger))).toBe((at(720) - passedAt) / 1_000);
     await process.kill();
   });

@@ -5,10 +5,11 @@ import type { ObservationReader } from '../timelines/observation.ts';
 import { type Gap, NO_TENANCY } from './gaps.ts';
 
 /**
- * Gives a gap for each tenant cluster whose pods ran in a window without any tenancy of their namespace
- * (docs/explanation/gaps.md#pods-without-a-tenant). Whatever the cause, events are missing there, which is not zero usage.
- * Call it after a discovery pass of this process, which says whose a namespace is. A namespace counts from
- * its creation, or from when its Namespace began to say whose it is.
+ * Returns a gap for each tenant cluster whose pods ran in a window while its namespace had no
+ * tenant (docs/explanation/gaps.md#pods-without-a-tenant). Whatever the cause, events are missing,
+ * which is not zero usage. Call it after a discovery pass of this process, which shows whose each
+ * namespace is. A namespace counts from its creation, or from when its Namespace began to name its
+ * tenant cluster.
  */
 export function noTenancyGaps(
   window: Window,
@@ -17,16 +18,16 @@ export function noTenancyGaps(
   const { tenantClusters, pods, namespaces } = observation;
   const { start, end } = window;
   let changes: NamespaceChanges | undefined;
-  const isOwnSince = (cluster: TenantCluster, namespace: string): number => {
+  const ownedSince = (cluster: TenantCluster, namespace: string): number => {
     const mapped = cluster.syncedNamespaces?.find(({ name }) => name === namespace);
     if (mapped === undefined) return cluster.createdAt;
     changes ??= new NamespaceChanges(namespaces);
-    const says = changes.saysSince(namespace);
-    return says?.always === false ? says.at : mapped.createdAt;
+    const mapping = changes.saysSince(namespace);
+    return mapping?.always === false ? mapping.at : mapped.createdAt;
   };
   const ranFrom = (cluster: TenantCluster, namespace: string): number | undefined => {
     if (tenantClusters.tenancies(namespace, start, end).length > 0) return undefined;
-    const from = Math.max(start, isOwnSince(cluster, namespace));
+    const from = Math.max(start, ownedSince(cluster, namespace));
     for (const { spans } of pods.inNamespace(namespace)) {
       const ran = spans.some(
         (span) => span.state.phase === 'running' && span.from < end && span.to > from,

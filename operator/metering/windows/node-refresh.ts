@@ -10,10 +10,10 @@ export interface NodeRefreshOptions {
   readonly clock: Clock;
 }
 
-/** Reads the timelines of this cluster's nodes by the settings in force. */
+/** Reads the timelines of this cluster's nodes again when the settings in force have changed. */
 export class NodeRefresh {
   readonly #options: NodeRefreshOptions;
-  /** The settings that they were last read by. */
+  /** The settings of the last reading. */
   #readBy: NodeSettings | undefined;
 
   constructor(options: NodeRefreshOptions) {
@@ -21,8 +21,8 @@ export class NodeRefresh {
   }
 
   /**
-   * To be called once nodes are listed. What came out of the journal may have been read by other settings. Gives whether
-   * settings have changed, or were looked at for the first time.
+   * Call it once nodes are listed, because the journal's timelines may come from other settings.
+   * Returns true if settings changed, and on the first call.
    */
   async refresh(): Promise<boolean> {
     const { observation, clock, settings } = this.#options;
@@ -30,10 +30,10 @@ export class NodeRefresh {
     const before = this.#readBy;
     this.#readBy = metering;
     if (before !== undefined && sameNodeSettings(before, metering)) return false;
-    const turn = new TimeSlice(clock);
+    const slice = new TimeSlice(clock);
     const now = (): number => clock.now();
-    await turn.take(observation.nodes.refreshing(now));
-    await turn.take(observation.gpuNodes.refreshing(now));
+    await slice.take(observation.nodes.refreshing(now));
+    await slice.take(observation.gpuNodes.refreshing(now));
     return true;
   }
 }

@@ -38,7 +38,7 @@ async function startPod(namespace: string): Promise<void> {
   await api.call('PUT', `${path}/p/status`, { ...pod, status });
 }
 
-/** Writes the journal as a release did that took half of a pod's CPU out of it. */
+/** Rewrites the journal like a release that stored half of a pod's CPU. */
 async function makeOlder(ledger: Ledger): Promise<void> {
   const changes: RecordChange[] = [];
   for (const kind of ['pod/', 'gpu-pod/']) {
@@ -52,7 +52,7 @@ async function makeOlder(ledger: Ledger): Promise<void> {
   await ledger.writeRecords([...changes, { key: STATE_KEY, value: JSON.stringify(state) }]);
 }
 
-/** Cores that the last window was charged. */
+/** Cores that the last window charged. */
 async function coresAtTheEnd(ledger: Ledger): Promise<number> {
   const events = (await eventsOf(ledger)).filter(
     ({ metric }) => metric === 'tenant_cpu_core_hours',
@@ -60,7 +60,7 @@ async function coresAtTheEnd(ledger: Ledger): Promise<number> {
   return (Number(events.at(-1)?.quantity) * 3_600_000) / WINDOW_MS;
 }
 
-test('W36: what an older release took out of a pod is read anew at the start, though the pod does not change', async () => {
+test('W36: what an older release took out of a pod is read again at the start, though the pod does not change', async () => {
   const namespace = await api.createNamespace('older');
   const ledger = createMemoryLedger();
   const start = () => startRealMetering({ connection, namespace, ledger });

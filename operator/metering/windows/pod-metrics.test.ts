@@ -42,7 +42,7 @@ describe('the items of a list', () => {
     expect(scan('{"metadata":{},"items":null}', []).list).toEqual({ metadata: {}, items: null });
   });
 
-  test('are held one at a time, and one without an end is refused', () => {
+  test('are in memory one at a time, and one without an end is refused', () => {
     const scanner = new ItemScanner(() => undefined);
     scanner.push('{"items":[{"a":"');
     expect(() => {

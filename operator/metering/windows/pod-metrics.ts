@@ -5,7 +5,7 @@ import { resourcePath } from '../../kubernetes/resource.ts';
 import { isRecord } from '../../model/is-record.ts';
 import { amountAt, listAt, recordAt, textAt } from '../../kubernetes/raw-fields.ts';
 
-/** What the metrics API says of one pod: usage summed over its containers. */
+/** Usage of one pod from the metrics API, summed over its containers. */
 export type PodReading =
   | {
       readonly kind: 'usage';
@@ -16,15 +16,18 @@ export type PodReading =
       /** Bytes. */
       readonly memory: number;
     }
-  /** A value that is no quantity; `problem` is `what: where: "input"`. */
+  /** A value that is not a quantity; `problem` is `what: where: "input"`. */
   | { readonly kind: 'malformed'; readonly problem: string };
 
 export type PodMetricsOutcome =
   | { readonly kind: 'read' }
-  /** The metrics API is absent, down or answered nonsense. */
+  /** The metrics API is absent, down or sent an invalid answer. */
   | { readonly kind: 'failed'; readonly reason: string };
 
-/** Reads the usage of all pods of the cluster, or of one namespace, once, and hands over each as it comes. */
+/**
+ * Reads the usage of all pods of the cluster or of one namespace once. Passes on each reading as it
+ * arrives.
+ */
 export interface PodMetricsReader {
   read(
     onReading: (reading: PodReading) => void,
@@ -35,16 +38,16 @@ export interface PodMetricsReader {
 
 const POD_METRICS = { group: 'metrics.k8s.io', version: 'v1beta1', plural: 'pods' } as const;
 const PAGE_SIZE = 500;
-/** A continue token that leads in circles must not hold up the next sample for ever. */
+/** Bounds continue tokens that lead in circles, so that the next sample can start. */
 const MAX_PAGES = 10_000;
-/** A sample that takes longer than this says little about the moment for which it stands. */
+/** A slower sample would be too far from the moment that it stands for. */
 const DEFAULT_TIMEOUT_MS = 30_000;
 
 type Page = { readonly kind: 'page'; readonly next: string | undefined } | Failed;
 
 /**
- * One list for each sample, in pages where the server pages (the metrics server does not), and one
- * item in memory at a time.
+ * Lists once for each sample, in pages if the server pages (the metrics server does not). Only one
+ * item is in memory at a time.
  */
 export function createPodMetricsReader(
   connection: Pick<Connection, 'bytes'>,
@@ -135,9 +138,9 @@ function malformed(what: string, where: string, input: unknown): PodReading {
   return { kind: 'malformed', problem: `${what}: ${where}: ${text}` };
 }
 
-/** An object in etcd is at most 1.5 MiB; anything larger is not an item. */
+/** An object in etcd has at most 1.5 MiB; anything larger is not an item. */
 const MAX_ITEM_LENGTH = 4 * 1024 * 1024;
-/** What surrounds the items of a list is a few hundred bytes. */
+/** The text around the items of a list has a few hundred bytes. */
 const MAX_FRAME_LENGTH = 64 * 1024;
 
 const QUOTE = 34;
@@ -151,21 +154,21 @@ const CLOSE_BRACE = 125;
 const ITEM_DEPTH = 2;
 
 /**
- * Cuts the items out of the text of a Kubernetes list as it arrives. The metrics server does not page,
- * so a whole answer may be as large as the cluster; only one item of it is ever held.
+ * Cuts the items out of the text of a Kubernetes list as it arrives. The metrics server does not
+ * page, so an answer can be as large as the cluster. Only one item is in memory at a time.
  */
 export class ItemScanner {
   readonly #onItem: (item: unknown) => void;
   #depth = 0;
   #inString = false;
-  /** The part before ended with a backslash that escapes the first character of the next. */
+  /** The previous chunk ended with a backslash that escapes the first character of the next. */
   #escaped = false;
   #inItems = false;
   /** Text outside of items, with an empty array in their place. */
   #frame = '';
-  /** Text of an item that began in an earlier part. */
+  /** Text of an item that began in an earlier chunk. */
   #item = '';
-  /** Where in the part at hand the text begins that was not taken yet. */
+  /** Start of the text in the current chunk that is not stored yet. */
   #start = 0;
 
   constructor(onItem: (item: unknown) => void) {
@@ -173,8 +176,8 @@ export class ItemScanner {
   }
 
   /**
-   * Takes the next part of the text. Throws a SyntaxError when an item is no JSON, a RangeError when
-   * something is larger than it can be.
+   * Reads the next chunk of the text. Throws a SyntaxError if an item is not JSON, and a RangeError
+   * if an item or the text around the items is too large.
    */
   push(text: string): void {
     this.#start = 0;
@@ -190,10 +193,10 @@ export class ItemScanner {
       else if (code === OPEN_BRACE || code === OPEN_BRACKET) this.#open(code, text, position);
       else if (code === CLOSE_BRACE || code === CLOSE_BRACKET) this.#close(text, position);
     }
-    this.#keep(text.slice(this.#start));
+    this.#store(text.slice(this.#start));
   }
 
-  /** The list without its items; undefined when what came was no list. */
+  /** The list without its items; undefined if the text was not a list. */
   end(): Readonly<Record<string, unknown>> | undefined {
     if (this.#depth !== 0 || this.#inString) return undefined;
     try {
@@ -204,14 +207,17 @@ export class ItemScanner {
     }
   }
 
-  #keep(text: string): void {
+  #store(text: string): void {
     if (this.#inItems && this.#depth > ITEM_DEPTH) this.#item += text;
     else if (!this.#inItems) this.#frame += text;
     if (this.#item.length > MAX_ITEM_LENGTH) throw new RangeError('list: an item is too large');
     if (this.#frame.length > MAX_FRAME_LENGTH) throw new RangeError('list: not a list of items');
   }
 
-  /** The position behind the string that goes on at `from`, or behind the text if it does not end there. */
+  /**
+   * The position after the string that continues at `from`; the text's length if it does not end
+   * there.
+   */
   #endOfString(text: string, from: number): number {
     let search = this.#escaped ? from + 1 : from;
     for (;;) {
@@ -228,14 +234,14 @@ export class ItemScanner {
     }
   }
 
-  /** Takes the opening character before `position`. */
+  /** Handles the opening character before `position`. */
   #open(code: number, text: string, position: number): void {
     if (this.#inItems) {
       if (this.#depth === ITEM_DEPTH) this.#start = position - 1;
     } else if (code === OPEN_BRACKET && this.#depth === 1) {
       const before = text.slice(this.#start, position);
       if (/"items"\s*:\s*\[$/.test(this.#frame + before)) {
-        this.#keep(before);
+        this.#store(before);
         this.#start = position;
         this.#inItems = true;
       }
@@ -243,13 +249,13 @@ export class ItemScanner {
     this.#depth += 1;
   }
 
-  /** Takes the closing character before `position`. */
+  /** Handles the closing character before `position`. */
   #close(text: string, position: number): void {
     if (this.#inItems && this.#depth === ITEM_DEPTH) {
       this.#inItems = false;
       this.#start = position - 1;
     } else if (this.#inItems && this.#depth === ITEM_DEPTH + 1) {
-      this.#keep(text.slice(this.#start, position));
+      this.#store(text.slice(this.#start, position));
       this.#onItem(JSON.parse(this.#item));
       this.#item = '';
       this.#start = position;
@@ -258,7 +264,7 @@ export class ItemScanner {
   }
 }
 
-/** Whether the character at `end` follows an odd number of backslashes, counted back to `from`. */
+/** Whether an odd number of backslashes precedes the character at `end`, counted back to `from`. */
 function isEscaped(text: string, from: number, end: number): boolean {
   let first = end;
   while (first > from && text.charCodeAt(first - 1) === BACKSLASH) first -= 1;

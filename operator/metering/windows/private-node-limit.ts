@@ -6,37 +6,37 @@ import type { Timeline } from '../timelines/timeline.ts';
 import type { Logger } from '../../telemetry/logger.ts';
 import type { Gap } from './gaps.ts';
 
-/** Own nodes of a tenant cluster that a window leaves out, since they are more than it bills. */
+/** Private nodes of a tenant cluster that a window leaves out because they exceed maxOwnNodes. */
 export interface ExcludedNodes {
   readonly excluded: number;
-  /** maxOwnNodes as it holds for the tenant cluster. */
+  /** maxOwnNodes of the tenant cluster. */
   readonly limit: number;
 }
 
 export interface LimitedNodes {
-  /** Without the nodes that are held, and so without what runs on them. */
+  /** Without the excluded nodes, and so without what runs on them. */
   readonly observation: ObservationReader;
   readonly excludedNodes: ExcludedNodes | undefined;
 }
 
 /**
- * What a window bills of a tenant cluster whose own nodes may be too many
- * (docs/explanation/nodes.md#more-private-nodes-than-are-billed). Those with the most GPUs, CPU and memory are billed,
- * so that nobody hides a dear node behind invented ones. A limit that changes counts from the next
- * window on.
+ * Limits a tenant cluster's private nodes to maxOwnNodes
+ * (docs/explanation/nodes.md#more-private-nodes-than-are-billed). The nodes with the most GPUs, CPU
+ * and memory are billed, so that nobody can hide an expensive node behind invented ones. A changed
+ * limit applies from the next window.
  */
 export function limitPrivateNodes(observation: ObservationReader, window: Window): LimitedNodes {
   const { nodes, tenantClusters } = observation;
   const [first] = tenantClusters.during(window.start, window.end);
   const limit = first?.state.metering.maxOwnNodes ?? Infinity;
   if (nodes.size <= limit) return { observation, excludedNodes: undefined };
-  const own = [...nodes.inNamespace('')].flatMap((timeline) => {
+  const inWindow = [...nodes.inNamespace('')].flatMap((timeline) => {
     const state = stateWithin(timeline, window);
     return state === undefined || state.foreign === true ? [] : [{ timeline, state }];
   });
-  if (own.length <= limit) return { observation, excludedNodes: undefined };
+  if (inWindow.length <= limit) return { observation, excludedNodes: undefined };
   const excluded = new Set<Timeline<unknown>>(
-    own
+    inWindow
       .toSorted(dearestFirst)
       .slice(limit)
       .map(({ timeline }) => timeline),
@@ -53,7 +53,7 @@ interface PrivateNode {
   readonly state: NodeState;
 }
 
-/** Its last state within the window. */
+/** The node's last state within the window. */
 function stateWithin(
   { spans }: Timeline<NodeState>,
   { start, end }: Window,
@@ -80,28 +80,28 @@ function descending(a: bigint, b: bigint): number {
   return a > b ? -1 : 1;
 }
 
-/** The source of gaps of own nodes that are held. */
+/** Gap source of excluded private nodes. */
 export const PRIVATE_NODES_SOURCE = 'own-nodes';
 
-/** Nothing fills it: time in which nodes were held is not billed later. */
-export function heldNodesGap(window: Window, id: string, heldNodes: ExcludedNodes): Gap {
+/** The gap of excluded private nodes. Nothing fills it: their time is not billed later. */
+export function excludedNodesGap(window: Window, id: string, excludedNodes: ExcludedNodes): Gap {
   const { start: from, end: to } = window;
-  return { source: PRIVATE_NODES_SOURCE, scope: id, from, to, reason: reasonOf(heldNodes) };
+  return { source: PRIVATE_NODES_SOURCE, scope: id, from, to, reason: reasonOf(excludedNodes) };
 }
 
 function reasonOf({ excluded, limit }: ExcludedNodes): string {
-  return `${excluded} own nodes are more than the ${limit} of maxOwnNodes and are not billed`;
+  return `${excluded} private nodes exceed the ${limit} of maxOwnNodes and are not billed`;
 }
 
-/** What is shown of a tenant cluster some of whose nodes are held. */
+/** Shown for a tenant cluster with excluded nodes. */
 interface Notice {
   readonly tenantCluster: string;
   readonly reason: string;
-  /** End of the first window that held some, milliseconds since the epoch. */
+  /** End of the first window with excluded nodes, milliseconds since the epoch. */
   readonly since: number;
 }
 
-/** Which tenant clusters had nodes held in their last window. */
+/** Tenant clusters that had excluded nodes in their last window. */
 export class PrivateNodeNotices {
   readonly #logger: Logger;
   readonly #notices = new Map<string, Notice>();
@@ -110,20 +110,20 @@ export class PrivateNodeNotices {
     this.#logger = logger;
   }
 
-  note(tenantCluster: string, { end }: Window, heldNodes: ExcludedNodes | undefined): void {
+  note(tenantCluster: string, { end }: Window, excludedNodes: ExcludedNodes | undefined): void {
     const before = this.#notices.get(tenantCluster);
-    if (heldNodes === undefined) {
+    if (excludedNodes === undefined) {
       this.#notices.delete(tenantCluster);
       return;
     }
-    const reason = reasonOf(heldNodes);
+    const reason = reasonOf(excludedNodes);
     this.#notices.set(tenantCluster, { tenantCluster, reason, since: before?.since ?? end });
     if (before === undefined) {
       this.#logger.error(`[controller] tenant cluster ${tenantCluster}: ${reason}`);
     }
   }
 
-  /** The tenant cluster is gone. */
+  /** Removes a tenant cluster that is gone. */
   forget(tenantCluster: string): void {
     this.#notices.delete(tenantCluster);
   }

@@ -30,7 +30,7 @@ function worldOf(trust: 'tenant' | 'provider' = 'tenant') {
   return world;
 }
 
-/** The hour after `START`, and each one that follows. */
+/** The hour after `START`, or a later one. */
 const hourOf = (world: ReturnType<typeof worldOf>, hour = 0) => {
   const window = { start: START + hour * HOUR, end: START + (hour + 1) * HOUR };
   const found = world.close(window.start, window.end).diagnostics;
@@ -59,7 +59,7 @@ describe('a tenant whose word counts', () => {
     watch.note(...hourOf(world));
     expect(await value('downtime_exceeded')).toBe(1);
     expect(watch.problems()).toEqual([
-      'own nodes down for long: tenant cluster a: "11.7 %" of the last day',
+      'private nodes down for long: tenant cluster a: "11.7 %" of the last day',
     ]);
     watch.note(...hourOf(world, 1));
     expect(await value('downtime_exceeded')).toBe(0);
@@ -82,7 +82,7 @@ describe('a tenant whose word counts', () => {
     expect(watch.problems()).toHaveLength(exceeded);
   });
 
-  test('and says late that a node was down is found out', async () => {
+  test('and reports late that a node was down is detected', async () => {
     const { watch, value } = setUp();
     const world = worldOf();
     watch.note(...hourOf(world));
@@ -92,7 +92,7 @@ describe('a tenant whose word counts', () => {
     watch.note(...hourOf(world, 1));
     expect(await value('flaps_total')).toBe(1);
     expect(watch.problems()).toEqual([
-      'own nodes down for long: tenant cluster a: "50.4 %" of the last day',
+      'private nodes down for long: tenant cluster a: "50.4 %" of the last day',
     ]);
   });
 
@@ -111,7 +111,7 @@ describe('a tenant whose word counts', () => {
     world.node(gpuNode(variant(N1, { labels: { [label]: text } })), START + 20 * MINUTE);
     watch.note(...hourOf(world));
     expect(await value('relabels_total')).toBe(1);
-    expect(watch.problems()).toEqual([`own node relabelled: tenant cluster a: node ${change}`]);
+    expect(watch.problems()).toEqual([`private node relabelled: tenant cluster a: node ${change}`]);
     expect(logger.lines.filter((line) => line.includes(change))).toHaveLength(1);
     for (let hour = 1; hour <= 25; hour += 1) watch.note(...hourOf(world, hour));
     expect(watch.problems()).toEqual([]);

@@ -4,7 +4,7 @@ import type { Logger } from '../../telemetry/logger.ts';
 import type { CollectorMetrics } from './collector-metrics.ts';
 
 export interface PrivateNodeWatchOptions {
-  /** The share of their time, in percent, that a tenant cluster's own nodes may be down. */
+  /** Highest share of downtime of a tenant cluster's private nodes, in percent. */
   readonly mostDownPercent: () => number;
   readonly metrics: Pick<
     CollectorMetrics,
@@ -15,16 +15,16 @@ export interface PrivateNodeWatchOptions {
 
 const HOUR_MS = 3_600_000;
 const DAY_MS = 24 * HOUR_MS;
-/** A share of less time than this says nothing. */
+/** A share of less node time means nothing. */
 const LEAST_NODE_MS = HOUR_MS;
-/** Of each tenant cluster, of the last day. */
+/** Most relabelled nodes that are stored for a tenant cluster, of the last day. */
 const MOST_RELABELS = 20;
 
 const MOST_PROBLEMS = 100;
 
-/** What of one tenant cluster is remembered, for a day. */
+/** What is stored for one tenant cluster, for a day. */
 interface Remembered {
-  /** By the beginning of the hour. */
+  /** By the start of the hour. */
   readonly hours: Map<number, { nodeMs: number; downMs: number }>;
   /** Until when each change of a label is shown. */
   readonly relabels: Map<string, number>;
@@ -32,9 +32,11 @@ interface Remembered {
 }
 
 /**
- * Watches over what tenants say of their own nodes, where that is believed, for what no honest machine
- * does: to be down for long or again and again, and to become a cheaper one
- * (docs/reference/alerts.md#meterfeedownnodedowntime). It remembers a day, and nothing across a restart.
+ * Checks what tenants report about their private nodes with `ownNodeTrust: tenant`. It finds two
+ * things that no honest machine does (docs/reference/alerts.md#meterfeedownnodedowntime). It
+ * remembers one day, and nothing across a restart.
+ * 1. Nodes are down for long, or again and again.
+ * 2. Nodes become a cheaper kind.
  */
 export class PrivateNodeWatch {
   readonly #options: PrivateNodeWatchOptions;
@@ -44,29 +46,34 @@ export class PrivateNodeWatch {
     this.#options = options;
   }
 
-  /** Takes in what a window has found of each tenant cluster, by its id. */
+  /** Adds the diagnostics of a window, by tenant cluster id. */
   note(window: Window, diagnostics: ReadonlyMap<string, Diagnostics>): void {
     const { metrics } = this.#options;
-    for (const [id, { privateNodeReport: word }] of diagnostics) {
-      if (word === undefined) continue;
-      metrics.ownNodeFlaps.inc(Math.max(0, word.flaps));
+    for (const [id, { privateNodeReport: report }] of diagnostics) {
+      if (report === undefined) continue;
+      metrics.ownNodeFlaps.inc(Math.max(0, report.flaps));
       const remembered = this.#remember(id);
       const hour = Math.floor(window.start / HOUR_MS) * HOUR_MS;
       const { nodeMs, downMs } = remembered.hours.get(hour) ?? { nodeMs: 0, downMs: 0 };
-      remembered.hours.set(hour, { nodeMs: nodeMs + word.nodeMs, downMs: downMs + word.downMs });
-      for (const change of word.relabelled) this.#noteRelabel(id, remembered, change, window.end);
+      remembered.hours.set(hour, {
+        nodeMs: nodeMs + report.nodeMs,
+        downMs: downMs + report.downMs,
+      });
+      for (const change of report.relabelled) this.#noteRelabel(id, remembered, change, window.end);
     }
     this.#review(window.end);
   }
 
-  /** What somebody should look at, `what: where: "input"` each. */
+  /** Problems for an administrator, each `what: where: "input"`. */
   problems(): readonly string[] {
     const all = [...this.#tenants].flatMap(([id, { hours, relabels, exceeds }]) => [
       ...(exceeds
-        ? [`own nodes down for long: tenant cluster ${id}: "${percent(hours)} %" of the last day`]
+        ? [
+            `private nodes down for long: tenant cluster ${id}: "${percent(hours)} %" of the last day`,
+          ]
         : []),
       ...[...relabels.keys()].map(
-        (change) => `own node relabelled: tenant cluster ${id}: node ${change}`,
+        (change) => `private node relabelled: tenant cluster ${id}: node ${change}`,
       ),
     ]);
     return all.slice(0, MOST_PROBLEMS);
@@ -102,7 +109,7 @@ export class PrivateNodeWatch {
       if (exceeds !== remembered.exceeds) {
         remembered.exceeds = exceeds;
         const share = `${percent(hours)} % of the last day, of at most ${mostDownPercent()} %`;
-        const message = `[metrics] tenant cluster ${id}: its own nodes were down for ${share}`;
+        const message = `[metrics] tenant cluster ${id}: its private nodes were down for ${share}`;
         if (exceeds) logger.warn(message);
         else logger.info(message);
       }
@@ -122,7 +129,7 @@ function sumOf(hours: Remembered['hours']): { readonly nodeMs: number; readonly 
   return { nodeMs, downMs };
 }
 
-/** The share of downtime, to a tenth of a percent. */
+/** The share of downtime in percent, rounded to a tenth. */
 function percent(hours: Remembered['hours']): number {
   const { nodeMs, downMs } = sumOf(hours);
   return nodeMs <= 0 ? 0 : Math.round((downMs / nodeMs) * 1000) / 10;

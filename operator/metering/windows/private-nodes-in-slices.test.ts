@@ -8,16 +8,16 @@ import { createHandTenant, type HandTenant } from './testing/hand-tenant.ts';
 import { at, clockAt, eventsOf, pass, settingsOf, startProcess } from './testing/harness.ts';
 
 const A = cluster('a');
-/** What looking at nodes takes, longer than a turn. */
-const POLL_MS = 30;
+/** Reading nodes takes this long, which is more than a slice. */
+const READ_MS = 30;
 const METRICS = ['tenant_private_node_hours', 'tenant_gpu_hours'];
 
-/** Tenant clusters with a node each; `between` runs in every pause of measuring them. */
+/** Tenant clusters with one node each; `between` runs in every pause of measuring them. */
 async function setUp(between: (tenant: HandTenant) => void, clusters = [A]) {
   const clock = clockAt(-20);
   const begun = clock.now() - clock.monotonic();
   let worked = 0;
-  const polls = { inOneTurn: 0, most: 0, all: 0 };
+  const reads = { inOneSlice: 0, most: 0, all: 0 };
   vi.spyOn(clock, 'monotonic').mockImplementation(() => clock.now() - begun + worked);
   const ledger = createMemoryLedger();
   const tenants: HandTenant[] = [];
@@ -31,12 +31,12 @@ async function setUp(between: (tenant: HandTenant) => void, clusters = [A]) {
         const { nodes } = tenant.observation;
         const nodesIn = nodes.inNamespace.bind(nodes);
         vi.spyOn(nodes, 'inNamespace').mockImplementation((namespace) => {
-          worked += POLL_MS;
-          polls.all += 1;
-          polls.inOneTurn += 1;
-          polls.most = Math.max(polls.most, polls.inOneTurn);
+          worked += READ_MS;
+          reads.all += 1;
+          reads.inOneSlice += 1;
+          reads.most = Math.max(reads.most, reads.inOneSlice);
           setImmediate(() => {
-            polls.inOneTurn = 0;
+            reads.inOneSlice = 0;
             between(tenant);
           });
           return nodesIn(namespace);
@@ -56,7 +56,7 @@ async function setUp(between: (tenant: HandTenant) => void, clusters = [A]) {
         .reduce((sum, { quantity }) => sum + Number(quantity), 0),
     );
   };
-  return { clock, process, looks: polls, tenants, hoursOf };
+  return { clock, process, reads, tenants, hoursOf };
 }
 
 const created = (name: string, time: number): RawObject => {
@@ -71,7 +71,7 @@ test.each([1, 2, 3, 4, 5, 6])(
     const { clock, process, hoursOf } = await setUp((tenant) => {
       if (clock.now() < at(60)) return;
       pauses += 1;
-      // It was there for half of the window that is being closed.
+      // It existed for half of the window that is being closed.
       if (pauses === pause) tenant.node(created('late', at(30)));
     });
     await pass(clock, 20 + 60 * 4 + 10);
@@ -87,18 +87,13 @@ test.each([1, 2, 3, 4, 5, 6])(
 
 test('a tenant cluster whose nodes change all the time is measured in one piece', async () => {
   let changes = 0;
-  const {
-    clock,
-    process,
-    looks: polls,
-    hoursOf,
-  } = await setUp((tenant) => {
+  const { clock, process, reads, hoursOf } = await setUp((tenant) => {
     changes += 1;
     tenant.node(gpuNode({ ...N1, labels: { ...N1.labels, 'example.com/n': String(changes) } }));
   });
   await pass(clock, 20 + 60 * 3 + 10);
-  expect(polls.all).toBeGreaterThan(12);
-  expect(polls.most).toBeLessThan(polls.all / 6);
+  expect(reads.all).toBeGreaterThan(12);
+  expect(reads.most).toBeLessThan(reads.all / 6);
   const [nodeHours, gpuHours] = await hoursOf('n1');
   expect(nodeHours).toBeCloseTo(3 / 60, 8);
   expect(gpuHours).toBeCloseTo((8 * 3) / 60, 7);
@@ -112,13 +107,13 @@ test('a tenant cluster that can be closed as of late, while another is measured,
     },
     [cluster('b'), A],
   );
-  const { clock, process, looks: polls, tenants, hoursOf } = world;
+  const { clock, process, reads, tenants, hoursOf } = world;
   for (let minute = 0; minute < 3; minute += 1) {
     tenants[0]?.fail('out of reach');
     await pass(clock, minute === 0 ? 20 + 70 : 60);
   }
-  expect(polls.all).toBeGreaterThan(12);
-  expect(polls.most).toBeLessThan(polls.all / 12);
+  expect(reads.all).toBeGreaterThan(12);
+  expect(reads.most).toBeLessThan(reads.all / 12);
   const [nodeHours] = await hoursOf('n1');
   expect(nodeHours).toBeCloseTo((2 * 3) / 60, 8);
   await process.kill();

@@ -3,11 +3,11 @@ import type { Clock } from '../../telemetry/clock.ts';
 import type { Logger } from '../../telemetry/logger.ts';
 import type { CollectorMetrics } from './collector-metrics.ts';
 
-/** A scope that is left out of windows, since something of it threw or took too much. */
+/** A scope that is left out of windows because it threw an error or exceeded a limit. */
 export interface QuarantinedScope {
   readonly name: string;
   readonly reason: string;
-  /** Wall clock, milliseconds: when its first attempt failed. */
+  /** When its first attempt failed, wall clock, milliseconds. */
   readonly since: number;
 }
 
@@ -20,62 +20,62 @@ export interface QuarantineOptions {
 
 const BACKOFF = { baseMs: 60_000, capMs: 3_600_000 } as const;
 
-interface Held extends QuarantinedScope {
+interface Entry extends QuarantinedScope {
   readonly backoff: Backoff;
   readonly attempts: number;
-  /** Monotonic: when it is tried again. */
+  /** When it is tried again, monotonic. */
   readonly retryAt: number;
 }
 
 /**
- * Holds back scopes whose own objects keep a window from being closed, so that nobody else's waits
- * (docs/explanation/architecture.md#what-may-fail-and-what-then). Each is tried again after a minute and then more
- * and more seldom, and free with the first window that is closed. A restart tries at once: nothing of
- * it is kept, since what fails again is held again.
+ * Quarantines scopes whose own objects keep a window from being closed, so that other windows do
+ * not wait (docs/explanation/architecture.md#what-may-fail-and-what-then). It retries a scope after
+ * a minute and then at growing intervals. The first closed window releases the scope. Nothing is
+ * stored: a restart retries at once, and what fails again is quarantined again.
  */
 export class Quarantine {
   readonly #options: QuarantineOptions;
-  readonly #held = new Map<string, Held>();
+  readonly #entries = new Map<string, Entry>();
 
   constructor(options: QuarantineOptions) {
     this.#options = options;
   }
 
-  /** Why no window of a scope is tried at present; undefined when one may be. */
+  /** Why a scope is not tried at present; undefined if it may be. */
   reason(name: string): string | undefined {
-    const held = this.#held.get(name);
-    if (held === undefined || this.#options.clock.monotonic() >= held.retryAt) return undefined;
-    return held.reason;
+    const entry = this.#entries.get(name);
+    if (entry === undefined || this.#options.clock.monotonic() >= entry.retryAt) return undefined;
+    return entry.reason;
   }
 
   /** How often in a row a scope has failed. */
   attempts(name: string): number {
-    return this.#held.get(name)?.attempts ?? 0;
+    return this.#entries.get(name)?.attempts ?? 0;
   }
 
-  hold(name: string, reason: string): void {
+  add(name: string, reason: string): void {
     const { clock, random, logger, metrics } = this.#options;
-    const before = this.#held.get(name);
+    const before = this.#entries.get(name);
     const backoff = before?.backoff ?? createBackoff({ ...BACKOFF, random });
     const retryAt = clock.monotonic() + BACKOFF.baseMs / 2 + backoff.next();
     const attempts = (before?.attempts ?? 0) + 1;
     const since = before?.since ?? clock.now();
-    this.#held.set(name, { name, reason, since, backoff, attempts, retryAt });
-    metrics.quarantined.set(this.#held.size);
+    this.#entries.set(name, { name, reason, since, backoff, attempts, retryAt });
+    metrics.quarantined.set(this.#entries.size);
     if (before?.reason === reason) return;
     logger.error(`[controller] ${name} is left out of windows for now: ${reason}`);
   }
 
-  /** A window of it is closed, or it is gone. */
+  /** Ends the quarantine: a window of the scope is closed, or the scope is gone. */
   release(name: string): void {
     const { logger, metrics } = this.#options;
-    if (!this.#held.delete(name)) return;
-    metrics.quarantined.set(this.#held.size);
+    if (!this.#entries.delete(name)) return;
+    metrics.quarantined.set(this.#entries.size);
     logger.info(`[controller] ${name} is in windows again`);
   }
 
-  /** All that are held, those that are about to be tried included. */
+  /** All quarantined scopes, including those that are about to be retried. */
   list(): readonly QuarantinedScope[] {
-    return [...this.#held.values()];
+    return [...this.#entries.values()];
   }
 }

@@ -6,13 +6,16 @@ import type { WindowReport } from './window-report.ts';
 const START = Date.UTC(2026, 2, 1, 8);
 const MINUTE = 60_000;
 
-/** Of the window that ends so many minutes after the start, closed in that turn. */
-function report(minute: number, turn = 0, more: Partial<WindowReport> = {}): WindowReport {
+/**
+ * A report of the window that ends so many minutes after the start. Reports of one window differ by
+ * `closing`.
+ */
+function report(minute: number, closing = 0, more: Partial<WindowReport> = {}): WindowReport {
   const end = START + minute * MINUTE;
   return {
     windowStart: new Date(end - MINUTE).toISOString(),
     windowEnd: new Date(end).toISOString(),
-    closedAt: new Date(end + 3_000 + turn * 60).toISOString(),
+    closedAt: new Date(end + 3_000 + closing * 60).toISOString(),
     durationMs: 60,
     scopes: ['tenant-api'],
     tenantApis: 5,
@@ -41,7 +44,7 @@ function gpusOf(count: number): GpuReport {
 
 const LIMITS: ReportLimits = { windows: 10, characters: 1e9, nodeWindows: 2, nodeRows: 100 };
 
-/** With the records that the ledger has of them. */
+/** A store with the ledger's records of it. */
 function open(limits?: Partial<ReportLimits>) {
   const reports = createWindowReports({ ...LIMITS, ...limits });
   const records = new Map<string, string>();
@@ -63,7 +66,7 @@ function minutesOf(reports: WindowReports): readonly number[] {
 test('windows that are closed in forty turns push the reports of the day before out no sooner', () => {
   const { reports, add } = open();
   for (let minute = 1; minute <= 12; minute += 1) {
-    for (let turn = 0; turn < 40; turn += 1) add(report(minute, turn));
+    for (let closing = 0; closing < 40; closing += 1) add(report(minute, closing));
   }
   expect(minutesOf(reports)).toEqual([3, 4, 5, 6, 7, 8, 9, 10, 11, 12]);
   expect([...reports.list()]).toHaveLength(400);
@@ -92,10 +95,11 @@ test('large reports do not fill the memory and the ledger: the oldest go, the ne
   expect(minutesOf(reports)).toEqual([10]);
 });
 
-test('GPU nodes of the newest windows can be looked at, however many turns those were closed in', () => {
+test('GPU nodes of the newest windows are shown, however many times those were closed in part', () => {
   const { reports, add } = open();
   for (let minute = 1; minute <= 4; minute += 1) {
-    for (let turn = 0; turn < 10; turn += 1) add(report(minute, turn, { gpus: gpusOf(4) }));
+    for (let closing = 0; closing < 10; closing += 1)
+      add(report(minute, closing, { gpus: gpusOf(4) }));
   }
   const withNodes = [...reports.list()].filter(({ gpus }) => gpus?.nodes !== undefined);
   expect(new Set(withNodes.map(({ windowEnd }) => windowEnd)).size).toBe(2);
@@ -103,7 +107,7 @@ test('GPU nodes of the newest windows can be looked at, however many turns those
   expect(reports.list().every(({ gpus }) => gpus?.models.length === 1)).toBe(true);
 });
 
-test('rows of thousands of GPU nodes are kept of fewer windows, and never as records', () => {
+test('rows of thousands of GPU nodes are stored for fewer windows, and never as records', () => {
   const { reports, records, add } = open({ nodeWindows: 30 });
   for (let minute = 1; minute <= 5; minute += 1) add(report(minute, 0, { gpus: gpusOf(40) }));
   const rows = reports.list().map(({ gpus }) => gpus?.nodes?.length ?? 0);
@@ -113,7 +117,7 @@ test('rows of thousands of GPU nodes are kept of fewer windows, and never as rec
   expect([...records.values()].join('')).not.toContain('gpu-1');
 });
 
-test('a restart that finds more reports than are kept forgets the surplus, in the ledger too', () => {
+test('a restart that finds more reports than fit deletes the surplus, in the ledger too', () => {
   const before = open({ windows: 1_000 });
   for (let minute = 1; minute <= 50; minute += 1) before.add(report(minute));
   const after = createWindowReports(LIMITS);

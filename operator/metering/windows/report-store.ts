@@ -2,21 +2,26 @@ import { deflateSync, inflateSync } from 'node:zlib';
 import type { RecordChange } from '../../ledger/ledger.ts';
 import type { WindowReport } from './window-report.ts';
 
-/** Key prefix of report records; the rest of the key is the window's end and the time of closing. */
+/** Key prefix of report records. The window's end and the time of closing follow. */
 export const REPORT_PREFIX = 'window-report/';
 
-/** How much of the past reports tell of. The newest is kept whatever it takes. */
+/** Bounds of the stored reports. The newest report always stays. */
 export interface ReportLimits {
-  /** Of so many windows; one whose scopes are closed in turns has many reports. */
+  /** Most windows. A window whose scopes close at different times has several reports. */
   readonly windows: number;
-  /** Characters of all of them as records. */
+  /** Most characters of all report records. */
   readonly characters: number;
-  /** Rows by node and by tenant, which are many: kept in memory of the newest windows, and never as records. */
+  /**
+   * Most windows with rows by node and by tenant, and most such rows. They exist in memory only.
+   */
   readonly nodeWindows: number;
   readonly nodeRows: number;
 }
 
-/** A day of one-minute windows; at most 4 MiB of text, which are packed in memory, and 8 MiB of rows by node. */
+/**
+ * A day of one-minute windows: at most 4 MiB of text, compressed in memory, and 8 MiB of rows by
+ * node.
+ */
 const LIMITS: ReportLimits = {
   windows: 1_440,
   characters: 4 * 2 ** 20,
@@ -26,15 +31,15 @@ const LIMITS: ReportLimits = {
 
 /** The last reports, in memory and as records. */
 export interface WindowReports {
-  /** The record changes that keep `report` and drop what is too old. */
+  /** Returns the record changes that store `report` and delete old reports. */
   add(report: WindowReport): readonly RecordChange[];
-  /** Newest first. Each is read when it is asked for: who wants the newest does not pay for those of a day. */
+  /** Newest first. The iterator decodes each report when it reaches it. */
   list(): IteratorObject<WindowReport, undefined>;
-  /** The newest in which this scope was closed, without its rows by node. */
+  /** The newest report of a window that closed this scope, without rows by node. */
   last(scope: string): WindowReport | undefined;
-  /** Takes up records, except those that it has. */
+  /** Adds records that are not stored yet. */
   restore(records: Iterable<readonly [key: string, value: string]>): void;
-  /** Forgets what is too old in memory alone: for a reader of records that somebody else keeps. */
+  /** Removes old reports from memory only, for a reader of records that another process writes. */
   trim(): void;
 }
 
@@ -44,9 +49,9 @@ export function createWindowReports(limits: ReportLimits = LIMITS): WindowReport
 
 interface Stored {
   readonly windowEnd: string;
-  /** Of its record. */
+  /** Length of its record. */
   readonly characters: number;
-  /** Where its record is, when it is not among the newest. */
+  /** Where its record is, unless it is among the newest. */
   packed?: Packed;
 }
 
@@ -55,9 +60,9 @@ interface Packed {
   readonly index: number;
 }
 
-/** So many records are packed at once. They are much alike: together they take a tenth of the memory. */
+/** Records in one pack. They are much alike: together they take a tenth of the memory. */
 const PACK = 60;
-/** No JSON has this character. */
+/** JSON never contains this character. */
 const BETWEEN = '\0';
 
 interface ReportRecord {
@@ -72,11 +77,11 @@ class ReportStore implements WindowReports {
   #characters = 0;
   /** The newest records. As objects they take twice the memory. */
   readonly #texts = new Map<string, string>();
-  /** The newest of each scope. */
+  /** The newest report of each scope. */
   readonly #last = new Map<string, WindowReport>();
-  /** How many reports there are of each window, by its end. */
+  /** Number of reports of each window, by its end. */
   readonly #windows = new Map<string, number>();
-  /** Those that still have their rows by node, oldest first, by the same key. */
+  /** Reports that still have their rows by node, oldest first, by the same key. */
   readonly #complete = new Map<string, WindowReport>();
 
   constructor(limits: ReportLimits) {
@@ -85,11 +90,11 @@ class ReportStore implements WindowReports {
 
   add(report: WindowReport): readonly RecordChange[] {
     let key = `${REPORT_PREFIX}${report.windowEnd}/${report.closedAt}`;
-    // Another scope of the window may have been closed in the same millisecond.
+    // Another scope of the window may have closed in the same millisecond.
     while (this.#stored.has(key)) key += '+';
     const record: ReportRecord = { v: 1, report: withoutNodes(report) };
     const text = JSON.stringify(record);
-    this.#keep(key, text, record.report);
+    this.#store(key, text, record.report);
     if (nodeRows(report) > 0) {
       this.#complete.set(key, report);
       this.#thin();
@@ -102,7 +107,7 @@ class ReportStore implements WindowReports {
     const unpacking = new Unpacking();
     for (const [key, { packed }] of [...this.#stored].toReversed()) {
       const text = this.#texts.get(key) ?? unpacking.read(packed);
-      // Meanwhile the oldest may have been dropped.
+      // The oldest may have been removed meanwhile.
       if (text !== undefined) yield this.#complete.get(key) ?? readReport(text);
     }
   }
@@ -115,7 +120,7 @@ class ReportStore implements WindowReports {
     for (const [key, text] of records) {
       if (this.#stored.has(key)) continue;
       const { v, report } = JSON.parse(text) as { v: unknown; report: WindowReport };
-      if (v === 1) this.#keep(key, text, report);
+      if (v === 1) this.#store(key, text, report);
     }
   }
 
@@ -123,7 +128,7 @@ class ReportStore implements WindowReports {
     this.#drop();
   }
 
-  #keep(key: string, text: string, report: WindowReport): void {
+  #store(key: string, text: string, report: WindowReport): void {
     const { windowEnd, scopes } = report;
     this.#stored.set(key, { windowEnd, characters: text.length });
     this.#texts.set(key, text);
@@ -134,7 +139,7 @@ class ReportStore implements WindowReports {
   }
 
   #pack(texts: readonly (readonly [key: string, text: string])[]): void {
-    // A copy: zlib gives a part of a buffer that is larger.
+    // Copies, because zlib returns a part of a larger buffer.
     const pack = new Uint8Array(deflateSync(texts.map(([, text]) => text).join(BETWEEN)));
     for (const [index, [key]] of texts.entries()) {
       const stored = this.#stored.get(key);
@@ -143,7 +148,7 @@ class ReportStore implements WindowReports {
     }
   }
 
-  /** Gives the keys of what is forgotten. */
+  /** Removes old reports and returns their keys. */
   #drop(): readonly string[] {
     const dropped: string[] = [];
     for (const [key, { windowEnd, characters }] of this.#stored) {
@@ -162,7 +167,7 @@ class ReportStore implements WindowReports {
     return dropped;
   }
 
-  /** Forgets the rows by node of all but the newest. */
+  /** Removes the rows by node from all but the newest reports. */
   #thin(): void {
     const windows = new Set<string>();
     let rows = 0;
@@ -176,7 +181,7 @@ class ReportStore implements WindowReports {
   }
 }
 
-/** Reads records, those of one pack one after the other. */
+/** Reads packed records; fast if records of one pack follow each other. */
 class Unpacking {
   #pack: Uint8Array | undefined;
   #texts: readonly string[] = [];

@@ -25,7 +25,7 @@ import {
 } from './testing/harness.ts';
 
 describe('after a stop', () => {
-  /** Runs for 70 s, is killed, and starts again after `down` seconds, finding `objects`. */
+  /** Runs for 70 s, is killed, and starts again after `down` seconds with `objects`. */
   async function restart(
     down: number,
     objects: { pods: ReturnType<typeof pod>[] },
@@ -97,7 +97,7 @@ describe('after a stop', () => {
     await process.kill();
   });
 
-  test('a pod that was written ahead of the first window and vanished in a crash is kept for ever', async () => {
+  test('a pod that was written ahead of the first window and vanished in a crash stays for ever', async () => {
     const clock = clockAt(-20);
     const ledger = createMemoryLedger();
     const before = await startProcess({ ledger, clock, objects: { pods: [running] } });
@@ -207,7 +207,7 @@ describe('after a stop', () => {
       const ledger = await open();
       const process = await startProcess({ ledger, clock, objects: { pods: [running] } });
       process.discover([cluster('a')]);
-      // Only a disk is awaited here: the clock stands still until the very first start is on it.
+      // Waits only for the disk: the clock stands still until the very first start is stored.
       while ((await ledger.record(STATE_KEY)) === undefined) await settled();
       await pass(clock, 31 + run * 7);
       await process.kill();
@@ -265,7 +265,7 @@ describe('after a stop', () => {
     const process = await startProcess({ ledger, clock, objects: { pods: [running] } });
     process.discover([cluster('a')]);
     await pass(clock, 120);
-    expect(process.logs.join()).toContain('cannot read 1 records of pod: they are listed afresh');
+    expect(process.logs.join()).toContain('cannot read 1 records of pod: they are listed again');
     expect(windowsOf(await eventsOf(ledger))).toEqual(['12:01:00', '12:02:00', '12:03:00']);
     expect(coreSeconds(await eventsOf(ledger))).toBe(180);
     const events = await eventsOf(ledger);
@@ -275,7 +275,7 @@ describe('after a stop', () => {
     await process.kill();
   });
 
-  test('a journal whose tenant clusters cannot be read bills no closed window again, and is told', async () => {
+  test('a journal whose tenant clusters cannot be read bills no closed window again, and is logged', async () => {
     const clock = clockAt(-20);
     const ledger = createMemoryLedger();
     const before = await startProcess({ ledger, clock, objects: { pods: [running] } });

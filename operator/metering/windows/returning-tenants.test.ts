@@ -8,7 +8,10 @@ import { createTenantScopes } from './tenant-scopes.ts';
 
 const MINUTE = 60_000;
 
-/** The scope of tenant cluster `a` alone, whose windows were closed up to the first minute before a restart. */
+/**
+ * Only the scope of tenant cluster `a`, whose windows were closed up to the first minute before a
+ * restart.
+ */
 function setUp() {
   const clock = clockAt(90);
   const { tenantClusters } = createObservation({
@@ -50,7 +53,7 @@ test('a tenant cluster that comes again is billed once more for what it was bill
 
 test('from when on a tenant cluster is metered that comes again is in no journal', () => {
   const { scopes, only, comeAgain } = setUp();
-  const journal = new TenantJournal({ hold: () => undefined, reason: () => undefined }, ['a']);
+  const journal = new TenantJournal({ add: () => undefined, reason: () => undefined }, ['a']);
   expect(journal.begin(scopes.all)).toEqual([]);
   const [first] = journal.drain(scopes.all, at(90)).map(({ key }) => key);
   journal.forget(only());

@@ -1,21 +1,24 @@
 import type { Settings } from '../../settings/settings.ts';
 import { sampleIntervalMs } from '../timelines/usage-samples.ts';
 import type { Clock } from '../../telemetry/clock.ts';
-import { partsOf } from './host-scope.ts';
+import { singleWatches } from './host-scope.ts';
 import type { CollectorSources } from './scope.ts';
 import type { UsageSampler } from './usage-sampler.ts';
 
 export interface SamplingOptions {
   readonly sources: Pick<CollectorSources, 'pods'>;
-  /** Asked again for every sample. */
+  /** Read again for every sample. */
   readonly settings: () => Settings;
   readonly clock: Clock;
 }
 
-/** The wall clock may be set while somebody sleeps: nobody sleeps longer at a time. */
+/** Longest sleep, because the wall clock may be set meanwhile. */
 const MAX_SLEEP_MS = 1_000;
 
-/** Samples from the first list of pods on, at whole multiples of the interval, until the signal is aborted. */
+/**
+ * Samples after the first list of pods and then at whole multiples of the interval, until the
+ * signal aborts.
+ */
 export async function sampleRegularly(
   sampler: Pick<UsageSampler, 'sample'>,
   { sources, settings, clock }: SamplingOptions,
@@ -25,7 +28,7 @@ export async function sampleRegularly(
     if (!signal.aborted) await sampler.sample(clock.now(), signal);
   };
   // Only an abort ends the wait without a list.
-  await Promise.any(partsOf([sources.pods]).map((part) => part.ready(signal))).catch(
+  await Promise.any(singleWatches([sources.pods]).map((watch) => watch.ready(signal))).catch(
     () => undefined,
   );
   await sample();
@@ -37,7 +40,7 @@ export async function sampleRegularly(
   }
 }
 
-/** Sleeps in short stretches: the wall clock may be set meanwhile. */
+/** Sleeps until `due` in short stretches, because the wall clock may be set meanwhile. */
 async function sleepUntil(clock: Clock, due: number, signal: AbortSignal): Promise<void> {
   const begun = clock.now();
   while (!signal.aborted && clock.now() < due && clock.now() >= begun - MAX_SLEEP_MS) {

@@ -17,7 +17,7 @@ const sizes = fc.constantFrom(
 );
 
 describe('the next window', () => {
-  test('follows the last without a hole or an overlap, aligned, whatever sizes are asked for', () => {
+  test('follows the last without a hole or an overlap, aligned, whatever sizes are configured', () => {
     fc.assert(
       fc.property(sizes, fc.array(sizes, { maxLength: 30 }), (first, wanted) => {
         let progress: Progress = firstProgress(1_700_000_000_123, first);

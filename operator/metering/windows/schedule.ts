@@ -1,6 +1,6 @@
 import type { Window } from '../../model/window.ts';
 
-/** Where the windows of a scope have got to. */
+/** How far the windows of a scope are closed. */
 export interface Progress {
   /** End of the last window that was closed or given up. */
   readonly end: number;
@@ -8,15 +8,15 @@ export interface Progress {
   readonly sizeMs: number;
 }
 
-/** The next window, and the size that it has. */
+/** The next window and its size. */
 export interface NextWindow extends Window {
   readonly sizeMs: number;
 }
 
 /**
  * The window after the last closed one. A changed size takes effect at the first boundary that both
- * sizes have: until then windows keep the old size, so that none overlaps another. Both sizes
- * divide an hour, so that boundary is an hour away at most.
+ * sizes share. Until then windows have the old size, so that none overlaps another. Both sizes
+ * divide an hour, so the boundary is at most an hour away.
  */
 export function nextWindow({ end, sizeMs }: Progress, wantedMs: number): NextWindow {
   const size = end % wantedMs === 0 ? wantedMs : sizeMs;
@@ -25,17 +25,17 @@ export function nextWindow({ end, sizeMs }: Progress, wantedMs: number): NextWin
 
 /**
  * Where a service that has never closed a window begins: with the first full window after its
- * start. The window under way was only seen in part, and what was used before cannot be told from
- * what another service has billed already.
+ * start. The running window was only observed in part. Another service may have billed earlier
+ * usage.
  */
 export function firstProgress(startedAt: number, sizeMs: number): Progress {
   return { end: Math.ceil(startedAt / sizeMs) * sizeMs, sizeMs };
 }
 
-/** A window is never too old in its own time, however short MAX_BACKFILL is. */
+/** The last windows are never too old, however short MAX_BACKFILL is. */
 const MIN_BACKFILL_WINDOWS = 2;
 
-/** The stretch that is too old to be metered (MAX_BACKFILL), as whole windows; undefined when there is none. */
+/** The stretch older than MAX_BACKFILL, as complete windows; undefined if there is none. */
 export function expiredStretch(
   progress: Progress,
   wantedMs: number,

@@ -6,10 +6,10 @@ import type { ObservationReader } from '../timelines/observation.ts';
 import type { PodView } from '../timelines/pod.ts';
 import type { Progress } from './schedule.ts';
 
-/** A watch, as far as the collector needs to know it. */
+/** The part of a watch that the collector needs. */
 export interface WatchedSource<T extends Projected = Projected> {
   readonly resource: { readonly plural: string; readonly namespace?: string };
-  /** One for each namespace, where it is watched by namespaces. */
+  /** One watch for each namespace with WATCH_NAMESPACES. */
   readonly members?: readonly WatchedSource<T>[];
   health(): SourceHealth;
   ready(signal: AbortSignal): Promise<void>;
@@ -17,7 +17,9 @@ export interface WatchedSource<T extends Projected = Projected> {
   resourceVersion(): string | undefined;
 }
 
-/** The watches, one for each kind; workloads have two. No window waits for that of Namespaces. */
+/**
+ * The watches, one for each kind; workloads have two. No window waits for the watch of Namespaces.
+ */
 export interface CollectorSources {
   readonly pods: WatchedSource<PodView>;
   readonly nodes: WatchedSource<NodeView>;
@@ -29,7 +31,7 @@ export interface CollectorSources {
   readonly namespaces: WatchedSource;
 }
 
-/** Where a watch can be resumed, and until when its view is known to hold. */
+/** Where a watch can be resumed, and until when its view is confirmed. */
 export interface WatchPoint {
   readonly resourceVersion?: string;
   /** Milliseconds since the epoch. */
@@ -42,53 +44,53 @@ export interface Settleable {
 }
 
 /**
- * What is metered out of the same watches, and therefore closed together. A scope whose watch has
- * failed waits, while the others go on; no window of it is ever metered by half
+ * Everything that is measured from the same watches and therefore closed together. A scope whose
+ * watch failed waits while the others continue. No window of it is ever metered by half
  * (docs/explanation/metering.md#windows).
  */
 export interface Scope {
   /** A `MeterScope`, or `tenant-api/<tenant cluster>`. */
   readonly name: string;
   readonly meters: readonly Meter[];
-  /** What its meters see: only timelines of its own may stand for closed windows. */
+  /** What its meters read. Only its own timelines may stand for closed windows. */
   readonly observation: ObservationReader;
   /** The timelines that it settles; no other scope settles them. */
   readonly timelines: readonly Settleable[];
-  /** Its observation is that of a tenant cluster with nodes of its own. */
+  /** Set if its observation is that of a tenant cluster with private nodes. */
   readonly privateNodes?: true;
-  /** The one namespace that it stands for, whose windows are closed apart from its kind's. */
+  /** Set if the scope is a single namespace with separate windows. */
   readonly namespace?: string;
-  /** How its gaps are named: what they cost, and what has failed where that is not the watch. */
+  /** Names of its gaps: what is affected, and the source if that is not the watch. */
   readonly gapsOf: { readonly scope: string; readonly source?: string };
-  /** False while nobody misses anything if it cannot be closed. */
+  /** False if nothing is lost while it cannot be closed. */
   readonly expected: boolean;
-  /** Why a window cannot be closed; undefined when it can. */
+  /** Why a window cannot be closed; undefined if it can. */
   obstacle(settling: Settling): Obstacle | undefined;
 }
 
-/** How long a window waits for what arrives late. All times are wall clock, milliseconds. */
+/** How long a window waits for late data. All times are wall clock, milliseconds. */
 export interface Settling {
   /** The window's end. */
   readonly end: number;
-  /** settlingDelay. */
+  /** The setting settlingDelay. */
   readonly delayMs: number;
   readonly now: number;
 }
 
-/** Asks only whether there is a whole view. */
+/** Checks only whether the view is complete. */
 export const UNSETTLED: Settling = { end: Infinity, delayMs: 0, now: Infinity };
 
-/** What holds back a window. */
+/** Why a window waits. */
 export interface Obstacle {
   readonly source: string;
   readonly reason: string;
 }
 
-/** A scope with how far its windows are closed. */
+/** A scope and how far its windows are closed. */
 export interface ScopeState {
   readonly scope: Scope;
   progress: ScopeProgress;
-  /** The tenant clusters that its closed windows knew of: those learnt up to this number. */
+  /** Highest number of a tenant cluster that its closed windows knew. */
   learntUntil: number;
   /** Every watch of it has listed once since the start. */
   readonly listed: boolean;
@@ -101,9 +103,9 @@ export interface ScopeProgress extends Progress {
 }
 
 /**
- * Why a scope cannot be closed for a window; undefined when its view is whole, or was until the window
- * had settled. Where a watch came back after the window's end, the settling delay begins with its
- * return: those who report what became of pods may have been cut off as long.
+ * Why a scope cannot be closed for a window; undefined if its view is complete, or was complete
+ * until the window settled. If a watch returned after the window's end, the settling delay begins
+ * with its return. Whatever reports the state of pods may have been cut off for as long.
  */
 export function obstacle(
   sources: readonly Pick<WatchedSource, 'resource' | 'health'>[],
@@ -123,5 +125,5 @@ export function obstacle(
 const UNREADY: Readonly<Record<Exclude<SourceState, 'absent'>, string>> = {
   starting: 'starting: not listed yet',
   failing: 'failing: not listed yet',
-  synced: 'back a moment ago: what was written meanwhile is still arriving',
+  synced: 'resumed a moment ago: changes of the meantime are still arriving',
 };

@@ -5,7 +5,7 @@ import type { MeterScope } from '../meters/meters.ts';
 import { least } from '../../model/extremes.ts';
 import type { Observation } from '../timelines/observation.ts';
 import { hostKinds, type HostTimelines, hostTimelines } from './host-kinds.ts';
-import { HostScope, partsOf } from './host-scope.ts';
+import { HostScope, singleWatches } from './host-scope.ts';
 import { type CollectorState, watchName } from './journal.ts';
 import { firstProgress } from './schedule.ts';
 import type {
@@ -26,13 +26,18 @@ import {
 
 /** A stretch that no watch of one resource covered. */
 export interface UnseenStretch {
-  /** As the watch has it; the same value at every call. */
+  /** The watch's own object, the same at every call. */
   readonly stretch: Bracket;
-  /** From when on, where a process before this one knew more; 0 where nobody knew anything. */
+  /**
+   * Start of the stretch, or the later time until which an earlier process knew the state; 0 if
+   * nobody knew it.
+   */
   readonly from: number;
   /** The plural of the resource. */
   readonly source: string;
-  /** The kind of usage that it costs, or each tenant cluster of its namespace where the watch is of one. */
+  /**
+   * The affected kind of usage, or the affected tenant clusters if the watch covers one namespace.
+   */
   readonly scopes: readonly string[];
 }
 
@@ -40,12 +45,12 @@ export interface ScopesOptions {
   readonly observation: Observation;
   readonly sources: CollectorSources;
   readonly restored: CollectorState | undefined;
-  /** What the ledger says, for a ledger whose journal is lost. */
+  /** End of the ledger's last window, in case its journal is lost. */
   readonly lastWindowEnd: number | undefined;
   readonly startedAt: number;
   readonly windowMs: number;
   readonly tenants: TenantObjectsList;
-  /** Progress of tenant clusters' own APIs out of the journal. */
+  /** Progress of tenant clusters' own APIs, from the journal. */
   readonly restoredTenants: ReadonlyMap<string, ScopeProgress>;
   readonly wantedMs: () => number;
 }
@@ -56,7 +61,7 @@ interface Watched extends HostTimelines {
 }
 
 /** What a watch lists: one namespace, or everything. */
-interface ListedPart {
+interface ListedNamespaces {
   readonly namespace: string | undefined;
   readonly isListed: (namespace: string) => boolean;
 }
@@ -64,13 +69,13 @@ interface ListedPart {
 /** All scopes. */
 export class Scopes {
   readonly #host: readonly HostScope[];
-  /** Tenant clusters with nodes of their own. */
+  /** Tenant clusters with private nodes. */
   readonly tenants: TenantScopes;
   readonly #restored: CollectorState | undefined;
   readonly #lastWindowEnd: number;
   readonly #tenantClustersIn: (namespace: string) => readonly string[];
   readonly #watched: readonly Watched[];
-  /** Watches whose first list is in, and has been compared with the journal. */
+  /** Watches whose first list has arrived and has been compared with the journal. */
   readonly #listed = new Set<WatchedSource>();
 
   constructor(options: ScopesOptions) {
@@ -91,13 +96,13 @@ export class Scopes {
         new HostScope({
           kind,
           progress: restored?.scopes[kind.name] ?? progressWithoutJournal(options),
-          isListed: (part) => this.#listed.has(part),
+          isListed: (watch) => this.#listed.has(watch),
           tenantClustersIn,
         }),
     );
     for (const [name, progress] of Object.entries(restored?.apart ?? {})) {
       const [kind = '', namespace = ''] = name.split('/');
-      this.#host.find(({ scope }) => scope.name === kind)?.setApart(namespace, progress);
+      this.#host.find(({ scope }) => scope.name === kind)?.separateNamespace(namespace, progress);
     }
     this.tenants = createTenantScopes({
       tenants: options.tenants,
@@ -108,7 +113,7 @@ export class Scopes {
     });
   }
 
-  /** What is metered out of watches on this cluster, but for namespaces that are apart. */
+  /** Scopes that are measured from watches on this cluster, without separate namespaces. */
   get host(): readonly ScopeState[] {
     return this.#host;
   }
@@ -117,53 +122,58 @@ export class Scopes {
     return this.#host.reduce((a, b) => (b.progress.end > a.progress.end ? b : a));
   }
 
-  /** The same with the namespaces that are apart. */
+  /** Scopes of this cluster, with separate namespaces. */
   get ofHost(): readonly ScopeState[] {
-    return [...this.#host, ...this.#host.flatMap(({ apart: separate }) => separate)];
+    return [...this.#host, ...this.#host.flatMap(({ separateScopes: separate }) => separate)];
   }
 
-  /** All of them. */
+  /** All scopes, those of tenant clusters included. */
   get all(): readonly ScopeState[] {
     return [...this.ofHost, ...this.tenants.all];
   }
 
-  /** The window size in force where windows are closed furthest. */
+  /** The window size of the scope that is closed furthest. */
   get windowMs(): number {
     return this.#furthest.progress.sizeMs;
   }
 
-  /** How far the windows of namespaces are closed that are apart, by scope and namespace; for the journal. */
+  /** Progress of separate namespaces for the journal, by scope and namespace. */
   separate(): Readonly<Record<string, ScopeProgress>> {
-    const states = this.#host.flatMap(({ apart: separate }) => separate);
+    const states = this.#host.flatMap(({ separateScopes: separate }) => separate);
     return Object.fromEntries(states.map(({ scope, progress }) => [scope.name, progress]));
   }
 
-  /** Sets those namespaces apart that alone hold back a window of a scope of this cluster. */
+  /** Separates the namespaces that alone block a window of a scope of this cluster. */
   divide(state: ScopeState, settling: Settling): void {
     if (state instanceof HostScope) state.divide(settling);
   }
 
-  /** Sets namespaces of a scope of this cluster apart; gives the names of their own scopes. */
+  /** Separates namespaces of a scope of this cluster. Returns the names of their new scopes. */
   setSeparate(scope: Scope, namespaces: readonly string[]): readonly string[] {
     const state = this.#host.find((each) => each.scope === scope);
     if (state === undefined) return [];
-    return namespaces.map((name) => state.setApart(name, state.progress, state.learntUntil));
+    return namespaces.map((name) =>
+      state.separateNamespace(name, state.progress, state.learntUntil),
+    );
   }
 
-  /** Takes those back that were closed with the same window as the others. */
+  /** Rejoins the namespaces that closed the same window as the others. */
   rejoin(closed: readonly ScopeState[]): void {
     for (const state of this.#host) state.rejoin(closed);
   }
 
-  /** Marks each scope as listed when its watches are; resolves when all are, or on abort. */
+  /**
+   * Marks each watch as listed when its first list arrives. Resolves when all have listed, or on
+   * abort.
+   */
   async awaitLists(signal: AbortSignal): Promise<void> {
     const lists = this.#watched.flatMap(({ timelines, sources }) => {
-      const byNamespace = Map.groupBy(partsOf(sources), ({ resource }) => resource.namespace);
-      return [...byNamespace].map(([namespace, parts]) => {
-        // What the journal has of a namespace that is not watched any more ends with any of the lists.
+      const byNamespace = Map.groupBy(singleWatches(sources), ({ resource }) => resource.namespace);
+      return [...byNamespace].map(([namespace, watches]) => {
+        // Any of the lists ends what the journal has of a namespace that is not watched any more.
         const isListed = (each: string): boolean =>
           namespace === undefined || each === namespace || !byNamespace.has(each);
-        return this.#awaitList(timelines, parts, { namespace, isListed }, signal);
+        return this.#awaitList(timelines, watches, { namespace, isListed }, signal);
       });
     });
     // Only an abort ends the wait for a list early.
@@ -172,26 +182,26 @@ export class Scopes {
 
   async #awaitList(
     timelines: HostTimelines['timelines'],
-    parts: readonly WatchedSource[],
-    { namespace, isListed }: ListedPart,
+    watches: readonly WatchedSource[],
+    { namespace, isListed }: ListedNamespaces,
     signal: AbortSignal,
   ): Promise<void> {
-    await Promise.all(parts.map((part) => part.ready(signal)));
-    const holds = ({ uid, namespace: where, name }: Projected): boolean =>
-      parts.some((part) => part.find(where, name)?.uid === uid);
+    await Promise.all(watches.map((watch) => watch.ready(signal)));
+    const isPresent = ({ uid, namespace: where, name }: Projected): boolean =>
+      watches.some((watch) => watch.find(where, name)?.uid === uid);
     const point = this.#restored?.watches[timelines.kind];
     const knownAt = namespace === undefined ? point?.knownAt : knownAtIn(point, namespace);
-    const listedAt = Math.max(0, ...parts.map((part) => part.health().freshAt));
-    timelines.listed(holds, knownAt ?? 0, listedAt, isListed);
-    for (const part of parts) this.#listed.add(part);
+    const listedAt = Math.max(0, ...watches.map((watch) => watch.health().freshAt));
+    timelines.listed(isPresent, knownAt ?? 0, listedAt, isListed);
+    for (const watch of watches) this.#listed.add(watch);
   }
 
-  /** Where each watch could be resumed; one that has not listed yet, where the journal said. */
+  /** Where each watch can be resumed. For a watch that has not listed yet, the journal's point. */
   watchPoints(now: number): Readonly<Record<string, WatchPoint>> {
     return Object.fromEntries(
       this.#watched.flatMap(({ timelines: { kind }, sources }) => [
         ...this.#pointOf(kind, sources, now),
-        // Where a kind has several watches each of them goes on by itself.
+        // Watches of a kind with several watches resume separately.
         ...(sources.length === 1 ? [] : sources).flatMap((source) =>
           this.#pointOf(watchName(kind, source.resource.plural), [source], now),
         ),
@@ -199,22 +209,25 @@ export class Scopes {
     );
   }
 
-  /** The stretches that no watch of what is billed by its life on this cluster covered. */
+  /**
+   * The stretches that no watch covered, for objects of this cluster that are charged by their
+   * lifetime.
+   */
   unseen(): readonly UnseenStretch[] {
     const charged = this.#watched.filter(({ isCharged }) => isCharged);
     return charged.flatMap(({ timelines: { kind }, sources, scope }) =>
-      partsOf(sources).flatMap((part) => this.#unseenOf(kind, part, scope)),
+      singleWatches(sources).flatMap((watch) => this.#unseenOf(kind, watch, scope)),
     );
   }
 
-  #unseenOf(kind: string, part: WatchedSource, billed: MeterScope): readonly UnseenStretch[] {
-    const { plural: source, namespace } = part.resource;
+  #unseenOf(kind: string, watch: WatchedSource, billed: MeterScope): readonly UnseenStretch[] {
+    const { plural: source, namespace } = watch.resource;
     const { watches } = this.#restored ?? {};
     const point = watches?.[watchName(kind, source)] ?? watches?.[kind];
     const before = namespace === undefined ? (point?.knownAt ?? 0) : knownAtIn(point, namespace);
     const knownAt = watches === undefined ? this.#lastWindowEnd : before;
     const own = namespace === undefined ? [billed] : this.#tenantClustersIn(namespace);
-    return (part.health().unseen ?? []).map((stretch) => {
+    return (watch.health().unseen ?? []).map((stretch) => {
       const from = Math.max(stretch.from, knownAt);
       return { stretch, from, source, scopes: own.length > 0 ? own : [namespace ?? billed] };
     });
@@ -226,16 +239,18 @@ export class Scopes {
     now: number,
   ): readonly (readonly [name: string, point: WatchPoint])[] {
     const before = this.#restored?.watches[name];
-    const listed = partsOf(sources).filter((part) => this.#listed.has(part));
+    const listed = singleWatches(sources).filter((watch) => this.#listed.has(watch));
     const isComplete = sources.every((source) =>
-      (source.members ?? [source]).some((part) => this.#listed.has(part)),
+      (source.members ?? [source]).some((watch) => this.#listed.has(watch)),
     );
     const point = isComplete ? pointOf(sources, listed, before, now) : before;
     return point === undefined ? [] : [[name, point]];
   }
 }
 
-/** The ids of the tenant clusters that a scope of this name stands for, where it does not stand for all. */
+/**
+ * The ids of the tenant clusters that a scope stands for; empty for a scope of all tenant clusters.
+ */
 export function tenantClustersOf(
   name: string,
   current: readonly TenantCluster[],
@@ -246,14 +261,14 @@ export function tenantClustersOf(
   return namespace === undefined ? [] : clustersIn(current, namespace).map(({ id }) => id);
 }
 
-/** A resumed watch on which nothing has come yet knows what was known before. */
+/** A resumed watch without news knows what was known before. */
 function pointOf(
   watched: readonly WatchedSource[],
   listed: readonly WatchedSource[],
   before: WatchPoint | undefined,
   now: number,
 ): WatchPoint {
-  const freshAt = Math.min(now, least(listed.map((part) => part.health().freshAt)));
+  const freshAt = Math.min(now, least(listed.map((watch) => watch.health().freshAt)));
   const knownAt = Math.max(freshAt, before?.knownAt ?? 0);
   const resourceVersion = watched.length === 1 ? watched[0]?.resourceVersion() : undefined;
   return { knownAt, resourceVersion };

@@ -12,15 +12,15 @@ const CLUSTERS = ['a', 'b', 'c'].map((name) => cluster(name));
 const MINUTES = 3;
 
 interface World {
-  /** Of a window. */
+  /** Window size. */
   readonly seconds?: number;
   /** The id of a tenant cluster whose API does not answer. */
   readonly silent?: string;
-  /** How many objects a tenant cluster seems to have. */
+  /** How many objects a tenant cluster appears to have. */
   readonly objects?: number;
 }
 
-/** Each tenant cluster has too many objects to be closed in one turn with another one. */
+/** Each tenant cluster has too many objects to share a slice with another one. */
 async function start(
   clock: ManualClock,
   ledger: Ledger,

@@ -17,15 +17,17 @@ let connection: Connection;
 let running: Promise<void>;
 let spans: readonly Span<VolumeState>[];
 /** Moments of the run, milliseconds since the epoch. */
-const times = { heard: 0, removed: 0, arrived: 0 };
+const times = { bookmarked: 0, removed: 0, arrived: 0 };
 
-/** API servers may send a bookmark two seconds before they end a watch, and send one a minute later at the latest. */
+/**
+ * API servers may send a bookmark two seconds before they end a watch, and at most a minute later.
+ */
 const WATCH_MS = 6_000;
-/** A bookmark is overdue after 66 seconds, and after 90 the connection is cut. */
-const HELD_MS = 75_000;
+/** A bookmark is overdue after 66 seconds. After 90 the connection is closed. */
+const DELAY_MS = 75_000;
 
-/** Passes on what comes up to the first bookmark, and the rest when it is told to. */
-class HeldStreams implements Pick<Connection, 'request' | 'stream'> {
+/** Passes on lines up to the first bookmark. Delays the others until they are released. */
+class DelayedStreams implements Pick<Connection, 'request' | 'stream'> {
   readonly #connection: Connection;
   readonly #bookmark = Promise.withResolvers<void>();
   readonly #released = Promise.withResolvers<void>();
@@ -34,8 +36,8 @@ class HeldStreams implements Pick<Connection, 'request' | 'stream'> {
     this.#connection = of;
   }
 
-  /** The first bookmark has come through. */
-  get heard(): Promise<void> {
+  /** Resolves when the first bookmark has passed. */
+  get bookmarked(): Promise<void> {
     return this.#bookmark.promise;
   }
 
@@ -47,10 +49,10 @@ class HeldStreams implements Pick<Connection, 'request' | 'stream'> {
 
   stream: Connection['stream'] = async (path, options) => {
     const outcome = await this.#connection.stream(path, options);
-    return outcome.kind === 'ok' ? { kind: 'ok', lines: this.#held(outcome.lines) } : outcome;
+    return outcome.kind === 'ok' ? { kind: 'ok', lines: this.#delayed(outcome.lines) } : outcome;
   };
 
-  async *#held(lines: AsyncIterable<string>): AsyncIterable<string> {
+  async *#delayed(lines: AsyncIterable<string>): AsyncIterable<string> {
     for await (const line of lines) {
       yield line;
       if (!line.includes('"BOOKMARK"')) continue;
@@ -60,7 +62,7 @@ class HeldStreams implements Pick<Connection, 'request' | 'stream'> {
   }
 }
 
-/** The machine's clock, which can be put forward as if somebody had waited. */
+/** The machine's clock, which a test can move forward. */
 function waitingClock(): Clock & { skip(ms: number): void } {
   let skipped = 0;
   return {
@@ -84,7 +86,7 @@ async function startVolume(path: string): Promise<void> {
   });
   const status = { phase: 'Bound', capacity: { storage: '1Gi' } };
   const { metadata } = await api.call('PUT', `${path}/v/status`, { ...claim, status });
-  // Nothing else takes off the finalizer that protects a claim in use.
+  // No controller runs that would remove the finalizer of a claim in use.
   const free = { ...(metadata as object), finalizers: [] };
   await api.call('PUT', `${path}/v`, { ...claim, metadata: free });
 }
@@ -94,7 +96,7 @@ beforeAll(async () => {
   const namespace = await api.createNamespace('held');
   const volumes = `/api/v1/namespaces/${namespace}/persistentvolumeclaims`;
   await startVolume(volumes);
-  const held = new HeldStreams(connection);
+  const delayed = new DelayedStreams(connection);
   const clock = waitingClock();
   const observation = createObservation({
     nodeSettings: () => settingsOf({}).metering,
@@ -102,7 +104,7 @@ beforeAll(async () => {
   });
   const gone = Promise.withResolvers<void>();
   const source = new Reflector({
-    connection: held,
+    connection: delayed,
     resource: { group: '', version: 'v1', plural: 'persistentvolumeclaims', namespace },
     project: projectVolumeClaim,
     handlers: [observation.volumes, { upserted: () => undefined, deleted: () => gone.resolve() }],
@@ -113,13 +115,13 @@ beforeAll(async () => {
   });
   running = source.run(stop.signal);
   await source.ready(stop.signal);
-  await held.heard;
-  times.heard = clock.now();
+  await delayed.bookmarked;
+  times.bookmarked = clock.now();
   await clock.sleep(500);
   await api.call('DELETE', `${volumes}/v`);
   times.removed = clock.now();
-  clock.skip(HELD_MS);
-  held.release();
+  clock.skip(DELAY_MS);
+  delayed.release();
   await gone.promise;
   times.arrived = clock.now();
   spans = [...observation.volumes.inNamespace(namespace)].flatMap((volume) => volume.spans);
@@ -131,10 +133,10 @@ afterAll(async () => {
   await connection.close();
 });
 
-test('W33: a volume that went while a connection was held up is not billed until the connection goes on', () => {
+test('W33: a volume that went while a connection was stalled is not billed until the connection continues', () => {
   expect(spans).toHaveLength(1);
   const { to, unsureTo: uncertainTo = 0 } = spans[0] ?? { to: Number.NaN };
   expect((times.removed - to) / 1000).toBeGreaterThanOrEqual(0);
-  expect((times.heard - to) / 1000).toBeLessThanOrEqual(1);
+  expect((times.bookmarked - to) / 1000).toBeLessThanOrEqual(1);
   expect(Math.abs(times.arrived - to - uncertainTo) / 1000).toBeLessThanOrEqual(1);
 });

@@ -6,11 +6,12 @@ import type { Scopes } from './scopes.ts';
 import { type RetainedObjects, isTenant } from './tenant-scopes.ts';
 
 /**
- * A time in which nothing changes what is known of objects, so that they can be measured and written in turns: what the
- * watches of this cluster and of the APIs of some tenant clusters bring waits until {@link release}.
+ * A time in which the known state of objects does not change, so that it can be measured and
+ * written in slices. Until {@link release}, everything waits that the watches of this cluster and
+ * of some tenant clusters deliver.
  */
 export class Standstill {
-  /** Where each watch of this cluster can be resumed by what is known in it. */
+  /** Where each watch of this cluster can be resumed after this state. */
   readonly points: Readonly<Record<string, WatchPoint>>;
   readonly #arrivals: QueuedArrivals;
   readonly #tenants: ReadonlyMap<ScopeState, RetainedObjects>;
@@ -32,13 +33,16 @@ export class Standstill {
     this.#tenants = new Map(tenants.map((member) => [member, member.tenant.retain(now)]));
   }
 
-  /** False for a tenant cluster whose objects had to change all the same, as where its API is left alone from now on. */
-  isWhole(member: ScopeState): boolean {
+  /**
+   * False for a tenant cluster whose objects had to change anyway, for example because its API is
+   * not used any more.
+   */
+  isUnchanged(member: ScopeState): boolean {
     return this.#tenants.get(member)?.isComplete !== false;
   }
 
-  async release(turn: TimeSlice): Promise<void> {
-    for (const held of this.#tenants.values()) held.release();
-    await this.#arrivals.releaseInSlices(turn);
+  async release(slice: TimeSlice): Promise<void> {
+    for (const retained of this.#tenants.values()) retained.release();
+    await this.#arrivals.releaseInSlices(slice);
   }
 }

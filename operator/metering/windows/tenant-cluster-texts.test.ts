@@ -18,14 +18,14 @@ const anyPass = fc.uniqueArray(
   { selector: ({ name }) => name },
 );
 
-test('a text of tenant clusters that is put together of older ones says something else than one made afresh', () => {
+test('a text of tenant clusters from cached parts differs from one that is encoded again', () => {
   fc.assert(
     fc.property(fc.array(anyPass, { maxLength: 8 }), fc.nat(40), (passes, early) => {
       const timelines = createTenantClusterTimelines();
       const texts = new TenantClusterTexts();
-      for (const [number, round] of passes.entries()) {
+      for (const [number, drawn] of passes.entries()) {
         const at = START + number * 1000;
-        const found = round.map(({ name, tenant, synced, maxOwnNodes: maxPrivateNodes }) => {
+        const found = drawn.map(({ name, tenant, synced, maxOwnNodes: maxPrivateNodes }) => {
           const createdAt = at - 500;
           const syncedNamespaces = synced.map((each) => ({ name: `${each}-${name}`, createdAt }));
           return cluster(name, { maxOwnNodes: maxPrivateNodes }, { tenant, syncedNamespaces });

@@ -4,14 +4,14 @@ import type { TenantClusterSnapshot } from '../timelines/tenant-cluster-snapshot
 import { JOURNAL_VERSION } from './journal.ts';
 
 /**
- * The text of all tenant clusters for the journal, of which each is written out once: one that comes or goes
- * has all of them written, and a thousand take so long that everybody else would be kept waiting.
+ * JSON of all tenant clusters for the journal, with one cached text each. Any change writes all of
+ * them again. Encoding a thousand at once would block the event loop for too long.
  */
 export class TenantClusterTexts {
-  /** States are replaced when they change, never written to. */
+  /** States are replaced when they change and never modified. */
   readonly #texts = new WeakMap<TenantCluster, string>();
 
-  /** Writes out what is new, one state after the other, with time for others after each. */
+  /** Encodes new states one by one, and yields after each. */
   *make(snapshot: TenantClusterSnapshot): Generator<void> {
     for (const { cluster } of snapshot) {
       this.#of(cluster);
@@ -19,7 +19,7 @@ export class TenantClusterTexts {
     }
   }
 
-  /** As `encodeJson` makes it of `{ v, clusters: snapshot }`. */
+  /** The same text as `encodeJson` of `{ v, clusters: snapshot }`. */
   of(snapshot: TenantClusterSnapshot): string {
     return `{"v":${JOURNAL_VERSION},"clusters":[${snapshot.map((row) => this.#rowOf(row)).join(',')}]}`;
   }

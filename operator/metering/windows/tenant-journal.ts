@@ -15,7 +15,7 @@ import {
   drainChanges,
   type DrainedChanges,
   encodeState,
-  type RestoringParts,
+  type RestoreTools,
   type Resume,
 } from './journal.ts';
 import type { Quarantine } from './quarantine.ts';
@@ -23,8 +23,8 @@ import type { ScopeProgress, WatchPoint } from './scope.ts';
 import { PRIVATE_OBJECTS, type TenantObjects, type TenantScope } from './tenant-scopes.ts';
 
 /**
- * The journal of tenant clusters' own APIs, written in the same durable unit as that of this cluster.
- * Records, all versioned JSON: `journal/tenant-api-state/<tenant cluster>`, and
+ * The journal of tenant clusters' own APIs, written in the same durable batch as that of this
+ * cluster. Records, all versioned JSON: `journal/tenant-api-state/<tenant cluster>`, and
  * `journal/tenant-api/<tenant cluster>/<kind>/<uid>`.
  */
 const STATE_PREFIX = 'journal/tenant-api-state/';
@@ -39,13 +39,13 @@ interface TenantState {
 
 /** What a start found of one tenant cluster. */
 export interface RestoredTenantApi {
-  /** Of the tenant cluster. */
+  /** Id of the tenant cluster. */
   readonly id: string;
-  /** With the timelines in it. */
+  /** With the restored timelines. */
   readonly observation: Observation;
   readonly progress: ScopeProgress;
   readonly hasOwnNodes: boolean;
-  /** Where each watch resumes; undefined where the journal knows nothing. */
+  /** Where each watch resumes; undefined if the journal has nothing of it. */
   readonly resume: {
     readonly pods: Resume<PodView> | undefined;
     readonly nodes: Resume<NodeView> | undefined;
@@ -56,11 +56,11 @@ export interface RestoredTenantApi {
   };
 }
 
-/** Puts everything back that the journal has of tenant clusters' own APIs, into observations that `observe` makes. */
+/** Restores the journal of tenant clusters' own APIs into observations that `observe` creates. */
 export async function restoreTenantApis(
   ledger: Pick<Ledger, 'records'>,
   observe: (id: string) => Observation,
-  { logger, clock }: RestoringParts,
+  { logger, clock }: RestoreTools,
 ): Promise<readonly RestoredTenantApi[]> {
   const restored: RestoredTenantApi[] = [];
   const slice = new TimeSlice(clock);
@@ -90,22 +90,25 @@ export async function restoreTenantApis(
   return restored;
 }
 
-/** Each tenant cluster's part is written whole or not at all. */
+/** Writes each tenant cluster's journal completely or not at all. */
 export class TenantJournal {
-  readonly #quarantine: Pick<Quarantine, 'hold' | 'reason'>;
+  readonly #quarantine: Pick<Quarantine, 'add' | 'reason'>;
   readonly #written = new Map<string, string>();
   /** Tenant clusters whose last attempt failed. */
   readonly #failed = new Set<string>();
 
-  /** Tenant clusters that a restart finds with their progress. */
+  /** Tenant clusters whose progress a restart finds. */
   readonly #known: Set<string>;
 
-  constructor(quarantine: Pick<Quarantine, 'hold' | 'reason'>, known: Iterable<string>) {
+  constructor(quarantine: Pick<Quarantine, 'add' | 'reason'>, known: Iterable<string>) {
     this.#quarantine = quarantine;
     this.#known = new Set(known);
   }
 
-  /** What cannot be written is held, and is left as it was written last. */
+  /**
+   * Drains the changes of these tenant clusters. One that cannot be written is quarantined, and its
+   * last records stay.
+   */
   drain(scopes: Iterable<TenantScope>, now: number): readonly RecordChange[] {
     const changes: RecordChange[] = [];
     for (const scope of scopes) {
@@ -117,7 +120,7 @@ export class TenantJournal {
     return changes;
   }
 
-  /** A restart has to know at the least how far they were closed. */
+  /** Writes the progress of new tenant clusters, which a restart needs at least. */
   begin(scopes: Iterable<TenantScope>): readonly RecordChange[] {
     const changes: RecordChange[] = [];
     for (const { tenant, progress } of scopes) {
@@ -129,7 +132,10 @@ export class TenantJournal {
     return changes;
   }
 
-  /** Whether a tenant cluster can be written whose last attempt failed; it is held again if not. */
+  /**
+   * Whether a tenant cluster can be written. After a failure it tries again, and quarantines it
+   * again if that fails.
+   */
   canWrite(scope: TenantScope): boolean {
     if (!this.#failed.has(scope.scope.name)) return true;
     const attempt = this.#attempt(scope, () => {
@@ -139,7 +145,7 @@ export class TenantJournal {
     return attempt === true;
   }
 
-  /** It has nothing any more of a tenant cluster that is gone; one that comes again begins anew. */
+  /** Forgets a tenant cluster that is gone. If it comes back, it starts without a journal. */
   forget({ tenant: { id }, scope: { name } }: TenantScope): void {
     this.#known.delete(id);
     this.#written.delete(id);
@@ -153,7 +159,7 @@ export class TenantJournal {
       return written;
     } catch (error) {
       this.#failed.add(name);
-      this.#quarantine.hold(name, `its journal cannot be written: ${errorText(error)}`);
+      this.#quarantine.add(name, `its journal cannot be written: ${errorText(error)}`);
       return undefined;
     }
   }
@@ -162,7 +168,7 @@ export class TenantJournal {
     const { id, hasOwnNodes: hasPrivateNodes } = tenant;
     const watches = tenant.watchPoints(now);
     const record = stateRecord(id, { progress, hasOwnNodes: hasPrivateNodes, watches });
-    // Part of a first list is nothing that a restart could go on from.
+    // A restart cannot continue from a part of a first list.
     const drained = drainAll(tenant, (kind) => kind in watches);
     const changes = drained.flatMap((each) => each.changes);
     this.#known.add(id);
@@ -179,7 +185,7 @@ function stateRecord(
   return { key: STATE_PREFIX + id, value: encodeState(state) };
 }
 
-/** What changed of all kinds that are wanted; where one cannot be written nothing is drained. */
+/** Drains the changes of all wanted kinds. If one cannot be written, drains nothing and throws. */
 function drainAll(
   { id, observation }: Pick<TenantObjects, 'id' | 'observation'>,
   isWanted: (kind: string) => boolean,
@@ -198,7 +204,7 @@ function drainAll(
   }
 }
 
-/** The changes that take everything of a tenant cluster out of the journal. */
+/** Record changes that delete everything of a tenant cluster from the journal. */
 export async function forgetTenantApi(
   ledger: Pick<Ledger, 'records'>,
   id: string,

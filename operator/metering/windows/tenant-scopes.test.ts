@@ -20,7 +20,7 @@ import {
 const NODE = 'tenant_private_node_hours';
 const a = cluster('a');
 
-/** Tenant cluster `a` with one node of its own, next to its control plane on the host. */
+/** Tenant cluster `a` with one private node, beside its control plane on the host. */
 async function setUp(metering = {}, environment = {}) {
   const clock = clockAt(-20);
   const ledger = createMemoryLedger();
@@ -80,7 +80,7 @@ describe('the scope of a tenant cluster’s own API', () => {
     await process.kill();
   });
 
-  test('that is back too late to say what came and went leaves that as a gap of the tenant cluster', async () => {
+  test('that returns too late to report what came and went leaves a gap of the tenant cluster', async () => {
     const { clock, process, tenant } = await setUp();
     await pass(clock, 20 + 30);
     tenant.fail('HTTP 503');

@@ -11,49 +11,52 @@ import {
   type WatchPoint,
 } from './scope.ts';
 
-/** The source that gaps of tenant clusters' own APIs name. */
+/** Gap source of tenant clusters' own APIs. */
 export const TENANT_API = 'tenant-api';
 
 /**
- * What the own API of one tenant cluster shows, as the collector needs to know it. It is a scope of
- * its own, that comes and goes at run time and closes its windows whether or not others do
+ * The objects of one tenant cluster's own API, as the collector needs them. They are a scope of
+ * their own. It comes and goes at run time and closes its windows independently of others
  * (docs/explanation/nodes.md#private-nodes).
  */
 export interface TenantObjects {
-  /** Of the tenant cluster. */
+  /** Id of the tenant cluster. */
   readonly id: string;
-  /** Timelines of its objects; the tenant cluster itself is the only one in it. */
+  /** Timelines of its objects. The tenant cluster itself is the only one in it. */
   readonly observation: Observation;
   /** The watches that its windows need at present. */
   readonly sources: readonly Pick<WatchedSource, 'resource' | 'health'>[];
-  /** All of them have listed once. */
+  /** All watches have listed once. */
   readonly listed: boolean;
   /**
-   * It has nodes of its own, or had: only then is its absence a gap, and what else it shows billed,
-   * so that a fleet of shared tenant clusters is not drowned in alarms.
+   * It has or had private nodes. Only then is its absence a gap and its other usage billed, so that
+   * a fleet of shared tenant clusters does not flood administrators with alarms.
    */
   readonly hasOwnNodes: boolean;
-  /** Set when nothing more will come: the tenant cluster is gone, or is not metered through its API any more. */
+  /**
+   * Set when no more data will come: the tenant cluster is gone, or is not metered through its API
+   * any more.
+   */
   readonly ended: TenantObjectsEnd | undefined;
   /**
-   * What its API shows from now on waits, so that it can be measured and written in turns: its timelines and
-   * {@link watchPoints} stay as they are at `now`, wall clock.
+   * Makes new data of its API wait, so that its objects can be measured and written in slices.
+   * Timelines and {@link watchPoints} stay as they are at `now`, wall clock.
    */
   retain(now: number): RetainedObjects;
-  /** By kind of timeline, where its watch can be resumed. */
+  /** By kind of timeline: where its watch can be resumed. */
   watchPoints(now: number): Readonly<Record<string, WatchPoint>>;
-  /** Follows its nodes anew, by the settings in force; what that throws is its own failure. */
+  /** Reads its nodes again by the settings in force. An error counts as its own failure. */
   refresh(kind: 'nodes'): void;
-  /** Where its pods' usage is read, while that is what they are billed by. */
+  /** The API of its pods' usage, while that is what they are billed by. */
   readonly metricsApi: Pick<Connection, 'bytes'> | undefined;
   findPod(namespace: string, name: string): PodView | undefined;
 }
 
-/** Objects that nothing changes for a while. */
+/** Objects that do not change for a while. */
 export interface RetainedObjects {
-  /** False once something had to change them all the same. */
+  /** False once something had to change them anyway. */
   readonly isComplete: boolean;
-  /** What has waited is taken in. */
+  /** Applies the data that has waited. */
   release(): void;
 }
 
@@ -64,14 +67,14 @@ export interface TenantObjectsEnd {
   readonly knownUntil: number;
 }
 
-/** All of them. */
+/** All tenant clusters that are metered through their own API. */
 export interface TenantObjectsList {
   list(): readonly TenantObjects[];
-  /** Its last window is closed: nobody asks for it again. */
+  /** Removes a tenant cluster whose last window is closed. */
   release(id: string): void;
 }
 
-/** Where no tenant cluster has nodes of its own. */
+/** A list without tenant clusters. */
 export const NO_TENANT_OBJECTS: TenantObjectsList = {
   list: () => [],
   release: () => undefined,
@@ -86,24 +89,24 @@ export function isTenant(member: ScopeState | TenantScope): member is TenantScop
   return 'tenant' in member;
 }
 
-/** The scopes of tenant clusters with nodes of their own, which come and go. */
+/** The scopes of tenant clusters with private nodes, which come and go. */
 export interface TenantScopes {
   /** As of the last {@link refresh}. */
   readonly all: readonly TenantScope[];
-  /** Takes in tenant clusters that have come. */
+  /** Adds new tenant clusters. */
   refresh(now: number): void;
-  /** Forgets one whose last window is closed. */
+  /** Removes a tenant cluster whose last window is closed. */
   drop(id: string): void;
 }
 
 export interface TenantScopesOptions {
   readonly tenants: TenantObjectsList;
-  /** How far the journal says that each was closed. */
+  /** Progress of each, from the journal. */
   readonly restored: ReadonlyMap<string, ScopeProgress>;
-  /** The host's own progress, which a tenant cluster that is new joins. */
+  /** Progress of this cluster, which a new tenant cluster joins. */
   readonly host: () => ScopeProgress;
   readonly wantedMs: () => number;
-  /** The tenant clusters that discovery has learnt so far. */
+  /** Number of the newest tenant cluster that discovery has found. */
   readonly learnt: () => number;
 }
 
@@ -115,11 +118,13 @@ export const PRIVATE_OBJECTS = objectsOf(PRIVATE_METERS);
 
 export function createTenantScopes(options: TenantScopesOptions): TenantScopes {
   const { tenants } = options;
-  /** Each is gone on from once: a tenant cluster that is gone and comes again under its id begins anew. */
+  /** Each is used once. A tenant cluster that returns with its id starts without the journal. */
   const restored = new Map(options.restored);
   const scopes = new Map<string, TenantScope>();
 
-  /** A tenant cluster is metered from the window in which it is first seen. */
+  /**
+   * The progress of a new tenant cluster: it is metered from the window in which it first appears.
+   */
   const joining = (now: number): ScopeProgress => {
     let progress = options.host();
     for (;;) {
@@ -148,7 +153,7 @@ export function createTenantScopes(options: TenantScopesOptions): TenantScopes {
   };
 }
 
-/** Of the scope with this name; undefined where it is one of this cluster. */
+/** The id of the tenant cluster in a scope name; undefined for scopes of this cluster. */
 export function tenantClusterOf(name: string): string | undefined {
   return name.startsWith(NAME_PREFIX) ? name.slice(NAME_PREFIX.length) : undefined;
 }
@@ -161,7 +166,7 @@ function scopeOf(tenant: TenantObjects, progress: ScopeProgress, learntUntil: nu
     tenant,
     scope: {
       name: NAME_PREFIX + id,
-      // A tenant cluster without nodes of its own is billed on this cluster for everything.
+      // Without private nodes, everything of a tenant cluster is billed on this cluster.
       get meters() {
         return tenant.hasOwnNodes ? METERS : [];
       },

@@ -8,7 +8,7 @@ import { unattributedReport, UnattributedWatch } from './unattributed-report.ts'
 
 const REASON = 'managed by "a", which is no tenant cluster of its namespace';
 
-/** Objects by name, with the GPU-seconds that each held. */
+/** Objects by name, with the GPU-seconds of each. */
 function found(objects: Readonly<Record<string, number>>): Diagnostics {
   const diagnostics = createDiagnostics();
   for (const [name, seconds] of Object.entries(objects)) {
@@ -29,11 +29,11 @@ test('GPU time is hidden behind objects that hold none, or in what is not shown'
     `ns/small: ${REASON} (15 GPU-seconds)`,
     `ns/web-0: ${REASON}`,
   ]);
-  // Where GPUs are not measured nothing is said of them.
+  // If GPUs are not measured, the report has nothing about them.
   expect(unattributedReport(diagnostics, false)).not.toMatchObject({ gpus: expect.anything() });
 });
 
-test('unattributed GPU time fills the log, or is told by nothing but a window’s report', async () => {
+test('unattributed GPU time fills the log, or appears only in a window’s report', async () => {
   const logger = createCapturingLogger();
   const registry = new Registry();
   const watch = new UnattributedWatch(createCollectorMetrics(registry), logger);

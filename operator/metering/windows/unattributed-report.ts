@@ -3,12 +3,15 @@ import type { Logger } from '../../telemetry/logger.ts';
 import type { CollectorMetrics } from './collector-metrics.ts';
 import { toSeconds } from './gpu-report.ts';
 
-/** Objects that cannot be told whose they are, which nobody is billed for (docs/reference/troubleshooting.md#unattributed-usage). */
+/**
+ * Objects without a known owner. Nobody is billed for them
+ * (docs/reference/troubleshooting.md#unattributed-usage).
+ */
 export interface UnattributedReport {
   readonly total: number;
-  /** The first ten, those that hold most GPU time first: `namespace/name: reason (12 GPU-seconds)`. */
+  /** The ten objects with the most GPU time: `namespace/name: reason (12 GPU-seconds)`. */
   readonly items: readonly string[];
-  /** How much GPU time some of them held; absent where the scope `gpus` was not closed. */
+  /** GPU time of these objects; absent if the scope `gpus` was not closed. */
   readonly gpus?: { readonly seconds: number; readonly objects: number };
 }
 
@@ -19,22 +22,25 @@ export function unattributedReport(
   hasGpus: boolean,
 ): UnattributedReport {
   const objects = [...unattributed].toSorted(([, a], [, b]) => Number(b.gpu - a.gpu));
-  const holding = objects.filter(([, { gpu }]) => gpu > 0n);
-  const seconds = toSeconds(holding.reduce((sum, [, { gpu }]) => sum + gpu, 0n));
+  const withGpus = objects.filter(([, { gpu }]) => gpu > 0n);
+  const seconds = toSeconds(withGpus.reduce((sum, [, { gpu }]) => sum + gpu, 0n));
   return {
     total: objects.length,
     items: objects.slice(0, SHOWN).map(([name, { reason, gpu }]) => {
       return `${name}: ${reason}${gpu > 0n ? ` (${toSeconds(gpu)} GPU-seconds)` : ''}`;
     }),
-    gpus: hasGpus ? { seconds, objects: holding.length } : undefined,
+    gpus: hasGpus ? { seconds, objects: withGpus.length } : undefined,
   };
 }
 
-/** Tells of GPU time that nobody is billed for: in metrics in every window, in the log once per change. */
+/**
+ * Reports GPU time that nobody is billed for: in metrics for every window, in the log once per
+ * change.
+ */
 export class UnattributedWatch {
   readonly #metrics: Pick<CollectorMetrics, 'unattributedObjects' | 'unattributedGpuSeconds'>;
   readonly #logger: Logger;
-  /** Namespaces and reasons, as last logged: pods of a job come and go without being news. */
+  /** Namespaces and reasons of the last log line. Single pods are left out: they come and go. */
   #causes = '';
 
   constructor(
@@ -45,7 +51,7 @@ export class UnattributedWatch {
     this.#logger = logger;
   }
 
-  /** Takes in what a window has found in which GPUs were measured. */
+  /** Adds the findings of a window in which GPUs were measured. */
   note(
     windowEnd: string,
     report: UnattributedReport,
@@ -66,10 +72,10 @@ export class UnattributedWatch {
       logger.info('[metrics] no GPU time is unattributed any more');
       return;
     }
-    const holding = items.slice(0, gpus.objects).join(', ');
+    const names = items.slice(0, gpus.objects).join(', ');
     const more = gpus.objects > SHOWN ? ` and ${gpus.objects - SHOWN} more` : '';
     logger.warn(
-      `[metrics] window ${windowEnd.slice(11, 19)}: ${gpus.seconds} GPU-seconds are unattributed, and billed to nobody: ${holding}${more}`,
+      `[metrics] window ${windowEnd.slice(11, 19)}: ${gpus.seconds} GPU-seconds are unattributed, and billed to nobody: ${names}${more}`,
     );
   }
 }

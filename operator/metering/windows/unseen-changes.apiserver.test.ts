@@ -15,20 +15,20 @@ let namespace: string;
 let events: readonly UsageEvent[];
 /** Moments of the run, milliseconds since the epoch. */
 const times = { stopped: 0, changed: 0, allChanged: 0, restarted: 0, abandoned: 0 };
-/** When each object began, before the news of it. */
+/** When each object began, before the watch sent it. */
 const begun = new Map<string, number>();
-/** When those ended that say so. */
+/** When objects with an end time ended. */
 const finished = new Map<string, number>();
 
 const sleep = (ms: number) => systemClock.sleep(ms);
 const path = (plural: string, name = '') =>
   `/api/v1/namespaces/${namespace}/${plural}${name === '' ? '' : `/${name}`}`;
-/** Each object is billed apart, by its namespace inside of the tenant cluster. */
+/** Each object has separate events, by its namespace inside the tenant cluster. */
 const labelsOf = (name: string) => ({
   'vcluster.loft.sh/managed-by': UNINSTALLED.includes(name) ? 'd' : 'a',
   'vcluster.loft.sh/namespace': name,
 });
-/** What is left of the tenant cluster that is uninstalled. */
+/** The objects that the uninstalled tenant cluster left behind. */
 const UNINSTALLED = ['abandoned', 'left'];
 
 interface Amounts {
@@ -36,7 +36,7 @@ interface Amounts {
   readonly memory?: string;
 }
 
-/** A node that is up: pods are resized on one that is there only. */
+/** Adds a ready node: pods are only resized on a ready one. */
 async function addNode(name: string): Promise<void> {
   const amounts = { cpu: '16', memory: '64Gi', pods: '100' };
   const node = await api.call('POST', '/api/v1/nodes', { metadata: { name } });
@@ -70,7 +70,7 @@ async function startPod(
   begun.set(name, startedAt);
 }
 
-/** In place: it is asked for first, and granted by the kubelet a moment later. */
+/** Resizes in place: the request comes first, and the kubelet grants it a moment later. */
 async function resizePod(name: string, requests: Amounts): Promise<void> {
   const { spec, ...pod } = await api.call('GET', path('pods', name));
   const { containers } = spec as { readonly containers: readonly object[] };
@@ -84,7 +84,7 @@ async function resizePod(name: string, requests: Amounts): Promise<void> {
   await api.call('PUT', `${path('pods', name)}/status`, { ...rest, status: reported });
 }
 
-/** Its container ends by itself, and the kubelet says when. */
+/** Its container ends by itself, and the kubelet reports when. */
 async function finishPod(name: string): Promise<void> {
   const { status, ...pod } = await api.call('GET', path('pods', name));
   const { containerStatuses } = status as { readonly containerStatuses: readonly object[] };
@@ -100,7 +100,7 @@ async function finishPod(name: string): Promise<void> {
   finished.set(name, finishedAt);
 }
 
-/** As `kubectl delete --force` does: nobody says when its containers ended. */
+/** Like `kubectl delete --force`: nobody reports when its containers ended. */
 async function killPod(name: string): Promise<void> {
   await api.call('DELETE', `${path('pods', name)}?gracePeriodSeconds=0`);
 }
@@ -132,7 +132,7 @@ async function resize(name: string, storage: string): Promise<void> {
 
 async function removeVolume(name: string): Promise<void> {
   const { metadata, ...claim } = await api.call('GET', path('persistentvolumeclaims', name));
-  // Nothing else takes off the finalizer that protects a claim in use.
+  // No controller runs that would remove the finalizer of a claim in use.
   const free = { ...(metadata as object), finalizers: [] };
   await api.call('PUT', path('persistentvolumeclaims', name), { ...claim, metadata: free });
   await api.call('DELETE', path('persistentvolumeclaims', name));
@@ -148,7 +148,7 @@ async function startBalancer(name: string): Promise<void> {
   await api.call('PUT', `${path('services', name)}/status`, { ...service, status });
 }
 
-/** Of a tenant cluster's control plane. */
+/** A workload of a tenant cluster's control plane. */
 async function startWorkload(plural: string, release: string): Promise<void> {
   const all = `/apis/apps/v1/namespaces/${namespace}/${plural}`;
   const labels = { app: 'vcluster', release };
@@ -196,7 +196,7 @@ beforeAll(async () => {
     startWorkload('deployments', 'c'),
   ]);
   await sleep(1_500);
-  // Each watch is heard of once more, which proves that nothing has happened until then.
+  // One more object for each watch proves that nothing else happened until then.
   await Promise.all([startPod('last'), startVolume('last'), startBalancer('last')]);
   await Promise.all(['statefulsets', 'deployments'].map((each) => startWorkload(each, 'last')));
   await sleep(200);
@@ -242,7 +242,7 @@ afterAll(async () => {
 
 const OF_PODS = 'tenant_cpu_core_hours';
 
-/** Seconds that are billed of one object, core-seconds of a pod, or GiB-seconds of a volume. */
+/** Billed seconds of one object, core-seconds of a pod, or GiB-seconds of a volume. */
 function billed(
   name: string,
   metrics = [OF_PODS, 'tenant_storage_gb_hours', 'tenant_lb_hours'],
@@ -266,7 +266,7 @@ function instanceSeconds(release: string): number {
     .reduce((sum, { quantity }) => sum + Number(quantity) * 3600, 0);
 }
 
-/** The most that events say they may be off, seconds; 0 where none says anything. */
+/** The largest uncertainty of these events, seconds; 0 if none has one. */
 function uncertain(isOf: (event: UsageEvent) => boolean): number {
   const widths = events.filter(isOf).map(({ properties }) => properties?.['uncertain_seconds']);
   return Math.max(0, ...widths.map((width) => Number(width ?? 0)));
@@ -276,9 +276,12 @@ function lifeUntil(name: string, moment: number): number {
   return (moment - (begun.get(name) ?? Number.NaN)) / 1000;
 }
 
-/** What is told of a start takes a moment; so does what is told before a stop. */
+/** The news of a start or a stop takes this long. */
 const NEWS_S = 2;
-/** What ends with a window has no event that could say how far off that is, and a window is closed a while after its end. */
+/**
+ * An end in the last window has no event with an uncertainty, and a window is closed a while after
+ * its end.
+ */
 const UNSAID_S = (WINDOW_MS + SETTLING_MS) / 1000;
 
 test.each([
@@ -312,23 +315,24 @@ test.each([
   },
 );
 
-test('W27: a pod of a tenant cluster that was uninstalled while nobody looked is billed until it is gone', () => {
+test('W27: a pod of a tenant cluster that was uninstalled while no process watched is billed until it is gone', () => {
   const life = lifeUntil('abandoned', times.abandoned);
   expect(billed('abandoned')).toBeLessThanOrEqual(life);
-  // It goes while the watch still catches up: of what was not seen nothing is in the windows that are closed.
+  // It is deleted while the watch still catches up, so closed windows have nothing of the unwatched
+  // time.
   const widest = uncertain(({ dimensions }) => dimensions?.['namespace'] === 'abandoned');
   expect(billed('abandoned') + widest).toBeGreaterThanOrEqual(life - UNSAID_S);
 });
 
-test('W20: a pod that lived only while nobody looked and was killed by force is not billed beyond its life', () => {
+test('W20: a pod that lived only while no process watched and was killed by force is not billed beyond its life', () => {
   expect(billed('brief')).toBeLessThanOrEqual(lifeUntil('brief', times.allChanged));
 });
 
-test('W23: a pod that began and ended while nobody looked is billed between its own times', () => {
+test('W23: a pod that began and ended while no process watched is billed between its own times', () => {
   expect(billed('dated')).toBeCloseTo(lifeUntil('dated', finished.get('dated') ?? 0), 4);
 });
 
-test('an event says how far off it may be where nobody saw an end, and only there', () => {
+test('an event states its uncertainty if no process saw an end, and only then', () => {
   const widestOf = (name: string) =>
     uncertain(({ dimensions }) => dimensions?.['namespace'] === name);
   for (const name of ['killed', 'removed', 'unbalanced']) {
@@ -338,13 +342,13 @@ test('an event says how far off it may be where nobody saw an end, and only ther
   expect(widestOf('kept')).toBe(0);
 });
 
-test('W21: a volume that grew while nobody looked is billed its new size from when it is known to have it', () => {
+test('W21: a volume that grew while no process watched is billed its new size from when it is known to have it', () => {
   const all = lifeUntil('grown', Date.now());
   expect(billed('grown')).toBeGreaterThan(2 * lifeUntil('grown', times.restarted));
   expect(billed('grown')).toBeLessThanOrEqual(2 * all + 4 * ((Date.now() - times.changed) / 1000));
 });
 
-test('W22: a volume that shrank while nobody looked is billed its old size no longer than it had it', () => {
+test('W22: a volume that shrank while no process watched is billed its old size no longer than it had it', () => {
   const { stopped, changed, restarted } = times;
   const before = lifeUntil('shrunk', changed);
   const after = (Date.now() - changed) / 1000;
@@ -353,7 +357,7 @@ test('W22: a volume that shrank while nobody looked is billed its old size no lo
   expect(billed('shrunk')).toBeGreaterThanOrEqual(least - 2 * NEWS_S);
 });
 
-test('W25: a pod that was given fewer cores and more memory while nobody looked is billed neither beyond what it had', () => {
+test('W25: a pod that was given fewer cores and more memory while no process watched is billed neither beyond what it had', () => {
   const { stopped, changed, allChanged, restarted } = times;
   const end = Math.max(...events.map(({ window_end }) => Date.parse(window_end)));
   const before = lifeUntil('resized', changed);
@@ -368,9 +372,9 @@ test('W25: a pod that was given fewer cores and more memory while nobody looked 
   expect(memory).toBeGreaterThanOrEqual(before + 2 * ((end - restarted) / 1000));
 });
 
-test('W17: a pod whose owner changed while nobody looked is its second owner’s only where it is not its first’s', () => {
+test('W17: a pod whose owner changed while no process watched is its second owner’s only where it is not its first’s', () => {
   const end = Math.max(...events.map(({ window_end }) => Date.parse(window_end)));
   expect(billed('elsewhere')).toBeGreaterThanOrEqual((end - times.restarted) / 1000 - NEWS_S);
-  // Both are of one tenant cluster.
+  // Both belong to one tenant cluster.
   expect(billed('moved') + billed('elsewhere')).toBeCloseTo(lifeUntil('moved', end), 3);
 });

@@ -15,7 +15,7 @@ let home: string;
 let events: readonly UsageEvent[];
 /** Moments of the run, milliseconds since the epoch. */
 const times = { stopped: 0, changed: 0, allChanged: 0, ended: 0 };
-/** When the container of each pod began, and of those that ended when it did; whole seconds. */
+/** Start of each pod's container, and its end if it ended; whole seconds. */
 const begun = new Map<string, number>();
 const finished = new Map<string, number>();
 
@@ -25,11 +25,14 @@ const labelsOf = (release: string) => ({
   'vcluster.loft.sh/vcluster-namespace': home,
 });
 
-/** A pod of one core in a namespace of its own, which is called as the namespace inside of the tenant cluster. */
+/**
+ * Adds a pod of one core in a separate namespace, named like the namespace inside the tenant
+ * cluster.
+ */
 async function addNamespace(name: string, owner?: string): Promise<void> {
   const labels = owner === undefined ? {} : labelsOf(owner);
   await api.call('POST', '/api/v1/namespaces', { metadata: { name, labels } });
-  // Its container is dated by whole seconds, and begins after it.
+  // Its container's date has whole seconds and is later than the namespace.
   await sleep(1_000);
   const pods = `/api/v1/namespaces/${name}/pods`;
   const pod = await api.call('POST', pods, {
@@ -50,7 +53,7 @@ function statusOf(phase: string, state: object): object {
   return { phase, startTime: iso(Date.now()), containerStatuses: [container] };
 }
 
-/** Its container ends, and it is gone. */
+/** Its container ends, and the pod is deleted. */
 async function endPod(name: string): Promise<void> {
   const path = `/api/v1/namespaces/${name}/pods/pod`;
   const at = Math.floor(Date.now() / 1000) * 1000;
@@ -69,7 +72,7 @@ async function relabel(name: string, owner?: string): Promise<void> {
   await api.call('PUT', `/api/v1/namespaces/${name}`, { ...namespace, metadata });
 }
 
-/** There is no namespace controller. */
+/** No namespace controller runs. */
 async function removeNamespace(name: string): Promise<void> {
   await endPod(name);
   await api.call('DELETE', `/api/v1/namespaces/${name}`);
@@ -122,7 +125,7 @@ beforeAll(async () => {
 
 afterAll(() => connection.close());
 
-/** Core-seconds that a tenant cluster is billed of the one pod of a namespace. */
+/** Core-seconds that a tenant cluster is billed for the one pod of a namespace. */
 function billed(name: string, release: string): number {
   return events
     .filter(({ metric }) => metric === 'tenant_cpu_core_hours')
@@ -131,7 +134,7 @@ function billed(name: string, release: string): number {
     .reduce((sum, { quantity }) => sum + Number(quantity) * 3600, 0);
 }
 
-/** The widest that its events say they may be off, seconds. */
+/** The largest uncertainty of its events, seconds. */
 function uncertain(name: string, release: string): number {
   return Math.max(
     0,
@@ -146,7 +149,7 @@ const secondsOf = (name: string, to: number): number =>
   (to - (begun.get(name) ?? Number.NaN)) / 1000;
 const end = (name: string): number => finished.get(name) ?? Number.NaN;
 
-/** The last news before a stop; no window is closed of what is newer. */
+/** Time of the last news before a stop. No later window is closed. */
 const NEWS_S = 3;
 
 test.each([
@@ -175,10 +178,10 @@ test.each([
   },
 );
 
-test('W31: what was in a namespace that went while nobody looked is billed by its own times', () => {
+test('W31: what was in a namespace that went while no process watched is billed by its own times', () => {
   expect(billed('removed', 'a')).toBeCloseTo(secondsOf('removed', end('removed')), 4);
 });
 
-test('W32: what is in a namespace that came while nobody looked is billed by its own times', () => {
+test('W32: what is in a namespace that came while no process watched is billed by its own times', () => {
   expect(billed('added', 'a')).toBeCloseTo(secondsOf('added', end('added')), 4);
 });

@@ -39,7 +39,7 @@ describe('a stop after which watches have to list', () => {
   test('of sixteen minutes leaves pods that came and went in it unbilled, and nothing said so', async () => {
     const { clock, ledger, process, startedAt } = await restart(960);
     await pass(clock, 60);
-    // What lived through the stop is billed to the second.
+    // What existed before and after the stop is billed to the second.
     expect(coreSeconds(await eventsOf(ledger))).toBe(18 * 60);
     const gap = { from: KNOWN_AT, to: startedAt, reason: UNSEEN };
     const expected = [
@@ -60,9 +60,9 @@ describe('a stop after which watches have to list', () => {
     await process.kill();
   });
 
-  test('is still told after the next one, with the window reports that it touches', async () => {
+  test('is still reported after the next one, with the window reports that it touches', async () => {
     const { clock, ledger, process, startedAt } = await restart(960);
-    // The journal says by now that its watches have seen all.
+    // By now the journal says that its watches have missed nothing.
     await pass(clock, 5);
     await process.kill();
     const again = await startProcess({ ledger, clock, objects: OBJECTS });

@@ -10,20 +10,20 @@ export interface UnseenStretchesOptions {
   readonly metrics: Pick<CollectorMetrics, 'gapSeconds'>;
 }
 
-/** They say what devices there are; nobody is billed for how long a slice was there. */
+/** Slices list devices. Nobody is billed for the lifetime of a slice. */
 const SLICES = 'resourceslices';
 
-/** A stretch up to so many windows is what a restart or an upgrade takes. */
+/** A restart or an upgrade takes up to this many windows. */
 const TOLERATED_WINDOWS = 2;
 
 /**
- * Records as gaps the stretches that no watch covered and that are longer than two windows
- * (docs/explanation/gaps.md#usage-that-nobody-saw). What lived through one is billed as if it had been watched; what
- * came and went within it is unknown.
+ * Records a gap for each stretch longer than two windows that no watch covered
+ * (docs/explanation/gaps.md#usage-that-nobody-saw). Objects that existed before and after it are
+ * billed normally. Objects that came and went within it are unknown.
  */
 export class UnseenStretches {
   readonly #options: UnseenStretchesOptions;
-  /** What has been read once; a gap that is forgotten does not come back. */
+  /** Stretches that were read once, so that a removed gap does not come back. */
   readonly #read = new WeakSet<Bracket>();
 
   constructor(options: UnseenStretchesOptions) {
@@ -31,12 +31,12 @@ export class UnseenStretches {
   }
 
   /**
-   * Notes what is new on this cluster and in these tenant clusters. To be called before each write that says
-   * where their watches resume.
+   * Notes new stretches of this cluster and of these tenant clusters. Call it before each write of
+   * their watches' resume points.
    */
   note(tenants: Iterable<TenantScope>): void {
     this.#noteAll(this.#options.scopes.unseen());
-    // A tenant cluster names the watch of this cluster's nodes too, whose stretches are read by now.
+    // Tenant clusters share the watch of this cluster's nodes. Its stretches are read by now.
     this.#noteAll([...tenants].flatMap(unseenInTenantApi));
   }
 
@@ -45,7 +45,7 @@ export class UnseenStretches {
     const longestMs = TOLERATED_WINDOWS * scopes.windowMs;
     const fresh = all
       .filter(({ stretch }) => !this.#read.has(stretch))
-      // One that begins earlier takes in those that it overlaps.
+      // A gap that begins earlier absorbs the ones that it overlaps.
       .toSorted((a, b) => a.from - b.from);
     for (const { from, source, stretch, scopes: costs } of fresh) {
       this.#read.add(stretch);

@@ -12,27 +12,27 @@ import { createPodMetricsReader, type PodMetricsReader, type PodReading } from '
 import type { CollectorSources } from './scope.ts';
 import type { TenantObjectsList } from './tenant-scopes.ts';
 
-/** A list of the metrics API, and what becomes of it. */
+/** One list of the metrics API and where its readings go. */
 export interface UsageList {
-  /** Tells it from the others: a namespace, the id of a tenant cluster, or `*`. */
+  /** Identifies the list: a namespace, the id of a tenant cluster, or `*`. */
   readonly key: string;
-  /** With another one what was known of failures is forgotten. */
+  /** A different reader resets the known failures. */
   readonly reader: PodMetricsReader;
-  /** The namespace that is listed; absent where all are. */
+  /** The namespace to list; absent for all. */
   readonly namespace?: string;
-  /** Whose usage is wanted, named by a warning while it cannot be had; when there is none, nothing is read. */
+  /** Names for the warning while the usage cannot be read. If empty, nothing is read. */
   readonly names: readonly string[];
-  /** Whether the usage of a namespace's pods is wanted. */
+  /** Whether the usage of a namespace's pods is needed. */
   wants(namespace: string): boolean;
   findPod(namespace: string, name: string): PodView | undefined;
   /** Where the samples go. */
   readonly usage: UsageSamples;
 }
 
-/** The same complaint about values of the metrics API is logged again after this long. */
+/** A warning about invalid readings is repeated after this long. */
 const REPEAT_MS = 600_000;
 
-/** Complaints that are shown. */
+/** Invalid readings that a warning quotes. */
 const SHOWN = 3;
 
 /** How many lists are read at the same time. */
@@ -43,18 +43,18 @@ export class UsageSampler {
   readonly #lists: () => readonly UsageList[];
   readonly #logger: Logger;
   readonly #samplers = new Map<string, ListSampler>();
-  /** Lists that failed are being read again. */
+  /** A retry of failed lists is running. */
   #retrying = false;
 
-  /** `lists` is asked again for each sample. */
+  /** Calls `lists` for each sample. */
   constructor(lists: () => readonly UsageList[], logger: Logger) {
     this.#lists = lists;
     this.#logger = logger;
   }
 
   /**
-   * Reads each list once, for samples of the moment `at`. Those that failed the last time are not
-   * waited for: one that hangs costs the others nothing.
+   * Reads each list once for samples of the time `at`. It does not wait for lists that failed the
+   * last time, so that one that hangs does not delay the others.
    */
   async sample(at: number, signal: AbortSignal): Promise<void> {
     const lists = this.#lists();
@@ -67,12 +67,12 @@ export class UsageSampler {
     await this.#sampleAll(working, at, signal);
   }
 
-  /** Why a list could not be read; undefined while it can. */
+  /** Why a list could not be read; undefined if it could. */
   failure(key: string): UsageFailure | undefined {
     return this.#samplers.get(key)?.failure;
   }
 
-  /** The keys of all lists that cannot be read, with the reasons. */
+  /** Keys and reasons of all lists that cannot be read. */
   failures(): readonly (readonly [key: string, failure: UsageFailure])[] {
     return [...this.#samplers].flatMap(([key, { failure }]) =>
       failure === undefined ? [] : [[key, failure] as const],
@@ -101,7 +101,7 @@ export class UsageSampler {
   }
 }
 
-/** What is remembered of one list between samples. */
+/** State of one list between samples. */
 class ListSampler {
   readonly reader: PodMetricsReader;
   readonly #logger: Logger;
@@ -160,7 +160,10 @@ class ListSampler {
   }
 }
 
-/** Why a reading cannot be taken, `what: where: "input"`; undefined when it was, or nobody wants it. */
+/**
+ * Adds a reading. Returns why it cannot, `what: where: "input"`; undefined if it was added or is
+ * not needed.
+ */
 function addSample(list: UsageList, reading: PodReading, at: number): string | undefined {
   if (reading.kind === 'malformed') return reading.problem;
   const { namespace, name, cpu, memory } = reading;
@@ -175,7 +178,7 @@ function addSample(list: UsageList, reading: PodReading, at: number): string | u
 export interface HostUsage {
   readonly sampler: UsageSampler;
   readonly failures: UsageFailures;
-  /** What of {@link failures} is to be shown; with WATCH_NAMESPACES it names the namespaces. */
+  /** One of {@link failures} to show; with WATCH_NAMESPACES it names the namespaces. */
   readonly failure: UsageFailure | undefined;
 }
 
@@ -190,13 +193,13 @@ export interface HostUsageOptions {
 /** The key of the list of all namespaces. */
 const ALL = '*';
 
-/** Namespaces that a reason names. */
+/** Most namespaces that a reason names. */
 const NAMED = 3;
 
 /**
- * Usage for the tenant clusters that are billed by it: one list of the whole cluster, or with
- * WATCH_NAMESPACES one for each namespace, so that rights in those namespaces suffice and one that
- * cannot be read costs nothing to the others (docs/explanation/gaps.md#unknown-is-not-zero).
+ * Usage of tenant clusters that are billed by it. It reads one list of the cluster, or one for each
+ * namespace with WATCH_NAMESPACES. Rights in those namespaces then suffice, and an unreadable one
+ * does not affect the others (docs/explanation/gaps.md#unknown-is-not-zero).
  */
 export function createHostUsage(options: HostUsageOptions): HostUsage {
   const { observation, sources, settings, podMetrics } = options;
@@ -238,7 +241,10 @@ export function createHostUsage(options: HostUsageOptions): HostUsage {
   };
 }
 
-/** Namespaces whose tenant clusters, those that are leaving included, are billed by what their pods use. */
+/**
+ * Namespaces of tenant clusters that are billed by pod usage, including tenant clusters that are
+ * leaving.
+ */
 function wantedNamespaces(
   { tenantClusters }: Observation,
   watched: readonly string[],
@@ -248,7 +254,7 @@ function wantedNamespaces(
     ({ excluded, source, metering }) =>
       !excluded && source !== 'external' && metering.cpuMemoryBasis !== 'requests',
   );
-  // One that is not watched may not be readable, and discovery tells of it.
+  // A namespace that is not watched may be unreadable. Discovery reports it.
   const isWatched = (namespace: string) => watched.length === 0 || watched.includes(namespace);
   const isHere = (namespace: string) => namespace !== '' && isWatched(namespace);
   return new Set(clusters.flatMap(namespacesOf).filter(isHere));
@@ -266,7 +272,7 @@ function summary(failures: ReturnType<UsageSampler['failures']>): UsageFailure |
 
 const TENANT_TIMEOUT_MS = 10_000;
 
-/** Usage inside of tenant clusters with nodes of their own, where they are billed by it. */
+/** Usage inside tenant clusters with private nodes, if they are billed by it. */
 export function createTenantUsage(tenants: TenantObjectsList, logger: Logger): UsageSampler {
   const readers = new WeakMap<object, PodMetricsReader>();
   const lists = (): readonly UsageList[] =>

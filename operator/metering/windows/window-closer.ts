@@ -43,7 +43,7 @@ export interface WindowCloserOptions {
   readonly clock: Clock;
   readonly logger: Logger;
   readonly scopes: Scopes;
-  /** What the watches of this cluster bring. */
+  /** Queue of what the watches of this cluster deliver. */
   readonly arrivals: QueuedArrivals;
   readonly due: DueWindows;
   readonly gaps: Gaps;
@@ -53,11 +53,11 @@ export interface WindowCloserOptions {
   readonly metrics: CollectorMetrics;
   readonly appender: Appender;
   readonly explanations: Pick<Explanations, 'recordsFor'>;
-  /** Of this cluster's metrics API. */
+  /** Failures of this cluster's metrics API. */
   readonly usageFailures: UsageFailures;
-  /** Of a tenant cluster's own metrics API. */
+  /** Failure of a tenant cluster's own metrics API. */
   readonly tenantUsageFailure: (id: string) => UsageFailure | undefined;
-  /** Called whenever a window was closed and is in the ledger. */
+  /** Called after each window whose events are in the ledger. */
   readonly onClosed: () => void;
   readonly tracer?: Tracer;
 }
@@ -70,32 +70,32 @@ interface Closing {
   readonly span: Span | undefined;
 }
 
-/** What a window came to, and the records that go with its events. */
+/** The result of a window, and the records that go with its events. */
 interface Written {
   readonly closed: DueWindow;
   readonly measured: Measured;
   readonly journal: readonly RecordChange[];
 }
 
-/** Closes windows, each scope's once. */
+/** Closes each window of each scope once. */
 export class WindowCloser {
   readonly journal: JournalWriter;
   readonly #options: WindowCloserOptions;
   readonly #reporter: WindowReporter;
   readonly #gpus: GpuHistory;
   readonly #startedAt: number;
-  #credits: readonly Reversal[];
+  #reversals: readonly Reversal[];
   #lastWindow: Window | undefined;
   #closedHead = 0;
   #closedUntil = -Infinity;
-  /** Some of what is due is closed, and the rest is not. */
+  /** Some due scopes are closed and others are not yet. */
   #isClosing = false;
 
   constructor(options: WindowCloserOptions) {
     this.#options = options;
-    this.#credits = options.restored.state?.credits ?? [];
+    this.#reversals = options.restored.state?.credits ?? [];
     const unseen = new UnseenStretches(options);
-    this.journal = new JournalWriter({ ...options, unseen, reversals: () => this.#credits });
+    this.journal = new JournalWriter({ ...options, unseen, reversals: () => this.#reversals });
     this.#reporter = new WindowReporter(options);
     this.#gpus = new GpuHistory({ ...options, series: GPU_SHARES });
     this.#startedAt = options.clock.now();
@@ -108,8 +108,8 @@ export class WindowCloser {
   }
 
   /**
-   * The ledger's head when the last window was in it; undefined while one is closed in memory and not in the ledger yet, and
-   * while others of the same time are due.
+   * The ledger's head after the last window. Undefined while a closed window is not in the ledger
+   * yet, and while other windows of the same time are due.
    */
   get closedHead(): number | undefined {
     return this.#isClosing ? undefined : this.#closedHead;
@@ -120,7 +120,10 @@ export class WindowCloser {
     return this.#closedUntil;
   }
 
-  /** Closes everything that is due and can be closed, oldest first; the end when it cannot go on. */
+  /**
+   * Closes all due windows that can be closed, oldest first. Returns the reason if it cannot
+   * continue.
+   */
   async closeDue(signal: AbortSignal): Promise<AppendEnd | undefined> {
     const end = await this.#closeAllDue(signal);
     if (end === undefined) this.#isClosing = false;
@@ -157,18 +160,19 @@ export class WindowCloser {
   }
 
   /**
-   * Nothing changes what is known of objects from measuring until the journal is drained, so that events and journal are
-   * of one moment. What watches bring meanwhile is late to the window.
+   * Measures a window, settles it and drains the journal. The known state of objects does not
+   * change meanwhile, so events and journal are of the same moment. What watches deliver meanwhile
+   * is late for this window.
    */
   async #measureAndSettle(next: DueWindow, { slice }: Closing, now: number): Promise<Written> {
     const still = new Standstill(next.members, this.#options);
     try {
       const measured = await slice.take(this.#measure(next, still, slice));
-      for (const failed of measured.failed) this.#hold(failed);
+      for (const failed of measured.failed) this.#quarantineFailed(failed);
       const closed = { window: next.window, members: measured.members };
-      // Nothing of those that failed is billed; they are held, so that this comes to an end.
+      // Failed scopes are not billed. They are quarantined, so this does not repeat forever.
       if (closed.members.length === 0) return { closed, measured, journal: [] };
-      this.#credits = measured.settlement.reversals;
+      this.#reversals = measured.settlement.reversals;
       this.#isClosing = true;
       this.#settle(closed);
       this.#noteGaps(closed, measured, now);
@@ -229,7 +233,7 @@ export class WindowCloser {
       journal: this.journal,
       windowMs,
     });
-    // Only a report: the window itself is safe, and the report stays in memory if this fails.
+    // The window itself is safe. If this fails, the report stays in memory.
     await ledger.writeRecords(reports.add(report));
     return undefined;
   }
@@ -239,16 +243,16 @@ export class WindowCloser {
     return { window, members: forOneSlice(members, (name) => quarantine.attempts(name)) };
   }
 
-  /** Without the tenant clusters whose journal could not be written, and still cannot. */
+  /** Leaves out the tenant clusters whose journal still cannot be written. */
   #writable({ window, members }: DueWindow): DueWindow {
     return { window, members: members.filter((member) => this.journal.canWrite(member)) };
   }
 
-  /** Of a scope of this cluster the namespaces that are to blame, where that is known. */
-  #hold({ scope, reason, namespaces = [] }: FailedScope): void {
+  /** Quarantines the namespaces that caused a failure if they are known, else the scope. */
+  #quarantineFailed({ scope, reason, namespaces = [] }: FailedScope): void {
     const { scopes, quarantine } = this.#options;
     const names = namespaces.length === 0 ? [scope.name] : scopes.setSeparate(scope, namespaces);
-    for (const name of names) quarantine.hold(name, reason);
+    for (const name of names) quarantine.add(name, reason);
   }
 
   #measure(next: DueWindow, still: Standstill, slice: TimeSlice): Generator<void, Measured> {
@@ -256,13 +260,13 @@ export class WindowCloser {
     return measureWindow(next, {
       now: () => clock.monotonic() - slice.othersMs,
       attempts: (name) => quarantine.attempts(name),
-      isComplete: (member) => still.isWhole(member),
+      isComplete: (member) => still.isUnchanged(member),
       settings: this.#options.settings(),
-      reversals: this.#credits,
+      reversals: this.#reversals,
     });
   }
 
-  /** Its end had passed before the start, or it waited until the next one was due as well. */
+  /** Whether the window ended before the start, or waited until the next one was due too. */
   #isBackfilled({ start, end }: Window): boolean {
     const { clock, settings } = this.#options;
     const { settlingDelayMs } = settings().metering;
@@ -270,13 +274,13 @@ export class WindowCloser {
   }
 
   /**
-   * From here on the window counts as closed in memory, so that what arrives during the append is a
-   * late fact of it; the append is tried until the ledger has it.
+   * Marks the window as closed in memory. What arrives during the append is then a late fact of it.
+   * The append is retried until the ledger has it.
    */
   #settle({ window, members }: DueWindow): void {
     const { observation, scopes, gaps, settings, quarantine } = this.#options;
     const { windowMs, maxBackfillMs } = settings().metering;
-    const holdMs = sampleValidMs(windowMs);
+    const validMs = sampleValidMs(windowMs);
     for (const member of members) {
       const { end, sizeMs } = window;
       const { scope } = member;
@@ -285,13 +289,13 @@ export class WindowCloser {
       for (const timelines of scope.timelines) timelines.settle(end);
       gaps.filled(scope.gapsOf, end);
       quarantine.release(scope.name);
-      if (scope.privateNodes === true) scope.observation.usage.prune(end, holdMs);
+      if (scope.privateNodes === true) scope.observation.usage.prune(end, validMs);
     }
     scopes.rejoin(members);
     const ends = scopes.all.map(({ scope, progress }) => [scope.name, progress.end] as const);
     const oldest = least(ends.map(([, end]) => end));
     const pods = ends.filter(([name]) => name === 'pods' || name.startsWith('pods/'));
-    observation.usage.prune(least(pods.map(([, end]) => end)), holdMs);
+    observation.usage.prune(least(pods.map(([, end]) => end)), validMs);
     releaseLeft(observation, this.#options.clock.now());
     observation.tenantClusters.prune(oldest - maxBackfillMs);
   }
@@ -301,7 +305,7 @@ export class WindowCloser {
     const { privateNodeDiagnostics, excludedNodes } = measured;
     for (const id of privateNodeDiagnostics.keys())
       privateNodes.note(id, window, excludedNodes.get(id));
-    // What the journal says of tenant clusters may be older than the window.
+    // Without a discovery pass, the journal's tenant clusters may be older than the window.
     const isDiscovered = observation.tenantClusters.observedAt >= this.#startedAt;
     const noted = windowGaps({ window, members }, measured, { ...this.#options, isDiscovered });
     for (const gap of noted) {

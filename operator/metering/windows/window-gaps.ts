@@ -9,18 +9,18 @@ import {
 } from './gaps.ts';
 import type { Measured } from './measure-window.ts';
 import { noTenancyGaps } from './no-tenancy.ts';
-import { heldNodesGap } from './private-node-limit.ts';
+import { excludedNodesGap } from './private-node-limit.ts';
 
 export interface WindowGapsOptions {
-  /** Of this cluster's metrics API. */
+  /** Failures of this cluster's metrics API. */
   readonly usageFailures: UsageFailures;
-  /** Of a tenant cluster's own metrics API. */
+  /** Failure of a tenant cluster's own metrics API. */
   readonly tenantUsageFailure: (id: string) => UsageFailure | undefined;
-  /** Discovery has looked since the start of this process. */
+  /** A discovery pass succeeded since the start of this process. */
   readonly isDiscovered: boolean;
 }
 
-/** What measuring a closed window could not tell, as gaps. */
+/** What measuring a closed window could not determine, as gaps. */
 export function windowGaps(
   { window, members }: DueWindow,
   {
@@ -39,7 +39,7 @@ export function windowGaps(
       ...unsampledGaps(window, found, { all: undefined, of: tenantUsageFailure }),
       ...omittedSliceGaps(window, found, id),
     ]),
-    ...[...excludedNodes].map(([id, held]) => heldNodesGap(window, id, held)),
+    ...[...excludedNodes].map(([id, held]) => excludedNodesGap(window, id, held)),
     ...omittedSliceGaps(window, diagnostics),
     ...(pods.length > 0 ? unsampledGaps(window, diagnostics, usageFailures, droppedUntil) : []),
     ...(isDiscovered ? pods : []).flatMap((observation) => noTenancyGaps(window, observation)),

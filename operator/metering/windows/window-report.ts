@@ -19,7 +19,10 @@ import {
   UnattributedWatch,
 } from './unattributed-report.ts';
 
-/** What closing one window came to. A window whose scopes were closed at different times has one report for each time. */
+/**
+ * The result of closing a window. A window whose scopes close at different times has one report for
+ * each time.
+ */
 export interface WindowReport {
   /** RFC 3339. */
   readonly windowStart: string;
@@ -27,12 +30,12 @@ export interface WindowReport {
   readonly closedAt: string;
   /** Measuring and appending, milliseconds of the monotonic clock. */
   readonly durationMs: number;
-  /** The scopes that were closed: `pods`, `gpus`, `volumes`, `load-balancers`, `workloads`, `tenant-api`. */
+  /** The closed scopes: `pods`, `gpus`, `volumes`, `load-balancers`, `workloads`, `tenant-api`. */
   readonly scopes: readonly string[];
-  /** Of how many tenant clusters the own APIs were closed. */
+  /** How many tenant clusters' own APIs were closed. */
   readonly tenantApis?: number;
   readonly events: number;
-  /** Of those, ones that the ledger had with the same and with another quantity. */
+  /** Events that the ledger already had: with the same quantity, and with another one. */
   readonly duplicates: number;
   readonly conflicts: number;
   readonly tenants: number;
@@ -43,19 +46,28 @@ export interface WindowReport {
   /** Charges that could not become an event, `what: where: "input"`. */
   readonly refused: readonly string[];
   readonly unattributed: UnattributedReport;
-  /** What pods of control planes used; absent where there is none. */
+  /** Usage of control plane pods; absent if there are none. */
   readonly controlPlane?: ControlPlaneReport;
-  /** What is of virtual machines that are nodes, and so no usage of its namespace: how many objects, and the first ten; absent where there are none. */
+  /**
+   * Objects of virtual machines that are nodes, which are no usage of their namespace: their number
+   * and the first ten; absent if there are none.
+   */
   readonly machines?: { readonly total: number; readonly items: readonly string[] };
-  /** Where GPU time went; absent where the scope `gpus` was not closed. */
+  /** GPU time by use; absent if the scope `gpus` was not closed. */
   readonly gpus?: GpuReport;
-  /** Nodes that several tenant clusters have an equal claim to: dedicated to none, their pods billed as shared. */
+  /**
+   * Nodes that several tenant clusters have an equal claim to. They are dedicated to none, and
+   * their pods are billed as shared.
+   */
   readonly contestedNodes: readonly ContestedNode[];
-  /** What tenants say of their own nodes and somebody should look at, of the last day; absent where there is none. */
+  /**
+   * Problems of the last day with what tenants report about private nodes; absent if there are
+   * none.
+   */
   readonly privateNodeProblems?: readonly string[];
-  /** Object time that was billed too much in closed windows and waits to be given back, seconds. */
+  /** Object time that closed windows billed too much and that is not given back yet, seconds. */
   readonly openCreditSeconds: number;
-  /** Of it, what found no charge within MAX_BACKFILL. */
+  /** The part of it that found no charge within MAX_BACKFILL. */
   readonly unsettledCreditSeconds: number;
 }
 
@@ -64,7 +76,7 @@ export interface ContestedNode {
   readonly tenantClusters: readonly string[];
 }
 
-/** What was measured, and the events that came of it. */
+/** What was measured, and its events. */
 type Result = Measured & Assembled;
 type ReportTimes = Pick<WindowReport, 'closedAt' | 'durationMs' | 'backfilled'>;
 
@@ -76,7 +88,7 @@ export interface WindowReporterOptions {
   readonly logger: Logger;
 }
 
-/** Says what closing a window came to: in its report, in metrics and in the log. */
+/** Reports the result of closing a window: in its report, in metrics and in the log. */
 export class WindowReporter {
   readonly #options: WindowReporterOptions;
   readonly #privateNodes: PrivateNodeWatch;
@@ -120,7 +132,7 @@ export class WindowReporter {
     const { observation, gaps } = this.#options;
     const { events, refused, diagnostics, privateNodeDiagnostics, settlement } = result;
     const hosts = members.filter(({ scope }) => scope.privateNodes !== true);
-    const own = privateNodeDiagnostics.size;
+    const tenantApis = privateNodeDiagnostics.size;
     this.#privateNodes.note(window, privateNodeDiagnostics);
     const privateNodeProblems = this.#privateNodes.problems();
     const hasGpus =
@@ -129,8 +141,8 @@ export class WindowReporter {
       windowStart: formatInstant(window.start),
       windowEnd: formatInstant(window.end),
       ...times,
-      scopes: [...hosts.map(({ scope }) => scope.name), ...(own > 0 ? [TENANT_API] : [])],
-      tenantApis: own > 0 ? own : undefined,
+      scopes: [...hosts.map(({ scope }) => scope.name), ...(tenantApis > 0 ? [TENANT_API] : [])],
+      tenantApis: tenantApis > 0 ? tenantApis : undefined,
       events: events.length,
       duplicates: outcomes.filter((kind) => kind === 'duplicate').length,
       conflicts: outcomes.filter((kind) => kind === 'conflict').length,
@@ -142,7 +154,7 @@ export class WindowReporter {
       controlPlane: controlPlaneReport(diagnostics),
       ...(diagnostics.machines.size > 0 && { machines: firstOf(diagnostics.machines) }),
       privateNodeProblems:
-        own > 0 && privateNodeProblems.length > 0 ? privateNodeProblems : undefined,
+        tenantApis > 0 && privateNodeProblems.length > 0 ? privateNodeProblems : undefined,
       gpus: hasGpus ? gpusOf(diagnostics, privateNodeDiagnostics) : undefined,
       contestedNodes: [...diagnostics.contested].map(([node, tenantClusters]) => ({
         node,
@@ -192,23 +204,28 @@ function hasHostGpus(members: DueWindow['members']): boolean {
   return members.some(({ scope }) => scope.name === 'gpus');
 }
 
-function gpusOf(diagnostics: Diagnostics, own: ReadonlyMap<string, Diagnostics>): GpuReport {
-  const shares = [diagnostics, ...own.values()].flatMap(({ gpuShares }) => [...gpuShares.values()]);
-  return gpuReport(diagnostics.gpuBalances, ownBalances(own), shares);
+function gpusOf(
+  diagnostics: Diagnostics,
+  ofPrivateNodes: ReadonlyMap<string, Diagnostics>,
+): GpuReport {
+  const shares = [diagnostics, ...ofPrivateNodes.values()].flatMap(({ gpuShares }) => [
+    ...gpuShares.values(),
+  ]);
+  return gpuReport(diagnostics.gpuBalances, balancesById(ofPrivateNodes), shares);
 }
 
-/** Of this cluster, and of private nodes, where the id of the tenant cluster stands before the name. */
+/** Of this cluster and of private nodes. There the tenant cluster's id stands before the name. */
 function allUnattributed({
   diagnostics,
   privateNodeDiagnostics,
 }: Measured): Diagnostics['unattributed'] {
-  const own = [...privateNodeDiagnostics].flatMap(([id, { unattributed }]) =>
+  const ofPrivateNodes = [...privateNodeDiagnostics].flatMap(([id, { unattributed }]) =>
     [...unattributed].map(([name, found]) => [`${id}: ${name}`, found] as const),
   );
-  return new Map([...diagnostics.unattributed, ...own]);
+  return new Map([...diagnostics.unattributed, ...ofPrivateNodes]);
 }
 
-function ownBalances(
+function balancesById(
   diagnostics: ReadonlyMap<string, Diagnostics>,
 ): ReadonlyMap<string, readonly GpuBalance[]> {
   return new Map([...diagnostics].map(([id, { gpuBalances }]) => [id, gpuBalances]));
@@ -216,7 +233,7 @@ function ownBalances(
 
 const MACHINES_SHOWN = 10;
 
-/** How many there are, and the first of them. */
+/** The number of machines, and the first of them. */
 function firstOf(all: ReadonlySet<string>): NonNullable<WindowReport['machines']> {
   return { total: all.size, items: [...all].slice(0, MACHINES_SHOWN) };
 }

@@ -57,13 +57,13 @@ test('MAX_BACKFILL: windows missed for longer are not made up for', async () => 
     before.discover([cluster('a')]);
     await pass(clock, 85);
     await before.kill();
-    const held = (await eventsOf(ledger)).length;
+    const count = (await eventsOf(ledger)).length;
     await clock.advance(1800_000);
     const after = await start();
     after.discover([cluster('a')]);
     await pass(clock, 5);
     await after.kill();
-    return new Set(windowsOf((await eventsOf(ledger)).slice(held))).size;
+    return new Set(windowsOf((await eventsOf(ledger)).slice(count))).size;
   };
   expect(await backfilled({})).toBe(30);
   expect(await backfilled({ MAX_BACKFILL: '10m' })).toBe(10);

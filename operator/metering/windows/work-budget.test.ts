@@ -25,15 +25,15 @@ function setUp(budget: { readonly ms?: number; readonly charges?: number }) {
 describe('a tenant’s objects keep a meter busy', () => {
   test('it ends soon after its time, in the middle of what it looks at', () => {
     const { clock, observation } = setUp({});
-    let looked = 0;
-    const poll = (): void => {
+    let read = 0;
+    const readAll = (): void => {
       for (const node of observation.nodes.inNamespace('')) {
-        looked += node.spans.length;
+        read += node.spans.length;
         clock.now += 20;
       }
     };
-    expect(poll).toThrow('measuring a window takes longer than it may');
-    expect(looked).toBeLessThan(50);
+    expect(readAll).toThrow('measuring a window takes longer than it may');
+    expect(read).toBeLessThan(50);
   });
 
   test('as many charges as it may make are made, those that it comes back to counting once', () => {

@@ -1,27 +1,27 @@
 import type { MeterInput } from '../meters/meter.ts';
 import { seenObservation } from '../timelines/seen-timelines.ts';
 
-/** What measuring one window of one tenant cluster may take. */
+/** Limits for measuring one window of one tenant cluster. */
 export interface WorkBudget {
-  /** Of one process's time, milliseconds. */
+  /** Time of this process, milliseconds. */
   readonly ms: number;
-  /** Events, before those that come to nothing are left out. */
+  /** Events, including those that would be empty. */
   readonly charges: number;
 }
 
-/** Thrown out of a meter; its message says which part of the budget was too small. */
+/** Thrown inside a meter. Its message names the limit that was exceeded. */
 export class BudgetExceeded extends Error {
   override readonly name = 'BudgetExceeded';
 }
 
 type Budgeted = Required<Pick<MeterInput, 'observation' | 'tally' | 'checkpoint'>>;
 
-/** How many steps of a meter lie between two looks at the clock. */
+/** A meter's steps between two readings of the clock. */
 const STEPS = 16;
 
 /**
- * The same input, through which a meter gets no further than its budget reaches: every object that it
- * looks at and every charge that it makes is counted. `now` is monotonic, milliseconds.
+ * Wraps a meter's input with a budget. Every object that the meter reads and every charge that it
+ * makes counts. `now` is monotonic, milliseconds.
  */
 export function withinBudget(
   { observation, tally }: Pick<MeterInput, 'observation' | 'tally'>,

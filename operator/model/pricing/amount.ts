@@ -6,8 +6,8 @@ const PLACES = 12;
 const SCALE = 10n ** BigInt(PLACES);
 
 /**
- * Pico-units of plain decimal text such as `2.50`; undefined for any other text, and for one that says more than twelve
- * decimals hold.
+ * Pico-units of a plain decimal text such as `2.50`. Undefined for other texts and for more than
+ * twelve decimals.
  */
 export function parseAmount(text: string): bigint | undefined {
   const match = AMOUNT.exec(text);
@@ -16,7 +16,7 @@ export function parseAmount(text: string): bigint | undefined {
   return fraction.length > PLACES ? undefined : BigInt(complete + fraction.padEnd(PLACES, '0'));
 }
 
-/** Plain decimal text of an amount that is not below zero, as short as it can be: `2.5`. */
+/** The shortest plain decimal text of a non-negative amount: `2.5`. */
 export function amountText(picos: bigint): string {
   const fraction = (picos % SCALE).toString().padStart(PLACES, '0').replace(/0+$/, '');
   const complete = (picos / SCALE).toString();
@@ -24,12 +24,15 @@ export function amountText(picos: bigint): string {
 }
 
 interface TierFields {
-  /** Absent of the last one. */
+  /** Absent for the last tier. */
   readonly upTo?: string;
   readonly amount: string;
 }
 
-/** Returns a charge with the fields that a rate of a PriceBook has. Amounts and quantities are decimal text. */
+/**
+ * Returns a charge with the fields that a rate of a PriceBook has. Amounts and quantities are
+ * decimal text.
+ */
 export function chargeFields(charge: Charge): {
   readonly amount?: string;
   readonly graduated?: readonly TierFields[];
@@ -51,7 +54,7 @@ export function chargeFields(charge: Charge): {
     : { volume: tiers, ...included };
 }
 
-/** A charge in a line for people: `0.08 up to 1000, 0.05 beyond`. */
+/** A charge as a text for people: `0.08 up to 1000, 0.05 beyond`. */
 export function chargeText(charge: Charge): string {
   const { amount, graduated, volume, included } = chargeFields(charge);
   const text =

@@ -1,21 +1,24 @@
 import { larger } from '../decimal.ts';
 import type { Charge, Tier, TieredCharge } from '../price-book.ts';
 
-/** Fraction digits of a cost before it is rounded: those of a quantity and those of a price. */
+/** Fraction digits of an unrounded cost: those of a quantity plus those of a price. */
 export const COST_PLACES = 21;
 
-/** What one nano-unit costs: numerator ÷ denominator, in 10⁻²¹ of the currency's unit. The denominator is above zero. */
+/**
+ * Cost of one nano-unit: numerator ÷ denominator, in 10⁻²¹ of the currency. The denominator is
+ * positive.
+ */
 export interface UnitCost {
   readonly numerator: bigint;
   readonly denominator: bigint;
 }
 
-/** Whether what a unit costs depends on how many a tenant's calendar month has. */
+/** Whether the cost of a unit depends on the quantity of a tenant's calendar month. */
 export function dependsOnMonth(charge: Charge): boolean {
   return charge.kind !== 'flat' || charge.includedNanos > 0n;
 }
 
-/** What all of a tenant's calendar month costs, in 10⁻²¹ of the currency's unit; nothing for a quantity below zero. */
+/** Cost of a tenant's calendar month, in 10⁻²¹ of the currency; zero for a negative quantity. */
 export function monthCost(charge: Charge, monthNanos: bigint): bigint {
   const charged = larger(0n, monthNanos - charge.includedNanos);
   if (charge.kind === 'flat') return charged * charge.picos;
@@ -25,8 +28,9 @@ export function monthCost(charge: Charge, monthNanos: bigint): bigint {
 }
 
 /**
- * What each unit of a tenant's calendar month costs: all of them the same, the month's cost ÷ its quantity
- * (docs/how-to/costs.md#tiers-and-included-quantities). Where corrections leave nothing of a month, what its first unit would.
+ * Cost of each unit in a tenant's calendar month: the month's cost ÷ its quantity
+ * (docs/how-to/costs.md#tiers-and-included-quantities). If corrections leave nothing of a month,
+ * the cost of its first unit.
  */
 export function unitCost(charge: Charge, monthNanos: bigint): UnitCost {
   if (!dependsOnMonth(charge) || monthNanos <= 0n) {

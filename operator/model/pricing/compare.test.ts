@@ -20,8 +20,8 @@ const there = (place: string, charge: PriceThere['charge'], id = 'id'): PriceThe
   charge,
 });
 
-describe('prices of a book held against what is there', () => {
-  test('are told apart by what would have to be done', () => {
+describe('prices of a book compared with a billing system', () => {
+  test('differ by what would have to be done', () => {
     const found = comparePrices(
       [
         wanted('new', 1),

@@ -4,11 +4,14 @@ import { sameCharge } from './same-charge.ts';
 
 /** A price of a book as of a day. */
 export type PriceOnDay = Omit<Price, 'rates'> & {
-  /** Absent where the price is withdrawn by then. */
+  /** Absent if the price is withdrawn on that day. */
   readonly charge?: Charge;
 };
 
-/** The prices of a book that have begun by a UTC day such as `2026-12-01`, withdrawn ones too. */
+/**
+ * The prices of a book that have started by a UTC day such as `2026-12-01`, including withdrawn
+ * ones.
+ */
 export function pricesOn(
   { prices }: Pick<PriceBook, 'prices'>,
   day: string,
@@ -21,20 +24,23 @@ export function pricesOn(
 }
 
 /**
- * What a price of a book comes to at a billing system. `place` names where it stands there, for people and so that both
- * sides can be told to be the same: a meter, or {@link usagePlace}.
+ * What a billing system should have for a price of a book. `place` identifies the price on both
+ * sides and for people: a meter, or {@link usagePlace}.
  */
 export interface WantedPrice {
   readonly place: string;
   /** Its name in the book. */
   readonly price: string;
-  /** Absent where the book has withdrawn it: nothing ought to stand there. */
+  /** Absent if the book has withdrawn it: the billing system should have none. */
   readonly charge?: Charge;
   /** Why the billing system cannot have it, for people. */
   readonly impossible?: string;
 }
 
-/** The prices of a book as of a day, where each stands for its own usage; `whyImpossible` tells of what cannot be had. */
+/**
+ * The prices of a book as of a day, one for each kind of usage. `whyImpossible` returns why the
+ * billing system cannot have a price.
+ */
 export function wantedByUsage(
   book: PriceBook,
   day: string,
@@ -55,18 +61,22 @@ export function wantedByUsage(
 /** A price as a billing system has it. */
 export interface PriceThere {
   readonly place: string;
-  /** Under which people find it there. */
+  /** The id or name with which people find it there. */
   readonly id: string;
-  /** Text, for people, where it is of a kind that no price book has. */
+  /** A text for people if no price book has such a charge. */
   readonly charge: Charge | string;
-  /** Nobody has set it: it is free only because something had to stand there. */
+  /** Nobody has set a price: it is free because the billing system requires an entry. */
   readonly isUnset?: true;
 }
 
 /**
- * One price of the book held against what is there: it has to be made (`create`), it is another (`change`), it is
- * withdrawn and still there (`end`), it is there and the book has never had it, or a second time (`foreign`), it is as
- * it should be (`same`), or it cannot be had (`impossible`).
+ * One price of the book compared with the billing system:
+ * 1. `create`: it is missing there.
+ * 2. `change`: it differs.
+ * 3. `end`: it is withdrawn and still there.
+ * 4. `foreign`: it is there, and the book never had it or has it once already.
+ * 5. `same`: both agree.
+ * 6. `impossible`: the billing system cannot have it.
  */
 export type PriceDifference =
   | {
@@ -104,22 +114,22 @@ export type PriceDifference =
       readonly why: string;
     };
 
-/** Holds what a book says against what is there: its prices in the book's order, then what else is there. */
+/** Compares a book with a billing system. Returns the book's prices in order, then the others. */
 export function comparePrices(
   wanted: readonly WantedPrice[],
   there: readonly PriceThere[],
 ): readonly PriceDifference[] {
   const byPlace = Map.groupBy(there, ({ place }) => place);
-  const reported = new Set<PriceThere>();
-  const own = wanted.flatMap((one): readonly PriceDifference[] => {
-    const status = (byPlace.get(one.place) ?? []).filter((other) => !reported.has(other));
-    const found = status.find((other) => isAsWanted(one, other)) ?? status[0];
-    if (found !== undefined) reported.add(found);
+  const matched = new Set<PriceThere>();
+  const ofBook = wanted.flatMap((one): readonly PriceDifference[] => {
+    const candidates = (byPlace.get(one.place) ?? []).filter((other) => !matched.has(other));
+    const found = candidates.find((other) => isAsWanted(one, other)) ?? candidates[0];
+    if (found !== undefined) matched.add(found);
     return differenceOf(one, found);
   });
-  const others = there.filter((one) => !reported.has(one) && one.isUnset !== true);
+  const others = there.filter((one) => !matched.has(one) && one.isUnset !== true);
   return [
-    ...own,
+    ...ofBook,
     ...others.map(
       ({ place, id, charge }) => ({ kind: 'foreign', place, id, there: charge }) as const,
     ),
@@ -148,7 +158,7 @@ function isAsWanted({ charge }: WantedPrice, there: PriceThere): boolean {
   );
 }
 
-/** Names the usage that a price is for: `tenant_gpu_hours{capacity_type="spot",sku="h100"}`. */
+/** Names the usage of a price: `tenant_gpu_hours{capacity_type="spot",sku="h100"}`. */
 export function usagePlace(metric: string, match: Price['match']): string {
   const keys = Object.entries(match)
     .toSorted(([a], [b]) => (a < b ? -1 : 1))
@@ -156,7 +166,7 @@ export function usagePlace(metric: string, match: Price['match']): string {
   return keys.length === 0 ? metric : `${metric}{${keys.join(',')}}`;
 }
 
-/** A difference in a line for people; undefined where there is none. */
+/** A difference as a text for people; undefined if there is none. */
 export function differenceText(difference: PriceDifference): string | undefined {
   const { kind, place } = difference;
   if (kind === 'same') return undefined;

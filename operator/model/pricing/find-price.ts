@@ -1,13 +1,13 @@
 import type { UsageEvent } from '../event.ts';
 import type { Charge, Price, PriceBook } from '../price-book.ts';
 
-/** What of usage prices depend on. */
+/** The fields of usage that prices depend on. */
 export type PricedUsage = Pick<UsageEvent, 'metric' | 'sku' | 'region' | 'dimensions'>;
 
-/** The price of some usage on some day. */
+/** The price of some usage on a day. */
 export interface FoundPrice {
   readonly name: string;
-  /** When its rate began, `2026-12-01`. */
+  /** When its rate started, `2026-12-01`. */
   readonly from: string;
   readonly charge: Charge;
 }
@@ -21,7 +21,7 @@ export class PriceFinder {
     this.#byMetric = Map.groupBy(mostSpecificFirst, ({ metric }) => metric);
   }
 
-  /** The most specific price that holds on a UTC day, such as `2026-11-21`; undefined where there is none. */
+  /** The most specific price on a UTC day such as `2026-11-21`; undefined if there is none. */
   find(usage: PricedUsage, day: string): FoundPrice | undefined {
     for (const { name, match, rates } of this.#byMetric.get(usage.metric) ?? []) {
       if (!matches(match, usage)) continue;
@@ -33,8 +33,8 @@ export class PriceFinder {
 }
 
 /**
- * Whether two prices could both hold for the same usage with neither more specific than the other: as many keys, and
- * no key of which they want different values.
+ * Whether two prices can match the same usage without one being more specific: they have the same
+ * number of keys, and no key with two different values.
  */
 export function areTied(a: Price, b: Price): boolean {
   if (a.metric !== b.metric || specificity(a) !== specificity(b)) return false;

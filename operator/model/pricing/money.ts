@@ -2,8 +2,10 @@ import { divideHalfUp } from '../decimal.ts';
 import { COST_PLACES, type UnitCost } from './charges.ts';
 
 /**
- * Minor units that differ from the usual two digits, by ISO 4217 (list one of https://www.six-group.com/en/products-services/financial-information/data-standards.html).
- * `Intl` has those of CLDR, which are others for a dozen of currencies: none for the Iraqi dinar, for one.
+ * Minor units that differ from the usual two digits, by ISO 4217 (list one of
+ * https://www.six-group.com/en/products-services/financial-information/data-standards.html). `Intl`
+ * uses CLDR, which differs for about a dozen currencies: it has none for the Iraqi dinar, for
+ * example.
  */
 const DIGITS: Readonly<Record<string, string>> = {
   0: 'BIF CLP DJF GNF ISK JPY KMF KRW PYG RWF UGX UYI VND VUV XAF XOF XPF',
@@ -35,9 +37,9 @@ export function moneyText(minorUnits: bigint, digits: number): string {
 }
 
 /**
- * What quantities of one invoice line cost, each in minor units. Their sum is rounded, once, half away from zero; then
- * every part gets its share of that to the minor unit below, and what is left goes to those that lost most, of equal
- * ones to the first. So parts add up to the line, however finely it is divided.
+ * Distributes the cost of one invoice line over its quantities, in minor units. The total is
+ * rounded once, half away from zero. Each part is rounded down, and the remaining minor units go to
+ * the parts that lost most; of equal parts the first wins. So the parts always add up to the line.
  */
 export function shareOut(
   { numerator, denominator }: UnitCost,
@@ -56,7 +58,7 @@ export function shareOut(
   return shares.map((share, index) => (raised.has(index) ? share + 1n : share));
 }
 
-/** Towards minus infinity. */
+/** Divides and rounds towards minus infinity. */
 function divideDown(numerator: bigint, denominator: bigint): bigint {
   const quotient = numerator / denominator;
   return numerator < 0n && quotient * denominator !== numerator ? quotient - 1n : quotient;

@@ -5,15 +5,16 @@ const HOUR_MS = 3_600_000;
 const DAY_MS = 24 * HOUR_MS;
 
 /**
- * Prices that begin before this UTC day cannot be changed any more (docs/how-to/costs.md#when-prices-change): what has begun,
- * and what begins within an hour. `now` is milliseconds since the epoch.
+ * The UTC day before which started prices are fixed (docs/how-to/costs.md#when-prices-change):
+ * prices that have started, or start within an hour, cannot change. `now` is milliseconds since the
+ * epoch.
  */
 export function fixedBefore(now: number): string {
   const today = Math.floor((now + HOUR_MS) / DAY_MS) * DAY_MS;
   return new Date(today + DAY_MS).toISOString().slice(0, 10);
 }
 
-/** What of the prices that begin before a day a book would make otherwise, for people; undefined when nothing. */
+/** Describes, for people, a changed price that starts before `day`; undefined if there is none. */
 export function pastChange(before: PriceBook, next: PriceBook, day: string): string | undefined {
   const was = fixedPart(before, day);
   const is = fixedPart(next, day);
@@ -36,7 +37,7 @@ function fixedPart({ prices }: PriceBook, day: string): ReadonlyMap<string, unkn
   );
 }
 
-/** Whether a text is a day such as `2026-12-01`. */
+/** Whether a text is an existing day such as `2026-12-01`. */
 export function isDay(text: string): boolean {
   const at = /^\d{4}-\d{2}-\d{2}$/.test(text) ? Date.parse(text) : Number.NaN;
   return Number.isFinite(at) && new Date(at).toISOString().startsWith(text);

@@ -17,7 +17,7 @@ describe('the plain form of a charge', () => {
   test('is one for charges that cost the same, and never for others', () => {
     fc.assert(
       fc.property(smallCharges, smallCharges, (a, b) => {
-        // Beyond the last tier two quantities tell two straight lines apart.
+        // Beyond the last tier, two quantities suffice to distinguish two straight lines.
         const costs = (charge: typeof a) =>
           Array.from({ length: 90 }, (_, nanos) => monthCost(charge, BigInt(nanos)));
         const areSame = costs(a).every((cost, nanos) => cost === costs(b)[nanos]);
@@ -75,7 +75,7 @@ describe('an amount', () => {
     },
   );
 
-  test('is told with the fields of a price book, and in a line', () => {
+  test('is shown with the fields of a price book, and in a line', () => {
     const graduated = tiered('graduated', [[1000, 0.08]], 0.05, 100);
     expect(chargeFields(graduated)).toStrictEqual({
       graduated: [{ upTo: '1000', amount: '0.08' }, { amount: '0.05' }],

@@ -1,9 +1,9 @@
 import type { Charge, Tier } from '../price-book.ts';
 
 /**
- * A charge that costs the same for every quantity, in the one form that all such charges have: billing systems know
- * tiers and no included quantities, so that these become a first tier of 0. A quantity included beside `volume` cannot:
- * it stays.
+ * The canonical form of a charge: all charges with the same cost for every quantity share it.
+ * Billing systems have tiers but no included quantities, so these become a first tier of 0. An
+ * included quantity beside `volume` cannot, and stays.
  */
 export function plainCharge(charge: Charge): Charge {
   if (charge.kind === 'volume' && charge.tiers.length > 0) {
@@ -29,7 +29,7 @@ export function sameCharge(a: Charge, b: Charge): boolean {
   return textOf(plainCharge(a)) === textOf(plainCharge(b));
 }
 
-/** Without tiers that end where the next goes on at the same price. */
+/** Joins neighbouring tiers with the same price. */
 function merged(tiers: readonly Tier[], beyondPicos: bigint): readonly Tier[] {
   return tiers.filter(({ picos }, index) => picos !== (tiers[index + 1]?.picos ?? beyondPicos));
 }

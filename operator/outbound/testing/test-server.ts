@@ -18,7 +18,7 @@ export interface TestServer {
   close(): Promise<void>;
 }
 
-/** How a test answers; the socket is there for tests that cut the connection instead. */
+/** A test's answer. The socket is for tests that cut the connection instead. */
 export type Answer = (
   request: ReceivedRequest,
   response: ServerResponse,

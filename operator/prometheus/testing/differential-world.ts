@@ -2,15 +2,18 @@ import type { HistoricalSeries } from '../../../e2e/prometheus/history.ts';
 import type { TenantCluster } from '../../discovery/tenant-cluster.ts';
 import { cluster } from '../../metering/meters/testing/objects.ts';
 
-/** Tenant clusters and the series about them, with everything in which one query may differ from another. */
+/**
+ * Tenant clusters and their series, with everything in which combined and separate queries may
+ * differ.
+ */
 export interface DifferentialWorld {
   readonly clusters: readonly TenantCluster[];
   readonly series: readonly HistoricalSeries[];
-  /** `--query.max-samples` that suffices for a few tenant clusters and not for all. */
+  /** A `--query.max-samples` that is enough for a few tenant clusters and not for all. */
   readonly samplesForSome: number;
 }
 
-/** Names in which a regular expression, a quote or the name of another tenant cluster could go wrong. */
+/** Names that could break a regular expression or a quote, or match another tenant cluster. */
 const NAMES = [
   'a',
   'a-etcd',
@@ -46,7 +49,8 @@ export function differentialWorld(seed: number): DifferentialWorld {
     ),
   );
   const more = [
-    // Two of the same name, two in the same namespace, one with no namespace here, one without an instance.
+    // Two of the same name, two in the same namespace, one without a namespace here, one without an
+    // instance.
     cluster('twin', {}, { namespace: 'ns-twin-1', instance: 'i-1', project: 'twin-1' }),
     cluster('twin', {}, { namespace: 'ns-twin-2', instance: 'i-2', project: 'twin-2' }),
     cluster('left', {}, { namespace: 'ns-flat', instance: 'i-3', project: 'flat' }),
@@ -81,7 +85,7 @@ function createRandom(seed: number): Random {
 
 const BYTES = 'container_network_transmit_bytes_total';
 
-/** A counter with resets, gaps, an end or a beginning in the middle, or nothing of it. */
+/** A counter with resets, gaps, an end or a beginning in the middle, or none of these. */
 function counter(random: Random): HistoricalSeries['valueAt'] {
   const rate = random() * 10 ** Math.floor(random() * 9);
   const resetAt = random() < 0.3 ? Math.floor(random() * 360) : Infinity;
@@ -115,7 +119,7 @@ function egressOf(about: TenantCluster, random: Random): HistoricalSeries[] {
     ...Array.from({ length: 1 + Math.floor(random() * 6) }, (_, index) => {
       return `web-${index}-x-default-x-${name}`;
     }),
-    // What is, and what only looks like, its control plane.
+    // Its control plane, and pods that only look like it.
     `${name}-0`,
     `${name}-etcd-0`,
     `${name}-api-7d9c8b5f6-x2x4z`,
@@ -156,7 +160,7 @@ function gpusOf(about: TenantCluster, random: Random): HistoricalSeries[] {
     { namespace, pod: 'p' },
     { namespace: 'gpu-operator', exported_namespace: namespace },
     { vcluster: name, namespace: 'ml' },
-    // By both, as where somebody labels what the host's exporter says.
+    // Both labels, as if someone labels the host exporter's series.
     { namespace: 'gpu-operator', exported_namespace: namespace, vcluster: name },
     { namespace, vcluster: 'a' },
   ];
@@ -164,7 +168,7 @@ function gpusOf(about: TenantCluster, random: Random): HistoricalSeries[] {
   return Array.from({ length: count }, (_, index) => index).flatMap((index) => {
     const model = MODELS[Math.floor(random() * (random() < 0.9 ? 2 : 3))] ?? '';
     const device = {
-      // The same device may be told of under several spellings.
+      // Several spellings may name the same device.
       UUID: `GPU-${name}-${index % 4}`,
       Hostname: `n${index}`,
       ...(model === '' ? {} : { modelName: model }),
@@ -197,7 +201,10 @@ function gpusOf(about: TenantCluster, random: Random): HistoricalSeries[] {
   });
 }
 
-/** What is nobody's: namespaces that only look like one that is asked about, and no namespace at all. */
+/**
+ * Series of no tenant cluster: namespaces that only look like a queried one, and no namespace at
+ * all.
+ */
 function strangers(random: Random): HistoricalSeries[] {
   return ['', 'ns-', 'ns-xay', 'ns-abc', 'ns-p|', 'kube-system', 'ml', 'ns-t1x', 'xns-t1'].flatMap(
     (namespace): HistoricalSeries[] => [

@@ -2,7 +2,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { startTestServer } from '../../outbound/testing/test-server.ts';
 
 /** A query as it arrived. */
-export interface RequestedQuery {
+export interface ReceivedQuery {
   readonly query: string;
   /** Seconds since the epoch, as text. */
   readonly time: string;
@@ -11,7 +11,7 @@ export interface RequestedQuery {
   readonly headers: Readonly<Record<string, unknown>>;
 }
 
-/** One row of an answer, or a whole answer of another kind. */
+/** One row of an answer, or a complete answer of another kind. */
 export type FakeRow = readonly [labels: Readonly<Record<string, string>>, value: string];
 export type FakeAnswer =
   | readonly FakeRow[]
@@ -21,9 +21,9 @@ export type FakeAnswer =
 
 export interface FakePrometheus {
   readonly url: string;
-  readonly queries: RequestedQuery[];
+  readonly queries: ReceivedQuery[];
   /** How each query is answered. */
-  answer: (requested: RequestedQuery) => FakeAnswer;
+  answer: (requested: ReceivedQuery) => FakeAnswer;
   close(): Promise<void>;
 }
 
@@ -31,7 +31,7 @@ export interface FakePrometheus {
 export async function startFakePrometheus(
   answer: FakePrometheus['answer'] = () => [],
 ): Promise<FakePrometheus> {
-  const requested: RequestedQuery[] = [];
+  const received: ReceivedQuery[] = [];
   const fake = { answer };
   const server = await startTestServer(async ({ method, url, headers, body }, response, socket) => {
     const form = new URLSearchParams(body);
@@ -42,8 +42,8 @@ export async function startFakePrometheus(
       url,
       headers,
     };
-    requested.push(query);
-    // Real answers take their time, so that several are under way at once.
+    received.push(query);
+    // Real answers take time, so that several are in progress at once.
     await delay(1);
     const given = fake.answer(query);
     if (given === 'cut') {
@@ -58,10 +58,10 @@ export async function startFakePrometheus(
     const result = given.map(([metric, value]) => ({ metric, value: [at, value] }));
     response.end(JSON.stringify({ status: 'success', data: { resultType: 'vector', result } }));
   });
-  return Object.assign(fake, { url: server.url, queries: requested, close: () => server.close() });
+  return Object.assign(fake, { url: server.url, queries: received, close: () => server.close() });
 }
 
-/** What Prometheus says of a query that it cannot evaluate. */
+/** Prometheus's answer for a query that it cannot evaluate. */
 export function queryError(status = 422, errorType = 'execution', error = 'no'): FakeAnswer {
   return { status, body: JSON.stringify({ status: 'error', errorType, error }) };
 }

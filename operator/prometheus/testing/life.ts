@@ -22,16 +22,16 @@ import { PrometheusClient } from '../prometheus-client.ts';
 import { PrometheusMetering, type PrometheusMeteringOptions } from '../prometheus-metering.ts';
 import { createPrometheusMetrics, type PrometheusMetrics } from '../prometheus-metrics.ts';
 
-/** One life of the Prometheus half, on a clock that the test moves and a real HTTP connection. */
+/** One run of metering by Prometheus, on a clock that the test moves and a real HTTP connection. */
 export interface Life {
   readonly metering: PrometheusMetering;
   readonly metrics: PrometheusMetrics;
   readonly logs: readonly string[];
-  /** Lets time pass second by second, each second's queries being answered within it. */
+  /** Moves the clock second by second. Each second's queries are answered within it. */
   pass(seconds: number): Promise<void>;
-  /** Ends it as SIGTERM does. */
+  /** Ends it like SIGTERM. */
   stop(): Promise<void>;
-  /** Ends it as kill -9 does, with whatever is under way. */
+  /** Ends it like kill -9, with everything in progress. */
   kill(): Promise<void>;
 }
 
@@ -41,7 +41,7 @@ export interface LifeOptions {
   readonly history: TenantClusterTimelines;
   readonly environment: Readonly<Record<string, string>>;
   readonly measures?: (settings: Settings) => readonly Measure[];
-  /** The newest window that the collector has closed; by default all that have ended. */
+  /** The newest window that the collector has closed; by default every window that has ended. */
   readonly lastWindow?: () => Window | undefined;
 }
 
@@ -62,7 +62,7 @@ export function settingsOf(environment: Readonly<Record<string, string>>): Setti
   return settingsFrom({ REGION: 'here', ...environment });
 }
 
-/** Egress and utilisation, as the settings have them. */
+/** The measures of egress and utilisation by the settings. */
 export function builtInMeasures({ prometheus }: Settings): readonly Measure[] {
   return [createEgressMeasure(prometheus.preset), createUtilizationMeasure(prometheus.preset)];
 }

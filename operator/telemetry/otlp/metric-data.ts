@@ -10,15 +10,15 @@ import type { MetricObjectWithValues, MetricValue, Registry } from 'prom-client'
 import type { TimeRange } from '../../model/window.ts';
 
 type Source = MetricObjectWithValues<MetricValue<string>>;
-/** Values of a histogram or a summary say which series of theirs they are. */
+/** Values of a histogram or a summary have the name of their series. */
 type Value = MetricValue<string> & { readonly metricName?: string };
 
 const UPPER_BOUND = 'le';
 
 /**
- * Everything that `/metrics` tells now, under the same names and labels, as the SDK exports it
- * (https://opentelemetry.io/docs/specs/otel/compatibility/prometheus_and_openmetrics/). Values that are no
- * numbers are left out.
+ * All metrics of `/metrics` with the same names and labels, in the SDK's export format
+ * (https://opentelemetry.io/docs/specs/otel/compatibility/prometheus_and_openmetrics/). Values that
+ * are not numbers are left out.
  */
 export async function metricData(registry: Registry, period: TimeRange): Promise<MetricData[]> {
   const sources = await registry.getMetricsAsJSON();
@@ -26,7 +26,7 @@ export async function metricData(registry: Registry, period: TimeRange): Promise
 }
 
 function dataOf(source: Source, period: TimeRange): readonly MetricData[] {
-  // prom-client declares numbers and gives names.
+  // prom-client's type declares numbers, but the value is a name.
   const type = String(source.type);
   const values: readonly Value[] = source.values.filter(({ value }) => Number.isFinite(value));
   const cumulative = { aggregationTemporality: AggregationTemporality.CUMULATIVE };
@@ -41,11 +41,11 @@ function dataOf(source: Source, period: TimeRange): readonly MetricData[] {
     return [{ ...cumulative, descriptor: descriptorOf(source), ...sum }];
   }
   const byName = Map.groupBy(values, ({ metricName }) => metricName ?? source.name);
-  return [...byName].map(([name, held]) => ({
+  return [...byName].map(([name, samples]) => ({
     ...cumulative,
     descriptor: descriptorOf({ ...source, name }),
     dataPointType: DataPointType.GAUGE,
-    dataPoints: held.map((value) => point(value.labels, value.value, period)),
+    dataPoints: samples.map((value) => point(value.labels, value.value, period)),
   }));
 }
 
@@ -61,17 +61,17 @@ function histogramPoints(
   const series = Map.groupBy(values, ({ labels }) =>
     JSON.stringify(Object.entries(labels).filter(([label]) => label !== UPPER_BOUND)),
   );
-  return [...series.values()].map((held) => {
-    const buckets = held
+  return [...series.values()].map((samples) => {
+    const buckets = samples
       .filter(({ metricName }) => metricName === `${name}_bucket`)
       .map(({ labels, value }) => ({ bound: Number(labels[UPPER_BOUND]), value }))
       .toSorted((a, b) => a.bound - b.bound);
     const valueOf = (suffix: string): number =>
-      held.find(({ metricName }) => metricName === `${name}_${suffix}`)?.value ?? 0;
-    const { [UPPER_BOUND]: _, ...labels } = held[0]?.labels ?? {};
+      samples.find(({ metricName }) => metricName === `${name}_${suffix}`)?.value ?? 0;
+    const { [UPPER_BOUND]: _, ...labels } = samples[0]?.labels ?? {};
     const count = valueOf('count');
     const finite = buckets.filter(({ bound }) => Number.isFinite(bound));
-    // Theirs say how many were at most the bound, ours how many were between it and the one before.
+    // Prometheus counts values up to each bound, OTLP counts values between two bounds.
     const upTo = [...finite.map(({ value }) => value), count];
     const counts = upTo.map((value, index) => value - (upTo[index - 1] ?? 0));
     const boundaries = finite.map(({ bound }) => bound);

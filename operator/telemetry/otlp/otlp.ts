@@ -20,31 +20,37 @@ import type { Clock } from '../clock.ts';
 import type { Span, SpanAttributes, Tracer } from '../tracer.ts';
 import { metricData } from './metric-data.ts';
 
-/** Sends a body of JSON to a path of the collector; why it was not taken, or undefined. Never throws. */
+/**
+ * Sends a JSON body to a path of the OpenTelemetry collector. Returns why it failed, or undefined.
+ * Never throws.
+ */
 export type OtlpPost = (path: string, body: Uint8Array) => Promise<string | undefined>;
 
 interface OtlpOptions {
   readonly registry: Registry;
   readonly clock: Clock;
   readonly post: OtlpPost;
-  /** Between two reports of metrics, milliseconds. */
+  /** Milliseconds between two exports of metrics. */
   readonly intervalMs: number;
-  /** Who reports: attributes of the resource, by the semantic conventions. */
+  /** Identifies the sender: resource attributes by the semantic conventions. */
   readonly resource: SpanAttributes;
-  /** Told why something was not taken; it is not sent again. */
+  /** Called with the reason of a failed export, which is not retried. */
   readonly onFailure: (reason: string) => void;
 }
 
 const SCOPE = 'meterfeed';
 const LONGEST_EXPORT_MS = 10_000;
-/** Of the OTLP specification (https://opentelemetry.io/docs/specs/otlp/#otlphttp-request). */
+/** See https://opentelemetry.io/docs/specs/otlp/#otlphttp-request. */
 const METRICS_PATH = '/v1/metrics';
 const TRACES_PATH = '/v1/traces';
 
-/** Reports to a collector by the SDK of OpenTelemetry. Only where somebody asked for it is this file loaded. */
+/**
+ * Exports metrics and traces to a collector with the OpenTelemetry SDK. This file is loaded only if
+ * OTLP is configured.
+ */
 export function startOtlp(options: OtlpOptions): {
   readonly tracer: Tracer;
-  /** Sends what there is, and ends. */
+  /** Sends what is left and stops. */
   readonly close: () => Promise<void>;
 } {
   const { registry, clock, intervalMs } = options;
@@ -81,13 +87,13 @@ export function startOtlp(options: OtlpOptions): {
   return {
     tracer: { begin: (name, attributes = {}) => started(tracer, name, attributes) },
     close: async () => {
-      // Neither waits for the other; what a collector does not take is told, not thrown.
+      // Neither waits for the other. A failed export is reported, not thrown.
       await Promise.allSettled([meters.shutdown(), spans.shutdown()]);
     },
   };
 }
 
-/** What the SDK needs to hand a batch on. */
+/** The SDK's exporter of one signal. */
 function exporter<T>(
   { post, onFailure }: OtlpOptions,
   path: string,
@@ -118,9 +124,9 @@ function started(
   const context = parent === undefined ? ROOT_CONTEXT : trace.setSpan(ROOT_CONTEXT, parent);
   const span = tracer.startSpan(name, { attributes }, context);
   return {
-    child: (part, reported = {}) => started(tracer, part, reported, span),
-    end: (reported = {}, problem) => {
-      span.setAttributes(reported);
+    child: (childName, given = {}) => started(tracer, childName, given, span),
+    end: (given = {}, problem) => {
+      span.setAttributes(given);
       if (problem !== undefined) span.setStatus({ code: SpanStatusCode.ERROR, message: problem });
       span.end();
     },

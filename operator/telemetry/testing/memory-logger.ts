@@ -1,6 +1,6 @@
 import type { Logger } from '../logger.ts';
 
-/** A logger that keeps its lines, `level message`. */
+/** A logger that records its lines as `level message`. */
 export function createMemoryLogger(): Logger & { readonly lines: readonly string[] } {
   const lines: string[] = [];
   return {

@@ -1,7 +1,7 @@
 import type { Clock } from '../clock.ts';
 import { systemClock } from '../system-clock.ts';
 
-/** The machine's clock, so many times as fast. */
+/** The machine's clock, `factor` times as fast. */
 export function createScaledClock(factor: number): Clock {
   return {
     now: () => systemClock.now(),

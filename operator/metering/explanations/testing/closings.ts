@@ -14,13 +14,13 @@ export const CORE = 1_000_000_000n;
 /** A GiB for each core. */
 const PER_CORE = { tenant_cpu_core_hours: 1n, tenant_memory_gb_hours: 2n ** 30n };
 
-/** A pod of a tenant: from when to when it ran, and what it had. Infinity while it runs. */
+/** A pod of a tenant: when it ran, and its resources. Infinity while it runs. */
 export interface Life {
   readonly tenant: string;
   readonly name: string;
   readonly from: number;
   readonly to: number;
-  /** Nanocores; a list is what it used in the parts of each window. */
+  /** Nanocores; a list has the usage in the parts of each window. */
   readonly rate: bigint | ((window: number) => readonly bigint[]);
 }
 
@@ -33,7 +33,7 @@ const stateOf = (node: string): Evidence['state'] => {
   return state;
 };
 
-/** As Kubernetes makes them: nothing about one says anything about the next. */
+/** Random like those of Kubernetes: one does not predict the next. */
 export function uidOf(name: string): string {
   const hex = createHash('sha256').update(name).digest('hex');
   return [
@@ -49,7 +49,7 @@ export function uidOf(name: string): string {
 
 export type Closed = ClosedCharges & { readonly events: readonly UsageEvent[] };
 
-/** Measures and closes a window in which these lived, as the operator does. */
+/** Measures and closes a window with these pods, like the operator. */
 export function closing(
   start: number,
   lives: readonly Life[],

@@ -17,7 +17,7 @@ const START = Date.parse('2026-03-01T12:00:00Z');
 const never = new AbortController().signal;
 const NO_HURRY = { isOver: false, next: async () => undefined };
 
-/** Delivered GPU-seconds of every record, by the rest of its key and then by tenant. */
+/** Delivered GPU-seconds of every record, by the end of its key and then by tenant. */
 async function deliveredOf(ledger: Ledger): Promise<Record<string, Record<string, number>>> {
   const all: Record<string, Record<string, number>> = {};
   for await (const [key, text] of ledger.records('gpus/shares/')) {
@@ -32,7 +32,10 @@ async function deliveredOf(ledger: Ledger): Promise<Record<string, Record<string
   return all;
 }
 
-/** Real files take real time: goes on until the ledger has the window that ends so many seconds after the start. */
+/**
+ * Real files take real time: runs until the ledger has the window that ends so many seconds after
+ * the start.
+ */
 async function untilClosed(ledger: Ledger, clock: ManualClock, seconds: number): Promise<void> {
   while ((ledger.stats().lastWindowEnd ?? 0) < START + seconds * 1000) {
     await clock.advance(10);
@@ -99,7 +102,7 @@ test('windows go after a day; the hours and days that they add up to stay, over 
   let history = new GpuHistory(options);
   for (let start = START; start < START + 3 * 24 * HOUR; start += 20 * MINUTE) {
     await clock.advance(20 * MINUTE);
-    // A seventh of a GPU has no finite decimals.
+    // A seventh of a GPU has no finite decimal form.
     await write(ledger, history, start, [rowOf('a', gpuUnits(1, 7) * 20n * 60_000n)]);
     if (start === START + 30 * HOUR) history = new GpuHistory(options);
   }
@@ -112,7 +115,7 @@ test('windows go after a day; the hours and days that they add up to stay, over 
   expect(complete).toBe(`{"v":1,"rows":[["a","${H100}","86400000/7","86400000/7","0","0","0"]]}`);
 });
 
-test('a window of the past is added to its own hour, and not kept by itself when it is older than a day', async () => {
+test('a window of the past is added to its own hour, and not stored by itself when it is older than a day', async () => {
   const ledger = await used.open(await used.directory());
   const clock = createManualClock(START + 48 * HOUR);
   const history = new GpuHistory({ series: GPU_SHARES, ledger, clock, logger: silentLogger });

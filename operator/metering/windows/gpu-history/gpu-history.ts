@@ -14,32 +14,41 @@ import {
   type GpuSeries,
 } from './gpu-series.ts';
 
-/** What is kept of a series: each window by its start, and the sums of all windows that start in an hour, or a day. */
+/**
+ * Record kinds of a series: one for each window, and sums of the windows that start in an hour or a
+ * day.
+ */
 export type GpuPeriodKind = 'window' | 'hour' | 'day';
 
 const KINDS: readonly GpuPeriodKind[] = ['window', 'hour', 'day'];
 
-/** Windows for as long a range as is told by window, hours and days as long as the sums of usage. */
+/**
+ * Windows cover the longest range that is shown by window. Hours and days are stored as long as
+ * usage sums.
+ */
 export const GPU_RETENTION_MS: Readonly<Record<GpuPeriodKind, number>> = {
   window: 26 * PERIOD_MS.hour,
   hour: 35 * PERIOD_MS.day,
   day: 400 * PERIOD_MS.day,
 };
 
-/** Windows are many, and every record is copied once a day: of the largest fleets fewer are kept. */
+/**
+ * Limit for all window records of a series. There are many, and each is copied once a day, so the
+ * largest fleets have fewer windows.
+ */
 const MOST_WINDOW_CHARACTERS = 16 * 2 ** 20;
 
 const PREFIX = 'gpus/';
 const RETRY_MS = 1_000;
-/** A millisecond or so of work. */
+/** About a millisecond of work. */
 const ROWS_AT_A_STRETCH = 200;
 
-/** The key of a record; with an empty period what all of a kind begin with. */
+/** The key of a record. With an empty period: the key prefix of a kind. */
 export function gpuKey({ name }: GpuSeries, kind: GpuPeriodKind, period: string): string {
   return `${PREFIX}${name}/${kind}/${period}`;
 }
 
-/** The period of a kind in which a window starts: `2026-11-21T09:01:00Z`, `2026-11-21T09` or `2026-11-21`. */
+/** The period in which a window starts: `2026-11-21T09:01:00Z`, `2026-11-21T09` or `2026-11-21`. */
 export function gpuPeriod(kind: GpuPeriodKind, start: number): string {
   const instant = formatInstant(start);
   return kind === 'window' ? instant : periodOf(kind, instant);
@@ -53,14 +62,16 @@ export interface GpuHistoryOptions {
 }
 
 /**
- * A series as records of the ledger, written with the events of each window in one durable unit, so that every window counts
- * once however the process ends. It is the only writer of its records.
+ * A series as records of the ledger. The batch that has a window's events has its records too, so
+ * that each window counts once however the process ends. It is the only writer of its records.
  */
 export class GpuHistory {
   readonly #options: GpuHistoryOptions;
-  /** The characters of each record that there is, by kind and key; undefined before they are read. */
+  /**
+   * Length in characters of each stored record, by kind and key; undefined before the first load.
+   */
   #stored: ReadonlyMap<GpuPeriodKind, Map<string, number>> | undefined;
-  /** The sums of the periods that were loaded last, by key. */
+  /** Sums of the periods that were loaded last, by key. */
   #loaded = new Map<string, GpuRows>();
 
   constructor(options: GpuHistoryOptions) {
@@ -68,8 +79,9 @@ export class GpuHistory {
   }
 
   /**
-   * Reads what the window that starts there is to be added to; to be called before {@link add}. While the ledger cannot be
-   * reached it is tried again; the end when its bytes are damaged, or when told to stop meanwhile.
+   * Reads the sums that the window starting at `start` adds to. Call it before {@link add}. Retries
+   * while the ledger cannot be reached. Returns the end if its bytes are damaged or the signal
+   * aborts.
    */
   async load(start: number, signal: AbortSignal): Promise<AppendEnd | undefined> {
     const { clock, logger, series } = this.#options;
@@ -90,13 +102,13 @@ export class GpuHistory {
   }
 
   /**
-   * The record changes that add rows to a window and to its hour and day, and drop what is too old; made with turns for others
-   * in between, since large fleets have thousands of rows.
+   * Returns the record changes that add rows to a window and to its hour and day, and delete old
+   * records. Yields to other work in between, since large fleets have thousands of rows.
    */
   async add(
     start: number,
     rows: readonly GpuRow[],
-    turn: Pick<TimeSlice, 'isOver' | 'next'>,
+    slice: Pick<TimeSlice, 'isOver' | 'next'>,
   ): Promise<readonly RecordChange[]> {
     const stored = this.#stored;
     if (rows.length === 0 || stored === undefined) return [];
@@ -107,19 +119,19 @@ export class GpuHistory {
       const sums = this.#loaded.get(key) ?? new GpuRows();
       this.#loaded.set(key, sums);
       for (const row of rows) sums.add(row);
-      const value = await this.#encode(sums, turn);
+      const value = await this.#encode(sums, slice);
       stored.get(kind)?.set(key, value.length);
       changes.set(key, value);
     }
-    // A window that is closed so late that it is not kept is dropped at once.
+    // A window that is closed too late for the retention is deleted at once.
     for (const key of this.#drop(stored)) changes.set(key, undefined);
     return [...changes].map(([key, value]) => ({ key, value }));
   }
 
-  async #encode(sums: GpuRows, turn: Pick<TimeSlice, 'isOver' | 'next'>): Promise<string> {
+  async #encode(sums: GpuRows, slice: Pick<TimeSlice, 'isOver' | 'next'>): Promise<string> {
     const texts: string[] = [];
     for (const [index, row] of sums.list().entries()) {
-      if (index % ROWS_AT_A_STRETCH === 0 && turn.isOver) await turn.next();
+      if (index % ROWS_AT_A_STRETCH === 0 && slice.isOver) await slice.next();
       texts.push(encodeGpuRow(this.#options.series, row));
     }
     return gpuRecord(texts);
@@ -152,7 +164,7 @@ export class GpuHistory {
     this.#loaded = next;
   }
 
-  /** Forgets the keys of what is too old, and gives them. */
+  /** Removes and returns the keys of records that are too old. */
   #drop(stored: ReadonlyMap<GpuPeriodKind, Map<string, number>>): readonly string[] {
     const { clock, series } = this.#options;
     const dropped: string[] = [];

@@ -2,40 +2,46 @@ import { fractionText, unitsOfFraction } from '../../../model/fraction.ts';
 import { UNITS_PER_GPU } from '../../../model/gpu-units.ts';
 import { isRecord } from '../../../model/is-record.ts';
 
-/** Amounts that are kept of each tenant and model, for every window, hour and day (docs/explanation/gpus.md#kept-for-400-days). */
+/**
+ * Amounts by tenant and model, stored for every window, hour and day
+ * (docs/explanation/gpus.md#kept-for-400-days).
+ */
 export interface GpuSeries {
-  /** Part of the keys of its records. */
+  /** Part of its record keys. */
   readonly name: string;
-  /** What the amounts of a row are, in their order. */
+  /** Names of a row's amounts, in order. */
   readonly fields: readonly string[];
-  /** What amounts are written in. */
+  /** How many stored parts make one written unit. */
   readonly partsPerUnit: bigint;
 }
 
-/** In parts × milliseconds; written in GPU-milliseconds. `installed` is in the rows of no tenant only, by model. */
+/**
+ * GPU parts × milliseconds, written as GPU-milliseconds. Only the rows without a tenant have
+ * `installed`, by model.
+ */
 export const GPU_SHARES: GpuSeries = {
   name: 'shares',
   fields: ['delivered', 'healthy', 'reserved', 'inUse', 'installed'],
   partsPerUnit: UNITS_PER_GPU,
 };
 
-/** Millionths of a percent × devices × milliseconds, and the devices × milliseconds that were measured. */
+/** Millionths of a percent × devices × milliseconds, and the measured devices × milliseconds. */
 export const GPU_UTILIZATION: GpuSeries = {
   name: 'utilization',
   fields: ['busy', 'measured'],
   partsPerUnit: 1n,
 };
 
-/** What one tenant has of one model. */
+/** The amounts of one tenant and model. */
 export interface GpuRow {
-  /** Undefined for what no tenant has. */
+  /** Undefined for GPUs that no tenant has. */
   readonly tenant: string | undefined;
   readonly gpuType: string;
   /** In the order of the series' fields. */
   readonly amounts: readonly bigint[];
 }
 
-/** Rows that are added up by tenant and model. */
+/** Adds up rows by tenant and model. */
 export class GpuRows {
   readonly #rows = new Map<string, GpuRow>();
 
@@ -55,7 +61,7 @@ export class GpuRows {
   }
 }
 
-/** A row as its part of a record: `["acme","H100","480000",…]`, `null` for no tenant. */
+/** A row as JSON inside a record: `["acme","H100","480000",…]`; `null` for no tenant. */
 export function encodeGpuRow(
   { partsPerUnit }: GpuSeries,
   { tenant, gpuType, amounts }: GpuRow,
@@ -69,7 +75,7 @@ export function gpuRecord(encodedRows: readonly string[]): string {
   return `{"v":1,"rows":[${encodedRows.join(',')}]}`;
 }
 
-/** The rows of a record; none of one that another version wrote. */
+/** The rows of a record; none if another version wrote it. */
 export function decodeGpuRows(series: GpuSeries, text: string): readonly GpuRow[] {
   const record: unknown = JSON.parse(text);
   if (!isRecord(record) || record['v'] !== 1 || !Array.isArray(record['rows'])) return [];

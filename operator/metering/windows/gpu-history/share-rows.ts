@@ -1,7 +1,10 @@
 import type { Diagnostics } from '../../meters/meter-reports.ts';
 import { type GpuRow, GpuRows } from './gpu-series.ts';
 
-/** What of all GPUs each tenant had in a window and what none had, with what was installed of each model. */
+/**
+ * The GPU time of each tenant in a window, the time that no tenant had, and what was installed of
+ * each model.
+ */
 export function shareRows(
   diagnostics: readonly Pick<Diagnostics, 'gpuShares' | 'gpuBalances'>[],
 ): readonly GpuRow[] {

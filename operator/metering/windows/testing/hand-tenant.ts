@@ -9,7 +9,7 @@ import { type PodView, projectPod } from '../../timelines/pod.ts';
 import type { TenantClusterTimelines } from '../../timelines/tenant-cluster-timeline.ts';
 import type { TenantObjects, TenantObjectsEnd } from '../tenant-scopes.ts';
 
-/** The API of a tenant cluster with nodes of its own, as a test drives it by hand. */
+/** The API of a tenant cluster with private nodes, driven by a test. */
 export interface HandTenant extends TenantObjects {
   hasOwnNodes: boolean;
   listed: boolean;
@@ -17,17 +17,17 @@ export interface HandTenant extends TenantObjects {
   metricsApi: Pick<Connection, 'bytes'> | undefined;
   node(object: RawObject): void;
   pod(object: RawObject): void;
-  /** Until it recovers, or until the moment that is given. */
+  /** Fails until it recovers, or until `until`. */
   fail(reason: string, until?: number): void;
   recover(): void;
-  /** Recovers by a list, since the API does not remember so far back. */
+  /** Recovers with a list, because the API's history is too short. */
   relist(): void;
 }
 
 export interface HandTenantOptions {
   readonly id: string;
   readonly clock: ManualClock;
-  /** Of the process that meters it. */
+  /** Those of the process that meters it. */
   readonly tenantClusters: TenantClusterTimelines;
 }
 

@@ -48,9 +48,9 @@ export interface HandSource<T extends Projected = Projected> extends WatchedSour
   /** A DELETED event with the final version arrives. */
   remove(object: RawObject): void;
   fail(reason: string): void;
-  /** A relist is in: these are the objects there are. */
+  /** A new list arrives with exactly these objects. */
   recover(objects: readonly RawObject[]): void;
-  /** The same of one namespace, where it is watched by namespaces. */
+  /** Like `fail`, for one namespace with WATCH_NAMESPACES. */
   failIn(namespace: string, reason: string): void;
   recoverIn(namespace: string, objects: readonly RawObject[]): void;
 }
@@ -64,17 +64,17 @@ export interface Process {
   readonly volumes: HandSource;
   readonly services: HandSource;
   readonly workloads: HandSource;
-  /** Of resource claims and slices. */
+  /** Resource claims and slices. */
   readonly claims: HandSource;
   readonly slices: HandSource;
   readonly namespaces: HandSource;
   readonly logs: string[];
-  /** What the metrics API answers; an Error is an outage. */
+  /** The answer of the metrics API; an Error is an outage. */
   metricsApi: readonly PodReading[] | Error;
   discover(clusters: readonly TenantCluster[]): void;
-  /** Ends the process at once, as kill -9 does: nothing of it reaches the ledger any more. */
+  /** Ends the process at once like kill -9: the ledger receives nothing more from it. */
   kill(): Promise<AppendEnd>;
-  /** Ends the process as SIGTERM does. */
+  /** Ends the process like SIGTERM. */
   stop(): Promise<AppendEnd>;
   readonly ended: Promise<AppendEnd>;
 }
@@ -83,22 +83,22 @@ export interface HarnessOptions {
   readonly ledger: CollectorOptions['ledger'];
   readonly clock?: ManualClock;
   readonly settings?: { current: Settings };
-  /** What the API server has when the process starts. */
+  /** The API server's objects when the process starts. */
   readonly objects?: Partial<
     Record<
       'pods' | 'nodes' | 'volumes' | 'services' | 'workloads' | 'claims' | 'slices' | 'namespaces',
       readonly RawObject[]
     >
   >;
-  /** A plural whose watch is refused from the beginning: its first list never comes. */
+  /** A plural whose watch is always refused: its first list never arrives. */
   readonly forbidden?: string;
-  /** WATCH_NAMESPACES: each has a watch of its own. */
+  /** WATCH_NAMESPACES: each namespace has its own watch. */
   readonly watchNamespaces?: readonly string[];
-  /** A namespace whose pods cannot be listed from the beginning. */
+  /** A namespace whose pods can never be listed. */
   readonly forbiddenNamespace?: string;
-  /** Tenant clusters with nodes of their own. */
+  /** Tenant clusters with private nodes. */
   readonly tenants?: TenantObjectsList;
-  /** The same with what the ledger's journal knows of them; built when there is an observation. */
+  /** Creates tenant clusters with private nodes from the journal, once there is an observation. */
   readonly restoreTenants?: (observation: Observation) => readonly TenantObjects[];
   readonly explanations?: Pick<Explanations, 'recordsFor'>;
   /** Instead of {@link Process.metricsApi}. */
@@ -115,7 +115,7 @@ export function clockAt(seconds: number): ManualClock {
   return createManualClock(START + seconds * 1000);
 }
 
-/** A collector with everything around it, on a clock that the test moves. */
+/** A collector with all its dependencies, on a clock that the test moves. */
 export async function startProcess(
   options: HarnessOptions & { readonly clock: ManualClock },
 ): Promise<Process> {
@@ -309,12 +309,12 @@ function severable(ledger: CollectorOptions['ledger']): {
   };
 }
 
-/** Lets everything that waits for a promise go on. */
+/** Lets pending promises continue. */
 export async function settled(): Promise<void> {
-  for (let turn = 0; turn < 5; turn += 1) await new Promise(setImmediate);
+  for (let iteration = 0; iteration < 5; iteration += 1) await new Promise(setImmediate);
 }
 
-/** Moves the clock on second by second, so that loops that sleep come to their turn. */
+/** Moves the clock forward second by second, so that sleeping loops run. */
 export async function pass(clock: ManualClock, seconds: number): Promise<void> {
   for (let second = 0; second < seconds; second += 1) await clock.advance(1000);
   await settled();
@@ -371,9 +371,9 @@ function createHandSource<T extends Projected>(options: HandSourceOptions<T>): H
   const relist = (objects: readonly RawObject[], knownUntil: number): void => {
     const listed = objects.map(projected);
     const uids = new Set(listed.map(({ uid }) => uid));
-    for (const held of [...view.values()].filter(({ uid }) => !uids.has(uid))) {
-      view.delete(key(held));
-      drop(held, { at: clock.now(), knownUntil, late: true });
+    for (const object of [...view.values()].filter(({ uid }) => !uids.has(uid))) {
+      view.delete(key(object));
+      drop(object, { at: clock.now(), knownUntil, late: true });
     }
     for (const object of listed) take(object, true, knownUntil);
     seenAt = clock.now();
@@ -422,10 +422,10 @@ function createHandSource<T extends Projected>(options: HandSourceOptions<T>): H
       failures.delete(namespace);
       returnedAt = clock.now();
       unseenIn(namespace).push({ from: knownUntil, until: returnedAt });
-      const others = [...view.values()].filter((held) => held.namespace !== namespace);
-      for (const held of others) view.delete(key(held));
+      const others = [...view.values()].filter((object) => object.namespace !== namespace);
+      for (const object of others) view.delete(key(object));
       relist(objects, knownUntil);
-      for (const held of others) view.set(key(held), held);
+      for (const object of others) view.set(key(object), object);
       lists.get(namespace)?.resolve();
     },
     ready: (signal) => (forbidden ? rejectedOn(signal) : Promise.resolve()),
@@ -472,10 +472,10 @@ function recordingLogger(logs: string[]): Logger {
   return { debug: write, info: write, warn: write, error: write };
 }
 
-/** Seconds after the first window's start. */
+/** The time so many seconds after the first window's start. */
 export const at = (second: number): number => START + second * 1000;
 
-/** A pod of one core that runs since before the first window. */
+/** A pod of one core that has run since before the first window. */
 export const life = {
   name: 'p',
   createdAt: at(-100),
@@ -484,7 +484,9 @@ export const life = {
 };
 export const running = pod(life);
 
-/** The CPU of events in core-seconds; the rounding of single events is rounded away. */
+/**
+ * The CPU of events in core-seconds, rounded so that the rounding of single events does not show.
+ */
 export function coreSeconds(events: readonly UsageEvent[]): number {
   return Math.round(cpu(events) * 3600 * 1e4) / 1e4;
 }
@@ -498,5 +500,5 @@ export function windowsOf(
   return own.map((event) => event.window_end.slice(11, 19));
 }
 
-/** For loggers that nobody listens to. */
+/** For loggers without a reader. */
 export const quiet = (): void => undefined;

@@ -41,11 +41,11 @@ export interface RealMeteringOptions {
   readonly metering?: Parameters<typeof tenantCluster>[1];
   /** Names of its tenant clusters; `a` alone by default. */
   readonly releases?: readonly string[];
-  /** With the namespaces that their syncers map, so that everything is watched. */
+  /** Also watches the namespaces that their syncers map, so everything is watched. */
   readonly withMapped?: boolean;
 }
 
-/** Watches and meters one namespace of a real API server, until it is stopped. */
+/** Watches and meters one namespace of a real API server until it is stopped. */
 export async function startRealMetering(options: RealMeteringOptions) {
   const { connection, namespace, ledger, explanations = FORGETTING, metering: own = {} } = options;
   const { releases = ['a'], withMapped = false } = options;

@@ -1,7 +1,7 @@
 import type { Charge, Price } from '../../price-book.ts';
 import type { FoundPrice, PricedUsage } from '../find-price.ts';
 
-/** Looks at every price and every rate there is; throws where two hold. */
+/** Checks every price and every rate. Throws if two apply. */
 export function foundOneByOne(
   prices: readonly Price[],
   usage: PricedUsage,
@@ -30,7 +30,7 @@ export function foundOneByOne(
   return found[0];
 }
 
-/** What a month costs, its nano-units counted one by one, in 10⁻²¹ of the currency's unit. */
+/** Cost of a month in 10⁻²¹ of the currency, added up for each nano-unit. */
 export function countedCost(charge: Charge, nanos: bigint): bigint {
   const charged = nanos > charge.includedNanos ? nanos - charge.includedNanos : 0n;
   let cost = 0n;

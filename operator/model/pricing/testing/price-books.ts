@@ -10,7 +10,7 @@ export function flat(unitsOfMoney: number, includedUnits = 0): FlatCharge {
   return { kind: 'flat', picos: picos(unitsOfMoney), includedNanos: nanos(includedUnits) };
 }
 
-/** Tiers as pairs of the last unit and its price; the price beyond them at the end. */
+/** Tiers as pairs of the last unit and its price, with the price above them at the end. */
 export function tiered(
   kind: TieredCharge['kind'],
   tiers: readonly (readonly [upTo: number, price: number])[],
@@ -25,7 +25,7 @@ export function tiered(
   };
 }
 
-/** A price of any usage of a metric since 2026, unless told otherwise. */
+/** A price of any usage of a metric since 2026, with `change` applied. */
 export function priceOf(metric: string, charge: Charge, change: Partial<Price> = {}): Price {
   return { name: metric, metric, match: {}, rates: [{ from: '2026-01-01', charge }], ...change };
 }
@@ -34,7 +34,7 @@ export function bookOf(prices: readonly Price[], change: Partial<PriceBook> = {}
   return { name: 'tenant-standard', currency: 'EUR', prices, ...change };
 }
 
-/** Up to five cents for a nano-unit, so that amounts of a few of them can be told apart. */
+/** Up to five cents for a nano-unit, so that the costs of a few of them differ. */
 const dearPicos = fc.bigInt({ min: 0n, max: 5n * 10n ** 19n });
 const fewNanos = fc.bigInt({ min: 0n, max: 20n });
 
@@ -61,7 +61,7 @@ export const smallCharges: fc.Arbitrary<Charge> = fc.oneof(
   }),
 );
 
-/** What prices may depend on, each with few values, so that many prices and much usage meet. */
+/** What prices may depend on. Each has few values, so that prices and usage often match. */
 export const matches = fc.record(
   {
     sku: fc.constantFrom('a', 'b'),
@@ -73,7 +73,7 @@ export const matches = fc.record(
   { requiredKeys: [] },
 );
 
-/** Rates of which every third or so is a withdrawal. */
+/** Rates, about a third of them withdrawals. */
 function rates(
   days: readonly string[],
   charges: fc.Arbitrary<Charge>,
@@ -91,7 +91,7 @@ function rates(
     );
 }
 
-/** Prices of a metric as a PriceBook may have them: none tied, and whole months where tiers count. */
+/** Prices of a metric that a PriceBook accepts: no ties, and complete months if tiers count. */
 export function untiedPrices(metric: string): fc.Arbitrary<readonly Price[]> {
   const drafts = fc.record({
     match: matches,
